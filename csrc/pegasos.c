@@ -1,0 +1,451 @@
+/*
+ * pegasos.c - Pegasos for linear support vector machines. pegasos.h is the manual.
+ *
+ * The problem:   min_w  P(w) = lam/2 |w|^2 + 1/m sum_i c_i max(0, 1 - y_i <w, x_i>)
+ *
+ * Step t draws k rows A_t, keeps those that violate the margin, A+ = {i in A_t : y_i <w_t, x_i> < 1},
+ * and follows the sub-gradient of P on A_t with the rate eta_t = 1/(lam t):
+ *
+ *     w_{t+1} = (1 - eta_t lam) w_t + eta_t/k sum_{A+} y_i x_i                                   (1)
+ *
+ * then, if asked to, it projects on the ball that must hold the optimum: w <- min(1, 1/(sqrt(lam) |w|)) w.
+ *
+ * The lazy scale. Shrinking w costs O(d) if done in place. But 1 - eta_t lam = (t - 1)/t, and these
+ * factors telescope: with w_t = v_t / (lam (t - 1)) put into (1),
+ *
+ *     w_{t+1} = v_{t+1} / (lam t),      v_{t+1} = v_t + 1/k sum_{A+} y_i x_i
+ *
+ * exactly. The scale is set, never multiplied: it cannot drift or underflow, v is a plain sum of
+ * rows, and a step costs the nonzeros of the rows it drew. Projection multiplies w by a factor; q is
+ * the product of these factors, so that
+ *
+ *     w_{t+1} = q_t v_{t+1} / (lam t),  v_{t+1} = v_t + 1/(k q_{t-1}) sum_{A+} y_i x_i           (2)
+ *
+ * and without projection q = 1 throughout. The margin test is y q <v, x> < lam (t - 1), free of
+ * rounding where the data are whole numbers; at t = 1 every row violates, since w = 0.
+ *
+ * Names: t step; k batch size; y label; u what is added to v per x; q, v, a, S as in pegasos.h.
+ */
+#include "pegasos.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+#if defined(__GNUC__)
+#define INLINE inline __attribute__((always_inline))
+#elif defined(_MSC_VER)
+#define INLINE __forceinline
+#else
+#define INLINE inline
+#endif
+
+/* One machine-code version per instruction set, chosen when the library is loaded. Needs the ifunc
+ * mechanism of glibc. Both versions give the same bits: sums have a fixed shape (rows_body.h) and
+ * the build forbids contraction to fused multiply-add. */
+#if defined(__GNUC__) && defined(__x86_64__) && defined(__GLIBC__) && !defined(PEGASOS_NO_CLONES)
+#define CLONES __attribute__((target_clones("avx2", "default")))
+#else
+#define CLONES
+#endif
+
+/* ---- Order of draws -------------------------------------------------------------------------- */
+
+/* SplitMix64 (Steele, Lea and Flood, OOPSLA 2014): a counter and a mixing function. */
+static uint64_t mix(uint64_t z)
+{
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+static uint64_t next_random(uint64_t *generator)
+{
+    return mix(*generator += UINT64_C(0x9e3779b97f4a7c15));
+}
+
+/* high and low half of a * b, without a 128-bit type */
+static uint64_t multiply(uint64_t a, uint64_t b, uint64_t *low)
+{
+    const uint64_t a0 = a & 0xffffffff, a1 = a >> 32, b0 = b & 0xffffffff, b1 = b >> 32;
+    const uint64_t middle = a1 * b0 + (a0 * b0 >> 32);
+    *low = a * b;
+    return a1 * b1 + (middle >> 32) + (((middle & 0xffffffff) + a0 * b1) >> 32);
+}
+
+/* Unbiased in [0, n), n >= 1: the high half of random * n, drawn again when the low half falls into
+ * the incomplete interval (Lemire, ACM TOMACS 29:1, 2019). */
+static int64_t bounded_random(uint64_t *generator, int64_t n)
+{
+    const uint64_t range = (uint64_t)n;
+    uint64_t low;
+    uint64_t high = multiply(next_random(generator), range, &low);
+    if (low < range) {
+        const uint64_t threshold = (0 - range) % range;
+        while (low < threshold)
+            high = multiply(next_random(generator), range, &low);
+    }
+    return (int64_t)high;
+}
+
+static void begin_epoch(pegasos_order *order, int64_t *permutation)
+{
+    const int64_t epoch = order->next / order->n_rows;
+    const bool kept = order->sampling == PEGASOS_CYCLIC && epoch > 0;
+    if (kept)
+        return;
+    order->generator = mix(order->seed ^ mix((uint64_t)epoch + 1));
+    if (order->sampling == PEGASOS_UNIFORM)
+        return;
+    for (int64_t i = 0; i < order->n_rows; i++)
+        permutation[i] = i;
+}
+
+/* One draw. A permutation is shuffled as it is used (Fisher and Yates): position p swaps with a
+ * random later one, and is not touched again in its epoch. */
+static int64_t draw(pegasos_order *order, int64_t *permutation)
+{
+    const int64_t n = order->n_rows, position = order->next % n;
+    if (position == 0)
+        begin_epoch(order, permutation);
+    const bool kept = order->sampling == PEGASOS_CYCLIC && order->next >= n;
+    order->next++;
+    if (order->sampling == PEGASOS_UNIFORM)
+        return bounded_random(&order->generator, n);
+    if (!kept) {
+        const int64_t other = position + bounded_random(&order->generator, n - position);
+        const int64_t row = permutation[other];
+        permutation[other] = permutation[position];
+        permutation[position] = row;
+    }
+    return permutation[position];
+}
+
+void pegasos_order_draw(pegasos_order *order, int64_t *permutation, int64_t count, int64_t *draws)
+{
+    for (int64_t j = 0; j < count; j++)
+        draws[j] = draw(order, permutation);
+}
+
+void pegasos_order_seek(pegasos_order *order, uint64_t seed, int64_t n_rows, int64_t sampling,
+                        int64_t next, int64_t *permutation)
+{
+    /* Draws from the start of the epoch that shapes the permutation in force at `next`. */
+    const int64_t epoch = sampling == PEGASOS_CYCLIC ? 0 : next / n_rows;
+    const int64_t begin = epoch * n_rows;
+    const int64_t end = next - begin > n_rows ? begin + n_rows : next;
+    *order = (pegasos_order){
+        .seed = seed, .n_rows = n_rows, .sampling = sampling, .next = begin};
+    while (order->next < end)
+        draw(order, permutation);
+    order->next = next;
+}
+
+/* ---- Rows ------------------------------------------------------------------------------------ */
+
+/* Where CSR row i begins. */
+static INLINE int64_t row_offset(const pegasos_rows *rows, int64_t i)
+{
+    return rows->indptr_bytes == 4 ? ((const int32_t *)rows->indptr)[i]
+                                   : ((const int64_t *)rows->indptr)[i];
+}
+
+/* Asks for memory that will be read soon; past the first 4 kB the hardware has caught on. */
+static INLINE void prefetch_bytes(const void *begin, const void *end)
+{
+#if defined(__GNUC__)
+    const char *limit = end;
+    if (limit - (const char *)begin > 4096)
+        limit = (const char *)begin + 4096;
+    for (const char *line = begin; line < limit; line += 64)
+        __builtin_prefetch(line);
+    __asm__ volatile(""); /* or gcc drops the call: to it, a prefetch alone has no effect */
+#else
+    (void)begin;
+    (void)end;
+#endif
+}
+
+/* What the solver asks of rows; rows_body.h writes them once per type. */
+typedef struct row_functions {
+    double (*dot)(const pegasos_rows *rows, int64_t i, const void *v);          /* <v, x_i> */
+    void (*add)(const pegasos_rows *rows, int64_t i, double u, void *v);        /* v += u x_i */
+    void (*prefetch)(const pegasos_rows *rows, int64_t i);
+} row_functions;
+
+/* ---- Vectors of the rows' type --------------------------------------------------------------- */
+
+static double get(const void *vector, int64_t value_bytes, int64_t j)
+{
+    return value_bytes == 4 ? (double)((const float *)vector)[j] : ((const double *)vector)[j];
+}
+
+static void set_to(void *vector, int64_t value_bytes, int64_t j, double value)
+{
+    if (value_bytes == 4)
+        ((float *)vector)[j] = (float)value;
+    else
+        ((double *)vector)[j] = value;
+}
+
+static double squared_norm(const void *vector, int64_t value_bytes, int64_t n)
+{
+    double sum = 0;
+    for (int64_t j = 0; j < n; j++)
+        sum += get(vector, value_bytes, j) * get(vector, value_bytes, j);
+    return sum;
+}
+
+static void scale(void *vector, int64_t value_bytes, int64_t n, double factor)
+{
+    for (int64_t j = 0; j < n; j++)
+        set_to(vector, value_bytes, j, factor * get(vector, value_bytes, j));
+}
+
+/* ---- The step -------------------------------------------------------------------------------- */
+
+void pegasos_linear_start(pegasos_linear *problem)
+{
+    *problem = (pegasos_linear){.lam = problem->lam,
+                                .weight_factor = problem->weight_factor,
+                                .intercept_scaling = problem->intercept_scaling,
+                                .free_intercept = problem->free_intercept,
+                                .project = problem->project,
+                                .average_from = problem->average_from,
+                                .last_step = problem->last_step,
+                                .q = 1};
+}
+
+/* Is y <w_t, x> + y b < 1? Multiplied by lam (t - 1), so that nothing is divided. */
+static INLINE bool violates(const pegasos_linear *p, double y, double dot)
+{
+    if (p->n_steps == 0)
+        return true;
+    const double score = p->q * (dot + p->intercept_scaling * p->constant_weight);
+    return y * score < p->lam * (double)p->n_steps * (1 - y * p->intercept);
+}
+
+/* v += u x_i, and |v|^2 with it: |v + u x|^2 - |v|^2 = u (<v, x> + <v + u x, x>), which holds for
+ * rows with repeated columns too. */
+static INLINE void add_with_norm(const row_functions *f, const pegasos_rows *rows,
+                                 pegasos_linear *p, int64_t i, double u, void *v)
+{
+    const double before = f->dot(rows, i, v) + p->intercept_scaling * p->constant_weight;
+    f->add(rows, i, u, v);
+    p->constant_weight += u * p->intercept_scaling;
+    const double after = f->dot(rows, i, v) + p->intercept_scaling * p->constant_weight;
+    p->squared_norm += u * (before + after);
+    p->n_norm_updates++;
+}
+
+/* w <- min(1, 1/(sqrt(lam) |w|)) w, where w = q v / (lam t). O(1), save for two rare sums over v:
+ * its norm is summed afresh once in d additions, before rounding can pile up, and q is folded into
+ * v before it gets small. */
+static void project(pegasos_linear *p, const pegasos_rows *rows, void *v)
+{
+    const int64_t d = rows->n_features;
+    if (p->n_norm_updates > d) {
+        p->squared_norm = squared_norm(v, rows->value_bytes, d)
+                          + p->constant_weight * p->constant_weight;
+        p->n_norm_updates = 0;
+    }
+    const double radius = sqrt(p->lam) * (double)p->n_steps; /* of q v */
+    if (p->q * p->q * p->squared_norm > radius * radius)
+        p->q = radius / sqrt(p->squared_norm);
+    if (p->q < 1.0 / 1024) {
+        scale(v, rows->value_bytes, d, p->q);
+        p->constant_weight *= p->q;
+        p->squared_norm *= p->q * p->q;
+        p->rate_sum /= p->q; /* S v stays as it was */
+        p->q = 1;
+    }
+}
+
+/*
+ * Ends step t: adds the pending rows to v, projects, and lets the result into the average.
+ *
+ * The average of w_{tau+1} = q_tau v_{tau+1} / (lam tau) over steps tau costs no O(d) either. With
+ * S_t = sum_{tau <= t} q_tau / tau, a row added to v at step t with factor u is part of all later
+ * iterates but of none before, and so contributes u (S_T - S_{t-1}) x / lam to their sum. Hence
+ * a += S_{t-1} u x beside v += u x, and the sum is (S_T v - a) / lam.
+ */
+static INLINE void take_step(const row_functions *f, const pegasos_rows *rows,
+                             const pegasos_linear_set *set, int64_t problem, pegasos_linear *p)
+{
+    const int64_t d = rows->n_features, k = set->batch_size;
+    const int8_t *labels = set->labels + problem * rows->n_rows;
+    const int64_t *pending = set->pending + problem * k;
+    char *v = (char *)set->weights + problem * d * rows->value_bytes;
+    const double share = p->weight_factor / (double)k;
+    p->n_steps++;
+    for (int64_t j = 0; j < p->n_pending; j++) {
+        const int64_t i = pending[j];
+        const double c = set->row_weights ? set->row_weights[i] : 1;
+        const double g = labels[i] * c * share; /* minus the sub-gradient is g x_i */
+        const double u = g / p->q;
+        if (p->rate_sum > 0) {
+            char *a = (char *)set->sums + problem * d * rows->value_bytes;
+            f->add(rows, i, p->rate_sum * u, a);
+            p->constant_sum += p->rate_sum * u * p->intercept_scaling;
+        }
+        if (p->project) {
+            add_with_norm(f, rows, p, i, u, v);
+        } else {
+            f->add(rows, i, u, v);
+            p->constant_weight += u * p->intercept_scaling;
+        }
+        if (p->free_intercept)
+            p->intercept += g / (p->lam * (double)p->n_steps);
+        if (set->counts)
+            set->counts[problem * rows->n_rows + i]++;
+    }
+    p->n_violations += p->n_pending;
+    p->n_pending = 0;
+    p->n_drawn = 0;
+    if (p->project)
+        project(p, rows, v);
+    if (p->average_from > 0 && p->n_steps >= p->average_from) {
+        p->rate_sum += p->q / (double)p->n_steps;
+        p->intercept_sum += p->intercept;
+        p->n_averaged++;
+    }
+}
+
+/* Rows are asked for this many draws before they are needed. */
+#define PREFETCH_AHEAD 2
+
+/* One problem over `count` draws, of which `ahead` >= count may be looked at. */
+static INLINE void run_problem(const row_functions *f, const pegasos_rows *rows,
+                               const pegasos_linear_set *set, int64_t problem, int64_t count,
+                               int64_t ahead, const int64_t *draws)
+{
+    pegasos_linear p = set->problems[problem]; /* a copy that can live in registers */
+    const int8_t *labels = set->labels + problem * rows->n_rows;
+    int64_t *pending = set->pending + problem * set->batch_size;
+    const char *v = (const char *)set->weights + problem * rows->n_features * rows->value_bytes;
+    int64_t j = 0;
+    for (; j < count && p.n_steps < p.last_step; j++) {
+        const int64_t i = draws[j];
+        if (j + PREFETCH_AHEAD < ahead)
+            f->prefetch(rows, draws[j + PREFETCH_AHEAD]);
+        if (labels[i] == 0)
+            continue;
+        if (violates(&p, labels[i], f->dot(rows, i, v)))
+            pending[p.n_pending++] = i;
+        if (++p.n_drawn == set->batch_size)
+            take_step(f, rows, set, problem, &p);
+    }
+    p.next_draw += j;
+    set->problems[problem] = p;
+}
+
+static INLINE void score_rows(const row_functions *f, const pegasos_rows *rows, int64_t first,
+                              int64_t count, int64_t n_problems, const void *coef,
+                              const double *intercepts, double *scores)
+{
+    const int64_t stride = rows->n_features * rows->value_bytes;
+    for (int64_t i = 0; i < count; i++)
+        for (int64_t k = 0; k < n_problems; k++)
+            scores[i * n_problems + k] =
+                f->dot(rows, first + i, (const char *)coef + k * stride) + intercepts[k];
+}
+
+/* ---- The same for every type of rows --------------------------------------------------------- */
+
+#define VALUE float
+#define SUFFIX float_dense
+#include "rows_body.h"
+
+#define VALUE double
+#define SUFFIX double_dense
+#include "rows_body.h"
+
+#define VALUE float
+#define INDEX int32_t
+#define SUFFIX float_csr32
+#include "rows_body.h"
+
+#define VALUE double
+#define INDEX int32_t
+#define SUFFIX double_csr32
+#include "rows_body.h"
+
+#define VALUE float
+#define INDEX int64_t
+#define SUFFIX float_csr64
+#include "rows_body.h"
+
+#define VALUE double
+#define INDEX int64_t
+#define SUFFIX double_csr64
+#include "rows_body.h"
+
+/* Calls name_TYPE(arguments) for the type of `rows`. */
+#define DISPATCH(name, rows, ...)                                                                  \
+    do {                                                                                           \
+        const bool single = (rows)->value_bytes == 4;                                              \
+        if ((rows)->index_bytes == 0)                                                              \
+            (single ? name##_float_dense : name##_double_dense)(rows, __VA_ARGS__);                \
+        else if ((rows)->index_bytes == 4)                                                         \
+            (single ? name##_float_csr32 : name##_double_csr32)(rows, __VA_ARGS__);                \
+        else                                                                                       \
+            (single ? name##_float_csr64 : name##_double_csr64)(rows, __VA_ARGS__);                \
+    } while (0)
+
+/* Draws that every problem goes through before the next ones. Dense rows are long beside a weight
+ * vector, so a few of them stay in cache while the problems take turns. A sparse row is short, and
+ * a change of problem brings a whole new weight vector into cache: it pays to stay long. */
+#define BLOCK_DENSE 32
+#define BLOCK_SPARSE 4096
+
+void pegasos_linear_run(const pegasos_rows *rows, const pegasos_linear_set *set, int64_t first,
+                        int64_t count, const int64_t *draws)
+{
+    const int64_t block = rows->index_bytes == 0 ? BLOCK_DENSE : BLOCK_SPARSE;
+    for (int64_t begin = 0; begin < count; begin += block) {
+        const int64_t end = begin + block < count ? begin + block : count;
+        for (int64_t k = 0; k < set->n_problems; k++) {
+            const int64_t skip = set->problems[k].next_draw - first;
+            const int64_t from = skip > begin ? skip : begin;
+            if (from < end)
+                DISPATCH(run, rows, set, k, end - from, count - from, draws + from);
+        }
+    }
+}
+
+void pegasos_linear_restart_average(pegasos_linear *problem, int64_t n_features,
+                                    int64_t value_bytes, void *sum)
+{
+    memset(sum, 0, (size_t)(n_features * value_bytes));
+    problem->average_from = problem->n_steps + 1;
+    problem->rate_sum = 0;
+    problem->constant_sum = 0;
+    problem->intercept_sum = 0;
+    problem->n_averaged = 0;
+}
+
+void pegasos_linear_model(const pegasos_linear *problem, int64_t n_features, int64_t value_bytes,
+                          const void *weights, const void *sum, void *coef, double *intercept)
+{
+    const pegasos_linear p = *problem;
+    const bool average = p.n_averaged > 0;
+    const double divisor = p.lam * (double)(average ? p.n_averaged : p.n_steps);
+    const double factor = p.n_steps == 0 ? 0 : (average ? p.rate_sum : p.q) / divisor;
+    for (int64_t j = 0; j < n_features; j++) {
+        double w = factor * get(weights, value_bytes, j);
+        if (average)
+            w -= get(sum, value_bytes, j) / divisor;
+        set_to(coef, value_bytes, j, w);
+    }
+    const double constant = factor * p.constant_weight - (average ? p.constant_sum / divisor : 0);
+    const double free = average ? p.intercept_sum / (double)p.n_averaged : p.intercept;
+    *intercept = p.intercept_scaling * constant + free;
+}
+
+void pegasos_linear_scores(const pegasos_rows *rows, int64_t first, int64_t count,
+                           int64_t n_problems, const void *coef, const double *intercepts,
+                           double *scores)
+{
+    DISPATCH(scores, rows, first, count, n_problems, coef, intercepts, scores);
+}

@@ -1,0 +1,158 @@
+/*
+ * pegasos.h - the manual of the C core.
+ *
+ * Trains linear support vector machines by Pegasos, stochastic sub-gradient descent on
+ *
+ *     P(w) = lam/2 |w|^2 + 1/m sum_i c_i max(0, 1 - y_i <w, x_i>),      m = sum_i c_i,
+ *
+ * after Shalev-Shwartz, Singer, Srebro and Cotter, "Pegasos: primal estimated sub-gradient solver
+ * for SVM", Mathematical Programming B 127 (2011) 3-30.
+ *
+ * The core has three parts, in the order in which a program meets them:
+ *
+ *     pegasos_rows     the training rows, dense or CSR, read where they lie;
+ *     pegasos_order    the order in which rows are drawn: a pure function of a seed;
+ *     pegasos_linear   one problem (one column of labels, one lambda) and where its training stands.
+ *
+ * Contract, for every function:
+ *   - The caller owns all memory; nothing is allocated, freed, kept or printed here.
+ *   - There is no global state: calls on different problems may run at the same time.
+ *   - Arguments are trusted. What must hold is said beside each field; whoever takes input from
+ *     people checks it first (the Python layer does so in _validate.py).
+ *   - The same arguments give the same bits on every machine with IEEE arithmetic.
+ *
+ * All state structs hold only 8-byte numbers, so their layout is the same everywhere, and copying
+ * one (with its arrays) is saving it.
+ */
+#ifndef PEGASOS_H
+#define PEGASOS_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Rows ------------------------------------------------------------------------------------ */
+
+/* n_rows x n_features numbers that the core reads and never copies. */
+typedef struct pegasos_rows {
+    int64_t n_rows;       /* at least 1 */
+    int64_t n_features;   /* at least 1 */
+    int64_t value_bytes;  /* 4: float, 8: double; weights and sums then have the same type */
+    int64_t index_bytes;  /* 0: dense; 4: int32_t indices; 8: int64_t indices */
+    int64_t indptr_bytes; /* 4 or 8, CSR only; need not equal index_bytes */
+    const void *values;   /* dense: row after row; CSR: the stored values; finite */
+    const void *indices;  /* CSR: column of each value, in [0, n_features); any order, repeats add */
+    const void *indptr;   /* CSR: n_rows + 1 offsets into values, from 0, never decreasing */
+} pegasos_rows;
+
+/* ---- Order of draws -------------------------------------------------------------------------- */
+
+enum {
+    PEGASOS_PERMUTATION = 0, /* a new permutation every n_rows draws (an epoch) */
+    PEGASOS_CYCLIC = 1,      /* one permutation, repeated */
+    PEGASOS_UNIFORM = 2      /* independent draws with replacement, as in the paper's analysis */
+};
+
+/* Draw number 0, 1, 2, ... of the stream that `seed` names. Every epoch has a generator of its own,
+ * seeded by (seed, epoch), so any position can be reached again in at most n_rows draws. */
+typedef struct pegasos_order {
+    uint64_t seed;
+    uint64_t generator; /* SplitMix64 state within the epoch */
+    int64_t n_rows;     /* draws lie in [0, n_rows) */
+    int64_t sampling;   /* PEGASOS_PERMUTATION, _CYCLIC or _UNIFORM */
+    int64_t next;       /* number of the next draw */
+} pegasos_order;
+
+/* Puts `order` just before draw number `next` of the stream. `permutation` is the caller's n_rows
+ * integers, kept and passed unchanged to later calls; it may be NULL for PEGASOS_UNIFORM. */
+void pegasos_order_seek(pegasos_order *order, uint64_t seed, int64_t n_rows, int64_t sampling,
+                        int64_t next, int64_t *permutation);
+
+/* Writes the next `count` draws. */
+void pegasos_order_draw(pegasos_order *order, int64_t *permutation, int64_t count, int64_t *draws);
+
+/* ---- Linear problems ------------------------------------------------------------------------- */
+
+/*
+ * One problem. The first block is set by the caller, the second by pegasos_linear_start; after that
+ * the caller may only raise last_step and, to begin an average afresh, call
+ * pegasos_linear_restart_average.
+ */
+typedef struct pegasos_linear {
+    /* settings */
+    double lam;               /* regularisation lambda > 0, finite */
+    double weight_factor;     /* n/m: rows of this problem over the sum of their weights; else 1 */
+    double intercept_scaling; /* value of the constant feature whose weight is the (penalised)
+                                 intercept; 0: there is no such feature */
+    int64_t free_intercept;   /* 1: unpenalised intercept b, moved by eta_t; 0: none */
+    int64_t project;          /* 1: after every step project on the ball |w| <= 1/sqrt(lam) */
+    int64_t average_from;     /* first step whose result enters the average; 0: no average */
+    int64_t last_step;        /* T: the problem ignores draws once it has taken so many steps */
+    /* state */
+    int64_t n_steps;      /* t: steps taken */
+    int64_t next_draw;    /* number of the next draw of the stream that this problem will look at */
+    int64_t n_drawn;      /* rows drawn for the step under way, below batch_size */
+    int64_t n_pending;    /* those of them that violate the margin */
+    int64_t n_violations; /* violations in all steps so far */
+    double q;             /* product of projection factors: w = q v / (lam t); 1 without projection */
+    double squared_norm;  /* |v|^2, constant feature included; kept only when projecting */
+    int64_t n_norm_updates;  /* additions to v since squared_norm was last summed afresh */
+    double constant_weight;  /* v's component for the constant feature */
+    double intercept;        /* b of the unpenalised intercept */
+    double rate_sum;         /* S: sum of q_t/t over the averaged steps */
+    double constant_sum;     /* a's component for the constant feature, see `sums` */
+    double intercept_sum;    /* sum of b over the averaged steps */
+    int64_t n_averaged;      /* steps in the average */
+} pegasos_linear;
+
+/* Problems that share rows and the order of draws, and the arrays that belong to them. */
+typedef struct pegasos_linear_set {
+    int64_t n_problems;
+    int64_t batch_size;        /* k: draws per step, at least 1 */
+    pegasos_linear *problems;  /* n_problems */
+    const int8_t *labels;      /* n_problems x n_rows: -1 or +1; 0: the row is not in the problem,
+                                  and drawing it changes nothing */
+    const double *row_weights; /* n_rows weights c_i > 0 where labels are not 0; NULL: all one */
+    void *weights;             /* n_problems x n_features: v, zero at the start */
+    void *sums;                /* n_problems x n_features: a, zero at the start, with
+                                  sum of averaged w = (S v - a)/lam; NULL if no problem averages */
+    int64_t *counts;           /* n_problems x n_rows: alpha, how often each row was drawn and
+                                  violated its margin; zero at the start; NULL: not wanted */
+    int64_t *pending;          /* n_problems x batch_size: rows waiting for the step to end */
+} pegasos_linear_set;
+
+/* Makes the state of `problem` that of w = 0 before its first step. Settings stay. */
+void pegasos_linear_start(pegasos_linear *problem);
+
+/* Begins the average afresh with the next step; `sum` is the problem's row of `sums`, of
+ * n_features numbers of value_bytes each. */
+void pegasos_linear_restart_average(pegasos_linear *problem, int64_t n_features,
+                                    int64_t value_bytes, void *sum);
+
+/*
+ * Runs every problem over draws number first .. first + count - 1; draws[j] is the row of draw
+ * first + j. A problem skips draws before its own next_draw and stops at its own last_step, so a
+ * run that was cut anywhere continues with the same bits. Problems do not see each other: a set
+ * gives the bits of separate runs.
+ */
+void pegasos_linear_run(const pegasos_rows *rows, const pegasos_linear_set *set, int64_t first,
+                        int64_t count, const int64_t *draws);
+
+/* Writes the model that `problem` stands for: the last iterate, or the average if one is kept.
+ * `weights` and `sum` are the problem's rows of the set's arrays; `coef` has n_features numbers of
+ * value_bytes each. */
+void pegasos_linear_model(const pegasos_linear *problem, int64_t n_features, int64_t value_bytes,
+                          const void *weights, const void *sum, void *coef, double *intercept);
+
+/* scores[i * n_problems + k] = <coef_k, x_{first + i}> + intercepts[k] for i < count. `coef` is
+ * n_problems x n_features, of the rows' type. */
+void pegasos_linear_scores(const pegasos_rows *rows, int64_t first, int64_t count,
+                           int64_t n_problems, const void *coef, const double *intercepts,
+                           double *scores);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

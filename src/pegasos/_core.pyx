@@ -1,0 +1,206 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
+# cython: freethreading_compatible=True
+"""The C core on NumPy buffers.
+
+Every function here passes pointers and sizes on to ``csrc/pegasos.h``, where the fields and the
+contract are explained, and releases the GIL while the core works. Nothing is checked: arrays must
+be what ``_validate.py`` and ``_session.py`` make of them.
+"""
+from libc.stdint cimport int8_t, int32_t, int64_t, uint64_t
+
+cdef extern from "pegasos.h" nogil:
+    ctypedef struct pegasos_rows:
+        int64_t n_rows
+        int64_t n_features
+        int64_t value_bytes
+        int64_t index_bytes
+        int64_t indptr_bytes
+        const void *values
+        const void *indices
+        const void *indptr
+
+    int PEGASOS_PERMUTATION, PEGASOS_CYCLIC, PEGASOS_UNIFORM
+
+    ctypedef struct pegasos_order:
+        int64_t next
+
+    void pegasos_order_seek(pegasos_order *order, uint64_t seed, int64_t n_rows, int64_t sampling,
+                            int64_t next, int64_t *permutation)
+    void pegasos_order_draw(pegasos_order *order, int64_t *permutation, int64_t count,
+                            int64_t *draws)
+
+    ctypedef struct pegasos_linear:
+        double lam
+        double weight_factor
+        double intercept_scaling
+        int64_t free_intercept
+        int64_t project
+        int64_t average_from
+        int64_t last_step
+        int64_t n_steps
+        int64_t next_draw
+        int64_t n_drawn
+        int64_t n_pending
+        int64_t n_violations
+        double q
+        double squared_norm
+        int64_t n_norm_updates
+        double constant_weight
+        double intercept
+        double rate_sum
+        double constant_sum
+        double intercept_sum
+        int64_t n_averaged
+
+    ctypedef struct pegasos_linear_set:
+        int64_t n_problems
+        int64_t batch_size
+        pegasos_linear *problems
+        const int8_t *labels
+        const double *row_weights
+        void *weights
+        void *sums
+        int64_t *counts
+        int64_t *pending
+
+    void pegasos_linear_start(pegasos_linear *problem)
+    void pegasos_linear_restart_average(pegasos_linear *problem, int64_t n_features,
+                                        int64_t value_bytes, void *sum)
+    void pegasos_linear_run(const pegasos_rows *rows, const pegasos_linear_set *set,
+                            int64_t first, int64_t count, const int64_t *draws)
+    void pegasos_linear_model(const pegasos_linear *problem, int64_t n_features,
+                              int64_t value_bytes, const void *weights, const void *sum,
+                              void *coef, double *intercept)
+    void pegasos_linear_scores(const pegasos_rows *rows, int64_t first, int64_t count,
+                               int64_t n_problems, const void *coef, const double *intercepts,
+                               double *scores)
+
+ctypedef fused value_t:
+    float
+    double
+
+ctypedef fused index_t:
+    int32_t
+    int64_t
+
+ctypedef fused offset_t:
+    int32_t
+    int64_t
+
+SAMPLINGS = {
+    "permutation": PEGASOS_PERMUTATION,
+    "cyclic": PEGASOS_CYCLIC,
+    "uniform": PEGASOS_UNIFORM,
+}
+
+cdef pegasos_linear _blank
+#: One zeroed problem; ``np.asarray(BLANK_PROBLEM).dtype`` is the layout of the C struct.
+BLANK_PROBLEM = <pegasos_linear[:1]> &_blank
+
+
+cdef class Rows:
+    """The rows of X where they lie; made by `dense_rows` or `csr_rows`."""
+    cdef pegasos_rows c
+    cdef object buffers  # keeps the memory alive
+
+    @property
+    def shape(self):
+        return self.c.n_rows, self.c.n_features
+
+
+def dense_rows(const value_t[:, ::1] values not None):
+    cdef Rows rows = Rows()
+    rows.c.n_rows = values.shape[0]
+    rows.c.n_features = values.shape[1]
+    rows.c.value_bytes = sizeof(value_t)
+    rows.c.values = &values[0, 0]
+    rows.buffers = values
+    return rows
+
+
+def csr_rows(const value_t[::1] values not None, const index_t[::1] indices not None,
+             const offset_t[::1] indptr not None, int64_t n_features):
+    cdef Rows rows = Rows()
+    rows.c.n_rows = indptr.shape[0] - 1
+    rows.c.n_features = n_features
+    rows.c.value_bytes = sizeof(value_t)
+    rows.c.index_bytes = sizeof(index_t)
+    rows.c.indptr_bytes = sizeof(offset_t)
+    rows.c.values = &values[0]
+    rows.c.indices = &indices[0]
+    rows.c.indptr = &indptr[0]
+    rows.buffers = (values, indices, indptr)
+    return rows
+
+
+cdef class Order:
+    """Draws number `next`, `next` + 1, ... of the stream that `seed` and `sampling` name."""
+    cdef pegasos_order c
+    cdef int64_t[::1] permutation
+
+    def __init__(self, uint64_t seed, int64_t[::1] permutation not None, int64_t sampling,
+                 int64_t next):
+        self.permutation = permutation
+        with nogil:
+            pegasos_order_seek(&self.c, seed, permutation.shape[0], sampling, next,
+                               &permutation[0])
+
+    def draw(self, int64_t[::1] draws not None):
+        """Fill `draws` with the next draws."""
+        with nogil:
+            pegasos_order_draw(&self.c, &self.permutation[0], draws.shape[0], &draws[0])
+
+
+def start(pegasos_linear[::1] problems not None):
+    """Put every problem at w = 0, before its first step."""
+    cdef int64_t k
+    for k in range(problems.shape[0]):
+        pegasos_linear_start(&problems[k])
+
+
+def restart_averages(pegasos_linear[::1] problems not None, value_t[:, ::1] sums not None):
+    """Begin every average afresh with the next step."""
+    cdef int64_t k
+    for k in range(problems.shape[0]):
+        pegasos_linear_restart_average(&problems[k], sums.shape[1], sizeof(value_t), &sums[k, 0])
+
+
+def fit(Rows rows not None, pegasos_linear[::1] problems not None,
+        const int8_t[:, ::1] labels not None, const double[::1] row_weights,
+        value_t[:, ::1] weights not None, value_t[:, ::1] sums, int64_t[:, ::1] counts,
+        int64_t[:, ::1] pending not None, int64_t first, const int64_t[::1] draws not None):
+    """Run the problems over draws number `first`, `first` + 1, ...; see ``pegasos_linear_run``.
+
+    `row_weights`, `sums` and `counts` may be None. `problems`, `weights`, `sums`, `counts` and
+    `pending` are updated in place.
+    """
+    cdef pegasos_linear_set set
+    set.n_problems = problems.shape[0]
+    set.batch_size = pending.shape[1]
+    set.problems = &problems[0]
+    set.labels = &labels[0, 0]
+    set.row_weights = NULL if row_weights is None else &row_weights[0]
+    set.weights = &weights[0, 0]
+    set.sums = NULL if sums is None else &sums[0, 0]
+    set.counts = NULL if counts is None else &counts[0, 0]
+    set.pending = &pending[0, 0]
+    with nogil:
+        pegasos_linear_run(&rows.c, &set, first, draws.shape[0], &draws[0])
+
+
+def model(const pegasos_linear[::1] problems not None, const value_t[:, ::1] weights not None,
+          const value_t[:, ::1] sums, value_t[:, ::1] coef not None,
+          double[::1] intercept not None):
+    """Write coefficients and intercept of every problem: its last iterate, or its average."""
+    cdef int64_t k
+    for k in range(problems.shape[0]):
+        pegasos_linear_model(&problems[k], weights.shape[1], sizeof(value_t), &weights[k, 0],
+                             NULL if sums is None else &sums[k, 0], &coef[k, 0], &intercept[k])
+
+
+def decision_function(Rows rows not None, int64_t first, const value_t[:, ::1] coef not None,
+                      const double[::1] intercept not None, double[:, ::1] scores not None):
+    """Write the scores of rows `first`, `first` + 1, ..., one column per problem."""
+    with nogil:
+        pegasos_linear_scores(&rows.c, first, scores.shape[0], coef.shape[0], &coef[0, 0],
+                              &intercept[0], &scores[0, 0])
