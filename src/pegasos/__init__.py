@@ -1,0 +1,34 @@
+"""Support vector machines by Pegasos.
+
+``import pegasos`` loads NumPy and the extension only; the estimators bring scikit-learn with them
+when they are first used.
+"""
+
+import importlib
+
+from pegasos._functional import C_from_lam, decision_function, fit, lam_from_C
+from pegasos._model import LinearModel
+
+__version__ = "0.1.0"
+
+_ESTIMATORS = {"PegasosClassifier": "pegasos._linear"}
+
+__all__ = [
+    "C_from_lam",
+    "LinearModel",
+    "PegasosClassifier",
+    "__version__",
+    "decision_function",
+    "fit",
+    "lam_from_C",
+]
+
+
+def __getattr__(name):
+    if name in _ESTIMATORS:
+        return getattr(importlib.import_module(_ESTIMATORS[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted(__all__)

@@ -103,6 +103,9 @@ cdef class Rows:
     cdef pegasos_rows c
     cdef object buffers  # keeps the memory alive
 
+    cdef readonly int64_t size
+    """How many numbers are stored."""
+
     @property
     def shape(self):
         return self.c.n_rows, self.c.n_features
@@ -114,6 +117,7 @@ def dense_rows(const value_t[:, ::1] values not None):
     rows.c.n_features = values.shape[1]
     rows.c.value_bytes = sizeof(value_t)
     rows.c.values = &values[0, 0]
+    rows.size = values.shape[0] * values.shape[1]
     rows.buffers = values
     return rows
 
@@ -129,6 +133,7 @@ def csr_rows(const value_t[::1] values not None, const index_t[::1] indices not 
     rows.c.values = &values[0]
     rows.c.indices = &indices[0]
     rows.c.indptr = &indptr[0]
+    rows.size = values.shape[0]
     rows.buffers = (values, indices, indptr)
     return rows
 

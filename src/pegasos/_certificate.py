@@ -1,0 +1,33 @@
+"""How good a model is: the objective it reaches, computed afresh from the model itself.
+
+P(w) = lam/2 |w|^2 + 1/m sum_i c_i max(0, 1 - y_i f(x_i)), with m = sum_i c_i over the problem's rows.
+The weight of a constant feature (a penalised intercept) is part of w, an unpenalised one is not.
+"""
+
+import numpy as np
+
+from pegasos._session import decision_function
+
+
+def objectives(rows, labels, row_weights, coef, intercept, settings):
+    """Primal objective of every problem, in float64; one pass over the rows.
+
+    Parameters
+    ----------
+    rows : pegasos._core.Rows
+    labels : ndarray of int8 of shape (n_problems, n_samples)
+    row_weights : ndarray of shape (n_samples,) or None
+    coef : ndarray of shape (n_problems, n_features)
+    intercept : ndarray of shape (n_problems,)
+    settings : pegasos._session.LinearSettings
+    """
+    squared_norm = np.array([np.dot(w, w) for w in coef.astype(np.float64, copy=False)])
+    if settings.constant_feature:
+        squared_norm += (intercept / settings.constant_feature) ** 2
+    hinge = np.zeros(len(labels))
+    mass = np.zeros(len(labels))
+    for k, scores in enumerate(decision_function(rows, coef, intercept).T):
+        weights = np.abs(labels[k]) if row_weights is None else row_weights * (labels[k] != 0)
+        hinge[k] = weights @ np.maximum(0, 1 - labels[k] * scores)
+        mass[k] = weights.sum(dtype=np.float64)
+    return settings.lam / 2 * squared_norm + hinge / np.where(mass > 0, mass, 1)

@@ -1,0 +1,203 @@
+"""`fit` and `decision_function` on NumPy buffers; nothing here loads SciPy or scikit-learn."""
+
+import numpy as np
+
+from pegasos import _certificate, _problems, _validate
+from pegasos._model import LinearModel
+from pegasos._progress import Progress
+from pegasos._session import LinearSession, LinearSettings
+
+
+def fit(
+    X,
+    y,
+    lam,
+    *,
+    max_iter=20,
+    n_steps=None,
+    batch_size=1,
+    sampling="permutation",
+    project=False,
+    average=False,
+    fit_intercept=True,
+    penalize_intercept=True,
+    intercept_scaling=1.0,
+    multi_class="ovr",
+    sample_weight=None,
+    order=None,
+    random_state=None,
+    n_jobs=1,
+    verbose=0,
+):
+    """Train a linear support vector machine by Pegasos.
+
+    Minimises, for each problem that the labels make,
+
+    ``P(w) = lam/2 |w|^2 + 1/m sum_i c_i max(0, 1 - y_i (<w, x_i> + b))``, ``m = sum_i c_i``.
+
+    Parameters
+    ----------
+    X : array-like or CSR matrix of shape (n_samples, n_features)
+        Not copied if it is float32 or float64 and C-contiguous, or CSR with such values and 32- or
+        64-bit indices. CSR means any object with ``data``, ``indices``, ``indptr``, ``shape``.
+    y : array-like of shape (n_samples,)
+        Labels, numbers or strings, of at least two classes.
+    lam : float
+        Regularisation λ > 0. ``lam_from_C`` converts from C.
+    max_iter : int, default=20
+        Passes over the data (epochs), if `n_steps` is None.
+    n_steps : int, optional
+        T, the number of steps of each problem; a step takes `batch_size` draws.
+    batch_size : int, default=1
+        k, rows drawn per step. The paper finds that up to a few hundred cost nothing at equal k T.
+    sampling : {"permutation", "cyclic", "uniform"}, default="permutation"
+        A new permutation of the rows every epoch, one permutation kept, or independent draws with
+        replacement. The first converges fastest in practice; the last is what the theory is about.
+    project : bool, default=False
+        After every step, project on the ball ``|w| <= 1/sqrt(lam)`` that holds the optimum. Calms
+        the first steps, changes little later.
+    average : bool or "suffix", default=False
+        Return the last iterate (False), the average of all (True), or of the last half ("suffix").
+    fit_intercept : bool, default=True
+    penalize_intercept : bool, default=True
+        True: the intercept is the weight of a constant feature and part of ``|w|``. False: it is
+        free, and moves by the step size 1/(lam t), which is large at first if lam is small.
+    intercept_scaling : float, default=1.0
+        Value of the constant feature; the larger, the less its weight is penalised.
+    multi_class : {"ovr", "ovo"}, default="ovr"
+        One-vs-rest or one-vs-one, for three classes or more.
+    sample_weight : array-like of shape (n_samples,), optional
+        c_i >= 0. A row of weight zero is as good as absent.
+    order : array-like of int, optional
+        The rows to draw, one after the other, in place of random ones; then every problem takes
+        the steps that these draws make, at most `n_steps`, and `max_iter` means nothing.
+    random_state : int, numpy Generator or RandomState, optional
+        Names the order of draws: the same int gives the same bits, whatever `n_jobs`.
+    n_jobs : int, default=1
+        Threads that share the problems.
+    verbose : int, default=0
+        1: show progress on standard error.
+
+    Returns
+    -------
+    LinearModel
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not as described; the message names it and its value.
+
+    References
+    ----------
+    Shalev-Shwartz, Singer, Srebro, Cotter: Pegasos: primal estimated sub-gradient solver for SVM.
+    Mathematical Programming B 127 (2011) 3-30.
+
+    Examples
+    --------
+    >>> import numpy as np, pegasos
+    >>> X = np.array([[0.0, 1.0], [1.0, 3.0], [2.0, 0.0], [3.0, 1.0]])
+    >>> model = pegasos.fit(X, [0, 0, 1, 1], lam=0.1, random_state=0)
+    >>> model.predict(X)
+    array([0, 0, 1, 1])
+    """
+    settings = LinearSettings(
+        lam,
+        batch_size=batch_size,
+        sampling=sampling,
+        project=project,
+        average=average,
+        fit_intercept=fit_intercept,
+        penalize_intercept=penalize_intercept,
+        intercept_scaling=intercept_scaling,
+    )
+    _validate.choice("multi_class", multi_class, ["ovr", "ovo"])
+    n_epochs = _validate.integer("max_iter", max_iter)
+    if n_steps is not None:
+        n_steps = _validate.integer("n_steps", n_steps)
+    n_threads = _validate.integer("n_jobs", n_jobs)
+    seed = _validate.seed(random_state)
+    rows, dtype = _validate.rows(X)
+    n_samples, n_features = rows.shape
+    classes, codes = _validate.labels(y, n_samples)
+    weights = _validate.sample_weight(sample_weight, n_samples)
+    _validate.at_least_two(classes if weights is None else classes[np.unique(codes[weights > 0])])
+    if order is not None:
+        order = _validate.order(order, n_samples)
+
+    columns = _problems.label_columns(codes, len(classes), multi_class, weights)
+    session = LinearSession(settings, len(columns), n_features, dtype, seed)
+    session.set_rows(columns, weights)
+    if order is not None and n_steps is None:
+        # Whole steps that each problem's own draws make.
+        session.plan(n_steps=np.count_nonzero(columns[:, order], axis=1) // settings.batch_size)
+    else:
+        session.plan(n_steps=n_steps, n_epochs=n_epochs)
+    with Progress(session.steps_planned, "training", verbose) as progress:
+        session.run(
+            rows,
+            order=order,
+            n_threads=n_threads,
+            on_progress=lambda: progress.update(session.steps_done),
+        )
+    coef, intercept = session.model()
+    return LinearModel(
+        coef=coef,
+        intercept=intercept,
+        classes=classes,
+        multi_class=multi_class,
+        lam=settings.lam,
+        objective=_certificate.objectives(rows, columns, weights, coef, intercept, settings),
+        n_steps=session.problems["n_steps"].copy(),
+        alpha_counts=session.counts,
+    )
+
+
+def decision_function(model, X):
+    """Scores of the rows of `X` under a model that `fit` returned.
+
+    Parameters
+    ----------
+    model : LinearModel
+    X : array-like or CSR matrix of shape (n_samples, n_features)
+
+    Returns
+    -------
+    ndarray of float64
+        Shape (n_samples,) for two classes: positive means ``model.classes[1]``. Otherwise
+        (n_samples, n_classes), and the class of the largest score wins; for one-vs-one these are
+        votes, with ties broken by summed scores.
+
+    Raises
+    ------
+    ValueError
+        If `X` is not a finite matrix with the features that the model was trained on.
+    """
+    if not isinstance(model, LinearModel):
+        raise TypeError(f"model must be what pegasos.fit returns, got {model!r}")
+    return model.decision_function(X)
+
+
+def lam_from_C(C, n_samples):  # noqa: N802
+    """λ that makes this package's objective that of an SVM with C: ``1 / (C n_samples)``.
+
+    `n_samples` is the sum of the weights where rows are weighted.
+
+    Examples
+    --------
+    >>> lam_from_C(1.0, 1000)
+    0.001
+    """
+    return 1 / (_validate.real("C", C, above=0) * _validate.real("n_samples", n_samples, above=0))
+
+
+def C_from_lam(lam, n_samples):  # noqa: N802
+    """C of an SVM whose objective is this package's with λ: ``1 / (lam n_samples)``.
+
+    Examples
+    --------
+    >>> C_from_lam(0.001, 1000)
+    1.0
+    """
+    return 1 / (
+        _validate.real("lam", lam, above=0) * _validate.real("n_samples", n_samples, above=0)
+    )

@@ -1,0 +1,437 @@
+"""The linear estimator, in scikit-learn's conventions."""
+
+from dataclasses import asdict
+from numbers import Integral, Real
+
+import joblib
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.utils import compute_class_weight
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from pegasos import _certificate, _core, _problems, _session, _validate
+from pegasos._model import LinearModel
+from pegasos._progress import Progress
+
+
+class PegasosClassifier(ClassifierMixin, BaseEstimator):
+    """Linear support vector machine trained by Pegasos.
+
+    Minimises, for each binary problem,
+
+    ``P(w) = lam/2 |w|^2 + 1/m sum_i c_i max(0, 1 - y_i (<w, x_i> + b))``, ``m = sum_i c_i``,
+
+    by stochastic sub-gradient descent on the primal with step size 1/(lam t). ``c_i`` is the
+    sample weight times the class weight of row i.
+
+    Parameters
+    ----------
+    lam : float, default=1e-4
+        Regularisation λ > 0; λ = 1/(C n_samples), see `pegasos.lam_from_C`.
+    solver : {"pegasos"}, default="pegasos"
+        "pegasos" is the algorithm of the paper and nothing else.
+    tol : None, default=None
+        None: run exactly `max_iter` epochs or `n_steps` steps.
+    max_iter : int, default=20
+        Passes over the data (epochs), if `n_steps` is None.
+    n_steps : int, default=None
+        T, the number of steps of each binary problem; a step takes `batch_size` draws.
+    batch_size : int, default=1
+        k, rows drawn per step. Up to a few hundred cost little accuracy at equal k T.
+    sampling : {"permutation", "cyclic", "uniform"}, default="permutation"
+        A new permutation of the rows every epoch, one permutation kept, or independent draws with
+        replacement as in the paper's analysis. The first converges fastest in practice.
+    project : bool, default=False
+        After every step, project on the ball ``|w| <= 1/sqrt(lam)`` that holds the optimum.
+    average : bool or "suffix", default=False
+        Keep the last iterate (False), which the paper found best in practice, the average of all
+        (True), or of the last half ("suffix").
+    fit_intercept : bool, default=True
+        Whether there is an intercept b.
+    penalize_intercept : bool, default=True
+        True: the intercept is the weight of a constant feature, and part of ``|w|``, as in
+        LIBLINEAR. False: it is free, and moves by the step size.
+    intercept_scaling : float, default=1.0
+        Value of the constant feature; the larger, the less the intercept is penalised.
+    multi_class : {"ovr", "ovo"}, default="ovr"
+        One-vs-rest (largest score wins) or one-vs-one (votes, ties broken by summed scores).
+    class_weight : dict or "balanced", default=None
+        Weight of each class; "balanced" makes all classes weigh the same.
+    warm_start : bool, default=False
+        True: `fit` goes on from where the last `fit` ended, for `max_iter` epochs or `n_steps`
+        steps more, and gives the bits of one longer fit. λ and the other settings must be the same.
+    n_jobs : int, default=None
+        Threads that share the binary problems, as in joblib. The answer does not depend on it.
+    random_state : int, RandomState, Generator or None, default=None
+        Names the order of draws: the same int gives the same bits.
+    verbose : int, default=0
+        1: show progress on standard error.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels, sorted.
+    coef_ : ndarray of shape (n_problems, n_features)
+        Weights, in the type of X. One problem for two classes, else one per class ("ovr") or one
+        per pair of classes (0, 1), (0, 2), ..., (1, 2), ... ("ovo"), in which the later class has
+        the positive scores.
+    intercept_ : ndarray of shape (n_problems,)
+    n_iter_ : int
+        Epochs begun so far.
+    n_steps_ : ndarray of shape (n_problems,)
+        Steps taken so far.
+    objective_ : ndarray of shape (n_problems,)
+        P(w) of this model on the training data. Not set by `partial_fit`.
+    alpha_counts_ : ndarray of shape (n_problems, n_samples)
+        How often each row was drawn and violated its margin. Not set by `partial_fit`.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Set when the columns of X have names that are strings.
+
+    See Also
+    --------
+    pegasos.fit : The same on NumPy arrays, without scikit-learn.
+    sklearn.svm.LinearSVC : Dual coordinate descent by LIBLINEAR.
+
+    Notes
+    -----
+    Ctrl-C is answered between pieces of about 10 ms; the model so far is kept, and a fit with
+    ``warm_start=True`` goes on from there. For probabilities, wrap the estimator:
+    ``CalibratedClassifierCV(PegasosClassifier(), ensemble=False)``.
+
+    References
+    ----------
+    Shalev-Shwartz, Singer, Srebro, Cotter: Pegasos: primal estimated sub-gradient solver for SVM.
+    Mathematical Programming B 127 (2011) 3-30.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from pegasos import PegasosClassifier
+    >>> X, y = load_digits(return_X_y=True)
+    >>> clf = PegasosClassifier(lam=1e-3, random_state=0).fit(X / 16, y)
+    >>> clf.score(X / 16, y) > 0.95
+    True
+    """
+
+    _parameter_constraints = {
+        "lam": [Interval(Real, 0, None, closed="neither")],
+        "solver": [StrOptions({"pegasos"})],
+        "tol": [None],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "n_steps": [Interval(Integral, 1, None, closed="left"), None],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "sampling": [StrOptions(set(_core.SAMPLINGS))],
+        "project": ["boolean"],
+        "average": ["boolean", StrOptions({"suffix"})],
+        "fit_intercept": ["boolean"],
+        "penalize_intercept": ["boolean"],
+        "intercept_scaling": [Interval(Real, 0, None, closed="neither")],
+        "multi_class": [StrOptions({"ovr", "ovo"})],
+        "class_weight": [dict, StrOptions({"balanced"}), None],
+        "warm_start": ["boolean"],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state", np.random.Generator],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        lam=1e-4,
+        *,
+        solver="pegasos",
+        tol=None,
+        max_iter=20,
+        n_steps=None,
+        batch_size=1,
+        sampling="permutation",
+        project=False,
+        average=False,
+        fit_intercept=True,
+        penalize_intercept=True,
+        intercept_scaling=1.0,
+        multi_class="ovr",
+        class_weight=None,
+        warm_start=False,
+        n_jobs=None,
+        random_state=None,
+        verbose=0,
+    ):
+        self.lam = lam
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_steps = n_steps
+        self.batch_size = batch_size
+        self.sampling = sampling
+        self.project = project
+        self.average = average
+        self.fit_intercept = fit_intercept
+        self.penalize_intercept = penalize_intercept
+        self.intercept_scaling = intercept_scaling
+        self.multi_class = multi_class
+        self.class_weight = class_weight
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None):
+        """Train on the rows of `X`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Not copied if it is float32 or float64, C-contiguous or CSR.
+        y : array-like of shape (n_samples,)
+            Labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weight of each row; a row of weight zero is as good as absent.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If X, y or the weights are not as described, or fewer than two classes have weight.
+        """
+        X, y = self._validate_rows(X, y=y)
+        check_classification_targets(y)
+        classes, codes = _validate.labels(y, X.shape[0])
+        weights = self._row_weights(sample_weight, codes, classes)
+        _validate.at_least_two(
+            classes if weights is None else classes[np.unique(codes[weights > 0])]
+        )
+        rows, dtype = _validate.rows(X, finite=True)
+        columns = _problems.label_columns(codes, len(classes), self.multi_class, weights)
+        session = None
+        if self.warm_start and hasattr(self, "_state"):
+            session = self._resume(classes, dtype)
+        if session is None:
+            session = self._begin(len(columns), X.shape[1], dtype)
+        self.classes_ = classes
+        session.set_rows(columns, weights)
+        session.plan(n_steps=self.n_steps, n_epochs=self.max_iter)
+        try:
+            self._run(session, rows)
+        except KeyboardInterrupt:
+            self._keep(session)
+            raise
+        self._keep(session)
+        self.alpha_counts_ = session.counts
+        self.objective_ = _certificate.objectives(
+            rows, columns, weights, self.coef_, self.intercept_, session.settings
+        )
+        return self
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X, y, classes=None, sample_weight=None):
+        """Go on with one epoch over the rows of `X`, for data that come in pieces.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+            Labels, all of them in `classes`.
+        classes : array-like of shape (n_classes,), default=None
+            All labels that will ever come; needed in the first call.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Taken as they are: a row of weight 2 moves the weights twice as far. Rows of weight
+            zero do not advance the step counter.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If X, y or the weights are not as described, or a label is not in `classes`.
+        """
+        first = not hasattr(self, "_state")
+        if first and classes is None:
+            raise ValueError("classes must be given in the first call to partial_fit")
+        X, y = self._validate_rows(X, y=y, reset=first)
+        check_classification_targets(y)
+        if classes is not None:
+            classes, _ = _validate.labels(classes, len(classes))
+            _validate.at_least_two(classes)
+            if not first and not np.array_equal(classes, self.classes_):
+                raise ValueError(
+                    f"classes must be those of the first call, {self.classes_.tolist()}, "
+                    f"got {classes.tolist()}"
+                )
+        else:
+            classes = self.classes_
+        unknown = np.setdiff1d(y, classes)
+        if len(unknown):
+            raise ValueError(
+                f"y must contain only labels in classes {classes.tolist()}, "
+                f"got also {unknown.tolist()}"
+            )
+        if self.class_weight == "balanced":
+            raise ValueError(
+                "class_weight='balanced' needs all data at once; for partial_fit give "
+                "class_weight as a dict, for instance from sklearn.utils.compute_class_weight"
+            )
+        codes = np.searchsorted(classes, y)
+        weights = self._row_weights(sample_weight, codes, classes)
+        columns = _problems.label_columns(codes, len(classes), self.multi_class, weights)
+        if first:
+            rows, dtype = _validate.rows(X, finite=True)
+            session = self._begin(len(columns), X.shape[1], dtype)
+            self.classes_ = classes
+        else:
+            session = self._resume(classes)
+            rows, _ = _validate.rows(X, finite=True, dtype=session.weights.dtype)
+        self._n_calls = getattr(self, "_n_calls", 0) + 1
+        session.begin_stream(self._n_calls)
+        session.set_rows(columns, weights, count=False, normalize=False)
+        session.plan(n_epochs=1)
+        self._run(session, rows)
+        self._keep(session)
+        for stale in ("alpha_counts_", "objective_"):
+            self.__dict__.pop(stale, None)
+        return self
+
+    def decision_function(self, X):
+        """Scores of the rows of `X`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+            Two classes: positive means ``classes_[1]``. Otherwise the class of the largest score
+            wins; for one-vs-one these are votes, with ties broken by summed scores.
+        """
+        check_is_fitted(self)
+        X = self._validate_rows(X, reset=False)
+        rows, dtype = _validate.rows(X, finite=True)
+        scores = _session.decision_function(
+            rows, self.coef_.astype(dtype, copy=False), self.intercept_
+        )
+        return _problems.class_scores(scores, len(self.classes_), self._fitted["multi_class"])
+
+    def predict(self, X):
+        """Predicted labels of the rows of `X`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        return self.classes_[_problems.winners(self.decision_function(X))]
+
+    def to_model(self):
+        """The fitted model as a `pegasos.LinearModel`, which can be saved without pickle."""
+        check_is_fitted(self)
+        return LinearModel(
+            coef=self.coef_,
+            intercept=self.intercept_,
+            classes=self.classes_,
+            multi_class=self._fitted["multi_class"],
+            lam=float(self._fitted["lam"]),
+            objective=getattr(self, "objective_", np.full(len(self.coef_), np.nan)),
+            n_steps=self.n_steps_,
+        )
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    # ---- Inside ----------------------------------------------------------------------------------
+
+    def _validate_rows(self, X, **options):
+        if _validate.is_sparse(X):
+            _validate.sparse_structure(X)
+        return validate_data(
+            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", **options
+        )
+
+    def _row_weights(self, sample_weight, codes, classes):
+        """Sample weight times class weight, or None if both are one."""
+        weights = _validate.sample_weight(sample_weight, len(codes))
+        if self.class_weight is None:
+            return weights
+        if self.class_weight == "balanced":
+            mass = np.bincount(codes, weights, minlength=len(classes))
+            factor = mass.sum() / (len(classes) * np.where(mass > 0, mass, 1))
+        else:
+            factor = compute_class_weight(self.class_weight, classes=classes, y=classes[codes])
+        weights = factor[codes] * (1.0 if weights is None else weights)
+        return _validate.sample_weight(weights, len(codes))
+
+    def _settings(self):
+        return _session.LinearSettings(
+            self.lam,
+            batch_size=self.batch_size,
+            sampling=self.sampling,
+            project=bool(self.project),
+            average=self.average,
+            fit_intercept=bool(self.fit_intercept),
+            penalize_intercept=bool(self.penalize_intercept),
+            intercept_scaling=self.intercept_scaling,
+        )
+
+    def _begin(self, n_problems, n_features, dtype):
+        settings = self._settings()
+        self._fitted = {**asdict(settings), "multi_class": self.multi_class}
+        self._n_calls = 0
+        seed = _validate.seed(self.random_state)
+        return _session.LinearSession(settings, n_problems, n_features, dtype, seed)
+
+    def _resume(self, classes, dtype=None):
+        settings = self._settings()
+        for name, value in {**asdict(settings), "multi_class": self.multi_class}.items():
+            if value != self._fitted[name]:
+                raise ValueError(
+                    f"{name} must stay {self._fitted[name]!r} while training goes on "
+                    f"(warm_start or partial_fit), got {value!r}; clone the estimator to begin anew"
+                )
+        session = _session.LinearSession.restore(settings, self._state)
+        if not np.array_equal(classes, self.classes_):
+            raise ValueError(
+                f"y must have the classes of the fit that warm_start continues, "
+                f"{self.classes_.tolist()}, got {classes.tolist()}"
+            )
+        if session.weights.shape[1] != self.n_features_in_:
+            raise ValueError(
+                f"X has {self.n_features_in_} features, but the fit that warm_start continues "
+                f"had {session.weights.shape[1]}"
+            )
+        if dtype is not None and session.weights.dtype != dtype:
+            raise ValueError(
+                f"X must be {session.weights.dtype}, as in the fit that warm_start continues, "
+                f"got {dtype}"
+            )
+        return session
+
+    def _run(self, session, rows):
+        n_threads = joblib.effective_n_jobs(self.n_jobs)
+        before = session.steps_done
+        total = session.steps_planned - before
+        with Progress(total, type(self).__name__, self.verbose) as progress:
+            session.run(
+                rows,
+                n_threads=n_threads,
+                on_progress=lambda: progress.update(session.steps_done - before),
+            )
+
+    def _keep(self, session):
+        """Take over the model and the state of `session`."""
+        self.coef_, self.intercept_ = session.model()
+        self.n_steps_ = session.problems["n_steps"].copy()
+        self.n_iter_ = session.n_epochs
+        self._state = session.state()

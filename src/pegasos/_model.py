@@ -1,0 +1,130 @@
+"""A trained linear model: scores, predictions, and a file format without pickle."""
+
+import json
+import os
+import zipfile
+from dataclasses import dataclass
+
+import numpy as np
+
+from pegasos import _problems, _session, _validate
+
+_FORMAT = "pegasos linear model 1"
+
+
+@dataclass(frozen=True, eq=False)
+class LinearModel:
+    """What `pegasos.fit` returns.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (n_problems, n_features)
+        Weights, in the type of the training rows. One problem for two classes; else one per class
+        ("ovr") or one per pair of classes in the order (0, 1), (0, 2), ..., (1, 2), ... ("ovo").
+    intercept : ndarray of shape (n_problems,)
+    classes : ndarray of shape (n_classes,)
+        The labels, sorted. In a problem of two classes the later one has the positive scores.
+    multi_class : {"ovr", "ovo"}
+    lam : float
+    objective : ndarray of shape (n_problems,)
+        P(w) of this model on the training rows.
+    n_steps : ndarray of shape (n_problems,)
+        Steps taken.
+    alpha_counts : ndarray of shape (n_problems, n_samples) or None
+        How often each training row was drawn and violated its margin. Not saved.
+    """
+
+    coef: np.ndarray
+    intercept: np.ndarray
+    classes: np.ndarray
+    multi_class: str
+    lam: float
+    objective: np.ndarray
+    n_steps: np.ndarray
+    alpha_counts: np.ndarray | None = None
+
+    def decision_function(self, X):
+        """Scores of the rows of `X`; see `pegasos.decision_function`."""
+        rows, dtype = _validate.rows(X, n_features=self.coef.shape[1])
+        coef = self.coef.astype(dtype, copy=False)
+        scores = _session.decision_function(rows, coef, self.intercept)
+        return _problems.class_scores(scores, len(self.classes), self.multi_class)
+
+    def predict(self, X):
+        """Predicted labels of the rows of `X`."""
+        return self.classes[_problems.winners(self.decision_function(X))]
+
+    def save(self, path):
+        """Write the model to `path` as an .npz archive of plain arrays, replacing it whole."""
+        classes = self.classes
+        if classes.dtype == object:
+            classes = np.array([str(label) for label in classes])
+        about = {"format": _FORMAT, "multi_class": self.multi_class, "lam": self.lam}
+        temporary = f"{os.fspath(path)}.{os.getpid()}.tmp"
+        try:
+            with open(temporary, "wb") as file:
+                np.savez(
+                    file,
+                    about=np.array(json.dumps(about)),
+                    coef=self.coef,
+                    intercept=self.intercept,
+                    classes=classes,
+                    objective=self.objective,
+                    n_steps=self.n_steps,
+                )
+            os.replace(temporary, path)
+        finally:
+            if os.path.exists(temporary):
+                os.remove(temporary)
+
+    @classmethod
+    def load(cls, path):
+        """Read a model written by `save`. Nothing in the file is executed.
+
+        Raises
+        ------
+        ValueError
+            If the file is not such a model, or not a whole one.
+        """
+        arrays = {}
+        try:
+            with np.load(path, allow_pickle=False) as archive:
+                for name in ("about", "coef", "intercept", "classes", "objective", "n_steps"):
+                    arrays[name] = archive[name]
+            about = json.loads(str(arrays.pop("about")))
+            if about["format"] != _FORMAT:
+                raise ValueError(f"its format is {about['format']!r}, not {_FORMAT!r}")
+            model = cls(multi_class=about["multi_class"], lam=float(about["lam"]), **arrays)
+            model._check()
+        except (
+            AttributeError,
+            EOFError,
+            KeyError,
+            TypeError,
+            ValueError,
+            zipfile.BadZipFile,
+        ) as error:
+            raise ValueError(f"{os.fspath(path)} is not a pegasos model: {error}") from None
+        return model
+
+    def _check(self):
+        """Raise a ValueError unless the arrays fit together."""
+        _validate.choice("multi_class", self.multi_class, ["ovr", "ovo"])
+        if self.classes.ndim != 1 or self.classes.dtype.kind not in "fiubU":
+            raise ValueError("classes must be one-dimensional numbers or strings")
+        n_problems = _problems.count(len(self.classes), self.multi_class)
+        if len(self.classes) < 2 or self.coef.ndim != 2 or self.coef.shape[0] != n_problems:
+            raise ValueError(
+                f"coef has shape {self.coef.shape} for {len(self.classes)} classes, "
+                f"multi_class={self.multi_class!r}"
+            )
+        if self.coef.dtype not in (np.float32, np.float64) or self.coef.shape[1] < 1:
+            raise ValueError(f"coef has dtype {self.coef.dtype}, shape {self.coef.shape}")
+        if self.intercept.shape != (n_problems,) or self.intercept.dtype != np.float64:
+            raise ValueError(
+                f"intercept has dtype {self.intercept.dtype}, shape {self.intercept.shape}"
+            )
+        if not (np.isfinite(self.coef).all() and np.isfinite(self.intercept).all()):
+            raise ValueError("coef or intercept is not finite")
+        if not self.coef.flags.c_contiguous:
+            raise ValueError("coef is not in C order")

@@ -1,0 +1,80 @@
+"""How labels become problems, and how their scores become classes again.
+
+A problem is a column of labels in {-1, 0, +1}; 0 leaves the row out. Binary classification is one
+problem, one-vs-rest one per class, one-vs-one one per pair of classes. The later class is +1.
+"""
+
+from itertools import combinations
+
+import numpy as np
+
+
+def pairs(n_classes):
+    """The pairs (i, j), i < j, of one-vs-one, in the order of its problems."""
+    return list(combinations(range(n_classes), 2))
+
+
+def count(n_classes, multi_class):
+    """Number of problems."""
+    if n_classes == 2:
+        return 1
+    return n_classes if multi_class == "ovr" else n_classes * (n_classes - 1) // 2
+
+
+def label_columns(codes, n_classes, multi_class, row_weights=None):
+    """Labels of every problem, one problem per row.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n_samples,)
+        Index of each row's class.
+    n_classes : int
+    multi_class : {"ovr", "ovo"}
+    row_weights : ndarray of shape (n_samples,), optional
+        Rows of weight zero belong to no problem.
+
+    Returns
+    -------
+    ndarray of int8 of shape (n_problems, n_samples)
+    """
+    columns = np.empty((count(n_classes, multi_class), codes.shape[0]), dtype=np.int8)
+    if n_classes == 2:
+        columns[0] = np.where(codes == 1, 1, -1)
+    elif multi_class == "ovr":
+        for k in range(n_classes):
+            columns[k] = np.where(codes == k, 1, -1)
+    else:
+        for k, (i, j) in enumerate(pairs(n_classes)):
+            columns[k] = (codes == j).astype(np.int8) - (codes == i)
+    if row_weights is not None:
+        columns[:, row_weights == 0] = 0
+    return columns
+
+
+def class_scores(scores, n_classes, multi_class):
+    """Turn scores per problem into scores per class, in place where the two are the same.
+
+    One-vs-one: a class gets a vote for each pair it wins; ties are broken by its summed scores,
+    squashed into (-1/3, 1/3) so that they never outweigh a vote.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,) for two classes, else (n_samples, n_classes)
+    """
+    if n_classes == 2:
+        return scores[:, 0]
+    if multi_class == "ovr":
+        return scores
+    votes = np.zeros((scores.shape[0], n_classes))
+    sums = np.zeros_like(votes)
+    for k, (i, j) in enumerate(pairs(n_classes)):
+        votes[:, i] += scores[:, k] <= 0
+        votes[:, j] += scores[:, k] > 0
+        sums[:, i] -= scores[:, k]
+        sums[:, j] += scores[:, k]
+    return votes + sums / (3 * (np.abs(sums) + 1))
+
+
+def winners(scores):
+    """Index of the winning class for scores as returned by `class_scores`."""
+    return (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)

@@ -1,0 +1,310 @@
+"""Training sessions: problems and their state, run in pieces short enough to be interrupted.
+
+The state of a session is plain arrays. Whoever keeps them can go on later, in another process if
+need be, and gets the bits of an uninterrupted run.
+"""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass
+
+import numpy as np
+
+from pegasos import _core, _validate
+
+#: Layout of one problem's state, that of ``struct pegasos_linear``.
+PROBLEM = np.asarray(_core.BLANK_PROBLEM).dtype
+
+# A call into the core should take about this long: Ctrl-C and progress wait for it to return.
+_SECONDS_PER_CALL = 0.01
+# A cautious estimate of what a draw costs, per number in the row and per problem.
+_SECONDS_PER_NUMBER = 2e-9
+_SECONDS_PER_DRAW = 50e-9
+_CACHE_LINE = 64
+
+
+@dataclass(frozen=True)
+class LinearSettings:
+    """What all problems of a session share. See `pegasos.fit` for the meaning."""
+
+    lam: float
+    batch_size: int = 1
+    sampling: str = "permutation"
+    project: bool = False
+    average: bool | str = False
+    fit_intercept: bool = True
+    penalize_intercept: bool = True
+    intercept_scaling: float = 1.0
+
+    def __post_init__(self):
+        check = {
+            "lam": _validate.real("lam", self.lam, above=0),
+            "batch_size": _validate.integer("batch_size", self.batch_size),
+            "sampling": _validate.choice("sampling", self.sampling, list(_core.SAMPLINGS)),
+            "project": _validate.boolean("project", self.project),
+            "average": _validate.choice("average", self.average, [False, True, "suffix"]),
+            "fit_intercept": _validate.boolean("fit_intercept", self.fit_intercept),
+            "penalize_intercept": _validate.boolean("penalize_intercept", self.penalize_intercept),
+            "intercept_scaling": _validate.real(
+                "intercept_scaling", self.intercept_scaling, above=0
+            ),
+        }
+        for name, value in check.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def constant_feature(self):
+        """Value of the constant feature that carries a penalised intercept; 0 if there is none."""
+        return self.intercept_scaling if self.fit_intercept and self.penalize_intercept else 0.0
+
+
+def _aligned_zeros(shape, dtype):
+    """Zeros that begin on a cache line: vector loads that straddle two lines cost a fifth more."""
+    dtype = np.dtype(dtype)
+    size = int(np.prod(shape)) * dtype.itemsize
+    raw = np.zeros(size + _CACHE_LINE, dtype=np.uint8)
+    skip = -raw.ctypes.data % _CACHE_LINE
+    return raw[skip : skip + size].view(dtype).reshape(shape)
+
+
+class LinearSession:
+    """Linear problems over the same features, and where their training stands.
+
+    Parameters
+    ----------
+    settings : LinearSettings
+    n_problems, n_features : int
+    dtype : numpy dtype
+        float32 or float64, the type of the rows.
+    seed : int
+        Names the order of draws.
+    """
+
+    def __init__(self, settings, n_problems, n_features, dtype, seed):
+        self.settings = settings
+        self.seed = seed
+        self.problems = np.zeros(n_problems, PROBLEM)
+        self.problems["lam"] = settings.lam
+        self.problems["intercept_scaling"] = settings.constant_feature
+        self.problems["free_intercept"] = settings.fit_intercept and not settings.penalize_intercept
+        self.problems["project"] = settings.project
+        _core.start(self.problems)
+        self.weights = _aligned_zeros((n_problems, n_features), dtype)
+        self.sums = _aligned_zeros((n_problems, n_features), dtype) if settings.average else None
+        self.pending = np.zeros((n_problems, settings.batch_size), np.int64)
+        self.counts = None
+        self.labels = self.row_weights = None
+        self.n_rows = 0
+        self.stream = 0
+
+    def begin_stream(self, number):
+        """Make the next rows follow stream `number` of the session's seed, from its first draw."""
+        self.n_rows = 0
+        self.stream = number
+
+    def set_rows(self, labels, row_weights, *, count=True, normalize=True):
+        """Say what the problems are, before `plan` and `run`.
+
+        With as many rows as before, their stream of draws and alpha counts go on; otherwise both
+        begin anew.
+
+        Parameters
+        ----------
+        labels : ndarray of int8 of shape (n_problems, n_rows)
+        row_weights : ndarray of float64 of shape (n_rows,) or None
+        count : bool
+            Whether to keep alpha counts.
+        normalize : bool
+            Whether weights count relative to their mean, as in the objective, or as they are.
+        """
+        self.labels, self.row_weights = labels, row_weights
+        n_rows = labels.shape[1]
+        if n_rows != self.n_rows:
+            self.n_rows = n_rows
+            self.counts = None
+            self.problems["next_draw"] = 0
+        if count and self.counts is None:
+            self.counts = np.zeros(labels.shape, np.int64)
+        elif not count:
+            self.counts = None
+        if row_weights is None or not normalize:
+            self.problems["weight_factor"] = 1
+        else:
+            inside = labels != 0
+            mass = inside @ row_weights
+            self.problems["weight_factor"] = np.where(mass > 0, inside.sum(1) / mass, 1)
+
+    def plan(self, *, n_steps=None, n_epochs=None):
+        """Set the step at which each problem stops: `n_steps` more, or `n_epochs` passes more.
+
+        A step takes batch_size draws, so that E passes over the n_k rows of problem k are
+        E n_k / batch_size steps, rounded up.
+        """
+        inside = np.count_nonzero(self.labels, axis=1)
+        if n_steps is None:
+            steps = -(-n_epochs * inside // self.settings.batch_size)
+        else:
+            steps = np.where(inside > 0, n_steps, 0)  # no rows, no steps
+        done = self.problems["n_steps"].copy()
+        self.problems["last_step"] = done + steps
+        if self.settings.average is True:
+            self.problems["average_from"] = 1
+        elif self.settings.average == "suffix":
+            # The last half of all steps. Sums that are under way cannot be begun earlier, so when
+            # training goes on, they are begun anew once they cover more than the last half.
+            start = self.problems["average_from"]
+            if (done == 0).all():
+                self.problems["average_from"] = steps // 2 + 1
+            elif (done >= 2 * start).any():
+                _core.restart_averages(self.problems, self.sums)
+
+    @property
+    def steps_planned(self):
+        """Steps of all problems together when they reach their last."""
+        return int(self.problems["last_step"].sum())
+
+    @property
+    def steps_done(self):
+        """Steps taken by all problems together."""
+        return int(self.problems["n_steps"].sum())
+
+    @property
+    def n_epochs(self):
+        """Passes over the present rows begun so far."""
+        return int(-(-self.problems["next_draw"].max() // max(1, self.n_rows)))
+
+    def run(self, rows, *, order=None, n_threads=1, on_progress=None):
+        """Train until every problem has reached its last step, or `order` is used up.
+
+        Can be stopped at any time by an exception (KeyboardInterrupt, or one raised by
+        `on_progress`): the state is then that of a run that got so far.
+
+        Parameters
+        ----------
+        rows : pegasos._core.Rows
+        order : ndarray of int64, optional
+            The rows to draw, from draw number 0 on, in place of the session's own stream.
+        n_threads : int
+            Threads that share the problems. The answer does not depend on it.
+        on_progress : callable, optional
+            Called now and then, from the calling thread.
+        """
+        groups = np.array_split(np.arange(len(self.problems)), min(n_threads, len(self.problems)))
+        slices = [slice(group[0], group[-1] + 1) for group in groups]
+        if len(slices) == 1:
+            for _ in self._pieces(rows, slices[0], order):
+                if on_progress:
+                    on_progress()
+            return
+        stop = threading.Event()
+
+        def work(part):
+            for _ in self._pieces(rows, part, order):
+                if stop.is_set():
+                    break
+
+        with ThreadPoolExecutor(len(slices)) as pool:
+            try:
+                pending = {pool.submit(work, part) for part in slices}
+                while pending:
+                    done, pending = wait(pending, timeout=0.05)
+                    for future in done:
+                        future.result()
+                    if on_progress:
+                        on_progress()
+            finally:
+                stop.set()
+
+    def _pieces(self, rows, part, order):
+        """Run the problems `part` piece by piece, yielding after each."""
+        problems = self.problems[part]
+        arrays = (
+            problems,
+            self.labels[part],
+            self.row_weights,
+            self.weights[part],
+            None if self.sums is None else self.sums[part],
+            None if self.counts is None else self.counts[part],
+            self.pending[part],
+        )
+        first = int(problems["next_draw"].min())
+        if order is None:
+            stream = _core.Order(
+                self._stream_seed(),
+                np.empty(self.n_rows, np.int64),
+                _core.SAMPLINGS[self.settings.sampling],
+                first,
+            )
+        size = self._draws_per_call(rows, len(problems))
+        buffer = np.empty(size, np.int64)
+        while (problems["n_steps"] < problems["last_step"]).any():
+            if order is None:
+                stream.draw(buffer)
+                draws = buffer
+            else:
+                draws = order[first : first + size]
+                if not len(draws):
+                    return
+            _core.fit(rows, *arrays, first, draws)
+            first += len(draws)
+            yield
+
+    def _stream_seed(self):
+        if self.stream == 0:
+            return self.seed
+        sequence = np.random.SeedSequence([self.seed, self.stream])
+        return int(sequence.generate_state(1, np.uint64)[0])
+
+    def _draws_per_call(self, rows, n_problems):
+        numbers = rows.size / rows.shape[0]
+        seconds = n_problems * (_SECONDS_PER_DRAW + _SECONDS_PER_NUMBER * numbers)
+        # No more draws than there are to make: a short run should not pay for a long buffer.
+        left = int((self.problems["last_step"] - self.problems["n_steps"]).max())
+        wanted = max(1, int(_SECONDS_PER_CALL / seconds))
+        return min(wanted, max(64, left * self.settings.batch_size))
+
+    def model(self):
+        """Coefficients (n_problems, n_features) in the rows' type, and intercepts in float64."""
+        coef = np.empty_like(self.weights)
+        intercept = np.empty(len(self.problems))
+        with np.errstate(all="ignore"):
+            _core.model(self.problems, self.weights, self.sums, coef, intercept)
+        if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
+            raise ValueError(
+                f"training overflowed {coef.dtype}: the features of X are too large for "
+                f"lam={self.settings.lam:g}. Scale X, for instance with "
+                "sklearn.preprocessing.StandardScaler (MaxAbsScaler if X is sparse)"
+            )
+        return coef, intercept
+
+    # ---- Saving ----------------------------------------------------------------------------------
+
+    _ARRAYS = ("problems", "weights", "sums", "pending", "counts")
+
+    def state(self):
+        """The state as a dictionary of arrays, to be given to `restore`."""
+        state = {name: getattr(self, name) for name in self._ARRAYS}
+        state["stream"] = np.array([self.seed, self.n_rows, self.stream], dtype=np.uint64)
+        return {name: array for name, array in state.items() if array is not None}
+
+    @classmethod
+    def restore(cls, settings, state):
+        """The session whose `state` this is."""
+        weights = state["weights"]
+        session = cls(settings, *weights.shape, weights.dtype, int(state["stream"][0]))
+        session.n_rows, session.stream = (int(number) for number in state["stream"][1:])
+        for name in cls._ARRAYS:
+            if name in state:
+                setattr(session, name, state[name].copy())
+        return session
+
+
+def decision_function(rows, coef, intercept):
+    """Scores of shape (n_rows, n_problems), computed in pieces so that Ctrl-C is heard."""
+    n_rows = rows.shape[0]
+    scores = np.empty((n_rows, coef.shape[0]))
+    cost = coef.shape[0] * (_SECONDS_PER_DRAW + _SECONDS_PER_NUMBER * rows.size / n_rows)
+    size = max(1, int(_SECONDS_PER_CALL / cost))
+    for first in range(0, n_rows, size):
+        _core.decision_function(rows, first, coef, intercept, scores[first : first + size])
+    return scores

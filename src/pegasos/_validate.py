@@ -1,0 +1,319 @@
+"""Where bad input is refused: parameters, matrices, labels and weights.
+
+The C core trusts its arguments, so whatever a user can get wrong is caught here, in a sentence that
+names the parameter, the value given and what is allowed. Nothing here needs SciPy: a CSR matrix is
+any object with ``data``, ``indices``, ``indptr`` and ``shape``.
+"""
+
+import numbers
+
+import numpy as np
+
+from pegasos import _core
+
+_CHUNK_ROWS = 4096
+
+
+def real(name, value, *, above=None, at_least=None):
+    """Return `value` as a finite float, or raise."""
+    wanted = "a finite number"
+    if above is not None:
+        wanted += f" > {above}"
+    if at_least is not None:
+        wanted += f" >= {at_least}"
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
+        raise TypeError(f"{name} must be {wanted}, got {value!r}")
+    number = float(value)
+    if (
+        not np.isfinite(number)
+        or (above is not None and number <= above)
+        or (at_least is not None and number < at_least)
+    ):
+        raise ValueError(f"{name} must be {wanted}, got {value!r}")
+    return number
+
+
+def integer(name, value, *, at_least=1):
+    """Return `value` as an int of at least `at_least`, or raise."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral):
+        raise TypeError(f"{name} must be an integer >= {at_least}, got {value!r}")
+    if not at_least <= value < 2**62:
+        raise ValueError(f"{name} must be an integer >= {at_least} and < 2**62, got {value!r}")
+    return int(value)
+
+
+def boolean(name, value):
+    """Return `value` as a bool, or raise."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} must be True or False, got {value!r}")
+    return bool(value)
+
+
+def choice(name, value, allowed):
+    """Return `value` if it is one of `allowed`, or raise."""
+    # 1 == True, but 1 is not a value of an option that takes True.
+    if not any(type(value) is type(option) and value == option for option in allowed):
+        options = ", ".join(repr(option) for option in allowed)
+        raise ValueError(f"{name} must be one of {options}, got {value!r}")
+    return value
+
+
+def seed(random_state):
+    """Return the 64-bit seed that `random_state` stands for.
+
+    An int is the seed itself; a generator is asked for one; None takes one from the system.
+    """
+    if random_state is None:
+        return int(np.random.SeedSequence().generate_state(1, np.uint64)[0])
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**63))
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31 - 1))
+    if isinstance(random_state, numbers.Integral) and not isinstance(random_state, bool):
+        if 0 <= random_state < 2**64:
+            return int(random_state)
+        raise ValueError(f"random_state must be in [0, 2**64), got {random_state!r}")
+    raise TypeError(
+        "random_state must be None, an int, a numpy Generator or RandomState, "
+        f"got {random_state!r}"
+    )
+
+
+# ---- Matrices ------------------------------------------------------------------------------------
+
+
+def is_sparse(X):
+    """Whether `X` is a sparse matrix or array of any format, told without importing SciPy."""
+    return hasattr(X, "tocsr") or all(hasattr(X, a) for a in ("data", "indices", "indptr"))
+
+
+def sparse_structure(X):
+    """Raise a ValueError if the index arrays of a sparse `X` do not describe a matrix.
+
+    Libraries that trust them crash: an index out of range reads or writes foreign memory. The
+    formats whose conversion to CSR reads index arrays are checked; others have none.
+    """
+    format = getattr(X, "format", "csr")
+    if format in ("csr", "csc", "bsr"):
+        major, minor = X.shape if format != "csc" else X.shape[::-1]
+        if format == "bsr":
+            major, minor = major // X.blocksize[0], minor // X.blocksize[1]
+        _compressed_structure(X, major, minor)
+    elif format == "coo":
+        coords = getattr(X, "coords", None) or (X.row, X.col)
+        for axis, index in enumerate(coords):
+            _indices_in_range(f"X.coords[{axis}]", index, X.shape[axis])
+            if index.shape != X.data.shape:
+                raise ValueError(
+                    f"X.coords[{axis}] must have as many entries as X.data ({X.data.shape[0]}), "
+                    f"got {index.shape[0]}"
+                )
+
+
+def _compressed_structure(X, n_major, n_minor):
+    for name in ("indices", "indptr"):
+        array = getattr(X, name)
+        if not isinstance(array, np.ndarray) or array.ndim != 1 or array.dtype.kind not in "iu":
+            raise ValueError(f"X.{name} must be a one-dimensional array of integers, got {array!r}")
+    indptr = X.indptr
+    if indptr.shape[0] != n_major + 1:
+        raise ValueError(
+            f"X.indptr must have {n_major + 1} entries for X.shape {X.shape}, "
+            f"got {indptr.shape[0]}"
+        )
+    if indptr[0] != 0:
+        raise ValueError(f"X.indptr must begin with 0, got {indptr[0]}")
+    if (indptr[1:] < indptr[:-1]).any():
+        at = int(np.argmax(indptr[1:] < indptr[:-1]))
+        raise ValueError(
+            f"X.indptr must never decrease, but goes from {indptr[at]} to {indptr[at + 1]} "
+            f"at position {at}"
+        )
+    nnz = int(indptr[-1])
+    for name in ("indices", "data"):
+        length = getattr(X, name).shape[0]
+        if length < nnz:
+            raise ValueError(
+                f"X.{name} must have at least X.indptr[-1] = {nnz} entries, got {length}"
+            )
+    _indices_in_range("X.indices", X.indices[:nnz], n_minor)
+
+
+def _indices_in_range(name, index, stop):
+    if index.size and (index.min() < 0 or index.max() >= stop):
+        bad = index[(index < 0) | (index >= stop)][0]
+        raise ValueError(f"{name} must be in [0, {stop}), but contains {bad}")
+
+
+def _numbers(name, array):
+    """Raise unless `array` holds real numbers."""
+    if array.dtype.kind == "c":
+        raise ValueError(f"{name} must be real; complex data not supported, got {array.dtype}")
+    if array.dtype.kind not in "fiub":
+        raise TypeError(f"{name} must be numeric, got dtype {array.dtype}")
+
+
+def _finite(name, values):
+    """Raise if `values` (one- or two-dimensional) contain NaN or infinity."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(values.sum()):
+            return
+    for begin in range(0, values.shape[0], _CHUNK_ROWS):
+        chunk = values[begin : begin + _CHUNK_ROWS]
+        good = np.isfinite(chunk)
+        if not good.all():
+            where = np.argwhere(~good)[0]
+            bad = chunk[tuple(where)]
+            where[0] += begin
+            at = ", ".join(str(int(i)) for i in where)
+            raise ValueError(
+                f"{name} must be finite (no NaN or infinity), but {name}[{at}] is {bad}"
+            )
+
+
+def _native(array, *, ndim, copy_order="C"):
+    """Return `array` contiguous, aligned, in native byte order, as float32 or float64 if real.
+
+    What is so already is not copied.
+    """
+    dtype = array.dtype
+    if dtype.kind != "f" or dtype.itemsize not in (4, 8):
+        dtype = np.dtype(np.float64)
+    array = np.require(array, dtype.newbyteorder("="), [copy_order, "A"])
+    assert array.ndim == ndim
+    return array
+
+
+def _index_array(index):
+    dtype = np.int32 if index.dtype.itemsize <= 4 and index.dtype != np.uint32 else np.int64
+    return np.require(index, dtype, ["C", "A"])
+
+
+def rows(X, *, n_features=None, finite=False, dtype=None):
+    """Return `X` as rows for the core, without a copy where layout and type allow.
+
+    Parameters
+    ----------
+    X : array-like or CSR matrix of shape (n_samples, n_features)
+        Not copied: C-contiguous float32 or float64 arrays, CSR with float32 or float64 values and
+        32- or 64-bit indices. Other real types become float64.
+    n_features : int, optional
+        What the number of columns must be.
+    finite : bool, default=False
+        True: the values are known to be finite and are not looked at again.
+    dtype : numpy dtype, optional
+        float32 or float64: the type that the values must have, converted if need be.
+
+    Returns
+    -------
+    rows : pegasos._core.Rows
+    dtype : numpy.dtype
+        float32 or float64, the type of the values.
+    """
+    if is_sparse(X):
+        if getattr(X, "format", "csr") != "csr":
+            raise TypeError(f"X must be dense or CSR, got format {X.format!r}: use X.tocsr()")
+        shape = tuple(X.shape)
+        if len(shape) != 2:
+            raise ValueError(f"X must be two-dimensional, got shape {shape}")
+        _compressed_structure(X, *shape)
+        nnz = int(X.indptr[-1])
+        values = X.data[:nnz]
+        _numbers("X.data", values)
+        values = _native(values, ndim=1)
+        name = "X.data"
+    else:
+        values = np.asarray(X)
+        if values.ndim != 2:
+            raise ValueError(
+                f"X must be two-dimensional (n_samples, n_features), got shape {values.shape}. "
+                "Reshape your data: X.reshape(-1, 1) for one feature, X.reshape(1, -1) for one row"
+            )
+        if values.dtype == object:
+            values = values.astype(np.float64)
+        _numbers("X", values)
+        shape = values.shape
+        name = "X"
+    if min(shape) < 1:
+        raise ValueError(f"X must have at least one row and one column, got shape {shape}")
+    if n_features is not None and shape[1] != n_features:
+        raise ValueError(f"X has {shape[1]} features, but the model expects {n_features} features")
+    if not finite:
+        _finite(name, values)
+    if dtype is not None:
+        with np.errstate(over="ignore"):
+            values = values.astype(dtype, copy=False)
+    if is_sparse(X):
+        return (
+            _core.csr_rows(
+                values, _index_array(X.indices), _index_array(X.indptr), int(shape[1])
+            ),
+            values.dtype,
+        )
+    values = _native(values, ndim=2)
+    return _core.dense_rows(values), values.dtype
+
+
+# ---- Labels and weights --------------------------------------------------------------------------
+
+
+def labels(y, n_samples):
+    """Return the distinct labels, sorted, and the index of each row's label among them."""
+    y = np.asarray(y)
+    if y.ndim != 1:
+        raise ValueError(f"y must be one-dimensional, got shape {y.shape}")
+    if y.shape[0] != n_samples:
+        raise ValueError(f"y must have one label per row of X ({n_samples}), got {y.shape[0]}")
+    if y.dtype.kind == "f" and not np.isfinite(y).all():
+        raise ValueError(f"y must be finite, but y[{np.argmin(np.isfinite(y))}] is not")
+    if y.dtype.kind not in "fiubUSO":
+        raise TypeError(f"y must hold labels (numbers or strings), got dtype {y.dtype}")
+    try:
+        classes, codes = np.unique(y, return_inverse=True)
+    except TypeError as error:
+        raise TypeError(f"y must hold labels of one kind, numbers or strings: {error}") from None
+    return classes, codes
+
+
+def at_least_two(classes):
+    """Raise unless there is something to tell apart."""
+    if len(classes) < 2:
+        raise ValueError(
+            f"y must contain at least two classes, got one class: {classes.tolist()}"
+        )
+
+
+def sample_weight(weights, n_samples):
+    """Return `weights` as float64 of shape (n_samples,), or None for None."""
+    if weights is None:
+        return None
+    if isinstance(weights, numbers.Real):
+        weights = np.full(n_samples, weights, dtype=np.float64)
+    weights = np.asarray(weights)
+    _numbers("sample_weight", weights)
+    if weights.ndim != 1:
+        raise ValueError(f"sample_weight must be 1D array or scalar, got shape {weights.shape}")
+    if weights.shape[0] != n_samples:
+        raise ValueError(
+            f"sample_weight.shape == {weights.shape}, expected ({n_samples},): "
+            "one weight per row of X"
+        )
+    weights = np.require(weights, np.float64, ["C", "A"])
+    _finite("sample_weight", weights)
+    if (weights < 0).any():
+        at = int(np.argmax(weights < 0))
+        raise ValueError(f"sample_weight must be >= 0, but sample_weight[{at}] is {weights[at]}")
+    if not (weights > 0).any():
+        raise ValueError("sample_weight must not be all zero: no weight is left to learn from")
+    return weights
+
+
+def order(draws, n_samples):
+    """Return `draws`, the rows that a fit is told to visit, as int64."""
+    draws = np.asarray(draws)
+    if draws.ndim != 1 or draws.dtype.kind not in "iu" or draws.size == 0:
+        raise ValueError(
+            f"order must be a non-empty one-dimensional array of row numbers, got {draws!r}"
+        )
+    _indices_in_range("order", draws, n_samples)
+    return np.require(draws, np.int64, ["C", "A"])
