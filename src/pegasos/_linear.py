@@ -331,7 +331,8 @@ class PegasosClassifier(ClassifierMixin, BaseEstimator):
         -------
         ndarray of shape (n_samples,)
         """
-        return self.classes_[_problems.winners(self.decision_function(X))]
+        winners = _problems.winners(self.decision_function(X))
+        return self.classes_[winners]
 
     def to_model(self):
         """The fitted model as a `pegasos.LinearModel`, which can be saved without pickle."""

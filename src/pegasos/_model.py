@@ -52,7 +52,11 @@ class LinearModel:
 
     def predict(self, X):
         """Predicted labels of the rows of `X`."""
-        return self.classes[_problems.winners(self.decision_function(X))]
+        return self.labels_of(self.decision_function(X))
+
+    def labels_of(self, scores):
+        """The labels that win by `scores`, as `decision_function` returns them."""
+        return self.classes[_problems.winners(scores)]
 
     def save(self, path):
         """Write the model to `path` as an .npz archive of plain arrays, replacing it whole."""

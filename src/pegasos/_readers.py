@@ -1,0 +1,206 @@
+"""Reads labelled rows from files: LIBSVM text, CSV and .npz.
+
+Parsing is left to scikit-learn and NumPy. What is added here are messages that say which line of
+which file is wrong. Every failure is a ValueError or an OSError.
+"""
+
+import bz2
+import gzip
+import io
+import os
+import zipfile
+import zlib
+
+import numpy as np
+from scipy import sparse
+from sklearn.datasets import load_svmlight_file
+
+from pegasos import _validate
+
+FORMATS = ("libsvm", "csv", "npz")
+
+_OPENERS = {".gz": gzip.open, ".bz2": bz2.open}
+
+
+def guess_format(path):
+    """The format that the name of a file speaks of; "libsvm" if it speaks of none."""
+    stem, ending = os.path.splitext(os.fspath(path))
+    if ending in _OPENERS:
+        ending = os.path.splitext(stem)[1]
+    return {".csv": "csv", ".npz": "npz"}.get(ending, "libsvm")
+
+
+def read(path, *, format=None, n_features=None, label_column=-1, labels_optional=False):
+    """Read rows and labels.
+
+    Parameters
+    ----------
+    path : str or path
+        Text may be compressed (.gz, .bz2).
+    format : {"libsvm", "csv", "npz"}, optional
+        Told from the name if not given.
+    n_features : int, optional
+        Number of columns of X; LIBSVM text does not say, and a test file may lack the last ones.
+    label_column : int, default=-1
+        Column of a CSV file that holds the label.
+    labels_optional : bool, default=False
+        A CSV file of `n_features` columns, or an .npz file without y, holds rows only.
+
+    Returns
+    -------
+    X : ndarray or csr_array of shape (n_samples, n_features)
+    y : ndarray of shape (n_samples,), or None
+
+    Raises
+    ------
+    OSError
+        If the file cannot be read.
+    ValueError
+        If it is malformed; the message has the number of the line.
+    """
+    name = os.fspath(path)
+    try:
+        with open(path, "rb"):
+            pass
+        format = format or guess_format(path)
+        if format == "libsvm":
+            X, y = _read_libsvm(path, n_features)
+        elif format == "csv":
+            X, y = _read_csv(path, n_features, label_column, labels_optional)
+        else:
+            X, y = _read_npz(path)
+    except (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile) as error:
+        raise ValueError(f"{name} is truncated or corrupt: {error}") from None
+    except OverflowError as error:
+        raise ValueError(f"{name} holds a number out of range: {error}") from None
+    if y is None and not labels_optional:
+        raise ValueError(f"{name} has no labels: an array named y is missing")
+    try:
+        _validate.rows(X)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name}: {_where_not_finite(X) or error}") from None
+    return X, y
+
+
+def _where_not_finite(X):
+    """A sentence on the first row with a NaN or infinity, or None."""
+    values = X.data if sparse.issparse(X) else X
+    if values.dtype.kind != "f" or np.isfinite(values).all():
+        return None
+    at = int(np.argmin(np.isfinite(values).ravel()))
+    if sparse.issparse(X):
+        row, column = int(np.searchsorted(X.indptr, at, side="right")) - 1, int(X.indices[at])
+    else:
+        row, column = divmod(at, X.shape[1])
+    return (
+        f"row {row + 1}, feature {column + 1} is {values.ravel()[at]}, "
+        "but all numbers must be finite"
+    )
+
+
+def _plain_labels(y):
+    """Labels as integers where they are whole numbers, as numbers, or as strings."""
+    try:
+        numbers = y.astype(np.float64)
+    except ValueError:
+        return y
+    if np.isfinite(numbers).all() and (numbers == np.round(numbers)).all():
+        return numbers.astype(np.int64)
+    return numbers
+
+
+def _open(path):
+    return _OPENERS.get(os.path.splitext(os.fspath(path))[1], open)(path, "rb")
+
+
+def _blame_line(path, parse, error, skip=0):
+    """Raise a ValueError that names the first line which `parse` refuses, if there is one."""
+    with _open(path) as file:
+        for number, line in enumerate(file, start=1):
+            if number <= skip or not line.strip():
+                continue
+            try:
+                parse(line)
+            except (ValueError, OverflowError) as problem:
+                text = line.decode("utf-8", "replace").strip()
+                shown = text if len(text) <= 60 else text[:57] + "..."
+                raise ValueError(
+                    f"{os.fspath(path)}, line {number}: {problem} in {shown!r}"
+                ) from None
+    raise ValueError(f"{os.fspath(path)}: {error}") from None
+
+
+def _read_libsvm(path, n_features):
+    try:
+        X, y = load_svmlight_file(os.fspath(path), n_features=n_features)
+    except ValueError as error:
+        _blame_line(path, lambda line: load_svmlight_file(io.BytesIO(line)), error)
+    if X.shape[0] == 0:
+        raise ValueError(f"{os.fspath(path)} holds no rows")
+    return sparse.csr_array(X), _plain_labels(y)
+
+
+def _read_csv(path, n_features, label_column, labels_optional):
+    name = os.fspath(path)
+    with _open(path) as file:
+        first = file.readline().decode("utf-8-sig", "replace").strip().split(",")
+        second = file.readline().decode("utf-8", "replace").strip()
+    n_columns = len(first)
+    has_labels = not (labels_optional and n_columns == n_features)
+    if has_labels and not -n_columns <= label_column < n_columns:
+        raise ValueError(f"{name} has {n_columns} columns, there is no column {label_column}")
+    columns = list(range(n_columns))
+    if has_labels:
+        label_column = columns.pop(label_column)
+    if not columns:
+        raise ValueError(f"{name}, line 1: a label and at least one feature are needed")
+    header = int(bool(second) and not all(_is_number(first[j]) for j in columns))
+
+    def load(source, **options):
+        return np.loadtxt(source, delimiter=",", encoding="utf-8", comments=None, **options)
+
+    def parse(line):
+        found = line.count(b",") + 1
+        if found != n_columns:
+            raise ValueError(f"{found} columns where the first line has {n_columns}")
+        for j, field in enumerate(line.split(b",")):
+            if j in columns and not _is_number(field):
+                raise ValueError(f"column {j + 1} is not a number")
+
+    try:
+        X = load(path, skiprows=header, usecols=columns, ndmin=2)
+        y = load(path, skiprows=header, usecols=label_column, dtype=str, ndmin=1) if (
+            has_labels
+        ) else None
+    except ValueError as error:
+        _blame_line(path, parse, error, skip=header)
+    return X, None if y is None else _plain_labels(np.char.strip(y))
+
+
+def _is_number(text):
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _read_npz(path):
+    """X and y, or the arrays of scipy.sparse.save_npz and y."""
+    with np.load(path, allow_pickle=False) as archive:
+        if not hasattr(archive, "files"):
+            raise ValueError(f"{os.fspath(path)} is not an .npz archive")
+        y = archive["y"] if "y" in archive.files else None
+        if "X" in archive.files:
+            X = archive["X"]
+        elif {"data", "indices", "indptr", "shape"} <= set(archive.files):
+            parts = (archive["data"], archive["indices"], archive["indptr"])
+            if "format" in archive.files and archive["format"].item() not in (b"csr", "csr"):
+                raise ValueError(f"{os.fspath(path)}: the sparse matrix must be CSR")
+            X = sparse.csr_array(parts, shape=tuple(int(n) for n in archive["shape"]))
+        else:
+            raise ValueError(
+                f"{os.fspath(path)} must hold X and y, or data, indices, indptr, shape and y; "
+                f"it holds {', '.join(archive.files)}"
+            )
+    return X, y

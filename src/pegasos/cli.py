@@ -1,0 +1,203 @@
+"""The command line: ``pegasos train``, ``pegasos predict``, ``pegasos demo``."""
+
+import argparse
+import sys
+import time
+
+import numpy as np
+
+import pegasos
+
+_DATA_HELP = """\
+DATA is LIBSVM/SVMlight text ("label index:value ..."), CSV (one row a line, numbers and a label;
+a header line is skipped), or .npz (arrays X and y, or a CSR matrix saved by scipy.sparse and y).
+Text may be compressed with gzip or bzip2. The format is told from the name; --format overrides it.
+"""
+
+_EXAMPLES = {
+    "train": """\
+examples:
+  pegasos train spam.svm.gz --lam 1e-4 -o spam.npz
+  pegasos train digits.csv --label-column 0 --multi-class ovo --max-iter 50
+""",
+    "predict": """\
+examples:
+  pegasos predict spam.npz new.svm > labels.txt
+  pegasos predict spam.npz new.svm --scores -o scores.txt
+""",
+}
+
+
+def _parser():
+    parser = argparse.ArgumentParser(
+        prog="pegasos",
+        description="Support vector machines by Pegasos, stochastic sub-gradient descent on the "
+        "primal.",
+        epilog="Start with `pegasos demo`. Help on a command: `pegasos train --help`.",
+    )
+    parser.add_argument("--version", action="version", version=f"pegasos {pegasos.__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    def command(name, run, help):
+        sub = commands.add_parser(
+            name,
+            help=help,
+            description=f"{help[0].upper()}{help[1:]}.\n\n{_DATA_HELP if name != 'demo' else ''}",
+            epilog=_EXAMPLES.get(name),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        sub.set_defaults(run=run)
+        return sub
+
+    def data_options(sub):
+        sub.add_argument("data", metavar="DATA", help="file with the rows")
+        sub.add_argument("--format", choices=("libsvm", "csv", "npz"), help="format of DATA")
+        sub.add_argument(
+            "--label-column", type=int, default=-1, metavar="J",
+            help="CSV: column of the label, from 0; negative from the end (default -1, the last)",
+        )  # fmt: skip
+
+    train = command("train", _train, "train a linear support vector machine and save it")
+    data_options(train)
+    add = train.add_argument
+    add("-o", "--output", default="model.npz", metavar="FILE", help="the model (default model.npz)")
+    add("--lam", type=float, default=1e-4, metavar="L",
+        help="regularisation lambda = 1/(C n); smaller fits closer (default 1e-4)")  # fmt: skip
+    add("--max-iter", type=int, default=20, metavar="E", help="passes over the data (default 20)")
+    add("--n-steps", type=int, metavar="T", help="exact number of steps, in place of --max-iter")
+    add("--batch-size", type=int, default=1, metavar="K", help="rows per step (default 1)")
+    add("--sampling", choices=("permutation", "cyclic", "uniform"), default="permutation",
+        help="new permutation every epoch, one kept, or with replacement")  # fmt: skip
+    add("--project", action="store_true", help="project on the ball |w| <= 1/sqrt(lambda)")
+    add("--average", choices=("none", "all", "suffix"), default="none",
+        help="output the last iterate, the average of all, or of the last half")  # fmt: skip
+    add("--intercept", choices=("none", "penalized", "free"), default="penalized",
+        help="b: none, weight of a constant feature (default), or not penalised")  # fmt: skip
+    add("--multi-class", choices=("ovr", "ovo"), default="ovr",
+        help="one-vs-rest (default) or one-vs-one, for three classes or more")  # fmt: skip
+    add("--n-features", type=int, metavar="D", help="columns of X, where the file cannot tell")
+    add("--float32", action="store_true", help="store and train in single precision")
+    add("--seed", type=int, default=0, metavar="S", help="names the order of draws (default 0)")
+    add("--jobs", type=int, default=1, metavar="N", help="threads that share the classes")
+    add("-q", "--quiet", action="store_true", help="no progress, no report")
+
+    predict = command("predict", _predict, "predict labels with a saved model, one a line")
+    predict.add_argument("model", metavar="MODEL", help="file written by `pegasos train`")
+    data_options(predict)
+    predict.add_argument("-o", "--output", metavar="FILE", help="write here, not to standard output")
+    predict.add_argument("--scores", action="store_true", help="scores in place of labels")
+
+    demo = command("demo", _demo, "train on handwritten digits and draw what was learned")
+    demo.add_argument(
+        "-o", "--output", default="pegasos-demo.svg", metavar="FILE",
+        help="the picture, which any browser shows (default pegasos-demo.svg)",
+    )  # fmt: skip
+    return parser
+
+
+def confusion_text(matrix, classes):
+    """A confusion matrix as text, actual classes down, predicted ones across."""
+    names = [str(label) for label in classes]
+    wide = max(len(str(matrix.max())), *(len(name) for name in names)) + 2
+    left = max(len("actual"), *(len(name) for name in names))
+    lines = [" " * left + "".join(name.rjust(wide) for name in names) + "   predicted"]
+    for name, row in zip(names, matrix, strict=True):
+        cells = "".join((str(n) if n else ".").rjust(wide) for n in row)
+        lines.append(name.rjust(left) + cells)
+    lines.append("actual")
+    return "\n".join(lines)
+
+
+def _train(args):
+    from pegasos import _readers
+
+    say = (lambda *_: None) if args.quiet else _say
+    say(f"reading {args.data}")
+    X, y = _readers.read(
+        args.data, format=args.format, n_features=args.n_features, label_column=args.label_column
+    )
+    if args.float32:
+        X = X.astype(np.float32)
+    say(f"{X.shape[0]} rows, {X.shape[1]} features")
+    began = time.perf_counter()
+    model = pegasos.fit(
+        X,
+        y,
+        args.lam,
+        max_iter=args.max_iter,
+        n_steps=args.n_steps,
+        batch_size=args.batch_size,
+        sampling=args.sampling,
+        project=args.project,
+        average={"none": False, "all": True, "suffix": "suffix"}[args.average],
+        fit_intercept=args.intercept != "none",
+        penalize_intercept=args.intercept != "free",
+        multi_class=args.multi_class,
+        random_state=args.seed,
+        n_jobs=args.jobs,
+        verbose=not args.quiet,
+    )
+    seconds = time.perf_counter() - began
+    model.save(args.output)
+    say(f"trained {len(model.coef)} problem(s) in {seconds:.2f} s")
+    for k, objective in enumerate(model.objective):
+        say(f"objective {objective:.6g}" + (f"  (problem {k})" if len(model.coef) > 1 else ""))
+    say(f"training accuracy {100 * (model.predict(X) == y).mean():.2f} %")
+    say(f"model saved to {args.output}")
+
+
+def _predict(args):
+    from pegasos import _readers
+
+    model = pegasos.LinearModel.load(args.model)
+    X, y = _readers.read(
+        args.data,
+        format=args.format,
+        n_features=model.coef.shape[1],
+        label_column=args.label_column,
+        labels_optional=True,
+    )
+    scores = model.decision_function(X)
+    labels = model.labels_of(scores)
+    out = scores if args.scores else labels
+    target = args.output or sys.stdout
+    np.savetxt(target, out, fmt="%.9g" if out.dtype.kind == "f" else "%s")
+    if y is not None and np.isin(y, model.classes).all():
+        _say(f"accuracy {100 * (labels == y).mean():.2f} % of {len(y)} rows")
+
+
+def _demo(args):
+    from pegasos import _demo
+
+    _demo.run(args.output)
+
+
+def _say(*words):
+    print(*words, file=sys.stderr)
+
+
+def main(arguments=None):
+    """Run the command line; returns the exit code."""
+    args = _parser().parse_args(arguments)
+    try:
+        args.run(args)
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader of our output has left; nothing to say, no one to hear
+        return 1
+    except (OSError, TypeError, ValueError) as error:
+        what = " ".join(str(error).split())
+        if isinstance(error, OSError) and error.filename:
+            what = f"{error.filename}: {error.strerror}"
+        _say(f"pegasos: error: {what}")
+        return 2
+    except MemoryError as error:
+        _say(f"pegasos: error: out of memory: {error}")
+        return 2
+    except KeyboardInterrupt:
+        _say("pegasos: interrupted")
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
