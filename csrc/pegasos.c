@@ -197,12 +197,6 @@ static double squared_norm(const void *vector, int64_t value_bytes, int64_t n)
     return sum;
 }
 
-static void scale(void *vector, int64_t value_bytes, int64_t n, double factor)
-{
-    for (int64_t j = 0; j < n; j++)
-        set_to(vector, value_bytes, j, factor * get(vector, value_bytes, j));
-}
-
 /* ---- The step -------------------------------------------------------------------------------- */
 
 void pegasos_linear_start(pegasos_linear *problem)
@@ -239,10 +233,28 @@ static INLINE void add_with_norm(const row_functions *f, const pegasos_rows *row
     p->n_norm_updates++;
 }
 
-/* w <- min(1, 1/(sqrt(lam) |w|)) w, where w = q v / (lam t). O(1), save for two rare sums over v:
+/* v <- q v, q <- 1. The average's sum S v - a is kept: a <- a - S v, S <- 0; to go on with S / q
+ * would be exact too, but S v and a would grow until their difference drowned in rounding. */
+static void fold(pegasos_linear *p, const pegasos_rows *rows, void *v, void *a)
+{
+    const int64_t d = rows->n_features, bytes = rows->value_bytes;
+    if (p->rate_sum > 0) {
+        for (int64_t j = 0; j < d; j++)
+            set_to(a, bytes, j, get(a, bytes, j) - p->rate_sum * get(v, bytes, j));
+        p->constant_sum -= p->rate_sum * p->constant_weight;
+        p->rate_sum = 0;
+    }
+    for (int64_t j = 0; j < d; j++)
+        set_to(v, bytes, j, p->q * get(v, bytes, j));
+    p->constant_weight *= p->q;
+    p->squared_norm *= p->q * p->q;
+    p->q = 1;
+}
+
+/* w <- min(1, 1/(sqrt(lam) |w|)) w, where w = q v / (lam t). O(1), save for two rare passes over v:
  * its norm is summed afresh once in d additions, before rounding can pile up, and q is folded into
  * v before it gets small. */
-static void project(pegasos_linear *p, const pegasos_rows *rows, void *v)
+static void project(pegasos_linear *p, const pegasos_rows *rows, void *v, void *a)
 {
     const int64_t d = rows->n_features;
     if (p->n_norm_updates > d) {
@@ -253,13 +265,8 @@ static void project(pegasos_linear *p, const pegasos_rows *rows, void *v)
     const double radius = sqrt(p->lam) * (double)p->n_steps; /* of q v */
     if (p->q * p->q * p->squared_norm > radius * radius)
         p->q = radius / sqrt(p->squared_norm);
-    if (p->q < 1.0 / 1024) {
-        scale(v, rows->value_bytes, d, p->q);
-        p->constant_weight *= p->q;
-        p->squared_norm *= p->q * p->q;
-        p->rate_sum /= p->q; /* S v stays as it was */
-        p->q = 1;
-    }
+    if (p->q < 1.0 / 1024)
+        fold(p, rows, v, a);
 }
 
 /*
@@ -276,7 +283,9 @@ static INLINE void take_step(const row_functions *f, const pegasos_rows *rows,
     const int64_t d = rows->n_features, k = set->batch_size;
     const int8_t *labels = set->labels + problem * rows->n_rows;
     const int64_t *pending = set->pending + problem * k;
-    char *v = (char *)set->weights + problem * d * rows->value_bytes;
+    const int64_t row = problem * d * rows->value_bytes;
+    char *v = (char *)set->weights + row;
+    char *a = set->sums ? (char *)set->sums + row : NULL;
     const double share = p->weight_factor / (double)k;
     p->n_steps++;
     for (int64_t j = 0; j < p->n_pending; j++) {
@@ -285,7 +294,6 @@ static INLINE void take_step(const row_functions *f, const pegasos_rows *rows,
         const double g = labels[i] * c * share; /* minus the sub-gradient is g x_i */
         const double u = g / p->q;
         if (p->rate_sum > 0) {
-            char *a = (char *)set->sums + problem * d * rows->value_bytes;
             f->add(rows, i, p->rate_sum * u, a);
             p->constant_sum += p->rate_sum * u * p->intercept_scaling;
         }
@@ -304,7 +312,7 @@ static INLINE void take_step(const row_functions *f, const pegasos_rows *rows,
     p->n_pending = 0;
     p->n_drawn = 0;
     if (p->project)
-        project(p, rows, v);
+        project(p, rows, v, a);
     if (p->average_from > 0 && p->n_steps >= p->average_from) {
         p->rate_sum += p->q / (double)p->n_steps;
         p->intercept_sum += p->intercept;

@@ -101,7 +101,7 @@ typedef struct pegasos_linear {
     int64_t n_norm_updates;  /* additions to v since squared_norm was last summed afresh */
     double constant_weight;  /* v's component for the constant feature */
     double intercept;        /* b of the unpenalised intercept */
-    double rate_sum;         /* S: sum of q_t/t over the averaged steps */
+    double rate_sum;         /* S: sum of q_t/t over the averaged steps since v was last rescaled */
     double constant_sum;     /* a's component for the constant feature, see `sums` */
     double intercept_sum;    /* sum of b over the averaged steps */
     int64_t n_averaged;      /* steps in the average */

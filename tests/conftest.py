@@ -1,0 +1,37 @@
+"""Fixtures that every test module shares."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rows import DTYPES, LAYOUTS, make_rows
+
+
+@pytest.fixture(params=LAYOUTS)
+def layout(request):
+    return request.param
+
+
+@pytest.fixture(params=DTYPES, ids=lambda dtype: dtype.__name__)
+def dtype(request):
+    return request.param
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(20261120)
+
+
+@pytest.fixture
+def problem(rng):
+    return make_rows(rng)
+
+
+@pytest.fixture(scope="session")
+def data_folder():
+    """Where the real data sets are; skips where they are not."""
+    for place in (os.environ.get("PEGASOS_DATA"), Path(__file__).parents[2] / "shared" / "data"):
+        if place and Path(place).is_dir():
+            return Path(place)
+    pytest.skip("real data sets not found: set PEGASOS_DATA to the folder that holds them")

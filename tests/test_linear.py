@@ -1,0 +1,525 @@
+"""The linear solver against a textbook version, and against itself run in other ways."""
+
+import itertools
+
+import numpy as np
+import pytest
+from reference import objective
+from reference import pegasos as textbook
+from rows import LAYOUTS, convert, make_rows
+from scipy.optimize import minimize
+
+import pegasos
+from pegasos import _core, _session
+
+VARIANTS = list(
+    itertools.product(
+        ("permutation", "cyclic", "uniform"),
+        (1, 7),
+        (False, True),
+        (False, True, "suffix"),
+        ("none", "penalized", "free"),
+        (False, True),
+    )
+)
+INTERCEPTS = {
+    "none": {"fit_intercept": False},
+    "penalized": {"fit_intercept": True, "intercept_scaling": 1.5},
+    "free": {"fit_intercept": True, "penalize_intercept": False},
+}
+
+
+def stream(n, count, sampling, seed):
+    """The first `count` draws of a stream."""
+    draws = np.empty(count, np.int64)
+    _core.Order(seed, np.empty(n, np.int64), _core.SAMPLINGS[sampling], 0).draw(draws)
+    return draws
+
+
+def same(a, b):
+    return np.array_equal(a.coef, b.coef) and np.array_equal(a.intercept, b.intercept)
+
+
+# ---- Exact replay --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sampling", "batch_size", "project", "average", "intercept", "weighted"), VARIANTS
+)
+def test_takes_the_same_decisions_as_a_textbook_version(
+    rng, layout, dtype, sampling, batch_size, project, average, intercept, weighted
+):
+    X, y = make_rows(rng)
+    weights = rng.uniform(0.1, 3, len(y)) if weighted else None
+    lam, n_steps = 0.05, 301
+    model = pegasos.fit(
+        convert(X, layout, dtype),
+        y,
+        lam,
+        n_steps=n_steps,
+        batch_size=batch_size,
+        sampling=sampling,
+        project=project,
+        average=average,
+        sample_weight=weights,
+        random_state=5,
+        **INTERCEPTS[intercept],
+    )
+    w, b, counts, _ = textbook(
+        X,
+        y,
+        lam,
+        stream(len(y), n_steps * batch_size, sampling, 5),
+        batch_size=batch_size,
+        project=project,
+        average=average,
+        intercept=intercept,
+        scaling=1.5,
+        weights=weights,
+    )
+    np.testing.assert_array_equal(model.alpha_counts[0], counts)
+    tolerance = 1e-9 if dtype is np.float64 else 2e-4
+    scale = np.abs(w).max()
+    np.testing.assert_allclose(model.coef[0], w, rtol=0, atol=tolerance * scale)
+    np.testing.assert_allclose(model.intercept[0], b, rtol=0, atol=tolerance * max(scale, abs(b)))
+    expected = objective(
+        X, y, lam, w, b, weights=weights, penalized=intercept == "penalized", scaling=1.5
+    )
+    np.testing.assert_allclose(model.objective[0], expected, rtol=20 * tolerance)
+
+
+def test_a_given_order_is_followed_draw_by_draw(problem, layout, dtype, rng):
+    X, y = problem
+    draws = rng.integers(0, len(y), 157)
+    model = pegasos.fit(convert(X, layout, dtype), y, 0.1, order=draws, batch_size=5)
+    w, b, counts, _ = textbook(X, y, 0.1, draws, batch_size=5, intercept="penalized")
+    assert model.n_steps[0] == 31
+    np.testing.assert_array_equal(model.alpha_counts[0], counts)
+    np.testing.assert_allclose(model.coef[0], w, atol=1e-4)
+
+
+def test_the_first_step_is_not_scaled_by_zero(problem):
+    X, y = problem
+    model = pegasos.fit(X, y, 0.25, order=[7], fit_intercept=False)
+    np.testing.assert_allclose(model.coef[0], y[7] * X[7] / 0.25, rtol=1e-15)
+
+
+def test_w_shrinks_on_every_step_and_in_every_coordinate():
+    # Row 1 never violates after step 1 but still shrinks coordinate 0, which it does not touch.
+    X = np.array([[1.0, 0.0], [0.0, 1e3]])
+    model = pegasos.fit(X, [1, -1], 1.0, order=[0, 1, 1, 1], fit_intercept=False)
+    np.testing.assert_array_equal(model.alpha_counts[0], [1, 1])
+    np.testing.assert_allclose(model.coef[0], [1 / 4, -1e3 / 4], rtol=1e-15)
+
+
+def test_the_margin_is_tested_before_w_shrinks():
+    # After step 1, y <w, x> = 1.5: no violation. Shrunk first, it would be 0.75: a violation.
+    X = np.array([[np.sqrt(1.5)], [-1.0]])
+    model = pegasos.fit(X, [1, -1], 1.0, order=[0, 0], fit_intercept=False)
+    np.testing.assert_array_equal(model.alpha_counts[0], [1, 0])
+
+
+def test_a_margin_of_exactly_one_is_no_violation():
+    X = np.array([[1.0], [-1.0]])
+    model = pegasos.fit(X, [1, -1], 1.0, order=[0, 0, 0], fit_intercept=False)
+    # w_2 = 1, margin 1 at t = 2: kept. w_3 = 1/2 at t = 3: violated.
+    np.testing.assert_array_equal(model.alpha_counts[0], [2, 0])
+
+
+def test_classes_are_told_apart_at_zero_not_at_one():
+    X = np.array([[0.3], [-0.3]])
+    model = pegasos.fit(X, ["no", "yes"], 1.0, order=[0, 1], fit_intercept=False)
+    scores = pegasos.decision_function(model, X)
+    assert (np.abs(scores) < 1).all()
+    assert model.predict(X).tolist() == ["no", "yes"]
+
+
+# ---- Layouts and types ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("other", LAYOUTS[1:])
+def test_dense_and_sparse_rows_give_the_same_model(problem, dtype, other):
+    X, y = problem
+    options = {"n_steps": 500, "average": "suffix", "project": True, "random_state": 1}
+    dense = pegasos.fit(convert(X, "dense", dtype), y, 0.01, **options)
+    csr = pegasos.fit(convert(X, other, dtype), y, 0.01, **options)
+    np.testing.assert_array_equal(dense.alpha_counts, csr.alpha_counts)
+    np.testing.assert_allclose(dense.coef, csr.coef, rtol=1e-3 if dtype is np.float32 else 1e-9)
+
+
+def test_repeated_and_unsorted_columns_add_up(rng, dtype):
+    from scipy import sparse
+
+    X, y = make_rows(rng)
+    tidy = convert(X, "csr32", dtype)
+    # Every entry split in two equal halves, in reverse order of columns.
+    halves = sparse.csr_array(
+        (
+            np.repeat(tidy.data[::-1] / 2, 2),
+            np.repeat(tidy.indices[::-1], 2),
+            np.concatenate([[0], 2 * np.cumsum(np.diff(tidy.indptr)[::-1])]).astype(np.int32),
+        ),
+        shape=tidy.shape,
+    )
+    draws = rng.integers(0, len(y), 400)
+    options = {"project": True, "fit_intercept": False}
+    a = pegasos.fit(tidy, y, 0.05, order=draws, **options)
+    b = pegasos.fit(halves, y[::-1], 0.05, order=len(y) - 1 - draws, **options)
+    np.testing.assert_array_equal(a.alpha_counts, b.alpha_counts[:, ::-1])
+    np.testing.assert_allclose(a.coef, b.coef, rtol=1e-3 if dtype is np.float32 else 1e-9)
+
+
+def test_long_rows_keep_their_accuracy_in_single_precision(rng, layout):
+    d = 100_003
+    X = rng.uniform(0.5, 1, size=(4, d)).astype(np.float32)
+    coef = rng.uniform(0.5, 1, size=(1, d)).astype(np.float32)
+    scores = np.empty((4, 1))
+    rows, _ = pegasos._validate.rows(convert(X, layout, np.float32))
+    _core.decision_function(rows, 0, coef, np.zeros(1), scores)
+    np.testing.assert_allclose(scores[:, 0], X.astype(float) @ coef[0].astype(float), rtol=1e-6)
+
+
+@pytest.mark.parametrize("d", [*range(1, 40), 63, 64, 65, 100])
+def test_scores_are_right_for_every_row_length(rng, layout, dtype, d):
+    X = rng.normal(size=(5, d))
+    coef = rng.normal(size=(3, d)).astype(dtype)
+    intercept = rng.normal(size=3)
+    rows, _ = pegasos._validate.rows(convert(X, layout, dtype))
+    scores = _session.decision_function(rows, coef, intercept)
+    expected = X.astype(dtype).astype(float) @ coef.T.astype(float) + intercept
+    np.testing.assert_allclose(scores, expected, atol=1e-12 if dtype is np.float64 else 1e-4)
+
+
+def test_rows_are_not_copied_and_may_be_read_only(problem, layout, dtype):
+    X, y = problem
+    X = convert(X, layout, dtype)
+    before = X.copy()
+    for array in [X] if layout == "dense" else [X.data, X.indices, X.indptr]:
+        array.flags.writeable = False
+    model = pegasos.fit(X, y, 0.1, random_state=0)
+    assert model.coef.dtype == dtype
+    assert (X != before).sum() == 0
+
+
+def test_one_row_of_each_class_one_column(layout, dtype):
+    model = pegasos.fit(convert(np.array([[1.0], [-2.0]]), layout, dtype), [1, 0], 0.1)
+    assert model.predict(np.array([[3.0], [-3.0]])).tolist() == [1, 0]
+
+
+def test_rows_of_zeros_only_are_learned_by_the_intercept(layout, dtype):
+    model = pegasos.fit(convert(np.zeros((9, 4)), layout, dtype), [0] * 8 + [1], 0.01)
+    assert not model.coef.any()
+    assert model.predict(np.zeros((1, 4))).tolist() == [0]
+
+
+# ---- Sessions ------------------------------------------------------------------------------------
+
+
+def _session_of(X, labels, settings, layout, dtype, weights=None):
+    rows, dtype = pegasos._validate.rows(convert(X, layout, dtype))
+    session = _session.LinearSession(settings, len(labels), X.shape[1], dtype, seed=3)
+    session.set_rows(labels, weights)
+    return session, rows
+
+
+@pytest.mark.parametrize("sampling", ["permutation", "cyclic", "uniform"])
+@pytest.mark.parametrize("cuts", [[1], [59, 60, 61], [100, 101, 350]])
+def test_resumed_equals_uninterrupted_bit_for_bit(rng, layout, dtype, sampling, cuts):
+    X, _ = make_rows(rng)
+    labels = rng.integers(-1, 2, size=(3, len(X))).astype(np.int8)
+    settings = _session.LinearSettings(
+        0.02, batch_size=3, sampling=sampling, project=True, average=True
+    )
+    whole, rows = _session_of(X, labels, settings, layout, dtype)
+    whole.plan(n_steps=400)
+    whole.run(rows)
+
+    parts, rows = _session_of(X, labels, settings, layout, dtype)
+    for begin, end in itertools.pairwise([0, *cuts, 400]):
+        # Each part in a session of its own, as after saving and loading.
+        parts = _session.LinearSession.restore(settings, parts.state())
+        parts.set_rows(labels, None)
+        parts.plan(n_steps=end - begin)
+        parts.run(rows)
+    for name in ("problems", "weights", "sums", "counts"):
+        np.testing.assert_array_equal(getattr(parts, name), getattr(whole, name))
+
+
+def test_cutting_the_draws_anywhere_changes_nothing(rng, layout, dtype):
+    X, _ = make_rows(rng)
+    labels = rng.integers(-1, 2, size=(2, len(X))).astype(np.int8)
+    draws = stream(len(X), 500, "uniform", 0)
+    settings = _session.LinearSettings(0.02, batch_size=4, average="suffix")
+
+    def run(pieces):
+        session, rows = _session_of(X, labels, settings, layout, dtype)
+        session.plan(n_steps=80)
+        first = 0
+        for piece in np.split(draws, pieces):
+            if len(piece):
+                _core.fit(
+                    rows, session.problems, labels, None, session.weights, session.sums,
+                    session.counts, session.pending, first, piece,
+                )  # fmt: skip
+            first += len(piece)
+        return session
+
+    whole = run([])
+    for pieces in ([1], [250], [3, 4, 5, 6, 499], list(range(1, 500))):
+        cut = run(pieces)
+        np.testing.assert_array_equal(cut.problems, whole.problems)
+        np.testing.assert_array_equal(cut.weights, whole.weights)
+
+
+@pytest.mark.parametrize("multi_class", ["ovr", "ovo"])
+@pytest.mark.parametrize("n_jobs", [1, 2, 5])
+def test_many_problems_equal_as_many_separate_fits(rng, layout, dtype, multi_class, n_jobs):
+    X, _ = make_rows(rng, n=300)
+    y = rng.integers(0, 5, len(X))
+    options = {"max_iter": 7, "batch_size": 2, "average": True, "random_state": 9}
+    together = pegasos.fit(
+        convert(X, layout, dtype), y, 0.01, multi_class=multi_class, n_jobs=n_jobs, **options
+    )
+    labels = pegasos._problems.label_columns(y, 5, multi_class)
+    assert len(labels) == len(together.coef) == {"ovr": 5, "ovo": 10}[multi_class]
+    settings = _session.LinearSettings(0.01, batch_size=2, average=True)
+    for k, column in enumerate(labels):
+        rows, kind = pegasos._validate.rows(convert(X, layout, dtype))
+        alone = _session.LinearSession(settings, 1, X.shape[1], kind, seed=9)
+        alone.set_rows(column[None].copy(), None)
+        alone.plan(n_epochs=7)
+        alone.run(rows)
+        coef, intercept = alone.model()
+        np.testing.assert_array_equal(coef[0], together.coef[k])
+        assert intercept[0] == together.intercept[k]
+        assert alone.problems["n_steps"][0] == together.n_steps[k]
+
+
+def test_rows_outside_a_problem_advance_nothing(rng, layout):
+    X, y = make_rows(rng)
+    inside = np.flatnonzero(rng.random(len(y)) < 0.5)
+    draws = rng.integers(0, len(y), 500)
+    column = np.zeros((1, len(y)), np.int8)
+    column[0, inside] = y[inside]
+    settings = _session.LinearSettings(0.02, fit_intercept=False)
+    session, rows = _session_of(X, column, settings, layout, np.float64)
+    own = np.isin(draws, inside)
+    session.plan(n_steps=int(own.sum()))
+    session.run(rows, order=draws)
+    w, _, counts, _ = textbook(X, column[0], 0.02, draws)
+    np.testing.assert_array_equal(session.counts[0], counts)
+    np.testing.assert_allclose(session.model()[0][0], w, atol=1e-9)
+
+
+def test_rows_of_weight_zero_are_as_good_as_absent(problem, layout, dtype):
+    X, y = problem
+    weights = np.ones(len(y))
+    weights[10:30] = 0
+    draws = np.arange(len(y))
+    kept = weights > 0
+    a = pegasos.fit(convert(X, layout, dtype), y, 0.02, order=draws, sample_weight=weights)
+    b = pegasos.fit(
+        convert(X[kept], layout, dtype), y[kept], 0.02, order=np.arange(int(kept.sum()))
+    )
+    assert same(a, b)
+    assert a.n_steps[0] == kept.sum()
+    assert not a.alpha_counts[0, ~kept].any()
+
+
+def test_scaling_all_weights_changes_nothing(problem, rng):
+    X, y = problem
+    weights = rng.uniform(0.5, 2, len(y))
+    a = pegasos.fit(X, y, 0.02, sample_weight=weights, random_state=0)
+    b = pegasos.fit(X, y, 0.02, sample_weight=8 * weights, random_state=0)
+    assert same(a, b)
+
+
+def test_the_same_seed_gives_the_same_bits_and_another_seed_others(problem, layout, dtype):
+    X, y = problem
+    X = convert(X, layout, dtype)
+    fits = [pegasos.fit(X, y, 0.01, random_state=s) for s in (1, 1, 2)]
+    assert same(fits[0], fits[1])
+    assert not same(fits[0], fits[2])
+
+
+# ---- Identities and bounds -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("project", [False, True])
+@pytest.mark.parametrize("intercept", INTERCEPTS)
+def test_the_average_is_the_mean_of_the_iterates(problem, layout, project, intercept):
+    X, y = problem
+    X = convert(X, layout, np.float64)
+    draws = stream(len(y), 90, "uniform", 0)
+    options = {"project": project, **INTERCEPTS[intercept]}
+    iterates = [pegasos.fit(X, y, 0.03, order=draws[:t], **options) for t in range(1, 91)]
+    for average, kept in ((True, iterates), ("suffix", iterates[45:])):
+        model = pegasos.fit(X, y, 0.03, order=draws, average=average, **options)
+        mean = np.mean([m.coef for m in kept], axis=0)
+        np.testing.assert_allclose(model.coef, mean, rtol=1e-9, atol=1e-12)
+        mean = np.mean([m.intercept for m in kept], axis=0)
+        np.testing.assert_allclose(model.intercept, mean, rtol=1e-9, atol=1e-12)
+
+
+def test_projection_keeps_w_in_the_ball_at_every_step(problem, layout, dtype):
+    X, y = problem
+    draws = stream(len(y), 120, "uniform", 4)
+    radius = 1 / np.sqrt(1e-3)
+    touched = 0
+    for t in range(1, 121):
+        model = pegasos.fit(
+            convert(X, layout, dtype), y, 1e-3, order=draws[:t], project=True, fit_intercept=False
+        )
+        norm = np.linalg.norm(model.coef.astype(np.float64))
+        assert norm <= radius * (1 + 1e-6)
+        touched += norm > radius * (1 - 1e-6)
+    assert touched > 10  # or the test would say nothing
+
+
+def test_long_projected_runs_keep_the_norm_true(rng, layout, dtype):
+    # Many foldings of q and fresh sums of the norm: tiny lambda, large rows.
+    X, y = make_rows(rng)
+    lam = 1e-7
+    model = pegasos.fit(
+        convert(100 * X, layout, dtype), y, lam, n_steps=20_000, project=True, random_state=0,
+        fit_intercept=False,
+    )  # fmt: skip
+    norm = np.linalg.norm(model.coef.astype(np.float64))
+    assert norm <= (1 + 1e-4) / np.sqrt(lam)
+    w, _, _, _ = textbook(100 * X, y, lam, stream(len(y), 20_000, "permutation", 0), project=True)
+    if dtype is np.float64:
+        np.testing.assert_allclose(model.coef[0], w, rtol=1e-6, atol=1e-6 * np.abs(w).max())
+
+
+def _optimum(X, y, lam, weights=None):
+    """min P by L-BFGS on ever sharper smoothings; an independent optimiser."""
+    c = np.ones(len(y)) if weights is None else weights
+    c = c / c.sum()
+
+    def smoothed(w, width):
+        u = 1 - y * (X @ w)
+        h = np.where(u <= 0, 0, np.where(u < width, u**2 / (2 * width), u - width / 2))
+        slope = np.clip(u / width, 0, 1)
+        return lam / 2 * w @ w + c @ h, lam * w - X.T @ (c * slope * y)
+
+    w = np.zeros(X.shape[1])
+    for width in 10.0 ** -np.arange(0, 7):
+        w = minimize(smoothed, w, args=(width,), jac=True, method="L-BFGS-B",
+                     options={"maxiter": 5000, "ftol": 1e-15, "gtol": 1e-10}).x  # fmt: skip
+    return objective(X, y, lam, w, 0, weights=weights, penalized=False)
+
+
+@pytest.mark.parametrize("average", [False, True, "suffix"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_long_runs_reach_the_optimum(rng, layout, dtype, average, weighted):
+    X, y = make_rows(rng, n=200, d=10)
+    weights = rng.uniform(0.2, 2, len(y)) if weighted else None
+    lam = 0.01
+    best = _optimum(X, y, lam, weights)
+    model = pegasos.fit(
+        convert(X, layout, dtype), y, lam, max_iter=2000, average=average, sample_weight=weights,
+        fit_intercept=False, random_state=0,
+    )  # fmt: skip
+    assert best * (1 - 1e-6) <= model.objective[0] <= best * 1.003
+
+
+def test_permutation_sampling_draws_each_row_once_an_epoch():
+    for sampling in ("permutation", "cyclic"):
+        draws = stream(101, 5 * 101, sampling, 7).reshape(5, 101)
+        assert (np.sort(draws, axis=1) == np.arange(101)).all()
+        repeats = sum(np.array_equal(draws[0], later) for later in draws[1:])
+        assert repeats == (4 if sampling == "cyclic" else 0)
+
+
+@pytest.mark.parametrize("sampling", list(_core.SAMPLINGS))
+@pytest.mark.parametrize("n", [1, 2, 3, 10])
+def test_draws_are_unbiased_and_in_range(sampling, n):
+    count = 60_000 // n * n
+    draws = np.concatenate([stream(n, n, sampling, seed) for seed in range(count // n)])
+    for place in range(n):
+        seen = np.bincount(draws[place::n], minlength=n)
+        assert len(seen) == n
+        expected = count / n / n
+        # Chi-square with n - 1 degrees of freedom; five standard deviations.
+        statistic = ((seen - expected) ** 2 / expected).sum()
+        assert statistic <= (n - 1) + 5 * np.sqrt(2 * (n - 1)) + 1e-9
+
+
+@pytest.mark.parametrize("sampling", list(_core.SAMPLINGS))
+def test_any_place_in_the_stream_can_be_sought(sampling):
+    n, draws = 17, stream(17, 100, sampling, 2)
+    for place in range(100):
+        order = _core.Order(2, np.empty(n, np.int64), _core.SAMPLINGS[sampling], place)
+        rest = np.empty(100 - place, np.int64)
+        order.draw(rest)
+        np.testing.assert_array_equal(rest, draws[place:])
+
+
+def _mix(z):
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+    z = (z ^ z >> 27) * 0x94D049BB133111EB % 2**64
+    return z ^ z >> 31
+
+
+@pytest.mark.parametrize("n", [1, 10, 1000, 70_001])
+@pytest.mark.parametrize("seed", [0, 2**64 - 1])
+def test_draws_follow_their_definition_in_whole_numbers(n, seed):
+    """SplitMix64 and Lemire's bounded draws, in Python's integers: the same on every platform."""
+    state = _mix(seed ^ _mix(1))
+
+    def bounded(n):
+        nonlocal state
+        while True:
+            state = (state + 0x9E3779B97F4A7C15) % 2**64
+            high, low = divmod(_mix(state) * n, 2**64)
+            if low >= 2**64 % n:
+                return high
+
+    permutation = list(range(n))
+    for place in range(n):
+        other = place + bounded(n - place)
+        permutation[place], permutation[other] = permutation[other], permutation[place]
+    assert stream(n, n, "permutation", seed).tolist() == permutation
+    state = _mix(seed ^ _mix(1))
+    assert stream(n, n, "uniform", seed).tolist() == [bounded(n) for _ in range(n)]
+
+
+# ---- Steps and epochs ----------------------------------------------------------------------------
+
+
+def test_steps_are_counted_per_problem(rng):
+    X, _ = make_rows(rng, n=90)
+    y = np.repeat([0, 1, 2], 30)
+    exact = pegasos.fit(X, y, 0.1, n_steps=77, multi_class="ovo")
+    assert exact.n_steps.tolist() == [77, 77, 77]
+    epochs = pegasos.fit(X, y, 0.1, max_iter=3, batch_size=7, multi_class="ovo")
+    assert epochs.n_steps.tolist() == [-(-3 * 60 // 7)] * 3
+
+
+def test_whole_epochs_count_each_row_at_most_once_per_epoch(problem):
+    X, y = problem
+    model = pegasos.fit(X, y, 0.01, max_iter=13)
+    assert model.alpha_counts.max() <= 13
+    # and w is the sum that the counts stand for
+    w = (model.alpha_counts[0] * y) @ X / (0.01 * 13 * len(y))
+    np.testing.assert_allclose(model.coef[0], w, rtol=1e-10, atol=1e-12)
+
+
+def test_one_vs_one_scores_are_votes_with_ties_broken_by_sums(rng):
+    X, _ = make_rows(rng, n=200)
+    y = rng.integers(0, 4, len(X))
+    model = pegasos.fit(X, y, 0.01, multi_class="ovo", random_state=0)
+    pairs = X @ model.coef.T + model.intercept
+    votes = np.zeros((len(X), 4))
+    sums = np.zeros((len(X), 4))
+    for k, (i, j) in enumerate(itertools.combinations(range(4), 2)):
+        winner = np.where(pairs[:, k] > 0, j, i)
+        votes[np.arange(len(X)), winner] += 1
+        sums[:, j] += pairs[:, k]
+        sums[:, i] -= pairs[:, k]
+    expected = np.lexsort((sums, votes), axis=1)[:, -1]
+    np.testing.assert_array_equal(model.predict(X), expected)
+
+
+def test_lam_and_C_convert_both_ways():  # noqa: N802
+    assert pegasos.lam_from_C(pegasos.C_from_lam(0.03, 17), 17) == pytest.approx(0.03, rel=1e-15)
