@@ -1,1 +1,307 @@
-int main(void){return 0;}
+/*
+ * test_pegasos.c - the C core on its own: no Python, every type of rows, all state on the stack.
+ *
+ * With an argument, writes a digest of what was trained to that file, so that builds with and
+ * without clones per instruction set can be compared bit by bit.
+ */
+#include "check.h"
+#include "pegasos.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { N = 50, D = 37, K = 3, BATCH = 2, DRAWS = 4 * N };
+
+/* Rows in all six types: even ones float, odd ones double; dense, 32-bit CSR, 64-bit CSR. */
+enum { TYPES = 6 };
+
+static float dense_float[N * D], csr_float[N * D];
+static double dense_double[N * D], csr_double[N * D];
+static int32_t indices32[N * D], indptr32[N + 1];
+static int64_t indices64[N * D], indptr64[N + 1];
+static int8_t labels[K * N];
+static int64_t draws[DRAWS];
+
+static pegasos_rows rows_of_type(int type)
+{
+    const int layout = type / 2, wide = type % 2;
+    pegasos_rows rows = {.n_rows = N, .n_features = D, .value_bytes = wide ? 8 : 4};
+    if (layout == 0) {
+        rows.values = wide ? (void *)dense_double : (void *)dense_float;
+    } else {
+        rows.values = wide ? (void *)csr_double : (void *)csr_float;
+        rows.index_bytes = layout == 1 ? 4 : 8;
+        rows.indices = layout == 1 ? (void *)indices32 : (void *)indices64;
+        rows.indptr_bytes = layout == 1 ? 8 : 4; /* mixed widths are allowed */
+        rows.indptr = layout == 1 ? (void *)indptr64 : (void *)indptr32;
+    }
+    return rows;
+}
+
+static void make_data(void)
+{
+    pegasos_order order;
+    int64_t permutation[1000], random[2 * N * D];
+    pegasos_order_seek(&order, 7, 1000, PEGASOS_UNIFORM, 0, NULL);
+    pegasos_order_draw(&order, NULL, 2 * N * D, random);
+    int64_t nnz = 0;
+    for (int64_t i = 0; i < N; i++) {
+        for (int64_t j = 0; j < D; j++) {
+            const int64_t cell = i * D + j;
+            const double value = random[2 * cell] < 600 ? 0 : (double)random[2 * cell + 1] / 512 - 1;
+            dense_double[cell] = value;
+            dense_float[cell] = (float)value;
+            if (value == 0)
+                continue;
+            csr_double[nnz] = value;
+            csr_float[nnz] = (float)value;
+            indices32[nnz] = (int32_t)j;
+            indices64[nnz++] = j;
+        }
+        indptr32[i + 1] = (int32_t)nnz;
+        indptr64[i + 1] = nnz;
+        for (int k = 0; k < K; k++)
+            labels[k * N + i] = (int8_t)(random[i * K + k] % 3 - 1);
+    }
+    pegasos_order_seek(&order, 8, N, PEGASOS_PERMUTATION, 0, permutation);
+    pegasos_order_draw(&order, permutation, DRAWS, draws);
+}
+
+/* Everything that K problems own. */
+typedef struct bench {
+    pegasos_linear problems[K];
+    double weights[K * D], sums[K * D], coef[K * D], intercept[K]; /* room for either type */
+    int64_t counts[K * N], pending[K * BATCH];
+    pegasos_linear_set set;
+} bench;
+
+static void begin(bench *b, int project, int average, int free_intercept)
+{
+    memset(b, 0, sizeof *b);
+    b->set = (pegasos_linear_set){.n_problems = K, .batch_size = BATCH, .problems = b->problems,
+                                  .labels = labels, .weights = b->weights, .sums = b->sums,
+                                  .counts = b->counts, .pending = b->pending};
+    for (int k = 0; k < K; k++) {
+        b->problems[k] = (pegasos_linear){.lam = 0.03, .weight_factor = 1, .project = project,
+                                          .intercept_scaling = free_intercept ? 0 : 1,
+                                          .free_intercept = free_intercept,
+                                          .average_from = average ? 11 : 0,
+                                          .last_step = INT64_MAX};
+        pegasos_linear_start(&b->problems[k]);
+    }
+}
+
+static void finish(bench *b, const pegasos_rows *rows)
+{
+    for (int k = 0; k < K; k++) {
+        const int64_t row = k * rows->n_features * rows->value_bytes;
+        pegasos_linear_model(&b->problems[k], D, rows->value_bytes, (char *)b->weights + row,
+                             (char *)b->sums + row, (char *)b->coef + row, &b->intercept[k]);
+    }
+}
+
+static double coef_at(const bench *b, const pegasos_rows *rows, int k, int j)
+{
+    return rows->value_bytes == 4 ? (double)((const float *)b->coef)[k * D + j]
+                                  : b->coef[k * D + j];
+}
+
+static void every_type_of_rows_gives_the_same_model(void)
+{
+    for (int variant = 0; variant < 8; variant++) {
+        static bench first, other;
+        for (int type = 0; type < TYPES; type++) {
+            bench *b = type == 0 ? &first : &other;
+            const pegasos_rows rows = rows_of_type(type), rows0 = rows_of_type(0);
+            begin(b, variant & 1, variant >> 1 & 1, variant >> 2);
+            pegasos_linear_run(&rows, &b->set, 0, DRAWS, draws);
+            finish(b, &rows);
+            CHECK(memcmp(b->counts, first.counts, sizeof first.counts) == 0);
+            for (int k = 0; k < K; k++)
+                for (int j = 0; j < D; j++)
+                    CHECK(fabs(coef_at(b, &rows, k, j) - coef_at(&first, &rows0, k, j)) < 1e-4);
+        }
+    }
+}
+
+static void textbook_steps_are_taken(void)
+{
+    static bench b;
+    const pegasos_rows rows = rows_of_type(1);
+    begin(&b, 1, 0, 0);
+    pegasos_linear_run(&rows, &b.set, 0, DRAWS, draws);
+    finish(&b, &rows);
+    for (int k = 0; k < K; k++) {
+        double w[D + 1] = {0}, lam = 0.03;
+        int64_t t = 0, drawn = 0, violating[BATCH], n_violating = 0;
+        for (int64_t j = 0; j < DRAWS; j++) {
+            const int64_t i = draws[j];
+            const double y = labels[k * N + i], *x = dense_double + i * D;
+            double score = w[D];
+            if (y == 0)
+                continue;
+            for (int c = 0; c < D; c++)
+                score += w[c] * x[c];
+            if (y * score < 1)
+                violating[n_violating++] = i;
+            if (++drawn < BATCH)
+                continue;
+            t++;
+            for (int c = 0; c <= D; c++)
+                w[c] *= 1 - 1 / (double)t;
+            for (int64_t q = 0; q < n_violating; q++) {
+                const double step = labels[k * N + violating[q]] / (lam * (double)t * BATCH);
+                for (int c = 0; c < D; c++)
+                    w[c] += step * dense_double[violating[q] * D + c];
+                w[D] += step;
+            }
+            double norm = 0;
+            for (int c = 0; c <= D; c++)
+                norm += w[c] * w[c];
+            for (int c = 0; c <= D && norm > 1 / lam; c++)
+                w[c] *= 1 / sqrt(lam * norm);
+            drawn = n_violating = 0;
+        }
+        CHECK(b.problems[k].n_steps == t);
+        for (int c = 0; c < D; c++)
+            CHECK(fabs(w[c] - b.coef[k * D + c]) < 1e-10);
+        CHECK(fabs(w[D] - b.intercept[k]) < 1e-10);
+    }
+}
+
+static void a_run_may_be_cut_anywhere(void)
+{
+    for (int type = 0; type < TYPES; type++) {
+        static bench whole, cut;
+        const pegasos_rows rows = rows_of_type(type);
+        begin(&whole, 1, 1, 0);
+        begin(&cut, 1, 1, 0);
+        pegasos_linear_run(&rows, &whole.set, 0, DRAWS, draws);
+        for (int64_t first = 0, step = 1; first < DRAWS; first += step, step = step % 17 + 3) {
+            const int64_t count = first + step < DRAWS ? step : DRAWS - first;
+            pegasos_linear_run(&rows, &cut.set, first, count, draws + first);
+        }
+        CHECK(memcmp(whole.problems, cut.problems, sizeof whole.problems) == 0);
+        CHECK(memcmp(whole.weights, cut.weights, sizeof whole.weights) == 0);
+        CHECK(memcmp(whole.sums, cut.sums, sizeof whole.sums) == 0);
+    }
+}
+
+static void a_set_gives_the_bits_of_separate_problems(void)
+{
+    for (int type = 0; type < TYPES; type++) {
+        static bench set, alone;
+        const pegasos_rows rows = rows_of_type(type);
+        begin(&set, 0, 1, 1);
+        pegasos_linear_run(&rows, &set.set, 0, DRAWS, draws);
+        for (int k = 0; k < K; k++) {
+            begin(&alone, 0, 1, 1);
+            alone.set.n_problems = 1;
+            alone.set.labels = labels + k * N;
+            pegasos_linear_run(&rows, &alone.set, 0, DRAWS, draws);
+            const size_t bytes = (size_t)(D * rows.value_bytes);
+            CHECK(memcmp(&alone.problems[0], &set.problems[k], sizeof(pegasos_linear)) == 0);
+            CHECK(memcmp(alone.weights, (char *)set.weights + (size_t)k * bytes, bytes) == 0);
+        }
+    }
+}
+
+static void a_problem_stops_at_its_last_step_and_goes_on_from_there(void)
+{
+    static bench whole, parts;
+    const pegasos_rows rows = rows_of_type(2);
+    begin(&whole, 0, 0, 0);
+    begin(&parts, 0, 0, 0);
+    for (int k = 0; k < K; k++) {
+        whole.problems[k].last_step = 40;
+        parts.problems[k].last_step = 13 + k; /* each stops at another draw */
+    }
+    pegasos_linear_run(&rows, &whole.set, 0, DRAWS, draws);
+    pegasos_linear_run(&rows, &parts.set, 0, DRAWS, draws);
+    int64_t first = DRAWS;
+    for (int k = 0; k < K; k++) {
+        CHECK(parts.problems[k].n_steps == 13 + k);
+        parts.problems[k].last_step = 40;
+        if (parts.problems[k].next_draw < first)
+            first = parts.problems[k].next_draw;
+    }
+    pegasos_linear_run(&rows, &parts.set, first, DRAWS - first, draws + first);
+    CHECK(memcmp(whole.problems, parts.problems, sizeof whole.problems) == 0);
+    CHECK(memcmp(whole.weights, parts.weights, sizeof whole.weights) == 0);
+}
+
+static void permutations_hold_every_row_once(void)
+{
+    const int64_t sampling[] = {PEGASOS_PERMUTATION, PEGASOS_CYCLIC};
+    for (int s = 0; s < 2; s++) {
+        int64_t permutation[N], stream[3 * N];
+        pegasos_order order;
+        pegasos_order_seek(&order, 5, N, sampling[s], 0, permutation);
+        pegasos_order_draw(&order, permutation, 3 * N, stream);
+        for (int epoch = 0; epoch < 3; epoch++) {
+            int seen[N] = {0};
+            for (int j = 0; j < N; j++)
+                seen[stream[epoch * N + j]]++;
+            for (int i = 0; i < N; i++)
+                CHECK(seen[i] == 1);
+        }
+        const int repeated = memcmp(stream, stream + N, N * sizeof *stream) == 0;
+        CHECK(repeated == (sampling[s] == PEGASOS_CYCLIC));
+    }
+}
+
+static void scores_are_dot_products(void)
+{
+    static bench b;
+    for (int type = 0; type < TYPES; type++) {
+        const pegasos_rows rows = rows_of_type(type);
+        double scores[(N - 3) * K];
+        begin(&b, 0, 0, 0);
+        pegasos_linear_run(&rows, &b.set, 0, DRAWS, draws);
+        finish(&b, &rows);
+        pegasos_linear_scores(&rows, 3, N - 3, K, b.coef, b.intercept, scores);
+        for (int i = 3; i < N; i++)
+            for (int k = 0; k < K; k++) {
+                double expected = b.intercept[k];
+                for (int j = 0; j < D; j++)
+                    expected += coef_at(&b, &rows, k, j) * dense_double[i * D + j];
+                CHECK(fabs(scores[(i - 3) * K + k] - expected) < 1e-4);
+            }
+    }
+}
+
+/* FNV-1a over all that training leaves behind, for every type of rows. */
+static int write_digest(const char *path)
+{
+    uint64_t digest = UINT64_C(0xcbf29ce484222325);
+    for (int type = 0; type < TYPES; type++) {
+        static bench b;
+        const pegasos_rows rows = rows_of_type(type);
+        begin(&b, 1, 1, 0);
+        pegasos_linear_run(&rows, &b.set, 0, DRAWS, draws);
+        const unsigned char *bytes = (const unsigned char *)b.weights;
+        for (size_t i = 0; i < sizeof b.weights; i++)
+            digest = (digest ^ bytes[i]) * UINT64_C(0x100000001b3);
+    }
+    FILE *file = fopen(path, "w");
+    if (!file)
+        return 1;
+    fprintf(file, "%016llx\n", (unsigned long long)digest);
+    return fclose(file);
+}
+
+int main(int argc, char **argv)
+{
+    make_data();
+    if (argc > 1)
+        return write_digest(argv[1]);
+    RUN(permutations_hold_every_row_once);
+    RUN(textbook_steps_are_taken);
+    RUN(every_type_of_rows_gives_the_same_model);
+    RUN(a_run_may_be_cut_anywhere);
+    RUN(a_set_gives_the_bits_of_separate_problems);
+    RUN(a_problem_stops_at_its_last_step_and_goes_on_from_there);
+    RUN(scores_are_dot_products);
+    return REPORT();
+}
