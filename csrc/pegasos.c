@@ -34,11 +34,14 @@
 #include <string.h>
 
 #if defined(__GNUC__)
-#define INLINE inline __attribute__((always_inline))
+#define INLINE            inline __attribute__((always_inline))
+#define PREFETCH(address) __builtin_prefetch(address)
 #elif defined(_MSC_VER)
-#define INLINE __forceinline
+#define INLINE            __forceinline
+#define PREFETCH(address) ((void)(address))
 #else
-#define INLINE inline
+#define INLINE            inline
+#define PREFETCH(address) ((void)(address))
 #endif
 
 /* One machine-code version per instruction set, chosen when the library is loaded. Needs the ifunc
@@ -135,8 +138,7 @@ void pegasos_order_seek(pegasos_order *order, uint64_t seed, int64_t n_rows, int
     const int64_t epoch = sampling == PEGASOS_CYCLIC ? 0 : next / n_rows;
     const int64_t begin = epoch * n_rows;
     const int64_t end = next - begin > n_rows ? begin + n_rows : next;
-    *order = (pegasos_order){
-        .seed = seed, .n_rows = n_rows, .sampling = sampling, .next = begin};
+    *order = (pegasos_order){.seed = seed, .n_rows = n_rows, .sampling = sampling, .next = begin};
     while (order->next < end)
         draw(order, permutation);
     order->next = next;
@@ -154,24 +156,23 @@ static INLINE int64_t row_offset(const pegasos_rows *rows, int64_t i)
 /* Asks for memory that will be read soon; past the first 4 kB the hardware has caught on. */
 static INLINE void prefetch_bytes(const void *begin, const void *end)
 {
-#if defined(__GNUC__)
     const char *limit = end;
     if (limit - (const char *)begin > 4096)
         limit = (const char *)begin + 4096;
     for (const char *line = begin; line < limit; line += 64)
-        __builtin_prefetch(line);
-    __asm__ volatile(""); /* or gcc drops the call: to it, a prefetch alone has no effect */
-#else
-    (void)begin;
-    (void)end;
-#endif
+        PREFETCH(line);
 }
 
-/* What the solver asks of rows; rows_body.h writes them once per type. */
+/* What the solver asks of rows; rows_body.h writes them once per type. `next` is a row that will be
+ * wanted soon and may be fetched meanwhile; i itself if there is none. */
 typedef struct row_functions {
-    double (*dot)(const pegasos_rows *rows, int64_t i, const void *v);          /* <v, x_i> */
-    void (*add)(const pegasos_rows *rows, int64_t i, double u, void *v);        /* v += u x_i */
-    void (*prefetch)(const pegasos_rows *rows, int64_t i);
+    /* <v, x_i> */
+    double (*dot)(const pegasos_rows *rows, int64_t i, const void *v, int64_t next);
+    /* out[g] = <v_g, x_i> for g = 0, 1; NULL where pairs do not pay */
+    void (*dot_pair)(const pegasos_rows *rows, int64_t i, const void *const *v, int64_t next,
+                     double *out);
+    /* v += u x_i */
+    void (*add)(const pegasos_rows *rows, int64_t i, double u, void *v);
 } row_functions;
 
 /* ---- Vectors of the rows' type --------------------------------------------------------------- */
@@ -225,10 +226,10 @@ static INLINE bool violates(const pegasos_linear *p, double y, double dot)
 static INLINE void add_with_norm(const row_functions *f, const pegasos_rows *rows,
                                  pegasos_linear *p, int64_t i, double u, void *v)
 {
-    const double before = f->dot(rows, i, v) + p->intercept_scaling * p->constant_weight;
+    const double before = f->dot(rows, i, v, i) + p->intercept_scaling * p->constant_weight;
     f->add(rows, i, u, v);
     p->constant_weight += u * p->intercept_scaling;
-    const double after = f->dot(rows, i, v) + p->intercept_scaling * p->constant_weight;
+    const double after = f->dot(rows, i, v, i) + p->intercept_scaling * p->constant_weight;
     p->squared_norm += u * (before + after);
     p->n_norm_updates++;
 }
@@ -258,8 +259,8 @@ static void project(pegasos_linear *p, const pegasos_rows *rows, void *v, void *
 {
     const int64_t d = rows->n_features;
     if (p->n_norm_updates > d) {
-        p->squared_norm = squared_norm(v, rows->value_bytes, d)
-                          + p->constant_weight * p->constant_weight;
+        p->squared_norm =
+            squared_norm(v, rows->value_bytes, d) + p->constant_weight * p->constant_weight;
         p->n_norm_updates = 0;
     }
     const double radius = sqrt(p->lam) * (double)p->n_steps; /* of q v */
@@ -323,29 +324,44 @@ static INLINE void take_step(const row_functions *f, const pegasos_rows *rows,
 /* Rows are asked for this many draws before they are needed. */
 #define PREFETCH_AHEAD 2
 
-/* One problem over `count` draws, of which `ahead` >= count may be looked at. */
-static INLINE void run_problem(const row_functions *f, const pegasos_rows *rows,
-                               const pegasos_linear_set *set, int64_t problem, int64_t count,
-                               int64_t ahead, const int64_t *draws)
+/* `size` problems, 1 or 2, from `first` on, over `count` draws, of which `ahead` >= count may be
+ * looked at. Both of a pair have the same next_draw. */
+static INLINE void run_problems(const row_functions *f, const pegasos_rows *rows,
+                                const pegasos_linear_set *set, int64_t first, const int size,
+                                int64_t count, int64_t ahead, const int64_t *draws)
 {
-    pegasos_linear p = set->problems[problem]; /* a copy that can live in registers */
-    const int8_t *labels = set->labels + problem * rows->n_rows;
-    int64_t *pending = set->pending + problem * set->batch_size;
-    const char *v = (const char *)set->weights + problem * rows->n_features * rows->value_bytes;
-    int64_t j = 0;
-    for (; j < count && p.n_steps < p.last_step; j++) {
-        const int64_t i = draws[j];
-        if (j + PREFETCH_AHEAD < ahead)
-            f->prefetch(rows, draws[j + PREFETCH_AHEAD]);
-        if (labels[i] == 0)
-            continue;
-        if (violates(&p, labels[i], f->dot(rows, i, v)))
-            pending[p.n_pending++] = i;
-        if (++p.n_drawn == set->batch_size)
-            take_step(f, rows, set, problem, &p);
+    const int64_t n = rows->n_rows, k = set->batch_size;
+    const int8_t *labels = set->labels + first * n;
+    int64_t *pending = set->pending + first * k;
+    pegasos_linear p[2]; /* copies that need not go to memory at every change */
+    const void *v[2];
+    for (int g = 0; g < size; g++) {
+        p[g] = set->problems[first + g];
+        v[g] = (const char *)set->weights + (first + g) * rows->n_features * rows->value_bytes;
     }
-    p.next_draw += j;
-    set->problems[problem] = p;
+    for (int64_t j = 0; j < count; j++) {
+        const int64_t i = draws[j];
+        const int64_t next = j + PREFETCH_AHEAD < ahead ? draws[j + PREFETCH_AHEAD] : i;
+        double dots[2] = {0, 0};
+        if (size == 1 && labels[i] != 0)
+            dots[0] = f->dot(rows, i, v[0], next);
+        else if (size == 2 && (labels[i] != 0 || labels[n + i] != 0))
+            f->dot_pair(rows, i, v, next, dots);
+        for (int g = 0; g < size; g++) {
+            const int8_t y = labels[g * n + i];
+            if (p[g].n_steps >= p[g].last_step)
+                continue;
+            p[g].next_draw++;
+            if (y == 0)
+                continue;
+            if (violates(&p[g], y, dots[g]))
+                pending[g * k + p[g].n_pending++] = i;
+            if (++p[g].n_drawn == k)
+                take_step(f, rows, set, first + g, &p[g]);
+        }
+    }
+    for (int g = 0; g < size; g++)
+        set->problems[first + g] = p[g];
 }
 
 static INLINE void score_rows(const row_functions *f, const pegasos_rows *rows, int64_t first,
@@ -356,36 +372,36 @@ static INLINE void score_rows(const row_functions *f, const pegasos_rows *rows, 
     for (int64_t i = 0; i < count; i++)
         for (int64_t k = 0; k < n_problems; k++)
             scores[i * n_problems + k] =
-                f->dot(rows, first + i, (const char *)coef + k * stride) + intercepts[k];
+                f->dot(rows, first + i, (const char *)coef + k * stride, first + i) + intercepts[k];
 }
 
 /* ---- The same for every type of rows --------------------------------------------------------- */
 
-#define VALUE float
+#define VALUE  float
 #define SUFFIX float_dense
 #include "rows_body.h"
 
-#define VALUE double
+#define VALUE  double
 #define SUFFIX double_dense
 #include "rows_body.h"
 
-#define VALUE float
-#define INDEX int32_t
+#define VALUE  float
+#define INDEX  int32_t
 #define SUFFIX float_csr32
 #include "rows_body.h"
 
-#define VALUE double
-#define INDEX int32_t
+#define VALUE  double
+#define INDEX  int32_t
 #define SUFFIX double_csr32
 #include "rows_body.h"
 
-#define VALUE float
-#define INDEX int64_t
+#define VALUE  float
+#define INDEX  int64_t
 #define SUFFIX float_csr64
 #include "rows_body.h"
 
-#define VALUE double
-#define INDEX int64_t
+#define VALUE  double
+#define INDEX  int64_t
 #define SUFFIX double_csr64
 #include "rows_body.h"
 
@@ -404,8 +420,15 @@ static INLINE void score_rows(const row_functions *f, const pegasos_rows *rows, 
 /* Draws that every problem goes through before the next ones. Dense rows are long beside a weight
  * vector, so a few of them stay in cache while the problems take turns. A sparse row is short, and
  * a change of problem brings a whole new weight vector into cache: it pays to stay long. */
-#define BLOCK_DENSE 32
+#define BLOCK_DENSE  32
 #define BLOCK_SPARSE 4096
+
+/* Whether problems k and k + 1 of dense rows can share each row while it is in registers. */
+static bool are_pair(const pegasos_rows *rows, const pegasos_linear_set *set, int64_t k)
+{
+    return rows->index_bytes == 0 && k + 1 < set->n_problems
+           && set->problems[k].next_draw == set->problems[k + 1].next_draw;
+}
 
 void pegasos_linear_run(const pegasos_rows *rows, const pegasos_linear_set *set, int64_t first,
                         int64_t count, const int64_t *draws)
@@ -416,8 +439,15 @@ void pegasos_linear_run(const pegasos_rows *rows, const pegasos_linear_set *set,
         for (int64_t k = 0; k < set->n_problems; k++) {
             const int64_t skip = set->problems[k].next_draw - first;
             const int64_t from = skip > begin ? skip : begin;
-            if (from < end)
+            if (from >= end || set->problems[k].n_steps >= set->problems[k].last_step)
+                continue;
+            if (are_pair(rows, set, k)) {
+                (rows->value_bytes == 4 ? run_pair_float_dense : run_pair_double_dense)(
+                    rows, set, k, end - from, count - from, draws + from);
+                k++;
+            } else {
                 DISPATCH(run, rows, set, k, end - from, count - from, draws + from);
+            }
         }
     }
 }

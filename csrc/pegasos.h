@@ -43,8 +43,8 @@ typedef struct pegasos_rows {
     int64_t index_bytes;  /* 0: dense; 4: int32_t indices; 8: int64_t indices */
     int64_t indptr_bytes; /* 4 or 8, CSR only; need not equal index_bytes */
     const void *values;   /* dense: row after row; CSR: the stored values; finite */
-    const void *indices;  /* CSR: column of each value, in [0, n_features); any order, repeats add */
-    const void *indptr;   /* CSR: n_rows + 1 offsets into values, from 0, never decreasing */
+    const void *indices; /* CSR: column of each value, in [0, n_features); any order, repeats add */
+    const void *indptr;  /* CSR: n_rows + 1 offsets into values, from 0, never decreasing */
 } pegasos_rows;
 
 /* ---- Order of draws -------------------------------------------------------------------------- */
@@ -96,15 +96,15 @@ typedef struct pegasos_linear {
     int64_t n_drawn;      /* rows drawn for the step under way, below batch_size */
     int64_t n_pending;    /* those of them that violate the margin */
     int64_t n_violations; /* violations in all steps so far */
-    double q;             /* product of projection factors: w = q v / (lam t); 1 without projection */
-    double squared_norm;  /* |v|^2, constant feature included; kept only when projecting */
-    int64_t n_norm_updates;  /* additions to v since squared_norm was last summed afresh */
-    double constant_weight;  /* v's component for the constant feature */
-    double intercept;        /* b of the unpenalised intercept */
-    double rate_sum;         /* S: sum of q_t/t over the averaged steps since v was last rescaled */
-    double constant_sum;     /* a's component for the constant feature, see `sums` */
-    double intercept_sum;    /* sum of b over the averaged steps */
-    int64_t n_averaged;      /* steps in the average */
+    double q; /* product of projection factors: w = q v / (lam t); 1 without projection */
+    double squared_norm;    /* |v|^2, constant feature included; kept only when projecting */
+    int64_t n_norm_updates; /* additions to v since squared_norm was last summed afresh */
+    double constant_weight; /* v's component for the constant feature */
+    double intercept;       /* b of the unpenalised intercept */
+    double rate_sum;        /* S: sum of q_t/t over the averaged steps since v was last rescaled */
+    double constant_sum;    /* a's component for the constant feature, see `sums` */
+    double intercept_sum;   /* sum of b over the averaged steps */
+    int64_t n_averaged;     /* steps in the average */
 } pegasos_linear;
 
 /* Problems that share rows and the order of draws, and the arrays that belong to them. */

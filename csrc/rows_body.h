@@ -12,16 +12,23 @@
  * over at most CHUNK terms each, which keeps a float sum accurate however long the row.
  */
 #define PASTE2(name, suffix) name##_##suffix
-#define PASTE(name, suffix) PASTE2(name, suffix)
-#define NAME(name) PASTE(name, SUFFIX)
+#define PASTE(name, suffix)  PASTE2(name, suffix)
+#define NAME(name)           PASTE(name, SUFFIX)
 
 #ifdef INDEX
 
 #define LANES 4
 #define CHUNK 4096
 
-/* <v, x_i> */
-static INLINE double NAME(dot)(const pegasos_rows *rows, int64_t i, const void *vector)
+static INLINE void NAME(prefetch)(const pegasos_rows *rows, int64_t i)
+{
+    const int64_t begin = row_offset(rows, i), end = row_offset(rows, i + 1);
+    prefetch_bytes((const VALUE *)rows->values + begin, (const VALUE *)rows->values + end);
+    prefetch_bytes((const INDEX *)rows->indices + begin, (const INDEX *)rows->indices + end);
+}
+
+static INLINE double NAME(dot)(const pegasos_rows *rows, int64_t i, const void *vector,
+                               int64_t next)
 {
     const VALUE *v = vector;
     const int64_t begin = row_offset(rows, i), end = row_offset(rows, i + 1);
@@ -29,6 +36,8 @@ static INLINE double NAME(dot)(const pegasos_rows *rows, int64_t i, const void *
     const INDEX *column = rows->indices;
     double sum = 0;
     int64_t j = begin;
+    if (next != i)
+        NAME(prefetch)(rows, next);
     while (end - j >= LANES) {
         const int64_t stop = j + (end - j > CHUNK ? CHUNK : (end - j) / LANES * LANES);
         VALUE lane0 = 0, lane1 = 0, lane2 = 0, lane3 = 0;
@@ -45,7 +54,6 @@ static INLINE double NAME(dot)(const pegasos_rows *rows, int64_t i, const void *
     return sum;
 }
 
-/* v += u x_i */
 static INLINE void NAME(add)(const pegasos_rows *rows, int64_t i, double u, void *vector)
 {
     VALUE *v = vector;
@@ -57,38 +65,88 @@ static INLINE void NAME(add)(const pegasos_rows *rows, int64_t i, double u, void
         v[column[j]] += factor * x[j];
 }
 
-static INLINE void NAME(prefetch)(const pegasos_rows *rows, int64_t i)
-{
-    const int64_t begin = row_offset(rows, i), end = row_offset(rows, i + 1);
-    prefetch_bytes((const VALUE *)rows->values + begin, (const VALUE *)rows->values + end);
-    prefetch_bytes((const INDEX *)rows->indices + begin, (const INDEX *)rows->indices + end);
-}
+/* Sparse rows gain nothing by a shared fetch: two weight vectors compete for the cache. */
+#define DOT_PAIR NULL
 
 #else
 
-#define LANES 16
+#define LANES 16 /* sum_lanes knows */
 #define CHUNK 16384
 
-static INLINE double NAME(dot)(const pegasos_rows *rows, int64_t i, const void *vector)
+static INLINE double NAME(sum_lanes)(const VALUE *lane)
+{
+    double half[8], quarter[4];
+    for (int l = 0; l < 8; l++)
+        half[l] = (double)lane[l] + lane[l + 8];
+    for (int l = 0; l < 4; l++)
+        quarter[l] = half[l] + half[l + 4];
+    return (quarter[0] + quarter[1]) + (quarter[2] + quarter[3]);
+}
+
+static INLINE void NAME(prefetch_lanes)(const VALUE *x)
+{
+    for (int l = 0; l < LANES; l += 64 / (int)sizeof(VALUE))
+        PREFETCH(x + l);
+}
+
+/* The next row is asked for bit by bit as this one is used: in one go, the requests would fill the
+ * queue that this row's own loads need. */
+static INLINE double NAME(dot)(const pegasos_rows *rows, int64_t i, const void *vector,
+                               int64_t next)
 {
     const VALUE *v = vector;
     const int64_t d = rows->n_features;
     const VALUE *x = (const VALUE *)rows->values + i * d;
-    double sum[4] = {0};
+    const VALUE *ahead = (const VALUE *)rows->values + next * d;
+    double sum = 0;
     int64_t j = 0;
     while (d - j >= LANES) {
         const int64_t stop = j + (d - j > CHUNK ? CHUNK : (d - j) / LANES * LANES);
         VALUE lane[LANES] = {0};
-        for (; j < stop; j += LANES)
+        for (; j < stop; j += LANES) {
+            NAME(prefetch_lanes)(ahead + j);
             for (int l = 0; l < LANES; l++)
                 lane[l] += x[j + l] * v[j + l];
-        for (int l = 0; l < LANES; l++)
-            sum[l % 4] += lane[l];
+        }
+        sum += NAME(sum_lanes)(lane);
     }
     double rest = 0;
     for (; j < d; j++)
         rest += (double)x[j] * v[j];
-    return ((sum[0] + sum[1]) + (sum[2] + sum[3])) + rest;
+    return sum + rest;
+}
+
+/* Two problems at once, each with the bits of `dot`: x is fetched once, and twice as many sums are
+ * under way at a time. */
+static INLINE void NAME(dot_pair)(const pegasos_rows *rows, int64_t i, const void *const *vectors,
+                                  int64_t next, double *out)
+{
+    const VALUE *v0 = vectors[0], *v1 = vectors[1];
+    const int64_t d = rows->n_features;
+    const VALUE *x = (const VALUE *)rows->values + i * d;
+    const VALUE *ahead = (const VALUE *)rows->values + next * d;
+    double sum0 = 0, sum1 = 0;
+    int64_t j = 0;
+    while (d - j >= LANES) {
+        const int64_t stop = j + (d - j > CHUNK ? CHUNK : (d - j) / LANES * LANES);
+        VALUE lane0[LANES] = {0}, lane1[LANES] = {0};
+        for (; j < stop; j += LANES) {
+            NAME(prefetch_lanes)(ahead + j);
+            for (int l = 0; l < LANES; l++)
+                lane0[l] += x[j + l] * v0[j + l];
+            for (int l = 0; l < LANES; l++)
+                lane1[l] += x[j + l] * v1[j + l];
+        }
+        sum0 += NAME(sum_lanes)(lane0);
+        sum1 += NAME(sum_lanes)(lane1);
+    }
+    double rest0 = 0, rest1 = 0;
+    for (; j < d; j++) {
+        rest0 += (double)x[j] * v0[j];
+        rest1 += (double)x[j] * v1[j];
+    }
+    out[0] = sum0 + rest0;
+    out[1] = sum1 + rest1;
 }
 
 static INLINE void NAME(add)(const pegasos_rows *rows, int64_t i, double u, void *vector)
@@ -97,26 +155,34 @@ static INLINE void NAME(add)(const pegasos_rows *rows, int64_t i, double u, void
     const VALUE *restrict x = (const VALUE *)rows->values + i * d;
     VALUE *restrict v = vector;
     const VALUE factor = (VALUE)u;
-    for (int64_t j = 0; j < d; j++)
+    int64_t j = 0;
+    for (; d - j >= LANES; j += LANES)
+        for (int l = 0; l < LANES; l++)
+            v[j + l] += factor * x[j + l];
+    for (; j < d; j++)
         v[j] += factor * x[j];
 }
 
-static INLINE void NAME(prefetch)(const pegasos_rows *rows, int64_t i)
-{
-    const VALUE *x = (const VALUE *)rows->values + i * rows->n_features;
-    prefetch_bytes(x, x + rows->n_features);
-}
+#define DOT_PAIR NAME(dot_pair)
 
 #endif
 
-static const row_functions NAME(functions) = {NAME(dot), NAME(add), NAME(prefetch)};
+static const row_functions NAME(functions) = {NAME(dot), DOT_PAIR, NAME(add)};
 
 /* The algorithm of pegasos.c with these primitives inlined, per instruction set. */
 CLONES static void NAME(run)(const pegasos_rows *rows, const pegasos_linear_set *set, int64_t k,
                              int64_t count, int64_t ahead, const int64_t *draws)
 {
-    run_problem(&NAME(functions), rows, set, k, count, ahead, draws);
+    run_problems(&NAME(functions), rows, set, k, 1, count, ahead, draws);
 }
+
+#ifndef INDEX
+CLONES static void NAME(run_pair)(const pegasos_rows *rows, const pegasos_linear_set *set,
+                                  int64_t k, int64_t count, int64_t ahead, const int64_t *draws)
+{
+    run_problems(&NAME(functions), rows, set, k, 2, count, ahead, draws);
+}
+#endif
 
 CLONES static void NAME(scores)(const pegasos_rows *rows, int64_t first, int64_t count,
                                 int64_t n_problems, const void *coef, const double *intercepts,
@@ -126,6 +192,7 @@ CLONES static void NAME(scores)(const pegasos_rows *rows, int64_t first, int64_t
 }
 
 #undef LANES
+#undef DOT_PAIR
 #undef CHUNK
 #undef VALUE
 #undef INDEX

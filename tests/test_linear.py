@@ -92,7 +92,7 @@ def test_a_given_order_is_followed_draw_by_draw(problem, layout, dtype, rng):
     X, y = problem
     draws = rng.integers(0, len(y), 157)
     model = pegasos.fit(convert(X, layout, dtype), y, 0.1, order=draws, batch_size=5)
-    w, b, counts, _ = textbook(X, y, 0.1, draws, batch_size=5, intercept="penalized")
+    w, _, counts, _ = textbook(X, y, 0.1, draws, batch_size=5, intercept="penalized")
     assert model.n_steps[0] == 31
     np.testing.assert_array_equal(model.alpha_counts[0], counts)
     np.testing.assert_allclose(model.coef[0], w, atol=1e-4)
@@ -198,7 +198,7 @@ def test_rows_are_not_copied_and_may_be_read_only(problem, layout, dtype):
         array.flags.writeable = False
     model = pegasos.fit(X, y, 0.1, random_state=0)
     assert model.coef.dtype == dtype
-    assert (X != before).sum() == 0
+    assert (before != X).sum() == 0
 
 
 def test_one_row_of_each_class_one_column(layout, dtype):

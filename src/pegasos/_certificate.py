@@ -6,6 +6,7 @@ The weight of a constant feature (a penalised intercept) is part of w, an unpena
 
 import numpy as np
 
+from pegasos import _validate
 from pegasos._session import decision_function
 
 
@@ -20,13 +21,22 @@ def objectives(rows, labels, row_weights, coef, intercept, settings):
     coef : ndarray of shape (n_problems, n_features)
     intercept : ndarray of shape (n_problems,)
     settings : pegasos._session.LinearSettings
+
+    Raises
+    ------
+    ValueError
+        If a score overflows: then nothing can be said of the model.
     """
-    squared_norm = np.array([np.dot(w, w) for w in coef.astype(np.float64, copy=False)])
+    with np.errstate(over="ignore"):
+        squared_norm = np.array([np.dot(w, w) for w in coef.astype(np.float64, copy=False)])
     if settings.constant_feature:
         squared_norm += (intercept / settings.constant_feature) ** 2
     hinge = np.zeros(len(labels))
     mass = np.zeros(len(labels))
-    for k, scores in enumerate(decision_function(rows, coef, intercept).T):
+    all_scores = decision_function(rows, coef, intercept)
+    if not (np.isfinite(all_scores).all() and np.isfinite(squared_norm).all()):
+        raise _validate.overflow(coef.dtype, settings.lam)
+    for k, scores in enumerate(all_scores.T):
         weights = np.abs(labels[k]) if row_weights is None else row_weights * (labels[k] != 0)
         hinge[k] = weights @ np.maximum(0, 1 - labels[k] * scores)
         mass[k] = weights.sum(dtype=np.float64)

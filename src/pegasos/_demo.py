@@ -24,7 +24,9 @@ def run(path):
     X_train, X_test, y_train, y_test = train_test_split(
         X, y, test_size=0.3, random_state=0, stratify=y
     )
-    print(f"{len(X_train)} handwritten digits of 8 x 8 pixels to learn from, {len(X_test)} held out")
+    print(
+        f"{len(X_train)} handwritten digits of 8 x 8 pixels to learn from, {len(X_test)} held out"
+    )
     machine = PegasosClassifier(lam=1e-3, max_iter=100, average="suffix", random_state=0, verbose=1)
     machine.fit(X_train, y_train)
     predicted = machine.predict(X_test)

@@ -2,14 +2,14 @@
 
 import json
 import os
-import zipfile
 from dataclasses import dataclass
 
 import numpy as np
 
-from pegasos import _problems, _session, _validate
+from pegasos import _archive, _problems, _session, _validate
 
 _FORMAT = "pegasos linear model 1"
+_ARRAYS = ("coef", "intercept", "classes", "objective", "n_steps")
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,22 +64,8 @@ class LinearModel:
         if classes.dtype == object:
             classes = np.array([str(label) for label in classes])
         about = {"format": _FORMAT, "multi_class": self.multi_class, "lam": self.lam}
-        temporary = f"{os.fspath(path)}.{os.getpid()}.tmp"
-        try:
-            with open(temporary, "wb") as file:
-                np.savez(
-                    file,
-                    about=np.array(json.dumps(about)),
-                    coef=self.coef,
-                    intercept=self.intercept,
-                    classes=classes,
-                    objective=self.objective,
-                    n_steps=self.n_steps,
-                )
-            os.replace(temporary, path)
-        finally:
-            if os.path.exists(temporary):
-                os.remove(temporary)
+        arrays = {name: getattr(self, name) for name in _ARRAYS}
+        _archive.save(path, {**arrays, "about": np.array(json.dumps(about)), "classes": classes})
 
     @classmethod
     def load(cls, path):
@@ -90,25 +76,20 @@ class LinearModel:
         ValueError
             If the file is not such a model, or not a whole one.
         """
-        arrays = {}
         try:
-            with np.load(path, allow_pickle=False) as archive:
-                for name in ("about", "coef", "intercept", "classes", "objective", "n_steps"):
-                    arrays[name] = archive[name]
-            about = json.loads(str(arrays.pop("about")))
+            arrays = _archive.load(path)
+            about = json.loads(str(arrays["about"]))
             if about["format"] != _FORMAT:
                 raise ValueError(f"its format is {about['format']!r}, not {_FORMAT!r}")
-            model = cls(multi_class=about["multi_class"], lam=float(about["lam"]), **arrays)
+            model = cls(
+                multi_class=about["multi_class"],
+                lam=_validate.real("lam", about["lam"], above=0),
+                **{name: np.ascontiguousarray(arrays[name]) for name in _ARRAYS},
+            )
             model._check()
-        except (
-            AttributeError,
-            EOFError,
-            KeyError,
-            TypeError,
-            ValueError,
-            zipfile.BadZipFile,
-        ) as error:
-            raise ValueError(f"{os.fspath(path)} is not a pegasos model: {error}") from None
+        except (KeyError, TypeError, ValueError) as error:
+            what = f"{error} is missing" if isinstance(error, KeyError) else error
+            raise ValueError(f"{os.fspath(path)} is not a pegasos model: {what}") from None
         return model
 
     def _check(self):
@@ -130,5 +111,3 @@ class LinearModel:
             )
         if not (np.isfinite(self.coef).all() and np.isfinite(self.intercept).all()):
             raise ValueError("coef or intercept is not finite")
-        if not self.coef.flags.c_contiguous:
-            raise ValueError("coef is not in C order")

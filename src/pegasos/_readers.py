@@ -8,14 +8,13 @@ import bz2
 import gzip
 import io
 import os
-import zipfile
 import zlib
 
 import numpy as np
 from scipy import sparse
 from sklearn.datasets import load_svmlight_file
 
-from pegasos import _validate
+from pegasos import _archive, _validate
 
 FORMATS = ("libsvm", "csv", "npz")
 
@@ -69,7 +68,7 @@ def read(path, *, format=None, n_features=None, label_column=-1, labels_optional
             X, y = _read_csv(path, n_features, label_column, labels_optional)
         else:
             X, y = _read_npz(path)
-    except (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile) as error:
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise ValueError(f"{name} is truncated or corrupt: {error}") from None
     except OverflowError as error:
         raise ValueError(f"{name} holds a number out of range: {error}") from None
@@ -169,9 +168,11 @@ def _read_csv(path, n_features, label_column, labels_optional):
 
     try:
         X = load(path, skiprows=header, usecols=columns, ndmin=2)
-        y = load(path, skiprows=header, usecols=label_column, dtype=str, ndmin=1) if (
-            has_labels
-        ) else None
+        y = (
+            load(path, skiprows=header, usecols=label_column, dtype=str, ndmin=1)
+            if (has_labels)
+            else None
+        )
     except ValueError as error:
         _blame_line(path, parse, error, skip=header)
     return X, None if y is None else _plain_labels(np.char.strip(y))
@@ -187,20 +188,16 @@ def _is_number(text):
 
 def _read_npz(path):
     """X and y, or the arrays of scipy.sparse.save_npz and y."""
-    with np.load(path, allow_pickle=False) as archive:
-        if not hasattr(archive, "files"):
-            raise ValueError(f"{os.fspath(path)} is not an .npz archive")
-        y = archive["y"] if "y" in archive.files else None
-        if "X" in archive.files:
-            X = archive["X"]
-        elif {"data", "indices", "indptr", "shape"} <= set(archive.files):
-            parts = (archive["data"], archive["indices"], archive["indptr"])
-            if "format" in archive.files and archive["format"].item() not in (b"csr", "csr"):
-                raise ValueError(f"{os.fspath(path)}: the sparse matrix must be CSR")
-            X = sparse.csr_array(parts, shape=tuple(int(n) for n in archive["shape"]))
-        else:
-            raise ValueError(
-                f"{os.fspath(path)} must hold X and y, or data, indices, indptr, shape and y; "
-                f"it holds {', '.join(archive.files)}"
-            )
-    return X, y
+    arrays = _archive.load(path)
+    y = arrays.get("y")
+    if "X" in arrays:
+        return arrays["X"], y
+    if not {"data", "indices", "indptr", "shape"} <= set(arrays):
+        raise ValueError(
+            f"{os.fspath(path)} must hold X and y, or data, indices, indptr, shape and y; "
+            f"it holds {', '.join(arrays)}"
+        )
+    if "format" in arrays and arrays["format"].item() not in (b"csr", "csr"):
+        raise ValueError(f"{os.fspath(path)}: the sparse matrix must be CSR")
+    parts = (arrays["data"], arrays["indices"], arrays["indptr"])
+    return sparse.csr_array(parts, shape=tuple(int(n) for n in arrays["shape"])), y

@@ -270,11 +270,7 @@ class LinearSession:
         with np.errstate(all="ignore"):
             _core.model(self.problems, self.weights, self.sums, coef, intercept)
         if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
-            raise ValueError(
-                f"training overflowed {coef.dtype}: the features of X are too large for "
-                f"lam={self.settings.lam:g}. Scale X, for instance with "
-                "sklearn.preprocessing.StandardScaler (MaxAbsScaler if X is sparse)"
-            )
+            raise _validate.overflow(coef.dtype, self.settings.lam)
         return coef, intercept
 
     # ---- Saving ----------------------------------------------------------------------------------

@@ -74,8 +74,7 @@ def seed(random_state):
             return int(random_state)
         raise ValueError(f"random_state must be in [0, 2**64), got {random_state!r}")
     raise TypeError(
-        "random_state must be None, an int, a numpy Generator or RandomState, "
-        f"got {random_state!r}"
+        f"random_state must be None, an int, a numpy Generator or RandomState, got {random_state!r}"
     )
 
 
@@ -118,8 +117,7 @@ def _compressed_structure(X, n_major, n_minor):
     indptr = X.indptr
     if indptr.shape[0] != n_major + 1:
         raise ValueError(
-            f"X.indptr must have {n_major + 1} entries for X.shape {X.shape}, "
-            f"got {indptr.shape[0]}"
+            f"X.indptr must have {n_major + 1} entries for X.shape {X.shape}, got {indptr.shape[0]}"
         )
     if indptr[0] != 0:
         raise ValueError(f"X.indptr must begin with 0, got {indptr[0]}")
@@ -245,13 +243,20 @@ def rows(X, *, n_features=None, finite=False, dtype=None):
             values = values.astype(dtype, copy=False)
     if is_sparse(X):
         return (
-            _core.csr_rows(
-                values, _index_array(X.indices), _index_array(X.indptr), int(shape[1])
-            ),
+            _core.csr_rows(values, _index_array(X.indices), _index_array(X.indptr), int(shape[1])),
             values.dtype,
         )
     values = _native(values, ndim=2)
     return _core.dense_rows(values), values.dtype
+
+
+def overflow(dtype, lam):
+    """The error to raise when finite rows led to numbers that are not."""
+    return ValueError(
+        f"training overflowed {dtype}: the features of X are too large for lam={lam:g}. "
+        "Scale X, for instance with sklearn.preprocessing.StandardScaler (MaxAbsScaler if X is "
+        "sparse)"
+    )
 
 
 # ---- Labels and weights --------------------------------------------------------------------------
@@ -278,9 +283,7 @@ def labels(y, n_samples):
 def at_least_two(classes):
     """Raise unless there is something to tell apart."""
     if len(classes) < 2:
-        raise ValueError(
-            f"y must contain at least two classes, got one class: {classes.tolist()}"
-        )
+        raise ValueError(f"y must contain at least two classes, got one class: {classes.tolist()}")
 
 
 def sample_weight(weights, n_samples):

@@ -84,7 +84,9 @@ def _parser():
     predict = command("predict", _predict, "predict labels with a saved model, one a line")
     predict.add_argument("model", metavar="MODEL", help="file written by `pegasos train`")
     data_options(predict)
-    predict.add_argument("-o", "--output", metavar="FILE", help="write here, not to standard output")
+    predict.add_argument(
+        "-o", "--output", metavar="FILE", help="write here, not to standard output"
+    )
     predict.add_argument("--scores", action="store_true", help="scores in place of labels")
 
     demo = command("demo", _demo, "train on handwritten digits and draw what was learned")

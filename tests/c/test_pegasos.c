@@ -49,7 +49,8 @@ static void make_data(void)
     for (int64_t i = 0; i < N; i++) {
         for (int64_t j = 0; j < D; j++) {
             const int64_t cell = i * D + j;
-            const double value = random[2 * cell] < 600 ? 0 : (double)random[2 * cell + 1] / 512 - 1;
+            const double value =
+                random[2 * cell] < 600 ? 0 : (double)random[2 * cell + 1] / 512 - 1;
             dense_double[cell] = value;
             dense_float[cell] = (float)value;
             if (value == 0)
@@ -79,11 +80,18 @@ typedef struct bench {
 static void begin(bench *b, int project, int average, int free_intercept)
 {
     memset(b, 0, sizeof *b);
-    b->set = (pegasos_linear_set){.n_problems = K, .batch_size = BATCH, .problems = b->problems,
-                                  .labels = labels, .weights = b->weights, .sums = b->sums,
-                                  .counts = b->counts, .pending = b->pending};
+    b->set = (pegasos_linear_set){.n_problems = K,
+                                  .batch_size = BATCH,
+                                  .problems = b->problems,
+                                  .labels = labels,
+                                  .weights = b->weights,
+                                  .sums = b->sums,
+                                  .counts = b->counts,
+                                  .pending = b->pending};
     for (int k = 0; k < K; k++) {
-        b->problems[k] = (pegasos_linear){.lam = 0.03, .weight_factor = 1, .project = project,
+        b->problems[k] = (pegasos_linear){.lam = 0.03,
+                                          .weight_factor = 1,
+                                          .project = project,
                                           .intercept_scaling = free_intercept ? 0 : 1,
                                           .free_intercept = free_intercept,
                                           .average_from = average ? 11 : 0,

@@ -1,0 +1,162 @@
+"""Finds the data sets of benchmarks and experiments; never downloads.
+
+Real sets are read from the folder that PEGASOS_DATA names, else from ../shared/data beside the
+project. Parsed sets are kept as .npz in bench/cache. Where a set is missing, `load` raises
+`MissingData`, and `load_or_imitate` makes synthetic rows of the same shape.
+"""
+
+import gzip
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from scipy import sparse
+
+_ROOT = Path(__file__).parents[1]
+_CACHE = Path(__file__).parent / "cache"
+
+
+class MissingData(Exception):
+    """A real data set that is not on this machine."""
+
+
+@dataclass
+class Data:
+    """Rows and labels; `real` is False for an imitation."""
+
+    name: str
+    X: np.ndarray | sparse.csr_array
+    y: np.ndarray
+    X_test: np.ndarray | sparse.csr_array | None = None
+    y_test: np.ndarray | None = None
+    real: bool = True
+
+
+def folder():
+    """Where the real sets are."""
+    for place in (os.environ.get("PEGASOS_DATA"), _ROOT.parent / "shared" / "data"):
+        if place and Path(place).is_dir():
+            return Path(place)
+    raise MissingData("no data folder: set PEGASOS_DATA to the folder that holds the sets")
+
+
+def _file(*parts):
+    path = folder().joinpath(*parts)
+    if not path.exists():
+        raise MissingData(f"{'/'.join(parts)} is not in the data folder")
+    return path
+
+
+def _idx(path):
+    raw = gzip.open(path).read()
+    shape = [int.from_bytes(raw[4 + 4 * i : 8 + 4 * i], "big") for i in range(raw[3])]
+    return np.frombuffer(raw, np.uint8, offset=4 + 4 * raw[3]).reshape(shape)
+
+
+def _images(name):
+    parts = []
+    for split in ("train", "t10k"):
+        X = _idx(_file(name, f"{split}-images-idx3-ubyte.gz"))
+        parts.append(X.reshape(len(X), -1).astype(np.float32) / np.float32(255))
+        parts.append(_idx(_file(name, f"{split}-labels-idx1-ubyte.gz")).astype(np.int64))
+    return parts
+
+
+def _text(name):
+    from sklearn.datasets import load_svmlight_files
+    from sklearn.feature_extraction.text import TfidfTransformer
+
+    files = [str(_file(name, f"{split}.counts.svm.gz")) for split in ("train", "test")]
+    X, y, X_test, y_test = load_svmlight_files(files)
+    tfidf = TfidfTransformer().fit(X)
+    return [
+        tfidf.transform(X).astype(np.float32).tocsr(),
+        y.astype(np.int64),
+        tfidf.transform(X_test).astype(np.float32).tocsr(),
+        y_test.astype(np.int64),
+    ]
+
+
+def _coding5():
+    parts = []
+    for split in ("train", "test"):
+        table = np.loadtxt(_file("coding5", f"coding5_{split}.csv"), delimiter=",")
+        parts += [np.ascontiguousarray(table[:, :-1]), table[:, -1].astype(np.int64)]
+    return parts
+
+
+_LOADERS = {
+    "imdb": lambda: _text("imdb"),
+    "newsgroups20": lambda: _text("newsgroups20"),
+    "fashion_mnist": lambda: _images("fashion_mnist"),
+    "mnist": lambda: _images("mnist"),
+    "coding5": _coding5,
+}
+
+# rows, columns, nonzeros per row (None: dense), classes
+_SHAPES = {
+    "imdb": (25000, 74849, 138, 2),
+    "newsgroups20": (11314, 130107, 157, 20),
+    "fashion_mnist": (60000, 784, None, 10),
+    "mnist": (60000, 784, None, 10),
+}
+
+
+def load(name):
+    """The real set `name`, float32 where its source is."""
+    cached = _CACHE / f"{name}.npz"
+    if not cached.exists():
+        parts = _LOADERS[name]()
+        _CACHE.mkdir(exist_ok=True)
+        np.savez(cached, **_pack(parts))
+    return Data(name, *_unpack(np.load(cached)))
+
+
+def _pack(parts):
+    arrays = {}
+    for k, part in enumerate(parts):
+        if sparse.issparse(part):
+            for field in ("data", "indices", "indptr", "shape"):
+                arrays[f"{k}.{field}"] = np.asarray(getattr(part, field))
+        else:
+            arrays[str(k)] = part
+    return arrays
+
+
+def _unpack(arrays):
+    parts = []
+    for k in range(4):
+        if str(k) in arrays:
+            parts.append(arrays[str(k)])
+        else:
+            fields = [arrays[f"{k}.{field}"] for field in ("data", "indices", "indptr")]
+            parts.append(sparse.csr_array(tuple(fields), shape=tuple(arrays[f"{k}.shape"])))
+    return parts
+
+
+def load_or_imitate(name, seed=0):
+    """The real set, or random rows of its shape where it is missing."""
+    try:
+        return load(name)
+    except MissingData:
+        return imitate(name, *_SHAPES[name], seed=seed)
+
+
+def imitate(name, n, d, nonzeros, n_classes, seed=0):
+    """Random float32 rows with labels that a linear machine can mostly learn."""
+    rng = np.random.default_rng(seed)
+    if nonzeros is None:
+        X = rng.random((n, d), dtype=np.float32)
+    else:
+        # Frequencies like those of words: few columns are common, most are rare.
+        columns = np.minimum(rng.pareto(0.6, size=n * nonzeros) * 10, d - 1).astype(np.int32)
+        columns = np.sort(columns.reshape(n, nonzeros), axis=1).ravel()
+        values = rng.random(n * nonzeros, dtype=np.float32) / np.float32(np.sqrt(nonzeros))
+        X = sparse.csr_array(
+            (values, columns, np.arange(0, n * nonzeros + 1, nonzeros, dtype=np.int32)),
+            shape=(n, d),
+        )
+    truth = rng.normal(size=(d, n_classes)).astype(np.float32)
+    y = np.asarray(X @ truth - (X @ truth).mean(0)).argmax(axis=1)
+    return Data(f"{name} (imitation)", X, y, real=False)

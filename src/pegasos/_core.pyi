@@ -1,0 +1,55 @@
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+SAMPLINGS: Final[dict[str, int]]
+BLANK_PROBLEM: Final[Any]
+
+class Rows:
+    size: int
+    @property
+    def shape(self) -> tuple[int, int]: ...
+
+def dense_rows(values: NDArray[np.floating]) -> Rows: ...
+def csr_rows(
+    values: NDArray[np.floating],
+    indices: NDArray[np.signedinteger],
+    indptr: NDArray[np.signedinteger],
+    n_features: int,
+) -> Rows: ...
+
+class Order:
+    def __init__(
+        self, seed: int, permutation: NDArray[np.int64], sampling: int, next: int
+    ) -> None: ...
+    def draw(self, draws: NDArray[np.int64]) -> None: ...
+
+def start(problems: NDArray[np.void]) -> None: ...
+def restart_averages(problems: NDArray[np.void], sums: NDArray[np.floating]) -> None: ...
+def fit(
+    rows: Rows,
+    problems: NDArray[np.void],
+    labels: NDArray[np.int8],
+    row_weights: NDArray[np.float64] | None,
+    weights: NDArray[np.floating],
+    sums: NDArray[np.floating] | None,
+    counts: NDArray[np.int64] | None,
+    pending: NDArray[np.int64],
+    first: int,
+    draws: NDArray[np.int64],
+) -> None: ...
+def model(
+    problems: NDArray[np.void],
+    weights: NDArray[np.floating],
+    sums: NDArray[np.floating] | None,
+    coef: NDArray[np.floating],
+    intercept: NDArray[np.float64],
+) -> None: ...
+def decision_function(
+    rows: Rows,
+    first: int,
+    coef: NDArray[np.floating],
+    intercept: NDArray[np.float64],
+    scores: NDArray[np.float64],
+) -> None: ...

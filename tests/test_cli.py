@@ -1,0 +1,283 @@
+"""The command line and the file readers, run as a person would run them."""
+
+import bz2
+import gzip
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+from rows import make_rows
+from scipy import sparse
+from sklearn.datasets import dump_svmlight_file
+
+import pegasos
+from pegasos import _readers, cli
+
+
+@pytest.fixture
+def data(rng):
+    X, y = make_rows(rng, n=80, d=6)
+    return X, y
+
+
+def write(path, X, y):
+    """Write rows in the format that the name speaks of."""
+    name = path.name
+    if ".svm" in name:
+        plain = path.with_name("plain")
+        dump_svmlight_file(X, y, str(plain), zero_based=False)
+        text = plain.read_bytes()
+    elif ".csv" in name:
+        head = "a,b,c,d,e,f,label\n" if "header" in name else ""
+        body = "\n".join(
+            ",".join(map(repr, [*map(float, x), int(t)])) for x, t in zip(X, y, strict=True)
+        )
+        text = (head + body + "\n").encode()
+    elif "sparse" in name:
+        csr = sparse.csr_array(X)
+        np.savez(path, data=csr.data, indices=csr.indices, indptr=csr.indptr, shape=csr.shape, y=y)
+        return path
+    else:
+        np.savez(path, X=X, y=y)
+        return path
+    packed = {".gz": gzip.compress, ".bz2": bz2.compress}.get(path.suffix, lambda b: b)(text)
+    path.write_bytes(packed)
+    return path
+
+
+NAMES = ("a.svm", "a.svm.gz", "a.svm.bz2", "a.csv", "a.csv.gz", "a.header.csv", "a.npz",
+         "sparse.npz")  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_format_trains_and_predicts_like_the_library(tmp_path, data, name, capsys):
+    X, y = data
+    file = write(tmp_path / name, X, y)
+    model = tmp_path / "model.npz"
+    assert cli.main(["train", str(file), "-o", str(model), "--lam", "0.01", "--seed", "3"]) == 0
+    report = capsys.readouterr().err
+    assert "objective" in report
+    assert "80 rows, 6 features" in report
+    loaded = pegasos.LinearModel.load(model)
+    as_read = sparse.csr_array(X) if name.endswith((".svm", ".gz", ".bz2", "sparse.npz")) else X
+    direct = pegasos.fit(as_read, y, 0.01, random_state=3)
+    np.testing.assert_allclose(loaded.coef, direct.coef, rtol=1e-9)
+    assert cli.main(["predict", str(model), str(file)]) == 0
+    shown = capsys.readouterr()
+    assert shown.out.split() == [str(label) for label in direct.predict(X)]
+    assert "accuracy" in shown.err
+    assert cli.main(["predict", str(model), str(file), "--scores", "-o", str(tmp_path / "s")]) == 0
+    np.testing.assert_allclose(
+        np.loadtxt(tmp_path / "s"), pegasos.decision_function(loaded, X), rtol=1e-8
+    )
+
+
+def test_rows_without_labels_can_be_predicted(tmp_path, data, capsys):
+    X, y = data
+    pegasos.fit(X, y, 0.01, random_state=0).save(tmp_path / "m.npz")
+    np.savetxt(tmp_path / "new.csv", X, delimiter=",")
+    np.savez(tmp_path / "new.npz", X=X)
+    out = []
+    for name in ("new.csv", "new.npz"):
+        assert cli.main(["predict", str(tmp_path / "m.npz"), str(tmp_path / name)]) == 0
+        out.append(capsys.readouterr().out.split())
+    assert out[0] == out[1]
+    assert len(out[0]) == 80
+
+
+def test_labels_may_be_words_and_stand_in_any_column(tmp_path, data, capsys):
+    X, y = data
+    words = np.where(y > 0, "spam", "ham")
+    lines = [",".join([w, *map(str, x)]) for w, x in zip(words, X, strict=True)]
+    (tmp_path / "a.csv").write_text("\n".join(lines))
+    model = str(tmp_path / "m.npz")
+    arguments = ["--label-column", "0", "-q"]
+    assert cli.main(["train", str(tmp_path / "a.csv"), "-o", model, *arguments]) == 0
+    assert capsys.readouterr().err == ""
+    assert cli.main(["predict", model, str(tmp_path / "a.csv"), "--label-column", "0"]) == 0
+    assert set(capsys.readouterr().out.split()) == {"spam", "ham"}
+
+
+def test_training_options_reach_the_solver(tmp_path, data):
+    X, y = data
+    file = write(tmp_path / "a.npz", X, y)
+    options = ["--n-steps", "55", "--batch-size", "2", "--sampling", "uniform", "--project",
+               "--average", "suffix", "--intercept", "free", "--float32", "--jobs", "2"]  # fmt: skip
+    assert cli.main(["train", str(file), "-q", "-o", str(tmp_path / "m.npz"), *options]) == 0
+    model = pegasos.LinearModel.load(tmp_path / "m.npz")
+    direct = pegasos.fit(
+        X.astype(np.float32), y, 1e-4, n_steps=55, batch_size=2, sampling="uniform", project=True,
+        average="suffix", penalize_intercept=False, random_state=0,
+    )  # fmt: skip
+    np.testing.assert_array_equal(model.coef, direct.coef)
+    assert model.coef.dtype == np.float32
+
+
+BAD_FILES = {
+    "missing.svm": (None, r"missing\.svm: No such file"),
+    "folder": ("folder", r"Is a directory"),
+    "empty.svm": (b"", r"empty\.svm holds no rows"),
+    "word.svm": (b"1 1:2\n-1 1:x\n", r"line 2:.*'-1 1:x'"),
+    "label.svm": (b"1 1:2\n\nyes 1:3\n", r"line 3:.*'yes 1:3'"),
+    "colon.svm": (b"1 1:2\n-1 2\n", r"line 2"),
+    "order.svm": (b"1 3:2 2:1\n-1 1:1\n", r"line 1:.*sorted"),
+    "nan.svm": (b"1 1:2\n-1 2:nan\n", r"row 2, feature 2 is nan"),
+    "inf.csv": (b"1,2,0\n3,inf,1\n", r"row 2, feature 2 is inf"),
+    "one.svm": (b"1 1:2\n1 1:3\n", r"at least two classes, got one class: \[1\]"),
+    "word.csv": (b"1,2,0\n3,4,1\n5,oops,1\n", r"line 3: column 2 is not a number in '5,oops,1'"),
+    "short.csv": (b"1,2,0\n3,1\n", r"line 2: 2 columns where the first line has 3"),
+    "single.csv": (b"1\n2\n", r"a label and at least one feature"),
+    "empty.csv": (b"", r"empty\.csv"),
+    "bad.csv.gz": (b"not gzip at all", r"bad\.csv\.gz is truncated or corrupt"),
+    "cut.svm.gz": (gzip.compress(b"1 1:2\n-1 1:3\n" * 99)[:-12], r"truncated or corrupt"),
+    "cut.svm.bz2": (bz2.compress(b"1 1:2\n" * 9)[:-8], r"truncated or corrupt"),
+    "text.npz": (b"hello", r"text\.npz"),
+    "cut.npz": (b"PK\x03\x04 and then nothing", r"cut\.npz"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_FILES)
+def test_bad_files_give_one_clear_line_and_an_exit_code(tmp_path, name, capsys):
+    content, message = BAD_FILES[name]
+    file = tmp_path / name
+    if content == "folder":
+        file.mkdir()
+    elif content is not None:
+        file.write_bytes(content)
+    assert cli.main(["train", str(file), "-q", "-o", str(tmp_path / "m.npz")]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("pegasos: error: ")
+    assert error.count("\n") == 1
+    assert pytest.importorskip("re").search(message, error), error
+    assert not (tmp_path / "m.npz").exists()
+
+
+def test_pickles_are_refused(tmp_path, capsys):
+    np.savez(tmp_path / "a.npz", X=np.array([{"a": 1}], dtype=object), y=np.zeros(1))
+    assert cli.main(["train", str(tmp_path / "a.npz")]) == 2
+    assert "pickle" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        (["--lam", "0"], "lam must be a finite number > 0, got 0.0"),
+        (["--lam", "nan"], "lam must be .* got nan"),
+        (["--n-steps", "0"], "n_steps must be an integer >= 1"),
+        (["--seed", "-1"], "random_state must be in"),
+        (["--n-features", "1"], "n_features"),
+        (["-o", "/nowhere/model.npz"], "No such file or directory"),
+    ],
+)
+def test_bad_options_give_one_clear_line(tmp_path, data, capsys, option, message):
+    file = write(tmp_path / "a.svm", *data)
+    assert cli.main(["train", str(file), "-q", *option]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert pytest.importorskip("re").search(message, error), error
+
+
+def test_prediction_with_other_features_is_one_clear_line(tmp_path, data, capsys):
+    X, y = data
+    pegasos.fit(X[:, :3], y, 0.01).save(tmp_path / "m.npz")
+    np.savez(tmp_path / "a.npz", X=X, y=y)
+    assert cli.main(["predict", str(tmp_path / "m.npz"), str(tmp_path / "a.npz")]) == 2
+    assert "X has 6 features, but the model expects 3" in capsys.readouterr().err
+
+
+def test_unknown_commands_and_no_command_are_usage_errors(capsys):
+    for arguments in ([], ["learn"]):
+        with pytest.raises(SystemExit, match="2"):
+            cli.main(arguments)
+    assert "usage: pegasos" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [[], ["train"], ["predict"], ["demo"]])
+def test_help_teaches(command, capsys):
+    with pytest.raises(SystemExit, match="0"):
+        cli.main([*command, "--help"])
+    text = capsys.readouterr().out
+    assert len(text) > 200
+    if command and command != ["demo"]:
+        assert "examples:" in text
+
+
+def test_models_survive_saving_and_loading(tmp_path, rng, dtype):
+    X, _ = make_rows(rng)
+    for labels in ([0, 1, 2], ["a", "b", "c"], [0.5, 1.5, 2.5]):
+        y = rng.choice(labels, len(X))
+        model = pegasos.fit(X.astype(dtype), y, 0.01, multi_class="ovo", random_state=0)
+        model.save(tmp_path / "m.npz")
+        loaded = pegasos.LinearModel.load(tmp_path / "m.npz")
+        for name in ("coef", "intercept", "classes", "objective", "n_steps"):
+            np.testing.assert_array_equal(getattr(loaded, name), getattr(model, name))
+        assert (loaded.lam, loaded.multi_class) == (model.lam, model.multi_class)
+        np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+    assert [p.name for p in tmp_path.iterdir()] == ["m.npz"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"coef": np.zeros((2, 3))},
+        {"coef": np.zeros(3)},
+        {"coef": np.full((1, 3), np.nan)},
+        {"coef": np.zeros((1, 3), dtype=int)},
+        {"coef": np.zeros((1, 0))},
+        {"intercept": np.zeros(2)},
+        {"intercept": np.array([np.inf])},
+        {"classes": np.array([1])},
+        {"classes": np.zeros((2, 2))},
+        {"about": np.array('{"format": "something else"}')},
+        {"about": np.array("not json")},
+        {"about": np.array('["a list"]')},
+        {"about": np.array('{"format": "pegasos linear model 1"}')},
+        {"coef": None},
+        {"classes": np.array([{}, []], dtype=object)},
+    ],
+)
+def test_damaged_models_are_refused(tmp_path, change, capsys):
+    X = np.array([[0.0, 1, 2], [1, 0, 3]])
+    pegasos.fit(X, [0, 1], 0.1).save(tmp_path / "m.npz")
+    arrays = dict(np.load(tmp_path / "m.npz")) | change
+    np.savez(tmp_path / "m.npz", **{k: v for k, v in arrays.items() if v is not None})
+    with pytest.raises(ValueError, match=r"m\.npz is not a pegasos model: "):
+        pegasos.LinearModel.load(tmp_path / "m.npz")
+    np.savez(tmp_path / "a.npz", X=X)
+    assert cli.main(["predict", str(tmp_path / "m.npz"), str(tmp_path / "a.npz")]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_truncated_model_is_refused(tmp_path):
+    pegasos.fit(np.eye(2), [0, 1], 0.1).save(tmp_path / "m.npz")
+    whole = (tmp_path / "m.npz").read_bytes()
+    for length in (0, 1, 10, len(whole) // 2, len(whole) - 1):
+        (tmp_path / "m.npz").write_bytes(whole[:length])
+        with pytest.raises(ValueError, match="is not a pegasos model"):
+            pegasos.LinearModel.load(tmp_path / "m.npz")
+
+
+def test_the_demo_reports_and_draws(tmp_path):
+    picture = tmp_path / "demo.svg"
+    done = subprocess.run(
+        [sys.executable, "-m", "pegasos", "demo", "-o", str(picture)],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert "100" in done.stderr  # progress
+    accuracy = float(done.stdout.split("held-out accuracy")[1].split("%")[0])
+    assert accuracy > 94
+    assert "objective" in done.stdout
+    assert "predicted" in done.stdout
+    root = ET.parse(picture).getroot()
+    assert root.tag.endswith("svg")
+    squares = [element for element in root if element.tag.endswith("rect")]
+    assert len(squares) > 10 * 64 + 100
+    assert any(f"{accuracy:.1f}" in (element.text or "") for element in root)
+
+
+def test_readers_tell_the_format_from_the_name():
+    expected = {"a.svm": "libsvm", "a9a": "libsvm", "a.csv": "csv", "a.csv.gz": "csv",
+                "a.txt.bz2": "libsvm", "a.npz": "npz"}  # fmt: skip
+    assert {name: _readers.guess_format(name) for name in expected} == expected

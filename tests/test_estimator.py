@@ -1,0 +1,389 @@
+"""PegasosClassifier: scikit-learn's conventions, and what goes beyond them."""
+
+import pickle
+import signal
+import threading
+
+import numpy as np
+import pandas as pd
+import pytest
+from reference import objective
+from reference import pegasos as textbook
+from rows import convert, make_rows
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.datasets import load_digits, load_iris
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import pegasos
+from pegasos import PegasosClassifier
+
+CONVERGED = (
+    "compares two fits to 1e-7, which needs converged solutions: a row of weight two is drawn once "
+    "and a row that is there twice is drawn twice. Expected to pass once tol can ask for them."
+)
+
+
+@parametrize_with_checks(
+    [PegasosClassifier(), PegasosClassifier(multi_class="ovo", average="suffix")],
+    expected_failed_checks=lambda _: {
+        "check_sample_weight_equivalence_on_dense_data": CONVERGED,
+        "check_sample_weight_equivalence_on_sparse_data": CONVERGED,
+    },
+)
+def test_scikit_learn_accepts_the_estimator(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    return X / 16, y
+
+
+def test_it_is_the_functional_fit_with_the_same_bits(problem, layout, dtype, rng):
+    X, y = problem
+    X = convert(X, layout, dtype)
+    weights = rng.uniform(0.1, 2, len(y))
+    options = {"batch_size": 3, "average": True, "project": True, "random_state": 4}
+    model = pegasos.fit(X, y, 0.03, sample_weight=weights, **options)
+    clf = PegasosClassifier(0.03, **options).fit(X, y, sample_weight=weights)
+    np.testing.assert_array_equal(clf.coef_, model.coef)
+    np.testing.assert_array_equal(clf.intercept_, model.intercept)
+    np.testing.assert_array_equal(clf.objective_, model.objective)
+    np.testing.assert_array_equal(clf.alpha_counts_, model.alpha_counts)
+    np.testing.assert_array_equal(
+        clf.decision_function(X), pegasos.decision_function(clf.to_model(), X)
+    )
+    assert clf.coef_.dtype == dtype
+
+
+@pytest.mark.parametrize("multi_class", ["ovr", "ovo"])
+def test_it_learns_real_digits(digits, multi_class, dtype):
+    X, y = digits
+    clf = PegasosClassifier(1e-3, max_iter=50, multi_class=multi_class, random_state=0)
+    scores = cross_val_score(clf, X.astype(dtype), y, cv=5)
+    assert scores.mean() > 0.92
+
+
+def test_the_objective_comes_close_to_that_of_liblinear(digits):
+    X, y = digits
+    y = (y == 8).astype(int)
+    lam = 1e-2
+    C = pegasos.C_from_lam(lam, len(y))
+    peer = LinearSVC(C=C, loss="hinge", tol=1e-6, max_iter=10**6, random_state=0).fit(X, y)
+    best = objective(X, 2 * y - 1, lam, peer.coef_[0], peer.intercept_[0])
+    ours = PegasosClassifier(lam, max_iter=300, average="suffix", random_state=0).fit(X, y)
+    assert best * (1 - 1e-5) < ours.objective_[0] < 1.01 * best
+
+
+@pytest.mark.parametrize("n_jobs", [2, 3, -1])
+@pytest.mark.parametrize("multi_class", ["ovr", "ovo"])
+def test_the_answer_does_not_depend_on_the_number_of_threads(digits, n_jobs, multi_class):
+    X, y = digits
+    one, many = (
+        PegasosClassifier(1e-3, max_iter=5, multi_class=multi_class, n_jobs=n, random_state=0).fit(
+            X, y
+        )
+        for n in (1, n_jobs)
+    )
+    np.testing.assert_array_equal(one.coef_, many.coef_)
+    np.testing.assert_array_equal(one.intercept_, many.intercept_)
+
+
+def test_fits_at_the_same_time_do_not_disturb_each_other(digits):
+    X, y = digits
+    expected = PegasosClassifier(1e-3, max_iter=3, random_state=0).fit(X, y).coef_
+    found = [None] * 8
+
+    def fit(k):
+        found[k] = PegasosClassifier(1e-3, max_iter=3, random_state=0).fit(X, y).coef_
+
+    threads = [threading.Thread(target=fit, args=(k,)) for k in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for coef in found:
+        np.testing.assert_array_equal(coef, expected)
+
+
+# ---- Going on ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [{}, {"project": True}, {"average": True}, {"batch_size": 4},
+                                     {"sampling": "cyclic"}, {"sampling": "uniform"}])  # fmt: skip
+def test_warm_start_gives_the_bits_of_one_longer_fit(problem, layout, dtype, options):
+    X, y = problem
+    X = convert(X, layout, dtype)
+    long = PegasosClassifier(0.01, max_iter=12, random_state=0, **options).fit(X, y)
+    short = PegasosClassifier(0.01, max_iter=4, random_state=0, warm_start=True, **options)
+    for _ in range(3):
+        short.fit(X, y)
+        short = pickle.loads(pickle.dumps(short))
+    np.testing.assert_array_equal(short.coef_, long.coef_)
+    np.testing.assert_array_equal(short.intercept_, long.intercept_)
+    np.testing.assert_array_equal(short.alpha_counts_, long.alpha_counts_)
+    assert short.n_iter_ == long.n_iter_ == 12
+
+
+def test_warm_start_with_exact_steps_goes_on_where_each_problem_stopped(rng):
+    # One-vs-one problems have their own rows, so they stop at different draws.
+    X, _ = make_rows(rng, n=200)
+    y = rng.integers(0, 4, 200)
+    options = {"multi_class": "ovo", "random_state": 0}
+    long = PegasosClassifier(0.01, n_steps=300, **options).fit(X, y)
+    short = PegasosClassifier(0.01, n_steps=100, warm_start=True, **options)
+    for _ in range(3):
+        short.fit(X, y)
+    np.testing.assert_array_equal(short.coef_, long.coef_)
+    assert short.n_steps_.tolist() == [300] * 6
+
+
+def test_without_warm_start_fit_begins_anew(problem):
+    X, y = problem
+    clf = PegasosClassifier(0.01, random_state=0)
+    first = clf.fit(X, y).coef_
+    np.testing.assert_array_equal(clf.fit(X, y).coef_, first)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"lam": 0.5}, r"lam must stay 0\.01.*got 0\.5"),
+        ({"batch_size": 2}, r"batch_size must stay 1.*got 2"),
+        ({"multi_class": "ovo"}, r"multi_class must stay 'ovr'"),
+    ],
+)
+def test_settings_cannot_change_under_a_warm_start(problem, change, message):
+    X, y = problem
+    clf = PegasosClassifier(0.01, warm_start=True).fit(X, y)
+    clf.set_params(**change)
+    with pytest.raises(ValueError, match=message):
+        clf.fit(X, y)
+
+
+def test_data_of_another_kind_are_refused_under_a_warm_start(problem):
+    X, y = problem
+    clf = PegasosClassifier(0.01, warm_start=True).fit(X, y)
+    with pytest.raises(ValueError, match=r"float64.*got float32"):
+        clf.fit(X.astype(np.float32), y)
+    with pytest.raises(ValueError, match=r"had 23"):
+        clf.fit(X[:, :5], y)
+    with pytest.raises(ValueError, match=r"y must have the classes"):
+        clf.fit(X, y + 1)
+
+
+def test_partial_fit_takes_one_epoch_of_steps_over_each_piece(problem, layout, dtype):
+    X, y = problem
+    pieces = [slice(0, 25), slice(25, 30), slice(30, 60)]
+    clf = PegasosClassifier(0.05, sampling="cyclic", random_state=0)
+    draws = []
+    for number, piece in enumerate(pieces, start=1):
+        clf.partial_fit(convert(X[piece], layout, dtype), y[piece], classes=[-1, 1])
+        # The order of the piece, as the session draws it.
+        seed = np.random.SeedSequence([0, number]).generate_state(1, np.uint64)[0]
+        n = piece.stop - piece.start
+        order = np.empty(n, np.int64)
+        pegasos._core.Order(seed, np.empty(n, np.int64), 1, 0).draw(order)
+        draws.extend(piece.start + order)
+    w, b, _, _ = textbook(X, y, 0.05, draws, intercept="penalized")
+    assert clf.n_steps_.tolist() == [60]
+    np.testing.assert_allclose(clf.coef_[0], w, atol=1e-4)
+    np.testing.assert_allclose(clf.intercept_[0], b, atol=1e-4)
+    assert not hasattr(clf, "objective_")
+
+
+def test_rows_of_weight_zero_do_not_advance_partial_fit(problem):
+    X, y = problem
+    weights = np.ones(len(y))
+    weights[::2] = 0
+    clf = PegasosClassifier(0.05).partial_fit(X, y, classes=[-1, 1], sample_weight=weights)
+    assert clf.n_steps_.tolist() == [30]
+
+
+def test_partial_fit_learns_from_pieces_that_lack_classes(rng):
+    X, y = load_iris(return_X_y=True)
+    X = StandardScaler().fit_transform(X)
+    for multi_class in ("ovr", "ovo"):
+        clf = PegasosClassifier(1e-2, multi_class=multi_class, average="suffix", random_state=0)
+        for _ in range(30):
+            for label in rng.permutation(3):
+                some = rng.choice(np.flatnonzero(y == label), 7)
+                clf.partial_fit(X[some], y[some], classes=[0, 1, 2])
+        assert clf.score(X, y) > 0.8
+        assert clf.n_features_in_ == 4
+
+
+def test_partial_fit_goes_on_from_fit(problem):
+    X, y = problem
+    clf = PegasosClassifier(0.05, random_state=0).fit(X, y)
+    steps = clf.n_steps_[0]
+    clf.partial_fit(X[:10], y[:10])
+    assert clf.n_steps_[0] == steps + 10
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"y": [0, 1]}, "classes must be given in the first call"),
+        ({"y": [0, 7], "classes": [0, 1]}, r"y must contain only labels in classes.*7"),
+        ({"y": [0, 0], "classes": [0]}, "at least two classes"),
+        ({"y": [0, 1], "classes": [0, 1], "sample_weight": [0, 0]}, "weight.*zero"),
+    ],
+)
+def test_partial_fit_refuses_bad_labels(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        PegasosClassifier().partial_fit(np.eye(2), **arguments)
+
+
+def test_partial_fit_refuses_other_classes_later_and_balanced_weights(problem):
+    X, y = problem
+    clf = PegasosClassifier().partial_fit(X, y, classes=[-1, 1])
+    with pytest.raises(ValueError, match=r"classes must be those of the first call"):
+        clf.partial_fit(X, y, classes=[-1, 2])
+    with pytest.raises(ValueError, match="class_weight='balanced'"):
+        PegasosClassifier(class_weight="balanced").partial_fit(X, y, classes=[-1, 1])
+
+
+# ---- Interrupts and progress ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_ctrl_c_keeps_what_was_learned_and_warm_start_goes_on(digits, n_jobs):
+    X, y = digits
+    plan = 10**8  # hours, were it not interrupted
+    clf = PegasosClassifier(1e-3, n_steps=plan, warm_start=True, n_jobs=n_jobs, random_state=0)
+    alarm = threading.Timer(0.3, signal.raise_signal, [signal.SIGINT])
+    alarm.start()
+    with pytest.raises(KeyboardInterrupt):
+        clf.fit(X, y)
+    alarm.join()
+    done = clf.n_steps_.copy()
+    assert (done > 0).all()
+    assert (done < plan).all()
+    assert clf.score(X, y) > 0.8
+
+    # Each problem was stopped at a step of its own; all go on to the same one.
+    target = int(done.max()) + 500
+    state = clf._state
+    state["problems"]["last_step"] = target
+    whole = PegasosClassifier(1e-3, n_steps=target, random_state=0).fit(X, y)
+    session = pegasos._session.LinearSession.restore(clf._settings(), state)
+    session.set_rows(pegasos._problems.label_columns(y, 10, "ovr"), None)
+    session.problems["last_step"] = target
+    session.run(pegasos._validate.rows(X)[0])
+    np.testing.assert_array_equal(session.model()[0], whole.coef_)
+
+
+@pytest.mark.parametrize("tqdm", [True, False])
+def test_progress_is_shown_on_standard_error(digits, capsys, monkeypatch, tqdm):
+    if tqdm:
+        pytest.importorskip("tqdm")
+    else:
+        monkeypatch.setitem(__import__("sys").modules, "tqdm", None)
+    PegasosClassifier(verbose=1, max_iter=3).fit(*digits)
+    shown = capsys.readouterr()
+    assert "PegasosClassifier" in shown.err
+    assert "100" in shown.err
+    assert shown.out == ""
+    PegasosClassifier(max_iter=3).fit(*digits)
+    assert capsys.readouterr().err == ""
+
+
+# ---- Data of many kinds --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "make",
+    [sparse.csr_array, sparse.csr_matrix, sparse.csc_array, sparse.coo_array, sparse.lil_array],
+)
+def test_sparse_matrices_of_every_format_are_taken(problem, make):
+    X, y = problem
+    expected = PegasosClassifier(0.01, random_state=0).fit(sparse.csr_array(X), y)
+    clf = PegasosClassifier(0.01, random_state=0).fit(make(X), y)
+    np.testing.assert_allclose(clf.coef_, expected.coef_, rtol=1e-12)
+    np.testing.assert_array_equal(clf.predict(make(X)), expected.predict(X))
+
+
+def test_data_frames_bring_their_column_names(problem):
+    X, y = problem
+    names = [f"feature {j}" for j in range(X.shape[1])]
+    frame = pd.DataFrame(X, columns=names)
+    labels = pd.Series(np.where(y > 0, "spam", "ham"))
+    clf = PegasosClassifier(0.01, random_state=0).fit(frame, labels)
+    assert clf.feature_names_in_.tolist() == names
+    assert set(clf.predict(frame)) <= {"spam", "ham"}
+    assert clf.classes_.tolist() == ["ham", "spam"]
+    with pytest.raises(ValueError, match="feature names"):
+        clf.predict(frame.rename(columns={names[0]: "other"}))
+
+
+def test_memory_maps_that_cannot_be_written_are_taken(problem, tmp_path):
+    X, y = problem
+    np.save(tmp_path / "X.npy", X)
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    a = PegasosClassifier(0.01, random_state=0).fit(mapped, y)
+    b = PegasosClassifier(0.01, random_state=0).fit(X, y)
+    np.testing.assert_array_equal(a.coef_, b.coef_)
+
+
+@pytest.mark.parametrize("labels", [[False, True], [2.0, -1.0], ["b", "a"], [np.int8(3), 9]])
+def test_labels_of_every_kind_come_back(problem, labels):
+    X, y = problem
+    y = np.where(y > 0, labels[0], labels[1])
+    clf = PegasosClassifier(0.01).fit(X, y)
+    assert clf.predict(X).dtype == y.dtype
+    assert clf.classes_.tolist() == sorted(labels)
+
+
+def test_class_weights_multiply_sample_weights(problem, rng):
+    X, y = problem
+    weights = rng.uniform(0.5, 2, len(y))
+    a = PegasosClassifier(0.01, class_weight={1: 3.0, -1: 0.5}, random_state=0)
+    a.fit(X, y, sample_weight=weights)
+    b = PegasosClassifier(0.01, random_state=0)
+    b.fit(X, y, sample_weight=weights * np.where(y > 0, 3.0, 0.5))
+    np.testing.assert_array_equal(a.coef_, b.coef_)
+
+
+def test_balanced_classes_weigh_the_same(problem, rng):
+    X, y = problem
+    weights = rng.uniform(0.5, 2, len(y))
+    balanced = PegasosClassifier(0.01, class_weight="balanced", random_state=0)
+    balanced.fit(X, y, sample_weight=weights)
+    mass = {label: weights[y == label].sum() for label in (-1, 1)}
+    explicit = PegasosClassifier(
+        0.01, class_weight={k: weights.sum() / (2 * m) for k, m in mass.items()}, random_state=0
+    ).fit(X, y, sample_weight=weights)
+    np.testing.assert_allclose(balanced.coef_, explicit.coef_, rtol=1e-9, atol=1e-12)
+
+
+def test_it_works_inside_pipelines_and_searches(digits):
+    X, y = digits
+    search = GridSearchCV(
+        make_pipeline(StandardScaler(), PegasosClassifier(max_iter=5, random_state=0)),
+        {"pegasosclassifier__lam": [1e-3, 1e-1]},
+        cv=3,
+    ).fit(X, y)
+    assert search.best_score_ > 0.85
+    clone(search)
+
+
+def test_random_states_of_every_kind_are_taken(problem):
+    X, y = problem
+    for make in (lambda: 7, lambda: np.random.RandomState(7), lambda: np.random.default_rng(7)):
+        a, b = (PegasosClassifier(0.01, random_state=make()).fit(X, y).coef_ for _ in range(2))
+        np.testing.assert_array_equal(a, b)
+
+
+def test_free_intercepts_cost_nothing_in_the_objective(problem):
+    X, y = problem
+    clf = PegasosClassifier(0.01, penalize_intercept=False, average="suffix", random_state=0)
+    clf.fit(X, y)
+    expected = objective(X, y, 0.01, clf.coef_[0], clf.intercept_[0], penalized=False)
+    assert clf.objective_[0] == pytest.approx(expected, rel=1e-12)
