@@ -2,7 +2,7 @@
 
 Real sets are read from the folder that PEGASOS_DATA names, else from ../shared/data beside the
 project. Parsed sets are kept as .npz in bench/cache. Where a set is missing, `load` raises
-`MissingData`, and `load_or_imitate` makes synthetic rows of the same shape.
+`MissingDataError`, and `load_or_imitate` makes synthetic rows of the same shape.
 """
 
 import gzip
@@ -17,7 +17,7 @@ _ROOT = Path(__file__).parents[1]
 _CACHE = Path(__file__).parent / "cache"
 
 
-class MissingData(Exception):
+class MissingDataError(Exception):
     """A real data set that is not on this machine."""
 
 
@@ -38,18 +38,19 @@ def folder():
     for place in (os.environ.get("PEGASOS_DATA"), _ROOT.parent / "shared" / "data"):
         if place and Path(place).is_dir():
             return Path(place)
-    raise MissingData("no data folder: set PEGASOS_DATA to the folder that holds the sets")
+    raise MissingDataError("no data folder: set PEGASOS_DATA to the folder that holds the sets")
 
 
 def _file(*parts):
     path = folder().joinpath(*parts)
     if not path.exists():
-        raise MissingData(f"{'/'.join(parts)} is not in the data folder")
+        raise MissingDataError(f"{'/'.join(parts)} is not in the data folder")
     return path
 
 
 def _idx(path):
-    raw = gzip.open(path).read()
+    with gzip.open(path) as file:
+        raw = file.read()
     shape = [int.from_bytes(raw[4 + 4 * i : 8 + 4 * i], "big") for i in range(raw[3])]
     return np.frombuffer(raw, np.uint8, offset=4 + 4 * raw[3]).reshape(shape)
 
@@ -81,7 +82,7 @@ def _text(name):
 def _coding5():
     parts = []
     for split in ("train", "test"):
-        table = np.loadtxt(_file("coding5", f"coding5_{split}.csv"), delimiter=",")
+        table = np.loadtxt(_file("coding5", f"coding5_{split}.csv"), delimiter=",", skiprows=1)
         parts += [np.ascontiguousarray(table[:, :-1]), table[:, -1].astype(np.int64)]
     return parts
 
@@ -139,7 +140,7 @@ def load_or_imitate(name, seed=0):
     """The real set, or random rows of its shape where it is missing."""
     try:
         return load(name)
-    except MissingData:
+    except MissingDataError:
         return imitate(name, *_SHAPES[name], seed=seed)
 
 

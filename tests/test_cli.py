@@ -100,6 +100,14 @@ def test_labels_may_be_words_and_stand_in_any_column(tmp_path, data, capsys):
     assert set(capsys.readouterr().out.split()) == {"spam", "ham"}
 
 
+def test_quoted_fields_and_byte_order_marks_are_read(tmp_path):
+    text = '\ufeff"a, b","c","kind"\n1,2,"x, y"\n"3",4,z\n'
+    (tmp_path / "a.csv").write_text(text, encoding="utf-8")
+    X, y = _readers.read(tmp_path / "a.csv")
+    np.testing.assert_array_equal(X, [[1, 2], [3, 4]])
+    assert y.tolist() == ["x, y", "z"]
+
+
 def test_training_options_reach_the_solver(tmp_path, data):
     X, y = data
     file = write(tmp_path / "a.npz", X, y)
@@ -128,6 +136,7 @@ BAD_FILES = {
     "one.svm": (b"1 1:2\n1 1:3\n", r"at least two classes, got one class: \[1\]"),
     "word.csv": (b"1,2,0\n3,4,1\n5,oops,1\n", r"line 3: column 2 is not a number in '5,oops,1'"),
     "short.csv": (b"1,2,0\n3,1\n", r"line 2: 2 columns where the first line has 3"),
+    "long.csv": (b"1,2,0\n3,1,4,1\n", r"line 2: 4 columns where the first line has 3"),
     "single.csv": (b"1\n2\n", r"a label and at least one feature"),
     "empty.csv": (b"", r"empty\.csv"),
     "bad.csv.gz": (b"not gzip at all", r"bad\.csv\.gz is truncated or corrupt"),

@@ -28,7 +28,7 @@ def objectives(rows, labels, row_weights, coef, intercept, settings):
         If a score overflows: then nothing can be said of the model.
     """
     with np.errstate(over="ignore"):
-        squared_norm = np.array([np.dot(w, w) for w in coef.astype(np.float64, copy=False)])
+        squared_norm = np.einsum("kj,kj->k", coef, coef, dtype=np.float64)
     if settings.constant_feature:
         squared_norm += (intercept / settings.constant_feature) ** 2
     hinge = np.zeros(len(labels))

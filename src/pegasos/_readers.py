@@ -5,6 +5,7 @@ which file is wrong. Every failure is a ValueError or an OSError.
 """
 
 import bz2
+import csv
 import gzip
 import io
 import os
@@ -142,8 +143,8 @@ def _read_libsvm(path, n_features):
 def _read_csv(path, n_features, label_column, labels_optional):
     name = os.fspath(path)
     with _open(path) as file:
-        first = file.readline().decode("utf-8-sig", "replace").strip().split(",")
-        second = file.readline().decode("utf-8", "replace").strip()
+        first = _fields(file.readline())
+        only_one_line = not file.readline().strip()
     n_columns = len(first)
     has_labels = not (labels_optional and n_columns == n_features)
     if has_labels and not -n_columns <= label_column < n_columns:
@@ -153,29 +154,42 @@ def _read_csv(path, n_features, label_column, labels_optional):
         label_column = columns.pop(label_column)
     if not columns:
         raise ValueError(f"{name}, line 1: a label and at least one feature are needed")
-    header = int(bool(second) and not all(_is_number(first[j]) for j in columns))
-
-    def load(source, **options):
-        return np.loadtxt(source, delimiter=",", encoding="utf-8", comments=None, **options)
+    header = int(not only_one_line and not all(_is_number(first[j]) for j in columns))
+    labels = {}  # each label's text and its number, in order of appearance
 
     def parse(line):
-        found = line.count(b",") + 1
-        if found != n_columns:
-            raise ValueError(f"{found} columns where the first line has {n_columns}")
-        for j, field in enumerate(line.split(b",")):
-            if j in columns and not _is_number(field):
+        fields = _fields(line)
+        if len(fields) != n_columns:
+            raise ValueError(f"{len(fields)} columns where the first line has {n_columns}")
+        for j in columns:
+            if not _is_number(fields[j]):
                 raise ValueError(f"column {j + 1} is not a number")
 
+    def number_of(label):
+        return labels.setdefault(label.strip(), len(labels))
+
     try:
-        X = load(path, skiprows=header, usecols=columns, ndmin=2)
-        y = (
-            load(path, skiprows=header, usecols=label_column, dtype=str, ndmin=1)
-            if (has_labels)
-            else None
+        table = np.loadtxt(
+            path,
+            delimiter=",",
+            quotechar='"',
+            comments=None,
+            encoding="utf-8-sig",
+            skiprows=header,
+            converters={label_column: number_of} if has_labels else None,
+            ndmin=2,
         )
     except ValueError as error:
         _blame_line(path, parse, error, skip=header)
-    return X, None if y is None else _plain_labels(np.char.strip(y))
+    if not has_labels:
+        return table, None
+    y = _plain_labels(np.array(list(labels)))[table[:, label_column].astype(np.intp)]
+    return np.ascontiguousarray(table[:, columns]), y
+
+
+def _fields(line):
+    """The fields of a line of CSV, as text."""
+    return next(csv.reader([line.decode("utf-8-sig", "replace").strip()]), [])
 
 
 def _is_number(text):

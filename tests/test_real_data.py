@@ -1,0 +1,68 @@
+"""Published results and shapes of real data; skipped where the data are not on this machine."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_svmlight_file
+
+import pegasos
+from pegasos import PegasosClassifier, cli
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_digits_5_and_6_reproduce_the_published_error(data_folder):
+    done = subprocess.run(
+        [sys.executable, ROOT / "experiments" / "digits_5_vs_6.py"],
+        capture_output=True, text=True, check=True, env={"PEGASOS_DATA": str(data_folder)},
+    )  # fmt: skip
+    mean = float(done.stdout.split("rows of 600: mean ")[1].split()[0])
+    assert 19.5 <= mean <= 21.5
+
+
+def test_adult_reaches_the_test_error_of_the_literature(data_folder, dtype):
+    train, test = (str(data_folder / "adult" / name) for name in ("a9a.gz", "a9a.t.gz"))
+    X, y = load_svmlight_file(train, n_features=123, dtype=dtype)
+    X_test, y_test = load_svmlight_file(test, n_features=123, dtype=dtype)
+    clf = PegasosClassifier(3.07e-5, max_iter=30, average="suffix", random_state=0).fit(X, y)
+    assert clf.score(X_test, y_test) > 0.845
+    # Dense rows take the same decisions, save where a margin is within rounding of one.
+    dense = PegasosClassifier(3.07e-5, max_iter=30, average="suffix", random_state=0)
+    dense.fit(X.toarray(), y)
+    assert (dense.alpha_counts_ != clf.alpha_counts_).mean() < 1e-3
+    np.testing.assert_allclose(dense.objective_, clf.objective_, rtol=1e-4)
+
+
+def test_the_command_line_reads_published_files(data_folder, tmp_path, capsys):
+    folder = data_folder / "adult"
+    model = str(tmp_path / "adult.npz")
+    assert cli.main(["train", str(folder / "a9a.gz"), "-o", model, "-q"]) == 0
+    # The test file lacks the last column.
+    assert cli.main(["predict", model, str(folder / "a9a.t.gz"), "-o", str(tmp_path / "out")]) == 0
+    accuracy = float(capsys.readouterr().err.split("accuracy ")[1].split()[0])
+    assert accuracy > 84
+    assert len((tmp_path / "out").read_text().split()) == 16281
+
+
+def test_sparse_text_in_single_precision_learns_as_in_double(data_folder):
+    bz2 = str(data_folder / "reuters_moneyfx" / "reuters.trn.bz2")
+    X, y = load_svmlight_file(bz2)
+    models = [
+        pegasos.fit(X.astype(kind), y, 1e-4, max_iter=20, average="suffix", random_state=0)
+        for kind in (np.float32, np.float64)
+    ]
+    np.testing.assert_allclose(models[0].objective, models[1].objective, rtol=1e-3)
+    assert (models[0].predict(X) == y).mean() > 0.97
+
+
+@pytest.mark.slow
+def test_benchmarks_run_and_report_ratios(tmp_path):
+    done = subprocess.run(
+        [sys.executable, ROOT / "bench" / "run.py", "--quick", "--json", tmp_path / "out.json"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert "epoch/X@w" in done.stdout
+    assert (tmp_path / "out.json").stat().st_size > 500
