@@ -153,14 +153,11 @@ static INLINE int64_t row_offset(const pegasos_rows *rows, int64_t i)
                                    : ((const int64_t *)rows->indptr)[i];
 }
 
-/* Asks for memory that will be read soon; past the first 4 kB the hardware has caught on. */
-static INLINE void prefetch_bytes(const void *begin, const void *end)
+/* Where to stop asking for CSR row i ahead of its use: past a few kB the hardware has caught on. */
+static INLINE int64_t prefetch_end(const pegasos_rows *rows, int64_t i)
 {
-    const char *limit = end;
-    if (limit - (const char *)begin > 4096)
-        limit = (const char *)begin + 4096;
-    for (const char *line = begin; line < limit; line += 64)
-        PREFETCH(line);
+    const int64_t begin = row_offset(rows, i), end = row_offset(rows, i + 1);
+    return end - begin > 1024 ? begin + 1024 : end;
 }
 
 /* What the solver asks of rows; rows_body.h writes them once per type. `next` is a row that will be

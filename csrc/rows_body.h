@@ -18,15 +18,20 @@
 #ifdef INDEX
 
 #define LANES 4
+#define BLOCK 16
 #define CHUNK 4096
 
-static INLINE void NAME(prefetch)(const pegasos_rows *rows, int64_t i)
+/* Asks for BLOCK values, from number j of all stored ones on, and their columns. */
+static INLINE void NAME(prefetch_block)(const pegasos_rows *rows, int64_t j)
 {
-    const int64_t begin = row_offset(rows, i), end = row_offset(rows, i + 1);
-    prefetch_bytes((const VALUE *)rows->values + begin, (const VALUE *)rows->values + end);
-    prefetch_bytes((const INDEX *)rows->indices + begin, (const INDEX *)rows->indices + end);
+    for (int l = 0; l < BLOCK; l += 64 / (int)sizeof(VALUE))
+        PREFETCH((const VALUE *)rows->values + j + l);
+    for (int l = 0; l < BLOCK; l += 64 / (int)sizeof(INDEX))
+        PREFETCH((const INDEX *)rows->indices + j + l);
 }
 
+/* The next row is asked for block by block as this one is used: in one go, the requests would fill
+ * the queue that this row's own loads need. */
 static INLINE double NAME(dot)(const pegasos_rows *rows, int64_t i, const void *vector,
                                int64_t next)
 {
@@ -34,23 +39,31 @@ static INLINE double NAME(dot)(const pegasos_rows *rows, int64_t i, const void *
     const int64_t begin = row_offset(rows, i), end = row_offset(rows, i + 1);
     const VALUE *x = rows->values;
     const INDEX *column = rows->indices;
+    int64_t ahead = row_offset(rows, next);
+    const int64_t ahead_end = next == i ? ahead : prefetch_end(rows, next);
     double sum = 0;
     int64_t j = begin;
-    if (next != i)
-        NAME(prefetch)(rows, next);
     while (end - j >= LANES) {
         const int64_t stop = j + (end - j > CHUNK ? CHUNK : (end - j) / LANES * LANES);
         VALUE lane0 = 0, lane1 = 0, lane2 = 0, lane3 = 0;
-        for (; j < stop; j += LANES) {
-            lane0 += x[j] * v[column[j]];
-            lane1 += x[j + 1] * v[column[j + 1]];
-            lane2 += x[j + 2] * v[column[j + 2]];
-            lane3 += x[j + 3] * v[column[j + 3]];
+        while (j < stop) {
+            const int64_t pause = stop - j > BLOCK ? j + BLOCK : stop;
+            if (ahead < ahead_end)
+                NAME(prefetch_block)(rows, ahead);
+            ahead += BLOCK;
+            for (; j < pause; j += LANES) {
+                lane0 += x[j] * v[column[j]];
+                lane1 += x[j + 1] * v[column[j + 1]];
+                lane2 += x[j + 2] * v[column[j + 2]];
+                lane3 += x[j + 3] * v[column[j + 3]];
+            }
         }
         sum += ((double)lane0 + lane1) + ((double)lane2 + lane3);
     }
     for (; j < end; j++)
         sum += (double)x[j] * v[column[j]];
+    for (; ahead < ahead_end; ahead += BLOCK)
+        NAME(prefetch_block)(rows, ahead);
     return sum;
 }
 
@@ -192,6 +205,7 @@ CLONES static void NAME(scores)(const pegasos_rows *rows, int64_t first, int64_t
 }
 
 #undef LANES
+#undef BLOCK
 #undef DOT_PAIR
 #undef CHUNK
 #undef VALUE
