@@ -38,7 +38,7 @@ class Epochs:
         if n_problems == 1 and len(classes) > 2:
             columns = columns[:1].copy()
         columns = np.ascontiguousarray(np.resize(columns, (n_problems, len(y))))
-        self.rows, dtype = _validate.rows(X, finite=True)
+        self.rows, dtype = _validate.rows(X, checked=True)
         settings = _session.LinearSettings(LAM)
         self.session = _session.LinearSession(settings, n_problems, X.shape[1], dtype, seed=0)
         self.session.set_rows(columns, None)

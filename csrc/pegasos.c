@@ -16,13 +16,13 @@
  *     w_{t+1} = v_{t+1} / (lam t),      v_{t+1} = v_t + 1/k sum_{A+} y_i x_i
  *
  * exactly. The scale is set, never multiplied: it cannot drift or underflow, v is a plain sum of
- * rows, and a step costs the nonzeros of the rows it drew. Projection multiplies w by a factor; q is
+ * rows (which grows like lam t w: in float, lam t k is best kept below 2^22), and a step costs the nonzeros of the rows it drew. Projection multiplies w by a factor; q is
  * the product of these factors, so that
  *
  *     w_{t+1} = q_t v_{t+1} / (lam t),  v_{t+1} = v_t + 1/(k q_{t-1}) sum_{A+} y_i x_i           (2)
  *
- * and without projection q = 1 throughout. The margin test is y q <v, x> < lam (t - 1), free of
- * rounding where the data are whole numbers; at t = 1 every row violates, since w = 0.
+ * and without projection q = 1 throughout. The margin test is y q <v, x> < lam (t - 1), without a
+ * division that would round; at t = 1 every row violates, since w = 0.
  *
  * Names: t step; k batch size; y label; u what is added to v per x; q, v, a, S as in pegasos.h.
  */

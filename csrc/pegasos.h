@@ -133,14 +133,14 @@ void pegasos_linear_restart_average(pegasos_linear *problem, int64_t n_features,
 
 /*
  * Runs every problem over draws number first .. first + count - 1; draws[j] is the row of draw
- * first + j. A problem skips draws before its own next_draw and stops at its own last_step, so a
+ * first + j. `first` is at most the next_draw of every problem that is not at its last step. A problem skips draws before its own next_draw and stops at its own last_step, so a
  * run that was cut anywhere continues with the same bits. Problems do not see each other: a set
  * gives the bits of separate runs.
  */
 void pegasos_linear_run(const pegasos_rows *rows, const pegasos_linear_set *set, int64_t first,
                         int64_t count, const int64_t *draws);
 
-/* Writes the model that `problem` stands for: the last iterate, or the average if one is kept.
+/* Writes the model that `problem` stands for: the average if one has begun, else the last iterate.
  * `weights` and `sum` are the problem's rows of the set's arrays; `coef` has n_features numbers of
  * value_bytes each. */
 void pegasos_linear_model(const pegasos_linear *problem, int64_t n_features, int64_t value_bytes,

@@ -1,5 +1,7 @@
 """PegasosClassifier: scikit-learn's conventions, and what goes beyond them."""
 
+import contextlib
+import inspect
 import pickle
 import signal
 import threading
@@ -28,12 +30,21 @@ CONVERGED = (
 )
 
 
+# An expected failure that passes is a failure, where scikit-learn can say so (1.8 and later).
+STRICT = (
+    {"xfail_strict": True}
+    if "xfail_strict" in inspect.signature(parametrize_with_checks).parameters
+    else {}
+)
+
+
 @parametrize_with_checks(
     [PegasosClassifier(), PegasosClassifier(multi_class="ovo", average="suffix")],
     expected_failed_checks=lambda _: {
         "check_sample_weight_equivalence_on_dense_data": CONVERGED,
         "check_sample_weight_equivalence_on_sparse_data": CONVERGED,
     },
+    **STRICT,
 )
 def test_scikit_learn_accepts_the_estimator(estimator, check):
     check(estimator)
@@ -116,7 +127,7 @@ def test_fits_at_the_same_time_do_not_disturb_each_other(digits):
 
 
 @pytest.mark.parametrize("options", [{}, {"project": True}, {"average": True}, {"batch_size": 4},
-                                     {"sampling": "cyclic"}, {"sampling": "uniform"}])  # fmt: skip
+                                     {"batch_size": 7}, {"sampling": "cyclic"}, {"sampling": "uniform"}])  # fmt: skip
 def test_warm_start_gives_the_bits_of_one_longer_fit(problem, layout, dtype, options):
     X, y = problem
     X = convert(X, layout, dtype)
@@ -172,7 +183,7 @@ def test_data_of_another_kind_are_refused_under_a_warm_start(problem):
     clf = PegasosClassifier(0.01, warm_start=True).fit(X, y)
     with pytest.raises(ValueError, match=r"float64.*got float32"):
         clf.fit(X.astype(np.float32), y)
-    with pytest.raises(ValueError, match=r"had 23"):
+    with pytest.raises(ValueError, match=r"5 features.*23"):
         clf.fit(X[:, :5], y)
     with pytest.raises(ValueError, match=r"y must have the classes"):
         clf.fit(X, y + 1)
@@ -268,16 +279,112 @@ def test_ctrl_c_keeps_what_was_learned_and_warm_start_goes_on(digits, n_jobs):
     assert (done < plan).all()
     assert clf.score(X, y) > 0.8
 
-    # Each problem was stopped at a step of its own; all go on to the same one.
+    # Each problem was stopped at a step of its own; the next fit completes them all.
     target = int(done.max()) + 500
-    state = clf._state
-    state["problems"]["last_step"] = target
     whole = PegasosClassifier(1e-3, n_steps=target, random_state=0).fit(X, y)
-    session = pegasos._session.LinearSession.restore(clf._settings(), state)
-    session.set_rows(pegasos._problems.label_columns(y, 10, "ovr"), None)
-    session.problems["last_step"] = target
-    session.run(pegasos._validate.rows(X)[0])
-    np.testing.assert_array_equal(session.model()[0], whole.coef_)
+    clf.set_params(n_steps=target).fit(X, y)
+    assert clf.n_steps_.tolist() == [target] * 10
+    np.testing.assert_array_equal(clf.coef_, whole.coef_)
+    np.testing.assert_array_equal(clf.alpha_counts_, whole.alpha_counts_)
+
+
+@contextlib.contextmanager
+def interrupted(monkeypatch, *, after):
+    """Ctrl-C, as it were, after so many short calls into the core."""
+    core_fit, calls = pegasos._core.fit, iter(range(10**6))
+
+    def fit(*arguments):
+        if next(calls) >= after:
+            raise KeyboardInterrupt
+        core_fit(*arguments)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(pegasos._core, "fit", fit)
+        patch.setattr(pegasos._session, "_rows_per_call", lambda *_: 64)
+        yield
+
+
+def test_a_step_interrupted_half_way_does_not_reach_into_other_data(problem, monkeypatch):
+    X, y = problem
+    X, y = np.tile(X, (20, 1)), np.tile(y, 20)
+    clf = PegasosClassifier(0.01, batch_size=1000, max_iter=5, warm_start=True, random_state=0)
+    with interrupted(monkeypatch, after=5):
+        clf.fit(X, y)
+    assert clf._state["problems"]["n_pending"][0] > 100
+    assert clf.n_steps_.tolist() == [0]
+    clf.partial_fit(X[:10], y[:10])  # has none of the rows that were waiting
+    assert clf.n_steps_.tolist() == [1]
+
+
+@pytest.mark.parametrize("average", [False, True, "suffix"])
+@pytest.mark.parametrize("batch_size", [1, 7])
+def test_an_interrupted_fit_is_completed_with_the_same_bits(
+    problem, monkeypatch, average, batch_size
+):
+    X, y = problem
+    options = {"max_iter": 9, "batch_size": batch_size, "average": average, "random_state": 0}
+    whole = PegasosClassifier(0.01, **options).fit(X, y)
+    clf = PegasosClassifier(0.01, warm_start=True, **options)
+    for after in (1, 2, 1):
+        with interrupted(monkeypatch, after=after):
+            clf.fit(X, y)
+        assert not hasattr(clf, "objective_")
+    clf.fit(X, y)
+    np.testing.assert_array_equal(clf.coef_, whole.coef_)
+    np.testing.assert_array_equal(clf.objective_, whole.objective_)
+    assert clf.n_iter_ == whole.n_iter_ == 9
+
+
+def test_a_refused_fit_leaves_the_estimator_as_it_was(problem):
+    X, y = problem
+    clf = PegasosClassifier(0.01, warm_start=True, random_state=0).fit(X, y)
+    before = clf.predict(X)
+    with pytest.raises(ValueError, match="features"):
+        clf.fit(np.hstack([X, X]), y)
+    assert clf.n_features_in_ == X.shape[1]
+    with pytest.raises(ValueError, match="features"):
+        clf.predict(np.hstack([X, X]))
+    np.testing.assert_array_equal(clf.predict(X), before)
+
+    clf.set_params(warm_start=False, lam=1e-12, max_iter=1)
+    huge = X.copy()
+    huge[:, 0] = 1e300
+    with pytest.raises(ValueError, match="overflowed"):
+        clf.fit(huge, np.arange(len(y)) % 3)
+    assert clf.classes_.tolist() == [-1, 1]
+    np.testing.assert_array_equal(clf.predict(X), before)
+
+
+def test_averages_survive_going_on_with_a_shorter_plan(problem, monkeypatch):
+    X, y = problem
+    clf = PegasosClassifier(0.01, max_iter=10**6, average="suffix", warm_start=True, random_state=0)
+    with interrupted(monkeypatch, after=3):
+        clf.fit(X, y)
+    clf.set_params(max_iter=10).fit(X, y)
+    assert clf._state["problems"]["n_averaged"][0] == 300
+
+
+def test_parameters_may_be_numpy_scalars(problem):
+    X, y = problem
+    a = PegasosClassifier(
+        np.float32(0.5), n_steps=np.int32(50), average=np.str_("suffix"), project=np.True_,
+        sampling=np.str_("cyclic"), random_state=np.int64(3),
+    ).fit(X, y)  # fmt: skip
+    b = PegasosClassifier(
+        0.5, n_steps=50, average="suffix", project=True, sampling="cyclic", random_state=3
+    ).fit(X, y)
+    np.testing.assert_array_equal(a.coef_, b.coef_)
+    PegasosClassifier(average=np.False_).fit(X, y)
+
+
+def test_without_a_seed_numpys_global_generator_decides(problem):
+    X, y = problem
+    fits = []
+    for seed in (1, 1, 2):
+        np.random.seed(seed)  # noqa: NPY002
+        fits.append(PegasosClassifier(0.01).fit(X, y).coef_)
+    assert (fits[0] == fits[1]).all()
+    assert (fits[0] != fits[2]).any()
 
 
 @pytest.mark.parametrize("tqdm", [True, False])

@@ -273,10 +273,20 @@ def test_cutting_the_draws_anywhere_changes_nothing(rng, layout, dtype):
 
 @pytest.mark.parametrize("multi_class", ["ovr", "ovo"])
 @pytest.mark.parametrize("n_jobs", [1, 2, 5])
-def test_many_problems_equal_as_many_separate_fits(rng, layout, dtype, multi_class, n_jobs):
+@pytest.mark.parametrize("weighted", [False, True])
+def test_many_problems_equal_as_many_separate_fits(
+    rng, layout, dtype, multi_class, n_jobs, weighted
+):
     X, _ = make_rows(rng, n=300)
     y = rng.integers(0, 5, len(X))
-    options = {"max_iter": 7, "batch_size": 2, "average": True, "random_state": 9}
+    weights = rng.uniform(0.1, 3, len(X)) if weighted else None
+    options = {
+        "sample_weight": weights,
+        "max_iter": 7,
+        "batch_size": 2,
+        "average": True,
+        "random_state": 9,
+    }
     together = pegasos.fit(
         convert(X, layout, dtype), y, 0.01, multi_class=multi_class, n_jobs=n_jobs, **options
     )
@@ -286,7 +296,7 @@ def test_many_problems_equal_as_many_separate_fits(rng, layout, dtype, multi_cla
     for k, column in enumerate(labels):
         rows, kind = pegasos._validate.rows(convert(X, layout, dtype))
         alone = _session.LinearSession(settings, 1, X.shape[1], kind, seed=9)
-        alone.set_rows(column[None].copy(), None)
+        alone.set_rows(column[None].copy(), weights)
         alone.plan(n_epochs=7)
         alone.run(rows)
         coef, intercept = alone.model()
@@ -523,3 +533,34 @@ def test_one_vs_one_scores_are_votes_with_ties_broken_by_sums(rng):
 
 def test_lam_and_C_convert_both_ways():  # noqa: N802
     assert pegasos.lam_from_C(pegasos.C_from_lam(0.03, 17), 17) == pytest.approx(0.03, rel=1e-15)
+
+
+def test_plans_too_large_to_count_are_refused(problem):
+    X, y = problem
+    with pytest.raises(ValueError, match="max_iter is too large"):
+        pegasos.fit(X, y, 0.1, max_iter=2**60)
+    with pytest.raises(ValueError, match="n_steps is too large"):
+        pegasos.fit(X, y, 0.1, n_steps=2**61, batch_size=2)
+
+
+def test_single_precision_warns_before_its_sums_lose_steps():
+    X = np.array([[1.0], [-1.0]], dtype=np.float32)
+    with pytest.warns(RuntimeWarning, match="more than float32 can resolve"):
+        pegasos.fit(X, [1, 0], 1.0, n_steps=5000, batch_size=1000)
+    pegasos.fit(X.astype(np.float64), [1, 0], 1.0, n_steps=5000, batch_size=1000)
+
+
+def test_a_given_order_bounds_the_suffix(problem):
+    X, y = problem
+    a = pegasos.fit(X, y, 0.1, order=np.arange(60), n_steps=1000, average="suffix")
+    b = pegasos.fit(X, y, 0.1, order=np.arange(60), average="suffix")
+    assert same(a, b)
+    assert not same(a, pegasos.fit(X, y, 0.1, order=np.arange(60)))
+
+
+@pytest.mark.parametrize("size", [1e308, 1e-320, 1e-300])
+def test_weights_of_every_size_count_relative_to_each_other(problem, size):
+    X, y = problem
+    a = pegasos.fit(X, y, 0.02, sample_weight=np.full(len(y), size), random_state=0)
+    assert same(a, pegasos.fit(X, y, 0.02, random_state=0))
+    assert a.objective == pegasos.fit(X, y, 0.02, random_state=0).objective

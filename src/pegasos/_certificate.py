@@ -37,7 +37,8 @@ def objectives(rows, labels, row_weights, coef, intercept, settings):
     if not (np.isfinite(all_scores).all() and np.isfinite(squared_norm).all()):
         raise _validate.overflow(coef.dtype, settings.lam)
     for k, scores in enumerate(all_scores.T):
-        weights = np.abs(labels[k]) if row_weights is None else row_weights * (labels[k] != 0)
-        hinge[k] = weights @ np.maximum(0, 1 - labels[k] * scores)
-        mass[k] = weights.sum(dtype=np.float64)
+        # Plain sums: those of BLAS depend on the machine.
+        weights = (1.0 if row_weights is None else row_weights) * (labels[k] != 0)
+        hinge[k] = (weights * np.maximum(0, 1 - labels[k] * scores)).sum()
+        mass[k] = weights.sum()
     return settings.lam / 2 * squared_norm + hinge / np.where(mass > 0, mass, 1)

@@ -67,7 +67,7 @@ def fit(
     multi_class : {"ovr", "ovo"}, default="ovr"
         One-vs-rest or one-vs-one, for three classes or more.
     sample_weight : array-like of shape (n_samples,), optional
-        c_i >= 0. A row of weight zero is as good as absent.
+        c_i >= 0. A row of weight zero is in no problem: drawing it changes nothing.
     order : array-like of int, optional
         The rows to draw, one after the other, in place of random ones; then every problem takes
         the steps that these draws make, at most `n_steps`, and `max_iter` means nothing.
@@ -120,18 +120,18 @@ def fit(
     n_samples, n_features = rows.shape
     classes, codes = _validate.labels(y, n_samples)
     weights = _validate.sample_weight(sample_weight, n_samples)
-    _validate.at_least_two(classes if weights is None else classes[np.unique(codes[weights > 0])])
+    _validate.at_least_two(classes, codes, weights)
     if order is not None:
         order = _validate.order(order, n_samples)
 
     columns = _problems.label_columns(codes, len(classes), multi_class, weights)
     session = LinearSession(settings, len(columns), n_features, dtype, seed)
     session.set_rows(columns, weights)
-    if order is not None and n_steps is None:
+    if order is not None:
         # Whole steps that each problem's own draws make.
-        session.plan(n_steps=np.count_nonzero(columns[:, order], axis=1) // settings.batch_size)
-    else:
-        session.plan(n_steps=n_steps, n_epochs=n_epochs)
+        made = np.count_nonzero(columns[:, order], axis=1) // settings.batch_size
+        n_steps = made if n_steps is None else np.minimum(made, n_steps)
+    session.plan(n_steps=n_steps, n_epochs=n_epochs)
     with Progress(session.steps_planned, "training", verbose) as progress:
         session.run(
             rows,
@@ -146,7 +146,9 @@ def fit(
         classes=classes,
         multi_class=multi_class,
         lam=settings.lam,
-        objective=_certificate.objectives(rows, columns, weights, coef, intercept, settings),
+        objective=_certificate.objectives(
+            rows, columns, session.row_weights, coef, intercept, settings
+        ),
         n_steps=session.problems["n_steps"].copy(),
         alpha_counts=session.counts,
     )

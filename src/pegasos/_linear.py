@@ -6,7 +6,7 @@ from numbers import Integral, Real
 import joblib
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
-from sklearn.utils import compute_class_weight
+from sklearn.utils import check_random_state, compute_class_weight
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -47,7 +47,8 @@ class PegasosClassifier(ClassifierMixin, BaseEstimator):
         After every step, project on the ball ``|w| <= 1/sqrt(lam)`` that holds the optimum.
     average : bool or "suffix", default=False
         Keep the last iterate (False), which the paper found best in practice, the average of all
-        (True), or of the last half ("suffix").
+        (True), or of the last half ("suffix"; when training goes on by `warm_start` or
+        `partial_fit`, of a part between the last third and the last three quarters).
     fit_intercept : bool, default=True
         Whether there is an intercept b.
     penalize_intercept : bool, default=True
@@ -61,11 +62,14 @@ class PegasosClassifier(ClassifierMixin, BaseEstimator):
         Weight of each class; "balanced" makes all classes weigh the same.
     warm_start : bool, default=False
         True: `fit` goes on from where the last `fit` ended, for `max_iter` epochs or `n_steps`
-        steps more, and gives the bits of one longer fit. λ and the other settings must be the same.
+        steps more, and on the same data gives the bits of one longer fit (but for
+        ``average="suffix"``, whose halves then differ). If the last fit was interrupted, it is
+        completed instead. λ and the other settings must be the same.
     n_jobs : int, default=None
         Threads that share the binary problems, as in joblib. The answer does not depend on it.
     random_state : int, RandomState, Generator or None, default=None
-        Names the order of draws: the same int gives the same bits.
+        Names the order of draws: the same int gives the same bits. None asks NumPy's global
+        generator for a seed.
     verbose : int, default=0
         1: show progress on standard error.
 
@@ -79,13 +83,14 @@ class PegasosClassifier(ClassifierMixin, BaseEstimator):
         the positive scores.
     intercept_ : ndarray of shape (n_problems,)
     n_iter_ : int
-        Epochs begun so far.
+        Epochs so far over the rows of the last call.
     n_steps_ : ndarray of shape (n_problems,)
         Steps taken so far.
     objective_ : ndarray of shape (n_problems,)
-        P(w) of this model on the training data. Not set by `partial_fit`.
+        P(w) of this model on the training data. Not set by `partial_fit`, nor when interrupted.
     alpha_counts_ : ndarray of shape (n_problems, n_samples)
-        How often each row was drawn and violated its margin. Not set by `partial_fit`.
+        How often each row was drawn and violated its margin. Not set by `partial_fit`, nor when
+        interrupted.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Set when the columns of X have names that are strings.
@@ -97,8 +102,8 @@ class PegasosClassifier(ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    Ctrl-C is answered between pieces of about 10 ms; the model so far is kept, and a fit with
-    ``warm_start=True`` goes on from there. For probabilities, wrap the estimator:
+    Ctrl-C is answered between pieces of about 10 ms; the model so far is kept, and with
+    ``warm_start=True`` the next fit completes it. For probabilities, wrap the estimator:
     ``CalibratedClassifierCV(PegasosClassifier(), ensemble=False)``.
 
     References
@@ -189,7 +194,7 @@ class PegasosClassifier(ClassifierMixin, BaseEstimator):
         y : array-like of shape (n_samples,)
             Labels.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weight of each row; a row of weight zero is as good as absent.
+            Weight of each row. One of weight zero is in no problem: drawing it changes nothing.
 
         Returns
         -------
@@ -200,33 +205,29 @@ class PegasosClassifier(ClassifierMixin, BaseEstimator):
         ValueError
             If X, y or the weights are not as described, or fewer than two classes have weight.
         """
-        X, y = self._validate_rows(X, y=y)
+        continuing = self.warm_start and hasattr(self, "_state")
+        X, y = self._validate_rows(X, y=y, reset=not continuing)
         check_classification_targets(y)
         classes, codes = _validate.labels(y, X.shape[0])
         weights = self._row_weights(sample_weight, codes, classes)
-        _validate.at_least_two(
-            classes if weights is None else classes[np.unique(codes[weights > 0])]
-        )
-        rows, dtype = _validate.rows(X, finite=True)
+        _validate.at_least_two(classes, codes, weights)
+        rows, dtype = _validate.rows(X, checked=True)
         columns = _problems.label_columns(codes, len(classes), self.multi_class, weights)
-        session = None
-        if self.warm_start and hasattr(self, "_state"):
+        if continuing:
             session = self._resume(classes, dtype)
-        if session is None:
+        else:
             session = self._begin(len(columns), X.shape[1], dtype)
-        self.classes_ = classes
         session.set_rows(columns, weights)
-        session.plan(n_steps=self.n_steps, n_epochs=self.max_iter)
-        try:
-            self._run(session, rows)
-        except KeyboardInterrupt:
-            self._keep(session)
-            raise
-        self._keep(session)
-        self.alpha_counts_ = session.counts
-        self.objective_ = _certificate.objectives(
-            rows, columns, weights, self.coef_, self.intercept_, session.settings
+        session.plan(n_steps=self._n_steps(), n_epochs=_validate.integer("max_iter", self.max_iter))
+        self._run(session, rows, classes)
+        coef, intercept = session.model()
+        objectives = _certificate.objectives(
+            rows, columns, session.row_weights, coef, intercept, session.settings
         )
+        self._keep(session, classes)
+        self.objective_ = objectives
+        self.alpha_counts_ = session.counts.view()
+        self.alpha_counts_.flags.writeable = False  # they are part of the state
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -256,47 +257,28 @@ class PegasosClassifier(ClassifierMixin, BaseEstimator):
         first = not hasattr(self, "_state")
         if first and classes is None:
             raise ValueError("classes must be given in the first call to partial_fit")
-        X, y = self._validate_rows(X, y=y, reset=first)
-        check_classification_targets(y)
-        if classes is not None:
-            classes, _ = _validate.labels(classes, len(classes))
-            _validate.at_least_two(classes)
-            if not first and not np.array_equal(classes, self.classes_):
-                raise ValueError(
-                    f"classes must be those of the first call, {self.classes_.tolist()}, "
-                    f"got {classes.tolist()}"
-                )
-        else:
-            classes = self.classes_
-        unknown = np.setdiff1d(y, classes)
-        if len(unknown):
-            raise ValueError(
-                f"y must contain only labels in classes {classes.tolist()}, "
-                f"got also {unknown.tolist()}"
-            )
         if self.class_weight == "balanced":
             raise ValueError(
                 "class_weight='balanced' needs all data at once; for partial_fit give "
                 "class_weight as a dict, for instance from sklearn.utils.compute_class_weight"
             )
-        codes = np.searchsorted(classes, y)
+        X, y = self._validate_rows(X, y=y, reset=first)
+        check_classification_targets(y)
+        known = None if first else self.classes_
+        classes, codes = _validate.labels_among(y, classes, known)
         weights = self._row_weights(sample_weight, codes, classes)
         columns = _problems.label_columns(codes, len(classes), self.multi_class, weights)
         if first:
-            rows, dtype = _validate.rows(X, finite=True)
+            rows, dtype = _validate.rows(X, checked=True)
             session = self._begin(len(columns), X.shape[1], dtype)
-            self.classes_ = classes
         else:
             session = self._resume(classes)
-            rows, _ = _validate.rows(X, finite=True, dtype=session.weights.dtype)
-        self._n_calls = getattr(self, "_n_calls", 0) + 1
-        session.begin_stream(self._n_calls)
+            rows, _ = _validate.rows(X, checked=True, dtype=session.weights.dtype)
+        session.begin_stream(session.stream + 1)
         session.set_rows(columns, weights, count=False, normalize=False)
         session.plan(n_epochs=1)
-        self._run(session, rows)
-        self._keep(session)
-        for stale in ("alpha_counts_", "objective_"):
-            self.__dict__.pop(stale, None)
+        self._run(session, rows, classes)
+        self._keep(session, classes)
         return self
 
     def decision_function(self, X):
@@ -314,11 +296,7 @@ class PegasosClassifier(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         X = self._validate_rows(X, reset=False)
-        rows, dtype = _validate.rows(X, finite=True)
-        scores = _session.decision_function(
-            rows, self.coef_.astype(dtype, copy=False), self.intercept_
-        )
-        return _problems.class_scores(scores, len(self.classes_), self._fitted["multi_class"])
+        return self.to_model().scores(X, checked=True)
 
     def predict(self, X):
         """Predicted labels of the rows of `X`.
@@ -370,9 +348,14 @@ class PegasosClassifier(ClassifierMixin, BaseEstimator):
             mass = np.bincount(codes, weights, minlength=len(classes))
             factor = mass.sum() / (len(classes) * np.where(mass > 0, mass, 1))
         else:
+            for label, weight in self.class_weight.items():
+                _validate.real(f"class_weight[{label!r}]", weight, at_least=0)
             factor = compute_class_weight(self.class_weight, classes=classes, y=classes[codes])
         weights = factor[codes] * (1.0 if weights is None else weights)
-        return _validate.sample_weight(weights, len(codes))
+        return _validate.sample_weight(weights, len(codes), "sample_weight times class_weight")
+
+    def _n_steps(self):
+        return None if self.n_steps is None else _validate.integer("n_steps", self.n_steps)
 
     def _settings(self):
         return _session.LinearSettings(
@@ -387,31 +370,26 @@ class PegasosClassifier(ClassifierMixin, BaseEstimator):
         )
 
     def _begin(self, n_problems, n_features, dtype):
-        settings = self._settings()
-        self._fitted = {**asdict(settings), "multi_class": self.multi_class}
-        self._n_calls = 0
-        seed = _validate.seed(self.random_state)
-        return _session.LinearSession(settings, n_problems, n_features, dtype, seed)
+        # None is NumPy's global generator here, as everywhere in scikit-learn.
+        state = check_random_state(None) if self.random_state is None else self.random_state
+        return _session.LinearSession(
+            self._settings(), n_problems, n_features, dtype, _validate.seed(state)
+        )
 
     def _resume(self, classes, dtype=None):
         settings = self._settings()
-        for name, value in {**asdict(settings), "multi_class": self.multi_class}.items():
+        for name, value in self._choices(settings).items():
             if value != self._fitted[name]:
                 raise ValueError(
                     f"{name} must stay {self._fitted[name]!r} while training goes on "
                     f"(warm_start or partial_fit), got {value!r}; clone the estimator to begin anew"
                 )
-        session = _session.LinearSession.restore(settings, self._state)
         if not np.array_equal(classes, self.classes_):
             raise ValueError(
                 f"y must have the classes of the fit that warm_start continues, "
                 f"{self.classes_.tolist()}, got {classes.tolist()}"
             )
-        if session.weights.shape[1] != self.n_features_in_:
-            raise ValueError(
-                f"X has {self.n_features_in_} features, but the fit that warm_start continues "
-                f"had {session.weights.shape[1]}"
-            )
+        session = _session.LinearSession.restore(settings, self._state)
         if dtype is not None and session.weights.dtype != dtype:
             raise ValueError(
                 f"X must be {session.weights.dtype}, as in the fit that warm_start continues, "
@@ -419,20 +397,33 @@ class PegasosClassifier(ClassifierMixin, BaseEstimator):
             )
         return session
 
-    def _run(self, session, rows):
-        n_threads = joblib.effective_n_jobs(self.n_jobs)
+    def _run(self, session, rows, classes):
         before = session.steps_done
-        total = session.steps_planned - before
-        with Progress(total, type(self).__name__, self.verbose) as progress:
-            session.run(
-                rows,
-                n_threads=n_threads,
-                on_progress=lambda: progress.update(session.steps_done - before),
-            )
+        with Progress(
+            session.steps_planned - before, type(self).__name__, self.verbose
+        ) as progress:
+            try:
+                session.run(
+                    rows,
+                    n_threads=joblib.effective_n_jobs(self.n_jobs),
+                    on_progress=lambda: progress.update(session.steps_done - before),
+                )
+            except KeyboardInterrupt:
+                self._keep(session, classes)
+                raise
 
-    def _keep(self, session):
-        """Take over the model and the state of `session`."""
-        self.coef_, self.intercept_ = session.model()
+    def _keep(self, session, classes):
+        """Take over the model and the state of `session`, all at once."""
+        coef, intercept = session.model()
+        for stale in ("alpha_counts_", "objective_"):
+            self.__dict__.pop(stale, None)
+        self.coef_, self.intercept_ = coef, intercept
+        self.classes_ = classes
         self.n_steps_ = session.problems["n_steps"].copy()
-        self.n_iter_ = session.n_epochs
+        self.n_iter_ = session.n_iter
+        self._fitted = self._choices(session.settings)
         self._state = session.state()
+
+    def _choices(self, settings):
+        """What must not change while training goes on, and decides how scores are read."""
+        return {**asdict(settings), "multi_class": self.multi_class}

@@ -45,7 +45,11 @@ class LinearModel:
 
     def decision_function(self, X):
         """Scores of the rows of `X`; see `pegasos.decision_function`."""
-        rows, dtype = _validate.rows(X, n_features=self.coef.shape[1])
+        return self.scores(X)
+
+    def scores(self, X, *, checked=False):
+        """`decision_function`; `checked` as in `_validate.rows`."""
+        rows, dtype = _validate.rows(X, n_features=self.coef.shape[1], checked=checked)
         coef = self.coef.astype(dtype, copy=False)
         scores = _session.decision_function(rows, coef, self.intercept)
         return _problems.class_scores(scores, len(self.classes), self.multi_class)

@@ -5,6 +5,7 @@ need be, and gets the bits of an uninterrupted run.
 """
 
 import threading
+import warnings
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
@@ -67,6 +68,12 @@ def _aligned_zeros(shape, dtype):
     return raw[skip : skip + size].view(dtype).reshape(shape)
 
 
+def _rows_per_call(rows, n_passes):
+    """How many rows a call into the core may go over, `n_passes` times each."""
+    seconds = n_passes * (_SECONDS_PER_DRAW + _SECONDS_PER_NUMBER * rows.size / rows.shape[0])
+    return max(1, int(_SECONDS_PER_CALL / seconds))
+
+
 class LinearSession:
     """Linear problems over the same features, and where their training stands.
 
@@ -96,6 +103,11 @@ class LinearSession:
         self.labels = self.row_weights = None
         self.n_rows = 0
         self.stream = 0
+        # Where the last plan that was carried out ended; where epochs are counted from, and how many.
+        self.finished = np.zeros(n_problems, np.int64)
+        self.base = np.zeros(n_problems, np.int64)
+        self.n_epochs = 0
+        self._planned_epochs = None
 
     def begin_stream(self, number):
         """Make the next rows follow stream `number` of the session's seed, from its first draw."""
@@ -106,7 +118,7 @@ class LinearSession:
         """Say what the problems are, before `plan` and `run`.
 
         With as many rows as before, their stream of draws and alpha counts go on; otherwise both
-        begin anew.
+        begin anew, and so does a step that was interrupted half-way.
 
         Parameters
         ----------
@@ -117,60 +129,114 @@ class LinearSession:
         normalize : bool
             Whether weights count relative to their mean, as in the objective, or as they are.
         """
-        self.labels, self.row_weights = labels, row_weights
-        n_rows = labels.shape[1]
+        problems, n_rows = self.problems, labels.shape[1]
         if n_rows != self.n_rows:
             self.n_rows = n_rows
             self.counts = None
-            self.problems["next_draw"] = 0
+            for name in ("next_draw", "n_drawn", "n_pending"):
+                problems[name] = 0
+            self.base = self.finished = problems["n_steps"].copy()
+            self.n_epochs = 0
         if count and self.counts is None:
             self.counts = np.zeros(labels.shape, np.int64)
         elif not count:
             self.counts = None
-        if row_weights is None or not normalize:
-            self.problems["weight_factor"] = 1
-        else:
-            inside = labels != 0
-            mass = inside @ row_weights
-            self.problems["weight_factor"] = np.where(mass > 0, inside.sum(1) / mass, 1)
+        problems["weight_factor"] = 1
+        if row_weights is not None and normalize:
+            row_weights = (
+                row_weights / row_weights.max()
+            )  # their sum must neither be 0 nor overflow
+            for k, column in enumerate(labels):
+                inside = column != 0
+                mass = row_weights[inside].sum()
+                problems["weight_factor"][k] = np.count_nonzero(inside) / mass if mass > 0 else 1
+        self.labels, self.row_weights = labels, row_weights
 
     def plan(self, *, n_steps=None, n_epochs=None):
-        """Set the step at which each problem stops: `n_steps` more, or `n_epochs` passes more.
+        """Set the step at which each problem stops: `n_steps` or `n_epochs` past the last plan.
 
         A step takes batch_size draws, so that E passes over the n_k rows of problem k are
-        E n_k / batch_size steps, rounded up.
+        E n_k / batch_size steps, rounded up. If the last plan was interrupted, it is replaced: the
+        new one begins where that one began, and work done since counts.
+
+        Parameters
+        ----------
+        n_steps : int or ndarray of shape (n_problems,), optional
+        n_epochs : int, optional
+            Needed if `n_steps` is None.
         """
+        problems, batch_size = self.problems, self.settings.batch_size
         inside = np.count_nonzero(self.labels, axis=1)
         if n_steps is None:
-            steps = -(-n_epochs * inside // self.settings.batch_size)
+            epochs = self.n_epochs + n_epochs
+            name, given = "max_iter", n_epochs
+            steps = [-(-epochs * int(n) // batch_size) for n in inside]
+            targets = [int(b) + step for b, step in zip(self.base, steps, strict=True)]
         else:
-            steps = np.where(inside > 0, n_steps, 0)  # no rows, no steps
-        done = self.problems["n_steps"].copy()
-        self.problems["last_step"] = done + steps
+            epochs, name, given = None, "n_steps", n_steps
+            steps = np.broadcast_to(n_steps, inside.shape)
+            targets = [
+                int(done) + int(step) * bool(n)  # no rows, no steps
+                for done, step, n in zip(self.finished, steps, inside, strict=True)
+            ]
+        if max(targets) * batch_size >= 2**62:
+            raise ValueError(f"{name} is too large for these data: {given} makes over 2**62 draws")
+        problems["last_step"] = np.maximum(targets, problems["n_steps"])
+        self._planned_epochs = epochs
+        self._check_precision()
+        self._plan_averages()
+
+    def _check_precision(self):
+        """Warn if single precision cannot hold the sums that the plan leads to.
+
+        v grows like lam t w while rows are added with a factor of 1/k: once v is 2^24 times what is
+        added, additions are rounded away. A quarter of that leaves the bits that matter.
+        """
+        growth = self.settings.lam * self.problems["last_step"].max() * self.settings.batch_size
+        if self.weights.dtype == np.float32 and growth > 2**22:
+            warnings.warn(
+                f"lam * steps * batch_size = {growth:.2g} is more than float32 can resolve; "
+                "later steps may be lost. Give X as float64, or train for fewer steps",
+                RuntimeWarning,
+                stacklevel=4,
+            )
+
+    def _plan_averages(self):
+        """Set the first step of each average.
+
+        A suffix average covers the last half of the planned steps. When training goes on after an
+        average was begun, what is in it cannot be taken out; it is begun anew once it would cover
+        more than the last three quarters or so.
+        """
+        problems = self.problems
         if self.settings.average is True:
-            self.problems["average_from"] = 1
+            problems["average_from"] = 1
         elif self.settings.average == "suffix":
-            # The last half of all steps. Sums that are under way cannot be begun earlier, so when
-            # training goes on, they are begun anew once they cover more than the last half.
-            start = self.problems["average_from"]
-            if (done == 0).all():
-                self.problems["average_from"] = steps // 2 + 1
-            elif (done >= 2 * start).any():
-                _core.restart_averages(self.problems, self.sums)
+            for k, problem in enumerate(problems):
+                done, last = int(problem["n_steps"]), int(problem["last_step"])
+                if last == done:
+                    continue
+                if problem["n_averaged"] > 0:
+                    if done < 2 * problem["average_from"]:
+                        continue
+                    _core.restart_averages(problems[k : k + 1], self.sums[k : k + 1])
+                problems["average_from"][k] = max(last // 2, done) + 1
 
     @property
     def steps_planned(self):
         """Steps of all problems together when they reach their last."""
-        return int(self.problems["last_step"].sum())
+        return sum(self.problems["last_step"].tolist())
 
     @property
     def steps_done(self):
         """Steps taken by all problems together."""
-        return int(self.problems["n_steps"].sum())
+        return sum(self.problems["n_steps"].tolist())
 
     @property
-    def n_epochs(self):
-        """Passes over the present rows begun so far."""
+    def n_iter(self):
+        """Passes over the present rows: those planned if the plan was one of epochs, else begun."""
+        if self.n_epochs > 0:
+            return self.n_epochs
         return int(-(-self.problems["next_draw"].max() // max(1, self.n_rows)))
 
     def run(self, rows, *, order=None, n_threads=1, on_progress=None):
@@ -189,6 +255,14 @@ class LinearSession:
         on_progress : callable, optional
             Called now and then, from the calling thread.
         """
+        self._run(rows, order, n_threads, on_progress)
+        self.finished = self.problems["n_steps"].copy()
+        if self._planned_epochs is None:
+            self.base, self.n_epochs = self.finished, 0
+        else:
+            self.n_epochs = self._planned_epochs
+
+    def _run(self, rows, order, n_threads, on_progress):
         groups = np.array_split(np.arange(len(self.problems)), min(n_threads, len(self.problems)))
         slices = [slice(group[0], group[-1] + 1) for group in groups]
         if len(slices) == 1:
@@ -227,7 +301,10 @@ class LinearSession:
             None if self.counts is None else self.counts[part],
             self.pending[part],
         )
-        first = int(problems["next_draw"].min())
+        unfinished = problems["n_steps"] < problems["last_step"]
+        if not unfinished.any():
+            return
+        first = int(problems["next_draw"][unfinished].min())
         if order is None:
             stream = _core.Order(
                 self._stream_seed(),
@@ -256,11 +333,10 @@ class LinearSession:
         return int(sequence.generate_state(1, np.uint64)[0])
 
     def _draws_per_call(self, rows, n_problems):
-        numbers = rows.size / rows.shape[0]
-        seconds = n_problems * (_SECONDS_PER_DRAW + _SECONDS_PER_NUMBER * numbers)
         # No more draws than there are to make: a short run should not pay for a long buffer.
         left = int((self.problems["last_step"] - self.problems["n_steps"]).max())
-        wanted = max(1, int(_SECONDS_PER_CALL / seconds))
+        passes = 1 + 2 * self.settings.project + bool(self.settings.average)
+        wanted = _rows_per_call(rows, n_problems * passes)
         return min(wanted, max(64, left * self.settings.batch_size))
 
     def model(self):
@@ -275,23 +351,27 @@ class LinearSession:
 
     # ---- Saving ----------------------------------------------------------------------------------
 
-    _ARRAYS = ("problems", "weights", "sums", "pending", "counts")
+    _ARRAYS = ("problems", "weights", "sums", "pending", "counts", "base", "finished")
 
     def state(self):
         """The state as a dictionary of arrays, to be given to `restore`."""
         state = {name: getattr(self, name) for name in self._ARRAYS}
-        state["stream"] = np.array([self.seed, self.n_rows, self.stream], dtype=np.uint64)
+        numbers = [self.seed, self.n_rows, self.stream, self.n_epochs]
+        state["numbers"] = np.array(numbers, dtype=np.uint64)
         return {name: array for name, array in state.items() if array is not None}
 
     @classmethod
     def restore(cls, settings, state):
         """The session whose `state` this is."""
         weights = state["weights"]
-        session = cls(settings, *weights.shape, weights.dtype, int(state["stream"][0]))
-        session.n_rows, session.stream = (int(number) for number in state["stream"][1:])
+        seed, n_rows, stream, n_epochs = (int(number) for number in state["numbers"])
+        session = cls(settings, *weights.shape, weights.dtype, seed)
+        session.n_rows, session.stream, session.n_epochs = n_rows, stream, n_epochs
+        if "counts" in state:
+            session.counts = np.empty_like(state["counts"])
         for name in cls._ARRAYS:
             if name in state:
-                setattr(session, name, state[name].copy())
+                getattr(session, name)[...] = state[name]
         return session
 
 
@@ -299,8 +379,7 @@ def decision_function(rows, coef, intercept):
     """Scores of shape (n_rows, n_problems), computed in pieces so that Ctrl-C is heard."""
     n_rows = rows.shape[0]
     scores = np.empty((n_rows, coef.shape[0]))
-    cost = coef.shape[0] * (_SECONDS_PER_DRAW + _SECONDS_PER_NUMBER * rows.size / n_rows)
-    size = max(1, int(_SECONDS_PER_CALL / cost))
+    size = _rows_per_call(rows, coef.shape[0])
     for first in range(0, n_rows, size):
         _core.decision_function(rows, first, coef, intercept, scores[first : first + size])
     return scores

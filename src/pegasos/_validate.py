@@ -50,12 +50,14 @@ def boolean(name, value):
 
 
 def choice(name, value, allowed):
-    """Return `value` if it is one of `allowed`, or raise."""
-    # 1 == True, but 1 is not a value of an option that takes True.
-    if not any(type(value) is type(option) and value == option for option in allowed):
-        options = ", ".join(repr(option) for option in allowed)
-        raise ValueError(f"{name} must be one of {options}, got {value!r}")
-    return value
+    """Return the one of `allowed` that `value` is, or raise."""
+    for option in allowed:
+        # NumPy's strings and booleans will do; 1 == True, but 1 is not a value of such an option.
+        kinds = (bool, np.bool_) if isinstance(option, bool) else type(option)
+        if isinstance(value, kinds) and value == option:
+            return option
+    options = ", ".join(repr(option) for option in allowed)
+    raise ValueError(f"{name} must be one of {options}, got {value!r}")
 
 
 def seed(random_state):
@@ -92,6 +94,8 @@ def sparse_structure(X):
     Libraries that trust them crash: an index out of range reads or writes foreign memory. The
     formats whose conversion to CSR reads index arrays are checked; others have none.
     """
+    if len(X.shape) != 2:
+        raise ValueError(f"X must be two-dimensional, got a sparse array of shape {X.shape}")
     format = getattr(X, "format", "csr")
     if format in ("csr", "csc", "bsr"):
         major, minor = X.shape if format != "csc" else X.shape[::-1]
@@ -110,6 +114,10 @@ def sparse_structure(X):
 
 
 def _compressed_structure(X, n_major, n_minor):
+    if not isinstance(X.data, np.ndarray) or (
+        X.data.ndim != 1 and getattr(X, "format", "csr") != "bsr"
+    ):
+        raise ValueError(f"X.data must be a one-dimensional array, got {X.data!r}")
     for name in ("indices", "indptr"):
         array = getattr(X, name)
         if not isinstance(array, np.ndarray) or array.ndim != 1 or array.dtype.kind not in "iu":
@@ -169,17 +177,18 @@ def _finite(name, values):
             )
 
 
-def _native(array, *, ndim, copy_order="C"):
-    """Return `array` contiguous, aligned, in native byte order, as float32 or float64 if real.
+def _native(array, dtype=None):
+    """Return `array` contiguous, aligned, in native byte order, as `dtype`.
 
-    What is so already is not copied.
+    Without `dtype`, float32 and float64 stay what they are and others become float64. What is so
+    already is not copied.
     """
-    dtype = array.dtype
-    if dtype.kind != "f" or dtype.itemsize not in (4, 8):
-        dtype = np.dtype(np.float64)
-    array = np.require(array, dtype.newbyteorder("="), [copy_order, "A"])
-    assert array.ndim == ndim
-    return array
+    if dtype is None:
+        dtype = array.dtype
+        if dtype.kind != "f" or dtype.itemsize not in (4, 8):
+            dtype = np.dtype(np.float64)
+    with np.errstate(over="ignore"):  # the check for finite values follows
+        return np.require(array, np.dtype(dtype).newbyteorder("="), ["C", "A"])
 
 
 def _index_array(index):
@@ -187,7 +196,7 @@ def _index_array(index):
     return np.require(index, dtype, ["C", "A"])
 
 
-def rows(X, *, n_features=None, finite=False, dtype=None):
+def rows(X, *, n_features=None, checked=False, dtype=None):
     """Return `X` as rows for the core, without a copy where layout and type allow.
 
     Parameters
@@ -197,8 +206,8 @@ def rows(X, *, n_features=None, finite=False, dtype=None):
         32- or 64-bit indices. Other real types become float64.
     n_features : int, optional
         What the number of columns must be.
-    finite : bool, default=False
-        True: the values are known to be finite and are not looked at again.
+    checked : bool, default=False
+        True: structure and values are known to be good and are not looked at again.
     dtype : numpy dtype, optional
         float32 or float64: the type that the values must have, converted if need be.
 
@@ -214,11 +223,9 @@ def rows(X, *, n_features=None, finite=False, dtype=None):
         shape = tuple(X.shape)
         if len(shape) != 2:
             raise ValueError(f"X must be two-dimensional, got shape {shape}")
-        _compressed_structure(X, *shape)
-        nnz = int(X.indptr[-1])
-        values = X.data[:nnz]
-        _numbers("X.data", values)
-        values = _native(values, ndim=1)
+        if not checked:
+            _compressed_structure(X, *shape)
+        values = X.data[: int(X.indptr[-1])]
         name = "X.data"
     else:
         values = np.asarray(X)
@@ -229,25 +236,20 @@ def rows(X, *, n_features=None, finite=False, dtype=None):
             )
         if values.dtype == object:
             values = values.astype(np.float64)
-        _numbers("X", values)
         shape = values.shape
         name = "X"
+    _numbers(name, values)
     if min(shape) < 1:
         raise ValueError(f"X must have at least one row and one column, got shape {shape}")
     if n_features is not None and shape[1] != n_features:
         raise ValueError(f"X has {shape[1]} features, but the model expects {n_features} features")
-    if not finite:
-        _finite(name, values)
-    if dtype is not None:
-        with np.errstate(over="ignore"):
-            values = values.astype(dtype, copy=False)
-    if is_sparse(X):
-        return (
-            _core.csr_rows(values, _index_array(X.indices), _index_array(X.indptr), int(shape[1])),
-            values.dtype,
-        )
-    values = _native(values, ndim=2)
-    return _core.dense_rows(values), values.dtype
+    converted = _native(values, dtype)
+    if not checked or converted.dtype.itemsize < values.dtype.itemsize:
+        _finite(name, converted)
+    if not is_sparse(X):
+        return _core.dense_rows(converted), converted.dtype
+    indices, indptr = _index_array(X.indices), _index_array(X.indptr)
+    return _core.csr_rows(converted, indices, indptr, int(shape[1])), converted.dtype
 
 
 def overflow(dtype, lam):
@@ -280,34 +282,57 @@ def labels(y, n_samples):
     return classes, codes
 
 
-def at_least_two(classes):
-    """Raise unless there is something to tell apart."""
+def at_least_two(classes, codes=None, weights=None):
+    """Raise unless there are two classes, of positive weight if weights are given."""
+    if weights is not None:
+        classes = classes[np.unique(codes[weights > 0])]
     if len(classes) < 2:
         raise ValueError(f"y must contain at least two classes, got one class: {classes.tolist()}")
 
 
-def sample_weight(weights, n_samples):
+def labels_among(y, classes, known):
+    """Return the classes that labels may have, and the index of each label of `y` among them.
+
+    `classes` is what a call says they are, `known` what earlier calls said; either may be None.
+    """
+    if classes is not None:
+        classes, _ = labels(classes, len(classes))
+        at_least_two(classes)
+        if known is not None and not np.array_equal(classes, known):
+            raise ValueError(
+                f"classes must be those of the first call, {known.tolist()}, got {classes.tolist()}"
+            )
+    else:
+        classes = known
+    unknown = np.setdiff1d(y, classes)
+    if len(unknown):
+        raise ValueError(
+            f"y must contain only labels in classes {classes.tolist()}, got also {unknown.tolist()}"
+        )
+    return classes, np.searchsorted(classes, y)
+
+
+def sample_weight(weights, n_samples, name="sample_weight"):
     """Return `weights` as float64 of shape (n_samples,), or None for None."""
     if weights is None:
         return None
     if isinstance(weights, numbers.Real):
         weights = np.full(n_samples, weights, dtype=np.float64)
     weights = np.asarray(weights)
-    _numbers("sample_weight", weights)
+    _numbers(name, weights)
     if weights.ndim != 1:
-        raise ValueError(f"sample_weight must be 1D array or scalar, got shape {weights.shape}")
+        raise ValueError(f"{name} must be 1D array or scalar, got shape {weights.shape}")
     if weights.shape[0] != n_samples:
         raise ValueError(
-            f"sample_weight.shape == {weights.shape}, expected ({n_samples},): "
-            "one weight per row of X"
+            f"{name}.shape == {weights.shape}, expected ({n_samples},): one weight per row of X"
         )
-    weights = np.require(weights, np.float64, ["C", "A"])
-    _finite("sample_weight", weights)
+    weights = _native(weights, np.float64)
+    _finite(name, weights)
     if (weights < 0).any():
         at = int(np.argmax(weights < 0))
-        raise ValueError(f"sample_weight must be >= 0, but sample_weight[{at}] is {weights[at]}")
+        raise ValueError(f"{name} must be >= 0, but {name}[{at}] is {weights[at]}")
     if not (weights > 0).any():
-        raise ValueError("sample_weight must not be all zero: no weight is left to learn from")
+        raise ValueError(f"{name} must not be all zero: no weight is left to learn from")
     return weights
 
 
