@@ -33,6 +33,14 @@
 #include <stddef.h>
 #include <string.h>
 
+/* The same bits everywhere: no fused multiply-adds. gcc has only the flag, -ffp-contract=off, which
+ * CMakeLists.txt sets. */
+#if defined(__clang__)
+#pragma STDC FP_CONTRACT OFF
+#elif defined(_MSC_VER)
+#pragma fp_contract(off)
+#endif
+
 #if defined(__GNUC__)
 #define INLINE            inline __attribute__((always_inline))
 #define PREFETCH(address) __builtin_prefetch(address)

@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 from rows import convert, make_rows
 from scipy import sparse
@@ -63,6 +64,11 @@ BAD_ROWS = {
     "indptr too long": (csr(indptr=lambda p: np.append(p, p[-1])), r"must have 5 entries.*got 6"),
     "data too short": (csr(data=lambda v: v[:-1]), r"X\.data must have at least"),
     "indices too short": (csr(indices=lambda v: v[:-1]), r"X\.indices must have at least"),
+    "data of two dimensions": (
+        csr(data=lambda v: v[:, None]),
+        r"X\.data must be a one-dim|1-D|one",
+    ),
+    "masked": (np.ma.masked_less(GOOD, 0.5), r"masked"),
     "indices not integers": (csr(indices=lambda v: v.astype(float)), r"indices must be.*integers"),
 }
 
@@ -71,6 +77,7 @@ BAD_LABELS = {
     "too few": ([0, 1, 0], r"inconsistent|one label per row"),
     "two columns": (np.zeros((4, 2), int), r"1d|one-dimensional|multi"),
     "NaN": ([0.0, 1.0, np.nan, 1.0], r"NaN|finite"),
+    "NaN among objects": (np.array([0.0, 1.0, np.nan, 1.0], dtype=object), r"NaN"),
     "complex": (np.array([0, 1, 0, 1j]), r"[Cc]omplex|dtype"),
 }
 
@@ -94,6 +101,9 @@ BAD_PARAMETERS = [
     ("lam", "small", r"lam.*small"),
     ("lam", None, r"lam.*None"),
     ("lam", 1j, r"lam.*1j"),
+    ("lam", 10**400, r"lam"),
+    ("intercept_scaling", 1e155, r"intercept_scaling.*1e\+100.*1e\+155"),
+    ("n_steps", 2**70, r"n_steps"),
     ("n_steps", 0, r"n_steps.*0"),
     ("n_steps", -5, r"n_steps.*-5"),
     ("n_steps", 1.5, r"n_steps.*1\.5"),
@@ -185,6 +195,50 @@ def test_another_number_of_features_is_refused_at_prediction(X):
 def test_other_sparse_formats_are_refused_by_fit_with_advice():
     with pytest.raises(TypeError, match=r"format 'csc'.*tocsr"):
         pegasos.fit(sparse.csc_array(GOOD), LABELS, 0.1)
+
+
+def test_malformed_diagonals_and_lists_are_refused_by_the_estimator():
+    X = sparse.dia_array(GOOD)
+    X.offsets = X.offsets[:1]
+    with pytest.raises(ValueError, match=r"X\.offsets must have one entry per row"):
+        PegasosClassifier().fit(X, LABELS)
+    X = sparse.lil_array(GOOD)
+    X.rows[0] = [0, 1, 1]
+    with pytest.raises(ValueError, match=r"same lengths"):
+        PegasosClassifier().fit(X, LABELS)
+
+
+def test_an_order_too_short_for_a_step_is_refused():
+    with pytest.raises(ValueError, match=r"batch_size=2 draws.*got 1"):
+        pegasos.fit(GOOD, LABELS, 0.1, order=[0], batch_size=2)
+    with pytest.raises(ValueError, match="rows that have weight"):
+        pegasos.fit(GOOD, LABELS, 0.1, order=[0], sample_weight=[0, 1, 1, 1])
+
+
+def test_data_frames_may_have_columns_named_like_parts_of_a_matrix():
+    frame = pd.DataFrame(np.tile(GOOD, 2)[:, :3], columns=["data", "indices", "indptr"])
+    pegasos.fit(frame, LABELS, 0.1)
+    PegasosClassifier().fit(frame, LABELS)
+
+
+def test_bad_class_weights_are_named():
+    with pytest.raises(ValueError, match=r"class_weight\[0\] must be .*>= 0, got -1"):
+        PegasosClassifier(class_weight={0: -1, 1: 1}).fit(GOOD, LABELS)
+
+
+def test_conversions_refuse_what_overflows():
+    for C, n in ((10**400, 1), (1e-300, 1e-300), (1e300, 1e300)):
+        with pytest.raises(ValueError, match="C "):
+            pegasos.lam_from_C(C, n)
+
+
+def test_labels_that_cannot_be_saved_are_refused(tmp_path):
+    model = pegasos.fit(GOOD, np.array(LABELS, dtype=object), 0.1)
+    model.save(tmp_path / "m.npz")
+    assert pegasos.LinearModel.load(tmp_path / "m.npz").classes.tolist() == [0, 1]
+    model = pegasos.fit(GOOD, np.array([b"a", b"b"])[LABELS], 0.1)
+    with pytest.raises(ValueError, match="labels must be numbers or strings to be saved"):
+        model.save(tmp_path / "m.npz")
 
 
 @pytest.mark.parametrize("make", [sparse.csc_array, sparse.coo_array, sparse.bsr_array])

@@ -108,6 +108,19 @@ def test_quoted_fields_and_byte_order_marks_are_read(tmp_path):
     assert y.tolist() == ["x, y", "z"]
 
 
+def test_labels_are_not_merged_nor_changed(tmp_path):
+    for labels, expected in (
+        (["007", "7"], ["007", "7"]),
+        (["9007199254740993", "9007199254740992"], [9007199254740993, 9007199254740992]),
+        (["1.0", "2"], [1, 2]),
+        (["1e30", "2e30"], [1e30, 2e30]),
+        (["-1", "+1"], [-1, 1]),
+        (["0.5", "x"], ["0.5", "x"]),
+    ):
+        (tmp_path / "a.csv").write_text("".join(f"{k},{t}\n" for k, t in enumerate(labels)))
+        assert _readers.read(tmp_path / "a.csv")[1].tolist() == expected
+
+
 def test_training_options_reach_the_solver(tmp_path, data):
     X, y = data
     file = write(tmp_path / "a.npz", X, y)
@@ -138,7 +151,13 @@ BAD_FILES = {
     "short.csv": (b"1,2,0\n3,1\n", r"line 2: 2 columns where the first line has 3"),
     "long.csv": (b"1,2,0\n3,1,4,1\n", r"line 2: 4 columns where the first line has 3"),
     "single.csv": (b"1\n2\n", r"a label and at least one feature"),
-    "empty.csv": (b"", r"empty\.csv"),
+    "empty.csv": (b"", r"empty\.csv is empty, or its first line is"),
+    "gap.csv": (b"1,,0\n3,1,1\n", r"line 1: column 2 is not a number"),
+    "nolabel.csv": (b"1,2,0\n3,1,\n", r"line 2: the label is empty"),
+    "cr.csv": (b"1,2,0\r3,1,1\r", r"cr\.csv|not a line of CSV"),
+    "noise.csv": (bytes(range(256)) * 20, r"noise\.csv|not a line of CSV"),
+    "noise.svm.bz2": (b"nonsense", r"noise\.svm\.bz2 is truncated or corrupt"),
+    "huge.svm": (b"1e400 1:2\n-1 1:3\n", r"labels must be finite|line 1"),
     "bad.csv.gz": (b"not gzip at all", r"bad\.csv\.gz is truncated or corrupt"),
     "cut.svm.gz": (gzip.compress(b"1 1:2\n-1 1:3\n" * 99)[:-12], r"truncated or corrupt"),
     "cut.svm.bz2": (bz2.compress(b"1 1:2\n" * 9)[:-8], r"truncated or corrupt"),

@@ -298,7 +298,7 @@ def interrupted(monkeypatch, *, after):
             raise KeyboardInterrupt
         core_fit(*arguments)
 
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):  # noqa: PT012
         patch.setattr(pegasos._core, "fit", fit)
         patch.setattr(pegasos._session, "_rows_per_call", lambda *_: 64)
         yield

@@ -6,8 +6,9 @@ The weight of a constant feature (a penalised intercept) is part of w, an unpena
 
 import numpy as np
 
-from pegasos import _validate
-from pegasos._session import decision_function
+from pegasos import _core, _validate
+
+_CHUNK = 2048
 
 
 def objectives(rows, labels, row_weights, coef, intercept, settings):
@@ -31,14 +32,19 @@ def objectives(rows, labels, row_weights, coef, intercept, settings):
         squared_norm = np.einsum("kj,kj->k", coef, coef, dtype=np.float64)
     if settings.constant_feature:
         squared_norm += (intercept / settings.constant_feature) ** 2
+    if not np.isfinite(squared_norm).all():
+        raise _validate.overflow(coef.dtype, settings.lam)
     hinge = np.zeros(len(labels))
     mass = np.zeros(len(labels))
-    all_scores = decision_function(rows, coef, intercept)
-    if not (np.isfinite(all_scores).all() and np.isfinite(squared_norm).all()):
-        raise _validate.overflow(coef.dtype, settings.lam)
-    for k, scores in enumerate(all_scores.T):
-        # Plain sums: those of BLAS depend on the machine.
-        weights = (1.0 if row_weights is None else row_weights) * (labels[k] != 0)
-        hinge[k] = (weights * np.maximum(0, 1 - labels[k] * scores)).sum()
-        mass[k] = weights.sum()
+    for first in range(0, rows.shape[0], _CHUNK):
+        part = slice(first, first + _CHUNK)
+        y = labels[:, part]
+        scores = np.empty((y.shape[1], y.shape[0]))
+        _core.decision_function(rows, first, coef, intercept, scores)
+        if not np.isfinite(scores).all():
+            raise _validate.overflow(coef.dtype, settings.lam)
+        weights = (1.0 if row_weights is None else row_weights[part]) * (y != 0)
+        # Plain sums, each problem by itself: BLAS would give every machine its own last bits.
+        hinge += [row.sum() for row in weights * np.maximum(0, 1 - y * scores.T)]
+        mass += [row.sum() for row in weights]
     return settings.lam / 2 * squared_norm + hinge / np.where(mass > 0, mass, 1)

@@ -130,6 +130,11 @@ def fit(
     if order is not None:
         # Whole steps that each problem's own draws make.
         made = np.count_nonzero(columns[:, order], axis=1) // settings.batch_size
+        if not made.any():
+            raise ValueError(
+                f"order must hold at least batch_size={settings.batch_size} draws of rows that have "
+                f"weight, got {len(order)} draws"
+            )
         n_steps = made if n_steps is None else np.minimum(made, n_steps)
     session.plan(n_steps=n_steps, n_epochs=n_epochs)
     with Progress(session.steps_planned, "training", verbose) as progress:
@@ -189,7 +194,7 @@ def lam_from_C(C, n_samples):  # noqa: N802
     >>> lam_from_C(1.0, 1000)
     0.001
     """
-    return 1 / (_validate.real("C", C, above=0) * _validate.real("n_samples", n_samples, above=0))
+    return _reciprocal("C", C, n_samples)
 
 
 def C_from_lam(lam, n_samples):  # noqa: N802
@@ -200,6 +205,12 @@ def C_from_lam(lam, n_samples):  # noqa: N802
     >>> C_from_lam(0.001, 1000)
     1.0
     """
-    return 1 / (
-        _validate.real("lam", lam, above=0) * _validate.real("n_samples", n_samples, above=0)
-    )
+    return _reciprocal("lam", lam, n_samples)
+
+
+def _reciprocal(name, value, n_samples):
+    value = _validate.real(name, value, above=0)
+    product = value * _validate.real("n_samples", n_samples, above=0)
+    if not 1e-300 < product < 1e300:
+        raise ValueError(f"{name} times n_samples must be in (1e-300, 1e300), got {product:g}")
+    return 1 / product

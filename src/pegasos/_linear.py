@@ -294,7 +294,7 @@ class PegasosClassifier(ClassifierMixin, BaseEstimator):
             Two classes: positive means ``classes_[1]``. Otherwise the class of the largest score
             wins; for one-vs-one these are votes, with ties broken by summed scores.
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "coef_")
         X = self._validate_rows(X, reset=False)
         return self.to_model().scores(X, checked=True)
 
@@ -335,6 +335,7 @@ class PegasosClassifier(ClassifierMixin, BaseEstimator):
     def _validate_rows(self, X, **options):
         if _validate.is_sparse(X):
             _validate.sparse_structure(X)
+        _validate.not_masked(X)
         return validate_data(
             self, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", **options
         )

@@ -65,8 +65,12 @@ class LinearModel:
     def save(self, path):
         """Write the model to `path` as an .npz archive of plain arrays, replacing it whole."""
         classes = self.classes
-        if classes.dtype == object:
-            classes = np.array([str(label) for label in classes])
+        if classes.dtype == object:  # from a list or a data frame: of one kind after all?
+            classes = np.array(classes.tolist())
+        if classes.dtype.kind not in "fiubU" or classes.tolist() != self.classes.tolist():
+            raise ValueError(
+                f"labels must be numbers or strings to be saved, got {self.classes.tolist()}"
+            )
         about = {"format": _FORMAT, "multi_class": self.multi_class, "lam": self.lam}
         arrays = {name: getattr(self, name) for name in _ARRAYS}
         _archive.save(path, {**arrays, "about": np.array(json.dumps(about)), "classes": classes})

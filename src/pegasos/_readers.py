@@ -9,6 +9,7 @@ import csv
 import gzip
 import io
 import os
+import re
 import zlib
 
 import numpy as np
@@ -19,12 +20,16 @@ from pegasos import _archive, _validate
 
 FORMATS = ("libsvm", "csv", "npz")
 
+_NUMBER = r"[+-]?((0|[1-9]\d*)(\.\d*)?|\.\d+)([eE][+-]?\d+)?"
+
+_MAX_LINE = 2**27  # more than any row; a file without line ends is not read as one
+
 _OPENERS = {".gz": gzip.open, ".bz2": bz2.open}
 
 
 def guess_format(path):
     """The format that the name of a file speaks of; "libsvm" if it speaks of none."""
-    stem, ending = os.path.splitext(os.fspath(path))
+    stem, ending = os.path.splitext(os.fspath(path).lower())
     if ending in _OPENERS:
         ending = os.path.splitext(stem)[1]
     return {".csv": "csv", ".npz": "npz"}.get(ending, "libsvm")
@@ -71,6 +76,10 @@ def read(path, *, format=None, n_features=None, label_column=-1, labels_optional
             X, y = _read_npz(path)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise ValueError(f"{name} is truncated or corrupt: {error}") from None
+    except OSError as error:
+        if error.filename is None:  # of bz2: Invalid data stream
+            raise ValueError(f"{name} is truncated or corrupt: {error}") from None
+        raise
     except OverflowError as error:
         raise ValueError(f"{name} holds a number out of range: {error}") from None
     if y is None and not labels_optional:
@@ -99,12 +108,18 @@ def _where_not_finite(X):
 
 
 def _plain_labels(y):
-    """Labels as integers where they are whole numbers, as numbers, or as strings."""
-    try:
-        numbers = y.astype(np.float64)
-    except ValueError:
+    """Labels as integers where all are whole numbers, as numbers, or as strings.
+
+    "007" is a string: as a number it would be the same label as "7".
+    """
+    if y.dtype.kind == "U" and not all(re.fullmatch(_NUMBER, label) for label in y):
         return y
-    if np.isfinite(numbers).all() and (numbers == np.round(numbers)).all():
+    numbers = y.astype(np.float64)
+    if not np.isfinite(numbers).all():
+        raise ValueError(f"labels must be finite, got {y[np.argmin(np.isfinite(numbers))]}")
+    if y.dtype.kind == "U" and all(re.fullmatch(r"[+-]?\d{1,18}", label) for label in y):
+        return y.astype(np.int64)
+    if (np.abs(numbers) < 2**53).all() and (numbers == np.round(numbers)).all():
         return numbers.astype(np.int64)
     return numbers
 
@@ -143,9 +158,11 @@ def _read_libsvm(path, n_features):
 def _read_csv(path, n_features, label_column, labels_optional):
     name = os.fspath(path)
     with _open(path) as file:
-        first = _fields(file.readline())
+        first = _fields(file.readline(_MAX_LINE))
         only_one_line = not file.readline().strip()
     n_columns = len(first)
+    if n_columns == 0:
+        raise ValueError(f"{name} is empty, or its first line is")
     has_labels = not (labels_optional and n_columns == n_features)
     if has_labels and not -n_columns <= label_column < n_columns:
         raise ValueError(f"{name} has {n_columns} columns, there is no column {label_column}")
@@ -154,7 +171,8 @@ def _read_csv(path, n_features, label_column, labels_optional):
         label_column = columns.pop(label_column)
     if not columns:
         raise ValueError(f"{name}, line 1: a label and at least one feature are needed")
-    header = int(not only_one_line and not all(_is_number(first[j]) for j in columns))
+    # A line with some numbers is a row, perhaps a bad one; a header has none.
+    header = int(not only_one_line and not any(_is_number(first[j]) for j in columns))
     labels = {}  # each label's text and its number, in order of appearance
 
     def parse(line):
@@ -164,8 +182,12 @@ def _read_csv(path, n_features, label_column, labels_optional):
         for j in columns:
             if not _is_number(fields[j]):
                 raise ValueError(f"column {j + 1} is not a number")
+        if has_labels:
+            number_of(fields[label_column])
 
     def number_of(label):
+        if not label.strip():
+            raise ValueError("the label is empty")
         return labels.setdefault(label.strip(), len(labels))
 
     try:
@@ -189,7 +211,10 @@ def _read_csv(path, n_features, label_column, labels_optional):
 
 def _fields(line):
     """The fields of a line of CSV, as text."""
-    return next(csv.reader([line.decode("utf-8-sig", "replace").strip()]), [])
+    try:
+        return next(csv.reader([line.decode("utf-8-sig", "replace").strip()]), [])
+    except csv.Error as error:
+        raise ValueError(f"not a line of CSV: {error}") from None
 
 
 def _is_number(text):

@@ -47,7 +47,7 @@ class LinearSettings:
             "fit_intercept": _validate.boolean("fit_intercept", self.fit_intercept),
             "penalize_intercept": _validate.boolean("penalize_intercept", self.penalize_intercept),
             "intercept_scaling": _validate.real(
-                "intercept_scaling", self.intercept_scaling, above=0
+                "intercept_scaling", self.intercept_scaling, above=0, at_most=1e100
             ),
         }
         for name, value in check.items():
@@ -68,9 +68,10 @@ def _aligned_zeros(shape, dtype):
     return raw[skip : skip + size].view(dtype).reshape(shape)
 
 
-def _rows_per_call(rows, n_passes):
-    """How many rows a call into the core may go over, `n_passes` times each."""
-    seconds = n_passes * (_SECONDS_PER_DRAW + _SECONDS_PER_NUMBER * rows.size / rows.shape[0])
+def _rows_per_call(rows, n_passes, n_more=0):
+    """How many rows a call into the core may go over, `n_passes` times, `n_more` numbers beside."""
+    numbers = n_passes * rows.size / rows.shape[0] + n_more
+    seconds = n_passes * _SECONDS_PER_DRAW + numbers * _SECONDS_PER_NUMBER
     return max(1, int(_SECONDS_PER_CALL / seconds))
 
 
@@ -335,8 +336,10 @@ class LinearSession:
     def _draws_per_call(self, rows, n_problems):
         # No more draws than there are to make: a short run should not pay for a long buffer.
         left = int((self.problems["last_step"] - self.problems["n_steps"]).max())
+        # Projection may have to pass over the whole weight vector at every step.
+        whole = 2 * self.settings.project * rows.shape[1]
         passes = 1 + 2 * self.settings.project + bool(self.settings.average)
-        wanted = _rows_per_call(rows, n_problems * passes)
+        wanted = _rows_per_call(rows, n_problems * passes, n_problems * whole)
         return min(wanted, max(64, left * self.settings.batch_size))
 
     def model(self):

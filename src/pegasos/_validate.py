@@ -14,20 +14,26 @@ from pegasos import _core
 _CHUNK_ROWS = 4096
 
 
-def real(name, value, *, above=None, at_least=None):
+def real(name, value, *, above=None, at_least=None, at_most=None):
     """Return `value` as a finite float, or raise."""
     wanted = "a finite number"
     if above is not None:
         wanted += f" > {above}"
     if at_least is not None:
         wanted += f" >= {at_least}"
+    if at_most is not None:
+        wanted += f" and <= {at_most:g}"
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be {wanted}, got {value!r}")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = np.inf
     if (
         not np.isfinite(number)
         or (above is not None and number <= above)
         or (at_least is not None and number < at_least)
+        or (at_most is not None and number > at_most)
     ):
         raise ValueError(f"{name} must be {wanted}, got {value!r}")
     return number
@@ -85,14 +91,17 @@ def seed(random_state):
 
 def is_sparse(X):
     """Whether `X` is a sparse matrix or array of any format, told without importing SciPy."""
-    return hasattr(X, "tocsr") or all(hasattr(X, a) for a in ("data", "indices", "indptr"))
+    parts = ("data", "indices", "indptr")
+    # A data frame whose columns have these names converts to an array; a sparse matrix does not.
+    return hasattr(X, "tocsr") or (
+        not hasattr(X, "__array__") and all(hasattr(X, part) for part in parts)
+    )
 
 
 def sparse_structure(X):
     """Raise a ValueError if the index arrays of a sparse `X` do not describe a matrix.
 
-    Libraries that trust them crash: an index out of range reads or writes foreign memory. The
-    formats whose conversion to CSR reads index arrays are checked; others have none.
+    Libraries that trust them crash: an index out of range reads or writes foreign memory.
     """
     if len(X.shape) != 2:
         raise ValueError(f"X must be two-dimensional, got a sparse array of shape {X.shape}")
@@ -100,6 +109,8 @@ def sparse_structure(X):
     if format in ("csr", "csc", "bsr"):
         major, minor = X.shape if format != "csc" else X.shape[::-1]
         if format == "bsr":
+            if X.data.ndim != 3 or min(X.blocksize) < 1:
+                raise ValueError(f"X.data must hold blocks, got shape {X.data.shape}")
             major, minor = major // X.blocksize[0], minor // X.blocksize[1]
         _compressed_structure(X, major, minor)
     elif format == "coo":
@@ -111,6 +122,13 @@ def sparse_structure(X):
                     f"X.coords[{axis}] must have as many entries as X.data ({X.data.shape[0]}), "
                     f"got {index.shape[0]}"
                 )
+    elif format == "dia" and X.offsets.shape != X.data.shape[:1]:
+        raise ValueError(
+            f"X.offsets must have one entry per row of X.data ({X.data.shape[0]}), "
+            f"got {X.offsets.shape[0]}"
+        )
+    elif format == "lil" and [len(r) for r in X.rows] != [len(values) for values in X.data]:
+        raise ValueError("X.rows and X.data must have lists of the same lengths")
 
 
 def _compressed_structure(X, n_major, n_minor):
@@ -146,9 +164,17 @@ def _compressed_structure(X, n_major, n_minor):
 
 
 def _indices_in_range(name, index, stop):
+    if index.dtype.kind not in "iu":
+        raise ValueError(f"{name} must be integers, got {index.dtype}")
     if index.size and (index.min() < 0 or index.max() >= stop):
         bad = index[(index < 0) | (index >= stop)][0]
         raise ValueError(f"{name} must be in [0, {stop}), but contains {bad}")
+
+
+def not_masked(X):
+    """Raise if `X` is a masked array with something masked: what is masked would be used."""
+    if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
+        raise ValueError("X must not have masked values; fill them, for instance with X.filled(0)")
 
 
 def _numbers(name, array):
@@ -223,11 +249,14 @@ def rows(X, *, n_features=None, checked=False, dtype=None):
         shape = tuple(X.shape)
         if len(shape) != 2:
             raise ValueError(f"X must be two-dimensional, got shape {shape}")
+        if not all(isinstance(n, numbers.Integral) and 0 <= n < 2**62 for n in shape):
+            raise ValueError(f"X.shape must be two sizes, got {shape}")
         if not checked:
             _compressed_structure(X, *shape)
         values = X.data[: int(X.indptr[-1])]
         name = "X.data"
     else:
+        not_masked(X)
         values = np.asarray(X)
         if values.ndim != 2:
             raise ValueError(
@@ -235,7 +264,10 @@ def rows(X, *, n_features=None, checked=False, dtype=None):
                 "Reshape your data: X.reshape(-1, 1) for one feature, X.reshape(1, -1) for one row"
             )
         if values.dtype == object:
-            values = values.astype(np.float64)
+            try:
+                values = values.astype(np.float64)
+            except OverflowError:
+                raise ValueError("X must hold numbers that float64 can hold") from None
         shape = values.shape
         name = "X"
     _numbers(name, values)
@@ -273,6 +305,10 @@ def labels(y, n_samples):
         raise ValueError(f"y must have one label per row of X ({n_samples}), got {y.shape[0]}")
     if y.dtype.kind == "f" and not np.isfinite(y).all():
         raise ValueError(f"y must be finite, but y[{np.argmin(np.isfinite(y))}] is not")
+    if y.dtype.kind == "O":
+        for i, label in enumerate(y):
+            if isinstance(label, float) and np.isnan(label):
+                raise ValueError(f"y must not contain NaN, but y[{i}] is one")
     if y.dtype.kind not in "fiubUSO":
         raise TypeError(f"y must hold labels (numbers or strings), got dtype {y.dtype}")
     try:
@@ -317,6 +353,7 @@ def sample_weight(weights, n_samples, name="sample_weight"):
     if weights is None:
         return None
     if isinstance(weights, numbers.Real):
+        weights = real(name, weights)
         weights = np.full(n_samples, weights, dtype=np.float64)
     weights = np.asarray(weights)
     _numbers(name, weights)

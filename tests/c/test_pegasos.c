@@ -69,10 +69,17 @@ static void make_data(void)
     pegasos_order_draw(&order, permutation, DRAWS, draws);
 }
 
+/* K vectors of either type. */
+typedef union vector {
+    float single[K * D];
+    double wide[K * D];
+} vector;
+
 /* Everything that K problems own. */
 typedef struct bench {
     pegasos_linear problems[K];
-    double weights[K * D], sums[K * D], coef[K * D], intercept[K]; /* room for either type */
+    vector weights, sums, coef;
+    double intercept[K];
     int64_t counts[K * N], pending[K * BATCH];
     pegasos_linear_set set;
 } bench;
@@ -84,8 +91,8 @@ static void begin(bench *b, int project, int average, int free_intercept)
                                   .batch_size = BATCH,
                                   .problems = b->problems,
                                   .labels = labels,
-                                  .weights = b->weights,
-                                  .sums = b->sums,
+                                  .weights = &b->weights,
+                                  .sums = &b->sums,
                                   .counts = b->counts,
                                   .pending = b->pending};
     for (int k = 0; k < K; k++) {
@@ -104,15 +111,14 @@ static void finish(bench *b, const pegasos_rows *rows)
 {
     for (int k = 0; k < K; k++) {
         const int64_t row = k * rows->n_features * rows->value_bytes;
-        pegasos_linear_model(&b->problems[k], D, rows->value_bytes, (char *)b->weights + row,
-                             (char *)b->sums + row, (char *)b->coef + row, &b->intercept[k]);
+        pegasos_linear_model(&b->problems[k], D, rows->value_bytes, (char *)&b->weights + row,
+                             (char *)&b->sums + row, (char *)&b->coef + row, &b->intercept[k]);
     }
 }
 
 static double coef_at(const bench *b, const pegasos_rows *rows, int k, int j)
 {
-    return rows->value_bytes == 4 ? (double)((const float *)b->coef)[k * D + j]
-                                  : b->coef[k * D + j];
+    return rows->value_bytes == 4 ? (double)b->coef.single[k * D + j] : b->coef.wide[k * D + j];
 }
 
 static void every_type_of_rows_gives_the_same_model(void)
@@ -173,7 +179,7 @@ static void textbook_steps_are_taken(void)
         }
         CHECK(b.problems[k].n_steps == t);
         for (int c = 0; c < D; c++)
-            CHECK(fabs(w[c] - b.coef[k * D + c]) < 1e-10);
+            CHECK(fabs(w[c] - b.coef.wide[k * D + c]) < 1e-10);
         CHECK(fabs(w[D] - b.intercept[k]) < 1e-10);
     }
 }
@@ -191,8 +197,8 @@ static void a_run_may_be_cut_anywhere(void)
             pegasos_linear_run(&rows, &cut.set, first, count, draws + first);
         }
         CHECK(memcmp(whole.problems, cut.problems, sizeof whole.problems) == 0);
-        CHECK(memcmp(whole.weights, cut.weights, sizeof whole.weights) == 0);
-        CHECK(memcmp(whole.sums, cut.sums, sizeof whole.sums) == 0);
+        CHECK(memcmp(&whole.weights, &cut.weights, sizeof whole.weights) == 0);
+        CHECK(memcmp(&whole.sums, &cut.sums, sizeof whole.sums) == 0);
     }
 }
 
@@ -210,7 +216,7 @@ static void a_set_gives_the_bits_of_separate_problems(void)
             pegasos_linear_run(&rows, &alone.set, 0, DRAWS, draws);
             const size_t bytes = (size_t)(D * rows.value_bytes);
             CHECK(memcmp(&alone.problems[0], &set.problems[k], sizeof(pegasos_linear)) == 0);
-            CHECK(memcmp(alone.weights, (char *)set.weights + (size_t)k * bytes, bytes) == 0);
+            CHECK(memcmp(&alone.weights, (char *)&set.weights + (size_t)k * bytes, bytes) == 0);
         }
     }
 }
@@ -236,7 +242,7 @@ static void a_problem_stops_at_its_last_step_and_goes_on_from_there(void)
     }
     pegasos_linear_run(&rows, &parts.set, first, DRAWS - first, draws + first);
     CHECK(memcmp(whole.problems, parts.problems, sizeof whole.problems) == 0);
-    CHECK(memcmp(whole.weights, parts.weights, sizeof whole.weights) == 0);
+    CHECK(memcmp(&whole.weights, &parts.weights, sizeof whole.weights) == 0);
 }
 
 static void permutations_hold_every_row_once(void)
@@ -268,7 +274,7 @@ static void scores_are_dot_products(void)
         begin(&b, 0, 0, 0);
         pegasos_linear_run(&rows, &b.set, 0, DRAWS, draws);
         finish(&b, &rows);
-        pegasos_linear_scores(&rows, 3, N - 3, K, b.coef, b.intercept, scores);
+        pegasos_linear_scores(&rows, 3, N - 3, K, &b.coef, b.intercept, scores);
         for (int i = 3; i < N; i++)
             for (int k = 0; k < K; k++) {
                 double expected = b.intercept[k];
@@ -279,19 +285,27 @@ static void scores_are_dot_products(void)
     }
 }
 
-/* FNV-1a over all that training leaves behind, for every type of rows. */
+static uint64_t fnv1a(uint64_t digest, const void *data, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        digest = (digest ^ ((const unsigned char *)data)[i]) * UINT64_C(0x100000001b3);
+    return digest;
+}
+
+/* A digest of all that training leaves behind, for every type of rows and every variant. */
 static int write_digest(const char *path)
 {
     uint64_t digest = UINT64_C(0xcbf29ce484222325);
-    for (int type = 0; type < TYPES; type++) {
-        static bench b;
-        const pegasos_rows rows = rows_of_type(type);
-        begin(&b, 1, 1, 0);
-        pegasos_linear_run(&rows, &b.set, 0, DRAWS, draws);
-        const unsigned char *bytes = (const unsigned char *)b.weights;
-        for (size_t i = 0; i < sizeof b.weights; i++)
-            digest = (digest ^ bytes[i]) * UINT64_C(0x100000001b3);
-    }
+    for (int type = 0; type < TYPES; type++)
+        for (int variant = 0; variant < 8; variant++) {
+            static bench b;
+            const pegasos_rows rows = rows_of_type(type);
+            begin(&b, variant & 1, variant >> 1 & 1, variant >> 2);
+            pegasos_linear_run(&rows, &b.set, 0, DRAWS, draws);
+            digest = fnv1a(digest, b.problems, sizeof b.problems);
+            digest = fnv1a(digest, &b.weights, sizeof b.weights);
+            digest = fnv1a(digest, &b.sums, sizeof b.sums);
+        }
     FILE *file = fopen(path, "w");
     if (!file)
         return 1;
