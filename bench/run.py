@@ -56,9 +56,14 @@ def timed(call):
 
 
 def in_turn(calls, repetitions):
-    """Seconds of each call, run in turn; medians."""
+    """Seconds of each call, run in turn: one list per call."""
     times = [[call() for call in calls] for _ in range(repetitions)]
-    return [statistics.median(column) for column in zip(*times, strict=True)]
+    return list(zip(*times, strict=True))
+
+
+def ratio(a, b):
+    """Median of the ratios of neighbours in time: the machine's speed drifts."""
+    return statistics.median(x / y for x, y in zip(a, b, strict=True))
 
 
 def measure(data, dtype, n_problems, repetitions):
@@ -87,13 +92,13 @@ def measure(data, dtype, n_problems, repetitions):
         "K": n_problems,
         "nonzeros": stored,
         "first epoch ms": 1e3 * first,
-        "epoch ms": 1e3 * later,
-        "ns/nonzero": 1e9 * later / stored / n_problems,
-        "X@w ms": 1e3 * one_thread,
-        "epoch/X@w": later / one_thread,
-        "X@w threads ms": 1e3 * all_threads,
-        "epoch/X@w threads": later / all_threads,
-        "epoch/(K=1)": later / alone[0] if alone else 1.0,
+        "epoch ms": 1e3 * statistics.median(later),
+        "ns/nonzero": 1e9 * statistics.median(later) / stored / n_problems,
+        "X@w ms": 1e3 * statistics.median(one_thread),
+        "epoch/X@w": ratio(later, one_thread),
+        "X@w threads ms": 1e3 * statistics.median(all_threads),
+        "epoch/X@w threads": ratio(later, all_threads),
+        "epoch/(K=1)": ratio(later, alone[0]) if alone else 1.0,
     }
 
 
