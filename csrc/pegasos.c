@@ -27,39 +27,12 @@
  * Names: t step; k batch size; y label; u what is added to v per x; q, v, a, S as in pegasos.h.
  */
 #include "pegasos.h"
+#include "platform.h"
 
 #include <math.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
-
-/* The same bits everywhere: no fused multiply-adds. gcc has only the flag, -ffp-contract=off, which
- * CMakeLists.txt sets. */
-#if defined(__clang__)
-#pragma STDC FP_CONTRACT OFF
-#elif defined(_MSC_VER)
-#pragma fp_contract(off)
-#endif
-
-#if defined(__GNUC__)
-#define INLINE            inline __attribute__((always_inline))
-#define PREFETCH(address) __builtin_prefetch(address)
-#elif defined(_MSC_VER)
-#define INLINE            __forceinline
-#define PREFETCH(address) ((void)(address))
-#else
-#define INLINE            inline
-#define PREFETCH(address) ((void)(address))
-#endif
-
-/* One machine-code version per instruction set, chosen when the library is loaded. Needs the ifunc
- * mechanism of glibc. Both versions give the same bits: sums have a fixed shape (rows_body.h) and
- * the build forbids contraction to fused multiply-add. */
-#if defined(__GNUC__) && defined(__x86_64__) && defined(__GLIBC__) && !defined(PEGASOS_NO_CLONES)
-#define CLONES __attribute__((target_clones("avx2", "default")))
-#else
-#define CLONES
-#endif
 
 /* ---- Order of draws -------------------------------------------------------------------------- */
 
@@ -171,6 +144,8 @@ static INLINE int64_t prefetch_end(const pegasos_rows *rows, int64_t i)
 /* What the solver asks of rows; rows_body.h writes them once per type. `next` is a row that will be
  * wanted soon and may be fetched meanwhile; i itself if there is none. */
 typedef struct row_functions {
+    /* Can row i be added now? NULL: always. If not, it is marked as wanted. */
+    bool (*ready)(const pegasos_rows *rows, int64_t i);
     /* <v, x_i> */
     double (*dot)(const pegasos_rows *rows, int64_t i, const void *v, int64_t next);
     /* out[g] = <v_g, x_i> for g = 0, 1; NULL where pairs do not pay */
@@ -263,7 +238,7 @@ static void fold(pegasos_linear *p, const pegasos_rows *rows, void *v, void *a)
 static void project(pegasos_linear *p, const pegasos_rows *rows, void *v, void *a)
 {
     const int64_t d = rows->n_features;
-    if (p->n_norm_updates > d) {
+    if (rows->index_bytes != PEGASOS_KERNEL && p->n_norm_updates > d) {
         p->squared_norm =
             squared_norm(v, rows->value_bytes, d) + p->constant_weight * p->constant_weight;
         p->n_norm_updates = 0;
@@ -356,10 +331,15 @@ static INLINE void run_problems(const row_functions *f, const pegasos_rows *rows
             const int8_t y = labels[g * n + i];
             if (p[g].n_steps >= p[g].last_step)
                 continue;
+            const bool violation = y != 0 && violates(&p[g], y, dots[g]);
+            if (violation && f->ready && !f->ready(rows, i)) {
+                count = j; /* this draw is not taken; size is 1 */
+                break;
+            }
             p[g].next_draw++;
             if (y == 0)
                 continue;
-            if (violates(&p[g], y, dots[g]))
+            if (violation)
                 pending[g * k + p[g].n_pending++] = i;
             if (++p[g].n_drawn == k)
                 take_step(f, rows, set, first + g, &p[g]);
@@ -378,6 +358,59 @@ static INLINE void score_rows(const row_functions *f, const pegasos_rows *rows, 
         for (int64_t k = 0; k < n_problems; k++)
             scores[i * n_problems + k] =
                 f->dot(rows, first + i, (const char *)coef + k * stride, first + i) + intercepts[k];
+}
+
+/* ---- A block of a kernel matrix as rows ------------------------------------------------------ */
+
+/*
+ * Kernel Pegasos is the same algorithm on rows phi(x_i) that cannot be written down, with
+ * v = sum_j beta_j phi(x_j). What stands for v over a block of m rows is 2m + 1 numbers:
+ *
+ *     m      scores <v, phi(x_i)> of the block's rows: a margin is looked up,
+ *     m      what was added to beta_i in this block,
+ *     1      what the beta from before the block must be multiplied by (1, until q is folded in).
+ *
+ * Adding row i pushes its column: the scores of all rows of the block change by u K(., i). Everything
+ * is linear in v, so that averages and rescaling work as they do on real rows.
+ */
+static double kernel_dot(const pegasos_rows *block, int64_t i, const void *v, int64_t next)
+{
+    (void)block;
+    (void)next;
+    return ((const double *)v)[i];
+}
+
+static void kernel_add(const pegasos_rows *block, int64_t i, double u, void *vector)
+{
+    enum { LANES = 8 };
+    const int64_t m = block->n_rows;
+    const double *restrict column =
+        (const double *)block->values + ((const int64_t *)block->indptr)[i] * m;
+    double *restrict v = vector;
+    int64_t j = 0;
+    for (; m - j >= LANES; j += LANES)
+        for (int l = 0; l < LANES; l++)
+            v[j + l] += u * column[j + l];
+    for (; j < m; j++)
+        v[j] += u * column[j];
+    v[m + i] += u;
+}
+
+static bool kernel_ready(const pegasos_rows *block, int64_t i)
+{
+    const bool ready = ((const int64_t *)block->indptr)[i] >= 0;
+    if (!ready)
+        block->wanted[i] = 1;
+    return ready;
+}
+
+static const row_functions functions_kernel = {
+    .ready = kernel_ready, .dot = kernel_dot, .add = kernel_add};
+
+CLONES static void run_kernel(const pegasos_rows *rows, const pegasos_linear_set *set, int64_t k,
+                              int64_t count, int64_t ahead, const int64_t *draws)
+{
+    run_problems(&functions_kernel, rows, set, k, 1, count, ahead, draws);
 }
 
 /* ---- The same for every type of rows --------------------------------------------------------- */
@@ -438,7 +471,9 @@ static bool are_pair(const pegasos_rows *rows, const pegasos_linear_set *set, in
 void pegasos_linear_run(const pegasos_rows *rows, const pegasos_linear_set *set, int64_t first,
                         int64_t count, const int64_t *draws)
 {
-    const int64_t block = rows->index_bytes == 0 ? BLOCK_DENSE : BLOCK_SPARSE;
+    const int64_t block = rows->index_bytes == 0                ? BLOCK_DENSE
+                          : rows->index_bytes == PEGASOS_KERNEL ? count
+                                                                : BLOCK_SPARSE;
     for (int64_t begin = 0; begin < count; begin += block) {
         const int64_t end = begin + block < count ? begin + block : count;
         for (int64_t k = 0; k < set->n_problems; k++) {
@@ -446,7 +481,9 @@ void pegasos_linear_run(const pegasos_rows *rows, const pegasos_linear_set *set,
             const int64_t from = skip > begin ? skip : begin;
             if (from >= end || set->problems[k].n_steps >= set->problems[k].last_step)
                 continue;
-            if (are_pair(rows, set, k)) {
+            if (rows->index_bytes == PEGASOS_KERNEL) {
+                run_kernel(rows, set, k, end - from, count - from, draws + from);
+            } else if (are_pair(rows, set, k)) {
                 (rows->value_bytes == 4 ? run_pair_float_dense : run_pair_double_dense)(
                     rows, set, k, end - from, count - from, draws + from);
                 k++;

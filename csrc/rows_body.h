@@ -180,7 +180,8 @@ static INLINE void NAME(add)(const pegasos_rows *rows, int64_t i, double u, void
 
 #endif
 
-static const row_functions NAME(functions) = {NAME(dot), DOT_PAIR, NAME(add)};
+static const row_functions NAME(functions) = {
+    .dot = NAME(dot), .dot_pair = DOT_PAIR, .add = NAME(add)};
 
 /* The algorithm of pegasos.c with these primitives inlined, per instruction set. */
 CLONES static void NAME(run)(const pegasos_rows *rows, const pegasos_linear_set *set, int64_t k,

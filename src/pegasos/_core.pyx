@@ -18,7 +18,9 @@ cdef extern from "pegasos.h" nogil:
         const void *values
         const void *indices
         const void *indptr
+        int8_t *wanted
 
+    int PEGASOS_KERNEL
     int PEGASOS_PERMUTATION, PEGASOS_CYCLIC, PEGASOS_UNIFORM
 
     ctypedef struct pegasos_order:
@@ -74,6 +76,15 @@ cdef extern from "pegasos.h" nogil:
     void pegasos_linear_scores(const pegasos_rows *rows, int64_t first, int64_t count,
                                int64_t n_problems, const void *coef, const double *intercepts,
                                double *scores)
+
+    void pegasos_kernel_gauss(int64_t n, int64_t m, int64_t value_bytes, void *products,
+                              const void *x_norms, const void *z_norms, double gamma)
+    void pegasos_kernel_polynomial(int64_t count, int64_t value_bytes, void *products,
+                                   double gamma, double coef0, int64_t degree)
+    void pegasos_kernel_sigmoid(int64_t count, int64_t value_bytes, void *products, double gamma,
+                                double coef0)
+    void pegasos_kernel_laplace(int64_t n, int64_t m, int64_t d, int64_t value_bytes,
+                                const void *x, const void *z, double gamma, void *out)
 
 ctypedef fused value_t:
     float
@@ -135,6 +146,25 @@ def csr_rows(const value_t[::1] values not None, const index_t[::1] indices not 
     rows.c.indptr = &indptr[0]
     rows.size = values.shape[0]
     rows.buffers = (values, indices, indptr)
+    return rows
+
+
+def kernel_block(const double[:, ::1] columns not None, const int64_t[::1] place not None,
+                 int8_t[::1] wanted not None):
+    """A block of a kernel matrix as rows; see ``PEGASOS_KERNEL``.
+
+    Row i has its column in ``columns[place[i]]``, or nowhere if that is -1. ``wanted`` is marked.
+    """
+    cdef Rows rows = Rows()
+    rows.c.n_rows = place.shape[0]
+    rows.c.n_features = 2 * place.shape[0] + 1
+    rows.c.value_bytes = sizeof(double)
+    rows.c.index_bytes = PEGASOS_KERNEL
+    rows.c.values = &columns[0, 0]
+    rows.c.indptr = &place[0]
+    rows.c.wanted = &wanted[0]
+    rows.size = columns.shape[0] * columns.shape[1]
+    rows.buffers = (columns, place, wanted)
     return rows
 
 
@@ -209,3 +239,33 @@ def decision_function(Rows rows not None, int64_t first, const value_t[:, ::1] c
     with nogil:
         pegasos_linear_scores(&rows.c, first, scores.shape[0], coef.shape[0], &coef[0, 0],
                               &intercept[0], &scores[0, 0])
+
+
+def gauss(value_t[:, ::1] products not None, const value_t[::1] x_norms not None,
+          const value_t[::1] z_norms not None, double gamma):
+    """Turn inner products into values of the Gaussian kernel, in place."""
+    with nogil:
+        pegasos_kernel_gauss(products.shape[0], products.shape[1], sizeof(value_t),
+                             &products[0, 0], &x_norms[0], &z_norms[0], gamma)
+
+
+def polynomial(value_t[:, ::1] products not None, double gamma, double coef0, int64_t degree):
+    """Turn inner products into values of the polynomial kernel, in place."""
+    with nogil:
+        pegasos_kernel_polynomial(products.shape[0] * products.shape[1], sizeof(value_t),
+                                  &products[0, 0], gamma, coef0, degree)
+
+
+def sigmoid(value_t[:, ::1] products not None, double gamma, double coef0):
+    """Turn inner products into values of the sigmoid kernel, in place."""
+    with nogil:
+        pegasos_kernel_sigmoid(products.shape[0] * products.shape[1], sizeof(value_t),
+                               &products[0, 0], gamma, coef0)
+
+
+def laplace(const value_t[:, ::1] x not None, const value_t[:, ::1] z not None, double gamma,
+            value_t[:, ::1] out not None):
+    """Write the values of the Laplacian kernel between rows of `x` and rows of `z`."""
+    with nogil:
+        pegasos_kernel_laplace(x.shape[0], z.shape[0], x.shape[1], sizeof(value_t), &x[0, 0],
+                               &z[0, 0], gamma, &out[0, 0])

@@ -307,12 +307,7 @@ class LinearSession:
             return
         first = int(problems["next_draw"][unfinished].min())
         if order is None:
-            stream = _core.Order(
-                self._stream_seed(),
-                np.empty(self.n_rows, np.int64),
-                _core.SAMPLINGS[self.settings.sampling],
-                first,
-            )
+            stream = self._order_from(first)
         size = self._draws_per_call(rows, len(problems))
         buffer = np.empty(size, np.int64)
         while (problems["n_steps"] < problems["last_step"]).any():
@@ -327,11 +322,14 @@ class LinearSession:
             first += len(draws)
             yield
 
-    def _stream_seed(self):
-        if self.stream == 0:
-            return self.seed
-        sequence = np.random.SeedSequence([self.seed, self.stream])
-        return int(sequence.generate_state(1, np.uint64)[0])
+    def _order_from(self, first):
+        """The session's order of draws, from draw number `first` on."""
+        seed = self.seed
+        if self.stream > 0:
+            sequence = np.random.SeedSequence([self.seed, self.stream])
+            seed = int(sequence.generate_state(1, np.uint64)[0])
+        sampling = _core.SAMPLINGS[self.settings.sampling]
+        return _core.Order(seed, np.empty(self.n_rows, np.int64), sampling, first)
 
     def _draws_per_call(self, rows, n_problems):
         # No more draws than there are to make: a short run should not pay for a long buffer.

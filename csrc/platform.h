@@ -1,0 +1,35 @@
+/*
+ * platform.h - the one place that knows compilers and instruction sets.
+ */
+#ifndef PEGASOS_PLATFORM_H
+#define PEGASOS_PLATFORM_H
+
+/* The same bits everywhere: no fused multiply-adds. gcc has only the flag, -ffp-contract=off, which
+ * CMakeLists.txt sets. */
+#if defined(__clang__)
+#pragma STDC FP_CONTRACT OFF
+#elif defined(_MSC_VER)
+#pragma fp_contract(off)
+#endif
+
+#if defined(__GNUC__)
+#define INLINE            inline __attribute__((always_inline))
+#define PREFETCH(address) __builtin_prefetch(address)
+#elif defined(_MSC_VER)
+#define INLINE            __forceinline
+#define PREFETCH(address) ((void)(address))
+#else
+#define INLINE            inline
+#define PREFETCH(address) ((void)(address))
+#endif
+
+/* One machine-code version per instruction set, chosen when the library is loaded. Needs the ifunc
+ * mechanism of glibc. Both versions give the same bits: sums have a fixed shape (rows_body.h) and
+ * the build forbids contraction to fused multiply-add. */
+#if defined(__GNUC__) && defined(__x86_64__) && defined(__GLIBC__) && !defined(PEGASOS_NO_CLONES)
+#define CLONES __attribute__((target_clones("avx2", "default")))
+#else
+#define CLONES
+#endif
+
+#endif
