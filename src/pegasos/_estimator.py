@@ -1,0 +1,154 @@
+"""What the estimators share: scikit-learn's conventions around a training session."""
+
+from dataclasses import asdict
+from numbers import Integral, Real
+
+import joblib
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import check_random_state, compute_class_weight
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import validate_data
+
+from pegasos import _core, _problems, _session, _validate
+from pegasos._progress import Progress
+
+
+class PegasosEstimator(ClassifierMixin, BaseEstimator):
+    """Base of `PegasosClassifier` and `KernelPegasosClassifier`.
+
+    A subclass makes sessions in `_begin` and `_resume` and takes their results over in `_keep`.
+    """
+
+    _parameter_constraints = {
+        "lam": [Interval(Real, 0, None, closed="neither")],
+        "solver": [StrOptions({"pegasos"})],
+        "tol": [None],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "n_steps": [Interval(Integral, 1, None, closed="left"), None],
+        "batch_size": [Interval(Integral, 1, None, closed="left")],
+        "sampling": [StrOptions(set(_core.SAMPLINGS))],
+        "project": ["boolean"],
+        "average": ["boolean", StrOptions({"suffix"})],
+        "fit_intercept": ["boolean"],
+        "penalize_intercept": ["boolean"],
+        "intercept_scaling": [Interval(Real, 0, None, closed="neither")],
+        "multi_class": [StrOptions({"ovr", "ovo"})],
+        "class_weight": [dict, StrOptions({"balanced"}), None],
+        "warm_start": ["boolean"],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state", np.random.Generator],
+        "verbose": ["verbose"],
+    }
+
+    def predict(self, X):
+        """Predicted labels of the rows of `X`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        winners = _problems.winners(self.decision_function(X))
+        return self.classes_[winners]
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    # ---- Inside ----------------------------------------------------------------------------------
+
+    def _validate_rows(self, X, **options):
+        if _validate.is_sparse(X):
+            _validate.sparse_structure(X)
+        _validate.not_masked(X)
+        return validate_data(
+            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", **options
+        )
+
+    def _row_weights(self, sample_weight, codes, classes):
+        """Sample weight times class weight, or None if both are one."""
+        weights = _validate.sample_weight(sample_weight, len(codes))
+        if self.class_weight is None:
+            return weights
+        if self.class_weight == "balanced":
+            mass = np.bincount(codes, weights, minlength=len(classes))
+            factor = mass.sum() / (len(classes) * np.where(mass > 0, mass, 1))
+        else:
+            for label, weight in self.class_weight.items():
+                _validate.real(f"class_weight[{label!r}]", weight, at_least=0)
+            factor = compute_class_weight(self.class_weight, classes=classes, y=classes[codes])
+        weights = factor[codes] * (1.0 if weights is None else weights)
+        return _validate.sample_weight(weights, len(codes), "sample_weight times class_weight")
+
+    def _n_steps(self):
+        return None if self.n_steps is None else _validate.integer("n_steps", self.n_steps)
+
+    def _settings(self):
+        return _session.LinearSettings(
+            self.lam,
+            batch_size=self.batch_size,
+            sampling=self.sampling,
+            project=bool(self.project),
+            average=self.average,
+            fit_intercept=bool(self.fit_intercept),
+            penalize_intercept=bool(self.penalize_intercept),
+            intercept_scaling=self.intercept_scaling,
+        )
+
+    def _seed(self):
+        # None is NumPy's global generator here, as everywhere in scikit-learn.
+        state = check_random_state(None) if self.random_state is None else self.random_state
+        return _validate.seed(state)
+
+    def _check_unchanged(self, settings, classes):
+        """Raise unless training can go on from the state that is kept."""
+        for name, value in self._choices(settings).items():
+            if value != self._fitted[name]:
+                raise ValueError(
+                    f"{name} must stay {self._fitted[name]!r} while training goes on "
+                    f"(warm_start or partial_fit), got {value!r}; clone the estimator to begin anew"
+                )
+        if not np.array_equal(classes, self.classes_):
+            raise ValueError(
+                f"y must have the classes of the fit that warm_start continues, "
+                f"{self.classes_.tolist()}, got {classes.tolist()}"
+            )
+
+    def _run(self, session, rows, classes):
+        before = session.steps_done
+        with Progress(
+            session.steps_planned - before, type(self).__name__, self.verbose
+        ) as progress:
+            try:
+                session.run(
+                    rows,
+                    n_threads=joblib.effective_n_jobs(self.n_jobs),
+                    on_progress=lambda: progress.update(session.steps_done - before),
+                )
+            except KeyboardInterrupt:
+                self._keep(session, classes)
+                raise
+
+    def _keep_counters(self, session, classes):
+        """Take over what is not the model itself, and drop what the last fit said of its model."""
+        for stale in ("alpha_counts_", "objective_"):
+            self.__dict__.pop(stale, None)
+        self.classes_ = classes
+        self.n_steps_ = session.problems["n_steps"].copy()
+        self.n_iter_ = session.n_iter
+        self._fitted = self._choices(session.settings)
+
+    def _keep_results(self, session, objectives):
+        """Take over what is known only at the end of `fit`."""
+        self.objective_ = objectives
+        self.alpha_counts_ = session.counts.view()
+        self.alpha_counts_.flags.writeable = False  # they are part of the state
+
+    def _choices(self, settings):
+        """What must not change while training goes on, and decides how scores are read."""
+        return {**asdict(settings), "multi_class": self.multi_class}
