@@ -68,3 +68,27 @@ def objective(X, y, lam, w, b, *, weights=None, penalized=True, scaling=1.0):
     norm2 = w @ w + ((b / scaling) ** 2 if penalized else 0)
     hinge = np.maximum(0, 1 - y * (np.asarray(X, dtype=np.float64) @ w + b))
     return lam / 2 * norm2 + c @ hinge / c.sum()
+
+
+def kernel_pegasos(K, y, lam, draws, *, batch_size=1, constant=0.0, weights=None):
+    """Kernel Pegasos by alpha counting, scores pulled from the whole sum at every draw.
+
+    K is the kernel matrix; a penalised intercept is the constant feature of value `constant`.
+    Returns coefficients of w in terms of the phi(x_j), the intercept and the alpha counts.
+    """
+    n = len(y)
+    inside = y != 0
+    c = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
+    c = c * inside.sum() / c[inside].sum()
+    K = np.asarray(K, dtype=np.float64) + constant**2
+    own = [i for i in draws if inside[i]]
+    n_steps = len(own) // batch_size
+    alpha = np.zeros(n, dtype=np.int64)
+    for t in range(1, n_steps + 1):
+        batch = own[(t - 1) * batch_size : t * batch_size]
+        sums = [y[i] * np.sum(c * alpha * y * K[i]) / batch_size for i in batch]
+        for i, s in zip(batch, sums, strict=True):
+            if t == 1 or s < lam * (t - 1):
+                alpha[i] += 1
+    coef = c * alpha * y / (lam * n_steps * batch_size)
+    return coef, constant**2 * coef.sum(), alpha

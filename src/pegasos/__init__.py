@@ -11,10 +11,14 @@ from pegasos._model import LinearModel
 
 __version__ = "0.1.0"
 
-_ESTIMATORS = {"PegasosClassifier": "pegasos._linear"}
+_ESTIMATORS = {
+    "KernelPegasosClassifier": "pegasos._kernel",
+    "PegasosClassifier": "pegasos._linear",
+}
 
 __all__ = [
     "C_from_lam",
+    "KernelPegasosClassifier",
     "LinearModel",
     "PegasosClassifier",
     "__version__",

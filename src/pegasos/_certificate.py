@@ -30,21 +30,46 @@ def objectives(rows, labels, row_weights, coef, intercept, settings):
     """
     with np.errstate(over="ignore"):
         squared_norm = np.einsum("kj,kj->k", coef, coef, dtype=np.float64)
+
+    def scores(first, count):
+        out = np.empty((count, len(coef)))
+        _core.decision_function(rows, first, coef, intercept, out)
+        return out.T
+
+    return _primal(squared_norm, scores, labels, row_weights, intercept, settings, coef.dtype)
+
+
+def kernel_objectives(cache, labels, row_weights, coef, intercept, settings):
+    """The same for w_k = sum_j coef_kj phi(x_j) over the points of a `ColumnCache`."""
+    support = np.flatnonzero(coef.any(axis=0))
+    all_scores = np.zeros(coef.shape)
+    for part, columns in cache.pieces(support):
+        all_scores += coef[:, part].astype(columns.dtype) @ columns
+    squared_norm = np.array([(w * f).sum() for w, f in zip(coef, all_scores, strict=True)])
+    all_scores += intercept[:, None]
+
+    def scores(first, count):
+        return all_scores[:, first : first + count]
+
+    return _primal(
+        squared_norm, scores, labels, row_weights, intercept, settings, cache.points.dtype
+    )
+
+
+def _primal(squared_norm, scores, labels, row_weights, intercept, settings, dtype):
+    """P(w) from |w|^2 without the intercept, and a function that gives scores piece by piece."""
     if settings.constant_feature:
-        squared_norm += (intercept / settings.constant_feature) ** 2
-    if not np.isfinite(squared_norm).all():
-        raise _validate.overflow(coef.dtype, settings.lam)
+        squared_norm = squared_norm + (intercept / settings.constant_feature) ** 2
     hinge = np.zeros(len(labels))
     mass = np.zeros(len(labels))
-    for first in range(0, rows.shape[0], _CHUNK):
+    for first in range(0, labels.shape[1], _CHUNK):
         part = slice(first, first + _CHUNK)
         y = labels[:, part]
-        scores = np.empty((y.shape[1], y.shape[0]))
-        _core.decision_function(rows, first, coef, intercept, scores)
-        if not np.isfinite(scores).all():
-            raise _validate.overflow(coef.dtype, settings.lam)
+        f = scores(first, y.shape[1])
+        if not (np.isfinite(f).all() and np.isfinite(squared_norm).all()):
+            raise _validate.overflow(dtype, settings.lam)
         weights = (1.0 if row_weights is None else row_weights[part]) * (y != 0)
         # Plain sums, each problem by itself: BLAS would give every machine its own last bits.
-        hinge += [row.sum() for row in weights * np.maximum(0, 1 - y * scores.T)]
+        hinge += [row.sum() for row in weights * np.maximum(0, 1 - y * f)]
         mass += [row.sum() for row in weights]
     return settings.lam / 2 * squared_norm + hinge / np.where(mass > 0, mass, 1)

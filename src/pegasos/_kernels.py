@@ -11,6 +11,8 @@ from pegasos import _core, _validate
 
 # Rows of the longer side of a product that are done at a time.
 _CHUNK = 4096
+# Numbers in a part of a sparse matrix that is made dense for a while.
+_DENSE_NUMBERS = 2**22
 
 KERNELS = ("linear", "poly", "rbf", "sigmoid", "laplacian", "precomputed")
 
@@ -106,13 +108,18 @@ class Points:
 
     def _laplacian(self, X, Z):
         out = np.empty((X.shape[0], Z.shape[0]), dtype=X.dtype)
-        if _validate.is_sparse(X):
-            from sklearn.metrics.pairwise import laplacian_kernel
-
-            out[...] = laplacian_kernel(X, Z, gamma=self.kernel.gamma)
-        else:
+        if not _validate.is_sparse(X):
             X, Z = np.ascontiguousarray(X), np.ascontiguousarray(Z)
             _core.laplace(X, Z, self.kernel.gamma, out)
+            return out
+        # There is no product to lean on: a few rows at a time are made dense.
+        size = max(1, _DENSE_NUMBERS // X.shape[1])
+        for k in range(0, Z.shape[0], size):
+            dense = Z[k : k + size].toarray()
+            for i in range(0, X.shape[0], size):
+                part = np.empty((min(size, X.shape[0] - i), len(dense)), dtype=X.dtype)
+                _core.laplace(X[i : i + size].toarray(), dense, self.kernel.gamma, part)
+                out[i : i + size, k : k + size] = part
         return out
 
     def _called(self, X, Z):

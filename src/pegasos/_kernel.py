@@ -1,0 +1,298 @@
+"""The kernel estimator, in scikit-learn's conventions."""
+
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.base import _fit_context
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
+
+from pegasos import _certificate, _problems, _validate
+from pegasos._estimator import PegasosEstimator
+from pegasos._kernel_session import KernelSession
+from pegasos._kernels import KERNELS, ColumnCache, Kernel
+
+# Memory for one piece of a prediction.
+_PREDICT_BYTES = 2**26
+
+
+class KernelPegasosClassifier(PegasosEstimator):
+    """Kernel support vector machine trained by Pegasos.
+
+    Minimises, for each binary problem,
+
+    ``P(w) = lam/2 |w|^2 + 1/m sum_i c_i max(0, 1 - y_i (<w, phi(x_i)> + b))``, ``m = sum_i c_i``,
+
+    with ``<phi(x), phi(z)> = K(x, z)``, by the algorithm of `PegasosClassifier` with
+    ``w = sum_j beta_j phi(x_j)``: the alpha of a row counts how often it was drawn and violated its
+    margin.
+
+    Parameters
+    ----------
+    lam : float, default=1e-4
+        Regularisation λ > 0; λ = 1/(C n_samples), see `pegasos.lam_from_C`.
+    kernel : str or callable, default="rbf"
+        "linear", "poly" (γ⟨x,z⟩ + coef0)^degree, "rbf" exp(−γ‖x−z‖²), "sigmoid"
+        tanh(γ⟨x,z⟩ + coef0), "laplacian" exp(−γ‖x−z‖₁), "precomputed" (X is the kernel matrix,
+        symmetric; at prediction, rows against all training rows), or a function of two matrices
+        (n, d) and (m, d) that returns (n, m).
+    gamma : "scale", "auto" or float, default="scale"
+        "scale" is 1 / (n_features * X.var()), "auto" 1 / n_features. A width σ is γ = 1/(2σ²); a
+        Gaussian exp(−‖x−z‖²/(2g)) is γ = 1/(2g).
+    degree : int, default=3
+        Of the polynomial kernel.
+    coef0 : float, default=0.0
+        Of the polynomial and sigmoid kernels.
+    kernel_params : dict, default=None
+        Keyword arguments for a callable kernel.
+    cache_size : float, default=1000
+        Room for columns of the kernel matrix while training, in MB; beyond it, columns are
+        computed again when they are needed.
+    solver, tol, max_iter, n_steps, batch_size, sampling, project, average
+        As in `PegasosClassifier`.
+    fit_intercept, penalize_intercept, intercept_scaling
+        As in `PegasosClassifier`; a constant feature c of value `intercept_scaling` adds c² to the
+        kernel.
+    multi_class, class_weight, warm_start, random_state, verbose
+        As in `PegasosClassifier`. `warm_start` needs the same X, and makes the estimator keep
+        scores of all its rows.
+    n_jobs : int, default=None
+        Not used: threads are those of BLAS.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    support_ : ndarray of shape (n_support,)
+        Rows of X with a coefficient in any problem.
+    support_vectors_ : ndarray or csr_array of shape (n_support, n_features)
+        These rows; (0, 0) for a precomputed kernel.
+    n_support_ : ndarray of shape (n_classes,)
+        How many of them each class has.
+    dual_coef_ : ndarray of shape (n_problems, n_support)
+        Their coefficients, labels included: scores are ``K(x, support) @ dual_coef_.T + intercept_``.
+    intercept_ : ndarray of shape (n_problems,)
+    n_iter_, n_steps_, objective_, alpha_counts_
+        As in `PegasosClassifier`.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+
+    See Also
+    --------
+    PegasosClassifier : The same without a kernel, for many rows or many features.
+    sklearn.svm.SVC : Sequential minimal optimisation by LIBSVM.
+
+    References
+    ----------
+    Shalev-Shwartz, Singer, Srebro, Cotter: Pegasos: primal estimated sub-gradient solver for SVM.
+    Mathematical Programming B 127 (2011) 3-30, section 4.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from pegasos import KernelPegasosClassifier
+    >>> X, y = make_moons(200, noise=0.1, random_state=0)
+    >>> clf = KernelPegasosClassifier(lam=1e-3, gamma=2.0, random_state=0).fit(X, y)
+    >>> clf.score(X, y) > 0.98
+    True
+    """
+
+    _parameter_constraints = {
+        **PegasosEstimator._parameter_constraints,
+        "kernel": [StrOptions(set(KERNELS)), callable],
+        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
+        "degree": [Interval(Integral, 0, None, closed="left")],
+        "coef0": [Interval(Real, None, None, closed="neither")],
+        "kernel_params": [dict, None],
+        "cache_size": [Interval(Real, 0, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        lam=1e-4,
+        *,
+        kernel="rbf",
+        gamma="scale",
+        degree=3,
+        coef0=0.0,
+        kernel_params=None,
+        cache_size=1000,
+        solver="pegasos",
+        tol=None,
+        max_iter=20,
+        n_steps=None,
+        batch_size=1,
+        sampling="permutation",
+        project=False,
+        average=False,
+        fit_intercept=True,
+        penalize_intercept=True,
+        intercept_scaling=1.0,
+        multi_class="ovr",
+        class_weight=None,
+        warm_start=False,
+        n_jobs=None,
+        random_state=None,
+        verbose=0,
+    ):
+        self.lam = lam
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.cache_size = cache_size
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_steps = n_steps
+        self.batch_size = batch_size
+        self.sampling = sampling
+        self.project = project
+        self.average = average
+        self.fit_intercept = fit_intercept
+        self.penalize_intercept = penalize_intercept
+        self.intercept_scaling = intercept_scaling
+        self.multi_class = multi_class
+        self.class_weight = class_weight
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None):
+        """Train on the rows of `X`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            For a precomputed kernel, the kernel matrix (n_samples, n_samples).
+        y : array-like of shape (n_samples,)
+            Labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weight of each row. One of weight zero is in no problem: drawing it changes nothing.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If X, y or the weights are not as described, or fewer than two classes have weight.
+        """
+        continuing = self.warm_start and hasattr(self, "_state")
+        X, y = self._validate_rows(X, y=y, reset=not continuing)
+        check_classification_targets(y)
+        if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:
+            raise ValueError(f"Precomputed matrix must be a square matrix, got shape {X.shape}")
+        classes, codes = _validate.labels(y, X.shape[0])
+        weights = self._row_weights(sample_weight, codes, classes)
+        _validate.at_least_two(classes, codes, weights)
+        columns = _problems.label_columns(codes, len(classes), self.multi_class, weights)
+        points = self._make_kernel(X).points(X)
+        session = self._session_for(points, columns, classes, continuing)
+        session.set_rows(columns, weights)
+        session.plan(n_steps=self._n_steps(), n_epochs=_validate.integer("max_iter", self.max_iter))
+        cache = ColumnCache(points, _validate.real("cache_size", self.cache_size, at_least=0))
+        self._training = (points, codes)  # what _keep needs of them
+        try:
+            self._run(session, cache, classes)
+            coef, intercept = session.model()
+            objectives = _certificate.kernel_objectives(
+                cache, columns, session.row_weights, coef, intercept, session.settings
+            )
+            self._keep(session, classes)
+        finally:
+            del self._training
+        self._keep_results(session, objectives)
+        return self
+
+    def decision_function(self, X):
+        """Scores of the rows of `X`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            For a precomputed kernel, kernel values with all training rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+            Two classes: positive means ``classes_[1]``. Otherwise the class of the largest score
+            wins; for one-vs-one these are votes, with ties broken by summed scores.
+        """
+        check_is_fitted(self, "dual_coef_")
+        X = self._validate_rows(X, reset=False)
+        n, n_support = X.shape[0], len(self.support_)
+        scores = np.tile(self.intercept_, (n, 1))
+        size = max(1, _PREDICT_BYTES // (8 * max(1, n_support)))
+        support = self._support
+        for first in range(0, n if n_support else 0, size):
+            part = X[first : first + size]
+            if support.kernel.name == "precomputed":
+                values = part[:, self.support_]
+            else:
+                part = part.astype(support.dtype, copy=False)
+                values = support.kernel.points(part).against(support)
+            scores[first : first + size] += values @ self.dual_coef_.T.astype(support.dtype)
+        return _problems.class_scores(scores, len(self.classes_), self._fitted["multi_class"])
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.input_tags.sparse = self.kernel != "precomputed"
+        return tags
+
+    # ---- Inside ----------------------------------------------------------------------------------
+
+    def _validate_rows(self, X, **options):
+        if self.kernel == "precomputed" and _validate.is_sparse(X):
+            raise TypeError("Sparse precomputed kernels are not supported; give a dense matrix")
+        return super()._validate_rows(X, **options)
+
+    def _make_kernel(self, X):
+        gamma = self.gamma
+        if gamma == "auto":
+            gamma = 1 / X.shape[1]
+        elif gamma == "scale":
+            variance = X.multiply(X).mean() - X.mean() ** 2 if _validate.is_sparse(X) else X.var()
+            gamma = 1 / (X.shape[1] * variance) if variance > 0 else 1.0
+        return Kernel(self.kernel, float(gamma), self.degree, float(self.coef0), self.kernel_params)
+
+    def _session_for(self, points, columns, classes, continuing):
+        settings = self._settings()
+        if not continuing:
+            return KernelSession(settings, *columns.shape, np.float64, self._seed())
+        self._check_unchanged(settings, classes)
+        session = KernelSession.restore(settings, self._state)
+        if session.n_rows != len(points):
+            raise ValueError(
+                f"X must be that of the fit that warm_start continues, with {session.n_rows} rows, "
+                f"got {len(points)}"
+            )
+        return session
+
+    def _keep(self, session, classes):
+        """Take over the model and, for a warm start, the state of `session`, all at once."""
+        points, codes = self._training
+        coef, intercept = session.model()
+        support = np.flatnonzero(coef.any(axis=0))
+        self._keep_counters(session, classes)
+        self.support_ = support
+        self.n_support_ = np.bincount(codes[support], minlength=len(classes))
+        self.dual_coef_ = np.ascontiguousarray(coef[:, support])
+        self.intercept_ = intercept
+        if points.kernel.name == "precomputed":
+            self.support_vectors_ = np.empty((0, 0), dtype=points.dtype)
+            self._support = points.kernel.points(self.support_vectors_)
+        else:
+            self._support = points[support]
+            self.support_vectors_ = self._support.X
+        if self.warm_start:
+            self._state = session.state()
+
+    def _choices(self, settings):
+        return {**super()._choices(settings), "kernel": self.kernel, "gamma": self.gamma,
+                "degree": self.degree, "coef0": self.coef0}  # fmt: skip

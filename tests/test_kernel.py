@@ -1,0 +1,329 @@
+"""Kernels, and kernel Pegasos against a textbook version, the linear solver, and itself."""
+
+import itertools
+
+import numpy as np
+import pytest
+from reference import kernel_pegasos, objective
+from rows import convert, make_rows
+from scipy import sparse
+from sklearn.datasets import load_digits, make_moons
+from sklearn.metrics import pairwise
+from sklearn.model_selection import GridSearchCV
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from test_estimator import CONVERGED, STRICT, interrupted
+from test_linear import stream
+
+import pegasos
+from pegasos import KernelPegasosClassifier, _core, _kernel_session, _kernels, _problems, _session
+from pegasos._validate import rows as make_core_rows
+
+
+def cosine(X, Z, scale=1.0):
+    """A kernel of our own."""
+    return scale * pairwise.cosine_similarity(X, Z)
+
+
+# name, parameters, the same by scikit-learn
+KERNELS = {
+    "linear": ("linear", {}, pairwise.linear_kernel),
+    "poly": ("poly", {"gamma": 0.3, "degree": 3, "coef0": 1.5},
+             lambda X, Z: pairwise.polynomial_kernel(X, Z, gamma=0.3, degree=3, coef0=1.5)),
+    "rbf": ("rbf", {"gamma": 0.2}, lambda X, Z: pairwise.rbf_kernel(X, Z, gamma=0.2)),
+    "sigmoid": ("sigmoid", {"gamma": 0.1, "coef0": 0.2},
+                lambda X, Z: pairwise.sigmoid_kernel(X, Z, gamma=0.1, coef0=0.2)),
+    "laplacian": ("laplacian", {"gamma": 0.1},
+                  lambda X, Z: pairwise.laplacian_kernel(X, Z, gamma=0.1)),
+    "callable": (cosine, {"params": {"scale": 2.0}}, lambda X, Z: cosine(X, Z, 2.0)),
+}  # fmt: skip
+
+
+@parametrize_with_checks(
+    [KernelPegasosClassifier(), KernelPegasosClassifier(kernel="precomputed")],
+    expected_failed_checks=lambda estimator: (
+        {}
+        if estimator.kernel == "precomputed"
+        else {
+            "check_sample_weight_equivalence_on_dense_data": CONVERGED,
+            "check_sample_weight_equivalence_on_sparse_data": CONVERGED,
+        }
+    ),
+    **STRICT,
+)
+def test_scikit_learn_accepts_the_estimator(estimator, check):
+    check(estimator)
+
+
+# ---- Kernel functions ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("which", KERNELS)
+@pytest.mark.parametrize(("n", "m"), [(7, 60), (60, 7), (1, 1), (16, 33)])
+def test_kernels_are_those_of_scikit_learn(rng, layout, dtype, which, n, m):
+    name, parameters, expected = KERNELS[which]
+    X, _ = make_rows(rng, n=max(n, 4))
+    Z, _ = make_rows(rng, n=max(m, 4))
+    X, Z = X[:n], Z[:m]
+    kernel = _kernels.Kernel(name, **parameters)
+    points = [kernel.points(convert(part, layout, dtype)) for part in (X, Z)]
+    values = points[0].against(points[1])
+    assert values.dtype == dtype
+    assert values.flags.c_contiguous
+    tolerance = 2e-4 if dtype is np.float32 else 1e-10
+    np.testing.assert_allclose(values, expected(X, Z), rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance", "low"), [(np.float32, 1e-6, -87), (np.float64, 5e-16, -700)])  # fmt: skip
+def test_the_exponential_is_accurate(dtype, tolerance, low):
+    x = np.linspace(low, 0, 200_003).astype(dtype)
+    # exp(-gamma |x - z|^2) with <x, z> = x / 2, no norms, gamma = 1
+    products = (x[None] / 2).copy()
+    _core.gauss(products, np.zeros(1, dtype), np.zeros(len(x), dtype), 1.0)
+    exact = np.exp(x.astype(np.longdouble))
+    assert (np.abs(products[0] - exact) / exact).max() < tolerance
+    assert products[0, -1] == 1
+    far = np.full((1, 20), -1e30, dtype)
+    _core.gauss(far, np.zeros(1, dtype), np.zeros(20, dtype), 1.0)
+    assert (far >= 0).all()
+    assert (far < 1e-37).all()
+
+
+def test_equal_rows_have_kernel_one_up_to_the_rounding_of_their_norms(rng):
+    X = (1e3 * rng.normal(size=(50, 30))).astype(np.float32)
+    points = _kernels.Kernel("rbf", 1e-6).points(X)
+    diagonal = np.diag(points.against(points))
+    assert (diagonal <= 1).all()
+    rounding = 16 * np.finfo(np.float32).eps * points.norms.max()
+    np.testing.assert_allclose(diagonal, 1, rtol=1e-6 * rounding)
+
+
+# ---- Training ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("which", [*KERNELS, "precomputed"])
+@pytest.mark.parametrize("sampling", ["permutation", "cyclic", "uniform"])
+@pytest.mark.parametrize(("batch_size", "weighted"), [(1, False), (1, True), (7, False), (7, True)])
+def test_takes_the_same_decisions_as_a_textbook_version(
+    rng, layout, dtype, which, sampling, batch_size, weighted
+):
+    X, y = make_rows(rng)
+    name, parameters, function = KERNELS["rbf" if which == "precomputed" else which]
+    K = function(X, X)
+    if which == "precomputed":
+        if layout != "dense":
+            pytest.skip("precomputed kernels are dense")
+        name, parameters, rows = "precomputed", {}, K.astype(dtype)
+    else:
+        rows = convert(X, layout, dtype)
+    params = (
+        parameters.pop("params", None) if "params" in (parameters := dict(parameters)) else None
+    )
+    weights = rng.uniform(0.1, 3, len(y)) if weighted else None
+    lam, n_steps = 0.03, 260
+    clf = KernelPegasosClassifier(
+        lam, kernel=name, **parameters, kernel_params=params, n_steps=n_steps, sampling=sampling,
+        batch_size=batch_size, intercept_scaling=0.8, random_state=5,
+    ).fit(rows, y, sample_weight=weights)  # fmt: skip
+    coef, intercept, alpha = kernel_pegasos(
+        K, y, lam, stream(len(y), n_steps * batch_size, sampling, 5), batch_size=batch_size,
+        constant=0.8, weights=weights,
+    )  # fmt: skip
+    np.testing.assert_array_equal(clf.alpha_counts_[0], alpha)
+    np.testing.assert_array_equal(clf.support_, np.flatnonzero(alpha))
+    np.testing.assert_allclose(clf.dual_coef_[0], coef[alpha > 0], rtol=1e-9)
+    np.testing.assert_allclose(clf.intercept_[0], intercept, rtol=1e-9, atol=1e-12)
+    scores = K @ coef + intercept
+    atol = 1e-8 if dtype is np.float64 else 2e-3 * np.abs(scores).max()
+    np.testing.assert_allclose(clf.decision_function(rows), scores, atol=atol, rtol=0)
+    penalty = coef @ K @ coef + (intercept / 0.8) ** 2
+    hinge = np.maximum(0, 1 - y * scores)
+    expected = lam / 2 * penalty + (
+        hinge.mean() if weights is None else np.average(hinge, weights=weights)
+    )
+    np.testing.assert_allclose(
+        clf.objective_[0], expected, rtol=1e-9 if dtype is np.float64 else 1e-3
+    )
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "project", "average", "intercept", "weighted"),
+    list(
+        itertools.product(
+            (1, 7),
+            (False, True),
+            (False, True, "suffix"),
+            ("none", "penalized", "free"),
+            (False, True),
+        )
+    ),
+)
+def test_the_linear_kernel_is_linear_pegasos_draw_for_draw(
+    rng, batch_size, project, average, intercept, weighted
+):
+    X, _ = make_rows(rng, n=300)
+    labels = _problems.label_columns(rng.integers(0, 3, 300), 3, "ovo")
+    weights = rng.uniform(0.1, 2, 300) if weighted else None
+    settings = _session.LinearSettings(
+        0.02, batch_size=batch_size, project=project, average=average,
+        fit_intercept=intercept != "none", penalize_intercept=intercept != "free",
+        intercept_scaling=1.5,
+    )  # fmt: skip
+    linear = _session.LinearSession(settings, 3, X.shape[1], np.float64, 1)
+    kernel = _kernel_session.KernelSession(settings, 3, len(X), np.float64, 1)
+    cache = _kernels.ColumnCache(_kernels.Kernel("linear").points(X), 0.1)
+    for session, data in ((linear, make_core_rows(X)[0]), (kernel, cache)):
+        session.set_rows(labels, weights)
+        session.plan(n_steps=700)
+        session.run(data)
+    np.testing.assert_array_equal(linear.counts, kernel.counts)
+    for name in ("n_steps", "next_draw", "n_violations", "n_averaged"):
+        np.testing.assert_array_equal(linear.problems[name], kernel.problems[name])
+    (w, b), (coef, c) = linear.model(), kernel.model()
+    np.testing.assert_allclose(coef @ X, w, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(c, b, rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize("megabytes", [0, 0.01, 0.1, 1, 1000])
+def test_the_size_of_the_cache_does_not_change_the_answer(rng, layout, dtype, megabytes):
+    X, _ = make_rows(rng, n=400)
+    y = rng.integers(0, 3, 400)
+    X = convert(X, layout, dtype)
+    fits = [
+        KernelPegasosClassifier(1e-3, gamma=0.1, cache_size=size, max_iter=5, random_state=0).fit(
+            X, y
+        )
+        for size in (megabytes, 10)
+    ]
+    np.testing.assert_array_equal(fits[0].alpha_counts_, fits[1].alpha_counts_)
+
+
+def test_columns_are_computed_once_while_there_is_room(rng):
+    X, _ = make_rows(rng, n=300)
+    asked = []
+
+    def counted(A, B):
+        asked.append(A.shape[0] * B.shape[0])
+        return pairwise.rbf_kernel(A, B, gamma=0.1)
+
+    y = rng.integers(0, 2, 300)
+    KernelPegasosClassifier(1e-3, kernel=counted, max_iter=30, random_state=0).fit(X, y)
+    # every column at most once, and blocks of rows among themselves while there were few of them
+    assert sum(asked) < 1.2 * 300 * 300
+
+
+@pytest.mark.parametrize("multi_class", ["ovr", "ovo"])
+def test_many_problems_equal_as_many_separate_fits(rng, dtype, multi_class):
+    X, _ = make_rows(rng, n=200)
+    y = rng.integers(0, 4, 200)
+    options = {"gamma": 0.1, "n_steps": 500, "random_state": 2}
+    together = KernelPegasosClassifier(1e-3, multi_class=multi_class, **options)
+    together.fit(X.astype(dtype), y)
+    for k, column in enumerate(_problems.label_columns(y, 4, multi_class)):
+        alone = KernelPegasosClassifier(1e-3, **options)
+        # Rows outside the problem have no weight in a fit of their own.
+        alone.fit(X.astype(dtype), np.where(column == 0, 1, column), sample_weight=np.abs(column))
+        np.testing.assert_array_equal(together.alpha_counts_[k], alone.alpha_counts_[0])
+
+
+def test_an_interrupted_fit_is_completed(rng, monkeypatch):
+    X, y = make_rows(rng, n=300)
+    options = {"gamma": 0.1, "max_iter": 9, "batch_size": 7, "random_state": 0}
+    whole = KernelPegasosClassifier(1e-3, **options).fit(X, y)
+    clf = KernelPegasosClassifier(1e-3, warm_start=True, **options)
+    for after in (5, 20, 3):
+        with interrupted(monkeypatch, after=after):
+            clf.fit(X, y)
+        assert clf.n_steps_[0] < whole.n_steps_[0]
+        clf.predict(X)
+    clf.fit(X, y)
+    np.testing.assert_array_equal(clf.alpha_counts_, whole.alpha_counts_)
+    np.testing.assert_allclose(clf.dual_coef_, whole.dual_coef_, rtol=1e-12)
+
+
+def test_it_learns_moons_and_digits():
+    X, y = make_moons(400, noise=0.15, random_state=0)
+    clf = KernelPegasosClassifier(1e-3, gamma=2.0, random_state=0).fit(X[:200], y[:200])
+    assert clf.score(X[200:], y[200:]) > 0.96
+    X, y = load_digits(return_X_y=True)
+    clf = KernelPegasosClassifier(1e-4, random_state=0).fit(X[:1200], y[:1200])
+    assert clf.score(X[1200:], y[1200:]) > 0.93
+    assert clf.support_vectors_.shape == (len(clf.support_), 64)
+    assert clf.n_support_.sum() == len(clf.support_)
+    assert clf.dual_coef_.shape == (10, len(clf.support_))
+
+
+def test_predictions_come_in_pieces_of_bounded_size(rng, monkeypatch):
+    X, y = make_rows(rng)
+    clf = KernelPegasosClassifier(1e-2, random_state=0).fit(X, y)
+    whole = clf.decision_function(X)
+    monkeypatch.setattr(pegasos._kernel, "_PREDICT_BYTES", 1000)
+    np.testing.assert_allclose(clf.decision_function(X), whole, rtol=1e-12)
+
+
+def test_searches_over_gamma_and_precomputed_kernels_work(rng):
+    X, y = make_rows(rng, n=120)
+    search = GridSearchCV(
+        KernelPegasosClassifier(max_iter=5, random_state=0), {"gamma": [0.01, "scale"]}, cv=3
+    ).fit(X, y)
+    assert search.best_score_ > 0.6
+    K = pairwise.rbf_kernel(X, gamma=0.05)
+    direct = KernelPegasosClassifier(1e-2, gamma=0.05, random_state=0).fit(X, y)
+    given = KernelPegasosClassifier(1e-2, kernel="precomputed", random_state=0).fit(K, y)
+    np.testing.assert_array_equal(direct.alpha_counts_, given.alpha_counts_)
+    np.testing.assert_allclose(given.decision_function(K), direct.decision_function(X), rtol=1e-9)
+    GridSearchCV(given, {"lam": [1e-3, 1e-1]}, cv=3).fit(K, y)
+
+
+def test_the_objective_is_that_of_the_linear_machine(rng):
+    X, y = make_rows(rng)
+    clf = KernelPegasosClassifier(0.01, kernel="linear", average=True, random_state=0).fit(X, y)
+    w = clf.dual_coef_[0] @ X[clf.support_]
+    assert clf.objective_[0] == pytest.approx(objective(X, y, 0.01, w, clf.intercept_[0]), rel=1e-9)
+
+
+# ---- Bad input -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kernel", "message"),
+    [
+        (lambda X, Z: np.ones((len(X), 1)), r"kernel must return an array of shape \(\d+, \d+\)"),
+        (lambda X, Z: np.ones(len(X)), "kernel must return an array of shape"),
+        (lambda X, Z: np.full((len(X), len(Z)), np.nan), "kernel must return finite"),
+        (lambda X, Z: np.full((len(X), len(Z)), 1j), "kernel must return finite"),
+        (lambda X, Z: [["a"] * len(Z)] * len(X), "kernel must return finite"),
+    ],
+)
+def test_bad_kernel_functions_are_refused(rng, kernel, message):
+    X, y = make_rows(rng)
+    with pytest.raises(ValueError, match=message):
+        KernelPegasosClassifier(kernel=kernel).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("kernel", "gauss"), ("gamma", 0), ("gamma", -1.0), ("gamma", "wide"), ("gamma", np.nan),
+     ("degree", -1), ("coef0", np.inf), ("cache_size", -1), ("cache_size", np.nan), ("lam", 0)],
+)  # fmt: skip
+def test_bad_parameters_are_refused(rng, name, value):
+    X, y = make_rows(rng)
+    with pytest.raises((ValueError, TypeError), match=name):
+        KernelPegasosClassifier(**{name: value}).fit(X, y)
+
+
+def test_precomputed_matrices_must_be_square_and_dense(rng):
+    X, y = make_rows(rng)
+    with pytest.raises(ValueError, match="square"):
+        KernelPegasosClassifier(kernel="precomputed").fit(X, y)
+    with pytest.raises(TypeError, match="dense"):
+        KernelPegasosClassifier(kernel="precomputed").fit(sparse.eye_array(60, format="csr"), y)
+
+
+def test_a_warm_start_needs_the_same_rows(rng):
+    X, y = make_rows(rng)
+    clf = KernelPegasosClassifier(warm_start=True, random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match="with 60 rows, got 59"):
+        clf.fit(X[:-1], y[:-1])
+    clf.set_params(gamma=1.0)
+    with pytest.raises(ValueError, match="gamma must stay"):
+        clf.fit(X, y)
