@@ -183,6 +183,47 @@ def test_the_linear_kernel_is_linear_pegasos_draw_for_draw(
     np.testing.assert_allclose(c, b, rtol=1e-8, atol=1e-9)
 
 
+@pytest.mark.parametrize("multi_class", ["ovr", "ovo"])
+@pytest.mark.parametrize("kernel", ["rbf", "precomputed"])
+@pytest.mark.parametrize("average", [False, True, "suffix"])
+def test_pulled_scores_take_the_decisions_of_pushed_ones(
+    rng, layout, dtype, multi_class, kernel, average
+):
+    X, _ = make_rows(rng, n=500)
+    y = rng.integers(0, 3, 500)
+    rows = convert(X, layout, dtype)
+    if kernel == "precomputed":
+        rows = pairwise.rbf_kernel(X, gamma=0.1).astype(dtype)
+    weights = rng.uniform(0.1, 2, 500)
+    push, pull, auto = (
+        KernelPegasosClassifier(
+            1e-3, kernel=kernel, gamma=0.1, n_steps=40, batch_size=3, multi_class=multi_class,
+            average=average, scores=scores, random_state=0,
+        ).fit(rows, y, sample_weight=weights)
+        for scores in ("push", "pull", "auto")
+    )  # fmt: skip
+    for other in (pull, auto):
+        np.testing.assert_array_equal(push.alpha_counts_, other.alpha_counts_)
+        np.testing.assert_allclose(push.dual_coef_, other.dual_coef_, rtol=1e-9)
+        np.testing.assert_allclose(push.intercept_, other.intercept_, rtol=1e-9, atol=1e-12)
+        assert not hasattr(other, "objective_")
+        np.testing.assert_array_equal(push.predict(rows), other.predict(rows))
+
+
+def test_few_steps_on_many_rows_evaluate_few_kernel_values(rng):
+    asked = []
+
+    def counted(A, B):
+        asked.append(A.shape[0] * B.shape[0])
+        return pairwise.rbf_kernel(A, B, gamma=0.1)
+
+    for n in (1000, 20_000):
+        X, y = make_rows(rng, n=n)
+        asked.clear()
+        KernelPegasosClassifier(1e-3, kernel=counted, n_steps=200, random_state=0).fit(X, y)
+        assert sum(asked) < 2 * 200**2
+
+
 @pytest.mark.parametrize("megabytes", [0, 0.01, 0.1, 1, 1000])
 def test_the_size_of_the_cache_does_not_change_the_answer(rng, layout, dtype, megabytes):
     X, _ = make_rows(rng, n=400)

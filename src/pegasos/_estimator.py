@@ -145,7 +145,8 @@ class PegasosEstimator(ClassifierMixin, BaseEstimator):
 
     def _keep_results(self, session, objectives):
         """Take over what is known only at the end of `fit`."""
-        self.objective_ = objectives
+        if objectives is not None:
+            self.objective_ = objectives
         self.alpha_counts_ = session.counts.view()
         self.alpha_counts_.flags.writeable = False  # they are part of the state
 

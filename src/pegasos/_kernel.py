@@ -17,6 +17,15 @@ from pegasos._kernels import KERNELS, ColumnCache, Kernel
 _PREDICT_BYTES = 2**26
 
 
+def _variance(X):
+    """Variance of all entries of X, without a temporary of its size."""
+    if _validate.is_sparse(X):
+        return X.multiply(X).mean(dtype=np.float64) - X.mean(dtype=np.float64) ** 2
+    mean = X.mean(dtype=np.float64)
+    parts = (X[k : k + 1024] - X.dtype.type(mean) for k in range(0, X.shape[0], 1024))
+    return sum(np.einsum("ij,ij->", part, part, dtype=np.float64) for part in parts) / X.size
+
+
 class KernelPegasosClassifier(PegasosEstimator):
     """Kernel support vector machine trained by Pegasos.
 
@@ -49,6 +58,11 @@ class KernelPegasosClassifier(PegasosEstimator):
     cache_size : float, default=1000
         Room for columns of the kernel matrix while training, in MB; beyond it, columns are
         computed again when they are needed.
+    scores : {"auto", "push", "pull"}, default="auto"
+        Whether each violation updates the scores of all rows ("push"), or only of those rows that
+        the fit will draw ("pull"), so that few steps on many rows do not cost more for more rows.
+        The decisions are the same. "auto" pulls when at most half as many draws as rows are made.
+        A warm start always pushes.
     solver, tol, max_iter, n_steps, batch_size, sampling, project, average
         As in `PegasosClassifier`.
     fit_intercept, penalize_intercept, intercept_scaling
@@ -73,7 +87,8 @@ class KernelPegasosClassifier(PegasosEstimator):
         Their coefficients, labels included: scores are ``K(x, support) @ dual_coef_.T + intercept_``.
     intercept_ : ndarray of shape (n_problems,)
     n_iter_, n_steps_, objective_, alpha_counts_
-        As in `PegasosClassifier`.
+        As in `PegasosClassifier`; `objective_` is not set where scores were pulled, since it takes
+        those of all rows.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
 
@@ -105,6 +120,7 @@ class KernelPegasosClassifier(PegasosEstimator):
         "coef0": [Interval(Real, None, None, closed="neither")],
         "kernel_params": [dict, None],
         "cache_size": [Interval(Real, 0, None, closed="left")],
+        "scores": [StrOptions({"auto", "push", "pull"})],
     }
 
     def __init__(
@@ -117,6 +133,7 @@ class KernelPegasosClassifier(PegasosEstimator):
         coef0=0.0,
         kernel_params=None,
         cache_size=1000,
+        scores="auto",
         solver="pegasos",
         tol=None,
         max_iter=20,
@@ -142,6 +159,7 @@ class KernelPegasosClassifier(PegasosEstimator):
         self.coef0 = coef0
         self.kernel_params = kernel_params
         self.cache_size = cache_size
+        self.scores = scores
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
@@ -191,18 +209,24 @@ class KernelPegasosClassifier(PegasosEstimator):
         weights = self._row_weights(sample_weight, codes, classes)
         _validate.at_least_two(classes, codes, weights)
         columns = _problems.label_columns(codes, len(classes), self.multi_class, weights)
-        points = self._make_kernel(X).points(X)
-        session = self._session_for(points, columns, classes, continuing)
+        kernel = self._make_kernel(X)
+        size = _validate.real("cache_size", self.cache_size, at_least=0)
+        session = self._session_for(columns, classes, continuing)
         session.set_rows(columns, weights)
         session.plan(n_steps=self._n_steps(), n_epochs=_validate.integer("max_iter", self.max_iter))
-        cache = ColumnCache(points, _validate.real("cache_size", self.cache_size, at_least=0))
-        self._training = (points, codes)  # what _keep needs of them
+        draws = self._few_draws(session, X.shape[0])
+        self._training = (kernel, X, codes)  # what _keep needs of them
+        objectives = None
         try:
-            self._run(session, cache, classes)
-            coef, intercept = session.model()
-            objectives = _certificate.kernel_objectives(
-                cache, columns, session.row_weights, coef, intercept, session.settings
-            )
+            if draws is None:
+                cache = ColumnCache(kernel.points(X), size)
+                self._run(session, cache, classes)
+                coef, intercept = session.model()
+                objectives = _certificate.kernel_objectives(
+                    cache, columns, session.row_weights, coef, intercept, session.settings
+                )
+            else:
+                session.run_among(draws, lambda rows: ColumnCache(kernel.subset(X, rows), size))
             self._keep(session, classes)
         finally:
             del self._training
@@ -257,26 +281,32 @@ class KernelPegasosClassifier(PegasosEstimator):
         if gamma == "auto":
             gamma = 1 / X.shape[1]
         elif gamma == "scale":
-            variance = X.multiply(X).mean() - X.mean() ** 2 if _validate.is_sparse(X) else X.var()
+            variance = _variance(X)
             gamma = 1 / (X.shape[1] * variance) if variance > 0 else 1.0
         return Kernel(self.kernel, float(gamma), self.degree, float(self.coef0), self.kernel_params)
 
-    def _session_for(self, points, columns, classes, continuing):
+    def _few_draws(self, session, n):
+        """The draws of the fit if scores are to be pulled, or None."""
+        if self.scores == "push" or self.warm_start:
+            return None
+        return session.planned_draws(n // 2 if self.scores == "auto" else 2**40)
+
+    def _session_for(self, columns, classes, continuing):
         settings = self._settings()
         if not continuing:
             return KernelSession(settings, *columns.shape, np.float64, self._seed())
         self._check_unchanged(settings, classes)
         session = KernelSession.restore(settings, self._state)
-        if session.n_rows != len(points):
+        if session.n_rows != columns.shape[1]:
             raise ValueError(
                 f"X must be that of the fit that warm_start continues, with {session.n_rows} rows, "
-                f"got {len(points)}"
+                f"got {columns.shape[1]}"
             )
         return session
 
     def _keep(self, session, classes):
         """Take over the model and, for a warm start, the state of `session`, all at once."""
-        points, codes = self._training
+        kernel, X, codes = self._training
         coef, intercept = session.model()
         support = np.flatnonzero(coef.any(axis=0))
         self._keep_counters(session, classes)
@@ -284,12 +314,11 @@ class KernelPegasosClassifier(PegasosEstimator):
         self.n_support_ = np.bincount(codes[support], minlength=len(classes))
         self.dual_coef_ = np.ascontiguousarray(coef[:, support])
         self.intercept_ = intercept
-        if points.kernel.name == "precomputed":
-            self.support_vectors_ = np.empty((0, 0), dtype=points.dtype)
-            self._support = points.kernel.points(self.support_vectors_)
+        if kernel.name == "precomputed":
+            self.support_vectors_ = np.empty((0, 0), dtype=X.dtype)
         else:
-            self._support = points[support]
-            self.support_vectors_ = self._support.X
+            self.support_vectors_ = X[support]
+        self._support = kernel.points(self.support_vectors_)
         if self.warm_start:
             self._state = session.state()
 

@@ -56,6 +56,52 @@ class KernelSession(LinearSession):
             if on_progress:
                 on_progress()
 
+    def planned_draws(self, most):
+        """The draws that the plan will make, or None if there are more than `most`."""
+        left = (self.problems["last_step"] - self.problems["n_steps"]) * self.settings.batch_size
+        if left.max() > most:
+            return None
+        stream = self._order_from(0)
+        draws = np.empty(0, np.int64)
+        own = np.zeros(len(left), np.int64)
+        while (own < left).any():
+            more = np.empty(int((left - own).max()), np.int64)
+            stream.draw(more)
+            draws = np.concatenate([draws, more])
+            own += np.count_nonzero(self.labels[:, more], axis=1)
+            if len(draws) > most:
+                return None
+        return draws
+
+    def run_among(self, draws, make_cache, on_progress=None):
+        """Carry out a first plan over the rows that `draws` names, as if there were no others.
+
+        A decision needs the score of the row that was drawn, and only rows that will be drawn need
+        scores: this is the whole algorithm on a smaller matrix, so that few steps on many rows cost
+        what the steps cost. The scores of other rows are left unknown, so the session cannot go on.
+
+        Parameters
+        ----------
+        draws : ndarray
+            From `planned_draws`.
+        make_cache : callable
+            Makes the `ColumnCache` of an array of row numbers.
+        """
+        rows, order = np.unique(draws, return_inverse=True)
+        few = KernelSession(self.settings, len(self.problems), len(rows), np.float64, self.seed)
+        few.set_rows(
+            np.ascontiguousarray(self.labels[:, rows]),
+            None if self.row_weights is None else self.row_weights[rows],
+            normalize=False,
+        )
+        few.problems[...] = self.problems
+        few.run(make_cache(rows), order=order.astype(np.int64), on_progress=on_progress)
+        self.problems[...] = few.problems
+        self.weights[:, rows] = few.weights
+        self.counts[:, rows] = few.counts
+        if self.sums is not None:
+            self.sums[:, rows] = few.sums
+
     def _block(self, cache, first, draws):
         """Decide one block of draws, then push what it added to the scores of all rows."""
         block = _Block(self, draws)

@@ -38,6 +38,10 @@ class Kernel:
         """The rows of `X` (dense or CSR, float32 or float64) with what the kernel needs of them."""
         return Points(self, X)
 
+    def subset(self, X, rows):
+        """Some rows of `X`, as `points`; of a precomputed kernel, the matrix among them."""
+        return Points(self, X[rows][:, rows] if self.name == "precomputed" else X[rows])
+
 
 class Points:
     """Rows among which a kernel is evaluated. Made by `Kernel.points`."""
