@@ -77,8 +77,8 @@ static INLINE void NAME(gauss_lanes)(VALUE *products, VALUE x_norm, const VALUE 
     memcpy(products, exponent, sizeof exponent);
 }
 
-CLONES static void NAME(gauss)(int64_t n, int64_t m, VALUE *products, const VALUE *x_norms,
-                               const VALUE *z_norms, VALUE gamma)
+CLONES_WIDE static void NAME(gauss)(int64_t n, int64_t m, VALUE *products, const VALUE *x_norms,
+                                    const VALUE *z_norms, VALUE gamma)
 {
     for (int64_t i = 0; i < n; i++, products += m) {
         int64_t j = 0;
@@ -95,8 +95,8 @@ CLONES static void NAME(gauss)(int64_t n, int64_t m, VALUE *products, const VALU
     }
 }
 
-CLONES static void NAME(polynomial)(int64_t count, VALUE *products, VALUE gamma, VALUE coef0,
-                                    int64_t degree)
+CLONES_WIDE static void NAME(polynomial)(int64_t count, VALUE *products, VALUE gamma, VALUE coef0,
+                                         int64_t degree)
 {
     for (int64_t j = 0; j < count; j++) {
         const VALUE base = gamma * products[j] + coef0;
@@ -114,8 +114,8 @@ static void NAME(sigmoid)(int64_t count, VALUE *products, VALUE gamma, VALUE coe
 }
 
 /* exp(-gamma |x - z|_1), dense rows of d features */
-CLONES static void NAME(laplace)(int64_t n, int64_t m, int64_t d, const VALUE *x, const VALUE *z,
-                                 VALUE gamma, VALUE *out)
+CLONES_WIDE static void NAME(laplace)(int64_t n, int64_t m, int64_t d, const VALUE *x,
+                                      const VALUE *z, VALUE gamma, VALUE *out)
 {
     for (int64_t i = 0; i < n; i++)
         for (int64_t j = 0; j < m; j += LANES) {

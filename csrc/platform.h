@@ -28,8 +28,12 @@
  * the build forbids contraction to fused multiply-add. */
 #if defined(__GNUC__) && defined(__x86_64__) && defined(__GLIBC__) && !defined(PEGASOS_NO_CLONES)
 #define CLONES __attribute__((target_clones("avx2", "default")))
+/* For arithmetic without a memory access in between, which twice as wide registers make twice as
+ * fast. Sparse loops get slower by them. */
+#define CLONES_WIDE __attribute__((target_clones("arch=skylake-avx512", "avx2", "default")))
 #else
 #define CLONES
+#define CLONES_WIDE
 #endif
 
 #endif
