@@ -17,8 +17,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
 import data as sets
 
 import pegasos
+from pegasos._demo import confusion_text
 from pegasos._progress import Progress
-from pegasos.cli import confusion_text
 
 PUBLISHED = {"train": [[98, 2], [0, 100]], "test": [[285, 15], [8, 292]]}
 

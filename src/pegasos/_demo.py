@@ -12,7 +12,6 @@ from sklearn.metrics import confusion_matrix
 from sklearn.model_selection import train_test_split
 
 from pegasos import PegasosClassifier
-from pegasos.cli import confusion_text
 
 _INK, _GREY, _RED, _BLUE = "#222222", "#777777", (178, 24, 43), (33, 102, 172)
 
@@ -52,6 +51,19 @@ def run(path):
     with open(path, "w", encoding="utf-8") as file:
         file.write(picture)
     print(f"\npicture saved to {os.path.abspath(path)}")
+
+
+def confusion_text(matrix, classes):
+    """A confusion matrix as text, actual classes down, predicted ones across."""
+    names = [str(label) for label in classes]
+    wide = max(len(str(matrix.max())), *(len(name) for name in names)) + 2
+    left = max(len("actual"), *(len(name) for name in names))
+    lines = [" " * left + "".join(name.rjust(wide) for name in names) + "   predicted"]
+    for name, row in zip(names, matrix, strict=True):
+        cells = "".join((str(n) if n else ".").rjust(wide) for n in row)
+        lines.append(name.rjust(left) + cells)
+    lines.append("actual")
+    return "\n".join(lines)
 
 
 def _picture(weights, matrix, images, actual, predicted, summary):

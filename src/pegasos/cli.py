@@ -97,19 +97,6 @@ def _parser():
     return parser
 
 
-def confusion_text(matrix, classes):
-    """A confusion matrix as text, actual classes down, predicted ones across."""
-    names = [str(label) for label in classes]
-    wide = max(len(str(matrix.max())), *(len(name) for name in names)) + 2
-    left = max(len("actual"), *(len(name) for name in names))
-    lines = [" " * left + "".join(name.rjust(wide) for name in names) + "   predicted"]
-    for name, row in zip(names, matrix, strict=True):
-        cells = "".join((str(n) if n else ".").rjust(wide) for n in row)
-        lines.append(name.rjust(left) + cells)
-    lines.append("actual")
-    return "\n".join(lines)
-
-
 def _train(args):
     from pegasos import _readers
 
