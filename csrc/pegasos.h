@@ -1,7 +1,7 @@
 /*
  * pegasos.h - the manual of the C core.
  *
- * Trains linear support vector machines by Pegasos, stochastic sub-gradient descent on
+ * Trains support vector machines by Pegasos, stochastic sub-gradient descent on
  *
  *     P(w) = lam/2 |w|^2 + 1/m sum_i c_i max(0, 1 - y_i <w, x_i>),      m = sum_i c_i,
  *
@@ -13,6 +13,9 @@
  *     pegasos_rows     the training rows, dense or CSR, read where they lie;
  *     pegasos_order    the order in which rows are drawn: a pure function of a seed;
  *     pegasos_linear   one problem (one column of labels, one lambda) and where its training stands.
+ *
+ * Kernel machines are linear machines on rows that cannot be written down: a block of a kernel matrix
+ * is one more kind of pegasos_rows. The functions pegasos_kernel_* turn inner products into kernels.
  *
  * Contract, for every function:
  *   - The caller owns all memory; nothing is allocated, freed, kept or printed here.

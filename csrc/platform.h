@@ -24,7 +24,7 @@
 #endif
 
 /* One machine-code version per instruction set, chosen when the library is loaded. Needs the ifunc
- * mechanism of glibc. Both versions give the same bits: sums have a fixed shape (rows_body.h) and
+ * mechanism of glibc. All versions give the same bits: sums have a fixed shape (rows_body.h) and
  * the build forbids contraction to fused multiply-add. */
 #if defined(__GNUC__) && defined(__x86_64__) && defined(__GLIBC__) && !defined(PEGASOS_NO_CLONES)
 #define CLONES __attribute__((target_clones("avx2", "default")))

@@ -108,10 +108,8 @@ class KernelSession(LinearSession):
         block.decide(cache, first)
         rows = np.flatnonzero(block.gained.any(axis=0))
         change = np.zeros_like(self.scores) if len(rows) else 0
-        position = np.full(self.n_rows, -1)
-        position[block.rows] = np.arange(len(block.rows))
         for part, columns in cache.pieces(block.rows[rows]):
-            gained = block.gained[:, position[part]].astype(columns.dtype)
+            gained = block.gained[:, np.searchsorted(block.rows, part)].astype(columns.dtype)
             change += gained @ columns
         with _uninterrupted():
             block.keep(self, change)

@@ -1,8 +1,8 @@
 """Kernels: blocks of kernel matrices, and a cache of columns.
 
 Matrix products go through BLAS (NumPy) or SciPy's sparse products; what remains of a kernel is one
-pass in C over the products. A new kernel needs an entry in `_FINISH`, and a function in
-``csrc/kernels_body.h`` if NumPy's own would be slow.
+pass in C over the products. A new kernel needs its name in `KERNELS`, a line in `Points.against`, and a
+function in ``csrc/kernels_body.h``.
 """
 
 import numpy as np
@@ -162,11 +162,6 @@ class ColumnCache:
         self._store = np.empty((capacity, n), dtype=points.dtype)  # pages are taken when written
         self._place = np.full(n, -1, dtype=np.int64)
         self._used = 0
-
-    @property
-    def n_columns(self):
-        """How many columns are held."""
-        return self._used
 
     def _add(self, rows):
         """Compute as many columns of `rows` as there is room for."""

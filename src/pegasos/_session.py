@@ -144,9 +144,8 @@ class LinearSession:
             self.counts = None
         problems["weight_factor"] = 1
         if row_weights is not None and normalize:
-            row_weights = (
-                row_weights / row_weights.max()
-            )  # their sum must neither be 0 nor overflow
+            # Their sum must neither be 0 nor overflow.
+            row_weights = row_weights / row_weights.max()
             for k, column in enumerate(labels):
                 inside = column != 0
                 mass = row_weights[inside].sum()
