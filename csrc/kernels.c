@@ -62,38 +62,38 @@
                                                                                                         / 6227020800))))))))))))
 #include "kernels_body.h"
 
-void pegasos_kernel_gauss(int64_t n, int64_t m, int64_t value_bytes, void *products,
+void pegasos_kernel_gauss(int64_t n, int64_t m, int64_t stride, int64_t value_bytes, void *products,
                           const void *x_norms, const void *z_norms, double gamma)
 {
     if (value_bytes == 4)
-        gauss_float(n, m, products, x_norms, z_norms, (float)gamma);
+        gauss_float(n, m, stride, products, x_norms, z_norms, (float)gamma);
     else
-        gauss_double(n, m, products, x_norms, z_norms, gamma);
+        gauss_double(n, m, stride, products, x_norms, z_norms, gamma);
 }
 
-void pegasos_kernel_polynomial(int64_t count, int64_t value_bytes, void *products, double gamma,
-                               double coef0, int64_t degree)
+void pegasos_kernel_polynomial(int64_t n, int64_t m, int64_t stride, int64_t value_bytes,
+                               void *products, double gamma, double coef0, int64_t degree)
 {
     if (value_bytes == 4)
-        polynomial_float(count, products, (float)gamma, (float)coef0, degree);
+        polynomial_float(n, m, stride, products, (float)gamma, (float)coef0, degree);
     else
-        polynomial_double(count, products, gamma, coef0, degree);
+        polynomial_double(n, m, stride, products, gamma, coef0, degree);
 }
 
-void pegasos_kernel_sigmoid(int64_t count, int64_t value_bytes, void *products, double gamma,
-                            double coef0)
+void pegasos_kernel_sigmoid(int64_t n, int64_t m, int64_t stride, int64_t value_bytes,
+                            void *products, double gamma, double coef0)
 {
     if (value_bytes == 4)
-        sigmoid_float(count, products, (float)gamma, (float)coef0);
+        sigmoid_float(n, m, stride, products, (float)gamma, (float)coef0);
     else
-        sigmoid_double(count, products, gamma, coef0);
+        sigmoid_double(n, m, stride, products, gamma, coef0);
 }
 
 void pegasos_kernel_laplace(int64_t n, int64_t m, int64_t d, int64_t value_bytes, const void *x,
-                            const void *z, double gamma, void *out)
+                            const void *z, double gamma, int64_t stride, void *out)
 {
     if (value_bytes == 4)
-        laplace_float(n, m, d, x, z, (float)gamma, out);
+        laplace_float(n, m, d, x, z, (float)gamma, stride, out);
     else
-        laplace_double(n, m, d, x, z, gamma, out);
+        laplace_double(n, m, d, x, z, gamma, stride, out);
 }

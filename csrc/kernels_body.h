@@ -77,10 +77,10 @@ static INLINE void NAME(gauss_lanes)(VALUE *products, VALUE x_norm, const VALUE 
     memcpy(products, exponent, sizeof exponent);
 }
 
-CLONES_WIDE static void NAME(gauss)(int64_t n, int64_t m, VALUE *products, const VALUE *x_norms,
-                                    const VALUE *z_norms, VALUE gamma)
+CLONES_WIDE static void NAME(gauss)(int64_t n, int64_t m, int64_t stride, VALUE *products,
+                                    const VALUE *x_norms, const VALUE *z_norms, VALUE gamma)
 {
-    for (int64_t i = 0; i < n; i++, products += m) {
+    for (int64_t i = 0; i < n; i++, products += stride) {
         int64_t j = 0;
         for (; m - j >= LANES; j += LANES)
             NAME(gauss_lanes)(products + j, x_norms[i], z_norms + j, gamma);
@@ -95,36 +95,39 @@ CLONES_WIDE static void NAME(gauss)(int64_t n, int64_t m, VALUE *products, const
     }
 }
 
-CLONES_WIDE static void NAME(polynomial)(int64_t count, VALUE *products, VALUE gamma, VALUE coef0,
-                                         int64_t degree)
+CLONES_WIDE static void NAME(polynomial)(int64_t n, int64_t m, int64_t stride, VALUE *products,
+                                         VALUE gamma, VALUE coef0, int64_t degree)
 {
-    for (int64_t j = 0; j < count; j++) {
-        const VALUE base = gamma * products[j] + coef0;
-        VALUE power = 1;
-        for (int64_t d = 0; d < degree; d++)
-            power *= base;
-        products[j] = power;
-    }
+    for (int64_t i = 0; i < n; i++, products += stride)
+        for (int64_t j = 0; j < m; j++) {
+            const VALUE base = gamma * products[j] + coef0;
+            VALUE power = 1;
+            for (int64_t d = 0; d < degree; d++)
+                power *= base;
+            products[j] = power;
+        }
 }
 
-static void NAME(sigmoid)(int64_t count, VALUE *products, VALUE gamma, VALUE coef0)
+static void NAME(sigmoid)(int64_t n, int64_t m, int64_t stride, VALUE *products, VALUE gamma,
+                          VALUE coef0)
 {
-    for (int64_t j = 0; j < count; j++)
-        products[j] = (VALUE)tanh((double)(gamma * products[j] + coef0));
+    for (int64_t i = 0; i < n; i++, products += stride)
+        for (int64_t j = 0; j < m; j++)
+            products[j] = (VALUE)tanh((double)(gamma * products[j] + coef0));
 }
 
 /* exp(-gamma |x - z|_1), dense rows of d features */
 CLONES_WIDE static void NAME(laplace)(int64_t n, int64_t m, int64_t d, const VALUE *x,
-                                      const VALUE *z, VALUE gamma, VALUE *out)
+                                      const VALUE *z, VALUE gamma, int64_t stride, VALUE *out)
 {
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < n; i++, out += stride)
         for (int64_t j = 0; j < m; j += LANES) {
             const int64_t width = m - j < LANES ? m - j : LANES;
             VALUE exponent[LANES] = {0};
             for (int64_t l = 0; l < width; l++)
                 exponent[l] = -gamma * NAME(distance)(x + i * d, z + (j + l) * d, d);
             NAME(exp_lanes)(exponent);
-            memcpy(out + i * m + j, exponent, (size_t)width * sizeof(VALUE));
+            memcpy(out + j, exponent, (size_t)width * sizeof(VALUE));
         }
 }
 

@@ -373,30 +373,41 @@ static INLINE void score_rows(const row_functions *f, const pegasos_rows *rows, 
  * Adding row i pushes its column: the scores of all rows of the block change by u K(., i). Everything
  * is linear in v, so that averages and rescaling work as they do on real rows.
  */
-static double kernel_dot(const pegasos_rows *block, int64_t i, const void *v, int64_t next)
+static INLINE double kernel_dot(const pegasos_rows *block, int64_t i, const void *v, int64_t next)
 {
     (void)block;
     (void)next;
     return ((const double *)v)[i];
 }
 
-static void kernel_add(const pegasos_rows *block, int64_t i, double u, void *vector)
+/* v += u column, of either type of column */
+#define DEFINE_PUSH(VALUE)                                                                         \
+    static INLINE void push_##VALUE(int64_t m, double u, const VALUE *restrict column,             \
+                                    double *restrict v)                                            \
+    {                                                                                              \
+        enum { LANES = 8 };                                                                        \
+        int64_t j = 0;                                                                             \
+        for (; m - j >= LANES; j += LANES)                                                         \
+            for (int l = 0; l < LANES; l++)                                                        \
+                v[j + l] += u * column[j + l];                                                     \
+        for (; j < m; j++)                                                                         \
+            v[j] += u * column[j];                                                                 \
+    }
+DEFINE_PUSH(float)
+DEFINE_PUSH(double)
+
+static INLINE void kernel_add(const pegasos_rows *block, int64_t i, double u, void *vector)
 {
-    enum { LANES = 8 };
-    const int64_t m = block->n_rows;
-    const double *restrict column =
-        (const double *)block->values + ((const int64_t *)block->indptr)[i] * m;
-    double *restrict v = vector;
-    int64_t j = 0;
-    for (; m - j >= LANES; j += LANES)
-        for (int l = 0; l < LANES; l++)
-            v[j + l] += u * column[j + l];
-    for (; j < m; j++)
-        v[j] += u * column[j];
+    const int64_t m = block->n_rows, first = ((const int64_t *)block->indptr)[i] * m;
+    double *v = vector;
+    if (block->column_bytes == 4)
+        push_float(m, u, (const float *)block->values + first, v);
+    else
+        push_double(m, u, (const double *)block->values + first, v);
     v[m + i] += u;
 }
 
-static bool kernel_ready(const pegasos_rows *block, int64_t i)
+static INLINE bool kernel_ready(const pegasos_rows *block, int64_t i)
 {
     const bool ready = ((const int64_t *)block->indptr)[i] >= 0;
     if (!ready)

@@ -48,14 +48,15 @@ typedef struct pegasos_rows {
     const void *values;   /* dense: row after row; CSR: the stored values; finite */
     const void *indices; /* CSR: column of each value, in [0, n_features); any order, repeats add */
     const void *indptr;  /* CSR: n_rows + 1 offsets into values, from 0, never decreasing */
-    int8_t *wanted;      /* PEGASOS_KERNEL only */
+    int64_t column_bytes; /* PEGASOS_KERNEL only: 4 or 8 */
+    int8_t *wanted;       /* PEGASOS_KERNEL only */
 } pegasos_rows;
 
 /*
  * index_bytes of a block of m = n_rows rows of a kernel matrix. Then
  *   - n_features is 2 m + 1 and value_bytes 8: v is m scores, m coefficients gained in this block,
  *     and a factor for the coefficients from before, which the caller sets to 1;
- *   - values holds columns of the block's m x m kernel matrix, m doubles each;
+ *   - values holds columns of the block's m x m kernel matrix, m numbers of column_bytes each;
  *   - indptr holds, as int64_t, the number of each row's column in values, or -1 if it is not there;
  *   - a problem that needs a column which is not there sets wanted[i] = 1 and stops before the draw
  *     that needs it: the caller adds the column and calls again.
@@ -169,23 +170,24 @@ void pegasos_linear_scores(const pegasos_rows *rows, int64_t first, int64_t coun
 
 /* ---- Kernels --------------------------------------------------------------------------------- */
 
-/* What kernels do to inner products, in place; value_bytes tells the type of the arrays. */
+/* What kernels do to inner products, in place. Arrays of products are n x m with `stride` numbers
+ * from one row to the next; value_bytes tells their type. */
 
-/* products[i][j] = <x_i, z_j> becomes exp(-gamma |x_i - z_j|^2); n x m, with the squared norms. */
-void pegasos_kernel_gauss(int64_t n, int64_t m, int64_t value_bytes, void *products,
+/* products[i][j] = <x_i, z_j> becomes exp(-gamma |x_i - z_j|^2), given the squared norms. */
+void pegasos_kernel_gauss(int64_t n, int64_t m, int64_t stride, int64_t value_bytes, void *products,
                           const void *x_norms, const void *z_norms, double gamma);
 
 /* p becomes (gamma p + coef0)^degree, degree >= 0. */
-void pegasos_kernel_polynomial(int64_t count, int64_t value_bytes, void *products, double gamma,
-                               double coef0, int64_t degree);
+void pegasos_kernel_polynomial(int64_t n, int64_t m, int64_t stride, int64_t value_bytes,
+                               void *products, double gamma, double coef0, int64_t degree);
 
 /* p becomes tanh(gamma p + coef0). */
-void pegasos_kernel_sigmoid(int64_t count, int64_t value_bytes, void *products, double gamma,
-                            double coef0);
+void pegasos_kernel_sigmoid(int64_t n, int64_t m, int64_t stride, int64_t value_bytes,
+                            void *products, double gamma, double coef0);
 
 /* out[i][j] = exp(-gamma |x_i - z_j|_1) for dense rows x (n x d) and z (m x d). */
 void pegasos_kernel_laplace(int64_t n, int64_t m, int64_t d, int64_t value_bytes, const void *x,
-                            const void *z, double gamma, void *out);
+                            const void *z, double gamma, int64_t stride, void *out);
 
 #ifdef __cplusplus
 }

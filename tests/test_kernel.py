@@ -102,9 +102,12 @@ def test_equal_rows_have_kernel_one_up_to_the_rounding_of_their_norms(rng):
 
 @pytest.mark.parametrize("which", [*KERNELS, "precomputed"])
 @pytest.mark.parametrize("sampling", ["permutation", "cyclic", "uniform"])
-@pytest.mark.parametrize(("batch_size", "weighted"), [(1, False), (1, True), (7, False), (7, True)])
+@pytest.mark.parametrize(
+    ("batch_size", "weighted", "cache_size"),
+    [(1, False, 100), (1, True, 0.005), (7, False, 0.005), (7, True, 100)],
+)
 def test_takes_the_same_decisions_as_a_textbook_version(
-    rng, layout, dtype, which, sampling, batch_size, weighted
+    rng, layout, dtype, which, sampling, batch_size, weighted, cache_size
 ):
     X, y = make_rows(rng)
     name, parameters, function = KERNELS["rbf" if which == "precomputed" else which]
@@ -122,7 +125,7 @@ def test_takes_the_same_decisions_as_a_textbook_version(
     lam, n_steps = 0.03, 260
     clf = KernelPegasosClassifier(
         lam, kernel=name, **parameters, kernel_params=params, n_steps=n_steps, sampling=sampling,
-        batch_size=batch_size, intercept_scaling=0.8, random_state=5,
+        batch_size=batch_size, intercept_scaling=0.8, random_state=5, cache_size=cache_size,
     ).fit(rows, y, sample_weight=weights)  # fmt: skip
     coef, intercept, alpha = kernel_pegasos(
         K, y, lam, stream(len(y), n_steps * batch_size, sampling, 5), batch_size=batch_size,
@@ -157,8 +160,9 @@ def test_takes_the_same_decisions_as_a_textbook_version(
         )
     ),
 )
+@pytest.mark.parametrize("megabytes", [0.1, 10])
 def test_the_linear_kernel_is_linear_pegasos_draw_for_draw(
-    rng, batch_size, project, average, intercept, weighted
+    rng, batch_size, project, average, intercept, weighted, megabytes
 ):
     X, _ = make_rows(rng, n=300)
     labels = _problems.label_columns(rng.integers(0, 3, 300), 3, "ovo")
@@ -170,7 +174,7 @@ def test_the_linear_kernel_is_linear_pegasos_draw_for_draw(
     )  # fmt: skip
     linear = _session.LinearSession(settings, 3, X.shape[1], np.float64, 1)
     kernel = _kernel_session.KernelSession(settings, 3, len(X), np.float64, 1)
-    cache = _kernels.ColumnCache(_kernels.Kernel("linear").points(X), 0.1)
+    cache = _kernels.ColumnCache(_kernels.Kernel("linear").points(X), megabytes)
     for session, data in ((linear, make_core_rows(X)[0]), (kernel, cache)):
         session.set_rows(labels, weights)
         session.plan(n_steps=700)
@@ -266,9 +270,13 @@ def test_many_problems_equal_as_many_separate_fits(rng, dtype, multi_class):
         np.testing.assert_array_equal(together.alpha_counts_[k], alone.alpha_counts_[0])
 
 
-def test_an_interrupted_fit_is_completed(rng, monkeypatch):
+@pytest.mark.parametrize("cache_size", [0.1, 10])
+def test_an_interrupted_fit_is_completed(rng, monkeypatch, cache_size):
+    monkeypatch.setattr(pegasos._kernel_session, "_SCORES_PER_CALL", 100)
     X, y = make_rows(rng, n=300)
-    options = {"gamma": 0.1, "max_iter": 9, "batch_size": 7, "random_state": 0}
+    options = {
+        "gamma": 0.1, "max_iter": 9, "batch_size": 7, "random_state": 0, "cache_size": cache_size,
+    }  # fmt: skip
     whole = KernelPegasosClassifier(1e-3, **options).fit(X, y)
     clf = KernelPegasosClassifier(1e-3, warm_start=True, **options)
     for after in (5, 20, 3):

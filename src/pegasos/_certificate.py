@@ -42,9 +42,7 @@ def objectives(rows, labels, row_weights, coef, intercept, settings):
 def kernel_objectives(cache, labels, row_weights, coef, intercept, settings):
     """The same for w_k = sum_j coef_kj phi(x_j) over the points of a `ColumnCache`."""
     support = np.flatnonzero(coef.any(axis=0))
-    all_scores = np.zeros(coef.shape)
-    for part, columns in cache.pieces(support):
-        all_scores += coef[:, part].astype(columns.dtype) @ columns
+    all_scores = cache.push(coef[:, support], support)
     squared_norm = np.array([(w * f).sum() for w, f in zip(coef, all_scores, strict=True)])
     all_scores += intercept[:, None]
 

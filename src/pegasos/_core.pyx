@@ -18,6 +18,7 @@ cdef extern from "pegasos.h" nogil:
         const void *values
         const void *indices
         const void *indptr
+        int64_t column_bytes
         int8_t *wanted
 
     int PEGASOS_KERNEL
@@ -77,14 +78,16 @@ cdef extern from "pegasos.h" nogil:
                                int64_t n_problems, const void *coef, const double *intercepts,
                                double *scores)
 
-    void pegasos_kernel_gauss(int64_t n, int64_t m, int64_t value_bytes, void *products,
-                              const void *x_norms, const void *z_norms, double gamma)
-    void pegasos_kernel_polynomial(int64_t count, int64_t value_bytes, void *products,
-                                   double gamma, double coef0, int64_t degree)
-    void pegasos_kernel_sigmoid(int64_t count, int64_t value_bytes, void *products, double gamma,
-                                double coef0)
+    void pegasos_kernel_gauss(int64_t n, int64_t m, int64_t stride, int64_t value_bytes,
+                              void *products, const void *x_norms, const void *z_norms,
+                              double gamma)
+    void pegasos_kernel_polynomial(int64_t n, int64_t m, int64_t stride, int64_t value_bytes,
+                                   void *products, double gamma, double coef0, int64_t degree)
+    void pegasos_kernel_sigmoid(int64_t n, int64_t m, int64_t stride, int64_t value_bytes,
+                                void *products, double gamma, double coef0)
     void pegasos_kernel_laplace(int64_t n, int64_t m, int64_t d, int64_t value_bytes,
-                                const void *x, const void *z, double gamma, void *out)
+                                const void *x, const void *z, double gamma, int64_t stride,
+                                void *out)
 
 ctypedef fused value_t:
     float
@@ -149,7 +152,7 @@ def csr_rows(const value_t[::1] values not None, const index_t[::1] indices not 
     return rows
 
 
-def kernel_block(const double[:, ::1] columns not None, const int64_t[::1] place not None,
+def kernel_block(const value_t[:, ::1] columns not None, const int64_t[::1] place not None,
                  int8_t[::1] wanted not None):
     """A block of a kernel matrix as rows; see ``PEGASOS_KERNEL``.
 
@@ -162,6 +165,7 @@ def kernel_block(const double[:, ::1] columns not None, const int64_t[::1] place
     rows.c.index_bytes = PEGASOS_KERNEL
     rows.c.values = &columns[0, 0]
     rows.c.indptr = &place[0]
+    rows.c.column_bytes = sizeof(value_t)
     rows.c.wanted = &wanted[0]
     rows.size = columns.shape[0] * columns.shape[1]
     rows.buffers = (columns, place, wanted)
@@ -241,31 +245,36 @@ def decision_function(Rows rows not None, int64_t first, const value_t[:, ::1] c
                               &intercept[0], &scores[0, 0])
 
 
-def gauss(value_t[:, ::1] products not None, const value_t[::1] x_norms not None,
+cdef int64_t stride(value_t[:, :] array) noexcept nogil:
+    """Numbers from one row to the next."""
+    return array.strides[0] // <int64_t>sizeof(value_t)
+
+
+def gauss(value_t[:, :] products not None, const value_t[::1] x_norms not None,
           const value_t[::1] z_norms not None, double gamma):
-    """Turn inner products into values of the Gaussian kernel, in place."""
+    """Turn inner products into values of the Gaussian kernel, in place; rows are contiguous."""
     with nogil:
-        pegasos_kernel_gauss(products.shape[0], products.shape[1], sizeof(value_t),
-                             &products[0, 0], &x_norms[0], &z_norms[0], gamma)
+        pegasos_kernel_gauss(products.shape[0], products.shape[1], stride(products),
+                             sizeof(value_t), &products[0, 0], &x_norms[0], &z_norms[0], gamma)
 
 
-def polynomial(value_t[:, ::1] products not None, double gamma, double coef0, int64_t degree):
-    """Turn inner products into values of the polynomial kernel, in place."""
+def polynomial(value_t[:, :] products not None, double gamma, double coef0, int64_t degree):
+    """Turn inner products into values of the polynomial kernel, in place; rows are contiguous."""
     with nogil:
-        pegasos_kernel_polynomial(products.shape[0] * products.shape[1], sizeof(value_t),
-                                  &products[0, 0], gamma, coef0, degree)
+        pegasos_kernel_polynomial(products.shape[0], products.shape[1], stride(products),
+                                  sizeof(value_t), &products[0, 0], gamma, coef0, degree)
 
 
-def sigmoid(value_t[:, ::1] products not None, double gamma, double coef0):
-    """Turn inner products into values of the sigmoid kernel, in place."""
+def sigmoid(value_t[:, :] products not None, double gamma, double coef0):
+    """Turn inner products into values of the sigmoid kernel, in place; rows are contiguous."""
     with nogil:
-        pegasos_kernel_sigmoid(products.shape[0] * products.shape[1], sizeof(value_t),
-                               &products[0, 0], gamma, coef0)
+        pegasos_kernel_sigmoid(products.shape[0], products.shape[1], stride(products),
+                               sizeof(value_t), &products[0, 0], gamma, coef0)
 
 
 def laplace(const value_t[:, ::1] x not None, const value_t[:, ::1] z not None, double gamma,
-            value_t[:, ::1] out not None):
-    """Write the values of the Laplacian kernel between rows of `x` and rows of `z`."""
+            value_t[:, :] out not None):
+    """Write values of the Laplacian kernel between rows of `x` and of `z`; rows are contiguous."""
     with nogil:
         pegasos_kernel_laplace(x.shape[0], z.shape[0], x.shape[1], sizeof(value_t), &x[0, 0],
-                               &z[0, 0], gamma, &out[0, 0])
+                               &z[0, 0], gamma, stride(out), &out[0, 0])

@@ -1,9 +1,13 @@
-"""Kernel Pegasos: training sessions over a kernel matrix that is never held whole.
+"""Kernel Pegasos: training sessions over a kernel matrix that need never be held whole.
 
-The algorithm is that of ``csrc/pegasos.c`` with v = sum_j beta_j phi(x_j). Draws are taken in blocks.
-Decisions within a block need scores of the block's rows only, so the core works on the small kernel
-matrix among them; once the block is decided, its violators are known exactly, their columns are
-computed together (one matrix product), and the scores of all rows move by one more product.
+The algorithm is that of ``csrc/pegasos.c`` with v = sum_j beta_j phi(x_j); the core keeps the scores
+<v, phi(x_i)> and asks for columns of the kernel matrix that it misses.
+
+Where all columns fit into the cache, the core works on the whole matrix, and columns are computed
+as they are needed. Where not, draws are taken in blocks: decisions within a block need scores of the
+block's rows only, so the core works on the small matrix among them. The violators are then known
+exactly; their columns are computed once enough of them are together to make one large matrix product,
+and the scores of all rows move by one more.
 """
 
 import contextlib
@@ -15,35 +19,101 @@ import numpy as np
 from pegasos import _core
 from pegasos._session import LinearSession
 
+# Draws of a block at most, and at first: at first everything violates its margin, and scores say
+# little about the next draw.
+_LONGEST, _SHORTEST = 2048, 64
+# Columns, and rows of a block, that are computed together: products of a few take about as long.
+_TOGETHER, _TOGETHER_IN_BLOCK = 128, 64
+# A row of a margin below this may well violate it when it is drawn.
+_NEARLY = 1.2
+# A call into the core moves about so many scores at most: Ctrl-C and progress wait for it.
+_SCORES_PER_CALL = 4e7
+
 
 class KernelSession(LinearSession):
     """Kernel problems over the same rows, and where their training stands.
 
     `weights` holds beta, `scores` the <v, phi(x_i)> of all rows, both of shape
-    (n_problems, n_rows). See `LinearSession` for the rest.
+    (n_problems, n_rows); `unpushed` is the part of beta that `scores` does not have yet. See
+    `LinearSession` for the rest.
     """
 
-    _ARRAYS = (*LinearSession._ARRAYS, "scores")
+    _ARRAYS = (*LinearSession._ARRAYS, "scores", "unpushed")
 
     def __init__(self, settings, n_problems, n_rows, dtype, seed):
         super().__init__(settings, n_problems, n_rows, np.float64, seed)
         self.scores = np.zeros((n_problems, n_rows))
+        self.unpushed = np.zeros((n_problems, n_rows))
 
     def _run(self, cache, order, n_threads, on_progress):
         """Run over the points of a `ColumnCache`; threads are those of BLAS."""
-        problems, n = self.problems, self.n_rows
-        unfinished = problems["n_steps"] < problems["last_step"]
+        unfinished = self.problems["n_steps"] < self.problems["last_step"]
         if not unfinished.any():
             return
-        first = int(problems["next_draw"][unfinished].min())
-        # More rows: longer blocks, since each ends with a pass over all scores. The first ones are
-        # short: at first everything violates its margin, and scores say little about the next draw.
-        longest = int(np.clip(n // 4, 64, 2048))
-        size = 32
+        first = int(self.problems["next_draw"][unfinished].min())
+        run = self._run_whole if cache.holds_all else self._run_blocks
+        for _ in run(cache, first, order):
+            if on_progress:
+                on_progress()
+
+    def _run_whole(self, cache, first, order):
+        """Run over the whole matrix, yielding now and then."""
+        self._push(cache)
+        block = _Block(self, np.arange(self.n_rows), cache.columns, cache.place)
+        longest = max(_SHORTEST, int(_SCORES_PER_CALL / self.scores.size))
+
+        def bring(missing, _):
+            cache.keep(block.and_likely(missing, _TOGETHER))
+
+        try:
+            for begin, draws in self._draws(first, order, longest):
+                block.decide(begin, draws, bring)
+                with _uninterrupted():
+                    block.report(self)
+                yield
+        finally:
+            with _uninterrupted():
+                block.keep(self, pushed=True)
+
+    def _run_blocks(self, cache, first, order):
+        """Run block by block, yielding after each."""
+        # More rows: longer blocks, since each touches arrays that are as long as all rows.
+        longest = int(np.clip(self.n_rows // 4, _SHORTEST, _LONGEST))
+        for begin, draws in self._draws(first, order, longest):
+            waiting = self.pending[self._waiting()]
+            rows, where = np.unique(np.concatenate([draws, waiting]), return_inverse=True)
+            m = len(rows)
+            columns = np.empty((m, m), cache.points.dtype)  # pages are taken when written
+            block = _Block(self, rows, columns, np.full(m, -1, np.int64))
+            selection = cache.select(rows)
+            for some, coef in self._unpushed(cache.PIECE):
+                values = np.empty((len(some), m), cache.points.dtype)
+                cache.among(some, selection, values)
+                block.add_scores(coef.astype(values.dtype) @ values)
+
+            def fetch(needed, block=block, selection=selection):
+                cache.among(block.rows[needed], selection, block.place_for(needed))
+
+            def bring(missing, to_come, block=block, fetch=fetch):
+                to_come &= block.margins() < _NEARLY
+                fetch(block.and_likely(missing, _TOGETHER_IN_BLOCK, to_come))
+
+            fetch(np.union1d(np.flatnonzero(block.margins() < 1), where[len(draws) :]))
+            block.decide(begin, where[: len(draws)].astype(np.int64), bring)
+            with _uninterrupted():
+                block.keep(self, pushed=False)
+            yield
+            rows = np.flatnonzero(self.unpushed.any(axis=0))
+            if len(rows) >= _LONGEST or cache.count_missing(rows) >= cache.PIECE:
+                self._push(cache)
+        self._push(cache)
+
+    def _draws(self, first, order, longest):
+        """Yield the draws from number `first` on, block by block, until all problems are done."""
         if order is None:
             stream = self._order_from(first)
-        while (problems["n_steps"] < problems["last_step"]).any():
-            size = min(2 * size, longest)
+        size = _SHORTEST
+        while (self.problems["n_steps"] < self.problems["last_step"]).any():
             if order is None:
                 draws = np.empty(size, np.int64)
                 stream.draw(draws)
@@ -51,10 +121,28 @@ class KernelSession(LinearSession):
                 draws = order[first : first + size]
                 if not len(draws):
                     return
-            self._block(cache, first, draws)
+            yield first, draws
             first += len(draws)
-            if on_progress:
-                on_progress()
+            size = min(2 * size, longest)
+
+    def _waiting(self):
+        """Which entries of `pending` are in use."""
+        return np.arange(self.settings.batch_size) < self.problems["n_pending"][:, None]
+
+    def _unpushed(self, size):
+        """Rows that `unpushed` names, and their coefficients, at most `size` at a time."""
+        rows = np.flatnonzero(self.unpushed.any(axis=0))
+        for k in range(0, len(rows), size):
+            yield rows[k : k + size], self.unpushed[:, rows[k : k + size]]
+
+    def _push(self, cache):
+        """Let the scores of all rows know all coefficients."""
+        rows = np.flatnonzero(self.unpushed.any(axis=0))
+        if len(rows):
+            change = cache.push(self.unpushed[:, rows], rows)
+            with _uninterrupted():
+                self.scores += change
+                self.unpushed[:, rows] = 0
 
     def planned_draws(self, most):
         """The draws that the plan will make, or None if there are more than `most`."""
@@ -102,98 +190,114 @@ class KernelSession(LinearSession):
         if self.sums is not None:
             self.sums[:, rows] = few.sums
 
-    def _block(self, cache, first, draws):
-        """Decide one block of draws, then push what it added to the scores of all rows."""
-        block = _Block(self, draws)
-        block.decide(cache, first)
-        rows = np.flatnonzero(block.gained.any(axis=0))
-        change = np.zeros_like(self.scores) if len(rows) else 0
-        for part, columns in cache.pieces(block.rows[rows]):
-            gained = block.gained[:, np.searchsorted(block.rows, part)].astype(columns.dtype)
-            change += gained @ columns
-        with _uninterrupted():
-            block.keep(self, change)
-
 
 class _Block:
-    """The rows that some draws touch, with copies of all that belongs to them."""
+    """Some rows, with copies of all that belongs to them, and columns of the matrix among them.
 
-    def __init__(self, session, draws):
-        problems, settings = session.problems, session.settings
-        waiting = np.arange(settings.batch_size) < problems["n_pending"][:, None]
-        self.rows, where = np.unique(
-            np.concatenate([draws, session.pending[waiting]]), return_inverse=True
-        )
-        self.draws = where[: len(draws)].astype(np.int64)
-        m = len(self.rows)
-        self.problems = problems.copy()
-        self.labels = np.ascontiguousarray(session.labels[:, self.rows])
+    Parameters
+    ----------
+    session : KernelSession
+    rows : ndarray of int of shape (m,), sorted
+    columns : ndarray of shape (at most m, m)
+        Room for columns of the kernel matrix among `rows`.
+    place : ndarray of int64 of shape (m,)
+        Which of `columns` belongs to each row; -1: none.
+    """
+
+    def __init__(self, session, rows, columns, place):
+        self.rows, self.columns, self.place = rows, columns, place
+        m = len(rows)
+        self.problems = session.problems.copy()
+        self.labels = np.ascontiguousarray(session.labels[:, rows])
         weights = session.row_weights
-        self.row_weights = None if weights is None else weights[self.rows]
+        self.row_weights = None if weights is None else weights[rows]
         self.counts = np.zeros(self.labels.shape, np.int64)
         self.pending = np.zeros_like(session.pending)
-        self.pending[waiting] = where[len(draws) :]
-        self.v = np.zeros((len(problems), 2 * m + 1))
-        self.v[:, :m] = session.scores[:, self.rows]
+        waiting = session._waiting()
+        self.pending[waiting] = np.searchsorted(rows, session.pending[waiting])
+        self.v = np.zeros((len(self.problems), 2 * m + 1))
+        self.v[:, :m] = session.scores[:, rows]
         self.v[:, 2 * m] = 1
         self.a = None if session.sums is None else np.zeros_like(self.v)
-        self.place = np.full(m, -1, np.int64)
-        likely = self._violating().any(axis=0)
-        likely[where[len(draws) :]] = True
-        self.likely = np.flatnonzero(likely)
 
-    @property
-    def gained(self):
-        """What each row's coefficient gained, (n_problems, n_block_rows)."""
-        m = len(self.rows)
-        return self.v[:, m : 2 * m]
+    def add_scores(self, change):
+        """Add to the scores of the block's rows."""
+        self.v[:, : len(self.rows)] += change
 
-    def _violating(self):
-        """Which rows would violate their margin now; as the core decides, but for rounding."""
+    def place_for(self, needed):
+        """Make the next columns those of rows number `needed`; returns them, to be filled."""
+        used = np.count_nonzero(self.place >= 0)
+        self.place[needed] = np.arange(used, used + len(needed))
+        return self.columns[used : used + len(needed)]
+
+    def margins(self):
+        """The least y f(x) of each row over the problems that go on; -inf before their first step.
+
+        As the core decides, but for rounding: for choosing what to compute, not for deciding.
+        """
         p = {name: self.problems[name][:, None] for name in self.problems.dtype.names}
-        y = self.labels
-        scores = p["q"] * (
-            self.v[:, : len(self.rows)] + p["intercept_scaling"] * p["constant_weight"]
-        )
-        bound = p["lam"] * p["n_steps"] * (1 - y * p["intercept"])
-        active = p["n_steps"] < p["last_step"]
-        return active & (y != 0) & ((y * scores < bound) | (p["n_steps"] == 0))
+        scale = p["q"] / np.maximum(p["lam"] * p["n_steps"], 1e-300)
+        v = self.v[:, : len(self.rows)] + p["intercept_scaling"] * p["constant_weight"]
+        margins = np.where(p["n_steps"] == 0, -np.inf, self.labels * (scale * v + p["intercept"]))
+        margins[(self.labels == 0) | (p["n_steps"] >= p["last_step"])] = np.inf
+        return margins.min(axis=0)
 
-    def decide(self, cache, first):
-        """Run the core over the draws, bringing columns that it asks for."""
-        columns = np.empty((0, len(self.rows)))
-        missing = self.likely
+    def and_likely(self, missing, n, among=True):
+        """Rows `missing`, filled up to `n` with others without a column, of the least margins.
+
+        They may have become violators too, and to stop at each of them would take long.
+        """
+        n -= len(missing)
+        others = np.setdiff1d(np.flatnonzero((self.place < 0) & among), missing)
+        if n < len(others):
+            margins = self.margins()[others]
+            others = others[np.argpartition(margins, max(n, 1) - 1)[: max(n, 0)]]
+        return np.concatenate([missing, others])
+
+    def decide(self, first, draws, bring):
+        """Run the core over draws number `first`, ..., given as numbers within the block.
+
+        Where columns are missing, `bring` is called with the numbers of their rows and a mask of
+        the rows that are still to be drawn.
+        """
+        last_draw = np.full(len(self.rows), -1)
+        last_draw[draws] = np.arange(len(draws))
         while True:
-            if len(missing):
-                self.place[missing] = len(columns) + np.arange(len(missing))
-                more = cache.among(self.rows[missing], self.rows)
-                columns = np.concatenate([columns, more])
             wanted = np.zeros(len(self.rows), np.int8)
-            block = _core.kernel_block(columns, self.place, wanted)
+            block = _core.kernel_block(self.columns, self.place, wanted)
             _core.fit(
                 block, self.problems, self.labels, self.row_weights, self.v, self.a,
-                self.counts, self.pending, first, self.draws,
+                self.counts, self.pending, first, draws,
             )  # fmt: skip
             missing = np.flatnonzero(wanted)
             if not len(missing):
                 return
+            bring(missing, last_draw >= self.problems["next_draw"].min() - first)
 
-    def keep(self, session, change):
-        """Make what was decided the state of `session`."""
+    def report(self, session):
+        """Let `session` know how far its problems are."""
+        session.problems[...] = self.problems
+
+    def keep(self, session, pushed):
+        """Make what was decided the state of `session`; `pushed`: the block is of all rows."""
         m = len(self.rows)
-        factor = self.v[:, 2 * m :]
+        gained, factor = self.v[:, m : 2 * m], self.v[:, 2 * m :]
         if session.sums is not None:
             session.sums += self.a[:, 2 * m :] * session.weights
             session.sums[:, self.rows] += self.a[:, m : 2 * m]
         if (factor != 1).any():
             session.weights *= factor
             session.scores *= factor
-        session.weights[:, self.rows] += self.gained
-        session.scores += change
+            session.unpushed *= factor
+        session.weights[:, self.rows] += gained
+        if pushed:
+            session.scores[...] = self.v[:, :m]
+        else:
+            session.unpushed[:, self.rows] += gained
         if session.counts is not None:
             session.counts[:, self.rows] += self.counts
         session.pending[...] = self.rows[self.pending]
-        session.problems[...] = self.problems
+        self.report(session)
 
 
 @contextlib.contextmanager

@@ -40,7 +40,7 @@ class Kernel:
 
     def subset(self, X, rows):
         """Some rows of `X`, as `points`; of a precomputed kernel, the matrix among them."""
-        return Points(self, X[rows][:, rows] if self.name == "precomputed" else X[rows])
+        return Points(self, X[np.ix_(rows, rows)] if self.name == "precomputed" else X[rows])
 
 
 class Points:
@@ -66,35 +66,36 @@ class Points:
         """Some of the rows; of a precomputed matrix, its rows."""
         return Points(self.kernel, self.X[rows], None if self.norms is None else self.norms[rows])
 
-    def against(self, other):
-        """Kernel values between these rows and those of `other`: an (n, m) array."""
-        kernel, X, Z = self.kernel, self.X, other.X
-        if callable(kernel.name):
-            return self._called(X, Z)
-        if kernel.name == "laplacian":
-            return self._laplacian(X, Z)
-        if _validate.is_sparse(X):
-            # SciPy multiplies sparse by dense; the smaller side is made dense.
-            if len(self) <= len(other):
-                products = np.ascontiguousarray((Z @ X.toarray().T).T)
-            else:
-                products = X @ np.ascontiguousarray(Z.toarray().T)
-        else:
-            products = X @ Z.T
-        products = np.ascontiguousarray(products)
-        if kernel.name == "rbf":
-            _core.gauss(products, self.norms, other.norms, kernel.gamma)
-        elif kernel.name == "poly":
-            _core.polynomial(products, kernel.gamma, kernel.coef0, kernel.degree)
-        elif kernel.name == "sigmoid":
-            _core.sigmoid(products, kernel.gamma, kernel.coef0)
-        return products
+    def against(self, other, out=None):
+        """Kernel values between these rows and those of `other`: an (n, m) array, `out` if given.
 
-    def among(self, rows, columns):
-        """Kernel values between two selections of these rows."""
-        if self.kernel.name == "precomputed":
-            return np.ascontiguousarray(self.X[rows][:, columns])
-        return self[rows].against(self[columns])
+        The rows of `out` must be contiguous; they may lie apart.
+        """
+        kernel, X, Z = self.kernel, self.X, other.X
+        if out is None:
+            out = np.empty((len(self), len(other)), dtype=self.dtype)
+        if callable(kernel.name):
+            out[...] = self._called(X, Z)
+        elif kernel.name == "laplacian":
+            self._laplacian(X, Z, out)
+        elif not _validate.is_sparse(X):
+            np.matmul(X, Z.T, out=out)
+        # SciPy multiplies sparse by dense; the smaller side is made dense.
+        elif len(self) <= len(other):
+            out[...] = (Z @ X.toarray().T).T
+        else:
+            out[...] = X @ np.ascontiguousarray(Z.toarray().T)
+        if kernel.name == "rbf":
+            _core.gauss(out, self.norms, other.norms, kernel.gamma)
+        elif kernel.name == "poly":
+            _core.polynomial(out, kernel.gamma, kernel.coef0, kernel.degree)
+        elif kernel.name == "sigmoid":
+            _core.sigmoid(out, kernel.gamma, kernel.coef0)
+        return out
+
+    def among(self, rows, selection):
+        """Kernel values between some of these rows and a `Selection` of them."""
+        return self[rows].against(selection.points)
 
     def fill(self, rows, out):
         """Write kernel values between some of these rows and all of them into `out`.
@@ -102,29 +103,23 @@ class Points:
         In chunks that stay in cache between product and kernel function, and after each of which
         Ctrl-C can be heard.
         """
-        if self.kernel.name == "precomputed":
-            out[...] = self.X[rows]
-            return
         some, n = self[rows], len(self)
         for first in range(0, n, _CHUNK):
             part = slice(first, min(first + _CHUNK, n))
-            out[:, part] = some.against(self[part])
+            some.against(self[part], out[:, part])
 
-    def _laplacian(self, X, Z):
-        out = np.empty((X.shape[0], Z.shape[0]), dtype=X.dtype)
+    def _laplacian(self, X, Z, out):
         if not _validate.is_sparse(X):
             X, Z = np.ascontiguousarray(X), np.ascontiguousarray(Z)
             _core.laplace(X, Z, self.kernel.gamma, out)
-            return out
+            return
         # There is no product to lean on: a few rows at a time are made dense.
         size = max(1, _DENSE_NUMBERS // X.shape[1])
         for k in range(0, Z.shape[0], size):
             dense = Z[k : k + size].toarray()
             for i in range(0, X.shape[0], size):
-                part = np.empty((min(size, X.shape[0] - i), len(dense)), dtype=X.dtype)
+                part = out[i : i + size, k : k + size]
                 _core.laplace(X[i : i + size].toarray(), dense, self.kernel.gamma, part)
-                out[i : i + size, k : k + size] = part
-        return out
 
     def _called(self, X, Z):
         values = np.asarray(self.kernel.name(X, Z, **self.kernel.params))
@@ -149,56 +144,113 @@ class ColumnCache:
     ----------
     points : Points
     megabytes : float
-        Room. 64-bit sizes throughout.
+        Room. 64-bit sizes throughout. A precomputed matrix is used where it lies.
+
+    Attributes
+    ----------
+    columns : ndarray of shape (room, n)
+    place : ndarray of int64 of shape (n,)
+        Which of `columns` belongs to each point; -1: none.
     """
 
-    #: Columns that are computed together.
-    PIECE = 256
+    #: Columns that are computed together at most.
+    PIECE = 512
 
     def __init__(self, points, megabytes):
         n = len(points)
         self.points = points
+        if points.kernel.name == "precomputed":
+            self.columns, self.place = points.X, np.arange(n)
+            self._used = n
+            return
         capacity = min(n, int(megabytes * 2**20 // (n * points.dtype.itemsize)))
-        self._store = np.empty((capacity, n), dtype=points.dtype)  # pages are taken when written
-        self._place = np.full(n, -1, dtype=np.int64)
+        # Pages are taken when written.
+        self.columns = np.empty((capacity, n), dtype=points.dtype)
+        self.place = np.full(n, -1, dtype=np.int64)
         self._used = 0
 
-    def _add(self, rows):
-        """Compute as many columns of `rows` as there is room for."""
-        rows = rows[: len(self._store) - self._used]
-        for part in _split(rows, self.PIECE):
+    @property
+    def holds_all(self):
+        """Whether there is room for all columns."""
+        return len(self.columns) == len(self.points)
+
+    def count_missing(self, rows):
+        """How many columns of `rows` are not here."""
+        return np.count_nonzero(self.place[rows] < 0)
+
+    def push(self, coef, rows):
+        """Scores of all points under coefficients of some: ``coef @ K[rows]``.
+
+        Parameters
+        ----------
+        coef : ndarray of shape (n_problems, len(rows))
+        rows : ndarray of int of shape (m,)
+
+        Returns
+        -------
+        ndarray of float64 of shape (n_problems, n_points)
+        """
+        self.keep(rows)
+        n = len(self.points)
+        coef = coef.astype(self.points.dtype)
+        scores = np.zeros((len(coef), n))
+        here = self.place[rows] >= 0
+        for some in _split(np.flatnonzero(here), self.PIECE):
+            place = self.place[rows[some]]
+            for first in range(0, n, _CHUNK):
+                part = slice(first, min(first + _CHUNK, n))
+                scores[:, part] += coef[:, some] @ self.columns[place, part]
+        for some in _split(np.flatnonzero(~here), self.PIECE):
+            columns = np.empty((len(some), n), dtype=self.points.dtype)
+            self.points.fill(rows[some], columns)
+            scores += coef[:, some] @ columns
+        return scores
+
+    def keep(self, rows):
+        """Compute columns of `rows` that are not here, as many as there is room for."""
+        rows = rows[self.place[rows] < 0]
+        for part in _split(rows[: len(self.columns) - self._used], self.PIECE):
             begin, end = self._used, self._used + len(part)
-            self.points.fill(part, self._store[begin:end])
-            self._place[part] = np.arange(begin, end)
+            self.points.fill(part, self.columns[begin:end])
+            self.place[part] = np.arange(begin, end)
             self._used = end
 
-    def pieces(self, rows):
-        """Yield parts of `rows` with their columns, (len(part), n) arrays not to be changed."""
-        present = self._place[rows] >= 0
-        for part in _split(rows[present], self.PIECE):
-            yield part, self._store[self._place[part]]
-        begin, rows = self._used, rows[~present]
-        self._add(rows)
-        present = self._place[rows] >= 0
-        if present.any():
-            yield rows[present], self._store[begin : self._used]
-        for part in _split(rows[~present], self.PIECE):
-            columns = np.empty((len(part), len(self.points)), dtype=self.points.dtype)
-            self.points.fill(part, columns)
-            yield part, columns
+    def among(self, rows, columns, out):
+        """Write kernel values between two selections of the points into `out`.
 
-    def among(self, rows, columns):
-        """Kernel values between two selections of the points, columns sorted."""
-        if 8 * len(columns) >= len(self.points):
-            self._add(rows[self._place[rows] < 0])  # most will be wanted whole
-        out = np.empty((len(rows), len(columns)), dtype=self.points.dtype)
-        present = self._place[rows] >= 0
-        # One column at a time: a gather in both directions at once goes all over memory.
-        for k in np.flatnonzero(present):
-            np.take(self._store[self._place[rows[k]]], columns, out=out[k], mode="clip")
-        if not present.all():
-            out[~present] = self.points.among(rows[~present], columns)
-        return out
+        Parameters
+        ----------
+        rows : ndarray of int of shape (m,)
+            Columns of these that are here are read, the others' values are computed.
+        columns : Selection
+            From `select`.
+        out : ndarray of shape (m, len(columns))
+        """
+        place = self.place[rows]
+        # One row at a time: a gather in both directions at once goes all over memory.
+        for k in np.flatnonzero(place >= 0):
+            out[k] = self.columns[place[k]][columns.rows]
+        missing = np.flatnonzero(place < 0)
+        if len(missing):
+            out[missing] = self.points.among(rows[missing], columns)
+
+    def select(self, rows):
+        """Some of the points, for `among`."""
+        return Selection(self.points, rows)
+
+
+class Selection:
+    """Some rows of `points`, copied together when they are first needed."""
+
+    def __init__(self, points, rows):
+        self.rows = rows
+        self._all, self._points = points, None
+
+    @property
+    def points(self):
+        if self._points is None:
+            self._points = self._all[self.rows]
+        return self._points
 
 
 def _split(rows, size):
