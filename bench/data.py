@@ -7,7 +7,7 @@ project. Parsed sets are kept as .npz in bench/cache. Where a set is missing, `l
 
 import gzip
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +31,15 @@ class Data:
     X_test: np.ndarray | sparse.csr_array | None = None
     y_test: np.ndarray | None = None
     real: bool = True
+
+    def first(self, n):
+        """`n` rows spread evenly over the set, and over its test rows."""
+        every = max(1, self.X.shape[0] // n)
+        test = slice(None, None, max(1, self.X_test.shape[0] // n))
+        return replace(
+            self, X=self.X[::every], y=self.y[::every],
+            X_test=self.X_test[test], y_test=self.y_test[test],
+        )  # fmt: skip
 
 
 def folder():
@@ -87,7 +96,37 @@ def _coding5():
     return parts
 
 
+def _usps():
+    try:
+        import h5py
+    except ImportError:
+        raise MissingDataError("usps needs h5py to be read: pip install '.[data]'") from None
+    parts = []
+    with h5py.File(_file("usps", "usps.h5")) as file:
+        for split in ("train", "test"):
+            X = file[split]["data"][:]
+            parts += [X.reshape(len(X), -1), file[split]["target"][:].astype(np.int64)]
+    return parts
+
+
+def _libsvm(n_features, *parts):
+    from sklearn.datasets import load_svmlight_files
+
+    files = [str(_file(*part)) for part in parts]
+    tables = load_svmlight_files(files, n_features=n_features, dtype=np.float32)
+    for k in range(0, len(tables), 2):
+        X = sparse.csr_array(tables[k])
+        X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
+        yield X
+        yield tables[k + 1].astype(np.int64)
+
+
 _LOADERS = {
+    "usps": _usps,
+    "adult": lambda: _libsvm(123, ("adult", "a9a.gz"), ("adult", "a9a.t.gz")),
+    "reuters_moneyfx": lambda: _libsvm(
+        8315, ("reuters_moneyfx", "reuters.trn.bz2"), ("reuters_moneyfx", "reuters.tst.bz2")
+    ),
     "imdb": lambda: _text("imdb"),
     "newsgroups20": lambda: _text("newsgroups20"),
     "fashion_mnist": lambda: _images("fashion_mnist"),
@@ -142,6 +181,16 @@ def load_or_imitate(name, seed=0):
         return load(name)
     except MissingDataError:
         return imitate(name, *_SHAPES[name], seed=seed)
+
+
+def imitate_images(name, n, n_classes=10, d=64, seed=0):
+    """Random dense float32 rows in clusters, a train and a test part of `n` rows each."""
+    rng = np.random.default_rng(seed)
+    centres = rng.random((3 * n_classes, d), dtype=np.float32)
+    which = rng.integers(0, len(centres), 2 * n)
+    X = centres[which] + 0.25 * rng.standard_normal((2 * n, d), dtype=np.float32)
+    y = which % n_classes
+    return Data(f"{name} (imitation)", X[:n], y[:n], X[n:], y[n:], real=False)
 
 
 def imitate(name, n, d, nonzeros, n_classes, seed=0):

@@ -360,6 +360,23 @@ static INLINE void score_rows(const row_functions *f, const pegasos_rows *rows, 
                 f->dot(rows, first + i, (const char *)coef + k * stride, first + i) + intercepts[k];
 }
 
+/* <x, Z> = sum_j x_j Z_j, where Z_j, the column j of Z, is row j of `inverted`: only entries that
+ * meet cost anything. */
+static INLINE void multiply_rows(const row_functions *f, const pegasos_rows *inverted,
+                                 const pegasos_rows *x, int64_t stride, void *products)
+{
+    const int64_t bytes = x->value_bytes;
+    char *out = products;
+    for (int64_t i = 0; i < x->n_rows; i++, out += stride * bytes) {
+        memset(out, 0, (size_t)(inverted->n_features * bytes));
+        for (int64_t j = row_offset(x, i); j < row_offset(x, i + 1); j++) {
+            const int64_t column = x->index_bytes == 4 ? ((const int32_t *)x->indices)[j]
+                                                       : ((const int64_t *)x->indices)[j];
+            f->add(inverted, column, get(x->values, bytes, j), out);
+        }
+    }
+}
+
 /* ---- A block of a kernel matrix as rows ------------------------------------------------------ */
 
 /*
@@ -539,4 +556,10 @@ void pegasos_linear_scores(const pegasos_rows *rows, int64_t first, int64_t coun
                            double *scores)
 {
     DISPATCH(scores, rows, first, count, n_problems, coef, intercepts, scores);
+}
+
+void pegasos_sparse_products(const pegasos_rows *x, const pegasos_rows *inverted, int64_t stride,
+                             void *products)
+{
+    DISPATCH(multiply, inverted, x, stride, products);
 }

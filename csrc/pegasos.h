@@ -170,8 +170,14 @@ void pegasos_linear_scores(const pegasos_rows *rows, int64_t first, int64_t coun
 
 /* ---- Kernels --------------------------------------------------------------------------------- */
 
-/* What kernels do to inner products, in place. Arrays of products are n x m with `stride` numbers
- * from one row to the next; value_bytes tells their type. */
+/* Arrays of products are n x m with `stride` numbers from one row to the next. */
+
+/* products[i][k] = <x_i, z_k> for CSR rows x, where `inverted` is the transpose of the CSR rows z:
+ * its row j holds the entries of column j. Both of the same value type. */
+void pegasos_sparse_products(const pegasos_rows *x, const pegasos_rows *inverted, int64_t stride,
+                             void *products);
+
+/* What kernels do to inner products, in place. value_bytes tells the type of the arrays. */
 
 /* products[i][j] = <x_i, z_j> becomes exp(-gamma |x_i - z_j|^2), given the squared norms. */
 void pegasos_kernel_gauss(int64_t n, int64_t m, int64_t stride, int64_t value_bytes, void *products,

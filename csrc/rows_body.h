@@ -205,6 +205,12 @@ CLONES static void NAME(scores)(const pegasos_rows *rows, int64_t first, int64_t
     score_rows(&NAME(functions), rows, first, count, n_problems, coef, intercepts, scores);
 }
 
+static void NAME(multiply)(const pegasos_rows *inverted, const pegasos_rows *x, int64_t stride,
+                           void *products)
+{
+    multiply_rows(&NAME(functions), inverted, x, stride, products);
+}
+
 #undef LANES
 #undef BLOCK
 #undef DOT_PAIR

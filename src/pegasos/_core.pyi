@@ -56,6 +56,7 @@ def decision_function(
 def kernel_block(
     columns: NDArray[np.float64], place: NDArray[np.int64], wanted: NDArray[np.int8]
 ) -> Rows: ...
+def sparse_products(x: Rows, inverted: Rows, products: NDArray[np.floating]) -> None: ...
 def gauss(
     products: NDArray[np.floating],
     x_norms: NDArray[np.floating],

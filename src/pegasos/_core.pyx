@@ -78,6 +78,8 @@ cdef extern from "pegasos.h" nogil:
                                int64_t n_problems, const void *coef, const double *intercepts,
                                double *scores)
 
+    void pegasos_sparse_products(const pegasos_rows *x, const pegasos_rows *inverted,
+                                 int64_t stride, void *products)
     void pegasos_kernel_gauss(int64_t n, int64_t m, int64_t stride, int64_t value_bytes,
                               void *products, const void *x_norms, const void *z_norms,
                               double gamma)
@@ -248,6 +250,12 @@ def decision_function(Rows rows not None, int64_t first, const value_t[:, ::1] c
 cdef int64_t stride(value_t[:, :] array) noexcept nogil:
     """Numbers from one row to the next."""
     return array.strides[0] // <int64_t>sizeof(value_t)
+
+
+def sparse_products(Rows x not None, Rows inverted not None, value_t[:, :] products not None):
+    """Write the inner products of CSR rows `x` with those whose transpose is `inverted`."""
+    with nogil:
+        pegasos_sparse_products(&x.c, &inverted.c, stride(products), &products[0, 0])
 
 
 def gauss(value_t[:, :] products not None, const value_t[::1] x_norms not None,

@@ -95,7 +95,6 @@ class KernelSession(LinearSession):
                 cache.among(block.rows[needed], selection, block.place_for(needed))
 
             def bring(missing, to_come, block=block, fetch=fetch):
-                to_come &= block.margins() < _NEARLY
                 fetch(block.and_likely(missing, _TOGETHER_IN_BLOCK, to_come))
 
             fetch(np.union1d(np.flatnonzero(block.margins() < 1), where[len(draws) :]))
@@ -243,15 +242,17 @@ class _Block:
         return margins.min(axis=0)
 
     def and_likely(self, missing, n, among=True):
-        """Rows `missing`, filled up to `n` with others without a column, of the least margins.
+        """Rows `missing`, filled up to `n` with others that may well violate their margins.
 
         They may have become violators too, and to stop at each of them would take long.
         """
-        n -= len(missing)
-        others = np.setdiff1d(np.flatnonzero((self.place < 0) & among), missing)
+        margins = self.margins()
+        others = (margins < _NEARLY) & (self.place < 0) & among
+        others[missing] = False
+        others = np.flatnonzero(others)
+        n = max(n - len(missing), 0)
         if n < len(others):
-            margins = self.margins()[others]
-            others = others[np.argpartition(margins, max(n, 1) - 1)[: max(n, 0)]]
+            others = others[np.argpartition(margins[others], n)[:n]]
         return np.concatenate([missing, others])
 
     def decide(self, first, draws, bring):

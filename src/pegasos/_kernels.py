@@ -11,6 +11,11 @@ from pegasos import _core, _validate
 
 # Rows of the longer side of a product that are done at a time.
 _CHUNK = 4096
+# Sparse rows that are multiplied with all others at a time.
+_CHUNK_SPARSE = 64
+# Sparse rows with more than this part of their entries stored are multiplied as dense ones: BLAS does
+# about fifty multiplications while one is done at an index.
+_THICK = 1 / 50
 # Numbers in a part of a sparse matrix that is made dense for a while.
 _DENSE_NUMBERS = 2**22
 
@@ -48,15 +53,30 @@ class Points:
 
     def __init__(self, kernel, X, norms=None):
         self.kernel, self.X = kernel, X
-        self.norms = norms
+        self.norms, self._inverted = norms, None
         if norms is None and kernel.name == "rbf":
             if _validate.is_sparse(X):
                 self.norms = np.asarray(X.multiply(X).sum(axis=1), dtype=X.dtype).ravel()
             else:
                 self.norms = np.einsum("ij,ij->i", X, X)
 
+    @property
+    def is_thick(self):
+        """Whether sparse rows are multiplied faster as dense ones."""
+        return self.X.nnz >= _THICK * self.X.shape[0] * self.X.shape[1]
+
+    @property
+    def inverted(self):
+        """The transpose of sparse rows, for products with them."""
+        if self._inverted is None:
+            self._inverted = _validate.trusted_csr(self.X.T.tocsr())
+        return self._inverted
+
     def __len__(self):
         return self.X.shape[0]
+
+    def __getstate__(self):
+        return {**self.__dict__, "_inverted": None}  # can be had again
 
     @property
     def dtype(self):
@@ -80,11 +100,10 @@ class Points:
             self._laplacian(X, Z, out)
         elif not _validate.is_sparse(X):
             np.matmul(X, Z.T, out=out)
-        # SciPy multiplies sparse by dense; the smaller side is made dense.
-        elif len(self) <= len(other):
-            out[...] = (Z @ X.toarray().T).T
+        elif other.is_thick:
+            np.matmul(X.toarray(), Z.toarray().T, out=out)
         else:
-            out[...] = X @ np.ascontiguousarray(Z.toarray().T)
+            _core.sparse_products(_validate.trusted_csr(X), other.inverted, out)
         if kernel.name == "rbf":
             _core.gauss(out, self.norms, other.norms, kernel.gamma)
         elif kernel.name == "poly":
@@ -103,6 +122,10 @@ class Points:
         In chunks that stay in cache between product and kernel function, and after each of which
         Ctrl-C can be heard.
         """
+        if _validate.is_sparse(self.X) and not self.is_thick:
+            for part in _split(np.arange(len(rows)), _CHUNK_SPARSE):
+                self[rows[part]].against(self, out[part[0] : part[-1] + 1])
+            return
         some, n = self[rows], len(self)
         for first in range(0, n, _CHUNK):
             part = slice(first, min(first + _CHUNK, n))
@@ -195,16 +218,34 @@ class ColumnCache:
         coef = coef.astype(self.points.dtype)
         scores = np.zeros((len(coef), n))
         here = self.place[rows] >= 0
-        for some in _split(np.flatnonzero(here), self.PIECE):
-            place = self.place[rows[some]]
+        for places, factors in self._runs(self.place[rows[here]], coef[:, here]):
             for first in range(0, n, _CHUNK):
                 part = slice(first, min(first + _CHUNK, n))
-                scores[:, part] += coef[:, some] @ self.columns[place, part]
+                scores[:, part] += factors @ self.columns[places, part]
         for some in _split(np.flatnonzero(~here), self.PIECE):
             columns = np.empty((len(some), n), dtype=self.points.dtype)
             self.points.fill(rows[some], columns)
             scores += coef[:, some] @ columns
         return scores
+
+    def _runs(self, places, coef):
+        """Cut coefficients of columns at `places` into pieces that are multiplied together.
+
+        Where many of neighbouring columns take part, all do, with zeros: to pick out those that
+        are meant would copy them.
+        """
+        few = []
+        for first in range(0, self._used, self.PIECE):
+            inside = np.flatnonzero((first <= places) & (places < first + self.PIECE))
+            if 3 * len(inside) < self.PIECE:
+                few.append(inside)
+                continue
+            last = min(first + self.PIECE, self._used)
+            dense = np.zeros((len(coef), last - first), coef.dtype)
+            dense[:, places[inside] - first] = coef[:, inside]
+            yield slice(first, last), dense
+        for some in _split(np.concatenate(few), self.PIECE) if few else ():
+            yield places[some], coef[:, some]
 
     def keep(self, rows):
         """Compute columns of `rows` that are not here, as many as there is room for."""

@@ -222,6 +222,12 @@ def _index_array(index):
     return np.require(index, dtype, ["C", "A"])
 
 
+def trusted_csr(X):
+    """A CSR matrix that is known to be valid, of float32 or float64, as rows for the core."""
+    indices, indptr = _index_array(X.indices), _index_array(X.indptr)
+    return _core.csr_rows(X.data, indices, indptr, int(X.shape[1]))
+
+
 def rows(X, *, n_features=None, checked=False, dtype=None):
     """Return `X` as rows for the core, without a copy where layout and type allow.
 

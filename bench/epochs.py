@@ -1,0 +1,110 @@
+"""What a linear epoch costs beside one SciPy product ``X @ w`` over the same rows.
+
+An epoch is one pass in a new random order, update steps included. ``X @ w`` is timed twice: with
+BLAS on one thread, as an epoch is, and with as many threads as BLAS takes.
+"""
+
+import os
+import statistics
+import tracemalloc
+
+import data as sets
+import numpy as np
+from measure import in_turn, ratio, say, timed
+from threadpoolctl import threadpool_limits
+
+import pegasos
+from pegasos import _problems, _session, _validate
+
+LAM = 1e-4
+
+
+class Epochs:
+    """A session on which epochs can be run one by one."""
+
+    def __init__(self, X, y, n_problems):
+        classes, codes = np.unique(y, return_inverse=True)
+        columns = _problems.label_columns(codes, len(classes), "ovr")
+        if n_problems == 1 and len(classes) > 2:
+            columns = columns[:1].copy()
+        columns = np.ascontiguousarray(np.resize(columns, (n_problems, len(y))))
+        self.rows, dtype = _validate.rows(X, checked=True)
+        settings = _session.LinearSettings(LAM)
+        self.session = _session.LinearSession(settings, n_problems, X.shape[1], dtype, seed=0)
+        self.session.set_rows(columns, None)
+
+    def run(self, n=1):
+        """Run `n` epochs and return the seconds of one."""
+        self.session.plan(n_epochs=n)
+        return timed(lambda: self.session.run(self.rows)) / n
+
+
+def measure(data, dtype, n_problems, repetitions):
+    """One row of the table."""
+    X = data.X.astype(dtype)
+    stored = X.nnz if hasattr(X, "nnz") else X.size
+    w = np.random.default_rng(0).normal(size=X.shape[1]).astype(dtype)
+
+    def product(threads):
+        with threadpool_limits(limits=threads, user_api="blas"):
+            return timed(lambda: X @ w)
+
+    epochs = Epochs(X, data.y, n_problems)
+    first = epochs.run()  # from w = 0: more rows violate their margin than later
+    # BLAS threads spin for a while after their work, so that product goes first.
+    calls = [lambda: product(os.cpu_count()), lambda: product(1), epochs.run]
+    if n_problems > 1:
+        single = Epochs(X, data.y, 1)
+        single.run()
+        calls.append(single.run)
+    all_threads, one_thread, later, *alone = in_turn(calls, repetitions)
+    return {
+        "set": data.name,
+        "layout": "CSR" if hasattr(X, "nnz") else "dense",
+        "type": np.dtype(dtype).name,
+        "K": n_problems,
+        "nonzeros": stored,
+        "first epoch ms": 1e3 * first,
+        "epoch ms": 1e3 * statistics.median(later),
+        "ns/nonzero": 1e9 * statistics.median(later) / stored / n_problems,
+        "X@w ms": 1e3 * statistics.median(one_thread),
+        "epoch/X@w": ratio(later, one_thread),
+        "X@w threads ms": 1e3 * statistics.median(all_threads),
+        "epoch/X@w threads": ratio(later, all_threads),
+        "epoch/(K=1)": ratio(later, alone[0]) if alone else 1.0,
+    }
+
+
+def memory(data):
+    """Peak memory of a fit above X, beside the state that it must keep; both as parts of X."""
+    X = data.X
+    size = sum(a.nbytes for a in (X.data, X.indices, X.indptr)) if hasattr(X, "nnz") else X.nbytes
+    y = data.y == data.y[0]
+    pegasos.fit(X[:100], np.arange(100) % 2, LAM, max_iter=1)
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    pegasos.fit(X, y, LAM, max_iter=2)
+    peak = tracemalloc.get_traced_memory()[1] - before
+    tracemalloc.stop()
+    n, d = X.shape
+    # weights and coef; counts, permutation; labels; scores of the final pass
+    state = 2 * d * X.dtype.itemsize + n * (8 + 8 + 1)
+    return {"set": data.name, "peak/X": peak / size, "state/X": state / size}
+
+
+def run(args):
+    """All rows of both tables."""
+    repetitions = args.repetitions or (3 if args.quick else 15)
+    results = {"repetitions": repetitions, "epochs": [], "memory": []}
+    for name in ("imdb", "fashion_mnist"):
+        if args.quick:
+            shape = (2000, 20000, 100, 10) if name == "imdb" else (5000, 784, None, 10)
+            data = sets.imitate(name, *shape)
+        else:
+            data = sets.load_or_imitate(name)
+        for dtype in (np.float32, np.float64):
+            for n_problems in (1, 10):
+                say(f"{data.name} {np.dtype(dtype).name} K={n_problems}")
+                results["epochs"].append(measure(data, dtype, n_problems, repetitions))
+        results["memory"].append(memory(data))
+    return results

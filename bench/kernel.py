@@ -1,0 +1,111 @@
+"""Kernel machines beside scikit-learn's SVC and scikit-learn-intelex's, same kernel, λ = 1/(C n).
+
+Pegasos without an intercept, as in the paper's kernel experiments; SVC always has one. Each contender
+trains and predicts in turn, after a first small fit that is not counted. "memory" is
+what the process took above what it had when training began.
+"""
+
+import statistics
+import warnings
+
+import data as sets
+import numpy as np
+from measure import peak_memory, say, timed
+from sklearn.svm import SVC
+
+import pegasos
+
+try:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from sklearnex.svm import SVC as IntelSVC  # noqa: N811
+except ImportError:
+    IntelSVC = None
+
+# name: set, the class against the rest (None: all classes), gamma, lam (None: 1/(10 n)), epochs,
+# average, whether scikit-learn's SVC takes minutes
+CASES = {
+    "usps": ("usps", None, 0.04, None, 20, False, False),
+    "reuters_moneyfx": ("reuters_moneyfx", None, 1.0, 1.29e-4, 20, False, False),
+    "adult": ("adult", None, 0.05, 3.07e-5, 5, False, False),
+    "mnist 8": ("mnist", 8, 0.02, 1.67e-5, 4, "suffix", True),
+    "mnist": ("mnist", None, 0.02, None, 3, "suffix", True),
+}
+
+
+def contenders(gamma, lam, epochs, average, n, slow):
+    """Estimators by name."""
+    C = pegasos.C_from_lam(lam, n)
+    yield (
+        "pegasos",
+        pegasos.KernelPegasosClassifier(
+            lam,
+            gamma=gamma,
+            max_iter=epochs,
+            average=average,
+            fit_intercept=False,
+            cache_size=6000,
+            random_state=0,
+        ),
+    )
+    if IntelSVC is not None:
+        yield "scikit-learn-intelex", IntelSVC(C=C, gamma=gamma, cache_size=2000)
+    if not slow:
+        yield "scikit-learn", SVC(C=C, gamma=gamma, cache_size=1000)
+
+
+def measure(name, data, gamma, lam, epochs, average, slow, repetitions):
+    """Rows of the table for one set."""
+    few = np.concatenate([np.flatnonzero(data.y == label)[:50] for label in np.unique(data.y)])
+    rows = {}
+    for _ in range(repetitions):
+        for who, machine in contenders(gamma, lam, epochs, average, data.X.shape[0], slow):
+            say(f"{name}: {who}")
+            machine.fit(data.X[few], data.y[few]).predict(data.X_test[:50])
+            with peak_memory() as memory:
+                train = timed(lambda m=machine: m.fit(data.X, data.y))
+            predicted = []
+            predict = timed(lambda m=machine, p=predicted: p.append(m.predict(data.X_test)))
+            row = rows.setdefault(who, {"train": [], "predict": [], "memory": []})
+            row["train"].append(train)
+            row["predict"].append(predict)
+            row["memory"].append(memory[0])
+            row["error %"] = 100 * np.mean(predicted[0] != data.y_test)
+            row["support"] = len(machine.support_)
+    ours = rows["pegasos"]
+    return [
+        {
+            "set": name,
+            "machine": who,
+            "train s": statistics.median(row["train"]),
+            "x pegasos": statistics.median(np.divide(row["train"], ours["train"])),
+            "predict s": statistics.median(row["predict"]),
+            "us/(row SV)": 1e6 * min(row["predict"]) / data.X_test.shape[0] / row["support"],
+            "test error %": row["error %"],
+            "support": row["support"],
+            "memory MB": max(row["memory"]) / 2**20,
+        }
+        for who, row in rows.items()
+    ]
+
+
+def run(args):
+    """All rows of the table."""
+    repetitions = args.repetitions or 1
+    results = {"repetitions": repetitions, "kernel": []}
+    for name, (source, label, gamma, lam, epochs, average, slow) in CASES.items():
+        if args.sets and name not in args.sets:
+            continue
+        try:
+            data = sets.load(source)
+        except sets.MissingDataError as missing:
+            say(f"{name}: {missing}")
+            data = sets.imitate_images(source, 700)
+        if args.quick:
+            data = data.first(1000)
+        if label is not None:
+            data.y, data.y_test = data.y == label, data.y_test == label
+        lam = lam or 1 / (10 * data.X.shape[0])
+        slow = slow and not args.slow
+        results["kernel"] += measure(name, data, gamma, lam, epochs, average, slow, repetitions)
+    return results
