@@ -222,6 +222,36 @@ def test_unknown_commands_and_no_command_are_usage_errors(capsys):
     assert "usage: pegasos" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("kernel", ["linear", "poly", "rbf", "sigmoid", "laplacian"])
+@pytest.mark.parametrize("name", ["a.svm", "a.csv"])
+def test_kernel_models_train_and_predict_like_the_library(tmp_path, data, name, kernel, capsys):
+    X, y = data
+    file = write(tmp_path / name, X, y)
+    model = tmp_path / "model.npz"
+    options = ["--lam", "0.01", "--gamma", "0.3", "--degree", "2", "--coef0", "1", "--seed", "3"]
+    arguments = ["train", str(file), "-o", str(model), "--kernel", kernel, *options]
+    assert cli.main(arguments) == 0
+    report = capsys.readouterr().err
+    assert "support vectors" in report
+    assert "objective" in report
+    direct = pegasos.KernelPegasosClassifier(
+        0.01, kernel=kernel, gamma=0.3, degree=2, coef0=1, random_state=3
+    ).fit(sparse.csr_array(X) if name == "a.svm" else X, y)
+    assert cli.main(["predict", str(model), str(file)]) == 0
+    assert capsys.readouterr().out.split() == [str(label) for label in direct.predict(X)]
+
+
+@pytest.mark.parametrize("options", [["--gamma", "0"], ["--gamma", "x"], ["--cache-size", "-1"]])
+def test_bad_kernel_options_are_named(tmp_path, data, options, capsys):
+    file = write(tmp_path / "a.svm", *data)
+    try:
+        code = cli.main(["train", str(file), "--kernel", "rbf", "-q", *options])
+    except SystemExit as exit:
+        code = exit.code
+    assert code == 2
+    assert options[0].strip("-").replace("-", "_") in capsys.readouterr().err.replace("-", "_")
+
+
 @pytest.mark.parametrize("command", [[], ["train"], ["predict"], ["demo"]])
 def test_help_teaches(command, capsys):
     with pytest.raises(SystemExit, match="0"):

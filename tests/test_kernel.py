@@ -1,6 +1,7 @@
 """Kernels, and kernel Pegasos against a textbook version, the linear solver, and itself."""
 
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -305,7 +306,7 @@ def test_predictions_come_in_pieces_of_bounded_size(rng, monkeypatch):
     X, y = make_rows(rng)
     clf = KernelPegasosClassifier(1e-2, random_state=0).fit(X, y)
     whole = clf.decision_function(X)
-    monkeypatch.setattr(pegasos._kernel, "_PREDICT_BYTES", 1000)
+    monkeypatch.setattr(pegasos._model, "_PREDICT_BYTES", 1000)
     np.testing.assert_allclose(clf.decision_function(X), whole, rtol=1e-12)
 
 
@@ -376,3 +377,71 @@ def test_a_warm_start_needs_the_same_rows(rng):
     clf.set_params(gamma=1.0)
     with pytest.raises(ValueError, match="gamma must stay"):
         clf.fit(X, y)
+
+
+# ---- Models in files -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("which", [name for name in KERNELS if name != "callable"])
+def test_models_survive_saving_and_loading(tmp_path, rng, layout, dtype, which):
+    name, parameters, _ = KERNELS[which]
+    X, _ = make_rows(rng)
+    y = rng.choice(["a", "b", "c"], len(X))
+    clf = KernelPegasosClassifier(0.01, kernel=name, **parameters, random_state=0)
+    model = clf.fit(convert(X, layout, dtype), y).to_model()
+    model.save(tmp_path / "m.npz")
+    loaded = pegasos.load(tmp_path / "m.npz")
+    assert isinstance(loaded, pegasos.KernelModel)
+    for rows in (X, convert(X, layout, dtype)):  # of any layout and type
+        np.testing.assert_array_equal(loaded.decision_function(rows), clf.decision_function(rows))
+        np.testing.assert_array_equal(loaded.predict(rows), clf.predict(rows))
+    np.testing.assert_array_equal(loaded.objective, clf.objective_)
+    with pytest.raises(ValueError, match="holds a KernelModel, not a LinearModel"):
+        pegasos.LinearModel.load(tmp_path / "m.npz")
+    with pytest.raises(ValueError, match="X has 3 features, but the model expects 23 features"):
+        loaded.predict(X[:, :3])
+
+
+@pytest.mark.parametrize("kernel", ["precomputed", pairwise.rbf_kernel])
+def test_models_that_cannot_stand_alone_are_not_saved(tmp_path, rng, kernel):
+    X, y = make_rows(rng)
+    clf = KernelPegasosClassifier(kernel=kernel).fit(X @ X.T, y)
+    np.testing.assert_array_equal(
+        clf.to_model().predict((X @ X.T)[:, clf.support_] if kernel == "precomputed" else X @ X.T),
+        clf.predict(X @ X.T),
+    )
+    with pytest.raises(ValueError, match="cannot be saved without its kernel"):
+        clf.to_model().save(tmp_path / "m.npz")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"dual_coef": np.zeros((1, 2))},
+        {"dual_coef": np.zeros(3)},
+        {"dual_coef": None},
+        {"vectors": np.zeros((2, 2))},
+        {"vectors": np.array([["a"]])},
+        {"vectors": None},
+        {"indptr": np.array([0, 7])},
+        {"indptr": np.array([-3, 1, 2])},
+        {"about": np.array('{"format": "pegasos kernel model 1"}')},
+        {"about": "rbf", "to": "no such kernel"},
+        {"about": "[0-9]+, 23]", "to": "3, 5]"},
+        {"about": '"gamma": [0-9.e-]+', "to": '"gamma": -1'},
+        {"about": '"degree": 3', "to": '"degree": "three"'},
+    ],
+)
+def test_damaged_models_are_refused(tmp_path, rng, change):
+    X, y = make_rows(rng)
+    file = tmp_path / "m.npz"
+    KernelPegasosClassifier(0.01, random_state=0).fit(X, y).to_model().save(file)
+    arrays = dict(np.load(file))
+    if "to" in change:
+        text, n = re.subn(change["about"], change["to"], str(arrays["about"]))
+        assert n == 1
+        change = {"about": np.array(text)}
+    np.savez(file, **{k: v for k, v in (arrays | change).items() if v is not None})
+    with pytest.raises(ValueError, match=r"m\.npz is not a pegasos model: "):
+        pegasos.load(file)

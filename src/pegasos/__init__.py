@@ -7,7 +7,7 @@ when they are first used.
 import importlib
 
 from pegasos._functional import C_from_lam, decision_function, fit, lam_from_C
-from pegasos._model import LinearModel
+from pegasos._model import KernelModel, LinearModel, load
 
 __version__ = "0.1.0"
 
@@ -18,6 +18,7 @@ _ESTIMATORS = {
 
 __all__ = [
     "C_from_lam",
+    "KernelModel",
     "KernelPegasosClassifier",
     "LinearModel",
     "PegasosClassifier",
@@ -25,6 +26,7 @@ __all__ = [
     "decision_function",
     "fit",
     "lam_from_C",
+    "load",
 ]
 
 

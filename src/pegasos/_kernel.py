@@ -12,9 +12,7 @@ from pegasos import _certificate, _problems, _validate
 from pegasos._estimator import PegasosEstimator
 from pegasos._kernel_session import KernelSession
 from pegasos._kernels import KERNELS, ColumnCache, Kernel
-
-# Memory for one piece of a prediction.
-_PREDICT_BYTES = 2**26
+from pegasos._model import KernelModel
 
 
 def _variance(X):
@@ -249,19 +247,23 @@ class KernelPegasosClassifier(PegasosEstimator):
         """
         check_is_fitted(self, "dual_coef_")
         X = self._validate_rows(X, reset=False)
-        n, n_support = X.shape[0], len(self.support_)
-        scores = np.tile(self.intercept_, (n, 1))
-        size = max(1, _PREDICT_BYTES // (8 * max(1, n_support)))
-        support = self._support
-        for first in range(0, n if n_support else 0, size):
-            part = X[first : first + size]
-            if support.kernel.name == "precomputed":
-                values = part[:, self.support_]
-            else:
-                part = part.astype(support.dtype, copy=False)
-                values = support.kernel.points(part).against(support)
-            scores[first : first + size] += values @ self.dual_coef_.T.astype(support.dtype)
-        return _problems.class_scores(scores, len(self.classes_), self._fitted["multi_class"])
+        if self._support.kernel.name == "precomputed":
+            X = X[:, self.support_]
+        return self.to_model().scores(X, checked=True)
+
+    def to_model(self):
+        """The fitted model as a `pegasos.KernelModel`, which can be saved without pickle."""
+        check_is_fitted(self, "dual_coef_")
+        return KernelModel(
+            support=self._support,
+            dual_coef=self.dual_coef_,
+            intercept=self.intercept_,
+            classes=self.classes_,
+            multi_class=self._fitted["multi_class"],
+            lam=float(self._fitted["lam"]),
+            objective=getattr(self, "objective_", np.full(len(self.dual_coef_), np.nan)),
+            n_steps=self.n_steps_,
+        )
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -1,4 +1,4 @@
-"""A trained linear model: scores, predictions, and a file format without pickle."""
+"""Trained models: scores, predictions, and a file format without pickle."""
 
 import json
 import os
@@ -8,12 +8,100 @@ import numpy as np
 
 from pegasos import _archive, _problems, _session, _validate
 
-_FORMAT = "pegasos linear model 1"
-_ARRAYS = ("coef", "intercept", "classes", "objective", "n_steps")
+# Memory for one piece of a kernel prediction.
+_PREDICT_BYTES = 2**26
 
 
-@dataclass(frozen=True, eq=False)
-class LinearModel:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _Model:
+    """What linear and kernel models share."""
+
+    intercept: np.ndarray
+    classes: np.ndarray
+    multi_class: str
+    lam: float
+    objective: np.ndarray
+    n_steps: np.ndarray
+
+    #: Names the layout of the file, and its version.
+    _FORMAT = None
+    _ARRAYS = ("intercept", "classes", "objective", "n_steps")
+    _ABOUT = ("multi_class", "lam")
+
+    def decision_function(self, X):
+        """Scores of the rows of `X`; see `pegasos.decision_function`."""
+        return self.scores(X)
+
+    def predict(self, X):
+        """Predicted labels of the rows of `X`."""
+        return self.labels_of(self.decision_function(X))
+
+    def labels_of(self, scores):
+        """The labels that win by `scores`, as `decision_function` returns them."""
+        return self.classes[_problems.winners(scores)]
+
+    def save(self, path):
+        """Write the model to `path` as an .npz archive of plain arrays, replacing it whole."""
+        classes = self.classes
+        if classes.dtype == object:  # from a list or a data frame: of one kind after all?
+            classes = np.array(classes.tolist())
+        if classes.dtype.kind not in "fiubU" or classes.tolist() != self.classes.tolist():
+            raise ValueError(
+                f"labels must be numbers or strings to be saved, got {self.classes.tolist()}"
+            )
+        about = {"format": self._FORMAT} | {name: getattr(self, name) for name in self._ABOUT}
+        arrays = {name: getattr(self, name) for name in self._ARRAYS}
+        arrays |= {"about": np.array(json.dumps(about)), "classes": classes}
+        _archive.save(path, arrays)
+
+    @classmethod
+    def load(cls, path):
+        """Read a model written by `save`. Nothing in the file is executed.
+
+        Raises
+        ------
+        ValueError
+            If the file is not such a model, or not a whole one.
+        """
+        model = load(path)
+        if not isinstance(model, cls):
+            raise ValueError(  # noqa: TRY004 the file is at fault
+                f"{os.fspath(path)} holds a {type(model).__name__}, not a {cls.__name__}; "
+                "pegasos.load reads both"
+            )
+        return model
+
+    def _check(self):
+        """Raise a ValueError unless the arrays fit together; returns the number of problems."""
+        _validate.choice("multi_class", self.multi_class, ["ovr", "ovo"])
+        if self.classes.ndim != 1 or self.classes.dtype.kind not in "fiubU":
+            raise ValueError("classes must be one-dimensional numbers or strings")
+        if len(self.classes) < 2:
+            raise ValueError(f"there must be two classes at least, got {len(self.classes)}")
+        n_problems = _problems.count(len(self.classes), self.multi_class)
+        if self.intercept.shape != (n_problems,) or self.intercept.dtype != np.float64:
+            raise ValueError(
+                f"intercept has dtype {self.intercept.dtype}, shape {self.intercept.shape}"
+            )
+        if not np.isfinite(self.intercept).all():
+            raise ValueError("intercept is not finite")
+        return n_problems
+
+    def _check_matrix(self, name, n_rows, types=(np.float32, np.float64)):
+        matrix = getattr(self, name)
+        if matrix.ndim != 2 or matrix.shape[0] != n_rows:
+            raise ValueError(
+                f"{name} has shape {matrix.shape} for {len(self.classes)} classes, "
+                f"multi_class={self.multi_class!r}"
+            )
+        if matrix.dtype not in types:
+            raise ValueError(f"{name} has dtype {matrix.dtype}")
+        if not np.isfinite(matrix).all():
+            raise ValueError(f"{name} is not finite")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class LinearModel(_Model):
     """What `pegasos.fit` returns.
 
     Attributes
@@ -35,17 +123,15 @@ class LinearModel:
     """
 
     coef: np.ndarray
-    intercept: np.ndarray
-    classes: np.ndarray
-    multi_class: str
-    lam: float
-    objective: np.ndarray
-    n_steps: np.ndarray
     alpha_counts: np.ndarray | None = None
 
-    def decision_function(self, X):
-        """Scores of the rows of `X`; see `pegasos.decision_function`."""
-        return self.scores(X)
+    _FORMAT = "pegasos linear model 1"
+    _ARRAYS = (*_Model._ARRAYS, "coef")
+
+    @property
+    def n_features(self):
+        """Columns that X must have."""
+        return self.coef.shape[1]
 
     def scores(self, X, *, checked=False):
         """`decision_function`; `checked` as in `_validate.rows`."""
@@ -54,68 +140,193 @@ class LinearModel:
         scores = _session.decision_function(rows, coef, self.intercept)
         return _problems.class_scores(scores, len(self.classes), self.multi_class)
 
-    def predict(self, X):
-        """Predicted labels of the rows of `X`."""
-        return self.labels_of(self.decision_function(X))
+    @classmethod
+    def _from(cls, about, arrays):
+        return cls(**about, **{name: np.ascontiguousarray(arrays[name]) for name in cls._ARRAYS})
 
-    def labels_of(self, scores):
-        """The labels that win by `scores`, as `decision_function` returns them."""
-        return self.classes[_problems.winners(scores)]
+    def _check(self):
+        self._check_matrix("coef", super()._check())
+        if self.coef.shape[1] < 1:
+            raise ValueError(f"coef has shape {self.coef.shape}")
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class KernelModel(_Model):
+    """A trained kernel machine; made by `KernelPegasosClassifier.to_model`.
+
+    Attributes
+    ----------
+    support : pegasos._kernels.Points
+        The support vectors with their kernel.
+    dual_coef : ndarray of shape (n_problems, n_support)
+    intercept, classes, multi_class, lam, objective, n_steps
+        As in `LinearModel`.
+    """
+
+    support: object
+    dual_coef: np.ndarray
+
+    _FORMAT = "pegasos kernel model 1"
+    _ARRAYS = (*_Model._ARRAYS, "dual_coef", "vectors", "indices", "indptr")
+    _ABOUT = (*_Model._ABOUT, "kernel", "shape")
+    _KERNEL = ("name", "gamma", "degree", "coef0")
+
+    @property
+    def n_features(self):
+        """Columns that X must have; of a precomputed kernel, one per support vector."""
+        if self.support.kernel.name == "precomputed":
+            return self.dual_coef.shape[1]
+        return self.support.X.shape[1]
+
+    def scores(self, X, *, checked=False):
+        """`decision_function`, in pieces of bounded size; `checked`: X is known to be good.
+
+        Of a precomputed kernel, X is the values with the support vectors only.
+        """
+        kernel, n_support = self.support.kernel, self.dual_coef.shape[1]
+        if not checked:
+            X = self._checked(X)
+        n = X.shape[0]
+        scores = np.tile(self.intercept, (n, 1))
+        coef = self.dual_coef.T.astype(self.support.dtype)
+        size = max(1, _PREDICT_BYTES // (8 * max(1, n_support)))
+        for first in range(0, n if n_support else 0, size):
+            part = X[first : first + size]
+            if kernel.name != "precomputed":
+                part = kernel.points(self._alike(part)).against(self.support)
+            scores[first : first + size] += part @ coef
+        return _problems.class_scores(scores, len(self.classes), self.multi_class)
+
+    def _checked(self, X):
+        from sklearn.utils import check_array
+
+        if _validate.is_sparse(X):
+            _validate.sparse_structure(X)
+        _validate.not_masked(X)
+        X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
+        if X.shape[1] != self.n_features:
+            raise ValueError(
+                f"X has {X.shape[1]} features, but the model expects {self.n_features} features"
+            )
+        return X
+
+    def _alike(self, part):
+        """Rows in the layout and type of the support vectors."""
+        from scipy import sparse
+
+        if _validate.is_sparse(self.support.X):
+            return sparse.csr_array(part).astype(self.support.dtype, copy=False)
+        dense = part.toarray() if _validate.is_sparse(part) else part
+        return np.ascontiguousarray(dense, dtype=self.support.dtype)
+
+    # ---- The file --------------------------------------------------------------------------------
 
     def save(self, path):
-        """Write the model to `path` as an .npz archive of plain arrays, replacing it whole."""
-        classes = self.classes
-        if classes.dtype == object:  # from a list or a data frame: of one kind after all?
-            classes = np.array(classes.tolist())
-        if classes.dtype.kind not in "fiubU" or classes.tolist() != self.classes.tolist():
-            raise ValueError(
-                f"labels must be numbers or strings to be saved, got {self.classes.tolist()}"
-            )
-        about = {"format": _FORMAT, "multi_class": self.multi_class, "lam": self.lam}
-        arrays = {name: getattr(self, name) for name in _ARRAYS}
-        _archive.save(path, {**arrays, "about": np.array(json.dumps(about)), "classes": classes})
-
-    @classmethod
-    def load(cls, path):
-        """Read a model written by `save`. Nothing in the file is executed.
+        """Write the model to `path` as an .npz archive of plain arrays, replacing it whole.
 
         Raises
         ------
         ValueError
-            If the file is not such a model, or not a whole one.
+            If the kernel is a function, or precomputed: the file could not stand alone.
         """
-        try:
-            arrays = _archive.load(path)
-            about = json.loads(str(arrays["about"]))
-            if about["format"] != _FORMAT:
-                raise ValueError(f"its format is {about['format']!r}, not {_FORMAT!r}")
-            model = cls(
-                multi_class=about["multi_class"],
-                lam=_validate.real("lam", about["lam"], above=0),
-                **{name: np.ascontiguousarray(arrays[name]) for name in _ARRAYS},
-            )
-            model._check()
-        except (KeyError, TypeError, ValueError) as error:
-            what = f"{error} is missing" if isinstance(error, KeyError) else error
-            raise ValueError(f"{os.fspath(path)} is not a pegasos model: {what}") from None
-        return model
+        name = self.support.kernel.name
+        if callable(name) or name == "precomputed":
+            raise ValueError(f"a model whose kernel is {name!r} cannot be saved without its kernel")
+        super().save(path)
+
+    @property
+    def kernel(self):
+        """The kernel's name and parameters, as the file has them."""
+        return {name: getattr(self.support.kernel, name) for name in self._KERNEL}
+
+    @property
+    def shape(self):
+        """Of the matrix of support vectors."""
+        return [int(n) for n in self.support.X.shape]
+
+    @property
+    def vectors(self):
+        """Support vectors: the matrix, or the stored values of a sparse one."""
+        return self.support.X.data if _validate.is_sparse(self.support.X) else self.support.X
+
+    @property
+    def indices(self):
+        """Columns of stored values; empty for a dense matrix."""
+        return self._index("indices")
+
+    @property
+    def indptr(self):
+        """Where sparse rows begin; empty for a dense matrix."""
+        return self._index("indptr")
+
+    def _index(self, name):
+        X = self.support.X
+        return getattr(X, name) if _validate.is_sparse(X) else np.empty(0, np.int64)
+
+    @classmethod
+    def _from(cls, about, arrays):
+        from pegasos._kernels import KERNELS, Kernel
+
+        about = dict(about)
+        kernel, shape = about.pop("kernel"), tuple(about.pop("shape"))
+        _validate.choice("kernel", kernel["name"], [k for k in KERNELS if k != "precomputed"])
+        kernel = Kernel(
+            kernel["name"],
+            gamma=_validate.real("gamma", kernel["gamma"], above=0),
+            degree=_validate.integer("degree", kernel["degree"], at_least=0),
+            coef0=_validate.real("coef0", kernel["coef0"]),
+        )
+        arrays = {name: np.ascontiguousarray(arrays[name]) for name in cls._ARRAYS}
+        vectors, indices, indptr = (arrays.pop(k) for k in ("vectors", "indices", "indptr"))
+        if vectors.dtype not in (np.float32, np.float64) or not np.isfinite(vectors).all():
+            raise ValueError(f"vectors must be finite numbers, got dtype {vectors.dtype}")
+        if len(indptr):
+            from scipy import sparse
+
+            vectors = sparse.csr_array((vectors, indices, indptr), shape=shape)
+            _validate.sparse_structure(vectors)
+        if vectors.ndim != 2 or vectors.shape != shape or shape[1] < 1:
+            raise ValueError(f"vectors have shape {vectors.shape}, not {shape}")
+        return cls(support=kernel.points(vectors), **about, **arrays)
 
     def _check(self):
-        """Raise a ValueError unless the arrays fit together."""
-        _validate.choice("multi_class", self.multi_class, ["ovr", "ovo"])
-        if self.classes.ndim != 1 or self.classes.dtype.kind not in "fiubU":
-            raise ValueError("classes must be one-dimensional numbers or strings")
-        n_problems = _problems.count(len(self.classes), self.multi_class)
-        if len(self.classes) < 2 or self.coef.ndim != 2 or self.coef.shape[0] != n_problems:
+        self._check_matrix("dual_coef", super()._check(), types=(np.float64,))
+        if self.dual_coef.shape[1] != len(self.support):
             raise ValueError(
-                f"coef has shape {self.coef.shape} for {len(self.classes)} classes, "
-                f"multi_class={self.multi_class!r}"
+                f"dual_coef has shape {self.dual_coef.shape} for {len(self.support)} vectors"
             )
-        if self.coef.dtype not in (np.float32, np.float64) or self.coef.shape[1] < 1:
-            raise ValueError(f"coef has dtype {self.coef.dtype}, shape {self.coef.shape}")
-        if self.intercept.shape != (n_problems,) or self.intercept.dtype != np.float64:
-            raise ValueError(
-                f"intercept has dtype {self.intercept.dtype}, shape {self.intercept.shape}"
-            )
-        if not (np.isfinite(self.coef).all() and np.isfinite(self.intercept).all()):
-            raise ValueError("coef or intercept is not finite")
+
+
+def load(path):
+    """Read a model, linear or kernel, that was saved by its `save`. Nothing in the file is executed.
+
+    Parameters
+    ----------
+    path : str or path-like
+
+    Returns
+    -------
+    LinearModel or KernelModel
+
+    Raises
+    ------
+    OSError
+        If the file cannot be opened.
+    ValueError
+        If the file is not such a model, or not a whole one.
+    """
+    try:
+        arrays = _archive.load(path)
+        about = json.loads(str(arrays["about"]))
+        kinds = {kind._FORMAT: kind for kind in (LinearModel, KernelModel)}
+        if about["format"] not in kinds:
+            raise ValueError(f"its format is {about['format']!r}, not one of {list(kinds)}")
+        kind = kinds[about["format"]]
+        about = {name: about[name] for name in kind._ABOUT}
+        about["lam"] = _validate.real("lam", about["lam"], above=0)
+        model = kind._from(about, arrays)
+        model._check()
+    except (KeyError, TypeError, ValueError) as error:
+        what = f"{error} is missing" if isinstance(error, KeyError) else error
+        raise ValueError(f"{os.fspath(path)} is not a pegasos model: {what}") from None
+    return model

@@ -19,6 +19,7 @@ _EXAMPLES = {
 examples:
   pegasos train spam.svm.gz --lam 1e-4 -o spam.npz
   pegasos train digits.csv --label-column 0 --multi-class ovo --max-iter 50
+  pegasos train digits.csv --label-column 0 --kernel rbf --gamma 0.02
 """,
     "predict": """\
 examples:
@@ -57,7 +58,7 @@ def _parser():
             help="CSV: column of the label, from 0; negative from the end (default -1, the last)",
         )  # fmt: skip
 
-    train = command("train", _train, "train a linear support vector machine and save it")
+    train = command("train", _train, "train a linear or kernel support vector machine and save it")
     data_options(train)
     add = train.add_argument
     add("-o", "--output", default="model.npz", metavar="FILE", help="the model (default model.npz)")
@@ -75,6 +76,16 @@ def _parser():
         help="b: none, weight of a constant feature (default), or not penalised")  # fmt: skip
     add("--multi-class", choices=("ovr", "ovo"), default="ovr",
         help="one-vs-rest (default) or one-vs-one, for three classes or more")  # fmt: skip
+    add("--kernel", choices=("linear", "poly", "rbf", "sigmoid", "laplacian"),
+        help="train a kernel machine (default: a linear one, without a kernel)")  # fmt: skip
+    add("--gamma", type=_gamma, default="scale", metavar="G",
+        help="kernel parameter: a number, scale (default: 1 / (d Var X)) or auto (1 / d)")  # fmt: skip
+    add("--degree", type=int, default=3, help="of the polynomial kernel (default 3)")
+    add(
+        "--coef0", type=float, default=0.0, help="of the polynomial and sigmoid kernels (default 0)"
+    )
+    add("--cache-size", type=float, default=1000, metavar="MB",
+        help="memory for columns of the kernel matrix (default 1000)")  # fmt: skip
     add("--n-features", type=int, metavar="D", help="columns of X, where the file cannot tell")
     add("--float32", action="store_true", help="store and train in single precision")
     add("--seed", type=int, default=0, metavar="S", help="names the order of draws (default 0)")
@@ -97,6 +108,11 @@ def _parser():
     return parser
 
 
+def _gamma(text):
+    """ "scale", "auto" or a number, for argparse."""
+    return text if text in ("scale", "auto") else float(text)
+
+
 def _train(args):
     from pegasos import _readers
 
@@ -109,28 +125,37 @@ def _train(args):
         X = X.astype(np.float32)
     say(f"{X.shape[0]} rows, {X.shape[1]} features")
     began = time.perf_counter()
-    model = pegasos.fit(
-        X,
-        y,
-        args.lam,
-        max_iter=args.max_iter,
-        n_steps=args.n_steps,
-        batch_size=args.batch_size,
-        sampling=args.sampling,
-        project=args.project,
-        average={"none": False, "all": True, "suffix": "suffix"}[args.average],
-        fit_intercept=args.intercept != "none",
-        penalize_intercept=args.intercept != "free",
-        multi_class=args.multi_class,
-        random_state=args.seed,
-        n_jobs=args.jobs,
-        verbose=not args.quiet,
-    )
+    options = {
+        "max_iter": args.max_iter,
+        "n_steps": args.n_steps,
+        "batch_size": args.batch_size,
+        "sampling": args.sampling,
+        "project": args.project,
+        "average": {"none": False, "all": True, "suffix": "suffix"}[args.average],
+        "fit_intercept": args.intercept != "none",
+        "penalize_intercept": args.intercept != "free",
+        "multi_class": args.multi_class,
+        "random_state": args.seed,
+        "verbose": int(not args.quiet),
+    }
+    if args.kernel:
+        machine = pegasos.KernelPegasosClassifier(
+            args.lam, kernel=args.kernel, gamma=args.gamma, degree=args.degree, coef0=args.coef0,
+            cache_size=args.cache_size, **options,
+        )  # fmt: skip
+        model = machine.fit(X, y).to_model()
+    else:
+        model = pegasos.fit(X, y, args.lam, n_jobs=args.jobs, **options)
     seconds = time.perf_counter() - began
     model.save(args.output)
-    say(f"trained {len(model.coef)} problem(s) in {seconds:.2f} s")
+    n_problems = len(model.intercept)
+    say(f"trained {n_problems} problem(s) in {seconds:.2f} s")
+    if args.kernel:
+        say(f"{len(model.support)} support vectors")
     for k, objective in enumerate(model.objective):
-        say(f"objective {objective:.6g}" + (f"  (problem {k})" if len(model.coef) > 1 else ""))
+        if np.isnan(objective):  # few steps on many rows: the others were never looked at
+            break
+        say(f"objective {objective:.6g}" + (f"  (problem {k})" if n_problems > 1 else ""))
     say(f"training accuracy {100 * (model.predict(X) == y).mean():.2f} %")
     say(f"model saved to {args.output}")
 
@@ -138,11 +163,11 @@ def _train(args):
 def _predict(args):
     from pegasos import _readers
 
-    model = pegasos.LinearModel.load(args.model)
+    model = pegasos.load(args.model)
     X, y = _readers.read(
         args.data,
         format=args.format,
-        n_features=model.coef.shape[1],
+        n_features=model.n_features,
         label_column=args.label_column,
         labels_optional=True,
     )
