@@ -28,7 +28,7 @@ CASES = {
     "usps": ("usps", None, 0.04, None, 20, False, False),
     "reuters_moneyfx": ("reuters_moneyfx", None, 1.0, 1.29e-4, 20, False, False),
     "adult": ("adult", None, 0.05, 3.07e-5, 5, False, False),
-    "mnist 8": ("mnist", 8, 0.02, 1.67e-5, 4, "suffix", True),
+    "mnist 8": ("mnist", 8, 0.02, 1.67e-5, 6, "suffix", True),
     "mnist": ("mnist", None, 0.02, None, 3, "suffix", True),
 }
 

@@ -324,14 +324,17 @@ def test_the_demo_reports_and_draws(tmp_path):
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert "100" in done.stderr  # progress
-    accuracy = float(done.stdout.split("held-out accuracy")[1].split("%")[0])
-    assert accuracy > 94
+    for told in done.stdout.split("held-out accuracy")[1:]:  # digits, then moons
+        accuracy = float(told.split("%")[0])
+        assert accuracy > 94
     assert "objective" in done.stdout
     assert "predicted" in done.stdout
     root = ET.parse(picture).getroot()
     assert root.tag.endswith("svg")
     squares = [element for element in root if element.tag.endswith("rect")]
     assert len(squares) > 10 * 64 + 100
+    rings = [e for e in root if e.tag.endswith("circle") and e.get("fill") == "none"]
+    assert f"{len(rings)} of 200 points are support vectors" in done.stdout
     assert any(f"{accuracy:.1f}" in (element.text or "") for element in root)
 
 

@@ -1,4 +1,4 @@
-"""``pegasos demo``: ten machines learn handwritten digits, and a picture shows what they learned.
+"""``pegasos demo``: what linear machines learn of digits, and a kernel machine of two moons.
 
 The digits ship inside scikit-learn. The picture is SVG, written here as text, so that the demo
 needs nothing but the package itself.
@@ -7,17 +7,31 @@ needs nothing but the package itself.
 import os
 
 import numpy as np
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_digits, make_moons
 from sklearn.metrics import confusion_matrix
 from sklearn.model_selection import train_test_split
 
-from pegasos import PegasosClassifier
+from pegasos import KernelPegasosClassifier, PegasosClassifier
 
 _INK, _GREY, _RED, _BLUE = "#222222", "#777777", (178, 24, 43), (33, 102, 172)
 
 
 def run(path):
     """Train, report on standard output, and save the picture to `path`."""
+    digits, width, height = _digits()
+    moons, height = _moons(height)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+            f'viewBox="0 0 {width} {height}" font-family="Helvetica, Arial, sans-serif">\n'
+            + "\n".join([_box(0, 0, width, height, "white"), *digits, *moons])
+            + "\n</svg>\n"
+        )
+    print(f"\npicture saved to {os.path.abspath(path)}")
+
+
+def _digits():
+    """Linear machines on digits: elements of the picture, its width, and where they end."""
     X, y = load_digits(return_X_y=True)
     X = X / 16
     X_train, X_test, y_train, y_test = train_test_split(
@@ -45,12 +59,28 @@ def run(path):
         f"{len(X_train)} digits to learn from, {len(X_test)} held out, "
         f"{100 * accuracy:.1f} % of these read correctly"
     )
-    picture = _picture(
+    return _digits_picture(
         machine.coef_, matrix, X_test[wrong], y_test[wrong], predicted[wrong], summary
     )
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(picture)
-    print(f"\npicture saved to {os.path.abspath(path)}")
+
+
+def _moons(top):
+    """A kernel machine on two moons: elements of the picture from `top` down, and where it ends."""
+    X, y = make_moons(400, noise=0.18, random_state=0)
+    train, test = slice(0, 200), slice(200, 400)
+    machine = KernelPegasosClassifier(lam=1e-3, gamma=2.0, max_iter=100, random_state=0)
+    machine.fit(X[train], y[train])
+    accuracy = machine.score(X[test], y[test])
+    n_support = len(machine.support_)
+    print(
+        f"\ntwo moons, Gaussian kernel: {n_support} of 200 points are support vectors, objective "
+        f"P(w) {machine.objective_[0]:.5f}, held-out accuracy {100 * accuracy:.2f} %"
+    )
+    return _moons_picture(
+        machine, X[train], y[train],
+        f"200 points to learn from, {n_support} of them support vectors (ringed), 200 held out, "
+        f"{100 * accuracy:.1f} % of these told right", top,
+    )  # fmt: skip
 
 
 def confusion_text(matrix, classes):
@@ -66,8 +96,8 @@ def confusion_text(matrix, classes):
     return "\n".join(lines)
 
 
-def _picture(weights, matrix, images, actual, predicted, summary):
-    """The SVG: weights of each machine, confusion matrix, and the digits that were misread."""
+def _digits_picture(weights, matrix, images, actual, predicted, summary):
+    """Weights of each machine, confusion matrix, and the digits that were misread."""
     margin, tile, gap = 40, 92, 10
     width = 2 * margin + 10 * tile + 9 * gap
     parts = [
@@ -113,11 +143,47 @@ def _picture(weights, matrix, images, actual, predicted, summary):
         label = f"{actual[k]} → {predicted[k]}"
         parts.append(_text(x + small / 2, y + small + 18, label, 14, anchor="middle"))
     height = grid_top + max(10 * cell, -(-shown // columns) * (small + 34)) + margin
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
-        f'viewBox="0 0 {width} {height}" font-family="Helvetica, Arial, sans-serif">\n'
-        f"{_box(0, 0, width, height, 'white')}\n" + "\n".join(parts) + "\n</svg>\n"
-    )
+    return parts, width, height
+
+
+def _moons_picture(machine, X, y, summary, top):
+    """Points, support vectors, and the plane coloured by side of the boundary and of the margins."""
+    left, width, height, cell = 40, 1010, 360, 5
+    parts = [
+        _text(left, top + 10, "A kernel machine on two moons", 18),
+        _text(left, top + 32, summary, 14, _GREY),
+        _text(
+            left, top + 52, "pale: within the margin; the boundary is where colours meet", 14, _GREY
+        ),
+    ]
+    top += 70
+    low, high = X.min(axis=0) - 0.25, X.max(axis=0) + 0.25
+    across = np.linspace(low[0], high[0], width // cell)
+    down = np.linspace(high[1], low[1], height // cell)
+    plane = np.stack(np.meshgrid(across, down), axis=-1).reshape(-1, 2)
+    scores = machine.decision_function(plane).reshape(len(down), len(across))
+    bands = np.digitize(scores, [-1, 0, 1])
+    fills = [_mix(_BLUE, 0.5), _mix(_BLUE, 0.2), _mix(_RED, 0.2), _mix(_RED, 0.5)]
+    for i, row in enumerate(bands):
+        ends = [*np.flatnonzero(np.diff(row)) + 1, len(row)]
+        begin = 0
+        for end in ends:  # one box for a run of the same colour
+            x, wide = left + begin * cell, (end - begin) * cell
+            parts.append(_box(x, top + i * cell, wide + 0.4, cell + 0.4, fills[row[begin]]))
+            begin = end
+    where = (X - low) / (high - low) * [1, -1] * [width, height] + [left, top + height]
+    rings = np.isin(np.arange(len(X)), machine.support_)
+    for (x, y_pixel), label, ring in zip(where, y, rings, strict=True):
+        fill = _mix(_RED if label else _BLUE, 1)
+        if ring:
+            parts.append(
+                f'<circle cx="{x:.1f}" cy="{y_pixel:.1f}" r="8" fill="none" stroke="{_INK}"/>'
+            )
+        parts.append(
+            f'<circle cx="{x:.1f}" cy="{y_pixel:.1f}" r="4.5" fill="{fill}" stroke="white" '
+            'stroke-width="0.8"/>'
+        )
+    return parts, top + height + 40
 
 
 def _image(pixels, left, top, size, colour):
