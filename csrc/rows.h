@@ -1,0 +1,128 @@
+/*
+ * rows.h - what the solvers ask of rows, for every type of rows.
+ */
+#ifndef PEGASOS_ROWS_H
+#define PEGASOS_ROWS_H
+
+#include "pegasos.h"
+#include "platform.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Where CSR row i begins. */
+static INLINE int64_t row_offset(const pegasos_rows *rows, int64_t i)
+{
+    return rows->indptr_bytes == 4 ? ((const int32_t *)rows->indptr)[i]
+                                   : ((const int64_t *)rows->indptr)[i];
+}
+
+/* Where to stop asking for CSR row i ahead of its use: past a few kB the hardware has caught on. */
+static INLINE int64_t prefetch_end(const pegasos_rows *rows, int64_t i)
+{
+    const int64_t begin = row_offset(rows, i), end = row_offset(rows, i + 1);
+    return end - begin > 1024 ? begin + 1024 : end;
+}
+
+/* What the solver asks of rows; rows_body.h writes them once per type. `next` is a row that will be
+ * wanted soon and may be fetched meanwhile; i itself if there is none. */
+typedef struct row_functions {
+    /* Can row i be added now? NULL: always. If not, it is marked as wanted. */
+    bool (*ready)(const pegasos_rows *rows, int64_t i);
+    /* <v, x_i> */
+    double (*dot)(const pegasos_rows *rows, int64_t i, const void *v, int64_t next);
+    /* out[g] = <v_g, x_i> for g = 0, 1; NULL where pairs do not pay */
+    void (*dot_pair)(const pegasos_rows *rows, int64_t i, const void *const *v, int64_t next,
+                     double *out);
+    /* v += u x_i */
+    void (*add)(const pegasos_rows *rows, int64_t i, double u, void *v);
+} row_functions;
+
+/* ---- Every type, with vectors of the same type ----------------------------------------------- */
+
+#define VALUE  float
+#define VECTOR float
+#define SUFFIX float_dense
+#include "rows_body.h"
+
+#define VALUE  double
+#define VECTOR double
+#define SUFFIX double_dense
+#include "rows_body.h"
+
+#define VALUE  float
+#define VECTOR float
+#define INDEX  int32_t
+#define SUFFIX float_csr32
+#include "rows_body.h"
+
+#define VALUE  double
+#define VECTOR double
+#define INDEX  int32_t
+#define SUFFIX double_csr32
+#include "rows_body.h"
+
+#define VALUE  float
+#define VECTOR float
+#define INDEX  int64_t
+#define SUFFIX float_csr64
+#include "rows_body.h"
+
+#define VALUE  double
+#define VECTOR double
+#define INDEX  int64_t
+#define SUFFIX double_csr64
+#include "rows_body.h"
+
+/* ---- float rows with double vectors ---------------------------------------------------------- */
+
+#define VALUE  float
+#define VECTOR double
+#define SUFFIX wide_dense
+#include "rows_body.h"
+
+#define VALUE  float
+#define VECTOR double
+#define INDEX  int32_t
+#define SUFFIX wide_csr32
+#include "rows_body.h"
+
+#define VALUE  float
+#define VECTOR double
+#define INDEX  int64_t
+#define SUFFIX wide_csr64
+#include "rows_body.h"
+
+#define FOR_EVERY_TYPE(DEFINE)                                                                     \
+    DEFINE(float_dense)                                                                            \
+    DEFINE(double_dense)                                                                           \
+    DEFINE(float_csr32)                                                                            \
+    DEFINE(double_csr32)                                                                           \
+    DEFINE(float_csr64)                                                                            \
+    DEFINE(double_csr64)
+
+#define FOR_EVERY_WIDE_TYPE(DEFINE)                                                                \
+    DEFINE(wide_dense)                                                                             \
+    DEFINE(double_dense)                                                                           \
+    DEFINE(wide_csr32)                                                                             \
+    DEFINE(double_csr32)                                                                           \
+    DEFINE(wide_csr64)                                                                             \
+    DEFINE(double_csr64)
+
+/* Calls name_TYPE(arguments), where float rows go by the types that start with `single`. */
+#define DISPATCH_AS(single, name, rows, ...)                                                       \
+    do {                                                                                           \
+        const bool is_float = (rows)->value_bytes == 4;                                            \
+        if ((rows)->index_bytes == 0)                                                              \
+            (is_float ? name##_##single##_dense : name##_double_dense)(rows, __VA_ARGS__);         \
+        else if ((rows)->index_bytes == 4)                                                         \
+            (is_float ? name##_##single##_csr32 : name##_double_csr32)(rows, __VA_ARGS__);         \
+        else                                                                                       \
+            (is_float ? name##_##single##_csr64 : name##_double_csr64)(rows, __VA_ARGS__);         \
+    } while (0)
+
+/* ... with vectors of the rows' type, and with double vectors. */
+#define DISPATCH(name, rows, ...)      DISPATCH_AS(float, name, rows, __VA_ARGS__)
+#define DISPATCH_WIDE(name, rows, ...) DISPATCH_AS(wide, name, rows, __VA_ARGS__)
+
+#endif
