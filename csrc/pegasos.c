@@ -26,12 +26,9 @@
  *
  * Names: t step; k batch size; y label; u what is added to v per x; q, v, a, S as in pegasos.h.
  */
-#include "pegasos.h"
-#include "platform.h"
+#include "rows.h"
 
 #include <math.h>
-#include <stdbool.h>
-#include <stddef.h>
 #include <string.h>
 
 /* ---- Order of draws -------------------------------------------------------------------------- */
@@ -124,36 +121,6 @@ void pegasos_order_seek(pegasos_order *order, uint64_t seed, int64_t n_rows, int
         draw(order, permutation);
     order->next = next;
 }
-
-/* ---- Rows ------------------------------------------------------------------------------------ */
-
-/* Where CSR row i begins. */
-static INLINE int64_t row_offset(const pegasos_rows *rows, int64_t i)
-{
-    return rows->indptr_bytes == 4 ? ((const int32_t *)rows->indptr)[i]
-                                   : ((const int64_t *)rows->indptr)[i];
-}
-
-/* Where to stop asking for CSR row i ahead of its use: past a few kB the hardware has caught on. */
-static INLINE int64_t prefetch_end(const pegasos_rows *rows, int64_t i)
-{
-    const int64_t begin = row_offset(rows, i), end = row_offset(rows, i + 1);
-    return end - begin > 1024 ? begin + 1024 : end;
-}
-
-/* What the solver asks of rows; rows_body.h writes them once per type. `next` is a row that will be
- * wanted soon and may be fetched meanwhile; i itself if there is none. */
-typedef struct row_functions {
-    /* Can row i be added now? NULL: always. If not, it is marked as wanted. */
-    bool (*ready)(const pegasos_rows *rows, int64_t i);
-    /* <v, x_i> */
-    double (*dot)(const pegasos_rows *rows, int64_t i, const void *v, int64_t next);
-    /* out[g] = <v_g, x_i> for g = 0, 1; NULL where pairs do not pay */
-    void (*dot_pair)(const pegasos_rows *rows, int64_t i, const void *const *v, int64_t next,
-                     double *out);
-    /* v += u x_i */
-    void (*add)(const pegasos_rows *rows, int64_t i, double u, void *v);
-} row_functions;
 
 /* ---- Vectors of the rows' type --------------------------------------------------------------- */
 
@@ -349,17 +316,6 @@ static INLINE void run_problems(const row_functions *f, const pegasos_rows *rows
         set->problems[first + g] = p[g];
 }
 
-static INLINE void score_rows(const row_functions *f, const pegasos_rows *rows, int64_t first,
-                              int64_t count, int64_t n_problems, const void *coef,
-                              const double *intercepts, double *scores)
-{
-    const int64_t stride = rows->n_features * rows->value_bytes;
-    for (int64_t i = 0; i < count; i++)
-        for (int64_t k = 0; k < n_problems; k++)
-            scores[i * n_problems + k] =
-                f->dot(rows, first + i, (const char *)coef + k * stride, first + i) + intercepts[k];
-}
-
 /* <x, Z> = sum_j x_j Z_j, where Z_j, the column j of Z, is row j of `inverted`: only entries that
  * meet cost anything. */
 static INLINE void multiply_rows(const row_functions *f, const pegasos_rows *inverted,
@@ -443,45 +399,29 @@ CLONES static void run_kernel(const pegasos_rows *rows, const pegasos_linear_set
 
 /* ---- The same for every type of rows --------------------------------------------------------- */
 
-#define VALUE  float
-#define SUFFIX float_dense
-#include "rows_body.h"
+/* The algorithm with the primitives of one type inlined, per instruction set. */
+#define DEFINE_DRIVERS(TYPE)                                                                       \
+    CLONES static void run_##TYPE(const pegasos_rows *rows, const pegasos_linear_set *set,         \
+                                  int64_t k, int64_t count, int64_t ahead, const int64_t *draws)   \
+    {                                                                                              \
+        run_problems(&functions_##TYPE, rows, set, k, 1, count, ahead, draws);                     \
+    }                                                                                              \
+    static void multiply_##TYPE(const pegasos_rows *inverted, const pegasos_rows *x,               \
+                                int64_t stride, void *products)                                    \
+    {                                                                                              \
+        multiply_rows(&functions_##TYPE, inverted, x, stride, products);                           \
+    }
+FOR_EVERY_TYPE(DEFINE_DRIVERS)
 
-#define VALUE  double
-#define SUFFIX double_dense
-#include "rows_body.h"
-
-#define VALUE  float
-#define INDEX  int32_t
-#define SUFFIX float_csr32
-#include "rows_body.h"
-
-#define VALUE  double
-#define INDEX  int32_t
-#define SUFFIX double_csr32
-#include "rows_body.h"
-
-#define VALUE  float
-#define INDEX  int64_t
-#define SUFFIX float_csr64
-#include "rows_body.h"
-
-#define VALUE  double
-#define INDEX  int64_t
-#define SUFFIX double_csr64
-#include "rows_body.h"
-
-/* Calls name_TYPE(arguments) for the type of `rows`. */
-#define DISPATCH(name, rows, ...)                                                                  \
-    do {                                                                                           \
-        const bool single = (rows)->value_bytes == 4;                                              \
-        if ((rows)->index_bytes == 0)                                                              \
-            (single ? name##_float_dense : name##_double_dense)(rows, __VA_ARGS__);                \
-        else if ((rows)->index_bytes == 4)                                                         \
-            (single ? name##_float_csr32 : name##_double_csr32)(rows, __VA_ARGS__);                \
-        else                                                                                       \
-            (single ? name##_float_csr64 : name##_double_csr64)(rows, __VA_ARGS__);                \
-    } while (0)
+#define DEFINE_PAIR_DRIVER(TYPE)                                                                   \
+    CLONES static void run_pair_##TYPE(const pegasos_rows *rows, const pegasos_linear_set *set,    \
+                                       int64_t k, int64_t count, int64_t ahead,                    \
+                                       const int64_t *draws)                                       \
+    {                                                                                              \
+        run_problems(&functions_##TYPE, rows, set, k, 2, count, ahead, draws);                     \
+    }
+DEFINE_PAIR_DRIVER(float_dense)
+DEFINE_PAIR_DRIVER(double_dense)
 
 /* Draws that every problem goes through before the next ones. Dense rows are long beside a weight
  * vector, so a few of them stay in cache while the problems take turns. A sparse row is short, and
@@ -544,18 +484,11 @@ void pegasos_linear_model(const pegasos_linear *problem, int64_t n_features, int
         double w = factor * get(weights, value_bytes, j);
         if (average)
             w -= get(sum, value_bytes, j) / divisor;
-        set_to(coef, value_bytes, j, w);
+        coef[j] = w;
     }
     const double constant = factor * p.constant_weight - (average ? p.constant_sum / divisor : 0);
     const double free = average ? p.intercept_sum / (double)p.n_averaged : p.intercept;
     *intercept = p.intercept_scaling * constant + free;
-}
-
-void pegasos_linear_scores(const pegasos_rows *rows, int64_t first, int64_t count,
-                           int64_t n_problems, const void *coef, const double *intercepts,
-                           double *scores)
-{
-    DISPATCH(scores, rows, first, count, n_problems, coef, intercepts, scores);
 }
 
 void pegasos_sparse_products(const pegasos_rows *x, const pegasos_rows *inverted, int64_t stride,

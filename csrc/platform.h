@@ -15,12 +15,15 @@
 #if defined(__GNUC__)
 #define INLINE            inline __attribute__((always_inline))
 #define PREFETCH(address) __builtin_prefetch(address)
+#define MAYBE_UNUSED      __attribute__((unused))
 #elif defined(_MSC_VER)
 #define INLINE            __forceinline
 #define PREFETCH(address) ((void)(address))
+#define MAYBE_UNUSED
 #else
 #define INLINE            inline
 #define PREFETCH(address) ((void)(address))
+#define MAYBE_UNUSED
 #endif
 
 /* One machine-code version per instruction set, chosen when the library is loaded. Needs the ifunc

@@ -1,13 +1,14 @@
 /*
- * rows_body.h - the primitives on which the solver stands, for one type of rows.
+ * rows_body.h - the primitives on which the solvers stand, for one type of rows.
  *
- * pegasos.c includes this once per type with these macros, which are undefined again at the end:
+ * rows.h includes this once per type with these macros, which are undefined again at the end:
  *
- *     VALUE    float or double
+ *     VALUE    float or double, the type of the stored numbers
+ *     VECTOR   float or double, the type of the vectors that rows are multiplied with and added to
  *     INDEX    int32_t or int64_t; not defined for dense rows
  *     SUFFIX   ends the name of everything defined here
  *
- * Sums have a fixed shape, LANES partial sums in VALUE that are added up in double, so that a
+ * Sums have a fixed shape, LANES partial sums in VECTOR that are added up in double, so that a
  * compiler may put lanes in SIMD registers of any width without changing one bit. Partial sums run
  * over at most CHUNK terms each, which keeps a float sum accurate however long the row.
  */
@@ -35,7 +36,7 @@ static INLINE void NAME(prefetch_block)(const pegasos_rows *rows, int64_t j)
 static INLINE double NAME(dot)(const pegasos_rows *rows, int64_t i, const void *vector,
                                int64_t next)
 {
-    const VALUE *v = vector;
+    const VECTOR *v = vector;
     const int64_t begin = row_offset(rows, i), end = row_offset(rows, i + 1);
     const VALUE *x = rows->values;
     const INDEX *column = rows->indices;
@@ -45,7 +46,7 @@ static INLINE double NAME(dot)(const pegasos_rows *rows, int64_t i, const void *
     int64_t j = begin;
     while (end - j >= LANES) {
         const int64_t stop = j + (end - j > CHUNK ? CHUNK : (end - j) / LANES * LANES);
-        VALUE lane0 = 0, lane1 = 0, lane2 = 0, lane3 = 0;
+        VECTOR lane0 = 0, lane1 = 0, lane2 = 0, lane3 = 0;
         while (j < stop) {
             const int64_t pause = stop - j > BLOCK ? j + BLOCK : stop;
             if (ahead < ahead_end)
@@ -69,11 +70,11 @@ static INLINE double NAME(dot)(const pegasos_rows *rows, int64_t i, const void *
 
 static INLINE void NAME(add)(const pegasos_rows *rows, int64_t i, double u, void *vector)
 {
-    VALUE *v = vector;
+    VECTOR *v = vector;
     const int64_t begin = row_offset(rows, i), end = row_offset(rows, i + 1);
     const VALUE *x = rows->values;
     const INDEX *column = rows->indices;
-    const VALUE factor = (VALUE)u;
+    const VECTOR factor = (VECTOR)u;
     for (int64_t j = begin; j < end; j++)
         v[column[j]] += factor * x[j];
 }
@@ -86,7 +87,7 @@ static INLINE void NAME(add)(const pegasos_rows *rows, int64_t i, double u, void
 #define LANES 16 /* sum_lanes knows */
 #define CHUNK 16384
 
-static INLINE double NAME(sum_lanes)(const VALUE *lane)
+static INLINE double NAME(sum_lanes)(const VECTOR *lane)
 {
     double half[8], quarter[4];
     for (int l = 0; l < 8; l++)
@@ -107,7 +108,7 @@ static INLINE void NAME(prefetch_lanes)(const VALUE *x)
 static INLINE double NAME(dot)(const pegasos_rows *rows, int64_t i, const void *vector,
                                int64_t next)
 {
-    const VALUE *v = vector;
+    const VECTOR *v = vector;
     const int64_t d = rows->n_features;
     const VALUE *x = (const VALUE *)rows->values + i * d;
     const VALUE *ahead = (const VALUE *)rows->values + next * d;
@@ -115,7 +116,7 @@ static INLINE double NAME(dot)(const pegasos_rows *rows, int64_t i, const void *
     int64_t j = 0;
     while (d - j >= LANES) {
         const int64_t stop = j + (d - j > CHUNK ? CHUNK : (d - j) / LANES * LANES);
-        VALUE lane[LANES] = {0};
+        VECTOR lane[LANES] = {0};
         for (; j < stop; j += LANES) {
             NAME(prefetch_lanes)(ahead + j);
             for (int l = 0; l < LANES; l++)
@@ -134,7 +135,7 @@ static INLINE double NAME(dot)(const pegasos_rows *rows, int64_t i, const void *
 static INLINE void NAME(dot_pair)(const pegasos_rows *rows, int64_t i, const void *const *vectors,
                                   int64_t next, double *out)
 {
-    const VALUE *v0 = vectors[0], *v1 = vectors[1];
+    const VECTOR *v0 = vectors[0], *v1 = vectors[1];
     const int64_t d = rows->n_features;
     const VALUE *x = (const VALUE *)rows->values + i * d;
     const VALUE *ahead = (const VALUE *)rows->values + next * d;
@@ -142,7 +143,7 @@ static INLINE void NAME(dot_pair)(const pegasos_rows *rows, int64_t i, const voi
     int64_t j = 0;
     while (d - j >= LANES) {
         const int64_t stop = j + (d - j > CHUNK ? CHUNK : (d - j) / LANES * LANES);
-        VALUE lane0[LANES] = {0}, lane1[LANES] = {0};
+        VECTOR lane0[LANES] = {0}, lane1[LANES] = {0};
         for (; j < stop; j += LANES) {
             NAME(prefetch_lanes)(ahead + j);
             for (int l = 0; l < LANES; l++)
@@ -166,8 +167,8 @@ static INLINE void NAME(add)(const pegasos_rows *rows, int64_t i, double u, void
 {
     const int64_t d = rows->n_features;
     const VALUE *restrict x = (const VALUE *)rows->values + i * d;
-    VALUE *restrict v = vector;
-    const VALUE factor = (VALUE)u;
+    VECTOR *restrict v = vector;
+    const VECTOR factor = (VECTOR)u;
     int64_t j = 0;
     for (; d - j >= LANES; j += LANES)
         for (int l = 0; l < LANES; l++)
@@ -180,42 +181,15 @@ static INLINE void NAME(add)(const pegasos_rows *rows, int64_t i, double u, void
 
 #endif
 
-static const row_functions NAME(functions) = {
+MAYBE_UNUSED static const row_functions NAME(functions) = {
     .dot = NAME(dot), .dot_pair = DOT_PAIR, .add = NAME(add)};
-
-/* The algorithm of pegasos.c with these primitives inlined, per instruction set. */
-CLONES static void NAME(run)(const pegasos_rows *rows, const pegasos_linear_set *set, int64_t k,
-                             int64_t count, int64_t ahead, const int64_t *draws)
-{
-    run_problems(&NAME(functions), rows, set, k, 1, count, ahead, draws);
-}
-
-#ifndef INDEX
-CLONES static void NAME(run_pair)(const pegasos_rows *rows, const pegasos_linear_set *set,
-                                  int64_t k, int64_t count, int64_t ahead, const int64_t *draws)
-{
-    run_problems(&NAME(functions), rows, set, k, 2, count, ahead, draws);
-}
-#endif
-
-CLONES static void NAME(scores)(const pegasos_rows *rows, int64_t first, int64_t count,
-                                int64_t n_problems, const void *coef, const double *intercepts,
-                                double *scores)
-{
-    score_rows(&NAME(functions), rows, first, count, n_problems, coef, intercepts, scores);
-}
-
-static void NAME(multiply)(const pegasos_rows *inverted, const pegasos_rows *x, int64_t stride,
-                           void *products)
-{
-    multiply_rows(&NAME(functions), inverted, x, stride, products);
-}
 
 #undef LANES
 #undef BLOCK
 #undef DOT_PAIR
 #undef CHUNK
 #undef VALUE
+#undef VECTOR
 #undef INDEX
 #undef SUFFIX
 #undef NAME
