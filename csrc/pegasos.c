@@ -57,7 +57,7 @@ static uint64_t multiply(uint64_t a, uint64_t b, uint64_t *low)
 
 /* Unbiased in [0, n), n >= 1: the high half of random * n, drawn again when the low half falls into
  * the incomplete interval (Lemire, ACM TOMACS 29:1, 2019). */
-static int64_t bounded_random(uint64_t *generator, int64_t n)
+int64_t pegasos_bounded_random(uint64_t *generator, int64_t n)
 {
     const uint64_t range = (uint64_t)n;
     uint64_t low;
@@ -93,9 +93,9 @@ static int64_t draw(pegasos_order *order, int64_t *permutation)
     const bool kept = order->sampling == PEGASOS_CYCLIC && order->next >= n;
     order->next++;
     if (order->sampling == PEGASOS_UNIFORM)
-        return bounded_random(&order->generator, n);
+        return pegasos_bounded_random(&order->generator, n);
     if (!kept) {
-        const int64_t other = position + bounded_random(&order->generator, n - position);
+        const int64_t other = position + pegasos_bounded_random(&order->generator, n - position);
         const int64_t row = permutation[other];
         permutation[other] = permutation[position];
         permutation[position] = row;
@@ -123,11 +123,6 @@ void pegasos_order_seek(pegasos_order *order, uint64_t seed, int64_t n_rows, int
 }
 
 /* ---- Vectors of the rows' type --------------------------------------------------------------- */
-
-static double get(const void *vector, int64_t value_bytes, int64_t j)
-{
-    return value_bytes == 4 ? (double)((const float *)vector)[j] : ((const double *)vector)[j];
-}
 
 static void set_to(void *vector, int64_t value_bytes, int64_t j, double value)
 {
@@ -326,9 +321,7 @@ static INLINE void multiply_rows(const row_functions *f, const pegasos_rows *inv
     for (int64_t i = 0; i < x->n_rows; i++, out += stride * bytes) {
         memset(out, 0, (size_t)(inverted->n_features * bytes));
         for (int64_t j = row_offset(x, i); j < row_offset(x, i + 1); j++) {
-            const int64_t column = x->index_bytes == 4 ? ((const int32_t *)x->indices)[j]
-                                                       : ((const int64_t *)x->indices)[j];
-            f->add(inverted, column, get(x->values, bytes, j), out);
+            f->add(inverted, row_column(x, j), get(x->values, bytes, j), out);
         }
     }
 }
@@ -474,7 +467,7 @@ void pegasos_linear_restart_average(pegasos_linear *problem, int64_t n_features,
 }
 
 void pegasos_linear_model(const pegasos_linear *problem, int64_t n_features, int64_t value_bytes,
-                          const void *weights, const void *sum, void *coef, double *intercept)
+                          const void *weights, const void *sum, double *coef, double *intercept)
 {
     const pegasos_linear p = *problem;
     const bool average = p.n_averaged > 0;

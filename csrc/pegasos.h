@@ -86,6 +86,9 @@ typedef struct pegasos_order {
 void pegasos_order_seek(pegasos_order *order, uint64_t seed, int64_t n_rows, int64_t sampling,
                         int64_t next, int64_t *permutation);
 
+/* Unbiased in [0, n), n >= 1, from a SplitMix64 state that is any number. */
+int64_t pegasos_bounded_random(uint64_t *generator, int64_t n);
+
 /* Writes the next `count` draws. */
 void pegasos_order_draw(pegasos_order *order, int64_t *permutation, int64_t count, int64_t *draws);
 
@@ -157,16 +160,62 @@ void pegasos_linear_run(const pegasos_rows *rows, const pegasos_linear_set *set,
                         int64_t count, const int64_t *draws);
 
 /* Writes the model that `problem` stands for: the average if one has begun, else the last iterate.
- * `weights` and `sum` are the problem's rows of the set's arrays; `coef` has n_features numbers of
- * value_bytes each. */
+ * `weights` and `sum` are the problem's rows of the set's arrays; `coef` has n_features numbers. */
 void pegasos_linear_model(const pegasos_linear *problem, int64_t n_features, int64_t value_bytes,
-                          const void *weights, const void *sum, void *coef, double *intercept);
+                          const void *weights, const void *sum, double *coef, double *intercept);
+
+/* ---- In double precision, for rows of any type (dual.c) --------------------------------------- */
 
 /* scores[i * n_problems + k] = <coef_k, x_{first + i}> + intercepts[k] for i < count. `coef` is
- * n_problems x n_features, of the rows' type. */
+ * n_problems x n_features. */
 void pegasos_linear_scores(const pegasos_rows *rows, int64_t first, int64_t count,
-                           int64_t n_problems, const void *coef, const double *intercepts,
+                           int64_t n_problems, const double *coef, const double *intercepts,
                            double *scores);
+
+/* sum += sum_i factors[i] x_{first + i}, i < count; `sum` has n_features numbers. */
+void pegasos_linear_combine(const pegasos_rows *rows, int64_t first, int64_t count,
+                            const double *factors, double *sum);
+
+/* norms[i] = |x_{first + i}|^2, i < count. `scratch` is n_features zeros for CSR rows, and is so again
+ * afterwards; else NULL. */
+void pegasos_linear_norms(const pegasos_rows *rows, int64_t first, int64_t count, double *scratch,
+                          double *norms);
+
+/* ---- Dual coordinate ascent ------------------------------------------------------------------- */
+
+/* One problem. The first block is set by the caller, the second by pegasos_dual_start, and
+ * constant_weight by the caller along with w = w(a). */
+typedef struct pegasos_dual {
+    /* settings */
+    double scale;             /* s = 1/(lam m) */
+    double intercept_scaling; /* value of the constant feature; 0: none */
+    double intercept;         /* of scores, held fixed */
+    uint64_t generator;       /* SplitMix64 state; any number */
+    /* state */
+    int64_t n_active;      /* rows that take part: active[0 .. n_active - 1] */
+    int64_t position;      /* rows visited in the epoch under way */
+    double highest_before; /* of the projected derivatives in the epoch before */
+    double lowest_before;
+    double highest; /* in this one, so far */
+    double lowest;
+    double constant_weight; /* w(a)'s weight of the constant feature */
+} pegasos_dual;
+
+/* Lets the rows active[0 .. n_active - 1] take part, in an epoch that begins now. */
+void pegasos_dual_start(pegasos_dual *problem, int64_t n_active);
+
+/* Begins the next epoch; what the one before saw decides which rows may be left out. */
+void pegasos_dual_begin_epoch(pegasos_dual *problem);
+
+/*
+ * Visits up to `count` rows in random order, stopping at the end of the epoch, and returns how many.
+ * `labels`, `bounds` (c_i > 0; NULL: all one), `norms` (constant feature included) and `a` have
+ * n_rows numbers, `w` n_features. `active` is the caller's list of row numbers, which is reordered;
+ * rows with label 0 must not be in it.
+ */
+int64_t pegasos_dual_run(const pegasos_rows *rows, pegasos_dual *problem, const int8_t *labels,
+                         const double *bounds, const double *norms, int64_t *active, double *a,
+                         double *w, int64_t count);
 
 /* ---- Kernels --------------------------------------------------------------------------------- */
 

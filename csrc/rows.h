@@ -10,11 +10,24 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* Number j of an array of float or double. */
+static INLINE double get(const void *vector, int64_t value_bytes, int64_t j)
+{
+    return value_bytes == 4 ? (double)((const float *)vector)[j] : ((const double *)vector)[j];
+}
+
 /* Where CSR row i begins. */
 static INLINE int64_t row_offset(const pegasos_rows *rows, int64_t i)
 {
     return rows->indptr_bytes == 4 ? ((const int32_t *)rows->indptr)[i]
                                    : ((const int64_t *)rows->indptr)[i];
+}
+
+/* Column of CSR value number j. */
+static INLINE int64_t row_column(const pegasos_rows *rows, int64_t j)
+{
+    return rows->index_bytes == 4 ? ((const int32_t *)rows->indices)[j]
+                                  : ((const int64_t *)rows->indices)[j];
 }
 
 /* Where to stop asking for CSR row i ahead of its use: past a few kB the hardware has caught on. */

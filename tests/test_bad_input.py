@@ -257,13 +257,19 @@ def test_a_model_of_the_wrong_kind_is_refused():
         pegasos.decision_function({"coef": 1}, GOOD)
 
 
-def test_features_that_overflow_are_an_error_with_advice(layout, dtype):
-    big = np.finfo(dtype).max / 4
-    X = convert(with_value(big, (0, 1)), layout, dtype)
+def test_features_that_overflow_are_an_error_with_advice(layout):
+    X = convert(with_value(np.finfo(np.float64).max / 4, (0, 1)), layout, np.float64)
     with pytest.raises(ValueError, match=r"overflowed.*Scale X"):
         pegasos.fit(X, LABELS, 1e-12, random_state=0)
     with pytest.raises(ValueError, match=r"overflowed.*Scale X"):
         PegasosClassifier(1e-12, random_state=1).fit(X, LABELS)
+
+
+def test_large_single_precision_features_have_room_in_double_precision(layout):
+    X = convert(with_value(np.finfo(np.float32).max / 4, (0, 1)), layout, np.float32)
+    model = pegasos.fit(X, LABELS, 1e-12, random_state=0)
+    assert np.isfinite(model.objective).all()
+    assert np.isfinite(model.decision_function(X)).all()
 
 
 def test_odd_but_good_rows_are_accepted():

@@ -170,24 +170,27 @@ def test_repeated_and_unsorted_columns_add_up(rng, dtype):
 
 
 def test_long_rows_keep_their_accuracy_in_single_precision(rng, layout):
+    # After a step with a row of ones, the next row violates its margin if it sums up to less than
+    # lam (t - 1) = 1.
     d = 100_003
-    X = rng.uniform(0.5, 1, size=(4, d)).astype(np.float32)
-    coef = rng.uniform(0.5, 1, size=(1, d)).astype(np.float32)
-    scores = np.empty((4, 1))
-    rows, _ = pegasos._validate.rows(convert(X, layout, np.float32))
-    _core.decision_function(rows, 0, coef, np.zeros(1), scores)
-    np.testing.assert_allclose(scores[:, 0], X.astype(float) @ coef[0].astype(float), rtol=1e-6)
+    u = rng.uniform(0.5, 1, d)
+    for total, violates in ((1 - 2e-6, True), (1 + 2e-6, False)):
+        rows = np.stack([np.ones(d), u * (total / u.sum()), np.zeros(d)])
+        model = pegasos.fit(
+            convert(rows, layout, np.float32), [1, 1, 0], 1.0, order=[0, 1], fit_intercept=False
+        )
+        assert model.alpha_counts[0].tolist() == [1, int(violates), 0]
 
 
 @pytest.mark.parametrize("d", [*range(1, 40), 63, 64, 65, 100])
 def test_scores_are_right_for_every_row_length(rng, layout, dtype, d):
     X = rng.normal(size=(5, d))
-    coef = rng.normal(size=(3, d)).astype(dtype)
+    coef = rng.normal(size=(3, d))
     intercept = rng.normal(size=3)
     rows, _ = pegasos._validate.rows(convert(X, layout, dtype))
     scores = _session.decision_function(rows, coef, intercept)
-    expected = X.astype(dtype).astype(float) @ coef.T.astype(float) + intercept
-    np.testing.assert_allclose(scores, expected, atol=1e-12 if dtype is np.float64 else 1e-4)
+    expected = X.astype(dtype).astype(float) @ coef.T + intercept
+    np.testing.assert_allclose(scores, expected, atol=1e-12)
 
 
 def test_rows_are_not_copied_and_may_be_read_only(problem, layout, dtype):
@@ -196,8 +199,7 @@ def test_rows_are_not_copied_and_may_be_read_only(problem, layout, dtype):
     before = X.copy()
     for array in [X] if layout == "dense" else [X.data, X.indices, X.indptr]:
         array.flags.writeable = False
-    model = pegasos.fit(X, y, 0.1, random_state=0)
-    assert model.coef.dtype == dtype
+    pegasos.fit(X, y, 0.1, random_state=0)
     assert (before != X).sum() == 0
 
 

@@ -56,6 +56,28 @@ def decision_function(
 def kernel_block(
     columns: NDArray[np.float64], place: NDArray[np.int64], wanted: NDArray[np.int8]
 ) -> Rows: ...
+def combine(
+    rows: Rows, first: int, factors: NDArray[np.float64], sum: NDArray[np.float64]
+) -> None: ...
+def norms(
+    rows: Rows, first: int, scratch: NDArray[np.float64] | None, out: NDArray[np.float64]
+) -> None: ...
+
+BLANK_DUAL: Final[Any]
+
+def dual_start(problem: NDArray[np.void], n_active: int) -> None: ...
+def dual_begin_epoch(problem: NDArray[np.void]) -> None: ...
+def dual_run(
+    rows: Rows,
+    problem: NDArray[np.void],
+    labels: NDArray[np.int8],
+    bounds: NDArray[np.float64] | None,
+    norms: NDArray[np.float64],
+    active: NDArray[np.int64],
+    a: NDArray[np.float64],
+    w: NDArray[np.float64],
+    count: int,
+) -> int: ...
 def sparse_products(x: Rows, inverted: Rows, products: NDArray[np.floating]) -> None: ...
 def gauss(
     products: NDArray[np.floating],

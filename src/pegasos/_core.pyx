@@ -73,10 +73,33 @@ cdef extern from "pegasos.h" nogil:
                             int64_t first, int64_t count, const int64_t *draws)
     void pegasos_linear_model(const pegasos_linear *problem, int64_t n_features,
                               int64_t value_bytes, const void *weights, const void *sum,
-                              void *coef, double *intercept)
+                              double *coef, double *intercept)
     void pegasos_linear_scores(const pegasos_rows *rows, int64_t first, int64_t count,
-                               int64_t n_problems, const void *coef, const double *intercepts,
+                               int64_t n_problems, const double *coef, const double *intercepts,
                                double *scores)
+    void pegasos_linear_combine(const pegasos_rows *rows, int64_t first, int64_t count,
+                                const double *factors, double *sum)
+    void pegasos_linear_norms(const pegasos_rows *rows, int64_t first, int64_t count,
+                              double *scratch, double *norms)
+
+    ctypedef struct pegasos_dual:
+        double scale
+        double intercept_scaling
+        double intercept
+        uint64_t generator
+        int64_t n_active
+        int64_t position
+        double highest_before
+        double lowest_before
+        double highest
+        double lowest
+        double constant_weight
+
+    void pegasos_dual_start(pegasos_dual *problem, int64_t n_active)
+    void pegasos_dual_begin_epoch(pegasos_dual *problem)
+    int64_t pegasos_dual_run(const pegasos_rows *rows, pegasos_dual *problem, const int8_t *labels,
+                             const double *bounds, const double *norms, int64_t *active, double *a,
+                             double *w, int64_t count)
 
     void pegasos_sparse_products(const pegasos_rows *x, const pegasos_rows *inverted,
                                  int64_t stride, void *products)
@@ -230,7 +253,7 @@ def fit(Rows rows not None, pegasos_linear[::1] problems not None,
 
 
 def model(const pegasos_linear[::1] problems not None, const value_t[:, ::1] weights not None,
-          const value_t[:, ::1] sums, value_t[:, ::1] coef not None,
+          const value_t[:, ::1] sums, double[:, ::1] coef not None,
           double[::1] intercept not None):
     """Write coefficients and intercept of every problem: its last iterate, or its average."""
     cdef int64_t k
@@ -239,12 +262,54 @@ def model(const pegasos_linear[::1] problems not None, const value_t[:, ::1] wei
                              NULL if sums is None else &sums[k, 0], &coef[k, 0], &intercept[k])
 
 
-def decision_function(Rows rows not None, int64_t first, const value_t[:, ::1] coef not None,
+def decision_function(Rows rows not None, int64_t first, const double[:, ::1] coef not None,
                       const double[::1] intercept not None, double[:, ::1] scores not None):
     """Write the scores of rows `first`, `first` + 1, ..., one column per problem."""
     with nogil:
         pegasos_linear_scores(&rows.c, first, scores.shape[0], coef.shape[0], &coef[0, 0],
                               &intercept[0], &scores[0, 0])
+
+
+def combine(Rows rows not None, int64_t first, const double[::1] factors not None,
+            double[::1] sum not None):
+    """Add rows `first`, `first` + 1, ... times `factors` to `sum`."""
+    with nogil:
+        pegasos_linear_combine(&rows.c, first, factors.shape[0], &factors[0], &sum[0])
+
+
+def norms(Rows rows not None, int64_t first, double[::1] scratch, double[::1] out not None):
+    """Write squared norms of rows `first`, ...; `scratch`: zeros for CSR rows, None for dense."""
+    with nogil:
+        pegasos_linear_norms(&rows.c, first, out.shape[0],
+                             NULL if scratch is None else &scratch[0], &out[0])
+
+
+cdef pegasos_dual _blank_dual
+#: One zeroed dual problem, as `BLANK_PROBLEM`.
+BLANK_DUAL = <pegasos_dual[:1]> &_blank_dual
+
+
+def dual_start(pegasos_dual[::1] problem not None, int64_t n_active):
+    """Let the first `n_active` rows of the list take part, in an epoch that begins now."""
+    pegasos_dual_start(&problem[0], n_active)
+
+
+def dual_begin_epoch(pegasos_dual[::1] problem not None):
+    """Begin the next epoch."""
+    pegasos_dual_begin_epoch(&problem[0])
+
+
+def dual_run(Rows rows not None, pegasos_dual[::1] problem not None,
+             const int8_t[::1] labels not None, const double[::1] bounds,
+             const double[::1] norms not None, int64_t[::1] active not None,
+             double[::1] a not None, double[::1] w not None, int64_t count):
+    """Visit up to `count` rows; returns how many. See ``pegasos_dual_run``."""
+    cdef int64_t done
+    with nogil:
+        done = pegasos_dual_run(&rows.c, &problem[0], &labels[0],
+                                NULL if bounds is None else &bounds[0], &norms[0], &active[0],
+                                &a[0], &w[0], count)
+    return done
 
 
 cdef int64_t stride(value_t[:, :] array) noexcept nogil:

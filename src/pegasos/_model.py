@@ -87,7 +87,7 @@ class _Model:
             raise ValueError("intercept is not finite")
         return n_problems
 
-    def _check_matrix(self, name, n_rows, types=(np.float32, np.float64)):
+    def _check_matrix(self, name, n_rows, types):
         matrix = getattr(self, name)
         if matrix.ndim != 2 or matrix.shape[0] != n_rows:
             raise ValueError(
@@ -107,7 +107,7 @@ class LinearModel(_Model):
     Attributes
     ----------
     coef : ndarray of shape (n_problems, n_features)
-        Weights, in the type of the training rows. One problem for two classes; else one per class
+        Weights. One problem for two classes; else one per class
         ("ovr") or one per pair of classes in the order (0, 1), (0, 2), ..., (1, 2), ... ("ovo").
     intercept : ndarray of shape (n_problems,)
     classes : ndarray of shape (n_classes,)
@@ -135,9 +135,8 @@ class LinearModel(_Model):
 
     def scores(self, X, *, checked=False):
         """`decision_function`; `checked` as in `_validate.rows`."""
-        rows, dtype = _validate.rows(X, n_features=self.coef.shape[1], checked=checked)
-        coef = self.coef.astype(dtype, copy=False)
-        scores = _session.decision_function(rows, coef, self.intercept)
+        rows, _ = _validate.rows(X, n_features=self.coef.shape[1], checked=checked)
+        scores = _session.decision_function(rows, self.coef, self.intercept)
         return _problems.class_scores(scores, len(self.classes), self.multi_class)
 
     @classmethod
@@ -145,7 +144,7 @@ class LinearModel(_Model):
         return cls(**about, **{name: np.ascontiguousarray(arrays[name]) for name in cls._ARRAYS})
 
     def _check(self):
-        self._check_matrix("coef", super()._check())
+        self._check_matrix("coef", super()._check(), types=(np.float64,))
         if self.coef.shape[1] < 1:
             raise ValueError(f"coef has shape {self.coef.shape}")
 

@@ -340,13 +340,13 @@ class LinearSession:
         return min(wanted, max(64, left * self.settings.batch_size))
 
     def model(self):
-        """Coefficients (n_problems, n_features) in the rows' type, and intercepts in float64."""
-        coef = np.empty_like(self.weights)
+        """Coefficients (n_problems, n_features) and intercepts, in float64."""
+        coef = np.empty(self.weights.shape)
         intercept = np.empty(len(self.problems))
         with np.errstate(all="ignore"):
             _core.model(self.problems, self.weights, self.sums, coef, intercept)
         if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
-            raise _validate.overflow(coef.dtype, self.settings.lam)
+            raise _validate.overflow(self.weights.dtype, self.settings.lam)
         return coef, intercept
 
     # ---- Saving ----------------------------------------------------------------------------------

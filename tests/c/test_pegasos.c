@@ -78,7 +78,8 @@ typedef union vector {
 /* Everything that K problems own. */
 typedef struct bench {
     pegasos_linear problems[K];
-    vector weights, sums, coef;
+    vector weights, sums;
+    double coef[K * D];
     double intercept[K];
     int64_t counts[K * N], pending[K * BATCH];
     pegasos_linear_set set;
@@ -112,13 +113,8 @@ static void finish(bench *b, const pegasos_rows *rows)
     for (int k = 0; k < K; k++) {
         const int64_t row = k * rows->n_features * rows->value_bytes;
         pegasos_linear_model(&b->problems[k], D, rows->value_bytes, (char *)&b->weights + row,
-                             (char *)&b->sums + row, (char *)&b->coef + row, &b->intercept[k]);
+                             (char *)&b->sums + row, b->coef + k * D, &b->intercept[k]);
     }
-}
-
-static double coef_at(const bench *b, const pegasos_rows *rows, int k, int j)
-{
-    return rows->value_bytes == 4 ? (double)b->coef.single[k * D + j] : b->coef.wide[k * D + j];
 }
 
 static void every_type_of_rows_gives_the_same_model(void)
@@ -134,7 +130,7 @@ static void every_type_of_rows_gives_the_same_model(void)
             CHECK(memcmp(b->counts, first.counts, sizeof first.counts) == 0);
             for (int k = 0; k < K; k++)
                 for (int j = 0; j < D; j++)
-                    CHECK(fabs(coef_at(b, &rows, k, j) - coef_at(&first, &rows0, k, j)) < 1e-4);
+                    CHECK(fabs(b->coef[k * D + j] - first.coef[k * D + j]) < 1e-4);
         }
     }
 }
@@ -179,7 +175,7 @@ static void textbook_steps_are_taken(void)
         }
         CHECK(b.problems[k].n_steps == t);
         for (int c = 0; c < D; c++)
-            CHECK(fabs(w[c] - b.coef.wide[k * D + c]) < 1e-10);
+            CHECK(fabs(w[c] - b.coef[k * D + c]) < 1e-10);
         CHECK(fabs(w[D] - b.intercept[k]) < 1e-10);
     }
 }
@@ -274,14 +270,79 @@ static void scores_are_dot_products(void)
         begin(&b, 0, 0, 0);
         pegasos_linear_run(&rows, &b.set, 0, DRAWS, draws);
         finish(&b, &rows);
-        pegasos_linear_scores(&rows, 3, N - 3, K, &b.coef, b.intercept, scores);
+        pegasos_linear_scores(&rows, 3, N - 3, K, b.coef, b.intercept, scores);
         for (int i = 3; i < N; i++)
             for (int k = 0; k < K; k++) {
                 double expected = b.intercept[k];
                 for (int j = 0; j < D; j++)
-                    expected += coef_at(&b, &rows, k, j) * dense_double[i * D + j];
+                    expected += b.coef[k * D + j] * dense_double[i * D + j];
                 CHECK(fabs(scores[(i - 3) * K + k] - expected) < 1e-4);
             }
+    }
+}
+
+/* Dual coordinate ascent climbs, keeps w = w(a), stays in its box, and gets to where no coordinate
+ * can climb: y <w, x> >= 1 at a = 0, <= 1 at a = c, = 1 between. */
+static void the_dual_is_climbed_to_its_top(void)
+{
+    for (int type = 0; type < TYPES; type++) {
+        const pegasos_rows rows = rows_of_type(type);
+        double norms[N], a[N] = {0}, w[D] = {0}, scratch[D] = {0}, bounds[N];
+        int64_t active[N], n_active = 0;
+        const double lam = 0.03, feature = 0.5;
+        pegasos_linear_norms(&rows, 0, N, type < 2 ? NULL : scratch, norms);
+        for (int i = 0; i < N; i++) {
+            double norm = 0;
+            for (int j = 0; j < D; j++)
+                norm += dense_double[i * D + j] * dense_double[i * D + j];
+            CHECK(fabs(norms[i] - norm) < 1e-9 * (1 + norm));
+            norms[i] += feature * feature;
+            if (labels[i] != 0) /* others are not in the problem */
+                active[n_active++] = i;
+            bounds[i] = i % 3 == 0 ? 0.5 : 2;
+        }
+        pegasos_dual problem = {.scale = 1 / (lam * N), .intercept_scaling = feature};
+        pegasos_dual_start(&problem, n_active);
+        double before = 0;
+        for (int epoch = 0; epoch < 2000; epoch++) {
+            /* in two pieces, which must not matter */
+            const int64_t some =
+                pegasos_dual_run(&rows, &problem, labels, bounds, norms, active, a, w, 7);
+            CHECK(some <= 7);
+            while (pegasos_dual_run(&rows, &problem, labels, bounds, norms, active, a, w, N) > 0)
+                ;
+            CHECK(problem.position == problem.n_active);
+            double sum = 0, expected[D] = {0}, constant = 0, squared = 0;
+            for (int i = 0; i < N; i++) {
+                CHECK(0 <= a[i] && a[i] <= bounds[i]);
+                sum += a[i];
+                const double factor = problem.scale * a[i] * labels[i];
+                pegasos_linear_combine(&rows, i, 1, &factor, expected);
+                constant += factor * feature;
+            }
+            for (int j = 0; j < D; j++) {
+                CHECK(fabs(expected[j] - w[j]) < 1e-9);
+                squared += expected[j] * expected[j];
+            }
+            CHECK(fabs(constant - problem.constant_weight) < 1e-9);
+            const double dual = sum / N - lam / 2 * (squared + constant * constant);
+            CHECK(dual >= before - 1e-12);
+            before = dual;
+            if (epoch % 20 == 19)
+                pegasos_dual_start(&problem, n_active); /* everybody again */
+            else
+                pegasos_dual_begin_epoch(&problem);
+        }
+        const double intercept = problem.constant_weight * feature;
+        double scores[N];
+        pegasos_linear_scores(&rows, 0, N, 1, w, &intercept, scores);
+        for (int i = 0; i < N; i++) {
+            if (labels[i] == 0)
+                continue;
+            const double margin = labels[i] * scores[i];
+            CHECK(a[i] >= bounds[i] || margin > 1 - 1e-6);
+            CHECK(a[i] <= 0 || margin < 1 + 1e-6);
+        }
     }
 }
 
@@ -325,5 +386,6 @@ int main(int argc, char **argv)
     RUN(a_set_gives_the_bits_of_separate_problems);
     RUN(a_problem_stops_at_its_last_step_and_goes_on_from_there);
     RUN(scores_are_dot_products);
+    RUN(the_dual_is_climbed_to_its_top);
     return REPORT();
 }

@@ -1,0 +1,176 @@
+/*
+ * dual.c - the dual side: passes in double precision for the certificate, and dual coordinate ascent,
+ * which completes what Pegasos began.
+ *
+ * The dual of P (pegasos.h) has one variable per row, 0 <= a_i <= c_i:
+ *
+ *     D(a) = 1/m sum_i a_i - lam/2 |w(a)|^2,      w(a) = s sum_i a_i y_i x_i,      s = 1/(lam m)
+ *
+ * D(a) <= P(w) for any w. Along one coordinate D is a parabola: its derivative is u_i/m with
+ * u_i = 1 - y_i <w(a), x_i>, its curvature s |x_i|^2/m, so the best value within bounds is
+ *
+ *     a_i <- clip(a_i + u_i / (s |x_i|^2), 0, c_i),      w <- w + s (change of a_i) y_i x_i
+ *
+ * (Hsieh, Chang, Lin, Keerthi, Sundararajan: A dual coordinate descent method for large-scale linear
+ * SVM, ICML 2008; Shalev-Shwartz and Zhang, JMLR 14, 2013.) All vectors are double, whatever the rows:
+ * w follows a through millions of changes, and the gap asked for may be 1e-6.
+ */
+#include "rows.h"
+
+#include <math.h>
+
+static INLINE void score_rows(const row_functions *f, const pegasos_rows *rows, int64_t first,
+                              int64_t count, int64_t n_problems, const double *coef,
+                              const double *intercepts, double *scores)
+{
+    const int64_t d = rows->n_features, end = first + count;
+    for (int64_t i = first; i < end; i++, scores += n_problems)
+        for (int64_t k = 0; k < n_problems; k++)
+            scores[k] = f->dot(rows, i, coef + k * d, i + 1 < end ? i + 1 : i) + intercepts[k];
+}
+
+static INLINE void combine_rows(const row_functions *f, const pegasos_rows *rows, int64_t first,
+                                int64_t count, const double *factors, double *sum)
+{
+    for (int64_t i = 0; i < count; i++)
+        if (factors[i] != 0)
+            f->add(rows, first + i, factors[i], sum);
+}
+
+/* Swaps entries j and k. */
+static INLINE void swap(int64_t *active, int64_t j, int64_t k)
+{
+    const int64_t row = active[j];
+    active[j] = active[k];
+    active[k] = row;
+}
+
+/*
+ * Up to `count` coordinates of the epoch under way.
+ *
+ * Shrinking (Hsieh et al., section 3.2): a row whose a_i is stuck at a bound, with a derivative that
+ * pushes it further out than that of any row in the epoch before, is left out of later epochs. The
+ * projected derivative of a row is u_i, or 0 where a bound stops it; all of them 0 is the optimum.
+ */
+static INLINE int64_t ascend(const row_functions *f, const pegasos_rows *rows, pegasos_dual *p,
+                             const int8_t *labels, const double *bounds, const double *norms,
+                             int64_t *active, double *a, double *w, int64_t count)
+{
+    int64_t j = 0;
+    for (; j < count && p->position < p->n_active; j++) {
+        const int64_t rest = p->n_active - p->position;
+        swap(active, p->position, p->position + pegasos_bounded_random(&p->generator, rest));
+        const int64_t i = active[p->position];
+        const double y = labels[i], c = bounds ? bounds[i] : 1;
+        const double score =
+            f->dot(rows, i, w, i) + p->intercept_scaling * p->constant_weight + p->intercept;
+        const double u = 1 - y * score;
+        if ((a[i] <= 0 && u < p->lowest_before) || (a[i] >= c && u > p->highest_before)) {
+            swap(active, p->position, --p->n_active);
+            continue;
+        }
+        const bool stopped = (a[i] <= 0 && u < 0) || (a[i] >= c && u > 0);
+        const double projected = stopped ? 0 : u;
+        p->highest = projected > p->highest ? projected : p->highest;
+        p->lowest = projected < p->lowest ? projected : p->lowest;
+        p->position++;
+        if (stopped)
+            continue;
+        const double curvature = p->scale * norms[i];
+        double best = curvature > 0 ? a[i] + u / curvature : (u > 0 ? c : 0);
+        best = best < 0 ? 0 : best > c ? c : best;
+        const double change = p->scale * (best - a[i]) * y;
+        if (change == 0)
+            continue;
+        a[i] = best;
+        f->add(rows, i, change, w);
+        p->constant_weight += change * p->intercept_scaling;
+    }
+    return j;
+}
+
+#define DEFINE_DRIVERS(TYPE)                                                                       \
+    CLONES static void scores_##TYPE(const pegasos_rows *rows, int64_t first, int64_t count,       \
+                                     int64_t n_problems, const double *coef,                       \
+                                     const double *intercepts, double *scores)                     \
+    {                                                                                              \
+        score_rows(&functions_##TYPE, rows, first, count, n_problems, coef, intercepts, scores);   \
+    }                                                                                              \
+    CLONES static void combine_##TYPE(const pegasos_rows *rows, int64_t first, int64_t count,      \
+                                      const double *factors, double *sum)                          \
+    {                                                                                              \
+        combine_rows(&functions_##TYPE, rows, first, count, factors, sum);                         \
+    }                                                                                              \
+    CLONES static void ascend_##TYPE(                                                              \
+        const pegasos_rows *rows, pegasos_dual *p, const int8_t *labels, const double *bounds,     \
+        const double *norms, int64_t *active, double *a, double *w, int64_t count, int64_t *done)  \
+    {                                                                                              \
+        pegasos_dual copy = *p; /* which need not go to memory at every change */                  \
+        *done =                                                                                    \
+            ascend(&functions_##TYPE, rows, &copy, labels, bounds, norms, active, a, w, count);    \
+        *p = copy;                                                                                 \
+    }
+FOR_EVERY_WIDE_TYPE(DEFINE_DRIVERS)
+
+void pegasos_linear_scores(const pegasos_rows *rows, int64_t first, int64_t count,
+                           int64_t n_problems, const double *coef, const double *intercepts,
+                           double *scores)
+{
+    DISPATCH_WIDE(scores, rows, first, count, n_problems, coef, intercepts, scores);
+}
+
+void pegasos_linear_combine(const pegasos_rows *rows, int64_t first, int64_t count,
+                            const double *factors, double *sum)
+{
+    DISPATCH_WIDE(combine, rows, first, count, factors, sum);
+}
+
+void pegasos_linear_norms(const pegasos_rows *rows, int64_t first, int64_t count, double *scratch,
+                          double *norms)
+{
+    const bool sparse = rows->index_bytes != 0;
+    for (int64_t i = first; i < first + count; i++) {
+        const int64_t begin = sparse ? row_offset(rows, i) : i * rows->n_features;
+        const int64_t end = sparse ? row_offset(rows, i + 1) : begin + rows->n_features;
+        double sum = 0;
+        for (int64_t j = begin; j < end; j++) {
+            const double x = get(rows->values, rows->value_bytes, j);
+            if (sparse) /* a column may be there more than once: its entries add up */
+                scratch[row_column(rows, j)] += x;
+            else
+                sum += x * x;
+        }
+        for (int64_t j = begin; sparse && j < end; j++) {
+            double *total = scratch + row_column(rows, j);
+            sum += *total * *total;
+            *total = 0;
+        }
+        norms[i - first] = sum;
+    }
+}
+
+void pegasos_dual_begin_epoch(pegasos_dual *p)
+{
+    p->position = 0;
+    /* Bounds of 0 say nothing: then no row is left out. */
+    p->highest_before = p->highest > 0 ? p->highest : INFINITY;
+    p->lowest_before = p->lowest < 0 ? p->lowest : -INFINITY;
+    p->highest = -INFINITY;
+    p->lowest = INFINITY;
+}
+
+void pegasos_dual_start(pegasos_dual *p, int64_t n_active)
+{
+    p->n_active = n_active;
+    p->highest = p->lowest = 0;
+    pegasos_dual_begin_epoch(p);
+}
+
+int64_t pegasos_dual_run(const pegasos_rows *rows, pegasos_dual *problem, const int8_t *labels,
+                         const double *bounds, const double *norms, int64_t *active, double *a,
+                         double *w, int64_t count)
+{
+    int64_t done = 0;
+    DISPATCH_WIDE(ascend, rows, problem, labels, bounds, norms, active, a, w, count, &done);
+    return done;
+}
