@@ -37,12 +37,26 @@ static INLINE void combine_rows(const row_functions *f, const pegasos_rows *rows
             f->add(rows, first + i, factors[i], sum);
 }
 
-/* Swaps entries j and k. */
-static INLINE void swap(int64_t *active, int64_t j, int64_t k)
+/* Moves a random one of the rows active[begin .. end - 1] to the front. */
+static INLINE void choose(uint64_t *generator, int64_t *active, int64_t begin, int64_t end)
 {
-    const int64_t row = active[j];
-    active[j] = active[k];
-    active[k] = row;
+    if (begin >= end)
+        return;
+    const int64_t chosen = begin + pegasos_bounded_random(generator, end - begin);
+    const int64_t row = active[chosen];
+    active[chosen] = active[begin];
+    active[begin] = row;
+}
+
+/* Takes the row at `position` out: the next one, which is chosen already, takes its place. */
+static INLINE void leave_out(pegasos_dual *p, int64_t *active)
+{
+    const int64_t last = --p->n_active, row = active[p->position];
+    if (p->position < last) {
+        active[p->position] = active[p->position + 1];
+        active[p->position + 1] = active[last];
+    }
+    active[last] = row;
 }
 
 /*
@@ -57,25 +71,28 @@ static INLINE int64_t ascend(const row_functions *f, const pegasos_rows *rows, p
                              int64_t *active, double *a, double *w, int64_t count)
 {
     int64_t j = 0;
+    if (p->position == 0)
+        choose(&p->generator, active, 0, p->n_active);
     for (; j < count && p->position < p->n_active; j++) {
-        const int64_t rest = p->n_active - p->position;
-        swap(active, p->position, p->position + pegasos_bounded_random(&p->generator, rest));
         const int64_t i = active[p->position];
+        choose(&p->generator, active, p->position + 1, p->n_active);
+        const int64_t next = p->position + 1 < p->n_active ? active[p->position + 1] : i;
         const double y = labels[i], c = bounds ? bounds[i] : 1;
         const double score =
-            f->dot(rows, i, w, i) + p->intercept_scaling * p->constant_weight + p->intercept;
+            f->dot(rows, i, w, next) + p->intercept_scaling * p->constant_weight + p->intercept;
         const double u = 1 - y * score;
+        const double loss = u > 0 ? c * u : 0;
         if ((a[i] <= 0 && u < p->lowest_before) || (a[i] >= c && u > p->highest_before)) {
-            swap(active, p->position, --p->n_active);
+            p->loss_left_out += loss;
+            leave_out(p, active);
             continue;
         }
-        const bool stopped = (a[i] <= 0 && u < 0) || (a[i] >= c && u > 0);
-        const double projected = stopped ? 0 : u;
-        p->highest = projected > p->highest ? projected : p->highest;
-        p->lowest = projected < p->lowest ? projected : p->lowest;
+        p->loss += loss;
         p->position++;
-        if (stopped)
+        if ((a[i] <= 0 && u < 0) || (a[i] >= c && u > 0))
             continue;
+        p->highest = u > p->highest ? u : p->highest;
+        p->lowest = u < p->lowest ? u : p->lowest;
         const double curvature = p->scale * norms[i];
         double best = curvature > 0 ? a[i] + u / curvature : (u > 0 ? c : 0);
         best = best < 0 ? 0 : best > c ? c : best;
@@ -151,18 +168,19 @@ void pegasos_linear_norms(const pegasos_rows *rows, int64_t first, int64_t count
 
 void pegasos_dual_begin_epoch(pegasos_dual *p)
 {
-    p->position = 0;
     /* Bounds of 0 say nothing: then no row is left out. */
     p->highest_before = p->highest > 0 ? p->highest : INFINITY;
     p->lowest_before = p->lowest < 0 ? p->lowest : -INFINITY;
-    p->highest = -INFINITY;
-    p->lowest = INFINITY;
+    p->highest = p->lowest = 0;
+    p->position = 0;
+    p->loss = 0;
 }
 
 void pegasos_dual_start(pegasos_dual *p, int64_t n_active)
 {
     p->n_active = n_active;
     p->highest = p->lowest = 0;
+    p->loss_left_out = 0;
     pegasos_dual_begin_epoch(p);
 }
 

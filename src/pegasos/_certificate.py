@@ -1,8 +1,18 @@
-"""How good a model is: the objective it reaches, computed afresh from the model itself.
+"""How good a model is: what it reaches, and a proof of how far that is from the optimum.
 
-P(w) = lam/2 |w|^2 + 1/m sum_i c_i max(0, 1 - y_i f(x_i)), with m = sum_i c_i over the problem's rows.
-The weight of a constant feature (a penalised intercept) is part of w, an unpenalised one is not.
+Primal and dual objective of a problem, with m = sum_i c_i over its rows:
+
+    P(w) = lam/2 |w|^2 + 1/m sum_i c_i max(0, 1 - y_i f(x_i))
+    D(a) = 1/m sum_i a_i - lam/2 |w(a)|^2,    w(a) = s sum_i a_i y_i x_i,    s = 1/(lam m)
+
+For any w and any a with 0 <= a_i <= c_i, P(w) - D(a) >= P(w) - min P >= 0: the duality gap bounds how
+far w is from the optimum. The weight of a constant feature (a penalised intercept) is part of w; an
+unpenalised intercept is not, and adds the condition sum_i a_i y_i = 0.
+
+Everything is computed afresh, in double precision, from the model and from a: no running sums.
 """
+
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,14 +21,39 @@ from pegasos import _core, _validate
 _CHUNK = 2048
 
 
-def objectives(rows, labels, row_weights, coef, intercept, settings):
-    """Primal objective of every problem, in float64; one pass over the rows.
+@dataclass(frozen=True)
+class Certificate:
+    """Objectives of every problem, arrays of shape (n_problems,); NaN where nothing is known."""
+
+    objective: np.ndarray
+    dual_objective: np.ndarray
+
+    @property
+    def gap(self):
+        """How far the objective is above the optimum, at most."""
+        return np.maximum(self.objective - self.dual_objective, 0)  # below 0 by rounding only
+
+    @classmethod
+    def unknown(cls, n_problems):
+        """What is known of models without a look at their rows."""
+        return cls(np.full(n_problems, np.nan), np.full(n_problems, np.nan))
+
+    @property
+    def relative_gap(self):
+        """The gap as a part of the objective."""
+        return self.gap / np.where(self.objective > 0, self.objective, 1)
+
+
+def certify(rows, labels, row_weights, a, coef, intercept, settings):
+    """The certificate of linear models, by two passes over the rows.
 
     Parameters
     ----------
     rows : pegasos._core.Rows
     labels : ndarray of int8 of shape (n_problems, n_samples)
     row_weights : ndarray of shape (n_samples,) or None
+    a : ndarray of shape (n_problems, n_samples)
+        Dual variables; they are made feasible first.
     coef : ndarray of shape (n_problems, n_features)
     intercept : ndarray of shape (n_problems,)
     settings : pegasos._session.LinearSettings
@@ -28,8 +63,101 @@ def objectives(rows, labels, row_weights, coef, intercept, settings):
     ValueError
         If a score overflows: then nothing can be said of the model.
     """
+    primal = objectives(rows, labels, row_weights, coef, intercept, settings)
+    a = feasible(a, labels, row_weights, settings)
+    mass = masses(labels, row_weights)
+    squared_norm = np.empty(len(a))
+    for k, (a_k, y) in enumerate(zip(a, labels, strict=True)):
+        w, constant = weights_of(rows, y, a_k, mass[k], settings)
+        squared_norm[k] = w @ w + constant**2
+    return Certificate(primal, best_dual(a, squared_norm, mass, row_weights, settings))
+
+
+def certify_kernel(cache, labels, row_weights, a, coef, intercept, settings):
+    """The same for w_k = sum_j coef_kj phi(x_j) over the points of a `ColumnCache`."""
+    scores, squared_norm = _kernel_scores(cache, coef)
+    primal = _primal(
+        squared_norm,
+        lambda first, count: (scores + intercept[:, None])[:, first : first + count],
+        labels, row_weights, intercept, settings, cache.points.dtype,
+    )  # fmt: skip
+    a = feasible(a, labels, row_weights, settings)
+    mass = masses(labels, row_weights)
+    beta = a * labels / (settings.lam * mass[:, None])
+    if not np.allclose(beta, coef, rtol=1e-9, atol=0):
+        _, squared_norm = _kernel_scores(cache, beta)
+    squared_norm = squared_norm + (settings.constant_feature * beta.sum(axis=1)) ** 2
+    dual = best_dual(a, squared_norm, mass, row_weights, settings)
+    # Duality needs a positive semi-definite kernel matrix. The sigmoid's need not be; where a dual
+    # value lies above a primal one, the matrix is not.
+    invalid = (dual > primal * (1 + 1e-6)) | (cache.points.kernel.name == "sigmoid")
+    return Certificate(primal, np.where(invalid, np.nan, dual))
+
+
+def dual_of_counts(problems, counts, labels, row_weights, settings):
+    """The dual variables that Pegasos carries for free.
+
+    w = 1/(lam T k) sum_i (n c_i/m) alpha_i y_i x_i after T steps of k draws, so that w(a) = w for
+    a_i = c_i alpha_i n/(T k). After E whole epochs of permutations T k = E n and alpha_i <= E: this
+    is feasible, and the certificate tight.
+    """
+    draws = np.maximum(problems["n_steps"], 1) * settings.batch_size
+    epochs = draws / np.maximum(np.count_nonzero(labels, axis=1), 1)
+    a = counts / epochs[:, None]
+    return a if row_weights is None else a * row_weights
+
+
+def feasible(a, labels, row_weights, settings):
+    """`a` within its bounds and, for an unpenalised intercept, balanced between the labels."""
+    a = np.clip(a, 0, 1 if row_weights is None else row_weights) * (labels != 0)
+    if settings.free_intercept:
+        positive = np.where(labels > 0, a, 0).sum(axis=1)
+        negative = np.where(labels < 0, a, 0).sum(axis=1)
+        both = np.minimum(positive, negative)
+        for sign, total in ((1, positive), (-1, negative)):
+            factor = np.where(total > 0, both / np.where(total > 0, total, 1), 0)
+            a *= np.where(labels == sign, factor[:, None], 1)
+    return a
+
+
+def masses(labels, row_weights):
+    """m of every problem: the sum of its rows' weights."""
+    weights = 1.0 if row_weights is None else row_weights
+    mass = np.array([(weights * (y != 0)).sum() for y in labels])
+    return np.where(mass > 0, mass, 1)
+
+
+def weights_of(rows, labels, a, mass, settings):
+    """w(a) of one problem, and its weight of the constant feature."""
+    factors = a * labels / (settings.lam * mass)
+    w = np.zeros(rows.shape[1])
+    for first in range(0, len(factors), _CHUNK):
+        _core.combine(rows, first, factors[first : first + _CHUNK], w)
+    return w, settings.constant_feature * factors.sum()
+
+
+def best_dual(a, squared_norm, mass, row_weights, settings):
+    """The best D of the multiples of a, given |w(a)|^2.
+
+    D(r a) = r A - r^2 B is highest at r = A/(2 B), as far as bounds let a grow.
+    """
+    first = a.sum(axis=1) / mass
+    second = settings.lam / 2 * squared_norm
+    bound = np.ones(len(a))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        for k, a_k in enumerate(a):
+            room = np.where(a_k > 0, (1 if row_weights is None else row_weights) / a_k, np.inf)
+            bound[k] = room.min(initial=np.inf)
+        best = np.where(second > 0, first / (2 * second), bound)
+    r = np.where(first > 0, np.minimum(best, bound), 0)
+    r = np.where(np.isfinite(r), r, 1)
+    return r * first - r * r * second
+
+
+def objectives(rows, labels, row_weights, coef, intercept, settings):
+    """Primal objective of every problem, in float64; one pass over the rows."""
     with np.errstate(over="ignore"):
-        squared_norm = np.einsum("kj,kj->k", coef, coef, dtype=np.float64)
+        squared_norm = np.einsum("kj,kj->k", coef, coef)
 
     def scores(first, count):
         out = np.empty((count, len(coef)))
@@ -39,19 +167,11 @@ def objectives(rows, labels, row_weights, coef, intercept, settings):
     return _primal(squared_norm, scores, labels, row_weights, intercept, settings, coef.dtype)
 
 
-def kernel_objectives(cache, labels, row_weights, coef, intercept, settings):
-    """The same for w_k = sum_j coef_kj phi(x_j) over the points of a `ColumnCache`."""
+def _kernel_scores(cache, coef):
+    """Scores without intercept, and |w|^2."""
     support = np.flatnonzero(coef.any(axis=0))
-    all_scores = cache.push(coef[:, support], support)
-    squared_norm = np.array([(w * f).sum() for w, f in zip(coef, all_scores, strict=True)])
-    all_scores += intercept[:, None]
-
-    def scores(first, count):
-        return all_scores[:, first : first + count]
-
-    return _primal(
-        squared_norm, scores, labels, row_weights, intercept, settings, cache.points.dtype
-    )
+    scores = cache.push(coef[:, support], support)
+    return scores, np.array([(w * f).sum() for w, f in zip(coef, scores, strict=True)])
 
 
 def _primal(squared_norm, scores, labels, row_weights, intercept, settings, dtype):
@@ -59,7 +179,6 @@ def _primal(squared_norm, scores, labels, row_weights, intercept, settings, dtyp
     if settings.constant_feature:
         squared_norm = squared_norm + (intercept / settings.constant_feature) ** 2
     hinge = np.zeros(len(labels))
-    mass = np.zeros(len(labels))
     for first in range(0, labels.shape[1], _CHUNK):
         part = slice(first, first + _CHUNK)
         y = labels[:, part]
@@ -69,5 +188,4 @@ def _primal(squared_norm, scores, labels, row_weights, intercept, settings, dtyp
         weights = (1.0 if row_weights is None else row_weights[part]) * (y != 0)
         # Plain sums, each problem by itself: BLAS would give every machine its own last bits.
         hinge += [row.sum() for row in weights * np.maximum(0, 1 - y * f)]
-        mass += [row.sum() for row in weights]
-    return settings.lam / 2 * squared_norm + hinge / np.where(mass > 0, mass, 1)
+    return settings.lam / 2 * squared_norm + hinge / masses(labels, row_weights)

@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state, compute_class_weight
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import validate_data
 
-from pegasos import _core, _problems, _session, _validate
+from pegasos import _certificate, _core, _problems, _session, _validate
 from pegasos._progress import Progress
 
 
@@ -136,17 +136,25 @@ class PegasosEstimator(ClassifierMixin, BaseEstimator):
 
     def _keep_counters(self, session, classes):
         """Take over what is not the model itself, and drop what the last fit said of its model."""
-        for stale in ("alpha_counts_", "objective_"):
+        for stale in ("alpha_counts_", "objective_", "dual_objective_", "duality_gap_"):
             self.__dict__.pop(stale, None)
         self.classes_ = classes
         self.n_steps_ = session.problems["n_steps"].copy()
         self.n_iter_ = session.n_iter
         self._fitted = self._choices(session.settings)
 
-    def _keep_results(self, session, objectives):
+    def _certificate(self):
+        """What is known of the fitted model."""
+        if hasattr(self, "objective_"):
+            return _certificate.Certificate(self.objective_, self.dual_objective_)
+        return _certificate.Certificate.unknown(len(self.intercept_))
+
+    def _keep_results(self, session, certificate):
         """Take over what is known only at the end of `fit`."""
-        if objectives is not None:
-            self.objective_ = objectives
+        if certificate is not None:
+            self.objective_ = certificate.objective
+            self.dual_objective_ = certificate.dual_objective
+            self.duality_gap_ = certificate.gap
         self.alpha_counts_ = session.counts.view()
         self.alpha_counts_.flags.writeable = False  # they are part of the state
 

@@ -81,6 +81,9 @@ def fit(
     Returns
     -------
     LinearModel
+        With `objective` and `duality_gap`: the objective it reaches, and a bound, proved by a dual
+        point, on how far that is above the optimum. The bound is tight after whole epochs of
+        permutations, for the last iterate without projection; else it holds too, only less tightly.
 
     Raises
     ------
@@ -145,15 +148,17 @@ def fit(
             on_progress=lambda: progress.update(session.steps_done),
         )
     coef, intercept = session.model()
+    certificate = _certificate.certify(
+        rows, columns, session.row_weights, session.dual(), coef, intercept, settings
+    )
     return LinearModel(
         coef=coef,
         intercept=intercept,
         classes=classes,
         multi_class=multi_class,
         lam=settings.lam,
-        objective=_certificate.objectives(
-            rows, columns, session.row_weights, coef, intercept, settings
-        ),
+        objective=certificate.objective,
+        dual_objective=certificate.dual_objective,
         n_steps=session.problems["n_steps"].copy(),
         alpha_counts=session.counts,
     )

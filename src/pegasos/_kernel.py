@@ -84,9 +84,10 @@ class KernelPegasosClassifier(PegasosEstimator):
     dual_coef_ : ndarray of shape (n_problems, n_support)
         Their coefficients, labels included: scores are ``K(x, support) @ dual_coef_.T + intercept_``.
     intercept_ : ndarray of shape (n_problems,)
-    n_iter_, n_steps_, objective_, alpha_counts_
-        As in `PegasosClassifier`; `objective_` is not set where scores were pulled, since it takes
-        those of all rows.
+    n_iter_, n_steps_, objective_, dual_objective_, duality_gap_, alpha_counts_
+        As in `PegasosClassifier`; objectives and gap are not set where scores were pulled, since
+        they take those of all rows. The gap is NaN where the kernel matrix is not positive
+        semi-definite (or need not be: "sigmoid"), since then there is no duality.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
 
@@ -214,21 +215,22 @@ class KernelPegasosClassifier(PegasosEstimator):
         session.plan(n_steps=self._n_steps(), n_epochs=_validate.integer("max_iter", self.max_iter))
         draws = self._few_draws(session, X.shape[0])
         self._training = (kernel, X, codes)  # what _keep needs of them
-        objectives = None
+        certificate = None
         try:
             if draws is None:
                 cache = ColumnCache(kernel.points(X), size)
                 self._run(session, cache, classes)
                 coef, intercept = session.model()
-                objectives = _certificate.kernel_objectives(
-                    cache, columns, session.row_weights, coef, intercept, session.settings
-                )
+                certificate = _certificate.certify_kernel(
+                    cache, columns, session.row_weights, session.dual(), coef, intercept,
+                    session.settings,
+                )  # fmt: skip
             else:
                 session.run_among(draws, lambda rows: ColumnCache(kernel.subset(X, rows), size))
             self._keep(session, classes)
         finally:
             del self._training
-        self._keep_results(session, objectives)
+        self._keep_results(session, certificate)
         return self
 
     def decision_function(self, X):
@@ -261,7 +263,8 @@ class KernelPegasosClassifier(PegasosEstimator):
             classes=self.classes_,
             multi_class=self._fitted["multi_class"],
             lam=float(self._fitted["lam"]),
-            objective=getattr(self, "objective_", np.full(len(self.dual_coef_), np.nan)),
+            objective=self._certificate().objective,
+            dual_objective=self._certificate().dual_objective,
             n_steps=self.n_steps_,
         )
 

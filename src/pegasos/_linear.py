@@ -1,6 +1,5 @@
 """The linear estimator, in scikit-learn's conventions."""
 
-import numpy as np
 from sklearn.base import _fit_context
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
@@ -72,7 +71,7 @@ class PegasosClassifier(PegasosEstimator):
     classes_ : ndarray of shape (n_classes,)
         The labels, sorted.
     coef_ : ndarray of shape (n_problems, n_features)
-        Weights, in the type of X. One problem for two classes, else one per class ("ovr") or one
+        Weights. One problem for two classes, else one per class ("ovr") or one
         per pair of classes (0, 1), (0, 2), ..., (1, 2), ... ("ovo"), in which the later class has
         the positive scores.
     intercept_ : ndarray of shape (n_problems,)
@@ -81,7 +80,14 @@ class PegasosClassifier(PegasosEstimator):
     n_steps_ : ndarray of shape (n_problems,)
         Steps taken so far.
     objective_ : ndarray of shape (n_problems,)
-        P(w) of this model on the training data. Not set by `partial_fit`, nor when interrupted.
+        P(w) of this model on the training data. Not set by `partial_fit`, nor when interrupted;
+        the same goes for the next two.
+    dual_objective_ : ndarray of shape (n_problems,)
+        No model reaches a P(w) below this; computed from a dual point, so that it is a proof.
+    duality_gap_ : ndarray of shape (n_problems,)
+        ``objective_ - dual_objective_``: how far P(w) is above the optimum, at most. Tight after
+        whole epochs of permutations, for the last iterate without projection; otherwise true as
+        well, but not as tight.
     alpha_counts_ : ndarray of shape (n_problems, n_samples)
         How often each row was drawn and violated its margin. Not set by `partial_fit`, nor when
         interrupted.
@@ -194,11 +200,11 @@ class PegasosClassifier(PegasosEstimator):
         session.plan(n_steps=self._n_steps(), n_epochs=_validate.integer("max_iter", self.max_iter))
         self._run(session, rows, classes)
         coef, intercept = session.model()
-        objectives = _certificate.objectives(
-            rows, columns, session.row_weights, coef, intercept, session.settings
+        certificate = _certificate.certify(
+            rows, columns, session.row_weights, session.dual(), coef, intercept, session.settings
         )
         self._keep(session, classes)
-        self._keep_results(session, objectives)
+        self._keep_results(session, certificate)
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -278,7 +284,8 @@ class PegasosClassifier(PegasosEstimator):
             classes=self.classes_,
             multi_class=self._fitted["multi_class"],
             lam=float(self._fitted["lam"]),
-            objective=getattr(self, "objective_", np.full(len(self.coef_), np.nan)),
+            objective=self._certificate().objective,
+            dual_objective=self._certificate().dual_objective,
             n_steps=self.n_steps_,
         )
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pegasos import _archive, _problems, _session, _validate
+from pegasos._certificate import Certificate
 
 # Memory for one piece of a kernel prediction.
 _PREDICT_BYTES = 2**26
@@ -21,12 +22,18 @@ class _Model:
     multi_class: str
     lam: float
     objective: np.ndarray
+    dual_objective: np.ndarray
     n_steps: np.ndarray
 
     #: Names the layout of the file, and its version.
     _FORMAT = None
-    _ARRAYS = ("intercept", "classes", "objective", "n_steps")
+    _ARRAYS = ("intercept", "classes", "objective", "dual_objective", "n_steps")
     _ABOUT = ("multi_class", "lam")
+
+    @property
+    def duality_gap(self):
+        """How far `objective` is above the smallest possible one, at most."""
+        return Certificate(self.objective, self.dual_objective).gap
 
     def decision_function(self, X):
         """Scores of the rows of `X`; see `pegasos.decision_function`."""
@@ -116,6 +123,10 @@ class LinearModel(_Model):
     lam : float
     objective : ndarray of shape (n_problems,)
         P(w) of this model on the training rows.
+    dual_objective : ndarray of shape (n_problems,)
+        No model reaches a P(w) below this: a proof, by a dual point of the training rows.
+    duality_gap : ndarray of shape (n_problems,)
+        `objective` - `dual_objective`.
     n_steps : ndarray of shape (n_problems,)
         Steps taken.
     alpha_counts : ndarray of shape (n_problems, n_samples) or None
@@ -158,7 +169,7 @@ class KernelModel(_Model):
     support : pegasos._kernels.Points
         The support vectors with their kernel.
     dual_coef : ndarray of shape (n_problems, n_support)
-    intercept, classes, multi_class, lam, objective, n_steps
+    intercept, classes, multi_class, lam, objective, dual_objective, duality_gap, n_steps
         As in `LinearModel`.
     """
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pegasos import _core, _validate
+from pegasos import _certificate, _core, _validate
 
 #: Layout of one problem's state, that of ``struct pegasos_linear``.
 PROBLEM = np.asarray(_core.BLANK_PROBLEM).dtype
@@ -58,6 +58,11 @@ class LinearSettings:
         """Value of the constant feature that carries a penalised intercept; 0 if there is none."""
         return self.intercept_scaling if self.fit_intercept and self.penalize_intercept else 0.0
 
+    @property
+    def free_intercept(self):
+        """Whether there is an intercept that is not penalised."""
+        return self.fit_intercept and not self.penalize_intercept
+
 
 def _aligned_zeros(shape, dtype):
     """Zeros that begin on a cache line: vector loads that straddle two lines cost a fifth more."""
@@ -94,7 +99,7 @@ class LinearSession:
         self.problems = np.zeros(n_problems, PROBLEM)
         self.problems["lam"] = settings.lam
         self.problems["intercept_scaling"] = settings.constant_feature
-        self.problems["free_intercept"] = settings.fit_intercept and not settings.penalize_intercept
+        self.problems["free_intercept"] = settings.free_intercept
         self.problems["project"] = settings.project
         _core.start(self.problems)
         self.weights = _aligned_zeros((n_problems, n_features), dtype)
@@ -348,6 +353,12 @@ class LinearSession:
         if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
             raise _validate.overflow(self.weights.dtype, self.settings.lam)
         return coef, intercept
+
+    def dual(self):
+        """Dual variables that belong to the present state; see `_certificate.dual_of_counts`."""
+        return _certificate.dual_of_counts(
+            self.problems, self.counts, self.labels, self.row_weights, self.settings
+        )
 
     # ---- Saving ----------------------------------------------------------------------------------
 
