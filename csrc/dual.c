@@ -81,13 +81,10 @@ static INLINE int64_t ascend(const row_functions *f, const pegasos_rows *rows, p
         const double score =
             f->dot(rows, i, w, next) + p->intercept_scaling * p->constant_weight + p->intercept;
         const double u = 1 - y * score;
-        const double loss = u > 0 ? c * u : 0;
         if ((a[i] <= 0 && u < p->lowest_before) || (a[i] >= c && u > p->highest_before)) {
-            p->loss_left_out += loss;
             leave_out(p, active);
             continue;
         }
-        p->loss += loss;
         p->position++;
         if ((a[i] <= 0 && u < 0) || (a[i] >= c && u > 0))
             continue;
@@ -173,14 +170,12 @@ void pegasos_dual_begin_epoch(pegasos_dual *p)
     p->lowest_before = p->lowest < 0 ? p->lowest : -INFINITY;
     p->highest = p->lowest = 0;
     p->position = 0;
-    p->loss = 0;
 }
 
 void pegasos_dual_start(pegasos_dual *p, int64_t n_active)
 {
     p->n_active = n_active;
     p->highest = p->lowest = 0;
-    p->loss_left_out = 0;
     pegasos_dual_begin_epoch(p);
 }
 

@@ -198,8 +198,6 @@ typedef struct pegasos_dual {
     double lowest_before;
     double highest; /* in this one, so far */
     double lowest;
-    double loss;            /* sum of c_i max(0, u_i) as rows were met in this epoch */
-    double loss_left_out;   /* and as rows were left out, since pegasos_dual_start */
     double constant_weight; /* w(a)'s weight of the constant feature */
 } pegasos_dual;
 

@@ -64,7 +64,7 @@ def main():
     parser.add_argument("--seeds", type=int, default=100, help="default 100")
     seeds = parser.parse_args().seeds
     try:
-        with Progress(seeds, "digits 5 and 6", sys.stderr.isatty()) as progress:
+        with Progress("digits 5 and 6", sys.stderr.isatty()) as progress:
             matrices = run(seeds, progress=progress)
     except sets.MissingDataError as missing:
         sys.exit(f"skipped: {missing}")

@@ -167,6 +167,30 @@ def objectives(rows, labels, row_weights, coef, intercept, settings):
     return _primal(squared_norm, scores, labels, row_weights, intercept, settings, coef.dtype)
 
 
+def best_intercepts(rows, labels, row_weights, coef):
+    """The b that minimises sum_i c_i max(0, 1 - y_i (<w, x_i> + b)) for each w.
+
+    This is convex and linear between the places b = y_i - <w, x_i> where a row meets its margin;
+    its slope begins at minus the weight of the positive rows and grows by c_i at each place.
+    """
+    n = labels.shape[1]
+    scores = np.empty((n, len(coef)))
+    for first in range(0, n, _CHUNK):
+        part = scores[first : first + _CHUNK]
+        _core.decision_function(rows, first, coef, np.zeros(len(coef)), part)
+    best = np.zeros(len(coef))
+    for k, y in enumerate(labels):
+        inside = np.flatnonzero(y)
+        if not len(inside):
+            continue
+        weights = np.ones(len(inside)) if row_weights is None else row_weights[inside]
+        places = y[inside] - scores[inside, k]
+        order = np.argsort(places, kind="stable")
+        slope = np.cumsum(weights[order]) - weights[y[inside] > 0].sum()
+        best[k] = places[order][min(np.searchsorted(slope, 0), len(order) - 1)]
+    return best
+
+
 def _kernel_scores(cache, coef):
     """Scores without intercept, and |w|^2."""
     support = np.flatnonzero(coef.any(axis=0))

@@ -93,8 +93,6 @@ cdef extern from "pegasos.h" nogil:
         double lowest_before
         double highest
         double lowest
-        double loss
-        double loss_left_out
         double constant_weight
 
     void pegasos_dual_start(pegasos_dual *problem, int64_t n_active)

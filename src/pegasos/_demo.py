@@ -40,17 +40,19 @@ def _digits():
     print(
         f"{len(X_train)} handwritten digits of 8 x 8 pixels to learn from, {len(X_test)} held out"
     )
-    machine = PegasosClassifier(lam=1e-3, max_iter=100, average="suffix", random_state=0, verbose=1)
+    machine = PegasosClassifier(
+        lam=1e-3, solver="sdca", tol=1e-3, max_iter=1000, random_state=0, verbose=1
+    )
     machine.fit(X_train, y_train)
     predicted = machine.predict(X_test)
     matrix = confusion_matrix(y_test, predicted)
     accuracy = (predicted == y_test).mean()
 
-    print(f"\n{'digit':>5} {'steps':>8} {'objective P(w)':>15}")
-    for digit, n_steps, objective in zip(
-        machine.classes_, machine.n_steps_, machine.objective_, strict=True
+    print(f"\n{'digit':>5} {'objective P(w)':>15} {'optimum at least':>17}")
+    for digit, objective, bound in zip(
+        machine.classes_, machine.objective_, machine.dual_objective_, strict=True
     ):
-        print(f"{digit:>5} {n_steps:>8} {objective:>15.5f}")
+        print(f"{digit:>5} {objective:>15.5f} {bound:>17.5f}")
     print(f"\nheld-out accuracy {100 * accuracy:.2f} %\n")
     print(confusion_text(matrix, machine.classes_))
 
@@ -74,7 +76,7 @@ def _moons(top):
     n_support = len(machine.support_)
     print(
         f"\ntwo moons, Gaussian kernel: {n_support} of 200 points are support vectors, objective "
-        f"P(w) {machine.objective_[0]:.5f}, held-out accuracy {100 * accuracy:.2f} %"
+        f"P(w) {machine.objective_[0]:.5f} (at least {machine.dual_objective_[0]:.5f} for any), held-out accuracy {100 * accuracy:.2f} %"
     )
     return _moons_picture(
         machine, X[train], y[train],

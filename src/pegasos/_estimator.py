@@ -23,7 +23,7 @@ class PegasosEstimator(ClassifierMixin, BaseEstimator):
     _parameter_constraints = {
         "lam": [Interval(Real, 0, None, closed="neither")],
         "solver": [StrOptions({"pegasos"})],
-        "tol": [None],
+        "tol": [Interval(Real, 0, None, closed="neither"), None],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "n_steps": [Interval(Integral, 1, None, closed="left"), None],
         "batch_size": [Interval(Integral, 1, None, closed="left")],
@@ -119,16 +119,13 @@ class PegasosEstimator(ClassifierMixin, BaseEstimator):
                 f"{self.classes_.tolist()}, got {classes.tolist()}"
             )
 
-    def _run(self, session, rows, classes):
-        before = session.steps_done
-        with Progress(
-            session.steps_planned - before, type(self).__name__, self.verbose
-        ) as progress:
+    def _run(self, session, run, classes):
+        """Call `run` with threads and progress; keep what was learned if it is interrupted."""
+        with Progress(type(self).__name__, self.verbose) as progress:
             try:
-                session.run(
-                    rows,
+                return run(
                     n_threads=joblib.effective_n_jobs(self.n_jobs),
-                    on_progress=lambda: progress.update(session.steps_done - before),
+                    on_progress=lambda: progress.update(*session.progress()),
                 )
             except KeyboardInterrupt:
                 self._keep(session, classes)

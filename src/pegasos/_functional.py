@@ -2,10 +2,11 @@
 
 import numpy as np
 
-from pegasos import _certificate, _problems, _validate
+from pegasos import _problems, _validate
 from pegasos._model import LinearModel
 from pegasos._progress import Progress
-from pegasos._session import LinearSession, LinearSettings
+from pegasos._session import LinearSettings
+from pegasos._training import SOLVERS, LinearTraining, warn_unless
 
 
 def fit(
@@ -13,6 +14,8 @@ def fit(
     y,
     lam,
     *,
+    solver="pegasos",
+    tol=None,
     max_iter=20,
     n_steps=None,
     batch_size=1,
@@ -44,8 +47,14 @@ def fit(
         Labels, numbers or strings, of at least two classes.
     lam : float
         Regularisation λ > 0. ``lam_from_C`` converts from C.
+    solver : {"pegasos", "sdca"}, default="pegasos"
+        "pegasos" is the paper's algorithm and nothing else. "sdca" is one epoch of it, then dual
+        coordinate ascent from where it ends, which is fast to a fine solution.
+    tol : float, optional
+        Relative duality gap (P - D)/P at which to stop; with a `ConvergenceWarning` if `max_iter`
+        comes first. None: exactly `max_iter` epochs or `n_steps` steps.
     max_iter : int, default=20
-        Passes over the data (epochs), if `n_steps` is None.
+        Passes over the data (epochs), at most, if `n_steps` is None.
     n_steps : int, optional
         T, the number of steps of each problem; a step takes `batch_size` draws.
     batch_size : int, default=1
@@ -114,7 +123,12 @@ def fit(
         intercept_scaling=intercept_scaling,
     )
     _validate.choice("multi_class", multi_class, ["ovr", "ovo"])
+    _validate.choice("solver", solver, list(SOLVERS))
+    if tol is not None:
+        tol = _validate.real("tol", tol, above=0)
     n_epochs = _validate.integer("max_iter", max_iter)
+    if solver != "pegasos" and (n_steps is not None or order is not None):
+        raise ValueError(f"n_steps and order need solver='pegasos', got solver={solver!r}")
     if n_steps is not None:
         n_steps = _validate.integer("n_steps", n_steps)
     n_threads = _validate.integer("n_jobs", n_jobs)
@@ -128,7 +142,7 @@ def fit(
         order = _validate.order(order, n_samples)
 
     columns = _problems.label_columns(codes, len(classes), multi_class, weights)
-    session = LinearSession(settings, len(columns), n_features, dtype, seed)
+    session = LinearTraining(settings, len(columns), n_features, dtype, seed)
     session.set_rows(columns, weights)
     if order is not None:
         # Whole steps that each problem's own draws make.
@@ -139,18 +153,19 @@ def fit(
                 f"weight, got {len(order)} draws"
             )
         n_steps = made if n_steps is None else np.minimum(made, n_steps)
-    session.plan(n_steps=n_steps, n_epochs=n_epochs)
-    with Progress(session.steps_planned, "training", verbose) as progress:
-        session.run(
+    with Progress("training", verbose) as progress:
+        certificate = session.train(
             rows,
+            solver=solver,
+            tol=tol,
+            max_iter=n_epochs,
+            n_steps=n_steps,
             order=order,
             n_threads=n_threads,
-            on_progress=lambda: progress.update(session.steps_done),
+            on_progress=lambda: progress.update(*session.progress()),
         )
+    warn_unless(certificate, tol, rows, settings, solver, n_epochs)
     coef, intercept = session.model()
-    certificate = _certificate.certify(
-        rows, columns, session.row_weights, session.dual(), coef, intercept, settings
-    )
     return LinearModel(
         coef=coef,
         intercept=intercept,

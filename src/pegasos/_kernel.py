@@ -1,5 +1,6 @@
 """The kernel estimator, in scikit-learn's conventions."""
 
+import functools
 from numbers import Integral, Real
 
 import numpy as np
@@ -113,6 +114,7 @@ class KernelPegasosClassifier(PegasosEstimator):
 
     _parameter_constraints = {
         **PegasosEstimator._parameter_constraints,
+        "tol": [None],
         "kernel": [StrOptions(set(KERNELS)), callable],
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
         "degree": [Interval(Integral, 0, None, closed="left")],
@@ -219,7 +221,7 @@ class KernelPegasosClassifier(PegasosEstimator):
         try:
             if draws is None:
                 cache = ColumnCache(kernel.points(X), size)
-                self._run(session, cache, classes)
+                self._run(session, functools.partial(session.run, cache), classes)
                 coef, intercept = session.model()
                 certificate = _certificate.certify_kernel(
                     cache, columns, session.row_weights, session.dual(), coef, intercept,

@@ -1,12 +1,16 @@
 """The linear estimator, in scikit-learn's conventions."""
 
+import functools
+
 from sklearn.base import _fit_context
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from pegasos import _certificate, _problems, _session, _validate
+from pegasos import _problems, _validate
 from pegasos._estimator import PegasosEstimator
 from pegasos._model import LinearModel
+from pegasos._training import SOLVERS, LinearTraining, warn_unless
 
 
 class PegasosClassifier(PegasosEstimator):
@@ -23,12 +27,14 @@ class PegasosClassifier(PegasosEstimator):
     ----------
     lam : float, default=1e-4
         Regularisation λ > 0; λ = 1/(C n_samples), see `pegasos.lam_from_C`.
-    solver : {"pegasos"}, default="pegasos"
-        "pegasos" is the algorithm of the paper and nothing else.
-    tol : None, default=None
-        None: run exactly `max_iter` epochs or `n_steps` steps.
+    solver : {"pegasos", "sdca"}, default="pegasos"
+        "pegasos" is the algorithm of the paper and nothing else: fast to a rough solution. "sdca" is
+        one epoch of it, then dual coordinate ascent from where it ends: fast to a fine one.
+    tol : float or None, default=None
+        Relative duality gap (P - D)/P at which to stop, with a `ConvergenceWarning` if `max_iter`
+        comes first. None: run exactly `max_iter` epochs or `n_steps` steps.
     max_iter : int, default=20
-        Passes over the data (epochs), if `n_steps` is None.
+        Passes over the data (epochs), at most, if `n_steps` is None.
     n_steps : int, default=None
         T, the number of steps of each binary problem; a step takes `batch_size` draws.
     batch_size : int, default=1
@@ -162,6 +168,11 @@ class PegasosClassifier(PegasosEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
+    _parameter_constraints = {
+        **PegasosEstimator._parameter_constraints,
+        "solver": [StrOptions(set(SOLVERS))],
+    }
+
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None):
         """Train on the rows of `X`.
@@ -190,6 +201,9 @@ class PegasosClassifier(PegasosEstimator):
         classes, codes = _validate.labels(y, X.shape[0])
         weights = self._row_weights(sample_weight, codes, classes)
         _validate.at_least_two(classes, codes, weights)
+        max_iter, n_steps = _validate.integer("max_iter", self.max_iter), self._n_steps()
+        if self.solver != "pegasos" and n_steps is not None:
+            raise ValueError(f"n_steps needs solver='pegasos', got solver={self.solver!r}")
         rows, dtype = _validate.rows(X, checked=True)
         columns = _problems.label_columns(codes, len(classes), self.multi_class, weights)
         if continuing:
@@ -197,12 +211,12 @@ class PegasosClassifier(PegasosEstimator):
         else:
             session = self._begin(len(columns), X.shape[1], dtype)
         session.set_rows(columns, weights)
-        session.plan(n_steps=self._n_steps(), n_epochs=_validate.integer("max_iter", self.max_iter))
-        self._run(session, rows, classes)
-        coef, intercept = session.model()
-        certificate = _certificate.certify(
-            rows, columns, session.row_weights, session.dual(), coef, intercept, session.settings
-        )
+        run = functools.partial(
+            session.train, rows, solver=self.solver, tol=self.tol, max_iter=max_iter,
+            n_steps=n_steps,
+        )  # fmt: skip
+        certificate = self._run(session, run, classes)
+        warn_unless(certificate, self.tol, rows, session.settings, self.solver, max_iter)
         self._keep(session, classes)
         self._keep_results(session, certificate)
         return self
@@ -231,6 +245,8 @@ class PegasosClassifier(PegasosEstimator):
         ValueError
             If X, y or the weights are not as described, or a label is not in `classes`.
         """
+        if self.solver != "pegasos":
+            raise ValueError(f"partial_fit needs solver='pegasos', got solver={self.solver!r}")
         first = not hasattr(self, "_state")
         if first and classes is None:
             raise ValueError("classes must be given in the first call to partial_fit")
@@ -254,7 +270,7 @@ class PegasosClassifier(PegasosEstimator):
         session.begin_stream(session.stream + 1)
         session.set_rows(columns, weights, count=False, normalize=False)
         session.plan(n_epochs=1)
-        self._run(session, rows, classes)
+        self._run(session, functools.partial(session.run, rows), classes)
         self._keep(session, classes)
         return self
 
@@ -292,12 +308,12 @@ class PegasosClassifier(PegasosEstimator):
     # ---- Inside ----------------------------------------------------------------------------------
 
     def _begin(self, n_problems, n_features, dtype):
-        return _session.LinearSession(self._settings(), n_problems, n_features, dtype, self._seed())
+        return LinearTraining(self._settings(), n_problems, n_features, dtype, self._seed())
 
     def _resume(self, classes, dtype=None):
         settings = self._settings()
         self._check_unchanged(settings, classes)
-        session = _session.LinearSession.restore(settings, self._state)
+        session = LinearTraining.restore(settings, self._state)
         if dtype is not None and session.weights.dtype != dtype:
             raise ValueError(
                 f"X must be {session.weights.dtype}, as in the fit that warm_start continues, "

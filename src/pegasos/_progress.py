@@ -5,22 +5,21 @@ import time
 
 
 class Progress:
-    """Counts up to `total`; a context manager.
+    """Shows how far a run is; a context manager.
 
     Parameters
     ----------
-    total : int
-        What `update` is called with at the end.
     description : str
         What is being done.
     enabled : bool
         False: nothing is shown.
     """
 
-    def __init__(self, total, description, enabled=True):
-        self.total, self.description, self.enabled = total, description, bool(enabled)
+    def __init__(self, description, enabled=True):
+        self.description, self.enabled = description, bool(enabled)
         self._bar = None
         self._began = self._shown = 0.0
+        self._state = (0, 0, "")
 
     def __enter__(self):
         self._began = time.perf_counter()
@@ -28,34 +27,39 @@ class Progress:
             try:
                 from tqdm import tqdm
             except ImportError:
-                self._show(0)
+                pass
             else:
-                self._bar = tqdm(
-                    total=self.total, desc=self.description, unit="step", unit_scale=True
-                )
+                self._bar = tqdm(total=0, desc=self.description, unit="row", unit_scale=True)
         return self
 
-    def update(self, done):
-        """Show that `done` of `total` is done."""
-        if self._bar is not None:
-            self._bar.update(done - self._bar.n)
-        elif self.enabled and time.perf_counter() - self._shown > 0.2:
-            self._show(done)
+    def update(self, done, total=0, note=""):
+        """Show that `done` is done, of `total` if that is known."""
+        self._state = (done, total, note)
+        if self.enabled and time.perf_counter() - self._shown > 0.2:
+            self._show()
 
     def __exit__(self, kind, *_):
-        if self._bar is not None:
-            self._bar.close()
-        elif self.enabled:
-            if kind is None:
-                self._show(self.total)
-            sys.stderr.write("\n")
-            sys.stderr.flush()
+        if self.enabled:
+            if kind is None and self._state[1]:
+                self._state = (self._state[1], *self._state[1:])
+            self._show()
+            if self._bar is not None:
+                self._bar.close()
+            else:
+                sys.stderr.write("\n")
+                sys.stderr.flush()
 
-    def _show(self, done):
+    def _show(self):
         self._shown = time.perf_counter()
-        part = done / self.total if self.total else 1.0
-        bar = ("#" * round(30 * part)).ljust(30, ".")
-        sys.stderr.write(
-            f"\r{self.description} [{bar}] {100 * part:3.0f} %  {self._shown - self._began:.1f} s"
-        )
+        done, total, note = self._state
+        if self._bar is not None:
+            self._bar.total = total or None
+            self._bar.set_postfix_str(note, refresh=False)
+            self._bar.update(done - self._bar.n)
+            return
+        line = self.description
+        if total:
+            part = done / total
+            line += f" [{('#' * round(30 * part)).ljust(30, '.')}] {100 * part:3.0f} %"
+        sys.stderr.write(f"\r{line}  {note}  {self._shown - self._began:.1f} s")
         sys.stderr.flush()

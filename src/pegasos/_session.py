@@ -73,11 +73,49 @@ def _aligned_zeros(shape, dtype):
     return raw[skip : skip + size].view(dtype).reshape(shape)
 
 
-def _rows_per_call(rows, n_passes, n_more=0):
+def rows_per_call(rows, n_passes, n_more=0):
     """How many rows a call into the core may go over, `n_passes` times, `n_more` numbers beside."""
     numbers = n_passes * rows.size / rows.shape[0] + n_more
     seconds = n_passes * _SECONDS_PER_DRAW + numbers * _SECONDS_PER_NUMBER
     return max(1, int(_SECONDS_PER_CALL / seconds))
+
+
+def in_threads(jobs, n_threads, on_progress=None):
+    """Exhaust generators that run in pieces, several at a time.
+
+    Parameters
+    ----------
+    jobs : list of callables
+        Each returns a generator, which yields between short pieces of work.
+    n_threads : int
+    on_progress : callable, optional
+        Called now and then, from the calling thread. An exception stops all jobs after the piece
+        under way.
+    """
+    if min(n_threads, len(jobs)) == 1:
+        for job in jobs:
+            for _ in job():
+                if on_progress:
+                    on_progress()
+        return
+    stop = threading.Event()
+
+    def work(job):
+        for _ in () if stop.is_set() else job():
+            if stop.is_set():
+                break
+
+    with ThreadPoolExecutor(min(n_threads, len(jobs))) as pool:
+        try:
+            pending = {pool.submit(work, job) for job in jobs}
+            while pending:
+                done, pending = wait(pending, timeout=0.05)
+                for future in done:
+                    future.result()
+                if on_progress:
+                    on_progress()
+        finally:
+            stop.set()
 
 
 class LinearSession:
@@ -227,15 +265,10 @@ class LinearSession:
                     _core.restart_averages(problems[k : k + 1], self.sums[k : k + 1])
                 problems["average_from"][k] = max(last // 2, done) + 1
 
-    @property
-    def steps_planned(self):
-        """Steps of all problems together when they reach their last."""
-        return sum(self.problems["last_step"].tolist())
-
-    @property
-    def steps_done(self):
-        """Steps taken by all problems together."""
-        return sum(self.problems["n_steps"].tolist())
+    def progress(self):
+        """Steps taken by all problems, how many are planned, and a note."""
+        p = self.problems
+        return sum(p["n_steps"].tolist()), sum(p["last_step"].tolist()), ""
 
     @property
     def n_iter(self):
@@ -270,29 +303,10 @@ class LinearSession:
     def _run(self, rows, order, n_threads, on_progress):
         groups = np.array_split(np.arange(len(self.problems)), min(n_threads, len(self.problems)))
         slices = [slice(group[0], group[-1] + 1) for group in groups]
-        if len(slices) == 1:
-            for _ in self._pieces(rows, slices[0], order):
-                if on_progress:
-                    on_progress()
-            return
-        stop = threading.Event()
-
-        def work(part):
-            for _ in self._pieces(rows, part, order):
-                if stop.is_set():
-                    break
-
-        with ThreadPoolExecutor(len(slices)) as pool:
-            try:
-                pending = {pool.submit(work, part) for part in slices}
-                while pending:
-                    done, pending = wait(pending, timeout=0.05)
-                    for future in done:
-                        future.result()
-                    if on_progress:
-                        on_progress()
-            finally:
-                stop.set()
+        in_threads(
+            [lambda part=part: self._pieces(rows, part, order) for part in slices],
+            n_threads, on_progress,
+        )  # fmt: skip
 
     def _pieces(self, rows, part, order):
         """Run the problems `part` piece by piece, yielding after each."""
@@ -341,7 +355,7 @@ class LinearSession:
         # Projection may have to pass over the whole weight vector at every step.
         whole = 2 * self.settings.project * rows.shape[1]
         passes = 1 + 2 * self.settings.project + bool(self.settings.average)
-        wanted = _rows_per_call(rows, n_problems * passes, n_problems * whole)
+        wanted = rows_per_call(rows, n_problems * passes, n_problems * whole)
         return min(wanted, max(64, left * self.settings.batch_size))
 
     def model(self):
@@ -390,7 +404,7 @@ def decision_function(rows, coef, intercept):
     """Scores of shape (n_rows, n_problems), computed in pieces so that Ctrl-C is heard."""
     n_rows = rows.shape[0]
     scores = np.empty((n_rows, coef.shape[0]))
-    size = _rows_per_call(rows, coef.shape[0])
+    size = rows_per_call(rows, coef.shape[0])
     for first in range(0, n_rows, size):
         _core.decision_function(rows, first, coef, intercept, scores[first : first + size])
     return scores

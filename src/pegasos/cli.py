@@ -64,7 +64,12 @@ def _parser():
     add("-o", "--output", default="model.npz", metavar="FILE", help="the model (default model.npz)")
     add("--lam", type=float, default=1e-4, metavar="L",
         help="regularisation lambda = 1/(C n); smaller fits closer (default 1e-4)")  # fmt: skip
-    add("--max-iter", type=int, default=20, metavar="E", help="passes over the data (default 20)")
+    add("--solver", choices=("pegasos", "sdca"), default="pegasos",
+        help="pegasos (default), or one epoch of it and then dual coordinate ascent (linear only)")  # fmt: skip
+    add("--tol", type=float, metavar="G",
+        help="stop at this relative duality gap (linear only; default: at --max-iter)")  # fmt: skip
+    add("--max-iter", type=int, default=20, metavar="E",
+        help="passes over the data, at most (default 20)")  # fmt: skip
     add("--n-steps", type=int, metavar="T", help="exact number of steps, in place of --max-iter")
     add("--batch-size", type=int, default=1, metavar="K", help="rows per step (default 1)")
     add("--sampling", choices=("permutation", "cyclic", "uniform"), default="permutation",
@@ -126,6 +131,8 @@ def _train(args):
     say(f"{X.shape[0]} rows, {X.shape[1]} features")
     began = time.perf_counter()
     options = {
+        "solver": args.solver,
+        "tol": args.tol,
         "max_iter": args.max_iter,
         "n_steps": args.n_steps,
         "batch_size": args.batch_size,
@@ -152,10 +159,11 @@ def _train(args):
     say(f"trained {n_problems} problem(s) in {seconds:.2f} s")
     if args.kernel:
         say(f"{len(model.support)} support vectors")
-    for k, objective in enumerate(model.objective):
+    for k, (objective, gap) in enumerate(zip(model.objective, model.duality_gap, strict=True)):
         if np.isnan(objective):  # few steps on many rows: the others were never looked at
             break
-        say(f"objective {objective:.6g}" + (f"  (problem {k})" if n_problems > 1 else ""))
+        bound = "" if np.isnan(gap) else f", at most {gap:.2g} above the optimum"
+        say(f"objective {objective:.6g}{bound}" + (f"  (problem {k})" if n_problems > 1 else ""))
     say(f"training accuracy {100 * (model.predict(X) == y).mean():.2f} %")
     say(f"model saved to {args.output}")
 

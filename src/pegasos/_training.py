@@ -1,0 +1,167 @@
+"""From a plan to a model: which solver runs, for how long, and when a result is good enough."""
+
+import warnings
+
+import numpy as np
+
+from pegasos import _certificate, _core
+from pegasos._dual_session import DualSession
+from pegasos._session import LinearSession
+
+SOLVERS = ("pegasos", "sdca")
+
+# With a tolerance, Pegasos looks at the gap after so many epochs, then whenever they have doubled: a
+# look takes two passes over the rows, a tenth of what was done.
+_EPOCHS_BEFORE_LOOK = 20
+
+
+class LinearTraining(LinearSession):
+    """A `LinearSession`, and the ascent that completes it if the solver has one."""
+
+    ascent = None
+    #: Epochs done of a fit with a tolerance that is not over yet.
+    epochs_begun = 0
+
+    def train(
+        self, rows, *, solver, tol, max_iter, n_steps=None, order=None, n_threads=1,
+        on_progress=None,
+    ):  # fmt: skip
+        """Run the solver until every relative duality gap is at most `tol`, or to the plan's end.
+
+        Can be stopped at any time by an exception; calling it again completes the plan.
+
+        Parameters
+        ----------
+        rows : pegasos._core.Rows
+        solver : {"pegasos", "sdca"}
+        tol : float or None
+            None: exactly `max_iter` epochs or `n_steps` steps.
+        max_iter : int
+        n_steps, order
+            For "pegasos", in place of `max_iter` and `tol`.
+        n_threads, on_progress
+            As in `LinearSession.run`.
+
+        Returns
+        -------
+        pegasos._certificate.Certificate
+        """
+        threads = {"n_threads": n_threads, "on_progress": on_progress}
+        if solver == "pegasos":
+            self.ascent = None
+        if solver == "sdca":
+            self._ascend(rows, tol, max_iter, threads)
+        elif tol is None or n_steps is not None or order is not None:
+            self.plan(n_steps=n_steps, n_epochs=max_iter)
+            self.run(rows, order=order, **threads)
+        else:
+            return self._descend(rows, tol, max_iter, threads)
+        return self.certify(rows)
+
+    def _ascend(self, rows, tol, max_iter, threads):
+        """One epoch of Pegasos, then dual coordinate ascent from where it ends."""
+        a = None
+        if self.ascent is None:
+            self.plan(n_epochs=1)
+            self.run(rows, **threads)
+            a = super().dual()
+            n, d = rows.shape
+            self.ascent = DualSession(self.settings, len(self.problems), n, d, self.seed)
+        self.ascent.begin(rows, self.labels, self.row_weights, a)
+        self.ascent.run(tol, max_iter - 1, **threads)
+
+    def _descend(self, rows, tol, max_iter, threads):
+        """Pegasos alone, looking at the gap now and then."""
+        while True:
+            epochs = min(max(self.epochs_begun, _EPOCHS_BEFORE_LOOK), max_iter - self.epochs_begun)
+            self.plan(n_epochs=epochs)
+            self.run(rows, **threads)
+            self.epochs_begun += epochs
+            certificate = self.certify(rows)
+            if self.epochs_begun >= max_iter or certificate.relative_gap.max() <= tol:
+                self.epochs_begun = 0
+                return certificate
+
+    def certify(self, rows):
+        """The certificate of the present model."""
+        coef, intercept = self.model()
+        return _certificate.certify(
+            rows, self.labels, self.row_weights, self.dual(), coef, intercept, self.settings
+        )
+
+    def set_rows(self, labels, row_weights, **options):
+        if labels.shape[1] != self.n_rows:
+            self.ascent = None
+        super().set_rows(labels, row_weights, **options)
+
+    @property
+    def n_iter(self):
+        return super().n_iter + (0 if self.ascent is None else int(self.ascent.n_epochs.max()))
+
+    def progress(self):
+        """Rows visited since the ascent began, and the gaps; before it, as a `LinearSession`."""
+        if self.ascent is None:
+            return super().progress()
+        gap = self.ascent.relative_gap.max()
+        done = int(self.ascent.n_visits.sum())
+        return done, 0, f"gap {gap:.2g}" if np.isfinite(gap) else ""
+
+    def model(self):
+        return super().model() if self.ascent is None else self.ascent.model()
+
+    def dual(self):
+        return super().dual() if self.ascent is None else self.ascent.dual()
+
+    def state(self):
+        state = super().state() | {"epochs_begun": np.array(self.epochs_begun)}
+        if self.ascent is not None:
+            state |= {f"ascent.{name}": array for name, array in self.ascent.state().items()}
+        return state
+
+    @classmethod
+    def restore(cls, settings, state):
+        session = super().restore(settings, state)
+        session.epochs_begun = int(state["epochs_begun"])
+        prefix = "ascent."
+        ascent = {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
+        if ascent:
+            session.ascent = DualSession.restore(settings, ascent)
+        return session
+
+
+def warn_unless(certificate, tol, rows, settings, solver, max_iter):
+    """Warn if a relative gap is above `tol`: what was reached, and what is likely to help."""
+    if tol is None:
+        return
+    gaps = certificate.relative_gap
+    k = int(np.argmax(gaps))
+    if gaps[k] <= tol:
+        return
+    from sklearn.exceptions import ConvergenceWarning
+
+    n, d = rows.shape
+    some = np.empty(min(n, 1000))
+    _core.norms(rows, 0, np.zeros(d), some)
+    size = np.sqrt(some.mean())
+    if not 0.1 <= size <= 10:
+        advice = (
+            f"The rows of X have norms of about {size:.2g}: scale the features, so that these are "
+            "about 1"
+        )
+    elif solver == "pegasos":
+        advice = "Pegasos is slow to a fine solution: solver='sdca' completes what it begins"
+    elif settings.lam * n < 1:
+        advice = (
+            f"lam={settings.lam:.2g} is small for {n} rows: a larger one is learned faster, and may "
+            "predict better"
+        )
+    else:
+        advice = "Give more epochs (max_iter), or accept a larger tol"
+    which = f" (problem {k} of {len(gaps)})" if len(gaps) > 1 else ""
+    warnings.warn(
+        f"stopped after max_iter={max_iter} epochs at objective {certificate.objective[k]:.6g}{which},"
+        f" which is at most {100 * gaps[k]:.2g} % above the optimum; tol={tol:g} asks for "
+        f"{100 * tol:.2g} %. {advice}",
+        ConvergenceWarning,
+        stacklevel=4,
+    )

@@ -1,0 +1,293 @@
+"""The certificate: what it claims is true, and exact; and solvers that are asked for a gap reach it."""
+
+import functools
+import warnings
+
+import numpy as np
+import pytest
+from rows import convert, make_rows
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.svm import SVC, LinearSVC
+
+import pegasos
+from pegasos import KernelPegasosClassifier, PegasosClassifier, _certificate, _core, _problems
+
+INTERCEPTS = {
+    "none": {"fit_intercept": False},
+    "penalized": {"intercept_scaling": 2.0},
+    "free": {"penalize_intercept": False},
+}
+
+
+@functools.cache
+def _optimum(X, y, lam, weights, intercept):
+    X, y = np.array(X), np.array(y)
+    c = np.ones(len(y)) if weights is None else np.array(weights)
+    C = 1 / (lam * c.sum())
+    if intercept == "free":
+        machine = SVC(C=C, kernel="linear", tol=1e-9).fit(X, y, sample_weight=c)
+    else:
+        machine = LinearSVC(
+            C=C, loss="hinge", tol=1e-10, max_iter=10**6, fit_intercept=intercept != "none",
+            intercept_scaling=2.0,
+        ).fit(X, y, sample_weight=c)  # fmt: skip
+    w, b = machine.coef_.ravel(), float(np.ravel(machine.intercept_)[0])
+    penalty = w @ w + (b / 2.0) ** 2 * (intercept == "penalized")
+    return lam / 2 * penalty + np.average(np.maximum(0, 1 - y * (X @ w + b)), weights=c)
+
+
+def optimum(X, y, lam, weights, intercept):
+    """The smallest objective, by LIBLINEAR or LIBSVM at a tight tolerance."""
+    weights = None if weights is None else tuple(weights)
+    return _optimum(tuple(map(tuple, X)), tuple(y), lam, weights, intercept)
+
+
+@pytest.fixture
+def problem(rng):
+    """Rows that no machine separates, so that the optimum has rows at every bound."""
+    X, y = make_rows(rng, n=120, d=9)
+    y[: len(y) // 5] *= -1
+    return X, y
+
+
+@pytest.mark.parametrize("intercept", INTERCEPTS)
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"max_iter": 5},
+        {"max_iter": 200},
+        {"n_steps": 77, "batch_size": 3},
+        {"max_iter": 5, "sampling": "uniform"},
+        {"max_iter": 5, "sampling": "cyclic", "average": True},
+        {"max_iter": 5, "average": "suffix", "project": True},
+        {"solver": "sdca", "max_iter": 1},
+        {"solver": "sdca", "max_iter": 4},
+        {"solver": "sdca", "max_iter": 500},
+    ],
+)
+def test_the_gap_bounds_the_distance_to_the_optimum(
+    rng, problem, layout, dtype, intercept, weighted, options
+):
+    X, y = problem
+    lam = 0.01
+    weights = rng.uniform(0.1, 3, len(y)) if weighted else None
+    model = pegasos.fit(
+        convert(X, layout, dtype), y, lam, sample_weight=weights, random_state=0,
+        **INTERCEPTS[intercept], **options,
+    )  # fmt: skip
+    best = optimum(X, y, lam, weights, intercept)
+    assert model.dual_objective[0] <= best * (1 + 1e-7)
+    assert model.objective[0] >= best * (1 - 1e-7)
+    assert model.duality_gap[0] == max(model.objective[0] - model.dual_objective[0], 0)
+    if options.get("max_iter") == 500:
+        assert model.duality_gap[0] < 1e-5 * best
+    if options == {"max_iter": 200}:  # whole epochs of permutations
+        assert model.duality_gap[0] < (0.5 if intercept == "free" else 0.2) * best
+
+
+@pytest.mark.parametrize("intercept", ["none", "penalized"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_after_whole_epochs_the_dual_point_has_the_weights_of_the_model(
+    rng, problem, layout, dtype, intercept, weighted
+):
+    X, y = problem
+    lam, epochs = 0.01, 30
+    c = rng.uniform(0.1, 3, len(y)) if weighted else np.ones(len(y))
+    model = pegasos.fit(
+        convert(X, layout, dtype), y, lam, sample_weight=c, max_iter=epochs, random_state=0,
+        **INTERCEPTS[intercept],
+    )  # fmt: skip
+    assert model.alpha_counts.max() <= epochs
+    a = c * model.alpha_counts[0] / epochs
+    w = (a * y) @ X / (lam * c.sum())
+    constant = 2.0 * (a * y).sum() / (lam * c.sum()) * (intercept == "penalized")
+    rtol = 1e-9 if dtype is np.float64 else 1e-4
+    np.testing.assert_allclose(model.coef[0], w, rtol=rtol, atol=rtol)
+    np.testing.assert_allclose(model.intercept[0], 2.0 * constant, rtol=rtol, atol=rtol)
+    # and the certificate is at least as good as that point
+    dual = a.sum() / c.sum() - lam / 2 * (w @ w + constant**2)
+    assert model.dual_objective[0] >= dual - 1e-9
+
+
+def test_primal_and_dual_are_those_of_extended_precision(rng, layout, dtype):
+    X, y = make_rows(rng, n=80, d=11)
+    model = pegasos.fit(convert(X, layout, dtype), y, 1e-3, max_iter=7, random_state=0)
+    wide = np.longdouble
+    w, b, lam = model.coef[0].astype(wide), wide(model.intercept[0]), wide(1e-3)
+    hinge = np.maximum(0, 1 - y * (X.astype(wide) @ w + b)).mean()
+    np.testing.assert_allclose(
+        model.objective[0], float(lam / 2 * (w @ w + b * b) + hinge), rtol=1e-13
+    )
+    a = np.minimum(model.alpha_counts[0].astype(wide) / 7, 1)
+    w = (a * y) @ X.astype(wide) / (lam * len(y))
+    b = (a * y).sum() / (lam * len(y))
+    first, second = a.mean(), lam / 2 * (w @ w + b * b)
+    r = min(first / (2 * second), 1 / a.max())
+    np.testing.assert_allclose(
+        model.dual_objective[0], float(r * first - r * r * second), rtol=1e-12
+    )
+
+
+@pytest.mark.parametrize("intercept", INTERCEPTS)
+@pytest.mark.parametrize("multi_class", ["ovr", "ovo"])
+def test_coordinate_ascent_reaches_the_gap_that_is_asked_for(
+    rng, layout, dtype, intercept, multi_class
+):
+    X, _ = make_rows(rng, n=150, d=12)
+    y = rng.integers(0, 4, 150)
+    X = convert(X, layout, dtype)
+    for tol in (1e-1, 1e-3, 1e-6):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            model = pegasos.fit(
+                X, y, 0.02, solver="sdca", tol=tol, max_iter=5000, multi_class=multi_class,
+                random_state=0, **INTERCEPTS[intercept],
+            )  # fmt: skip
+        assert (model.duality_gap <= tol * model.objective).all()
+
+
+@pytest.mark.parametrize("solver", ["pegasos", "sdca"])
+def test_a_fit_that_stops_short_says_so(problem, solver):
+    X, y = problem
+    options = {"solver": solver, "tol": 1e-7, "max_iter": 3, "random_state": 0}
+    with pytest.warns(ConvergenceWarning, match=r"max_iter=3 epochs at objective .*tol=1e-07"):
+        model = pegasos.fit(X, y, 1e-3, **options)
+    with pytest.warns(ConvergenceWarning) as told:
+        clf = PegasosClassifier(1e-3, **options).fit(X, y)
+    assert f"{model.objective[0]:.6g}" in str(told[0].message)
+    np.testing.assert_array_equal(clf.coef_, model.coef)
+    np.testing.assert_array_equal(clf.duality_gap_, model.duality_gap)
+    assert clf.n_iter_ == 3
+    with pytest.warns(ConvergenceWarning, match="scale the features"):
+        pegasos.fit(1e4 * X, y, 1e-3, **options)
+
+
+def test_pegasos_itself_stops_at_a_gap(problem):
+    X, y = problem
+    clf = PegasosClassifier(0.1, tol=0.02, max_iter=10**5, random_state=0).fit(X, y)
+    assert clf.duality_gap_[0] <= 0.02 * clf.objective_[0]
+    assert 20 <= clf.n_iter_ < 10**5
+    # the same steps as without a tolerance
+    plain = PegasosClassifier(0.1, max_iter=clf.n_iter_, random_state=0).fit(X, y)
+    np.testing.assert_array_equal(clf.coef_, plain.coef_)
+
+
+@pytest.mark.parametrize("intercept", INTERCEPTS)
+def test_threads_and_interruptions_do_not_change_the_ascent(rng, monkeypatch, intercept):
+    X, _ = make_rows(rng, n=200, d=12)
+    y = rng.integers(0, 5, 200)
+    options = {"solver": "sdca", "tol": 1e-5, "max_iter": 3000, "random_state": 1}
+    options |= INTERCEPTS[intercept]
+    whole = PegasosClassifier(0.02, **options).fit(X, y)
+    threads = PegasosClassifier(0.02, n_jobs=3, **options).fit(X, y)
+    np.testing.assert_array_equal(whole.coef_, threads.coef_)
+    clf = PegasosClassifier(0.02, warm_start=True, **options)
+    dual_run = _core.dual_run
+    for after in (3, 50, 200):
+        calls = iter(range(10**9))
+
+        def run(*arguments, calls=calls, after=after):
+            if next(calls) >= after:
+                raise KeyboardInterrupt
+            return dual_run(*arguments)
+
+        monkeypatch.setattr(_core, "dual_run", run)
+        with pytest.raises(KeyboardInterrupt):
+            clf.fit(X, y)
+        clf.predict(X)
+    monkeypatch.setattr(_core, "dual_run", dual_run)
+    clf.fit(X, y)
+    np.testing.assert_array_equal(clf.coef_, whole.coef_)
+    np.testing.assert_array_equal(clf.duality_gap_, whole.duality_gap_)
+
+
+def test_the_best_intercept_is_the_best(rng):
+    X, y = make_rows(rng, n=60, d=5)
+    rows, _ = pegasos._validate.rows(X)
+    labels = np.stack([y, -y]).astype(np.int8)
+    labels[1, :7] = 0
+    weights = rng.uniform(0.1, 2, 60)
+    coef = rng.normal(size=(2, 5))
+    best = _certificate.best_intercepts(rows, labels, weights, coef)
+    for k in range(2):
+
+        def loss(b, k=k):
+            inside = labels[k] != 0
+            hinge = np.maximum(0, 1 - labels[k] * (X @ coef[k] + b))
+            return (weights * hinge)[inside].sum()
+
+        assert all(loss(best[k]) <= loss(b) + 1e-9 for b in np.linspace(-9, 9, 2001))
+
+
+# ---- Kernels -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kernel", ["linear", "poly", "rbf", "laplacian", "precomputed"])
+@pytest.mark.parametrize("cache_size", [0.001, 10])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"max_iter": 200},
+        {"max_iter": 3, "average": True},
+        {"n_steps": 333, "sampling": "uniform", "project": True},
+        {"max_iter": 20, "penalize_intercept": False},
+    ],
+)
+def test_the_gap_of_kernel_machines_bounds_the_distance_to_the_optimum(
+    rng, problem, dtype, kernel, cache_size, options
+):
+    from sklearn.metrics.pairwise import pairwise_kernels
+
+    X, y = problem
+    lam, gamma = 0.01, 0.2
+    parameters = {"gamma": gamma} if kernel in ("rbf", "poly", "laplacian") else {}
+    parameters |= {"degree": 2, "coef0": 1.0} if kernel == "poly" else {}
+    K = pairwise_kernels(X, metric="rbf" if kernel == "precomputed" else kernel, **parameters)
+    rows = K if kernel == "precomputed" else X
+    weights = rng.uniform(0.1, 3, len(y))
+    free = "penalize_intercept" in options
+    clf = KernelPegasosClassifier(
+        lam, kernel=kernel, **parameters, cache_size=cache_size, fit_intercept=free,
+        random_state=0, **options,
+    ).fit(rows.astype(dtype), y, sample_weight=weights)  # fmt: skip
+    c = weights / weights.sum()
+    machine = SVC(C=1 / lam, kernel="precomputed", tol=1e-10)
+    if free:
+        machine.fit(K, y, sample_weight=c)
+        beta = np.zeros(len(y))
+        beta[machine.support_] = machine.dual_coef_[0]
+        best = lam / 2 * beta @ K @ beta
+        best += c @ np.maximum(0, 1 - y * (K @ beta + machine.intercept_[0]))
+    else:  # an SVM without intercept: coordinate ascent on the rows of a square root of K
+        values, vectors = np.linalg.eigh(K)
+        root = vectors * np.sqrt(np.maximum(values, 0))
+        best = pegasos.fit(
+            root, y, lam, solver="sdca", tol=1e-8, max_iter=10**5, fit_intercept=False,
+            sample_weight=weights,
+        ).objective[0]  # fmt: skip
+    rtol = 1e-7 if dtype is np.float64 else 1e-4
+    assert clf.dual_objective_[0] <= best * (1 + rtol)
+    assert clf.objective_[0] >= best * (1 - rtol)
+    assert clf.duality_gap_[0] == max(clf.objective_[0] - clf.dual_objective_[0], 0)
+    if options == {"max_iter": 200}:
+        assert clf.duality_gap_[0] < 0.3 * best
+
+
+def test_where_there_is_no_duality_nothing_is_claimed(rng):
+    X, y = make_rows(rng)
+    clf = KernelPegasosClassifier(0.01, kernel="sigmoid", gamma=0.1, random_state=0).fit(X, y)
+    assert np.isnan(clf.duality_gap_).all()
+    K = X @ X.T - 20 * np.eye(len(X))  # indefinite
+    clf = KernelPegasosClassifier(1e-3, kernel="precomputed", random_state=0).fit(K, y)
+    gap = clf.duality_gap_[0]
+    assert np.isnan(gap) or gap > 0
+
+
+def test_models_keep_their_certificate_in_files(tmp_path, problem):
+    X, y = problem
+    model = pegasos.fit(X, y, 0.01, solver="sdca", tol=1e-3, max_iter=1000)
+    model.save(tmp_path / "m.npz")
+    np.testing.assert_array_equal(pegasos.load(tmp_path / "m.npz").duality_gap, model.duality_gap)
+    columns = _problems.label_columns((y > 0).astype(int), 2, "ovr")
+    assert columns.shape == (1, len(y))
