@@ -18,6 +18,7 @@
 #include "rows.h"
 
 #include <math.h>
+#include <string.h>
 
 static INLINE void score_rows(const row_functions *f, const pegasos_rows *rows, int64_t first,
                               int64_t count, int64_t n_problems, const double *coef,
@@ -160,6 +161,23 @@ void pegasos_linear_norms(const pegasos_rows *rows, int64_t first, int64_t count
             *total = 0;
         }
         norms[i - first] = sum;
+    }
+}
+
+void pegasos_linear_copy(const pegasos_rows *rows, int64_t count, const int64_t *which, void *out)
+{
+    const int64_t d = rows->n_features, bytes = rows->value_bytes;
+    memset(out, 0, (size_t)(count * d * bytes));
+    for (int64_t k = 0; k < count; k++) {
+        if (rows->index_bytes == 0) {
+            memcpy((char *)out + k * d * bytes, (const char *)rows->values + which[k] * d * bytes,
+                   (size_t)(d * bytes));
+            continue;
+        }
+        for (int64_t j = row_offset(rows, which[k]); j < row_offset(rows, which[k] + 1); j++) {
+            const int64_t to = k * d + row_column(rows, j);
+            set_to(out, bytes, to, get(out, bytes, to) + get(rows->values, bytes, j));
+        }
     }
 }
 

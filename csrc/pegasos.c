@@ -124,14 +124,6 @@ void pegasos_order_seek(pegasos_order *order, uint64_t seed, int64_t n_rows, int
 
 /* ---- Vectors of the rows' type --------------------------------------------------------------- */
 
-static void set_to(void *vector, int64_t value_bytes, int64_t j, double value)
-{
-    if (value_bytes == 4)
-        ((float *)vector)[j] = (float)value;
-    else
-        ((double *)vector)[j] = value;
-}
-
 static double squared_norm(const void *vector, int64_t value_bytes, int64_t n)
 {
     double sum = 0;

@@ -181,6 +181,9 @@ void pegasos_linear_combine(const pegasos_rows *rows, int64_t first, int64_t cou
 void pegasos_linear_norms(const pegasos_rows *rows, int64_t first, int64_t count, double *scratch,
                           double *norms);
 
+/* Writes rows which[0 .. count - 1] as count x n_features numbers of the rows' type. */
+void pegasos_linear_copy(const pegasos_rows *rows, int64_t count, const int64_t *which, void *out);
+
 /* ---- Dual coordinate ascent ------------------------------------------------------------------- */
 
 /* One problem. The first block is set by the caller, the second by pegasos_dual_start, and

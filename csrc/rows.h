@@ -16,6 +16,14 @@ static INLINE double get(const void *vector, int64_t value_bytes, int64_t j)
     return value_bytes == 4 ? (double)((const float *)vector)[j] : ((const double *)vector)[j];
 }
 
+static INLINE void set_to(void *vector, int64_t value_bytes, int64_t j, double value)
+{
+    if (value_bytes == 4)
+        ((float *)vector)[j] = (float)value;
+    else
+        ((double *)vector)[j] = value;
+}
+
 /* Where CSR row i begins. */
 static INLINE int64_t row_offset(const pegasos_rows *rows, int64_t i)
 {

@@ -10,6 +10,8 @@ class Rows:
     size: int
     @property
     def shape(self) -> tuple[int, int]: ...
+    @property
+    def value_bytes(self) -> int: ...
 
 def dense_rows(values: NDArray[np.floating]) -> Rows: ...
 def csr_rows(
@@ -62,6 +64,7 @@ def combine(
 def norms(
     rows: Rows, first: int, scratch: NDArray[np.float64] | None, out: NDArray[np.float64]
 ) -> None: ...
+def copy_rows(rows: Rows, which: NDArray[np.int64], out: NDArray[np.floating]) -> None: ...
 
 BLANK_DUAL: Final[Any]
 

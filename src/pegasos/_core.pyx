@@ -82,6 +82,9 @@ cdef extern from "pegasos.h" nogil:
     void pegasos_linear_norms(const pegasos_rows *rows, int64_t first, int64_t count,
                               double *scratch, double *norms)
 
+    void pegasos_linear_copy(const pegasos_rows *rows, int64_t count, const int64_t *which,
+                             void *out)
+
     ctypedef struct pegasos_dual:
         double scale
         double intercept_scaling
@@ -148,6 +151,11 @@ cdef class Rows:
     @property
     def shape(self):
         return self.c.n_rows, self.c.n_features
+
+    @property
+    def value_bytes(self):
+        """4 or 8."""
+        return self.c.value_bytes
 
 
 def dense_rows(const value_t[:, ::1] values not None):
@@ -282,6 +290,13 @@ def norms(Rows rows not None, int64_t first, double[::1] scratch, double[::1] ou
     with nogil:
         pegasos_linear_norms(&rows.c, first, out.shape[0],
                              NULL if scratch is None else &scratch[0], &out[0])
+
+
+def copy_rows(Rows rows not None, const int64_t[::1] which not None,
+              value_t[:, ::1] out not None):
+    """Write some rows as a dense array of their type."""
+    with nogil:
+        pegasos_linear_copy(&rows.c, which.shape[0], &which[0], &out[0, 0])
 
 
 cdef pegasos_dual _blank_dual

@@ -5,10 +5,12 @@ import warnings
 import numpy as np
 
 from pegasos import _certificate, _core
-from pegasos._dual_session import DualSession
+from pegasos._ascent import DualAscent
+from pegasos._newton import Newton
 from pegasos._session import LinearSession
 
-SOLVERS = ("pegasos", "sdca")
+SOLVERS = ("pegasos", "sdca", "newton")
+_FINISHERS = {"sdca": DualAscent, "newton": Newton}
 
 # With a tolerance, Pegasos looks at the gap after so many epochs, then whenever they have doubled: a
 # look takes two passes over the rows, a tenth of what was done.
@@ -16,9 +18,9 @@ _EPOCHS_BEFORE_LOOK = 20
 
 
 class LinearTraining(LinearSession):
-    """A `LinearSession`, and the ascent that completes it if the solver has one."""
+    """A `LinearSession`, and the finisher that completes it if the solver has one."""
 
-    ascent = None
+    finisher = None
     #: Epochs done of a fit with a tolerance that is not over yet.
     epochs_begun = 0
 
@@ -33,7 +35,7 @@ class LinearTraining(LinearSession):
         Parameters
         ----------
         rows : pegasos._core.Rows
-        solver : {"pegasos", "sdca"}
+        solver : {"pegasos", "sdca", "newton"}
         tol : float or None
             None: exactly `max_iter` epochs or `n_steps` steps.
         max_iter : int
@@ -48,9 +50,9 @@ class LinearTraining(LinearSession):
         """
         threads = {"n_threads": n_threads, "on_progress": on_progress}
         if solver == "pegasos":
-            self.ascent = None
-        if solver == "sdca":
-            self._ascend(rows, tol, max_iter, threads)
+            self.finisher = None
+        if solver in _FINISHERS:
+            self._finish(rows, solver, tol, max_iter, threads)
         elif tol is None or n_steps is not None or order is not None:
             self.plan(n_steps=n_steps, n_epochs=max_iter)
             self.run(rows, order=order, **threads)
@@ -58,17 +60,21 @@ class LinearTraining(LinearSession):
             return self._descend(rows, tol, max_iter, threads)
         return self.certify(rows)
 
-    def _ascend(self, rows, tol, max_iter, threads):
-        """One epoch of Pegasos, then dual coordinate ascent from where it ends."""
-        a = None
-        if self.ascent is None:
+    def _finish(self, rows, solver, tol, max_iter, threads):
+        """One epoch of Pegasos, then the finisher from where it ends."""
+        start = None
+        if self.finisher is None:
             self.plan(n_epochs=1)
             self.run(rows, **threads)
-            a = super().dual()
-            n, d = rows.shape
-            self.ascent = DualSession(self.settings, len(self.problems), n, d, self.seed)
-        self.ascent.begin(rows, self.labels, self.row_weights, a)
-        self.ascent.run(tol, max_iter - 1, **threads)
+            start = (super().dual(), *super().model())
+        if not isinstance(self.finisher, _FINISHERS[solver]):
+            if self.finisher is not None:  # another one came so far
+                start = (self.finisher.dual(), *self.finisher.model())
+            self.finisher = _FINISHERS[solver](
+                self.settings, len(self.problems), *rows.shape, self.seed
+            )
+        self.finisher.begin(rows, self.labels, self.row_weights, start)
+        self.finisher.run(tol, max_iter - 1, **threads)
 
     def _descend(self, rows, tol, max_iter, threads):
         """Pegasos alone, looking at the gap now and then."""
@@ -91,41 +97,44 @@ class LinearTraining(LinearSession):
 
     def set_rows(self, labels, row_weights, **options):
         if labels.shape[1] != self.n_rows:
-            self.ascent = None
+            self.finisher = None
         super().set_rows(labels, row_weights, **options)
 
     @property
     def n_iter(self):
-        return super().n_iter + (0 if self.ascent is None else int(self.ascent.n_epochs.max()))
+        return super().n_iter + (0 if self.finisher is None else int(self.finisher.n_epochs.max()))
 
     def progress(self):
-        """Rows visited since the ascent began, and the gaps; before it, as a `LinearSession`."""
-        if self.ascent is None:
+        """Rows visited since the finisher began, and the gaps; before it, as a `LinearSession`."""
+        if self.finisher is None:
             return super().progress()
-        gap = self.ascent.relative_gap.max()
-        done = int(self.ascent.n_visits.sum())
+        gap = self.finisher.relative_gap.max()
+        done = int(self.finisher.n_visits.sum())
         return done, 0, f"gap {gap:.2g}" if np.isfinite(gap) else ""
 
     def model(self):
-        return super().model() if self.ascent is None else self.ascent.model()
+        return super().model() if self.finisher is None else self.finisher.model()
 
     def dual(self):
-        return super().dual() if self.ascent is None else self.ascent.dual()
+        return super().dual() if self.finisher is None else self.finisher.dual()
 
     def state(self):
         state = super().state() | {"epochs_begun": np.array(self.epochs_begun)}
-        if self.ascent is not None:
-            state |= {f"ascent.{name}": array for name, array in self.ascent.state().items()}
+        for solver, kind in _FINISHERS.items():
+            if isinstance(self.finisher, kind):
+                arrays = self.finisher.state()
+                state |= {f"{solver}.{name}": array for name, array in arrays.items()}
         return state
 
     @classmethod
     def restore(cls, settings, state):
         session = super().restore(settings, state)
         session.epochs_begun = int(state["epochs_begun"])
-        prefix = "ascent."
-        ascent = {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
-        if ascent:
-            session.ascent = DualSession.restore(settings, ascent)
+        for solver, kind in _FINISHERS.items():
+            prefix = f"{solver}."
+            arrays = {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
+            if arrays:
+                session.finisher = kind.restore(settings, arrays)
         return session
 
 

@@ -1,13 +1,12 @@
-"""Dual coordinate ascent: sessions that bring problems to a certified gap.
+"""Dual coordinate ascent: a finisher for many features.
 
-They start from any dual point, such as the one that Pegasos leaves behind, and stop at a relative
-duality gap. ``csrc/dual.c`` has the algorithm; here is when to look at the gap, which primal point to
-return, and what is kept so that a session can be interrupted and go on.
+``csrc/dual.c`` has the algorithm; here is when to look at the gap, and which primal point to return.
 """
 
 import numpy as np
 
-from pegasos import _certificate, _core, _session, _validate
+from pegasos import _certificate, _core, _session
+from pegasos._finisher import Finisher
 
 #: Layout of one problem's state, that of ``struct pegasos_dual``.
 ASCENT = np.asarray(_core.BLANK_DUAL).dtype
@@ -19,90 +18,51 @@ _SNAPSHOTS = 8
 _EPOCHS_BEFORE_LOOK, _GROWTH_BEFORE_LOOK = 3, 1.5
 
 
-class DualSession:
-    """Linear problems over the same rows, and where their ascent stands.
+class DualAscent(Finisher):
+    """Dual coordinate ascent. `w` is w(a)."""
 
-    Parameters
-    ----------
-    settings : pegasos._session.LinearSettings
-        Of which λ and the intercept matter here.
-    n_problems, n_rows, n_features : int
-    seed : int
-        Names the order in which rows are visited.
-
-    Attributes
-    ----------
-    a : ndarray of shape (n_problems, n_rows)
-        Dual variables.
-    coef : ndarray of shape (n_problems, n_features)
-        The best primal point at the last look, with `intercept`.
-    relative_gap : ndarray of shape (n_problems,)
-        As of the last look.
-    n_epochs : ndarray of int64 of shape (n_problems,)
-    """
-
-    _ARRAYS = ("ascents", "a", "w", "sums", "n_sums", "active", "coef", "intercept",
-               "relative_gap", "primal", "n_visits", "n_visits_at_look", "n_epochs", "base")  # fmt: skip
+    _ARRAYS = (*Finisher._ARRAYS, "ascents", "w", "sums", "n_sums", "active", "n_visits_at_look")
 
     def __init__(self, settings, n_problems, n_rows, n_features, seed):
-        self.settings = settings
+        super().__init__(settings, n_problems, n_rows, n_features, seed)
         self.ascents = np.zeros(n_problems, ASCENT)
         self.ascents["generator"] = [
             np.random.SeedSequence([seed, 1, k]).generate_state(1, np.uint64)[0]
             for k in range(n_problems)
         ]
-        self.a = np.zeros((n_problems, n_rows))
         self.w = np.zeros((n_problems, n_features))
         # Sums over the snapshots of the epoch under way, the constant feature last.
         self.sums = np.zeros((n_problems, n_features + 1))
         self.n_sums = np.zeros(n_problems, np.int64)
         self.active = np.zeros((n_problems, n_rows), np.int64)
-        self.coef = np.zeros((n_problems, n_features))
-        self.intercept = np.zeros(n_problems)
-        self.relative_gap = np.full(n_problems, np.inf)
-        self.primal = np.ones(n_problems)
-        self.n_visits = np.zeros(n_problems, np.int64)
         self.n_visits_at_look = np.zeros(n_problems, np.int64)
-        self.n_epochs = np.zeros(n_problems, np.int64)
-        self.base = np.zeros(n_problems, np.int64)
 
-    def begin(self, rows, labels, row_weights, a=None):
-        """Say what the rows and problems are, and at which dual point to start.
-
-        Parameters
-        ----------
-        rows : pegasos._core.Rows
-        labels : ndarray of int8 of shape (n_problems, n_rows)
-        row_weights : ndarray of shape (n_rows,) or None
-        a : ndarray of shape (n_problems, n_rows), optional
-            None: where the session stands. It stands at w(a) for the rows it has seen; for others,
-            w is found anew.
-        """
-        self.rows, self.labels, self.row_weights = rows, labels, row_weights
-        self.mass = _certificate.masses(labels, row_weights)
+    def begin(self, rows, labels, row_weights, start=None):
+        super().begin(rows, labels, row_weights, start)
         self.norms = self._norms()
-        fresh = a is not None
-        if fresh:
-            self.a = _certificate.feasible(a, labels, row_weights, self.settings)
-        self.a = np.clip(self.a, 0, 1 if row_weights is None else row_weights) * (labels != 0)
+        np.clip(self.a, 0, 1 if row_weights is None else row_weights, out=self.a)
+        self.a *= labels != 0
         for k, problem in enumerate(self.ascents):
             problem["scale"] = 1 / (self.settings.lam * self.mass[k])
             problem["intercept_scaling"] = self.feature
             w, constant = self._weights_of(k)
+            # The session stands at w(a), but for rounding, unless the rows are others than before.
             distance = np.abs(w - self.w[k]).max(initial=0)
             summed = problem["scale"] * (self.a[k] * np.sqrt(self.norms)).sum()
-            if fresh or distance > 1e-9 * summed:
-                self.w[k], problem["constant_weight"] = w, constant
-                self.relative_gap[k] = np.inf
-                self.n_visits[k] = self.n_visits_at_look[k] = 0
-                if fresh and self.settings.free_intercept:
-                    problem["intercept"] = _certificate.best_intercepts(
-                        rows, labels[k : k + 1], row_weights, w[None]
-                    )[0]
-                inside = np.flatnonzero(labels[k])
-                self.active[k, : len(inside)] = inside
-                self.sums[k], self.n_sums[k] = 0, 0
-                _core.dual_start(self.ascents[k : k + 1], len(inside))
+            if start is None and distance <= 1e-9 * summed:
+                continue
+            self.w[k], problem["constant_weight"] = w, constant
+            if self.settings.free_intercept and start is not None:
+                best = _certificate.best_intercepts(rows, labels[k : k + 1], row_weights, w[None])
+                problem["intercept"] = best[0]
+            self.coef[k] = w
+            self.intercept[k] = problem["intercept"] + self.feature * constant
+            self.relative_gap[k] = np.inf
+            self.n_visits[k] = self.n_visits_at_look[k] = 0
+            self.sums[k], self.n_sums[k] = 0, 0
+            inside = np.flatnonzero(labels[k])
+            self.active[k, : len(inside)] = inside
+            _core.dual_start(self.ascents[k : k + 1], len(inside))
 
     @property
     def feature(self):
@@ -125,29 +85,7 @@ class DualSession:
         _core.combine(self.rows, 0, factors, w)
         return w, self.feature * factors.sum()
 
-    def run(self, tol, max_iter, *, n_threads=1, on_progress=None):
-        """Climb until every problem's relative gap is at most `tol`, or for `max_iter` epochs.
-
-        Can be stopped at any time by an exception; a run that is called again then completes the
-        one that was interrupted.
-
-        Parameters
-        ----------
-        tol : float or None
-            None: exactly `max_iter` epochs.
-        max_iter : int
-        n_threads, on_progress
-            As in `LinearSession.run`.
-        """
-        last = self.base + max(max_iter, 0)
-        _session.in_threads(
-            [lambda k=k: self._climb(k, tol, last[k]) for k in range(len(self.a))],
-            n_threads, on_progress,
-        )  # fmt: skip
-        self.base = self.n_epochs.copy()
-
-    def _climb(self, k, tol, last):
-        """Run problem `k`, yielding after each piece."""
+    def _improve(self, k, tol, last):
         ascent, inside = self.ascents[k : k + 1], np.count_nonzero(self.labels[k])
         p, size = ascent[0], _session.rows_per_call(self.rows, 3)
         while self.n_epochs[k] < last and not self._is_done(k, tol):
@@ -176,9 +114,6 @@ class DualSession:
             if self.settings.free_intercept:
                 self._shift(p)
             yield
-
-    def _is_done(self, k, tol):
-        return tol is not None and self.relative_gap[k] <= tol
 
     def _is_time_to_look(self, k, inside, tol):
         """Whether enough was done since the last look, which costs as much as half an epoch."""
@@ -234,31 +169,3 @@ class DualSession:
         moving b_0 to b after every epoch takes the penalty away (the method of multipliers).
         """
         p["intercept"] += p["intercept_scaling"] * p["constant_weight"]
-
-    def model(self):
-        """Coefficients and intercepts: of the last look, or where there was none, as they are."""
-        coef, intercept = self.coef.copy(), self.intercept.copy()
-        unseen = ~np.isfinite(self.relative_gap)
-        coef[unseen] = self.w[unseen]
-        p = self.ascents[unseen]
-        intercept[unseen] = p["intercept"] + p["intercept_scaling"] * p["constant_weight"]
-        if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
-            raise _validate.overflow(np.dtype(np.float64), self.settings.lam)
-        return coef, intercept
-
-    def dual(self):
-        """Dual variables that belong to the present state."""
-        return self.a
-
-    def state(self):
-        """The state as a dictionary of arrays, to be given to `restore`."""
-        return {name: getattr(self, name) for name in self._ARRAYS}
-
-    @classmethod
-    def restore(cls, settings, state):
-        """The session whose `state` this is; `begin` must follow."""
-        n_problems, n_features = state["w"].shape
-        session = cls(settings, n_problems, state["a"].shape[1], n_features, seed=0)
-        for name in cls._ARRAYS:
-            getattr(session, name)[...] = state[name]
-        return session

@@ -1,0 +1,111 @@
+"""What the finishers share: solvers that bring linear problems to a certified gap."""
+
+import numpy as np
+
+from pegasos import _certificate, _session, _validate
+
+
+class Finisher:
+    """Linear problems over the same rows, on their way to a relative duality gap.
+
+    Parameters
+    ----------
+    settings : pegasos._session.LinearSettings
+        Of which λ and the intercept matter here.
+    n_problems, n_rows, n_features : int
+    seed : int
+        Names the order in which rows are visited, if that is random.
+
+    Attributes
+    ----------
+    a : ndarray of shape (n_problems, n_rows)
+        Dual variables.
+    coef : ndarray of shape (n_problems, n_features)
+        The best primal point at the last look, with `intercept`, and its objective `primal`.
+    relative_gap : ndarray of shape (n_problems,)
+        As of the last look.
+    n_epochs, n_visits : ndarray of int64 of shape (n_problems,)
+        Passes over the rows, and rows visited.
+    """
+
+    _ARRAYS = ("a", "coef", "intercept", "primal", "relative_gap", "n_epochs", "n_visits", "base")
+
+    def __init__(self, settings, n_problems, n_rows, n_features, seed):
+        self.settings, self.seed = settings, seed
+        self.a = np.zeros((n_problems, n_rows))
+        self.coef = np.zeros((n_problems, n_features))
+        self.intercept = np.zeros(n_problems)
+        self.primal = np.ones(n_problems)
+        self.relative_gap = np.full(n_problems, np.inf)
+        self.n_epochs = np.zeros(n_problems, np.int64)
+        self.n_visits = np.zeros(n_problems, np.int64)
+        self.base = np.zeros(n_problems, np.int64)
+
+    def begin(self, rows, labels, row_weights, start=None):
+        """Say what the rows and problems are, and where to start.
+
+        Parameters
+        ----------
+        rows : pegasos._core.Rows
+        labels : ndarray of int8 of shape (n_problems, n_rows)
+        row_weights : ndarray of shape (n_rows,) or None
+        start : tuple of three arrays, optional
+            Dual variables, coefficients and intercepts. None: where the session stands.
+        """
+        self.rows, self.labels, self.row_weights = rows, labels, row_weights
+        self.mass = _certificate.masses(labels, row_weights)
+        if start is not None:
+            a, self.coef[...], self.intercept[...] = start
+            self.a[...] = _certificate.feasible(a, labels, row_weights, self.settings)
+            self.relative_gap[:] = np.inf
+
+    def run(self, tol, max_iter, *, n_threads=1, on_progress=None):
+        """Go on until every problem's relative gap is at most `tol`, or for `max_iter` epochs.
+
+        Can be stopped at any time by an exception; a run that is called again then completes the
+        one that was interrupted.
+
+        Parameters
+        ----------
+        tol : float or None
+            None: exactly `max_iter` epochs.
+        max_iter : int
+        n_threads, on_progress
+            As in `LinearSession.run`.
+        """
+        last = self.base + max(max_iter, 0)
+        _session.in_threads(
+            [lambda k=k: self._improve(k, tol, last[k]) for k in range(len(self.a))],
+            n_threads, on_progress,
+        )  # fmt: skip
+        self.base = self.n_epochs.copy()
+
+    def _improve(self, k, tol, last):
+        """Run problem `k` for up to `last` epochs in all, yielding after each piece of work."""
+        raise NotImplementedError
+
+    def _is_done(self, k, tol):
+        return tol is not None and self.relative_gap[k] <= tol
+
+    def model(self):
+        """Coefficients and intercepts."""
+        coef, intercept = self.coef.copy(), self.intercept.copy()
+        if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
+            raise _validate.overflow(np.dtype(np.float64), self.settings.lam)
+        return coef, intercept
+
+    def dual(self):
+        """Dual variables that belong to the present state."""
+        return self.a
+
+    def state(self):
+        """The state as a dictionary of arrays, to be given to `restore`."""
+        return {name: getattr(self, name) for name in self._ARRAYS}
+
+    @classmethod
+    def restore(cls, settings, state):
+        """The session whose `state` this is; `begin` must follow."""
+        session = cls(settings, *state["a"].shape, state["coef"].shape[1], seed=0)
+        for name in cls._ARRAYS:
+            getattr(session, name)[...] = state[name]
+        return session
