@@ -121,7 +121,20 @@ def _libsvm(n_features, *parts):
         yield tables[k + 1].astype(np.int64)
 
 
+def _covtype():
+    from sklearn.datasets import load_svmlight_file
+
+    X, y = load_svmlight_file(str(_file("covtype", "covtype.class2_vs_rest.svm.gz")), n_features=54)
+    X = X.toarray().astype(np.float32)
+    low, high = X[:, :10].min(axis=0), X[:, :10].max(axis=0)
+    X[:, :10] = (X[:, :10] - low) / (high - low)
+    test = np.arange(len(y)) % 10 == 0
+    y = y.astype(np.int64)
+    return [np.ascontiguousarray(X[~test]), y[~test], np.ascontiguousarray(X[test]), y[test]]
+
+
 _LOADERS = {
+    "covtype": _covtype,
     "usps": _usps,
     "adult": lambda: _libsvm(123, ("adult", "a9a.gz"), ("adult", "a9a.t.gz")),
     "reuters_moneyfx": lambda: _libsvm(

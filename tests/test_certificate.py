@@ -67,6 +67,7 @@ def problem(rng):
         {"solver": "newton", "max_iter": 1},
         {"solver": "newton", "max_iter": 9},
         {"solver": "newton", "max_iter": 500},
+        {"solver": "auto", "max_iter": 500},
     ],
 )
 def test_the_gap_bounds_the_distance_to_the_optimum(
@@ -134,7 +135,7 @@ def test_primal_and_dual_are_those_of_extended_precision(rng, layout, dtype):
 
 @pytest.mark.parametrize("intercept", INTERCEPTS)
 @pytest.mark.parametrize("multi_class", ["ovr", "ovo"])
-@pytest.mark.parametrize("solver", ["sdca", "newton"])
+@pytest.mark.parametrize("solver", ["auto", "sdca", "newton"])
 def test_finishers_reach_the_gap_that_is_asked_for(
     rng, layout, dtype, intercept, multi_class, solver
 ):
@@ -169,7 +170,7 @@ def test_newton_copes_with_small_lambda_and_bad_scales(rng, layout, intercept, l
         assert model.objective[0] >= hinge * (1 - 1e-9)
 
 
-@pytest.mark.parametrize("solver", ["pegasos", "sdca", "newton"])
+@pytest.mark.parametrize("solver", ["auto", "pegasos", "sdca", "newton"])
 def test_a_fit_that_stops_short_says_so(problem, solver):
     X, y = problem
     options = {"solver": solver, "tol": 1e-7, "max_iter": 3, "random_state": 0}
@@ -198,7 +199,11 @@ def test_pegasos_itself_stops_at_a_gap(problem):
 @pytest.mark.parametrize("intercept", INTERCEPTS)
 @pytest.mark.parametrize(
     ("solver", "function", "when"),
-    [("sdca", "dual_run", (3, 50, 200)), ("newton", "combine", (1, 40, 90))],
+    [
+        ("sdca", "dual_run", (3, 50, 200)),
+        ("newton", "combine", (1, 40, 90)),
+        ("auto", "combine", (1, 40, 90)),
+    ],
 )
 def test_threads_and_interruptions_do_not_change_the_answer(
     rng, monkeypatch, intercept, solver, function, when

@@ -47,9 +47,12 @@ def fit(
         Labels, numbers or strings, of at least two classes.
     lam : float
         Regularisation λ > 0. ``lam_from_C`` converts from C.
-    solver : {"pegasos", "sdca"}, default="pegasos"
-        "pegasos" is the paper's algorithm and nothing else. "sdca" is one epoch of it, then dual
-        coordinate ascent from where it ends, which is fast to a fine solution.
+    solver : {"auto", "pegasos", "sdca", "newton"}, default="pegasos"
+        "pegasos" is the algorithm of the paper and nothing else: fast to a rough solution. The
+        others are one epoch of it, then a finisher from where it ends, fast to a fine solution:
+        "sdca" dual coordinate ascent with shrinking, for many features; "newton" Newton's method on
+        the smoothed hinge, for few; "auto" the one that is likely to be cheaper, changing over when
+        it stalls.
     tol : float, optional
         Relative duality gap (P - D)/P at which to stop; with a `ConvergenceWarning` if `max_iter`
         comes first. None: exactly `max_iter` epochs or `n_steps` steps.
@@ -127,7 +130,7 @@ def fit(
     if tol is not None:
         tol = _validate.real("tol", tol, above=0)
     n_epochs = _validate.integer("max_iter", max_iter)
-    if solver != "pegasos" and (n_steps is not None or order is not None):
+    if solver not in ("auto", "pegasos") and (n_steps is not None or order is not None):
         raise ValueError(f"n_steps and order need solver='pegasos', got solver={solver!r}")
     if n_steps is not None:
         n_steps = _validate.integer("n_steps", n_steps)

@@ -27,9 +27,12 @@ class PegasosClassifier(PegasosEstimator):
     ----------
     lam : float, default=1e-4
         Regularisation λ > 0; λ = 1/(C n_samples), see `pegasos.lam_from_C`.
-    solver : {"pegasos", "sdca"}, default="pegasos"
-        "pegasos" is the algorithm of the paper and nothing else: fast to a rough solution. "sdca" is
-        one epoch of it, then dual coordinate ascent from where it ends: fast to a fine one.
+    solver : {"auto", "pegasos", "sdca", "newton"}, default="pegasos"
+        "pegasos" is the algorithm of the paper and nothing else: fast to a rough solution. The
+        others are one epoch of it, then a finisher from where it ends, fast to a fine solution:
+        "sdca" dual coordinate ascent with shrinking, for many features; "newton" Newton's method on
+        the smoothed hinge, for few; "auto" the one that is likely to be cheaper, changing over when
+        it stalls.
     tol : float or None, default=None
         Relative duality gap (P - D)/P at which to stop, with a `ConvergenceWarning` if `max_iter`
         comes first. None: run exactly `max_iter` epochs or `n_steps` steps.
@@ -202,7 +205,7 @@ class PegasosClassifier(PegasosEstimator):
         weights = self._row_weights(sample_weight, codes, classes)
         _validate.at_least_two(classes, codes, weights)
         max_iter, n_steps = _validate.integer("max_iter", self.max_iter), self._n_steps()
-        if self.solver != "pegasos" and n_steps is not None:
+        if self.solver not in ("auto", "pegasos") and n_steps is not None:
             raise ValueError(f"n_steps needs solver='pegasos', got solver={self.solver!r}")
         rows, dtype = _validate.rows(X, checked=True)
         columns = _problems.label_columns(codes, len(classes), self.multi_class, weights)
@@ -245,7 +248,7 @@ class PegasosClassifier(PegasosEstimator):
         ValueError
             If X, y or the weights are not as described, or a label is not in `classes`.
         """
-        if self.solver != "pegasos":
+        if self.solver not in ("auto", "pegasos"):
             raise ValueError(f"partial_fit needs solver='pegasos', got solver={self.solver!r}")
         first = not hasattr(self, "_state")
         if first and classes is None:

@@ -70,6 +70,12 @@ class Newton(Finisher):
             self.relative_gap[k] = self.primal[k] = np.inf
             self.dual_objective[k] = -np.inf
 
+    def take_over(self, other):
+        super().take_over(other)
+        gap = np.where(np.isfinite(other.relative_gap), other.relative_gap * other.primal, _WIDTH)
+        self.width[:] = np.minimum(_WIDTH, 4 * gap)
+        self.dual_objective[:] = other.primal * (1 - other.relative_gap)
+
     def _improve(self, k, tol, last):
         y = self.labels[k].astype(np.float64)
         c = (y != 0) * (1.0 if self.row_weights is None else self.row_weights)

@@ -9,20 +9,27 @@ from pegasos._ascent import DualAscent
 from pegasos._newton import Newton
 from pegasos._session import LinearSession
 
-SOLVERS = ("pegasos", "sdca", "newton")
+SOLVERS = ("auto", "pegasos", "sdca", "newton")
 _FINISHERS = {"sdca": DualAscent, "newton": Newton}
 
 # With a tolerance, Pegasos looks at the gap after so many epochs, then whenever they have doubled: a
 # look takes two passes over the rows, a tenth of what was done.
 _EPOCHS_BEFORE_LOOK = 20
 
+# "auto" lets a finisher go on for so many epochs; if the gap has not halved by then, it is the other's
+# turn, for twice as many.
+_TURN = 64
+# Newton's matrix has to fit: features at most.
+_MOST_FEATURES = 4000
+
 
 class LinearTraining(LinearSession):
     """A `LinearSession`, and the finisher that completes it if the solver has one."""
 
     finisher = None
-    #: Epochs done of a fit with a tolerance that is not over yet.
-    epochs_begun = 0
+    #: Epochs done of a fit with a tolerance that is not over yet; and for "auto", the length of the
+    #: finisher's turn and the gap before it.
+    epochs_begun, turn, gap_before = 0, 0, np.inf
 
     def train(
         self, rows, *, solver, tol, max_iter, n_steps=None, order=None, n_threads=1,
@@ -35,7 +42,7 @@ class LinearTraining(LinearSession):
         Parameters
         ----------
         rows : pegasos._core.Rows
-        solver : {"pegasos", "sdca", "newton"}
+        solver : {"auto", "pegasos", "sdca", "newton"}
         tol : float or None
             None: exactly `max_iter` epochs or `n_steps` steps.
         max_iter : int
@@ -49,9 +56,9 @@ class LinearTraining(LinearSession):
         pegasos._certificate.Certificate
         """
         threads = {"n_threads": n_threads, "on_progress": on_progress}
-        if solver == "pegasos":
+        if solver == "pegasos" or n_steps is not None or order is not None:
             self.finisher = None
-        if solver in _FINISHERS:
+        if solver != "pegasos" and n_steps is None and order is None:
             self._finish(rows, solver, tol, max_iter, threads)
         elif tol is None or n_steps is not None or order is not None:
             self.plan(n_steps=n_steps, n_epochs=max_iter)
@@ -61,20 +68,52 @@ class LinearTraining(LinearSession):
         return self.certify(rows)
 
     def _finish(self, rows, solver, tol, max_iter, threads):
-        """One epoch of Pegasos, then the finisher from where it ends."""
+        """One epoch of Pegasos, then a finisher from where it ends; "auto": one that suits."""
         start = None
         if self.finisher is None:
             self.plan(n_epochs=1)
             self.run(rows, **threads)
             start = (super().dual(), *super().model())
-        if not isinstance(self.finisher, _FINISHERS[solver]):
-            if self.finisher is not None:  # another one came so far
-                start = (self.finisher.dual(), *self.finisher.model())
-            self.finisher = _FINISHERS[solver](
-                self.settings, len(self.problems), *rows.shape, self.seed
-            )
-        self.finisher.begin(rows, self.labels, self.row_weights, start)
-        self.finisher.run(tol, max_iter - 1, **threads)
+            kind = _FINISHERS.get(solver) or cheaper_finisher(rows, self.settings)
+        else:
+            kind = _FINISHERS.get(solver, type(self.finisher))
+        self._use(kind, rows, start)
+        left = max_iter - 1 - self.epochs_begun
+        if solver != "auto" or tol is None or rows.shape[1] > _MOST_FEATURES:
+            self.finisher.run(tol, left, **threads)
+            return
+        while left > 0:
+            if self.turn == 0:
+                self.turn, self.gap_before = _TURN, np.inf
+            before = self.finisher.base.copy()
+            self.finisher.run(tol, min(self.turn, left), **threads)
+            used = int((self.finisher.n_epochs - before).max())
+            left -= used
+            self.epochs_begun += used
+            gap = self.finisher.relative_gap.max()
+            if gap <= tol:
+                break
+            if gap > self.gap_before / 2:
+                self.turn *= 2
+                other = Newton if isinstance(self.finisher, DualAscent) else DualAscent
+                self._use(other, rows)
+                gap = np.inf
+            self.gap_before = gap
+        self.epochs_begun = self.turn = 0
+
+    def _use(self, kind, rows, start=None):
+        """Go on with a finisher of this kind from `start`, or where the present one stands."""
+        if isinstance(self.finisher, kind):
+            self.finisher.begin(rows, self.labels, self.row_weights, start)
+            return
+        last = self.finisher
+        if start is None:
+            start = (last.dual(), *last.model())
+        new = kind(self.settings, len(self.problems), *rows.shape, self.seed)
+        new.begin(rows, self.labels, self.row_weights, start)
+        if last is not None:
+            new.take_over(last)
+        self.finisher = new
 
     def _descend(self, rows, tol, max_iter, threads):
         """Pegasos alone, looking at the gap now and then."""
@@ -119,7 +158,8 @@ class LinearTraining(LinearSession):
         return super().dual() if self.finisher is None else self.finisher.dual()
 
     def state(self):
-        state = super().state() | {"epochs_begun": np.array(self.epochs_begun)}
+        where = np.array([self.epochs_begun, self.turn, self.gap_before])
+        state = super().state() | {"where": where}
         for solver, kind in _FINISHERS.items():
             if isinstance(self.finisher, kind):
                 arrays = self.finisher.state()
@@ -129,13 +169,31 @@ class LinearTraining(LinearSession):
     @classmethod
     def restore(cls, settings, state):
         session = super().restore(settings, state)
-        session.epochs_begun = int(state["epochs_begun"])
+        session.epochs_begun, session.turn = (int(number) for number in state["where"][:2])
+        session.gap_before = float(state["where"][2])
         for solver, kind in _FINISHERS.items():
             prefix = f"{solver}."
             arrays = {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
             if arrays:
                 session.finisher = kind.restore(settings, arrays)
         return session
+
+
+def cheaper_finisher(rows, settings):
+    """The finisher that is likely to reach a gap of about 1e-3 first, from sizes alone.
+
+    Newton's method takes some 25 iterations of three passes, and matrix products over the tenth of
+    the rows that are in the band. Coordinate ascent takes about 15 epochs where features are many,
+    several times as many where rows are, each with additions to w in random order.
+    """
+    n, d = rows.shape
+    if d > _MOST_FEATURES:
+        return DualAscent
+    dense = rows.size == n * d
+    one_pass = rows.size * (0.4e-9 if dense else 1.5e-9)
+    newton = 25 * (3 * one_pass + 0.2 * n * d**2 / 1e11 + d**3 / 3e10)
+    epochs = 15 if n < 2 * d else 60 if settings.lam * n > 10 else 200
+    return Newton if newton < 2 * epochs * one_pass else DualAscent
 
 
 def warn_unless(certificate, tol, rows, settings, solver, max_iter):

@@ -64,8 +64,8 @@ def _parser():
     add("-o", "--output", default="model.npz", metavar="FILE", help="the model (default model.npz)")
     add("--lam", type=float, default=1e-4, metavar="L",
         help="regularisation lambda = 1/(C n); smaller fits closer (default 1e-4)")  # fmt: skip
-    add("--solver", choices=("pegasos", "sdca"), default="pegasos",
-        help="pegasos (default), or one epoch of it and then dual coordinate ascent (linear only)")  # fmt: skip
+    add("--solver", choices=("auto", "pegasos", "sdca", "newton"), default="pegasos",
+        help="pegasos (default), or one epoch of it and then a finisher (linear only)")  # fmt: skip
     add("--tol", type=float, metavar="G",
         help="stop at this relative duality gap (linear only; default: at --max-iter)")  # fmt: skip
     add("--max-iter", type=int, default=20, metavar="E",
