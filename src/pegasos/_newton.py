@@ -172,7 +172,10 @@ class Newton(Finisher):
             part = which[first : first + size]
             z = np.empty((len(part), d), dtype)
             _core.copy_rows(self.rows, part, z)
-            weighted = z * weights[first : first + size, None].astype(dtype)
+            # In double: errors of single precision are as large as a small lam, along directions in
+            # which nothing but lam holds the matrix up (features that add up to a constant).
+            z = z.astype(np.float64, copy=False)
+            weighted = z * weights[first : first + size, None]
             out[:-1, :-1] += z.T @ weighted
             edge = self.feature * weighted.sum(axis=0)
             out[-1, :-1] += edge
@@ -204,7 +207,7 @@ def _line_search(u, moves, weights, width, penalised, point, direction):
             low = t
         else:
             high = t
-        if abs(slope) <= 1e-10 * abs(first) or high - low <= 1e-12 * t:
+        if abs(slope) <= 1e-3 * abs(first) or high - low <= 1e-12 * t:
             break
         better = t - slope / curvature if curvature > 0 else np.inf
         if not low < better < high:
