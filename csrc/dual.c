@@ -97,6 +97,10 @@ static INLINE int64_t ascend(const row_functions *f, const pegasos_rows *rows, p
         const double change = p->scale * (best - a[i]) * y;
         if (change == 0)
             continue;
+        if (f->ready && !f->ready(rows, i)) {
+            p->position--; /* to be visited again, with its column */
+            break;
+        }
         a[i] = best;
         f->add(rows, i, change, w);
         p->constant_weight += change * p->intercept_scaling;
@@ -126,6 +130,15 @@ static INLINE int64_t ascend(const row_functions *f, const pegasos_rows *rows, p
         *p = copy;                                                                                 \
     }
 FOR_EVERY_WIDE_TYPE(DEFINE_DRIVERS)
+
+CLONES static void ascend_kernel(const pegasos_rows *rows, pegasos_dual *p, const int8_t *labels,
+                                 const double *bounds, const double *norms, int64_t *active,
+                                 double *a, double *v, int64_t count, int64_t *done)
+{
+    pegasos_dual copy = *p;
+    *done = ascend(&functions_kernel, rows, &copy, labels, bounds, norms, active, a, v, count);
+    *p = copy;
+}
 
 void pegasos_linear_scores(const pegasos_rows *rows, int64_t first, int64_t count,
                            int64_t n_problems, const double *coef, const double *intercepts,
@@ -202,6 +215,9 @@ int64_t pegasos_dual_run(const pegasos_rows *rows, pegasos_dual *problem, const 
                          double *w, int64_t count)
 {
     int64_t done = 0;
-    DISPATCH_WIDE(ascend, rows, problem, labels, bounds, norms, active, a, w, count, &done);
+    if (rows->index_bytes == PEGASOS_KERNEL)
+        ascend_kernel(rows, problem, labels, bounds, norms, active, a, w, count, &done);
+    else
+        DISPATCH_WIDE(ascend, rows, problem, labels, bounds, norms, active, a, w, count, &done);
     return done;
 }

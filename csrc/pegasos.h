@@ -214,7 +214,8 @@ void pegasos_dual_begin_epoch(pegasos_dual *problem);
  * Visits up to `count` rows in random order, stopping at the end of the epoch, and returns how many.
  * `labels`, `bounds` (c_i > 0; NULL: all one), `norms` (constant feature included) and `a` have
  * n_rows numbers, `w` n_features. `active` is the caller's list of row numbers, which is reordered;
- * rows with label 0 must not be in it.
+ * rows with label 0 must not be in it. Of a kernel matrix, `w` is what stands for v (PEGASOS_KERNEL),
+ * and the run stops before a row whose column is needed and not there.
  */
 int64_t pegasos_dual_run(const pegasos_rows *rows, pegasos_dual *problem, const int8_t *labels,
                          const double *bounds, const double *norms, int64_t *active, double *a,

@@ -114,6 +114,66 @@ typedef struct row_functions {
 #define SUFFIX wide_csr64
 #include "rows_body.h"
 
+/* ---- A block of a kernel matrix as rows ------------------------------------------------------ */
+
+/*
+ * Kernel Pegasos is the same algorithm on rows phi(x_i) that cannot be written down, with
+ * v = sum_j beta_j phi(x_j). What stands for v over a block of m rows is 2m + 1 numbers:
+ *
+ *     m      scores <v, phi(x_i)> of the block's rows: a margin is looked up,
+ *     m      what was added to beta_i in this block,
+ *     1      what the beta from before the block must be multiplied by (1, until q is folded in).
+ *
+ * Adding row i pushes its column: the scores of all rows of the block change by u K(., i). Everything
+ * is linear in v, so that averages and rescaling work as they do on real rows.
+ */
+static INLINE double kernel_dot(const pegasos_rows *block, int64_t i, const void *v, int64_t next)
+{
+    (void)block;
+    (void)next;
+    return ((const double *)v)[i];
+}
+
+/* v += u column, of either type of column */
+#define DEFINE_PUSH(VALUE)                                                                         \
+    static INLINE void push_##VALUE(int64_t m, double u, const VALUE *restrict column,             \
+                                    double *restrict v)                                            \
+    {                                                                                              \
+        enum { LANES = 8 };                                                                        \
+        int64_t j = 0;                                                                             \
+        for (; m - j >= LANES; j += LANES)                                                         \
+            for (int l = 0; l < LANES; l++)                                                        \
+                v[j + l] += u * column[j + l];                                                     \
+        for (; j < m; j++)                                                                         \
+            v[j] += u * column[j];                                                                 \
+    }
+DEFINE_PUSH(float)
+DEFINE_PUSH(double)
+
+static INLINE void kernel_add(const pegasos_rows *block, int64_t i, double u, void *vector)
+{
+    const int64_t m = block->n_rows, first = ((const int64_t *)block->indptr)[i] * m;
+    double *v = vector;
+    if (block->column_bytes == 4)
+        push_float(m, u, (const float *)block->values + first, v);
+    else
+        push_double(m, u, (const double *)block->values + first, v);
+    v[m + i] += u;
+}
+
+static INLINE bool kernel_ready(const pegasos_rows *block, int64_t i)
+{
+    const bool ready = ((const int64_t *)block->indptr)[i] >= 0;
+    if (!ready)
+        block->wanted[i] = 1;
+    return ready;
+}
+
+MAYBE_UNUSED static const row_functions functions_kernel = {
+    .ready = kernel_ready, .dot = kernel_dot, .add = kernel_add};
+
+/* ---- All types ------------------------------------------------------------------------------- */
+
 #define FOR_EVERY_TYPE(DEFINE)                                                                     \
     DEFINE(float_dense)                                                                            \
     DEFINE(double_dense)                                                                           \

@@ -265,6 +265,10 @@ def test_the_best_intercept_is_the_best(rng):
         {"max_iter": 3, "average": True},
         {"n_steps": 333, "sampling": "uniform", "project": True},
         {"max_iter": 20, "penalize_intercept": False},
+        {"solver": "sdca", "max_iter": 3},
+        {"solver": "sdca", "max_iter": 3, "penalize_intercept": False},
+        {"solver": "auto", "max_iter": 2000, "tol": 1e-4},
+        {"solver": "auto", "max_iter": 2000, "tol": 1e-4, "penalize_intercept": False},
     ],
 )
 def test_the_gap_of_kernel_machines_bounds_the_distance_to_the_optimum(
@@ -305,6 +309,49 @@ def test_the_gap_of_kernel_machines_bounds_the_distance_to_the_optimum(
     assert clf.duality_gap_[0] == max(clf.objective_[0] - clf.dual_objective_[0], 0)
     if options == {"max_iter": 200}:
         assert clf.duality_gap_[0] < 0.3 * best
+    if "tol" in options:
+        assert clf.duality_gap_[0] <= 1e-4 * clf.objective_[0]
+
+
+@pytest.mark.parametrize("intercept", INTERCEPTS)
+@pytest.mark.parametrize("cache_size", [0.05, 10])
+def test_an_interrupted_kernel_ascent_goes_on(rng, monkeypatch, intercept, cache_size):
+    X, _ = make_rows(rng, n=150, d=12)
+    y = rng.integers(0, 4, 150)
+    options = {"solver": "sdca", "tol": 1e-5, "max_iter": 3000, "random_state": 1, "gamma": 0.05}
+    options |= INTERCEPTS[intercept] | {"cache_size": cache_size}
+    whole = KernelPegasosClassifier(0.01, **options).fit(X, y)
+    clf = KernelPegasosClassifier(0.01, warm_start=True, **options)
+    real = _core.dual_run
+    for after in (3, 30):
+        calls = iter(range(10**9))
+
+        def run(*arguments, calls=calls, after=after):
+            if next(calls) >= after:
+                raise KeyboardInterrupt
+            return real(*arguments)
+
+        monkeypatch.setattr(_core, "dual_run", run)
+        with pytest.raises(KeyboardInterrupt):
+            clf.fit(X, y)
+        clf.predict(X)
+    monkeypatch.setattr(_core, "dual_run", real)
+    clf.fit(X, y)
+    assert (clf.duality_gap_ <= 1e-5 * clf.objective_).all()
+    np.testing.assert_allclose(clf.objective_, whole.objective_, rtol=1e-4)
+
+
+def test_linear_and_kernel_ascent_find_the_same_machine(rng, layout):
+    X, _ = make_rows(rng, n=150, d=12)
+    y = rng.integers(0, 3, 150)
+    X = convert(X, layout, np.float64)
+    options = {"solver": "sdca", "tol": 1e-9, "max_iter": 10**5, "random_state": 1}
+    linear = PegasosClassifier(0.05, **options).fit(X, y)
+    kernel = KernelPegasosClassifier(0.05, kernel="linear", **options).fit(X, y)
+    np.testing.assert_allclose(linear.objective_, kernel.objective_, rtol=1e-8)
+    np.testing.assert_allclose(
+        linear.decision_function(X), kernel.decision_function(X), rtol=1e-3, atol=1e-4
+    )
 
 
 def test_where_there_is_no_duality_nothing_is_claimed(rng):

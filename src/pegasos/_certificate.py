@@ -178,13 +178,18 @@ def best_intercepts(rows, labels, row_weights, coef):
     for first in range(0, n, _CHUNK):
         part = scores[first : first + _CHUNK]
         _core.decision_function(rows, first, coef, np.zeros(len(coef)), part)
-    best = np.zeros(len(coef))
+    return best_intercepts_of(scores.T, labels, row_weights)
+
+
+def best_intercepts_of(scores, labels, row_weights):
+    """The same, given the scores without b, (n_problems, n_samples)."""
+    best = np.zeros(len(scores))
     for k, y in enumerate(labels):
         inside = np.flatnonzero(y)
         if not len(inside):
             continue
         weights = np.ones(len(inside)) if row_weights is None else row_weights[inside]
-        places = y[inside] - scores[inside, k]
+        places = y[inside] - scores[k, inside]
         order = np.argsort(places, kind="stable")
         slope = np.cumsum(weights[order]) - weights[y[inside] > 0].sum()
         best[k] = places[order][min(np.searchsorted(slope, 0), len(order) - 1)]
@@ -194,7 +199,7 @@ def best_intercepts(rows, labels, row_weights, coef):
 def _kernel_scores(cache, coef):
     """Scores without intercept, and |w|^2."""
     support = np.flatnonzero(coef.any(axis=0))
-    scores = cache.push(coef[:, support], support)
+    scores = cache.push(coef[:, support], support, exact=True)
     return scores, np.array([(w * f).sum() for w, f in zip(coef, scores, strict=True)])
 
 

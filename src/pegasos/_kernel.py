@@ -9,11 +9,11 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from pegasos import _certificate, _problems, _validate
+from pegasos import _problems, _validate
 from pegasos._estimator import PegasosEstimator
-from pegasos._kernel_session import KernelSession
 from pegasos._kernels import KERNELS, ColumnCache, Kernel
 from pegasos._model import KernelModel
+from pegasos._training import KernelTraining, warn_unless
 
 
 def _variance(X):
@@ -62,7 +62,10 @@ class KernelPegasosClassifier(PegasosEstimator):
         the fit will draw ("pull"), so that few steps on many rows do not cost more for more rows.
         The decisions are the same. "auto" pulls when at most half as many draws as rows are made.
         A warm start always pushes.
-    solver, tol, max_iter, n_steps, batch_size, sampling, project, average
+    solver : {"auto", "pegasos", "sdca"}, default="pegasos"
+        "pegasos" is the algorithm of the paper; "sdca", and "auto", one epoch of it and then dual
+        coordinate ascent from where it ends.
+    tol, max_iter, n_steps, batch_size, sampling, project, average
         As in `PegasosClassifier`.
     fit_intercept, penalize_intercept, intercept_scaling
         As in `PegasosClassifier`; a constant feature c of value `intercept_scaling` adds c² to the
@@ -114,7 +117,7 @@ class KernelPegasosClassifier(PegasosEstimator):
 
     _parameter_constraints = {
         **PegasosEstimator._parameter_constraints,
-        "tol": [None],
+        "solver": [StrOptions({"auto", "pegasos", "sdca"})],
         "kernel": [StrOptions(set(KERNELS)), callable],
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
         "degree": [Interval(Integral, 0, None, closed="left")],
@@ -214,19 +217,25 @@ class KernelPegasosClassifier(PegasosEstimator):
         size = _validate.real("cache_size", self.cache_size, at_least=0)
         session = self._session_for(columns, classes, continuing)
         session.set_rows(columns, weights)
-        session.plan(n_steps=self._n_steps(), n_epochs=_validate.integer("max_iter", self.max_iter))
-        draws = self._few_draws(session, X.shape[0])
+        max_iter, n_steps = _validate.integer("max_iter", self.max_iter), self._n_steps()
+        if self.solver not in ("auto", "pegasos") and n_steps is not None:
+            raise ValueError(f"n_steps needs solver='pegasos', got solver={self.solver!r}")
+        plain = n_steps is not None or (self.solver == "pegasos" and self.tol is None)
+        draws = self._few_draws(session, X.shape[0], n_steps, max_iter) if plain else None
         self._training = (kernel, X, codes)  # what _keep needs of them
         certificate = None
         try:
             if draws is None:
                 cache = ColumnCache(kernel.points(X), size)
-                self._run(session, functools.partial(session.run, cache), classes)
-                coef, intercept = session.model()
-                certificate = _certificate.certify_kernel(
-                    cache, columns, session.row_weights, session.dual(), coef, intercept,
-                    session.settings,
+                run = functools.partial(
+                    session.train, cache, solver=self.solver, tol=self.tol, max_iter=max_iter,
+                    n_steps=n_steps,
                 )  # fmt: skip
+                certificate = self._run(session, run, classes)
+                if n_steps is None:
+                    warn_unless(
+                        certificate, self.tol, cache, session.settings, self.solver, max_iter
+                    )
             else:
                 session.run_among(draws, lambda rows: ColumnCache(kernel.subset(X, rows), size))
             self._keep(session, classes)
@@ -292,18 +301,19 @@ class KernelPegasosClassifier(PegasosEstimator):
             gamma = 1 / (X.shape[1] * variance) if variance > 0 else 1.0
         return Kernel(self.kernel, float(gamma), self.degree, float(self.coef0), self.kernel_params)
 
-    def _few_draws(self, session, n):
+    def _few_draws(self, session, n, n_steps, max_iter):
         """The draws of the fit if scores are to be pulled, or None."""
         if self.scores == "push" or self.warm_start:
             return None
+        session.plan(n_steps=n_steps, n_epochs=max_iter)
         return session.planned_draws(n // 2 if self.scores == "auto" else 2**40)
 
     def _session_for(self, columns, classes, continuing):
         settings = self._settings()
         if not continuing:
-            return KernelSession(settings, *columns.shape, np.float64, self._seed())
+            return KernelTraining(settings, *columns.shape, np.float64, self._seed())
         self._check_unchanged(settings, classes)
-        session = KernelSession.restore(settings, self._state)
+        session = KernelTraining.restore(settings, self._state)
         if session.n_rows != columns.shape[1]:
             raise ValueError(
                 f"X must be that of the fit that warm_start continues, with {session.n_rows} rows, "

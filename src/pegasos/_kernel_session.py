@@ -68,11 +68,11 @@ class KernelSession(LinearSession):
         try:
             for begin, draws in self._draws(first, order, longest):
                 block.decide(begin, draws, bring)
-                with _uninterrupted():
+                with uninterrupted():
                     block.report(self)
                 yield
         finally:
-            with _uninterrupted():
+            with uninterrupted():
                 block.keep(self, pushed=True)
 
     def _run_blocks(self, cache, first, order):
@@ -99,7 +99,7 @@ class KernelSession(LinearSession):
 
             fetch(np.union1d(np.flatnonzero(block.margins() < 1), where[len(draws) :]))
             block.decide(begin, where[: len(draws)].astype(np.int64), bring)
-            with _uninterrupted():
+            with uninterrupted():
                 block.keep(self, pushed=False)
             yield
             rows = np.flatnonzero(self.unpushed.any(axis=0))
@@ -139,7 +139,7 @@ class KernelSession(LinearSession):
         rows = np.flatnonzero(self.unpushed.any(axis=0))
         if len(rows):
             change = cache.push(self.unpushed[:, rows], rows)
-            with _uninterrupted():
+            with uninterrupted():
                 self.scores += change
                 self.unpushed[:, rows] = 0
 
@@ -302,7 +302,7 @@ class _Block:
 
 
 @contextlib.contextmanager
-def _uninterrupted():
+def uninterrupted():
     """Let Ctrl-C wait until the block ends, so that what it changes is changed as a whole."""
     if threading.current_thread() is not threading.main_thread():
         yield

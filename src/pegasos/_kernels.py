@@ -11,6 +11,8 @@ from pegasos import _core, _validate
 
 # Rows of the longer side of a product that are done at a time.
 _CHUNK = 4096
+# Rows whose kernel values with themselves are computed at a time.
+_DIAGONAL = 64
 # Sparse rows that are multiplied with all others at a time.
 _CHUNK_SPARSE = 64
 # Sparse rows with more than this part of their entries stored are multiplied as dense ones: BLAS does
@@ -74,6 +76,18 @@ class Points:
 
     def __len__(self):
         return self.X.shape[0]
+
+    def diagonal(self):
+        """K(x, x) of every row."""
+        if self.kernel.name == "precomputed":
+            return self.X.diagonal().astype(np.float64)
+        if self.kernel.name in ("rbf", "laplacian"):
+            return np.ones(len(self))
+        n, values = len(self), np.empty(len(self))
+        for first in range(0, n, _DIAGONAL):
+            part = self[slice(first, min(first + _DIAGONAL, n))]
+            values[first : first + _DIAGONAL] = part.against(part).diagonal()
+        return values
 
     def __getstate__(self):
         return {**self.__dict__, "_inverted": None}  # can be had again
@@ -193,6 +207,11 @@ class ColumnCache:
         self._used = 0
 
     @property
+    def shape(self):
+        """Of the kernel matrix."""
+        return len(self.points), len(self.points)
+
+    @property
     def holds_all(self):
         """Whether there is room for all columns."""
         return len(self.columns) == len(self.points)
@@ -201,13 +220,16 @@ class ColumnCache:
         """How many columns of `rows` are not here."""
         return np.count_nonzero(self.place[rows] < 0)
 
-    def push(self, coef, rows):
+    def push(self, coef, rows, exact=False):
         """Scores of all points under coefficients of some: ``coef @ K[rows]``.
 
         Parameters
         ----------
         coef : ndarray of shape (n_problems, len(rows))
         rows : ndarray of int of shape (m,)
+        exact : bool
+            Whether sums over columns in single precision must be in double: a certificate's must,
+            since large coefficients of both signs cancel.
 
         Returns
         -------
@@ -215,17 +237,18 @@ class ColumnCache:
         """
         self.keep(rows)
         n = len(self.points)
-        coef = coef.astype(self.points.dtype)
+        dtype = np.float64 if exact else self.points.dtype
+        coef = coef.astype(dtype)
         scores = np.zeros((len(coef), n))
         here = self.place[rows] >= 0
         for places, factors in self._runs(self.place[rows[here]], coef[:, here]):
             for first in range(0, n, _CHUNK):
                 part = slice(first, min(first + _CHUNK, n))
-                scores[:, part] += factors @ self.columns[places, part]
+                scores[:, part] += factors @ self.columns[places, part].astype(dtype, copy=False)
         for some in _split(np.flatnonzero(~here), self.PIECE):
             columns = np.empty((len(some), n), dtype=self.points.dtype)
             self.points.fill(rows[some], columns)
-            scores += coef[:, some] @ columns
+            scores += coef[:, some] @ columns.astype(dtype, copy=False)
         return scores
 
     def _runs(self, places, coef):

@@ -6,11 +6,12 @@ import numpy as np
 
 from pegasos import _certificate, _core
 from pegasos._ascent import DualAscent
+from pegasos._kernel_ascent import KernelAscent
+from pegasos._kernel_session import KernelSession
 from pegasos._newton import Newton
 from pegasos._session import LinearSession
 
 SOLVERS = ("auto", "pegasos", "sdca", "newton")
-_FINISHERS = {"sdca": DualAscent, "newton": Newton}
 
 # With a tolerance, Pegasos looks at the gap after so many epochs, then whenever they have doubled: a
 # look takes two passes over the rows, a tenth of what was done.
@@ -23,8 +24,11 @@ _TURN = 64
 _MOST_FEATURES = 4000
 
 
-class LinearTraining(LinearSession):
-    """A `LinearSession`, and the finisher that completes it if the solver has one."""
+class _Training:
+    """A session, and the finisher that completes it if the solver has one."""
+
+    #: Finishers by solver, and the one of them that "auto" begins with, as a function of the rows.
+    finishers, cheaper = {}, None
 
     finisher = None
     #: Epochs done of a fit with a tolerance that is not over yet; and for "auto", the length of the
@@ -74,12 +78,12 @@ class LinearTraining(LinearSession):
             self.plan(n_epochs=1)
             self.run(rows, **threads)
             start = (super().dual(), *super().model())
-            kind = _FINISHERS.get(solver) or cheaper_finisher(rows, self.settings)
+            kind = self.finishers.get(solver) or self.cheaper(rows)
         else:
-            kind = _FINISHERS.get(solver, type(self.finisher))
+            kind = self.finishers.get(solver, type(self.finisher))
         self._use(kind, rows, start)
         left = max_iter - 1 - self.epochs_begun
-        if solver != "auto" or tol is None or rows.shape[1] > _MOST_FEATURES:
+        if solver != "auto" or tol is None or not self._has_another(rows):
             self.finisher.run(tol, left, **threads)
             return
         while left > 0:
@@ -127,13 +131,6 @@ class LinearTraining(LinearSession):
                 self.epochs_begun = 0
                 return certificate
 
-    def certify(self, rows):
-        """The certificate of the present model."""
-        coef, intercept = self.model()
-        return _certificate.certify(
-            rows, self.labels, self.row_weights, self.dual(), coef, intercept, self.settings
-        )
-
     def set_rows(self, labels, row_weights, **options):
         if labels.shape[1] != self.n_rows:
             self.finisher = None
@@ -160,7 +157,7 @@ class LinearTraining(LinearSession):
     def state(self):
         where = np.array([self.epochs_begun, self.turn, self.gap_before])
         state = super().state() | {"where": where}
-        for solver, kind in _FINISHERS.items():
+        for solver, kind in self.finishers.items():
             if isinstance(self.finisher, kind):
                 arrays = self.finisher.state()
                 state |= {f"{solver}.{name}": array for name, array in arrays.items()}
@@ -171,7 +168,7 @@ class LinearTraining(LinearSession):
         session = super().restore(settings, state)
         session.epochs_begun, session.turn = (int(number) for number in state["where"][:2])
         session.gap_before = float(state["where"][2])
-        for solver, kind in _FINISHERS.items():
+        for solver, kind in cls.finishers.items():
             prefix = f"{solver}."
             arrays = {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
             if arrays:
@@ -179,21 +176,57 @@ class LinearTraining(LinearSession):
         return session
 
 
-def cheaper_finisher(rows, settings):
-    """The finisher that is likely to reach a gap of about 1e-3 first, from sizes alone.
+class LinearTraining(_Training, LinearSession):
+    """Linear machines."""
 
-    Newton's method takes some 25 iterations of three passes, and matrix products over the tenth of
-    the rows that are in the band. Coordinate ascent takes about 15 epochs where features are many,
-    several times as many where rows are, each with additions to w in random order.
-    """
-    n, d = rows.shape
-    if d > _MOST_FEATURES:
-        return DualAscent
-    dense = rows.size == n * d
-    one_pass = rows.size * (0.4e-9 if dense else 1.5e-9)
-    newton = 25 * (3 * one_pass + 0.2 * n * d**2 / 1e11 + d**3 / 3e10)
-    epochs = 15 if n < 2 * d else 60 if settings.lam * n > 10 else 200
-    return Newton if newton < 2 * epochs * one_pass else DualAscent
+    finishers = {"sdca": DualAscent, "newton": Newton}
+
+    def certify(self, rows):
+        """The certificate of the present model."""
+        coef, intercept = self.model()
+        return _certificate.certify(
+            rows, self.labels, self.row_weights, self.dual(), coef, intercept, self.settings
+        )
+
+    def _has_another(self, rows):
+        """Whether there is a second finisher to change over to."""
+        return rows.shape[1] <= _MOST_FEATURES
+
+    def cheaper(self, rows):
+        """The finisher that is likely to reach a gap of about 1e-3 first, from sizes alone.
+
+        Newton's method takes some 25 iterations of three passes, and matrix products over the tenth of
+        the rows that are in the band. Coordinate ascent takes about 15 epochs where features are many,
+        several times as many where rows are, each with additions to w in random order.
+        """
+        n, d = rows.shape
+        if d > _MOST_FEATURES:
+            return DualAscent
+        dense = rows.size == n * d
+        one_pass = rows.size * (0.4e-9 if dense else 1.5e-9)
+        newton = 25 * (3 * one_pass + 0.2 * n * d**2 / 1e11 + d**3 / 3e10)
+        epochs = 15 if n < 2 * d else 60 if self.settings.lam * n > 10 else 200
+        return Newton if newton < 2 * epochs * one_pass else DualAscent
+
+
+class KernelTraining(_Training, KernelSession):
+    """Kernel machines; `rows` is a `ColumnCache`."""
+
+    finishers = {"sdca": KernelAscent}
+
+    def certify(self, cache):
+        """The certificate of the present model."""
+        coef, intercept = self.model()
+        return _certificate.certify_kernel(
+            cache, self.labels, self.row_weights, self.dual(), coef, intercept, self.settings
+        )
+
+    def _has_another(self, cache):
+        return False
+
+    def cheaper(self, cache):
+        """The only one."""
+        return KernelAscent
 
 
 def warn_unless(certificate, tol, rows, settings, solver, max_iter):
@@ -207,9 +240,11 @@ def warn_unless(certificate, tol, rows, settings, solver, max_iter):
     from sklearn.exceptions import ConvergenceWarning
 
     n, d = rows.shape
-    some = np.empty(min(n, 1000))
-    _core.norms(rows, 0, np.zeros(d), some)
-    size = np.sqrt(some.mean())
+    size = 1.0  # of a kernel matrix, nothing is said
+    if isinstance(rows, _core.Rows):
+        some = np.empty(min(n, 1000))
+        _core.norms(rows, 0, np.zeros(d), some)
+        size = np.sqrt(some.mean())
     if not 0.1 <= size <= 10:
         advice = (
             f"The rows of X have norms of about {size:.2g}: scale the features, so that these are "

@@ -65,9 +65,9 @@ def _parser():
     add("--lam", type=float, default=1e-4, metavar="L",
         help="regularisation lambda = 1/(C n); smaller fits closer (default 1e-4)")  # fmt: skip
     add("--solver", choices=("auto", "pegasos", "sdca", "newton"), default="pegasos",
-        help="pegasos (default), or one epoch of it and then a finisher (linear only)")  # fmt: skip
+        help="pegasos (default), or one epoch of it and then a finisher; newton is linear only")  # fmt: skip
     add("--tol", type=float, metavar="G",
-        help="stop at this relative duality gap (linear only; default: at --max-iter)")  # fmt: skip
+        help="stop at this relative duality gap (default: at --max-iter)")  # fmt: skip
     add("--max-iter", type=int, default=20, metavar="E",
         help="passes over the data, at most (default 20)")  # fmt: skip
     add("--n-steps", type=int, metavar="T", help="exact number of steps, in place of --max-iter")

@@ -1,0 +1,196 @@
+"""Dual coordinate ascent for kernel machines, over a kernel matrix that need never be held whole.
+
+The algorithm is that of ``csrc/dual.c`` on scores, as in `_kernel_session`: with all columns in the cache
+the core works on the whole matrix; else on blocks of rows, whose changes then move all scores.
+"""
+
+import numpy as np
+
+from pegasos import _certificate, _core
+from pegasos._ascent import ASCENT
+from pegasos._finisher import Finisher
+from pegasos._kernel_session import uninterrupted
+
+# Rows of a block, and epochs over it before its changes are pushed to the scores of all rows.
+_BLOCK, _INNER = 1024, 5
+# Columns that are brought together.
+_TOGETHER = 128
+# A call into the core moves about so many scores at most: Ctrl-C waits for it.
+_SCORES_PER_CALL = 4e7
+
+
+class KernelAscent(Finisher):
+    """Dual coordinate ascent on kernel problems.
+
+    `coef` is beta, w = sum_j beta_j phi(x_j); `v` holds, for every problem, the scores of all rows
+    without the intercept, beta, and a one: what the core takes for v (``PEGASOS_KERNEL``).
+    """
+
+    _ARRAYS = (*Finisher._ARRAYS, "ascents", "v", "active")
+
+    def __init__(self, settings, n_problems, n_rows, n_features, seed):
+        super().__init__(settings, n_problems, n_rows, n_rows, seed)
+        self.ascents = np.zeros(n_problems, ASCENT)
+        self.ascents["generator"] = [
+            np.random.SeedSequence([seed, 1, k]).generate_state(1, np.uint64)[0]
+            for k in range(n_problems)
+        ]
+        self.v = np.zeros((n_problems, 2 * n_rows + 1))
+        self.active = np.zeros((n_problems, n_rows), np.int64)
+
+    def begin(self, rows, labels, row_weights, start=None):
+        super().begin(rows, labels, row_weights, start)
+        n = labels.shape[1]
+        diagonal = rows.points.diagonal()
+        self.feature = self.settings.constant_feature
+        if self.settings.free_intercept:
+            self.feature = max(np.sqrt(np.abs(diagonal).mean()), 1e-3)
+        self.norms = diagonal + self.feature**2
+        for k, problem in enumerate(self.ascents):
+            problem["scale"] = 1 / (self.settings.lam * self.mass[k])
+            problem["intercept_scaling"] = self.feature
+        if start is None:
+            return
+        beta = self.a * labels * self.ascents["scale"][:, None]
+        support = np.flatnonzero(beta.any(axis=0))
+        self.v[:, :n] = rows.push(beta[:, support], support, exact=True)
+        self.v[:, n : 2 * n] = beta
+        self.v[:, 2 * n] = 1
+        self.ascents["constant_weight"] = self.feature * beta.sum(axis=1)
+        if self.settings.free_intercept:
+            self.ascents["intercept"] = _certificate.best_intercepts_of(
+                self.v[:, :n], labels, row_weights
+            )
+        for k in range(len(labels)):
+            self._everyone(k)
+            self._look(k)
+
+    def run(self, tol, max_iter, *, n_threads=1, on_progress=None):
+        """As a `Finisher`; problems take turns, since they share the cache, and BLAS has threads."""
+        super().run(tol, max_iter, on_progress=on_progress)
+
+    def _everyone(self, k):
+        inside = np.flatnonzero(self.labels[k])
+        self.active[k, : len(inside)] = inside
+        _core.dual_start(self.ascents[k : k + 1], len(inside))
+
+    def _improve(self, k, tol, last):
+        p = self.ascents[k : k + 1][0]
+        inside = np.count_nonzero(self.labels[k])
+        while self.n_epochs[k] < last and not self._is_done(k, tol):
+            if self.rows.holds_all:
+                yield from self._epoch(k, p)
+            else:
+                yield from self._epoch_in_blocks(k, p)
+            self.n_epochs[k] += 1
+            if self.settings.free_intercept:
+                p["intercept"] += self.feature * p["constant_weight"]  # see DualAscent._shift
+            self._look(k)
+            # Scores of rows that were left out are at hand: do they still stand where they should?
+            spread = np.ptp(np.append(self._projected(k), 0))
+            if p["n_active"] < inside and spread > 2 * (p["highest"] - p["lowest"]):
+                self._everyone(k)
+            else:
+                _core.dual_begin_epoch(self.ascents[k : k + 1])
+            yield
+
+    def _epoch(self, k, p):
+        """One epoch, or the rest of one, over the whole matrix."""
+        cache, n = self.rows, self.labels.shape[1]
+        size = max(16, int(_SCORES_PER_CALL / n))
+        while p["position"] < p["n_active"]:
+            wanted = np.zeros(n, np.int8)
+            block = _core.kernel_block(cache.columns, cache.place, wanted)
+            self.n_visits[k] += _core.dual_run(
+                block, self.ascents[k : k + 1], self.labels[k], self.row_weights, self.norms,
+                self.active[k], self.a[k], self.v[k], size,
+            )  # fmt: skip
+            missing = np.flatnonzero(wanted)
+            if len(missing):
+                cache.keep(self._and_likely(k, p, missing))
+            yield
+
+    def _and_likely(self, k, p, missing):
+        """Rows `missing`, and others without a column that would move too."""
+        coming = self.active[k, p["position"] : p["n_active"]]
+        coming = coming[self.rows.place[coming] < 0]
+        moving = coming[self._projected(k, coming) != 0]
+        return np.concatenate([missing, moving[moving != missing[0]][: _TOGETHER - len(missing)]])
+
+    def _epoch_in_blocks(self, k, p):
+        """One epoch, block by block; only rows that have left their place at a bound, or would."""
+        n = self.labels.shape[1]
+        rng = np.random.default_rng([int(p["generator"] % 2**63), int(self.n_epochs[k])])
+        rows = rng.permutation(self.active[k, : p["n_active"]])
+        u = self._projected(k, rows)
+        p["highest"], p["lowest"] = max(u.max(), 0), min(u.min(), 0)
+        rows = rows[u != 0]
+        for first in range(0, len(rows), _BLOCK):
+            part = np.sort(rows[first : first + _BLOCK])
+            m = len(part)
+            columns = np.empty((m, m), self.rows.points.dtype)
+            self.rows.among(part, self.rows.select(part), columns)
+            yield
+            local = np.zeros(1, ASCENT)
+            for name in ("scale", "intercept_scaling", "intercept", "constant_weight", "generator"):
+                local[name] = p[name]
+            v = np.zeros(2 * m + 1)
+            v[:m] = self.v[k, part]
+            a = self.a[k, part].copy()
+            block = _core.kernel_block(columns, np.arange(m), np.zeros(m, np.int8))
+            bounds = None if self.row_weights is None else self.row_weights[part]
+            labels, norms = self.labels[k, part].copy(), self.norms[part]
+            active = np.arange(m)
+            for _ in range(_INNER):
+                _core.dual_start(local, m)
+                _core.dual_run(block, local, labels, bounds, norms, active, a, v, m)
+                yield
+            gained = v[m : 2 * m]
+            changed = np.flatnonzero(gained)
+            scores = self.rows.push(gained[None, changed], part[changed], exact=True)[0]
+            with uninterrupted():
+                self.v[k, :n] += scores
+                self.v[k, n + part] += gained
+                self.a[k, part] = a
+                p["constant_weight"] = local["constant_weight"][0]
+                p["generator"] = local["generator"][0]
+                self.n_visits[k] += m
+            yield
+
+    def _projected(self, k, rows=slice(None)):
+        """Derivatives u_i = 1 - y_i f(x_i) of some rows, 0 where a bound stops them."""
+        p, y, a = self.ascents[k], self.labels[k, rows], self.a[k, rows]
+        c = 1 if self.row_weights is None else self.row_weights[rows]
+        scores = self.v[k, : self.labels.shape[1]][rows]
+        u = 1 - y * (scores + self.feature * p["constant_weight"] + p["intercept"])
+        stopped = (y == 0) | ((a <= 0) & (u < 0)) | ((a >= c) & (u > 0))
+        return np.where(stopped, 0, u)
+
+    def _look(self, k):
+        """Find the relative gap; scores are at hand, so this takes no pass over the rows."""
+        n, p = self.labels.shape[1], self.ascents[k]
+        scores, beta = self.v[k, :n], self.v[k, n : 2 * n]
+        y = self.labels[k : k + 1]
+        weights = 1.0 if self.row_weights is None else self.row_weights
+        constant = p["constant_weight"]
+        if self.settings.free_intercept:
+            b = _certificate.best_intercepts_of(scores[None], y, self.row_weights)[0]
+            squared = beta @ scores
+        else:
+            b = self.feature * constant
+            squared = beta @ scores + constant**2
+        hinge = (weights * np.maximum(0, 1 - y[0] * (scores + b)) * (y[0] != 0)).sum()
+        primal = self.settings.lam / 2 * squared + hinge / self.mass[k]
+        a = self.a[k : k + 1]
+        if self.settings.free_intercept:
+            a = _certificate.feasible(a, y, self.row_weights, self.settings)
+            change = (a[0] - self.a[k]) * y[0] * p["scale"]
+            which = np.flatnonzero(change)
+            if len(which):
+                moved = scores + self.rows.push(change[None, which], which, exact=True)[0]
+                squared = (beta + change) @ moved
+        dual = _certificate.best_dual(
+            a, np.array([squared]), self.mass[k : k + 1], self.row_weights, self.settings
+        )[0]
+        self.coef[k], self.intercept[k], self.primal[k] = beta, b, primal
+        self.relative_gap[k] = max(primal - dual, 0) / max(primal, 1e-300)
