@@ -8,8 +8,6 @@ import threading
 import time
 from pathlib import Path
 
-import psutil
-
 
 def say(*words):
     """What is being done, on standard error."""
@@ -40,6 +38,8 @@ def peak_memory():
     Linux keeps the peak itself. Elsewhere a thread looks now and then, which sees nothing of calls
     that hold the interpreter.
     """
+    import psutil
+
     process, stop, peak = psutil.Process(), threading.Event(), []
     before = highest = process.memory_info().rss
     linux = Path("/proc/self/clear_refs")
