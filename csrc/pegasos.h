@@ -177,7 +177,7 @@ void pegasos_linear_combine(const pegasos_rows *rows, int64_t first, int64_t cou
                             const double *factors, double *sum);
 
 /* norms[i] = |x_{first + i}|^2, i < count. `scratch` is n_features zeros for CSR rows, and is so again
- * afterwards; else NULL. */
+ * afterwards; dense rows do not touch it. */
 void pegasos_linear_norms(const pegasos_rows *rows, int64_t first, int64_t count, double *scratch,
                           double *norms);
 

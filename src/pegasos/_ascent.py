@@ -18,6 +18,16 @@ _SNAPSHOTS = 8
 _EPOCHS_BEFORE_LOOK, _GROWTH_BEFORE_LOOK = 3, 1.5
 
 
+def blank_ascents(n_problems, seed):
+    """The states of problems before their first epoch, each with a generator of its own."""
+    ascents = np.zeros(n_problems, ASCENT)
+    ascents["generator"] = [
+        np.random.SeedSequence([seed, 1, k]).generate_state(1, np.uint64)[0]
+        for k in range(n_problems)
+    ]
+    return ascents
+
+
 class DualAscent(Finisher):
     """Dual coordinate ascent. `w` is w(a)."""
 
@@ -25,11 +35,7 @@ class DualAscent(Finisher):
 
     def __init__(self, settings, n_problems, n_rows, n_features, seed):
         super().__init__(settings, n_problems, n_rows, n_features, seed)
-        self.ascents = np.zeros(n_problems, ASCENT)
-        self.ascents["generator"] = [
-            np.random.SeedSequence([seed, 1, k]).generate_state(1, np.uint64)[0]
-            for k in range(n_problems)
-        ]
+        self.ascents = blank_ascents(n_problems, seed)
         self.w = np.zeros((n_problems, n_features))
         # Sums over the snapshots of the epoch under way, the constant feature last.
         self.sums = np.zeros((n_problems, n_features + 1))
@@ -74,16 +80,16 @@ class DualAscent(Finisher):
     def _norms(self):
         n, d = self.rows.shape
         norms = np.empty(n)
-        scratch = None if self.rows.size == n * d else np.zeros(d)
-        _core.norms(self.rows, 0, np.zeros(d) if scratch is None else scratch, norms)
+        _core.norms(self.rows, 0, np.zeros(d), norms)
         self._mean_norm = norms.mean()
         return norms + self.feature**2
 
     def _weights_of(self, k):
-        factors = self.a[k] * self.labels[k] * self.ascents["scale"][k]
-        w = np.zeros(self.w.shape[1])
-        _core.combine(self.rows, 0, factors, w)
-        return w, self.feature * factors.sum()
+        w, _ = _certificate.weights_of(
+            self.rows, self.labels[k], self.a[k], self.mass[k], self.settings
+        )
+        total = (self.a[k] * self.labels[k]).sum() * self.ascents["scale"][k]
+        return w, self.feature * total
 
     def _improve(self, k, tol, last):
         ascent, inside = self.ascents[k : k + 1], np.count_nonzero(self.labels[k])
@@ -116,7 +122,7 @@ class DualAscent(Finisher):
             yield
 
     def _is_time_to_look(self, k, inside, tol):
-        """Whether enough was done since the last look, which costs as much as half an epoch."""
+        """Whether enough was done since the last look, which costs about an epoch."""
         return tol is not None and self.n_visits[k] >= max(
             _EPOCHS_BEFORE_LOOK * inside, _GROWTH_BEFORE_LOOK * self.n_visits_at_look[k]
         )

@@ -1,4 +1,4 @@
-"""What the finishers share: solvers that bring linear problems to a certified gap."""
+"""What the finishers share: solvers that bring problems to a certified gap."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from pegasos import _certificate, _session, _validate
 
 
 class Finisher:
-    """Linear problems over the same rows, on their way to a relative duality gap.
+    """Problems over the same rows, on their way to a relative duality gap.
 
     Parameters
     ----------
@@ -47,6 +47,7 @@ class Finisher:
         Parameters
         ----------
         rows : pegasos._core.Rows
+            Of kernel machines, a `ColumnCache`.
         labels : ndarray of int8 of shape (n_problems, n_rows)
         row_weights : ndarray of shape (n_rows,) or None
         start : tuple of three arrays, optional

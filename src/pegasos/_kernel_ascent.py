@@ -7,7 +7,7 @@ the core works on the whole matrix; else on blocks of rows, whose changes then m
 import numpy as np
 
 from pegasos import _certificate, _core
-from pegasos._ascent import ASCENT
+from pegasos._ascent import ASCENT, blank_ascents
 from pegasos._finisher import Finisher
 from pegasos._kernel_session import uninterrupted
 
@@ -30,11 +30,7 @@ class KernelAscent(Finisher):
 
     def __init__(self, settings, n_problems, n_rows, n_features, seed):
         super().__init__(settings, n_problems, n_rows, n_rows, seed)
-        self.ascents = np.zeros(n_problems, ASCENT)
-        self.ascents["generator"] = [
-            np.random.SeedSequence([seed, 1, k]).generate_state(1, np.uint64)[0]
-            for k in range(n_problems)
-        ]
+        self.ascents = blank_ascents(n_problems, seed)
         self.v = np.zeros((n_problems, 2 * n_rows + 1))
         self.active = np.zeros((n_problems, n_rows), np.int64)
 
@@ -75,7 +71,7 @@ class KernelAscent(Finisher):
         _core.dual_start(self.ascents[k : k + 1], len(inside))
 
     def _improve(self, k, tol, last):
-        p = self.ascents[k : k + 1][0]
+        p = self.ascents[k]
         inside = np.count_nonzero(self.labels[k])
         while self.n_epochs[k] < last and not self._is_done(k, tol):
             if self.rows.holds_all:

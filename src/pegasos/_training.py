@@ -251,7 +251,7 @@ def warn_unless(certificate, tol, rows, settings, solver, max_iter):
             "about 1"
         )
     elif solver == "pegasos":
-        advice = "Pegasos is slow to a fine solution: solver='sdca' completes what it begins"
+        advice = "Pegasos is slow to a fine solution: solver='auto' completes what it begins"
     elif settings.lam * n < 1:
         advice = (
             f"lam={settings.lam:.2g} is small for {n} rows: a larger one is learned faster, and may "
