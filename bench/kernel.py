@@ -11,7 +11,7 @@ import warnings
 
 import data as sets
 import numpy as np
-from measure import peak_memory, say, timed
+from measure import peak_memory, say, timed, touch_memory
 from sklearn.svm import SVC
 
 import pegasos
@@ -22,6 +22,9 @@ try:
         from sklearnex.svm import SVC as IntelSVC  # noqa: N811
 except ImportError:
     IntelSVC = None
+
+# Touched before each fit: what the largest takes.
+_MEMORY = 4 * 2**30
 
 # name: set, the class against the rest (None: all classes), gamma, lam (None: 1/(10 n)), epochs,
 # what else is given to pegasos, whether scikit-learn's SVC takes minutes
@@ -63,6 +66,7 @@ def measure(name, data, gamma, lam, epochs, more, slow, repetitions):
         for who, machine in contenders(gamma, lam, epochs, more, data.X.shape[0], slow):
             say(f"{name}: {who}")
             machine.fit(data.X[few], data.y[few]).predict(data.X_test[:50])
+            touch_memory(_MEMORY)
             with peak_memory() as memory:
                 train = timed(lambda m=machine: m.fit(data.X, data.y))
             predicted = []

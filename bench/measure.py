@@ -1,12 +1,15 @@
 """How the benchmarks measure: in turn, in one process, as ratios; and tables of what they found."""
 
 import contextlib
+import mmap
 import re
 import statistics
 import sys
 import threading
 import time
 from pathlib import Path
+
+import numpy as np
 
 
 def say(*words):
@@ -62,6 +65,15 @@ def peak_memory():
             status = Path("/proc/self/status").read_text()
             highest = 1024 * int(re.search(r"VmHWM:\s+(\d+) kB", status).group(1))
         peak.append(highest - before)
+
+
+def touch_memory(n_bytes):
+    """Take memory and give it back, so that nobody's clock runs while a virtual machine finds some.
+
+    The first touch of a page there can cost several times what training on it does.
+    """
+    pages = np.empty(n_bytes, np.uint8)
+    pages[:: mmap.PAGESIZE] = 1
 
 
 def table(rows):

@@ -230,6 +230,13 @@ int64_t pegasos_dual_run(const pegasos_rows *rows, pegasos_dual *problem, const 
 void pegasos_sparse_products(const pegasos_rows *x, const pegasos_rows *inverted, int64_t stride,
                              void *products);
 
+/* scores[k][j] += sum_r coef[k][r] columns[places[r]][j], j < n: what coefficients of `count` columns
+ * add to the scores of all rows, for n_problems problems. Columns of value_bytes, n numbers each;
+ * `coef` is n_problems x count, `scores` n_problems x n. Coefficients of zero cost nothing. */
+void pegasos_kernel_push(int64_t count, const int64_t *places, int64_t n, int64_t value_bytes,
+                         const void *columns, int64_t n_problems, const double *coef,
+                         double *scores);
+
 /* What kernels do to inner products, in place. value_bytes tells the type of the arrays. */
 
 /* products[i][j] = <x_i, z_j> becomes exp(-gamma |x_i - z_j|^2), given the squared norms. */

@@ -33,7 +33,7 @@
 #define CLONES __attribute__((target_clones("avx2", "default")))
 /* For arithmetic without a memory access in between, which twice as wide registers make twice as
  * fast. Sparse loops get slower by them. */
-#define CLONES_WIDE __attribute__((target_clones("arch=skylake-avx512", "avx2", "default")))
+#define CLONES_WIDE __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
 #define CLONES
 #define CLONES_WIDE

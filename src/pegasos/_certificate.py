@@ -199,7 +199,7 @@ def best_intercepts_of(scores, labels, row_weights):
 def _kernel_scores(cache, coef):
     """Scores without intercept, and |w|^2."""
     support = np.flatnonzero(coef.any(axis=0))
-    scores = cache.push(coef[:, support], support, exact=True)
+    scores = cache.push(coef[:, support], support)
     return scores, np.array([(w * f).sum() for w, f in zip(coef, scores, strict=True)])
 
 

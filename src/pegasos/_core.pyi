@@ -82,6 +82,12 @@ def dual_run(
     count: int,
 ) -> int: ...
 def sparse_products(x: Rows, inverted: Rows, products: NDArray[np.floating]) -> None: ...
+def push(
+    columns: NDArray[np.floating],
+    places: NDArray[np.int64],
+    coef: NDArray[np.float64],
+    scores: NDArray[np.float64],
+) -> None: ...
 def gauss(
     products: NDArray[np.floating],
     x_norms: NDArray[np.floating],

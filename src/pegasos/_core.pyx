@@ -106,6 +106,9 @@ cdef extern from "pegasos.h" nogil:
 
     void pegasos_sparse_products(const pegasos_rows *x, const pegasos_rows *inverted,
                                  int64_t stride, void *products)
+    void pegasos_kernel_push(int64_t count, const int64_t *places, int64_t n, int64_t value_bytes,
+                             const void *columns, int64_t n_problems, const double *coef,
+                             double *scores)
     void pegasos_kernel_gauss(int64_t n, int64_t m, int64_t stride, int64_t value_bytes,
                               void *products, const void *x_norms, const void *z_norms,
                               double gamma)
@@ -336,6 +339,14 @@ def sparse_products(Rows x not None, Rows inverted not None, value_t[:, :] produ
     """Write the inner products of CSR rows `x` with those whose transpose is `inverted`."""
     with nogil:
         pegasos_sparse_products(&x.c, &inverted.c, stride(products), &products[0, 0])
+
+
+def push(const value_t[:, ::1] columns not None, const int64_t[::1] places not None,
+         const double[:, ::1] coef not None, double[:, ::1] scores not None):
+    """Add ``coef @ columns[places]`` to `scores`, in double."""
+    with nogil:
+        pegasos_kernel_push(places.shape[0], &places[0], columns.shape[1], sizeof(value_t),
+                            &columns[0, 0], coef.shape[0], &coef[0, 0], &scores[0, 0])
 
 
 def gauss(value_t[:, :] products not None, const value_t[::1] x_norms not None,

@@ -226,7 +226,7 @@ class KernelPegasosClassifier(PegasosEstimator):
         certificate = None
         try:
             if draws is None:
-                cache = ColumnCache(kernel.points(X), size)
+                cache = ColumnCache(kernel.points_among_themselves(X), size)
                 run = functools.partial(
                     session.train, cache, solver=self.solver, tol=self.tol, max_iter=max_iter,
                     n_steps=n_steps,

@@ -49,7 +49,7 @@ class KernelAscent(Finisher):
             return
         beta = self.a * labels * self.ascents["scale"][:, None]
         support = np.flatnonzero(beta.any(axis=0))
-        self.v[:, :n] = rows.push(beta[:, support], support, exact=True)
+        self.v[:, :n] = rows.push(beta[:, support], support)
         self.v[:, n : 2 * n] = beta
         self.v[:, 2 * n] = 1
         self.ascents["constant_weight"] = self.feature * beta.sum(axis=1)
@@ -143,7 +143,7 @@ class KernelAscent(Finisher):
                 yield
             gained = v[m : 2 * m]
             changed = np.flatnonzero(gained)
-            scores = self.rows.push(gained[None, changed], part[changed], exact=True)[0]
+            scores = self.rows.push(gained[None, changed], part[changed])[0]
             with uninterrupted():
                 self.v[k, :n] += scores
                 self.v[k, n + part] += gained
@@ -183,7 +183,7 @@ class KernelAscent(Finisher):
             change = (a[0] - self.a[k]) * y[0] * p["scale"]
             which = np.flatnonzero(change)
             if len(which):
-                moved = scores + self.rows.push(change[None, which], which, exact=True)[0]
+                moved = scores + self.rows.push(change[None, which], which)[0]
                 squared = (beta + change) @ moved
         dual = _certificate.best_dual(
             a, np.array([squared]), self.mass[k : k + 1], self.row_weights, self.settings

@@ -18,6 +18,8 @@ _CHUNK_SPARSE = 64
 # Sparse rows with more than this part of their entries stored are multiplied as dense ones: BLAS does
 # about fifty multiplications while one is done at an index.
 _THICK = 1 / 50
+# Dense columns without entries are left out of products if they are more than this part of all.
+_EMPTY = 1 / 20
 # Numbers in a part of a sparse matrix that is made dense for a while.
 _DENSE_NUMBERS = 2**22
 
@@ -43,6 +45,18 @@ class Kernel:
 
     def points(self, X):
         """The rows of `X` (dense or CSR, float32 or float64) with what the kernel needs of them."""
+        return Points(self, X)
+
+    def points_among_themselves(self, X):
+        """The same, to be used against each other only: columns that are zero in all rows may go.
+
+        They change neither products nor distances; images have many.
+        """
+        if self.name in KERNELS and self.name != "precomputed" and not _validate.is_sparse(X):
+            used = X.any(axis=0)
+            if np.count_nonzero(used) < (1 - _EMPTY) * len(used):
+                used[0] |= not used.any()
+                X = np.ascontiguousarray(X[:, used])
         return Points(self, X)
 
     def subset(self, X, rows):
@@ -220,55 +234,28 @@ class ColumnCache:
         """How many columns of `rows` are not here."""
         return np.count_nonzero(self.place[rows] < 0)
 
-    def push(self, coef, rows, exact=False):
-        """Scores of all points under coefficients of some: ``coef @ K[rows]``.
+    def push(self, coef, rows):
+        """Scores of all points under coefficients of some: ``coef @ K[rows]``, summed in double.
 
         Parameters
         ----------
         coef : ndarray of shape (n_problems, len(rows))
         rows : ndarray of int of shape (m,)
-        exact : bool
-            Whether sums over columns in single precision must be in double: a certificate's must,
-            since large coefficients of both signs cancel.
 
         Returns
         -------
         ndarray of float64 of shape (n_problems, n_points)
         """
         self.keep(rows)
-        n = len(self.points)
-        dtype = np.float64 if exact else self.points.dtype
-        coef = coef.astype(dtype)
+        n, place = len(self.points), self.place[rows]
         scores = np.zeros((len(coef), n))
-        here = self.place[rows] >= 0
-        for places, factors in self._runs(self.place[rows[here]], coef[:, here]):
-            for first in range(0, n, _CHUNK):
-                part = slice(first, min(first + _CHUNK, n))
-                scores[:, part] += factors @ self.columns[places, part].astype(dtype, copy=False)
-        for some in _split(np.flatnonzero(~here), self.PIECE):
+        for some in _split(np.flatnonzero(place >= 0), self.PIECE):
+            _core.push(self.columns, place[some], coef[:, some].copy(), scores)
+        for some in _split(np.flatnonzero(place < 0), self.PIECE):
             columns = np.empty((len(some), n), dtype=self.points.dtype)
             self.points.fill(rows[some], columns)
-            scores += coef[:, some] @ columns.astype(dtype, copy=False)
+            _core.push(columns, np.arange(len(some)), coef[:, some].copy(), scores)
         return scores
-
-    def _runs(self, places, coef):
-        """Cut coefficients of columns at `places` into pieces that are multiplied together.
-
-        Where many of neighbouring columns take part, all do, with zeros: to pick out those that
-        are meant would copy them.
-        """
-        few = []
-        for first in range(0, self._used, self.PIECE):
-            inside = np.flatnonzero((first <= places) & (places < first + self.PIECE))
-            if 3 * len(inside) < self.PIECE:
-                few.append(inside)
-                continue
-            last = min(first + self.PIECE, self._used)
-            dense = np.zeros((len(coef), last - first), coef.dtype)
-            dense[:, places[inside] - first] = coef[:, inside]
-            yield slice(first, last), dense
-        for some in _split(np.concatenate(few), self.PIECE) if few else ():
-            yield places[some], coef[:, some]
 
     def keep(self, rows):
         """Compute columns of `rows` that are not here, as many as there is room for."""
