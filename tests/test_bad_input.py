@@ -5,12 +5,12 @@ import sys
 
 import numpy as np
 import pandas as pd
+import paper
 import pytest
 from rows import convert, make_rows
 from scipy import sparse
 
 import pegasos
-from pegasos import PegasosClassifier
 
 GOOD = np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 3.0], [1.0, 1.0]])
 LABELS = [0, 1, 0, 1]
@@ -128,44 +128,44 @@ BAD_PARAMETERS = [
 @pytest.mark.parametrize(("X", "message"), BAD_ROWS.values(), ids=BAD_ROWS)
 def test_rows_are_refused_by_fit(X, message):
     with pytest.raises((ValueError, TypeError), match=message):
-        pegasos.fit(X, LABELS, 0.1)
+        paper.fit(X, LABELS, 0.1)
     with pytest.raises((ValueError, TypeError), match=message):
-        PegasosClassifier().fit(X, LABELS)
+        paper.linear().fit(X, LABELS)
     with pytest.raises((ValueError, TypeError), match=message):
-        PegasosClassifier().partial_fit(X, LABELS, classes=[0, 1])
+        paper.linear().partial_fit(X, LABELS, classes=[0, 1])
 
 
 @pytest.mark.parametrize(("X", "message"), BAD_ROWS.values(), ids=BAD_ROWS)
 def test_rows_are_refused_at_prediction(X, message):
-    model = pegasos.fit(GOOD, LABELS, 0.1)
+    model = paper.fit(GOOD, LABELS, 0.1)
     with pytest.raises((ValueError, TypeError), match=message):
         pegasos.decision_function(model, X)
     with pytest.raises((ValueError, TypeError), match=message):
-        PegasosClassifier().fit(GOOD, LABELS).predict(X)
+        paper.linear().fit(GOOD, LABELS).predict(X)
 
 
 @pytest.mark.parametrize(("y", "message"), BAD_LABELS.values(), ids=BAD_LABELS)
 def test_labels_are_refused(y, message):
     with pytest.raises((ValueError, TypeError), match=message):
-        pegasos.fit(GOOD, y, 0.1)
+        paper.fit(GOOD, y, 0.1)
     with pytest.raises((ValueError, TypeError), match=message):
-        PegasosClassifier().fit(GOOD, y)
+        paper.linear().fit(GOOD, y)
 
 
 @pytest.mark.parametrize(("weights", "message"), BAD_WEIGHTS.values(), ids=BAD_WEIGHTS)
 def test_weights_are_refused(weights, message):
     with pytest.raises((ValueError, TypeError), match=message):
-        pegasos.fit(GOOD, LABELS, 0.1, sample_weight=weights)
+        paper.fit(GOOD, LABELS, 0.1, sample_weight=weights)
     with pytest.raises((ValueError, TypeError), match=message):
-        PegasosClassifier().fit(GOOD, LABELS, sample_weight=weights)
+        paper.linear().fit(GOOD, LABELS, sample_weight=weights)
 
 
 @pytest.mark.parametrize(("name", "value", "message"), BAD_PARAMETERS)
 def test_parameters_are_refused_by_name_and_value(name, value, message):
     with pytest.raises((ValueError, TypeError), match=message):
-        pegasos.fit(GOOD, LABELS, **{"lam": 0.1, name: value})
+        paper.fit(GOOD, LABELS, **{"lam": 0.1, name: value})
     with pytest.raises((ValueError, TypeError), match=message):
-        PegasosClassifier(**{name: value}).fit(GOOD, LABELS)
+        paper.linear(**{name: value}).fit(GOOD, LABELS)
 
 
 @pytest.mark.parametrize(
@@ -180,50 +180,50 @@ def test_parameters_are_refused_by_name_and_value(name, value, message):
 )
 def test_orders_are_refused(order, message):
     with pytest.raises(ValueError, match=message):
-        pegasos.fit(GOOD, LABELS, 0.1, order=order)
+        paper.fit(GOOD, LABELS, 0.1, order=order)
 
 
 @pytest.mark.parametrize("X", [np.ones((2, 3)), sparse.csr_array(np.ones((2, 3))), np.ones((2, 1))])
 def test_another_number_of_features_is_refused_at_prediction(X):
-    model = pegasos.fit(GOOD, LABELS, 0.1)
+    model = paper.fit(GOOD, LABELS, 0.1)
     with pytest.raises(ValueError, match=rf"{X.shape[1]} features.*2"):
         pegasos.decision_function(model, X)
     with pytest.raises(ValueError, match=rf"{X.shape[1]} features.*2"):
-        PegasosClassifier().fit(GOOD, LABELS).predict(X)
+        paper.linear().fit(GOOD, LABELS).predict(X)
 
 
 def test_other_sparse_formats_are_refused_by_fit_with_advice():
     with pytest.raises(TypeError, match=r"format 'csc'.*tocsr"):
-        pegasos.fit(sparse.csc_array(GOOD), LABELS, 0.1)
+        paper.fit(sparse.csc_array(GOOD), LABELS, 0.1)
 
 
 def test_malformed_diagonals_and_lists_are_refused_by_the_estimator():
     X = sparse.dia_array(GOOD)
     X.offsets = X.offsets[:1]
     with pytest.raises(ValueError, match=r"X\.offsets must have one entry per row"):
-        PegasosClassifier().fit(X, LABELS)
+        paper.linear().fit(X, LABELS)
     X = sparse.lil_array(GOOD)
     X.rows[0] = [0, 1, 1]
     with pytest.raises(ValueError, match=r"same lengths"):
-        PegasosClassifier().fit(X, LABELS)
+        paper.linear().fit(X, LABELS)
 
 
 def test_an_order_too_short_for_a_step_is_refused():
     with pytest.raises(ValueError, match=r"batch_size=2 draws.*got 1"):
-        pegasos.fit(GOOD, LABELS, 0.1, order=[0], batch_size=2)
+        paper.fit(GOOD, LABELS, 0.1, order=[0], batch_size=2)
     with pytest.raises(ValueError, match="rows that have weight"):
-        pegasos.fit(GOOD, LABELS, 0.1, order=[0], sample_weight=[0, 1, 1, 1])
+        paper.fit(GOOD, LABELS, 0.1, order=[0], sample_weight=[0, 1, 1, 1])
 
 
 def test_data_frames_may_have_columns_named_like_parts_of_a_matrix():
     frame = pd.DataFrame(np.tile(GOOD, 2)[:, :3], columns=["data", "indices", "indptr"])
-    pegasos.fit(frame, LABELS, 0.1)
-    PegasosClassifier().fit(frame, LABELS)
+    paper.fit(frame, LABELS, 0.1)
+    paper.linear().fit(frame, LABELS)
 
 
 def test_bad_class_weights_are_named():
     with pytest.raises(ValueError, match=r"class_weight\[0\] must be .*>= 0, got -1"):
-        PegasosClassifier(class_weight={0: -1, 1: 1}).fit(GOOD, LABELS)
+        paper.linear(class_weight={0: -1, 1: 1}).fit(GOOD, LABELS)
 
 
 def test_conversions_refuse_what_overflows():
@@ -233,10 +233,10 @@ def test_conversions_refuse_what_overflows():
 
 
 def test_labels_that_cannot_be_saved_are_refused(tmp_path):
-    model = pegasos.fit(GOOD, np.array(LABELS, dtype=object), 0.1)
+    model = paper.fit(GOOD, np.array(LABELS, dtype=object), 0.1)
     model.save(tmp_path / "m.npz")
     assert pegasos.LinearModel.load(tmp_path / "m.npz").classes.tolist() == [0, 1]
-    model = pegasos.fit(GOOD, np.array([b"a", b"b"])[LABELS], 0.1)
+    model = paper.fit(GOOD, np.array([b"a", b"b"])[LABELS], 0.1)
     with pytest.raises(ValueError, match="labels must be numbers or strings to be saved"):
         model.save(tmp_path / "m.npz")
 
@@ -249,7 +249,7 @@ def test_malformed_matrices_of_other_formats_are_refused_by_the_estimator(make):
     else:
         X.indices[0] = 77
     with pytest.raises(ValueError, match="77"):
-        PegasosClassifier().fit(X, LABELS)
+        paper.linear().fit(X, LABELS)
 
 
 def test_a_model_of_the_wrong_kind_is_refused():
@@ -260,21 +260,21 @@ def test_a_model_of_the_wrong_kind_is_refused():
 def test_features_that_overflow_are_an_error_with_advice(layout):
     X = convert(with_value(np.finfo(np.float64).max / 4, (0, 1)), layout, np.float64)
     with pytest.raises(ValueError, match=r"overflowed.*Scale X"):
-        pegasos.fit(X, LABELS, 1e-12, random_state=0)
+        paper.fit(X, LABELS, 1e-12, random_state=0)
     with pytest.raises(ValueError, match=r"overflowed.*Scale X"):
-        PegasosClassifier(1e-12, random_state=1).fit(X, LABELS)
+        paper.linear(1e-12, random_state=1).fit(X, LABELS)
 
 
 def test_large_single_precision_features_have_room_in_double_precision(layout):
     X = convert(with_value(np.finfo(np.float32).max / 4, (0, 1)), layout, np.float32)
-    model = pegasos.fit(X, LABELS, 1e-12, random_state=0)
+    model = paper.fit(X, LABELS, 1e-12, random_state=0)
     assert np.isfinite(model.objective).all()
     assert np.isfinite(model.decision_function(X)).all()
 
 
 def test_odd_but_good_rows_are_accepted():
     X, y = make_rows(np.random.default_rng(0))
-    expected = pegasos.fit(X, y, 0.1, random_state=0).coef
+    expected = paper.fit(X, y, 0.1, random_state=0).coef
     for same in (
         X.tolist(),
         np.asfortranarray(X),
@@ -283,17 +283,17 @@ def test_odd_but_good_rows_are_accepted():
         X.astype(object),
         np.frombuffer(b"\0" * 3 + X.tobytes(), np.uint8)[3:].view(np.float64).reshape(X.shape),
     ):
-        np.testing.assert_array_equal(pegasos.fit(same, y, 0.1, random_state=0).coef, expected)
+        np.testing.assert_array_equal(paper.fit(same, y, 0.1, random_state=0).coef, expected)
     whole = (8 * X).astype(np.int16)
-    a = pegasos.fit(whole, y, 0.1, random_state=0)
-    b = pegasos.fit(whole.astype(float), y, 0.1, random_state=0)
+    a = paper.fit(whole, y, 0.1, random_state=0)
+    b = paper.fit(whole.astype(float), y, 0.1, random_state=0)
     np.testing.assert_array_equal(a.coef, b.coef)
 
 
 def test_import_loads_neither_scipy_nor_scikit_learn():
     code = (
         "import sys, numpy as np, pegasos;"
-        "m = pegasos.fit(np.eye(4), [0, 1, 0, 1], 0.1); m.predict(np.eye(4));"
+        "m = paper.fit(np.eye(4), [0, 1, 0, 1], 0.1); m.predict(np.eye(4));"
         "print([name for name in sys.modules if name.split('.')[0] in ('scipy', 'sklearn')])"
     )
     out = subprocess.run(

@@ -4,6 +4,7 @@ import itertools
 import re
 
 import numpy as np
+import paper
 import pytest
 from reference import kernel_pegasos, objective
 from rows import convert, make_rows
@@ -16,7 +17,7 @@ from test_estimator import CONVERGED, STRICT, interrupted
 from test_linear import stream
 
 import pegasos
-from pegasos import KernelPegasosClassifier, _core, _kernel_session, _kernels, _problems, _session
+from pegasos import _core, _kernel_session, _kernels, _problems, _session
 from pegasos._validate import rows as make_core_rows
 
 
@@ -40,7 +41,7 @@ KERNELS = {
 
 
 @parametrize_with_checks(
-    [KernelPegasosClassifier(), KernelPegasosClassifier(kernel="precomputed")],
+    [paper.kernel(), paper.kernel(kernel="precomputed")],
     expected_failed_checks=lambda estimator: (
         {}
         if estimator.kernel == "precomputed"
@@ -124,7 +125,7 @@ def test_takes_the_same_decisions_as_a_textbook_version(
     )
     weights = rng.uniform(0.1, 3, len(y)) if weighted else None
     lam, n_steps = 0.03, 260
-    clf = KernelPegasosClassifier(
+    clf = paper.kernel(
         lam, kernel=name, **parameters, kernel_params=params, n_steps=n_steps, sampling=sampling,
         batch_size=batch_size, intercept_scaling=0.8, random_state=5, cache_size=cache_size,
     ).fit(rows, y, sample_weight=weights)  # fmt: skip
@@ -201,7 +202,7 @@ def test_pulled_scores_take_the_decisions_of_pushed_ones(
         rows = pairwise.rbf_kernel(X, gamma=0.1).astype(dtype)
     weights = rng.uniform(0.1, 2, 500)
     push, pull, auto = (
-        KernelPegasosClassifier(
+        paper.kernel(
             1e-3, kernel=kernel, gamma=0.1, n_steps=40, batch_size=3, multi_class=multi_class,
             average=average, scores=scores, random_state=0,
         ).fit(rows, y, sample_weight=weights)
@@ -225,7 +226,7 @@ def test_few_steps_on_many_rows_evaluate_few_kernel_values(rng):
     for n in (1000, 20_000):
         X, y = make_rows(rng, n=n)
         asked.clear()
-        KernelPegasosClassifier(1e-3, kernel=counted, n_steps=200, random_state=0).fit(X, y)
+        paper.kernel(1e-3, kernel=counted, n_steps=200, random_state=0).fit(X, y)
         assert sum(asked) < 2 * 200**2
 
 
@@ -235,9 +236,7 @@ def test_the_size_of_the_cache_does_not_change_the_answer(rng, layout, dtype, me
     y = rng.integers(0, 3, 400)
     X = convert(X, layout, dtype)
     fits = [
-        KernelPegasosClassifier(1e-3, gamma=0.1, cache_size=size, max_iter=5, random_state=0).fit(
-            X, y
-        )
+        paper.kernel(1e-3, gamma=0.1, cache_size=size, max_iter=5, random_state=0).fit(X, y)
         for size in (megabytes, 10)
     ]
     np.testing.assert_array_equal(fits[0].alpha_counts_, fits[1].alpha_counts_)
@@ -252,7 +251,7 @@ def test_columns_are_computed_once_while_there_is_room(rng):
         return pairwise.rbf_kernel(A, B, gamma=0.1)
 
     y = rng.integers(0, 2, 300)
-    KernelPegasosClassifier(1e-3, kernel=counted, max_iter=30, random_state=0).fit(X, y)
+    paper.kernel(1e-3, kernel=counted, max_iter=30, random_state=0).fit(X, y)
     # every column at most once, and blocks of rows among themselves while there were few of them
     assert sum(asked) < 1.2 * 300 * 300
 
@@ -262,10 +261,10 @@ def test_many_problems_equal_as_many_separate_fits(rng, dtype, multi_class):
     X, _ = make_rows(rng, n=200)
     y = rng.integers(0, 4, 200)
     options = {"gamma": 0.1, "n_steps": 500, "random_state": 2}
-    together = KernelPegasosClassifier(1e-3, multi_class=multi_class, **options)
+    together = paper.kernel(1e-3, multi_class=multi_class, **options)
     together.fit(X.astype(dtype), y)
     for k, column in enumerate(_problems.label_columns(y, 4, multi_class)):
-        alone = KernelPegasosClassifier(1e-3, **options)
+        alone = paper.kernel(1e-3, **options)
         # Rows outside the problem have no weight in a fit of their own.
         alone.fit(X.astype(dtype), np.where(column == 0, 1, column), sample_weight=np.abs(column))
         np.testing.assert_array_equal(together.alpha_counts_[k], alone.alpha_counts_[0])
@@ -278,8 +277,8 @@ def test_an_interrupted_fit_is_completed(rng, monkeypatch, cache_size):
     options = {
         "gamma": 0.1, "max_iter": 9, "batch_size": 7, "random_state": 0, "cache_size": cache_size,
     }  # fmt: skip
-    whole = KernelPegasosClassifier(1e-3, **options).fit(X, y)
-    clf = KernelPegasosClassifier(1e-3, warm_start=True, **options)
+    whole = paper.kernel(1e-3, **options).fit(X, y)
+    clf = paper.kernel(1e-3, warm_start=True, **options)
     for after in (5, 20, 3):
         with interrupted(monkeypatch, after=after):
             clf.fit(X, y)
@@ -292,10 +291,10 @@ def test_an_interrupted_fit_is_completed(rng, monkeypatch, cache_size):
 
 def test_it_learns_moons_and_digits():
     X, y = make_moons(400, noise=0.15, random_state=0)
-    clf = KernelPegasosClassifier(1e-3, gamma=2.0, random_state=0).fit(X[:200], y[:200])
+    clf = paper.kernel(1e-3, gamma=2.0, random_state=0).fit(X[:200], y[:200])
     assert clf.score(X[200:], y[200:]) > 0.96
     X, y = load_digits(return_X_y=True)
-    clf = KernelPegasosClassifier(1e-4, random_state=0).fit(X[:1200], y[:1200])
+    clf = paper.kernel(1e-4, random_state=0).fit(X[:1200], y[:1200])
     assert clf.score(X[1200:], y[1200:]) > 0.93
     assert clf.support_vectors_.shape == (len(clf.support_), 64)
     assert clf.n_support_.sum() == len(clf.support_)
@@ -304,7 +303,7 @@ def test_it_learns_moons_and_digits():
 
 def test_predictions_come_in_pieces_of_bounded_size(rng, monkeypatch):
     X, y = make_rows(rng)
-    clf = KernelPegasosClassifier(1e-2, random_state=0).fit(X, y)
+    clf = paper.kernel(1e-2, random_state=0).fit(X, y)
     whole = clf.decision_function(X)
     monkeypatch.setattr(pegasos._model, "_PREDICT_BYTES", 1000)
     np.testing.assert_allclose(clf.decision_function(X), whole, rtol=1e-12)
@@ -313,12 +312,12 @@ def test_predictions_come_in_pieces_of_bounded_size(rng, monkeypatch):
 def test_searches_over_gamma_and_precomputed_kernels_work(rng):
     X, y = make_rows(rng, n=120)
     search = GridSearchCV(
-        KernelPegasosClassifier(max_iter=5, random_state=0), {"gamma": [0.01, "scale"]}, cv=3
+        paper.kernel(max_iter=5, random_state=0), {"gamma": [0.01, "scale"]}, cv=3
     ).fit(X, y)
     assert search.best_score_ > 0.6
     K = pairwise.rbf_kernel(X, gamma=0.05)
-    direct = KernelPegasosClassifier(1e-2, gamma=0.05, random_state=0).fit(X, y)
-    given = KernelPegasosClassifier(1e-2, kernel="precomputed", random_state=0).fit(K, y)
+    direct = paper.kernel(1e-2, gamma=0.05, random_state=0).fit(X, y)
+    given = paper.kernel(1e-2, kernel="precomputed", random_state=0).fit(K, y)
     np.testing.assert_array_equal(direct.alpha_counts_, given.alpha_counts_)
     np.testing.assert_allclose(given.decision_function(K), direct.decision_function(X), rtol=1e-9)
     GridSearchCV(given, {"lam": [1e-3, 1e-1]}, cv=3).fit(K, y)
@@ -326,7 +325,7 @@ def test_searches_over_gamma_and_precomputed_kernels_work(rng):
 
 def test_the_objective_is_that_of_the_linear_machine(rng):
     X, y = make_rows(rng)
-    clf = KernelPegasosClassifier(0.01, kernel="linear", average=True, random_state=0).fit(X, y)
+    clf = paper.kernel(0.01, kernel="linear", average=True, random_state=0).fit(X, y)
     w = clf.dual_coef_[0] @ X[clf.support_]
     assert clf.objective_[0] == pytest.approx(objective(X, y, 0.01, w, clf.intercept_[0]), rel=1e-9)
 
@@ -347,7 +346,7 @@ def test_the_objective_is_that_of_the_linear_machine(rng):
 def test_bad_kernel_functions_are_refused(rng, kernel, message):
     X, y = make_rows(rng)
     with pytest.raises(ValueError, match=message):
-        KernelPegasosClassifier(kernel=kernel).fit(X, y)
+        paper.kernel(kernel=kernel).fit(X, y)
 
 
 @pytest.mark.parametrize(
@@ -358,20 +357,20 @@ def test_bad_kernel_functions_are_refused(rng, kernel, message):
 def test_bad_parameters_are_refused(rng, name, value):
     X, y = make_rows(rng)
     with pytest.raises((ValueError, TypeError), match=name):
-        KernelPegasosClassifier(**{name: value}).fit(X, y)
+        paper.kernel(**{name: value}).fit(X, y)
 
 
 def test_precomputed_matrices_must_be_square_and_dense(rng):
     X, y = make_rows(rng)
     with pytest.raises(ValueError, match="square"):
-        KernelPegasosClassifier(kernel="precomputed").fit(X, y)
+        paper.kernel(kernel="precomputed").fit(X, y)
     with pytest.raises(TypeError, match="dense"):
-        KernelPegasosClassifier(kernel="precomputed").fit(sparse.eye_array(60, format="csr"), y)
+        paper.kernel(kernel="precomputed").fit(sparse.eye_array(60, format="csr"), y)
 
 
 def test_a_warm_start_needs_the_same_rows(rng):
     X, y = make_rows(rng)
-    clf = KernelPegasosClassifier(warm_start=True, random_state=0).fit(X, y)
+    clf = paper.kernel(warm_start=True, random_state=0).fit(X, y)
     with pytest.raises(ValueError, match="with 60 rows, got 59"):
         clf.fit(X[:-1], y[:-1])
     clf.set_params(gamma=1.0)
@@ -387,7 +386,7 @@ def test_models_survive_saving_and_loading(tmp_path, rng, layout, dtype, which):
     name, parameters, _ = KERNELS[which]
     X, _ = make_rows(rng)
     y = rng.choice(["a", "b", "c"], len(X))
-    clf = KernelPegasosClassifier(0.01, kernel=name, **parameters, random_state=0)
+    clf = paper.kernel(0.01, kernel=name, **parameters, random_state=0)
     model = clf.fit(convert(X, layout, dtype), y).to_model()
     model.save(tmp_path / "m.npz")
     loaded = pegasos.load(tmp_path / "m.npz")
@@ -405,7 +404,7 @@ def test_models_survive_saving_and_loading(tmp_path, rng, layout, dtype, which):
 @pytest.mark.parametrize("kernel", ["precomputed", pairwise.rbf_kernel])
 def test_models_that_cannot_stand_alone_are_not_saved(tmp_path, rng, kernel):
     X, y = make_rows(rng)
-    clf = KernelPegasosClassifier(kernel=kernel).fit(X @ X.T, y)
+    clf = paper.kernel(kernel=kernel).fit(X @ X.T, y)
     np.testing.assert_array_equal(
         clf.to_model().predict((X @ X.T)[:, clf.support_] if kernel == "precomputed" else X @ X.T),
         clf.predict(X @ X.T),
@@ -436,7 +435,7 @@ def test_models_that_cannot_stand_alone_are_not_saved(tmp_path, rng, kernel):
 def test_damaged_models_are_refused(tmp_path, rng, change):
     X, y = make_rows(rng)
     file = tmp_path / "m.npz"
-    KernelPegasosClassifier(0.01, random_state=0).fit(X, y).to_model().save(file)
+    paper.kernel(0.01, random_state=0).fit(X, y).to_model().save(file)
     arrays = dict(np.load(file))
     if "to" in change:
         text, n = re.subn(change["about"], change["to"], str(arrays["about"]))

@@ -3,6 +3,7 @@
 import itertools
 
 import numpy as np
+import paper
 import pytest
 from reference import objective
 from reference import pegasos as textbook
@@ -52,7 +53,7 @@ def test_takes_the_same_decisions_as_a_textbook_version(
     X, y = make_rows(rng)
     weights = rng.uniform(0.1, 3, len(y)) if weighted else None
     lam, n_steps = 0.05, 301
-    model = pegasos.fit(
+    model = paper.fit(
         convert(X, layout, dtype),
         y,
         lam,
@@ -91,7 +92,7 @@ def test_takes_the_same_decisions_as_a_textbook_version(
 def test_a_given_order_is_followed_draw_by_draw(problem, layout, dtype, rng):
     X, y = problem
     draws = rng.integers(0, len(y), 157)
-    model = pegasos.fit(convert(X, layout, dtype), y, 0.1, order=draws, batch_size=5)
+    model = paper.fit(convert(X, layout, dtype), y, 0.1, order=draws, batch_size=5)
     w, _, counts, _ = textbook(X, y, 0.1, draws, batch_size=5, intercept="penalized")
     assert model.n_steps[0] == 31
     np.testing.assert_array_equal(model.alpha_counts[0], counts)
@@ -100,14 +101,14 @@ def test_a_given_order_is_followed_draw_by_draw(problem, layout, dtype, rng):
 
 def test_the_first_step_is_not_scaled_by_zero(problem):
     X, y = problem
-    model = pegasos.fit(X, y, 0.25, order=[7], fit_intercept=False)
+    model = paper.fit(X, y, 0.25, order=[7], fit_intercept=False)
     np.testing.assert_allclose(model.coef[0], y[7] * X[7] / 0.25, rtol=1e-15)
 
 
 def test_w_shrinks_on_every_step_and_in_every_coordinate():
     # Row 1 never violates after step 1 but still shrinks coordinate 0, which it does not touch.
     X = np.array([[1.0, 0.0], [0.0, 1e3]])
-    model = pegasos.fit(X, [1, -1], 1.0, order=[0, 1, 1, 1], fit_intercept=False)
+    model = paper.fit(X, [1, -1], 1.0, order=[0, 1, 1, 1], fit_intercept=False)
     np.testing.assert_array_equal(model.alpha_counts[0], [1, 1])
     np.testing.assert_allclose(model.coef[0], [1 / 4, -1e3 / 4], rtol=1e-15)
 
@@ -115,20 +116,20 @@ def test_w_shrinks_on_every_step_and_in_every_coordinate():
 def test_the_margin_is_tested_before_w_shrinks():
     # After step 1, y <w, x> = 1.5: no violation. Shrunk first, it would be 0.75: a violation.
     X = np.array([[np.sqrt(1.5)], [-1.0]])
-    model = pegasos.fit(X, [1, -1], 1.0, order=[0, 0], fit_intercept=False)
+    model = paper.fit(X, [1, -1], 1.0, order=[0, 0], fit_intercept=False)
     np.testing.assert_array_equal(model.alpha_counts[0], [1, 0])
 
 
 def test_a_margin_of_exactly_one_is_no_violation():
     X = np.array([[1.0], [-1.0]])
-    model = pegasos.fit(X, [1, -1], 1.0, order=[0, 0, 0], fit_intercept=False)
+    model = paper.fit(X, [1, -1], 1.0, order=[0, 0, 0], fit_intercept=False)
     # w_2 = 1, margin 1 at t = 2: kept. w_3 = 1/2 at t = 3: violated.
     np.testing.assert_array_equal(model.alpha_counts[0], [2, 0])
 
 
 def test_classes_are_told_apart_at_zero_not_at_one():
     X = np.array([[0.3], [-0.3]])
-    model = pegasos.fit(X, ["no", "yes"], 1.0, order=[0, 1], fit_intercept=False)
+    model = paper.fit(X, ["no", "yes"], 1.0, order=[0, 1], fit_intercept=False)
     scores = pegasos.decision_function(model, X)
     assert (np.abs(scores) < 1).all()
     assert model.predict(X).tolist() == ["no", "yes"]
@@ -141,8 +142,8 @@ def test_classes_are_told_apart_at_zero_not_at_one():
 def test_dense_and_sparse_rows_give_the_same_model(problem, dtype, other):
     X, y = problem
     options = {"n_steps": 500, "average": "suffix", "project": True, "random_state": 1}
-    dense = pegasos.fit(convert(X, "dense", dtype), y, 0.01, **options)
-    csr = pegasos.fit(convert(X, other, dtype), y, 0.01, **options)
+    dense = paper.fit(convert(X, "dense", dtype), y, 0.01, **options)
+    csr = paper.fit(convert(X, other, dtype), y, 0.01, **options)
     np.testing.assert_array_equal(dense.alpha_counts, csr.alpha_counts)
     np.testing.assert_allclose(dense.coef, csr.coef, rtol=1e-3 if dtype is np.float32 else 1e-9)
 
@@ -163,8 +164,8 @@ def test_repeated_and_unsorted_columns_add_up(rng, dtype):
     )
     draws = rng.integers(0, len(y), 400)
     options = {"project": True, "fit_intercept": False}
-    a = pegasos.fit(tidy, y, 0.05, order=draws, **options)
-    b = pegasos.fit(halves, y[::-1], 0.05, order=len(y) - 1 - draws, **options)
+    a = paper.fit(tidy, y, 0.05, order=draws, **options)
+    b = paper.fit(halves, y[::-1], 0.05, order=len(y) - 1 - draws, **options)
     np.testing.assert_array_equal(a.alpha_counts, b.alpha_counts[:, ::-1])
     np.testing.assert_allclose(a.coef, b.coef, rtol=1e-3 if dtype is np.float32 else 1e-9)
 
@@ -176,7 +177,7 @@ def test_long_rows_keep_their_accuracy_in_single_precision(rng, layout):
     u = rng.uniform(0.5, 1, d)
     for total, violates in ((1 - 2e-6, True), (1 + 2e-6, False)):
         rows = np.stack([np.ones(d), u * (total / u.sum()), np.zeros(d)])
-        model = pegasos.fit(
+        model = paper.fit(
             convert(rows, layout, np.float32), [1, 1, 0], 1.0, order=[0, 1], fit_intercept=False
         )
         assert model.alpha_counts[0].tolist() == [1, int(violates), 0]
@@ -199,17 +200,17 @@ def test_rows_are_not_copied_and_may_be_read_only(problem, layout, dtype):
     before = X.copy()
     for array in [X] if layout == "dense" else [X.data, X.indices, X.indptr]:
         array.flags.writeable = False
-    pegasos.fit(X, y, 0.1, random_state=0)
+    paper.fit(X, y, 0.1, random_state=0)
     assert (before != X).sum() == 0
 
 
 def test_one_row_of_each_class_one_column(layout, dtype):
-    model = pegasos.fit(convert(np.array([[1.0], [-2.0]]), layout, dtype), [1, 0], 0.1)
+    model = paper.fit(convert(np.array([[1.0], [-2.0]]), layout, dtype), [1, 0], 0.1)
     assert model.predict(np.array([[3.0], [-3.0]])).tolist() == [1, 0]
 
 
 def test_rows_of_zeros_only_are_learned_by_the_intercept(layout, dtype):
-    model = pegasos.fit(convert(np.zeros((9, 4)), layout, dtype), [0] * 8 + [1], 0.01)
+    model = paper.fit(convert(np.zeros((9, 4)), layout, dtype), [0] * 8 + [1], 0.01)
     assert not model.coef.any()
     assert model.predict(np.zeros((1, 4))).tolist() == [0]
 
@@ -289,7 +290,7 @@ def test_many_problems_equal_as_many_separate_fits(
         "average": True,
         "random_state": 9,
     }
-    together = pegasos.fit(
+    together = paper.fit(
         convert(X, layout, dtype), y, 0.01, multi_class=multi_class, n_jobs=n_jobs, **options
     )
     labels = pegasos._problems.label_columns(y, 5, multi_class)
@@ -329,10 +330,8 @@ def test_rows_of_weight_zero_are_as_good_as_absent(problem, layout, dtype):
     weights[10:30] = 0
     draws = np.arange(len(y))
     kept = weights > 0
-    a = pegasos.fit(convert(X, layout, dtype), y, 0.02, order=draws, sample_weight=weights)
-    b = pegasos.fit(
-        convert(X[kept], layout, dtype), y[kept], 0.02, order=np.arange(int(kept.sum()))
-    )
+    a = paper.fit(convert(X, layout, dtype), y, 0.02, order=draws, sample_weight=weights)
+    b = paper.fit(convert(X[kept], layout, dtype), y[kept], 0.02, order=np.arange(int(kept.sum())))
     assert same(a, b)
     assert a.n_steps[0] == kept.sum()
     assert not a.alpha_counts[0, ~kept].any()
@@ -341,15 +340,15 @@ def test_rows_of_weight_zero_are_as_good_as_absent(problem, layout, dtype):
 def test_scaling_all_weights_changes_nothing(problem, rng):
     X, y = problem
     weights = rng.uniform(0.5, 2, len(y))
-    a = pegasos.fit(X, y, 0.02, sample_weight=weights, random_state=0)
-    b = pegasos.fit(X, y, 0.02, sample_weight=8 * weights, random_state=0)
+    a = paper.fit(X, y, 0.02, sample_weight=weights, random_state=0)
+    b = paper.fit(X, y, 0.02, sample_weight=8 * weights, random_state=0)
     assert same(a, b)
 
 
 def test_the_same_seed_gives_the_same_bits_and_another_seed_others(problem, layout, dtype):
     X, y = problem
     X = convert(X, layout, dtype)
-    fits = [pegasos.fit(X, y, 0.01, random_state=s) for s in (1, 1, 2)]
+    fits = [paper.fit(X, y, 0.01, random_state=s) for s in (1, 1, 2)]
     assert same(fits[0], fits[1])
     assert not same(fits[0], fits[2])
 
@@ -364,9 +363,9 @@ def test_the_average_is_the_mean_of_the_iterates(problem, layout, project, inter
     X = convert(X, layout, np.float64)
     draws = stream(len(y), 90, "uniform", 0)
     options = {"project": project, **INTERCEPTS[intercept]}
-    iterates = [pegasos.fit(X, y, 0.03, order=draws[:t], **options) for t in range(1, 91)]
+    iterates = [paper.fit(X, y, 0.03, order=draws[:t], **options) for t in range(1, 91)]
     for average, kept in ((True, iterates), ("suffix", iterates[45:])):
-        model = pegasos.fit(X, y, 0.03, order=draws, average=average, **options)
+        model = paper.fit(X, y, 0.03, order=draws, average=average, **options)
         mean = np.mean([m.coef for m in kept], axis=0)
         np.testing.assert_allclose(model.coef, mean, rtol=1e-9, atol=1e-12)
         mean = np.mean([m.intercept for m in kept], axis=0)
@@ -379,7 +378,7 @@ def test_projection_keeps_w_in_the_ball_at_every_step(problem, layout, dtype):
     radius = 1 / np.sqrt(1e-3)
     touched = 0
     for t in range(1, 121):
-        model = pegasos.fit(
+        model = paper.fit(
             convert(X, layout, dtype), y, 1e-3, order=draws[:t], project=True, fit_intercept=False
         )
         norm = np.linalg.norm(model.coef.astype(np.float64))
@@ -392,7 +391,7 @@ def test_long_projected_runs_keep_the_norm_true(rng, layout, dtype):
     # Many foldings of q and fresh sums of the norm: tiny lambda, large rows.
     X, y = make_rows(rng)
     lam = 1e-7
-    model = pegasos.fit(
+    model = paper.fit(
         convert(100 * X, layout, dtype), y, lam, n_steps=20_000, project=True, random_state=0,
         fit_intercept=False,
     )  # fmt: skip
@@ -428,7 +427,7 @@ def test_long_runs_reach_the_optimum(rng, layout, dtype, average, weighted):
     weights = rng.uniform(0.2, 2, len(y)) if weighted else None
     lam = 0.01
     best = _optimum(X, y, lam, weights)
-    model = pegasos.fit(
+    model = paper.fit(
         convert(X, layout, dtype), y, lam, max_iter=2000, average=average, sample_weight=weights,
         fit_intercept=False, random_state=0,
     )  # fmt: skip
@@ -502,15 +501,15 @@ def test_draws_follow_their_definition_in_whole_numbers(n, seed):
 def test_steps_are_counted_per_problem(rng):
     X, _ = make_rows(rng, n=90)
     y = np.repeat([0, 1, 2], 30)
-    exact = pegasos.fit(X, y, 0.1, n_steps=77, multi_class="ovo")
+    exact = paper.fit(X, y, 0.1, n_steps=77, multi_class="ovo")
     assert exact.n_steps.tolist() == [77, 77, 77]
-    epochs = pegasos.fit(X, y, 0.1, max_iter=3, batch_size=7, multi_class="ovo")
+    epochs = paper.fit(X, y, 0.1, max_iter=3, batch_size=7, multi_class="ovo")
     assert epochs.n_steps.tolist() == [-(-3 * 60 // 7)] * 3
 
 
 def test_whole_epochs_count_each_row_at_most_once_per_epoch(problem):
     X, y = problem
-    model = pegasos.fit(X, y, 0.01, max_iter=13)
+    model = paper.fit(X, y, 0.01, max_iter=13)
     assert model.alpha_counts.max() <= 13
     # and w is the sum that the counts stand for
     w = (model.alpha_counts[0] * y) @ X / (0.01 * 13 * len(y))
@@ -520,7 +519,7 @@ def test_whole_epochs_count_each_row_at_most_once_per_epoch(problem):
 def test_one_vs_one_scores_are_votes_with_ties_broken_by_sums(rng):
     X, _ = make_rows(rng, n=200)
     y = rng.integers(0, 4, len(X))
-    model = pegasos.fit(X, y, 0.01, multi_class="ovo", random_state=0)
+    model = paper.fit(X, y, 0.01, multi_class="ovo", random_state=0)
     pairs = X @ model.coef.T + model.intercept
     votes = np.zeros((len(X), 4))
     sums = np.zeros((len(X), 4))
@@ -540,29 +539,29 @@ def test_lam_and_C_convert_both_ways():  # noqa: N802
 def test_plans_too_large_to_count_are_refused(problem):
     X, y = problem
     with pytest.raises(ValueError, match="max_iter is too large"):
-        pegasos.fit(X, y, 0.1, max_iter=2**60)
+        paper.fit(X, y, 0.1, max_iter=2**60)
     with pytest.raises(ValueError, match="n_steps is too large"):
-        pegasos.fit(X, y, 0.1, n_steps=2**61, batch_size=2)
+        paper.fit(X, y, 0.1, n_steps=2**61, batch_size=2)
 
 
 def test_single_precision_warns_before_its_sums_lose_steps():
     X = np.array([[1.0], [-1.0]], dtype=np.float32)
     with pytest.warns(RuntimeWarning, match="more than float32 can resolve"):
-        pegasos.fit(X, [1, 0], 1.0, n_steps=5000, batch_size=1000)
-    pegasos.fit(X.astype(np.float64), [1, 0], 1.0, n_steps=5000, batch_size=1000)
+        paper.fit(X, [1, 0], 1.0, n_steps=5000, batch_size=1000)
+    paper.fit(X.astype(np.float64), [1, 0], 1.0, n_steps=5000, batch_size=1000)
 
 
 def test_a_given_order_bounds_the_suffix(problem):
     X, y = problem
-    a = pegasos.fit(X, y, 0.1, order=np.arange(60), n_steps=1000, average="suffix")
-    b = pegasos.fit(X, y, 0.1, order=np.arange(60), average="suffix")
+    a = paper.fit(X, y, 0.1, order=np.arange(60), n_steps=1000, average="suffix")
+    b = paper.fit(X, y, 0.1, order=np.arange(60), average="suffix")
     assert same(a, b)
-    assert not same(a, pegasos.fit(X, y, 0.1, order=np.arange(60)))
+    assert not same(a, paper.fit(X, y, 0.1, order=np.arange(60)))
 
 
 @pytest.mark.parametrize("size", [1e308, 1e-320, 1e-300])
 def test_weights_of_every_size_count_relative_to_each_other(problem, size):
     X, y = problem
-    a = pegasos.fit(X, y, 0.02, sample_weight=np.full(len(y), size), random_state=0)
-    assert same(a, pegasos.fit(X, y, 0.02, random_state=0))
-    assert a.objective == pegasos.fit(X, y, 0.02, random_state=0).objective
+    a = paper.fit(X, y, 0.02, sample_weight=np.full(len(y), size), random_state=0)
+    assert same(a, paper.fit(X, y, 0.02, random_state=0))
+    assert a.objective == paper.fit(X, y, 0.02, random_state=0).objective

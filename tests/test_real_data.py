@@ -5,11 +5,11 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import paper
 import pytest
 from sklearn.datasets import load_svmlight_file
 
-import pegasos
-from pegasos import PegasosClassifier, cli
+from pegasos import cli
 
 ROOT = Path(__file__).parents[1]
 
@@ -27,10 +27,10 @@ def test_adult_reaches_the_test_error_of_the_literature(data_folder, dtype):
     train, test = (str(data_folder / "adult" / name) for name in ("a9a.gz", "a9a.t.gz"))
     X, y = load_svmlight_file(train, n_features=123, dtype=dtype)
     X_test, y_test = load_svmlight_file(test, n_features=123, dtype=dtype)
-    clf = PegasosClassifier(3.07e-5, max_iter=30, average="suffix", random_state=0).fit(X, y)
+    clf = paper.linear(3.07e-5, max_iter=30, average="suffix", random_state=0).fit(X, y)
     assert clf.score(X_test, y_test) > 0.845
     # Dense rows take the same decisions, save where a margin is within rounding of one.
-    dense = PegasosClassifier(3.07e-5, max_iter=30, average="suffix", random_state=0)
+    dense = paper.linear(3.07e-5, max_iter=30, average="suffix", random_state=0)
     dense.fit(X.toarray(), y)
     assert (dense.alpha_counts_ != clf.alpha_counts_).mean() < 1e-3
     np.testing.assert_allclose(dense.objective_, clf.objective_, rtol=1e-4)
@@ -51,7 +51,7 @@ def test_sparse_text_in_single_precision_learns_as_in_double(data_folder):
     bz2 = str(data_folder / "reuters_moneyfx" / "reuters.trn.bz2")
     X, y = load_svmlight_file(bz2)
     models = [
-        pegasos.fit(X.astype(kind), y, 1e-4, max_iter=20, average="suffix", random_state=0)
+        paper.fit(X.astype(kind), y, 1e-4, max_iter=20, average="suffix", random_state=0)
         for kind in (np.float32, np.float64)
     ]
     np.testing.assert_allclose(models[0].objective, models[1].objective, rtol=1e-3)

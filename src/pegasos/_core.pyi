@@ -8,6 +8,7 @@ BLANK_PROBLEM: Final[Any]
 
 class Rows:
     size: int
+    arrays: tuple[Any, ...]
     @property
     def shape(self) -> tuple[int, int]: ...
     @property

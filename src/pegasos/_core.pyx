@@ -146,7 +146,8 @@ BLANK_PROBLEM = <pegasos_linear[:1]> &_blank
 cdef class Rows:
     """The rows of X where they lie; made by `dense_rows` or `csr_rows`."""
     cdef pegasos_rows c
-    cdef object buffers  # keeps the memory alive
+    cdef readonly tuple arrays
+    """The memory: values of dense rows; values, indices, indptr of CSR rows. Kept alive by this."""
 
     cdef readonly int64_t size
     """How many numbers are stored."""
@@ -168,7 +169,7 @@ def dense_rows(const value_t[:, ::1] values not None):
     rows.c.value_bytes = sizeof(value_t)
     rows.c.values = &values[0, 0]
     rows.size = values.shape[0] * values.shape[1]
-    rows.buffers = values
+    rows.arrays = (values,)
     return rows
 
 
@@ -184,7 +185,7 @@ def csr_rows(const value_t[::1] values not None, const index_t[::1] indices not 
     rows.c.indices = &indices[0]
     rows.c.indptr = &indptr[0]
     rows.size = values.shape[0]
-    rows.buffers = (values, indices, indptr)
+    rows.arrays = (values, indices, indptr)
     return rows
 
 
@@ -204,7 +205,7 @@ def kernel_block(const value_t[:, ::1] columns not None, const int64_t[::1] plac
     rows.c.column_bytes = sizeof(value_t)
     rows.c.wanted = &wanted[0]
     rows.size = columns.shape[0] * columns.shape[1]
-    rows.buffers = (columns, place, wanted)
+    rows.arrays = (columns, place, wanted)
     return rows
 
 

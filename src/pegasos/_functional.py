@@ -14,9 +14,9 @@ def fit(
     y,
     lam,
     *,
-    solver="pegasos",
-    tol=None,
-    max_iter=20,
+    solver="auto",
+    tol=1e-3,
+    max_iter=1000,
     n_steps=None,
     batch_size=1,
     sampling="permutation",
@@ -47,16 +47,16 @@ def fit(
         Labels, numbers or strings, of at least two classes.
     lam : float
         Regularisation λ > 0. ``lam_from_C`` converts from C.
-    solver : {"auto", "pegasos", "sdca", "newton"}, default="pegasos"
+    solver : {"auto", "pegasos", "sdca", "newton"}, default="auto"
         "pegasos" is the algorithm of the paper and nothing else: fast to a rough solution. The
         others are one epoch of it, then a finisher from where it ends, fast to a fine solution:
         "sdca" dual coordinate ascent with shrinking, for many features; "newton" Newton's method on
         the smoothed hinge, for few; "auto" the one that is likely to be cheaper, changing over when
-        it stalls.
-    tol : float, optional
+        it stalls. "auto" with `n_steps` is "pegasos".
+    tol : float or None, default=1e-3
         Relative duality gap (P - D)/P at which to stop; with a `ConvergenceWarning` if `max_iter`
-        comes first. None: exactly `max_iter` epochs or `n_steps` steps.
-    max_iter : int, default=20
+        comes first. None: exactly `max_iter` epochs. Means nothing with `n_steps` or `order`.
+    max_iter : int, default=1000
         Passes over the data (epochs), at most, if `n_steps` is None.
     n_steps : int, optional
         T, the number of steps of each problem; a step takes `batch_size` draws.
@@ -167,7 +167,8 @@ def fit(
             n_threads=n_threads,
             on_progress=lambda: progress.update(*session.progress()),
         )
-    warn_unless(certificate, tol, rows, settings, solver, n_epochs)
+    if n_steps is None:
+        warn_unless(certificate, tol, rows, settings, solver, n_epochs)
     coef, intercept = session.model()
     return LinearModel(
         coef=coef,

@@ -62,9 +62,9 @@ class KernelPegasosClassifier(PegasosEstimator):
         the fit will draw ("pull"), so that few steps on many rows do not cost more for more rows.
         The decisions are the same. "auto" pulls when at most half as many draws as rows are made.
         A warm start always pushes.
-    solver : {"auto", "pegasos", "sdca"}, default="pegasos"
+    solver : {"auto", "pegasos", "sdca"}, default="auto"
         "pegasos" is the algorithm of the paper; "sdca", and "auto", one epoch of it and then dual
-        coordinate ascent from where it ends.
+        coordinate ascent from where it ends. "auto" with `n_steps` is "pegasos".
     tol, max_iter, n_steps, batch_size, sampling, project, average
         As in `PegasosClassifier`.
     fit_intercept, penalize_intercept, intercept_scaling
@@ -138,9 +138,9 @@ class KernelPegasosClassifier(PegasosEstimator):
         kernel_params=None,
         cache_size=1000,
         scores="auto",
-        solver="pegasos",
-        tol=None,
-        max_iter=20,
+        solver="auto",
+        tol=1e-3,
+        max_iter=1000,
         n_steps=None,
         batch_size=1,
         sampling="permutation",

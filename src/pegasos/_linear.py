@@ -27,17 +27,19 @@ class PegasosClassifier(PegasosEstimator):
     ----------
     lam : float, default=1e-4
         Regularisation λ > 0; λ = 1/(C n_samples), see `pegasos.lam_from_C`.
-    solver : {"auto", "pegasos", "sdca", "newton"}, default="pegasos"
+    solver : {"auto", "pegasos", "sdca", "newton"}, default="auto"
         "pegasos" is the algorithm of the paper and nothing else: fast to a rough solution. The
         others are one epoch of it, then a finisher from where it ends, fast to a fine solution:
         "sdca" dual coordinate ascent with shrinking, for many features; "newton" Newton's method on
         the smoothed hinge, for few; "auto" the one that is likely to be cheaper, changing over when
-        it stalls.
-    tol : float or None, default=None
+        it stalls. "auto" with `n_steps` is "pegasos".
+    tol : float or None, default=1e-3
         Relative duality gap (P - D)/P at which to stop, with a `ConvergenceWarning` if `max_iter`
-        comes first. None: run exactly `max_iter` epochs or `n_steps` steps.
-    max_iter : int, default=20
-        Passes over the data (epochs), at most, if `n_steps` is None.
+        comes first. None: run exactly `max_iter` epochs. The default is well below what a test set
+        of thousands of rows can tell. Means nothing with `n_steps`.
+    max_iter : int, default=1000
+        Passes over the data (epochs), at most, if `n_steps` is None; rows that are left out for a
+        while, because they are where they belong, do not make an epoch longer.
     n_steps : int, default=None
         T, the number of steps of each binary problem; a step takes `batch_size` draws.
     batch_size : int, default=1
@@ -134,9 +136,9 @@ class PegasosClassifier(PegasosEstimator):
         self,
         lam=1e-4,
         *,
-        solver="pegasos",
-        tol=None,
-        max_iter=20,
+        solver="auto",
+        tol=1e-3,
+        max_iter=1000,
         n_steps=None,
         batch_size=1,
         sampling="permutation",
@@ -219,7 +221,8 @@ class PegasosClassifier(PegasosEstimator):
             n_steps=n_steps,
         )  # fmt: skip
         certificate = self._run(session, run, classes)
-        warn_unless(certificate, self.tol, rows, session.settings, self.solver, max_iter)
+        if n_steps is None:
+            warn_unless(certificate, self.tol, rows, session.settings, self.solver, max_iter)
         self._keep(session, classes)
         self._keep_results(session, certificate)
         return self

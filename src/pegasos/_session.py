@@ -141,7 +141,8 @@ class LinearSession:
         self.problems["project"] = settings.project
         _core.start(self.problems)
         self.weights = _aligned_zeros((n_problems, n_features), dtype)
-        self.sums = _aligned_zeros((n_problems, n_features), dtype) if settings.average else None
+        self.average, self.sums = False, None
+        self.average_as(settings.average)
         self.pending = np.zeros((n_problems, settings.batch_size), np.int64)
         self.counts = None
         self.labels = self.row_weights = None
@@ -152,6 +153,16 @@ class LinearSession:
         self.base = np.zeros(n_problems, np.int64)
         self.n_epochs = 0
         self._planned_epochs = None
+
+    def average_as(self, average):
+        """Let `average` (see `pegasos.fit`) be what later plans make of the iterates."""
+        if average and self.sums is None:
+            self.sums = _aligned_zeros(self.weights.shape, self.weights.dtype)
+        if not average and self.average:
+            _core.restart_averages(self.problems, self.sums)
+            self.problems["average_from"] = 0
+            self.sums = None
+        self.average = average
 
     def begin_stream(self, number):
         """Make the next rows follow stream `number` of the session's seed, from its first draw."""
@@ -252,9 +263,9 @@ class LinearSession:
         more than the last three quarters or so.
         """
         problems = self.problems
-        if self.settings.average is True:
+        if self.average is True:
             problems["average_from"] = 1
-        elif self.settings.average == "suffix":
+        elif self.average == "suffix":
             for k, problem in enumerate(problems):
                 done, last = int(problem["n_steps"]), int(problem["last_step"])
                 if last == done:
@@ -354,7 +365,7 @@ class LinearSession:
         left = int((self.problems["last_step"] - self.problems["n_steps"]).max())
         # Projection may have to pass over the whole weight vector at every step.
         whole = 2 * self.settings.project * rows.shape[1]
-        passes = 1 + 2 * self.settings.project + bool(self.settings.average)
+        passes = 1 + 2 * self.settings.project + bool(self.average)
         wanted = rows_per_call(rows, n_problems * passes, n_problems * whole)
         return min(wanted, max(64, left * self.settings.batch_size))
 
@@ -394,6 +405,8 @@ class LinearSession:
         session.n_rows, session.stream, session.n_epochs = n_rows, stream, n_epochs
         if "counts" in state:
             session.counts = np.empty_like(state["counts"])
+        if "sums" in state and not session.average:
+            session.average_as("suffix")
         for name in cls._ARRAYS:
             if name in state:
                 getattr(session, name)[...] = state[name]

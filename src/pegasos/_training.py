@@ -8,7 +8,7 @@ from pegasos import _certificate, _core
 from pegasos._ascent import DualAscent
 from pegasos._kernel_ascent import KernelAscent
 from pegasos._kernel_session import KernelSession
-from pegasos._newton import Newton
+from pegasos._newton import MOST_FEATURES, Newton
 from pegasos._session import LinearSession
 
 SOLVERS = ("auto", "pegasos", "sdca", "newton")
@@ -20,8 +20,6 @@ _EPOCHS_BEFORE_LOOK = 20
 # "auto" lets a finisher go on for so many epochs; if the gap has not halved by then, it is the other's
 # turn, for twice as many.
 _TURN = 64
-# Newton's matrix has to fit: features at most.
-_MOST_FEATURES = 4000
 
 
 class _Training:
@@ -64,7 +62,9 @@ class _Training:
             self.finisher = None
         if solver != "pegasos" and n_steps is None and order is None:
             self._finish(rows, solver, tol, max_iter, threads)
-        elif tol is None or n_steps is not None or order is not None:
+            return self.certify(rows)
+        self.average_as(self.settings.average)
+        if tol is None or n_steps is not None or order is not None:
             self.plan(n_steps=n_steps, n_epochs=max_iter)
             self.run(rows, order=order, **threads)
         else:
@@ -75,6 +75,9 @@ class _Training:
         """One epoch of Pegasos, then a finisher from where it ends; "auto": one that suits."""
         start = None
         if self.finisher is None:
+            self.average_as(
+                self.settings.average or "suffix"
+            )  # by far the better point to start at
             self.plan(n_epochs=1)
             self.run(rows, **threads)
             start = (super().dual(), *super().model())
@@ -83,7 +86,7 @@ class _Training:
             kind = self.finishers.get(solver, type(self.finisher))
         self._use(kind, rows, start)
         left = max_iter - 1 - self.epochs_begun
-        if solver != "auto" or tol is None or not self._has_another(rows):
+        if solver != "auto" or tol is None or len(self.finishers) == 1:
             self.finisher.run(tol, left, **threads)
             return
         while left > 0:
@@ -188,24 +191,19 @@ class LinearTraining(_Training, LinearSession):
             rows, self.labels, self.row_weights, self.dual(), coef, intercept, self.settings
         )
 
-    def _has_another(self, rows):
-        """Whether there is a second finisher to change over to."""
-        return rows.shape[1] <= _MOST_FEATURES
-
     def cheaper(self, rows):
         """The finisher that is likely to reach a gap of about 1e-3 first, from sizes alone.
 
-        Newton's method takes some 25 iterations of three passes, and matrix products over the tenth of
-        the rows that are in the band. Coordinate ascent takes about 15 epochs where features are many,
-        several times as many where rows are, each with additions to w in random order.
+        Newton's method takes some ten iterations of four passes, each with a matrix product over the
+        tenth of the rows that are in the band. Coordinate ascent takes about 15 epochs where features
+        are many, several times as many where rows are, each with additions to w in random order.
         """
         n, d = rows.shape
-        if d > _MOST_FEATURES:
+        if d > MOST_FEATURES:
             return DualAscent
-        dense = rows.size == n * d
-        one_pass = rows.size * (0.4e-9 if dense else 1.5e-9)
-        newton = 25 * (3 * one_pass + 0.2 * n * d**2 / 1e11 + d**3 / 3e10)
-        epochs = 15 if n < 2 * d else 60 if self.settings.lam * n > 10 else 200
+        one_pass = rows.size * (0.4e-9 if rows.size == n * d else 1.5e-9)
+        newton = 10 * (4 * one_pass + 0.2 * n * d**2 / 1e11 + d**3 / 3e10)
+        epochs = 15 if n < 2 * d else 60
         return Newton if newton < 2 * epochs * one_pass else DualAscent
 
 
@@ -220,9 +218,6 @@ class KernelTraining(_Training, KernelSession):
         return _certificate.certify_kernel(
             cache, self.labels, self.row_weights, self.dual(), coef, intercept, self.settings
         )
-
-    def _has_another(self, cache):
-        return False
 
     def cheaper(self, cache):
         """The only one."""

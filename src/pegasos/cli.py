@@ -64,12 +64,13 @@ def _parser():
     add("-o", "--output", default="model.npz", metavar="FILE", help="the model (default model.npz)")
     add("--lam", type=float, default=1e-4, metavar="L",
         help="regularisation lambda = 1/(C n); smaller fits closer (default 1e-4)")  # fmt: skip
-    add("--solver", choices=("auto", "pegasos", "sdca", "newton"), default="pegasos",
-        help="pegasos (default), or one epoch of it and then a finisher; newton is linear only")  # fmt: skip
-    add("--tol", type=float, metavar="G",
-        help="stop at this relative duality gap (default: at --max-iter)")  # fmt: skip
-    add("--max-iter", type=int, default=20, metavar="E",
-        help="passes over the data, at most (default 20)")  # fmt: skip
+    add("--solver", choices=("auto", "pegasos", "sdca", "newton"), default="auto",
+        help="pegasos, or one epoch of it and then a finisher (default auto: one that suits); "
+        "newton is linear only")  # fmt: skip
+    add("--tol", type=_tol, default=1e-3, metavar="G",
+        help="stop at this relative duality gap (default 1e-3; none: at --max-iter)")  # fmt: skip
+    add("--max-iter", type=int, default=1000, metavar="E",
+        help="passes over the data, at most (default 1000)")  # fmt: skip
     add("--n-steps", type=int, metavar="T", help="exact number of steps, in place of --max-iter")
     add("--batch-size", type=int, default=1, metavar="K", help="rows per step (default 1)")
     add("--sampling", choices=("permutation", "cyclic", "uniform"), default="permutation",
@@ -116,6 +117,11 @@ def _parser():
 def _gamma(text):
     """ "scale", "auto" or a number, for argparse."""
     return text if text in ("scale", "auto") else float(text)
+
+
+def _tol(text):
+    """ "none" or a number, for argparse."""
+    return None if text == "none" else float(text)
 
 
 def _train(args):

@@ -1,0 +1,32 @@
+"""Parts of matrices, as the core takes them."""
+
+import numpy as np
+
+from pegasos import _core
+
+
+def take(rows, which):
+    """Some rows, copied together.
+
+    Parameters
+    ----------
+    rows : pegasos._core.Rows
+    which : ndarray of int64
+
+    Returns
+    -------
+    pegasos._core.Rows or None
+        None if `which` is empty.
+    """
+    if not len(which):
+        return None
+    arrays = [np.asarray(array) for array in rows.arrays]
+    if len(arrays) == 1:
+        return _core.dense_rows(arrays[0][which])
+    values, indices, indptr = arrays
+    begin, lengths = indptr[which], np.diff(indptr)[which]
+    ends = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+    entries = np.arange(ends[-1]) + np.repeat(begin - ends[:-1], lengths)
+    if not len(entries):  # the core wants an address
+        values, entries = np.zeros(1, values.dtype), np.zeros(1, np.int64)
+    return _core.csr_rows(values[entries], indices[entries], ends, rows.shape[1])
