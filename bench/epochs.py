@@ -80,10 +80,10 @@ def memory(data):
     X = data.X
     size = sum(a.nbytes for a in (X.data, X.indices, X.indptr)) if hasattr(X, "nnz") else X.nbytes
     y = data.y == data.y[0]
-    pegasos.fit(X[:100], np.arange(100) % 2, LAM, max_iter=1)
+    pegasos.fit(X[:100], np.arange(100) % 2, LAM, solver="pegasos", tol=None, max_iter=1)
     tracemalloc.start()
     before = tracemalloc.get_traced_memory()[0]
-    pegasos.fit(X, y, LAM, max_iter=2)
+    pegasos.fit(X, y, LAM, solver="pegasos", tol=None, max_iter=2)
     peak = tracemalloc.get_traced_memory()[1] - before
     tracemalloc.stop()
     n, d = X.shape

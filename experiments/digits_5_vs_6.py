@@ -37,6 +37,8 @@ def run(seeds, fit_intercept=True, progress=None):
             data.X,
             data.y,
             lam=1.0,
+            solver="pegasos",
+            tol=None,
             max_iter=20,
             sampling="permutation",
             fit_intercept=fit_intercept,

@@ -293,7 +293,7 @@ def test_odd_but_good_rows_are_accepted():
 def test_import_loads_neither_scipy_nor_scikit_learn():
     code = (
         "import sys, numpy as np, pegasos;"
-        "m = paper.fit(np.eye(4), [0, 1, 0, 1], 0.1); m.predict(np.eye(4));"
+        "m = pegasos.fit(np.eye(4), [0, 1, 0, 1], 0.1); m.predict(np.eye(4));"
         "print([name for name in sys.modules if name.split('.')[0] in ('scipy', 'sklearn')])"
     )
     out = subprocess.run(

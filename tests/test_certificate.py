@@ -7,11 +7,20 @@ import numpy as np
 import paper
 import pytest
 from rows import convert, make_rows
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
 import pegasos
-from pegasos import _certificate, _core, _problems
+from pegasos import (
+    KernelPegasosClassifier,
+    PegasosClassifier,
+    _certificate,
+    _core,
+    _problems,
+    _training,
+)
 
 INTERCEPTS = {
     "none": {"fit_intercept": False},
@@ -236,6 +245,39 @@ def test_threads_and_interruptions_do_not_change_the_answer(
     np.testing.assert_array_equal(clf.duality_gap_, whole.duality_gap_)
 
 
+@pytest.mark.parametrize("scaled", [False, True])
+@pytest.mark.parametrize("load", [load_iris, load_wine, load_breast_cancer])
+@pytest.mark.parametrize(
+    "make",
+    [
+        PegasosClassifier,
+        functools.partial(PegasosClassifier, penalize_intercept=False, multi_class="ovo"),
+        KernelPegasosClassifier,
+        functools.partial(KernelPegasosClassifier, kernel="linear"),
+        functools.partial(KernelPegasosClassifier, kernel="poly", penalize_intercept=False),
+    ],
+)
+def test_defaults_suit_small_data(load, scaled, make):
+    X, y = load(return_X_y=True)
+    X = StandardScaler().fit_transform(X) if scaled else X
+    for tol in (1e-3, 1e-6):
+        clf = make(tol=tol, random_state=0).fit(X, y)  # a warning would be an error
+        assert (clf.duality_gap_ <= tol * clf.objective_).all()
+
+
+def test_a_change_of_finisher_leaves_what_is_done(monkeypatch):
+    X, y = load_digits(return_X_y=True)
+    monkeypatch.setattr(_training, "_TURN", 8)
+    changes = []
+    other = _training._Training._other
+    monkeypatch.setattr(
+        _training._Training, "_other", lambda self, rows: changes.append(1) or other(self, rows)
+    )
+    clf = PegasosClassifier(random_state=0).fit(X[:600], y[:600])
+    assert len(changes) > 1
+    assert (clf.duality_gap_ <= 1e-3 * clf.objective_).all()
+
+
 def test_the_best_intercept_is_the_best(rng):
     X, y = make_rows(rng, n=60, d=5)
     rows, _ = pegasos._validate.rows(X)
@@ -268,6 +310,9 @@ def test_the_best_intercept_is_the_best(rng):
         {"max_iter": 20, "penalize_intercept": False},
         {"solver": "sdca", "max_iter": 3},
         {"solver": "sdca", "max_iter": 3, "penalize_intercept": False},
+        {"solver": "newton", "max_iter": 9, "tol": None},
+        {"solver": "newton", "max_iter": 2000, "tol": 1e-4},
+        {"solver": "newton", "max_iter": 2000, "tol": 1e-4, "penalize_intercept": False},
         {"solver": "auto", "max_iter": 2000, "tol": 1e-4},
         {"solver": "auto", "max_iter": 2000, "tol": 1e-4, "penalize_intercept": False},
     ],
@@ -310,7 +355,7 @@ def test_the_gap_of_kernel_machines_bounds_the_distance_to_the_optimum(
     assert clf.duality_gap_[0] == max(clf.objective_[0] - clf.dual_objective_[0], 0)
     if options == {"max_iter": 200}:
         assert clf.duality_gap_[0] < 0.3 * best
-    if "tol" in options:
+    if options.get("tol"):
         assert clf.duality_gap_[0] <= 1e-4 * clf.objective_[0]
 
 
@@ -357,6 +402,8 @@ def test_linear_and_kernel_ascent_find_the_same_machine(rng, layout):
 
 def test_where_there_is_no_duality_nothing_is_claimed(rng):
     X, y = make_rows(rng)
+    with pytest.warns(ConvergenceWarning, match="not positive semi-definite.*tol=0.001"):
+        KernelPegasosClassifier(0.01, kernel="sigmoid", gamma=0.1, random_state=0).fit(X, y)
     clf = paper.kernel(0.01, kernel="sigmoid", gamma=0.1, random_state=0).fit(X, y)
     assert np.isnan(clf.duality_gap_).all()
     K = X @ X.T - 20 * np.eye(len(X))  # indefinite

@@ -13,11 +13,11 @@ from sklearn.datasets import load_digits, make_moons
 from sklearn.metrics import pairwise
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
-from test_estimator import CONVERGED, STRICT, interrupted
+from test_estimator import CONVERGED, interrupted
 from test_linear import stream
 
 import pegasos
-from pegasos import _core, _kernel_session, _kernels, _problems, _session
+from pegasos import KernelPegasosClassifier, _core, _kernel_session, _kernels, _problems, _session
 from pegasos._validate import rows as make_core_rows
 
 
@@ -41,16 +41,10 @@ KERNELS = {
 
 
 @parametrize_with_checks(
-    [paper.kernel(), paper.kernel(kernel="precomputed")],
-    expected_failed_checks=lambda estimator: (
-        {}
-        if estimator.kernel == "precomputed"
-        else {
-            "check_sample_weight_equivalence_on_dense_data": CONVERGED,
-            "check_sample_weight_equivalence_on_sparse_data": CONVERGED,
-        }
-    ),
-    **STRICT,
+    [
+        KernelPegasosClassifier(**CONVERGED),
+        KernelPegasosClassifier(**CONVERGED, kernel="precomputed"),
+    ]
 )
 def test_scikit_learn_accepts_the_estimator(estimator, check):
     check(estimator)

@@ -63,7 +63,7 @@ class DualAscent(Finisher):
                 problem["intercept"] = best[0]
             self.coef[k] = w
             self.intercept[k] = problem["intercept"] + self.feature * constant
-            self.relative_gap[k] = np.inf
+            self.primal[k] = self.relative_gap[k] = np.inf
             self.n_visits[k] = self.n_visits_at_look[k] = 0
             self.sums[k], self.n_sums[k] = 0, 0
             inside = np.flatnonzero(labels[k])
@@ -131,7 +131,7 @@ class DualAscent(Finisher):
         """Whether rows that take part are where they want to be, so that the others must be asked."""
         wanted = max(tol or 0, 0.3 * min(self.relative_gap[k], 1))
         spread = (p["highest"] - p["lowest"]) * p["n_active"] / inside
-        return spread <= wanted * self.primal[k]
+        return spread <= wanted * min(self.primal[k], 1)
 
     def _look(self, k):
         """Find the relative gap of the better of w and its mean, and keep that one."""
@@ -158,12 +158,7 @@ class DualAscent(Finisher):
         dual = _certificate.best_dual(
             a, squared_norm, self.mass[k : k + 1], self.row_weights, self.settings
         )
-        self.coef[k], self.intercept[k], self.primal[k] = (
-            points[best],
-            intercepts[best],
-            primal[best],
-        )
-        self.relative_gap[k] = max(primal[best] - dual[0], 0) / max(primal[best], 1e-300)
+        self._keep(k, points[best], intercepts[best], primal[best], dual[0])
         self.n_visits_at_look[k] = self.n_visits[k]
 
     @staticmethod

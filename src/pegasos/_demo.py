@@ -40,9 +40,7 @@ def _digits():
     print(
         f"{len(X_train)} handwritten digits of 8 x 8 pixels to learn from, {len(X_test)} held out"
     )
-    machine = PegasosClassifier(
-        lam=1e-3, solver="sdca", tol=1e-3, max_iter=1000, random_state=0, verbose=1
-    )
+    machine = PegasosClassifier(lam=1e-3, random_state=0, verbose=1)
     machine.fit(X_train, y_train)
     predicted = machine.predict(X_test)
     matrix = confusion_matrix(y_test, predicted)
@@ -70,7 +68,7 @@ def _moons(top):
     """A kernel machine on two moons: elements of the picture from `top` down, and where it ends."""
     X, y = make_moons(400, noise=0.18, random_state=0)
     train, test = slice(0, 200), slice(200, 400)
-    machine = KernelPegasosClassifier(lam=1e-3, gamma=2.0, max_iter=100, random_state=0)
+    machine = KernelPegasosClassifier(lam=1e-3, gamma=2.0, random_state=0)
     machine.fit(X[train], y[train])
     accuracy = machine.score(X[test], y[test])
     n_support = len(machine.support_)

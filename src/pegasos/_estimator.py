@@ -1,5 +1,7 @@
 """What the estimators share: scikit-learn's conventions around a training session."""
 
+import copy
+import functools
 from dataclasses import asdict
 from numbers import Integral, Real
 
@@ -11,10 +13,12 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import validate_data
 
 from pegasos import _certificate, _core, _problems, _session, _validate
+from pegasos._callbacks import CallbackSupportMixin, StopRequestedError, Watch
 from pegasos._progress import Progress
+from pegasos._training import SOLVERS, warn_unless
 
 
-class PegasosEstimator(ClassifierMixin, BaseEstimator):
+class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     """Base of `PegasosClassifier` and `KernelPegasosClassifier`.
 
     A subclass makes sessions in `_begin` and `_resume` and takes their results over in `_keep`.
@@ -22,7 +26,7 @@ class PegasosEstimator(ClassifierMixin, BaseEstimator):
 
     _parameter_constraints = {
         "lam": [Interval(Real, 0, None, closed="neither")],
-        "solver": [StrOptions({"pegasos"})],
+        "solver": [StrOptions(set(SOLVERS))],
         "tol": [Interval(Real, 0, None, closed="neither"), None],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "n_steps": [Interval(Integral, 1, None, closed="left"), None],
@@ -130,6 +134,35 @@ class PegasosEstimator(ClassifierMixin, BaseEstimator):
             except KeyboardInterrupt:
                 self._keep(session, classes)
                 raise
+
+    def _train(self, session, rows, classes, watch, max_iter, n_steps):
+        """Run `session` over `rows` and tell callbacks of it; returns the certificate."""
+        run = functools.partial(
+            session.train, rows, solver=self.solver, tol=self.tol, max_iter=max_iter,
+            n_steps=n_steps,
+        )  # fmt: skip
+        if watch.is_needed:
+
+            def attributes():
+                twin = copy.copy(self)
+                twin._keep(session, classes)
+                return {k: v for k, v in vars(twin).items() if k not in vars(self) or k[-1] == "_"}
+
+            run = functools.partial(
+                run, on_epoch=lambda: watch.epoch(attributes, lambda: session.standing(rows))
+            )
+        try:
+            certificate = self._run(session, run, classes)
+        except StopRequestedError:
+            return session.certify(rows)
+        if n_steps is None:
+            warn_unless(certificate, self.tol, rows, session.settings, self.solver, max_iter)
+        return certificate
+
+    def _watch(self, max_iter, n_steps, X, y):
+        """Callbacks' view of a fit that begins now."""
+        known = n_steps is None and self.tol is None and self.solver == "pegasos"
+        return Watch(self, max_iter if known else None, X=X, y=y)
 
     def _keep_counters(self, session, classes):
         """Take over what is not the model itself, and drop what the last fit said of its model."""

@@ -35,7 +35,7 @@ class Finisher:
         self.a = np.zeros((n_problems, n_rows))
         self.coef = np.zeros((n_problems, n_features))
         self.intercept = np.zeros(n_problems)
-        self.primal = np.ones(n_problems)
+        self.primal = np.full(n_problems, np.inf)
         self.relative_gap = np.full(n_problems, np.inf)
         self.n_epochs = np.zeros(n_problems, np.int64)
         self.n_visits = np.zeros(n_problems, np.int64)
@@ -58,11 +58,11 @@ class Finisher:
         if start is not None:
             a, self.coef[...], self.intercept[...] = start
             self.a[...] = _certificate.feasible(a, labels, row_weights, self.settings)
-            self.relative_gap[:] = np.inf
+            self.primal[:] = self.relative_gap[:] = np.inf
 
     def take_over(self, other):
-        """Go on counting from another finisher, and trust its certificates."""
-        for name in ("n_epochs", "n_visits", "base", "primal", "relative_gap"):
+        """Go on counting from another finisher, and trust its certificates and what they are of."""
+        for name in Finisher._ARRAYS:
             getattr(self, name)[...] = getattr(other, name)
 
     def run(self, tol, max_iter, *, n_threads=1, on_progress=None):
@@ -89,6 +89,13 @@ class Finisher:
     def _improve(self, k, tol, last):
         """Run problem `k` for up to `last` epochs in all, yielding after each piece of work."""
         raise NotImplementedError
+
+    def _keep(self, k, coef, intercept, primal, dual):
+        """What a look found: a primal point, which is kept if it is the best so far, and a bound."""
+        if primal < self.primal[k]:
+            self.coef[k], self.intercept[k], self.primal[k] = coef, intercept, primal
+        gap = max(self.primal[k] - dual, 0)
+        self.relative_gap[k] = gap / max(self.primal[k], 1e-300)
 
     def _is_done(self, k, tol):
         return tol is not None and self.relative_gap[k] <= tol

@@ -1,28 +1,36 @@
 """The kernel estimator, in scikit-learn's conventions."""
 
-import functools
 from numbers import Integral, Real
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from pegasos import _problems, _validate
+from pegasos._callbacks import with_callbacks
 from pegasos._estimator import PegasosEstimator
 from pegasos._kernels import KERNELS, ColumnCache, Kernel
 from pegasos._model import KernelModel
-from pegasos._training import KernelTraining, warn_unless
+from pegasos._training import KernelTraining
 
 
-def _variance(X):
-    """Variance of all entries of X, without a temporary of its size."""
+def _variance(X, weights):
+    """Variance of all entries of X, rows weighted, without a temporary of its size."""
+    weights = np.ones(X.shape[0]) if weights is None else weights / weights.max()
+    total = weights.sum() * X.shape[1]
     if _validate.is_sparse(X):
-        return X.multiply(X).mean(dtype=np.float64) - X.mean(dtype=np.float64) ** 2
-    mean = X.mean(dtype=np.float64)
-    parts = (X[k : k + 1024] - X.dtype.type(mean) for k in range(0, X.shape[0], 1024))
-    return sum(np.einsum("ij,ij->", part, part, dtype=np.float64) for part in parts) / X.size
+        X = sparse.csr_array(X)
+        mean = weights @ X.sum(axis=1, dtype=np.float64) / total
+        return weights @ X.multiply(X).sum(axis=1, dtype=np.float64) / total - mean**2
+    mean = weights @ X.sum(axis=1, dtype=np.float64) / total
+    squares = 0.0
+    for k in range(0, X.shape[0], 1024):
+        part = X[k : k + 1024] - X.dtype.type(mean)
+        squares += weights[k : k + 1024] @ np.einsum("ij,ij->i", part, part, dtype=np.float64)
+    return squares / total
 
 
 class KernelPegasosClassifier(PegasosEstimator):
@@ -46,7 +54,7 @@ class KernelPegasosClassifier(PegasosEstimator):
         symmetric; at prediction, rows against all training rows), or a function of two matrices
         (n, d) and (m, d) that returns (n, m).
     gamma : "scale", "auto" or float, default="scale"
-        "scale" is 1 / (n_features * X.var()), "auto" 1 / n_features. A width σ is γ = 1/(2σ²); a
+        "scale" is 1 / (n_features * X.var()), rows weighted by `sample_weight`; "auto" 1 / n_features. A width σ is γ = 1/(2σ²); a
         Gaussian exp(−‖x−z‖²/(2g)) is γ = 1/(2g).
     degree : int, default=3
         Of the polynomial kernel.
@@ -62,9 +70,11 @@ class KernelPegasosClassifier(PegasosEstimator):
         the fit will draw ("pull"), so that few steps on many rows do not cost more for more rows.
         The decisions are the same. "auto" pulls when at most half as many draws as rows are made.
         A warm start always pushes.
-    solver : {"auto", "pegasos", "sdca"}, default="auto"
-        "pegasos" is the algorithm of the paper; "sdca", and "auto", one epoch of it and then dual
-        coordinate ascent from where it ends. "auto" with `n_steps` is "pegasos".
+    solver : {"auto", "pegasos", "sdca", "newton"}, default="auto"
+        "pegasos" is the algorithm of the paper; the others are one epoch of it and then a finisher
+        from where it ends: "sdca" dual coordinate ascent; "newton" Newton's method on the smoothed
+        hinge, for few rows; "auto" the first, and the second where that stalls and all columns fit
+        the cache. "auto" with `n_steps` is "pegasos".
     tol, max_iter, n_steps, batch_size, sampling, project, average
         As in `PegasosClassifier`.
     fit_intercept, penalize_intercept, intercept_scaling
@@ -117,7 +127,6 @@ class KernelPegasosClassifier(PegasosEstimator):
 
     _parameter_constraints = {
         **PegasosEstimator._parameter_constraints,
-        "solver": [StrOptions({"auto", "pegasos", "sdca"})],
         "kernel": [StrOptions(set(KERNELS)), callable],
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
         "degree": [Interval(Integral, 0, None, closed="left")],
@@ -182,6 +191,7 @@ class KernelPegasosClassifier(PegasosEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
+    @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None):
         """Train on the rows of `X`.
@@ -213,7 +223,7 @@ class KernelPegasosClassifier(PegasosEstimator):
         weights = self._row_weights(sample_weight, codes, classes)
         _validate.at_least_two(classes, codes, weights)
         columns = _problems.label_columns(codes, len(classes), self.multi_class, weights)
-        kernel = self._make_kernel(X)
+        kernel = self._make_kernel(X, _validate.sample_weight(sample_weight, X.shape[0]))
         size = _validate.real("cache_size", self.cache_size, at_least=0)
         session = self._session_for(columns, classes, continuing)
         session.set_rows(columns, weights)
@@ -224,24 +234,18 @@ class KernelPegasosClassifier(PegasosEstimator):
         draws = self._few_draws(session, X.shape[0], n_steps, max_iter) if plain else None
         self._training = (kernel, X, codes)  # what _keep needs of them
         certificate = None
+        watch = self._watch(max_iter, n_steps, X, y)
         try:
             if draws is None:
                 cache = ColumnCache(kernel.points_among_themselves(X), size)
-                run = functools.partial(
-                    session.train, cache, solver=self.solver, tol=self.tol, max_iter=max_iter,
-                    n_steps=n_steps,
-                )  # fmt: skip
-                certificate = self._run(session, run, classes)
-                if n_steps is None:
-                    warn_unless(
-                        certificate, self.tol, cache, session.settings, self.solver, max_iter
-                    )
+                certificate = self._train(session, cache, classes, watch, max_iter, n_steps)
             else:
                 session.run_among(draws, lambda rows: ColumnCache(kernel.subset(X, rows), size))
             self._keep(session, classes)
         finally:
             del self._training
         self._keep_results(session, certificate)
+        watch.end()
         return self
 
     def decision_function(self, X):
@@ -292,12 +296,12 @@ class KernelPegasosClassifier(PegasosEstimator):
             raise TypeError("Sparse precomputed kernels are not supported; give a dense matrix")
         return super()._validate_rows(X, **options)
 
-    def _make_kernel(self, X):
+    def _make_kernel(self, X, weights):
         gamma = self.gamma
         if gamma == "auto":
             gamma = 1 / X.shape[1]
         elif gamma == "scale":
-            variance = _variance(X)
+            variance = _variance(X, weights)
             gamma = 1 / (X.shape[1] * variance) if variance > 0 else 1.0
         return Kernel(self.kernel, float(gamma), self.degree, float(self.coef0), self.kernel_params)
 

@@ -188,5 +188,4 @@ class KernelAscent(Finisher):
         dual = _certificate.best_dual(
             a, np.array([squared]), self.mass[k : k + 1], self.row_weights, self.settings
         )[0]
-        self.coef[k], self.intercept[k], self.primal[k] = beta, b, primal
-        self.relative_gap[k] = max(primal - dual, 0) / max(primal, 1e-300)
+        self._keep(k, beta, b, primal, dual)

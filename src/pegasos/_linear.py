@@ -3,14 +3,14 @@
 import functools
 
 from sklearn.base import _fit_context
-from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from pegasos import _problems, _validate
+from pegasos._callbacks import with_callbacks
 from pegasos._estimator import PegasosEstimator
 from pegasos._model import LinearModel
-from pegasos._training import SOLVERS, LinearTraining, warn_unless
+from pegasos._training import LinearTraining
 
 
 class PegasosClassifier(PegasosEstimator):
@@ -173,11 +173,7 @@ class PegasosClassifier(PegasosEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    _parameter_constraints = {
-        **PegasosEstimator._parameter_constraints,
-        "solver": [StrOptions(set(SOLVERS))],
-    }
-
+    @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None):
         """Train on the rows of `X`.
@@ -216,15 +212,11 @@ class PegasosClassifier(PegasosEstimator):
         else:
             session = self._begin(len(columns), X.shape[1], dtype)
         session.set_rows(columns, weights)
-        run = functools.partial(
-            session.train, rows, solver=self.solver, tol=self.tol, max_iter=max_iter,
-            n_steps=n_steps,
-        )  # fmt: skip
-        certificate = self._run(session, run, classes)
-        if n_steps is None:
-            warn_unless(certificate, self.tol, rows, session.settings, self.solver, max_iter)
+        watch = self._watch(max_iter, n_steps, X, y)
+        certificate = self._train(session, rows, classes, watch, max_iter, n_steps)
         self._keep(session, classes)
         self._keep_results(session, certificate)
+        watch.end()
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)

@@ -25,8 +25,8 @@ from pegasos._finisher import Finisher
 # Width at first, and by how much it falls, to what, whenever the smooth problem is solved well enough:
 # once its own gap is this part of what the smoothing accounts for.
 _WIDTH, _NARROWER, _NARROWEST, _SOLVED = 0.25, 0.5, 1e-4, 0.2
-# Evaluations of the derivative in one line search.
-_SEARCHES = 30
+# A line search ends where the slope is this part of that at its start, or after so many evaluations.
+_FLAT, _SEARCHES = 0.01, 30
 # Newton's matrix is made for so many features at most; for more, its equations are solved by conjugate
 # gradients, to this accuracy, in so many products at most.
 MOST_FEATURES = 4000
@@ -63,30 +63,26 @@ class Newton(Finisher):
             self.width[:] = _WIDTH
             self.point[:, :-1] = self.coef
             self.point[:, -1] = self.intercept / (self.feature or 1)
-        for k, point in enumerate(self.point):
-            scores = np.empty_like(self.scores[k])
-            for _ in self._write_scores(point, scores):
-                pass
+        for k, scores in enumerate(self._scores()):
             # The session knows these scores, but for rounding, unless the rows are others than before.
             distance = np.abs(scores - self.scores[k]).max()
             if start is None and distance <= 1e-9 * max(np.abs(scores).max(), 1):
                 continue
-            if start is not None:
-                scores *= self._shrink(k, scores)
             self.scores[k] = scores
+            if start is not None:
+                self._shrink(k)
             self.relative_gap[k] = self.primal[k] = np.inf
             self.dual_objective[k] = -np.inf
 
-    def _shrink(self, k, scores):
+    def _shrink(self, k):
         """Replace a point by the best multiple of it: after an epoch, w can be worse than 0."""
-        y, point = self.labels[k], self.point[k]
+        y = self.labels[k]
         slopes = _Slopes(
-            np.ones(len(y)), y * scores, self._row_weights(k) / self.mass[k],
-            np.zeros(len(y)), self.width[k],
-        )  # fmt: skip
-        t = _line_search(slopes, 0.0, self._penalised() @ point**2)
-        point *= t
-        return t
+            np.ones(len(y)), self._row_weights(k) / self.mass[k], np.zeros(len(y)), self.width[k]
+        )
+        t = slopes.search(y * self.scores[k], 0.0, 2 * self._penalty(k))
+        self.point[k] *= t
+        self.scores[k] *= t
 
     def take_over(self, other):
         super().take_over(other)
@@ -96,6 +92,56 @@ class Newton(Finisher):
         weights = 1.0 if self.row_weights is None else self.row_weights
         return (self.labels[k] != 0) * weights
 
+    def _improve(self, k, tol, last):
+        y, c, mass = self.labels[k].astype(np.float64), self._row_weights(k), self.mass[k]
+        per_weight = 1 / np.where(c > 0, c, 1)
+        while self.n_epochs[k] < last and not self._is_done(k, tol):
+            centre, width = self.centre[k], self.width[k]
+            u = 1 - y * self.scores[k]
+            penalty = self._penalty(k)
+            primal = penalty + c @ np.maximum(u, 0) / mass
+            a = np.clip(centre + c * u / width, 0, c)
+            sums = yield from self._sum(a * y)
+            balanced, dual_sums = a, sums
+            if self.settings.free_intercept:
+                balanced = _certificate.feasible(
+                    a[None], self.labels[k : k + 1], self.row_weights, self.settings
+                )[0]
+                dual_sums = yield from self._sum(balanced * y)
+            squared = self._squared(dual_sums) / (2 * self.settings.lam * mass**2)
+            dual = balanced.sum() / mass - squared
+            smoothing = width / 2 * (per_weight @ (a - centre) ** 2) / mass
+            smooth = penalty + a @ u / mass - smoothing
+            solved = smooth - (dual - smoothing) <= _SOLVED * (primal - smooth)
+            if solved:
+                centre, width = a, max(_NARROWER * width, _NARROWEST)
+                sums = yield from self._sum(np.clip(centre + c * u / width, 0, c) * y)
+            slopes = _Slopes(u, c / mass, centre * per_weight, width)
+            step, moves, cost = yield from self._step(k, slopes, sums)
+            # All at once, so that an interruption leaves the end of one iteration or of the next.
+            if dual > self.dual_objective[k]:
+                self.a[k], self.dual_objective[k] = balanced, dual
+            point = self.point[k]
+            self._keep(k, point[:-1], self.feature * point[-1], primal, self.dual_objective[k])
+            self.point[k] += step
+            self.scores[k] += moves
+            self.centre[k], self.width[k] = centre, width
+            passes = 2 + solved + self.settings.free_intercept + cost
+            self.n_epochs[k] += passes
+            self.n_visits[k] += passes * len(a)
+            yield
+
+    # What follows knows where the points live; of kernel machines, `_kernel_newton` has its own.
+
+    def _scores(self):
+        """Scores of all points, one after the other."""
+        for point in self.point:
+            scores = np.empty(self.scores.shape[1])
+            for _ in self._write_scores(point, scores):
+                pass
+            yield scores
+
+    @property
     def _penalised(self):
         """lam for every component of a point that is penalised."""
         penalised = np.full(self.point.shape[1], self.settings.lam)
@@ -103,71 +149,31 @@ class Newton(Finisher):
             penalised[-1] = 0
         return penalised
 
-    def _improve(self, k, tol, last):
-        y, c = self.labels[k].astype(np.float64), self._row_weights(k)
-        per_weight = 1 / np.where(c > 0, c, 1)
-        mass, penalised = self.mass[k], self._penalised()
-        while self.n_epochs[k] < last and not self._is_done(k, tol):
-            point, centre, width = self.point[k].copy(), self.centre[k], self.width[k]
-            u = 1 - y * self.scores[k]
-            penalty = penalised @ point**2 / 2
-            primal = penalty + c @ np.maximum(u, 0) / mass
-            a = np.clip(centre + c * u / width, 0, c)
-            sums = yield from self._combine(a * y)
-            gradient = penalised * point - sums / mass
-            balanced, dual_sums = a, sums
-            if self.settings.free_intercept:
-                balanced = _certificate.feasible(
-                    a[None], self.labels[k : k + 1], self.row_weights, self.settings
-                )[0]
-                dual_sums = yield from self._combine(balanced * y)
-                dual_sums[-1] = 0
-            squared = dual_sums @ dual_sums / (2 * self.settings.lam * mass**2)
-            dual = balanced.sum() / mass - squared
-            smoothing = width / 2 * (per_weight @ (a - centre) ** 2) / mass
-            smooth = penalty + a @ u / mass - smoothing
-            solved = smooth - (dual - smoothing) <= _SOLVED * (primal - smooth)
-            if solved:
-                centre, width = a, max(_NARROWER * width, _NARROWEST)
-                sums = yield from self._combine(np.clip(centre + c * u / width, 0, c) * y)
-                gradient = penalised * point - sums / mass
-            step, moves, cost = yield from self._step(
-                point,
-                _Slopes(u, None, c / mass, centre * per_weight, width),
-                gradient,
-                penalised,
-                y,
-            )
-            # All at once, so that an interruption leaves the end of one iteration or of the next.
-            passes = 2 + solved + self.settings.free_intercept + cost
-            self._keep(k, point, primal, balanced, dual, step, moves, centre, width, passes)
-            yield
+    def _penalty(self, k):
+        """lam/2 |w|^2 of a point."""
+        return self._penalised @ self.point[k] ** 2 / 2
 
-    def _keep(self, k, point, primal, a, dual, step, moves, centre, width, passes):
-        if primal < self.primal[k]:
-            self.coef[k], self.intercept[k] = point[:-1], self.feature * point[-1]
-            self.primal[k] = primal
-        if dual > self.dual_objective[k]:
-            self.a[k], self.dual_objective[k] = a, dual
-        gap = max(self.primal[k] - self.dual_objective[k], 0)
-        self.relative_gap[k] = gap / max(self.primal[k], 1e-300)
-        self.point[k] += step
-        self.scores[k] += moves
-        self.centre[k], self.width[k] = centre, width
-        self.n_epochs[k] += passes
-        self.n_visits[k] += passes * len(a)
+    def _sum(self, factors):
+        """sum_i factors_i (x_i, feature)."""
+        return self._combine(factors)
 
-    def _step(self, point, slopes, gradient, penalised, y):
+    def _squared(self, sums):
+        """|sums|^2 without the part of an unpenalised intercept."""
+        sums = sums[:-1] if self.settings.free_intercept else sums
+        return sums @ sums
+
+    def _step(self, k, slopes, sums):
         """Newton's step with an exact line search, how it moves the scores, and its cost in passes."""
-        inside = slopes.inside(slopes.u)
-        band = np.flatnonzero(inside & (slopes.weights > 0))
+        point, penalised = self.point[k], self._penalised
+        band = slopes.band()
         weights = slopes.weights[band] / slopes.width
         solve = self._solve if len(point) <= MOST_FEATURES else self._solve_by_products
-        direction, cost = yield from solve(band, weights, -gradient)
+        direction, cost = yield from solve(band, weights, sums / self.mass[k] - penalised * point)
         moves = np.empty_like(slopes.u)
         yield from self._write_scores(direction, moves)
-        slopes.moves = y * moves
-        t = _line_search(slopes, penalised * point @ direction, penalised @ direction**2)
+        t = slopes.search(
+            self.labels[k] * moves, penalised * point @ direction, penalised @ direction**2
+        )
         return t * direction, t * moves, cost
 
     # An unpenalised intercept gets lam in Newton's matrix too: a band without rows must not make it leap.
@@ -242,47 +248,44 @@ class Newton(Finisher):
 
 
 class _Slopes:
-    """Derivatives of the smoothed hinge at u, and along a step that moves y_i f(x_i) by `moves`.
+    """The smoothed hinge's derivatives at u. `weights` are the c_i/m, `centre` the A_i/c_i."""
 
-    `weights` are the c_i/m, `centre` the A_i/c_i.
-    """
+    def __init__(self, u, weights, centre, width):
+        self.u, self.weights, self.centre, self.width = u, weights, centre, width
 
-    def __init__(self, u, moves, weights, centre, width):
-        self.u, self.moves, self.weights, self.centre, self.width = u, moves, weights, centre, width
+    def band(self):
+        """Rows with 0 < a_i < c_i, which have second derivatives."""
+        a = self.centre + self.u / self.width
+        return np.flatnonzero((a > 0) & (a < 1) & (self.weights > 0))
 
-    def inside(self, u):
-        """The band."""
-        a = self.centre + u / self.width
-        return (a > 0) & (a < 1)
+    def search(self, moves, first, second):
+        """The t >= 0 at which the smooth objective is least along a step.
 
-    def along(self, t):
-        """First and second derivative at t."""
-        u = self.u - t * self.moves
-        a = self.centre + u / self.width
-        weighted = self.weights * self.moves
-        inside = (a > 0) & (a < 1)
-        return -weighted @ np.clip(a, 0, 1), (weighted * inside) @ self.moves / self.width
+        Its derivative is piecewise linear and grows; Newton's method on it, kept between what is
+        known to lie left and right of the root.
 
-
-def _line_search(slopes, first, second):
-    """The t >= 0 at which the smooth objective is least along a step.
-
-    Its derivative, `first` + t `second` for the penalty and the rest from `slopes`, is piecewise linear
-    and grows; Newton's method on it, kept between what is known to lie left and right of the root.
-    """
-    low, high, t = 0.0, np.inf, 1.0
-    start = first + slopes.along(0.0)[0]
-    for _ in range(_SEARCHES):
-        slope, curvature = slopes.along(t)
-        slope, curvature = slope + first + t * second, curvature + second
-        if slope < 0:
-            low = t
-        else:
-            high = t
-        if abs(slope) <= 1e-2 * abs(start) or high - low <= 1e-12 * t:
-            break
-        better = t - slope / curvature if curvature > 0 else np.inf
-        if not low < better < high:
-            better = 2 * t if high == np.inf else (low + high) / 2
-        t = better
-    return t
+        Parameters
+        ----------
+        moves : ndarray
+            By how much the step moves y_i f(x_i).
+        first, second : float
+            The penalty's derivative is ``first + t * second``.
+        """
+        weighted = self.weights * moves
+        low, high, t = 0.0, np.inf, 1.0
+        start = first - weighted @ np.clip(self.centre + self.u / self.width, 0, 1)
+        for _ in range(_SEARCHES):
+            a = self.centre + (self.u - t * moves) / self.width
+            slope = first + t * second - weighted @ np.clip(a, 0, 1)
+            curvature = second + (weighted * ((a > 0) & (a < 1))) @ moves / self.width
+            if slope < 0:
+                low = t
+            else:
+                high = t
+            if abs(slope) <= _FLAT * abs(start) or high - low <= 1e-12 * t:
+                break
+            better = t - slope / curvature if curvature > 0 else np.inf
+            if not low < better < high:
+                better = 2 * t if high == np.inf else (low + high) / 2
+            t = better
+        return t

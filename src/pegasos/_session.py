@@ -288,7 +288,7 @@ class LinearSession:
             return self.n_epochs
         return int(-(-self.problems["next_draw"].max() // max(1, self.n_rows)))
 
-    def run(self, rows, *, order=None, n_threads=1, on_progress=None):
+    def run(self, rows, *, order=None, n_threads=1, on_progress=None, on_epoch=None):
         """Train until every problem has reached its last step, or `order` is used up.
 
         Can be stopped at any time by an exception (KeyboardInterrupt, or one raised by
@@ -303,13 +303,29 @@ class LinearSession:
             Threads that share the problems. The answer does not depend on it.
         on_progress : callable, optional
             Called now and then, from the calling thread.
+        on_epoch : callable, optional
+            Called after every epoch, when the state is that of a run that ended there.
         """
-        self._run(rows, order, n_threads, on_progress)
+        if on_epoch is None:
+            self._run(rows, order, n_threads, on_progress)
+        else:
+            self._run_by_epochs(rows, n_threads, on_progress, on_epoch)
         self.finished = self.problems["n_steps"].copy()
         if self._planned_epochs is None:
             self.base, self.n_epochs = self.finished, 0
         else:
             self.n_epochs = self._planned_epochs
+
+    def _run_by_epochs(self, rows, n_threads, on_progress, on_epoch):
+        steps = -(-np.count_nonzero(self.labels, axis=1) // self.settings.batch_size)
+        planned = self.problems["last_step"].copy()
+        try:
+            while (self.problems["n_steps"] < planned).any():
+                self.problems["last_step"] = np.minimum(self.problems["n_steps"] + steps, planned)
+                self._run(rows, None, n_threads, on_progress)
+                on_epoch()
+        finally:
+            self.problems["last_step"] = planned
 
     def _run(self, rows, order, n_threads, on_progress):
         groups = np.array_split(np.arange(len(self.problems)), min(n_threads, len(self.problems)))

@@ -7,6 +7,7 @@ import numpy as np
 from pegasos import _certificate, _core
 from pegasos._ascent import DualAscent
 from pegasos._kernel_ascent import KernelAscent
+from pegasos._kernel_newton import KernelNewton
 from pegasos._kernel_session import KernelSession
 from pegasos._newton import MOST_FEATURES, Newton
 from pegasos._session import LinearSession
@@ -35,7 +36,7 @@ class _Training:
 
     def train(
         self, rows, *, solver, tol, max_iter, n_steps=None, order=None, n_threads=1,
-        on_progress=None,
+        on_progress=None, on_epoch=None,
     ):  # fmt: skip
         """Run the solver until every relative duality gap is at most `tol`, or to the plan's end.
 
@@ -50,14 +51,17 @@ class _Training:
         max_iter : int
         n_steps, order
             For "pegasos", in place of `max_iter` and `tol`.
-        n_threads, on_progress
-            As in `LinearSession.run`.
+        n_threads, on_progress, on_epoch
+            As in `LinearSession.run`; with `on_epoch` one thread is used. Of a finisher's problems,
+            which need not go together, an epoch is as many passes as there are problems.
 
         Returns
         -------
         pegasos._certificate.Certificate
         """
         threads = {"n_threads": n_threads, "on_progress": on_progress}
+        if on_epoch is not None:
+            threads |= {"n_threads": 1, "on_epoch": on_epoch}
         if solver == "pegasos" or n_steps is not None or order is not None:
             self.finisher = None
         if solver != "pegasos" and n_steps is None and order is None:
@@ -75,9 +79,8 @@ class _Training:
         """One epoch of Pegasos, then a finisher from where it ends; "auto": one that suits."""
         start = None
         if self.finisher is None:
-            self.average_as(
-                self.settings.average or "suffix"
-            )  # by far the better point to start at
+            # An average is by far the better point to start at.
+            self.average_as(self.settings.average or "suffix")
             self.plan(n_epochs=1)
             self.run(rows, **threads)
             start = (super().dual(), *super().model())
@@ -85,8 +88,10 @@ class _Training:
         else:
             kind = self.finishers.get(solver, type(self.finisher))
         self._use(kind, rows, start)
+        threads["on_progress"] = self._count_epochs(**threads)
+        threads.pop("on_epoch", None)
         left = max_iter - 1 - self.epochs_begun
-        if solver != "auto" or tol is None or len(self.finishers) == 1:
+        if solver != "auto" or tol is None:
             self.finisher.run(tol, left, **threads)
             return
         while left > 0:
@@ -102,11 +107,34 @@ class _Training:
                 break
             if gap > self.gap_before / 2:
                 self.turn *= 2
-                other = Newton if isinstance(self.finisher, DualAscent) else DualAscent
-                self._use(other, rows)
+                self._use(self._other(rows), rows)
                 gap = np.inf
             self.gap_before = gap
         self.epochs_begun = self.turn = 0
+
+    def _count_epochs(self, on_progress, on_epoch=None, **_):
+        """What a finisher is to call now and then, so that `on_epoch` hears of each epoch."""
+        if on_epoch is None:
+            return on_progress
+        told = self._finisher_epochs()
+
+        def progress():
+            nonlocal told
+            if on_progress is not None:
+                on_progress()
+            while told < self._finisher_epochs():
+                told += 1
+                on_epoch()
+
+        return progress
+
+    def _finisher_epochs(self):
+        return 0 if self.finisher is None else int(self.finisher.n_epochs.mean())
+
+    def _other(self, rows):
+        """The finisher that is not at work."""
+        sdca, newton = self.finishers.values()
+        return newton if isinstance(self.finisher, sdca) else sdca
 
     def _use(self, kind, rows, start=None):
         """Go on with a finisher of this kind from `start`, or where the present one stands."""
@@ -156,6 +184,16 @@ class _Training:
 
     def dual(self):
         return super().dual() if self.finisher is None else self.finisher.dual()
+
+    def standing(self, rows):
+        """Objectives and relative gaps: those a finisher saw last, else certified now."""
+        if self.finisher is not None and np.isfinite(self.finisher.relative_gap).all():
+            return {
+                "objective": self.finisher.primal.copy(),
+                "relative_gap": self.finisher.relative_gap.copy(),
+            }
+        certificate = self.certify(rows)
+        return {"objective": certificate.objective, "relative_gap": certificate.relative_gap}
 
     def state(self):
         where = np.array([self.epochs_begun, self.turn, self.gap_before])
@@ -210,7 +248,7 @@ class LinearTraining(_Training, LinearSession):
 class KernelTraining(_Training, KernelSession):
     """Kernel machines; `rows` is a `ColumnCache`."""
 
-    finishers = {"sdca": KernelAscent}
+    finishers = {"sdca": KernelAscent, "newton": KernelNewton}
 
     def certify(self, cache):
         """The certificate of the present model."""
@@ -220,8 +258,12 @@ class KernelTraining(_Training, KernelSession):
         )
 
     def cheaper(self, cache):
-        """The only one."""
+        """The finisher that asks for few columns, for a first solution at least."""
         return KernelAscent
+
+    def _other(self, cache):
+        # Newton's method goes over all columns with a coefficient in every iteration.
+        return super()._other(cache) if cache.holds_all else KernelAscent
 
 
 def warn_unless(certificate, tol, rows, settings, solver, max_iter):
@@ -229,11 +271,20 @@ def warn_unless(certificate, tol, rows, settings, solver, max_iter):
     if tol is None:
         return
     gaps = certificate.relative_gap
-    k = int(np.argmax(gaps))
+    k = int(np.argmax(gaps))  # NaN is the largest
     if gaps[k] <= tol:
         return
     from sklearn.exceptions import ConvergenceWarning
 
+    if np.isnan(gaps[k]):
+        warnings.warn(
+            "the kernel matrix is not positive semi-definite, or need not be: nothing bounds the "
+            f"optimum, so that tol={tol:g} cannot be certified; stopped at objective "
+            f"{certificate.objective[k]:.6g}. With tol=None a fit runs max_iter epochs and is silent",
+            ConvergenceWarning,
+            stacklevel=5,
+        )
+        return
     n, d = rows.shape
     size = 1.0  # of a kernel matrix, nothing is said
     if isinstance(rows, _core.Rows):
@@ -260,5 +311,5 @@ def warn_unless(certificate, tol, rows, settings, solver, max_iter):
         f" which is at most {100 * gaps[k]:.2g} % above the optimum; tol={tol:g} asks for "
         f"{100 * tol:.2g} %. {advice}",
         ConvergenceWarning,
-        stacklevel=4,
+        stacklevel=5,
     )

@@ -1,0 +1,77 @@
+"""scikit-learn's callbacks (1.9 and later): one task per epoch, which may ask to stop.
+
+With an older scikit-learn nothing of this exists, and nothing happens.
+"""
+
+try:
+    from sklearn.callback import CallbackSupportMixin, with_callbacks
+except ImportError:
+
+    class CallbackSupportMixin:
+        """Stands in for that of newer versions."""
+
+    def with_callbacks(method):
+        """The method as it is."""
+        return method
+
+
+class StopRequestedError(Exception):
+    """A callback asked for the end of the fit."""
+
+
+class Watch:
+    """Tells an estimator's callbacks of a fit and of each of its epochs.
+
+    Parameters
+    ----------
+    estimator : PegasosEstimator
+    max_epochs : int or None
+        None: not known in advance.
+    data : dict
+        X, y of the fit.
+    """
+
+    def __init__(self, estimator, max_epochs, **data):
+        self.estimator, self.data = estimator, data
+        self._fit = None
+        if not hasattr(estimator, "_init_callback_context"):
+            return
+        self._fit = estimator._init_callback_context(max_subtasks=max_epochs)
+        self._fit.call_on_fit_task_begin(estimator=estimator, **data)
+
+    @property
+    def is_needed(self):
+        """Whether anyone listens."""
+        return self._fit is not None and bool(getattr(self.estimator, "_skl_callbacks", None))
+
+    def epoch(self, attributes, standing):
+        """An epoch has ended.
+
+        Parameters
+        ----------
+        attributes : callable
+            Returns what a fitted estimator would have now, as a dictionary.
+        standing : callable
+            Returns the present objectives and gaps as a dictionary.
+
+        Raises
+        ------
+        StopRequestedError
+            If a callback asks for it.
+        """
+        context = self._fit.subcontext(task_name="epoch")
+        context.call_on_fit_task_begin(estimator=self.estimator, **self.data)
+        if context.call_on_fit_task_end(
+            estimator=self.estimator,
+            metadata=standing,
+            reconstruction_attributes=attributes,
+            **self.data,
+        ):
+            raise StopRequestedError
+
+    def end(self):
+        """The fit has ended."""
+        if self._fit is not None:
+            self._fit.call_on_fit_task_end(
+                estimator=self.estimator, reconstruction_attributes={}, **self.data
+            )

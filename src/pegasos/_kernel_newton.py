@@ -1,0 +1,84 @@
+"""Newton's method for kernel machines whose kernel matrix is at hand; `_newton` has the mathematics.
+
+Points are coefficients, w = sum_j beta_j phi(x_j), and products between them go by way of scores:
+<w, w'> = sum_j beta_j f'(x_j). Newton's equations (lam + Z^T W Z) p = -g, where the rows of Z are those of
+the band and W = c/(m delta), are solved among the rows of the band (Woodbury):
+
+    p = -1/lam (g - Z^T x),    (lam W^-1 + Z Z^T) x = Z g.
+"""
+
+import numpy as np
+
+from pegasos._newton import Newton
+
+
+class KernelNewton(Newton):
+    """Newton's method on the smoothed hinge; `rows` is a `ColumnCache` with room for all columns."""
+
+    def __init__(self, settings, n_problems, n_rows, n_features, seed):
+        super().__init__(settings, n_problems, n_rows, n_rows, seed)
+
+    def run(self, tol, max_iter, *, n_threads=1, on_progress=None):
+        """As a `Finisher`; problems take turns, since they share the cache, and BLAS has threads."""
+        super().run(tol, max_iter, on_progress=on_progress)
+
+    def _push(self, coef):
+        """Scores without the intercept."""
+        support = np.flatnonzero(coef.any(axis=0))
+        return self.rows.push(coef[:, support], support)
+
+    def _scores(self):
+        return self._push(self.point[:, :-1]) + self.feature * self.point[:, -1:]
+
+    @property
+    def _penalises_intercept(self):
+        return bool(self.feature) and not self.settings.free_intercept
+
+    def _inner(self, coef, scores, constant, other_constant):
+        """<w, w'>, given the coefficients of one and the scores without intercept of the other."""
+        return coef @ scores + self._penalises_intercept * constant * other_constant
+
+    def _penalty(self, k):
+        beta, constant = self.point[k, :-1], self.point[k, -1]
+        scores = self.scores[k] - self.feature * constant
+        return self.settings.lam / 2 * self._inner(beta, scores, constant, constant)
+
+    def _sum(self, factors):
+        scores = self._push(factors[None])[0]
+        yield
+        return factors, scores
+
+    def _squared(self, sums):
+        factors, scores = sums
+        constant = self.feature * factors.sum()
+        return self._inner(factors, scores, constant, constant)
+
+    def _step(self, k, slopes, sums):
+        lam, mass, feature = self.settings.lam, self.mass[k], self.feature
+        beta, constant = self.point[k, :-1], self.point[k, -1]
+        scores = self.scores[k] - feature * constant
+        factors, sum_scores = sums
+        gradient = lam * beta - factors / mass
+        gradient_scores = lam * scores - sum_scores / mass
+        gradient_constant = lam * self._penalises_intercept * constant
+        gradient_constant -= feature * factors.sum() / mass
+        band = slopes.band()
+        x = np.zeros((1, len(beta)))
+        if len(band):
+            self.rows.keep(band)
+            matrix = np.empty((len(band), len(band)), self.rows.points.dtype)
+            self.rows.among(band, self.rows.select(band), matrix)
+            yield
+            matrix = matrix.astype(np.float64) + feature**2
+            matrix[np.diag_indices(len(band))] += lam * slopes.width / slopes.weights[band]
+            right = gradient_scores[band] + feature * gradient_constant
+            x[0, band] = np.linalg.solve(matrix, right)
+        step = np.append((x[0] - gradient) / lam, (feature * x.sum() - gradient_constant) / lam)
+        moves = (self._push(x)[0] - gradient_scores) / lam
+        yield
+        t = slopes.search(
+            self.labels[k] * (moves + feature * step[-1]),
+            lam * self._inner(beta, moves, constant, step[-1]),
+            lam * self._inner(step[:-1], moves, step[-1], step[-1]),
+        )
+        return t * step, t * (moves + feature * step[-1]), 1

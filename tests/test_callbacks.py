@@ -1,0 +1,110 @@
+"""scikit-learn's callbacks: one task per epoch, with objective and gap, and a stop that is honoured."""
+
+import numpy as np
+import paper
+import pytest
+from rows import make_rows
+from sklearn.model_selection import GridSearchCV
+
+from pegasos import KernelPegasosClassifier, PegasosClassifier
+
+callback = pytest.importorskip("sklearn.callback", reason="callbacks came with scikit-learn 1.9")
+
+
+class Recorder:
+    """Writes down what it is told, and asks to stop after some epochs."""
+
+    def __init__(self, stop_after=None):
+        self.stop_after = stop_after
+        self.epochs, self.begun, self.ended = [], 0, 0
+
+    def setup(self, estimator, context):
+        self.root = context
+
+    def teardown(self, estimator, context):
+        self.torn_down = True
+
+    def on_fit_task_begin(self, estimator, context):
+        self.begun += 1
+
+    def on_fit_task_end(self, estimator, context, *, X, metadata, fitted_estimator):
+        self.ended += 1
+        if context.task_name == "epoch":
+            self.epochs.append((metadata, fitted_estimator.score(X, fitted_estimator.predict(X))))
+            return len(self.epochs) == self.stop_after
+        return False
+
+
+@pytest.fixture
+def data(rng):
+    X, _ = make_rows(rng, n=150, d=8)
+    return X, rng.integers(0, 3, 150)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: paper.linear(0.01, max_iter=7, random_state=0),
+        lambda: paper.kernel(0.01, max_iter=7, random_state=0),
+        lambda: paper.kernel(0.01, max_iter=7, random_state=0, cache_size=0.01),
+        lambda: PegasosClassifier(0.01, tol=1e-5, random_state=0),
+        lambda: PegasosClassifier(0.01, tol=1e-5, solver="sdca", random_state=0),
+        lambda: KernelPegasosClassifier(0.01, tol=1e-5, random_state=0),
+    ],
+)
+def test_each_epoch_is_a_task_and_the_answer_stays(data, make):
+    X, y = data
+    recorder = Recorder()
+    clf = make().set_callbacks(recorder).fit(X, y)
+    plain = make().fit(X, y)
+    # Of kernel machines, columns come in other groups if epochs are ended one by one.
+    rtol = 0 if isinstance(clf, PegasosClassifier) else 1e-9
+    np.testing.assert_allclose(clf.decision_function(X), plain.decision_function(X), rtol=rtol)
+    np.testing.assert_allclose(clf.objective_, plain.objective_, rtol=rtol)
+    assert recorder.begun == recorder.ended == len(recorder.epochs) + 1
+    assert recorder.torn_down
+    assert 3 <= len(recorder.epochs) <= clf.n_iter_
+    if clf.solver == "pegasos":
+        assert len(recorder.epochs) == 7
+    for metadata, score in recorder.epochs:
+        assert (metadata["objective"] >= plain.dual_objective_ * (1 - 1e-9)).all()
+        assert (metadata["relative_gap"] >= 0).all()
+        assert score == 1.0  # the fitted estimator of that epoch predicts
+    first, last = recorder.epochs[0][0], recorder.epochs[-1][0]
+    assert last["objective"].sum() < first["objective"].sum()
+
+
+@pytest.mark.parametrize("solver", ["pegasos", "sdca", "newton"])
+def test_a_stop_is_honoured_and_a_warm_start_completes(data, solver):
+    X, y = data
+    options = {"solver": solver, "tol": 1e-6, "max_iter": 2000, "random_state": 0}
+    if solver == "pegasos":
+        options |= {"tol": None, "max_iter": 50}
+    whole = PegasosClassifier(0.01, **options).fit(X, y)
+    clf = PegasosClassifier(0.01, warm_start=True, **options)
+    clf.set_callbacks(Recorder(stop_after=3)).fit(X, y)
+    assert 3 <= clf.n_iter_ < whole.n_iter_
+    assert (clf.duality_gap_ >= 0).all()
+    assert (clf.objective_ >= whole.dual_objective_).all()
+    clf.set_callbacks().fit(X, y)
+    np.testing.assert_array_equal(clf.coef_, whole.coef_)
+
+
+def test_progress_inside_a_search(data, capsys):
+    X, y = data
+    search = GridSearchCV(PegasosClassifier(random_state=0), {"lam": [0.1, 0.01]}, cv=2)
+    search.set_callbacks(callback.ProgressBar()).fit(X, y)
+    assert search.best_params_["lam"] in (0.1, 0.01)
+
+
+def test_a_callback_that_fails_leaves_the_estimator_as_it_was(data):
+    X, y = data
+
+    class Failing(Recorder):
+        def on_fit_task_end(self, estimator, context):
+            raise RuntimeError("no disk")
+
+    clf = PegasosClassifier(random_state=0).set_callbacks(Failing())
+    with pytest.raises(RuntimeError, match="no disk"):
+        clf.fit(X, y)
+    assert not hasattr(clf, "coef_")
