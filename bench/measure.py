@@ -78,8 +78,14 @@ def touch_memory(n_bytes):
 
 def table(rows):
     """Rows of figures as text."""
-    names = list(rows[0])
-    cells = [[f"{v:.3g}" if isinstance(v, float) else str(v) for v in row.values()] for row in rows]
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    cells = [
+        [
+            f"{v:.3g}" if isinstance(v, float) else str(v)
+            for v in map(row.get, names, [""] * len(names))
+        ]
+        for row in rows
+    ]
     widths = [max(len(c) for c in column) for column in zip(names, *cells, strict=True)]
     lines = [names, ["-" * w for w in widths], *cells]
     return "\n".join("  ".join(c.rjust(w) for c, w in zip(line, widths, strict=True))

@@ -9,7 +9,7 @@ the band and W = c/(m delta), are solved among the rows of the band (Woodbury):
 
 import numpy as np
 
-from pegasos._newton import Newton
+from pegasos._newton import MOST_FEATURES, Newton, conjugate_gradients
 
 
 class KernelNewton(Newton):
@@ -72,7 +72,7 @@ class KernelNewton(Newton):
             matrix = matrix.astype(np.float64) + feature**2
             matrix[np.diag_indices(len(band))] += lam * slopes.width / slopes.weights[band]
             right = gradient_scores[band] + feature * gradient_constant
-            x[0, band] = np.linalg.solve(matrix, right)
+            x[0, band] = yield from _solve(matrix, right)
         step = np.append((x[0] - gradient) / lam, (feature * x.sum() - gradient_constant) / lam)
         moves = (self._push(x)[0] - gradient_scores) / lam
         yield
@@ -82,3 +82,14 @@ class KernelNewton(Newton):
             lam * self._inner(step[:-1], moves, step[-1], step[-1]),
         )
         return t * step, t * (moves + feature * step[-1]), 1
+
+
+def _solve(matrix, right):
+    if len(right) <= MOST_FEATURES:
+        return np.linalg.solve(matrix, right)
+
+    def product(direction):
+        yield
+        return matrix @ direction
+
+    return (yield from conjugate_gradients(product, right))
