@@ -13,15 +13,19 @@ __version__ = "0.1.0"
 
 _ESTIMATORS = {
     "KernelPegasosClassifier": "pegasos._kernel",
+    "KernelPegasosClassifierCV": "pegasos._search",
     "PegasosClassifier": "pegasos._linear",
+    "PegasosClassifierCV": "pegasos._search",
 }
 
 __all__ = [
     "C_from_lam",
     "KernelModel",
     "KernelPegasosClassifier",
+    "KernelPegasosClassifierCV",
     "LinearModel",
     "PegasosClassifier",
+    "PegasosClassifierCV",
     "__version__",
     "decision_function",
     "fit",

@@ -86,7 +86,7 @@ class DualAscent(Finisher):
 
     def _weights_of(self, k):
         w, _ = _certificate.weights_of(
-            self.rows, self.labels[k], self.a[k], self.mass[k], self.settings
+            self.rows, self.labels[k], self.a[k], self.settings.lam * self.mass[k], self.settings
         )
         total = (self.a[k] * self.labels[k]).sum() * self.ascents["scale"][k]
         return w, self.feature * total
@@ -144,19 +144,19 @@ class DualAscent(Finisher):
         if self.settings.free_intercept:
             intercepts = _certificate.best_intercepts(self.rows, both, self.row_weights, points)
         primal = _certificate.objectives(
-            self.rows, both, self.row_weights, points, intercepts, self.settings
+            self.rows, both, self.row_weights, points, intercepts, self.settings, self.settings.lam
         )
         best = int(primal.argmin())
         a = _certificate.feasible(self.a[k : k + 1], labels, self.row_weights, self.settings)
         if self.settings.free_intercept:
             w, _ = _certificate.weights_of(
-                self.rows, self.labels[k], a[0], self.mass[k], self.settings
+                self.rows, self.labels[k], a[0], self.settings.lam * self.mass[k], self.settings
             )
             squared_norm = np.array([w @ w])
         else:
             squared_norm = np.array([self.w[k] @ self.w[k] + p["constant_weight"] ** 2])
         dual = _certificate.best_dual(
-            a, squared_norm, self.mass[k : k + 1], self.row_weights, self.settings
+            a, squared_norm, self.mass[k : k + 1], self.row_weights, self.settings.lam
         )
         self._keep(k, points[best], intercepts[best], primal[best], dual[0])
         self.n_visits_at_look[k] = self.n_visits[k]

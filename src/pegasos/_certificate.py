@@ -44,7 +44,7 @@ class Certificate:
         return self.gap / np.where(self.objective > 0, self.objective, 1)
 
 
-def certify(rows, labels, row_weights, a, coef, intercept, settings):
+def certify(rows, labels, row_weights, a, coef, intercept, settings, lam):
     """The certificate of linear models, by two passes over the rows.
 
     Parameters
@@ -57,37 +57,39 @@ def certify(rows, labels, row_weights, a, coef, intercept, settings):
     coef : ndarray of shape (n_problems, n_features)
     intercept : ndarray of shape (n_problems,)
     settings : pegasos._session.LinearSettings
+    lam : ndarray of shape (n_problems,)
+        λ of each problem.
 
     Raises
     ------
     ValueError
         If a score overflows: then nothing can be said of the model.
     """
-    primal = objectives(rows, labels, row_weights, coef, intercept, settings)
+    primal = objectives(rows, labels, row_weights, coef, intercept, settings, lam)
     a = feasible(a, labels, row_weights, settings)
     mass = masses(labels, row_weights)
     squared_norm = np.empty(len(a))
     for k, (a_k, y) in enumerate(zip(a, labels, strict=True)):
-        w, constant = weights_of(rows, y, a_k, mass[k], settings)
+        w, constant = weights_of(rows, y, a_k, lam[k] * mass[k], settings)
         squared_norm[k] = w @ w + constant**2
-    return Certificate(primal, best_dual(a, squared_norm, mass, row_weights, settings))
+    return Certificate(primal, best_dual(a, squared_norm, mass, row_weights, lam))
 
 
-def certify_kernel(cache, labels, row_weights, a, coef, intercept, settings):
+def certify_kernel(cache, labels, row_weights, a, coef, intercept, settings, lam):
     """The same for w_k = sum_j coef_kj phi(x_j) over the points of a `ColumnCache`."""
     scores, squared_norm = _kernel_scores(cache, coef)
     primal = _primal(
         squared_norm,
         lambda first, count: (scores + intercept[:, None])[:, first : first + count],
-        labels, row_weights, intercept, settings, cache.points.dtype,
+        labels, row_weights, intercept, settings, lam, cache.points.dtype,
     )  # fmt: skip
     a = feasible(a, labels, row_weights, settings)
     mass = masses(labels, row_weights)
-    beta = a * labels / (settings.lam * mass[:, None])
+    beta = a * labels / (lam * mass)[:, None]
     if not np.allclose(beta, coef, rtol=1e-9, atol=0):
         _, squared_norm = _kernel_scores(cache, beta)
     squared_norm = squared_norm + (settings.constant_feature * beta.sum(axis=1)) ** 2
-    dual = best_dual(a, squared_norm, mass, row_weights, settings)
+    dual = best_dual(a, squared_norm, mass, row_weights, lam)
     # Duality needs a positive semi-definite kernel matrix. The sigmoid's need not be; where a dual
     # value lies above a primal one, the matrix is not.
     invalid = (dual > primal * (1 + 1e-6)) | (cache.points.kernel.name == "sigmoid")
@@ -127,22 +129,22 @@ def masses(labels, row_weights):
     return np.where(mass > 0, mass, 1)
 
 
-def weights_of(rows, labels, a, mass, settings):
-    """w(a) of one problem, and its weight of the constant feature."""
-    factors = a * labels / (settings.lam * mass)
+def weights_of(rows, labels, a, lam_mass, settings):
+    """w(a) of one problem, given lam m, and its weight of the constant feature."""
+    factors = a * labels / lam_mass
     w = np.zeros(rows.shape[1])
     for first in range(0, len(factors), _CHUNK):
         _core.combine(rows, first, factors[first : first + _CHUNK], w)
     return w, settings.constant_feature * factors.sum()
 
 
-def best_dual(a, squared_norm, mass, row_weights, settings):
+def best_dual(a, squared_norm, mass, row_weights, lam):
     """The best D of the multiples of a, given |w(a)|^2.
 
     D(r a) = r A - r^2 B is highest at r = A/(2 B), as far as bounds let a grow.
     """
     first = a.sum(axis=1) / mass
-    second = settings.lam / 2 * squared_norm
+    second = lam / 2 * squared_norm
     bound = np.ones(len(a))
     with np.errstate(divide="ignore", invalid="ignore"):
         for k, a_k in enumerate(a):
@@ -154,7 +156,7 @@ def best_dual(a, squared_norm, mass, row_weights, settings):
     return r * first - r * r * second
 
 
-def objectives(rows, labels, row_weights, coef, intercept, settings):
+def objectives(rows, labels, row_weights, coef, intercept, settings, lam):
     """Primal objective of every problem, in float64; one pass over the rows."""
     with np.errstate(over="ignore"):
         squared_norm = np.einsum("kj,kj->k", coef, coef)
@@ -164,7 +166,7 @@ def objectives(rows, labels, row_weights, coef, intercept, settings):
         _core.decision_function(rows, first, coef, intercept, out)
         return out.T
 
-    return _primal(squared_norm, scores, labels, row_weights, intercept, settings, coef.dtype)
+    return _primal(squared_norm, scores, labels, row_weights, intercept, settings, lam, coef.dtype)
 
 
 def best_intercepts(rows, labels, row_weights, coef):
@@ -203,7 +205,7 @@ def _kernel_scores(cache, coef):
     return scores, np.array([(w * f).sum() for w, f in zip(coef, scores, strict=True)])
 
 
-def _primal(squared_norm, scores, labels, row_weights, intercept, settings, dtype):
+def _primal(squared_norm, scores, labels, row_weights, intercept, settings, lam, dtype):
     """P(w) from |w|^2 without the intercept, and a function that gives scores piece by piece."""
     if settings.constant_feature:
         squared_norm = squared_norm + (intercept / settings.constant_feature) ** 2
@@ -213,8 +215,8 @@ def _primal(squared_norm, scores, labels, row_weights, intercept, settings, dtyp
         y = labels[:, part]
         f = scores(first, y.shape[1])
         if not (np.isfinite(f).all() and np.isfinite(squared_norm).all()):
-            raise _validate.overflow(dtype, settings.lam)
+            raise _validate.overflow(dtype, np.min(lam))
         weights = (1.0 if row_weights is None else row_weights[part]) * (y != 0)
         # Plain sums, each problem by itself: BLAS would give every machine its own last bits.
         hinge += [row.sum() for row in weights * np.maximum(0, 1 - y * f)]
-    return settings.lam / 2 * squared_norm + hinge / masses(labels, row_weights)
+    return lam / 2 * squared_norm + hinge / masses(labels, row_weights)

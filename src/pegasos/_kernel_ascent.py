@@ -186,6 +186,6 @@ class KernelAscent(Finisher):
                 moved = scores + self.rows.push(change[None, which], which)[0]
                 squared = (beta + change) @ moved
         dual = _certificate.best_dual(
-            a, np.array([squared]), self.mass[k : k + 1], self.row_weights, self.settings
+            a, np.array([squared]), self.mass[k : k + 1], self.row_weights, self.settings.lam
         )[0]
         self._keep(k, beta, b, primal, dual)

@@ -246,7 +246,9 @@ class LinearSession:
         v grows like lam t w while rows are added with a factor of 1/k: once v is 2^24 times what is
         added, additions are rounded away. A quarter of that leaves the bits that matter.
         """
-        growth = self.settings.lam * self.problems["last_step"].max() * self.settings.batch_size
+        growth = (
+            self.problems["lam"] * self.problems["last_step"]
+        ).max() * self.settings.batch_size
         if self.weights.dtype == np.float32 and growth > 2**22:
             warnings.warn(
                 f"lam * steps * batch_size = {growth:.2g} is more than float32 can resolve; "

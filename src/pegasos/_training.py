@@ -112,6 +112,15 @@ class _Training:
             self.gap_before = gap
         self.epochs_begun = self.turn = 0
 
+    def start_from(self, other, rows):
+        """Begin where the finisher of another session stands, whose problems have another λ.
+
+        w is kept, since optima change little with λ: dual variables of a smaller λ are smaller.
+        """
+        finisher = other.finisher
+        a = finisher.a * min(1, self.settings.lam / other.settings.lam)
+        self._use(type(finisher), rows, (a, *finisher.model()))
+
     def _count_epochs(self, on_progress, on_epoch=None, **_):
         """What a finisher is to call now and then, so that `on_epoch` hears of each epoch."""
         if on_epoch is None:
@@ -226,7 +235,14 @@ class LinearTraining(_Training, LinearSession):
         """The certificate of the present model."""
         coef, intercept = self.model()
         return _certificate.certify(
-            rows, self.labels, self.row_weights, self.dual(), coef, intercept, self.settings
+            rows,
+            self.labels,
+            self.row_weights,
+            self.dual(),
+            coef,
+            intercept,
+            self.settings,
+            self.problems["lam"],
         )
 
     def cheaper(self, rows):
@@ -254,7 +270,14 @@ class KernelTraining(_Training, KernelSession):
         """The certificate of the present model."""
         coef, intercept = self.model()
         return _certificate.certify_kernel(
-            cache, self.labels, self.row_weights, self.dual(), coef, intercept, self.settings
+            cache,
+            self.labels,
+            self.row_weights,
+            self.dual(),
+            coef,
+            intercept,
+            self.settings,
+            self.problems["lam"],
         )
 
     def cheaper(self, cache):

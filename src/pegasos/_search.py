@@ -1,0 +1,543 @@
+"""Searches over λ (and γ, and T) by cross-validation: classes × λ × folds as sets of problems.
+
+A fold is a problem that leaves out rows: their labels are 0. So all folds share X, one kernel matrix
+serves all of a γ, and nothing is copied, checked or encoded more than once. Pegasos runs the whole
+set over one order of draws; with a finisher, the problems of a smaller λ begin where those of the next
+larger one ended.
+"""
+
+import inspect
+import itertools
+from numbers import Integral, Real
+
+import joblib
+import numpy as np
+from scipy.stats import rankdata
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.metrics import get_scorer, get_scorer_names
+from sklearn.model_selection import check_cv
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
+
+from pegasos import _problems, _rows, _session, _validate
+from pegasos._estimator import PegasosEstimator
+from pegasos._kernel import KernelPegasosClassifier
+from pegasos._kernels import ColumnCache
+from pegasos._linear import PegasosClassifier
+from pegasos._progress import Progress
+from pegasos._training import KernelTraining, LinearTraining
+
+# Room for the state of a set of problems; larger sets are split.
+_SET_BYTES = 2**30
+_SETTINGS = [
+    name for name in inspect.signature(_session.LinearSettings).parameters if name != "lam"
+]
+
+
+class _Scored(ClassifierMixin, BaseEstimator):
+    """A classifier whose scores are known, for scikit-learn's scorers; X means nothing."""
+
+    def __init__(self, scores, classes):
+        self.scores, self.classes_ = scores, classes
+
+    def decision_function(self, X):
+        return self.scores
+
+    def predict(self, X):
+        return self.classes_[_problems.winners(self.scores)]
+
+
+class _Search(ClassifierMixin, BaseEstimator):
+    """What both searches share; `_best` names the class of estimators that they search over."""
+
+    _parameter_constraints = {
+        **{k: v for k, v in PegasosEstimator._parameter_constraints.items() if k != "lam"},
+        "lams": ["array-like", Interval(Integral, 1, None, closed="left")],
+        "cv": ["cv_object"],
+        "scoring": [StrOptions(set(get_scorer_names())), callable, None],
+        "refit": ["boolean"],
+        "cv_tol": [Interval(Real, 0, None, closed="neither"), None],
+        "n_steps": [Interval(Integral, 1, None, closed="left"), "array-like", None],
+    }
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None, groups=None):
+        """Search, and train on all rows with what was best.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,)
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weight of each row in training and in scores.
+        groups : array-like of shape (n_samples,), default=None
+            For splitters that need them.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If an argument is not as described, or a fold leaves fewer than two classes to learn from.
+        """
+        estimator = self._estimator()
+        X, y = PegasosEstimator._validate_rows(self, X, y=y)
+        check_classification_targets(y)
+        classes, codes = _validate.labels(y, X.shape[0])
+        weights = estimator._row_weights(sample_weight, codes, classes)
+        _validate.at_least_two(classes, codes, weights)
+        lams = self._lams(X.shape[0])
+        splits = list(check_cv(self.cv, y, classifier=True).split(X, y, groups))
+        labels = self._label_columns(splits, codes, classes, weights)
+        axes = {**self._other_axes(), "lam": lams}
+        steps = self._steps()
+        if steps is not None:
+            axes["n_steps"] = steps
+        shape = [len(axis) for axis in axes.values()]
+        scores = np.empty((*shape, len(splits)))
+        gaps = np.full(scores.shape[:-1], np.nan)
+        with Progress(type(self).__name__, self.verbose) as progress:
+            done = itertools.count(1)
+            for where, found, gap in self._runs(X, splits, labels, weights, axes, steps):
+                scores[where] = self._score(found, splits, y, classes, sample_weight)
+                gaps[where] = gap
+                progress.update(next(done), gaps.size)
+        self._keep(axes, scores, gaps, classes)
+        if self.refit:
+            best = {k: v for k, v in self.best_params_.items() if k in estimator.get_params()}
+            estimator.set_params(**best).fit(X, y, sample_weight=sample_weight)
+            if hasattr(self, "feature_names_in_"):
+                estimator.feature_names_in_ = self.feature_names_in_
+            self.best_estimator_ = estimator
+            for name, value in vars(estimator).items():
+                if name.endswith("_") and not name.startswith("_"):
+                    setattr(self, name, value)
+        return self
+
+    def decision_function(self, X):
+        """Scores of the rows of `X` by the best estimator; see its method."""
+        return self._refitted().decision_function(X)
+
+    def predict(self, X):
+        """Labels of the rows of `X` by the best estimator; see its method."""
+        return self._refitted().predict(X)
+
+    def to_model(self):
+        """The best estimator as a model, which can be saved without pickle."""
+        return self._refitted().to_model()
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    # ---- Inside ----------------------------------------------------------------------------------
+
+    def _refitted(self):
+        check_is_fitted(self, "cv_results_")
+        if not hasattr(self, "best_estimator_"):
+            raise AttributeError(f"refit={self.refit!r}: there is no estimator to predict with")
+        return self.best_estimator_
+
+    def _estimator(self):
+        """One of the estimators that are searched over, with no value of what is searched."""
+        names = set(inspect.signature(self._best).parameters) & set(self.get_params()) - {"n_steps"}
+        return self._best(**{name: getattr(self, name) for name in names})
+
+    def _lams(self, n_samples):
+        if isinstance(self.lams, Integral):
+            return np.geomspace(10.0, 0.1 / max(n_samples, 10), self.lams)
+        lams = np.asarray(self.lams, dtype=object)
+        if lams.ndim != 1 or not len(lams):
+            raise ValueError(f"lams must be a number or a list of numbers > 0, got {self.lams!r}")
+        return np.array([_validate.real("lams", lam, above=0) for lam in lams])
+
+    def _steps(self):
+        if self.n_steps is None:
+            return None
+        if self.solver not in ("auto", "pegasos"):
+            raise ValueError(f"n_steps needs solver='pegasos', got solver={self.solver!r}")
+        steps = [_validate.integer("n_steps", n) for n in np.atleast_1d(self.n_steps).tolist()]
+        if sorted(set(steps)) != steps:
+            raise ValueError(f"n_steps must grow from one to the next, got {self.n_steps!r}")
+        return np.array(steps)
+
+    def _label_columns(self, splits, codes, classes, weights):
+        """Labels of all problems of all folds: (n_folds, n_problems, n_samples)."""
+        columns = _problems.label_columns(codes, len(classes), self.multi_class, weights)
+        labels = np.zeros((len(splits), *columns.shape), np.int8)
+        for k, (train, test) in enumerate(splits):
+            left = np.unique(codes[train] if weights is None else codes[train][weights[train] > 0])
+            if len(left) < 2 or not len(test):
+                raise ValueError(
+                    f"cv: fold {k} has {len(test)} rows to test on and leaves "
+                    f"{len(left)} classes to learn from; at least 1 and 2 are needed"
+                )
+            labels[k][:, train] = columns[:, train]
+        return labels
+
+    def _score(self, found, splits, y, classes, sample_weight):
+        """The score of each fold from the scores of its test rows, (n_test, n_problems)."""
+        scorer, values = get_scorer(self.scoring or "accuracy"), []
+        for (_, test), scores in zip(splits, found, strict=True):
+            scores = _problems.class_scores(scores, len(classes), self.multi_class)
+            weighted = {}
+            if sample_weight is not None:
+                weighted["sample_weight"] = np.asarray(sample_weight)[test]
+            values.append(scorer(_Scored(scores, classes), test, y[test], **weighted))
+        return values
+
+    @staticmethod
+    def _sets(lams, rows, n_problems):
+        """Parts of `lams` whose problems go together."""
+        together = max(1, int(_SET_BYTES // (n_problems * 24 * sum(rows.shape))))
+        return [np.arange(len(lams))[k : k + together] for k in range(0, len(lams), together)]
+
+    def _train(self, rows, labels, weights, lams, steps, make):
+        """Train the problems of all folds for every λ (and T).
+
+        Yields
+        ------
+        tuple
+            The place in the grid, coefficients and intercepts (n_folds * n_problems), and the gap.
+        """
+        settings = {name: getattr(self, name) for name in _SETTINGS}
+        seed, threads = PegasosEstimator._seed(self), joblib.effective_n_jobs(self.n_jobs)
+        flat = labels.reshape(-1, labels.shape[-1])
+        n = len(flat)
+        if steps is None and not (self.solver == "pegasos" and self.cv_tol is None):
+            yield from self._follow(rows, flat, weights, lams, settings, seed, threads, make)
+            return
+        for part in self._sets(lams, rows, n):
+            session = make(
+                _session.LinearSettings(lams[part].min(), **settings), n * len(part), seed
+            )
+            session.problems["lam"] = np.repeat(lams[part], n)
+            session.set_rows(np.tile(flat, (len(part), 1)), weights, count=False)
+            for t, more in enumerate([None] if steps is None else np.diff(steps, prepend=0)):
+                session.plan(n_steps=more, n_epochs=self.max_iter)
+                session.run(rows, n_threads=threads)
+                coef, intercept = session.model()
+                for k, place in enumerate(part):
+                    some = slice(k * n, (k + 1) * n)
+                    where = (place,) if steps is None else (place, t)
+                    yield where, coef[some], intercept[some], np.nan
+
+    def _follow(self, rows, flat, weights, lams, settings, seed, threads, make):
+        """From the largest λ to the smallest, each beginning where the last ended."""
+        last = None
+        for place in np.argsort(-lams):
+            session = make(_session.LinearSettings(lams[place], **settings), len(flat), seed)
+            session.set_rows(flat, weights)
+            if last is not None and last.finisher is not None:
+                session.start_from(last, rows)
+            certificate = session.train(
+                rows, solver=self.solver, tol=self.cv_tol, max_iter=self.max_iter, n_threads=threads
+            )
+            yield (place,), *session.model(), certificate.relative_gap.max()
+            last = session
+
+    def _keep(self, axes, scores, gaps, classes):
+        """Write the results in scikit-learn's form."""
+        self.classes_ = classes
+        grid = list(itertools.product(*axes.values()))
+        params = [dict(zip(axes, point, strict=True)) for point in grid]
+        flat = scores.reshape(-1, scores.shape[-1])
+        results = {}
+        for k, name in enumerate(axes):
+            results[f"param_{name}"] = np.ma.array([point[k] for point in grid])
+        results["params"] = params
+        for k in range(flat.shape[1]):
+            results[f"split{k}_test_score"] = flat[:, k]
+        mean = flat.mean(axis=1)
+        results["mean_test_score"], results["std_test_score"] = mean, flat.std(axis=1)
+        results["rank_test_score"] = rankdata(-mean, method="min").astype(np.int32)
+        results["relative_gap"] = gaps.ravel()
+        self.cv_results_ = results
+        # Of equally good points, the one that is regularised most.
+        best = np.flatnonzero(mean == mean.max())
+        self.best_index_ = int(best[np.argmax([params[k]["lam"] for k in best])])
+        self.best_score_ = float(mean[self.best_index_])
+        self.best_params_ = params[self.best_index_]
+        for name in axes:
+            if name != "n_steps":  # which fitted estimators have, per problem
+                setattr(self, f"{name}_", self.best_params_[name])
+        self.scores_ = scores
+        self.n_splits_ = scores.shape[-1]
+
+
+_DOC = {
+    "what": """    lams : int or list of float, default=10
+        The λ to try; a number: so many from 10 to 0.1/n_samples, evenly on a log scale.""",
+    "rest": """    cv : int, cross-validation generator or iterable, default=5
+        As in scikit-learn: an int means stratified folds.
+    scoring : str or callable, default=None
+        As in scikit-learn; None is accuracy.
+    refit : bool, default=True
+        Whether to train on all rows with what was best, to the gap `tol`.
+    cv_tol : float or None, default=1e-2
+        Relative duality gap to which the machines of the search are trained; scores change little
+        below it. None: `max_iter` epochs.
+    n_steps : int or list of int, default=None
+        With solver "pegasos" (or "auto"): T, or several in growing order, each of which is scored on
+        the way to the last; `cv_tol` then means nothing.""",
+    "attributes": """    cv_results_ : dict
+        As that of `sklearn.model_selection.GridSearchCV`, without times; "relative_gap" is the largest
+        certified gap among the machines of a point, NaN where there was no `cv_tol`.
+    scores_ : ndarray
+        Scores, one axis for each of what is searched, in the order of `cv_results_`, and last the folds.
+    best_params_, best_score_, best_index_
+        As in `GridSearchCV`; of equally good points, the one with the largest λ.
+    lam_ : float
+        The best λ.""",
+}
+
+
+class PegasosClassifierCV(_Search):
+    __doc__ = f"""Linear machine with the λ that cross-validation finds best.
+
+    Classes × λ × folds are trained as sets of problems over shared rows.
+
+    Parameters
+    ----------
+{_DOC["what"]}
+{_DOC["rest"]}
+    solver, tol, max_iter, batch_size, sampling, project, average, fit_intercept
+        As in `PegasosClassifier`.
+    penalize_intercept, intercept_scaling, multi_class, n_jobs, random_state
+        As in `PegasosClassifier`.
+    class_weight : dict or "balanced", default=None
+        As in `PegasosClassifier`; "balanced" counts the classes of all rows, not of each fold.
+    verbose : int, default=0
+        1: show progress on standard error.
+
+    Attributes
+    ----------
+{_DOC["attributes"]}
+    best_estimator_ : PegasosClassifier
+        Trained on all rows; its fitted attributes are attributes here as well.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from pegasos import PegasosClassifierCV
+    >>> X, y = load_digits(return_X_y=True)
+    >>> search = PegasosClassifierCV(lams=[1e-1, 1e-3, 1e-5], random_state=0).fit(X / 16, y)
+    >>> search.lam_
+    0.001
+    """
+
+    _best = PegasosClassifier
+
+    def __init__(
+        self,
+        lams=10,
+        *,
+        cv=5,
+        scoring=None,
+        refit=True,
+        cv_tol=1e-2,
+        solver="auto",
+        tol=1e-3,
+        max_iter=1000,
+        n_steps=None,
+        batch_size=1,
+        sampling="permutation",
+        project=False,
+        average=False,
+        fit_intercept=True,
+        penalize_intercept=True,
+        intercept_scaling=1.0,
+        multi_class="ovr",
+        class_weight=None,
+        n_jobs=None,
+        random_state=None,
+        verbose=0,
+    ):
+        self.lams = lams
+        self.cv = cv
+        self.scoring = scoring
+        self.refit = refit
+        self.cv_tol = cv_tol
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_steps = n_steps
+        self.batch_size = batch_size
+        self.sampling = sampling
+        self.project = project
+        self.average = average
+        self.fit_intercept = fit_intercept
+        self.penalize_intercept = penalize_intercept
+        self.intercept_scaling = intercept_scaling
+        self.multi_class = multi_class
+        self.class_weight = class_weight
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _other_axes(self):
+        return {}
+
+    def _runs(self, X, splits, labels, weights, axes, steps):
+        """Yield the place of every point in the grid, scores of the folds' test rows, and the gap."""
+        rows, dtype = _validate.rows(X, checked=True)
+        tests = [_rows.take(rows, np.asarray(test)) for _, test in splits]
+        n_folds, n_problems, _ = labels.shape
+
+        def make(settings, n, seed):
+            return LinearTraining(settings, n, X.shape[1], dtype, seed)
+
+        for where, coef, intercept, gap in self._train(
+            rows, labels, weights, axes["lam"], steps, make
+        ):
+            coef = coef.reshape(n_folds, n_problems, -1)
+            intercept = intercept.reshape(n_folds, n_problems)
+            yield where, list(map(_session.decision_function, tests, coef, intercept)), gap
+
+
+class KernelPegasosClassifierCV(_Search):
+    __doc__ = f"""Kernel machine with the λ and γ that cross-validation finds best.
+
+    Classes × λ × folds are trained as sets of problems over one kernel matrix for each γ.
+
+    Parameters
+    ----------
+{_DOC["what"]}
+    gammas : list of float or "scale", "auto", default=("scale",)
+        The γ to try; see `KernelPegasosClassifier`.
+{_DOC["rest"]}
+    kernel, degree, coef0, kernel_params, cache_size
+        As in `KernelPegasosClassifier`.
+    solver, tol, max_iter, batch_size, sampling, project, average, fit_intercept
+        As in `PegasosClassifier`.
+    penalize_intercept, intercept_scaling, multi_class, class_weight, n_jobs, random_state, verbose
+        As in `PegasosClassifierCV`.
+
+    Attributes
+    ----------
+{_DOC["attributes"]}
+    gamma_ : float or str
+        The best γ.
+    best_estimator_ : KernelPegasosClassifier
+        Trained on all rows; its fitted attributes are attributes here as well.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from pegasos import KernelPegasosClassifierCV
+    >>> X, y = make_moons(200, noise=0.2, random_state=0)
+    >>> search = KernelPegasosClassifierCV([1e-1, 1e-3], gammas=[0.1, 3], random_state=0).fit(X, y)
+    >>> search.gamma_
+    3
+    """
+
+    _best = KernelPegasosClassifier
+
+    _parameter_constraints = {
+        **_Search._parameter_constraints,
+        **{
+            name: KernelPegasosClassifier._parameter_constraints[name]
+            for name in ("kernel", "degree", "coef0", "kernel_params", "cache_size")
+        },
+        "gammas": ["array-like"],
+    }
+
+    def __init__(
+        self,
+        lams=10,
+        *,
+        gammas=("scale",),
+        cv=5,
+        scoring=None,
+        refit=True,
+        cv_tol=1e-2,
+        kernel="rbf",
+        degree=3,
+        coef0=0.0,
+        kernel_params=None,
+        cache_size=1000,
+        solver="auto",
+        tol=1e-3,
+        max_iter=1000,
+        n_steps=None,
+        batch_size=1,
+        sampling="permutation",
+        project=False,
+        average=False,
+        fit_intercept=True,
+        penalize_intercept=True,
+        intercept_scaling=1.0,
+        multi_class="ovr",
+        class_weight=None,
+        n_jobs=None,
+        random_state=None,
+        verbose=0,
+    ):
+        self.lams = lams
+        self.gammas = gammas
+        self.cv = cv
+        self.scoring = scoring
+        self.refit = refit
+        self.cv_tol = cv_tol
+        self.kernel = kernel
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.cache_size = cache_size
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_steps = n_steps
+        self.batch_size = batch_size
+        self.sampling = sampling
+        self.project = project
+        self.average = average
+        self.fit_intercept = fit_intercept
+        self.penalize_intercept = penalize_intercept
+        self.intercept_scaling = intercept_scaling
+        self.multi_class = multi_class
+        self.class_weight = class_weight
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        tags.input_tags.sparse = self.kernel != "precomputed"
+        return tags
+
+    def _other_axes(self):
+        gammas = list(self.gammas)
+        for gamma in gammas:
+            if gamma not in ("scale", "auto"):
+                _validate.real("gammas", gamma, above=0)
+        if not gammas:
+            raise ValueError(f"gammas must name at least one γ, got {self.gammas!r}")
+        return {"gamma": gammas}
+
+    def _runs(self, X, splits, labels, weights, axes, steps):
+        """Yield the place of every point in the grid, scores of the folds' test rows, and the gap."""
+        n_folds, n_problems, n_samples = labels.shape
+
+        def make(settings, n, seed):
+            return KernelTraining(settings, n, n_samples, np.float64, seed)
+
+        for g, gamma in enumerate(axes["gamma"]):
+            estimator = self._estimator().set_params(gamma=gamma)
+            points = estimator._make_kernel(X, weights).points_among_themselves(X)
+            cache = ColumnCache(points, self.cache_size)
+            for where, coef, intercept, gap in self._train(
+                cache, labels, weights, axes["lam"], steps, make
+            ):
+                support = np.flatnonzero(coef.any(axis=0))
+                scores = cache.push(coef[:, support], support) + intercept[:, None]
+                scores = scores.reshape(n_folds, n_problems, n_samples)
+                found = [
+                    np.ascontiguousarray(scores[k][:, test].T) for k, (_, test) in enumerate(splits)
+                ]
+                yield (g, *where), found, gap

@@ -1,0 +1,550 @@
+"""Pictures of searches, fits and models, as display objects in scikit-learn's manner.
+
+``from_estimator`` finds out what there is to show and draws it; ``plot`` draws it again, on axes that
+are given or on those of a new figure. Both return the display. Needs matplotlib, which
+``import pegasos`` does not load.
+"""
+
+import math
+import time
+from numbers import Real
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.inspection import DecisionBoundaryDisplay
+
+from pegasos import _problems, _validate
+
+try:
+    import matplotlib.pyplot as plt
+    from matplotlib.colors import ListedColormap
+    from matplotlib.ticker import MaxNLocator
+except ImportError as error:
+    raise ImportError("pegasos.plotting needs matplotlib: pip install 'pegasos[plot]'") from error
+
+__all__ = [
+    "ConvergenceDisplay",
+    "Recorder",
+    "SearchDisplay",
+    "SupportVectorsDisplay",
+    "WeightsDisplay",
+]
+
+_MOST_LINES = 10
+
+
+class SearchDisplay:
+    """Scores of a parameter search: a heat map over two parameters, or a curve over one.
+
+    Parameters
+    ----------
+    values : array-like of shape (n_y, n_x), or (n_x,) for a curve
+        Scores; NaN leaves a cell empty.
+    x_values, y_values : sequence
+        Values of the parameters that go across and up; `y_values` is None for a curve.
+    labels : tuple of three str, default=("x", "y", "score")
+        Names of the parameters and of the score.
+    std : array-like of shape (n_x,), default=None
+        Standard deviations, the error bars of a curve.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+    image_, colorbar_ : matplotlib AxesImage and Colorbar, of a heat map
+    texts_ : ndarray of shape (n_y, n_x)
+        Annotations of a heat map, None where a cell is empty.
+    errorbar_ : matplotlib ErrorbarContainer, of a curve
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from pegasos import KernelPegasosClassifier
+    >>> from pegasos.plotting import SearchDisplay
+    >>> X, y = make_moons(60, noise=0.1, random_state=0)
+    >>> grid = {"lam": [1e-3, 1e-2], "gamma": [0.5, 2, 8]}
+    >>> search = GridSearchCV(KernelPegasosClassifier(random_state=0), grid, cv=2).fit(X, y)
+    >>> SearchDisplay.from_estimator(search).values.shape
+    (3, 2)
+    """
+
+    def __init__(self, values, x_values, y_values=None, labels=("x", "y", "score"), std=None):
+        self.values = np.asarray(values, dtype=float)
+        self.x_values, self.y_values, self.labels, self.std = x_values, y_values, labels, std
+        shape = (len(x_values),) if y_values is None else (len(y_values), len(x_values))
+        if self.values.shape != shape:
+            raise ValueError(
+                f"values must have the shape that x_values and y_values say, {shape}, "
+                f"got {self.values.shape}"
+            )
+
+    @classmethod
+    def from_estimator(
+        cls, search, x="lam", y="auto", metric="mean_test_score", *, ax=None, **options
+    ):
+        """Draw what a search found.
+
+        Parameters
+        ----------
+        search : object
+            Has ``cv_results_`` as scikit-learn's searches do, for instance a `GridSearchCV`.
+        x : str, default="lam"
+            Name of the parameter that goes across.
+        y : str or None, default="auto"
+            Name of the parameter that goes up; None for a curve, with error bars of one standard
+            deviation. "auto" is "gamma" where the search has it, else None.
+        metric : str, default="mean_test_score"
+            Key of ``cv_results_`` to show; its largest value where other parameters vary as well.
+        ax, **options
+            As in `plot`.
+        """
+        results = getattr(search, "cv_results_", None)
+        if results is None:
+            raise NotFittedError(f"search must be fitted and have cv_results_, got {search!r}")
+        names = [key.removeprefix("param_") for key in results if key.startswith("param_")]
+        _validate.choice("x", x, names)
+        others = [name for name in names if name != x]
+        if _validate.choice("y", y, [*others, None, "auto"]) == "auto":
+            y = "gamma" if "gamma" in others else None
+        metrics = [key for key in results if key.startswith(("mean_", "std_", "split", "rank_"))]
+        scores = np.asarray(results[_validate.choice("metric", metric, metrics)], dtype=float)
+
+        parameters = [np.ma.asarray(results[f"param_{name}"]) for name in (x, y) if name]
+        # A list of grids masks the parameters that a candidate does not have.
+        masked = np.any([np.ma.getmaskarray(column) for column in parameters], axis=0)
+        keys = list(zip(*(column.data.tolist() for column in parameters), strict=True))
+        # NaN first, then ascending: the last to be entered in a cell is the best.
+        best = {keys[i]: i for i in np.argsort(-scores)[::-1] if not masked[i]}
+        if not best:
+            raise ValueError(f"y must be set together with x={x!r} in a candidate, got {y!r}")
+        x_values, *rest = (_in_order(column) for column in zip(*best, strict=True))
+        if y is None:
+            at = [best[(value,)] for value in x_values]
+            spread = results.get("std_" + metric.removeprefix("mean_"))
+            if spread is None or not metric.startswith("mean_"):
+                std = None
+            else:
+                std = np.asarray(spread)[at]
+            display = cls(scores[at], x_values, None, (x, None, metric), std)
+        else:
+            scores = np.append(scores, np.nan)
+            values = [[scores[best.get((u, v), -1)] for u in x_values] for v in rest[0]]
+            display = cls(values, x_values, rest[0], (x, y, metric))
+        return display.plot(ax=ax, **options)
+
+    def plot(self, ax=None, *, cmap="viridis", values_format=".3f"):
+        """Draw; `cmap` and `values_format` are the colours and annotations of a heat map."""
+        if ax is None:
+            n_y, n_x = np.atleast_2d(self.values).shape
+            size = max(6.4, 2 + 0.6 * n_x), max(4.8, 1.5 + 0.4 * n_y)
+            _, ax = plt.subplots(figsize=size, layout="constrained")
+        self.ax_, self.figure_ = ax, ax.figure
+        x_label, y_label, value_label = self.labels
+        ax.set_xlabel(x_label)
+        if self.y_values is None:
+            x = self.x_values
+            if all(_is_number(value) and value > 0 for value in x):
+                ax.set_xscale("log")
+            else:
+                x = range(len(x))
+                ax.set_xticks(x, _tick_labels(self.x_values))
+            self.errorbar_ = ax.errorbar(x, self.values, self.std, marker="o", capsize=3)
+            ax.set_ylabel(value_label)
+            return self
+        self.image_ = ax.imshow(self.values, cmap=cmap, origin="lower", aspect="auto")
+        self.colorbar_ = self.figure_.colorbar(self.image_, ax=ax, label=value_label)
+        ax.set_xticks(range(len(self.x_values)), _tick_labels(self.x_values))
+        ax.set_yticks(range(len(self.y_values)), _tick_labels(self.y_values))
+        ax.set_ylabel(y_label)
+        self.texts_ = np.full(self.values.shape, None)
+        for (i, j), value in np.ndenumerate(self.values):
+            if np.isfinite(value):
+                colour = self.image_.cmap(self.image_.norm(value))
+                ink = "black" if np.dot(colour[:3], (0.299, 0.587, 0.114)) > 0.5 else "white"
+                text = format(value, values_format)
+                self.texts_[i, j] = ax.text(j, i, text, ha="center", va="center", color=ink)
+        return self
+
+
+class Recorder:
+    """Writes down how a fit goes: a callback for ``set_callbacks``, with scikit-learn 1.9 or later.
+
+    A new fit begins a new record. Fits that have callbacks run on one thread.
+
+    Attributes
+    ----------
+    epochs : list of int
+        1, 2, ...
+    seconds : list of float
+        Time of training up to the end of each epoch, without that of certificates for the record.
+    objectives, gaps : list of ndarray of shape (n_problems,)
+        P(w) and relative duality gap after each epoch, and at the end of the fit.
+    names : list of str
+        What each problem tells apart.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from pegasos import PegasosClassifier
+    >>> from pegasos.plotting import Recorder
+    >>> recorder = Recorder()
+    >>> clf = PegasosClassifier(lam=1e-2, solver="pegasos", tol=None, max_iter=5)
+    >>> clf = clf.set_callbacks(recorder).fit(*load_iris(return_X_y=True))
+    >>> recorder.epochs
+    [1, 2, 3, 4, 5]
+    """
+
+    def __init__(self):
+        self.epochs, self.seconds, self.objectives, self.gaps, self.names = [], [], [], [], []
+
+    def setup(self, estimator, context):
+        """A fit begins."""
+        self.__init__()
+        self._spent, self._since = 0.0, time.perf_counter()
+
+    def teardown(self, estimator, context):
+        """A fit has ended."""
+
+    def on_fit_task_begin(self, estimator, context):
+        """Stop the clock: an epoch is told of when it is over, and its certificate comes next."""
+        if context.task_name == "epoch":
+            self._spent += time.perf_counter() - self._since
+
+    def on_fit_task_end(self, estimator, context, *, metadata):
+        """Write down an epoch, or how the fit ended."""
+        if context.task_name == "epoch":
+            self._write(metadata["objective"], metadata["relative_gap"])
+            self._since = time.perf_counter()
+        elif self.epochs:
+            self.names = _problem_names(estimator.classes_, estimator.multi_class)
+            last = estimator._certificate()
+            # Of many problems, the last may have gone on for less than an epoch of all.
+            if not np.allclose(last.relative_gap, self.gaps[-1], equal_nan=True):
+                self._spent += time.perf_counter() - self._since
+                self._write(last.objective, last.relative_gap)
+
+    def _write(self, objective, gap):
+        self.epochs.append(len(self.epochs) + 1)
+        self.seconds.append(self._spent)
+        self.objectives.append(objective)
+        self.gaps.append(gap)
+
+
+class ConvergenceDisplay:
+    """Objective and certified relative gap while a fit goes on.
+
+    A line for each problem, or one for the largest value if there are more than ten, with a mark
+    where it changes. A finisher takes one problem after the other: their lines fall in turn.
+
+    Parameters
+    ----------
+    x_values : array-like of shape (n_records,)
+        Epochs (means over problems) or seconds.
+    objective, relative_gap : array-like of shape (n_records, n_problems)
+    x : {"epoch", "seconds"}, default="epoch"
+        What `x_values` are.
+    names : list of str, default=None
+        What each problem tells apart, for the legend.
+
+    Attributes
+    ----------
+    ax_ : ndarray of two matplotlib Axes
+        Objective and gap.
+    figure_ : matplotlib Figure
+    lines_ : list of two lists of matplotlib Line2D
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from pegasos import PegasosClassifier
+    >>> from pegasos.plotting import ConvergenceDisplay
+    >>> clf = PegasosClassifier(lam=1e-2, random_state=0)
+    >>> display = ConvergenceDisplay.from_estimator(clf, *load_iris(return_X_y=True))
+    >>> len(display.lines_[1])
+    3
+    """
+
+    def __init__(self, x_values, objective, relative_gap, *, x="epoch", names=None):
+        self.x_values, self.x, self.names = x_values, _one_of_x(x), names
+        self.objective, self.relative_gap = np.asarray(objective), np.asarray(relative_gap)
+
+    @classmethod
+    def from_recorder(cls, recorder, x="epoch", *, ax=None, **options):
+        """Draw what a `Recorder` wrote down, against epochs or seconds."""
+        if not recorder.epochs:
+            raise ValueError(
+                "recorder must have seen an epoch, got none: set it as a callback and fit, without "
+                "n_steps or with enough of them"
+            )
+        x_values = recorder.seconds if x == "seconds" else recorder.epochs
+        display = cls(x_values, recorder.objectives, recorder.gaps, x=x, names=recorder.names)
+        return display.plot(ax=ax, **options)
+
+    @classmethod
+    def from_estimator(cls, estimator, X, y, x="epoch", *, ax=None, **options):
+        """Fit a clone of `estimator` to `X`, `y` with a `Recorder`, and draw what that wrote down."""
+        _one_of_x(x)
+        if not hasattr(estimator, "set_callbacks"):
+            raise TypeError(
+                "estimator must take callbacks, as PegasosClassifier does with scikit-learn 1.9 or "
+                f"later, got {type(estimator).__name__}"
+            )
+        recorder = Recorder()
+        clone(estimator).set_callbacks(recorder).fit(X, y)
+        return cls.from_recorder(recorder, x, ax=ax, **options)
+
+    def plot(self, ax=None, **options):
+        """Draw on two axes; `options` go to ``Axes.plot``."""
+        if ax is None:
+            _, ax = plt.subplots(1, 2, figsize=(9.6, 4), layout="constrained")
+        self.ax_ = _axes(ax, 2)
+        self.figure_ = self.ax_[0].figure
+        n = self.objective.shape[1]
+        names = self.names or [f"problem {k}" for k in range(n)]
+        if n > _MOST_LINES:
+            names = [f"largest of {n} problems"]
+        self.lines_ = []
+        for axes, values in zip(self.ax_, (self.objective, self.relative_gap), strict=True):
+            values = values.max(axis=1, keepdims=True) if n > _MOST_LINES else values
+            lines = []
+            for line, name in zip(values.T, names, strict=True):
+                changes = np.flatnonzero(np.append(True, np.diff(line) != 0)).tolist()
+                style = {"marker": ".", "markevery": changes, "label": name} | options
+                lines += axes.plot(self.x_values, line, **style)
+            self.lines_.append(lines)
+            axes.set_xlabel(self.x)
+            if self.x == "epoch":
+                axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        self.ax_[0].set_ylabel("objective")
+        self.ax_[1].set(ylabel="relative gap", yscale="log")
+        self.ax_[1].legend(loc="upper left", bbox_to_anchor=(1, 1))
+        return self
+
+
+class WeightsDisplay:
+    """Weights of linear machines on images, one picture for each problem.
+
+    Red pixels speak for the class that a title names, or names first; blue ones against it. All
+    pictures have one scale, symmetric around zero.
+
+    Parameters
+    ----------
+    coef : array-like of shape (n_problems, n_features)
+    shape : tuple of two int
+        Rows and columns of an image.
+    titles : list of str of length n_problems
+
+    Attributes
+    ----------
+    ax_ : ndarray of shape (n_problems,)
+        The matplotlib Axes of each picture.
+    figure_ : matplotlib Figure
+    images_ : list of matplotlib AxesImage
+    colorbar_ : matplotlib Colorbar
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from pegasos import PegasosClassifier
+    >>> from pegasos.plotting import WeightsDisplay
+    >>> X, y = load_digits(return_X_y=True)
+    >>> clf = PegasosClassifier(lam=1e-3, random_state=0).fit(X / 16, y)
+    >>> len(WeightsDisplay.from_estimator(clf, shape=(8, 8)).images_)
+    10
+    """
+
+    def __init__(self, coef, shape, titles):
+        self.coef, self.shape, self.titles = np.asarray(coef), tuple(shape), titles
+        if len(self.shape) != 2 or math.prod(self.shape) != self.coef.shape[1]:
+            raise ValueError(
+                "shape must be two sizes of an image of as many pixels as coef_ has columns, "
+                f"{self.coef.shape[1]}, got {self.shape}"
+            )
+
+    @classmethod
+    def from_estimator(cls, estimator, shape=(28, 28), *, ax=None, **options):
+        """Draw what a fitted `PegasosClassifier`, or the best one of a search, learned."""
+        estimator, model = _fitted(estimator)
+        if not hasattr(estimator, "coef_"):
+            raise TypeError(f"estimator must be linear, got {type(estimator).__name__}")
+        titles = _problem_names(model.classes, model.multi_class)
+        return cls(estimator.coef_, shape, titles).plot(ax=ax, **options)
+
+    def plot(self, ax=None, *, cmap="RdBu_r"):
+        """Draw on as many axes as there are problems."""
+        n = len(self.coef)
+        if ax is None:
+            n_columns = min(n, math.ceil(math.sqrt(2 * n)))
+            n_rows = math.ceil(n / n_columns)
+            size = max(3.5, 1 + 1.3 * n_columns), max(3, 1.5 * n_rows)
+            figure = plt.figure(figsize=size, layout="constrained")
+            ax = [figure.add_subplot(n_rows, n_columns, k + 1) for k in range(n)]
+        self.ax_ = _axes(ax, n)
+        self.figure_ = self.ax_[0].figure
+        limit = np.abs(self.coef).max() or 1.0
+        self.images_ = []
+        for axes, weights, title in zip(self.ax_, self.coef, self.titles, strict=True):
+            image = axes.imshow(weights.reshape(self.shape), cmap=cmap, vmin=-limit, vmax=limit)
+            axes.set(title=title, xticks=[], yticks=[])
+            self.images_.append(image)
+        self.colorbar_ = self.figure_.colorbar(image, ax=list(self.ax_), label="weight")
+        return self
+
+
+class SupportVectorsDisplay:
+    """Rows of two features, with support vectors ringed, and where classes meet.
+
+    For two classes, the boundary (solid) and the margins (dashed); for more, the predicted regions.
+    Support vectors of a linear machine are the rows with a margin of at most one in any problem.
+
+    Parameters
+    ----------
+    estimator : KernelPegasosClassifier or PegasosClassifier
+        Fitted; or a fitted search, for its best estimator.
+    X : {array-like, sparse matrix} of shape (n_samples, 2)
+    y : array-like of shape (n_samples,)
+        Labels.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+    boundary_ : sklearn.inspection.DecisionBoundaryDisplay
+    points_ : list of matplotlib PathCollection
+        Rows of each class.
+    rings_ : matplotlib PathCollection
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from pegasos import KernelPegasosClassifier
+    >>> from pegasos.plotting import SupportVectorsDisplay
+    >>> X, y = make_moons(100, noise=0.1, random_state=0)
+    >>> clf = KernelPegasosClassifier(lam=1e-3, gamma=2.0, random_state=0).fit(X, y)
+    >>> display = SupportVectorsDisplay.from_estimator(clf, X, y)
+    >>> len(display.rings_.get_offsets()) == len(clf.support_)
+    True
+    """
+
+    def __init__(self, estimator, X, y):
+        self.estimator, model = _fitted(estimator)
+        self.X, self.points, self.classes = X, _dense(X), model.classes
+        if self.points.shape[1:] != (2,):
+            raise ValueError(f"X must have two features, got shape {self.points.shape}")
+        _validate.labels(y, len(self.points))
+        _, self.codes = _validate.labels_among(y, None, model.classes)
+        if hasattr(self.estimator, "support_vectors_"):
+            self.support_vectors = _dense(self.estimator.support_vectors_)
+        else:
+            labels = _problems.label_columns(self.codes, len(model.classes), model.multi_class).T
+            margins = labels * (self.points @ self.estimator.coef_.T + self.estimator.intercept_)
+            self.support_vectors = self.points[((labels != 0) & (margins <= 1)).any(axis=1)]
+
+    @classmethod
+    def from_estimator(cls, estimator, X, y, *, ax=None, **options):
+        """Draw a machine and its data."""
+        return cls(estimator, X, y).plot(ax=ax, **options)
+
+    def plot(self, ax=None, *, grid_resolution=200):
+        """Draw, with scores at `grid_resolution` points along each feature."""
+        if ax is None:
+            _, ax = plt.subplots(layout="constrained")
+        self.ax_, self.figure_ = ax, ax.figure
+        n = len(self.classes)
+        if n == 2:
+            colours = ["#2166ac", "#b2182b"]  # the ends of RdBu_r
+            options = {"response_method": "decision_function", "plot_method": "contour"}
+            options |= {"levels": [-1, 0, 1], "linestyles": ["--", "-", "--"], "colors": "black"}
+        else:
+            cmap = plt.get_cmap("tab10") if n <= 10 else plt.get_cmap("turbo", n)
+            colours = cmap.colors[:n]
+            options = {"response_method": "predict", "plot_method": "contourf"}
+            options |= {"levels": np.arange(n + 1) - 0.5, "alpha": 0.25, "zorder": -1}
+        corners = _corners(self.X, self.points)
+        self.boundary_ = DecisionBoundaryDisplay.from_estimator(
+            self.estimator, corners, eps=0, grid_resolution=grid_resolution, ax=ax, **options
+        )
+        if n > 2:
+            # How to ask for colours of many classes depends on the version of scikit-learn.
+            self.boundary_.surface_.set_cmap(ListedColormap(colours))
+        self.points_ = [
+            ax.scatter(*self.points[self.codes == k].T, s=16, color=colours[k], label=str(label))
+            for k, label in enumerate(self.classes)
+        ]
+        style = {"s": 60, "facecolors": "none", "edgecolors": "black", "linewidths": 0.8}
+        self.rings_ = ax.scatter(*self.support_vectors.T, label="support vectors", **style)
+        ax.legend()
+        return self
+
+
+# ---- Inside --------------------------------------------------------------------------------------
+
+
+def _is_number(value):
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _in_order(values):
+    """Distinct values, sorted if they are numbers."""
+    values = list(dict.fromkeys(values))
+    return sorted(values, key=None if all(map(_is_number, values)) else str)
+
+
+def _tick_labels(values):
+    """Texts of parameter values, all as powers if one of the numbers is small or large."""
+    powers = any(_is_number(v) and v and not 1e-2 <= abs(v) < 1e4 for v in values)
+    return [_tick_label(value, powers) for value in values]
+
+
+def _tick_label(value, powers):
+    if not _is_number(value):
+        return str(value)
+    if not powers:
+        return f"{value:g}"
+    digits, exponent = f"{value:.2e}".split("e")
+    return f"{digits.rstrip('0').rstrip('.')}e{int(exponent)}"
+
+
+def _one_of_x(x):
+    return _validate.choice("x", x, ("epoch", "seconds"))
+
+
+def _problem_names(classes, multi_class):
+    """What each problem tells apart, the class of positive scores first."""
+    if len(classes) > 2 and multi_class == "ovr":
+        return [str(label) for label in classes]
+    return [f"{classes[j]} against {classes[i]}" for i, j in _problems.pairs(len(classes))]
+
+
+def _fitted(estimator):
+    """The estimator, or the best one of a search, and its model."""
+    estimator = getattr(estimator, "best_estimator_", estimator)
+    if not hasattr(estimator, "to_model"):
+        raise TypeError(
+            "estimator must be a PegasosClassifier or a KernelPegasosClassifier, "
+            f"got {type(estimator).__name__}"
+        )
+    return estimator, estimator.to_model()
+
+
+def _axes(ax, n):
+    """`ax` as an array of `n` axes."""
+    array = np.ravel(ax)
+    if len(array) != n:
+        raise ValueError(f"ax must be {n} axes, got {len(array)}")
+    return array
+
+
+def _dense(X):
+    return X.toarray() if sparse.issparse(X) else np.asarray(X)
+
+
+def _corners(X, points):
+    """Two rows, of the type of `X`, at the ends of the range of `points` and a margin."""
+    low, spread = points.min(axis=0), np.ptp(points, axis=0)
+    margin = 0.06 * np.where(spread > 0, spread, 1)
+    corners = np.stack([low - margin, low + spread + margin])
+    if hasattr(X, "columns"):
+        return type(X)(dict(zip(X.columns, corners.T, strict=True)))
+    return corners
