@@ -20,14 +20,20 @@
 #include <math.h>
 #include <string.h>
 
+/* Of a dense row, all scores while it is at hand; of sparse rows, one problem's at a time, since the
+ * parts of its coefficients that they meet stay in cache, which those of all problems may not. */
 static INLINE void score_rows(const row_functions *f, const pegasos_rows *rows, int64_t first,
                               int64_t count, int64_t n_problems, const double *coef,
                               const double *intercepts, double *scores)
 {
-    const int64_t d = rows->n_features, end = first + count;
-    for (int64_t i = first; i < end; i++, scores += n_problems)
-        for (int64_t k = 0; k < n_problems; k++)
-            scores[k] = f->dot(rows, i, coef + k * d, i + 1 < end ? i + 1 : i) + intercepts[k];
+    const int64_t d = rows->n_features, inner = rows->index_bytes == 0 ? n_problems : 1;
+    for (int64_t begin = 0; begin < n_problems; begin += inner)
+        for (int64_t i = 0; i < count; i++)
+            for (int64_t k = begin; k < begin + inner; k++) {
+                const int64_t next = first + (i + 1 < count ? i + 1 : i);
+                scores[i * n_problems + k] =
+                    f->dot(rows, first + i, coef + k * d, next) + intercepts[k];
+            }
 }
 
 static INLINE void combine_rows(const row_functions *f, const pegasos_rows *rows, int64_t first,
@@ -82,11 +88,14 @@ static INLINE int64_t ascend(const row_functions *f, const pegasos_rows *rows, p
         const double score =
             f->dot(rows, i, w, next) + p->intercept_scaling * p->constant_weight + p->intercept;
         const double u = 1 - y * score;
+        const double loss = u > 0 ? c * u : 0;
         if ((a[i] <= 0 && u < p->lowest_before) || (a[i] >= c && u > p->highest_before)) {
             leave_out(p, active);
+            p->left_loss += loss;
             continue;
         }
         p->position++;
+        p->loss += loss;
         if ((a[i] <= 0 && u < 0) || (a[i] >= c && u > 0))
             continue;
         p->highest = u > p->highest ? u : p->highest;
@@ -229,14 +238,14 @@ void pegasos_dual_begin_epoch(pegasos_dual *p)
     /* Bounds of 0 say nothing: then no row is left out. */
     p->highest_before = p->highest > 0 ? p->highest : INFINITY;
     p->lowest_before = p->lowest < 0 ? p->lowest : -INFINITY;
-    p->highest = p->lowest = 0;
+    p->highest = p->lowest = p->loss = 0;
     p->position = 0;
 }
 
 void pegasos_dual_start(pegasos_dual *p, int64_t n_active)
 {
     p->n_active = n_active;
-    p->highest = p->lowest = 0;
+    p->highest = p->lowest = p->left_loss = 0;
     pegasos_dual_begin_epoch(p);
 }
 

@@ -1,6 +1,7 @@
 """The certificate: what it claims is true, and exact; and solvers that are asked for a gap reach it."""
 
 import functools
+import pickle
 import warnings
 
 import numpy as np
@@ -239,6 +240,7 @@ def test_threads_and_interruptions_do_not_change_the_answer(
         with pytest.raises(KeyboardInterrupt):
             clf.fit(X, y)
         clf.predict(X)
+        clf = pickle.loads(pickle.dumps(clf))  # saved, and continued elsewhere
     monkeypatch.setattr(_core, function, real)
     clf.fit(X, y)
     np.testing.assert_array_equal(clf.coef_, whole.coef_)

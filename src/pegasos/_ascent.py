@@ -14,8 +14,9 @@ ASCENT = np.asarray(_core.BLANK_DUAL).dtype
 # w is looked at so many times in an epoch: single iterates swing where rows are many beside features,
 # and the mean over an epoch is then a far better primal point.
 _SNAPSHOTS = 8
-# Looks at the gap: after so many epochs' worth of visits, then whenever they have grown by so much.
-_EPOCHS_BEFORE_LOOK, _GROWTH_BEFORE_LOOK = 3, 1.5
+# Looks at the gap: after so many epochs' worth of visits, then whenever they have grown by so much; and
+# earlier if the gap is estimated at no more than so many times the one that is asked for.
+_EPOCHS_BEFORE_LOOK, _GROWTH_BEFORE_LOOK, _HOPEFUL = 8, 1.5, 3
 
 
 def blank_ascents(n_problems, seed):
@@ -31,7 +32,17 @@ def blank_ascents(n_problems, seed):
 class DualAscent(Finisher):
     """Dual coordinate ascent. `w` is w(a)."""
 
-    _ARRAYS = (*Finisher._ARRAYS, "ascents", "w", "sums", "n_sums", "active", "n_visits_at_look")
+    _ARRAYS = (
+        *Finisher._ARRAYS,
+        "ascents",
+        "w",
+        "sums",
+        "n_sums",
+        "active",
+        "n_visits_at_look",
+        "estimate",
+        "estimate_at_look",
+    )
 
     def __init__(self, settings, n_problems, n_rows, n_features, seed):
         super().__init__(settings, n_problems, n_rows, n_features, seed)
@@ -42,6 +53,8 @@ class DualAscent(Finisher):
         self.n_sums = np.zeros(n_problems, np.int64)
         self.active = np.zeros((n_problems, n_rows), np.int64)
         self.n_visits_at_look = np.zeros(n_problems, np.int64)
+        self.estimate = np.full(n_problems, np.inf)  # of the relative gap
+        self.estimate_at_look = np.full(n_problems, np.inf)
 
     def begin(self, rows, labels, row_weights, start=None):
         super().begin(rows, labels, row_weights, start)
@@ -108,7 +121,7 @@ class DualAscent(Finisher):
                     self.n_sums[k] += 1
                 yield
             self.n_epochs[k] += 1
-            looks = self.n_epochs[k] >= last or self._is_time_to_look(k, inside, tol)
+            looks = self.n_epochs[k] >= last or self._is_time_to_look(k, p, inside, tol)
             if looks:
                 self._look(k)
             self.sums[k], self.n_sums[k] = 0, 0
@@ -121,15 +134,26 @@ class DualAscent(Finisher):
                 self._shift(p)
             yield
 
-    def _is_time_to_look(self, k, inside, tol):
-        """Whether enough was done since the last look, which costs about an epoch."""
-        return tol is not None and self.n_visits[k] >= max(
+    def _is_time_to_look(self, k, p, inside, tol):
+        """Whether a look, which costs about an epoch, is likely to end this, or much was done since."""
+        if tol is None:
+            return False
+        # What rows lost when they were visited is an estimate of the primal, mostly too high.
+        squared = np.einsum("j,j->", self.w[k], self.w[k])  # BLAS would use threads
+        penalty = self.settings.lam / 2 * (squared + p["constant_weight"] ** 2)
+        primal = penalty + (p["loss"] + p["left_loss"]) / self.mass[k]
+        dual = self.a[k].sum() / self.mass[k] - penalty
+        self.estimate[k] = 1 - dual / max(primal, 1e-300)
+        hopeful = self.estimate[k] <= min(_HOPEFUL * tol, self.estimate_at_look[k] / 2)
+        if hopeful and self.n_visits[k] >= self.n_visits_at_look[k] + inside:
+            return True
+        return self.n_visits[k] >= max(
             _EPOCHS_BEFORE_LOOK * inside, _GROWTH_BEFORE_LOOK * self.n_visits_at_look[k]
         )
 
     def _is_settled(self, k, p, inside, tol):
         """Whether rows that take part are where they want to be, so that the others must be asked."""
-        wanted = max(tol or 0, 0.3 * min(self.relative_gap[k], 1))
+        wanted = max(tol or 0, 0.3 * min(self.relative_gap[k], self.estimate[k], 1))
         spread = (p["highest"] - p["lowest"]) * p["n_active"] / inside
         return spread <= wanted * min(self.primal[k], 1)
 
@@ -160,6 +184,7 @@ class DualAscent(Finisher):
         )
         self._keep(k, points[best], intercepts[best], primal[best], dual[0])
         self.n_visits_at_look[k] = self.n_visits[k]
+        self.estimate_at_look[k] = self.estimate[k]
 
     @staticmethod
     def _shift(p):

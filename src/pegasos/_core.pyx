@@ -96,6 +96,8 @@ cdef extern from "pegasos.h" nogil:
         double lowest_before
         double highest
         double lowest
+        double loss
+        double left_loss
         double constant_weight
 
     void pegasos_dual_start(pegasos_dual *problem, int64_t n_active)

@@ -97,6 +97,10 @@ class Finisher:
         gap = max(self.primal[k] - dual, 0)
         self.relative_gap[k] = gap / max(self.primal[k], 1e-300)
 
+    def certificate(self):
+        """What was seen at the last look."""
+        return _certificate.Certificate(self.primal.copy(), self.primal * (1 - self.relative_gap))
+
     def _is_done(self, k, tol):
         return tol is not None and self.relative_gap[k] <= tol
 

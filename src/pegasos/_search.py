@@ -57,7 +57,8 @@ class _Search(ClassifierMixin, BaseEstimator):
         "cv": ["cv_object"],
         "scoring": [StrOptions(set(get_scorer_names())), callable, None],
         "refit": ["boolean"],
-        "cv_tol": [Interval(Real, 0, None, closed="neither"), None],
+        "cv_tol": [Interval(Real, 0, None, closed="neither")],
+        "cv_epochs": [Interval(Integral, 1, None, closed="left"), None],
         "n_steps": [Interval(Integral, 1, None, closed="left"), "array-like", None],
     }
 
@@ -208,9 +209,11 @@ class _Search(ClassifierMixin, BaseEstimator):
         seed, threads = PegasosEstimator._seed(self), joblib.effective_n_jobs(self.n_jobs)
         flat = labels.reshape(-1, labels.shape[-1])
         n = len(flat)
-        if steps is None and not (self.solver == "pegasos" and self.cv_tol is None):
+        if steps is None and self.cv_epochs is None:
             yield from self._follow(rows, flat, weights, lams, settings, seed, threads, make)
             return
+        if steps is None and not self.average:
+            settings["average"] = "suffix"
         for part in self._sets(lams, rows, n):
             session = make(
                 _session.LinearSettings(lams[part].min(), **settings), n * len(part), seed
@@ -218,7 +221,7 @@ class _Search(ClassifierMixin, BaseEstimator):
             session.problems["lam"] = np.repeat(lams[part], n)
             session.set_rows(np.tile(flat, (len(part), 1)), weights, count=False)
             for t, more in enumerate([None] if steps is None else np.diff(steps, prepend=0)):
-                session.plan(n_steps=more, n_epochs=self.max_iter)
+                session.plan(n_steps=more, n_epochs=self.cv_epochs)
                 session.run(rows, n_threads=threads)
                 coef, intercept = session.model()
                 for k, place in enumerate(part):
@@ -235,8 +238,9 @@ class _Search(ClassifierMixin, BaseEstimator):
             if last is not None and last.finisher is not None:
                 session.start_from(last, rows)
             certificate = session.train(
-                rows, solver=self.solver, tol=self.cv_tol, max_iter=self.max_iter, n_threads=threads
-            )
+                rows, solver=self.solver, tol=self.cv_tol, max_iter=self.max_iter, n_threads=threads,
+                afresh=False,
+            )  # fmt: skip
             yield (place,), *session.model(), certificate.relative_gap.max()
             last = session
 
@@ -248,7 +252,9 @@ class _Search(ClassifierMixin, BaseEstimator):
         flat = scores.reshape(-1, scores.shape[-1])
         results = {}
         for k, name in enumerate(axes):
-            results[f"param_{name}"] = np.ma.array([point[k] for point in grid])
+            values = [point[k] for point in grid]
+            mixed = len({isinstance(value, str) for value in values}) > 1
+            results[f"param_{name}"] = np.ma.array(values, dtype=object if mixed else None)
         results["params"] = params
         for k in range(flat.shape[1]):
             results[f"split{k}_test_score"] = flat[:, k]
@@ -278,15 +284,19 @@ _DOC = {
         As in scikit-learn; None is accuracy.
     refit : bool, default=True
         Whether to train on all rows with what was best, to the gap `tol`.
-    cv_tol : float or None, default=1e-2
+    cv_tol : float, default=0.05
         Relative duality gap to which the machines of the search are trained; scores change little
-        below it. None: `max_iter` epochs.
+        below it.
+    cv_epochs : int, default=None
+        In place of `cv_tol`: so many epochs of Pegasos with an average (of the last half, unless
+        `average` says otherwise), all problems over shared passes. The fastest for many classes
+        over many dense rows; nothing is certified then.
     n_steps : int or list of int, default=None
         With solver "pegasos" (or "auto"): T, or several in growing order, each of which is scored on
         the way to the last; `cv_tol` then means nothing.""",
     "attributes": """    cv_results_ : dict
         As that of `sklearn.model_selection.GridSearchCV`, without times; "relative_gap" is the largest
-        certified gap among the machines of a point, NaN where there was no `cv_tol`.
+        certified gap among the machines of a point, NaN where `cv_tol` was not used.
     scores_ : ndarray
         Scores, one axis for each of what is searched, in the order of `cv_results_`, and last the folds.
     best_params_, best_score_, best_index_
@@ -339,7 +349,8 @@ class PegasosClassifierCV(_Search):
         cv=5,
         scoring=None,
         refit=True,
-        cv_tol=1e-2,
+        cv_tol=0.05,
+        cv_epochs=None,
         solver="auto",
         tol=1e-3,
         max_iter=1000,
@@ -362,6 +373,7 @@ class PegasosClassifierCV(_Search):
         self.scoring = scoring
         self.refit = refit
         self.cv_tol = cv_tol
+        self.cv_epochs = cv_epochs
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
@@ -454,7 +466,8 @@ class KernelPegasosClassifierCV(_Search):
         cv=5,
         scoring=None,
         refit=True,
-        cv_tol=1e-2,
+        cv_tol=0.05,
+        cv_epochs=None,
         kernel="rbf",
         degree=3,
         coef0=0.0,
@@ -483,6 +496,7 @@ class KernelPegasosClassifierCV(_Search):
         self.scoring = scoring
         self.refit = refit
         self.cv_tol = cv_tol
+        self.cv_epochs = cv_epochs
         self.kernel = kernel
         self.degree = degree
         self.coef0 = coef0

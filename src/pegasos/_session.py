@@ -198,8 +198,9 @@ class LinearSession:
             self.counts = None
         problems["weight_factor"] = 1
         if row_weights is not None and normalize:
-            # Their sum must neither be 0 nor overflow.
-            row_weights = row_weights / row_weights.max()
+            # Their sum must neither be 0 nor overflow. By a power of two, which rounds nothing: rows
+            # of other problems, or left out of this one, must not change a bit.
+            row_weights = np.ldexp(row_weights, -np.frexp(row_weights.max())[1])
             for k, column in enumerate(labels):
                 inside = column != 0
                 mass = row_weights[inside].sum()

@@ -36,7 +36,7 @@ class _Training:
 
     def train(
         self, rows, *, solver, tol, max_iter, n_steps=None, order=None, n_threads=1,
-        on_progress=None, on_epoch=None,
+        on_progress=None, on_epoch=None, afresh=True,
     ):  # fmt: skip
         """Run the solver until every relative duality gap is at most `tol`, or to the plan's end.
 
@@ -54,6 +54,9 @@ class _Training:
         n_threads, on_progress, on_epoch
             As in `LinearSession.run`; with `on_epoch` one thread is used. Of a finisher's problems,
             which need not go together, an epoch is as many passes as there are problems.
+        afresh : bool
+            Whether to compute the certificate from the model and the dual variables once more, or to
+            take over what a finisher saw last.
 
         Returns
         -------
@@ -66,7 +69,7 @@ class _Training:
             self.finisher = None
         if solver != "pegasos" and n_steps is None and order is None:
             self._finish(rows, solver, tol, max_iter, threads)
-            return self.certify(rows)
+            return self.certify(rows) if afresh else self.finisher.certificate()
         self.average_as(self.settings.average)
         if tol is None or n_steps is not None or order is not None:
             self.plan(n_steps=n_steps, n_epochs=max_iter)

@@ -1,7 +1,7 @@
 """Pictures of searches, fits and models, as display objects in scikit-learn's manner.
 
-``from_estimator`` finds out what there is to show and draws it; ``plot`` draws it again, on axes that
-are given or on those of a new figure. Both return the display. Needs matplotlib, which
+``from_estimator`` finds out what there is to show and draws it; ``plot`` draws it again, on axes
+that are given or on those of a new figure. Both return the display. Needs matplotlib, which
 ``import pegasos`` does not load.
 """
 
@@ -94,7 +94,7 @@ class SearchDisplay:
             Name of the parameter that goes across.
         y : str or None, default="auto"
             Name of the parameter that goes up; None for a curve, with error bars of one standard
-            deviation. "auto" is "gamma" where the search has it, else None.
+            deviation. "auto" is "gamma" if the search tried several, else None.
         metric : str, default="mean_test_score"
             Key of ``cv_results_`` to show; its largest value where other parameters vary as well.
         ax, **options
@@ -107,8 +107,9 @@ class SearchDisplay:
         _validate.choice("x", x, names)
         others = [name for name in names if name != x]
         if _validate.choice("y", y, [*others, None, "auto"]) == "auto":
-            y = "gamma" if "gamma" in others else None
-        metrics = [key for key in results if key.startswith(("mean_", "std_", "split", "rank_"))]
+            tried = np.ma.compressed(results["param_gamma"]) if "gamma" in others else ()
+            y = "gamma" if len(_in_order(tried)) > 1 else None
+        metrics = [key for key in results if not key.startswith(("param", "rank_"))]
         scores = np.asarray(results[_validate.choice("metric", metric, metrics)], dtype=float)
 
         parameters = [np.ma.asarray(results[f"param_{name}"]) for name in (x, y) if name]
@@ -122,11 +123,8 @@ class SearchDisplay:
         x_values, *rest = (_in_order(column) for column in zip(*best, strict=True))
         if y is None:
             at = [best[(value,)] for value in x_values]
-            spread = results.get("std_" + metric.removeprefix("mean_"))
-            if spread is None or not metric.startswith("mean_"):
-                std = None
-            else:
-                std = np.asarray(spread)[at]
+            std = results.get("std_" + metric[5:]) if metric.startswith("mean_") else None
+            std = None if std is None else np.asarray(std)[at]
             display = cls(scores[at], x_values, None, (x, None, metric), std)
         else:
             scores = np.append(scores, np.nan)
@@ -284,7 +282,7 @@ class ConvergenceDisplay:
 
     @classmethod
     def from_estimator(cls, estimator, X, y, x="epoch", *, ax=None, **options):
-        """Fit a clone of `estimator` to `X`, `y` with a `Recorder`, and draw what that wrote down."""
+        """Fit a clone of `estimator` to `X`, `y` with a `Recorder`, and draw what it wrote down."""
         _one_of_x(x)
         if not hasattr(estimator, "set_callbacks"):
             raise TypeError(
@@ -486,9 +484,8 @@ def _is_number(value):
 
 
 def _in_order(values):
-    """Distinct values, sorted if they are numbers."""
-    values = list(dict.fromkeys(values))
-    return sorted(values, key=None if all(map(_is_number, values)) else str)
+    """Distinct values: numbers first, then others, both sorted."""
+    return sorted(set(values), key=lambda v: (0, v) if _is_number(v) else (1, str(v)))
 
 
 def _tick_labels(values):

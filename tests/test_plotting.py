@@ -1,0 +1,429 @@
+"""Pictures: what they contain, what they are called, and what is refused by name."""
+
+import doctest
+import subprocess
+import sys
+import types
+
+import matplotlib
+import numpy as np
+import pandas as pd
+import paper
+import pytest
+from scipy import sparse
+from sklearn.datasets import make_blobs, make_moons
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
+
+from pegasos import KernelPegasosClassifier, PegasosClassifier
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+
+from pegasos import plotting
+from pegasos.plotting import (
+    ConvergenceDisplay,
+    Recorder,
+    SearchDisplay,
+    SupportVectorsDisplay,
+    WeightsDisplay,
+)
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    yield
+    plt.close("all")
+
+
+@pytest.fixture
+def moons():
+    return make_moons(60, noise=0.2, random_state=0)
+
+
+@pytest.fixture
+def blobs():
+    X, y = make_blobs(60, centers=3, random_state=1)
+    return X / 10, np.array(["left", "right", "top"])[y]
+
+
+def tick_labels(axis):
+    return [label.get_text() for label in axis.get_ticklabels()]
+
+
+def finished(**columns):
+    """A search with these results: parameters by name, scores by their keys."""
+    results = {}
+    for name, column in columns.items():
+        key = name if name.startswith(("mean_", "std_")) else f"param_{name}"
+        results[key] = column
+    return types.SimpleNamespace(cv_results_=results)
+
+
+def legend_texts(ax):
+    return [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+def test_the_package_does_not_load_matplotlib():
+    code = "import pegasos, sys; pegasos.PegasosClassifier; assert 'matplotlib' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("name", plotting.__all__)
+def test_examples(name):
+    if name in ("ConvergenceDisplay", "Recorder"):
+        pytest.importorskip("sklearn.callback")
+    for example in doctest.DocTestFinder().find(getattr(plotting, name), name):
+        assert doctest.DocTestRunner().run(example).failed == 0
+
+
+# ---- Searches ------------------------------------------------------------------------------------
+
+
+def test_a_search_over_two_parameters_is_a_heat_map(moons):
+    grid = {"lam": [1e-4, 1e-3, 0.1], "gamma": [0.5, 4]}
+    search = GridSearchCV(KernelPegasosClassifier(random_state=0), grid, cv=2).fit(*moons)
+    display = SearchDisplay.from_estimator(search)
+    ax = display.ax_
+    assert display.figure_ is ax.figure
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("lam", "gamma")
+    assert tick_labels(ax.xaxis) == ["1e-4", "1e-3", "1e-1"]
+    assert tick_labels(ax.yaxis) == ["0.5", "4"]
+    assert display.colorbar_.ax.get_ylabel() == "mean_test_score"
+    assert display.texts_.shape == (2, 3)
+    for score, params in zip(
+        search.cv_results_["mean_test_score"], search.cv_results_["params"], strict=True
+    ):
+        at = grid["gamma"].index(params["gamma"]), grid["lam"].index(params["lam"])
+        assert display.texts_[at].get_text() == f"{score:.3f}"
+        assert display.texts_[at].get_position() == at[::-1]
+        assert display.image_.get_array()[at] == score
+
+
+def test_a_search_over_one_parameter_is_a_curve(moons):
+    grid = {"lam": [1e-2, 1e-4, 1e-3]}
+    search = GridSearchCV(PegasosClassifier(random_state=0), grid, cv=3).fit(*moons)
+    display = SearchDisplay.from_estimator(search)
+    line, _, (bars,) = display.errorbar_
+    order = [1, 2, 0]
+    mean, std = (search.cv_results_[f"{of}_test_score"][order] for of in ("mean", "std"))
+    np.testing.assert_array_equal(line.get_xdata(), [1e-4, 1e-3, 1e-2])
+    np.testing.assert_array_equal(line.get_ydata(), mean)
+    lengths = [segment[1, 1] - segment[0, 1] for segment in bars.get_segments()]
+    np.testing.assert_allclose(lengths, 2 * std)
+    assert display.ax_.get_xscale() == "log"
+    assert (display.ax_.get_xlabel(), display.ax_.get_ylabel()) == ("lam", "mean_test_score")
+
+
+def test_a_cell_shows_the_best_over_other_parameters():
+    search = finished(
+        lam=[0.1, 0.1, 0.1, 0.2, 0.2],
+        gamma=[1, 1, 1, 1, 2],
+        n_steps=[10, 20, 30, 10, 10],
+        mean_test_score=[0.5, 0.7, np.nan, np.nan, 0.25],
+        std_test_score=[1, 2, 3, 4, 5],
+    )
+    display = SearchDisplay.from_estimator(search)
+    np.testing.assert_array_equal(display.values, [[0.7, np.nan], [np.nan, 0.25]])
+    assert [text and text.get_text() for text in display.texts_.flat] == [
+        "0.700", None, None, "0.250",
+    ]  # fmt: skip
+    search.cv_results_["param_gamma"] = ["scale"] * 5
+    display = SearchDisplay.from_estimator(search)
+    np.testing.assert_array_equal(display.values, [0.7, 0.25])
+    np.testing.assert_array_equal(display.std, [2, 5])
+
+
+def test_parameters_that_are_no_numbers_or_not_in_every_candidate():
+    kernel = np.ma.array(["rbf", "poly", "?"], mask=[False, False, True], dtype=object)
+    search = finished(kernel=kernel, lam=[1.0, 20000.0, 1.0], mean_test_score=[0.1, 0.2, 0.3])
+    display = SearchDisplay.from_estimator(search, x="kernel", y="lam")
+    assert tick_labels(display.ax_.xaxis) == ["poly", "rbf"]
+    assert tick_labels(display.ax_.yaxis) == ["1e0", "2e4"]
+    np.testing.assert_array_equal(display.values, [[np.nan, 0.1], [0.2, np.nan]])
+    display = SearchDisplay.from_estimator(search, x="kernel", y=None)
+    assert tick_labels(display.ax_.xaxis) == ["poly", "rbf"]
+    assert display.std is None
+    gamma = np.array(["scale", 8, 0.5, "auto", 16], dtype=object)
+    search = finished(lam=[1.0] * 5, gamma=gamma, mean_test_score=np.arange(5))
+    display = SearchDisplay.from_estimator(search)
+    assert tick_labels(display.ax_.yaxis) == ["0.5", "8", "16", "auto", "scale"]
+    np.testing.assert_array_equal(display.values.ravel(), [2, 1, 4, 3, 0])
+
+
+def test_plain_arrays_on_given_axes():
+    _, ax = plt.subplots()
+    labels = "C", "width", "error"
+    display = SearchDisplay([[1, 2, 3], [4, 5, 6]], [1, 2, 3], [10, 20], labels)
+    assert display.plot(ax, values_format=".0f") is display
+    assert display.ax_ is ax
+    assert [text.get_text() for text in display.texts_.flat] == list("123456")
+    assert (ax.get_xlabel(), ax.get_ylabel()) == labels[:2]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"x": "C"}, "x must be one of 'lam', 'gamma', 'n_steps', got 'C'"),
+        ({"y": "C"}, "y must be one of 'gamma', 'n_steps', None, 'auto', got 'C'"),
+        ({"y": "lam"}, "y must be one of 'gamma', 'n_steps', None, 'auto', got 'lam'"),
+        ({"metric": "f1"}, "metric must be one of 'mean_test_score', 'std_test_score', got 'f1'"),
+        ({"x": "gamma", "y": "n_steps"}, "y must be set together with x='gamma'"),
+    ],
+)
+def test_a_search_without_it_is_refused(options, message):
+    search = finished(
+        lam=[0.1, 0.1],
+        gamma=np.ma.array([1, 0], mask=[False, True]),
+        n_steps=np.ma.array([0, 1], mask=[True, False]),
+        mean_test_score=[0.5, 0.5],
+        std_test_score=[0.1, 0.1],
+    )
+    with pytest.raises(ValueError, match=message):
+        SearchDisplay.from_estimator(search, **options)
+
+
+def test_bad_values_and_no_search():
+    with pytest.raises(ValueError, match=r"values must have .* \(3, 2\), got \(2, 3\)"):
+        SearchDisplay(np.zeros((2, 3)), [1, 2], [1, 2, 3])
+    with pytest.raises(NotFittedError, match="search must be fitted"):
+        SearchDisplay.from_estimator(GridSearchCV(PegasosClassifier(), {"lam": [1]}))
+
+
+# ---- Convergence ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def callbacks():
+    pytest.importorskip("sklearn.callback", reason="callbacks came with scikit-learn 1.9")
+
+
+@pytest.mark.usefixtures("callbacks")
+@pytest.mark.parametrize(
+    "clf",
+    [
+        paper.linear(0.01, max_iter=6, random_state=0),
+        PegasosClassifier(0.01, solver="sdca", random_state=0),
+        PegasosClassifier(0.01, solver="newton", random_state=0),
+        KernelPegasosClassifier(0.01, random_state=0),
+    ],
+)
+def test_the_record_ends_with_the_fitted_model(clf, blobs):
+    recorder = Recorder()
+    clf.set_callbacks(recorder).fit(*blobs)
+    n = len(recorder.epochs)
+    assert recorder.epochs == list(range(1, n + 1))
+    assert len(recorder.seconds) == len(recorder.objectives) == len(recorder.gaps) == n
+    assert recorder.seconds[0] > 0
+    assert (np.diff(recorder.seconds) >= 0).all()
+    assert recorder.names == ["left", "right", "top"]
+    np.testing.assert_allclose(recorder.objectives[-1], clf.objective_)
+    np.testing.assert_allclose(recorder.gaps[-1], clf.duality_gap_ / clf.objective_, atol=1e-7)
+    clf.fit(*blobs)
+    assert len(recorder.epochs) == n  # a new record
+
+
+def test_seconds_leave_out_certificates(monkeypatch):
+    times = iter([0.0, 1.0, 3.0, 4.0, 6.0])
+    monkeypatch.setattr(plotting.time, "perf_counter", lambda: next(times))
+    recorder, epoch = Recorder(), types.SimpleNamespace(task_name="epoch")
+    recorder.setup(None, None)
+    for _ in range(2):
+        recorder.on_fit_task_begin(None, epoch)
+        metadata = {"objective": np.ones(1), "relative_gap": np.ones(1)}
+        recorder.on_fit_task_end(None, epoch, metadata=metadata)
+    assert recorder.seconds == [1.0, 2.0]
+
+
+@pytest.mark.usefixtures("callbacks")
+@pytest.mark.parametrize("x", ["epoch", "seconds"])
+def test_convergence_has_a_line_for_each_problem(blobs, x):
+    clf = paper.linear(0.01, max_iter=6, random_state=0, multi_class="ovo")
+    display = ConvergenceDisplay.from_estimator(clf, *blobs, x=x)
+    assert not hasattr(clf, "coef_")
+    objective, gap = display.ax_
+    assert display.figure_ is objective.figure
+    assert [ax.get_xlabel() for ax in display.ax_] == [x, x]
+    assert (objective.get_ylabel(), gap.get_ylabel()) == ("objective", "relative gap")
+    assert gap.get_yscale() == "log"
+    assert legend_texts(gap) == ["right against left", "top against left", "top against right"]
+    clf.fit(*blobs)
+    for ax, last in (objective, clf.objective_), (gap, clf.duality_gap_ / clf.objective_):
+        assert len(ax.lines) == 3
+        np.testing.assert_allclose([line.get_ydata()[-1] for line in ax.lines], last)
+    if x == "epoch":
+        assert list(gap.lines[0].get_xdata()) == [1, 2, 3, 4, 5, 6]
+    else:
+        assert (gap.lines[0].get_xdata() > 0).all()
+
+
+def test_many_problems_are_one_line_and_marks_are_changes():
+    gap = np.array([[0.5, 0.5, 0.25]] + 9 * [[0.1, 0.1, 0.1]]).T
+    display = ConvergenceDisplay([1, 2, 3], gap, gap).plot(marker="x")
+    assert [len(lines) for lines in display.lines_] == [1 * 10, 1 * 10]
+    assert display.lines_[1][0].get_markevery() == [0, 2]
+    assert display.lines_[1][0].get_marker() == "x"
+    assert legend_texts(display.ax_[1])[:2] == ["problem 0", "problem 1"]
+    wide = np.hstack([gap, [[0.1], [0.7], [0.1]]])
+    _, axes = plt.subplots(2)
+    display = ConvergenceDisplay([1, 2, 3], wide, wide).plot(axes)
+    assert display.ax_.tolist() == axes.tolist()
+    assert [len(ax.lines) for ax in axes] == [1, 1]
+    np.testing.assert_array_equal(axes[1].lines[0].get_ydata(), [0.5, 0.7, 0.25])
+    assert legend_texts(axes[1]) == ["largest of 11 problems"]
+
+
+@pytest.mark.usefixtures("callbacks")
+def test_a_gap_that_is_not_known_leaves_its_axes_empty(moons):
+    clf = paper.kernel(0.1, kernel="sigmoid", max_iter=3, random_state=0)
+    display = ConvergenceDisplay.from_estimator(clf, *moons)
+    assert np.isnan(display.relative_gap).all()
+    display.figure_.canvas.draw()
+
+
+def test_bad_records(moons):
+    with pytest.raises(ValueError, match="recorder must have seen an epoch"):
+        ConvergenceDisplay.from_recorder(Recorder())
+    with pytest.raises(ValueError, match="x must be one of 'epoch', 'seconds', got 'steps'"):
+        ConvergenceDisplay.from_estimator(PegasosClassifier(), *moons, x="steps")
+    with pytest.raises(TypeError, match="estimator must take callbacks"):
+        ConvergenceDisplay.from_estimator(object(), *moons)
+    with pytest.raises(ValueError, match="ax must be 2 axes, got 1"):
+        ConvergenceDisplay([1], [[1]], [[1]]).plot(plt.gca())
+
+
+# ---- Weights -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("n_classes", "multi_class", "titles"),
+    [
+        (2, "ovr", ["1 against 0"]),
+        (3, "ovr", ["0", "1", "2"]),
+        (3, "ovo", ["1 against 0", "2 against 0", "2 against 1"]),
+    ],
+)
+def test_weights_are_images_with_titles(rng, n_classes, multi_class, titles):
+    X, y = rng.normal(size=(40, 12)), np.arange(40) % n_classes
+    clf = PegasosClassifier(0.1, multi_class=multi_class, random_state=0).fit(X, y)
+    display = WeightsDisplay.from_estimator(clf, shape=(3, 4))
+    assert [ax.get_title() for ax in display.ax_] == titles
+    assert len(display.images_) == len(titles)
+    limit = np.abs(clf.coef_).max()
+    for image, weights in zip(display.images_, clf.coef_, strict=True):
+        np.testing.assert_array_equal(image.get_array(), weights.reshape(3, 4))
+        assert image.get_clim() == (-limit, limit)
+    assert len(display.figure_.axes) == len(titles) + 1  # and the colour bar
+
+
+def test_the_best_of_a_search_on_given_axes(rng):
+    X, y = rng.normal(size=(40, 4)), np.arange(40) % 2
+    search = GridSearchCV(PegasosClassifier(random_state=0), {"lam": [0.1, 1]}, cv=2).fit(X, y)
+    _, ax = plt.subplots()
+    display = WeightsDisplay.from_estimator(search, (2, 2), ax=ax)
+    assert display.ax_.tolist() == [ax]
+    coef = search.best_estimator_.coef_.reshape(2, 2)
+    np.testing.assert_array_equal(display.images_[0].get_array(), coef)
+
+
+def test_bad_weights(moons):
+    clf = PegasosClassifier(0.1, random_state=0).fit(*moons)
+    with pytest.raises(ValueError, match=r"shape must be .* coef_ has columns, 2, got \(28, 28\)"):
+        WeightsDisplay.from_estimator(clf)
+    with pytest.raises(ValueError, match=r"shape must be two sizes .* got \(2,\)"):
+        WeightsDisplay.from_estimator(clf, shape=(2,))
+    with pytest.raises(NotFittedError):
+        WeightsDisplay.from_estimator(PegasosClassifier())
+    kernel = KernelPegasosClassifier(0.1, random_state=0).fit(*moons)
+    with pytest.raises(TypeError, match="estimator must be linear, got KernelPegasosClassifier"):
+        WeightsDisplay.from_estimator(kernel, (1, 2))
+    with pytest.raises(TypeError, match=r"estimator must be .* got object"):
+        WeightsDisplay.from_estimator(object())
+
+
+# ---- Support vectors -----------------------------------------------------------------------------
+
+
+def test_support_vectors_are_ringed_and_margins_drawn(moons):
+    X, y = moons
+    clf = KernelPegasosClassifier(1e-2, gamma=2.0, random_state=0).fit(X, y)
+    display = SupportVectorsDisplay.from_estimator(clf, X, y, grid_resolution=30)
+    assert display.figure_ is display.ax_.figure
+    np.testing.assert_array_equal(display.rings_.get_offsets(), X[clf.support_])
+    assert 0 < len(clf.support_) < len(X)
+    for k in (0, 1):
+        np.testing.assert_array_equal(display.points_[k].get_offsets(), X[y == k])
+    colours = {tuple(points.get_facecolor()[0]) for points in display.points_}
+    assert len(colours) == 2
+    assert legend_texts(display.ax_) == ["0", "1", "support vectors"]
+    contours = display.boundary_.surface_
+    assert list(contours.levels) == [-1, 0, 1]
+    corner = display.boundary_.xx0[0, 0], display.boundary_.xx1[0, 0]
+    assert (corner < X.min(axis=0)).all()
+    on_boundary = contours.get_paths()[1].vertices
+    assert np.abs(clf.decision_function(on_boundary)).max() < 0.1
+
+
+@pytest.mark.parametrize("multi_class", ["ovr", "ovo"])
+def test_support_vectors_of_linear_machines_by_definition(blobs, multi_class):
+    X, y = blobs
+    clf = PegasosClassifier(0.1, multi_class=multi_class, random_state=0).fit(X, y)
+    display = SupportVectorsDisplay.from_estimator(clf, X, y, grid_resolution=10)
+    wanted = set()
+    a, b, c = clf.classes_
+    problems = [(b, a), (c, a), (c, b)] if multi_class == "ovo" else [(a, ""), (b, ""), (c, "")]
+    for (later, earlier), w, intercept in zip(problems, clf.coef_, clf.intercept_, strict=True):
+        for i, label in enumerate(y):
+            score = X[i] @ w + intercept
+            if label == later and score <= 1:
+                wanted.add(i)
+            if label != later and earlier in (label, "") and score >= -1:
+                wanted.add(i)
+    np.testing.assert_array_equal(display.rings_.get_offsets(), X[sorted(wanted)])
+    assert 0 < len(wanted) < len(X)
+
+
+def test_predicted_regions_have_the_colours_of_their_classes(blobs):
+    X, y = blobs
+    frame = pd.DataFrame(X, columns=["height", "width"])
+    clf = KernelPegasosClassifier(1e-2, random_state=0).fit(frame, y)
+    display = SupportVectorsDisplay.from_estimator(clf, frame, y, grid_resolution=30)
+    ax = display.ax_
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("height", "width")
+    assert legend_texts(ax) == ["left", "right", "top", "support vectors"]
+    assert len(display.rings_.get_offsets()) == len(clf.support_)
+    regions = display.boundary_.surface_
+    for k, points in enumerate(display.points_):
+        np.testing.assert_allclose(regions.get_facecolor()[k][:3], points.get_facecolor()[0][:3])
+        path = regions.get_paths()[k]
+        inside = path.contains_points(points.get_offsets())
+        assert inside.mean() > 0.8
+
+
+def test_more_classes_than_named_colours(rng):
+    X, y = rng.normal(size=(48, 2)), np.arange(48) % 12
+    clf = paper.kernel(1e-2, random_state=0).fit(X, y)
+    display = SupportVectorsDisplay.from_estimator(clf, X, y, grid_resolution=10)
+    assert len({tuple(points.get_facecolor()[0]) for points in display.points_}) == 12
+
+
+def test_sparse_rows_and_a_search_on_given_axes(moons):
+    X, y = sparse.csr_array(moons[0]), moons[1]
+    search = GridSearchCV(KernelPegasosClassifier(random_state=0), {"lam": [0.1]}, cv=2).fit(X, y)
+    _, ax = plt.subplots()
+    display = SupportVectorsDisplay.from_estimator(search, X, y, ax=ax, grid_resolution=10)
+    assert display.ax_ is ax
+    assert len(display.rings_.get_offsets()) == len(search.best_estimator_.support_)
+
+
+def test_bad_data(moons, rng):
+    X, y = moons
+    clf = PegasosClassifier(0.1, random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match=r"X must have two features, got shape \(5, 3\)"):
+        SupportVectorsDisplay.from_estimator(clf, rng.normal(size=(5, 3)), np.zeros(5))
+    with pytest.raises(ValueError, match="y must have one label per row"):
+        SupportVectorsDisplay.from_estimator(clf, X, y[1:])
+    with pytest.raises(ValueError, match="y must contain only labels in classes"):
+        SupportVectorsDisplay.from_estimator(clf, X, y + 1)
+    with pytest.raises(NotFittedError):
+        SupportVectorsDisplay.from_estimator(PegasosClassifier(), X, y)
