@@ -1,7 +1,7 @@
 """Benchmarks: ``python bench/run.py --help``. Both sides of every ratio run in this process, in turn.
 
 Tables: ``epochs`` (a linear epoch beside ``X @ w``), ``kernel`` (kernel machines beside SVC), ``gap``
-(time to a certified duality gap).
+(time to a certified duality gap), ``select`` (cross-validated searches).
 """
 
 import argparse
@@ -17,7 +17,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 import measure
 
-TABLES = ("epochs", "kernel", "gap")
+# Table: its module.
+TABLES = {"epochs": "epochs", "kernel": "kernel", "gap": "gap", "select": "search"}
 
 
 def main():
@@ -34,7 +35,7 @@ def main():
         f"{platform.python_version()}, NumPy {version('numpy')}, pegasos {version('pegasos')}",
         "date": time.strftime("%Y-%m-%d"),
     }
-    results = about | importlib.import_module(args.table).run(args)
+    results = about | importlib.import_module(TABLES[args.table]).run(args)
     print(f"{about['machine']}; {about['date']}; repetitions: {results['repetitions']}")
     for part in results.values():
         if isinstance(part, list):
