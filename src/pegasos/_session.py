@@ -22,6 +22,8 @@ _SECONDS_PER_CALL = 0.01
 _SECONDS_PER_NUMBER = 2e-9
 _SECONDS_PER_DRAW = 50e-9
 _CACHE_LINE = 64
+# Weights of the problems that share dense rows.
+_SHARED_NUMBERS = 2**15
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,16 @@ def _aligned_zeros(shape, dtype):
     raw = np.zeros(size + _CACHE_LINE, dtype=np.uint8)
     skip = -raw.ctypes.data % _CACHE_LINE
     return raw[skip : skip + size].view(dtype).reshape(shape)
+
+
+def _together(rows):
+    """How many problems go over blocks of rows together.
+
+    Dense rows are shared, as long as all weight vectors stay in cache. Of sparse rows there is little
+    to share, and a change of problem costs more than the row: each goes its own way.
+    """
+    dense = rows.size == rows.shape[0] * rows.shape[1]
+    return max(2, int(_SHARED_NUMBERS / rows.shape[1])) if dense else 1
 
 
 def rows_per_call(rows, n_passes, n_more=0):
@@ -331,7 +343,9 @@ class LinearSession:
             self.problems["last_step"] = planned
 
     def _run(self, rows, order, n_threads, on_progress):
-        groups = np.array_split(np.arange(len(self.problems)), min(n_threads, len(self.problems)))
+        n = len(self.problems)
+        n_groups = min(n, max(n_threads, -(-n // _together(rows))))
+        groups = np.array_split(np.arange(n), n_groups)
         slices = [slice(group[0], group[-1] + 1) for group in groups]
         in_threads(
             [lambda part=part: self._pieces(rows, part, order) for part in slices],
