@@ -162,7 +162,9 @@ def load(name):
     if not cached.exists():
         parts = _LOADERS[name]()
         _CACHE.mkdir(exist_ok=True)
-        np.savez(cached, **_pack(parts))
+        partial = _CACHE / f"{name}.{os.getpid()}.npz"  # nobody may read half a file
+        np.savez(partial, **_pack(parts))
+        partial.replace(cached)
     return Data(name, *_unpack(np.load(cached)))
 
 

@@ -1,0 +1,94 @@
+"""What the experiments share: data, tables, figures, and the section of a report."""
+
+import argparse
+import importlib
+import inspect
+import sys
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).parents[1]
+RESULTS = Path(__file__).parent / "results"
+
+sys.path.insert(0, str(ROOT / "bench"))
+import data as sets
+
+
+def table(names, rows):
+    """Rows of cells as a markdown table; floats with three digits."""
+    lines = [names, ["---"] * len(names), *rows]
+    return "\n".join("| " + " | ".join(map(_cell, line)) + " |" for line in lines)
+
+
+def _cell(value):
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def mean_sd(values, form=".2f"):
+    """Mean ± standard deviation of a sample."""
+    spread = np.std(values, ddof=1) if len(values) > 1 else 0.0
+    return f"{np.mean(values):{form}} ± {spread:{form}}"
+
+
+def slope(x, y):
+    """Slope of the least-squares line through (log x, log y)."""
+    return float(np.polyfit(np.log(x), np.log(y), 1)[0])
+
+
+def skipped(missing):
+    """The line that stands for what a missing data set leaves out."""
+    return f"skipped: {missing}"
+
+
+def axes(rows, columns, width=9.0, height=3.4):
+    """A figure and its panels, an array of shape (rows, columns)."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots(rows, columns, squeeze=False)
+
+
+def log_log(ax, title, x_label, y_label):
+    """Make `ax` a panel with logarithmic axes."""
+    ax.set(xscale="log", yscale="log", title=title, xlabel=x_label, ylabel=y_label)
+    ax.grid(alpha=0.3)
+
+
+def save(figure, output, name, caption):
+    """Write `figure` as a small PNG of few colours; returns the markdown that shows it."""
+    from PIL import Image
+
+    path = Path(output) / f"{name}.png"
+    figure.savefig(path, dpi=80)
+    with Image.open(path) as picture:
+        small = picture.convert("RGB").quantize(128, Image.Quantize.MAXCOVERAGE)
+    small.save(path, optimize=True)
+    return f"![{caption}]({name}.png)"
+
+
+def section(module, output, quick=False):
+    """The section of the report that `module` makes: title, what it reproduces, what came out."""
+    body = module.run(Path(output), quick=quick)
+    return f"## {module.TITLE}\n\n{inspect.getdoc(module)}\n\n{body}\n"
+
+
+def alone(name):
+    """Command line of the experiment `name`: its section on standard output."""
+    module = importlib.import_module(f"experiments.{name}")
+    parser = argparse.ArgumentParser(prog=f"python -m experiments.{name}", description=module.TITLE)
+    add_options(parser)
+    args = parser.parse_args()
+    args.output.mkdir(parents=True, exist_ok=True)
+    try:
+        print(section(module, args.output, args.quick), end="")
+    except sets.MissingDataError as missing:
+        sys.exit(skipped(missing))
+
+
+def add_options(parser):
+    """Options that all command lines here have."""
+    parser.add_argument("--quick", action="store_true", help="small subsets, few repetitions")
+    parser.add_argument(
+        "--output", type=Path, metavar="DIR", default=RESULTS, help="default experiments/results"
+    )

@@ -1,0 +1,329 @@
+"""A project report trains a linear machine on a linearly separable toy set (λ = 1, 98.2 %), a
+Gaussian one on two moons (σ = 0.5, λ = 0.1, 96.7 %), and both on two classes of Fashion-MNIST drawn
+at random (linear, λ = 1: 97.5 % on average; Gaussian, λ = 0.005, σ = 0.5 on pixels 0..255: 51.2 %),
+and plots training time against rows and features. Its points, noise and pairs are not known: here
+the points are new for every seed, and all 45 pairs are trained. A width σ is γ = 1/(2σ²).
+"""
+
+import functools
+import itertools
+import time
+
+import numpy as np
+from sklearn.datasets import make_moons
+from sklearn.inspection import DecisionBoundaryDisplay
+from sklearn.metrics.pairwise import rbf_kernel
+
+from experiments import report
+from pegasos import KernelPegasosClassifier, PegasosClassifier, _problems, _session, _validate
+
+TITLE = "Toy set, two moons, pairs of Fashion-MNIST, and how time grows"
+DATA = ["fashion_mnist"]
+
+PUBLISHED = {"toy": 98.2, "moons": 96.7, "linear": 97.5, "gaussian": 51.2}
+NAMES = ["T-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag",
+         "boot"]  # fmt: skip
+PAIRS = list(itertools.combinations(range(10), 2))
+
+# The paper's algorithm and nothing else, for 20 epochs unless said otherwise.
+PLAIN = {"solver": "pegasos", "tol": None, "max_iter": 20}
+linear = functools.partial(PegasosClassifier, **PLAIN)
+gaussian = functools.partial(KernelPegasosClassifier, **PLAIN)
+
+
+# ---- Points of the plane -------------------------------------------------------------------------
+
+
+def separable(seed, n=1000):
+    """Points of the square [-4, 4]², none closer than 0.2 to the line that separates them."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-4, 4, (2 * n, 2))
+    distance = (X @ [1, 2] + 1) / np.sqrt(5)
+    X, distance = X[np.abs(distance) > 0.2][:n], distance[np.abs(distance) > 0.2][:n]
+    return X, (distance > 0).astype(int)
+
+
+def halves(machine, X, y):
+    """Percent right in the half that `machine` is trained on, and in the other."""
+    half = len(y) // 2
+    machine.fit(X[:half], y[:half])
+    return 100 * machine.score(X[:half], y[:half]), 100 * machine.score(X[half:], y[half:])
+
+
+def boundary(ax, machine, X, y, title):
+    """Train on the first half, draw it, the boundary, and the lines of margin 1."""
+    accuracy = halves(machine, X, y)[1]
+    half = len(y) // 2
+    options = {"response_method": "decision_function", "ax": ax, "eps": 0.3}
+    DecisionBoundaryDisplay.from_estimator(
+        machine, X, plot_method="contourf", levels=[-1e9, -1, 0, 1, 1e9], alpha=0.5,
+        colors=["#4393c3", "#d1e5f0", "#fddbc7", "#d6604d"], **options,
+    )  # fmt: skip
+    DecisionBoundaryDisplay.from_estimator(
+        machine, X, plot_method="contour", levels=[-1, 0, 1], colors="k", **options,
+        linewidths=[0.6, 1.5, 0.6],
+    )  # fmt: skip
+    for label, colour in ((0, "#2166ac"), (1, "#b2182b")):
+        ax.scatter(*X[:half][y[:half] == label].T, s=5, color=colour)
+    ax.set(title=f"{title}: {accuracy:.1f} % of the other half", xlabel="", ylabel="")
+    ax.title.set_fontsize(10)
+
+
+def plane(output, quick):
+    """The toy set and the moons."""
+    seeds = 3 if quick else 20
+    rows = []
+    for lam, make in ((1.0, linear), (1.0, PegasosClassifier), (0.1, linear), (0.01, linear)):
+        scores = [halves(make(lam, random_state=seed), *separable(seed)) for seed in range(seeds)]
+        name = f"separable, {_kind(make)}"
+        rows.append(_plane_row(name, lam, scores, PUBLISHED["toy"] if lam == 1 else ""))
+    cases = [(noise, 0.1, gaussian) for noise in (0.05, 0.1, 0.2)]
+    cases += [(0.1, 0.1, KernelPegasosClassifier), (0.1, 0.001, gaussian)]
+    for noise, lam, make in cases:
+        scores = [
+            halves(
+                make(lam, gamma=2.0, random_state=seed),
+                *make_moons(1000, noise=noise, random_state=seed),
+            )
+            for seed in range(seeds)
+        ]
+        name = f"moons, noise {noise}, {_kind(make)}"
+        rows.append(_plane_row(name, lam, scores, PUBLISHED["moons"] if lam == 0.1 else ""))
+    figure, panels = report.axes(2, 2, height=6.4)
+    for ax, lam in zip(panels[0], (1.0, 0.01), strict=True):
+        machine = linear(lam, random_state=0)
+        boundary(ax, machine, *separable(0), f"separable, λ = {lam:g}")
+    for ax, lam in zip(panels[1], (0.1, 0.001), strict=True):
+        machine = gaussian(lam, gamma=2.0, random_state=0)
+        moons = make_moons(1000, noise=0.1, random_state=0)
+        boundary(ax, machine, *moons, f"two moons, λ = {lam:g}")
+    image = report.save(figure, output, "plane", "boundaries of the linear and the kernel machine")
+    names = ["points", "λ", "training %", f"test %, {seeds} seeds", "published %"]
+    return (
+        f"### Points of the plane\n\n{image}\n\n{report.table(names, rows)}\n\n"
+        "500 points to learn from and 500 others to test, Pegasos for 20 epochs; thin lines are "
+        "the margins. What is missed at the published λ is missed at the optimum as well: under a "
+        "large λ a short w is worth more than the rows near the boundary, and a smaller λ gets "
+        "them right. The points, and the noise of the moons, are ours: the report gives neither."
+    )
+
+
+def _plane_row(name, lam, scores, published):
+    train, test = zip(*scores, strict=True)
+    return [name, f"{lam:g}", report.mean_sd(train, ".1f"), report.mean_sd(test, ".1f"), published]
+
+
+def _kind(make):
+    """Pegasos, or a fit that goes on until the gap is certified."""
+    return "20 epochs" if make in (linear, gaussian) else "optimum"
+
+
+# ---- Pairs of Fashion-MNIST ----------------------------------------------------------------------
+
+
+def linear_pairs(data, factor, lam, seed):
+    """Test accuracies of 45 linear machines, which share every pass over the rows."""
+    X, X_test = (part * np.float32(factor) for part in (data.X, data.X_test))
+    machine = linear(lam, max_iter=10, multi_class="ovo", n_jobs=2, random_state=seed)
+    machine.fit(X, data.y)
+    scores = X_test @ machine.coef_.T + machine.intercept_
+    found = []
+    for k, (a, b) in enumerate(PAIRS):
+        among = (data.y_test == a) | (data.y_test == b)
+        found.append(100 * ((scores[among, k] > 0) == (data.y_test[among] == b)).mean())
+    return np.array(found)
+
+
+def gaussian_pairs(data, factor, gamma, rows, seed):
+    """Test accuracies of 45 Gaussian machines, and the largest kernel value of different images."""
+    found, largest = [], 0.0
+    rng = np.random.default_rng(seed)
+    for a, b in PAIRS:
+        among = rng.permutation(np.flatnonzero((data.y == a) | (data.y == b)))[:rows]
+        test = (data.y_test == a) | (data.y_test == b)
+        X, X_test = data.X[among] * np.float32(factor), data.X_test[test] * np.float32(factor)
+        machine = gaussian(0.005, gamma=gamma, max_iter=10, random_state=seed).fit(X, data.y[among])
+        found.append(100 * machine.score(X_test, data.y_test[test]))
+        if seed == 0:
+            K = rbf_kernel(X.astype(np.float64), gamma=gamma)
+            np.fill_diagonal(K, 0)
+            largest = max(largest, K.max())
+    return np.array(found), largest
+
+
+def fashion(output, quick):
+    """All 45 pairs, linear and Gaussian."""
+    data = report.sets.load("fashion_mnist")
+    if quick:
+        data = data.first(1500)
+    n_rows, seeds = (100, 2) if quick else (2000, 3)
+    rows, pairs = [], {}
+    for pixels, factor, lam in (("0..255", 255, 1.0), ("0..1", 1, 1.0), ("0..1", 1, 1e-3)):
+        found = np.array([linear_pairs(data, factor, lam, seed) for seed in range(seeds)])
+        same = PUBLISHED["linear"] if lam == 1 else ""
+        rows.append(["linear", pixels, f"λ = {lam:g}", *_pair_cells(found), same])
+        pairs[pixels, lam] = found.mean(axis=0)
+    largest = {}
+    for pixels, factor, gamma, n_runs in (("0..255", 255, 2.0, 1), ("0..1", 1, 0.02, 2)):
+        runs = [gaussian_pairs(data, factor, gamma, n_rows, seed) for seed in range(n_runs)]
+        found = np.array([scores for scores, _ in runs])
+        largest[pixels] = runs[0][1]
+        setting = f"λ = 0.005, σ = {1 / np.sqrt(2 * gamma):g}"
+        same = PUBLISHED["gaussian"] if factor == 255 else ""
+        rows.append(["Gaussian", pixels, setting, *_pair_cells(found), same])
+    each = pairs["0..255", 1.0]
+    rng = np.random.default_rng(0)
+    of_five = np.array([rng.choice(each, 5, replace=False).mean() for _ in range(10000)])
+    names = ["machine", "pixels", "setting", "test %, mean of 45 pairs", "sd over pairs",
+             "worst pair", "published %"]  # fmt: skip
+    return (
+        f"### Pairs of Fashion-MNIST\n\n{report.table(names, rows)}\n\n"
+        f"± is the spread of the mean over seeds (linear {seeds}, all rows, 10 epochs; Gaussian 2 "
+        f"or 1, {n_rows} rows a pair, 10 epochs). The pair matters far more than the seed: "
+        f"with λ = 1 on pixels 0..255, {int((each >= PUBLISHED['linear']).sum())} of 45 pairs "
+        f"reach {PUBLISHED['linear']} %, the median is {np.median(each):.1f} %, and five pairs "
+        f"drawn at random average at least {PUBLISHED['linear']} % in "
+        f"{100 * (of_five >= PUBLISHED['linear']).mean():.0f} % of draws, so that the published "
+        "average is one of a few pairs. On pixels 0..255 with σ = 0.5, the largest kernel value of "
+        f"two different training images of a pair is {largest['0..255']:.2g}: the kernel matrix is "
+        "the identity, nothing is learned about an image not seen, and all test images get one "
+        "label, which is half of them here; the published 51.2 % would be the larger class of its "
+        f"test set. With pixels in 0..1 and a width of 5, that value is {largest['0..1']:.2g}, and "
+        "the same λ learns."
+    )
+
+
+def _pair_cells(found):
+    """Mean over pairs with its spread over seeds, spread over pairs, and the worst pair."""
+    mean = found.mean(axis=0)
+    a, b = PAIRS[int(mean.argmin())]
+    overall = (
+        report.mean_sd(found.mean(axis=1)) if len(found) > 1 else f"{found.mean():.2f} (one seed)"
+    )
+    return [overall, f"{mean.std(ddof=1):.1f}", f"{mean.min():.1f} ({NAMES[a]}, {NAMES[b]})"]
+
+
+# ---- How time grows ------------------------------------------------------------------------------
+
+
+def rows_of(n, d):
+    """Random float32 rows of norm about 1 with labels that a linear machine can learn."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, d), dtype=np.float32) / np.float32(np.sqrt(d))
+    return X, (X @ rng.standard_normal(d, dtype=np.float32) > 0).astype(int)
+
+
+def shortest(call, repetitions):
+    """Least seconds of `repetitions` calls."""
+    times = []
+    for seed in range(repetitions):
+        began = time.perf_counter()
+        call(seed)
+        times.append(time.perf_counter() - began)
+    return min(times)
+
+
+def linear_steps(X, y, n_steps, repetitions):
+    """Seconds of the steps alone, without labels and certificate."""
+    rows, dtype = _validate.rows(X)
+    columns = _problems.label_columns(y, 2, "ovr")
+    times = []
+    for seed in range(repetitions):
+        settings = _session.LinearSettings(1e-4, sampling="uniform")
+        session = _session.LinearSession(settings, 1, X.shape[1], dtype, seed=seed)
+        session.set_rows(columns, None)
+        session.plan(n_steps=n_steps)
+        times.append(shortest(lambda _, s=session: s.run(rows), 1))
+    return min(times)
+
+
+def linear_fit(X, y, n_steps, repetitions):
+    """Seconds of a whole fit."""
+    return shortest(
+        lambda seed: linear(1e-4, n_steps=n_steps, sampling="uniform", random_state=seed).fit(X, y),
+        repetitions,
+    )
+
+
+def kernel_fit(scores, X, y, n_steps, repetitions):
+    """Seconds of a whole fit of a Gaussian machine."""
+    return shortest(
+        lambda seed: gaussian(
+            1e-4, gamma=1.0, scores=scores, n_steps=n_steps, sampling="uniform", random_state=seed
+        ).fit(X, y),
+        repetitions,
+    )
+
+
+PULL, PUSH = functools.partial(kernel_fit, "pull"), functools.partial(kernel_fit, "push")
+
+
+def growth(output, quick):
+    """Time against rows and features at a fixed number of steps."""
+    small = 6 if quick else 0
+    repetitions = 1 if quick else 3
+    linear_T, kernel_T = (2000, 100) if quick else (100000, 1000)
+    # title, axis, sizes, the other size, T, what is timed, published slope
+    cases = [
+        ("linear", "n", 2 ** np.arange(10, 20 - small), 100, linear_T,
+         {"steps": linear_steps, "whole fit": linear_fit}, "0"),
+        ("linear", "d", 2 ** np.arange(6, 14 - small // 2), 500, linear_T // 5,
+         {"steps": linear_steps, "whole fit": linear_fit}, "1"),
+        ("Gaussian", "n", 2 ** np.arange(14 - small, 19 - small), 64, kernel_T,
+         {"pull": PULL, "push": PUSH}, "1"),
+        ("Gaussian", "d", 2 ** np.arange(6, 13 - small // 2), 400 if quick else 2000, kernel_T,
+         {"pull": PULL, "push": PUSH}, "1"),
+    ]  # fmt: skip
+    figure, panels = report.axes(2, 2, height=6.4)
+    rows = []
+    for ax, (machine, axis, sizes, other, n_steps, timed, published) in zip(
+        panels.ravel(), cases, strict=True
+    ):
+        seconds = {label: [] for label in timed}
+        for size in sizes:
+            X, y = rows_of(size, other) if axis == "n" else rows_of(other, size)
+            for label, measure in timed.items():
+                seconds[label].append(measure(X, y, n_steps, repetitions))
+        for label, values in seconds.items():
+            upper = len(sizes) // 2
+            fitted = report.slope(sizes, values), report.slope(sizes[upper:], values[upper:])
+            rows.append(
+                [f"{machine}, {label}", f"{axis} = {sizes[0]} to {sizes[-1]}", f"T = {n_steps}",
+                 f"{fitted[0]:.2f}", f"{fitted[1]:.2f}", published,
+                 f"{1e3 * values[0]:.3g} to {1e3 * values[-1]:.3g}"]
+            )  # fmt: skip
+            ax.plot(sizes, values, "o-", markersize=4, label=f"{label}, slope {fitted[0]:.2f}")
+        report.log_log(ax, f"{machine}, T = {n_steps}", axis, "seconds")
+        ax.minorticks_off()
+        ax.set_xticks(sizes[::2], [str(size) for size in sizes[::2]], fontsize=8)
+        ax.legend(fontsize=8)
+    image = report.save(figure, output, "growth", "training time against rows and features")
+    names = ["machine", "sizes", "steps", "slope", "slope, upper half", "published", "ms"]
+    return (
+        f"### How time grows\n\n{image}\n\n{report.table(names, rows)}\n\n"
+        "Uniform sampling, random float32 rows; 100 features or 500 rows (linear), 64 features or "
+        f"{cases[3][3]} rows (Gaussian); the shortest of {repetitions}. Slopes are those of lines "
+        "through the logarithms, of all sizes and of the upper half. A linear step costs the row "
+        "it draws, whatever the number of rows; what still grows with n is where that row comes "
+        "from, cache or memory, and in a whole fit the labels and the certificate of the "
+        "objective, two passes over all rows. The report finds kernel training linear in n for "
+        'fixed T. So is ours with scores="push", where each violation updates the scores of all '
+        'rows; "pull", which "auto" takes for so few steps, computes kernel values among the '
+        "drawn rows only: n matters for reading rows and labels, nothing else. Against d, time is linear once "
+        "products outweigh what a step or a fit costs anyway."
+    )
+
+
+def run(output, quick=False):
+    """Markdown: the plane, the pairs, the growth of time."""
+    parts = [plane(output, quick)]
+    try:
+        parts.append(fashion(output, quick))
+    except report.sets.MissingDataError as missing:
+        parts.append(report.skipped(missing))
+    parts.append(growth(output, quick))
+    return "\n\n".join(parts)
+
+
+if __name__ == "__main__":
+    report.alone("toy_moons_fashion")
