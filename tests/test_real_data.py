@@ -16,10 +16,10 @@ ROOT = Path(__file__).parents[1]
 
 def test_digits_5_and_6_reproduce_the_published_error(data_folder):
     done = subprocess.run(
-        [sys.executable, ROOT / "experiments" / "digits_5_vs_6.py"],
+        [sys.executable, "-m", "experiments.digits_5_vs_6"], cwd=ROOT,
         capture_output=True, text=True, check=True, env={"PEGASOS_DATA": str(data_folder)},
     )  # fmt: skip
-    mean = float(done.stdout.split("rows of 600: mean ")[1].split()[0])
+    mean = float(done.stdout.split("Misclassified of 600: mean ")[1].split(",")[0])
     assert 19.5 <= mean <= 21.5
 
 
