@@ -62,7 +62,7 @@ def save(figure, output, name, caption):
     path = Path(output) / f"{name}.png"
     figure.savefig(path, dpi=80)
     with Image.open(path) as picture:
-        small = picture.convert("RGB").quantize(128, Image.Quantize.MAXCOVERAGE)
+        small = picture.convert("RGB").quantize(128, Image.Quantize.MAXCOVERAGE, kmeans=3)
     small.save(path, optimize=True)
     return f"![{caption}]({name}.png)"
 

@@ -121,11 +121,12 @@ def _kind(make):
 # ---- Pairs of Fashion-MNIST ----------------------------------------------------------------------
 
 
-def linear_pairs(data, factor, lam, seed):
+def linear_pairs(data, factor, lam, average, seed):
     """Test accuracies of 45 linear machines, which share every pass over the rows."""
     X, X_test = (part * np.float32(factor) for part in (data.X, data.X_test))
-    machine = linear(lam, max_iter=10, multi_class="ovo", n_jobs=2, random_state=seed)
-    machine.fit(X, data.y)
+    machine = linear(
+        lam, max_iter=10, average=average, multi_class="ovo", n_jobs=2, random_state=seed
+    ).fit(X, data.y)
     scores = X_test @ machine.coef_.T + machine.intercept_
     found = []
     for k, (a, b) in enumerate(PAIRS):
@@ -158,11 +159,18 @@ def fashion(output, quick):
         data = data.first(1500)
     n_rows, seeds = (100, 2) if quick else (2000, 3)
     rows, pairs = [], {}
-    for pixels, factor, lam in (("0..255", 255, 1.0), ("0..1", 1, 1.0), ("0..1", 1, 1e-3)):
-        found = np.array([linear_pairs(data, factor, lam, seed) for seed in range(seeds)])
+    linear_cases = [
+        ("0..255", 255, 1.0, False),
+        ("0..255", 255, 1.0, "suffix"),
+        ("0..1", 1, 1.0, "suffix"),
+        ("0..1", 1, 1e-3, "suffix"),
+    ]
+    for pixels, factor, lam, average in linear_cases:
+        found = np.array([linear_pairs(data, factor, lam, average, seed) for seed in range(seeds)])
+        setting = f"λ = {lam:g}, {'average of the last half' if average else 'last iterate'}"
         same = PUBLISHED["linear"] if lam == 1 else ""
-        rows.append(["linear", pixels, f"λ = {lam:g}", *_pair_cells(found), same])
-        pairs[pixels, lam] = found.mean(axis=0)
+        rows.append(["linear", pixels, setting, *_pair_cells(found), same])
+        pairs[pixels, lam, average] = found.mean(axis=0)
     largest = {}
     for pixels, factor, gamma, n_runs in (("0..255", 255, 2.0, 1), ("0..1", 1, 0.02, 2)):
         runs = [gaussian_pairs(data, factor, gamma, n_rows, seed) for seed in range(n_runs)]
@@ -171,7 +179,8 @@ def fashion(output, quick):
         setting = f"λ = 0.005, σ = {1 / np.sqrt(2 * gamma):g}"
         same = PUBLISHED["gaussian"] if factor == 255 else ""
         rows.append(["Gaussian", pixels, setting, *_pair_cells(found), same])
-    each = pairs["0..255", 1.0]
+    last, each = pairs["0..255", 1.0, False], pairs["0..255", 1.0, "suffix"]
+    good = PUBLISHED["linear"]
     rng = np.random.default_rng(0)
     of_five = np.array([rng.choice(each, 5, replace=False).mean() for _ in range(10000)])
     names = ["machine", "pixels", "setting", "test %, mean of 45 pairs", "sd over pairs",
@@ -179,17 +188,18 @@ def fashion(output, quick):
     return (
         f"### Pairs of Fashion-MNIST\n\n{report.table(names, rows)}\n\n"
         f"± is the spread of the mean over seeds (linear {seeds}, all rows, 10 epochs; Gaussian 2 "
-        f"or 1, {n_rows} rows a pair, 10 epochs). The pair matters far more than the seed: "
-        f"with λ = 1 on pixels 0..255, {int((each >= PUBLISHED['linear']).sum())} of 45 pairs "
-        f"reach {PUBLISHED['linear']} %, the median is {np.median(each):.1f} %, and five pairs "
-        f"drawn at random average at least {PUBLISHED['linear']} % in "
-        f"{100 * (of_five >= PUBLISHED['linear']).mean():.0f} % of draws, so that the published "
-        "average is one of a few pairs. On pixels 0..255 with σ = 0.5, the largest kernel value of "
-        f"two different training images of a pair is {largest['0..255']:.2g}: the kernel matrix is "
-        "the identity, nothing is learned about an image not seen, and all test images get one "
-        "label, which is half of them here; the published 51.2 % would be the larger class of its "
-        f"test set. With pixels in 0..1 and a width of 5, that value is {largest['0..1']:.2g}, and "
-        "the same λ learns."
+        f"or 1, {n_rows} rows a pair, 10 epochs). With λ = 1 on pixels 0..255 the last iterate of "
+        f"the linear machine still wobbles: the average of the last half is {each.mean():.2f} % "
+        f"right, and it {last.mean():.2f} %. What is left to the published {good} % is a matter of "
+        f"the pairs drawn: {int((each >= good).sum())} of 45 reach it, the median is "
+        f"{np.median(each):.1f} %, and five drawn at random average at least {good} % in "
+        f"{100 * (of_five >= good).mean():.0f} % of draws. On pixels 0..255 with σ = 0.5, the "
+        "largest kernel value of two different training images of a pair is "
+        f"{largest['0..255']:.2g}: the kernel matrix is the identity, nothing is learned about an "
+        "image not seen, and test images get one label whatever they show, right for half of them "
+        f"here; the published {PUBLISHED['gaussian']} % would be the larger class of its test set. "
+        f"With pixels in 0..1 and a width of 5, that value is {largest['0..1']:.2g}, and the same "
+        "λ learns."
     )
 
 
@@ -255,7 +265,12 @@ def kernel_fit(scores, X, y, n_steps, repetitions):
     )
 
 
-PULL, PUSH = functools.partial(kernel_fit, "pull"), functools.partial(kernel_fit, "push")
+KERNEL_FITS = {
+    "pull": functools.partial(kernel_fit, "pull"),
+    "push": functools.partial(kernel_fit, "push"),
+    # What a fit costs before its first steps.
+    "pull, T = 2": lambda X, y, n_steps, repetitions: kernel_fit("pull", X, y, 2, repetitions),
+}
 
 
 def growth(output, quick):
@@ -270,9 +285,9 @@ def growth(output, quick):
         ("linear", "d", 2 ** np.arange(6, 14 - small // 2), 500, linear_T // 5,
          {"steps": linear_steps, "whole fit": linear_fit}, "1"),
         ("Gaussian", "n", 2 ** np.arange(14 - small, 19 - small), 64, kernel_T,
-         {"pull": PULL, "push": PUSH}, "1"),
+         KERNEL_FITS, "1"),
         ("Gaussian", "d", 2 ** np.arange(6, 13 - small // 2), 400 if quick else 2000, kernel_T,
-         {"pull": PULL, "push": PUSH}, "1"),
+         KERNEL_FITS, "1"),
     ]  # fmt: skip
     figure, panels = report.axes(2, 2, height=6.4)
     rows = []
@@ -294,7 +309,7 @@ def growth(output, quick):
             )  # fmt: skip
             ax.plot(sizes, values, "o-", markersize=4, label=f"{label}, slope {fitted[0]:.2f}")
         report.log_log(ax, f"{machine}, T = {n_steps}", axis, "seconds")
-        ax.minorticks_off()
+        ax.set_xticks([], minor=True)
         ax.set_xticks(sizes[::2], [str(size) for size in sizes[::2]], fontsize=8)
         ax.legend(fontsize=8)
     image = report.save(figure, output, "growth", "training time against rows and features")
@@ -309,7 +324,8 @@ def growth(output, quick):
         "objective, two passes over all rows. The report finds kernel training linear in n for "
         'fixed T. So is ours with scores="push", where each violation updates the scores of all '
         'rows; "pull", which "auto" takes for so few steps, computes kernel values among the '
-        "drawn rows only: n matters for reading rows and labels, nothing else. Against d, time is linear once "
+        "drawn rows only: what grows with n is the reading of rows and labels, as a fit of two "
+        "steps shows. Against d, time is linear once "
         "products outweigh what a step or a fit costs anyway."
     )
 
