@@ -26,8 +26,9 @@ _TURN = 64
 class _Training:
     """A session, and the finisher that completes it if the solver has one."""
 
-    #: Finishers by solver, and the one of them that "auto" begins with, as a function of the rows.
-    finishers, cheaper = {}, None
+    #: Finishers by solver; the one of them that "auto" begins with, as a function of the rows; and the
+    #: function that makes certificates.
+    finishers, cheaper, _certify = {}, None, None
 
     finisher = None
     #: Epochs done of a fit with a tolerance that is not over yet; and for "auto", the length of the
@@ -197,6 +198,14 @@ class _Training:
     def dual(self):
         return super().dual() if self.finisher is None else self.finisher.dual()
 
+    def certify(self, rows):
+        """The certificate of the present model, computed afresh."""
+        coef, intercept = self.model()
+        return self._certify(
+            rows, self.labels, self.row_weights, self.dual(), coef, intercept, self.settings,
+            self.problems["lam"],
+        )  # fmt: skip
+
     def standing(self, rows):
         """Objectives and relative gaps: those a finisher saw last, else certified now."""
         if self.finisher is not None and np.isfinite(self.finisher.relative_gap).all():
@@ -233,20 +242,7 @@ class LinearTraining(_Training, LinearSession):
     """Linear machines."""
 
     finishers = {"sdca": DualAscent, "newton": Newton}
-
-    def certify(self, rows):
-        """The certificate of the present model."""
-        coef, intercept = self.model()
-        return _certificate.certify(
-            rows,
-            self.labels,
-            self.row_weights,
-            self.dual(),
-            coef,
-            intercept,
-            self.settings,
-            self.problems["lam"],
-        )
+    _certify = staticmethod(_certificate.certify)
 
     def cheaper(self, rows):
         """The finisher that is likely to reach a gap of about 1e-3 first, from sizes alone.
@@ -268,20 +264,7 @@ class KernelTraining(_Training, KernelSession):
     """Kernel machines; `rows` is a `ColumnCache`."""
 
     finishers = {"sdca": KernelAscent, "newton": KernelNewton}
-
-    def certify(self, cache):
-        """The certificate of the present model."""
-        coef, intercept = self.model()
-        return _certificate.certify_kernel(
-            cache,
-            self.labels,
-            self.row_weights,
-            self.dual(),
-            coef,
-            intercept,
-            self.settings,
-            self.problems["lam"],
-        )
+    _certify = staticmethod(_certificate.certify_kernel)
 
     def cheaper(self, cache):
         """The finisher that asks for few columns, for a first solution at least."""
