@@ -17,6 +17,7 @@
  */
 #include "rows.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -34,6 +35,30 @@ static INLINE void score_rows(const row_functions *f, const pegasos_rows *rows, 
                 scores[i * n_problems + k] =
                     f->dot(rows, first + i, coef + k * d, next) + intercepts[k];
             }
+}
+
+/* The same of sparse rows, where neighbours in `coef` belong to different problems. */
+static INLINE void score_bundles(const row_functions *f, const pegasos_rows *rows, int64_t first,
+                                 int64_t count, int64_t n_problems, const double *coef,
+                                 const double *intercepts, double *scores)
+{
+    for (int64_t i = first; i < first + count; i++, scores += n_problems) {
+        int64_t k = 0, next = i + 1 < first + count ? i + 1 : i;
+        for (; n_problems - k >= 8; k += 8, next = i)
+            f->dot_bundle(rows, i, coef + k, n_problems, 8, next, scores + k);
+        if (n_problems - k >= 4) {
+            f->dot_bundle(rows, i, coef + k, n_problems, 4, next, scores + k);
+            k += 4, next = i;
+        }
+        if (n_problems - k >= 2) {
+            f->dot_bundle(rows, i, coef + k, n_problems, 2, next, scores + k);
+            k += 2, next = i;
+        }
+        if (n_problems - k >= 1)
+            f->dot_bundle(rows, i, coef + k, n_problems, 1, next, scores + k);
+        for (k = 0; k < n_problems; k++)
+            scores[k] += intercepts[k];
+    }
 }
 
 static INLINE void combine_rows(const row_functions *f, const pegasos_rows *rows, int64_t first,
@@ -117,6 +142,66 @@ static INLINE int64_t ascend(const row_functions *f, const pegasos_rows *rows, p
     return j;
 }
 
+/*
+ * The same steps for a bundle of problems, over `count` rows in a given order: no row is left out, since
+ * what most of the time goes into, reaching the numbers of w, serves all problems.
+ *
+ * The mean of w over visits costs no pass over w: what is added at a visit, after `before` others, is
+ * part of all w from then on, so that sum of w over visits = (number of visits) w - sums, where
+ * sums += before (what is added).
+ */
+static INLINE void sweep(const row_functions *f, const pegasos_rows *rows, int64_t n_problems,
+                         pegasos_dual *problems, const int8_t *labels, const double *bounds,
+                         const double *norms, double *a, double *w, double *sums, int64_t before,
+                         int64_t count, const int64_t *draws)
+{
+    enum { B = PEGASOS_BUNDLE_BYTES / sizeof(double) };
+    /* Lane by lane, so that lanes become SIMD; those to spare have labels of 0, and stay as they are. */
+    double scale[B] = {0}, step[B] = {0}, feature[B] = {0}, intercept[B] = {0};
+    double constant[B] = {0}, loss[B] = {0}, constant_sum[B] = {0};
+    for (int64_t l = 0; l < n_problems; l++) {
+        scale[l] = problems[l].scale;
+        step[l] = 1 / problems[l].scale;
+        feature[l] = problems[l].intercept_scaling;
+        intercept[l] = problems[l].intercept;
+        constant[l] = problems[l].constant_weight;
+    }
+    for (int64_t j = 0; j < count; j++) {
+        const int64_t i = draws[j], next = j + 1 < count ? draws[j + 1] : i;
+        const double c = bounds ? bounds[i] : 1, norm = norms[i] > 0 ? norms[i] : DBL_MIN;
+        const double visits = (double)(before + j);
+        double score[B], change[B], summed[B], moved = 0;
+        PREFETCH(labels + next * B);
+        PREFETCH(a + next * B);
+        f->dot_bundle(rows, i, w, B, B, next, score);
+        for (int l = 0; l < B; l++) {
+            const double y = labels[i * B + l], old = a[i * B + l];
+            const double u = 1 - y * (score[l] + feature[l] * constant[l] + intercept[l]);
+            double best = old + u * (step[l] / norm);
+            best = best > 0 ? best : 0; /* NaN, which is 0 times infinity, too */
+            best = best < c ? best : c;
+            best = y != 0 ? best : old;
+            loss[l] += y != 0 && u > 0 ? c * u : 0;
+            a[i * B + l] = best;
+            change[l] = scale[l] * (best - old) * y;
+            summed[l] = visits * change[l];
+            constant[l] += change[l] * feature[l];
+            constant_sum[l] += summed[l] * feature[l];
+            moved += change[l] * change[l];
+        }
+        if (moved == 0)
+            continue;
+        f->add_bundle(rows, i, change, w, sums);
+        if (sums)
+            f->add_bundle(rows, i, summed, sums, NULL);
+    }
+    for (int64_t l = 0; l < n_problems; l++) {
+        problems[l].constant_weight = constant[l];
+        problems[l].loss += loss[l];
+        problems[l].constant_sum += sums ? constant_sum[l] : 0;
+    }
+}
+
 #define DEFINE_DRIVERS(TYPE)                                                                       \
     CLONES static void scores_##TYPE(const pegasos_rows *rows, int64_t first, int64_t count,       \
                                      int64_t n_problems, const double *coef,                       \
@@ -140,6 +225,27 @@ static INLINE int64_t ascend(const row_functions *f, const pegasos_rows *rows, p
     }
 FOR_EVERY_WIDE_TYPE(DEFINE_DRIVERS)
 
+#define DEFINE_BUNDLE_DRIVERS(TYPE)                                                                \
+    CLONES static void score_bundles_##TYPE(const pegasos_rows *rows, int64_t first,               \
+                                            int64_t count, int64_t n_problems, const double *coef, \
+                                            const double *intercepts, double *scores)              \
+    {                                                                                              \
+        score_bundles(&functions_##TYPE, rows, first, count, n_problems, coef, intercepts,         \
+                      scores);                                                                     \
+    }
+FOR_EVERY_WIDE_SPARSE_TYPE(DEFINE_BUNDLE_DRIVERS)
+
+#define DEFINE_SWEEPS(TYPE)                                                                        \
+    CLONES_WIDE static void sweep_##TYPE(                                                          \
+        const pegasos_rows *rows, int64_t n_problems, pegasos_dual *problems,                      \
+        const int8_t *labels, const double *bounds, const double *norms, double *a, double *w,     \
+        double *sums, int64_t before, int64_t count, const int64_t *draws)                         \
+    {                                                                                              \
+        sweep(&functions_##TYPE, rows, n_problems, problems, labels, bounds, norms, a, w, sums,    \
+              before, count, draws);                                                               \
+    }
+FOR_EVERY_WIDE_SPARSE_TYPE(DEFINE_SWEEPS)
+
 CLONES static void ascend_kernel(const pegasos_rows *rows, pegasos_dual *p, const int8_t *labels,
                                  const double *bounds, const double *norms, int64_t *active,
                                  double *a, double *v, int64_t count, int64_t *done)
@@ -150,10 +256,14 @@ CLONES static void ascend_kernel(const pegasos_rows *rows, pegasos_dual *p, cons
 }
 
 void pegasos_linear_scores(const pegasos_rows *rows, int64_t first, int64_t count,
-                           int64_t n_problems, const double *coef, const double *intercepts,
-                           double *scores)
+                           int64_t n_problems, const double *coef, int64_t interleaved,
+                           const double *intercepts, double *scores)
 {
-    DISPATCH_WIDE(scores, rows, first, count, n_problems, coef, intercepts, scores);
+    if (interleaved)
+        DISPATCH_SPARSE_AS(wide, score_bundles, rows, first, count, n_problems, coef, intercepts,
+                           scores);
+    else
+        DISPATCH_WIDE(scores, rows, first, count, n_problems, coef, intercepts, scores);
 }
 
 void pegasos_linear_combine(const pegasos_rows *rows, int64_t first, int64_t count,
@@ -259,4 +369,13 @@ int64_t pegasos_dual_run(const pegasos_rows *rows, pegasos_dual *problem, const 
     else
         DISPATCH_WIDE(ascend, rows, problem, labels, bounds, norms, active, a, w, count, &done);
     return done;
+}
+
+void pegasos_dual_sweep(const pegasos_rows *rows, int64_t n_problems, pegasos_dual *problems,
+                        const int8_t *labels, const double *bounds, const double *norms, double *a,
+                        double *w, double *sums, int64_t before, int64_t count,
+                        const int64_t *draws)
+{
+    DISPATCH_SPARSE_AS(wide, sweep, rows, n_problems, problems, labels, bounds, norms, a, w, sums,
+                       before, count, draws);
 }

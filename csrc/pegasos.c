@@ -205,54 +205,67 @@ static void project(pegasos_linear *p, const pegasos_rows *rows, void *v, void *
 }
 
 /*
- * Ends step t: adds the pending rows to v, projects, and lets the result into the average.
+ * Ends step t for the average.
  *
  * The average of w_{tau+1} = q_tau v_{tau+1} / (lam tau) over steps tau costs no O(d) either. With
  * S_t = sum_{tau <= t} q_tau / tau, a row added to v at step t with factor u is part of all later
  * iterates but of none before, and so contributes u (S_T - S_{t-1}) x / lam to their sum. Hence
  * a += S_{t-1} u x beside v += u x, and the sum is (S_T v - a) / lam.
  */
+static INLINE void count_step(pegasos_linear *p)
+{
+    if (p->average_from > 0 && p->n_steps >= p->average_from) {
+        p->rate_sum += p->q / (double)p->n_steps;
+        p->intercept_sum += p->intercept;
+        p->n_averaged++;
+    }
+}
+
+/* What row i of the step under way adds to v per x; all but v and a take it in. */
+static INLINE double take_row(const pegasos_rows *rows, const pegasos_linear_set *set,
+                              int64_t problem, pegasos_linear *p, int64_t i)
+{
+    const int64_t place = problem * rows->n_rows + i;
+    const double c = set->row_weights ? set->row_weights[i] : 1;
+    const double g = set->labels[place] * c * (p->weight_factor / (double)set->batch_size);
+    const double u = g / p->q; /* minus the sub-gradient is g x_i */
+    if (p->rate_sum > 0)
+        p->constant_sum += p->rate_sum * u * p->intercept_scaling;
+    if (p->free_intercept)
+        p->intercept += g / (p->lam * (double)p->n_steps);
+    if (set->counts)
+        set->counts[place]++;
+    p->n_violations++;
+    return u;
+}
+
+/* Ends step t: adds the pending rows to v, projects, and lets the result into the average. */
 static INLINE void take_step(const row_functions *f, const pegasos_rows *rows,
                              const pegasos_linear_set *set, int64_t problem, pegasos_linear *p)
 {
     const int64_t d = rows->n_features, k = set->batch_size;
-    const int8_t *labels = set->labels + problem * rows->n_rows;
     const int64_t *pending = set->pending + problem * k;
     const int64_t row = problem * d * rows->value_bytes;
     char *v = (char *)set->weights + row;
     char *a = set->sums ? (char *)set->sums + row : NULL;
-    const double share = p->weight_factor / (double)k;
     p->n_steps++;
     for (int64_t j = 0; j < p->n_pending; j++) {
         const int64_t i = pending[j];
-        const double c = set->row_weights ? set->row_weights[i] : 1;
-        const double g = labels[i] * c * share; /* minus the sub-gradient is g x_i */
-        const double u = g / p->q;
-        if (p->rate_sum > 0) {
+        const double u = take_row(rows, set, problem, p, i);
+        if (p->rate_sum > 0)
             f->add(rows, i, p->rate_sum * u, a);
-            p->constant_sum += p->rate_sum * u * p->intercept_scaling;
-        }
         if (p->project) {
             add_with_norm(f, rows, p, i, u, v);
         } else {
             f->add(rows, i, u, v);
             p->constant_weight += u * p->intercept_scaling;
         }
-        if (p->free_intercept)
-            p->intercept += g / (p->lam * (double)p->n_steps);
-        if (set->counts)
-            set->counts[problem * rows->n_rows + i]++;
     }
-    p->n_violations += p->n_pending;
     p->n_pending = 0;
     p->n_drawn = 0;
     if (p->project)
         project(p, rows, v, a);
-    if (p->average_from > 0 && p->n_steps >= p->average_from) {
-        p->rate_sum += p->q / (double)p->n_steps;
-        p->intercept_sum += p->intercept;
-        p->n_averaged++;
-    }
+    count_step(p);
 }
 
 /* Rows are asked for this many draws before they are needed. */
@@ -303,6 +316,45 @@ static INLINE void run_problems(const row_functions *f, const pegasos_rows *rows
         set->problems[first + g] = p[g];
 }
 
+/* A bundle over `count` draws, number `first` and so on: run_problems for steps of one draw. Rows are
+ * added to all problems together, which costs the same for one that violates as for all. */
+static INLINE void run_bundle(const row_functions *f, const pegasos_rows *rows,
+                              const pegasos_linear_set *set, int64_t first, int64_t count,
+                              const int64_t *draws)
+{
+    const int64_t n = rows->n_rows;
+    const int size = (int)set->n_problems;
+    pegasos_linear *p = set->problems;
+    for (int64_t j = 0; j < count; j++) {
+        const int64_t i = draws[j], next = j + 1 < count ? draws[j + 1] : i;
+        double dots[MOST_LANES], u[MOST_LANES] = {0}, averaged[MOST_LANES] = {0};
+        bool adds = false, averages = false;
+        f->dot_bundle(rows, i, set->weights, f->lanes, f->lanes, next, dots);
+        for (int l = 0; l < size; l++) {
+            const int8_t y = set->labels[l * n + i];
+            if (p[l].next_draw != first + j || p[l].n_steps >= p[l].last_step)
+                continue;
+            p[l].next_draw++;
+            if (y == 0)
+                continue;
+            const bool violation = violates(&p[l], y, dots[l]);
+            p[l].n_steps++;
+            if (violation) {
+                u[l] = take_row(rows, set, l, &p[l], i);
+                averaged[l] = p[l].rate_sum * u[l];
+                p[l].constant_weight += u[l] * p[l].intercept_scaling;
+                adds = true;
+                averages |= averaged[l] != 0;
+            }
+            count_step(&p[l]);
+        }
+        if (adds)
+            f->add_bundle(rows, i, u, set->weights, averages ? set->sums : NULL);
+        if (averages)
+            f->add_bundle(rows, i, averaged, set->sums, NULL);
+    }
+}
+
 /* <x, Z> = sum_j x_j Z_j, where Z_j, the column j of Z, is row j of `inverted`: only entries that
  * meet cost anything. */
 static INLINE void multiply_rows(const row_functions *f, const pegasos_rows *inverted,
@@ -350,6 +402,15 @@ FOR_EVERY_TYPE(DEFINE_DRIVERS)
 DEFINE_PAIR_DRIVER(float_dense)
 DEFINE_PAIR_DRIVER(double_dense)
 
+#define DEFINE_BUNDLE_DRIVER(TYPE)                                                                 \
+    CLONES_WIDE static void run_bundle_##TYPE(const pegasos_rows *rows,                            \
+                                              const pegasos_linear_set *set, int64_t first,        \
+                                              int64_t count, const int64_t *draws)                 \
+    {                                                                                              \
+        run_bundle(&functions_##TYPE, rows, set, first, count, draws);                             \
+    }
+FOR_EVERY_SPARSE_TYPE(DEFINE_BUNDLE_DRIVER)
+
 /* Draws that every problem goes through before the next ones. Dense rows are long beside a weight
  * vector, so a few of them stay in cache while the problems take turns. A sparse row is short, and
  * a change of problem brings a whole new weight vector into cache: it pays to stay long. */
@@ -366,6 +427,10 @@ static bool are_pair(const pegasos_rows *rows, const pegasos_linear_set *set, in
 void pegasos_linear_run(const pegasos_rows *rows, const pegasos_linear_set *set, int64_t first,
                         int64_t count, const int64_t *draws)
 {
+    if (set->bundled) {
+        DISPATCH_SPARSE(run_bundle, rows, set, first, count, draws);
+        return;
+    }
     const int64_t block = rows->index_bytes == 0                ? BLOCK_DENSE
                           : rows->index_bytes == PEGASOS_KERNEL ? count
                                                                 : BLOCK_SPARSE;

@@ -126,10 +126,19 @@ typedef struct pegasos_linear {
     int64_t n_averaged;     /* steps in the average */
 } pegasos_linear;
 
+/*
+ * Problems over CSR rows can go as bundles, of as many problems as have their weights of one feature in
+ * one cache line of PEGASOS_BUNDLE_BYTES. Vectors of features are then interleaved: number j of problem
+ * l's vector is number j B + l, where B problems' numbers fill the line. Lanes to spare hold 0.
+ */
+enum { PEGASOS_BUNDLE_BYTES = 64 };
+
 /* Problems that share rows and the order of draws, and the arrays that belong to them. */
 typedef struct pegasos_linear_set {
     int64_t n_problems;
     int64_t batch_size;        /* k: draws per step, at least 1 */
+    int64_t bundled;           /* 1: the problems, at most B, are a bundle: weights and sums are
+                                  interleaved; batch_size is 1, and no problem projects */
     pegasos_linear *problems;  /* n_problems */
     const int8_t *labels;      /* n_problems x n_rows: -1 or +1; 0: the row is not in the problem,
                                   and drawing it changes nothing */
@@ -167,10 +176,11 @@ void pegasos_linear_model(const pegasos_linear *problem, int64_t n_features, int
 /* ---- In double precision, for rows of any type (dual.c) --------------------------------------- */
 
 /* scores[i * n_problems + k] = <coef_k, x_{first + i}> + intercepts[k] for i < count. `coef` is
- * n_problems x n_features. */
+ * n_problems x n_features; if `interleaved`, n_features x n_problems, for CSR rows: much faster, and
+ * the same bits. */
 void pegasos_linear_scores(const pegasos_rows *rows, int64_t first, int64_t count,
-                           int64_t n_problems, const double *coef, const double *intercepts,
-                           double *scores);
+                           int64_t n_problems, const double *coef, int64_t interleaved,
+                           const double *intercepts, double *scores);
 
 /* sum += sum_i factors[i] x_{first + i}, i < count; `sum` has n_features numbers. */
 void pegasos_linear_combine(const pegasos_rows *rows, int64_t first, int64_t count,
@@ -205,6 +215,7 @@ typedef struct pegasos_dual {
                                each as it was when visited */
     double left_loss; /* the same of rows that were left out, as they were then */
     double constant_weight; /* w(a)'s weight of the constant feature */
+    double constant_sum;    /* its component of the sums of pegasos_dual_sweep */
 } pegasos_dual;
 
 /* Lets the rows active[0 .. n_active - 1] take part, in an epoch that begins now. */
@@ -223,6 +234,18 @@ void pegasos_dual_begin_epoch(pegasos_dual *problem);
 int64_t pegasos_dual_run(const pegasos_rows *rows, pegasos_dual *problem, const int8_t *labels,
                          const double *bounds, const double *norms, int64_t *active, double *a,
                          double *w, int64_t count);
+
+/*
+ * Visits the CSR rows draws[0 .. count - 1] for each of a bundle of at most B problems, all of whose arrays
+ * are interleaved: `labels` and `a` are n_rows x B, `w` n_features x B, B = 8. Rows with label 0 are passed over, and none is left out;
+ * `position` and the bounds of projected derivatives mean nothing here. `sums`, NULL or interleaved and
+ * zero at first, serves the mean of w over visits, of which there were `before` since the mean began:
+ * it is w - sums/(before + count).
+ */
+void pegasos_dual_sweep(const pegasos_rows *rows, int64_t n_problems, pegasos_dual *problems,
+                        const int8_t *labels, const double *bounds, const double *norms, double *a,
+                        double *w, double *sums, int64_t before, int64_t count,
+                        const int64_t *draws);
 
 /* ---- Kernels --------------------------------------------------------------------------------- */
 

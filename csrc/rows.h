@@ -57,7 +57,15 @@ typedef struct row_functions {
                      double *out);
     /* v += u x_i */
     void (*add)(const pegasos_rows *rows, int64_t i, double u, void *v);
+    /* Vectors in a bundle; the same for interleaved ones, `width` of them and a whole bundle. */
+    int lanes;
+    void (*dot_bundle)(const pegasos_rows *rows, int64_t i, const void *v, int64_t stride,
+                       int width, int64_t next, double *out);
+    void (*add_bundle)(const pegasos_rows *rows, int64_t i, const double *u, void *v,
+                       const void *later);
 } row_functions;
+
+enum { BUNDLE_BYTES = PEGASOS_BUNDLE_BYTES, MOST_LANES = BUNDLE_BYTES / sizeof(float) };
 
 /* ---- Every type, with vectors of the same type ----------------------------------------------- */
 
@@ -174,36 +182,50 @@ MAYBE_UNUSED static const row_functions functions_kernel = {
 
 /* ---- All types ------------------------------------------------------------------------------- */
 
-#define FOR_EVERY_TYPE(DEFINE)                                                                     \
-    DEFINE(float_dense)                                                                            \
-    DEFINE(double_dense)                                                                           \
+#define FOR_EVERY_SPARSE_TYPE(DEFINE)                                                              \
     DEFINE(float_csr32)                                                                            \
     DEFINE(double_csr32)                                                                           \
     DEFINE(float_csr64)                                                                            \
     DEFINE(double_csr64)
 
-#define FOR_EVERY_WIDE_TYPE(DEFINE)                                                                \
-    DEFINE(wide_dense)                                                                             \
+#define FOR_EVERY_TYPE(DEFINE)                                                                     \
+    DEFINE(float_dense)                                                                            \
     DEFINE(double_dense)                                                                           \
+    FOR_EVERY_SPARSE_TYPE(DEFINE)
+
+#define FOR_EVERY_WIDE_SPARSE_TYPE(DEFINE)                                                         \
     DEFINE(wide_csr32)                                                                             \
     DEFINE(double_csr32)                                                                           \
     DEFINE(wide_csr64)                                                                             \
     DEFINE(double_csr64)
 
+#define FOR_EVERY_WIDE_TYPE(DEFINE)                                                                \
+    DEFINE(wide_dense)                                                                             \
+    DEFINE(double_dense)                                                                           \
+    FOR_EVERY_WIDE_SPARSE_TYPE(DEFINE)
+
 /* Calls name_TYPE(arguments), where float rows go by the types that start with `single`. */
-#define DISPATCH_AS(single, name, rows, ...)                                                       \
+#define DISPATCH_SPARSE_AS(single, name, rows, ...)                                                \
     do {                                                                                           \
         const bool is_float = (rows)->value_bytes == 4;                                            \
-        if ((rows)->index_bytes == 0)                                                              \
-            (is_float ? name##_##single##_dense : name##_double_dense)(rows, __VA_ARGS__);         \
-        else if ((rows)->index_bytes == 4)                                                         \
+        if ((rows)->index_bytes == 4)                                                              \
             (is_float ? name##_##single##_csr32 : name##_double_csr32)(rows, __VA_ARGS__);         \
         else                                                                                       \
             (is_float ? name##_##single##_csr64 : name##_double_csr64)(rows, __VA_ARGS__);         \
     } while (0)
 
+#define DISPATCH_AS(single, name, rows, ...)                                                       \
+    do {                                                                                           \
+        if ((rows)->index_bytes == 0)                                                              \
+            ((rows)->value_bytes == 4 ? name##_##single##_dense                                    \
+                                      : name##_double_dense)(rows, __VA_ARGS__);                   \
+        else                                                                                       \
+            DISPATCH_SPARSE_AS(single, name, rows, __VA_ARGS__);                                   \
+    } while (0)
+
 /* ... with vectors of the rows' type, and with double vectors. */
-#define DISPATCH(name, rows, ...)      DISPATCH_AS(float, name, rows, __VA_ARGS__)
-#define DISPATCH_WIDE(name, rows, ...) DISPATCH_AS(wide, name, rows, __VA_ARGS__)
+#define DISPATCH(name, rows, ...)        DISPATCH_AS(float, name, rows, __VA_ARGS__)
+#define DISPATCH_SPARSE(name, rows, ...) DISPATCH_SPARSE_AS(float, name, rows, __VA_ARGS__)
+#define DISPATCH_WIDE(name, rows, ...)   DISPATCH_AS(wide, name, rows, __VA_ARGS__)
 
 #endif

@@ -79,8 +79,75 @@ static INLINE void NAME(add)(const pegasos_rows *rows, int64_t i, double u, void
         v[column[j]] += factor * x[j];
 }
 
-/* Sparse rows gain nothing by a shared fetch: two weight vectors compete for the cache. */
-#define DOT_PAIR NULL
+/* out[l] = <v_l, x_i> for `width` vectors that are interleaved: number j of v_l is v[j stride + l].
+ * Each has the bits of `dot`. What costs time on sparse rows is to reach the numbers of v; neighbours
+ * come along for little, so that a bundle of 16 vectors costs about twice as much as one. What the
+ * next row needs of v is asked for as this one is used. */
+static INLINE void NAME(dot_bundle)(const pegasos_rows *rows, int64_t i, const void *vectors,
+                                    int64_t stride, const int width, int64_t next, double *out)
+{
+    const VECTOR *v = vectors;
+    const int64_t end = row_offset(rows, i + 1);
+    const VALUE *x = rows->values;
+    const INDEX *column = rows->indices;
+    int64_t j = row_offset(rows, i), ahead = row_offset(rows, next);
+    const int64_t ahead_end = next == i || width < 8 ? ahead : row_offset(rows, next + 1);
+    double sum[MOST_LANES] = {0};
+    while (end - j >= LANES) {
+        const int64_t stop = j + (end - j > CHUNK ? CHUNK : (end - j) / LANES * LANES);
+        VECTOR lane0[MOST_LANES] = {0}, lane1[MOST_LANES] = {0};
+        VECTOR lane2[MOST_LANES] = {0}, lane3[MOST_LANES] = {0};
+        for (; j < stop; j += LANES, ahead += LANES) {
+            const VECTOR *v0 = v + column[j] * stride, *v1 = v + column[j + 1] * stride;
+            const VECTOR *v2 = v + column[j + 2] * stride, *v3 = v + column[j + 3] * stride;
+            for (int64_t m = ahead; m < ahead + LANES && m < ahead_end; m++)
+                PREFETCH(v + column[m] * stride);
+            for (int l = 0; l < width; l++)
+                lane0[l] += x[j] * v0[l];
+            for (int l = 0; l < width; l++)
+                lane1[l] += x[j + 1] * v1[l];
+            for (int l = 0; l < width; l++)
+                lane2[l] += x[j + 2] * v2[l];
+            for (int l = 0; l < width; l++)
+                lane3[l] += x[j + 3] * v3[l];
+        }
+        for (int l = 0; l < width; l++)
+            sum[l] += ((double)lane0[l] + lane1[l]) + ((double)lane2[l] + lane3[l]);
+    }
+    for (; j < end; j++)
+        for (int l = 0; l < width; l++)
+            sum[l] += (double)x[j] * v[column[j] * stride + l];
+    for (; ahead < ahead_end; ahead++)
+        PREFETCH(v + column[ahead] * stride);
+    for (int l = 0; l < width; l++)
+        out[l] = sum[l];
+}
+
+/* v_l += u[l] x_i for a whole bundle. `later`, if not NULL, are vectors to which the row is added next:
+ * what it needs of them is asked for meanwhile. */
+static INLINE void NAME(add_bundle)(const pegasos_rows *rows, int64_t i, const double *u,
+                                    void *vectors, const void *later)
+{
+    enum { WIDTH = BUNDLE_BYTES / sizeof(VECTOR) };
+    const INDEX *column = rows->indices;
+    const VALUE *x = rows->values;
+    const int64_t end = row_offset(rows, i + 1);
+    VECTOR factors[WIDTH];
+    for (int l = 0; l < WIDTH; l++)
+        factors[l] = (VECTOR)u[l];
+    for (int64_t j = row_offset(rows, i); j < end; j++) {
+        VECTOR *v = (VECTOR *)vectors + (int64_t)column[j] * WIDTH;
+        if (later)
+            PREFETCH((const VECTOR *)later + (int64_t)column[j] * WIDTH);
+        for (int l = 0; l < WIDTH; l++)
+            v[l] += factors[l] * x[j];
+    }
+}
+
+/* Sparse rows gain nothing by a shared fetch of the row: two weight vectors compete for the cache. */
+#define DOT_PAIR   NULL
+#define DOT_BUNDLE NAME(dot_bundle)
+#define ADD_BUNDLE NAME(add_bundle)
 
 #else
 
@@ -177,16 +244,25 @@ static INLINE void NAME(add)(const pegasos_rows *rows, int64_t i, double u, void
         v[j] += factor * x[j];
 }
 
-#define DOT_PAIR NAME(dot_pair)
+#define DOT_PAIR   NAME(dot_pair)
+#define DOT_BUNDLE NULL
+#define ADD_BUNDLE NULL
 
 #endif
 
-MAYBE_UNUSED static const row_functions NAME(functions) = {
-    .dot = NAME(dot), .dot_pair = DOT_PAIR, .add = NAME(add)};
+MAYBE_UNUSED static const row_functions NAME(functions) = {.dot = NAME(dot),
+                                                           .dot_pair = DOT_PAIR,
+                                                           .add = NAME(add),
+                                                           .lanes = PEGASOS_BUNDLE_BYTES
+                                                                    / sizeof(VECTOR),
+                                                           .dot_bundle = DOT_BUNDLE,
+                                                           .add_bundle = ADD_BUNDLE};
 
 #undef LANES
 #undef BLOCK
 #undef DOT_PAIR
+#undef DOT_BUNDLE
+#undef ADD_BUNDLE
 #undef CHUNK
 #undef VALUE
 #undef VECTOR

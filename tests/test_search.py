@@ -21,8 +21,10 @@ from pegasos import (
     KernelPegasosClassifierCV,
     PegasosClassifier,
     PegasosClassifierCV,
+    _problems,
     _search,
 )
+from pegasos._training import LinearTraining
 
 LAMS = [1.0, 0.03, 1e-3]
 
@@ -57,14 +59,15 @@ def test_a_set_of_linear_machines_has_the_bits_of_separate_fits(
     weights = rng.uniform(0.5, 2, len(y)) if weighted else np.ones(len(y))
     options = {"average": "suffix", "random_state": 3, "multi_class": multi_class}
     found = {}
-    real = PegasosClassifierCV._train
+    real = LinearTraining.model
 
-    def spy(self, *arguments):
-        for where, coef, intercept, gap in real(self, *arguments):
-            found[where] = coef.copy(), intercept.copy()
-            yield where, coef, intercept, gap
+    def spy(self):
+        coef, intercept = real(self)
+        for k, problem in enumerate(self.problems):
+            found[problem["lam"], self.labels[k].tobytes()] = coef[k], intercept[k]
+        return coef, intercept
 
-    monkeypatch.setattr(PegasosClassifierCV, "_train", spy)
+    monkeypatch.setattr(LinearTraining, "model", spy)
     search = PegasosClassifierCV(LAMS, cv=3, cv_epochs=5, refit=False, **options)
     search.fit(X, y, sample_weight=weights)
     for k, (_, test) in enumerate(check_cv(3, y, classifier=True).split(X, y)):
@@ -72,9 +75,10 @@ def test_a_set_of_linear_machines_has_the_bits_of_separate_fits(
         held_out[test] = 0
         for j, lam in enumerate(LAMS):
             single = paper.linear(lam, max_iter=5, **options).fit(X, y, sample_weight=held_out)
-            part = slice(3 * k, 3 * k + 3)
-            np.testing.assert_array_equal(found[(j,)][0][part], single.coef_)
-            np.testing.assert_array_equal(found[(j,)][1][part], single.intercept_)
+            columns = _problems.label_columns(y, 3, multi_class, held_out)
+            for column, w, b in zip(columns, single.coef_, single.intercept_, strict=True):
+                np.testing.assert_array_equal(found[lam, column.tobytes()][0], w)
+                assert found[lam, column.tobytes()][1] == b
             score = single.score(X[test], y[test], sample_weight=weights[test])
             assert search.scores_[j, k] == pytest.approx(score, abs=1e-12)
 

@@ -3,6 +3,8 @@
 ``csrc/dual.c`` has the algorithm; here is when to look at the gap, and which primal point to return.
 """
 
+import itertools
+
 import numpy as np
 
 from pegasos import _certificate, _core, _session
@@ -16,7 +18,10 @@ ASCENT = np.asarray(_core.BLANK_DUAL).dtype
 _SNAPSHOTS = 8
 # Looks at the gap: after so many epochs' worth of visits, then whenever they have grown by so much; and
 # earlier if the gap is estimated at no more than so many times the one that is asked for.
-_EPOCHS_BEFORE_LOOK, _GROWTH_BEFORE_LOOK, _HOPEFUL = 8, 1.5, 3
+_EPOCHS_BEFORE_LOOK, _GROWTH_BEFORE_LOOK, _HOPEFUL = 16, 1.5, 2
+# Epochs that problems over sparse rows begin with as bundles, before each leaves out rows of its own. A
+# bundle costs as much as three problems.
+_SWEEPS, _LEAST_BUNDLE = 3, 3
 
 
 def blank_ascents(n_problems, seed):
@@ -29,8 +34,91 @@ def blank_ascents(n_problems, seed):
     return ascents
 
 
+def goes_in_bundles(rows, n_problems):
+    """Whether problems begin together, by `sweep`, and at a = 0.
+
+    A first epoch of Pegasos would leave every a_i at a bound: for small λ that is a worse start, and for
+    many problems not a cheaper one.
+    """
+    return rows.is_sparse and n_problems >= _LEAST_BUNDLE
+
+
+def norms(rows, settings):
+    """|x_i|^2 with the constant feature, and the value of that feature.
+
+    An unpenalised intercept has one as well: see `shift`.
+    """
+    n, d = rows.shape
+    out = np.empty(n)
+    _core.norms(rows, 0, np.zeros(d), out)
+    feature = settings.constant_feature
+    if settings.free_intercept:
+        feature = max(np.sqrt(out.mean()), 1e-3)
+    return out + feature**2, feature
+
+
+def sweep(
+    rows, labels, row_weights, norms, settings, ascents, a, w, seed, first, last, sums=None
+):  # fmt: skip
+    """Bring a bundle of problems from draw number `first` of an order of rows to number `last`.
+
+    Parameters
+    ----------
+    labels, a, w : ndarray of shape (n_rows or n_features, 8)
+        Interleaved as by `pegasos._session.interleaved`; `a`, `w` and `ascents` are updated in place.
+    sums : ndarray, optional
+        Zeros, like `w`: then `w` ends as its mean over the last n_rows visits.
+
+    Yields
+    ------
+    int
+        The number of the next draw, after each piece of work.
+    """
+    n = len(labels)
+    order = _core.Order(seed, np.empty(n, np.int64), _core.SAMPLINGS["permutation"], first)
+    size = _session.rows_per_call(rows, 2 * _LEAST_BUNDLE)
+    while first < last:
+        if first % n == 0:
+            ascents["loss"] = 0
+            if settings.free_intercept and first > 0:
+                shift(ascents)
+        draws = np.empty(min(size, last - first, n - first % n), np.int64)
+        order.draw(draws)
+        before = first - (last - n)
+        _core.dual_sweep(
+            rows,
+            ascents,
+            labels,
+            row_weights,
+            norms,
+            a,
+            w,
+            sums if before >= 0 else None,
+            before,
+            draws,
+        )
+        first += len(draws)
+        yield first
+    if sums is not None:
+        w -= sums / n
+        ascents["constant_weight"] -= ascents["constant_sum"] / n
+
+
+def shift(ascents):
+    """Move the intercepts of problems whose intercept is not penalised.
+
+    Such a problem has the condition sum_i a_i y_i = 0, which steps along single coordinates cannot
+    meet. A constant feature B penalises the distance of b from a reference b_0 instead; moving b_0 to b
+    after every epoch takes the penalty away (the method of multipliers).
+    """
+    ascents["intercept"] += ascents["intercept_scaling"] * ascents["constant_weight"]
+
+
 class DualAscent(Finisher):
     """Dual coordinate ascent. `w` is w(a)."""
+
+    is_exact = True
+    begins_at_zero = staticmethod(goes_in_bundles)
 
     _ARRAYS = (
         *Finisher._ARRAYS,
@@ -39,6 +127,7 @@ class DualAscent(Finisher):
         "sums",
         "n_sums",
         "active",
+        "n_swept",
         "n_visits_at_look",
         "estimate",
         "estimate_at_look",
@@ -52,13 +141,16 @@ class DualAscent(Finisher):
         self.sums = np.zeros((n_problems, n_features + 1))
         self.n_sums = np.zeros(n_problems, np.int64)
         self.active = np.zeros((n_problems, n_rows), np.int64)
+        self.n_swept = np.zeros(n_problems, np.int64)  # draws of `sweep`
         self.n_visits_at_look = np.zeros(n_problems, np.int64)
         self.estimate = np.full(n_problems, np.inf)  # of the relative gap
         self.estimate_at_look = np.full(n_problems, np.inf)
 
     def begin(self, rows, labels, row_weights, start=None):
         super().begin(rows, labels, row_weights, start)
-        self.norms = self._norms()
+        self.norms, self.feature = norms(rows, self.settings)
+        if start is None:
+            self._check_kept()
         np.clip(self.a, 0, 1 if row_weights is None else row_weights, out=self.a)
         self.a *= labels != 0
         for k, problem in enumerate(self.ascents):
@@ -77,25 +169,11 @@ class DualAscent(Finisher):
             self.coef[k] = w
             self.intercept[k] = problem["intercept"] + self.feature * constant
             self.primal[k] = self.relative_gap[k] = np.inf
-            self.n_visits[k] = self.n_visits_at_look[k] = 0
+            self.n_visits[k] = self.n_visits_at_look[k] = self.n_swept[k] = 0
             self.sums[k], self.n_sums[k] = 0, 0
             inside = np.flatnonzero(labels[k])
             self.active[k, : len(inside)] = inside
             _core.dual_start(self.ascents[k : k + 1], len(inside))
-
-    @property
-    def feature(self):
-        """Value of the constant feature. An unpenalised intercept has one as well: see `_shift`."""
-        if self.settings.free_intercept:
-            return max(np.sqrt(self._mean_norm), 1e-3)
-        return self.settings.constant_feature
-
-    def _norms(self):
-        n, d = self.rows.shape
-        norms = np.empty(n)
-        _core.norms(self.rows, 0, np.zeros(d), norms)
-        self._mean_norm = norms.mean()
-        return norms + self.feature**2
 
     def _weights_of(self, k):
         w, _ = _certificate.weights_of(
@@ -104,18 +182,63 @@ class DualAscent(Finisher):
         total = (self.a[k] * self.labels[k]).sum() * self.ascents["scale"][k]
         return w, self.feature * total
 
+    def run(self, tol, max_iter, *, n_threads=1, on_progress=None):
+        if goes_in_bundles(self.rows, len(self.a)):
+            size = _core.BUNDLE_BYTES // self.w.itemsize
+            n_bundles = -(-len(self.a) // size)
+            edges = np.linspace(0, len(self.a), n_bundles + 1).round().astype(int)
+            _session.in_threads(
+                [
+                    lambda part=slice(*edge): self._sweep(part, tol, max_iter)
+                    for edge in itertools.pairwise(edges)
+                ],
+                n_threads, on_progress,
+            )  # fmt: skip
+        super().run(tol, max_iter, n_threads=n_threads, on_progress=on_progress)
+
+    def _sweep(self, part, tol, max_iter):
+        """The first epochs of the problems `part`, as a bundle."""
+        n = self.labels.shape[1]
+        first, last = int(self.n_swept[part][0]), min(_SWEEPS, max_iter) * n
+        if first >= last:
+            return
+        ascents, labels = self.ascents[part], self.labels[part]
+        inside = np.count_nonzero(labels, axis=1)
+        with _session.bundled(self.w[part], self.a[part]) as (w, a):
+            for done in sweep(
+                self.rows, _session.interleaved(labels, w.shape[1]), self.row_weights, self.norms,
+                self.settings, ascents, a, w, self.seed, first, last,
+            ):  # fmt: skip
+                self.n_swept[part] = done
+                if done % n == 0:
+                    self.n_epochs[part] += 1
+                    self.n_visits[part] += inside
+                yield
+        self._estimate(part)
+        problems = np.arange(len(self.a))[part]
+        for k in problems:
+            _core.dual_start(self.ascents[k : k + 1], inside[k - part.start])
+        if tol is not None:
+            problems = problems[self.estimate[part] <= _HOPEFUL * tol]
+        if len(problems):
+            self._look(problems)
+        if self.settings.free_intercept:
+            shift(ascents)
+        yield
+
     def _improve(self, k, tol, last):
         ascent, inside = self.ascents[k : k + 1], np.count_nonzero(self.labels[k])
         p, size = ascent[0], _session.rows_per_call(self.rows, 3)
         while self.n_epochs[k] < last and not self._is_done(k, tol):
+            averages = self._averages(k, tol, last)
             while p["position"] < p["n_active"]:
-                step = -(-int(p["n_active"]) // _SNAPSHOTS)
+                step = -(-int(p["n_active"]) // _SNAPSHOTS) if averages else p["n_active"]
                 until_snapshot = step - int(p["position"]) % step
                 self.n_visits[k] += _core.dual_run(
                     self.rows, ascent, self.labels[k], self.row_weights, self.norms,
                     self.active[k], self.a[k], self.w[k], min(size, until_snapshot),
                 )  # fmt: skip
-                if p["position"] % step == 0 or p["position"] >= p["n_active"]:
+                if averages and (p["position"] % step == 0 or p["position"] >= p["n_active"]):
                     self.sums[k, :-1] += self.w[k]
                     self.sums[k, -1] += p["constant_weight"]
                     self.n_sums[k] += 1
@@ -123,33 +246,45 @@ class DualAscent(Finisher):
             self.n_epochs[k] += 1
             looks = self.n_epochs[k] >= last or self._is_time_to_look(k, p, inside, tol)
             if looks:
-                self._look(k)
-            self.sums[k], self.n_sums[k] = 0, 0
+                self._look([k])
+            if averages:
+                self.sums[k], self.n_sums[k] = 0, 0
             if p["n_active"] < inside and (looks or self._is_settled(k, p, inside, tol)):
                 self.active[k, :inside] = np.flatnonzero(self.labels[k])
                 _core.dual_start(ascent, inside)
             else:
                 _core.dual_begin_epoch(ascent)
             if self.settings.free_intercept:
-                self._shift(p)
+                shift(ascent)
             yield
+
+    def _averages(self, k, tol, last):
+        """Whether the mean over an epoch is wanted: it is cheap, or a look is likely to follow."""
+        if _SNAPSHOTS * self.rows.shape[1] <= 0.1 * self.rows.size:
+            return True
+        nearly = tol is not None and self.estimate[k] <= 4 * _HOPEFUL * tol
+        return nearly or self.n_epochs[k] + 1 >= last
 
     def _is_time_to_look(self, k, p, inside, tol):
         """Whether a look, which costs about an epoch, is likely to end this, or much was done since."""
         if tol is None:
             return False
-        # What rows lost when they were visited is an estimate of the primal, mostly too high.
-        squared = np.einsum("j,j->", self.w[k], self.w[k])  # BLAS would use threads
-        penalty = self.settings.lam / 2 * (squared + p["constant_weight"] ** 2)
-        primal = penalty + (p["loss"] + p["left_loss"]) / self.mass[k]
-        dual = self.a[k].sum() / self.mass[k] - penalty
-        self.estimate[k] = 1 - dual / max(primal, 1e-300)
-        hopeful = self.estimate[k] <= min(_HOPEFUL * tol, self.estimate_at_look[k] / 2)
+        self._estimate(slice(k, k + 1))
+        hopeful = self.estimate[k] <= min(_HOPEFUL * tol, self.estimate_at_look[k] / 1.5)
         if hopeful and self.n_visits[k] >= self.n_visits_at_look[k] + inside:
             return True
         return self.n_visits[k] >= max(
             _EPOCHS_BEFORE_LOOK * inside, _GROWTH_BEFORE_LOOK * self.n_visits_at_look[k]
         )
+
+    def _estimate(self, part):
+        """Estimate relative gaps: what rows lost when they were visited is mostly too high a primal."""
+        p, mass = self.ascents[part], self.mass[part]
+        squared = np.einsum("kj,kj->k", self.w[part], self.w[part])  # BLAS would use threads
+        penalty = self.settings.lam / 2 * (squared + p["constant_weight"] ** 2)
+        primal = penalty + (p["loss"] + p["left_loss"]) / mass
+        dual = self.a[part].sum(axis=1) / mass - penalty
+        self.estimate[part] = 1 - dual / np.maximum(primal, 1e-300)
 
     def _is_settled(self, k, p, inside, tol):
         """Whether rows that take part are where they want to be, so that the others must be asked."""
@@ -157,41 +292,38 @@ class DualAscent(Finisher):
         spread = (p["highest"] - p["lowest"]) * p["n_active"] / inside
         return spread <= wanted * min(self.primal[k], 1)
 
-    def _look(self, k):
-        """Find the relative gap of the better of w and its mean, and keep that one."""
-        p, labels = self.ascents[k], self.labels[k : k + 1]
-        mean = self.sums[k] / max(self.n_sums[k], 1)
-        points = np.stack([self.w[k], mean[:-1]])
-        constants = np.array([p["constant_weight"], mean[-1]])
-        intercepts = p["intercept"] + self.feature * constants
-        both = np.repeat(labels, 2, axis=0)
+    def _look(self, problems):
+        """Find relative gaps: of the better of w and its mean, which is kept."""
+        problems = np.asarray(problems)
+        p, labels, mass = self.ascents[problems], self.labels[problems], self.mass[problems]
+        averaged = np.flatnonzero(self.n_sums[problems])
+        means = self.sums[problems[averaged]] / self.n_sums[problems[averaged], None]
+        of = np.concatenate([np.arange(len(problems)), averaged])
+        points = np.concatenate([self.w[problems], means[:, :-1]])
+        constants = np.concatenate([p["constant_weight"], means[:, -1]])
+        intercepts = p["intercept"][of] + self.feature * constants
         if self.settings.free_intercept:
-            intercepts = _certificate.best_intercepts(self.rows, both, self.row_weights, points)
-        primal = _certificate.objectives(
-            self.rows, both, self.row_weights, points, intercepts, self.settings, self.settings.lam
-        )
-        best = int(primal.argmin())
-        a = _certificate.feasible(self.a[k : k + 1], labels, self.row_weights, self.settings)
-        if self.settings.free_intercept:
-            w, _ = _certificate.weights_of(
-                self.rows, self.labels[k], a[0], self.settings.lam * self.mass[k], self.settings
+            intercepts = _certificate.best_intercepts(
+                self.rows, labels[of], self.row_weights, points
             )
-            squared_norm = np.array([w @ w])
-        else:
-            squared_norm = np.array([self.w[k] @ self.w[k] + p["constant_weight"] ** 2])
-        dual = _certificate.best_dual(
-            a, squared_norm, self.mass[k : k + 1], self.row_weights, self.settings.lam
-        )
-        self._keep(k, points[best], intercepts[best], primal[best], dual[0])
-        self.n_visits_at_look[k] = self.n_visits[k]
-        self.estimate_at_look[k] = self.estimate[k]
-
-    @staticmethod
-    def _shift(p):
-        """Move the intercept of a problem whose intercept is not penalised.
-
-        Such a problem has the condition sum_i a_i y_i = 0, which steps along single coordinates
-        cannot meet. A constant feature B penalises the distance of b from a reference b_0 instead;
-        moving b_0 to b after every epoch takes the penalty away (the method of multipliers).
-        """
-        p["intercept"] += p["intercept_scaling"] * p["constant_weight"]
+        primal = _certificate.objectives(
+            self.rows, labels[of], self.row_weights, points, intercepts, self.settings,
+            self.settings.lam,
+        )  # fmt: skip
+        a = _certificate.feasible(self.a[problems], labels, self.row_weights, self.settings)
+        squared_norm = p["constant_weight"] ** 2
+        for j, k in enumerate(problems):
+            w = self.w[k]
+            if self.settings.free_intercept:
+                squared_norm[j] = 0
+                w, _ = _certificate.weights_of(
+                    self.rows, labels[j], a[j], self.settings.lam * mass[j], self.settings
+                )
+            squared_norm[j] += w @ w
+        dual = _certificate.best_dual(a, squared_norm, mass, self.row_weights, self.settings.lam)
+        for j, k in enumerate(problems):
+            candidates = np.flatnonzero(of == j)
+            best = candidates[primal[candidates].argmin()]
+            self._keep(k, points[best], intercepts[best], primal[best], dual[j])
+        self.n_visits_at_look[problems] = self.n_visits[problems]
+        self.estimate_at_look[problems] = self.estimate[problems]

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pegasos import _core, _validate
+from pegasos import _core, _rows, _validate
 
 _CHUNK = 2048
 
@@ -44,7 +44,7 @@ class Certificate:
         return self.gap / np.where(self.objective > 0, self.objective, 1)
 
 
-def certify(rows, labels, row_weights, a, coef, intercept, settings, lam):
+def certify(rows, labels, row_weights, a, coef, intercept, settings, lam, primal=None):
     """The certificate of linear models, by two passes over the rows.
 
     Parameters
@@ -59,13 +59,16 @@ def certify(rows, labels, row_weights, a, coef, intercept, settings, lam):
     settings : pegasos._session.LinearSettings
     lam : ndarray of shape (n_problems,)
         λ of each problem.
+    primal : ndarray of shape (n_problems,), optional
+        The objectives of these models, where they are known from a pass over these rows.
 
     Raises
     ------
     ValueError
         If a score overflows: then nothing can be said of the model.
     """
-    primal = objectives(rows, labels, row_weights, coef, intercept, settings, lam)
+    if primal is None:
+        primal = objectives(rows, labels, row_weights, coef, intercept, settings, lam)
     a = feasible(a, labels, row_weights, settings)
     mass = masses(labels, row_weights)
     squared_norm = np.empty(len(a))
@@ -75,8 +78,11 @@ def certify(rows, labels, row_weights, a, coef, intercept, settings, lam):
     return Certificate(primal, best_dual(a, squared_norm, mass, row_weights, lam))
 
 
-def certify_kernel(cache, labels, row_weights, a, coef, intercept, settings, lam):
-    """The same for w_k = sum_j coef_kj phi(x_j) over the points of a `ColumnCache`."""
+def certify_kernel(cache, labels, row_weights, a, coef, intercept, settings, lam, primal=None):
+    """The same for w_k = sum_j coef_kj phi(x_j) over the points of a `ColumnCache`.
+
+    The primal is computed in any case: the scores of running sums are not exact enough.
+    """
     scores, squared_norm = _kernel_scores(cache, coef)
     primal = _primal(
         squared_norm,
@@ -161,9 +167,11 @@ def objectives(rows, labels, row_weights, coef, intercept, settings, lam):
     with np.errstate(over="ignore"):
         squared_norm = np.einsum("kj,kj->k", coef, coef)
 
+    write = _rows.scorer(rows, coef, intercept)
+
     def scores(first, count):
         out = np.empty((count, len(coef)))
-        _core.decision_function(rows, first, coef, intercept, out)
+        write(first, out)
         return out.T
 
     return _primal(squared_norm, scores, labels, row_weights, intercept, settings, lam, coef.dtype)
@@ -177,9 +185,9 @@ def best_intercepts(rows, labels, row_weights, coef):
     """
     n = labels.shape[1]
     scores = np.empty((n, len(coef)))
+    write = _rows.scorer(rows, coef, np.zeros(len(coef)))
     for first in range(0, n, _CHUNK):
-        part = scores[first : first + _CHUNK]
-        _core.decision_function(rows, first, coef, np.zeros(len(coef)), part)
+        write(first, scores[first : first + _CHUNK])
     return best_intercepts_of(scores.T, labels, row_weights)
 
 

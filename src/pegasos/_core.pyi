@@ -3,6 +3,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+BUNDLE_BYTES: Final[int]
 SAMPLINGS: Final[dict[str, int]]
 BLANK_PROBLEM: Final[Any]
 
@@ -13,6 +14,8 @@ class Rows:
     def shape(self) -> tuple[int, int]: ...
     @property
     def value_bytes(self) -> int: ...
+    @property
+    def is_sparse(self) -> bool: ...
 
 def dense_rows(values: NDArray[np.floating]) -> Rows: ...
 def csr_rows(
@@ -41,6 +44,7 @@ def fit(
     pending: NDArray[np.int64],
     first: int,
     draws: NDArray[np.int64],
+    bundled: bool = ...,
 ) -> None: ...
 def model(
     problems: NDArray[np.void],
@@ -55,6 +59,7 @@ def decision_function(
     coef: NDArray[np.floating],
     intercept: NDArray[np.float64],
     scores: NDArray[np.float64],
+    interleaved: bool = ...,
 ) -> None: ...
 def kernel_block(
     columns: NDArray[np.float64], place: NDArray[np.int64], wanted: NDArray[np.int8]
@@ -82,6 +87,18 @@ def dual_run(
     w: NDArray[np.float64],
     count: int,
 ) -> int: ...
+def dual_sweep(
+    rows: Rows,
+    problems: NDArray[np.void],
+    labels: NDArray[np.int8],
+    bounds: NDArray[np.float64] | None,
+    norms: NDArray[np.float64],
+    a: NDArray[np.float64],
+    w: NDArray[np.float64],
+    sums: NDArray[np.float64] | None,
+    before: int,
+    draws: NDArray[np.int64],
+) -> None: ...
 def sparse_products(x: Rows, inverted: Rows, products: NDArray[np.floating]) -> None: ...
 def push(
     columns: NDArray[np.floating],

@@ -55,9 +55,12 @@ cdef extern from "pegasos.h" nogil:
         double intercept_sum
         int64_t n_averaged
 
+    int PEGASOS_BUNDLE_BYTES
+
     ctypedef struct pegasos_linear_set:
         int64_t n_problems
         int64_t batch_size
+        int64_t bundled
         pegasos_linear *problems
         const int8_t *labels
         const double *row_weights
@@ -75,8 +78,8 @@ cdef extern from "pegasos.h" nogil:
                               int64_t value_bytes, const void *weights, const void *sum,
                               double *coef, double *intercept)
     void pegasos_linear_scores(const pegasos_rows *rows, int64_t first, int64_t count,
-                               int64_t n_problems, const double *coef, const double *intercepts,
-                               double *scores)
+                               int64_t n_problems, const double *coef, int64_t interleaved,
+                               const double *intercepts, double *scores)
     void pegasos_linear_combine(const pegasos_rows *rows, int64_t first, int64_t count,
                                 const double *factors, double *sum)
     void pegasos_linear_norms(const pegasos_rows *rows, int64_t first, int64_t count,
@@ -99,12 +102,17 @@ cdef extern from "pegasos.h" nogil:
         double loss
         double left_loss
         double constant_weight
+        double constant_sum
 
     void pegasos_dual_start(pegasos_dual *problem, int64_t n_active)
     void pegasos_dual_begin_epoch(pegasos_dual *problem)
     int64_t pegasos_dual_run(const pegasos_rows *rows, pegasos_dual *problem, const int8_t *labels,
                              const double *bounds, const double *norms, int64_t *active, double *a,
                              double *w, int64_t count)
+    void pegasos_dual_sweep(const pegasos_rows *rows, int64_t n_problems, pegasos_dual *problems,
+                            const int8_t *labels, const double *bounds, const double *norms,
+                            double *a, double *w, double *sums, int64_t before,
+                            int64_t count, const int64_t *draws)
 
     void pegasos_sparse_products(const pegasos_rows *x, const pegasos_rows *inverted,
                                  int64_t stride, void *products)
@@ -134,6 +142,9 @@ ctypedef fused offset_t:
     int32_t
     int64_t
 
+#: Bytes that the weights of a bundle take per feature; see ``pegasos_linear_set``.
+BUNDLE_BYTES = PEGASOS_BUNDLE_BYTES
+
 SAMPLINGS = {
     "permutation": PEGASOS_PERMUTATION,
     "cyclic": PEGASOS_CYCLIC,
@@ -162,6 +173,11 @@ cdef class Rows:
     def value_bytes(self):
         """4 or 8."""
         return self.c.value_bytes
+
+    @property
+    def is_sparse(self):
+        """Whether these are CSR rows."""
+        return self.c.index_bytes > 0
 
 
 def dense_rows(const value_t[:, ::1] values not None):
@@ -246,15 +262,18 @@ def restart_averages(pegasos_linear[::1] problems not None, value_t[:, ::1] sums
 def fit(Rows rows not None, pegasos_linear[::1] problems not None,
         const int8_t[:, ::1] labels not None, const double[::1] row_weights,
         value_t[:, ::1] weights not None, value_t[:, ::1] sums, int64_t[:, ::1] counts,
-        int64_t[:, ::1] pending not None, int64_t first, const int64_t[::1] draws not None):
+        int64_t[:, ::1] pending not None, int64_t first, const int64_t[::1] draws not None,
+        bint bundled=False):
     """Run the problems over draws number `first`, `first` + 1, ...; see ``pegasos_linear_run``.
 
     `row_weights`, `sums` and `counts` may be None. `problems`, `weights`, `sums`, `counts` and
-    `pending` are updated in place.
+    `pending` are updated in place. A row of `weights` and `sums` belongs to a problem, or, of a
+    bundle, to a feature.
     """
     cdef pegasos_linear_set set
     set.n_problems = problems.shape[0]
     set.batch_size = pending.shape[1]
+    set.bundled = bundled
     set.problems = &problems[0]
     set.labels = &labels[0, 0]
     set.row_weights = NULL if row_weights is None else &row_weights[0]
@@ -277,11 +296,15 @@ def model(const pegasos_linear[::1] problems not None, const value_t[:, ::1] wei
 
 
 def decision_function(Rows rows not None, int64_t first, const double[:, ::1] coef not None,
-                      const double[::1] intercept not None, double[:, ::1] scores not None):
-    """Write the scores of rows `first`, `first` + 1, ..., one column per problem."""
+                      const double[::1] intercept not None, double[:, ::1] scores not None,
+                      bint interleaved=False):
+    """Write the scores of rows `first`, `first` + 1, ..., one column per problem.
+
+    `coef` has a row for each problem or, if `interleaved`, for each feature.
+    """
     with nogil:
-        pegasos_linear_scores(&rows.c, first, scores.shape[0], coef.shape[0], &coef[0, 0],
-                              &intercept[0], &scores[0, 0])
+        pegasos_linear_scores(&rows.c, first, scores.shape[0], scores.shape[1], &coef[0, 0],
+                              interleaved, &intercept[0], &scores[0, 0])
 
 
 def combine(Rows rows not None, int64_t first, const double[::1] factors not None,
@@ -331,6 +354,19 @@ def dual_run(Rows rows not None, pegasos_dual[::1] problem not None,
                                 NULL if bounds is None else &bounds[0], &norms[0], &active[0],
                                 &a[0], &w[0], count)
     return done
+
+
+def dual_sweep(Rows rows not None, pegasos_dual[::1] problems not None,
+               const int8_t[:, ::1] labels not None, const double[::1] bounds,
+               const double[::1] norms not None, double[:, ::1] a not None,
+               double[:, ::1] w not None, double[:, ::1] sums, int64_t before,
+               const int64_t[::1] draws not None):
+    """Visit rows for a bundle of problems; see ``pegasos_dual_sweep``."""
+    with nogil:
+        pegasos_dual_sweep(&rows.c, problems.shape[0], &problems[0], &labels[0, 0],
+                           NULL if bounds is None else &bounds[0], &norms[0], &a[0, 0],
+                           &w[0, 0], NULL if sums is None else &sums[0, 0], before,
+                           draws.shape[0], &draws[0])
 
 
 cdef int64_t stride(value_t[:, :] array) noexcept nogil:

@@ -24,9 +24,19 @@ class Finisher:
         The best primal point at the last look, with `intercept`, and its objective `primal`.
     relative_gap : ndarray of shape (n_problems,)
         As of the last look.
+    is_seen : ndarray of bool of shape (n_problems,)
+        Whether `primal` was computed on the present rows.
     n_epochs, n_visits : ndarray of int64 of shape (n_problems,)
         Passes over the rows, and rows visited.
     """
+
+    #: Whether a look computes the objective from the point itself, and not from running sums.
+    is_exact = False
+
+    @staticmethod
+    def begins_at_zero(rows, n_problems):
+        """Whether a fit begins with this finisher, and not with an epoch of Pegasos."""
+        return False
 
     _ARRAYS = ("a", "coef", "intercept", "primal", "relative_gap", "n_epochs", "n_visits", "base")
 
@@ -59,11 +69,23 @@ class Finisher:
             a, self.coef[...], self.intercept[...] = start
             self.a[...] = _certificate.feasible(a, labels, row_weights, self.settings)
             self.primal[:] = self.relative_gap[:] = np.inf
+        self.is_seen = np.zeros(len(self.a), bool)
+
+    def _check_kept(self):
+        """Forget what was seen of points that are kept, where that was on other rows or labels."""
+        primal = _certificate.objectives(
+            self.rows, self.labels, self.row_weights, self.coef, self.intercept, self.settings,
+            self.settings.lam,
+        )  # fmt: skip
+        self.is_seen = primal == self.primal
+        changed = ~np.isclose(primal, self.primal, rtol=1e-9, atol=0)
+        self.primal[changed] = self.relative_gap[changed] = np.inf
 
     def take_over(self, other):
         """Go on counting from another finisher, and trust its certificates and what they are of."""
         for name in Finisher._ARRAYS:
             getattr(self, name)[...] = getattr(other, name)
+        self.is_seen = other.is_seen.copy()
 
     def run(self, tol, max_iter, *, n_threads=1, on_progress=None):
         """Go on until every problem's relative gap is at most `tol`, or for `max_iter` epochs.
@@ -94,6 +116,7 @@ class Finisher:
         """What a look found: a primal point, which is kept if it is the best so far, and a bound."""
         if primal < self.primal[k]:
             self.coef[k], self.intercept[k], self.primal[k] = coef, intercept, primal
+            self.is_seen[k] = self.is_exact
         gap = max(self.primal[k] - dual, 0)
         self.relative_gap[k] = gap / max(self.primal[k], 1e-300)
 

@@ -22,6 +22,9 @@ class KernelNewton(Newton):
         """As a `Finisher`; problems take turns, since they share the cache, and BLAS has threads."""
         super().run(tol, max_iter, on_progress=on_progress)
 
+    def _check_kept(self):
+        """Scores are compared by `begin`; an objective would cost a pass over the matrix."""
+
     def _push(self, coef):
         """Scores without the intercept."""
         support = np.flatnonzero(coef.any(axis=0))

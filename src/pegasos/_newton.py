@@ -58,7 +58,9 @@ class Newton(Finisher):
 
     def begin(self, rows, labels, row_weights, start=None):
         super().begin(rows, labels, row_weights, start)
-        if start is not None:
+        if start is None:
+            self._check_kept()
+        else:
             self.centre[...] = self.a
             self.width[:] = _WIDTH
             self.point[:, :-1] = self.coef

@@ -1,4 +1,4 @@
-"""Parts of matrices, as the core takes them."""
+"""Parts of matrices, as the core takes them, and scores of their rows."""
 
 import numpy as np
 
@@ -30,3 +30,26 @@ def take(rows, which):
     if not len(entries):  # the core wants an address
         values, entries = np.zeros(1, values.dtype), np.zeros(1, np.int64)
     return _core.csr_rows(values[entries], indices[entries], ends, rows.shape[1])
+
+
+def scorer(rows, coef, intercept):
+    """A function that writes the scores of rows `first`, `first` + 1, ... to its second argument.
+
+    Parameters
+    ----------
+    rows : pegasos._core.Rows
+    coef : ndarray of shape (n_problems, n_features)
+    intercept : ndarray of shape (n_problems,)
+
+    Returns
+    -------
+    callable
+        Of an int and an ndarray of shape (count, n_problems).
+    """
+    # Sparse rows of many problems want their coefficients interleaved, unless there are so few rows
+    # that to interleave them would take longer.
+    interleaved = rows.is_sparse and len(coef) > 1 and rows.size > 2 * rows.shape[1]
+    coef = np.ascontiguousarray(coef.T if interleaved else coef)
+    return lambda first, out: _core.decision_function(
+        rows, first, coef, intercept, out, interleaved
+    )

@@ -8,6 +8,8 @@ larger one ended.
 
 import inspect
 import itertools
+from collections.abc import Callable
+from dataclasses import dataclass
 from numbers import Integral, Real
 
 import joblib
@@ -20,7 +22,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from pegasos import _problems, _rows, _session, _validate
+from pegasos import _ascent, _certificate, _core, _problems, _rows, _session, _validate
 from pegasos._estimator import PegasosEstimator
 from pegasos._kernel import KernelPegasosClassifier
 from pegasos._kernels import ColumnCache
@@ -33,6 +35,17 @@ _SET_BYTES = 2**30
 _SETTINGS = [
     name for name in inspect.signature(_session.LinearSettings).parameters if name != "lam"
 ]
+
+
+@dataclass
+class _Machines:
+    """What trains the machines of one place in the grid's outer axes, and what scores them."""
+
+    where: tuple
+    rows: _core.Rows | ColumnCache
+    in_bundles: bool  # whether problems go as bundles: many weights per row are then at hand
+    session: Callable  # of settings, the number of problems and a seed
+    scores: Callable  # of the number of a fold and a model: scores of the fold's test rows
 
 
 class _Scored(ClassifierMixin, BaseEstimator):
@@ -102,10 +115,12 @@ class _Search(ClassifierMixin, BaseEstimator):
         gaps = np.full(scores.shape[:-1], np.nan)
         with Progress(type(self).__name__, self.verbose) as progress:
             done = itertools.count(1)
-            for where, found, gap in self._runs(X, splits, labels, weights, axes, steps):
-                scores[where] = self._score(found, splits, y, classes, sample_weight)
-                gaps[where] = gap
-                progress.update(next(done), gaps.size)
+            for machines in self._machines(X, splits, labels, weights, axes):
+                for where, found, gap in self._train(machines, labels, weights, lams, steps):
+                    where = (*machines.where, *where)
+                    scores[where] = self._score(found, splits, y, classes, sample_weight)
+                    gaps[where] = gap
+                    progress.update(next(done), gaps.size)
         self._keep(axes, scores, gaps, classes)
         if self.refit:
             best = {k: v for k, v in self.best_params_.items() if k in estimator.get_params()}
@@ -191,57 +206,106 @@ class _Search(ClassifierMixin, BaseEstimator):
             values.append(scorer(_Scored(scores, classes), test, y[test], **weighted))
         return values
 
-    @staticmethod
-    def _sets(lams, rows, n_problems):
-        """Parts of `lams` whose problems go together."""
-        together = max(1, int(_SET_BYTES // (n_problems * 24 * sum(rows.shape))))
-        return [np.arange(len(lams))[k : k + together] for k in range(0, len(lams), together)]
-
-    def _train(self, rows, labels, weights, lams, steps, make):
+    def _train(self, machines, labels, weights, lams, steps):
         """Train the problems of all folds for every λ (and T).
 
         Yields
         ------
         tuple
-            The place in the grid, coefficients and intercepts (n_folds * n_problems), and the gap.
+            The place in the grid, the scores of each fold's test rows (n_test, n_problems), the gap.
         """
         settings = {name: getattr(self, name) for name in _SETTINGS}
         seed, threads = PegasosEstimator._seed(self), joblib.effective_n_jobs(self.n_jobs)
-        flat = labels.reshape(-1, labels.shape[-1])
-        n = len(flat)
         if steps is None and self.cv_epochs is None:
-            yield from self._follow(rows, flat, weights, lams, settings, seed, threads, make)
+            yield from self._follow(machines, labels, weights, lams, settings, seed, threads)
+            return
+        if steps is None and machines.in_bundles and self.solver in ("auto", "sdca"):
+            yield from self._sweep(machines, labels, weights, lams, settings, seed, threads)
             return
         if steps is None and not self.average:
             settings["average"] = "suffix"
-        for part in self._sets(lams, rows, n):
-            session = make(
-                _session.LinearSettings(lams[part].min(), **settings), n * len(part), seed
-            )
-            session.problems["lam"] = np.repeat(lams[part], n)
-            session.set_rows(np.tile(flat, (len(part), 1)), weights, count=False)
-            for t, more in enumerate([None] if steps is None else np.diff(steps, prepend=0)):
-                session.plan(n_steps=more, n_epochs=self.cv_epochs)
-                session.run(rows, n_threads=threads)
-                coef, intercept = session.model()
-                for k, place in enumerate(part):
-                    some = slice(k * n, (k + 1) * n)
-                    where = (place,) if steps is None else (place, t)
-                    yield where, coef[some], intercept[some], np.nan
+        n_folds, n_problems, _ = labels.shape
+        together = max(1, _SET_BYTES // (24 * sum(machines.rows.shape)))
+        n_lams = max(1, together // (n_folds * n_problems))
+        if machines.in_bundles:
+            # Machines of one class that differ in λ add much the same rows.
+            together = min(together, threads * _core.BUNDLE_BYTES // machines.rows.value_bytes)
+        for part in np.split(np.arange(len(lams)), range(n_lams, len(lams), n_lams)):
+            found = {}
+            members = itertools.product(range(n_problems), range(n_folds), part)
+            while some := list(itertools.islice(members, together)):
+                column, fold, place = np.array(some).T
+                least = _session.LinearSettings(lams[place].min(), **settings)
+                session = machines.session(least, len(some), seed)
+                session.problems["lam"] = lams[place]
+                session.set_rows(labels[fold, column], weights, count=False)
+                for t, more in enumerate([None] if steps is None else np.diff(steps, prepend=0)):
+                    session.plan(n_steps=more, n_epochs=self.cv_epochs)
+                    session.run(machines.rows, n_threads=threads)
+                    coef, intercept = session.model()
+                    for k in np.unique(fold):
+                        inside = np.flatnonzero(fold == k)
+                        scores = machines.scores(k, coef[inside], intercept[inside])
+                        for j, column_of_scores in zip(inside, scores.T, strict=True):
+                            where = (place[j],) if steps is None else (place[j], t)
+                            shape = (n_folds, n_problems)
+                            found.setdefault(where, np.empty(shape, object))[k, column[j]] = (
+                                column_of_scores
+                            )
+            for where, columns in found.items():
+                yield where, [np.stack(list(row), axis=1) for row in columns], np.nan
 
-    def _follow(self, rows, flat, weights, lams, settings, seed, threads, make):
+    def _sweep(self, machines, labels, weights, lams, settings, seed, threads):
+        """Epochs of dual coordinate ascent from a = 0, in bundles of machines."""
+        rows, settings = machines.rows, _session.LinearSettings(lams.min(), **settings)
+        (n_folds, n_problems, n), d = labels.shape, rows.shape[1]
+        norms, feature = _ascent.norms(rows, settings)
+        size = _core.BUNDLE_BYTES // 8
+        found = np.empty((len(lams), n_folds, n_problems), object)
+
+        def bundle(members):
+            column, fold, place = np.array(members).T
+            y = labels[fold, column]
+            ascents = _ascent.blank_ascents(len(y), seed)
+            ascents["scale"] = 1 / (lams[place] * _certificate.masses(y, weights))
+            ascents["intercept_scaling"] = feature
+            w, sums = (_session.aligned_zeros((d, size), np.float64) for _ in range(2))
+            yield from _ascent.sweep(
+                rows, _session.interleaved(y, size), weights, norms, settings, ascents,
+                _session.aligned_zeros((n, size), np.float64), w, seed, 0, self.cv_epochs * n, sums,
+            )  # fmt: skip
+            intercept = np.zeros(size)
+            intercept[: len(y)] = ascents["intercept"] + feature * ascents["constant_weight"]
+            for k in np.unique(fold):
+                scores = machines.scores(k, w.T, intercept)
+                for j in np.flatnonzero(fold == k):
+                    found[place[j], k, column[j]] = scores[:, j].copy()
+
+        # Machines of one class that differ in λ move much the same rows.
+        members = list(itertools.product(range(n_problems), range(n_folds), range(len(lams))))
+        parts = [members[k : k + size] for k in range(0, len(members), size)]
+        _session.in_threads([lambda part=part: bundle(part) for part in parts], threads)
+        for place, folds in enumerate(found):
+            yield (place,), [np.stack(list(columns), axis=1) for columns in folds], np.nan
+
+    def _follow(self, machines, labels, weights, lams, settings, seed, threads):
         """From the largest λ to the smallest, each beginning where the last ended."""
-        last = None
+        last, (n_folds, n_problems, _) = None, labels.shape
+        flat = labels.reshape(n_folds * n_problems, -1)
         for place in np.argsort(-lams):
-            session = make(_session.LinearSettings(lams[place], **settings), len(flat), seed)
+            settings_here = _session.LinearSettings(lams[place], **settings)
+            session = machines.session(settings_here, len(flat), seed)
             session.set_rows(flat, weights)
             if last is not None and last.finisher is not None:
-                session.start_from(last, rows)
+                session.start_from(last, machines.rows)
             certificate = session.train(
-                rows, solver=self.solver, tol=self.cv_tol, max_iter=self.max_iter, n_threads=threads,
-                afresh=False,
+                machines.rows, solver=self.solver, tol=self.cv_tol, max_iter=self.max_iter,
+                n_threads=threads, afresh=False,
             )  # fmt: skip
-            yield (place,), *session.model(), certificate.relative_gap.max()
+            coef, intercept = session.model()
+            folds = np.arange(len(flat)).reshape(n_folds, n_problems)
+            found = [machines.scores(k, coef[of], intercept[of]) for k, of in enumerate(folds)]
+            yield (place,), found, certificate.relative_gap.max()
             last = session
 
     def _keep(self, axes, scores, gaps, classes):
@@ -288,9 +352,10 @@ _DOC = {
         Relative duality gap to which the machines of the search are trained; scores change little
         below it.
     cv_epochs : int, default=None
-        In place of `cv_tol`: so many epochs of Pegasos with an average (of the last half, unless
-        `average` says otherwise), all problems over shared passes. The fastest for many classes
-        over many dense rows; nothing is certified then.
+        In place of `cv_tol`: so many epochs, all problems over shared passes; nothing is certified then.
+        The fastest way; 2 or 3 often do. Sparse rows: dual coordinate ascent, and the mean over its last
+        epoch. Else, and with ``solver="pegasos"``: Pegasos with an average (of the last half, unless
+        `average` says otherwise).
     n_steps : int or list of int, default=None
         With solver "pegasos" (or "auto"): T, or several in growing order, each of which is scored on
         the way to the last; `cv_tol` then means nothing.""",
@@ -394,21 +459,17 @@ class PegasosClassifierCV(_Search):
     def _other_axes(self):
         return {}
 
-    def _runs(self, X, splits, labels, weights, axes, steps):
-        """Yield the place of every point in the grid, scores of the folds' test rows, and the gap."""
+    def _machines(self, X, splits, labels, weights, axes):
         rows, dtype = _validate.rows(X, checked=True)
         tests = [_rows.take(rows, np.asarray(test)) for _, test in splits]
-        n_folds, n_problems, _ = labels.shape
-
-        def make(settings, n, seed):
-            return LinearTraining(settings, n, X.shape[1], dtype, seed)
-
-        for where, coef, intercept, gap in self._train(
-            rows, labels, weights, axes["lam"], steps, make
-        ):
-            coef = coef.reshape(n_folds, n_problems, -1)
-            intercept = intercept.reshape(n_folds, n_problems)
-            yield where, list(map(_session.decision_function, tests, coef, intercept)), gap
+        simple = self.batch_size == 1 and not self.project
+        yield _Machines(
+            where=(),
+            rows=rows,
+            in_bundles=rows.is_sparse and simple,
+            session=lambda settings, n, seed: LinearTraining(settings, n, X.shape[1], dtype, seed),
+            scores=lambda k, *model: _session.decision_function(tests[k], *model),
+        )
 
 
 class KernelPegasosClassifierCV(_Search):
@@ -534,24 +595,23 @@ class KernelPegasosClassifierCV(_Search):
             raise ValueError(f"gammas must name at least one γ, got {self.gammas!r}")
         return {"gamma": gammas}
 
-    def _runs(self, X, splits, labels, weights, axes, steps):
-        """Yield the place of every point in the grid, scores of the folds' test rows, and the gap."""
-        n_folds, n_problems, n_samples = labels.shape
-
-        def make(settings, n, seed):
-            return KernelTraining(settings, n, n_samples, np.float64, seed)
-
+    def _machines(self, X, splits, labels, weights, axes):
+        tests = [test for _, test in splits]
         for g, gamma in enumerate(axes["gamma"]):
             estimator = self._estimator().set_params(gamma=gamma)
             points = estimator._make_kernel(X, weights).points_among_themselves(X)
             cache = ColumnCache(points, self.cache_size)
-            for where, coef, intercept, gap in self._train(
-                cache, labels, weights, axes["lam"], steps, make
-            ):
+
+            def scores(k, coef, intercept, cache=cache):
                 support = np.flatnonzero(coef.any(axis=0))
-                scores = cache.push(coef[:, support], support) + intercept[:, None]
-                scores = scores.reshape(n_folds, n_problems, n_samples)
-                found = [
-                    np.ascontiguousarray(scores[k][:, test].T) for k, (_, test) in enumerate(splits)
-                ]
-                yield (g, *where), found, gap
+                return (cache.push(coef[:, support], support)[:, tests[k]] + intercept[:, None]).T
+
+            yield _Machines(
+                where=(g,),
+                rows=cache,
+                in_bundles=False,
+                session=lambda settings, n, seed: KernelTraining(
+                    settings, n, X.shape[0], np.float64, seed
+                ),
+                scores=scores,
+            )

@@ -4,6 +4,7 @@ The state of a session is plain arrays. Whoever keeps them can go on later, in a
 need be, and gets the bits of an uninterrupted run.
 """
 
+import contextlib
 import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pegasos import _certificate, _core, _validate
+from pegasos import _certificate, _core, _rows, _validate
 
 #: Layout of one problem's state, that of ``struct pegasos_linear``.
 PROBLEM = np.asarray(_core.BLANK_PROBLEM).dtype
@@ -24,6 +25,8 @@ _SECONDS_PER_DRAW = 50e-9
 _CACHE_LINE = 64
 # Weights of the problems that share dense rows.
 _SHARED_NUMBERS = 2**15
+# A bundle over sparse rows costs about as much as so many problems one by one.
+_LEAST_BUNDLE = 3
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,7 @@ class LinearSettings:
         return self.fit_intercept and not self.penalize_intercept
 
 
-def _aligned_zeros(shape, dtype):
+def aligned_zeros(shape, dtype):
     """Zeros that begin on a cache line: vector loads that straddle two lines cost a fifth more."""
     dtype = np.dtype(dtype)
     size = int(np.prod(shape)) * dtype.itemsize
@@ -75,14 +78,29 @@ def _aligned_zeros(shape, dtype):
     return raw[skip : skip + size].view(dtype).reshape(shape)
 
 
-def _together(rows):
-    """How many problems go over blocks of rows together.
+def interleaved(array, lanes):
+    """A copy of an array of shape (n_problems, n) as one of (n, lanes), with zeros in lanes to spare."""
+    copy = aligned_zeros((array.shape[1], lanes), array.dtype)
+    copy[:, : len(array)] = array.T
+    return copy
 
-    Dense rows are shared, as long as all weight vectors stay in cache. Of sparse rows there is little
-    to share, and a change of problem costs more than the row: each goes its own way.
+
+@contextlib.contextmanager
+def bundled(*arrays):
+    """Interleaved copies of arrays of shape (n_problems, n_features), or None, as the core has bundles.
+
+    What is in them in the end, however it comes, is written back.
     """
-    dense = rows.size == rows.shape[0] * rows.shape[1]
-    return max(2, int(_SHARED_NUMBERS / rows.shape[1])) if dense else 1
+    copies = [
+        None if array is None else interleaved(array, _core.BUNDLE_BYTES // array.itemsize)
+        for array in arrays
+    ]
+    try:
+        yield copies
+    finally:
+        for array, copy in zip(arrays, copies, strict=True):
+            if array is not None:
+                array[...] = copy[:, : len(array)].T
 
 
 def rows_per_call(rows, n_passes, n_more=0):
@@ -104,18 +122,23 @@ def in_threads(jobs, n_threads, on_progress=None):
         Called now and then, from the calling thread. An exception stops all jobs after the piece
         under way.
     """
+    # Generators are closed at once, however they end: some have arrays to put back.
     if min(n_threads, len(jobs)) == 1:
         for job in jobs:
-            for _ in job():
-                if on_progress:
-                    on_progress()
+            with contextlib.closing(job()) as pieces:
+                for _ in pieces:
+                    if on_progress:
+                        on_progress()
         return
     stop = threading.Event()
 
     def work(job):
-        for _ in () if stop.is_set() else job():
-            if stop.is_set():
-                break
+        if stop.is_set():
+            return
+        with contextlib.closing(job()) as pieces:
+            for _ in pieces:
+                if stop.is_set():
+                    break
 
     with ThreadPoolExecutor(min(n_threads, len(jobs))) as pool:
         try:
@@ -152,7 +175,7 @@ class LinearSession:
         self.problems["free_intercept"] = settings.free_intercept
         self.problems["project"] = settings.project
         _core.start(self.problems)
-        self.weights = _aligned_zeros((n_problems, n_features), dtype)
+        self.weights = aligned_zeros((n_problems, n_features), dtype)
         self.average, self.sums = False, None
         self.average_as(settings.average)
         self.pending = np.zeros((n_problems, settings.batch_size), np.int64)
@@ -169,7 +192,7 @@ class LinearSession:
     def average_as(self, average):
         """Let `average` (see `pegasos.fit`) be what later plans make of the iterates."""
         if average and self.sums is None:
-            self.sums = _aligned_zeros(self.weights.shape, self.weights.dtype)
+            self.sums = aligned_zeros(self.weights.shape, self.weights.dtype)
         if not average and self.average:
             _core.restart_averages(self.problems, self.sums)
             self.problems["average_from"] = 0
@@ -344,7 +367,7 @@ class LinearSession:
 
     def _run(self, rows, order, n_threads, on_progress):
         n = len(self.problems)
-        n_groups = min(n, max(n_threads, -(-n // _together(rows))))
+        n_groups = min(n, max(n_threads, -(-n // self._together(rows))))
         groups = np.array_split(np.arange(n), n_groups)
         slices = [slice(group[0], group[-1] + 1) for group in groups]
         in_threads(
@@ -352,25 +375,45 @@ class LinearSession:
             n_threads, on_progress,
         )  # fmt: skip
 
+    def _together(self, rows):
+        """How many problems go over blocks of rows together.
+
+        Dense rows are shared, as long as all weight vectors stay in cache. Of sparse rows there is
+        little to share but what a row's columns point at: problems go as bundles, or one by one.
+        """
+        if not rows.is_sparse:
+            return max(2, int(_SHARED_NUMBERS / rows.shape[1]))
+        simple = self.settings.batch_size == 1 and not self.settings.project
+        return _core.BUNDLE_BYTES // self.weights.itemsize if simple else 1
+
     def _pieces(self, rows, part, order):
         """Run the problems `part` piece by piece, yielding after each."""
+        unfinished = self.problems[part]["n_steps"] < self.problems[part]["last_step"]
+        if not unfinished.any():
+            return
+        weights, sums = self.weights[part], None if self.sums is None else self.sums[part]
+        if not rows.is_sparse or self._together(rows) == 1 or len(weights) < _LEAST_BUNDLE:
+            yield from self._pieces_of(rows, part, weights, sums, order)
+            return
+        with bundled(weights, sums) as (weights, sums):
+            yield from self._pieces_of(rows, part, weights, sums, order, bundled=True)
+
+    def _pieces_of(self, rows, part, weights, sums, order, bundled=False):
         problems = self.problems[part]
         arrays = (
             problems,
             self.labels[part],
             self.row_weights,
-            self.weights[part],
-            None if self.sums is None else self.sums[part],
+            weights,
+            sums,
             None if self.counts is None else self.counts[part],
             self.pending[part],
         )
         unfinished = problems["n_steps"] < problems["last_step"]
-        if not unfinished.any():
-            return
         first = int(problems["next_draw"][unfinished].min())
         if order is None:
             stream = self._order_from(first)
-        size = self._draws_per_call(rows, len(problems))
+        size = self._draws_per_call(rows, _LEAST_BUNDLE if bundled else len(problems))
         buffer = np.empty(size, np.int64)
         while (problems["n_steps"] < problems["last_step"]).any():
             if order is None:
@@ -380,7 +423,7 @@ class LinearSession:
                 draws = order[first : first + size]
                 if not len(draws):
                     return
-            _core.fit(rows, *arrays, first, draws)
+            _core.fit(rows, *arrays, first, draws, bundled)
             first += len(draws)
             yield
 
@@ -450,7 +493,8 @@ def decision_function(rows, coef, intercept):
     """Scores of shape (n_rows, n_problems), computed in pieces so that Ctrl-C is heard."""
     n_rows = rows.shape[0]
     scores = np.empty((n_rows, coef.shape[0]))
+    write = _rows.scorer(rows, coef, intercept)
     size = rows_per_call(rows, coef.shape[0])
     for first in range(0, n_rows, size):
-        _core.decision_function(rows, first, coef, intercept, scores[first : first + size])
+        write(first, scores[first : first + size])
     return scores

@@ -81,20 +81,24 @@ class _Training:
 
     def _finish(self, rows, solver, tol, max_iter, threads):
         """One epoch of Pegasos, then a finisher from where it ends; "auto": one that suits."""
-        start = None
-        if self.finisher is None:
+        start, left = None, max_iter - self.epochs_begun
+        kind = self.finishers.get(solver) or (
+            type(self.finisher) if self.finisher else self.cheaper(rows)
+        )
+        at_zero = kind.begins_at_zero(rows, len(self.problems))
+        if self.finisher is None and at_zero:
+            n_problems, (n, d) = len(self.problems), rows.shape
+            start = np.zeros((n_problems, n)), np.zeros((n_problems, d)), np.zeros(n_problems)
+        elif self.finisher is None:
             # An average is by far the better point to start at.
             self.average_as(self.settings.average or "suffix")
             self.plan(n_epochs=1)
             self.run(rows, **threads)
             start = (super().dual(), *super().model())
-            kind = self.finishers.get(solver) or self.cheaper(rows)
-        else:
-            kind = self.finishers.get(solver, type(self.finisher))
         self._use(kind, rows, start)
         threads["on_progress"] = self._count_epochs(**threads)
         threads.pop("on_epoch", None)
-        left = max_iter - 1 - self.epochs_begun
+        left -= 0 if at_zero else 1
         if solver != "auto" or tol is None:
             self.finisher.run(tol, left, **threads)
             return
@@ -199,11 +203,15 @@ class _Training:
         return super().dual() if self.finisher is None else self.finisher.dual()
 
     def certify(self, rows):
-        """The certificate of the present model, computed afresh."""
+        """The certificate of the present model, computed from it and from the dual variables.
+
+        Of a pass over the rows that a finisher made with this very model, the result is taken over.
+        """
         coef, intercept = self.model()
+        seen = self.finisher is not None and self.finisher.is_seen.all()
         return self._certify(
             rows, self.labels, self.row_weights, self.dual(), coef, intercept, self.settings,
-            self.problems["lam"],
+            self.problems["lam"], self.finisher.primal.copy() if seen else None,
         )  # fmt: skip
 
     def standing(self, rows):
