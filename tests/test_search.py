@@ -68,7 +68,7 @@ def test_a_set_of_linear_machines_has_the_bits_of_separate_fits(
         return coef, intercept
 
     monkeypatch.setattr(LinearTraining, "model", spy)
-    search = PegasosClassifierCV(LAMS, cv=3, cv_epochs=5, refit=False, **options)
+    search = PegasosClassifierCV(LAMS, cv=3, cv_epochs=5, solver="pegasos", refit=False, **options)
     search.fit(X, y, sample_weight=weights)
     for k, (_, test) in enumerate(check_cv(3, y, classifier=True).split(X, y)):
         held_out = weights.copy()

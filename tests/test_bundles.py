@@ -1,0 +1,197 @@
+"""Problems over sparse rows that go as bundles: the bits of separate ones, and replays in NumPy."""
+
+import numpy as np
+import pytest
+from rows import convert, make_rows
+
+from pegasos import PegasosClassifier, _ascent, _core, _rows, _session, _validate
+
+SPARSE = ("csr32", "csr64", "csr32-64")
+
+
+@pytest.fixture(params=SPARSE)
+def layout(request):
+    return request.param
+
+
+def rows_of(X, layout, dtype):
+    rows, _ = _validate.rows(convert(X, layout, dtype), checked=True)
+    return rows
+
+
+def session_of(labels, lams, dtype, rows, **settings):
+    session = _session.LinearSession(
+        _session.LinearSettings(min(lams), **settings), len(labels), rows.shape[1], dtype, 7
+    )
+    session.problems["lam"] = lams
+    return session
+
+
+@pytest.mark.parametrize("n_problems", [3, 8, 16, 21])
+@pytest.mark.parametrize("average", [False, True, "suffix"])
+@pytest.mark.parametrize("penalize", [True, False])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_bundle_has_the_bits_of_separate_problems(
+    rng, layout, dtype, n_problems, average, penalize, weighted
+):
+    X, _ = make_rows(rng)
+    rows = rows_of(X, layout, dtype)
+    labels = rng.integers(-1, 2, size=(n_problems, len(X))).astype(np.int8)
+    lams = rng.uniform(1e-3, 0.1, n_problems)
+    weights = rng.uniform(0.2, 3, len(X)) if weighted else None
+    options = {"average": average, "penalize_intercept": penalize}
+    together = session_of(labels, lams, dtype, rows, **options)
+    together.set_rows(labels, weights)
+    together.plan(n_epochs=4)
+    together.run(rows)
+    coef, intercept = together.model()
+    for k in range(n_problems):
+        alone = session_of(labels[k : k + 1], lams[k : k + 1], dtype, rows, **options)
+        alone.set_rows(labels[k : k + 1], weights)
+        alone.plan(n_epochs=4)
+        alone.run(rows)
+        w, b = alone.model()
+        np.testing.assert_array_equal(coef[k], w[0])
+        assert intercept[k] == b[0]
+        np.testing.assert_array_equal(together.counts[k], alone.counts[0])
+
+
+def test_a_bundle_can_be_cut_anywhere(rng, layout, dtype):
+    X, _ = make_rows(rng)
+    rows = rows_of(X, layout, dtype)
+    labels = rng.integers(-1, 2, size=(5, len(X))).astype(np.int8)
+    states = []
+    for cuts in ([200], [1, 63, 120, 200]):
+        session = session_of(labels, np.full(5, 0.01), dtype, rows, average=True)
+        done = 0
+        for cut in cuts:
+            session.set_rows(labels, None)
+            session.plan(n_steps=cut - done)
+            session.run(rows)
+            done = cut
+        states.append(session)
+    for name in ("problems", "weights", "sums", "counts"):
+        np.testing.assert_array_equal(getattr(states[0], name), getattr(states[1], name))
+
+
+@pytest.mark.parametrize("n_problems", [2, 4, 7, 8, 9, 15, 23])
+def test_interleaved_scores_have_the_bits_of_plain_ones(rng, layout, dtype, n_problems):
+    X, _ = make_rows(rng, n=80)
+    rows = rows_of(X, layout, dtype)
+    coef, intercept = rng.normal(size=(n_problems, X.shape[1])), rng.normal(size=n_problems)
+    plain, fast = np.empty((2, len(X), n_problems))
+    _core.decision_function(rows, 0, coef, intercept, plain)
+    _rows.scorer(rows, coef, intercept)(0, fast)
+    np.testing.assert_array_equal(fast, plain)
+
+
+def textbook(X, y, c, lam, order, feature, epochs, b=0.0):
+    """Dual coordinate ascent over rows in the given order; the last iterate and the last epoch's mean."""
+    m = (c * (y != 0)).sum()
+    Z = np.hstack([X, np.full((len(X), 1), feature)])
+    a, w, mean = np.zeros(len(X)), np.zeros(Z.shape[1]), np.zeros(Z.shape[1])
+    for epoch in range(epochs):
+        for i in order[epoch]:
+            if y[i] != 0:
+                u = 1 - y[i] * (Z[i] @ w + b)
+                curvature = Z[i] @ Z[i] / (lam * m)
+                best = a[i] + u / curvature if curvature > 0 else c[i] * (u > 0)
+                best = np.clip(best, 0, c[i])
+                w += (best - a[i]) * y[i] * Z[i] / (lam * m)
+                a[i] = best
+            if epoch == epochs - 1:
+                mean += w / len(X)
+    return a, w, mean
+
+
+@pytest.mark.parametrize("feature", [0.0, 0.7])
+@pytest.mark.parametrize("n_problems", [1, 5, 8])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_sweep_is_the_textbook_s(rng, layout, dtype, feature, n_problems, weighted):
+    X, _ = make_rows(rng, n=40)
+    rows = rows_of(X, layout, dtype)
+    n, d, epochs, seed = len(X), X.shape[1], 3, 11
+    settings = _session.LinearSettings(
+        1.0, fit_intercept=feature > 0, intercept_scaling=feature or 1.0
+    )
+    labels = rng.integers(-1, 2, size=(n_problems, n)).astype(np.int8)
+    lams = rng.uniform(1e-3, 0.1, n_problems)
+    c = rng.uniform(0.2, 3, n) if weighted else np.ones(n)
+    norms, value = _ascent.norms(rows, settings)
+    assert value == feature
+    ascents = _ascent.blank_ascents(n_problems, 0)
+    ascents["scale"] = 1 / (lams * [(c * (y != 0)).sum() for y in labels])
+    ascents["intercept_scaling"] = feature
+    order = _core.Order(seed, np.empty(n, np.int64), _core.SAMPLINGS["permutation"], 0)
+    draws = np.empty(n * epochs, np.int64)
+    order.draw(draws)
+    a, w, sums = np.zeros((n, 8)), np.zeros((d, 8)), np.zeros((d, 8))
+    for _ in _ascent.sweep(
+        rows, _session.interleaved(labels, 8), c if weighted else None, norms, settings, ascents, a, w,
+        seed, 0, n * epochs, sums,
+    ):  # fmt: skip
+        pass
+    for k in range(n_problems):
+        expected, _, mean = textbook(
+            X, labels[k], c, lams[k], draws.reshape(epochs, n), feature, epochs
+        )
+        np.testing.assert_allclose(a[:, k], expected, rtol=1e-9, atol=1e-11)
+        np.testing.assert_allclose(w[:, k], mean[:-1], rtol=1e-9, atol=1e-10)
+        assert ascents["constant_weight"][k] == pytest.approx(mean[-1], abs=1e-10)
+    assert not a[:, n_problems:].any()
+    assert not w[:, n_problems:].any()
+
+
+@pytest.mark.parametrize("free", [False, True])
+def test_many_classes_reach_a_true_certificate(rng, layout, dtype, free):
+    X, _ = make_rows(rng, n=150)
+    y = (X[:, :6] + 0.3 * rng.normal(size=(150, 6))).argmax(axis=1)
+    fitted = PegasosClassifier(
+        1e-2, solver="sdca", tol=1e-3, penalize_intercept=not free, random_state=0
+    ).fit(convert(X, layout, dtype), y)
+    assert (fitted.duality_gap_ <= 1e-3 * fitted.objective_).all()
+    scores = X @ fitted.coef_.T + fitted.intercept_
+    for k in range(6):
+        signs = np.where(y == k, 1, -1)
+        w, b = fitted.coef_[k], fitted.intercept_[k]
+        penalty = w @ w + (0 if free else b * b)
+        primal = 1e-2 / 2 * penalty + np.maximum(0, 1 - signs * scores[:, k]).mean()
+        assert fitted.objective_[k] == pytest.approx(primal, rel=1e-9)
+
+
+@pytest.mark.parametrize("stop_after", [1, 3, 6])
+def test_an_interrupted_sweep_goes_on_to_the_same_bits(rng, stop_after, monkeypatch):
+    X, _ = make_rows(rng, n=150)
+    y = (X[:, :5] + 0.3 * rng.normal(size=(150, 5))).argmax(axis=1)
+    X = convert(X, "csr32", np.float32)
+    monkeypatch.setattr(_session, "_SECONDS_PER_CALL", 3e-5)
+    options = {"solver": "sdca", "tol": 1e-4, "random_state": 0, "warm_start": True}
+    whole = PegasosClassifier(1e-2, **options).fit(X, y)
+    parts = PegasosClassifier(1e-2, **options)
+    real, calls = _core.dual_sweep, []
+
+    def interrupted(*arguments):
+        calls.append(1)
+        if len(calls) == stop_after:
+            raise KeyboardInterrupt
+        real(*arguments)
+
+    monkeypatch.setattr(_core, "dual_sweep", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        parts.fit(X, y)
+    parts.fit(X, y)
+    np.testing.assert_array_equal(parts.coef_, whole.coef_)
+    np.testing.assert_array_equal(parts.intercept_, whole.intercept_)
+
+
+def test_other_labels_are_noticed_by_a_warm_start(rng):
+    """A row that is in no dual variable can change its label without a trace in w."""
+    X, y = make_rows(rng, n=150)
+    fitted = PegasosClassifier(0.1, tol=1e-6, solver="sdca", random_state=0, warm_start=True)
+    fitted.fit(X, y)
+    a = fitted._state["sdca.a"][0]
+    away = np.flatnonzero(a == 0)
+    assert len(away)
+    y[away[:5]] *= -1
+    fitted.fit(X, y)
+    assert (fitted.duality_gap_ <= 1e-6 * fitted.objective_).all()
