@@ -81,8 +81,8 @@ def table(rows):
     names = list(dict.fromkeys(name for row in rows for name in row))
     cells = [
         [
-            f"{v:.3g}" if isinstance(v, float) else str(v)
-            for v in map(row.get, names, [""] * len(names))
+            "" if v is None else f"{v:.3g}" if isinstance(v, float) else str(v)
+            for v in map(row.get, names)
         ]
         for row in rows
     ]

@@ -244,7 +244,7 @@ FOR_EVERY_WIDE_SPARSE_TYPE(DEFINE_BUNDLE_DRIVERS)
         sweep(&functions_##TYPE, rows, n_problems, problems, labels, bounds, norms, a, w, sums,    \
               before, count, draws);                                                               \
     }
-FOR_EVERY_WIDE_SPARSE_TYPE(DEFINE_SWEEPS)
+FOR_EVERY_WIDE_TYPE(DEFINE_SWEEPS)
 
 CLONES static void ascend_kernel(const pegasos_rows *rows, pegasos_dual *p, const int8_t *labels,
                                  const double *bounds, const double *norms, int64_t *active,
@@ -376,6 +376,6 @@ void pegasos_dual_sweep(const pegasos_rows *rows, int64_t n_problems, pegasos_du
                         double *w, double *sums, int64_t before, int64_t count,
                         const int64_t *draws)
 {
-    DISPATCH_SPARSE_AS(wide, sweep, rows, n_problems, problems, labels, bounds, norms, a, w, sums,
-                       before, count, draws);
+    DISPATCH_WIDE(sweep, rows, n_problems, problems, labels, bounds, norms, a, w, sums, before,
+                  count, draws);
 }

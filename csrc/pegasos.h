@@ -236,7 +236,7 @@ int64_t pegasos_dual_run(const pegasos_rows *rows, pegasos_dual *problem, const 
                          double *w, int64_t count);
 
 /*
- * Visits the CSR rows draws[0 .. count - 1] for each of a bundle of at most B problems, all of whose arrays
+ * Visits the rows draws[0 .. count - 1] for each of a bundle of at most B problems, all of whose arrays
  * are interleaved: `labels` and `a` are n_rows x B, `w` n_features x B, B = 8. Rows with label 0 are passed over, and none is left out;
  * `position` and the bounds of projected derivatives mean nothing here. `sums`, NULL or interleaved and
  * zero at first, serves the mean of w over visits, of which there were `before` since the mean began:

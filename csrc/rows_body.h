@@ -145,9 +145,7 @@ static INLINE void NAME(add_bundle)(const pegasos_rows *rows, int64_t i, const d
 }
 
 /* Sparse rows gain nothing by a shared fetch of the row: two weight vectors compete for the cache. */
-#define DOT_PAIR   NULL
-#define DOT_BUNDLE NAME(dot_bundle)
-#define ADD_BUNDLE NAME(add_bundle)
+#define DOT_PAIR NULL
 
 #else
 
@@ -244,9 +242,49 @@ static INLINE void NAME(add)(const pegasos_rows *rows, int64_t i, double u, void
         v[j] += factor * x[j];
 }
 
-#define DOT_PAIR   NAME(dot_pair)
-#define DOT_BUNDLE NULL
-#define ADD_BUNDLE NULL
+/* out[l] = <v_l, x_i> for interleaved vectors, as above for sparse rows. A number of x meets those of all
+ * vectors at once, and x is fetched once for all of them. */
+static INLINE void NAME(dot_bundle)(const pegasos_rows *rows, int64_t i, const void *vectors,
+                                    int64_t stride, const int width, int64_t next, double *out)
+{
+    const VECTOR *v = vectors;
+    const int64_t d = rows->n_features;
+    const VALUE *x = (const VALUE *)rows->values + i * d;
+    const VALUE *ahead = (const VALUE *)rows->values + next * d;
+    VECTOR even[MOST_LANES] = {0}, odd[MOST_LANES] = {0};
+    int64_t j = 0;
+    for (; d - j >= 2; j += 2) {
+        if (j % LANES == 0 && d - j >= LANES)
+            NAME(prefetch_lanes)(ahead + j);
+        for (int l = 0; l < width; l++)
+            even[l] += x[j] * v[j * stride + l];
+        for (int l = 0; l < width; l++)
+            odd[l] += x[j + 1] * v[(j + 1) * stride + l];
+    }
+    for (; j < d; j++)
+        for (int l = 0; l < width; l++)
+            even[l] += x[j] * v[j * stride + l];
+    for (int l = 0; l < width; l++)
+        out[l] = (double)even[l] + odd[l];
+}
+
+static INLINE void NAME(add_bundle)(const pegasos_rows *rows, int64_t i, const double *u,
+                                    void *vectors, const void *later)
+{
+    enum { WIDTH = BUNDLE_BYTES / sizeof(VECTOR) };
+    const int64_t d = rows->n_features;
+    const VALUE *restrict x = (const VALUE *)rows->values + i * d;
+    VECTOR *restrict v = vectors;
+    VECTOR factors[WIDTH];
+    (void)later;
+    for (int l = 0; l < WIDTH; l++)
+        factors[l] = (VECTOR)u[l];
+    for (int64_t j = 0; j < d; j++, v += WIDTH)
+        for (int l = 0; l < WIDTH; l++)
+            v[l] += factors[l] * x[j];
+}
+
+#define DOT_PAIR NAME(dot_pair)
 
 #endif
 
@@ -255,14 +293,12 @@ MAYBE_UNUSED static const row_functions NAME(functions) = {.dot = NAME(dot),
                                                            .add = NAME(add),
                                                            .lanes = PEGASOS_BUNDLE_BYTES
                                                                     / sizeof(VECTOR),
-                                                           .dot_bundle = DOT_BUNDLE,
-                                                           .add_bundle = ADD_BUNDLE};
+                                                           .dot_bundle = NAME(dot_bundle),
+                                                           .add_bundle = NAME(add_bundle)};
 
 #undef LANES
 #undef BLOCK
 #undef DOT_PAIR
-#undef DOT_BUNDLE
-#undef ADD_BUNDLE
 #undef CHUNK
 #undef VALUE
 #undef VECTOR

@@ -43,7 +43,8 @@ class _Machines:
 
     where: tuple
     rows: _core.Rows | ColumnCache
-    in_bundles: bool  # whether problems go as bundles: many weights per row are then at hand
+    is_linear: bool
+    in_bundles: bool  # whether problems of Pegasos go as bundles
     session: Callable  # of settings, the number of problems and a seed
     scores: Callable  # of the number of a fold and a model: scores of the fold's test rows
 
@@ -219,7 +220,7 @@ class _Search(ClassifierMixin, BaseEstimator):
         if steps is None and self.cv_epochs is None:
             yield from self._follow(machines, labels, weights, lams, settings, seed, threads)
             return
-        if steps is None and machines.in_bundles and self.solver in ("auto", "sdca"):
+        if steps is None and machines.is_linear and self.solver in ("auto", "sdca"):
             yield from self._sweep(machines, labels, weights, lams, settings, seed, threads)
             return
         if steps is None and not self.average:
@@ -353,9 +354,9 @@ _DOC = {
         below it.
     cv_epochs : int, default=None
         In place of `cv_tol`: so many epochs, all problems over shared passes; nothing is certified then.
-        The fastest way; 2 or 3 often do. Sparse rows: dual coordinate ascent, and the mean over its last
-        epoch. Else, and with ``solver="pegasos"``: Pegasos with an average (of the last half, unless
-        `average` says otherwise).
+        The fastest way; 2 or 3 often do. Linear machines: dual coordinate ascent, and the mean over its
+        last epoch. Kernel machines, and ``solver="pegasos"``: Pegasos with an average (of the last
+        half, unless `average` says otherwise).
     n_steps : int or list of int, default=None
         With solver "pegasos" (or "auto"): T, or several in growing order, each of which is scored on
         the way to the last; `cv_tol` then means nothing.""",
@@ -466,6 +467,7 @@ class PegasosClassifierCV(_Search):
         yield _Machines(
             where=(),
             rows=rows,
+            is_linear=True,
             in_bundles=rows.is_sparse and simple,
             session=lambda settings, n, seed: LinearTraining(settings, n, X.shape[1], dtype, seed),
             scores=lambda k, *model: _session.decision_function(tests[k], *model),
@@ -609,6 +611,7 @@ class KernelPegasosClassifierCV(_Search):
             yield _Machines(
                 where=(g,),
                 rows=cache,
+                is_linear=False,
                 in_bundles=False,
                 session=lambda settings, n, seed: KernelTraining(
                     settings, n, X.shape[0], np.float64, seed
