@@ -1,7 +1,8 @@
-"""What a linear epoch costs beside one SciPy product ``X @ w`` over the same rows.
+"""The smallest pieces: a linear epoch beside one product ``X @ w``, memory, and prediction beside peers.
 
 An epoch is one pass in a new random order, update steps included. ``X @ w`` is timed twice: with
-BLAS on one thread, as an epoch is, and with as many threads as BLAS takes.
+BLAS on one thread, as an epoch is, and with as many threads as BLAS takes. Prediction is that of
+LinearSVC with the same coefficients, on the type of rows that suits it best; each in turn.
 """
 
 import os
@@ -11,6 +12,7 @@ import tracemalloc
 import data as sets
 import numpy as np
 from measure import in_turn, ratio, say, timed
+from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
 import pegasos
@@ -92,10 +94,35 @@ def memory(data):
     return {"set": data.name, "peak/X": peak / size, "state/X": state / size}
 
 
+def prediction(data, repetitions):
+    """Scores of all rows: ours on float32 and float64 rows, and LinearSVC's on both."""
+    ours = pegasos.fit(data.X, data.y, LAM, solver="pegasos", tol=None, max_iter=1)
+    peer = LinearSVC()
+    peer.classes_, peer.n_features_in_ = ours.classes, data.X.shape[1]
+    peer.coef_, peer.intercept_ = ours.coef, ours.intercept
+    matrices = [data.X.astype(dtype) for dtype in (np.float32, np.float64)]
+    calls = [
+        lambda X=X, f=f: timed(lambda: f(X))
+        for f in (ours.decision_function, peer.decision_function)
+        for X in matrices
+    ]
+    single, double, *peers = in_turn(calls, repetitions)
+    best = min(peers, key=statistics.median)
+    return {
+        "set": data.name,
+        "K": len(ours.coef),
+        "float32 ms": 1e3 * statistics.median(single),
+        "float64 ms": 1e3 * statistics.median(double),
+        "LinearSVC ms": 1e3 * statistics.median(best),
+        "float32/LinearSVC": ratio(single, best),
+        "float64/LinearSVC": ratio(double, best),
+    }
+
+
 def run(args):
-    """All rows of both tables."""
+    """All rows of the tables."""
     repetitions = args.repetitions or (3 if args.quick else 15)
-    results = {"repetitions": repetitions, "epochs": [], "memory": []}
+    results = {"repetitions": repetitions, "epochs": [], "memory": [], "prediction": []}
     for name in ("imdb", "fashion_mnist"):
         if args.quick:
             shape = (2000, 20000, 100, 10) if name == "imdb" else (5000, 784, None, 10)
@@ -107,4 +134,14 @@ def run(args):
                 say(f"{data.name} {np.dtype(dtype).name} K={n_problems}")
                 results["epochs"].append(measure(data, dtype, n_problems, repetitions))
         results["memory"].append(memory(data))
+    for name in ("imdb", "newsgroups20", "covtype", "fashion_mnist"):
+        try:
+            data = sets.load(name)
+        except sets.MissingDataError as missing:
+            say(f"{name}: {missing}")
+            continue
+        say(f"{name}: prediction")
+        results["prediction"].append(
+            prediction(data.first(600) if args.quick else data, repetitions)
+        )
     return results

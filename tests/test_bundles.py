@@ -107,7 +107,7 @@ def textbook(X, y, c, lam, order, feature, epochs, b=0.0):
 @pytest.mark.parametrize("feature", [0.0, 0.7])
 @pytest.mark.parametrize("n_problems", [1, 5, 8])
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("layout", (*SPARSE, "dense"))
+@pytest.mark.parametrize("layout", [*SPARSE, "dense"])
 def test_a_sweep_is_the_textbook_s(rng, layout, dtype, feature, n_problems, weighted):
     X, _ = make_rows(rng, n=40)
     rows = rows_of(X, layout, dtype)

@@ -1,0 +1,204 @@
+/*
+ * instructions.c - a small fixed workload for each hot path of the core. bench/instructions.py counts the
+ * instructions that `work` takes: unlike times, they do not depend on what else a machine does.
+ */
+#include "pegasos.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__GNUC__)
+#define NOINLINE __attribute__((noinline))
+#else
+#define NOINLINE
+#endif
+
+enum { N = 400, D = 1000, PER_ROW = 60, DENSE_D = 300, K = 8, STEPS = 2000, BUNDLE = 16 };
+
+static float values[N * PER_ROW], dense[N * DENSE_D], weights[D * BUNDLE], sums[D * BUNDLE];
+static int32_t columns[N * PER_ROW], offsets[N + 1];
+static int8_t labels[BUNDLE * N];
+static int64_t draws[STEPS], active[N], places[N], pending[BUNDLE];
+static double a[N * K], w[D * K], norms[N], intercepts[K], scores[N * K], kernel_v[2 * N + 1];
+static float matrix[N * N], row_norms[N];
+static int8_t wanted[N];
+
+static pegasos_rows sparse_rows = {.n_rows = N,
+                                   .n_features = D,
+                                   .value_bytes = 4,
+                                   .index_bytes = 4,
+                                   .indptr_bytes = 4,
+                                   .values = values,
+                                   .indices = columns,
+                                   .indptr = offsets};
+static pegasos_rows dense_rows = {
+    .n_rows = N, .n_features = DENSE_D, .value_bytes = 4, .values = dense};
+static pegasos_rows kernel_rows = {.n_rows = N,
+                                   .n_features = 2 * N + 1,
+                                   .value_bytes = 8,
+                                   .index_bytes = PEGASOS_KERNEL,
+                                   .values = matrix,
+                                   .indptr = places,
+                                   .column_bytes = 4,
+                                   .wanted = wanted};
+static pegasos_linear problems[BUNDLE];
+static pegasos_dual duals[K];
+static pegasos_linear_set set = {.batch_size = 1,
+                                 .problems = problems,
+                                 .labels = labels,
+                                 .weights = weights,
+                                 .pending = pending};
+
+static void make(void)
+{
+    uint64_t generator = 1;
+    for (int64_t i = 0; i < N * PER_ROW; i++) {
+        values[i] = (float)pegasos_bounded_random(&generator, 1000) / 1000;
+        columns[i] = (int32_t)pegasos_bounded_random(&generator, D);
+    }
+    for (int64_t i = 0; i < N * DENSE_D; i++)
+        dense[i] = (float)pegasos_bounded_random(&generator, 1000) / 1000;
+    for (int32_t i = 0; i <= N; i++)
+        offsets[i] = i * PER_ROW;
+    for (int64_t i = 0; i < BUNDLE * N; i++)
+        labels[i] = pegasos_bounded_random(&generator, 2) ? 1 : -1;
+    for (int64_t i = 0; i < STEPS; i++)
+        draws[i] = pegasos_bounded_random(&generator, N);
+    for (int64_t i = 0; i < N; i++) {
+        active[i] = places[i] = i;
+        norms[i] = row_norms[i] = 20;
+        for (int64_t j = 0; j < N; j++)
+            matrix[i * N + j] = i == j ? 1 : (float)0.1;
+    }
+    for (int64_t k = 0; k < BUNDLE; k++) {
+        problems[k] = (pegasos_linear){
+            .lam = 0.01, .weight_factor = 1, .intercept_scaling = 1, .last_step = STEPS};
+        pegasos_linear_start(&problems[k]);
+    }
+    for (int64_t k = 0; k < K; k++) {
+        duals[k] = (pegasos_dual){.scale = 0.25, .intercept_scaling = 1, .generator = 7};
+        pegasos_dual_start(&duals[k], N);
+    }
+    kernel_v[2 * N] = 1;
+}
+
+static void step_sparse(void)
+{
+    set.n_problems = 1;
+    pegasos_linear_run(&sparse_rows, &set, 0, STEPS, draws);
+}
+
+static void step_dense(void)
+{
+    set.n_problems = 1;
+    pegasos_linear_run(&dense_rows, &set, 0, STEPS, draws);
+}
+
+static void step_dense_pair(void)
+{
+    set.n_problems = 2;
+    pegasos_linear_run(&dense_rows, &set, 0, STEPS, draws);
+}
+
+static void step_bundle(void)
+{
+    set.n_problems = BUNDLE;
+    set.bundled = 1;
+    set.sums = sums;
+    pegasos_linear_run(&sparse_rows, &set, 0, STEPS, draws);
+}
+
+static void step_kernel(void)
+{
+    set.n_problems = 1;
+    set.weights = kernel_v;
+    pegasos_linear_run(&kernel_rows, &set, 0, STEPS, draws);
+}
+
+static void ascent_sparse(void)
+{
+    for (int epoch = 0; epoch < 5; epoch++) {
+        pegasos_dual_run(&sparse_rows, duals, labels, NULL, norms, active, a, w, N);
+        pegasos_dual_begin_epoch(duals);
+    }
+}
+
+static void ascent_dense(void)
+{
+    for (int epoch = 0; epoch < 5; epoch++) {
+        pegasos_dual_run(&dense_rows, duals, labels, NULL, norms, active, a, w, N);
+        pegasos_dual_begin_epoch(duals);
+    }
+}
+
+static void sweep_sparse(void)
+{
+    pegasos_dual_sweep(&sparse_rows, K, duals, labels, NULL, norms, a, w, NULL, 0, STEPS, draws);
+}
+
+static void sweep_dense(void)
+{
+    pegasos_dual_sweep(&dense_rows, K, duals, labels, NULL, norms, a, w, NULL, 0, STEPS, draws);
+}
+
+static void scores_plain(void)
+{
+    pegasos_linear_scores(&sparse_rows, 0, N, K, w, 0, intercepts, scores);
+}
+
+static void scores_interleaved(void)
+{
+    pegasos_linear_scores(&sparse_rows, 0, N, K, w, 1, intercepts, scores);
+}
+
+static void scores_dense(void)
+{
+    pegasos_linear_scores(&dense_rows, 0, N, K, w, 0, intercepts, scores);
+}
+
+static void combine_sparse(void)
+{
+    pegasos_linear_combine(&sparse_rows, 0, N, norms, w);
+}
+
+static void kernel_gauss(void)
+{
+    pegasos_kernel_gauss(N, N, N, 4, matrix, row_norms, row_norms, 0.1);
+}
+
+static void kernel_push(void)
+{
+    for (int64_t i = 0; i < N * K; i++)
+        a[i] = 1;
+    pegasos_kernel_push(N, places, N, 4, matrix, K, a, scores);
+}
+
+#define PATH(name) {#name, name}
+static const struct {
+    const char *name;
+    void (*run)(void);
+} paths[] = {PATH(step_sparse),    PATH(step_dense),         PATH(step_dense_pair),
+             PATH(step_bundle),    PATH(step_kernel),        PATH(ascent_sparse),
+             PATH(ascent_dense),   PATH(sweep_sparse),       PATH(sweep_dense),
+             PATH(scores_plain),   PATH(scores_interleaved), PATH(scores_dense),
+             PATH(combine_sparse), PATH(kernel_gauss),       PATH(kernel_push)};
+
+/* What is counted. */
+NOINLINE void work(void (*run)(void));
+NOINLINE void work(void (*run)(void))
+{
+    run();
+}
+
+int main(int count, char **arguments)
+{
+    make();
+    for (size_t k = 0; k < sizeof(paths) / sizeof(paths[0]); k++) {
+        if (count < 2)
+            puts(paths[k].name);
+        else if (strcmp(arguments[1], paths[k].name) == 0)
+            return work(paths[k].run), EXIT_SUCCESS;
+    }
+    return count < 2 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
