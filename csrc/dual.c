@@ -209,6 +209,12 @@ static INLINE void sweep(const row_functions *f, const pegasos_rows *rows, int64
     {                                                                                              \
         score_rows(&functions_##TYPE, rows, first, count, n_problems, coef, intercepts, scores);   \
     }                                                                                              \
+    CLONES static void norms_##TYPE(const pegasos_rows *rows, int64_t first, int64_t count,        \
+                                    double *scratch, double *norms)                                \
+    {                                                                                              \
+        for (int64_t i = 0; i < count; i++)                                                        \
+            norms[i] = functions_##TYPE.squared_norm(rows, first + i, scratch);                    \
+    }                                                                                              \
     CLONES static void combine_##TYPE(const pegasos_rows *rows, int64_t first, int64_t count,      \
                                       const double *factors, double *sum)                          \
     {                                                                                              \
@@ -275,25 +281,7 @@ void pegasos_linear_combine(const pegasos_rows *rows, int64_t first, int64_t cou
 void pegasos_linear_norms(const pegasos_rows *rows, int64_t first, int64_t count, double *scratch,
                           double *norms)
 {
-    const bool sparse = rows->index_bytes != 0;
-    for (int64_t i = first; i < first + count; i++) {
-        const int64_t begin = sparse ? row_offset(rows, i) : i * rows->n_features;
-        const int64_t end = sparse ? row_offset(rows, i + 1) : begin + rows->n_features;
-        double sum = 0;
-        for (int64_t j = begin; j < end; j++) {
-            const double x = get(rows->values, rows->value_bytes, j);
-            if (sparse) /* a column may be there more than once: its entries add up */
-                scratch[row_column(rows, j)] += x;
-            else
-                sum += x * x;
-        }
-        for (int64_t j = begin; sparse && j < end; j++) {
-            double *total = scratch + row_column(rows, j);
-            sum += *total * *total;
-            *total = 0;
-        }
-        norms[i - first] = sum;
-    }
+    DISPATCH_WIDE(norms, rows, first, count, scratch, norms);
 }
 
 void pegasos_linear_copy(const pegasos_rows *rows, int64_t count, const int64_t *which, void *out)

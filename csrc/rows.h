@@ -57,6 +57,8 @@ typedef struct row_functions {
                      double *out);
     /* v += u x_i */
     void (*add)(const pegasos_rows *rows, int64_t i, double u, void *v);
+    /* |x_i|^2, by `scratch`, which is n_features zeros */
+    double (*squared_norm)(const pegasos_rows *rows, int64_t i, double *scratch);
     /* Vectors in a bundle; the same for interleaved ones, `width` of them and a whole bundle. */
     int lanes;
     void (*dot_bundle)(const pegasos_rows *rows, int64_t i, const void *v, int64_t stride,

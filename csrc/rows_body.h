@@ -139,9 +139,35 @@ static INLINE void NAME(add_bundle)(const pegasos_rows *rows, int64_t i, const d
         VECTOR *v = (VECTOR *)vectors + (int64_t)column[j] * WIDTH;
         if (later)
             PREFETCH((const VECTOR *)later + (int64_t)column[j] * WIDTH);
+        const VECTOR value = x[j];
         for (int l = 0; l < WIDTH; l++)
-            v[l] += factors[l] * x[j];
+            v[l] += factors[l] * value;
     }
+}
+
+/* |x_i|^2. A column may be there more than once, and its entries add up: where columns do not rise, they
+ * are added in `scratch`, which is n_features zeros before and after. */
+static INLINE double NAME(squared_norm)(const pegasos_rows *rows, int64_t i, double *scratch)
+{
+    const int64_t begin = row_offset(rows, i), end = row_offset(rows, i + 1);
+    const VALUE *x = rows->values;
+    const INDEX *column = rows->indices;
+    double sum = 0;
+    int rises = 1;
+    for (int64_t j = begin; j < end; j++) {
+        sum += (double)x[j] * x[j];
+        rises &= j == begin || column[j - 1] < column[j];
+    }
+    if (rises)
+        return sum;
+    for (int64_t j = begin; j < end; j++)
+        scratch[column[j]] += x[j];
+    sum = 0;
+    for (int64_t j = begin; j < end; j++) {
+        sum += scratch[column[j]] * scratch[column[j]];
+        scratch[column[j]] = 0;
+    }
+    return sum;
 }
 
 /* Sparse rows gain nothing by a shared fetch of the row: two weight vectors compete for the cache. */
@@ -279,9 +305,28 @@ static INLINE void NAME(add_bundle)(const pegasos_rows *rows, int64_t i, const d
     (void)later;
     for (int l = 0; l < WIDTH; l++)
         factors[l] = (VECTOR)u[l];
-    for (int64_t j = 0; j < d; j++, v += WIDTH)
+    for (int64_t j = 0; j < d; j++, v += WIDTH) {
+        const VECTOR value = x[j];
         for (int l = 0; l < WIDTH; l++)
-            v[l] += factors[l] * x[j];
+            v[l] += factors[l] * value;
+    }
+}
+
+static INLINE double NAME(squared_norm)(const pegasos_rows *rows, int64_t i, double *scratch)
+{
+    const int64_t d = rows->n_features;
+    const VALUE *x = (const VALUE *)rows->values + i * d;
+    double lane[LANES] = {0}, sum = 0;
+    int64_t j = 0;
+    (void)scratch;
+    for (; d - j >= LANES; j += LANES)
+        for (int l = 0; l < LANES; l++)
+            lane[l] += (double)x[j + l] * x[j + l];
+    for (; j < d; j++)
+        sum += (double)x[j] * x[j];
+    for (int l = 0; l < LANES; l++)
+        sum += lane[l];
+    return sum;
 }
 
 #define DOT_PAIR NAME(dot_pair)
@@ -293,6 +338,7 @@ MAYBE_UNUSED static const row_functions NAME(functions) = {.dot = NAME(dot),
                                                            .add = NAME(add),
                                                            .lanes = PEGASOS_BUNDLE_BYTES
                                                                     / sizeof(VECTOR),
+                                                           .squared_norm = NAME(squared_norm),
                                                            .dot_bundle = NAME(dot_bundle),
                                                            .add_bundle = NAME(add_bundle)};
 

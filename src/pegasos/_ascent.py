@@ -319,7 +319,7 @@ class DualAscent(Finisher):
                 w, _ = _certificate.weights_of(
                     self.rows, labels[j], a[j], self.settings.lam * mass[j], self.settings
                 )
-            squared_norm[j] += w @ w
+            squared_norm[j] += np.einsum("j,j->", w, w)
         dual = _certificate.best_dual(a, squared_norm, mass, self.row_weights, self.settings.lam)
         for j, k in enumerate(problems):
             candidates = np.flatnonzero(of == j)
