@@ -301,6 +301,43 @@ void pegasos_linear_copy(const pegasos_rows *rows, int64_t count, const int64_t 
     }
 }
 
+/* Sums have eight lanes, so that they become SIMD without a change of bits. */
+CLONES_WIDE static void add_slopes(int64_t n, const double *u, const double *moves,
+                                   const double *weights, const double *centre, double width,
+                                   double t, double *slope, double *curvature)
+{
+    enum { LANES = 8 };
+    double first[LANES] = {0}, second[LANES] = {0};
+    int64_t i = 0;
+    for (; n - i >= LANES; i += LANES)
+        for (int l = 0; l < LANES; l++) {
+            const double a = centre[i + l] + (u[i + l] - t * moves[i + l]) / width;
+            const double weighted = weights[i + l] * moves[i + l];
+            const double above = a > 0 ? a : 0;
+            first[l] += weighted * (above < 1 ? above : 1);
+            second[l] += a > 0 && a < 1 ? weighted * moves[i + l] : 0;
+        }
+    for (; i < n; i++) {
+        const double a = centre[i] + (u[i] - t * moves[i]) / width;
+        const double weighted = weights[i] * moves[i];
+        const double above = a > 0 ? a : 0;
+        first[0] += weighted * (above < 1 ? above : 1);
+        second[0] += a > 0 && a < 1 ? weighted * moves[i] : 0;
+    }
+    *slope = *curvature = 0;
+    for (int l = 0; l < LANES; l++) {
+        *slope += first[l];
+        *curvature += second[l];
+    }
+}
+
+void pegasos_hinge_slopes(int64_t n, const double *u, const double *moves, const double *weights,
+                          const double *centre, double width, double t, double *slope,
+                          double *curvature)
+{
+    add_slopes(n, u, moves, weights, centre, width, t, slope, curvature);
+}
+
 /* Rows whose scores move before the next ones: those of all problems stay in cache meanwhile. */
 #define PUSH_BLOCK 8192
 

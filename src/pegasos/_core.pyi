@@ -71,6 +71,14 @@ def norms(
     rows: Rows, first: int, scratch: NDArray[np.float64] | None, out: NDArray[np.float64]
 ) -> None: ...
 def copy_rows(rows: Rows, which: NDArray[np.int64], out: NDArray[np.floating]) -> None: ...
+def hinge_slopes(
+    u: NDArray[np.float64],
+    moves: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    centre: NDArray[np.float64],
+    width: float,
+    t: float,
+) -> tuple[float, float]: ...
 
 BLANK_DUAL: Final[Any]
 

@@ -104,6 +104,10 @@ cdef extern from "pegasos.h" nogil:
         double constant_weight
         double constant_sum
 
+    void pegasos_hinge_slopes(int64_t n, const double *u, const double *moves,
+                              const double *weights, const double *centre, double width, double t,
+                              double *slope, double *curvature)
+
     void pegasos_dual_start(pegasos_dual *problem, int64_t n_active)
     void pegasos_dual_begin_epoch(pegasos_dual *problem)
     int64_t pegasos_dual_run(const pegasos_rows *rows, pegasos_dual *problem, const int8_t *labels,
@@ -326,6 +330,17 @@ def copy_rows(Rows rows not None, const int64_t[::1] which not None,
     """Write some rows as a dense array of their type."""
     with nogil:
         pegasos_linear_copy(&rows.c, which.shape[0], &which[0], &out[0, 0])
+
+
+def hinge_slopes(const double[::1] u not None, const double[::1] moves not None,
+                 const double[::1] weights not None, const double[::1] centre not None,
+                 double width, double t):
+    """Return slope and curvature of the smoothed hinge along a step; see ``pegasos_hinge_slopes``."""
+    cdef double slope, curvature
+    with nogil:
+        pegasos_hinge_slopes(u.shape[0], &u[0], &moves[0], &weights[0], &centre[0], width, t,
+                             &slope, &curvature)
+    return slope, curvature
 
 
 cdef pegasos_dual _blank_dual

@@ -182,9 +182,15 @@ class Newton(Finisher):
 
     def _solve(self, band, weights, right):
         """Solve Newton's equations with the matrix at hand."""
-        hessian = np.diag(np.full(len(right), self.settings.lam))
+        from scipy import linalg  # here, so that "import pegasos" is light
+
+        hessian = np.asfortranarray(np.diag(np.full(len(right), self.settings.lam)))
         yield from self._add_gram(hessian, band, weights)
-        return np.linalg.solve(hessian, right), 0
+        try:
+            return linalg.cho_solve(linalg.cho_factor(hessian, check_finite=False), right), 0
+        except linalg.LinAlgError:  # by rounding, where lam is very small
+            full = np.triu(hessian) + np.triu(hessian, 1).T
+            return np.linalg.solve(full, right), 0
 
     def _solve_by_products(self, band, weights, right):
         """Solve Newton's equations by conjugate gradients: two passes over the band a product."""
@@ -225,7 +231,9 @@ class Newton(Finisher):
         return out
 
     def _add_gram(self, out, which, weights):
-        """Add sum_i weights_i z_i z_i^T, z = (x, feature), over the rows `which`."""
+        """Add sum_i weights_i z_i z_i^T, z = (x, feature), over the rows `which`; its upper triangle."""
+        from scipy.linalg.blas import dsyrk
+
         d = self.rows.shape[1]
         dtype = np.float32 if self.rows.value_bytes == 4 else np.float64
         size = max(16, int(2e8 / (d + 1) ** 2))
@@ -235,13 +243,11 @@ class Newton(Finisher):
             _core.copy_rows(self.rows, part, z)
             # In double: errors of single precision are as large as a small lam, along directions in
             # which nothing but lam holds the matrix up (features that add up to a constant).
-            z = z.astype(np.float64, copy=False)
-            weighted = z * weights[first : first + size, None]
-            out[:-1, :-1] += z.T @ weighted
-            edge = self.feature * weighted.sum(axis=0)
-            out[-1, :-1] += edge
-            out[:-1, -1] += edge
-            out[-1, -1] += self.feature**2 * weights[first : first + size].sum()
+            roots = np.sqrt(weights[first : first + size])
+            rooted = np.empty((len(part), d + 1))
+            np.multiply(z, roots[:, None], out=rooted[:, :-1])
+            rooted[:, -1] = self.feature * roots
+            dsyrk(1.0, rooted.T, beta=1.0, c=out, overwrite_c=True)
             yield
 
 
@@ -297,13 +303,15 @@ class _Slopes:
         first, second : float
             The penalty's derivative is ``first + t * second``.
         """
-        weighted = self.weights * moves
+
+        def derivatives(t):
+            fall, bend = _core.hinge_slopes(self.u, moves, self.weights, self.centre, self.width, t)
+            return first + t * second - fall, second + bend / self.width
+
         low, high, t = 0.0, np.inf, 1.0
-        start = first - weighted @ np.clip(self.centre + self.u / self.width, 0, 1)
+        start, _ = derivatives(0.0)
         for _ in range(_SEARCHES):
-            a = self.centre + (self.u - t * moves) / self.width
-            slope = first + t * second - weighted @ np.clip(a, 0, 1)
-            curvature = second + (weighted * ((a > 0) & (a < 1))) @ moves / self.width
+            slope, curvature = derivatives(t)
             if slope < 0:
                 low = t
             else:
