@@ -1,0 +1,113 @@
+"""The documentation site: ``python -m sphinx -W -b html docs docs/_build/html``. Needs no network."""
+
+import argparse
+import re
+from pathlib import Path
+
+import pegasos
+from pegasos import cli
+
+HERE = Path(__file__).parent
+GENERATED = HERE / "_generated"
+
+project = "pegasos"
+author = "The pegasos developers"
+copyright = author
+version = release = pegasos.__version__
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "numpydoc",
+    "myst_parser",
+    "sphinx_gallery.gen_gallery",
+    "sphinx.ext.mathjax",
+    "sphinx-mathjax-offline",  # brings MathJax along: formulas need no network either
+]
+exclude_patterns = ["_build", "_generated", "examples"]
+default_role = "py:obj"
+html_theme = "pydata_sphinx_theme"
+html_title = "pegasos"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_show_sourcelink = False
+html_theme_options = {
+    "navbar_align": "left",
+    "navigation_with_keys": False,
+    "show_toc_level": 2,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+}
+html_sidebars = {"index": []}
+
+autodoc_member_order = "bysource"
+autodoc_typehints = "none"
+numpydoc_show_class_members = False
+# The README and the changelog link to files of the repository, which are no pages here.
+suppress_warnings = ["myst.xref_missing"]
+
+sphinx_gallery_conf = {
+    "examples_dirs": "examples",
+    "gallery_dirs": "gallery",
+    "within_subsection_order": "FileNameSortKey",
+    "download_all_examples": False,
+    "show_signature": False,
+    "min_reported_time": 0,
+    "remove_config_comments": True,
+}
+
+
+# ---- Pages that are made of sources --------------------------------------------------------------
+
+
+def c_manual():
+    """``csrc/pegasos.h`` as a page: a heading for every section and for what each block declares."""
+    header = (HERE.parent / "csrc" / "pegasos.h").read_text(encoding="utf-8")
+    introduction, _, body = header.partition("#ifndef PEGASOS_H")
+    body = body.partition('extern "C" {\n#endif\n')[2].rpartition("#ifdef __cplusplus")[0]
+    page = [_heading("The manual, ``pegasos.h``", "="), _code(introduction)]
+    _, *sections = re.split(r"^/\* -{4} (.+?) -+ \*/$", body, flags=re.MULTILINE)
+    for title, section in zip(sections[::2], sections[1::2], strict=True):
+        page.append(_heading(title, "-"))
+        for block in section.strip().split("\n\n"):
+            declarations = re.sub(r"/\*.*?\*/", "", block, flags=re.DOTALL)
+            names = re.findall(r"\b(pegasos_\w+)\(", declarations)
+            names += re.findall(r"^} (\w+);", declarations, flags=re.MULTILINE)
+            names = names or re.findall(r"\b(PEGASOS_\w+) =", declarations)
+            if names:
+                page.append(_heading(", ".join(f"``{name}``" for name in names), "~"))
+            page.append(_code(block))
+    return "\n".join(page)
+
+
+def _heading(title, line):
+    return f"{title}\n{line * len(title)}\n"
+
+
+def _code(text):
+    indented = "\n".join(f"   {line}".rstrip() for line in text.strip().splitlines())
+    return f".. code-block:: c\n\n{indented}\n"
+
+
+def command_line_help():
+    """What ``--help`` says, by command; that of the program itself is called ``pegasos``."""
+    parser = cli._parser()
+    (commands,) = (a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
+    return {name: sub.format_help() for name, sub in commands.choices.items()} | {
+        "pegasos": parser.format_help()
+    }
+
+
+def generate(app):
+    GENERATED.mkdir(exist_ok=True)
+    pages = {f"help_{name}.txt": text for name, text in command_line_help().items()}
+    pages["c_manual.rst"] = c_manual()
+    # The text of SECURITY.md, where there is one, is what the security page says.
+    policy = HERE.parent / "SECURITY.md"
+    pages["security.md"] = policy.read_text(encoding="utf-8") if policy.exists() else ""
+    for name, text in pages.items():
+        (GENERATED / name).write_text(text, encoding="utf-8")
+
+
+def setup(app):
+    app.connect("builder-inited", generate)
