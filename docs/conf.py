@@ -25,6 +25,7 @@ extensions = [
 ]
 exclude_patterns = ["_build", "_generated", "examples"]
 default_role = "py:obj"
+smartquotes = False  # of values in docstrings, such as "sdca"
 html_theme = "pydata_sphinx_theme"
 html_title = "pegasos"
 html_static_path = ["_static"]
@@ -53,7 +54,7 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "show_signature": False,
     "min_reported_time": 0,
-    "remove_config_comments": True,
+    "write_computation_times": False,
 }
 
 

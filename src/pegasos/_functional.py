@@ -202,6 +202,14 @@ def decision_function(model, X):
     ------
     ValueError
         If `X` is not a finite matrix with the features that the model was trained on.
+
+    Examples
+    --------
+    >>> import numpy as np, pegasos
+    >>> X = np.array([[0.0, 1.0], [1.0, 3.0], [2.0, 0.0], [3.0, 1.0]])
+    >>> model = pegasos.fit(X, [0, 0, 1, 1], lam=0.1, random_state=0)
+    >>> pegasos.decision_function(model, X) > 0
+    array([False, False,  True,  True])
     """
     if not isinstance(model, LinearModel):
         raise TypeError(f"model must be what pegasos.fit returns, got {model!r}")
@@ -215,6 +223,7 @@ def lam_from_C(C, n_samples):  # noqa: N802
 
     Examples
     --------
+    >>> from pegasos import lam_from_C
     >>> lam_from_C(1.0, 1000)
     0.001
     """
@@ -226,6 +235,7 @@ def C_from_lam(lam, n_samples):  # noqa: N802
 
     Examples
     --------
+    >>> from pegasos import C_from_lam
     >>> C_from_lam(0.001, 1000)
     1.0
     """

@@ -103,7 +103,7 @@ class KernelPegasosClassifier(PegasosEstimator):
         they take those of all rows. The gap is NaN where the kernel matrix is not positive
         semi-definite (or need not be: "sigmoid"), since then there is no duality.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
 
     See Also
     --------

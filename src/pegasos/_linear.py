@@ -104,7 +104,7 @@ class PegasosClassifier(PegasosEstimator):
         How often each row was drawn and violated its margin. Not set by `partial_fit`, nor when
         interrupted.
     n_features_in_ : int
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Set when the columns of X have names that are strings.
 
     See Also

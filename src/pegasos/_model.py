@@ -131,6 +131,16 @@ class LinearModel(_Model):
         Steps taken.
     alpha_counts : ndarray of shape (n_problems, n_samples) or None
         How often each training row was drawn and violated its margin. Not saved.
+
+    Examples
+    --------
+    >>> import numpy as np, pegasos
+    >>> X = np.array([[0.0, 1.0], [1.0, 3.0], [2.0, 0.0], [3.0, 1.0]])
+    >>> model = pegasos.fit(X, ["left", "left", "right", "right"], lam=0.1, random_state=0)
+    >>> model.coef.shape, model.classes.tolist()
+    ((1, 2), ['left', 'right'])
+    >>> model.predict([[5.0, 0.0]]).tolist()
+    ['right']
     """
 
     coef: np.ndarray
@@ -171,6 +181,18 @@ class KernelModel(_Model):
     dual_coef : ndarray of shape (n_problems, n_support)
     intercept, classes, multi_class, lam, objective, dual_objective, duality_gap, n_steps
         As in `LinearModel`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from pegasos import KernelPegasosClassifier
+    >>> X, y = make_moons(100, noise=0.1, random_state=0)
+    >>> clf = KernelPegasosClassifier(lam=1e-3, gamma=2.0, random_state=0).fit(X, y)
+    >>> model = clf.to_model()
+    >>> model.kernel["name"], model.kernel["gamma"]
+    ('rbf', 2.0)
+    >>> bool((model.predict(X) == clf.predict(X)).all())
+    True
     """
 
     support: object
@@ -324,6 +346,19 @@ def load(path):
         If the file cannot be opened.
     ValueError
         If the file is not such a model, or not a whole one.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import numpy as np, pegasos
+    >>> X = np.array([[0.0, 1.0], [1.0, 3.0], [2.0, 0.0], [3.0, 1.0]])
+    >>> model = pegasos.fit(X, [0, 0, 1, 1], lam=0.1, random_state=0)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "model.npz")
+    ...     model.save(path)
+    ...     again = pegasos.load(path)
+    >>> bool((again.coef == model.coef).all())
+    True
     """
     try:
         arrays = _archive.load(path)

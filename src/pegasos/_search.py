@@ -402,7 +402,7 @@ class PegasosClassifierCV(_Search):
     >>> from pegasos import PegasosClassifierCV
     >>> X, y = load_digits(return_X_y=True)
     >>> search = PegasosClassifierCV(lams=[1e-1, 1e-3, 1e-5], random_state=0).fit(X / 16, y)
-    >>> search.lam_
+    >>> print(search.lam_)
     0.001
     """
 

@@ -1,0 +1,49 @@
+"""
+Two moons, and the boundary between them
+========================================
+
+A Gaussian kernel machine, its support vectors, its margins, and how λ and γ change them.
+"""
+
+import matplotlib.pyplot as plt
+from sklearn.datasets import make_moons
+
+from pegasos import KernelPegasosClassifier, KernelPegasosClassifierCV
+from pegasos.plotting import ConvergenceDisplay, SearchDisplay, SupportVectorsDisplay
+
+X, y = make_moons(300, noise=0.2, random_state=0)
+clf = KernelPegasosClassifier(lam=1e-3, gamma=2.0, random_state=0).fit(X, y)
+print(
+    f"{len(clf.support_)} support vectors, objective {clf.objective_[0]:.5f}, "
+    f"at most {clf.duality_gap_[0]:.1e} above the optimum"
+)
+SupportVectorsDisplay.from_estimator(clf, X, y)
+
+# %%
+# A larger λ asks for a wider margin, and more rows support it; a larger γ lets each row speak for its
+# neighbourhood only.
+
+fig, axes = plt.subplots(2, 2, figsize=(9, 7), layout="constrained", sharex=True, sharey=True)
+for row, lam in zip(axes, (1e-1, 1e-4), strict=True):
+    for ax, gamma in zip(row, (0.3, 10.0), strict=True):
+        machine = KernelPegasosClassifier(lam=lam, gamma=gamma, random_state=0).fit(X, y)
+        SupportVectorsDisplay.from_estimator(machine, X, y, ax=ax)
+        ax.set_title(f"λ = {lam:g}, γ = {gamma:g}")
+        ax.get_legend().remove()
+plt.show()
+
+# %%
+# Both by cross-validation, one kernel matrix for each γ.
+
+search = KernelPegasosClassifierCV(
+    [1e-4, 1e-3, 1e-2, 1e-1], gammas=[0.1, 0.3, 1.0, 3.0, 10.0], random_state=0
+).fit(X, y)
+SearchDisplay.from_estimator(search)
+
+# %%
+# How the certified gap falls while a fit goes on (with scikit-learn 1.9 or later, which has callbacks).
+
+if hasattr(clf, "set_callbacks"):
+    ConvergenceDisplay.from_estimator(
+        KernelPegasosClassifier(lam=1e-3, gamma=2.0, tol=1e-6, random_state=0), X, y
+    )

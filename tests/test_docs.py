@@ -1,0 +1,96 @@
+"""What the documentation shows is run: examples of the reference, of the guide, and the C program.
+
+Those of `pegasos.plotting` are run by test_plotting.py.
+"""
+
+import doctest
+import importlib
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pegasos
+from pegasos import cli, plotting
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+GUIDE = sorted(path.name for path in DOCS.glob("*.rst") if ">>> " in path.read_text("utf-8"))
+PUBLIC = [f"pegasos.{name}" for name in pegasos.__all__ if name != "__version__"]
+PLOTS = [f"pegasos.plotting.{name}" for name in plotting.__all__]
+
+
+def run_examples(found):
+    runner, said = doctest.DocTestRunner(), []
+    for test in found:
+        runner.run(test, out=said.append)
+    assert runner.summarize(verbose=False).failed == 0, "".join(said)
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_every_public_name_has_examples_that_run(name):
+    module, _, name = name.rpartition(".")
+    thing = getattr(importlib.import_module(module), name)
+    # Without the module's names: who copies an example has only what it imports.
+    found = [test for test in doctest.DocTestFinder().find(thing, name, globs={}) if test.examples]
+    assert found
+    run_examples(found)
+
+
+@pytest.mark.parametrize("page", GUIDE)
+def test_examples_of_the_guide_run(page):
+    text = (DOCS / page).read_text("utf-8")
+    run_examples([doctest.DocTestParser().get_doctest(text, {}, page, str(DOCS / page), 0)])
+
+
+def test_the_reference_has_every_public_name():
+    text, module = (DOCS / "api.rst").read_text("utf-8"), "pegasos"
+    documented = set()
+    for directive, name in re.findall(
+        r"^\.\. (currentmodule|auto\w+):: ([\w.]+)", text, re.MULTILINE
+    ):
+        if directive == "currentmodule":
+            module = name
+        else:
+            documented.add(f"{module}.{name}")
+    assert documented == {*PUBLIC, *PLOTS}
+
+
+def test_commands_that_the_pages_show_are_understood():
+    shown = set()
+    for page in DOCS.glob("*.rst"):
+        shown |= set(re.findall(r"\bpegasos ((?:train|predict) [^`\n>]+)", page.read_text("utf-8")))
+    assert len(shown) >= 5
+    for command in shown:
+        cli._parser().parse_args(re.sub(r"\b[LG]\b", "0.1", command).split())
+
+
+def test_the_c_program_builds_against_the_core_and_agrees_with_python(tmp_path):
+    if shutil.which("cmake") is None:
+        pytest.skip("cmake is not installed (the test extra brings it)")
+    generator = ["-G", "Ninja"] if shutil.which("ninja") else []
+    for command in (
+        ["cmake", "-S", DOCS / "c_example", "-B", tmp_path, *generator],
+        ["cmake", "--build", tmp_path, "--config", "Release"],
+    ):
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+    (program,) = (p for p in tmp_path.rglob("margin*") if p.name in ("margin", "margin.exe"))
+    said = subprocess.run([program], capture_output=True, text=True, check=True).stdout
+    steps, accuracy, objective, bound = (line.rsplit(" ", 1)[1] for line in said.splitlines())
+    # The rows of docs/c_example/margin.c, in whole numbers so that both have the same bits.
+    i, j = np.arange(1000)[:, None], np.arange(5)
+    X = (i * (2 * j + 3) * (j + 7) % 101) / 50 - 1
+    y = np.where((X[:, 0] + X[:, 1] - X[:, 2] > 0) != (np.arange(1000) % 10 == 0), 1, -1)
+    model = pegasos.fit(
+        X, y, 1e-2, solver="pegasos", tol=None, max_iter=200, fit_intercept=False, random_state=42
+    )
+    assert int(steps) == model.n_steps[0]
+    assert accuracy == f"{(model.predict(X) == y).mean():.3f}"
+    assert objective == f"{model.objective[0]:.9f}"
+    # Python takes the best multiple of the same dual point.
+    assert float(bound) <= model.dual_objective[0] + 1e-9
+    assert model.dual_objective[0] <= model.objective[0]
