@@ -55,6 +55,7 @@ sphinx_gallery_conf = {
     "show_signature": False,
     "min_reported_time": 0,
     "write_computation_times": False,
+    "capture_repr": (),
 }
 
 

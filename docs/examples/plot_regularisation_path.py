@@ -33,8 +33,8 @@ for lam in lams:
 # With ``tol=0.01`` the two numbers can hardly be told apart.
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
-left.plot(lams, upper, "_", ms=10, label="objective")
-left.plot(lams, lower, "_", ms=10, label="no model is below")
+left.plot(lams, upper, "v", label="objective")
+left.plot(lams, lower, "^", label="no model is below")
 left.set(xscale="log", yscale="log", xlabel="λ", ylabel="P")
 left.legend()
 right.plot(lams, train, ".-", label="training rows")
