@@ -9,6 +9,11 @@ from pegasos import cli
 
 HERE = Path(__file__).parent
 GENERATED = HERE / "_generated"
+MARKDOWN = {
+    "benchmarks.md": HERE.parent / "bench" / "README.md",
+    "changelog.md": HERE.parent / "CHANGELOG.md",
+    "security.md": HERE.parent / "SECURITY.md",
+}
 
 project = "pegasos"
 author = "The pegasos developers"
@@ -44,8 +49,6 @@ html_sidebars = {"index": []}
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 numpydoc_show_class_members = False
-# The README and the changelog link to files of the repository, which are no pages here.
-suppress_warnings = ["myst.xref_missing"]
 
 sphinx_gallery_conf = {
     "examples_dirs": "examples",
@@ -104,9 +107,10 @@ def generate(app):
     GENERATED.mkdir(exist_ok=True)
     pages = {f"help_{name}.txt": text for name, text in command_line_help().items()}
     pages["c_manual.rst"] = c_manual()
-    # The text of SECURITY.md, where there is one, is what the security page says.
-    policy = HERE.parent / "SECURITY.md"
-    pages["security.md"] = policy.read_text(encoding="utf-8") if policy.exists() else ""
+    for name, path in MARKDOWN.items():
+        text = path.read_text(encoding="utf-8") if path.exists() else ""
+        # Links to files of the repository, which are no pages here, become their text.
+        pages[name] = re.sub(r"(?<!!)\[([^\]]+)\]\((?!\w+:|#)[^)]*\)", r"\1", text)
     for name, text in pages.items():
         (GENERATED / name).write_text(text, encoding="utf-8")
 
