@@ -13,6 +13,8 @@ def save(path, arrays):
     try:
         with open(temporary, "wb") as file:
             np.savez(file, **arrays)
+            file.flush()
+            os.fsync(file.fileno())  # or a crash of the machine could leave the name without content
         os.replace(temporary, path)
     finally:
         if os.path.exists(temporary):

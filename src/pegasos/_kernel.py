@@ -312,10 +312,13 @@ class KernelPegasosClassifier(PegasosEstimator):
         session.plan(n_steps=n_steps, n_epochs=max_iter)
         return session.planned_draws(n // 2 if self.scores == "auto" else 2**40)
 
+    def _begin(self, n_problems, n_rows, *_):
+        return KernelTraining(self._settings(), n_problems, n_rows, np.float64, self._seed())
+
     def _session_for(self, columns, classes, continuing):
-        settings = self._settings()
         if not continuing:
-            return KernelTraining(settings, *columns.shape, np.float64, self._seed())
+            return self._begin(*columns.shape)
+        settings = self._settings()
         self._check_unchanged(settings, classes)
         session = KernelTraining.restore(settings, self._state)
         if session.n_rows != columns.shape[1]:

@@ -211,7 +211,7 @@ class PegasosClassifier(PegasosEstimator):
         if continuing:
             session = self._resume(classes, dtype)
         else:
-            session = self._begin(len(columns), X.shape[1], dtype)
+            session = self._begin(len(columns), *X.shape, dtype)
         session.set_rows(columns, weights)
         watch = self._watch(max_iter, n_steps, X, y)
         certificate = self._train(session, rows, classes, watch, max_iter, n_steps)
@@ -262,7 +262,7 @@ class PegasosClassifier(PegasosEstimator):
         columns = _problems.label_columns(codes, len(classes), self.multi_class, weights)
         if first:
             rows, dtype = _validate.rows(X, checked=True)
-            session = self._begin(len(columns), X.shape[1], dtype)
+            session = self._begin(len(columns), *X.shape, dtype)
         else:
             session = self._resume(classes)
             rows, _ = _validate.rows(X, checked=True, dtype=session.weights.dtype)
@@ -306,7 +306,7 @@ class PegasosClassifier(PegasosEstimator):
 
     # ---- Inside ----------------------------------------------------------------------------------
 
-    def _begin(self, n_problems, n_features, dtype):
+    def _begin(self, n_problems, n_rows, n_features, dtype):
         return LinearTraining(self._settings(), n_problems, n_features, dtype, self._seed())
 
     def _resume(self, classes, dtype=None):

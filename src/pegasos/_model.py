@@ -49,6 +49,10 @@ class _Model:
 
     def save(self, path):
         """Write the model to `path` as an .npz archive of plain arrays, replacing it whole."""
+        _archive.save(path, self.arrays())
+
+    def arrays(self):
+        """What the file holds."""
         classes = self.classes
         if classes.dtype == object:  # from a list or a data frame: of one kind after all?
             classes = np.array(classes.tolist())
@@ -58,8 +62,7 @@ class _Model:
             )
         about = {"format": self._FORMAT} | {name: getattr(self, name) for name in self._ABOUT}
         arrays = {name: getattr(self, name) for name in self._ARRAYS}
-        arrays |= {"about": np.array(json.dumps(about)), "classes": classes}
-        _archive.save(path, arrays)
+        return arrays | {"about": np.array(json.dumps(about)), "classes": classes}
 
     @classmethod
     def load(cls, path):
@@ -210,10 +213,13 @@ class KernelModel(_Model):
     def _checked(self, X):
         from sklearn.utils import check_array
 
-        if _validate.is_sparse(X):
-            _validate.sparse_structure(X)
-        _validate.not_masked(X)
-        X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
+        _validate.before_conversion(X)
+        with np.errstate(over="ignore"):
+            X = check_array(
+                X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C",
+                ensure_all_finite=False,
+            )  # fmt: skip
+        _validate.finite_rows(X)
         if X.shape[1] != self.n_features:
             raise ValueError(
                 f"X has {X.shape[1]} features, but the model expects {self.n_features} features"

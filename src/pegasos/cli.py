@@ -20,6 +20,8 @@ examples:
   pegasos train spam.svm.gz --lam 1e-4 -o spam.npz
   pegasos train digits.csv --label-column 0 --multi-class ovo --max-iter 50
   pegasos train digits.csv --label-column 0 --kernel rbf --gamma 0.02
+  pegasos train big.svm --checkpoint half.npz           # killed? then
+  pegasos train big.svm --checkpoint half.npz --resume half.npz
 """,
     "predict": """\
 examples:
@@ -95,6 +97,12 @@ def _parser():
     add("--float32", action="store_true", help="store and train in single precision")
     add("--seed", type=int, default=0, metavar="S", help="names the order of draws (default 0)")
     add("--jobs", type=int, default=1, metavar="N", help="threads that share the classes")
+    add("--checkpoint", metavar="FILE",
+        help="write the model so far to FILE now and then, and on Ctrl-C; always a whole one")  # fmt: skip
+    add("--checkpoint-every", type=float, default=60, metavar="S",
+        help="seconds between checkpoints (default 60)")  # fmt: skip
+    add("--resume", metavar="FILE",
+        help="go on from a checkpoint, with the same DATA and options")  # fmt: skip
     add("-q", "--quiet", action="store_true", help="no progress, no report")
 
     predict = command("predict", _predict, "predict labels with a saved model, one a line")
@@ -124,7 +132,7 @@ def _tol(text):
 
 
 def _train(args):
-    from pegasos import _readers
+    from pegasos import _checkpoint, _readers
 
     say = (lambda *_: None) if args.quiet else _say
     say(f"reading {args.data}")
@@ -155,9 +163,17 @@ def _train(args):
             args.lam, kernel=args.kernel, gamma=args.gamma, degree=args.degree, coef0=args.coef0,
             cache_size=args.cache_size, **options,
         )  # fmt: skip
-        model = machine.fit(X, y).to_model()
     else:
-        model = pegasos.fit(X, y, args.lam, n_jobs=args.jobs, **options)
+        machine = pegasos.PegasosClassifier(args.lam, n_jobs=args.jobs, **options)
+    machine._settings(), machine._n_steps(), machine._seed()  # scikit-learn would say less
+    if args.resume:
+        _checkpoint.resume(machine, args.resume, X, y)
+    if args.checkpoint:
+        machine.warm_start = True  # keeps the state
+        machine._checkpoints = _checkpoint.Checkpoints(
+            args.checkpoint, args.checkpoint_every, X, y
+        )
+    model = machine.fit(X, y).to_model()
     seconds = time.perf_counter() - began
     model.save(args.output)
     n_problems = len(model.intercept)
