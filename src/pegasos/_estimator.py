@@ -91,7 +91,8 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             for label, weight in self.class_weight.items():
                 _validate.real(f"class_weight[{label!r}]", weight, at_least=0)
             factor = compute_class_weight(self.class_weight, classes=classes, y=classes[codes])
-        weights = factor[codes] * (1.0 if weights is None else weights)
+        with np.errstate(over="ignore"):  # the check follows
+            weights = factor[codes] * (1.0 if weights is None else weights)
         return _validate.sample_weight(weights, len(codes), "sample_weight times class_weight")
 
     def _n_steps(self):

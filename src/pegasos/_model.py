@@ -88,6 +88,8 @@ class _Model:
             raise ValueError("classes must be one-dimensional numbers or strings")
         if len(self.classes) < 2:
             raise ValueError(f"there must be two classes at least, got {len(self.classes)}")
+        if not np.array_equal(np.unique(self.classes), self.classes):  # false for NaN, too
+            raise ValueError(f"classes must be distinct, finite and sorted, got {self.classes}")
         n_problems = _problems.count(len(self.classes), self.multi_class)
         if self.intercept.shape != (n_problems,) or self.intercept.dtype != np.float64:
             raise ValueError(
@@ -95,6 +97,10 @@ class _Model:
             )
         if not np.isfinite(self.intercept).all():
             raise ValueError("intercept is not finite")
+        for name, kind in (("objective", "f"), ("dual_objective", "f"), ("n_steps", "i")):
+            array = getattr(self, name)
+            if array.shape != (n_problems,) or array.dtype.kind != kind:
+                raise ValueError(f"{name} has dtype {array.dtype}, shape {array.shape}")
         return n_problems
 
     def _check_matrix(self, name, n_rows, types):
@@ -297,10 +303,7 @@ class KernelModel(_Model):
         if vectors.dtype not in (np.float32, np.float64) or not np.isfinite(vectors).all():
             raise ValueError(f"vectors must be finite numbers, got dtype {vectors.dtype}")
         if len(indptr):
-            from scipy import sparse
-
-            vectors = sparse.csr_array((vectors, indices, indptr), shape=shape)
-            _validate.sparse_structure(vectors)
+            vectors = _validate.csr(vectors, indices, indptr, shape)
         if vectors.ndim != 2 or vectors.shape != shape or shape[1] < 1:
             raise ValueError(f"vectors have shape {vectors.shape}, not {shape}")
         return cls(support=kernel.points(vectors), **about, **arrays)
@@ -339,10 +342,10 @@ def load(path):
             raise ValueError(f"its format is {about['format']!r}, not one of {list(kinds)}")
         kind = kinds[about["format"]]
         about = {name: about[name] for name in kind._ABOUT}
-        about["lam"] = _validate.real("lam", about["lam"], above=0)
+        about["lam"] = _validate.lam(about["lam"])
         model = kind._from(about, arrays)
         model._check()
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, OverflowError, RecursionError, TypeError, ValueError) as error:
         what = f"{error} is missing" if isinstance(error, KeyError) else error
         raise ValueError(f"{os.fspath(path)} is not a pegasos model: {what}") from None
     return model

@@ -44,7 +44,7 @@ class LinearSettings:
 
     def __post_init__(self):
         check = {
-            "lam": _validate.real("lam", self.lam, above=0),
+            "lam": _validate.lam(self.lam),
             "batch_size": _validate.integer("batch_size", self.batch_size),
             "sampling": _validate.choice("sampling", self.sampling, list(_core.SAMPLINGS)),
             "project": _validate.boolean("project", self.project),
@@ -178,7 +178,12 @@ class LinearSession:
         self.weights = aligned_zeros((n_problems, n_features), dtype)
         self.average, self.sums = False, None
         self.average_as(settings.average)
-        self.pending = np.zeros((n_problems, settings.batch_size), np.int64)
+        try:
+            self.pending = np.zeros((n_problems, settings.batch_size), np.int64)
+        except (MemoryError, ValueError):
+            raise MemoryError(
+                f"batch_size={settings.batch_size} is more rows than memory has room for"
+            ) from None
         self.counts = None
         self.labels = self.row_weights = None
         self.n_rows = 0

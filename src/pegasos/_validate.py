@@ -6,6 +6,7 @@ any object with ``data``, ``indices``, ``indptr`` and ``shape``.
 """
 
 import numbers
+import types
 
 import numpy as np
 
@@ -46,6 +47,20 @@ def integer(name, value, *, at_least=1):
     if not at_least <= value < 2**62:
         raise ValueError(f"{name} must be an integer >= {at_least} and < 2**62, got {value!r}")
     return int(value)
+
+
+def lam(value):
+    """Return λ as a float whose reciprocal, times what rows bring, is not soon out of range."""
+    value = real("lam", value, above=0)
+    if not 1e-300 <= value <= 1e300:
+        raise ValueError(f"lam must be in [1e-300, 1e300], got {value!r}")
+    return value
+
+
+def verbose(value):
+    """Raise unless `value` is a degree of talkativeness."""
+    if not isinstance(value, (bool, np.bool_)):
+        integer("verbose", value, at_least=0)
 
 
 def boolean(name, value):
@@ -144,8 +159,16 @@ def sparse_structure(X):
             _indices_in_range("X.rows", np.asarray(columns or [0]), X.shape[1])
     elif format == "dok":
         for axis in range(2):
-            index = np.array([at[axis] for at in X.keys()] or [0])
+            index = np.array([at[axis] for at in list(X.keys())] or [0])
             _indices_in_range(f"the keys of X (axis {axis})", index, X.shape[axis])
+
+
+def csr(data, indices, indptr, shape):
+    """The CSR matrix of these arrays, or a ValueError; SciPy would make whole numbers of others."""
+    from scipy import sparse
+
+    sparse_structure(types.SimpleNamespace(data=data, indices=indices, indptr=indptr, shape=shape))
+    return sparse.csr_array((data, indices, indptr), shape=shape)
 
 
 def _compressed_structure(X, n_major, n_minor):
@@ -356,25 +379,31 @@ def overflow(dtype, lam):
 # ---- Labels and weights --------------------------------------------------------------------------
 
 
-def labels(y, n_samples):
+def labels(y, n_samples, name="y"):
     """Return the distinct labels, sorted, and the index of each row's label among them."""
     y = np.asarray(y)
     if y.ndim != 1:
-        raise ValueError(f"y must be one-dimensional, got shape {y.shape}")
+        raise ValueError(f"{name} must be one-dimensional, got shape {y.shape}")
     if y.shape[0] != n_samples:
         raise ValueError(f"y must have one label per row of X ({n_samples}), got {y.shape[0]}")
-    if y.dtype.kind == "f" and not np.isfinite(y).all():
-        raise ValueError(f"y must be finite, but y[{np.argmin(np.isfinite(y))}] is not")
+    if y.dtype.kind == "f":
+        _finite(name, y)
     if y.dtype.kind == "O":
         for i, label in enumerate(y):
-            if isinstance(label, float) and np.isnan(label):
-                raise ValueError(f"y must not contain NaN, but y[{i}] is one")
+            if not isinstance(label, (numbers.Real, str, bytes, np.bool_)):
+                raise TypeError(
+                    f"{name} must hold labels (numbers or strings), but {name}[{i}] is {label!r}"
+                )
+            if isinstance(label, numbers.Real) and np.isnan(float(label)):
+                raise ValueError(f"{name} must not contain NaN, but {name}[{i}] is one")
     if y.dtype.kind not in "fiubUSO":
-        raise TypeError(f"y must hold labels (numbers or strings), got dtype {y.dtype}")
+        raise TypeError(f"{name} must hold labels (numbers or strings), got dtype {y.dtype}")
     try:
         classes, codes = np.unique(y, return_inverse=True)
     except TypeError as error:
-        raise TypeError(f"y must hold labels of one kind, numbers or strings: {error}") from None
+        raise TypeError(
+            f"{name} must hold labels of one kind, numbers or strings: {error}"
+        ) from None
     return classes, codes
 
 
@@ -392,7 +421,7 @@ def labels_among(y, classes, known):
     `classes` is what a call says they are, `known` what earlier calls said; either may be None.
     """
     if classes is not None:
-        classes, _ = labels(classes, len(classes))
+        classes, _ = labels(classes, np.size(classes), "classes")
         at_least_two(classes)
         if known is not None and not np.array_equal(classes, known):
             raise ValueError(
@@ -428,6 +457,12 @@ def sample_weight(weights, n_samples, name="sample_weight"):
     if (weights < 0).any():
         at = int(np.argmax(weights < 0))
         raise ValueError(f"{name} must be >= 0, but {name}[{at}] is {weights[at]}")
+    with np.errstate(over="ignore"):
+        total = weights.sum()
+    if not np.isfinite(total):
+        raise ValueError(
+            f"{name} must have a sum that float64 can hold; the largest is {weights.max()}"
+        )
     if not (weights > 0).any():
         raise ValueError(f"{name} must not be all zero: no weight is left to learn from")
     return weights

@@ -10,7 +10,7 @@ import pegasos
 
 _DATA_HELP = """\
 DATA is LIBSVM/SVMlight text ("label index:value ..."), CSV (one row a line, numbers and a label;
-a header line is skipped), or .npz (arrays X and y, or a CSR matrix saved by scipy.sparse and y).
+a header line without numbers is skipped), or .npz (arrays X and y, or a CSR matrix saved by scipy.sparse and y).
 Text may be compressed with gzip or bzip2. The format is told from the name; --format overrides it.
 """
 
@@ -58,6 +58,10 @@ def _parser():
         sub.add_argument(
             "--label-column", type=int, default=-1, metavar="J",
             help="CSV: column of the label, from 0; negative from the end (default -1, the last)",
+        )  # fmt: skip
+        sub.add_argument(
+            "--header", choices=("auto", "yes", "no"), default="auto",
+            help="CSV: whether the first line is one (default auto: if it has no numbers)",
         )  # fmt: skip
 
     train = command("train", _train, "train a linear or kernel support vector machine and save it")
@@ -137,8 +141,9 @@ def _train(args):
     say = (lambda *_: None) if args.quiet else _say
     say(f"reading {args.data}")
     X, y = _readers.read(
-        args.data, format=args.format, n_features=args.n_features, label_column=args.label_column
-    )
+        args.data, format=args.format, n_features=args.n_features, label_column=args.label_column,
+        header=args.header,
+    )  # fmt: skip
     if args.float32:
         X = X.astype(np.float32)
     say(f"{X.shape[0]} rows, {X.shape[1]} features")
@@ -170,9 +175,7 @@ def _train(args):
         _checkpoint.resume(machine, args.resume, X, y)
     if args.checkpoint:
         machine.warm_start = True  # keeps the state
-        machine._checkpoints = _checkpoint.Checkpoints(
-            args.checkpoint, args.checkpoint_every, X, y
-        )
+        machine._checkpoints = _checkpoint.Checkpoints(args.checkpoint, args.checkpoint_every, X, y)
     model = machine.fit(X, y).to_model()
     seconds = time.perf_counter() - began
     model.save(args.output)
@@ -199,6 +202,7 @@ def _predict(args):
         n_features=model.n_features,
         label_column=args.label_column,
         labels_optional=True,
+        header=args.header,
     )
     scores = model.decision_function(X)
     labels = model.labels_of(scores)
