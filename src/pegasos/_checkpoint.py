@@ -80,7 +80,7 @@ def resume(estimator, path, X, y):
     try:
         about = json.loads(str(arrays["checkpoint"]))
         before, data = dict(about["parameters"]), about["data"]
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, RecursionError, TypeError, ValueError) as error:
         raise ValueError(f"{name} is not a checkpoint: {error!r}") from None
     for parameter, value in _parameters(estimator).items():
         if before.get(parameter) != value:
