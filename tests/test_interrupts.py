@@ -85,6 +85,8 @@ def interrupt(clf, X, y, after):
     except KeyboardInterrupt:
         heard = time.perf_counter(), time.process_time()
         timer.join()
+        if hasattr(clf, "objective_"):
+            return None  # it was over already
         return heard[0] - at[0][0], heard[1] - at[0][1]
     return None
 

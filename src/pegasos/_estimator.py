@@ -144,7 +144,8 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
                         n_threads=joblib.effective_n_jobs(self.n_jobs), on_progress=on_progress
                     )
                 except (KeyboardInterrupt, CheckpointDue) as stop:
-                    self._keep(session, classes)
+                    with _session.uninterrupted():
+                        self._keep(session, classes)
                     if self._checkpoints is not None:
                         self._checkpoints.write(self, (session.n_iter, session.progress()[0]))
                     if not isinstance(stop, CheckpointDue):

@@ -9,7 +9,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from pegasos import _problems, _validate
+from pegasos import _problems, _session, _validate
 from pegasos._callbacks import with_callbacks
 from pegasos._estimator import PegasosEstimator
 from pegasos._kernels import KERNELS, ColumnCache, Kernel
@@ -241,10 +241,11 @@ class KernelPegasosClassifier(PegasosEstimator):
                 certificate = self._train(session, cache, classes, watch, max_iter, n_steps)
             else:
                 session.run_among(draws, lambda rows: ColumnCache(kernel.subset(X, rows), size))
-            self._keep(session, classes)
+            with _session.uninterrupted():
+                self._keep(session, classes)
+                self._keep_results(session, certificate)
         finally:
             del self._training
-        self._keep_results(session, certificate)
         watch.end()
         return self
 

@@ -6,7 +6,7 @@ from sklearn.base import _fit_context
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from pegasos import _problems, _validate
+from pegasos import _problems, _session, _validate
 from pegasos._callbacks import with_callbacks
 from pegasos._estimator import PegasosEstimator
 from pegasos._model import LinearModel
@@ -215,8 +215,9 @@ class PegasosClassifier(PegasosEstimator):
         session.set_rows(columns, weights)
         watch = self._watch(max_iter, n_steps, X, y)
         certificate = self._train(session, rows, classes, watch, max_iter, n_steps)
-        self._keep(session, classes)
-        self._keep_results(session, certificate)
+        with _session.uninterrupted():
+            self._keep(session, classes)
+            self._keep_results(session, certificate)
         watch.end()
         return self
 

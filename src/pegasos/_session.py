@@ -5,6 +5,7 @@ need be, and gets the bits of an uninterrupted run.
 """
 
 import contextlib
+import signal
 import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -98,9 +99,26 @@ def bundled(*arrays):
     try:
         yield copies
     finally:
-        for array, copy in zip(arrays, copies, strict=True):
-            if array is not None:
-                array[...] = copy[:, : len(array)].T
+        with uninterrupted():
+            for array, copy in zip(arrays, copies, strict=True):
+                if array is not None:
+                    array[...] = copy[:, : len(array)].T
+
+
+@contextlib.contextmanager
+def uninterrupted():
+    """Let Ctrl-C wait until the block ends, so that what it changes is changed as a whole."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    heard = []
+    before = signal.signal(signal.SIGINT, lambda *arguments: heard.append(arguments))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if heard and callable(before):
+        before(*heard[0])
 
 
 def rows_per_call(rows, n_passes, n_more=0):
