@@ -150,6 +150,7 @@ def in_threads(jobs, n_threads, on_progress=None):
         return
     stop = threading.Event()
 
+    @np.errstate(**np.geterr())  # threads do not inherit it
     def work(job):
         if stop.is_set():
             return

@@ -36,6 +36,8 @@ class _Training:
     #: finisher's turn and the gap before it.
     epochs_begun, turn, gap_before = 0, 0, np.inf
 
+    # What overflows is found where models and certificates are made, and told in a sentence.
+    @np.errstate(over="ignore", invalid="ignore", divide="ignore")
     def train(
         self, rows, *, solver, tol, max_iter, n_steps=None, order=None, n_threads=1,
         on_progress=None, on_epoch=None, afresh=True,
