@@ -98,7 +98,7 @@ ROWS = {
     "two equal rows": (np.array([[1.0, 2], [1, 2]]), [0, 1]),
     "one feature": (np.array([[1.0], [2], [3], [4]]), [0, 0, 1, 1]),
     "denormals": (np.full((4, 2), 5e-324) * [[1], [0], [2], [3]], [0, 1, 0, 1]),
-    "more features than rows": (np.random.default_rng(0).normal(size=(3, 500)), [0, 1, 1]),
+    "more features than rows": (np.random.default_rng(0).normal(size=(3, 50)), [0, 1, 1]),
     "one row against many": (np.random.default_rng(0).normal(size=(300, 2)), [1] + [0] * 299),
 }
 

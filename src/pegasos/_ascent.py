@@ -198,8 +198,10 @@ class DualAscent(Finisher):
         """The first epochs of the problems `part`, as a bundle."""
         n = self.labels.shape[1]
         first, last = int(self.n_swept[part][0]), min(_SWEEPS, max_iter) * n
-        if first >= last:
+        # An estimate says that what follows the last of the sweeps was done, too.
+        if last == 0 or (first >= last and np.isfinite(self.estimate[part]).all()):
             return
+        self.estimate[part] = np.inf
         ascents, labels = self.ascents[part], self.labels[part]
         inside = np.count_nonzero(labels, axis=1)
 
@@ -214,16 +216,21 @@ class DualAscent(Finisher):
                 self.rows, _session.interleaved(labels, w.shape[1]), self.row_weights, self.norms,
                 self.settings, ascents, a, w, self.seed, first, last, record=record,
             )  # fmt: skip
-        self._estimate(part)
-        problems = np.arange(len(self.a))[part]
-        for k in problems:
-            _core.dual_start(self.ascents[k : k + 1], inside[k - part.start])
-        if tol is not None:
-            problems = problems[self.estimate[part] <= _HOPEFUL * tol]
-        if len(problems):
-            self._look(problems)
-        if self.settings.free_intercept:
-            shift(ascents)
+        try:
+            self._estimate(part)
+            problems = np.arange(len(self.a))[part]
+            if tol is not None:
+                problems = problems[self.estimate[part] <= _HOPEFUL * tol]
+            if len(problems):
+                self._look(problems)
+        except BaseException:
+            self.estimate[part] = np.inf
+            raise
+        with _session.uninterrupted():
+            for k in range(part.start, part.stop):
+                _core.dual_start(self.ascents[k : k + 1], inside[k - part.start])
+            if self.settings.free_intercept:
+                shift(ascents)
         yield
 
     def _improve(self, k, tol, last):
