@@ -44,6 +44,8 @@ def kill_after_a_checkpoint(arguments, checkpoint, delay):
     return process.wait()
 
 
+# Whether a fit comes to its tolerance is not the point.
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize(
     ("file", "options"),
     [
