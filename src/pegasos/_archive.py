@@ -1,10 +1,13 @@
 """Archives of plain arrays (.npz): written whole or not at all, read without pickle."""
 
+import math
 import os
 import zipfile
-import zlib
 
 import numpy as np
+
+# An archive may unpack to so many bytes, or to so many times its size: zeros shrink a thousandfold.
+_ALWAYS, _MOST_RATIO = 2**28, 200
 
 
 def save(path, arrays):
@@ -13,6 +16,10 @@ def save(path, arrays):
     try:
         with open(temporary, "wb") as file:
             np.savez(file, **arrays)
+            file.flush()
+            os.fsync(
+                file.fileno()
+            )  # or a crash of the machine could leave the name without content
         os.replace(temporary, path)
     finally:
         if os.path.exists(temporary):
@@ -33,11 +40,40 @@ def load(path):
     with open(path, "rb") as file:
         if not zipfile.is_zipfile(file):
             raise ValueError(f"{name} is not an .npz archive, or is truncated")
-        file.seek(0)
         try:
+            _check_sizes(file)
+            file.seek(0)
             with np.load(file, allow_pickle=False) as archive:
                 return {key: archive[key] for key in archive.files}
-        except (EOFError, KeyError, OSError, ValueError, zipfile.BadZipFile, zlib.error) as error:
+        except MemoryError:
+            raise
+        except Exception as error:  # noqa: BLE001 three parsers of foreign bytes, and what they raise
             raise ValueError(
                 f"{name} is corrupt or holds more than plain arrays: {error}"
             ) from None
+
+
+def _check_sizes(file):
+    """Raise unless every member is an array as large as it says, before memory is taken for it."""
+    size = file.seek(0, os.SEEK_END)
+    with zipfile.ZipFile(file) as archive:
+        members = archive.infolist()
+        total = sum(info.file_size for info in members)
+        if total > max(_ALWAYS, _MOST_RATIO * size):
+            raise ValueError(f"{size} bytes that unpack to {total} are refused")
+        for info in members:
+            with archive.open(info) as member:
+                version = np.lib.format.read_magic(member)
+                read = {(1, 0): np.lib.format.read_array_header_1_0,
+                        (2, 0): np.lib.format.read_array_header_2_0}  # fmt: skip
+                if version not in read:
+                    raise ValueError(f"{info.filename} is of .npy version {version}")
+                shape, _, dtype = read[version](member)
+                if dtype.hasobject:
+                    raise ValueError(f"{info.filename} holds objects, which only pickle could read")
+                declared, there = math.prod(shape) * dtype.itemsize, info.file_size - member.tell()
+                if min(shape, default=0) < 0 or declared != there:
+                    raise ValueError(
+                        f"{info.filename} declares {declared} bytes (shape {shape}, {dtype}) and "
+                        f"has {there}"
+                    )

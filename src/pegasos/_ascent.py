@@ -58,7 +58,8 @@ def norms(rows, settings):
 
 
 def sweep(
-    rows, labels, row_weights, norms, settings, ascents, a, w, seed, first, last, sums=None
+    rows, labels, row_weights, norms, settings, ascents, a, w, seed, first, last, sums=None,
+    record=None,
 ):  # fmt: skip
     """Bring a bundle of problems from draw number `first` of an order of rows to number `last`.
 
@@ -68,6 +69,8 @@ def sweep(
         Interleaved as by `pegasos._session.interleaved`; `a`, `w` and `ascents` are updated in place.
     sums : ndarray, optional
         Zeros, like `w`: then `w` ends as its mean over the last n_rows visits.
+    record : callable, optional
+        Told the number of the next draw along with every change, so that Ctrl-C cannot come between.
 
     Yields
     ------
@@ -78,26 +81,21 @@ def sweep(
     order = _core.Order(seed, np.empty(n, np.int64), _core.SAMPLINGS["permutation"], first)
     size = _session.rows_per_call(rows, 2 * _LEAST_BUNDLE)
     while first < last:
-        if first % n == 0:
-            ascents["loss"] = 0
-            if settings.free_intercept and first > 0:
-                shift(ascents)
         draws = np.empty(min(size, last - first, n - first % n), np.int64)
         order.draw(draws)
         before = first - (last - n)
-        _core.dual_sweep(
-            rows,
-            ascents,
-            labels,
-            row_weights,
-            norms,
-            a,
-            w,
-            sums if before >= 0 else None,
-            before,
-            draws,
-        )
-        first += len(draws)
+        with _session.uninterrupted():
+            if first % n == 0:
+                ascents["loss"] = 0
+                if settings.free_intercept and first > 0:
+                    shift(ascents)
+            _core.dual_sweep(
+                rows, ascents, labels, row_weights, norms, a, w, sums if before >= 0 else None,
+                before, draws,
+            )  # fmt: skip
+            first += len(draws)
+            if record is not None:
+                record(first)
         yield first
     if sums is not None:
         w -= sums / n
@@ -200,30 +198,39 @@ class DualAscent(Finisher):
         """The first epochs of the problems `part`, as a bundle."""
         n = self.labels.shape[1]
         first, last = int(self.n_swept[part][0]), min(_SWEEPS, max_iter) * n
-        if first >= last:
+        # An estimate says that what follows the last of the sweeps was done, too.
+        if last == 0 or (first >= last and np.isfinite(self.estimate[part]).all()):
             return
+        self.estimate[part] = np.inf
         ascents, labels = self.ascents[part], self.labels[part]
         inside = np.count_nonzero(labels, axis=1)
+
+        def record(done):
+            self.n_swept[part] = done
+            if done % n == 0:
+                self.n_epochs[part] += 1
+                self.n_visits[part] += inside
+
         with _session.bundled(self.w[part], self.a[part]) as (w, a):
-            for done in sweep(
+            yield from sweep(
                 self.rows, _session.interleaved(labels, w.shape[1]), self.row_weights, self.norms,
-                self.settings, ascents, a, w, self.seed, first, last,
-            ):  # fmt: skip
-                self.n_swept[part] = done
-                if done % n == 0:
-                    self.n_epochs[part] += 1
-                    self.n_visits[part] += inside
-                yield
-        self._estimate(part)
-        problems = np.arange(len(self.a))[part]
-        for k in problems:
-            _core.dual_start(self.ascents[k : k + 1], inside[k - part.start])
-        if tol is not None:
-            problems = problems[self.estimate[part] <= _HOPEFUL * tol]
-        if len(problems):
-            self._look(problems)
-        if self.settings.free_intercept:
-            shift(ascents)
+                self.settings, ascents, a, w, self.seed, first, last, record=record,
+            )  # fmt: skip
+        try:
+            self._estimate(part)
+            problems = np.arange(len(self.a))[part]
+            if tol is not None:
+                problems = problems[self.estimate[part] <= _HOPEFUL * tol]
+            if len(problems):
+                self._look(problems)
+        except BaseException:
+            self.estimate[part] = np.inf
+            raise
+        with _session.uninterrupted():
+            for k in range(part.start, part.stop):
+                _core.dual_start(self.ascents[k : k + 1], inside[k - part.start])
+            if self.settings.free_intercept:
+                shift(ascents)
         yield
 
     def _improve(self, k, tol, last):
@@ -234,28 +241,31 @@ class DualAscent(Finisher):
             while p["position"] < p["n_active"]:
                 step = -(-int(p["n_active"]) // _SNAPSHOTS) if averages else p["n_active"]
                 until_snapshot = step - int(p["position"]) % step
-                self.n_visits[k] += _core.dual_run(
-                    self.rows, ascent, self.labels[k], self.row_weights, self.norms,
-                    self.active[k], self.a[k], self.w[k], min(size, until_snapshot),
-                )  # fmt: skip
-                if averages and (p["position"] % step == 0 or p["position"] >= p["n_active"]):
-                    self.sums[k, :-1] += self.w[k]
-                    self.sums[k, -1] += p["constant_weight"]
-                    self.n_sums[k] += 1
+                with _session.uninterrupted():
+                    self.n_visits[k] += _core.dual_run(
+                        self.rows, ascent, self.labels[k], self.row_weights, self.norms,
+                        self.active[k], self.a[k], self.w[k], min(size, until_snapshot),
+                    )  # fmt: skip
+                    if averages and (p["position"] % step == 0 or p["position"] >= p["n_active"]):
+                        self.sums[k, :-1] += self.w[k]
+                        self.sums[k, -1] += p["constant_weight"]
+                        self.n_sums[k] += 1
                 yield
-            self.n_epochs[k] += 1
-            looks = self.n_epochs[k] >= last or self._is_time_to_look(k, p, inside, tol)
-            if looks:
+            looks = self.n_epochs[k] + 1 >= last or self._is_time_to_look(k, p, inside, tol)
+            if looks:  # interrupted, it is done again
                 self._look([k])
-            if averages:
-                self.sums[k], self.n_sums[k] = 0, 0
-            if p["n_active"] < inside and (looks or self._is_settled(k, p, inside, tol)):
-                self.active[k, :inside] = np.flatnonzero(self.labels[k])
-                _core.dual_start(ascent, inside)
-            else:
-                _core.dual_begin_epoch(ascent)
-            if self.settings.free_intercept:
-                shift(ascent)
+            settled = looks or self._is_settled(k, p, inside, tol)
+            with _session.uninterrupted():
+                self.n_epochs[k] += 1
+                if averages:
+                    self.sums[k], self.n_sums[k] = 0, 0
+                if p["n_active"] < inside and settled:
+                    self.active[k, :inside] = np.flatnonzero(self.labels[k])
+                    _core.dual_start(ascent, inside)
+                else:
+                    _core.dual_begin_epoch(ascent)
+                if self.settings.free_intercept:
+                    shift(ascent)
             yield
 
     def _averages(self, k, tol, last):

@@ -14,6 +14,7 @@ from sklearn.utils.validation import validate_data
 
 from pegasos import _certificate, _core, _problems, _session, _validate
 from pegasos._callbacks import CallbackSupportMixin, StopRequestedError, Watch
+from pegasos._checkpoint import CheckpointDue
 from pegasos._progress import Progress
 from pegasos._training import SOLVERS, warn_unless
 
@@ -45,6 +46,9 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         "verbose": ["verbose"],
     }
 
+    #: Of fits of the command line.
+    _checkpoints = None
+
     def predict(self, X):
         """Predicted labels of the rows of `X`.
 
@@ -67,12 +71,13 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     # ---- Inside ----------------------------------------------------------------------------------
 
     def _validate_rows(self, X, **options):
-        if _validate.is_sparse(X):
-            _validate.sparse_structure(X)
-        _validate.not_masked(X)
-        return validate_data(
-            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", **options
-        )
+        _validate.before_conversion(X)
+        checks = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C"}
+        # What is not finite is told below, with its place; so is what a conversion makes infinite.
+        with np.errstate(over="ignore"):
+            valid = validate_data(self, X, ensure_all_finite=False, **checks, **options)
+        _validate.finite_rows(valid[0] if isinstance(valid, tuple) else valid)
+        return valid
 
     def _row_weights(self, sample_weight, codes, classes):
         """Sample weight times class weight, or None if both are one."""
@@ -86,7 +91,8 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             for label, weight in self.class_weight.items():
                 _validate.real(f"class_weight[{label!r}]", weight, at_least=0)
             factor = compute_class_weight(self.class_weight, classes=classes, y=classes[codes])
-        weights = factor[codes] * (1.0 if weights is None else weights)
+        with np.errstate(over="ignore"):  # the check follows
+            weights = factor[codes] * (1.0 if weights is None else weights)
         return _validate.sample_weight(weights, len(codes), "sample_weight times class_weight")
 
     def _n_steps(self):
@@ -125,15 +131,25 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     def _run(self, session, run, classes):
         """Call `run` with threads and progress; keep what was learned if it is interrupted."""
+
+        def on_progress():
+            progress.update(*session.progress())
+            if self._checkpoints is not None:
+                self._checkpoints.watch()
+
         with Progress(type(self).__name__, self.verbose) as progress:
-            try:
-                return run(
-                    n_threads=joblib.effective_n_jobs(self.n_jobs),
-                    on_progress=lambda: progress.update(*session.progress()),
-                )
-            except KeyboardInterrupt:
-                self._keep(session, classes)
-                raise
+            while True:
+                try:
+                    return run(
+                        n_threads=joblib.effective_n_jobs(self.n_jobs), on_progress=on_progress
+                    )
+                except (KeyboardInterrupt, CheckpointDue) as stop:
+                    with _session.uninterrupted():
+                        self._keep(session, classes)
+                    if self._checkpoints is not None:
+                        self._checkpoints.write(self, (session.n_iter, session.progress()[0]))
+                    if not isinstance(stop, CheckpointDue):
+                        raise
 
     def _train(self, session, rows, classes, watch, max_iter, n_steps):
         """Run `session` over `rows` and tell callbacks of it; returns the certificate."""

@@ -135,6 +135,7 @@ def fit(
     if n_steps is not None:
         n_steps = _validate.integer("n_steps", n_steps)
     n_threads = _validate.integer("n_jobs", n_jobs)
+    _validate.verbose(verbose)
     seed = _validate.seed(random_state)
     rows, dtype = _validate.rows(X)
     n_samples, n_features = rows.shape

@@ -9,7 +9,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from pegasos import _problems, _validate
+from pegasos import _problems, _session, _validate
 from pegasos._callbacks import with_callbacks
 from pegasos._estimator import PegasosEstimator
 from pegasos._kernels import KERNELS, ColumnCache, Kernel
@@ -241,10 +241,11 @@ class KernelPegasosClassifier(PegasosEstimator):
                 certificate = self._train(session, cache, classes, watch, max_iter, n_steps)
             else:
                 session.run_among(draws, lambda rows: ColumnCache(kernel.subset(X, rows), size))
-            self._keep(session, classes)
+            with _session.uninterrupted():
+                self._keep(session, classes)
+                self._keep_results(session, certificate)
         finally:
             del self._training
-        self._keep_results(session, certificate)
         watch.end()
         return self
 
@@ -312,10 +313,13 @@ class KernelPegasosClassifier(PegasosEstimator):
         session.plan(n_steps=n_steps, n_epochs=max_iter)
         return session.planned_draws(n // 2 if self.scores == "auto" else 2**40)
 
+    def _begin(self, n_problems, n_rows, *_):
+        return KernelTraining(self._settings(), n_problems, n_rows, np.float64, self._seed())
+
     def _session_for(self, columns, classes, continuing):
-        settings = self._settings()
         if not continuing:
-            return KernelTraining(settings, *columns.shape, np.float64, self._seed())
+            return self._begin(*columns.shape)
+        settings = self._settings()
         self._check_unchanged(settings, classes)
         session = KernelTraining.restore(settings, self._state)
         if session.n_rows != columns.shape[1]:

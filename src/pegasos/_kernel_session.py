@@ -10,14 +10,10 @@ exactly; their columns are computed once enough of them are together to make one
 and the scores of all rows move by one more.
 """
 
-import contextlib
-import signal
-import threading
-
 import numpy as np
 
 from pegasos import _core
-from pegasos._session import LinearSession
+from pegasos._session import LinearSession, uninterrupted
 
 # Draws of a block at most, and at first: at first everything violates its margin, and scores say
 # little about the next draw.
@@ -299,19 +295,3 @@ class _Block:
             session.counts[:, self.rows] += self.counts
         session.pending[...] = self.rows[self.pending]
         self.report(session)
-
-
-@contextlib.contextmanager
-def uninterrupted():
-    """Let Ctrl-C wait until the block ends, so that what it changes is changed as a whole."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    heard = []
-    before = signal.signal(signal.SIGINT, lambda *arguments: heard.append(arguments))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if heard and callable(before):
-        before(*heard[0])

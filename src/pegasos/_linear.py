@@ -6,7 +6,7 @@ from sklearn.base import _fit_context
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from pegasos import _problems, _validate
+from pegasos import _problems, _session, _validate
 from pegasos._callbacks import with_callbacks
 from pegasos._estimator import PegasosEstimator
 from pegasos._model import LinearModel
@@ -211,12 +211,13 @@ class PegasosClassifier(PegasosEstimator):
         if continuing:
             session = self._resume(classes, dtype)
         else:
-            session = self._begin(len(columns), X.shape[1], dtype)
+            session = self._begin(len(columns), *X.shape, dtype)
         session.set_rows(columns, weights)
         watch = self._watch(max_iter, n_steps, X, y)
         certificate = self._train(session, rows, classes, watch, max_iter, n_steps)
-        self._keep(session, classes)
-        self._keep_results(session, certificate)
+        with _session.uninterrupted():
+            self._keep(session, classes)
+            self._keep_results(session, certificate)
         watch.end()
         return self
 
@@ -262,7 +263,7 @@ class PegasosClassifier(PegasosEstimator):
         columns = _problems.label_columns(codes, len(classes), self.multi_class, weights)
         if first:
             rows, dtype = _validate.rows(X, checked=True)
-            session = self._begin(len(columns), X.shape[1], dtype)
+            session = self._begin(len(columns), *X.shape, dtype)
         else:
             session = self._resume(classes)
             rows, _ = _validate.rows(X, checked=True, dtype=session.weights.dtype)
@@ -306,7 +307,7 @@ class PegasosClassifier(PegasosEstimator):
 
     # ---- Inside ----------------------------------------------------------------------------------
 
-    def _begin(self, n_problems, n_features, dtype):
+    def _begin(self, n_problems, n_rows, n_features, dtype):
         return LinearTraining(self._settings(), n_problems, n_features, dtype, self._seed())
 
     def _resume(self, classes, dtype=None):

@@ -49,6 +49,10 @@ class _Model:
 
     def save(self, path):
         """Write the model to `path` as an .npz archive of plain arrays, replacing it whole."""
+        _archive.save(path, self.arrays())
+
+    def arrays(self):
+        """What the file holds."""
         classes = self.classes
         if classes.dtype == object:  # from a list or a data frame: of one kind after all?
             classes = np.array(classes.tolist())
@@ -58,8 +62,7 @@ class _Model:
             )
         about = {"format": self._FORMAT} | {name: getattr(self, name) for name in self._ABOUT}
         arrays = {name: getattr(self, name) for name in self._ARRAYS}
-        arrays |= {"about": np.array(json.dumps(about)), "classes": classes}
-        _archive.save(path, arrays)
+        return arrays | {"about": np.array(json.dumps(about)), "classes": classes}
 
     @classmethod
     def load(cls, path):
@@ -85,6 +88,8 @@ class _Model:
             raise ValueError("classes must be one-dimensional numbers or strings")
         if len(self.classes) < 2:
             raise ValueError(f"there must be two classes at least, got {len(self.classes)}")
+        if not np.array_equal(np.unique(self.classes), self.classes):  # false for NaN, too
+            raise ValueError(f"classes must be distinct, finite and sorted, got {self.classes}")
         n_problems = _problems.count(len(self.classes), self.multi_class)
         if self.intercept.shape != (n_problems,) or self.intercept.dtype != np.float64:
             raise ValueError(
@@ -92,6 +97,10 @@ class _Model:
             )
         if not np.isfinite(self.intercept).all():
             raise ValueError("intercept is not finite")
+        for name, kind in (("objective", "f"), ("dual_objective", "f"), ("n_steps", "i")):
+            array = getattr(self, name)
+            if array.shape != (n_problems,) or array.dtype.kind != kind:
+                raise ValueError(f"{name} has dtype {array.dtype}, shape {array.shape}")
         return n_problems
 
     def _check_matrix(self, name, n_rows, types):
@@ -232,10 +241,13 @@ class KernelModel(_Model):
     def _checked(self, X):
         from sklearn.utils import check_array
 
-        if _validate.is_sparse(X):
-            _validate.sparse_structure(X)
-        _validate.not_masked(X)
-        X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
+        _validate.before_conversion(X)
+        with np.errstate(over="ignore"):
+            X = check_array(
+                X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C",
+                ensure_all_finite=False,
+            )  # fmt: skip
+        _validate.finite_rows(X)
         if X.shape[1] != self.n_features:
             raise ValueError(
                 f"X has {X.shape[1]} features, but the model expects {self.n_features} features"
@@ -313,10 +325,7 @@ class KernelModel(_Model):
         if vectors.dtype not in (np.float32, np.float64) or not np.isfinite(vectors).all():
             raise ValueError(f"vectors must be finite numbers, got dtype {vectors.dtype}")
         if len(indptr):
-            from scipy import sparse
-
-            vectors = sparse.csr_array((vectors, indices, indptr), shape=shape)
-            _validate.sparse_structure(vectors)
+            vectors = _validate.csr(vectors, indices, indptr, shape)
         if vectors.ndim != 2 or vectors.shape != shape or shape[1] < 1:
             raise ValueError(f"vectors have shape {vectors.shape}, not {shape}")
         return cls(support=kernel.points(vectors), **about, **arrays)
@@ -368,10 +377,10 @@ def load(path):
             raise ValueError(f"its format is {about['format']!r}, not one of {list(kinds)}")
         kind = kinds[about["format"]]
         about = {name: about[name] for name in kind._ABOUT}
-        about["lam"] = _validate.real("lam", about["lam"], above=0)
+        about["lam"] = _validate.lam(about["lam"])
         model = kind._from(about, arrays)
         model._check()
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, OverflowError, RecursionError, TypeError, ValueError) as error:
         what = f"{error} is missing" if isinstance(error, KeyError) else error
         raise ValueError(f"{os.fspath(path)} is not a pegasos model: {what}") from None
     return model

@@ -121,16 +121,17 @@ class Newton(Finisher):
             slopes = _Slopes(u, c / mass, centre * per_weight, width)
             step, moves, cost = yield from self._step(k, slopes, sums)
             # All at once, so that an interruption leaves the end of one iteration or of the next.
-            if dual > self.dual_objective[k]:
-                self.a[k], self.dual_objective[k] = balanced, dual
-            point = self.point[k]
-            self._keep(k, point[:-1], self.feature * point[-1], primal, self.dual_objective[k])
-            self.point[k] += step
-            self.scores[k] += moves
-            self.centre[k], self.width[k] = centre, width
-            passes = 2 + solved + self.settings.free_intercept + cost
-            self.n_epochs[k] += passes
-            self.n_visits[k] += passes * len(a)
+            with _session.uninterrupted():
+                if dual > self.dual_objective[k]:
+                    self.a[k], self.dual_objective[k] = balanced, dual
+                point = self.point[k]
+                self._keep(k, point[:-1], self.feature * point[-1], primal, self.dual_objective[k])
+                self.point[k] += step
+                self.scores[k] += moves
+                self.centre[k], self.width[k] = centre, width
+                passes = 2 + solved + self.settings.free_intercept + cost
+                self.n_epochs[k] += passes
+                self.n_visits[k] += passes * len(a)
             yield
 
     # What follows knows where the points live; of kernel machines, `_kernel_newton` has its own.

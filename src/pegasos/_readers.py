@@ -35,7 +35,9 @@ def guess_format(path):
     return {".csv": "csv", ".npz": "npz"}.get(ending, "libsvm")
 
 
-def read(path, *, format=None, n_features=None, label_column=-1, labels_optional=False):
+def read(
+    path, *, format=None, n_features=None, label_column=-1, labels_optional=False, header="auto"
+):  # fmt: skip
     """Read rows and labels.
 
     Parameters
@@ -51,6 +53,9 @@ def read(path, *, format=None, n_features=None, label_column=-1, labels_optional
     labels_optional : bool, default=False
         A CSV file of `n_features` columns, or an .npz file without y, holds rows only.
 
+    header : {"auto", "yes", "no"}, default="auto"
+        Whether the first line of a CSV file is one; "auto": if it has no number but the label.
+
     Returns
     -------
     X : ndarray or csr_array of shape (n_samples, n_features)
@@ -64,6 +69,8 @@ def read(path, *, format=None, n_features=None, label_column=-1, labels_optional
         If it is malformed; the message has the number of the line.
     """
     name = os.fspath(path)
+    if n_features is not None:
+        n_features = _validate.integer("n_features", n_features)
     try:
         with open(path, "rb"):
             pass
@@ -71,7 +78,7 @@ def read(path, *, format=None, n_features=None, label_column=-1, labels_optional
         if format == "libsvm":
             X, y = _read_libsvm(path, n_features)
         elif format == "csv":
-            X, y = _read_csv(path, n_features, label_column, labels_optional)
+            X, y = _read_csv(path, n_features, label_column, labels_optional, header)
         else:
             X, y = _read_npz(path)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -155,7 +162,7 @@ def _read_libsvm(path, n_features):
     return sparse.csr_array(X), _plain_labels(y)
 
 
-def _read_csv(path, n_features, label_column, labels_optional):
+def _read_csv(path, n_features, label_column, labels_optional, header):
     name = os.fspath(path)
     with _open(path) as file:
         first = _fields(file.readline(_MAX_LINE))
@@ -172,7 +179,15 @@ def _read_csv(path, n_features, label_column, labels_optional):
     if not columns:
         raise ValueError(f"{name}, line 1: a label and at least one feature are needed")
     # A line with some numbers is a row, perhaps a bad one; a header has none.
-    header = int(not only_one_line and not any(_is_number(first[j]) for j in columns))
+    if header == "auto":
+        if n_columns > 2 and first in [[str(k + j) for j in range(n_columns)] for k in (0, 1)]:
+            raise ValueError(
+                f"{name}, line 1: {','.join(first[:3])},... may be a row or names of columns: "
+                "say --header yes or --header no"
+            )
+        skip = int(not only_one_line and not any(_is_number(first[j]) for j in columns))
+    else:
+        skip = int(header == "yes")
     labels = {}  # each label's text and its number, in order of appearance
 
     def parse(line):
@@ -197,12 +212,12 @@ def _read_csv(path, n_features, label_column, labels_optional):
             quotechar='"',
             comments=None,
             encoding="utf-8-sig",
-            skiprows=header,
+            skiprows=skip,
             converters={label_column: number_of} if has_labels else None,
             ndmin=2,
         )
     except ValueError as error:
-        _blame_line(path, parse, error, skip=header)
+        _blame_line(path, parse, error, skip=skip)
     if not has_labels:
         return table, None
     y = _plain_labels(np.array(list(labels)))[table[:, label_column].astype(np.intp)]
@@ -236,7 +251,10 @@ def _read_npz(path):
             f"{os.fspath(path)} must hold X and y, or data, indices, indptr, shape and y; "
             f"it holds {', '.join(arrays)}"
         )
-    if "format" in arrays and arrays["format"].item() not in (b"csr", "csr"):
-        raise ValueError(f"{os.fspath(path)}: the sparse matrix must be CSR")
-    parts = (arrays["data"], arrays["indices"], arrays["indptr"])
-    return sparse.csr_array(parts, shape=tuple(int(n) for n in arrays["shape"])), y
+    try:
+        if "format" in arrays and arrays["format"].tolist() not in (b"csr", "csr"):
+            raise ValueError(f"the sparse matrix must be CSR, got format {arrays['format']}")
+        shape = tuple(_validate.integer("shape", n) for n in arrays["shape"].tolist())
+        return _validate.csr(arrays["data"], arrays["indices"], arrays["indptr"], shape), y
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{os.fspath(path)}: {error}") from None

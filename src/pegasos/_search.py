@@ -187,6 +187,10 @@ class _Search(ClassifierMixin, BaseEstimator):
         columns = _problems.label_columns(codes, len(classes), self.multi_class, weights)
         labels = np.zeros((len(splits), *columns.shape), np.int8)
         for k, (train, test) in enumerate(splits):
+            if np.max([*train, *test], initial=0) >= len(codes):
+                raise ValueError(
+                    f"cv: fold {k} names row {np.max([*train, *test])} of {len(codes)}"
+                )
             left = np.unique(codes[train] if weights is None else codes[train][weights[train] > 0])
             if len(left) < 2 or not len(test):
                 raise ValueError(

@@ -5,6 +5,7 @@ need be, and gets the bits of an uninterrupted run.
 """
 
 import contextlib
+import signal
 import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -44,7 +45,7 @@ class LinearSettings:
 
     def __post_init__(self):
         check = {
-            "lam": _validate.real("lam", self.lam, above=0),
+            "lam": _validate.lam(self.lam),
             "batch_size": _validate.integer("batch_size", self.batch_size),
             "sampling": _validate.choice("sampling", self.sampling, list(_core.SAMPLINGS)),
             "project": _validate.boolean("project", self.project),
@@ -98,9 +99,26 @@ def bundled(*arrays):
     try:
         yield copies
     finally:
-        for array, copy in zip(arrays, copies, strict=True):
-            if array is not None:
-                array[...] = copy[:, : len(array)].T
+        with uninterrupted():
+            for array, copy in zip(arrays, copies, strict=True):
+                if array is not None:
+                    array[...] = copy[:, : len(array)].T
+
+
+@contextlib.contextmanager
+def uninterrupted():
+    """Let Ctrl-C wait until the block ends, so that what it changes is changed as a whole."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    heard = []
+    before = signal.signal(signal.SIGINT, lambda *arguments: heard.append(arguments))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if heard and callable(before):
+        before(*heard[0])
 
 
 def rows_per_call(rows, n_passes, n_more=0):
@@ -132,6 +150,7 @@ def in_threads(jobs, n_threads, on_progress=None):
         return
     stop = threading.Event()
 
+    @np.errstate(**np.geterr())  # threads do not inherit it
     def work(job):
         if stop.is_set():
             return
@@ -178,7 +197,12 @@ class LinearSession:
         self.weights = aligned_zeros((n_problems, n_features), dtype)
         self.average, self.sums = False, None
         self.average_as(settings.average)
-        self.pending = np.zeros((n_problems, settings.batch_size), np.int64)
+        try:
+            self.pending = np.zeros((n_problems, settings.batch_size), np.int64)
+        except (MemoryError, ValueError):
+            raise MemoryError(
+                f"batch_size={settings.batch_size} is more rows than memory has room for"
+            ) from None
         self.counts = None
         self.labels = self.row_weights = None
         self.n_rows = 0

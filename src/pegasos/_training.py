@@ -1,5 +1,6 @@
 """From a plan to a model: which solver runs, for how long, and when a result is good enough."""
 
+import contextlib
 import warnings
 
 import numpy as np
@@ -35,6 +36,8 @@ class _Training:
     #: finisher's turn and the gap before it.
     epochs_begun, turn, gap_before = 0, 0, np.inf
 
+    # What overflows is found where models and certificates are made, and told in a sentence.
+    @np.errstate(over="ignore", invalid="ignore", divide="ignore")
     def train(
         self, rows, *, solver, tol, max_iter, n_steps=None, order=None, n_threads=1,
         on_progress=None, on_epoch=None, afresh=True,
@@ -69,15 +72,33 @@ class _Training:
         if solver == "pegasos" or n_steps is not None or order is not None:
             self.finisher = None
         if solver != "pegasos" and n_steps is None and order is None:
+            base = 0 if self.finisher is None else self.finisher.base
             self._finish(rows, solver, tol, max_iter, threads)
-            return self.certify(rows) if afresh else self.finisher.certificate()
+            try:
+                return self.certify(rows) if afresh else self.finisher.certificate()
+            except BaseException:  # called again, this will find that only the certificate is left
+                if solver == "auto" and tol is not None:
+                    self.epochs_begun = max_iter
+                else:
+                    self.finisher.base = np.broadcast_to(base, self.finisher.base.shape).copy()
+                raise
         self.average_as(self.settings.average)
         if tol is None or n_steps is not None or order is not None:
-            self.plan(n_steps=n_steps, n_epochs=max_iter)
-            self.run(rows, order=order, **threads)
-        else:
-            return self._descend(rows, tol, max_iter, threads)
-        return self.certify(rows)
+            with self._ends_here():
+                self.plan(n_steps=n_steps, n_epochs=max_iter)
+                self.run(rows, order=order, **threads)
+                return self.certify(rows)
+        return self._descend(rows, tol, max_iter, threads)
+
+    @contextlib.contextmanager
+    def _ends_here(self):
+        """A plan that is over when this block is: what interrupts what follows the run, interrupts it."""
+        before = self.finished, self.base, self.n_epochs
+        try:
+            yield
+        except BaseException:
+            self.finished, self.base, self.n_epochs = before
+            raise
 
     def _finish(self, rows, solver, tol, max_iter, threads):
         """One epoch of Pegasos, then a finisher from where it ends; "auto": one that suits."""
@@ -86,16 +107,18 @@ class _Training:
             type(self.finisher) if self.finisher else self.cheaper(rows)
         )
         at_zero = kind.begins_at_zero(rows, len(self.problems))
-        if self.finisher is None and at_zero:
-            n_problems, (n, d) = len(self.problems), rows.shape
-            start = np.zeros((n_problems, n)), np.zeros((n_problems, d)), np.zeros(n_problems)
-        elif self.finisher is None:
+        if self.finisher is None and not at_zero:
             # An average is by far the better point to start at.
             self.average_as(self.settings.average or "suffix")
-            self.plan(n_epochs=1)
-            self.run(rows, **threads)
-            start = (super().dual(), *super().model())
-        self._use(kind, rows, start)
+            with self._ends_here():
+                self.plan(n_epochs=1)
+                self.run(rows, **threads)
+                self._use(kind, rows, (super().dual(), *super().model()))
+        else:
+            if self.finisher is None:
+                n_problems, (n, d) = len(self.problems), rows.shape
+                start = np.zeros((n_problems, n)), np.zeros((n_problems, d)), np.zeros(n_problems)
+            self._use(kind, rows, start)
         threads["on_progress"] = self._count_epochs(**threads)
         threads.pop("on_epoch", None)
         left -= 0 if at_zero else 1
@@ -171,10 +194,11 @@ class _Training:
         """Pegasos alone, looking at the gap now and then."""
         while True:
             epochs = min(max(self.epochs_begun, _EPOCHS_BEFORE_LOOK), max_iter - self.epochs_begun)
-            self.plan(n_epochs=epochs)
-            self.run(rows, **threads)
+            with self._ends_here():
+                self.plan(n_epochs=epochs)
+                self.run(rows, **threads)
+                certificate = self.certify(rows)
             self.epochs_begun += epochs
-            certificate = self.certify(rows)
             if self.epochs_begun >= max_iter or certificate.relative_gap.max() <= tol:
                 self.epochs_begun = 0
                 return certificate

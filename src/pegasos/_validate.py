@@ -6,6 +6,7 @@ any object with ``data``, ``indices``, ``indptr`` and ``shape``.
 """
 
 import numbers
+import types
 
 import numpy as np
 
@@ -46,6 +47,20 @@ def integer(name, value, *, at_least=1):
     if not at_least <= value < 2**62:
         raise ValueError(f"{name} must be an integer >= {at_least} and < 2**62, got {value!r}")
     return int(value)
+
+
+def lam(value):
+    """Return λ as a float whose reciprocal, times what rows bring, is not soon out of range."""
+    value = real("lam", value, above=0)
+    if not 1e-300 <= value <= 1e300:
+        raise ValueError(f"lam must be in [1e-300, 1e300], got {value!r}")
+    return value
+
+
+def verbose(value):
+    """Raise unless `value` is a degree of talkativeness."""
+    if not isinstance(value, (bool, np.bool_)):
+        integer("verbose", value, at_least=0)
 
 
 def boolean(name, value):
@@ -122,13 +137,38 @@ def sparse_structure(X):
                     f"X.coords[{axis}] must have as many entries as X.data ({X.data.shape[0]}), "
                     f"got {index.shape[0]}"
                 )
-    elif format == "dia" and X.offsets.shape != X.data.shape[:1]:
-        raise ValueError(
-            f"X.offsets must have one entry per row of X.data ({X.data.shape[0]}), "
-            f"got {X.offsets.shape[0]}"
-        )
-    elif format == "lil" and [len(r) for r in X.rows] != [len(values) for values in X.data]:
-        raise ValueError("X.rows and X.data must have lists of the same lengths")
+    elif format == "dia":
+        if X.data.ndim != 2 or X.offsets.shape != X.data.shape[:1]:
+            raise ValueError(
+                f"X.offsets must have one entry per row of X.data (shape {X.data.shape}), "
+                f"got shape {X.offsets.shape}"
+            )
+        # One diagonal outside the matrix is allowed by SciPy; far outside, its sums overflow.
+        _indices_in_range("X.offsets", X.offsets, X.shape[1], -X.shape[0])
+        if len(np.unique(X.offsets)) != len(X.offsets):
+            raise ValueError(f"X.offsets must be distinct, got {X.offsets}")
+    elif format == "lil":
+        if X.rows.shape != X.shape[:1] or X.data.shape != X.shape[:1]:
+            raise ValueError(
+                f"X.rows and X.data must have one list per row of X ({X.shape[0]}), "
+                f"got shapes {X.rows.shape} and {X.data.shape}"
+            )
+        if [len(r) for r in X.rows] != [len(values) for values in X.data]:
+            raise ValueError("X.rows and X.data must have lists of the same lengths")
+        for columns in X.rows:
+            _indices_in_range("X.rows", np.asarray(columns or [0]), X.shape[1])
+    elif format == "dok":
+        for axis in range(2):
+            index = np.array([at[axis] for at in list(X.keys())] or [0])
+            _indices_in_range(f"the keys of X (axis {axis})", index, X.shape[axis])
+
+
+def csr(data, indices, indptr, shape):
+    """The CSR matrix of these arrays, or a ValueError; SciPy would make whole numbers of others."""
+    from scipy import sparse
+
+    sparse_structure(types.SimpleNamespace(data=data, indices=indices, indptr=indptr, shape=shape))
+    return sparse.csr_array((data, indices, indptr), shape=shape)
 
 
 def _compressed_structure(X, n_major, n_minor):
@@ -163,12 +203,12 @@ def _compressed_structure(X, n_major, n_minor):
     _indices_in_range("X.indices", X.indices[:nnz], n_minor)
 
 
-def _indices_in_range(name, index, stop):
+def _indices_in_range(name, index, stop, start=0):
     if index.dtype.kind not in "iu":
         raise ValueError(f"{name} must be integers, got {index.dtype}")
-    if index.size and (index.min() < 0 or index.max() >= stop):
-        bad = index[(index < 0) | (index >= stop)][0]
-        raise ValueError(f"{name} must be in [0, {stop}), but contains {bad}")
+    if index.size and (index.min() < start or index.max() >= stop):
+        bad = index[(index < start) | (index >= stop)][0]
+        raise ValueError(f"{name} must be in [{start}, {stop}), but contains {bad}")
 
 
 def not_masked(X):
@@ -177,30 +217,80 @@ def not_masked(X):
         raise ValueError("X must not have masked values; fill them, for instance with X.filled(0)")
 
 
-def _numbers(name, array):
-    """Raise unless `array` holds real numbers."""
-    if array.dtype.kind == "c":
-        raise ValueError(f"{name} must be real; complex data not supported, got {array.dtype}")
-    if array.dtype.kind not in "fiub":
-        raise TypeError(f"{name} must be numeric, got dtype {array.dtype}")
+def _dense(X):
+    """Return dense `X` as a two-dimensional array of numbers or of what may turn out not to be."""
+    not_masked(X)
+    try:
+        values = np.asarray(X)
+        if values.dtype == object:
+            values = values.astype(np.float64)
+    except OverflowError:
+        raise ValueError("X must hold numbers that float64 can hold") from None
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"X must hold numbers, in rows of one length: {error}") from None
+    if values.ndim != 2:
+        raise ValueError(
+            f"X must be two-dimensional (n_samples, n_features), got shape {values.shape}. "
+            "Reshape your data: X.reshape(-1, 1) for one feature, X.reshape(1, -1) for one row"
+        )
+    return values
 
 
-def _finite(name, values):
-    """Raise if `values` (one- or two-dimensional) contain NaN or infinity."""
+def before_conversion(X):
+    """Raise for an `X`, sparse of any format or dense, that scikit-learn would take or misname."""
+    if is_sparse(X):
+        sparse_structure(X)
+        _numbers("X", X.dtype)
+    elif hasattr(X, "dtypes"):  # a data frame
+        for column in X.dtypes:
+            if getattr(column, "kind", "") in ("m", "M"):
+                _numbers("X", column)
+    else:
+        _numbers("X", _dense(X).dtype)
+
+
+def _numbers(name, dtype):
+    """Raise unless `dtype` is one of real numbers."""
+    if dtype.kind == "c":
+        raise ValueError(f"{name} must be real, got {dtype}. Complex data not supported")
+    if dtype.kind not in "fiub":
+        raise TypeError(f"{name} must be numeric, got dtype {dtype}")
+
+
+def _not_finite(values):
+    """Where the first NaN or infinity of a one- or two-dimensional array is, or None."""
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(values.sum()):
-            return
+            return None
     for begin in range(0, values.shape[0], _CHUNK_ROWS):
-        chunk = values[begin : begin + _CHUNK_ROWS]
-        good = np.isfinite(chunk)
+        good = np.isfinite(values[begin : begin + _CHUNK_ROWS])
         if not good.all():
             where = np.argwhere(~good)[0]
-            bad = chunk[tuple(where)]
             where[0] += begin
-            at = ", ".join(str(int(i)) for i in where)
-            raise ValueError(
-                f"{name} must be finite (no NaN or infinity), but {name}[{at}] is {bad}"
-            )
+            return tuple(where.tolist())
+    return None
+
+
+def _finite(name, values, place=lambda *at: at):
+    """Raise if `values` contain NaN or infinity; `place` tells indices from those in `values`."""
+    where = _not_finite(values)
+    if where is not None:
+        at = ", ".join(str(i) for i in place(*where))
+        raise ValueError(
+            f"{name} must be finite (no NaN or infinity), but {name}[{at}] is {values[where]}"
+        )
+
+
+def finite_rows(X, values=None):
+    """Raise if a matrix of good structure contains NaN or infinity; `values` may stand for its own."""
+    if not is_sparse(X):
+        _finite("X", X if values is None else values)
+        return
+
+    def place(at):
+        return int(np.searchsorted(X.indptr, at, side="right")) - 1, int(X.indices[at])
+
+    _finite("X", X.data[: int(X.indptr[-1])] if values is None else values, place)
 
 
 def _native(array, dtype=None):
@@ -260,30 +350,17 @@ def rows(X, *, n_features=None, checked=False, dtype=None):
         if not checked:
             _compressed_structure(X, *shape)
         values = X.data[: int(X.indptr[-1])]
-        name = "X.data"
     else:
-        not_masked(X)
-        values = np.asarray(X)
-        if values.ndim != 2:
-            raise ValueError(
-                f"X must be two-dimensional (n_samples, n_features), got shape {values.shape}. "
-                "Reshape your data: X.reshape(-1, 1) for one feature, X.reshape(1, -1) for one row"
-            )
-        if values.dtype == object:
-            try:
-                values = values.astype(np.float64)
-            except OverflowError:
-                raise ValueError("X must hold numbers that float64 can hold") from None
+        values = _dense(X)
         shape = values.shape
-        name = "X"
-    _numbers(name, values)
+    _numbers("X", values.dtype)
     if min(shape) < 1:
         raise ValueError(f"X must have at least one row and one column, got shape {shape}")
     if n_features is not None and shape[1] != n_features:
         raise ValueError(f"X has {shape[1]} features, but the model expects {n_features} features")
     converted = _native(values, dtype)
     if not checked or converted.dtype.itemsize < values.dtype.itemsize:
-        _finite(name, converted)
+        finite_rows(X, converted)
     if not is_sparse(X):
         return _core.dense_rows(converted), converted.dtype
     indices, indptr = _index_array(X.indices), _index_array(X.indptr)
@@ -302,25 +379,31 @@ def overflow(dtype, lam):
 # ---- Labels and weights --------------------------------------------------------------------------
 
 
-def labels(y, n_samples):
+def labels(y, n_samples, name="y"):
     """Return the distinct labels, sorted, and the index of each row's label among them."""
     y = np.asarray(y)
     if y.ndim != 1:
-        raise ValueError(f"y must be one-dimensional, got shape {y.shape}")
+        raise ValueError(f"{name} must be one-dimensional, got shape {y.shape}")
     if y.shape[0] != n_samples:
         raise ValueError(f"y must have one label per row of X ({n_samples}), got {y.shape[0]}")
-    if y.dtype.kind == "f" and not np.isfinite(y).all():
-        raise ValueError(f"y must be finite, but y[{np.argmin(np.isfinite(y))}] is not")
+    if y.dtype.kind == "f":
+        _finite(name, y)
     if y.dtype.kind == "O":
         for i, label in enumerate(y):
-            if isinstance(label, float) and np.isnan(label):
-                raise ValueError(f"y must not contain NaN, but y[{i}] is one")
+            if not isinstance(label, (numbers.Real, str, bytes, np.bool_)):
+                raise TypeError(
+                    f"{name} must hold labels (numbers or strings), but {name}[{i}] is {label!r}"
+                )
+            if isinstance(label, numbers.Real) and np.isnan(float(label)):
+                raise ValueError(f"{name} must not contain NaN, but {name}[{i}] is one")
     if y.dtype.kind not in "fiubUSO":
-        raise TypeError(f"y must hold labels (numbers or strings), got dtype {y.dtype}")
+        raise TypeError(f"{name} must hold labels (numbers or strings), got dtype {y.dtype}")
     try:
         classes, codes = np.unique(y, return_inverse=True)
     except TypeError as error:
-        raise TypeError(f"y must hold labels of one kind, numbers or strings: {error}") from None
+        raise TypeError(
+            f"{name} must hold labels of one kind, numbers or strings: {error}"
+        ) from None
     return classes, codes
 
 
@@ -338,7 +421,7 @@ def labels_among(y, classes, known):
     `classes` is what a call says they are, `known` what earlier calls said; either may be None.
     """
     if classes is not None:
-        classes, _ = labels(classes, len(classes))
+        classes, _ = labels(classes, np.size(classes), "classes")
         at_least_two(classes)
         if known is not None and not np.array_equal(classes, known):
             raise ValueError(
@@ -362,7 +445,7 @@ def sample_weight(weights, n_samples, name="sample_weight"):
         weights = real(name, weights)
         weights = np.full(n_samples, weights, dtype=np.float64)
     weights = np.asarray(weights)
-    _numbers(name, weights)
+    _numbers(name, weights.dtype)
     if weights.ndim != 1:
         raise ValueError(f"{name} must be 1D array or scalar, got shape {weights.shape}")
     if weights.shape[0] != n_samples:
@@ -374,6 +457,12 @@ def sample_weight(weights, n_samples, name="sample_weight"):
     if (weights < 0).any():
         at = int(np.argmax(weights < 0))
         raise ValueError(f"{name} must be >= 0, but {name}[{at}] is {weights[at]}")
+    with np.errstate(over="ignore"):
+        total = weights.sum()
+    if not np.isfinite(total):
+        raise ValueError(
+            f"{name} must have a sum that float64 can hold; the largest is {weights.max()}"
+        )
     if not (weights > 0).any():
         raise ValueError(f"{name} must not be all zero: no weight is left to learn from")
     return weights

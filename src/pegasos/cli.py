@@ -10,7 +10,7 @@ import pegasos
 
 _DATA_HELP = """\
 DATA is LIBSVM/SVMlight text ("label index:value ..."), CSV (one row a line, numbers and a label;
-a header line is skipped), or .npz (arrays X and y, or a CSR matrix saved by scipy.sparse and y).
+a header line without numbers is skipped), or .npz (arrays X and y, or a CSR matrix saved by scipy.sparse and y).
 Text may be compressed with gzip or bzip2. The format is told from the name; --format overrides it.
 """
 
@@ -20,6 +20,8 @@ examples:
   pegasos train spam.svm.gz --lam 1e-4 -o spam.npz
   pegasos train digits.csv --label-column 0 --multi-class ovo --max-iter 50
   pegasos train digits.csv --label-column 0 --kernel rbf --gamma 0.02
+  pegasos train big.svm --checkpoint half.npz           # killed? then
+  pegasos train big.svm --checkpoint half.npz --resume half.npz
 """,
     "predict": """\
 examples:
@@ -56,6 +58,10 @@ def _parser():
         sub.add_argument(
             "--label-column", type=int, default=-1, metavar="J",
             help="CSV: column of the label, from 0; negative from the end (default -1, the last)",
+        )  # fmt: skip
+        sub.add_argument(
+            "--header", choices=("auto", "yes", "no"), default="auto",
+            help="CSV: whether the first line is one (default auto: if it has no numbers)",
         )  # fmt: skip
 
     train = command("train", _train, "train a linear or kernel support vector machine and save it")
@@ -95,6 +101,12 @@ def _parser():
     add("--float32", action="store_true", help="store and train in single precision")
     add("--seed", type=int, default=0, metavar="S", help="names the order of draws (default 0)")
     add("--jobs", type=int, default=1, metavar="N", help="threads that share the classes")
+    add("--checkpoint", metavar="FILE",
+        help="write the model so far to FILE now and then, and on Ctrl-C; always a whole one")  # fmt: skip
+    add("--checkpoint-every", type=float, default=60, metavar="S",
+        help="seconds between checkpoints (default 60)")  # fmt: skip
+    add("--resume", metavar="FILE",
+        help="go on from a checkpoint, with the same DATA and options")  # fmt: skip
     add("-q", "--quiet", action="store_true", help="no progress, no report")
 
     predict = command("predict", _predict, "predict labels with a saved model, one a line")
@@ -124,13 +136,14 @@ def _tol(text):
 
 
 def _train(args):
-    from pegasos import _readers
+    from pegasos import _checkpoint, _readers
 
     say = (lambda *_: None) if args.quiet else _say
     say(f"reading {args.data}")
     X, y = _readers.read(
-        args.data, format=args.format, n_features=args.n_features, label_column=args.label_column
-    )
+        args.data, format=args.format, n_features=args.n_features, label_column=args.label_column,
+        header=args.header,
+    )  # fmt: skip
     if args.float32:
         X = X.astype(np.float32)
     say(f"{X.shape[0]} rows, {X.shape[1]} features")
@@ -155,9 +168,15 @@ def _train(args):
             args.lam, kernel=args.kernel, gamma=args.gamma, degree=args.degree, coef0=args.coef0,
             cache_size=args.cache_size, **options,
         )  # fmt: skip
-        model = machine.fit(X, y).to_model()
     else:
-        model = pegasos.fit(X, y, args.lam, n_jobs=args.jobs, **options)
+        machine = pegasos.PegasosClassifier(args.lam, n_jobs=args.jobs, **options)
+    machine._settings(), machine._n_steps(), machine._seed()  # scikit-learn would say less
+    if args.resume:
+        _checkpoint.resume(machine, args.resume, X, y)
+    if args.checkpoint:
+        machine.warm_start = True  # keeps the state
+        machine._checkpoints = _checkpoint.Checkpoints(args.checkpoint, args.checkpoint_every, X, y)
+    model = machine.fit(X, y).to_model()
     seconds = time.perf_counter() - began
     model.save(args.output)
     n_problems = len(model.intercept)
@@ -183,6 +202,7 @@ def _predict(args):
         n_features=model.n_features,
         label_column=args.label_column,
         labels_optional=True,
+        header=args.header,
     )
     scores = model.decision_function(X)
     labels = model.labels_of(scores)

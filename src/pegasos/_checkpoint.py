@@ -1,0 +1,176 @@
+"""Checkpoints: models of fits under way, with all that it takes to go on, written now and then.
+
+A checkpoint is a model's archive with more arrays in it: `pegasos.load` reads it as the model so far.
+To write one, the fit is stopped as Ctrl-C would stop it and then goes on, so that what is written is
+the state of a run that got so far, whatever the solver and however many threads it has.
+"""
+
+import json
+import os
+import time
+import zlib
+
+import numpy as np
+
+from pegasos import _archive, _model, _problems, _validate
+
+# What may differ when a fit goes on; the rest decides the bits.
+_FREE = {"max_iter", "tol", "n_jobs", "verbose", "warm_start", "cache_size", "scores"}
+_LARGEST = 2**62
+
+
+class CheckpointDue(Exception):  # noqa: N818 not an error
+    """Stops a fit for a moment."""
+
+
+class Checkpoints:
+    """Where, and how often, an estimator writes what it has learned so far.
+
+    Parameters
+    ----------
+    path : str or path
+    every : float
+        Seconds from the end of one to the beginning of the next.
+    X, y
+        What is trained on; a fit can go on with the same rows only.
+    """
+
+    def __init__(self, path, every, X, y):
+        self.path, self.every = path, _validate.real("checkpoint_every", every, above=0)
+        self._data = _fingerprint(X, y)
+        self._due = time.monotonic() + self.every
+        self._stood = None
+
+    def watch(self):
+        """Raise `CheckpointDue` if it is time."""
+        if time.monotonic() >= self._due:
+            raise CheckpointDue
+
+    def write(self, estimator, stands):
+        """Write the state of `estimator`; `stands` grows with every piece of work that is kept."""
+        if stands == self._stood:  # what was stopped begins anew, and needs more time than this
+            self.every *= 2
+        self._stood = stands
+        about = {"data": self._data, "parameters": _parameters(estimator)}
+        state = {f"state.{name}": array for name, array in estimator._state.items()}
+        _archive.save(
+            self.path,
+            estimator.to_model().arrays() | state | {"checkpoint": np.array(json.dumps(about))},
+        )
+        self._due = time.monotonic() + self.every
+
+
+def resume(estimator, path, X, y):
+    """Let the next fit of `estimator`, which must be of `X` and `y`, go on from a checkpoint.
+
+    The state is used by code that trusts it, and is therefore looked at like any other input.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be opened.
+    ValueError
+        If it is not a checkpoint, not a whole one, or one of other data or parameters.
+    """
+    name = os.fspath(path)
+    model, arrays = _model.load(path), _archive.load(path)
+    if "checkpoint" not in arrays:
+        raise ValueError(f"{name} is a model, but no checkpoint: there is nothing to go on from")
+    state = {k.removeprefix("state."): v for k, v in arrays.items() if k.startswith("state.")}
+    try:
+        about = json.loads(str(arrays["checkpoint"]))
+        before, data = dict(about["parameters"]), about["data"]
+    except (KeyError, RecursionError, TypeError, ValueError) as error:
+        raise ValueError(f"{name} is not a checkpoint: {error!r}") from None
+    for parameter, value in _parameters(estimator).items():
+        if before.get(parameter) != value:
+            raise ValueError(
+                f"{parameter} must be {before.get(parameter)!r} to go on from {name}, got {value!r}"
+            )
+    if data != _fingerprint(X, y):
+        raise ValueError(f"{name} is a checkpoint of a fit to other data")
+    n_problems = _problems.count(len(model.classes), estimator.multi_class)
+    dtype = X.dtype if X.dtype == np.float32 else np.dtype(np.float64)
+    try:
+        _check(state, estimator._begin(n_problems, *X.shape, dtype), X.shape[0])
+    except ValueError as error:
+        raise ValueError(f"{name} is not a checkpoint of this fit: {error}") from None
+    estimator.warm_start = True
+    estimator.classes_, estimator.n_features_in_ = model.classes, X.shape[1]
+    estimator._fitted = estimator._choices(estimator._settings())
+    estimator._state = state
+
+
+def _parameters(estimator):
+    return {k: v for k, v in sorted(estimator.get_params().items()) if k not in _FREE}
+
+
+def _fingerprint(X, y):
+    """Of rows and labels, against mistakes: a CRC-32 is no proof."""
+    parts = (X.data, X.indices, X.indptr) if _validate.is_sparse(X) else (X,)
+    crc = 0
+    for part in (*parts, y):
+        crc = zlib.crc32(np.ascontiguousarray(part).view(np.uint8).ravel(), crc)
+    return [*X.shape, crc]
+
+
+def _check(state, blank, n_rows):
+    """Raise a ValueError unless `state` is one that `blank`, a new session, could get into.
+
+    Whatever the numbers are, the core must not be led to foreign memory by them.
+    """
+    expected = blank.state()
+    expected["counts"] = np.empty((len(blank.problems), n_rows), np.int64)
+    expected["sums"] = blank.weights
+    for solver, kind in blank.finishers.items():
+        if f"{solver}.a" in state:
+            shape = (len(blank.problems), n_rows, blank.weights.shape[1])
+            new = kind(blank.settings, *shape, blank.seed).state()
+            expected |= {f"{solver}.{name}": array for name, array in new.items()}
+    may_lack = {"sums"}
+    for name, array in expected.items():
+        if name not in state:
+            if name not in may_lack:
+                raise ValueError(f"state.{name} is missing")
+            continue
+        found = state[name]
+        if found.dtype != array.dtype or found.shape != array.shape:
+            raise ValueError(
+                f"state.{name} must have dtype {array.dtype}, shape {array.shape}, "
+                f"got {found.dtype}, {found.shape}"
+            )
+        if array.dtype.names:
+            for field in array.dtype.names:
+                _in_range(f"state.{name}[{field!r}]", found[field], _LARGEST)
+        elif name.split(".")[-1] in ("pending", "active"):
+            _in_range(f"state.{name}", found, n_rows)
+        elif array.dtype != np.uint64:
+            _in_range(f"state.{name}", found, _LARGEST)
+    if set(state) - set(expected):
+        raise ValueError(f"state.{min(set(state) - set(expected))} is not known")
+    _, rows, stream, _ = state["numbers"].tolist()
+    problems = state["problems"]
+    good = {
+        "numbers": rows == n_rows and stream == 0,
+        "pending": (problems["n_pending"] <= problems["n_drawn"]).all()
+        and (problems["n_drawn"] < blank.settings.batch_size).all(),
+        "average_from": "sums" in state or not problems["average_from"].any(),
+    } | {
+        name: (problems[name] == blank.problems[name]).all()
+        for name in ("lam", "intercept_scaling", "free_intercept", "project")
+    }
+    for name, ascents in state.items():
+        if name.endswith(".ascents"):
+            position, n_active = ascents["position"], ascents["n_active"]
+            good[name] = ((position <= n_active) & (n_active <= n_rows)).all()
+    for name, is_good in good.items():
+        if not is_good:
+            raise ValueError(f"state: {name} does not fit the rest")
+
+
+def _in_range(name, array, stop):
+    """Whole numbers in [0, stop); of others, none that is NaN."""
+    if array.dtype.kind == "i" and array.size and not 0 <= array.min() <= array.max() < stop:
+        raise ValueError(f"{name} must be in [0, {stop})")
+    if array.dtype.kind == "f" and np.isnan(array).any():
+        raise ValueError(f"{name} must not contain NaN")

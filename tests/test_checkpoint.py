@@ -1,0 +1,183 @@
+"""Checkpoints of `pegasos train`: always a whole model, and killed runs go on to the same bits."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import pegasos
+from pegasos import cli
+
+
+@pytest.fixture
+def data(tmp_path, rng):
+    """Files of dense and sparse rows that take some tenths of a second to train on."""
+    X, y = rng.normal(size=(1500, 30)), rng.integers(0, 3, 1500)
+    np.savez(tmp_path / "dense.npz", X=X, y=y)
+    S = sparse.random_array((1500, 400), density=0.05, format="csr", rng=rng)
+    np.savez(
+        tmp_path / "sparse.npz", data=S.data, indices=S.indices, indptr=S.indptr, shape=S.shape, y=y
+    )
+    return tmp_path
+
+
+def small(tmp_path, rng, n=300):
+    np.savez(tmp_path / "small.npz", X=rng.normal(size=(n, 5)), y=rng.integers(0, 3, n))
+    return ["train", str(tmp_path / "small.npz"), "-q", "--lam", "1e-3"]
+
+
+def kill_after_a_checkpoint(arguments, checkpoint, delay):
+    """Run a command and kill it a moment after it has written a checkpoint; its exit code."""
+    began = checkpoint.stat().st_mtime_ns if checkpoint.exists() else 0
+    process = subprocess.Popen([sys.executable, "-W", "ignore", "-m", "pegasos", *arguments])
+    while process.poll() is None:
+        if checkpoint.exists() and checkpoint.stat().st_mtime_ns > began:
+            time.sleep(delay)
+            process.kill()
+            break
+        time.sleep(0.002)
+    return process.wait()
+
+
+# Whether a fit comes to its tolerance is not the point.
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(
+    ("file", "options"),
+    [
+        (
+            "dense.npz",
+            ["--solver", "pegasos", "--average", "suffix", "--tol", "none", "--max-iter", "300"],
+        ),
+        ("dense.npz", ["--solver", "newton", "--tol", "1e-6"]),
+        ("sparse.npz", ["--solver", "sdca", "--tol", "1e-6", "--jobs", "2"]),
+        ("dense.npz", ["--solver", "sdca", "--tol", "1e-6", "--kernel", "rbf"]),
+    ],
+)
+def test_a_killed_run_leaves_a_whole_model_and_goes_on_to_the_same_bits(data, rng, file, options):
+    checkpoint, output = data / "checkpoint.npz", data / "model.npz"
+    train = ["train", str(data / file), "-q", "--lam", "1e-4", *options, "-o"]
+    assert cli.main([*train, str(data / "whole.npz")]) == 0
+    killed = 0
+    for _ in range(2):
+        resume = ["--resume", str(checkpoint)] if checkpoint.exists() else []
+        code = kill_after_a_checkpoint(
+            [*train, str(output), "--checkpoint", str(checkpoint), "--checkpoint-every", "0.02",
+             *resume], checkpoint, 0.03 * rng.random(),
+        )  # fmt: skip
+        killed += code == -signal.SIGKILL
+        assert code in (0, -signal.SIGKILL)
+        model = pegasos.load(checkpoint)
+        assert np.isfinite(model.intercept).all()
+    assert killed
+    assert cli.main(["predict", str(checkpoint), str(data / file), "-o", str(data / "y")]) == 0
+    assert cli.main([*train, str(output), "--resume", str(checkpoint)]) == 0
+    whole, model = pegasos.load(data / "whole.npz"), pegasos.load(output)
+    if "--kernel" in options:  # to rounding: another order of sums
+        np.testing.assert_allclose(model.objective, whole.objective, rtol=1e-5)
+    else:
+        np.testing.assert_array_equal(model.coef, whole.coef)
+        np.testing.assert_array_equal(model.objective, whole.objective)
+
+
+def test_checkpoints_do_not_change_the_model(tmp_path, rng):
+    train = [*small(tmp_path, rng, 2000), "--solver", "sdca", "--tol", "1e-4", "-o"]
+    outputs = [tmp_path / "a.npz", tmp_path / "b.npz"]
+    checkpoint = ["--checkpoint", str(tmp_path / "c.npz"), "--checkpoint-every", "0.001"]
+    assert cli.main([*train, str(outputs[0])]) == 0
+    assert cli.main([*train, str(outputs[1]), *checkpoint]) == 0
+    assert pegasos.load(tmp_path / "c.npz").classes.tolist() == [0, 1, 2]
+    a, b = (pegasos.load(output) for output in outputs)
+    np.testing.assert_array_equal(a.coef, b.coef)
+
+
+@pytest.fixture
+def checkpoint(tmp_path, rng):
+    """Options of a small run, and the arrays of a checkpoint of it."""
+    train = [*small(tmp_path, rng), "--solver", "pegasos", "--tol", "none", "--max-iter", "2000",
+             "--batch-size", "3", "-o", str(tmp_path / "m.npz")]  # fmt: skip
+    file = tmp_path / "c.npz"
+    assert cli.main([*train, "--checkpoint", str(file), "--checkpoint-every", "1e-6"]) == 0
+    with np.load(file) as arrays:
+        return [*train, "--resume", str(file)], file, dict(arrays)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--lam", "0.5"], r"lam must be 0.001 to go on from .*c.npz, got 0.5"),
+        (["--solver", "auto"], r"solver must be 'pegasos' to go on from"),
+        (["--seed", "1"], r"random_state must be 0 to go on from"),
+        (["--float32"], r"is a checkpoint of a fit to other data"),
+        (["--kernel", "rbf"], r"must be None to go on from"),
+    ],
+)
+def test_a_checkpoint_of_another_fit_is_refused(checkpoint, capsys, options, message):
+    assert cli.main([*checkpoint[0], *options]) == 2
+    assert pytest.importorskip("re").search(message, capsys.readouterr().err)
+
+
+def field(name, value):
+    def change(problems):
+        problems[name] = value
+
+    return change
+
+
+def everywhere(value):
+    def change(array):
+        array[...] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("problems", field("n_pending", 10**6)),
+        ("problems", field("n_pending", -1)),
+        ("problems", field("n_drawn", 3)),
+        ("problems", field("next_draw", -5)),
+        ("problems", field("n_steps", -5)),
+        ("problems", field("lam", 5.0)),
+        ("problems", field("project", 1)),
+        ("problems", field("average_from", 1)),
+        ("problems", field("constant_weight", np.nan)),
+        ("pending", everywhere(10**9)),
+        ("pending", everywhere(-1)),
+        ("weights", everywhere(np.nan)),
+        ("counts", everywhere(-1)),
+        ("numbers", everywhere(7)),
+        ("weights", lambda array: array[:, :2].copy()),
+        ("weights", lambda array: array.astype(np.float32)),
+        ("problems", lambda array: array[:1].copy()),
+        ("pending", None),
+        ("unknown", lambda array: np.zeros(1)),
+    ],
+)
+def test_a_damaged_state_is_refused(checkpoint, capsys, name, change):
+    """What the core trusts cannot come from a file unseen."""
+    train, file, arrays = checkpoint
+    assert cli.main(train) == 0
+    name = f"state.{name}"
+    if change is None:
+        del arrays[name]
+    else:
+        replaced = change(arrays.get(name))
+        arrays[name] = arrays.get(name) if replaced is None else replaced
+    np.savez(file, **arrays)
+    capsys.readouterr()
+    assert cli.main(train) == 2
+    assert "c.npz is not a checkpoint of this fit: state" in capsys.readouterr().err
+
+
+def test_what_a_checkpoint_is_of_must_be_readable(checkpoint, capsys):
+    train, file, arrays = checkpoint
+    for text in ("[]", "no JSON", json.dumps({"parameters": 5, "data": 0}), "[" * 10**5):
+        np.savez(file, **arrays | {"checkpoint": np.array(text)})
+        assert cli.main(train) == 2
+        assert "c.npz is not a checkpoint" in capsys.readouterr().err

@@ -1,0 +1,159 @@
+"""Numbers at the edge: a finite result whose certificate is true, or a clear error."""
+
+import contextlib
+import warnings
+
+import numpy as np
+import paper
+import pytest
+from rows import make_rows
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+
+import pegasos
+
+SOLVERS = ("pegasos", "sdca", "newton", "auto")
+LONG = np.longdouble
+
+
+def objectives(model, X, y, lam):
+    """P of a model without, or with a penalised, intercept; in long double."""
+    X = np.asarray(X.toarray() if sparse.issparse(X) else X).astype(LONG)
+    values = []
+    for coef, b, label in zip(
+        model.coef.astype(LONG), model.intercept.astype(LONG), _positive(model), strict=True
+    ):
+        t = np.where(np.asarray(y) == label, LONG(1), LONG(-1))
+        hinge = np.maximum(0, 1 - t * (X @ coef + b)).mean()
+        values.append(LONG(lam) / 2 * (coef @ coef + b * b) + hinge)
+    return np.array(values)
+
+
+def _positive(model):
+    return model.classes[1:] if len(model.classes) == 2 else model.classes
+
+
+def fit_or_refuse(X, y, lam, **options):
+    """A model that is what it says, or None if the fit was refused with advice."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.filterwarnings("ignore", "lam . steps . batch_size", RuntimeWarning)
+        options = {"max_iter": 60, "random_state": 0, **options}
+        try:
+            model = pegasos.fit(X, y, lam, **options)
+        except ValueError as error:
+            assert "overflowed" in str(error)  # noqa: PT017 any other error is a bug
+            return None
+    assert np.isfinite(model.coef).all()
+    assert np.isfinite(model.intercept).all()
+    assert np.isfinite(model.objective).all()
+    assert np.isfinite(model.decision_function(X)).all()
+    primal = objectives(model, X, y, lam)
+    # Margins are known to an epsilon or so, objectives no better.
+    np.testing.assert_allclose(model.objective.astype(LONG), primal, rtol=1e-6, atol=1e-15)
+    # The bound is one: no model that we can name lies below it, not w = 0 nor this one.
+    assert (model.dual_objective <= np.minimum(primal, 1) * (1 + 1e-9)).all()
+    assert (model.duality_gap >= 0).all()
+    return model
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("kind", [np.array, sparse.csr_array])
+@pytest.mark.parametrize(
+    ("dtype", "size"),
+    [(np.float32, 1e19), (np.float32, 1e-19), (np.float32, 1e-42),
+     (np.float64, 1e150), (np.float64, 1e-150), (np.float64, 1e-310)],
+)  # fmt: skip
+def test_features_of_every_size(kind, dtype, size, solver):
+    X, y = make_rows(np.random.default_rng(0))
+    X = kind((X * size).astype(dtype))
+    for lam in (1e-12, 1e-3, 1.0, 1e12):
+        fit_or_refuse(X, y, lam, solver=solver)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("lam", [1e-300, 1e-150, 1e-30, 1e-12, 1e30, 1e150, 1e300])
+def test_lambda_of_every_size(lam, solver):
+    X, y = make_rows(np.random.default_rng(0))
+    for rows in (X, sparse.csr_array(X), X.astype(np.float32)):
+        model = fit_or_refuse(rows, y, lam, solver=solver)
+        if lam >= 1e30:  # nothing is learned: w = 0 is the optimum, but for rounding
+            np.testing.assert_allclose(model.objective, 1, rtol=1e-12)
+
+
+@pytest.mark.parametrize("value", [1e300, 1e-300])
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_one_feature_beyond_all_others(value, solver):
+    X, y = make_rows(np.random.default_rng(0))
+    X[:, 0] = value
+    fit_or_refuse(X, y, 1e-3, solver=solver)
+
+
+ROWS = {
+    "constant features": (np.ones((8, 3)), [0, 1] * 4),
+    "all rows equal": (np.tile([0.5, -2.0, 3.0], (8, 1)), [0, 0, 0, 1] * 2),
+    "rows of zeros": (np.zeros((8, 3)), [0, 1] * 4),
+    "one row per class": (np.eye(5), [0, 1, 2, 3, 4]),
+    "two rows": (np.array([[1.0, 2], [3, 4]]), [0, 1]),
+    "two equal rows": (np.array([[1.0, 2], [1, 2]]), [0, 1]),
+    "one feature": (np.array([[1.0], [2], [3], [4]]), [0, 0, 1, 1]),
+    "denormals": (np.full((4, 2), 5e-324) * [[1], [0], [2], [3]], [0, 1, 0, 1]),
+    "more features than rows": (np.random.default_rng(0).normal(size=(3, 50)), [0, 1, 1]),
+    "one row against many": (np.random.default_rng(0).normal(size=(300, 2)), [1] + [0] * 299),
+}
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("what", ROWS)
+def test_degenerate_rows(what, solver):
+    X, y = ROWS[what]
+    for rows in (X, sparse.csr_array(X), X.astype(np.float32)):
+        for lam in (1e-12, 1e-3, 10.0):
+            assert fit_or_refuse(rows, y, lam, solver=solver) is not None
+        fit_or_refuse(rows, y, 1e-3, solver=solver, multi_class="ovr", fit_intercept=False)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("what", ROWS)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_degenerate_rows_in_kernel_machines(what, solver):
+    X, y = ROWS[what]
+    for kernel in ("rbf", "linear", "laplacian"):
+        for lam in (1e-12, 1e-3, 10.0):
+            clf = pegasos.KernelPegasosClassifier(
+                lam, kernel=kernel, solver=solver, max_iter=30, random_state=0
+            ).fit(X, y)
+            assert np.isfinite(clf.decision_function(X)).all()
+            assert (clf.dual_objective_ <= np.minimum(clf.objective_, 1) * (1 + 1e-6)).all()
+
+
+@pytest.mark.parametrize("sampling", ["permutation", "cyclic", "uniform"])
+@pytest.mark.parametrize("at", [2**31, 2**32, 2**53])
+def test_counters_pass_the_limits_of_smaller_numbers(sampling, at):
+    """Two fits whose only difference is how far their counters are go on alike past 2**31 and 2**32."""
+    X, y = make_rows(np.random.default_rng(0))
+    clf = paper.linear(0.1, n_steps=100, sampling=sampling, warm_start=True, random_state=0).fit(
+        X, y
+    )
+    problems = clf._state["problems"]
+    for name in ("n_steps", "next_draw", "last_step"):
+        problems[name] = at - 50
+    clf._state["base"][:] = clf._state["finished"][:] = at - 50
+    coef = clf.coef_ * 100 / (at - 50)  # v = lam t w is kept; w is what t makes of it
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        clf.set_params(n_steps=101).fit(X, y)
+    assert clf.n_steps_.tolist() == [at + 51]
+    # A step moves w by at most 1/(lam t) times the norm of a row.
+    bound = 101 / (0.1 * (at - 50)) * np.linalg.norm(X, axis=1).max()
+    assert np.abs(clf.coef_ - coef).max() <= 2 * bound
+    assert clf.alpha_counts_.sum() > 100
+    with contextlib.suppress(AttributeError):
+        assert clf.objective_[0] < 1.5
+
+
+def test_very_many_cheap_steps():
+    X = np.array([[1.0], [-1.0]])
+    model = paper.fit(X, [0, 1], 0.5, n_steps=2 * 10**7, fit_intercept=False, random_state=0)
+    assert model.n_steps.tolist() == [2 * 10**7]
+    np.testing.assert_allclose(model.coef, [[-1.0]], rtol=1e-6)  # min of w^2/4 + max(0, 1 - w)

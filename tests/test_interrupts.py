@@ -1,0 +1,171 @@
+"""Ctrl-C at random times: it is answered, nothing breaks, and a warm start goes on to the same bits.
+
+``python tests/test_interrupts.py 200`` interrupts so many fits and prints how long answers took: by the
+clock, which on a busy machine says little, and in CPU time of the process.
+"""
+
+import signal
+import sys
+import threading
+import time
+import warnings
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+
+import pegasos
+
+
+def rows(kind, n=4000, n_classes=3):
+    rng = np.random.default_rng(0)
+    if kind == "dense":
+        X = rng.normal(size=(n, 60)).astype(np.float32)
+        centres = rng.normal(size=(60, n_classes))
+    else:
+        X = sparse.random_array((n, 2000), density=0.01, format="csr", rng=rng, dtype=np.float64)
+        centres = rng.normal(size=(2000, n_classes))
+    scores = X @ centres
+    return X, (scores + scores.std() * rng.normal(size=scores.shape)).argmax(axis=1)
+
+
+def linear(solver, kind, n_classes, **options):
+    def make(n=4000):
+        clf = pegasos.PegasosClassifier(
+            1e-4, solver=solver, tol=None, max_iter=60, warm_start=True, random_state=0, **options
+        )
+        return clf, *rows(kind, n, n_classes)
+
+    return make
+
+
+def kernel(solver, kind, **options):
+    def make(n=1000):
+        clf = pegasos.KernelPegasosClassifier(
+            1e-4, gamma=0.01, solver=solver, tol=1e-4, warm_start=True, random_state=0, **options
+        )
+        return clf, *rows(kind, n)
+
+    return make
+
+
+FITS = {
+    "pegasos, dense, two classes": linear("pegasos", "dense", 2, batch_size=3),
+    "pegasos, dense": linear("pegasos", "dense", 3),
+    "pegasos, sparse": linear("pegasos", "sparse", 3, average=True),
+    "sdca, dense": linear("sdca", "dense", 3),
+    "sdca, sparse, two classes": linear("sdca", "sparse", 2, penalize_intercept=False),
+    "sdca, sparse": linear("sdca", "sparse", 3),
+    "newton, dense, two classes": linear("newton", "dense", 2),
+    "newton, dense": linear("newton", "dense", 3, multi_class="ovo", penalize_intercept=False),
+    "auto, dense": linear("auto", "dense", 3),
+    "auto, sparse": linear("auto", "sparse", 3),
+    "auto, sparse, threads": linear("auto", "sparse", 3, n_jobs=2),
+    "kernel, sdca": kernel("sdca", "dense"),
+    "kernel, auto, small cache": kernel("auto", "sparse", cache_size=1),
+}
+
+
+def interrupt(clf, X, y, after):
+    """Fit with Ctrl-C `after` so many seconds; how long the answer took, or None if it was too late."""
+    at = []
+
+    def strike():
+        at.append((time.perf_counter(), time.process_time()))
+        signal.raise_signal(signal.SIGINT)
+
+    timer = threading.Timer(after, strike)
+    try:
+        timer.start()
+        clf.fit(X, y)
+        timer.cancel()
+        timer.join()
+        time.sleep(0.01)
+    except KeyboardInterrupt:
+        heard = time.perf_counter(), time.process_time()
+        timer.join()
+        if hasattr(clf, "objective_"):
+            return None  # it was over already
+        return heard[0] - at[0][0], heard[1] - at[0][1]
+    return None
+
+
+def coef_of(clf):
+    return clf.dual_coef_ if hasattr(clf, "dual_coef_") else clf.coef_
+
+
+def check(clf, whole, X):
+    if hasattr(clf, "dual_coef_"):  # to rounding: another order of sums
+        np.testing.assert_allclose(clf.objective_, whole.objective_, rtol=1e-3)
+    else:
+        np.testing.assert_array_equal(coef_of(clf), coef_of(whole))
+        np.testing.assert_array_equal(clf.intercept_, whole.intercept_)
+        np.testing.assert_array_equal(clf.objective_, whole.objective_)
+    assert (clf.duality_gap_ >= 0).all()
+    assert np.isfinite(clf.decision_function(X)).all()
+
+
+@pytest.fixture(autouse=True)
+def ctrl_c_is_heard():
+    """Shells start jobs in the background with SIGINT ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("fit", FITS)
+def test_an_interrupted_fit_goes_on_to_the_same_model(fit, rng):
+    clf, X, y = FITS[fit]()
+    began = time.perf_counter()
+    whole = FITS[fit]()[0].fit(X, y)
+    seconds = time.perf_counter() - began
+    for part in rng.uniform(0, 0.6, 3):
+        if interrupt(clf, X, y, part * seconds) is None:
+            break  # it was done: the next fit would do as much again
+        if hasattr(clf, "classes_"):
+            assert np.isfinite(clf.decision_function(X)).all()
+    else:
+        clf.fit(X, y)
+    check(clf, whole, X)
+
+
+def measure(n_fits):
+    """Interrupt fits, and say how long answers took."""
+    warnings.simplefilter("ignore", ConvergenceWarning)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    rng, all_latencies, different = np.random.default_rng(), [], 0
+    for number, (name, make) in enumerate(FITS.items()):
+        latencies, wrong = [], 0
+        clf, X, y = make()
+        began = time.perf_counter()
+        whole = clf.fit(X, y)
+        seconds = time.perf_counter() - began
+        for _ in range(n_fits // len(FITS) + (number < n_fits % len(FITS))):
+            clf = make()[0]
+            took = interrupt(clf, X, y, seconds * rng.random())
+            if took is None:
+                continue
+            latencies.append(took)
+            try:
+                check(clf.fit(X, y), whole, X)
+            except AssertionError:
+                wrong += 1
+        different += wrong
+        all_latencies += latencies
+        print(f"{name:30} {_figures(latencies)}; {wrong} went on to another model", flush=True)
+    print(f"{'all':30} {_figures(all_latencies)}; {different} went on to another model")
+    return different
+
+
+def _figures(latencies):
+    clock, cpu = 1000 * np.array(latencies).T
+    return (
+        f"{len(clock):3} answers: median {np.median(clock):5.1f} ms, 95 % {np.quantile(clock, 0.95):5.1f},"
+        f" longest {clock.max():5.1f}; of CPU {np.median(cpu):5.1f}, longest {cpu.max():5.1f}"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(measure(int(sys.argv[1])) > 0)

@@ -1,0 +1,108 @@
+"""Many at once: threads over shared arrays, processes forked and spawned."""
+
+import multiprocessing
+import sys
+import sysconfig
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+
+import joblib
+import numpy as np
+import paper
+import pytest
+from rows import convert, make_rows
+
+import pegasos
+
+CSR_PARTS = ("data", "indices", "indptr")
+
+
+def shared(layout, n=400):
+    """Rows, labels and weights that nobody may write to."""
+    X, y = make_rows(np.random.default_rng(0), n=n, d=12)
+    y = y + 2 * (np.arange(n) % 2)  # four classes
+    X = convert(X, layout, np.float32)
+    weights = np.random.default_rng(1).uniform(0.5, 2, n)
+    arrays = [X] if layout == "dense" else [getattr(X, part) for part in CSR_PARTS]
+    for array in (*arrays, y, weights):
+        array.flags.writeable = False
+    return X, y, weights
+
+
+def learn(kind, X, y, weights, seed):
+    """Fit and predict; what can be compared bit by bit."""
+    if kind == "function":
+        model = pegasos.fit(X, y, 1e-3, sample_weight=weights, random_state=seed, n_jobs=2)
+        return model.coef, model.intercept, model.objective, model.decision_function(X)
+    make = {
+        "pegasos": lambda: paper.linear(1e-3, random_state=seed),
+        "sdca": lambda: pegasos.PegasosClassifier(1e-3, solver="sdca", random_state=seed),
+        "newton": lambda: pegasos.PegasosClassifier(1e-3, solver="newton", random_state=seed),
+        "kernel": lambda: paper.kernel(1e-3, gamma=0.1, max_iter=5, random_state=seed),
+    }[kind]
+    clf = make().fit(X, y, weights)
+    coef = clf.dual_coef_ if kind == "kernel" else clf.coef_
+    return coef, clf.intercept_, clf.objective_, clf.decision_function(X)
+
+
+@pytest.mark.parametrize("layout", ["dense", "csr32"])
+@pytest.mark.parametrize("kind", ["function", "pegasos", "sdca", "newton", "kernel"])
+def test_fits_in_threads_over_shared_read_only_arrays_give_the_bits_of_serial_ones(kind, layout):
+    data = shared(layout)
+    before = [np.copy(part) for part in data[1:]]
+    serial = [learn(kind, *data, seed) for seed in range(4)]
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda k: learn(kind, *data, k % 4), range(16)))
+    for k, arrays in enumerate(found):
+        for one, other in zip(arrays, serial[k % 4], strict=True):
+            np.testing.assert_array_equal(one, other)
+    for part, copy in zip(data[1:], before, strict=True):
+        np.testing.assert_array_equal(part, copy)
+
+
+@pytest.mark.parametrize("layout", ["dense", "csr64"])
+@pytest.mark.parametrize("make", [paper.linear, paper.kernel])
+def test_predictions_of_one_estimator_at_once(make, layout):
+    X, y, _ = shared(layout)
+    clf = make(1e-3, max_iter=3, random_state=0).fit(X, y)
+    expected = clf.decision_function(X)
+    with ThreadPoolExecutor(8) as pool:
+        for scores in pool.map(lambda _: clf.decision_function(X), range(32)):
+            np.testing.assert_array_equal(scores, expected)
+
+
+# From 3.12 on Python warns that forks of processes with threads may hang; this is what is tested.
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_processes_forked_and_spawned_learn_the_same(method):
+    if method not in multiprocessing.get_all_start_methods():
+        pytest.skip(f"this system cannot {method}")
+    data = shared("csr32", n=100)
+    kinds = ["function", "sdca", "kernel"]
+    expected = [learn(kind, *data, 0) for kind in kinds]  # threads and BLAS have been at work here
+    context = multiprocessing.get_context(method)
+    with ProcessPoolExecutor(2, mp_context=context) as pool:
+        found = [pool.submit(learn, kind, *data, 0) for kind in kinds]
+        for arrays, future in zip(expected, found, strict=True):
+            for one, other in zip(arrays, future.result(timeout=120), strict=True):
+                np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.parametrize("backend", ["loky", "threading", "multiprocessing"])
+def test_joblib_learns_the_same(backend):
+    data = shared("dense", n=100)
+    expected = learn("sdca", *data, 0)
+    with joblib.parallel_config(backend=backend):
+        found = joblib.Parallel(2)(joblib.delayed(learn)("sdca", *data, 0) for _ in range(3))
+    for arrays in found:
+        for one, other in zip(arrays, expected, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.skipif(
+    not sysconfig.get_config_var("Py_GIL_DISABLED"),
+    reason="this Python has a GIL; a free-threaded one (3.13t) runs this whole file without",
+)
+def test_the_gil_stays_off():
+    """The extension says that it needs none; importing it must not switch it on."""
+    assert not sys._is_gil_enabled()
