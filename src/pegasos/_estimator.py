@@ -4,6 +4,7 @@ import copy
 import functools
 from dataclasses import asdict
 from numbers import Integral, Real
+from typing import Any
 
 import joblib
 import numpy as np
@@ -45,7 +46,7 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         "verbose": ["verbose"],
     }
 
-    def predict(self, X):
+    def predict(self, X: Any) -> np.ndarray:
         """Predicted labels of the rows of `X`.
 
         Parameters
