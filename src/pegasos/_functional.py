@@ -160,7 +160,7 @@ def fit(
                 f"weight, got {len(order)} draws"
             )
         n_steps = made if n_steps is None else np.minimum(made, n_steps)
-    with Progress("training", verbose) as progress:
+    with Progress("training", bool(verbose)) as progress:
         certificate = session.train(
             rows,
             solver=solver,

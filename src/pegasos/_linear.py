@@ -1,7 +1,6 @@
 """The linear estimator, in scikit-learn's conventions."""
 
 import functools
-from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -229,7 +228,7 @@ class PegasosClassifier(PegasosEstimator):
         self,
         X: Any,
         y: ArrayLike,
-        classes: Sequence[Any] | np.ndarray | None = None,
+        classes: Any = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
         """Go on with one epoch over the rows of `X`, for data that come in pieces.

@@ -132,7 +132,9 @@ def _kernel_values(ops: _Operators, X: Any, estimator: Any, support: Any) -> Any
         return ops.Exp(ops.Mul(ops.ReduceSum(apart, np.array([2]), keepdims=0), -gamma))
     # Factors go into the matrix: onnxruntime joins a product by a number to the matrix product before
     # it, and rounds that number to single precision.
-    factor = {"linear": 1.0, "rbf": -2.0}.get(kernel.name, kernel.gamma)
+    factor = {"linear": 1.0, "rbf": -2.0, "poly": kernel.gamma, "sigmoid": kernel.gamma}[
+        kernel.name
+    ]
     products = ops.MatMul(X, np.ascontiguousarray(factor * Z.T))
     if kernel.name == "linear":
         return products

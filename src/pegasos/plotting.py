@@ -429,7 +429,7 @@ class WeightsDisplay:
             image = axes.imshow(weights.reshape(self.shape), cmap=cmap, vmin=-limit, vmax=limit)
             axes.set(title=title, xticks=[], yticks=[])
             self.images_.append(image)
-        self.colorbar_ = self.figure_.colorbar(image, ax=list(self.ax_), label="weight")
+        self.colorbar_ = self.figure_.colorbar(self.images_[-1], ax=list(self.ax_), label="weight")
         return self
 
 
