@@ -5,11 +5,17 @@ when they are first used.
 """
 
 import importlib
+from typing import TYPE_CHECKING, Any
 
 from pegasos._functional import C_from_lam, decision_function, fit, lam_from_C
 from pegasos._model import KernelModel, LinearModel, load
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from pegasos._kernel import KernelPegasosClassifier
+    from pegasos._linear import PegasosClassifier
+    from pegasos._search import KernelPegasosClassifierCV, PegasosClassifierCV
 
 _ESTIMATORS = {
     "KernelPegasosClassifier": "pegasos._kernel",
@@ -34,11 +40,11 @@ __all__ = [
 ]
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     if name in _ESTIMATORS:
         return getattr(importlib.import_module(_ESTIMATORS[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return sorted(__all__)

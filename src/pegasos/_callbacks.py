@@ -3,6 +3,8 @@
 With an older scikit-learn nothing of this exists, and nothing happens.
 """
 
+__all__ = ["CallbackSupportMixin", "StopRequestedError", "Watch", "with_callbacks"]
+
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
 except ImportError:

@@ -2,11 +2,13 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import disjoint_base
 
 BUNDLE_BYTES: Final[int]
 SAMPLINGS: Final[dict[str, int]]
 BLANK_PROBLEM: Final[Any]
 
+@disjoint_base
 class Rows:
     size: int
     arrays: tuple[Any, ...]
@@ -25,6 +27,7 @@ def csr_rows(
     n_features: int,
 ) -> Rows: ...
 
+@disjoint_base
 class Order:
     def __init__(
         self, seed: int, permutation: NDArray[np.int64], sampling: int, next: int
@@ -62,7 +65,7 @@ def decision_function(
     interleaved: bool = ...,
 ) -> None: ...
 def kernel_block(
-    columns: NDArray[np.float64], place: NDArray[np.int64], wanted: NDArray[np.int8]
+    columns: NDArray[np.floating], place: NDArray[np.int64], wanted: NDArray[np.int8]
 ) -> Rows: ...
 def combine(
     rows: Rows, first: int, factors: NDArray[np.float64], sum: NDArray[np.float64]

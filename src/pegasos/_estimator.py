@@ -4,6 +4,7 @@ import copy
 import functools
 from dataclasses import asdict
 from numbers import Integral, Real
+from typing import Any
 
 import joblib
 import numpy as np
@@ -49,7 +50,7 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     #: Of fits of the command line.
     _checkpoints = None
 
-    def predict(self, X):
+    def predict(self, X: Any) -> np.ndarray:
         """Predicted labels of the rows of `X`.
 
         Parameters

@@ -1,6 +1,10 @@
 """`fit` and `decision_function` on NumPy buffers; nothing here loads SciPy or scikit-learn."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from pegasos import _problems, _validate
 from pegasos._model import LinearModel
@@ -10,28 +14,28 @@ from pegasos._training import SOLVERS, LinearTraining, warn_unless
 
 
 def fit(
-    X,
-    y,
-    lam,
+    X: Any,
+    y: ArrayLike,
+    lam: float,
     *,
-    solver="auto",
-    tol=1e-3,
-    max_iter=1000,
-    n_steps=None,
-    batch_size=1,
-    sampling="permutation",
-    project=False,
-    average=False,
-    fit_intercept=True,
-    penalize_intercept=True,
-    intercept_scaling=1.0,
-    multi_class="ovr",
-    sample_weight=None,
-    order=None,
-    random_state=None,
-    n_jobs=1,
-    verbose=0,
-):
+    solver: str = "auto",
+    tol: float | None = 1e-3,
+    max_iter: int = 1000,
+    n_steps: int | None = None,
+    batch_size: int = 1,
+    sampling: str = "permutation",
+    project: bool = False,
+    average: bool | str = False,
+    fit_intercept: bool = True,
+    penalize_intercept: bool = True,
+    intercept_scaling: float = 1.0,
+    multi_class: str = "ovr",
+    sample_weight: ArrayLike | None = None,
+    order: Sequence[int] | np.ndarray | None = None,
+    random_state: Any = None,
+    n_jobs: int = 1,
+    verbose: int = 0,
+) -> LinearModel:
     """Train a linear support vector machine by Pegasos.
 
     Minimises, for each problem that the labels make,
@@ -157,7 +161,7 @@ def fit(
                 f"weight, got {len(order)} draws"
             )
         n_steps = made if n_steps is None else np.minimum(made, n_steps)
-    with Progress("training", verbose) as progress:
+    with Progress("training", bool(verbose)) as progress:
         certificate = session.train(
             rows,
             solver=solver,
@@ -184,7 +188,7 @@ def fit(
     )
 
 
-def decision_function(model, X):
+def decision_function(model: LinearModel, X: Any) -> np.ndarray:
     """Scores of the rows of `X` under a model that `fit` returned.
 
     Parameters
@@ -217,7 +221,7 @@ def decision_function(model, X):
     return model.decision_function(X)
 
 
-def lam_from_C(C, n_samples):  # noqa: N802
+def lam_from_C(C: float, n_samples: float) -> float:  # noqa: N802
     """λ that makes this package's objective that of an SVM with C: ``1 / (C n_samples)``.
 
     `n_samples` is the sum of the weights where rows are weighted.
@@ -231,7 +235,7 @@ def lam_from_C(C, n_samples):  # noqa: N802
     return _reciprocal("C", C, n_samples)
 
 
-def C_from_lam(lam, n_samples):  # noqa: N802
+def C_from_lam(lam: float, n_samples: float) -> float:  # noqa: N802
     """C of an SVM whose objective is this package's with λ: ``1 / (lam n_samples)``.
 
     Examples
@@ -243,7 +247,7 @@ def C_from_lam(lam, n_samples):  # noqa: N802
     return _reciprocal("lam", lam, n_samples)
 
 
-def _reciprocal(name, value, n_samples):
+def _reciprocal(name: str, value: float, n_samples: float) -> float:
     value = _validate.real(name, value, above=0)
     product = value * _validate.real("n_samples", n_samples, above=0)
     if not 1e-300 < product < 1e300:

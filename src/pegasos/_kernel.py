@@ -1,8 +1,11 @@
 """The kernel estimator, in scikit-learn's conventions."""
 
+from collections.abc import Callable
 from numbers import Integral, Real
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -138,33 +141,33 @@ class KernelPegasosClassifier(PegasosEstimator):
 
     def __init__(
         self,
-        lam=1e-4,
+        lam: float = 1e-4,
         *,
-        kernel="rbf",
-        gamma="scale",
-        degree=3,
-        coef0=0.0,
-        kernel_params=None,
-        cache_size=1000,
-        scores="auto",
-        solver="auto",
-        tol=1e-3,
-        max_iter=1000,
-        n_steps=None,
-        batch_size=1,
-        sampling="permutation",
-        project=False,
-        average=False,
-        fit_intercept=True,
-        penalize_intercept=True,
-        intercept_scaling=1.0,
-        multi_class="ovr",
-        class_weight=None,
-        warm_start=False,
-        n_jobs=None,
-        random_state=None,
-        verbose=0,
-    ):
+        kernel: str | Callable[..., Any] = "rbf",
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        kernel_params: dict[str, Any] | None = None,
+        cache_size: float = 1000,
+        scores: str = "auto",
+        solver: str = "auto",
+        tol: float | None = 1e-3,
+        max_iter: int = 1000,
+        n_steps: int | None = None,
+        batch_size: int = 1,
+        sampling: str = "permutation",
+        project: bool = False,
+        average: bool | str = False,
+        fit_intercept: bool = True,
+        penalize_intercept: bool = True,
+        intercept_scaling: float = 1.0,
+        multi_class: str = "ovr",
+        class_weight: dict[Any, float] | str | None = None,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
         self.lam = lam
         self.kernel = kernel
         self.gamma = gamma
@@ -193,7 +196,7 @@ class KernelPegasosClassifier(PegasosEstimator):
 
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Train on the rows of `X`.
 
         Parameters
@@ -249,7 +252,7 @@ class KernelPegasosClassifier(PegasosEstimator):
         watch.end()
         return self
 
-    def decision_function(self, X):
+    def decision_function(self, X: Any) -> np.ndarray:
         """Scores of the rows of `X`.
 
         Parameters
@@ -269,7 +272,7 @@ class KernelPegasosClassifier(PegasosEstimator):
             X = X[:, self.support_]
         return self.to_model().scores(X, checked=True)
 
-    def to_model(self):
+    def to_model(self) -> KernelModel:
         """The fitted model as a `pegasos.KernelModel`, which can be saved without pickle."""
         check_is_fitted(self, "dual_coef_")
         return KernelModel(

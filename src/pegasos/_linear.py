@@ -1,7 +1,10 @@
 """The linear estimator, in scikit-learn's conventions."""
 
 import functools
+from typing import Any, Self
 
+import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import _fit_context
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
@@ -135,26 +138,26 @@ class PegasosClassifier(PegasosEstimator):
 
     def __init__(
         self,
-        lam=1e-4,
+        lam: float = 1e-4,
         *,
-        solver="auto",
-        tol=1e-3,
-        max_iter=1000,
-        n_steps=None,
-        batch_size=1,
-        sampling="permutation",
-        project=False,
-        average=False,
-        fit_intercept=True,
-        penalize_intercept=True,
-        intercept_scaling=1.0,
-        multi_class="ovr",
-        class_weight=None,
-        warm_start=False,
-        n_jobs=None,
-        random_state=None,
-        verbose=0,
-    ):
+        solver: str = "auto",
+        tol: float | None = 1e-3,
+        max_iter: int = 1000,
+        n_steps: int | None = None,
+        batch_size: int = 1,
+        sampling: str = "permutation",
+        project: bool = False,
+        average: bool | str = False,
+        fit_intercept: bool = True,
+        penalize_intercept: bool = True,
+        intercept_scaling: float = 1.0,
+        multi_class: str = "ovr",
+        class_weight: dict[Any, float] | str | None = None,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
         self.lam = lam
         self.solver = solver
         self.tol = tol
@@ -176,7 +179,7 @@ class PegasosClassifier(PegasosEstimator):
 
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Train on the rows of `X`.
 
         Parameters
@@ -222,7 +225,13 @@ class PegasosClassifier(PegasosEstimator):
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X, y, classes=None, sample_weight=None):
+    def partial_fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        classes: Any = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
         """Go on with one epoch over the rows of `X`, for data that come in pieces.
 
         Parameters
@@ -274,7 +283,7 @@ class PegasosClassifier(PegasosEstimator):
         self._keep(session, classes)
         return self
 
-    def decision_function(self, X):
+    def decision_function(self, X: Any) -> np.ndarray:
         """Scores of the rows of `X`.
 
         Parameters
@@ -291,7 +300,7 @@ class PegasosClassifier(PegasosEstimator):
         X = self._validate_rows(X, reset=False)
         return self.to_model().scores(X, checked=True)
 
-    def to_model(self):
+    def to_model(self) -> LinearModel:
         """The fitted model as a `pegasos.LinearModel`, which can be saved without pickle."""
         check_is_fitted(self)
         return LinearModel(

@@ -3,6 +3,7 @@
 import json
 import os
 from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -26,28 +27,38 @@ class _Model:
     n_steps: np.ndarray
 
     #: Names the layout of the file, and its version.
-    _FORMAT = None
-    _ARRAYS = ("intercept", "classes", "objective", "dual_objective", "n_steps")
-    _ABOUT = ("multi_class", "lam")
+    _FORMAT: ClassVar[str]
+    _ARRAYS: ClassVar[tuple[str, ...]] = (
+        "intercept",
+        "classes",
+        "objective",
+        "dual_objective",
+        "n_steps",
+    )
+    _ABOUT: ClassVar[tuple[str, ...]] = ("multi_class", "lam")
 
     @property
-    def duality_gap(self):
+    def duality_gap(self) -> np.ndarray:
         """How far `objective` is above the smallest possible one, at most."""
         return Certificate(self.objective, self.dual_objective).gap
 
-    def decision_function(self, X):
+    def scores(self, X: Any, *, checked: bool = False) -> np.ndarray:
+        """`decision_function`; every kind of model has its own."""
+        raise NotImplementedError
+
+    def decision_function(self, X: Any) -> np.ndarray:
         """Scores of the rows of `X`; see `pegasos.decision_function`."""
         return self.scores(X)
 
-    def predict(self, X):
+    def predict(self, X: Any) -> np.ndarray:
         """Predicted labels of the rows of `X`."""
         return self.labels_of(self.decision_function(X))
 
-    def labels_of(self, scores):
+    def labels_of(self, scores: np.ndarray) -> np.ndarray:
         """The labels that win by `scores`, as `decision_function` returns them."""
         return self.classes[_problems.winners(scores)]
 
-    def save(self, path):
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to `path` as an .npz archive of plain arrays, replacing it whole."""
         _archive.save(path, self.arrays())
 
@@ -65,7 +76,7 @@ class _Model:
         return arrays | {"about": np.array(json.dumps(about)), "classes": classes}
 
     @classmethod
-    def load(cls, path):
+    def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read a model written by `save`. Nothing in the file is executed.
 
         Raises
@@ -159,11 +170,11 @@ class LinearModel(_Model):
     _ARRAYS = (*_Model._ARRAYS, "coef")
 
     @property
-    def n_features(self):
+    def n_features(self) -> int:
         """Columns that X must have."""
         return self.coef.shape[1]
 
-    def scores(self, X, *, checked=False):
+    def scores(self, X: Any, *, checked: bool = False) -> np.ndarray:
         """`decision_function`; `checked` as in `_validate.rows`."""
         rows, _ = _validate.rows(X, n_features=self.coef.shape[1], checked=checked)
         scores = _session.decision_function(rows, self.coef, self.intercept)
@@ -204,7 +215,7 @@ class KernelModel(_Model):
     True
     """
 
-    support: object
+    support: Any
     dual_coef: np.ndarray
 
     _FORMAT = "pegasos kernel model 1"
@@ -213,13 +224,13 @@ class KernelModel(_Model):
     _KERNEL = ("name", "gamma", "degree", "coef0")
 
     @property
-    def n_features(self):
+    def n_features(self) -> int:
         """Columns that X must have; of a precomputed kernel, one per support vector."""
         if self.support.kernel.name == "precomputed":
             return self.dual_coef.shape[1]
         return self.support.X.shape[1]
 
-    def scores(self, X, *, checked=False):
+    def scores(self, X: Any, *, checked: bool = False) -> np.ndarray:
         """`decision_function`, in pieces of bounded size; `checked`: X is known to be good.
 
         Of a precomputed kernel, X is the values with the support vectors only.
@@ -265,7 +276,7 @@ class KernelModel(_Model):
 
     # ---- The file --------------------------------------------------------------------------------
 
-    def save(self, path):
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to `path` as an .npz archive of plain arrays, replacing it whole.
 
         Raises
@@ -338,7 +349,7 @@ class KernelModel(_Model):
             )
 
 
-def load(path):
+def load(path: str | os.PathLike[str]) -> LinearModel | KernelModel:
     """Read a model, linear or kernel, that was saved by its `save`. Nothing in the file is executed.
 
     Parameters

@@ -8,12 +8,14 @@ larger one ended.
 
 import inspect
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
+from typing import Any, Self
 
 import joblib
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.metrics import get_scorer, get_scorer_names
@@ -27,6 +29,7 @@ from pegasos._estimator import PegasosEstimator
 from pegasos._kernel import KernelPegasosClassifier
 from pegasos._kernels import ColumnCache
 from pegasos._linear import PegasosClassifier
+from pegasos._model import KernelModel, LinearModel
 from pegasos._progress import Progress
 from pegasos._training import KernelTraining, LinearTraining
 
@@ -77,7 +80,13 @@ class _Search(ClassifierMixin, BaseEstimator):
     }
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X, y, sample_weight=None, groups=None):
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Self:
         """Search, and train on all rows with what was best.
 
         Parameters
@@ -134,15 +143,15 @@ class _Search(ClassifierMixin, BaseEstimator):
                     setattr(self, name, value)
         return self
 
-    def decision_function(self, X):
+    def decision_function(self, X: Any) -> np.ndarray:
         """Scores of the rows of `X` by the best estimator; see its method."""
         return self._refitted().decision_function(X)
 
-    def predict(self, X):
+    def predict(self, X: Any) -> np.ndarray:
         """Labels of the rows of `X` by the best estimator; see its method."""
         return self._refitted().predict(X)
 
-    def to_model(self):
+    def to_model(self) -> LinearModel | KernelModel:
         """The best estimator as a model, which can be saved without pickle."""
         return self._refitted().to_model()
 
@@ -414,30 +423,30 @@ class PegasosClassifierCV(_Search):
 
     def __init__(
         self,
-        lams=10,
+        lams: int | Sequence[float] = 10,
         *,
-        cv=5,
-        scoring=None,
-        refit=True,
-        cv_tol=0.05,
-        cv_epochs=None,
-        solver="auto",
-        tol=1e-3,
-        max_iter=1000,
-        n_steps=None,
-        batch_size=1,
-        sampling="permutation",
-        project=False,
-        average=False,
-        fit_intercept=True,
-        penalize_intercept=True,
-        intercept_scaling=1.0,
-        multi_class="ovr",
-        class_weight=None,
-        n_jobs=None,
-        random_state=None,
-        verbose=0,
-    ):
+        cv: Any = 5,
+        scoring: str | Callable[..., float] | None = None,
+        refit: bool = True,
+        cv_tol: float | None = 0.05,
+        cv_epochs: int | None = None,
+        solver: str = "auto",
+        tol: float | None = 1e-3,
+        max_iter: int = 1000,
+        n_steps: int | Sequence[int] | None = None,
+        batch_size: int = 1,
+        sampling: str = "permutation",
+        project: bool = False,
+        average: bool | str = False,
+        fit_intercept: bool = True,
+        penalize_intercept: bool = True,
+        intercept_scaling: float = 1.0,
+        multi_class: str = "ovr",
+        class_weight: dict[Any, float] | str | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
         self.lams = lams
         self.cv = cv
         self.scoring = scoring
@@ -527,36 +536,36 @@ class KernelPegasosClassifierCV(_Search):
 
     def __init__(
         self,
-        lams=10,
+        lams: int | Sequence[float] = 10,
         *,
-        gammas=("scale",),
-        cv=5,
-        scoring=None,
-        refit=True,
-        cv_tol=0.05,
-        cv_epochs=None,
-        kernel="rbf",
-        degree=3,
-        coef0=0.0,
-        kernel_params=None,
-        cache_size=1000,
-        solver="auto",
-        tol=1e-3,
-        max_iter=1000,
-        n_steps=None,
-        batch_size=1,
-        sampling="permutation",
-        project=False,
-        average=False,
-        fit_intercept=True,
-        penalize_intercept=True,
-        intercept_scaling=1.0,
-        multi_class="ovr",
-        class_weight=None,
-        n_jobs=None,
-        random_state=None,
-        verbose=0,
-    ):
+        gammas: Sequence[float | str] = ("scale",),
+        cv: Any = 5,
+        scoring: str | Callable[..., float] | None = None,
+        refit: bool = True,
+        cv_tol: float | None = 0.05,
+        cv_epochs: int | None = None,
+        kernel: str | Callable[..., Any] = "rbf",
+        degree: int = 3,
+        coef0: float = 0.0,
+        kernel_params: dict[str, Any] | None = None,
+        cache_size: float = 1000,
+        solver: str = "auto",
+        tol: float | None = 1e-3,
+        max_iter: int = 1000,
+        n_steps: int | Sequence[int] | None = None,
+        batch_size: int = 1,
+        sampling: str = "permutation",
+        project: bool = False,
+        average: bool | str = False,
+        fit_intercept: bool = True,
+        penalize_intercept: bool = True,
+        intercept_scaling: float = 1.0,
+        multi_class: str = "ovr",
+        class_weight: dict[Any, float] | str | None = None,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
         self.lams = lams
         self.gammas = gammas
         self.cv = cv

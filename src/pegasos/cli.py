@@ -3,6 +3,7 @@
 import argparse
 import sys
 import time
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -223,7 +224,7 @@ def _say(*words):
     print(*words, file=sys.stderr)
 
 
-def main(arguments=None):
+def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     args = _parser().parse_args(arguments)
     try:

@@ -7,9 +7,12 @@ that are given or on those of a new figure. Both return the display. Needs matpl
 
 import math
 import time
+from collections.abc import Sequence
 from numbers import Real
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -19,7 +22,8 @@ from pegasos import _problems, _validate
 
 try:
     import matplotlib.pyplot as plt
-    from matplotlib.colors import ListedColormap
+    from matplotlib.axes import Axes
+    from matplotlib.colors import Colormap, ListedColormap, to_hex
     from matplotlib.ticker import MaxNLocator
 except ImportError as error:
     raise ImportError("pegasos.plotting needs matplotlib: pip install 'pegasos[plot]'") from error
@@ -70,7 +74,14 @@ class SearchDisplay:
     (3, 2)
     """
 
-    def __init__(self, values, x_values, y_values=None, labels=("x", "y", "score"), std=None):
+    def __init__(
+        self,
+        values: ArrayLike,
+        x_values: Sequence[Any],
+        y_values: Sequence[Any] | None = None,
+        labels: Sequence[str] = ("x", "y", "score"),
+        std: ArrayLike | None = None,
+    ) -> None:
         self.values = np.asarray(values, dtype=float)
         self.x_values, self.y_values, self.labels, self.std = x_values, y_values, labels, std
         shape = (len(x_values),) if y_values is None else (len(y_values), len(x_values))
@@ -132,7 +143,13 @@ class SearchDisplay:
             display = cls(values, x_values, rest[0], (x, y, metric))
         return display.plot(ax=ax, **options)
 
-    def plot(self, ax=None, *, cmap="viridis", values_format=".3f"):
+    def plot(
+        self,
+        ax: Axes | None = None,
+        *,
+        cmap: str | Colormap = "viridis",
+        values_format: str = ".3f",
+    ) -> Self:
         """Draw; `cmap` and `values_format` are the colours and annotations of a heat map."""
         if ax is None:
             n_y, n_x = np.atleast_2d(self.values).shape
@@ -194,8 +211,12 @@ class Recorder:
     [1, 2, 3, 4, 5]
     """
 
-    def __init__(self):
-        self.epochs, self.seconds, self.objectives, self.gaps, self.names = [], [], [], [], []
+    def __init__(self) -> None:
+        self.epochs: list[int] = []
+        self.seconds: list[float] = []
+        self.objectives: list[Any] = []
+        self.gaps: list[Any] = []
+        self.names: list[str] = []
 
     def setup(self, estimator, context):
         """A fit begins."""
@@ -264,12 +285,22 @@ class ConvergenceDisplay:
     3
     """
 
-    def __init__(self, x_values, objective, relative_gap, *, x="epoch", names=None):
+    def __init__(
+        self,
+        x_values: ArrayLike,
+        objective: ArrayLike,
+        relative_gap: ArrayLike,
+        *,
+        x: str = "epoch",
+        names: Sequence[str] | None = None,
+    ) -> None:
         self.x_values, self.x, self.names = x_values, _one_of_x(x), names
         self.objective, self.relative_gap = np.asarray(objective), np.asarray(relative_gap)
 
     @classmethod
-    def from_recorder(cls, recorder, x="epoch", *, ax=None, **options):
+    def from_recorder(
+        cls, recorder: "Recorder", x: str = "epoch", *, ax: Axes | None = None, **options: Any
+    ) -> Self:
         """Draw what a `Recorder` wrote down, against epochs or seconds."""
         if not recorder.epochs:
             raise ValueError(
@@ -281,7 +312,16 @@ class ConvergenceDisplay:
         return display.plot(ax=ax, **options)
 
     @classmethod
-    def from_estimator(cls, estimator, X, y, x="epoch", *, ax=None, **options):
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: ArrayLike,
+        x: str = "epoch",
+        *,
+        ax: Axes | None = None,
+        **options: Any,
+    ) -> Self:
         """Fit a clone of `estimator` to `X`, `y` with a `Recorder`, and draw what it wrote down."""
         _one_of_x(x)
         if not hasattr(estimator, "set_callbacks"):
@@ -293,7 +333,7 @@ class ConvergenceDisplay:
         clone(estimator).set_callbacks(recorder).fit(X, y)
         return cls.from_recorder(recorder, x, ax=ax, **options)
 
-    def plot(self, ax=None, **options):
+    def plot(self, ax: Axes | None = None, **options: Any) -> Self:
         """Draw on two axes; `options` go to ``Axes.plot``."""
         if ax is None:
             _, ax = plt.subplots(1, 2, figsize=(9.6, 4), layout="constrained")
@@ -353,7 +393,7 @@ class WeightsDisplay:
     10
     """
 
-    def __init__(self, coef, shape, titles):
+    def __init__(self, coef: ArrayLike, shape: tuple[int, int], titles: Sequence[str]) -> None:
         self.coef, self.shape, self.titles = np.asarray(coef), tuple(shape), titles
         if len(self.shape) != 2 or math.prod(self.shape) != self.coef.shape[1]:
             raise ValueError(
@@ -362,7 +402,9 @@ class WeightsDisplay:
             )
 
     @classmethod
-    def from_estimator(cls, estimator, shape=(28, 28), *, ax=None, **options):
+    def from_estimator(
+        cls, estimator: Any, shape: tuple[int, int] = (28, 28), *, ax: Any = None, **options: Any
+    ) -> Self:
         """Draw what a fitted `PegasosClassifier`, or the best one of a search, learned."""
         estimator, model = _fitted(estimator)
         if not hasattr(estimator, "coef_"):
@@ -370,7 +412,7 @@ class WeightsDisplay:
         titles = _problem_names(model.classes, model.multi_class)
         return cls(estimator.coef_, shape, titles).plot(ax=ax, **options)
 
-    def plot(self, ax=None, *, cmap="RdBu_r"):
+    def plot(self, ax: Any = None, *, cmap: str | Colormap = "RdBu_r") -> Self:
         """Draw on as many axes as there are problems."""
         n = len(self.coef)
         if ax is None:
@@ -387,7 +429,7 @@ class WeightsDisplay:
             image = axes.imshow(weights.reshape(self.shape), cmap=cmap, vmin=-limit, vmax=limit)
             axes.set(title=title, xticks=[], yticks=[])
             self.images_.append(image)
-        self.colorbar_ = self.figure_.colorbar(image, ax=list(self.ax_), label="weight")
+        self.colorbar_ = self.figure_.colorbar(self.images_[-1], ax=list(self.ax_), label="weight")
         return self
 
 
@@ -425,7 +467,7 @@ class SupportVectorsDisplay:
     True
     """
 
-    def __init__(self, estimator, X, y):
+    def __init__(self, estimator: Any, X: Any, y: ArrayLike) -> None:
         self.estimator, model = _fitted(estimator)
         self.X, self.points, self.classes = X, _dense(X), model.classes
         if self.points.shape[1:] != (2,):
@@ -440,11 +482,13 @@ class SupportVectorsDisplay:
             self.support_vectors = self.points[((labels != 0) & (margins <= 1)).any(axis=1)]
 
     @classmethod
-    def from_estimator(cls, estimator, X, y, *, ax=None, **options):
+    def from_estimator(
+        cls, estimator: Any, X: Any, y: ArrayLike, *, ax: Axes | None = None, **options: Any
+    ) -> Self:
         """Draw a machine and its data."""
         return cls(estimator, X, y).plot(ax=ax, **options)
 
-    def plot(self, ax=None, *, grid_resolution=200):
+    def plot(self, ax: Axes | None = None, *, grid_resolution: int = 200) -> Self:
         """Draw, with scores at `grid_resolution` points along each feature."""
         if ax is None:
             _, ax = plt.subplots(layout="constrained")
@@ -452,13 +496,17 @@ class SupportVectorsDisplay:
         n = len(self.classes)
         if n == 2:
             colours = ["#2166ac", "#b2182b"]  # the ends of RdBu_r
-            options = {"response_method": "decision_function", "plot_method": "contour"}
-            options |= {"levels": [-1, 0, 1], "linestyles": ["--", "-", "--"], "colors": "black"}
+            options: dict[str, Any] = {
+                "response_method": "decision_function", "plot_method": "contour",
+                "levels": [-1, 0, 1], "linestyles": ["--", "-", "--"], "colors": "black",
+            }  # fmt: skip
         else:
             cmap = plt.get_cmap("tab10") if n <= 10 else plt.get_cmap("turbo", n)
-            colours = cmap.colors[:n]
-            options = {"response_method": "predict", "plot_method": "contourf"}
-            options |= {"levels": np.arange(n + 1) - 0.5, "alpha": 0.25, "zorder": -1}
+            colours = [to_hex(cmap(k)) for k in range(n)]
+            options = {
+                "response_method": "predict", "plot_method": "contourf",
+                "levels": np.arange(n + 1) - 0.5, "alpha": 0.25, "zorder": -1,
+            }  # fmt: skip
         corners = _corners(self.X, self.points)
         self.boundary_ = DecisionBoundaryDisplay.from_estimator(
             self.estimator, corners, eps=0, grid_resolution=grid_resolution, ax=ax, **options
@@ -466,12 +514,16 @@ class SupportVectorsDisplay:
         if n > 2:
             # How to ask for colours of many classes depends on the version of scikit-learn.
             self.boundary_.surface_.set_cmap(ListedColormap(colours))
+        across, up = self.points.T
         self.points_ = [
-            ax.scatter(*self.points[self.codes == k].T, s=16, color=colours[k], label=str(label))
-            for k, label in enumerate(self.classes)
+            ax.scatter(across[mine], up[mine], s=16, color=colour, label=str(label))
+            for mine, colour, label in zip(
+                [self.codes == k for k in range(n)], colours, self.classes, strict=True
+            )
         ]
-        style = {"s": 60, "facecolors": "none", "edgecolors": "black", "linewidths": 0.8}
-        self.rings_ = ax.scatter(*self.support_vectors.T, label="support vectors", **style)
+        across, up = self.support_vectors.T
+        style: dict[str, Any] = {"facecolors": "none", "edgecolors": "black", "linewidths": 0.8}
+        self.rings_ = ax.scatter(across, up, s=60, label="support vectors", **style)
         ax.legend()
         return self
 

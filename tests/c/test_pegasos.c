@@ -123,7 +123,7 @@ static void every_type_of_rows_gives_the_same_model(void)
         static bench first, other;
         for (int type = 0; type < TYPES; type++) {
             bench *b = type == 0 ? &first : &other;
-            const pegasos_rows rows = rows_of_type(type), rows0 = rows_of_type(0);
+            const pegasos_rows rows = rows_of_type(type);
             begin(b, variant & 1, variant >> 1 & 1, variant >> 2);
             pegasos_linear_run(&rows, &b->set, 0, DRAWS, draws);
             finish(b, &rows);
@@ -161,7 +161,7 @@ static void textbook_steps_are_taken(void)
             for (int c = 0; c <= D; c++)
                 w[c] *= 1 - 1 / (double)t;
             for (int64_t q = 0; q < n_violating; q++) {
-                const double step = labels[k * N + violating[q]] / (lam * (double)t * BATCH);
+                const double step = labels[k * N + violating[q]] / (lam * (double)(t * BATCH));
                 for (int c = 0; c < D; c++)
                     w[c] += step * dense_double[violating[q] * D + c];
                 w[D] += step;
@@ -301,7 +301,7 @@ static void the_dual_is_climbed_to_its_top(void)
                 active[n_active++] = i;
             bounds[i] = i % 3 == 0 ? 0.5 : 2;
         }
-        pegasos_dual problem = {.scale = 1 / (lam * N), .intercept_scaling = feature};
+        pegasos_dual problem = {.scale = 1 / (lam * (double)N), .intercept_scaling = feature};
         pegasos_dual_start(&problem, n_active);
         double before = 0;
         for (int epoch = 0; epoch < 2000; epoch++) {
@@ -325,7 +325,7 @@ static void the_dual_is_climbed_to_its_top(void)
                 squared += expected[j] * expected[j];
             }
             CHECK(fabs(constant - problem.constant_weight) < 1e-9);
-            const double dual = sum / N - lam / 2 * (squared + constant * constant);
+            const double dual = sum / (double)N - lam / 2 * (squared + constant * constant);
             CHECK(dual >= before - 1e-12);
             before = dual;
             if (epoch % 20 == 19)

@@ -1,0 +1,116 @@
+"""What CI runs, by hand as well: ``nox -s lint``; ``nox -l`` lists all."""
+
+import shutil
+from pathlib import Path
+
+import nox
+
+nox.options.default_venv_backend = "venv"
+nox.options.sessions = ["lint", "types", "tests"]
+
+BUILD = ("scikit-build-core>=0.10", "cython>=3.1", "cython-cmake>=0.2", "cmake>=3.26", "ninja")
+# The lower bounds of pyproject.toml.
+OLDEST = ("numpy==2.0.*", "scipy==1.13.*", "scikit-learn==1.6.*", "pandas==2.2.*", "pytest==8.0.*")
+TARGETS = (
+    "x86_64-windows-gnu", "x86_64-macos", "aarch64-macos", "x86_64-linux-musl", "aarch64-linux-musl",
+)  # fmt: skip
+WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror")
+
+
+@nox.session
+def lint(session):
+    """ruff, clang-format, codespell, and small checks of files."""
+    session.install("pre-commit")
+    session.run("pre-commit", "run", "--all-files", "--show-diff-on-failure")
+
+
+@nox.session
+def types(session):
+    """mypy, pyright, and the stub of the extension beside the extension."""
+    session.install(".[plot,data,progress,onnx]", "mypy", "pyright")
+    session.run("mypy")
+    session.run("pyright")
+    session.run("python", "-m", "mypy.stubtest", "pegasos._core", "--ignore-unused-allowlist",
+                "--allowlist", "tests/stubtest.txt")  # fmt: skip
+
+
+@nox.session
+def tests(session):
+    """The suite, on the newest dependencies."""
+    session.install(".[test]")
+    session.run("python", "-m", "pytest", "-n", "auto", *session.posargs)
+
+
+@nox.session
+def oldest(session):
+    """The suite, on the oldest dependencies that are supported."""
+    session.install(".[test]", *OLDEST)
+    session.run("python", "-m", "pytest", "-n", "auto", *session.posargs)
+
+
+@nox.session
+def interoperability(session):
+    """The estimators among packages that the suite can do without."""
+    session.install(".[test,interop,onnx]")
+    session.run("python", "-m", "pytest", "-n", "auto", "tests/test_interoperability.py")
+
+
+@nox.session
+@nox.parametrize("sanitizer", ["asan", "tsan"], ids=["asan", "tsan"])
+def sanitizers(session, sanitizer):
+    """The C tests under a sanitizer; see CMakePresets.json."""
+    session.install("cmake>=3.26", "ninja")
+    session.run("cmake", "--preset", sanitizer)
+    session.run("cmake", "--build", "--preset", sanitizer)
+    session.run("ctest", "--preset", sanitizer)
+
+
+@nox.session
+def targets(session):
+    """The C core and its tests, compiled for systems that are not this one."""
+    session.install("ziglang")
+    sources = [str(path) for path in sorted(Path("csrc").glob("*.c"))]
+    for target in TARGETS:
+        session.run(
+            "python", "-m", "ziglang", "cc", "-target", target, "-std=c11", "-O2",
+            "-ffp-contract=off", "-fno-trapping-math", *WARNINGS, "-Icsrc", *sources,
+            "tests/c/test_pegasos.c", *([] if "windows" in target else ["-lm"]),
+            "-o", f"{session.create_tmp()}/{target}",
+        )  # fmt: skip
+
+
+@nox.session
+def docs(session):
+    """The documentation; warnings are errors."""
+    session.install(".[docs]")
+    session.run("python", "-m", "sphinx", "-W", "-b", "html", "docs", "docs/_build/html")
+
+
+@nox.session
+def bench(session):
+    """Whether the benchmark runs; its figures mean nothing here."""
+    session.install(".[bench]")
+    session.run("python", "bench/run.py", "epochs", "--quick")
+
+
+@nox.session
+def sdist(session):
+    """The source distribution, built and tested without anything but its own content."""
+    session.install("build", *BUILD, "numpy", "scipy", "scikit-learn")
+    shutil.rmtree("dist", ignore_errors=True)
+    session.run("python", "-m", "build", "--sdist", "--no-isolation", "-o", "dist")
+    (archive,) = Path("dist").glob("*.tar.gz")
+    place = Path(session.create_tmp())
+    shutil.unpack_archive(archive, place)
+    source = place / archive.name.removesuffix(".tar.gz")
+    session.install("--no-index", "--no-deps", "--no-build-isolation", str(source))
+    session.install("pytest>=8", "pytest-xdist", "pandas", "hypothesis", "rich", "matplotlib")
+    with session.chdir(source):
+        session.run("python", "-m", "pytest", "-n", "auto", "-m", "not slow")
+
+
+@nox.session
+def wheels(session):
+    """Wheels for this system, as the workflow builds them; on Linux, docker is needed."""
+    session.install("cibuildwheel")
+    session.run("cibuildwheel", "--output-dir", "wheelhouse", *session.posargs)

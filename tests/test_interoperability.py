@@ -1,0 +1,258 @@
+"""The estimators inside what others made: scikit-learn's tools, frames, files, other processes."""
+
+import io
+import multiprocessing
+import operator
+import pickle
+from concurrent.futures import ProcessPoolExecutor
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import make_column_transformer
+from sklearn.datasets import load_iris, make_moons
+from sklearn.kernel_approximation import Nystroem
+from sklearn.model_selection import GridSearchCV, cross_validate
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from pegasos import KernelPegasosClassifier, PegasosClassifier, PegasosClassifierCV
+
+MACHINES = {
+    "linear": PegasosClassifier(1e-3, random_state=0),
+    "linear, pairs": PegasosClassifier(1e-3, multi_class="ovo", random_state=0),
+    "rbf": KernelPegasosClassifier(1e-3, gamma=0.5, random_state=0),
+    "rbf, pairs": KernelPegasosClassifier(1e-3, gamma=0.5, multi_class="ovo", random_state=0),
+}
+
+
+@pytest.fixture(scope="module")
+def iris():
+    X, y = load_iris(return_X_y=True)
+    return StandardScaler().fit_transform(X), y
+
+
+@pytest.fixture(params=MACHINES)
+def machine(request):
+    return clone(MACHINES[request.param])
+
+
+# ---- scikit-learn's tools ------------------------------------------------------------------------
+
+
+def test_a_grid_search_over_a_pipeline_finds_the_kernel_that_fits():
+    X, y = make_moons(200, noise=0.1, random_state=0)
+    pipe = make_pipeline(StandardScaler(), KernelPegasosClassifier(1e-3, random_state=0))
+    grid = {"kernelpegasosclassifier__kernel": ["linear", "rbf"]}
+    search = GridSearchCV(pipe, grid, cv=3).fit(X, y)
+    assert search.best_params_ == {"kernelpegasosclassifier__kernel": "rbf"}
+    assert search.best_score_ > 0.95
+
+
+def test_calibration_gives_probabilities_that_follow_the_scores(iris, machine):
+    X, y = iris
+    clf = CalibratedClassifierCV(machine, ensemble=False, cv=3).fit(X, y)
+    probabilities = clf.predict_proba(X)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1)
+    assert clf.score(X, y) > 0.85
+
+
+def test_one_vs_rest_around_binary_machines_is_the_multi_class_machine(iris):
+    X, y = iris
+    ours = PegasosClassifier(1e-2, tol=1e-6, random_state=0).fit(X, y)
+    around = OneVsRestClassifier(PegasosClassifier(1e-2, tol=1e-6, random_state=0)).fit(X, y)
+    # The objective is strongly convex: a relative gap g leaves |w - w*|^2 <= 2 g P / lam.
+    for k, machine in enumerate(around.estimators_):
+        far = np.linalg.norm(machine.coef_[0] - ours.coef_[k])
+        assert far <= 2 * np.sqrt(2 * 1e-6 * ours.objective_[k] / 1e-2)
+
+
+def test_a_linear_machine_on_nystroem_features_is_nearly_the_kernel_machine():
+    X, y = make_moons(300, noise=0.15, random_state=0)
+    exact = KernelPegasosClassifier(1e-3, gamma=2.0, random_state=0).fit(X, y)
+    approximate = make_pipeline(
+        Nystroem(gamma=2.0, n_components=100, random_state=0),
+        PegasosClassifier(1e-3, random_state=0),
+    ).fit(X, y)
+    assert (exact.predict(X) == approximate.predict(X)).mean() > 0.98
+
+
+def test_metadata_routing_brings_sample_weights_to_every_fold(iris, machine):
+    X, y = iris
+    weights = np.where(y == 2, 0.0, 1.0)  # a class of weight zero is never predicted
+    with sklearn.config_context(enable_metadata_routing=True):
+        scaler = StandardScaler().set_fit_request(sample_weight=False)
+        machine.set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
+        pipe = make_pipeline(scaler, machine)
+        params = {"sample_weight": weights}
+        found = cross_validate(pipe, X, y, cv=3, params=params, return_estimator=True)
+        for fitted in found["estimator"]:
+            assert 2 not in fitted.predict(X)
+    assert found["test_score"].min() > 0.95  # it would be 2/3 at most without weights
+
+
+# ---- Data frames ---------------------------------------------------------------------------------
+
+
+def frame_of(library, X, y):
+    names = [f"x{k}" for k in range(X.shape[1])]
+    label = np.array(["one", "two", "three"])[y]
+    if library == "pandas":
+        return pd.DataFrame(X, columns=names), pd.Series(label)
+    polars = pytest.importorskip("polars", reason="polars is not installed (extra interop)")
+    return polars.DataFrame(X, schema=names), polars.Series(label)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_frames_give_the_bits_of_arrays_and_their_names(iris, machine, library):
+    X, y = iris
+    frame, labels = frame_of(library, X, y)
+    fitted = clone(machine).fit(frame, labels)
+    plain = machine.fit(X, np.asarray(labels))
+    np.testing.assert_array_equal(fitted.decision_function(frame), plain.decision_function(X))
+    assert fitted.feature_names_in_.tolist() == list(frame.columns)
+    assert set(fitted.predict(frame)) == {"one", "two", "three"}
+    with pytest.raises(ValueError, match="feature names"):
+        fitted.predict(frame[[*frame.columns[1:], frame.columns[0]]])
+
+
+def test_frames_of_mixed_columns_go_through_a_column_transformer(iris):
+    X, y = iris
+    frame = pd.DataFrame({"a": X[:, 0], "b": pd.Categorical(np.array(["u", "v", "w"])[y])})
+    columns = make_column_transformer((StandardScaler(), ["a"]), (OneHotEncoder(), ["b"]))
+    assert (
+        make_pipeline(columns, PegasosClassifier(random_state=0)).fit(frame, y).score(frame, y) == 1
+    )
+
+
+# ---- Copies, files, processes --------------------------------------------------------------------
+
+
+def through_joblib(fitted):
+    file = io.BytesIO()
+    joblib.dump(fitted, file)
+    file.seek(0)
+    return joblib.load(file)
+
+
+def through_skops(fitted):
+    skops = pytest.importorskip("skops.io", reason="skops is not installed (extra interop)")
+    data = skops.dumps(fitted)
+    kinds = skops.get_untrusted_types(data=data)
+    assert all(kind.startswith(("pegasos.", "scipy.sparse.")) for kind in kinds), kinds
+    with pytest.raises(TypeError, match=r"[Uu]ntrusted"):
+        skops.loads(data)
+    return skops.loads(data, trusted=kinds)
+
+
+@pytest.mark.parametrize(
+    "through",
+    [lambda fitted: pickle.loads(pickle.dumps(fitted)), through_joblib, through_skops],
+    ids=["pickle", "joblib", "skops"],
+)
+@pytest.mark.parametrize("layout", [np.asarray, sparse.csr_array])
+def test_a_stored_machine_answers_and_goes_on_with_the_same_bits(iris, machine, layout, through):
+    X, y = layout(iris[0]), iris[1]
+    machine.set_params(solver="pegasos", tol=None, max_iter=3, warm_start=True).fit(X, y)
+    again = through(machine)
+    np.testing.assert_array_equal(again.decision_function(X), machine.decision_function(X))
+    again.fit(X, y)
+    machine.fit(X, y)
+    np.testing.assert_array_equal(again.decision_function(X), machine.decision_function(X))
+
+
+def test_clones_and_pickles_work_in_processes_that_were_spawned(iris):
+    X, y = iris
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        for machine in MACHINES.values():
+            fitted = clone(machine).fit(X, y)
+            expected = fitted.decision_function(X)
+            scores = pool.submit(operator.methodcaller("decision_function", X), fitted).result()
+            twin = pool.submit(clone, fitted).result()
+            there = pool.submit(operator.methodcaller("fit", X, y), twin).result()
+            np.testing.assert_array_equal(scores, expected)
+            np.testing.assert_array_equal(there.decision_function(X), expected)
+
+
+# ---- ONNX ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def run_onnx():
+    """A function that exports an estimator, runs it on X, and returns labels and scores."""
+    for name in ("onnx", "skl2onnx", "onnxruntime"):
+        pytest.importorskip(name, reason=f"{name} is not installed (extra onnx)")
+    import onnxruntime
+    import skl2onnx
+
+    import pegasos.onnx
+
+    pegasos.onnx.register()
+
+    def run(estimator, X):
+        graph = skl2onnx.to_onnx(estimator, X[:1])
+        session = onnxruntime.InferenceSession(graph.SerializeToString())
+        assert [output.name for output in session.get_outputs()] == ["label", "scores"]
+        return session.run(None, {session.get_inputs()[0].name: X})
+
+    return run
+
+
+def check_onnx(run_onnx, estimator, X, rtol):
+    labels, scores = run_onnx(estimator, X)
+    expected = estimator.decision_function(X)
+    np.testing.assert_allclose(scores, expected, rtol=rtol, atol=rtol * np.abs(expected).max())
+    np.testing.assert_array_equal(labels, estimator.predict(X))
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("multi_class", ["ovr", "ovo"])
+def test_linear_machines_in_onnx_decide_the_same(iris, dtype, n_classes, multi_class, run_onnx):
+    X, y = iris[0].astype(dtype), iris[1]
+    some = y < n_classes
+    clf = PegasosClassifier(1e-3, multi_class=multi_class, random_state=0).fit(X[some], y[some])
+    check_onnx(run_onnx, clf, X, rtol=1e-12)
+
+
+@pytest.mark.parametrize("multi_class", ["ovr", "ovo"])
+@pytest.mark.parametrize("kernel", ["linear", "poly", "rbf", "sigmoid", "laplacian"])
+def test_kernel_machines_in_onnx_decide_the_same(iris, kernel, multi_class, run_onnx):
+    X, y = iris
+    clf = KernelPegasosClassifier(
+        1e-2, kernel=kernel, gamma=0.3, degree=2, coef0=0.5, multi_class=multi_class, tol=None,
+        max_iter=5, random_state=0,
+    )  # fmt: skip
+    check_onnx(run_onnx, clf.fit(X, y), X, rtol=1e-10)
+    check_onnx(run_onnx, clf.fit(X, y != 1), X, rtol=1e-10)
+
+
+def test_a_precomputed_kernel_in_onnx_takes_values_with_all_training_rows(iris, run_onnx):
+    X, y = iris
+    clf = KernelPegasosClassifier(1e-2, kernel="precomputed", random_state=0).fit(X @ X.T, y)
+    check_onnx(run_onnx, clf, X @ X.T, rtol=1e-10)
+
+
+def test_sparse_support_vectors_are_exported(iris, run_onnx):
+    X, y = iris
+    clf = KernelPegasosClassifier(1e-2, gamma=0.3, random_state=0).fit(sparse.csr_array(X), y)
+    check_onnx(run_onnx, clf, X, rtol=1e-10)
+
+
+@pytest.mark.parametrize("labels", [["no", "maybe", "yes"], [2.0, 0.0, 1.0], [7, -3, 12]])
+def test_labels_of_every_kind_come_out_of_a_pipeline_in_onnx(iris, labels, run_onnx):
+    X, y = iris
+    pipe = make_pipeline(StandardScaler(), PegasosClassifierCV(lams=[1e-3, 1e-1], random_state=0))
+    check_onnx(run_onnx, pipe.fit(X, np.array(labels)[y]), X, rtol=1e-6)
+
+
+def test_what_onnx_cannot_hold_is_refused_by_name(iris, run_onnx):
+    X, y = iris
+    clf = KernelPegasosClassifier(kernel=lambda X, Z: X @ Z.T, tol=None, max_iter=2).fit(X, y)
+    with pytest.raises(ValueError, match=r"kernel that is a function .*<lambda>"):
+        run_onnx(clf, X)
