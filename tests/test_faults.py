@@ -36,7 +36,7 @@ def test_a_limit_on_memory_gives_memory_errors(work, tmp_path):
     """Under every limit above what is in use, the work is done or ends with MemoryError."""
     path = tmp_path / "model.npz"
     pegasos.fit(
-        np.random.default_rng(0).normal(size=(4, 100_000)), [0, 1, 0, 1], 0.1, n_steps=3
+        np.random.default_rng(0).normal(size=(4, 1_000_000)), [0, 1, 0, 1], 0.1, n_steps=3
     ).save(path)
     script = textwrap.dedent(f"""
         import resource, warnings
@@ -46,7 +46,7 @@ def test_a_limit_on_memory_gives_memory_errors(work, tmp_path):
         from scipy import sparse
         warnings.simplefilter("ignore")
         path = {str(path)!r}
-        X = np.random.default_rng(0).normal(size=(20, 2**14))
+        X = np.random.default_rng(0).normal(size=(20, 2**17))
         y = np.arange(20) % 2
         PegasosClassifier(n_steps=1).fit(X[:, :2], y)  # what is loaded late is loaded
         # ... and BLAS has its buffers: OpenBLAS ends the process if it cannot have them.
@@ -67,7 +67,7 @@ def test_a_limit_on_memory_gives_memory_errors(work, tmp_path):
         capture_output=True,
         text=True,
         check=False,
-        env=os.environ | {"OPENBLAS_NUM_THREADS": "1"},
+        env=os.environ | {"OPENBLAS_NUM_THREADS": "1", "MALLOC_MMAP_THRESHOLD_": "65536"},
     )
     assert done.returncode == 0, done.stderr[-2000:]
     assert "MemoryError" in done.stdout
