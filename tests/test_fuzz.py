@@ -137,14 +137,6 @@ def test_members_that_are_not_arrays_are_refused(tmp_path, member):
         _readers.read(path)
 
 
-def test_a_compression_that_numpy_does_not_use_is_refused(tmp_path):
-    path = tmp_path / "data.npz"
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_BZIP2) as archive:
-        archive.writestr("X.npy", npy(ARRAY, bytes(32)))
-    with pytest.raises(ValueError, match="compressed in a way that NumPy does not use"):
-        _readers.read(path)
-
-
 @pytest.mark.parametrize("name", ["objective", "dual_objective", "n_steps"])
 @pytest.mark.parametrize("wrong", [np.array(["a", "b", "c"]), np.zeros(2)])
 def test_what_a_model_says_of_its_training_is_checked(tmp_path, model_files, name, wrong):
