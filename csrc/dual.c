@@ -187,7 +187,7 @@ static INLINE void sweep(const row_functions *f, const pegasos_rows *rows, int64
             summed[l] = visits * change[l];
             constant[l] += change[l] * feature[l];
             constant_sum[l] += summed[l] * feature[l];
-            moved += change[l] * change[l];
+            moved += fabs(change[l]); /* a square could be lost to underflow */
         }
         if (moved == 0)
             continue;

@@ -68,11 +68,14 @@ def _check_sizes(file):
                         (2, 0): np.lib.format.read_array_header_2_0}  # fmt: skip
                 if version not in read:
                     raise ValueError(f"{info.filename} is of .npy version {version}")
-                shape, _, dtype = read[version](member)
+                try:
+                    shape, _, dtype = read[version](member)
+                except MemoryError:  # of Python's parser: NumPy reads 10 kB of header at most
+                    raise ValueError(f"{info.filename} has too complex a header") from None
                 if dtype.hasobject:
                     raise ValueError(f"{info.filename} holds objects, which only pickle could read")
                 declared, there = math.prod(shape) * dtype.itemsize, info.file_size - member.tell()
-                if min(shape, default=0) < 0 or declared != there:
+                if min(shape, default=0) < 0 or declared != there or dtype.itemsize == 0:
                     raise ValueError(
                         f"{info.filename} declares {declared} bytes (shape {shape}, {dtype}) and "
                         f"has {there}"

@@ -1,0 +1,195 @@
+/*
+ * dual.c - dual coordinate ascent: bounds hold, w stays w(a), the order stays a permutation, and
+ * epochs cut after a row that stays and sweeps of bundles give the numbers of whole and separate ones.
+ */
+#include "input.h"
+
+enum { B = PEGASOS_BUNDLE_BYTES / sizeof(double) };
+
+typedef struct state {
+    pegasos_dual problem;
+    int64_t *active;
+    double *a, *w;
+} state;
+
+static state take_copy(input *in, const state *from, int64_t n, int64_t d)
+{
+    return (state){from->problem, copy_of(in, from->active, n, 8), copy_of(in, from->a, n, 8),
+                   copy_of(in, from->w, d, 8)};
+}
+
+static bool same_dual(const pegasos_dual *p, const pegasos_dual *q)
+{
+    return p->generator == q->generator && p->n_active == q->n_active && p->position == q->position
+           && same(p->highest, q->highest) && same(p->lowest, q->lowest) && same(p->loss, q->loss)
+           && same(p->left_loss, q->left_loss) && same(p->highest_before, q->highest_before)
+           && same(p->lowest_before, q->lowest_before)
+           && same(p->constant_weight, q->constant_weight);
+}
+
+/* w and the constant's weight that belong to a, and a bound of their size for rounding. */
+static void w_of(const pegasos_rows *rows, const int8_t *labels, const double *a, double scale,
+                 double feature, double *w, double *constant)
+{
+    *constant = 0;
+    for (int64_t i = 0; i < rows->n_rows; i++) {
+        const double factor = scale * a[i] * labels[i];
+        pegasos_linear_combine(rows, i, 1, &factor, w);
+        *constant += factor * feature;
+    }
+}
+
+/* What sums of the constant's weight may reach in a sweep. */
+static double weight_sizes(const pegasos_dual *p, const double *bounds, int64_t n)
+{
+    double size = 1;
+    for (int64_t i = 0; i < n; i++)
+        size += 70 * 40 * p->scale * p->intercept_scaling * (bounds ? bounds[i] : 1);
+    return size;
+}
+
+static void sweep(input *in, const pegasos_rows *rows, const double *bounds, const double *norms,
+                  double feature)
+{
+    const int64_t n = rows->n_rows, d = rows->n_features, K = take_in(in, 1, B);
+    const int64_t count = take_in(in, 0, 40), before = take_in(in, 0, 30);
+    const int64_t cut = count > 0 ? take_in(in, 0, count) : 0, one = take_in(in, 0, K - 1);
+    const bool mean = take_bool(in);
+    pegasos_dual *problems = room(in, K, sizeof *problems);
+    int8_t *labels = room(in, n * B, 1), *single = room(in, n * B, 1);
+    double *a = room(in, n * B, 8), *w = room(in, d * B, 8), *sums = room(in, d * B, 8);
+    double *a1 = room(in, n * B, 8), *w1 = room(in, d * B, 8), *sums1 = room(in, d * B, 8);
+    int64_t *draws = room(in, count, 8);
+    for (int64_t k = 0; k < K; k++) {
+        problems[k].scale = take_positive(in);
+        problems[k].intercept_scaling = feature;
+        problems[k].intercept = take_number(in);
+        for (int64_t i = 0; i < n; i++)
+            labels[i * B + k] = (int8_t)take_in(in, -1, 1);
+    }
+    for (int64_t i = 0; i < n; i++)
+        single[i * B] = labels[i * B + one];
+    for (int64_t j = 0; j < count; j++)
+        draws[j] = take_in(in, 0, n - 1);
+    pegasos_dual alone = problems[one];
+    pegasos_dual_sweep(rows, K, problems, labels, bounds, norms, a, w, mean ? sums : NULL, before,
+                       count, draws);
+    pegasos_dual_sweep(rows, 1, &alone, single, bounds, norms, a1, w1, mean ? sums1 : NULL, before,
+                       cut, draws);
+    pegasos_dual_sweep(rows, 1, &alone, single, bounds, norms, a1, w1, mean ? sums1 : NULL,
+                       before + cut, count - cut, draws + cut);
+    MUST(same(alone.constant_weight, problems[one].constant_weight));
+    /* these are summed by calls */
+    const pegasos_dual *p = &problems[one];
+    MUST(in->extreme || fabs(alone.loss - p->loss) <= 1e-9 * (1 + fabs(alone.loss)));
+    MUST(in->extreme
+         || fabs(alone.constant_sum - p->constant_sum) <= 1e-9 * weight_sizes(p, bounds, n));
+    for (int64_t i = 0; i < n; i++) {
+        MUST(same(a1[i * B], a[i * B + one]));
+        for (int64_t k = 0; k < B; k++) {
+            const double c = bounds ? bounds[i] : 1, at = a[i * B + k];
+            MUST(labels[i * B + k] != 0 ? 0 <= at && at <= c : at == 0);
+        }
+    }
+    for (int64_t j = 0; j < d; j++) {
+        MUST(same(w1[j * B], w[j * B + one]) && same(sums1[j * B], sums[j * B + one]));
+        for (int64_t k = K; k < B; k++)
+            MUST(w[j * B + k] == 0 && sums[j * B + k] == 0);
+    }
+    MUST(in->extreme || (all_finite(w, 8, d * B) && all_finite(sums, 8, d * B)));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    input in = {.data = data, .left = size};
+    in.extreme = take_in(&in, 0, 3) == 0;
+    const pegasos_rows rows = take_rows(&in);
+    const int64_t n = rows.n_rows, d = rows.n_features;
+    const int8_t *labels = take_labels(&in, n);
+    const double *bounds = take_weights(&in, n);
+    const double feature = take_bool(&in) ? take_positive(&in) : 0;
+    double *norms = room(&in, n, 8);
+    double *scratch = rows.index_bytes > 0 ? room(&in, d, 8) : NULL;
+    pegasos_linear_norms(&rows, 0, n, scratch, norms);
+    for (int64_t j = 0; scratch && j < d; j++)
+        MUST(scratch[j] == 0);
+    for (int64_t i = 0; i < n; i++) {
+        MUST(norms[i] >= 0);
+        norms[i] += feature * feature;
+    }
+    if (rows.index_bytes > 0 && take_bool(&in)) {
+        sweep(&in, &rows, bounds, norms, feature);
+        release(&in);
+        return 0;
+    }
+
+    state whole = {.active = room(&in, n, 8), .a = room(&in, n, 8), .w = room(&in, d, 8)};
+    int64_t n_active = 0;
+    whole.problem.scale = take_positive(&in);
+    whole.problem.intercept_scaling = feature;
+    whole.problem.intercept = take_number(&in);
+    whole.problem.generator = take_seed(&in);
+    const bool begun = take_bool(&in);
+    for (int64_t i = 0; i < n; i++)
+        if (labels[i] != 0) {
+            whole.active[n_active++] = i;
+            if (begun)
+                whole.a[i] = (bounds ? bounds[i] : 1) * (double)take_in(&in, 0, 8) / 8;
+        }
+    w_of(&rows, labels, whole.a, whole.problem.scale, feature, whole.w,
+         &whole.problem.constant_weight);
+    pegasos_dual_start(&whole.problem, n_active);
+    state cut = take_copy(&in, &whole, n, d);
+    const int64_t n_epochs = take_in(&in, 1, 6);
+    for (int64_t epoch = 0; epoch < n_epochs; epoch++) {
+        const int64_t some = take_in(&in, 1, 15);
+        int64_t visits = pegasos_dual_run(&rows, &whole.problem, labels, bounds, norms,
+                                          whole.active, whole.a, whole.w, INT64_MAX);
+        int64_t done = pegasos_dual_run(&rows, &cut.problem, labels, bounds, norms, cut.active,
+                                        cut.a, cut.w, some);
+        MUST(done <= some);
+        const bool first_again = cut.problem.position == 0 && done > 0;
+        if (epoch < 3)
+            cut = take_copy(&in, &cut, n, d); /* saved, and restored elsewhere */
+        done += pegasos_dual_run(&rows, &cut.problem, labels, bounds, norms, cut.active, cut.a,
+                                 cut.w, INT64_MAX);
+        MUST(visits <= n_active && done <= n_active);
+        MUST(whole.problem.position == whole.problem.n_active);
+        MUST(cut.problem.position == cut.problem.n_active);
+        MUST(0 <= whole.problem.n_active && whole.problem.n_active <= n_active);
+        if (first_again) /* then the order of what is left is another */
+            cut = take_copy(&in, &whole, n, d), done = visits;
+        MUST(visits == done);
+        MUST(same_dual(&whole.problem, &cut.problem));
+        MUST(same_numbers(whole.a, cut.a, 8, n) && same_numbers(whole.w, cut.w, 8, d));
+        MUST(memcmp(whole.active, cut.active, (size_t)(n * 8)) == 0);
+        if (take_in(&in, 0, 3) == 0) {
+            pegasos_dual_start(&whole.problem, n_active); /* everybody again */
+            pegasos_dual_start(&cut.problem, n_active);
+        } else {
+            pegasos_dual_begin_epoch(&whole.problem);
+            pegasos_dual_begin_epoch(&cut.problem);
+        }
+    }
+    int64_t seen = 0;
+    for (int64_t r = 0; r < n_active; r++) {
+        MUST(0 <= whole.active[r] && whole.active[r] < n && labels[whole.active[r]] != 0);
+        MUST((seen >> whole.active[r] & 1) == 0);
+        seen |= INT64_C(1) << whole.active[r];
+    }
+    double *expected = room(&in, d, 8), constant, size_of_w = 0;
+    for (int64_t i = 0; i < n; i++) {
+        MUST((in.extreme && isnan(whole.a[i])) || 0 <= whole.a[i]);
+        MUST(!(whole.a[i] > (bounds ? bounds[i] : 1)));
+        MUST(labels[i] != 0 || whole.a[i] == 0);
+        size_of_w += whole.problem.scale * (bounds ? bounds[i] : 1) * (320 + feature);
+    }
+    w_of(&rows, labels, whole.a, whole.problem.scale, feature, expected, &constant);
+    if (!in.extreme) {
+        for (int64_t j = 0; j < d; j++)
+            MUST(fabs(expected[j] - whole.w[j]) <= 1e-11 * size_of_w);
+        MUST(fabs(constant - whole.problem.constant_weight) <= 1e-11 * size_of_w);
+    }
+    release(&in);
+    return 0;
+}
