@@ -75,8 +75,14 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         _validate.before_conversion(X)
         checks = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C"}
         # What is not finite is told below, with its place; so is what a conversion makes infinite.
-        with np.errstate(over="ignore"):
-            valid = validate_data(self, X, ensure_all_finite=False, **checks, **options)
+        try:
+            with np.errstate(over="ignore"):
+                valid = validate_data(self, X, ensure_all_finite=False, **checks, **options)
+        except ValueError:
+            # Of two things that are wrong, scikit-learn wants NaN told first.
+            if isinstance(X, np.ndarray) and X.dtype.kind == "f" and X.ndim == 2:
+                _validate.finite_rows(X)
+            raise
         _validate.finite_rows(valid[0] if isinstance(valid, tuple) else valid)
         return valid
 

@@ -188,8 +188,9 @@ class Newton(Finisher):
         hessian = np.asfortranarray(np.diag(np.full(len(right), self.settings.lam)))
         yield from self._add_gram(hessian, band, weights)
         try:
-            return linalg.cho_solve(linalg.cho_factor(hessian, check_finite=False), right), 0
-        except linalg.LinAlgError:  # by rounding, where lam is very small
+            factor = linalg.cho_factor(hessian, check_finite=False)
+            return linalg.cho_solve(factor, right, check_finite=False), 0
+        except linalg.LinAlgError:  # by rounding, where lam is very small; or what overflowed
             full = np.triu(hessian) + np.triu(hessian, 1).T
             return np.linalg.solve(full, right), 0
 
