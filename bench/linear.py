@@ -31,7 +31,7 @@ except ImportError:
 
 LEVELS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
 # A contender gets no larger budget after a fit of so many seconds.
-PATIENCE = 60.0
+PATIENCE = 20.0
 
 # name: set, the class against the rest (None: all classes), lam
 CASES = {

@@ -183,16 +183,9 @@ class Newton(Finisher):
 
     def _solve(self, band, weights, right):
         """Solve Newton's equations with the matrix at hand."""
-        from scipy import linalg  # here, so that "import pegasos" is light
-
-        hessian = np.asfortranarray(np.diag(np.full(len(right), self.settings.lam)))
+        hessian = np.diag(np.full(len(right), self.settings.lam))
         yield from self._add_gram(hessian, band, weights)
-        try:
-            factor = linalg.cho_factor(hessian, check_finite=False)
-            return linalg.cho_solve(factor, right, check_finite=False), 0
-        except linalg.LinAlgError:  # by rounding, where lam is very small; or what overflowed
-            full = np.triu(hessian) + np.triu(hessian, 1).T
-            return np.linalg.solve(full, right), 0
+        return np.linalg.solve(hessian, right), 0
 
     def _solve_by_products(self, band, weights, right):
         """Solve Newton's equations by conjugate gradients: two passes over the band a product."""
@@ -233,12 +226,10 @@ class Newton(Finisher):
         return out
 
     def _add_gram(self, out, which, weights):
-        """Add sum_i weights_i z_i z_i^T, z = (x, feature), over the rows `which`; its upper triangle."""
-        from scipy.linalg.blas import dsyrk
-
+        """Add sum_i weights_i z_i z_i^T, z = (x, feature), over the rows `which`."""
         d = self.rows.shape[1]
         dtype = np.float32 if self.rows.value_bytes == 4 else np.float64
-        size = max(16, int(2e8 / (d + 1) ** 2))
+        size = max(16, int(1e9 / (d + 1) ** 2))
         for first in range(0, len(which), size):
             part = which[first : first + size]
             z = np.empty((len(part), d), dtype)
@@ -249,7 +240,7 @@ class Newton(Finisher):
             rooted = np.empty((len(part), d + 1))
             np.multiply(z, roots[:, None], out=rooted[:, :-1])
             rooted[:, -1] = self.feature * roots
-            dsyrk(1.0, rooted.T, beta=1.0, c=out, overwrite_c=True)
+            out += rooted.T @ rooted  # which NumPy knows to be symmetric
             yield
 
 
