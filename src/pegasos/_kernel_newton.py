@@ -9,6 +9,7 @@ the band and W = c/(m delta), are solved among the rows of the band (Woodbury):
 
 import numpy as np
 
+from pegasos._finisher import Finisher
 from pegasos._newton import MOST_FEATURES, Newton, conjugate_gradients
 
 
@@ -20,7 +21,7 @@ class KernelNewton(Newton):
 
     def run(self, tol, max_iter, *, n_threads=1, on_progress=None):
         """As a `Finisher`; problems take turns, since they share the cache, and BLAS has threads."""
-        super().run(tol, max_iter, on_progress=on_progress)
+        Finisher.run(self, tol, max_iter, on_progress=on_progress)
 
     def _check_kept(self):
         """Scores are compared by `begin`; an objective would cost a pass over the matrix."""

@@ -76,6 +76,18 @@ class Newton(Finisher):
             self.relative_gap[k] = self.primal[k] = np.inf
             self.dual_objective[k] = -np.inf
 
+    def run(self, tol, max_iter, *, n_threads=1, on_progress=None):
+        """As a `Finisher`. Of several problems, each has one thread: BLAS gets none of its own, which
+        would stand in the way of the others', and results do not depend on how many there are.
+        """
+        if len(self.a) == 1:
+            super().run(tol, max_iter, on_progress=on_progress)
+            return
+        from threadpoolctl import threadpool_limits  # here, so that "import pegasos" is light
+
+        with threadpool_limits(limits=1, user_api="blas"):
+            super().run(tol, max_iter, n_threads=n_threads, on_progress=on_progress)
+
     def _shrink(self, k):
         """Replace a point by the best multiple of it: after an epoch, w can be worse than 0."""
         y = self.labels[k]
