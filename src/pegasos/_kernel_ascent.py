@@ -9,7 +9,7 @@ import numpy as np
 from pegasos import _certificate, _core
 from pegasos._ascent import ASCENT, blank_ascents
 from pegasos._finisher import Finisher
-from pegasos._kernel_session import uninterrupted
+from pegasos._session import uninterrupted
 
 # Rows of a block, and epochs over it before its changes are pushed to the scores of all rows.
 _BLOCK, _INNER = 1024, 5

@@ -214,7 +214,7 @@ class PegasosClassifier(PegasosEstimator):
         if continuing:
             session = self._resume(classes, dtype)
         else:
-            session = self._begin(len(columns), *X.shape, dtype)
+            session = self._begin(len(columns), X.shape[0], X.shape[1], dtype)
         session.set_rows(columns, weights)
         watch = self._watch(max_iter, n_steps, X, y)
         certificate = self._train(session, rows, classes, watch, max_iter, n_steps)
@@ -272,7 +272,7 @@ class PegasosClassifier(PegasosEstimator):
         columns = _problems.label_columns(codes, len(classes), self.multi_class, weights)
         if first:
             rows, dtype = _validate.rows(X, checked=True)
-            session = self._begin(len(columns), *X.shape, dtype)
+            session = self._begin(len(columns), X.shape[0], X.shape[1], dtype)
         else:
             session = self._resume(classes)
             rows, _ = _validate.rows(X, checked=True, dtype=session.weights.dtype)
