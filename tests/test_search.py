@@ -202,3 +202,9 @@ def test_the_answer_does_not_depend_on_the_number_of_threads():
     )  # fmt: skip
     np.testing.assert_array_equal(one.scores_, two.scores_)
     np.testing.assert_array_equal(one.coef_, two.coef_)
+
+
+def test_scores_that_overflow_are_told(rng):
+    X, y = 1e200 * rng.normal(size=(60, 4)), np.arange(60) % 3
+    with pytest.raises(ValueError, match="overflowed"):
+        PegasosClassifierCV([1e-300], cv=3, cv_epochs=2, refit=False).fit(X, y)

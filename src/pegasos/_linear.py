@@ -93,7 +93,7 @@ class PegasosClassifier(PegasosEstimator):
     n_iter_ : int
         Epochs so far over the rows of the last call.
     n_steps_ : ndarray of shape (n_problems,)
-        Steps taken so far.
+        Steps of Pegasos taken so far: 0 where a fit begins with dual coordinate ascent (see `solver`).
     objective_ : ndarray of shape (n_problems,)
         P(w) of this model on the training data. Not set by `partial_fit`, nor when interrupted;
         the same goes for the next two.
@@ -104,8 +104,8 @@ class PegasosClassifier(PegasosEstimator):
         whole epochs of permutations, for the last iterate without projection; otherwise true as
         well, but not as tight.
     alpha_counts_ : ndarray of shape (n_problems, n_samples)
-        How often each row was drawn and violated its margin. Not set by `partial_fit`, nor when
-        interrupted.
+        How often a step of Pegasos drew each row and found its margin violated. Not set by
+        `partial_fit`, nor when interrupted.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
         Set when the columns of X have names that are strings.

@@ -1,9 +1,9 @@
 """Searches over λ (and γ, and T) by cross-validation: classes × λ × folds as sets of problems.
 
 A fold is a problem that leaves out rows: their labels are 0. So all folds share X, one kernel matrix
-serves all of a γ, and nothing is copied, checked or encoded more than once. Pegasos runs the whole
-set over one order of draws; with a finisher, the problems of a smaller λ begin where those of the next
-larger one ended.
+serves all of a γ, and nothing is copied, checked or encoded more than once. With `cv_epochs` the
+machines go over one order of draws, in bundles or sets; with `cv_tol`, the problems of a smaller λ
+begin where those of the next larger one ended.
 """
 
 import inspect
@@ -274,6 +274,9 @@ class _Search(ClassifierMixin, BaseEstimator):
         rows, settings = machines.rows, _session.LinearSettings(lams.min(), **settings)
         (n_folds, n_problems, n), d = labels.shape, rows.shape[1]
         norms, feature = _ascent.norms(rows, settings)
+        overflow = _validate.overflow(np.dtype(np.float64), lams.min())
+        if not np.isfinite(norms).all():
+            raise overflow
         size = _core.BUNDLE_BYTES // 8
         found = np.empty((len(lams), n_folds, n_problems), object)
 
@@ -288,6 +291,8 @@ class _Search(ClassifierMixin, BaseEstimator):
                 rows, _session.interleaved(y, size), weights, norms, settings, ascents,
                 _session.aligned_zeros((n, size), np.float64), w, seed, 0, self.cv_epochs * n, sums,
             )  # fmt: skip
+            if not np.isfinite(w).all():
+                raise overflow
             intercept = np.zeros(size)
             intercept[: len(y)] = ascents["intercept"] + feature * ascents["constant_weight"]
             for k in np.unique(fold):
