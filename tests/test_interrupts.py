@@ -1,9 +1,10 @@
-"""Ctrl-C at random times: it is answered, nothing breaks, and a warm start goes on to the same bits.
+"""Ctrl-C at random times and lines: it is answered, and a warm start goes on to the same bits.
 
 ``python tests/test_interrupts.py 200`` interrupts so many fits and prints how long answers took: by the
 clock, which on a busy machine says little, and in CPU time of the process.
 """
 
+import os
 import signal
 import sys
 import threading
@@ -16,6 +17,8 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 import pegasos
+
+PACKAGE = os.path.dirname(pegasos.__file__)
 
 
 def rows(kind, n=4000, n_classes=3):
@@ -129,6 +132,54 @@ def test_an_interrupted_fit_goes_on_to_the_same_model(fit, rng):
     else:
         clf.fit(X, y)
     check(clf, whole, X)
+
+
+def with_ctrl_c_at(number, call):
+    """Call it, with Ctrl-C at line `number` of all that it runs in the package; returns their count."""
+    count = 0
+
+    def at_line(frame, event, argument):
+        nonlocal count
+        if event == "line":
+            count += 1
+            if count == number:
+                signal.raise_signal(signal.SIGINT)
+        return at_line
+
+    def at_call(frame, event, argument):
+        return at_line if frame.f_code.co_filename.startswith(PACKAGE) else None
+
+    before = sys.gettrace()
+    sys.settrace(at_call)
+    try:
+        call()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("fit", FITS)
+def test_ctrl_c_may_come_at_any_line(fit, rng):
+    def make():
+        clf, X, y = FITS[fit](200)
+        if clf.tol is None:
+            clf.set_params(max_iter=7)
+        return clf, X, y
+
+    whole, X, y = make()
+    n_lines = with_ctrl_c_at(-1, lambda: whole.fit(X, y))
+    heard = 0
+    for line in rng.choice(n_lines, 15, replace=False):
+        clf, X, y = make()
+        try:
+            with_ctrl_c_at(line, lambda clf=clf: clf.fit(X, y))
+        except KeyboardInterrupt:
+            heard += 1
+            if not hasattr(clf, "objective_"):  # else it was over: another fit would do more
+                clf.fit(X, y)
+            check(clf, whole, X)
+    assert heard >= 10  # the number of lines is not always the same
 
 
 def measure(n_fits):

@@ -211,11 +211,14 @@ class DualAscent(Finisher):
                 self.n_epochs[part] += 1
                 self.n_visits[part] += inside
 
-        with _session.bundled(self.w[part], self.a[part]) as (w, a):
-            yield from sweep(
+        with _session.bundled(self.w[part], self.a[part]) as (w, a, heard):
+            for _ in sweep(
                 self.rows, _session.interleaved(labels, w.shape[1]), self.row_weights, self.norms,
                 self.settings, ascents, a, w, self.seed, first, last, record=record,
-            )  # fmt: skip
+            ):  # fmt: skip
+                yield
+                if heard:
+                    return
         try:
             self._estimate(part)
             problems = np.arange(len(self.a))[part]

@@ -159,7 +159,14 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
                         raise
 
     def _train(self, session, rows, classes, watch, max_iter, n_steps):
-        """Run `session` over `rows` and tell callbacks of it; returns the certificate."""
+        """Run `session` over `rows` and tell callbacks of it.
+
+        Returns
+        -------
+        certificate : pegasos._certificate.Certificate
+        is_over : bool
+            Whether the plan was carried out, and not stopped by a callback.
+        """
         run = functools.partial(
             session.train, rows, solver=self.solver, tol=self.tol, max_iter=max_iter,
             n_steps=n_steps,
@@ -177,10 +184,10 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         try:
             certificate = self._run(session, run, classes)
         except StopRequestedError:
-            return session.certify(rows)
+            return session.certify(rows), False
         if n_steps is None:
             warn_unless(certificate, self.tol, rows, session.settings, self.solver, max_iter)
-        return certificate
+        return certificate, True
 
     def _watch(self, max_iter, n_steps, X, y):
         """Callbacks' view of a fit that begins now."""

@@ -90,8 +90,8 @@ class Finisher:
     def run(self, tol, max_iter, *, n_threads=1, on_progress=None):
         """Go on until every problem's relative gap is at most `tol`, or for `max_iter` epochs.
 
-        Can be stopped at any time by an exception; a run that is called again then completes the
-        one that was interrupted.
+        Can be stopped at any time by an exception; a run that is called again, before `end_plan`, then
+        completes the one that was interrupted.
 
         Parameters
         ----------
@@ -106,6 +106,9 @@ class Finisher:
             [lambda k=k: self._improve(k, tol, last[k]) for k in range(len(self.a))],
             n_threads, on_progress,
         )  # fmt: skip
+
+    def end_plan(self):
+        """Count the epochs of the next run from here."""
         self.base = self.n_epochs.copy()
 
     def _improve(self, k, tol, last):

@@ -236,15 +236,19 @@ class KernelPegasosClassifier(PegasosEstimator):
         plain = n_steps is not None or (self.solver == "pegasos" and self.tol is None)
         draws = self._few_draws(session, X.shape[0], n_steps, max_iter) if plain else None
         self._training = (kernel, X, codes)  # what _keep needs of them
-        certificate = None
+        certificate, is_over = None, False
         watch = self._watch(max_iter, n_steps, X, y)
         try:
             if draws is None:
                 cache = ColumnCache(kernel.points_among_themselves(X), size)
-                certificate = self._train(session, cache, classes, watch, max_iter, n_steps)
+                certificate, is_over = self._train(
+                    session, cache, classes, watch, max_iter, n_steps
+                )
             else:
                 session.run_among(draws, lambda rows: ColumnCache(kernel.subset(X, rows), size))
             with _session.uninterrupted():
+                if is_over:
+                    session.end_plan()
                 self._keep(session, classes)
                 self._keep_results(session, certificate)
         finally:

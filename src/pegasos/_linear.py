@@ -217,8 +217,10 @@ class PegasosClassifier(PegasosEstimator):
             session = self._begin(len(columns), X.shape[0], X.shape[1], dtype)
         session.set_rows(columns, weights)
         watch = self._watch(max_iter, n_steps, X, y)
-        certificate = self._train(session, rows, classes, watch, max_iter, n_steps)
+        certificate, is_over = self._train(session, rows, classes, watch, max_iter, n_steps)
         with _session.uninterrupted():
+            if is_over:
+                session.end_plan()
             self._keep(session, classes)
             self._keep_results(session, certificate)
         watch.end()
@@ -279,8 +281,10 @@ class PegasosClassifier(PegasosEstimator):
         session.begin_stream(session.stream + 1)
         session.set_rows(columns, weights, count=False, normalize=False)
         session.plan(n_epochs=1)
-        self._run(session, functools.partial(session.run, rows), classes)
-        self._keep(session, classes)
+        self._run(session, functools.partial(session.carry_out, rows), classes)
+        with _session.uninterrupted():
+            session.end_plan()
+            self._keep(session, classes)
         return self
 
     def decision_function(self, X: Any) -> np.ndarray:

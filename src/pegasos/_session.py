@@ -90,16 +90,17 @@ def interleaved(array, lanes):
 def bundled(*arrays):
     """Interleaved copies of arrays of shape (n_problems, n_features), or None, as the core has bundles.
 
-    What is in them in the end, however it comes, is written back.
+    What is in them in the end, however it comes, is written back. Ctrl-C waits until then: a block that
+    takes long must end when the list that comes after the copies is not empty any more.
     """
-    copies = [
-        None if array is None else interleaved(array, _core.BUNDLE_BYTES // array.itemsize)
-        for array in arrays
-    ]
-    try:
-        yield copies
-    finally:
-        with uninterrupted():
+    with uninterrupted() as heard:
+        copies = [
+            None if array is None else interleaved(array, _core.BUNDLE_BYTES // array.itemsize)
+            for array in arrays
+        ]
+        try:
+            yield *copies, heard
+        finally:
             for array, copy in zip(arrays, copies, strict=True):
                 if array is not None:
                     array[...] = copy[:, : len(array)].T
@@ -107,18 +108,21 @@ def bundled(*arrays):
 
 @contextlib.contextmanager
 def uninterrupted():
-    """Let Ctrl-C wait until the block ends, so that what it changes is changed as a whole."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
+    """Let Ctrl-C wait until the block ends, so that what it changes is changed as a whole.
+
+    The block is given a list that is not empty any more once Ctrl-C was pressed.
+    """
     heard = []
+    if threading.current_thread() is not threading.main_thread():
+        yield heard
+        return
     before = signal.signal(signal.SIGINT, lambda *arguments: heard.append(arguments))
     try:
-        yield
+        yield heard
     finally:
         signal.signal(signal.SIGINT, before)
-    if heard and callable(before):
-        before(*heard[0])
+        if heard and callable(before):
+            before(*heard[0])
 
 
 def rows_per_call(rows, n_passes, n_more=0):
@@ -350,7 +354,15 @@ class LinearSession:
             return self.n_epochs
         return int(-(-self.problems["next_draw"].max() // max(1, self.n_rows)))
 
-    def run(self, rows, *, order=None, n_threads=1, on_progress=None, on_epoch=None):
+    def run(self, rows, *, order=None, **options):
+        """Carry out the plan, and end it: what comes after is another one.
+
+        Takes what `carry_out` takes.
+        """
+        self.carry_out(rows, order=order, **options)
+        self.end_plan()
+
+    def carry_out(self, rows, *, order=None, n_threads=1, on_progress=None, on_epoch=None):
         """Train until every problem has reached its last step, or `order` is used up.
 
         Can be stopped at any time by an exception (KeyboardInterrupt, or one raised by
@@ -372,6 +384,9 @@ class LinearSession:
             self._run(rows, order, n_threads, on_progress)
         else:
             self._run_by_epochs(rows, n_threads, on_progress, on_epoch)
+
+    def end_plan(self):
+        """Let the next plan begin where the present one, which was carried out, ended."""
         self.finished = self.problems["n_steps"].copy()
         if self._planned_epochs is None:
             self.base, self.n_epochs = self.finished, 0
@@ -419,8 +434,11 @@ class LinearSession:
         if not rows.is_sparse or self._together(rows) == 1 or len(weights) < _LEAST_BUNDLE:
             yield from self._pieces_of(rows, part, weights, sums, order)
             return
-        with bundled(weights, sums) as (weights, sums):
-            yield from self._pieces_of(rows, part, weights, sums, order, bundled=True)
+        with bundled(weights, sums) as (weights, sums, heard):
+            for _ in self._pieces_of(rows, part, weights, sums, order, bundled=True):
+                yield
+                if heard:
+                    return
 
     def _pieces_of(self, rows, part, weights, sums, order, bundled=False):
         problems = self.problems[part]

@@ -1,6 +1,5 @@
 """From a plan to a model: which solver runs, for how long, and when a result is good enough."""
 
-import contextlib
 import warnings
 
 import numpy as np
@@ -11,7 +10,7 @@ from pegasos._kernel_ascent import KernelAscent
 from pegasos._kernel_newton import KernelNewton
 from pegasos._kernel_session import KernelSession
 from pegasos._newton import MOST_FEATURES, Newton
-from pegasos._session import LinearSession
+from pegasos._session import LinearSession, uninterrupted
 
 SOLVERS = ("auto", "pegasos", "sdca", "newton")
 
@@ -44,7 +43,8 @@ class _Training:
     ):  # fmt: skip
         """Run the solver until every relative duality gap is at most `tol`, or to the plan's end.
 
-        Can be stopped at any time by an exception; calling it again completes the plan.
+        Can be stopped at any time by an exception; calling it again completes the plan. So it does
+        until `end_plan`, which belongs where the result is kept.
 
         Parameters
         ----------
@@ -72,33 +72,29 @@ class _Training:
         if solver == "pegasos" or n_steps is not None or order is not None:
             self.finisher = None
         if solver != "pegasos" and n_steps is None and order is None:
-            base = 0 if self.finisher is None else self.finisher.base
             self._finish(rows, solver, tol, max_iter, threads)
-            try:
-                return self.certify(rows) if afresh else self.finisher.certificate()
-            except BaseException:  # called again, this will find that only the certificate is left
-                if solver == "auto" and tol is not None:
-                    self.epochs_begun = max_iter
-                else:
-                    self.finisher.base = np.broadcast_to(base, self.finisher.base.shape).copy()
-                raise
-        self.average_as(self.settings.average)
-        if tol is None or n_steps is not None or order is not None:
-            with self._ends_here():
+            certificate = self.certify(rows) if afresh else self.finisher.certificate()
+        else:
+            self.average_as(self.settings.average)
+            if tol is None or n_steps is not None or order is not None:
                 self.plan(n_steps=n_steps, n_epochs=max_iter)
-                self.run(rows, order=order, **threads)
-                return self.certify(rows)
-        return self._descend(rows, tol, max_iter, threads)
+                self.carry_out(rows, order=order, **threads)
+                certificate = self.certify(rows)
+            else:
+                certificate = self._descend(rows, tol, max_iter, threads)
+        return certificate
 
-    @contextlib.contextmanager
-    def _ends_here(self):
-        """A plan that is over when this block is: what interrupts what follows the run, interrupts it."""
-        before = self.finished, self.base, self.n_epochs
-        try:
-            yield
-        except BaseException:
-            self.finished, self.base, self.n_epochs = before
-            raise
+    def end_plan(self):
+        """Let the next `train` do more."""
+        self._end_part()
+        self.epochs_begun = self.turn = 0
+
+    def _end_part(self):
+        """Count from here: the next part of the plan is another one."""
+        if self.finisher is None:
+            super().end_plan()
+        else:
+            self.finisher.end_plan()
 
     def _finish(self, rows, solver, tol, max_iter, threads):
         """One epoch of Pegasos, then a finisher from where it ends; "auto": one that suits."""
@@ -110,38 +106,42 @@ class _Training:
         if self.finisher is None and not at_zero:
             # An average is by far the better point to start at.
             self.average_as(self.settings.average or "suffix")
-            with self._ends_here():
-                self.plan(n_epochs=1)
-                self.run(rows, **threads)
-                self._use(kind, rows, (super().dual(), *super().model()))
+            self.plan(n_epochs=1)
+            self.carry_out(rows, **threads)
+            finisher = self._begin(kind, rows, (super().dual(), *super().model()))
+            with uninterrupted():
+                self._end_part()
+                self.finisher = finisher
         else:
             if self.finisher is None:
                 n_problems, (n, d) = len(self.problems), rows.shape
                 start = np.zeros((n_problems, n)), np.zeros((n_problems, d)), np.zeros(n_problems)
-            self._use(kind, rows, start)
+            self.finisher = self._begin(kind, rows, start)
         threads["on_progress"] = self._count_epochs(**threads)
         threads.pop("on_epoch", None)
         left -= 0 if at_zero else 1
         if solver != "auto" or tol is None:
             self.finisher.run(tol, left, **threads)
             return
+        if self.turn == 0:
+            self.gap_before = np.inf
+            self.turn = _TURN
         while left > 0:
-            if self.turn == 0:
-                self.turn, self.gap_before = _TURN, np.inf
-            before = self.finisher.base.copy()
-            self.finisher.run(tol, min(self.turn, left), **threads)
-            used = int((self.finisher.n_epochs - before).max())
+            finisher = self.finisher
+            finisher.run(tol, min(self.turn, left), **threads)
+            used = int((finisher.n_epochs - finisher.base).max())
             left -= used
-            self.epochs_begun += used
-            gap = self.finisher.relative_gap.max()
-            if gap <= tol:
-                break
-            if gap > self.gap_before / 2:
-                self.turn *= 2
-                self._use(self._other(rows), rows)
-                gap = np.inf
-            self.gap_before = gap
-        self.epochs_begun = self.turn = 0
+            gap = finisher.relative_gap.max()
+            if gap <= tol or left <= 0:
+                return
+            is_slow = gap > self.gap_before / 2
+            following = self._begin(self._other(rows), rows) if is_slow else finisher
+            with uninterrupted():
+                self.finisher = following
+                following.end_plan()
+                self.epochs_begun += used
+                self.turn *= 2 if is_slow else 1
+                self.gap_before = np.inf if is_slow else gap
 
     def start_from(self, other, rows):
         """Begin where the finisher of another session stands, whose problems have another λ.
@@ -150,7 +150,7 @@ class _Training:
         """
         finisher = other.finisher
         a = finisher.a * min(1, self.settings.lam / other.settings.lam)
-        self._use(type(finisher), rows, (a, *finisher.model()))
+        self.finisher = self._begin(type(finisher), rows, (a, *finisher.model()))
 
     def _count_epochs(self, on_progress, on_epoch=None, **_):
         """What a finisher is to call now and then, so that `on_epoch` hears of each epoch."""
@@ -176,11 +176,11 @@ class _Training:
         sdca, newton = self.finishers.values()
         return newton if isinstance(self.finisher, sdca) else sdca
 
-    def _use(self, kind, rows, start=None):
-        """Go on with a finisher of this kind from `start`, or where the present one stands."""
+    def _begin(self, kind, rows, start=None):
+        """A finisher of this kind that goes on from `start`, or where the present one stands."""
         if isinstance(self.finisher, kind):
             self.finisher.begin(rows, self.labels, self.row_weights, start)
-            return
+            return self.finisher
         last = self.finisher
         if start is None:
             start = (last.dual(), *last.model())
@@ -188,20 +188,21 @@ class _Training:
         new.begin(rows, self.labels, self.row_weights, start)
         if last is not None:
             new.take_over(last)
-        self.finisher = new
+        return new
 
     def _descend(self, rows, tol, max_iter, threads):
         """Pegasos alone, looking at the gap now and then."""
         while True:
-            epochs = min(max(self.epochs_begun, _EPOCHS_BEFORE_LOOK), max_iter - self.epochs_begun)
-            with self._ends_here():
-                self.plan(n_epochs=epochs)
-                self.run(rows, **threads)
-                certificate = self.certify(rows)
-            self.epochs_begun += epochs
-            if self.epochs_begun >= max_iter or certificate.relative_gap.max() <= tol:
-                self.epochs_begun = 0
+            left = max_iter - self.epochs_begun
+            epochs = min(max(self.epochs_begun, _EPOCHS_BEFORE_LOOK), left)
+            self.plan(n_epochs=epochs)
+            self.carry_out(rows, **threads)
+            certificate = self.certify(rows)
+            if epochs == left or certificate.relative_gap.max() <= tol:
                 return certificate
+            with uninterrupted():
+                self._end_part()
+                self.epochs_begun += epochs
 
     def set_rows(self, labels, row_weights, **options):
         if labels.shape[1] != self.n_rows:
