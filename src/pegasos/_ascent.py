@@ -3,7 +3,7 @@
 ``csrc/dual.c`` has the algorithm; here is when to look at the gap, and which primal point to return.
 """
 
-import itertools
+import functools
 
 import numpy as np
 
@@ -181,18 +181,27 @@ class DualAscent(Finisher):
         return w, self.feature * total
 
     def run(self, tol, max_iter, *, n_threads=1, on_progress=None):
-        if goes_in_bundles(self.rows, len(self.a)):
-            size = _core.BUNDLE_BYTES // self.w.itemsize
-            n_bundles = -(-len(self.a) // size)
-            edges = np.linspace(0, len(self.a), n_bundles + 1).round().astype(int)
-            _session.in_threads(
-                [
-                    lambda part=slice(*edge): self._sweep(part, tol, max_iter)
-                    for edge in itertools.pairwise(edges)
-                ],
-                n_threads, on_progress,
-            )  # fmt: skip
-        super().run(tol, max_iter, n_threads=n_threads, on_progress=on_progress)
+        size = _core.BUNDLE_BYTES // self.w.itemsize
+        last = self.base + max_iter
+
+        def jobs(work, problems):
+            _session.in_threads([functools.partial(work, of) for of in problems], n_threads,
+                                on_progress)  # fmt: skip
+
+        def bundles(problems):
+            return np.array_split(problems, -(-len(problems) // size))
+
+        going = np.arange(len(self.a))
+        if goes_in_bundles(self.rows, len(going)):
+            parts = [slice(of[0], of[-1] + 1) for of in bundles(going)]
+            jobs(lambda part: self._sweep(part, tol, max_iter), parts)
+        # Problems go on by themselves until it is time to look at them, and are looked at together.
+        while True:
+            going = [k for k in going if self.n_epochs[k] < last[k] and not self._is_done(k, tol)]
+            if not going:
+                return
+            jobs(lambda k: self._improve(k, tol, last[k]), going)
+            jobs(lambda of: self._look_and_go_on(of, tol), bundles(going))
 
     def _sweep(self, part, tol, max_iter):
         """The first epochs of the problems `part`, as a bundle."""
@@ -225,7 +234,9 @@ class DualAscent(Finisher):
             if tol is not None:
                 problems = problems[self.estimate[part] <= _HOPEFUL * tol]
             if len(problems):
-                self._look(problems)
+                self._look(problems, tol)
+                self.n_visits_at_look[problems] = self.n_visits[problems]
+                self.estimate_at_look[problems] = self.estimate[problems]
         except BaseException:
             self.estimate[part] = np.inf
             raise
@@ -237,9 +248,10 @@ class DualAscent(Finisher):
         yield
 
     def _improve(self, k, tol, last):
+        """Run problem k until it is time to look at it."""
         ascent, inside = self.ascents[k : k + 1], np.count_nonzero(self.labels[k])
         p, size = ascent[0], _session.rows_per_call(self.rows, 3)
-        while self.n_epochs[k] < last and not self._is_done(k, tol):
+        while True:
             averages = self._averages(k, tol, last)
             while p["position"] < p["n_active"]:
                 step = -(-int(p["n_active"]) // _SNAPSHOTS) if averages else p["n_active"]
@@ -255,21 +267,35 @@ class DualAscent(Finisher):
                         self.n_sums[k] += 1
                 yield
             looks = self.n_epochs[k] + 1 >= last or self._is_time_to_look(k, p, inside, tol)
-            if looks:  # interrupted, it is done again
-                self._look([k])
-            settled = looks or self._is_settled(k, p, inside, tol)
+            if looks:
+                return
             with _session.uninterrupted():
-                self.n_epochs[k] += 1
-                if averages:
-                    self.sums[k], self.n_sums[k] = 0, 0
-                if p["n_active"] < inside and settled:
-                    self.active[k, :inside] = np.flatnonzero(self.labels[k])
-                    _core.dual_start(ascent, inside)
-                else:
-                    _core.dual_begin_epoch(ascent)
-                if self.settings.free_intercept:
-                    shift(ascent)
+                self._end_epoch(k, self._is_settled(k, p, inside, tol))
             yield
+
+    def _look_and_go_on(self, problems, tol):
+        """Look at problems that have come to where it is time to."""
+        self._look(problems, tol)  # interrupted, it is done again
+        with _session.uninterrupted():
+            self.n_visits_at_look[problems] = self.n_visits[problems]
+            self.estimate_at_look[problems] = self.estimate[problems]
+            for k in problems:
+                self._end_epoch(k, settled=True)
+        yield
+
+    def _end_epoch(self, k, settled):
+        """Begin the next epoch of problem k, over all rows if those that take part are settled."""
+        ascent, inside = self.ascents[k : k + 1], np.count_nonzero(self.labels[k])
+        self.n_epochs[k] += 1
+        if self.n_sums[k]:
+            self.sums[k], self.n_sums[k] = 0, 0
+        if ascent["n_active"][0] < inside and settled:
+            self.active[k, :inside] = np.flatnonzero(self.labels[k])
+            _core.dual_start(ascent, inside)
+        else:
+            _core.dual_begin_epoch(ascent)
+        if self.settings.free_intercept:
+            shift(ascent)
 
     def _averages(self, k, tol, last):
         """Whether the mean over an epoch is wanted: it is cheap, or a look is likely to follow."""
@@ -305,26 +331,23 @@ class DualAscent(Finisher):
         spread = (p["highest"] - p["lowest"]) * p["n_active"] / inside
         return spread <= wanted * min(self.primal[k], 1)
 
-    def _look(self, problems):
-        """Find relative gaps: of the better of w and its mean, which is kept."""
+    def _look(self, problems, tol):
+        """Find relative gaps: of the mean of w where there is one, and of w itself if that will not do."""
         problems = np.asarray(problems)
-        p, labels, mass = self.ascents[problems], self.labels[problems], self.mass[problems]
-        averaged = np.flatnonzero(self.n_sums[problems])
-        means = self.sums[problems[averaged]] / self.n_sums[problems[averaged], None]
-        of = np.concatenate([np.arange(len(problems)), averaged])
-        points = np.concatenate([self.w[problems], means[:, :-1]])
-        constants = np.concatenate([p["constant_weight"], means[:, -1]])
-        intercepts = p["intercept"][of] + self.feature * constants
-        if self.settings.free_intercept:
-            intercepts = _certificate.best_intercepts(
-                self.rows, labels[of], self.row_weights, points
-            )
-        primal = _certificate.objectives(
-            self.rows, labels[of], self.row_weights, points, intercepts, self.settings,
-            self.settings.lam,
-        )  # fmt: skip
+        dual = np.full(len(self.a), np.nan)
+        dual[problems] = self._dual_values(problems)
+        averaged = problems[self.n_sums[problems] > 0]
+        if len(averaged):
+            means = self.sums[averaged] / self.n_sums[averaged, None]
+            self._judge(averaged, means[:, :-1], means[:, -1], dual)
+        left = [k for k in problems if k not in averaged or not self._is_done(k, tol)]
+        if left:
+            self._judge(left, self.w[left], self.ascents["constant_weight"][left], dual)
+
+    def _dual_values(self, problems):
+        labels, mass = self.labels[problems], self.mass[problems]
         a = _certificate.feasible(self.a[problems], labels, self.row_weights, self.settings)
-        squared_norm = p["constant_weight"] ** 2
+        squared_norm = self.ascents["constant_weight"][problems] ** 2
         for j, k in enumerate(problems):
             w = self.w[k]
             if self.settings.free_intercept:
@@ -333,10 +356,17 @@ class DualAscent(Finisher):
                     self.rows, labels[j], a[j], self.settings.lam * mass[j], self.settings
                 )
             squared_norm[j] += np.einsum("j,j->", w, w)
-        dual = _certificate.best_dual(a, squared_norm, mass, self.row_weights, self.settings.lam)
+        return _certificate.best_dual(a, squared_norm, mass, self.row_weights, self.settings.lam)
+
+    def _judge(self, problems, points, constants, dual):
+        """Keep those of the points that are better than what problems have."""
+        labels = self.labels[problems]
+        intercepts = self.ascents["intercept"][problems] + self.feature * constants
+        if self.settings.free_intercept:
+            intercepts = _certificate.best_intercepts(self.rows, labels, self.row_weights, points)
+        primal = _certificate.objectives(
+            self.rows, labels, self.row_weights, points, intercepts, self.settings,
+            self.settings.lam,
+        )  # fmt: skip
         for j, k in enumerate(problems):
-            candidates = np.flatnonzero(of == j)
-            best = candidates[primal[candidates].argmin()]
-            self._keep(k, points[best], intercepts[best], primal[best], dual[j])
-        self.n_visits_at_look[problems] = self.n_visits[problems]
-        self.estimate_at_look[problems] = self.estimate[problems]
+            self._keep(k, points[j], intercepts[j], primal[j], dual[k])
