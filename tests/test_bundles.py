@@ -86,12 +86,12 @@ def test_interleaved_scores_have_the_bits_of_plain_ones(rng, layout, dtype, n_pr
 
 
 def textbook(X, y, c, lam, order, feature, epochs, b=0.0):
-    """Dual coordinate ascent over rows in the given order; the last iterate and the last epoch's mean."""
+    """Dual coordinate ascent over rows in the given order; and the mean of the last half of an epoch."""
     m = (c * (y != 0)).sum()
     Z = np.hstack([X, np.full((len(X), 1), feature)])
     a, w, mean = np.zeros(len(X)), np.zeros(Z.shape[1]), np.zeros(Z.shape[1])
     for epoch in range(epochs):
-        for i in order[epoch]:
+        for visit, i in enumerate(order[epoch]):
             if y[i] != 0:
                 u = 1 - y[i] * (Z[i] @ w + b)
                 curvature = Z[i] @ Z[i] / (lam * m)
@@ -99,8 +99,8 @@ def textbook(X, y, c, lam, order, feature, epochs, b=0.0):
                 best = np.clip(best, 0, c[i])
                 w += (best - a[i]) * y[i] * Z[i] / (lam * m)
                 a[i] = best
-            if epoch == epochs - 1:
-                mean += w / len(X)
+            if epoch == epochs - 1 and visit >= len(X) // 2:
+                mean += w / (len(X) - len(X) // 2)
     return a, w, mean
 
 
@@ -133,14 +133,38 @@ def test_a_sweep_is_the_textbook_s(rng, layout, dtype, feature, n_problems, weig
     ):  # fmt: skip
         pass
     for k in range(n_problems):
-        expected, _, mean = textbook(
+        expected, last, mean = textbook(
             X, labels[k], c, lams[k], draws.reshape(epochs, n), feature, epochs
         )
         np.testing.assert_allclose(a[:, k], expected, rtol=1e-9, atol=1e-11)
-        np.testing.assert_allclose(w[:, k], mean[:-1], rtol=1e-9, atol=1e-10)
-        assert ascents["constant_weight"][k] == pytest.approx(mean[-1], abs=1e-10)
+        np.testing.assert_allclose(w[:, k], last[:-1], rtol=1e-9, atol=1e-10)
+        np.testing.assert_allclose(sums[:, k], mean[:-1], rtol=1e-9, atol=1e-10)
+        assert ascents["constant_weight"][k] == pytest.approx(last[-1], abs=1e-10)
+        assert ascents["constant_sum"][k] == pytest.approx(mean[-1], abs=1e-10)
     assert not a[:, n_problems:].any()
     assert not w[:, n_problems:].any()
+    assert not sums[:, n_problems:].any()
+
+
+def test_another_lam_keeps_the_best_multiple_of_the_dual_point(rng):
+    """Of the multiples between a and the one that keeps w; D by its definition."""
+    n, d, k, before, lam = 30, 7, 5, 1.0, 0.2
+    X, labels = rng.normal(size=(n, d)), rng.choice([-1, 1], size=(k, n))
+    a = rng.uniform(0, 1, size=(k, n)) * np.geomspace(1e-3, 1, k)[:, None]
+
+    def dual(a, lam):
+        w = (a * labels) @ X / (lam * n)
+        return a.sum(axis=1) / n - lam / 2 * (w**2).sum(axis=1)
+
+    factors = np.linspace(lam / before, 1, 1001)
+    best = np.max([dual(factor * a, lam) for factor in factors], axis=0)
+    ascents = _ascent.blank_ascents(k, 0)
+    after, w = (_session.interleaved(array, 8) for array in (a, (a * labels) @ X / (before * n)))
+    _ascent.change_lam(ascents, after, w, np.full(k, n), lam, before)
+    after, w = after[:, :k].T, w[:, :k].T
+    np.testing.assert_allclose(dual(after, lam), best, rtol=1e-5)
+    np.testing.assert_allclose(w, (after * labels) @ X / (lam * n), rtol=1e-12)
+    np.testing.assert_allclose(ascents["scale"], 1 / (lam * n))
 
 
 @pytest.mark.parametrize("free", [False, True])

@@ -208,3 +208,28 @@ def test_scores_that_overflow_are_told(rng):
     X, y = 1e200 * rng.normal(size=(60, 4)), np.arange(60) % 3
     with pytest.raises(ValueError, match="overflowed"):
         PegasosClassifierCV([1e-300], cv=3, cv_epochs=2, refit=False).fit(X, y)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 10])
+def test_epochs_lead_to_certified_machines(rng, layout, dtype, n_classes):
+    """One bundle of machines, whose λ are halved among threads, and several bundles; any order of λ."""
+    X = rng.normal(size=(200, 12))
+    y = (X[:, :n_classes] + 0.5 * rng.normal(size=(200, n_classes))).argmax(axis=1)
+    X, lams = convert(X, layout, dtype), np.array([0.02, 1.0, 0.05, 0.1])
+    options = {"cv": 3, "refit": False, "random_state": 0}
+
+    def scores(**how):
+        found = []
+        PegasosClassifierCV(
+            lams, scoring=lambda clf, X, y: found.append(clf.decision_function(X)) or 0.0, **how, **options
+        ).fit(X, y)  # fmt: skip
+        return found
+
+    certified = iter(scores(cv_tol=1e-8))  # from the largest λ on
+    exact = {lam: [next(certified) for _ in range(3)] for lam in -np.sort(-lams)}
+    found = scores(cv_epochs=1000)
+    again = scores(cv_epochs=1000, n_jobs=2)
+    for k, (one, other) in enumerate(zip(found, again, strict=True)):
+        np.testing.assert_array_equal(one, other)
+        right = exact[lams[k // 3]][k % 3]
+        assert np.abs(one - right).max() <= 0.03

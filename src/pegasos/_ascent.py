@@ -68,7 +68,8 @@ def sweep(
     labels, a, w : ndarray of shape (n_rows or n_features, 8)
         Interleaved as by `pegasos._session.interleaved`; `a`, `w` and `ascents` are updated in place.
     sums : ndarray, optional
-        Zeros, like `w`: then `w` ends as its mean over the last n_rows visits.
+        Zeros, like `w`: ends as the mean of `w` over the last half of the last epoch, and "constant_sum"
+        as that of "constant_weight".
     record : callable, optional
         Told the number of the next draw along with every change, so that Ctrl-C cannot come between.
 
@@ -80,10 +81,13 @@ def sweep(
     n = len(labels)
     order = _core.Order(seed, np.empty(n, np.int64), _core.SAMPLINGS["permutation"], first)
     size = _session.rows_per_call(rows, 2 * _LEAST_BUNDLE)
+    averaged = n - n // 2
+    ascents["constant_sum"] = 0
     while first < last:
-        draws = np.empty(min(size, last - first, n - first % n), np.int64)
+        before = first - (last - averaged)
+        until_mean = -before if before < 0 and sums is not None else last
+        draws = np.empty(min(size, last - first, n - first % n, until_mean), np.int64)
         order.draw(draws)
-        before = first - (last - n)
         with _session.uninterrupted():
             if first % n == 0:
                 ascents["loss"] = 0
@@ -98,8 +102,29 @@ def sweep(
                 record(first)
         yield first
     if sums is not None:
-        w -= sums / n
-        ascents["constant_weight"] -= ascents["constant_sum"] / n
+        sums *= -1 / averaged
+        sums += w
+        ascents["constant_sum"] *= -1 / averaged
+        ascents["constant_sum"] += ascents["constant_weight"]
+
+
+def change_lam(ascents, a, w, masses, lam, before):
+    """Bring a bundle from the λ `before` to a smaller one, in place.
+
+    With q = before/lam, w(a) becomes q w. Of the points r a, that of the best dual value is taken, where
+    1/q <= r <= 1: at r = 1/q, w stays as it is, as it does for small λ once no row is at its bound; at
+    r = 1, a does. D(r a) = r A - r^2 B, with A = sum_i a_i/m and B = lam/2 |q w|^2, is highest at A/(2 B).
+    """
+    k, q = len(ascents), before / lam
+    squared = np.einsum("jl,jl->l", w, w)[:k] + ascents["constant_weight"] ** 2
+    twice_b, r = lam * q**2 * squared, np.ones(a.shape[1])
+    linear = a.sum(axis=0)[:k] / masses
+    np.divide(linear, twice_b, out=r[:k], where=twice_b > 0)
+    np.clip(r, 1 / q, 1, out=r)
+    a *= r
+    w *= q * r
+    ascents["constant_weight"] *= q * r[:k]
+    ascents["scale"] = 1 / (lam * masses)
 
 
 def shift(ascents):

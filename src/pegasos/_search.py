@@ -6,6 +6,7 @@ machines go over one order of draws, in bundles or sets; with `cv_tol`, the prob
 begin where those of the next larger one ended.
 """
 
+import functools
 import inspect
 import itertools
 from collections.abc import Callable, Sequence
@@ -270,7 +271,10 @@ class _Search(ClassifierMixin, BaseEstimator):
                 yield where, [np.stack(list(row), axis=1) for row in columns], np.nan
 
     def _sweep(self, machines, labels, weights, lams, settings, seed, threads):
-        """Epochs of dual coordinate ascent from a = 0, in bundles of machines."""
+        """Epochs of dual coordinate ascent in bundles of machines, from the largest λ to the smallest.
+
+        A machine begins a λ where its last one ended, and is scored by the mean of w over half an epoch.
+        """
         rows, settings = machines.rows, _session.LinearSettings(lams.min(), **settings)
         (n_folds, n_problems, n), d = labels.shape, rows.shape[1]
         norms, feature = _ascent.norms(rows, settings)
@@ -280,30 +284,48 @@ class _Search(ClassifierMixin, BaseEstimator):
         size = _core.BUNDLE_BYTES // 8
         found = np.empty((len(lams), n_folds, n_problems), object)
 
-        def bundle(members):
-            column, fold, place = np.array(members).T
-            y = labels[fold, column]
+        def bundle(members, places):
+            folds, columns = np.array(members).T
+            y = labels[folds, columns]
+            masses = _certificate.masses(y, weights)
             ascents = _ascent.blank_ascents(len(y), seed)
-            ascents["scale"] = 1 / (lams[place] * _certificate.masses(y, weights))
+            ascents["scale"] = 1 / (lams[places[0]] * masses)
             ascents["intercept_scaling"] = feature
-            w, sums = (_session.aligned_zeros((d, size), np.float64) for _ in range(2))
-            yield from _ascent.sweep(
-                rows, _session.interleaved(y, size), weights, norms, settings, ascents,
-                _session.aligned_zeros((n, size), np.float64), w, seed, 0, self.cv_epochs * n, sums,
-            )  # fmt: skip
-            if not np.isfinite(w).all():
-                raise overflow
+            interleaved = _session.interleaved(y, size)
+            a = _session.aligned_zeros((n, size), np.float64)
+            w, mean = (_session.aligned_zeros((d, size), np.float64) for _ in range(2))
             intercept = np.zeros(size)
-            intercept[: len(y)] = ascents["intercept"] + feature * ascents["constant_weight"]
-            for k in np.unique(fold):
-                scores = machines.scores(k, w.T, intercept)
-                for j in np.flatnonzero(fold == k):
-                    found[place[j], k, column[j]] = scores[:, j].copy()
+            for t, place in enumerate(places):
+                if t > 0:
+                    _ascent.change_lam(ascents, a, w, masses, lams[place], lams[places[t - 1]])
+                    mean[:] = 0
+                first = t * self.cv_epochs * n
+                yield from _ascent.sweep(
+                    rows, interleaved, weights, norms, settings, ascents, a, w, seed, first,
+                    first + self.cv_epochs * n, mean,
+                )  # fmt: skip
+                if not np.isfinite(mean).all():
+                    raise overflow
+                intercept[: len(y)] = ascents["intercept"] + feature * ascents["constant_sum"]
+                for fold in np.unique(folds):
+                    scores = machines.scores(fold, mean.T, intercept)
+                    for j in np.flatnonzero(folds == fold):
+                        found[place, fold, columns[j]] = scores[:, j].copy()
 
-        # Machines of one class that differ in λ move much the same rows.
-        members = list(itertools.product(range(n_problems), range(n_folds), range(len(lams))))
+        # Machines of one fold are scored on the same rows, so they go together. A single bundle would
+        # leave a second thread without work: it goes over half of the λ at a time.
+        members = list(itertools.product(range(n_folds), range(n_problems)))
         parts = [members[k : k + size] for k in range(0, len(members), size)]
-        _session.in_threads([lambda part=part: bundle(part) for part in parts], threads)
+        paths = np.array_split(np.argsort(-lams, kind="stable"), 2 if len(parts) == 1 else 1)
+        _session.in_threads(
+            [
+                functools.partial(bundle, part, path)
+                for path in paths
+                for part in parts
+                if len(path)
+            ],
+            threads,
+        )
         for place, folds in enumerate(found):
             yield (place,), [np.stack(list(columns), axis=1) for columns in folds], np.nan
 
@@ -372,8 +394,8 @@ _DOC = {
         below it.
     cv_epochs : int, default=None
         In place of `cv_tol`: so many epochs, all problems over shared passes; nothing is certified then.
-        The fastest way; 2 or 3 often do. Linear machines: dual coordinate ascent, and the mean over its
-        last epoch. Kernel machines, and ``solver="pegasos"``: Pegasos with an average (of the last
+        The fastest way; 1 or 2 often do. Linear machines: dual coordinate ascent from the largest λ to
+        the smallest, each beginning where the last ended, and the mean over half an epoch. Kernel machines, and ``solver="pegasos"``: Pegasos with an average (of the last
         half, unless `average` says otherwise).
     n_steps : int or list of int, default=None
         With solver "pegasos" (or "auto"): T, or several in growing order, each of which is scored on
