@@ -97,6 +97,10 @@ static INLINE void leave_out(pegasos_dual *p, int64_t *active)
  * Shrinking (Hsieh et al., section 3.2): a row whose a_i is stuck at a bound, with a derivative that
  * pushes it further out than that of any row in the epoch before, is left out of later epochs. The
  * projected derivative of a row is u_i, or 0 where a bound stops it; all of them 0 is the optimum.
+ *
+ * How far that is, the same numbers tell: for w = w(a), lam m |w|^2 = sum_i a_i y_i <w, x_i>, so that
+ * m (P(w) - D(a)) = sum_i c_i max(0, u_i) - a_i u_i, to which rows with a projected derivative of 0 add
+ * nothing. `gap` sums this over an epoch, each row as it was before its step.
  */
 static INLINE int64_t ascend(const row_functions *f, const pegasos_rows *rows, pegasos_dual *p,
                              const int8_t *labels, const double *bounds, const double *norms,
@@ -113,14 +117,11 @@ static INLINE int64_t ascend(const row_functions *f, const pegasos_rows *rows, p
         const double score =
             f->dot(rows, i, w, next) + p->intercept_scaling * p->constant_weight + p->intercept;
         const double u = 1 - y * score;
-        const double loss = u > 0 ? c * u : 0;
         if ((a[i] <= 0 && u < p->lowest_before) || (a[i] >= c && u > p->highest_before)) {
             leave_out(p, active);
-            p->left_loss += loss;
             continue;
         }
         p->position++;
-        p->loss += loss;
         if ((a[i] <= 0 && u < 0) || (a[i] >= c && u > 0))
             continue;
         p->highest = u > p->highest ? u : p->highest;
@@ -135,6 +136,7 @@ static INLINE int64_t ascend(const row_functions *f, const pegasos_rows *rows, p
             p->position--; /* to be visited again, with its column */
             break;
         }
+        p->gap += (u > 0 ? c * u : 0) - a[i] * u;
         a[i] = best;
         f->add(rows, i, change, w);
         p->constant_weight += change * p->intercept_scaling;
@@ -158,7 +160,7 @@ static INLINE void sweep(const row_functions *f, const pegasos_rows *rows, int64
     enum { B = PEGASOS_BUNDLE_BYTES / sizeof(double) };
     /* Lane by lane, so that lanes become SIMD; those to spare have labels of 0, and stay as they are. */
     double scale[B] = {0}, step[B] = {0}, feature[B] = {0}, intercept[B] = {0};
-    double constant[B] = {0}, loss[B] = {0}, constant_sum[B] = {0};
+    double constant[B] = {0}, gap[B] = {0}, constant_sum[B] = {0};
     for (int64_t l = 0; l < n_problems; l++) {
         scale[l] = problems[l].scale;
         step[l] = 1 / problems[l].scale;
@@ -181,7 +183,7 @@ static INLINE void sweep(const row_functions *f, const pegasos_rows *rows, int64
             best = best > 0 ? best : 0; /* NaN, which is 0 times infinity, too */
             best = best < c ? best : c;
             best = y != 0 ? best : old;
-            loss[l] += y != 0 && u > 0 ? c * u : 0;
+            gap[l] += y != 0 ? (u > 0 ? c * u : 0) - old * u : 0;
             a[i * B + l] = best;
             change[l] = scale[l] * (best - old) * y;
             summed[l] = visits * change[l];
@@ -197,7 +199,7 @@ static INLINE void sweep(const row_functions *f, const pegasos_rows *rows, int64
     }
     for (int64_t l = 0; l < n_problems; l++) {
         problems[l].constant_weight = constant[l];
-        problems[l].loss += loss[l];
+        problems[l].gap += gap[l];
         problems[l].constant_sum += sums ? constant_sum[l] : 0;
     }
 }
@@ -373,14 +375,14 @@ void pegasos_dual_begin_epoch(pegasos_dual *p)
     /* Bounds of 0 say nothing: then no row is left out. */
     p->highest_before = p->highest > 0 ? p->highest : INFINITY;
     p->lowest_before = p->lowest < 0 ? p->lowest : -INFINITY;
-    p->highest = p->lowest = p->loss = 0;
+    p->highest = p->lowest = p->gap = 0;
     p->position = 0;
 }
 
 void pegasos_dual_start(pegasos_dual *p, int64_t n_active)
 {
     p->n_active = n_active;
-    p->highest = p->lowest = p->left_loss = 0;
+    p->highest = p->lowest = 0;
     pegasos_dual_begin_epoch(p);
 }
 

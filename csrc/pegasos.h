@@ -217,9 +217,7 @@ typedef struct pegasos_dual {
     double lowest_before;
     double highest; /* in this one, so far */
     double lowest;
-    double loss;      /* in this one, so far: sum of c_i max(0, 1 - y_i f(x_i)) of rows visited,
-                               each as it was when visited */
-    double left_loss; /* the same of rows that were left out, as they were then */
+    double gap; /* in this one, so far: m (P - D), each row's part as it was when visited */
     double constant_weight; /* w(a)'s weight of the constant feature */
     double constant_sum;    /* its component of the sums of pegasos_dual_sweep */
 } pegasos_dual;

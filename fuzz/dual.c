@@ -21,8 +21,8 @@ static state take_copy(input *in, const state *from, int64_t n, int64_t d)
 static bool same_dual(const pegasos_dual *p, const pegasos_dual *q)
 {
     return p->generator == q->generator && p->n_active == q->n_active && p->position == q->position
-           && same(p->highest, q->highest) && same(p->lowest, q->lowest) && same(p->loss, q->loss)
-           && same(p->left_loss, q->left_loss) && same(p->highest_before, q->highest_before)
+           && same(p->highest, q->highest) && same(p->lowest, q->lowest) && same(p->gap, q->gap)
+           && same(p->highest_before, q->highest_before)
            && same(p->lowest_before, q->lowest_before)
            && same(p->constant_weight, q->constant_weight);
 }
@@ -81,7 +81,7 @@ static void sweep(input *in, const pegasos_rows *rows, const double *bounds, con
     MUST(same(alone.constant_weight, problems[one].constant_weight));
     /* these are summed by calls */
     const pegasos_dual *p = &problems[one];
-    MUST(in->extreme || fabs(alone.loss - p->loss) <= 1e-9 * (1 + fabs(alone.loss)));
+    MUST(in->extreme || fabs(alone.gap - p->gap) <= 1e-9 * (1 + fabs(alone.gap)));
     MUST(in->extreme
          || fabs(alone.constant_sum - p->constant_sum) <= 1e-9 * weight_sizes(p, bounds, n));
     for (int64_t i = 0; i < n; i++) {

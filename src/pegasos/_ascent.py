@@ -18,10 +18,10 @@ ASCENT = np.asarray(_core.BLANK_DUAL).dtype
 _SNAPSHOTS = 8
 # Looks at the gap: after so many epochs' worth of visits, then whenever they have grown by so much; and
 # earlier if the gap is estimated at no more than so many times the one that is asked for.
-_EPOCHS_BEFORE_LOOK, _GROWTH_BEFORE_LOOK, _HOPEFUL = 16, 1.5, 2
-# Epochs that problems over sparse rows begin with as bundles, before each leaves out rows of its own. A
-# bundle costs as much as three problems.
-_SWEEPS, _LEAST_BUNDLE = 3, 3
+_EPOCHS_BEFORE_LOOK, _GROWTH_BEFORE_LOOK, _HOPEFUL = 16, 1.5, 1.3
+# Epochs that problems over sparse rows begin with as bundles, at most, before each leaves out rows of its
+# own. A bundle costs as much as three problems.
+_SWEEPS, _LEAST_BUNDLE = 8, 3
 
 
 def blank_ascents(n_problems, seed):
@@ -82,7 +82,6 @@ def sweep(
     order = _core.Order(seed, np.empty(n, np.int64), _core.SAMPLINGS["permutation"], first)
     size = _session.rows_per_call(rows, 2 * _LEAST_BUNDLE)
     averaged = n - n // 2
-    ascents["constant_sum"] = 0
     while first < last:
         before = first - (last - averaged)
         until_mean = -before if before < 0 and sums is not None else last
@@ -90,7 +89,7 @@ def sweep(
         order.draw(draws)
         with _session.uninterrupted():
             if first % n == 0:
-                ascents["loss"] = 0
+                ascents["gap"] = ascents["constant_sum"] = 0
                 if settings.free_intercept and first > 0:
                     shift(ascents)
             _core.dual_sweep(
@@ -98,14 +97,14 @@ def sweep(
                 before, draws,
             )  # fmt: skip
             first += len(draws)
+            if first == last and sums is not None:
+                sums *= -1 / averaged
+                sums += w
+                ascents["constant_sum"] *= -1 / averaged
+                ascents["constant_sum"] += ascents["constant_weight"]
             if record is not None:
                 record(first)
         yield first
-    if sums is not None:
-        sums *= -1 / averaged
-        sums += w
-        ascents["constant_sum"] *= -1 / averaged
-        ascents["constant_sum"] += ascents["constant_weight"]
 
 
 def change_lam(ascents, a, w, masses, lam, before):
@@ -192,6 +191,7 @@ class DualAscent(Finisher):
             self.coef[k] = w
             self.intercept[k] = problem["intercept"] + self.feature * constant
             self.primal[k] = self.relative_gap[k] = np.inf
+            self.estimate[k] = self.estimate_at_look[k] = np.inf
             self.n_visits[k] = self.n_visits_at_look[k] = self.n_swept[k] = 0
             self.sums[k], self.n_sums[k] = 0, 0
             inside = np.flatnonzero(labels[k])
@@ -229,45 +229,54 @@ class DualAscent(Finisher):
             jobs(lambda of: self._look_and_go_on(of, tol), bundles(going))
 
     def _sweep(self, part, tol, max_iter):
-        """The first epochs of the problems `part`, as a bundle."""
-        n = self.labels.shape[1]
-        first, last = int(self.n_swept[part][0]), min(_SWEEPS, max_iter) * n
-        # An estimate says that what follows the last of the sweeps was done, too.
-        if last == 0 or (first >= last and np.isfinite(self.estimate[part]).all()):
+        """The first epochs of the problems `part`, as a bundle, and a look at those that may be done."""
+        n, k = self.labels.shape[1], part.stop - part.start
+        last = min(_SWEEPS, max_iter) * n
+        if last == 0 or self.n_swept[part.start] > _SWEEPS * n:
             return
-        self.estimate[part] = np.inf
         ascents, labels = self.ascents[part], self.labels[part]
         inside = np.count_nonzero(labels, axis=1)
 
-        def record(done):
-            self.n_swept[part] = done
-            if done % n == 0:
-                self.n_epochs[part] += 1
-                self.n_visits[part] += inside
+        def most_are_within(factor):
+            return tol is not None and (self.estimate[part] > factor * tol).sum() < _LEAST_BUNDLE
 
-        with _session.bundled(self.w[part], self.a[part]) as (w, a, heard):
-            for _ in sweep(
-                self.rows, _session.interleaved(labels, w.shape[1]), self.row_weights, self.norms,
-                self.settings, ascents, a, w, self.seed, first, last, record=record,
-            ):  # fmt: skip
-                yield
-                if heard:
-                    return
-        try:
-            self._estimate(part)
-            problems = np.arange(len(self.a))[part]
-            if tol is not None:
-                problems = problems[self.estimate[part] <= _HOPEFUL * tol]
-            if len(problems):
-                self._look(problems, tol)
-                self.n_visits_at_look[problems] = self.n_visits[problems]
-                self.estimate_at_look[problems] = self.estimate[problems]
-        except BaseException:
-            self.estimate[part] = np.inf
-            raise
+        with _session.bundled(self.w[part], self.a[part], self.sums[part, :-1]) as (w, a, sums, heard):
+
+            def record(done):
+                self.n_swept[part] = done
+                if done % n == 0:
+                    self.n_epochs[part] += 1
+                    self.n_visits[part] += inside
+                    self.n_sums[part] = averages
+                    self.sums[part, -1] = ascents["constant_sum"]
+                    self._estimate(part, np.einsum("jl,jl->l", w, w)[:k], a.sum(axis=0)[:k])
+
+            signs = _session.interleaved(labels, w.shape[1])
+            while (first := int(self.n_swept[part.start])) < last:
+                if most_are_within(_HOPEFUL):
+                    break
+                end = first - first % n + n
+                averages = most_are_within(4 * _HOPEFUL) or end == last
+                if first % n == 0:
+                    sums[:] = 0
+                for _ in sweep(
+                    self.rows, signs, self.row_weights, self.norms, self.settings, ascents, a, w,
+                    self.seed, first, end, sums if averages else None, record,
+                ):  # fmt: skip
+                    yield
+                    if heard:
+                        return
+        problems = np.arange(part.start, part.stop)
+        if tol is not None and max_iter > _SWEEPS:
+            problems = problems[self.estimate[part] <= _HOPEFUL * tol]
+        if len(problems):
+            self._look(problems, tol)
         with _session.uninterrupted():
-            for k in range(part.start, part.stop):
-                _core.dual_start(self.ascents[k : k + 1], inside[k - part.start])
+            self._remember_look(problems)
+            self.n_swept[part] = _SWEEPS * n + 1  # one more: what follows them was done, too
+            self.sums[part], self.n_sums[part] = 0, 0
+            for j in range(k):
+                _core.dual_start(ascents[j : j + 1], inside[j])
             if self.settings.free_intercept:
                 shift(ascents)
         yield
@@ -302,11 +311,14 @@ class DualAscent(Finisher):
         """Look at problems that have come to where it is time to."""
         self._look(problems, tol)  # interrupted, it is done again
         with _session.uninterrupted():
-            self.n_visits_at_look[problems] = self.n_visits[problems]
-            self.estimate_at_look[problems] = self.estimate[problems]
+            self._remember_look(problems)
             for k in problems:
                 self._end_epoch(k, settled=True)
         yield
+
+    def _remember_look(self, problems):
+        self.n_visits_at_look[problems] = self.n_visits[problems]
+        self.estimate_at_look[problems] = self.estimate[problems]
 
     def _end_epoch(self, k, settled):
         """Begin the next epoch of problem k, over all rows if those that take part are settled."""
@@ -333,7 +345,8 @@ class DualAscent(Finisher):
         """Whether a look, which costs about an epoch, is likely to end this, or much was done since."""
         if tol is None:
             return False
-        self._estimate(slice(k, k + 1))
+        w, a = self.w[k], self.a[k]
+        self._estimate(slice(k, k + 1), np.einsum("j,j->", w, w), a.sum())
         hopeful = self.estimate[k] <= min(_HOPEFUL * tol, self.estimate_at_look[k] / 1.5)
         if hopeful and self.n_visits[k] >= self.n_visits_at_look[k] + inside:
             return True
@@ -341,14 +354,12 @@ class DualAscent(Finisher):
             _EPOCHS_BEFORE_LOOK * inside, _GROWTH_BEFORE_LOOK * self.n_visits_at_look[k]
         )
 
-    def _estimate(self, part):
-        """Estimate relative gaps: what rows lost when they were visited is mostly too high a primal."""
+    def _estimate(self, part, squared, total):
+        """Estimate relative gaps from what was seen in the last epoch, |w|^2 and sum_i a_i."""
         p, mass = self.ascents[part], self.mass[part]
-        squared = np.einsum("kj,kj->k", self.w[part], self.w[part])  # BLAS would use threads
         penalty = self.settings.lam / 2 * (squared + p["constant_weight"] ** 2)
-        primal = penalty + (p["loss"] + p["left_loss"]) / mass
-        dual = self.a[part].sum(axis=1) / mass - penalty
-        self.estimate[part] = 1 - dual / np.maximum(primal, 1e-300)
+        dual, gap = total / mass - penalty, p["gap"] / mass
+        self.estimate[part] = gap / np.maximum(dual + gap, 1e-300)
 
     def _is_settled(self, k, p, inside, tol):
         """Whether rows that take part are where they want to be, so that the others must be asked."""

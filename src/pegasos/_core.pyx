@@ -99,8 +99,7 @@ cdef extern from "pegasos.h" nogil:
         double lowest_before
         double highest
         double lowest
-        double loss
-        double left_loss
+        double gap
         double constant_weight
         double constant_sum
 
