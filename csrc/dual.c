@@ -37,11 +37,41 @@ static INLINE void score_rows(const row_functions *f, const pegasos_rows *rows, 
             }
 }
 
-/* The same of sparse rows, where neighbours in `coef` belong to different problems. */
+/* `width` scores of each of up to TILE rows. */
+static INLINE void score_tile(const row_functions *f, const pegasos_rows *rows, int64_t i,
+                              int64_t count, int64_t n_problems, const int width,
+                              const double *coef, double *scores)
+{
+    double out[TILE * BUNDLE_BYTES / sizeof(double)];
+    f->dot_tile(rows, i, count, coef, n_problems, width, out);
+    for (int64_t t = 0; t < count; t++)
+        for (int l = 0; l < width; l++)
+            scores[t * n_problems + l] = out[t * width + l];
+}
+
+/* The same where neighbours in `coef` belong to different problems. */
 static INLINE void score_bundles(const row_functions *f, const pegasos_rows *rows, int64_t first,
                                  int64_t count, int64_t n_problems, const double *coef,
                                  const double *intercepts, double *scores)
 {
+    for (int64_t i = 0, tile = TILE; f->dot_tile && i < count; i += tile) {
+        int64_t k = 0;
+        tile = count - i < TILE ? count - i : TILE;
+        double *out = scores + i * n_problems;
+        for (; n_problems - k >= 8; k += 8)
+            score_tile(f, rows, first + i, tile, n_problems, 8, coef + k, out + k);
+        for (; n_problems - k >= 4; k += 4)
+            score_tile(f, rows, first + i, tile, n_problems, 4, coef + k, out + k);
+        for (; n_problems - k >= 2; k += 2)
+            score_tile(f, rows, first + i, tile, n_problems, 2, coef + k, out + k);
+        for (; k < n_problems; k++)
+            score_tile(f, rows, first + i, tile, n_problems, 1, coef + k, out + k);
+        for (int64_t t = 0; t < tile; t++)
+            for (k = 0; k < n_problems; k++)
+                out[t * n_problems + k] += intercepts[k];
+    }
+    if (f->dot_tile)
+        return;
     for (int64_t i = first; i < first + count; i++, scores += n_problems) {
         int64_t k = 0, next = i + 1 < first + count ? i + 1 : i;
         for (; n_problems - k >= 8; k += 8, next = i)
@@ -234,14 +264,14 @@ static INLINE void sweep(const row_functions *f, const pegasos_rows *rows, int64
 FOR_EVERY_WIDE_TYPE(DEFINE_DRIVERS)
 
 #define DEFINE_BUNDLE_DRIVERS(TYPE)                                                                \
-    CLONES static void score_bundles_##TYPE(const pegasos_rows *rows, int64_t first,               \
-                                            int64_t count, int64_t n_problems, const double *coef, \
-                                            const double *intercepts, double *scores)              \
+    CLONES_WIDE static void score_bundles_##TYPE(                                                  \
+        const pegasos_rows *rows, int64_t first, int64_t count, int64_t n_problems,                \
+        const double *coef, const double *intercepts, double *scores)                              \
     {                                                                                              \
         score_bundles(&functions_##TYPE, rows, first, count, n_problems, coef, intercepts,         \
                       scores);                                                                     \
     }
-FOR_EVERY_WIDE_SPARSE_TYPE(DEFINE_BUNDLE_DRIVERS)
+FOR_EVERY_WIDE_TYPE(DEFINE_BUNDLE_DRIVERS)
 
 #define DEFINE_SWEEPS(TYPE)                                                                        \
     CLONES_WIDE static void sweep_##TYPE(                                                          \
@@ -268,8 +298,7 @@ void pegasos_linear_scores(const pegasos_rows *rows, int64_t first, int64_t coun
                            const double *intercepts, double *scores)
 {
     if (interleaved)
-        DISPATCH_SPARSE_AS(wide, score_bundles, rows, first, count, n_problems, coef, intercepts,
-                           scores);
+        DISPATCH_WIDE(score_bundles, rows, first, count, n_problems, coef, intercepts, scores);
     else
         DISPATCH_WIDE(scores, rows, first, count, n_problems, coef, intercepts, scores);
 }

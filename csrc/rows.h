@@ -65,9 +65,13 @@ typedef struct row_functions {
                        int width, int64_t next, double *out);
     void (*add_bundle)(const pegasos_rows *rows, int64_t i, const double *u, void *v,
                        const void *later);
+    /* out[t * width + l] = <v_l, x_i> for the rows i + t, t < count <= TILE; NULL where tiles do not
+     * pay. A row's numbers do not depend on which others are with it. */
+    void (*dot_tile)(const pegasos_rows *rows, int64_t i, int64_t count, const void *v,
+                     int64_t stride, int width, double *out);
 } row_functions;
 
-enum { BUNDLE_BYTES = PEGASOS_BUNDLE_BYTES, MOST_LANES = BUNDLE_BYTES / sizeof(float) };
+enum { BUNDLE_BYTES = PEGASOS_BUNDLE_BYTES, MOST_LANES = BUNDLE_BYTES / sizeof(float), TILE = 4 };
 
 /* ---- Every type, with vectors of the same type ----------------------------------------------- */
 

@@ -172,6 +172,7 @@ static INLINE double NAME(squared_norm)(const pegasos_rows *rows, int64_t i, dou
 
 /* Sparse rows gain nothing by a shared fetch of the row: two weight vectors compete for the cache. */
 #define DOT_PAIR NULL
+#define DOT_TILE NULL
 
 #else
 
@@ -329,7 +330,44 @@ static INLINE double NAME(squared_norm)(const pegasos_rows *rows, int64_t i, dou
     return sum;
 }
 
+/* A number of each vector, once at hand, meets four rows. */
+static INLINE void NAME(dot_tile)(const pegasos_rows *rows, int64_t i, int64_t count,
+                                  const void *vectors, int64_t stride, const int width, double *out)
+{
+    const VECTOR *v = vectors;
+    const int64_t d = rows->n_features;
+    const VALUE *x = (const VALUE *)rows->values + i * d;
+    const VALUE *x1 = x + (count > 1 ? d : 0), *x2 = x + (count > 2 ? 2 * d : 0);
+    const VALUE *x3 = x + (count > 3 ? 3 * d : 0);
+    double sums[TILE][MOST_LANES] = {{0}};
+    for (int64_t j = 0; j < d;) {
+        const int64_t stop = d - j > CHUNK ? j + CHUNK : d;
+        VECTOR s0[MOST_LANES] = {0}, s1[MOST_LANES] = {0};
+        VECTOR s2[MOST_LANES] = {0}, s3[MOST_LANES] = {0};
+        for (; j < stop; j++) {
+            for (int l = 0; l < width; l++)
+                s0[l] += x[j] * v[j * stride + l];
+            for (int l = 0; l < width; l++)
+                s1[l] += x1[j] * v[j * stride + l];
+            for (int l = 0; l < width; l++)
+                s2[l] += x2[j] * v[j * stride + l];
+            for (int l = 0; l < width; l++)
+                s3[l] += x3[j] * v[j * stride + l];
+        }
+        for (int l = 0; l < width; l++) {
+            sums[0][l] += s0[l];
+            sums[1][l] += s1[l];
+            sums[2][l] += s2[l];
+            sums[3][l] += s3[l];
+        }
+    }
+    for (int64_t t = 0; t < count; t++)
+        for (int l = 0; l < width; l++)
+            out[t * width + l] = sums[t][l];
+}
+
 #define DOT_PAIR NAME(dot_pair)
+#define DOT_TILE NAME(dot_tile)
 
 #endif
 
@@ -340,11 +378,13 @@ MAYBE_UNUSED static const row_functions NAME(functions) = {.dot = NAME(dot),
                                                                     / sizeof(VECTOR),
                                                            .squared_norm = NAME(squared_norm),
                                                            .dot_bundle = NAME(dot_bundle),
-                                                           .add_bundle = NAME(add_bundle)};
+                                                           .add_bundle = NAME(add_bundle),
+                                                           .dot_tile = DOT_TILE};
 
 #undef LANES
 #undef BLOCK
 #undef DOT_PAIR
+#undef DOT_TILE
 #undef CHUNK
 #undef VALUE
 #undef VECTOR

@@ -46,9 +46,10 @@ def scorer(rows, coef, intercept):
     callable
         Of an int and an ndarray of shape (count, n_problems).
     """
-    # Sparse rows of many problems want their coefficients interleaved, unless there are so few rows
-    # that to interleave them would take longer.
-    interleaved = rows.is_sparse and len(coef) > 1 and rows.size > 2 * rows.shape[1]
+    # Several problems want their coefficients interleaved, unless there are so few rows that to
+    # interleave them would take longer.
+    least = 2 if rows.is_sparse else 4
+    interleaved = len(coef) >= least and rows.size > 2 * rows.shape[1]
     coef = np.ascontiguousarray(coef.T if interleaved else coef)
     return lambda first, out: _core.decision_function(
         rows, first, coef, intercept, out, interleaved
