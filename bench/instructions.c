@@ -157,6 +157,11 @@ static void scores_dense(void)
     pegasos_linear_scores(&dense_rows, 0, N, K, w, 0, intercepts, scores);
 }
 
+static void scores_tiled(void)
+{
+    pegasos_linear_scores(&dense_rows, 0, N, K, w, 1, intercepts, scores);
+}
+
 static void combine_sparse(void)
 {
     pegasos_linear_combine(&sparse_rows, 0, N, norms, w);
@@ -178,11 +183,10 @@ static void kernel_push(void)
 static const struct {
     const char *name;
     void (*run)(void);
-} paths[] = {PATH(step_sparse),    PATH(step_dense),         PATH(step_dense_pair),
-             PATH(step_bundle),    PATH(step_kernel),        PATH(ascent_sparse),
-             PATH(ascent_dense),   PATH(sweep_sparse),       PATH(sweep_dense),
-             PATH(scores_plain),   PATH(scores_interleaved), PATH(scores_dense),
-             PATH(combine_sparse), PATH(kernel_gauss),       PATH(kernel_push)};
+} paths[] = {PATH(step_sparse),  PATH(step_dense),     PATH(step_dense_pair),    PATH(step_bundle),
+             PATH(step_kernel),  PATH(ascent_sparse),  PATH(ascent_dense),       PATH(sweep_sparse),
+             PATH(sweep_dense),  PATH(scores_plain),   PATH(scores_interleaved), PATH(scores_dense),
+             PATH(scores_tiled), PATH(combine_sparse), PATH(kernel_gauss),       PATH(kernel_push)};
 
 /* What is counted. */
 NOINLINE void work(void (*run)(void));
