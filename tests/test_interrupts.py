@@ -109,14 +109,6 @@ def check(clf, whole, X):
     assert np.isfinite(clf.decision_function(X)).all()
 
 
-@pytest.fixture(autouse=True)
-def ctrl_c_is_heard():
-    """Shells start jobs in the background with SIGINT ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("fit", FITS)
 def test_an_interrupted_fit_goes_on_to_the_same_model(fit, rng):
