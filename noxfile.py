@@ -112,5 +112,5 @@ def sdist(session):
 @nox.session
 def wheels(session):
     """Wheels for this system, as the workflow builds them; on Linux, docker is needed."""
-    session.install("cibuildwheel")
+    session.install("cibuildwheel==3.2.1")  # as in wheels.yml
     session.run("cibuildwheel", "--output-dir", "wheelhouse", *session.posargs)
