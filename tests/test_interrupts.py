@@ -27,7 +27,7 @@ def rows(kind, n=4000, n_classes=3):
         X = rng.normal(size=(n, 60)).astype(np.float32)
         centres = rng.normal(size=(60, n_classes))
     else:
-        X = sparse.random_array((n, 2000), density=0.01, format="csr", rng=rng, dtype=np.float64)
+        X = sparse.random_array((n, 2000), density=0.01, format="csr", random_state=rng)
         centres = rng.normal(size=(2000, n_classes))
     scores = X @ centres
     return X, (scores + scores.std() * rng.normal(size=scores.shape)).argmax(axis=1)
