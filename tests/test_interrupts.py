@@ -165,7 +165,7 @@ def test_ctrl_c_may_come_at_any_line(fit, rng):
     for line in rng.choice(n_lines, 15, replace=False):
         clf, X, y = make()
         try:
-            with_ctrl_c_at(line, lambda clf=clf: clf.fit(X, y))
+            with_ctrl_c_at(line, lambda clf=clf, X=X, y=y: clf.fit(X, y))
         except KeyboardInterrupt:
             heard += 1
             if not hasattr(clf, "objective_"):  # else it was over: another fit would do more
