@@ -24,7 +24,7 @@ LAMS = np.geomspace(1e-2, 1e-6, 10)
 FOLDS = 5
 
 # name: options of our search
-CASES = dict.fromkeys(("imdb", "newsgroups20", "fashion_mnist"), {"cv_epochs": 1})
+CASES = {name: {"cv_epochs": 1} for name in ("imdb", "newsgroups20", "fashion_mnist")}
 
 
 def contenders(options, n, dense, slow):

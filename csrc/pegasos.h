@@ -161,9 +161,9 @@ void pegasos_linear_restart_average(pegasos_linear *problem, int64_t n_features,
 
 /*
  * Runs every problem over draws number first .. first + count - 1; draws[j] is the row of draw
- * first + j. `first` is at most the next_draw of every problem that is not at its last step. A problem skips draws before its own next_draw and stops at its own last_step, so a
- * run that was cut anywhere continues with the same bits. Problems do not see each other: a set
- * gives the bits of separate runs.
+ * first + j. `first` is at most the next_draw of every problem that is not at its last step. A problem
+ * skips draws before its own next_draw and stops at its own last_step, so a run that was cut anywhere
+ * continues with the same bits. Problems do not see each other: a set gives the bits of separate runs.
  */
 void pegasos_linear_run(const pegasos_rows *rows, const pegasos_linear_set *set, int64_t first,
                         int64_t count, const int64_t *draws);
@@ -241,10 +241,10 @@ int64_t pegasos_dual_run(const pegasos_rows *rows, pegasos_dual *problem, const 
 
 /*
  * Visits the rows draws[0 .. count - 1] for each of a bundle of at most B problems, all of whose arrays
- * are interleaved: `labels` and `a` are n_rows x B, `w` n_features x B, B = 8. Rows with label 0 are passed over, and none is left out;
- * `position` and the bounds of projected derivatives mean nothing here. `sums`, NULL or interleaved and
- * zero at first, serves the mean of w over visits, of which there were `before` since the mean began:
- * it is w - sums/(before + count).
+ * are interleaved: `labels` and `a` are n_rows x B, `w` n_features x B, B = 8. Rows with label 0 are
+ * passed over, and none is left out; `position` and the bounds of projected derivatives mean nothing
+ * here. `sums`, NULL or interleaved and zero at first, serves the mean of w over visits, of which there
+ * were `before` since the mean began: it is w - sums/(before + count).
  */
 void pegasos_dual_sweep(const pegasos_rows *rows, int64_t n_problems, pegasos_dual *problems,
                         const int8_t *labels, const double *bounds, const double *norms, double *a,

@@ -22,8 +22,7 @@ static bool same_dual(const pegasos_dual *p, const pegasos_dual *q)
 {
     return p->generator == q->generator && p->n_active == q->n_active && p->position == q->position
            && same(p->highest, q->highest) && same(p->lowest, q->lowest) && same(p->gap, q->gap)
-           && same(p->highest_before, q->highest_before)
-           && same(p->lowest_before, q->lowest_before)
+           && same(p->highest_before, q->highest_before) && same(p->lowest_before, q->lowest_before)
            && same(p->constant_weight, q->constant_weight);
 }
 

@@ -1,6 +1,7 @@
 """Fixtures that every test module shares."""
 
 import os
+import signal
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +27,14 @@ def rng():
 @pytest.fixture
 def problem(rng):
     return make_rows(rng)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def ctrl_c_is_heard():
+    """Shells start jobs in the background with SIGINT ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="session")

@@ -19,7 +19,7 @@ def data(tmp_path, rng):
     """Files of dense and sparse rows that take some tenths of a second to train on."""
     X, y = rng.normal(size=(1500, 30)), rng.integers(0, 3, 1500)
     np.savez(tmp_path / "dense.npz", X=X, y=y)
-    S = sparse.random_array((1500, 400), density=0.05, format="csr", rng=rng)
+    S = sparse.random_array((1500, 400), density=0.05, format="csr", random_state=rng)
     np.savez(
         tmp_path / "sparse.npz", data=S.data, indices=S.indices, indptr=S.indptr, shape=S.shape, y=y
     )

@@ -271,7 +271,7 @@ def test_partial_fit_refuses_other_classes_later_and_balanced_weights(problem):
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_ctrl_c_keeps_what_was_learned_and_warm_start_goes_on(digits, n_jobs):
     X, y = digits
-    plan = 10**8  # hours, were it not interrupted
+    plan = 10**8  # minutes, were it not interrupted
     clf = paper.linear(1e-3, n_steps=plan, warm_start=True, n_jobs=n_jobs, random_state=0)
     alarm = threading.Timer(0.3, signal.raise_signal, [signal.SIGINT])
     alarm.start()

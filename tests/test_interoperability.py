@@ -17,6 +17,7 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import load_iris, make_moons
 from sklearn.kernel_approximation import Nystroem
+from sklearn.metrics import accuracy_score, make_scorer
 from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
@@ -88,10 +89,13 @@ def test_metadata_routing_brings_sample_weights_to_every_fold(iris, machine):
     weights = np.where(y == 2, 0.0, 1.0)  # a class of weight zero is never predicted
     with sklearn.config_context(enable_metadata_routing=True):
         scaler = StandardScaler().set_fit_request(sample_weight=False)
-        machine.set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
-        pipe = make_pipeline(scaler, machine)
-        params = {"sample_weight": weights}
-        found = cross_validate(pipe, X, y, cv=3, params=params, return_estimator=True)
+        pipe = make_pipeline(scaler, machine.set_fit_request(sample_weight=True))
+        # Without a scorer of its own, scikit-learn 1.6 finds no request in a pipeline's score.
+        scorer = make_scorer(accuracy_score).set_score_request(sample_weight=True)
+        found = cross_validate(
+            pipe, X, y, cv=3, params={"sample_weight": weights}, scoring=scorer,
+            return_estimator=True,
+        )  # fmt: skip
         for fitted in found["estimator"]:
             assert 2 not in fitted.predict(X)
     assert found["test_score"].min() > 0.95  # it would be 2/3 at most without weights

@@ -27,7 +27,7 @@ def rows(kind, n=4000, n_classes=3):
         X = rng.normal(size=(n, 60)).astype(np.float32)
         centres = rng.normal(size=(60, n_classes))
     else:
-        X = sparse.random_array((n, 2000), density=0.01, format="csr", rng=rng, dtype=np.float64)
+        X = sparse.random_array((n, 2000), density=0.01, format="csr", random_state=rng)
         centres = rng.normal(size=(2000, n_classes))
     scores = X @ centres
     return X, (scores + scores.std() * rng.normal(size=scores.shape)).argmax(axis=1)
@@ -109,14 +109,6 @@ def check(clf, whole, X):
     assert np.isfinite(clf.decision_function(X)).all()
 
 
-@pytest.fixture(autouse=True)
-def ctrl_c_is_heard():
-    """Shells start jobs in the background with SIGINT ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("fit", FITS)
 def test_an_interrupted_fit_goes_on_to_the_same_model(fit, rng):
@@ -173,7 +165,7 @@ def test_ctrl_c_may_come_at_any_line(fit, rng):
     for line in rng.choice(n_lines, 15, replace=False):
         clf, X, y = make()
         try:
-            with_ctrl_c_at(line, lambda clf=clf: clf.fit(X, y))
+            with_ctrl_c_at(line, lambda clf=clf, X=X, y=y: clf.fit(X, y))
         except KeyboardInterrupt:
             heard += 1
             if not hasattr(clf, "objective_"):  # else it was over: another fit would do more

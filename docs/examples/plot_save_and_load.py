@@ -5,6 +5,8 @@ Saving and loading
 Two ways that execute nothing when a file is read: ``.npz`` for a model, skops for a pipeline.
 """
 
+# sphinx_gallery_thumbnail_path = "_static/thumbnail_npz.svg"
+
 import tempfile
 from pathlib import Path
 

@@ -6,6 +6,8 @@ Builds the program of :doc:`/c_use`, runs it, and trains the same machine from P
 same to the last digit that is printed.
 """
 
+# sphinx_gallery_thumbnail_path = "_static/thumbnail_C.svg"
+
 import shutil
 import subprocess
 import tempfile

@@ -57,8 +57,8 @@ class KernelPegasosClassifier(PegasosEstimator):
         symmetric; at prediction, rows against all training rows), or a function of two matrices
         (n, d) and (m, d) that returns (n, m).
     gamma : "scale", "auto" or float, default="scale"
-        "scale" is 1 / (n_features * X.var()), rows weighted by `sample_weight`; "auto" 1 / n_features. A width σ is γ = 1/(2σ²); a
-        Gaussian exp(−‖x−z‖²/(2g)) is γ = 1/(2g).
+        "scale" is 1 / (n_features * X.var()), rows weighted by `sample_weight`; "auto" is
+        1 / n_features. A width σ is γ = 1/(2σ²); a Gaussian exp(−‖x−z‖²/(2g)) is γ = 1/(2g).
     degree : int, default=3
         Of the polynomial kernel.
     coef0 : float, default=0.0

@@ -10,9 +10,10 @@ import numpy as np
 import pegasos
 
 _DATA_HELP = """\
-DATA is LIBSVM/SVMlight text ("label index:value ..."), CSV (one row a line, numbers and a label;
-a header line without numbers is skipped), or .npz (arrays X and y, or a CSR matrix saved by scipy.sparse and y).
-Text may be compressed with gzip or bzip2. The format is told from the name; --format overrides it.
+DATA is LIBSVM/SVMlight text ("label index:value ..."), CSV (one row a line,
+numbers and a label; a header line without numbers is skipped), or .npz (arrays
+X and y, or a CSR matrix saved by scipy.sparse and y). Text may be compressed
+with gzip or bzip2. The format is told from the name; --format overrides it.
 """
 
 _EXAMPLES = {
