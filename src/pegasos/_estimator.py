@@ -194,14 +194,20 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         known = n_steps is None and self.tol is None and self.solver == "pegasos"
         return Watch(self, max_iter if known else None, X=X, y=y)
 
-    def _keep_counters(self, session, classes):
-        """Take over what is not the model itself, and drop what the last fit said of its model."""
+    def _keep_model(self, session, classes, model):
+        """Take over `model`, a dictionary of attributes, and counters; drop what was said of the last.
+
+        All is made before anything is taken over: without memory for it, the last model stays whole.
+        """
+        model |= {
+            "classes_": classes,
+            "n_steps_": session.problems["n_steps"].copy(),
+            "n_iter_": session.n_iter,
+            "_fitted": self._choices(session.settings),
+        }
         for stale in ("alpha_counts_", "objective_", "dual_objective_", "duality_gap_"):
             self.__dict__.pop(stale, None)
-        self.classes_ = classes
-        self.n_steps_ = session.problems["n_steps"].copy()
-        self.n_iter_ = session.n_iter
-        self._fitted = self._choices(session.settings)
+        self.__dict__.update(model)
 
     def _certificate(self):
         """What is known of the fitted model."""

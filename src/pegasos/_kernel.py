@@ -341,18 +341,18 @@ class KernelPegasosClassifier(PegasosEstimator):
         kernel, X, codes = self._training
         coef, intercept = session.model()
         support = np.flatnonzero(coef.any(axis=0))
-        self._keep_counters(session, classes)
-        self.support_ = support
-        self.n_support_ = np.bincount(codes[support], minlength=len(classes))
-        self.dual_coef_ = np.ascontiguousarray(coef[:, support])
-        self.intercept_ = intercept
-        if kernel.name == "precomputed":
-            self.support_vectors_ = np.empty((0, 0), dtype=X.dtype)
-        else:
-            self.support_vectors_ = X[support]
-        self._support = kernel.points(self.support_vectors_)
+        vectors = np.empty((0, 0), dtype=X.dtype) if kernel.name == "precomputed" else X[support]
+        model = {
+            "support_": support,
+            "n_support_": np.bincount(codes[support], minlength=len(classes)),
+            "dual_coef_": np.ascontiguousarray(coef[:, support]),
+            "intercept_": intercept,
+            "support_vectors_": vectors,
+            "_support": kernel.points(vectors),
+        }
         if self.warm_start:
-            self._state = session.state()
+            model["_state"] = session.state()
+        self._keep_model(session, classes, model)
 
     def _choices(self, settings):
         return {**super()._choices(settings), "kernel": self.kernel, "gamma": self.gamma,

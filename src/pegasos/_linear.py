@@ -337,6 +337,5 @@ class PegasosClassifier(PegasosEstimator):
     def _keep(self, session, classes):
         """Take over the model and the state of `session`, all at once."""
         coef, intercept = session.model()
-        self._keep_counters(session, classes)
-        self.coef_, self.intercept_ = coef, intercept
-        self._state = session.state()
+        model = {"coef_": coef, "intercept_": intercept, "_state": session.state()}
+        self._keep_model(session, classes, model)

@@ -352,7 +352,7 @@ class LinearSession:
         """Passes over the present rows: those planned if the plan was one of epochs, else begun."""
         if self.n_epochs > 0:
             return self.n_epochs
-        return int(-(-self.problems["next_draw"].max() // max(1, self.n_rows)))
+        return -(-int(self.problems["next_draw"].max()) // max(1, self.n_rows))
 
     def run(self, rows, *, order=None, **options):
         """Carry out the plan, and end it: what comes after is another one.
