@@ -217,12 +217,14 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     def _keep_results(self, session, certificate):
         """Take over what is known only at the end of `fit`."""
+        counts = session.counts.view()
+        counts.flags.writeable = False  # they are part of the state
+        results = {"alpha_counts_": counts}
         if certificate is not None:
-            self.objective_ = certificate.objective
-            self.dual_objective_ = certificate.dual_objective
-            self.duality_gap_ = certificate.gap
-        self.alpha_counts_ = session.counts.view()
-        self.alpha_counts_.flags.writeable = False  # they are part of the state
+            results["objective_"] = certificate.objective
+            results["dual_objective_"] = certificate.dual_objective
+            results["duality_gap_"] = certificate.gap
+        self.__dict__.update(results)
 
     def _choices(self, settings):
         """What must not change while training goes on, and decides how scores are read."""
