@@ -1,19 +1,34 @@
-"""Memory that runs out, and memory that does not come back."""
+"""Memory that runs out, and memory that does not come back.
+
+``python tests/test_faults.py 10000`` makes so many fits of all kinds, with predictions, files, pickles and
+searches, and prints the resident memory ten times on the way.
+"""
 
 import copy
 import gc
+import itertools
 import os
+import pickle
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
+import time
+import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import pegasos
-from pegasos import KernelPegasosClassifier, PegasosClassifier
+from pegasos import (
+    KernelPegasosClassifier,
+    KernelPegasosClassifierCV,
+    PegasosClassifier,
+    PegasosClassifierCV,
+)
 
 PACKAGE = os.path.dirname(pegasos.__file__)
 SANITIZED = "libasan" in os.environ.get("LD_PRELOAD", "")
@@ -235,3 +250,86 @@ def test_the_extension_fails_with_memory_errors_and_loses_nothing():
     failed, lost = (int(number) for number in done.stdout.split())
     assert failed > 500
     assert lost < 20  # a block lost per failure would be a thousand
+
+
+def kinds_of_fits(folder):
+    """Functions that fit, and use what came of it: linear and kernel, all solvers and kinds of rows."""
+    X, y = small_problem()
+    S, path = sparse.csr_array(X * (np.abs(X) > 0.5)), Path(folder) / "model.npz"
+    y2 = y == 0
+
+    def used(clf, X, y):
+        clf.fit(X, y).predict(X)
+        return clf
+
+    def saved(clf, X, y):
+        used(clf, X, y).to_model().save(path)
+        pegasos.load(path).predict(X)
+        pickle.loads(pickle.dumps(clf)).predict(X)
+
+    def warm(clf, X, y):
+        used(used(clf, X, y), X, y)
+
+    def in_pieces(clf, X, y):
+        for part in (slice(0, 17), slice(17, 40)):
+            clf.partial_fit(X[part], y[part], classes=np.unique(y))
+
+    def refused(clf, X, y):
+        try:
+            clf.fit(X, y[:-1])
+        except ValueError:
+            return
+        raise AssertionError
+
+    def clf(make=PegasosClassifier, lam=0.1, **options):
+        return make(lam, **({"random_state": 0, "max_iter": 20} | options))
+
+    kernel = KernelPegasosClassifier
+    return [
+        *(
+            lambda solver=solver, rows=rows, labels=labels: used(clf(solver=solver), rows, labels)
+            for solver in ("auto", "pegasos", "sdca", "newton")
+            for rows in (X, S, X.astype(np.float32))
+            for labels in (y, y2)
+        ),
+        *(
+            lambda solver=solver, rows=rows: used(clf(kernel, solver=solver), rows, y)
+            for solver in ("auto", "pegasos", "sdca", "newton")
+            for rows in (X, S)
+        ),
+        lambda: saved(clf(), X, y),
+        lambda: saved(clf(kernel, kernel="laplacian"), X, y2),
+        lambda: warm(clf(warm_start=True, average="suffix", n_steps=20), X, y),
+        lambda: warm(clf(kernel, warm_start=True, cache_size=0), S, y),
+        lambda: in_pieces(clf(batch_size=3), S, y),
+        lambda: refused(clf(), X, y),
+        lambda: used(clf(n_jobs=2, multi_class="ovo", penalize_intercept=False), S, y),
+        lambda: pegasos.fit(X, y, 0.1, n_steps=30, random_state=0).predict(X),
+    ]
+
+
+def measure(n_fits):
+    """Make fits in one process, every hundredth a search, and print the resident memory."""
+    warnings.simplefilter("ignore")
+    X, y = small_problem()
+    searches = itertools.cycle(
+        [
+            lambda: PegasosClassifierCV([0.01, 0.1], cv=2, random_state=0).fit(X, y),
+            lambda: KernelPegasosClassifierCV([0.1], gammas=[0.1, 1], cv=2, random_state=0).fit(
+                X, y
+            ),
+        ]
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        fits, began = itertools.cycle(kinds_of_fits(folder)), time.perf_counter()
+        for number in range(1, n_fits + 1):
+            (next(searches) if number % 100 == 0 else next(fits))()
+            if number % max(n_fits // 10, 1) == 0:
+                gc.collect()
+                size = resident_bytes() / 2**20
+                seconds = time.perf_counter() - began
+                print(f"{number:6} fits, {seconds:5.0f} s: {size:7.1f} MB resident", flush=True)
+
+
+if __name__ == "__main__":
+    measure(int(sys.argv[1]))

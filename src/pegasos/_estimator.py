@@ -136,6 +136,17 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
                 f"{self.classes_.tolist()}, got {classes.tolist()}"
             )
 
+    def _restored(self, kind, settings, classes, n_features, dtype):
+        """The session that the last call left, of a class `kind`."""
+        n_problems = _problems.count(len(classes), self.multi_class)
+        try:
+            _session.check_state(self._state, kind(settings, n_problems, n_features, dtype, 0))
+        except ValueError as error:
+            raise ValueError(
+                f"this {type(self).__name__} was damaged, and cannot go on: {error}"
+            ) from None
+        return kind.restore(settings, self._state)
+
     def _run(self, session, run, classes):
         """Call `run` with threads and progress; keep what was learned if it is interrupted."""
 

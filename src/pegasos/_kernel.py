@@ -328,13 +328,13 @@ class KernelPegasosClassifier(PegasosEstimator):
             return self._begin(*columns.shape)
         settings = self._settings()
         self._check_unchanged(settings, classes)
-        session = KernelTraining.restore(settings, self._state)
-        if session.n_rows != columns.shape[1]:
+        n_rows, _ = _session.rows_of(self._state)
+        if n_rows != columns.shape[1]:
             raise ValueError(
-                f"X must be that of the fit that warm_start continues, with {session.n_rows} rows, "
+                f"X must be that of the fit that warm_start continues, with {n_rows} rows, "
                 f"got {columns.shape[1]}"
             )
-        return session
+        return self._restored(KernelTraining, settings, classes, n_rows, np.float64)
 
     def _keep(self, session, classes):
         """Take over the model and, for a warm start, the state of `session`, all at once."""
