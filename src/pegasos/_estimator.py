@@ -47,6 +47,17 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         "verbose": ["verbose"],
     }
 
+    classes_: np.ndarray
+    intercept_: np.ndarray
+    n_iter_: int
+    n_steps_: np.ndarray
+    objective_: np.ndarray
+    dual_objective_: np.ndarray
+    duality_gap_: np.ndarray
+    alpha_counts_: np.ndarray
+    _fitted: dict[str, Any]
+    _state: dict[str, np.ndarray]
+
     #: Of fits of the command line.
     _checkpoints = None
 

@@ -139,6 +139,12 @@ class KernelPegasosClassifier(PegasosEstimator):
         "scores": [StrOptions({"auto", "push", "pull"})],
     }
 
+    support_: np.ndarray
+    support_vectors_: Any
+    n_support_: np.ndarray
+    dual_coef_: np.ndarray
+    _support: Any
+
     def __init__(
         self,
         lam: float = 1e-4,

@@ -136,6 +136,8 @@ class PegasosClassifier(PegasosEstimator):
     True
     """
 
+    coef_: np.ndarray
+
     def __init__(
         self,
         lam: float = 1e-4,
