@@ -14,6 +14,10 @@ OLDEST = ("numpy==2.0.*", "scipy==1.13.*", "scikit-learn==1.6.*", "pandas==2.2.*
 TARGETS = (
     "x86_64-windows-gnu", "x86_64-macos", "aarch64-macos", "x86_64-linux-musl", "aarch64-linux-musl",
 )  # fmt: skip
+# All that reaches the extension; the rest tests other programs (compilers, valgrind), or documents.
+SANITIZED = ("-q", "-n", "auto", "tests", *(
+    f"--ignore=tests/test_{name}.py" for name in ("c_core", "docs", "experiments", "instructions")
+))  # fmt: skip
 WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror")
 
 
@@ -56,13 +60,20 @@ def interoperability(session):
 
 
 @nox.session
-@nox.parametrize("sanitizer", ["asan", "tsan"], ids=["asan", "tsan"])
-def sanitizers(session, sanitizer):
-    """The C tests under a sanitizer; see CMakePresets.json."""
+@nox.parametrize("preset", ["asan", "tsan", "valgrind"], ids=["asan", "tsan", "valgrind"])
+def sanitizers(session, preset):
+    """The C tests under a sanitizer, or valgrind, which must be installed; see CMakePresets.json."""
     session.install("cmake>=3.26", "ninja")
-    session.run("cmake", "--preset", sanitizer)
-    session.run("cmake", "--build", "--preset", sanitizer)
-    session.run("ctest", "--preset", sanitizer)
+    session.run("cmake", "--preset", preset, "-G", "Ninja")
+    session.run("cmake", "--build", "--preset", preset)
+    session.run("ctest", "--preset", preset)
+
+
+@nox.session
+def sanitizers_python(session):
+    """The Python tests on an extension with AddressSanitizer and UBSan; see tests/sanitized.py."""
+    session.install(".[test]")
+    session.run("python", "tests/sanitized.py", *(session.posargs or SANITIZED))
 
 
 @nox.session

@@ -1,6 +1,8 @@
 """Checkpoints of `pegasos train`: always a whole model, and killed runs go on to the same bits."""
 
+import copy
 import json
+import pickle
 import signal
 import subprocess
 import sys
@@ -8,10 +10,11 @@ import time
 
 import numpy as np
 import pytest
+from rows import make_rows
 from scipy import sparse
 
 import pegasos
-from pegasos import cli
+from pegasos import KernelPegasosClassifier, PegasosClassifier, cli
 
 
 @pytest.fixture
@@ -147,7 +150,7 @@ def everywhere(value):
         ("problems", field("project", 1)),
         ("problems", field("average_from", 1)),
         ("problems", field("constant_weight", np.nan)),
-        ("pending", everywhere(10**9)),
+        ("pending", everywhere(2**62)),
         ("pending", everywhere(-1)),
         ("weights", everywhere(np.nan)),
         ("counts", everywhere(-1)),
@@ -181,3 +184,96 @@ def test_what_a_checkpoint_is_of_must_be_readable(checkpoint, capsys):
         np.savez(file, **arrays | {"checkpoint": np.array(text)})
         assert cli.main(train) == 2
         assert "c.npz is not a checkpoint" in capsys.readouterr().err
+
+
+def warm(kind, **options):
+    """A fitted estimator that can go on, and its rows; what is averaged and pending is there as well."""
+    X, y = make_rows(np.random.default_rng(0), n=40, d=5)[0], np.arange(40) % 3
+    clf = kind(0.1, warm_start=True, random_state=0, **options)
+    return clf.fit(X, y), X, y
+
+
+WARM = {
+    "pegasos": (PegasosClassifier, {"n_steps": 17, "batch_size": 3, "average": True}),
+    "sdca": (PegasosClassifier, {"solver": "sdca", "tol": None, "max_iter": 3}),
+    "newton": (PegasosClassifier, {"solver": "newton", "tol": None, "max_iter": 3}),
+    "kernel": (KernelPegasosClassifier, {"n_steps": 17, "batch_size": 3}),
+    "kernel sdca": (KernelPegasosClassifier, {"solver": "sdca", "tol": None, "max_iter": 3}),
+}
+
+
+def damaged(state):
+    """States with one thing in each array that cannot be, and what that is."""
+
+    def put(array, value):
+        copy = array.copy()
+        copy[...] = value
+        return copy
+
+    for name, array in state.items():
+        yield name, "a list", state | {name: array.tolist()}
+        yield name, "shorter", state | {name: array[:-1]}
+        yield name, "narrower", state | {name: array[..., :-1]}
+        yield name, "deeper", state | {name: array[None]}
+        if name not in ("sums", "counts"):
+            yield name, "missing", {k: v for k, v in state.items() if k != name}
+        if array.dtype.kind in "iuf":
+            yield name, "another type", state | {name: np.zeros(array.shape, np.int16)}
+        if array.dtype.kind == "i" and name != "pending":
+            yield name, "negative", state | {name: put(array, -1)}
+            yield name, "huge", state | {name: put(array, 2**62)}
+        for field in array.dtype.names or ():
+            if array.dtype[field].kind == "i":
+                for value in (-1, 2**62):
+                    copy = array.copy()
+                    copy[field] = value
+                    yield name, f"{field}={value}", state | {name: copy}
+    for value in (0, 2**20, 2**62, 2**64 - 1):
+        numbers = state["numbers"].copy()
+        numbers[1] = value
+        yield "numbers", f"{value} rows", state | {"numbers": numbers}
+
+
+@pytest.mark.parametrize("name", WARM)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_damaged_pickle_is_refused(name):
+    """Who unpickles trusts; what was damaged since must not lead the core to foreign memory."""
+    kind, options = WARM[name]
+    clf, X, y = warm(kind, **options)
+    kinds_of_damage = list(damaged(clf._state))
+    assert len(kinds_of_damage) > 50
+    for array, what, state in kinds_of_damage:
+        other = pickle.loads(pickle.dumps(clf))
+        other._state = state
+        print(array, what)
+        with pytest.raises(ValueError, match=r"state|X must be"):
+            other.fit(X, y)
+    clf.fit(X, y)  # the state itself is as good as before
+
+
+def test_a_state_may_be_of_other_rows():
+    """What waits for the rest of a batch is dropped when rows change; it is no damage."""
+    clf, X, y = warm(PegasosClassifier, n_steps=17, batch_size=3)
+    clf.fit(X[:9], y[:9]).fit(X[:6], y[:6])
+    pieces = PegasosClassifier(0.1, batch_size=7, random_state=0)
+    for n in (40, 6, 11, 6):
+        pieces.partial_fit(X[:n], y[:n], classes=[0, 1, 2])
+    assert np.isfinite(pieces.coef_).all()
+
+
+@pytest.mark.parametrize("make", [PegasosClassifier, KernelPegasosClassifier])
+def test_coefficients_of_another_shape_are_refused(make):
+    clf, X, _ = warm(make, n_steps=17)
+    name = "coef_" if make is PegasosClassifier else "dual_coef_"
+    for attribute, change in [
+        ("intercept_", lambda a: a[:1]),
+        ("intercept_", lambda a: np.append(a, 0)),
+        (name, lambda a: a[:1]),
+        (name, lambda a: np.vstack([a, a])),
+        (name, lambda a: a[:, :2]),
+        (name, lambda a: a[0]),
+    ]:
+        other = copy.copy(clf)
+        setattr(other, attribute, change(getattr(clf, attribute)))
+        with pytest.raises(ValueError, match=r"shape|feature"):
+            other.predict(X)

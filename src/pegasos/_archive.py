@@ -8,6 +8,7 @@ import numpy as np
 
 # An archive may unpack to so many bytes, or to so many times its size: zeros shrink a thousandfold.
 _ALWAYS, _MOST_RATIO = 2**28, 200
+_LONG_HEADER = 2048  # bytes
 
 
 def save(path, arrays):
@@ -45,7 +46,7 @@ def load(path):
             file.seek(0)
             with np.load(file, allow_pickle=False) as archive:
                 return {key: archive[key] for key in archive.files}
-        except MemoryError:
+        except (MemoryError, SystemError):  # nothing that bytes in a file could cause
             raise
         except Exception as error:  # noqa: BLE001 three parsers of foreign bytes, and what they raise
             raise ValueError(
@@ -70,7 +71,11 @@ def _check_sizes(file):
                     raise ValueError(f"{info.filename} is of .npy version {version}")
                 try:
                     shape, _, dtype = read[version](member)
-                except MemoryError:  # of Python's parser: NumPy reads 10 kB of header at most
+                except MemoryError:
+                    # Of Python's parser, which takes deep nesting so: NumPy reads 10 kB of header at
+                    # most. The headers of our own files are shorter than that takes.
+                    if member.tell() < _LONG_HEADER:
+                        raise
                     raise ValueError(f"{info.filename} has too complex a header") from None
                 if dtype.hasobject:
                     raise ValueError(f"{info.filename} holds objects, which only pickle could read")

@@ -12,11 +12,10 @@ import zlib
 
 import numpy as np
 
-from pegasos import _archive, _model, _problems, _validate
+from pegasos import _archive, _model, _problems, _session, _validate
 
 # What may differ when a fit goes on; the rest decides the bits.
 _FREE = {"max_iter", "tol", "n_jobs", "verbose", "warm_start", "cache_size", "scores"}
-_LARGEST = 2**62
 
 
 class CheckpointDue(Exception):  # noqa: N818 not an error
@@ -92,7 +91,10 @@ def resume(estimator, path, X, y):
     n_problems = _problems.count(len(model.classes), estimator.multi_class)
     dtype = X.dtype if X.dtype == np.float32 else np.dtype(np.float64)
     try:
-        _check(state, estimator._begin(n_problems, *X.shape, dtype), X.shape[0])
+        _session.check_state(state, estimator._begin(n_problems, *X.shape, dtype))
+        _, n_rows, stream, _ = state["numbers"].tolist()
+        if "counts" not in state or n_rows != X.shape[0] or stream != 0:
+            raise ValueError("state: numbers or counts do not fit the rest")
     except ValueError as error:
         raise ValueError(f"{name} is not a checkpoint of this fit: {error}") from None
     estimator.warm_start = True
@@ -112,65 +114,3 @@ def _fingerprint(X, y):
     for part in (*parts, y):
         crc = zlib.crc32(np.ascontiguousarray(part).view(np.uint8).ravel(), crc)
     return [*X.shape, crc]
-
-
-def _check(state, blank, n_rows):
-    """Raise a ValueError unless `state` is one that `blank`, a new session, could get into.
-
-    Whatever the numbers are, the core must not be led to foreign memory by them.
-    """
-    expected = blank.state()
-    expected["counts"] = np.empty((len(blank.problems), n_rows), np.int64)
-    expected["sums"] = blank.weights
-    for solver, kind in blank.finishers.items():
-        if f"{solver}.a" in state:
-            shape = (len(blank.problems), n_rows, blank.weights.shape[1])
-            new = kind(blank.settings, *shape, blank.seed).state()
-            expected |= {f"{solver}.{name}": array for name, array in new.items()}
-    may_lack = {"sums"}
-    for name, array in expected.items():
-        if name not in state:
-            if name not in may_lack:
-                raise ValueError(f"state.{name} is missing")
-            continue
-        found = state[name]
-        if found.dtype != array.dtype or found.shape != array.shape:
-            raise ValueError(
-                f"state.{name} must have dtype {array.dtype}, shape {array.shape}, "
-                f"got {found.dtype}, {found.shape}"
-            )
-        if array.dtype.names:
-            for field in array.dtype.names:
-                _in_range(f"state.{name}[{field!r}]", found[field], _LARGEST)
-        elif name.split(".")[-1] in ("pending", "active"):
-            _in_range(f"state.{name}", found, n_rows)
-        elif array.dtype != np.uint64:
-            _in_range(f"state.{name}", found, _LARGEST)
-    if set(state) - set(expected):
-        raise ValueError(f"state.{min(set(state) - set(expected))} is not known")
-    _, rows, stream, _ = state["numbers"].tolist()
-    problems = state["problems"]
-    good = {
-        "numbers": rows == n_rows and stream == 0,
-        "pending": (problems["n_pending"] <= problems["n_drawn"]).all()
-        and (problems["n_drawn"] < blank.settings.batch_size).all(),
-        "average_from": "sums" in state or not problems["average_from"].any(),
-    } | {
-        name: (problems[name] == blank.problems[name]).all()
-        for name in ("lam", "intercept_scaling", "free_intercept", "project")
-    }
-    for name, ascents in state.items():
-        if name.endswith(".ascents"):
-            position, n_active = ascents["position"], ascents["n_active"]
-            good[name] = ((position <= n_active) & (n_active <= n_rows)).all()
-    for name, is_good in good.items():
-        if not is_good:
-            raise ValueError(f"state: {name} does not fit the rest")
-
-
-def _in_range(name, array, stop):
-    """Whole numbers in [0, stop); of others, none that is NaN."""
-    if array.dtype.kind == "i" and array.size and not 0 <= array.min() <= array.max() < stop:
-        raise ValueError(f"{name} must be in [0, {stop})")
-    if array.dtype.kind == "f" and np.isnan(array).any():
-        raise ValueError(f"{name} must not contain NaN")

@@ -47,6 +47,17 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         "verbose": ["verbose"],
     }
 
+    classes_: np.ndarray
+    intercept_: np.ndarray
+    n_iter_: int
+    n_steps_: np.ndarray
+    objective_: np.ndarray
+    dual_objective_: np.ndarray
+    duality_gap_: np.ndarray
+    alpha_counts_: np.ndarray
+    _fitted: dict[str, Any]
+    _state: dict[str, np.ndarray]
+
     #: Of fits of the command line.
     _checkpoints = None
 
@@ -136,6 +147,17 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
                 f"{self.classes_.tolist()}, got {classes.tolist()}"
             )
 
+    def _restored(self, kind, settings, classes, n_features, dtype):
+        """The session that the last call left, of a class `kind`."""
+        n_problems = _problems.count(len(classes), self.multi_class)
+        try:
+            _session.check_state(self._state, kind(settings, n_problems, n_features, dtype, 0))
+        except ValueError as error:
+            raise ValueError(
+                f"this {type(self).__name__} was damaged, and cannot go on: {error}"
+            ) from None
+        return kind.restore(settings, self._state)
+
     def _run(self, session, run, classes):
         """Call `run` with threads and progress; keep what was learned if it is interrupted."""
 
@@ -194,14 +216,20 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         known = n_steps is None and self.tol is None and self.solver == "pegasos"
         return Watch(self, max_iter if known else None, X=X, y=y)
 
-    def _keep_counters(self, session, classes):
-        """Take over what is not the model itself, and drop what the last fit said of its model."""
+    def _keep_model(self, session, classes, model):
+        """Take over `model`, a dictionary of attributes, and counters; drop what was said of the last.
+
+        All is made before anything is taken over: without memory for it, the last model stays whole.
+        """
+        model |= {
+            "classes_": classes,
+            "n_steps_": session.problems["n_steps"].copy(),
+            "n_iter_": session.n_iter,
+            "_fitted": self._choices(session.settings),
+        }
         for stale in ("alpha_counts_", "objective_", "dual_objective_", "duality_gap_"):
             self.__dict__.pop(stale, None)
-        self.classes_ = classes
-        self.n_steps_ = session.problems["n_steps"].copy()
-        self.n_iter_ = session.n_iter
-        self._fitted = self._choices(session.settings)
+        self.__dict__.update(model)
 
     def _certificate(self):
         """What is known of the fitted model."""
@@ -211,12 +239,14 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     def _keep_results(self, session, certificate):
         """Take over what is known only at the end of `fit`."""
+        counts = session.counts.view()
+        counts.flags.writeable = False  # they are part of the state
+        results = {"alpha_counts_": counts}
         if certificate is not None:
-            self.objective_ = certificate.objective
-            self.dual_objective_ = certificate.dual_objective
-            self.duality_gap_ = certificate.gap
-        self.alpha_counts_ = session.counts.view()
-        self.alpha_counts_.flags.writeable = False  # they are part of the state
+            results["objective_"] = certificate.objective
+            results["dual_objective_"] = certificate.dual_objective
+            results["duality_gap_"] = certificate.gap
+        self.__dict__.update(results)
 
     def _choices(self, settings):
         """What must not change while training goes on, and decides how scores are read."""

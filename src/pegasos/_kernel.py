@@ -139,6 +139,12 @@ class KernelPegasosClassifier(PegasosEstimator):
         "scores": [StrOptions({"auto", "push", "pull"})],
     }
 
+    support_: np.ndarray
+    support_vectors_: Any
+    n_support_: np.ndarray
+    dual_coef_: np.ndarray
+    _support: Any
+
     def __init__(
         self,
         lam: float = 1e-4,
@@ -328,31 +334,31 @@ class KernelPegasosClassifier(PegasosEstimator):
             return self._begin(*columns.shape)
         settings = self._settings()
         self._check_unchanged(settings, classes)
-        session = KernelTraining.restore(settings, self._state)
-        if session.n_rows != columns.shape[1]:
+        n_rows, _ = _session.rows_of(self._state)
+        if n_rows != columns.shape[1]:
             raise ValueError(
-                f"X must be that of the fit that warm_start continues, with {session.n_rows} rows, "
+                f"X must be that of the fit that warm_start continues, with {n_rows} rows, "
                 f"got {columns.shape[1]}"
             )
-        return session
+        return self._restored(KernelTraining, settings, classes, n_rows, np.float64)
 
     def _keep(self, session, classes):
         """Take over the model and, for a warm start, the state of `session`, all at once."""
         kernel, X, codes = self._training
         coef, intercept = session.model()
         support = np.flatnonzero(coef.any(axis=0))
-        self._keep_counters(session, classes)
-        self.support_ = support
-        self.n_support_ = np.bincount(codes[support], minlength=len(classes))
-        self.dual_coef_ = np.ascontiguousarray(coef[:, support])
-        self.intercept_ = intercept
-        if kernel.name == "precomputed":
-            self.support_vectors_ = np.empty((0, 0), dtype=X.dtype)
-        else:
-            self.support_vectors_ = X[support]
-        self._support = kernel.points(self.support_vectors_)
+        vectors = np.empty((0, 0), dtype=X.dtype) if kernel.name == "precomputed" else X[support]
+        model = {
+            "support_": support,
+            "n_support_": np.bincount(codes[support], minlength=len(classes)),
+            "dual_coef_": np.ascontiguousarray(coef[:, support]),
+            "intercept_": intercept,
+            "support_vectors_": vectors,
+            "_support": kernel.points(vectors),
+        }
         if self.warm_start:
-            self._state = session.state()
+            model["_state"] = session.state()
+        self._keep_model(session, classes, model)
 
     def _choices(self, settings):
         return {**super()._choices(settings), "kernel": self.kernel, "gamma": self.gamma,

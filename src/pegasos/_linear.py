@@ -136,6 +136,8 @@ class PegasosClassifier(PegasosEstimator):
     True
     """
 
+    coef_: np.ndarray
+
     def __init__(
         self,
         lam: float = 1e-4,
@@ -326,17 +328,15 @@ class PegasosClassifier(PegasosEstimator):
     def _resume(self, classes, dtype=None):
         settings = self._settings()
         self._check_unchanged(settings, classes)
-        session = LinearTraining.restore(settings, self._state)
-        if dtype is not None and session.weights.dtype != dtype:
+        _, before = _session.rows_of(self._state)
+        if dtype is not None and before != dtype:
             raise ValueError(
-                f"X must be {session.weights.dtype}, as in the fit that warm_start continues, "
-                f"got {dtype}"
+                f"X must be {before}, as in the fit that warm_start continues, got {dtype}"
             )
-        return session
+        return self._restored(LinearTraining, settings, classes, self.n_features_in_, before)
 
     def _keep(self, session, classes):
         """Take over the model and the state of `session`, all at once."""
         coef, intercept = session.model()
-        self._keep_counters(session, classes)
-        self.coef_, self.intercept_ = coef, intercept
-        self._state = session.state()
+        model = {"coef_": coef, "intercept_": intercept, "_state": session.state()}
+        self._keep_model(session, classes, model)

@@ -114,6 +114,15 @@ class _Model:
                 raise ValueError(f"{name} has dtype {array.dtype}, shape {array.shape}")
         return n_problems
 
+    def _check_shapes(self, name, matrix):
+        """Raise a ValueError unless coefficients, which users may set, are one row for each problem."""
+        n_problems = _problems.count(len(self.classes), self.multi_class)
+        if matrix.ndim != 2 or len(matrix) != n_problems or self.intercept.shape != (n_problems,):
+            raise ValueError(
+                f"{name} and intercept must have {n_problems} rows for {len(self.classes)} classes, "
+                f"got shapes {matrix.shape} and {self.intercept.shape}"
+            )
+
     def _check_matrix(self, name, n_rows, types):
         matrix = getattr(self, name)
         if matrix.ndim != 2 or matrix.shape[0] != n_rows:
@@ -176,6 +185,7 @@ class LinearModel(_Model):
 
     def scores(self, X: Any, *, checked: bool = False) -> np.ndarray:
         """`decision_function`; `checked` as in `_validate.rows`."""
+        self._check_shapes("coef", self.coef)
         rows, _ = _validate.rows(X, n_features=self.coef.shape[1], checked=checked)
         scores = _session.decision_function(rows, self.coef, self.intercept)
         return _problems.class_scores(scores, len(self.classes), self.multi_class)
@@ -235,7 +245,12 @@ class KernelModel(_Model):
 
         Of a precomputed kernel, X is the values with the support vectors only.
         """
+        self._check_shapes("dual_coef", self.dual_coef)
         kernel, n_support = self.support.kernel, self.dual_coef.shape[1]
+        if n_support != len(self.support):
+            raise ValueError(
+                f"dual_coef has shape {self.dual_coef.shape} for {len(self.support)} vectors"
+            )
         if not checked:
             X = self._checked(X)
         n = X.shape[0]

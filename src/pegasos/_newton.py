@@ -241,7 +241,7 @@ class Newton(Finisher):
         """Add sum_i weights_i z_i z_i^T, z = (x, feature), over the rows `which`."""
         d = self.rows.shape[1]
         dtype = np.float32 if self.rows.value_bytes == 4 else np.float64
-        size = max(16, int(1e9 / (d + 1) ** 2))
+        size = max(16, int(min(1e9 / (d + 1) ** 2, 1e6 / (d + 1))))
         for first in range(0, len(which), size):
             part = which[first : first + size]
             z = np.empty((len(part), d), dtype)

@@ -1,0 +1,76 @@
+"""Runs Python tests on an extension that is built with AddressSanitizer and UBSan.
+
+``python tests/sanitized.py tests/test_kernel.py -x`` builds the package into ``build/sanitized`` and runs
+pytest on it with the arguments given; what is installed is not touched. Needs gcc on Linux and the ``test``
+extra. Where the compiler has no sanitizers, it says so and does nothing.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+SOURCE = Path(__file__).parents[1]
+PLACE = SOURCE / "build" / "sanitized"
+CC = os.environ.get("CC", "cc")
+# An index out of range, which nothing but a sanitizer would see.
+PLANTED = """
+import numpy as np
+from pegasos import _core
+rows = _core.csr_rows(np.ones(1), np.full(1, 1000, np.int32), np.array([0, 1], np.int32), 2)
+_core.decision_function(rows, 0, np.ones((1, 200)), np.ones(1), np.ones((1, 1)))
+"""
+
+
+def runtimes():
+    """The shared libraries that must be loaded before Python, or None if the compiler lacks them."""
+    paths = []
+    for name in ("libasan.so", "libubsan.so"):
+        asked = [CC, f"-print-file-name={name}"]
+        try:
+            path = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+        except (OSError, subprocess.CalledProcessError):
+            return None
+        if not os.path.isabs(path):  # a compiler repeats the name of what it does not find
+            return None
+        paths.append(path)
+    return paths
+
+
+def main(arguments):
+    libraries = runtimes()
+    if not sys.platform.startswith("linux") or libraries is None:
+        print(f"SKIPPED: {CC} has no shared libasan and libubsan, so nothing was tested")
+        return 0
+    options = {
+        "build-dir": PLACE / "build",
+        "cmake.build-type": "Debug",
+        "cmake.define.CMAKE_C_FLAGS_DEBUG": "-O1",
+        "cmake.define.PEGASOS_SANITIZE": "address,undefined",
+    }
+    subprocess.run(
+        [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--upgrade", "--target",
+         PLACE / "package", *(f"-C{name}={value}" for name, value in options.items()), SOURCE],
+        check=True,
+    )  # fmt: skip
+    sanitized = os.environ | {
+        "PYTHONPATH": str(PLACE / "package"),
+        "LD_PRELOAD": " ".join(libraries),
+        # Python itself leaks, and tests ask for more memory than there is.
+        "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1",
+        "UBSAN_OPTIONS": "print_stacktrace=1",
+        "PYTHONMALLOC": "malloc",
+    }
+    planted = subprocess.run(
+        [sys.executable, "-c", PLANTED], env=sanitized, capture_output=True, text=True, check=False
+    )
+    if planted.returncode == 0 or "AddressSanitizer: heap-buffer-overflow" not in planted.stderr:
+        print(f"a planted error was not seen: {planted.stderr}", file=sys.stderr)
+        return 1
+    print("a planted error was seen; now the tests", flush=True)
+    command = [sys.executable, "-m", "pytest", *arguments]
+    return subprocess.run(command, env=sanitized, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
