@@ -247,7 +247,7 @@ class KernelModel(_Model):
         """
         self._check_shapes("dual_coef", self.dual_coef)
         kernel, n_support = self.support.kernel, self.dual_coef.shape[1]
-        if n_support != len(self.support):
+        if kernel.name != "precomputed" and n_support != len(self.support):
             raise ValueError(
                 f"dual_coef has shape {self.dual_coef.shape} for {len(self.support)} vectors"
             )
