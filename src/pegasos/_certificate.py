@@ -117,7 +117,8 @@ def dual_of_counts(problems, counts, labels, row_weights, settings):
 
 def feasible(a, labels, row_weights, settings):
     """`a` within its bounds and, for an unpenalised intercept, balanced between the labels."""
-    a = np.clip(a, 0, 1 if row_weights is None else row_weights) * (labels != 0)
+    a = np.clip(a, 0, 1 if row_weights is None else row_weights)
+    a *= labels != 0
     if settings.free_intercept:
         positive = np.where(labels > 0, a, 0).sum(axis=1)
         negative = np.where(labels < 0, a, 0).sum(axis=1)
@@ -151,11 +152,13 @@ def best_dual(a, squared_norm, mass, row_weights, lam):
     """
     first = a.sum(axis=1) / mass
     second = lam / 2 * squared_norm
-    bound = np.ones(len(a))
+    if row_weights is None:
+        parts = a.max(axis=1, initial=0)
+    else:
+        c = np.where(row_weights > 0, row_weights, 1)
+        parts = np.array([(a_k / c).max(initial=0) for a_k in a])
     with np.errstate(divide="ignore", invalid="ignore"):
-        for k, a_k in enumerate(a):
-            room = np.where(a_k > 0, (1 if row_weights is None else row_weights) / a_k, np.inf)
-            bound[k] = room.min(initial=np.inf)
+        bound = 1 / parts
         best = np.where(second > 0, first / (2 * second), bound)
     r = np.where(first > 0, np.minimum(best, bound), 0)
     r = np.where(np.isfinite(r), r, 1)
