@@ -49,12 +49,12 @@ static INLINE void score_tile(const row_functions *f, const pegasos_rows *rows, 
             scores[t * n_problems + l] = out[t * width + l];
 }
 
-/* The same where neighbours in `coef` belong to different problems. */
-static INLINE void score_bundles(const row_functions *f, const pegasos_rows *rows, int64_t first,
-                                 int64_t count, int64_t n_problems, const double *coef,
-                                 const double *intercepts, double *scores)
+/* Scores of dense rows, where neighbours in `coef` belong to different problems. */
+static INLINE void score_tiles(const row_functions *f, const pegasos_rows *rows, int64_t first,
+                               int64_t count, int64_t n_problems, const double *coef,
+                               const double *intercepts, double *scores)
 {
-    for (int64_t i = 0, tile = TILE; f->dot_tile && i < count; i += tile) {
+    for (int64_t i = 0, tile = TILE; i < count; i += tile) {
         int64_t k = 0;
         tile = count - i < TILE ? count - i : TILE;
         double *out = scores + i * n_problems;
@@ -70,8 +70,13 @@ static INLINE void score_bundles(const row_functions *f, const pegasos_rows *row
             for (k = 0; k < n_problems; k++)
                 out[t * n_problems + k] += intercepts[k];
     }
-    if (f->dot_tile)
-        return;
+}
+
+/* The same of sparse rows. */
+static INLINE void score_bundles(const row_functions *f, const pegasos_rows *rows, int64_t first,
+                                 int64_t count, int64_t n_problems, const double *coef,
+                                 const double *intercepts, double *scores)
+{
     for (int64_t i = first; i < first + count; i++, scores += n_problems) {
         int64_t k = 0, next = i + 1 < first + count ? i + 1 : i;
         for (; n_problems - k >= 8; k += 8, next = i)
@@ -268,8 +273,12 @@ FOR_EVERY_WIDE_TYPE(DEFINE_DRIVERS)
         const pegasos_rows *rows, int64_t first, int64_t count, int64_t n_problems,                \
         const double *coef, const double *intercepts, double *scores)                              \
     {                                                                                              \
-        score_bundles(&functions_##TYPE, rows, first, count, n_problems, coef, intercepts,         \
-                      scores);                                                                     \
+        if (functions_##TYPE.dot_tile)                                                             \
+            score_tiles(&functions_##TYPE, rows, first, count, n_problems, coef, intercepts,       \
+                        scores);                                                                   \
+        else                                                                                       \
+            score_bundles(&functions_##TYPE, rows, first, count, n_problems, coef, intercepts,     \
+                          scores);                                                                 \
     }
 FOR_EVERY_WIDE_TYPE(DEFINE_BUNDLE_DRIVERS)
 

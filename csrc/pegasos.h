@@ -176,8 +176,8 @@ void pegasos_linear_model(const pegasos_linear *problem, int64_t n_features, int
 /* ---- In double precision, for rows of any type (dual.c) --------------------------------------- */
 
 /* scores[i * n_problems + k] = <coef_k, x_{first + i}> + intercepts[k] for i < count. `coef` is
- * n_problems x n_features; if `interleaved`, n_features x n_problems, for CSR rows: much faster, and
- * the same bits. */
+ * n_problems x n_features; if `interleaved`, n_features x n_problems: faster for several problems.
+ * CSR rows then give the same bits; dense rows are summed in another order. */
 void pegasos_linear_scores(const pegasos_rows *rows, int64_t first, int64_t count,
                            int64_t n_problems, const double *coef, int64_t interleaved,
                            const double *intercepts, double *scores);

@@ -11,7 +11,7 @@ from rows import LAYOUTS, convert, make_rows
 from scipy.optimize import minimize
 
 import pegasos
-from pegasos import _core, _session
+from pegasos import _core, _session, _validate
 
 VARIANTS = list(
     itertools.product(
@@ -568,3 +568,20 @@ def test_weights_of_every_size_count_relative_to_each_other(problem, size):
     np.testing.assert_allclose(a.objective, plain.objective, rtol=1e-12)
     if np.frexp(size)[0] == 0.5:  # a power of two: nothing is rounded
         assert same(a, plain)
+
+
+@pytest.mark.parametrize("n_problems", [1, 2, 3, 5, 10, 16])
+@pytest.mark.parametrize("n_features", [1, 7, 5000])
+def test_interleaved_scores_do_not_depend_on_the_other_rows(
+    rng, layout, dtype, n_problems, n_features
+):
+    X = rng.normal(size=(11, n_features)).astype(dtype)
+    coef, intercept = rng.normal(size=(n_problems, n_features)), rng.normal(size=n_problems)
+    rows, _ = _validate.rows(convert(X, layout, dtype))
+    columns, scores = np.ascontiguousarray(coef.T), np.empty((11, n_problems))
+    _core.decision_function(rows, 0, columns, intercept, scores, True)
+    np.testing.assert_allclose(scores, X.astype(float) @ coef.T + intercept, rtol=1e-9, atol=1e-9)
+    for first in range(11):
+        part = np.empty((min(3, 11 - first), n_problems))
+        _core.decision_function(rows, first, columns, intercept, part, True)
+        np.testing.assert_array_equal(part, scores[first : first + len(part)])

@@ -240,12 +240,8 @@ class DualAscent(Finisher):
         def most_are_within(factor):
             return tol is not None and (self.estimate[part] > factor * tol).sum() < _LEAST_BUNDLE
 
-        with _session.bundled(self.w[part], self.a[part], self.sums[part, :-1]) as (
-            w,
-            a,
-            sums,
-            heard,
-        ):
+        with _session.bundled(self.w[part], self.a[part], self.sums[part, :-1]) as copies:
+            w, a, sums, heard = copies
 
             def record(done):
                 self.n_swept[part] = done
