@@ -20,7 +20,7 @@ static float values[N * PER_ROW], dense[N * DENSE_D], weights[D * BUNDLE], sums[
 static int32_t columns[N * PER_ROW], offsets[N + 1];
 static int8_t labels[BUNDLE * N];
 static int64_t draws[STEPS], active[N], places[N], pending[BUNDLE];
-static double a[N * K], w[D * K], norms[N], intercepts[K], scores[N * K], kernel_v[2 * N + 1];
+static double a[N * BUNDLE], w[D * K], norms[N], intercepts[K], scores[N * K], kernel_v[2 * N + 1];
 static float matrix[N * N], row_norms[N];
 static int8_t wanted[N];
 
@@ -77,7 +77,8 @@ static void make(void)
         pegasos_linear_start(&problems[k]);
     }
     for (int64_t k = 0; k < K; k++) {
-        duals[k] = (pegasos_dual){.scale = 0.25, .intercept_scaling = 1, .generator = 7};
+        duals[k] =
+            (pegasos_dual){.scale = 0.25, .intercept_scaling = 1, .factor = 1, .generator = 7};
         pegasos_dual_start(&duals[k], N);
     }
     kernel_v[2 * N] = 1;
@@ -134,32 +135,34 @@ static void ascent_dense(void)
 
 static void sweep_sparse(void)
 {
-    pegasos_dual_sweep(&sparse_rows, K, duals, labels, NULL, norms, a, w, NULL, 0, STEPS, draws);
+    pegasos_dual_sweep(&sparse_rows, K, duals, labels, NULL, norms, a, weights, NULL, 0, STEPS,
+                       draws);
 }
 
 static void sweep_dense(void)
 {
-    pegasos_dual_sweep(&dense_rows, K, duals, labels, NULL, norms, a, w, NULL, 0, STEPS, draws);
+    pegasos_dual_sweep(&dense_rows, K, duals, labels, NULL, norms, a, weights, NULL, 0, STEPS,
+                       draws);
 }
 
 static void scores_plain(void)
 {
-    pegasos_linear_scores(&sparse_rows, 0, N, K, w, 0, intercepts, scores);
+    pegasos_linear_scores(&sparse_rows, 0, N, K, w, 8, 0, intercepts, scores);
 }
 
 static void scores_interleaved(void)
 {
-    pegasos_linear_scores(&sparse_rows, 0, N, K, w, 1, intercepts, scores);
+    pegasos_linear_scores(&sparse_rows, 0, N, K, w, 8, 1, intercepts, scores);
 }
 
 static void scores_dense(void)
 {
-    pegasos_linear_scores(&dense_rows, 0, N, K, w, 0, intercepts, scores);
+    pegasos_linear_scores(&dense_rows, 0, N, K, w, 8, 0, intercepts, scores);
 }
 
 static void scores_tiled(void)
 {
-    pegasos_linear_scores(&dense_rows, 0, N, K, w, 1, intercepts, scores);
+    pegasos_linear_scores(&dense_rows, 0, N, K, w, 8, 1, intercepts, scores);
 }
 
 static void combine_sparse(void)

@@ -12,8 +12,9 @@
  *     a_i <- clip(a_i + u_i / (s |x_i|^2), 0, c_i),      w <- w + s (change of a_i) y_i x_i
  *
  * (Hsieh, Chang, Lin, Keerthi, Sundararajan: A dual coordinate descent method for large-scale linear
- * SVM, ICML 2008; Shalev-Shwartz and Zhang, JMLR 14, 2013.) All vectors are double, whatever the rows:
- * w follows a through millions of changes, and the gap asked for may be 1e-6.
+ * SVM, ICML 2008; Shalev-Shwartz and Zhang, JMLR 14, 2013.) Vectors are double, whatever the rows: w follows
+ * a through millions of changes, and the gap asked for may be 1e-6. Only bundles, which take the first and
+ * coarse epochs, have weights of the rows' type: twice as many problems then share a line of cache.
  */
 #include "rows.h"
 
@@ -21,10 +22,16 @@
 #include <math.h>
 #include <string.h>
 
+/* Number k of an array of the vectors' type. */
+static INLINE const void *number(const row_functions *f, const void *vector, int64_t k)
+{
+    return (const char *)vector + k * (BUNDLE_BYTES / f->lanes);
+}
+
 /* Of a dense row, all scores while it is at hand; of sparse rows, one problem's at a time, since the
  * parts of its coefficients that they meet stay in cache, which those of all problems may not. */
 static INLINE void score_rows(const row_functions *f, const pegasos_rows *rows, int64_t first,
-                              int64_t count, int64_t n_problems, const double *coef,
+                              int64_t count, int64_t n_problems, const void *coef,
                               const double *intercepts, double *scores)
 {
     const int64_t d = rows->n_features, inner = rows->index_bytes == 0 ? n_problems : 1;
@@ -33,25 +40,25 @@ static INLINE void score_rows(const row_functions *f, const pegasos_rows *rows, 
             for (int64_t k = begin; k < begin + inner; k++) {
                 const int64_t next = first + (i + 1 < count ? i + 1 : i);
                 scores[i * n_problems + k] =
-                    f->dot(rows, first + i, coef + k * d, next) + intercepts[k];
+                    f->dot(rows, first + i, number(f, coef, k * d), next) + intercepts[k];
             }
 }
 
 /* `width` scores of each of up to TILE rows. */
 static INLINE void score_tile(const row_functions *f, const pegasos_rows *rows, int64_t i,
-                              int64_t count, int64_t n_problems, const int width,
-                              const double *coef, double *scores)
+                              int64_t count, int64_t n_problems, int64_t k, const int width,
+                              const void *coef, double *scores)
 {
     double out[TILE * BUNDLE_BYTES / sizeof(double)];
-    f->dot_tile(rows, i, count, coef, n_problems, width, out);
+    f->dot_tile(rows, i, count, number(f, coef, k), n_problems, width, out);
     for (int64_t t = 0; t < count; t++)
         for (int l = 0; l < width; l++)
-            scores[t * n_problems + l] = out[t * width + l];
+            scores[t * n_problems + k + l] = out[t * width + l];
 }
 
 /* Scores of dense rows, where neighbours in `coef` belong to different problems. */
 static INLINE void score_tiles(const row_functions *f, const pegasos_rows *rows, int64_t first,
-                               int64_t count, int64_t n_problems, const double *coef,
+                               int64_t count, int64_t n_problems, const void *coef,
                                const double *intercepts, double *scores)
 {
     for (int64_t i = 0, tile = TILE; i < count; i += tile) {
@@ -59,13 +66,13 @@ static INLINE void score_tiles(const row_functions *f, const pegasos_rows *rows,
         tile = count - i < TILE ? count - i : TILE;
         double *out = scores + i * n_problems;
         for (; n_problems - k >= 8; k += 8)
-            score_tile(f, rows, first + i, tile, n_problems, 8, coef + k, out + k);
+            score_tile(f, rows, first + i, tile, n_problems, k, 8, coef, out);
         for (; n_problems - k >= 4; k += 4)
-            score_tile(f, rows, first + i, tile, n_problems, 4, coef + k, out + k);
+            score_tile(f, rows, first + i, tile, n_problems, k, 4, coef, out);
         for (; n_problems - k >= 2; k += 2)
-            score_tile(f, rows, first + i, tile, n_problems, 2, coef + k, out + k);
+            score_tile(f, rows, first + i, tile, n_problems, k, 2, coef, out);
         for (; k < n_problems; k++)
-            score_tile(f, rows, first + i, tile, n_problems, 1, coef + k, out + k);
+            score_tile(f, rows, first + i, tile, n_problems, k, 1, coef, out);
         for (int64_t t = 0; t < tile; t++)
             for (k = 0; k < n_problems; k++)
                 out[t * n_problems + k] += intercepts[k];
@@ -74,23 +81,25 @@ static INLINE void score_tiles(const row_functions *f, const pegasos_rows *rows,
 
 /* The same of sparse rows. */
 static INLINE void score_bundles(const row_functions *f, const pegasos_rows *rows, int64_t first,
-                                 int64_t count, int64_t n_problems, const double *coef,
+                                 int64_t count, int64_t n_problems, const void *coef,
                                  const double *intercepts, double *scores)
 {
     for (int64_t i = first; i < first + count; i++, scores += n_problems) {
         int64_t k = 0, next = i + 1 < first + count ? i + 1 : i;
+        for (; n_problems - k >= f->lanes; k += f->lanes, next = i)
+            f->dot_bundle(rows, i, number(f, coef, k), n_problems, f->lanes, next, scores + k);
         for (; n_problems - k >= 8; k += 8, next = i)
-            f->dot_bundle(rows, i, coef + k, n_problems, 8, next, scores + k);
+            f->dot_bundle(rows, i, number(f, coef, k), n_problems, 8, next, scores + k);
         if (n_problems - k >= 4) {
-            f->dot_bundle(rows, i, coef + k, n_problems, 4, next, scores + k);
+            f->dot_bundle(rows, i, number(f, coef, k), n_problems, 4, next, scores + k);
             k += 4, next = i;
         }
         if (n_problems - k >= 2) {
-            f->dot_bundle(rows, i, coef + k, n_problems, 2, next, scores + k);
+            f->dot_bundle(rows, i, number(f, coef, k), n_problems, 2, next, scores + k);
             k += 2, next = i;
         }
         if (n_problems - k >= 1)
-            f->dot_bundle(rows, i, coef + k, n_problems, 1, next, scores + k);
+            f->dot_bundle(rows, i, number(f, coef, k), n_problems, 1, next, scores + k);
         for (k = 0; k < n_problems; k++)
             scores[k] += intercepts[k];
     }
@@ -149,9 +158,8 @@ static INLINE int64_t ascend(const row_functions *f, const pegasos_rows *rows, p
         choose(&p->generator, active, p->position + 1, p->n_active);
         const int64_t next = p->position + 1 < p->n_active ? active[p->position + 1] : i;
         const double y = labels[i], c = bounds ? bounds[i] : 1;
-        const double score =
-            f->dot(rows, i, w, next) + p->intercept_scaling * p->constant_weight + p->intercept;
-        const double u = 1 - y * score;
+        const double inner = f->dot(rows, i, w, next) + p->intercept_scaling * p->constant_weight;
+        const double u = 1 - y * (inner + p->intercept);
         if ((a[i] <= 0 && u < p->lowest_before) || (a[i] >= c && u > p->highest_before)) {
             leave_out(p, active);
             continue;
@@ -175,13 +183,15 @@ static INLINE int64_t ascend(const row_functions *f, const pegasos_rows *rows, p
         a[i] = best;
         f->add(rows, i, change, w);
         p->constant_weight += change * p->intercept_scaling;
+        p->squared_norm += change * (2 * inner + change * norms[i]);
     }
     return j;
 }
 
 /*
  * The same steps for a bundle of problems, over `count` rows in a given order: no row is left out, since
- * what most of the time goes into, reaching the numbers of w, serves all problems.
+ * what most of the time goes into, reaching the numbers of w, serves all problems. a is double, and so is
+ * what is worked out for a visit; v, where w = factor v, and the sums are of the rows' type.
  *
  * The mean of w over visits costs no pass over w: what is added at a visit, after `before` others, is
  * part of all w from then on, so that sum of w over visits = (number of visits) w - sums, where
@@ -189,14 +199,19 @@ static INLINE int64_t ascend(const row_functions *f, const pegasos_rows *rows, p
  */
 static INLINE void sweep(const row_functions *f, const pegasos_rows *rows, int64_t n_problems,
                          pegasos_dual *problems, const int8_t *labels, const double *bounds,
-                         const double *norms, double *a, double *w, double *sums, int64_t before,
+                         const double *norms, double *a, void *v, void *sums, int64_t before,
                          int64_t count, const int64_t *draws)
 {
-    enum { B = PEGASOS_BUNDLE_BYTES / sizeof(double) };
+    const int B = f->lanes;
     /* Lane by lane, so that lanes become SIMD; those to spare have labels of 0, and stay as they are. */
-    double scale[B] = {0}, step[B] = {0}, feature[B] = {0}, intercept[B] = {0};
-    double constant[B] = {0}, gap[B] = {0}, constant_sum[B] = {0};
+    double scale[MOST_LANES] = {0}, step[MOST_LANES] = {0}, feature[MOST_LANES] = {0};
+    double intercept[MOST_LANES] = {0}, constant[MOST_LANES] = {0}, gap[MOST_LANES] = {0};
+    double factor[MOST_LANES] = {0}, inverse[MOST_LANES] = {0}, squared[MOST_LANES] = {0};
+    double constant_sum[MOST_LANES] = {0};
     for (int64_t l = 0; l < n_problems; l++) {
+        factor[l] = problems[l].factor;
+        inverse[l] = 1 / problems[l].factor;
+        squared[l] = problems[l].squared_norm;
         scale[l] = problems[l].scale;
         step[l] = 1 / problems[l].scale;
         feature[l] = problems[l].intercept_scaling;
@@ -207,13 +222,15 @@ static INLINE void sweep(const row_functions *f, const pegasos_rows *rows, int64
         const int64_t i = draws[j], next = j + 1 < count ? draws[j + 1] : i;
         const double c = bounds ? bounds[i] : 1, norm = norms[i] > 0 ? norms[i] : DBL_MIN;
         const double visits = (double)(before + j);
-        double score[B], change[B], summed[B], moved = 0;
+        double score[MOST_LANES], change[MOST_LANES], summed[MOST_LANES], moved = 0;
         PREFETCH(labels + next * B);
-        PREFETCH(a + next * B);
-        f->dot_bundle(rows, i, w, B, B, next, score);
+        for (int l = 0; l < B; l += 64 / (int)sizeof(double))
+            PREFETCH(a + next * B + l);
+        f->dot_bundle(rows, i, v, B, B, next, score);
         for (int l = 0; l < B; l++) {
             const double y = labels[i * B + l], old = a[i * B + l];
-            const double u = 1 - y * (score[l] + feature[l] * constant[l] + intercept[l]);
+            const double inner = factor[l] * score[l] + feature[l] * constant[l];
+            const double u = 1 - y * (inner + intercept[l]);
             double best = old + u * (step[l] / norm);
             best = best > 0 ? best : 0; /* NaN, which is 0 times infinity, too */
             best = best < c ? best : c;
@@ -221,31 +238,28 @@ static INLINE void sweep(const row_functions *f, const pegasos_rows *rows, int64
             gap[l] += y != 0 ? (u > 0 ? c * u : 0) - old * u : 0;
             a[i * B + l] = best;
             change[l] = scale[l] * (best - old) * y;
-            summed[l] = visits * change[l];
+            squared[l] += change[l] * (2 * inner + change[l] * norm);
             constant[l] += change[l] * feature[l];
-            constant_sum[l] += summed[l] * feature[l];
+            constant_sum[l] += visits * change[l] * feature[l];
+            change[l] *= inverse[l];
+            summed[l] = visits * change[l];
             moved += fabs(change[l]); /* a square could be lost to underflow */
         }
         if (moved == 0)
             continue;
-        f->add_bundle(rows, i, change, w, sums);
+        f->add_bundle(rows, i, change, v, sums);
         if (sums)
             f->add_bundle(rows, i, summed, sums, NULL);
     }
     for (int64_t l = 0; l < n_problems; l++) {
         problems[l].constant_weight = constant[l];
+        problems[l].squared_norm = squared[l];
         problems[l].gap += gap[l];
         problems[l].constant_sum += sums ? constant_sum[l] : 0;
     }
 }
 
 #define DEFINE_DRIVERS(TYPE)                                                                       \
-    CLONES static void scores_##TYPE(const pegasos_rows *rows, int64_t first, int64_t count,       \
-                                     int64_t n_problems, const double *coef,                       \
-                                     const double *intercepts, double *scores)                     \
-    {                                                                                              \
-        score_rows(&functions_##TYPE, rows, first, count, n_problems, coef, intercepts, scores);   \
-    }                                                                                              \
     CLONES static void norms_##TYPE(const pegasos_rows *rows, int64_t first, int64_t count,        \
                                     double *scratch, double *norms)                                \
     {                                                                                              \
@@ -268,10 +282,16 @@ static INLINE void sweep(const row_functions *f, const pegasos_rows *rows, int64
     }
 FOR_EVERY_WIDE_TYPE(DEFINE_DRIVERS)
 
-#define DEFINE_BUNDLE_DRIVERS(TYPE)                                                                \
+#define DEFINE_SCORES(TYPE)                                                                        \
+    CLONES static void scores_##TYPE(const pegasos_rows *rows, int64_t first, int64_t count,       \
+                                     int64_t n_problems, const void *coef,                         \
+                                     const double *intercepts, double *scores)                     \
+    {                                                                                              \
+        score_rows(&functions_##TYPE, rows, first, count, n_problems, coef, intercepts, scores);   \
+    }                                                                                              \
     CLONES_WIDE static void score_bundles_##TYPE(                                                  \
         const pegasos_rows *rows, int64_t first, int64_t count, int64_t n_problems,                \
-        const double *coef, const double *intercepts, double *scores)                              \
+        const void *coef, const double *intercepts, double *scores)                                \
     {                                                                                              \
         if (functions_##TYPE.dot_tile)                                                             \
             score_tiles(&functions_##TYPE, rows, first, count, n_problems, coef, intercepts,       \
@@ -280,18 +300,19 @@ FOR_EVERY_WIDE_TYPE(DEFINE_DRIVERS)
             score_bundles(&functions_##TYPE, rows, first, count, n_problems, coef, intercepts,     \
                           scores);                                                                 \
     }
-FOR_EVERY_WIDE_TYPE(DEFINE_BUNDLE_DRIVERS)
+FOR_EVERY_TYPE(DEFINE_SCORES)
+FOR_EVERY_MIXED_TYPE(DEFINE_SCORES)
 
 #define DEFINE_SWEEPS(TYPE)                                                                        \
     CLONES_WIDE static void sweep_##TYPE(                                                          \
         const pegasos_rows *rows, int64_t n_problems, pegasos_dual *problems,                      \
-        const int8_t *labels, const double *bounds, const double *norms, double *a, double *w,     \
-        double *sums, int64_t before, int64_t count, const int64_t *draws)                         \
+        const int8_t *labels, const double *bounds, const double *norms, double *a, void *v,       \
+        void *sums, int64_t before, int64_t count, const int64_t *draws)                           \
     {                                                                                              \
-        sweep(&functions_##TYPE, rows, n_problems, problems, labels, bounds, norms, a, w, sums,    \
+        sweep(&functions_##TYPE, rows, n_problems, problems, labels, bounds, norms, a, v, sums,    \
               before, count, draws);                                                               \
     }
-FOR_EVERY_WIDE_TYPE(DEFINE_SWEEPS)
+FOR_EVERY_TYPE(DEFINE_SWEEPS)
 
 CLONES static void ascend_kernel(const pegasos_rows *rows, pegasos_dual *p, const int8_t *labels,
                                  const double *bounds, const double *norms, int64_t *active,
@@ -303,13 +324,17 @@ CLONES static void ascend_kernel(const pegasos_rows *rows, pegasos_dual *p, cons
 }
 
 void pegasos_linear_scores(const pegasos_rows *rows, int64_t first, int64_t count,
-                           int64_t n_problems, const double *coef, int64_t interleaved,
-                           const double *intercepts, double *scores)
+                           int64_t n_problems, const void *coef, int64_t coef_bytes,
+                           int64_t interleaved, const double *intercepts, double *scores)
 {
-    if (interleaved)
+    if (interleaved && coef_bytes == 8)
         DISPATCH_WIDE(score_bundles, rows, first, count, n_problems, coef, intercepts, scores);
-    else
+    else if (interleaved)
+        DISPATCH(score_bundles, rows, first, count, n_problems, coef, intercepts, scores);
+    else if (coef_bytes == 8)
         DISPATCH_WIDE(scores, rows, first, count, n_problems, coef, intercepts, scores);
+    else
+        DISPATCH(scores, rows, first, count, n_problems, coef, intercepts, scores);
 }
 
 void pegasos_linear_combine(const pegasos_rows *rows, int64_t first, int64_t count,
@@ -438,9 +463,8 @@ int64_t pegasos_dual_run(const pegasos_rows *rows, pegasos_dual *problem, const 
 
 void pegasos_dual_sweep(const pegasos_rows *rows, int64_t n_problems, pegasos_dual *problems,
                         const int8_t *labels, const double *bounds, const double *norms, double *a,
-                        double *w, double *sums, int64_t before, int64_t count,
-                        const int64_t *draws)
+                        void *v, void *sums, int64_t before, int64_t count, const int64_t *draws)
 {
-    DISPATCH_WIDE(sweep, rows, n_problems, problems, labels, bounds, norms, a, w, sums, before,
-                  count, draws);
+    DISPATCH(sweep, rows, n_problems, problems, labels, bounds, norms, a, v, sums, before, count,
+             draws);
 }

@@ -176,11 +176,12 @@ void pegasos_linear_model(const pegasos_linear *problem, int64_t n_features, int
 /* ---- In double precision, for rows of any type (dual.c) --------------------------------------- */
 
 /* scores[i * n_problems + k] = <coef_k, x_{first + i}> + intercepts[k] for i < count. `coef` is
- * n_problems x n_features; if `interleaved`, n_features x n_problems: faster for several problems.
+ * n_problems x n_features; if `interleaved`, n_features x n_problems: faster for several problems. It is
+ * double (coef_bytes = 8) or of the rows' type, in which products are then summed.
  * CSR rows then give the same bits; dense rows are summed in another order. */
 void pegasos_linear_scores(const pegasos_rows *rows, int64_t first, int64_t count,
-                           int64_t n_problems, const double *coef, int64_t interleaved,
-                           const double *intercepts, double *scores);
+                           int64_t n_problems, const void *coef, int64_t coef_bytes,
+                           int64_t interleaved, const double *intercepts, double *scores);
 
 /* sum += sum_i factors[i] x_{first + i}, i < count; `sum` has n_features numbers. */
 void pegasos_linear_combine(const pegasos_rows *rows, int64_t first, int64_t count,
@@ -203,13 +204,14 @@ void pegasos_hinge_slopes(int64_t n, const double *u, const double *moves, const
 /* ---- Dual coordinate ascent ------------------------------------------------------------------- */
 
 /* One problem. The first block is set by the caller, the second by pegasos_dual_start, and
- * constant_weight by the caller along with w = w(a). */
+ * constant_weight and squared_norm by the caller along with w = w(a). */
 typedef struct pegasos_dual {
     /* settings */
     double scale;             /* s = 1/(lam m) */
     double intercept_scaling; /* value of the constant feature; 0: none */
     double intercept;         /* of scores, held fixed */
-    uint64_t generator;       /* SplitMix64 state; any number */
+    double factor;      /* of a bundle's problem: w is so many times the vector that is kept */
+    uint64_t generator; /* SplitMix64 state; any number */
     /* state */
     int64_t n_active;      /* rows that take part: active[0 .. n_active - 1] */
     int64_t position;      /* rows visited in the epoch under way */
@@ -219,6 +221,7 @@ typedef struct pegasos_dual {
     double lowest;
     double gap; /* in this one, so far: m (P - D), each row's part as it was when visited */
     double constant_weight; /* w(a)'s weight of the constant feature */
+    double squared_norm;    /* |w(a)|^2, the constant feature included */
     double constant_sum;    /* its component of the sums of pegasos_dual_sweep */
 } pegasos_dual;
 
@@ -241,15 +244,15 @@ int64_t pegasos_dual_run(const pegasos_rows *rows, pegasos_dual *problem, const 
 
 /*
  * Visits the rows draws[0 .. count - 1] for each of a bundle of at most B problems, all of whose arrays
- * are interleaved: `labels` and `a` are n_rows x B, `w` n_features x B, B = 8. Rows with label 0 are
- * passed over, and none is left out; `position` and the bounds of projected derivatives mean nothing
- * here. `sums`, NULL or interleaved and zero at first, serves the mean of w over visits, of which there
- * were `before` since the mean began: it is w - sums/(before + count).
+ * are interleaved: `labels` and `a` are n_rows x B, `v`, where w = factor v, is n_features x B of the rows'
+ * type, B numbers of which take PEGASOS_BUNDLE_BYTES. Rows with label 0 are passed over, and none is left
+ * out; `position` and the bounds of projected derivatives mean nothing here. `sums`, NULL or like `v` and
+ * zero at first, serves the mean of v over visits, of which there were `before` since the mean began: it is
+ * v - sums/(before + count).
  */
 void pegasos_dual_sweep(const pegasos_rows *rows, int64_t n_problems, pegasos_dual *problems,
                         const int8_t *labels, const double *bounds, const double *norms, double *a,
-                        double *w, double *sums, int64_t before, int64_t count,
-                        const int64_t *draws);
+                        void *v, void *sums, int64_t before, int64_t count, const int64_t *draws);
 
 /* ---- Kernels --------------------------------------------------------------------------------- */
 

@@ -210,6 +210,12 @@ MAYBE_UNUSED static const row_functions functions_kernel = {
     DEFINE(double_dense)                                                                           \
     FOR_EVERY_WIDE_SPARSE_TYPE(DEFINE)
 
+/* What FOR_EVERY_TYPE leaves out of these. */
+#define FOR_EVERY_MIXED_TYPE(DEFINE)                                                               \
+    DEFINE(wide_dense)                                                                             \
+    DEFINE(wide_csr32)                                                                             \
+    DEFINE(wide_csr64)
+
 /* Calls name_TYPE(arguments), where float rows go by the types that start with `single`. */
 #define DISPATCH_SPARSE_AS(single, name, rows, ...)                                                \
     do {                                                                                           \

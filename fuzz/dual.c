@@ -4,8 +4,6 @@
  */
 #include "input.h"
 
-enum { B = PEGASOS_BUNDLE_BYTES / sizeof(double) };
-
 typedef struct state {
     pegasos_dual problem;
     int64_t *active;
@@ -23,7 +21,8 @@ static bool same_dual(const pegasos_dual *p, const pegasos_dual *q)
     return p->generator == q->generator && p->n_active == q->n_active && p->position == q->position
            && same(p->highest, q->highest) && same(p->lowest, q->lowest) && same(p->gap, q->gap)
            && same(p->highest_before, q->highest_before) && same(p->lowest_before, q->lowest_before)
-           && same(p->constant_weight, q->constant_weight);
+           && same(p->constant_weight, q->constant_weight)
+           && same(p->squared_norm, q->squared_norm);
 }
 
 /* w and the constant's weight that belong to a, and a bound of their size for rounding. */
@@ -50,17 +49,20 @@ static double weight_sizes(const pegasos_dual *p, const double *bounds, int64_t 
 static void sweep(input *in, const pegasos_rows *rows, const double *bounds, const double *norms,
                   double feature)
 {
-    const int64_t n = rows->n_rows, d = rows->n_features, K = take_in(in, 1, B);
+    const int64_t n = rows->n_rows, d = rows->n_features, bytes = rows->value_bytes;
+    const int64_t B = PEGASOS_BUNDLE_BYTES / bytes, K = take_in(in, 1, B);
     const int64_t count = take_in(in, 0, 40), before = take_in(in, 0, 30);
     const int64_t cut = count > 0 ? take_in(in, 0, count) : 0, one = take_in(in, 0, K - 1);
     const bool mean = take_bool(in);
     pegasos_dual *problems = room(in, K, sizeof *problems);
     int8_t *labels = room(in, n * B, 1), *single = room(in, n * B, 1);
-    double *a = room(in, n * B, 8), *w = room(in, d * B, 8), *sums = room(in, d * B, 8);
-    double *a1 = room(in, n * B, 8), *w1 = room(in, d * B, 8), *sums1 = room(in, d * B, 8);
+    double *a = room(in, n * B, 8), *a1 = room(in, n * B, 8);
+    void *v = room(in, d * B, bytes), *sums = room(in, d * B, bytes);
+    void *v1 = room(in, d * B, bytes), *sums1 = room(in, d * B, bytes);
     int64_t *draws = room(in, count, 8);
     for (int64_t k = 0; k < K; k++) {
         problems[k].scale = take_positive(in);
+        problems[k].factor = in->extreme ? take_positive(in) : (double)take_in(in, 1, 4) / 2;
         problems[k].intercept_scaling = feature;
         problems[k].intercept = take_number(in);
         for (int64_t i = 0; i < n; i++)
@@ -71,13 +73,14 @@ static void sweep(input *in, const pegasos_rows *rows, const double *bounds, con
     for (int64_t j = 0; j < count; j++)
         draws[j] = take_in(in, 0, n - 1);
     pegasos_dual alone = problems[one];
-    pegasos_dual_sweep(rows, K, problems, labels, bounds, norms, a, w, mean ? sums : NULL, before,
+    pegasos_dual_sweep(rows, K, problems, labels, bounds, norms, a, v, mean ? sums : NULL, before,
                        count, draws);
-    pegasos_dual_sweep(rows, 1, &alone, single, bounds, norms, a1, w1, mean ? sums1 : NULL, before,
+    pegasos_dual_sweep(rows, 1, &alone, single, bounds, norms, a1, v1, mean ? sums1 : NULL, before,
                        cut, draws);
-    pegasos_dual_sweep(rows, 1, &alone, single, bounds, norms, a1, w1, mean ? sums1 : NULL,
+    pegasos_dual_sweep(rows, 1, &alone, single, bounds, norms, a1, v1, mean ? sums1 : NULL,
                        before + cut, count - cut, draws + cut);
     MUST(same(alone.constant_weight, problems[one].constant_weight));
+    MUST(same(alone.squared_norm, problems[one].squared_norm));
     /* these are summed by calls */
     const pegasos_dual *p = &problems[one];
     MUST(in->extreme || fabs(alone.gap - p->gap) <= 1e-9 * (1 + fabs(alone.gap)));
@@ -90,12 +93,18 @@ static void sweep(input *in, const pegasos_rows *rows, const double *bounds, con
             MUST(labels[i * B + k] != 0 ? 0 <= at && at <= c : at == 0);
         }
     }
+    double squared = p->constant_weight * p->constant_weight;
     for (int64_t j = 0; j < d; j++) {
-        MUST(same(w1[j * B], w[j * B + one]) && same(sums1[j * B], sums[j * B + one]));
+        const double w_j = p->factor * number(v, bytes, j * B + one);
+        squared += w_j * w_j;
+        MUST(same(number(v1, bytes, j * B), number(v, bytes, j * B + one)));
+        MUST(same(number(sums1, bytes, j * B), number(sums, bytes, j * B + one)));
         for (int64_t k = K; k < B; k++)
-            MUST(w[j * B + k] == 0 && sums[j * B + k] == 0);
+            MUST(number(v, bytes, j * B + k) == 0 && number(sums, bytes, j * B + k) == 0);
     }
-    MUST(in->extreme || (all_finite(w, 8, d * B) && all_finite(sums, 8, d * B)));
+    const double size = weight_sizes(p, bounds, n) + 320 * p->scale * (double)n;
+    MUST(in->extreme || bytes == 4 || fabs(squared - p->squared_norm) <= 1e-9 * size * size);
+    MUST(in->extreme || (all_finite(v, bytes, d * B) && all_finite(sums, bytes, d * B)));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

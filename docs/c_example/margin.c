@@ -67,7 +67,7 @@ int main(void)
     pegasos_linear_model(&problem, D, rows.value_bytes, weights, NULL, coef, &intercept);
 
     /* P(w) = lam/2 |w|^2 + mean hinge. */
-    pegasos_linear_scores(&rows, 0, N, 1, coef, 0, &intercept, scores);
+    pegasos_linear_scores(&rows, 0, N, 1, coef, 8, 0, &intercept, scores);
     double hinge = 0;
     int right = 0;
     for (int64_t i = 0; i < N; i++) {

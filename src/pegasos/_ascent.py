@@ -22,11 +22,14 @@ _EPOCHS_BEFORE_LOOK, _GROWTH_BEFORE_LOOK, _HOPEFUL = 16, 1.5, 1.3
 # Epochs that problems over sparse rows begin with as bundles, at most, before each leaves out rows of its
 # own. A bundle costs as much as three problems.
 _SWEEPS, _LEAST_BUNDLE = 8, 3
+# From where on a bundle's factor is folded into its vectors, whose numbers get small beside it.
+_LARGEST_FACTOR = 1e6
 
 
 def blank_ascents(n_problems, seed):
     """The states of problems before their first epoch, each with a generator of its own."""
     ascents = np.zeros(n_problems, ASCENT)
+    ascents["factor"] = 1
     ascents["generator"] = [
         np.random.SeedSequence([seed, 1, k]).generate_state(1, np.uint64)[0]
         for k in range(n_problems)
@@ -58,17 +61,20 @@ def norms(rows, settings):
 
 
 def sweep(
-    rows, labels, row_weights, norms, settings, ascents, a, w, seed, first, last, sums=None,
+    rows, labels, inside, row_weights, norms, settings, ascents, a, v, seed, first, last, sums=None,
     record=None,
 ):  # fmt: skip
     """Bring a bundle of problems from draw number `first` of an order of rows to number `last`.
 
     Parameters
     ----------
-    labels, a, w : ndarray of shape (n_rows or n_features, 8)
-        Interleaved as by `pegasos._session.interleaved`; `a`, `w` and `ascents` are updated in place.
+    labels, a, v : ndarray of shape (n_rows or n_features, lanes)
+        Interleaved as by `pegasos._session.interleaved`, `v` of the type of the rows, and w = "factor" v;
+        `a`, `v` and `ascents` are updated in place.
+    inside : ndarray of int64
+        The rows that have a label in some of the problems: what the order is of.
     sums : ndarray, optional
-        Zeros, like `w`: ends as the mean of `w` over the last half of the last epoch, and "constant_sum"
+        Zeros, like `v`: ends as the mean of `v` over the last half of the last epoch, and "constant_sum"
         as that of "constant_weight".
     record : callable, optional
         Told the number of the next draw along with every change, so that Ctrl-C cannot come between.
@@ -78,7 +84,7 @@ def sweep(
     int
         The number of the next draw, after each piece of work.
     """
-    n = len(labels)
+    n = len(inside)
     order = _core.Order(seed, np.empty(n, np.int64), _core.SAMPLINGS["permutation"], first)
     size = _session.rows_per_call(rows, 2 * _LEAST_BUNDLE)
     averaged = n - n // 2
@@ -87,19 +93,20 @@ def sweep(
         until_mean = -before if before < 0 and sums is not None else last
         draws = np.empty(min(size, last - first, n - first % n, until_mean), np.int64)
         order.draw(draws)
+        draws = inside[draws]
         with _session.uninterrupted():
             if first % n == 0:
                 ascents["gap"] = ascents["constant_sum"] = 0
                 if settings.free_intercept and first > 0:
                     shift(ascents)
             _core.dual_sweep(
-                rows, ascents, labels, row_weights, norms, a, w, sums if before >= 0 else None,
+                rows, ascents, labels, row_weights, norms, a, v, sums if before >= 0 else None,
                 before, draws,
             )  # fmt: skip
             first += len(draws)
             if first == last and sums is not None:
                 sums *= -1 / averaged
-                sums += w
+                sums += v
                 ascents["constant_sum"] *= -1 / averaged
                 ascents["constant_sum"] += ascents["constant_weight"]
             if record is not None:
@@ -107,7 +114,7 @@ def sweep(
         yield first
 
 
-def change_lam(ascents, a, w, masses, lam, before):
+def change_lam(ascents, a, v, masses, lam, before):
     """Bring a bundle from the λ `before` to a smaller one, in place.
 
     With q = before/lam, w(a) becomes q w. Of the points r a, that of the best dual value is taken, where
@@ -115,15 +122,18 @@ def change_lam(ascents, a, w, masses, lam, before):
     r = 1, a does. D(r a) = r A - r^2 B, with A = sum_i a_i/m and B = lam/2 |q w|^2, is highest at A/(2 B).
     """
     k, q = len(ascents), before / lam
-    squared = np.einsum("jl,jl->l", w, w)[:k] + ascents["constant_weight"] ** 2
-    twice_b, r = lam * q**2 * squared, np.ones(a.shape[1])
+    twice_b, r = lam * q**2 * ascents["squared_norm"], np.ones(a.shape[1])
     linear = a.sum(axis=0)[:k] / masses
     np.divide(linear, twice_b, out=r[:k], where=twice_b > 0)
     np.clip(r, 1 / q, 1, out=r)
     a *= r
-    w *= q * r
-    ascents["constant_weight"] *= q * r[:k]
     ascents["scale"] = 1 / (lam * masses)
+    ascents["squared_norm"] *= (q * r[:k]) ** 2
+    for of_w in ("constant_weight", "factor"):
+        ascents[of_w] *= q * r[:k]
+    if ascents["factor"].max() > _LARGEST_FACTOR:
+        v[:, :k] *= ascents["factor"].astype(v.dtype)
+        ascents["factor"] = 1
 
 
 def shift(ascents):
@@ -163,7 +173,7 @@ class DualAscent(Finisher):
         self.sums = np.zeros((n_problems, n_features + 1))
         self.n_sums = np.zeros(n_problems, np.int64)
         self.active = np.zeros((n_problems, n_rows), np.int64)
-        self.n_swept = np.zeros(n_problems, np.int64)  # draws of `sweep`
+        self.n_swept = np.zeros(n_problems, np.int64)  # draws of `sweep`; -1: that is over
         self.n_visits_at_look = np.zeros(n_problems, np.int64)
         self.estimate = np.full(n_problems, np.inf)  # of the relative gap
         self.estimate_at_look = np.full(n_problems, np.inf)
@@ -182,9 +192,10 @@ class DualAscent(Finisher):
             # The session stands at w(a), but for rounding, unless the rows are others than before.
             distance = np.abs(w - self.w[k]).max(initial=0)
             summed = problem["scale"] * (self.a[k] * np.sqrt(self.norms)).sum()
-            if start is None and distance <= 1e-9 * summed:
+            is_coarse = self.n_swept[k] > 0 and rows.value_bytes == 4
+            if start is None and distance <= (1e-4 if is_coarse else 1e-9) * summed:
                 continue
-            self.w[k], problem["constant_weight"] = w, constant
+            self._set_weights(k, w, constant)
             if self.settings.free_intercept and start is not None:
                 best = _certificate.best_intercepts(rows, labels[k : k + 1], row_weights, w[None])
                 problem["intercept"] = best[0]
@@ -198,6 +209,11 @@ class DualAscent(Finisher):
             self.active[k, : len(inside)] = inside
             _core.dual_start(self.ascents[k : k + 1], len(inside))
 
+    def _set_weights(self, k, w, constant):
+        self.w[k], problem = w, self.ascents[k]
+        problem["constant_weight"] = constant
+        problem["squared_norm"] = np.einsum("j,j->", w, w) + constant**2
+
     def _weights_of(self, k):
         w, _ = _certificate.weights_of(
             self.rows, self.labels[k], self.a[k], self.settings.lam * self.mass[k], self.settings
@@ -206,7 +222,7 @@ class DualAscent(Finisher):
         return w, self.feature * total
 
     def run(self, tol, max_iter, *, n_threads=1, on_progress=None):
-        size = _core.BUNDLE_BYTES // self.w.itemsize
+        size = _session.lanes(self.rows)
         last = self.base + max_iter
 
         def jobs(work, problems):
@@ -230,27 +246,29 @@ class DualAscent(Finisher):
 
     def _sweep(self, part, tol, max_iter):
         """The first epochs of the problems `part`, as a bundle, and a look at those that may be done."""
-        n, k = self.labels.shape[1], part.stop - part.start
-        last = min(_SWEEPS, max_iter) * n
-        if last == 0 or self.n_swept[part.start] > _SWEEPS * n:
+        if max_iter == 0 or self.n_swept[part.start] < 0:
             return
         ascents, labels = self.ascents[part], self.labels[part]
-        inside = np.count_nonzero(labels, axis=1)
+        problems, inside = np.arange(part.start, part.stop), np.flatnonzero(labels.any(axis=0))
+        n, k, n_inside = len(inside), len(problems), np.count_nonzero(labels, axis=1)
+        last, narrow = min(_SWEEPS, max_iter) * n, f"f{self.rows.value_bytes}"
 
         def most_are_within(factor):
             return tol is not None and (self.estimate[part] > factor * tol).sum() < _LEAST_BUNDLE
 
-        with _session.bundled(self.w[part], self.a[part], self.sums[part, :-1]) as copies:
-            w, a, sums, heard = copies
+        with _session.bundled(
+            _session.lanes(self.rows), self.w[part], self.a[part], self.sums[part, :-1],
+            dtypes=(narrow, np.float64, narrow),
+        ) as (w, a, sums, heard):  # fmt: skip
 
             def record(done):
                 self.n_swept[part] = done
                 if done % n == 0:
                     self.n_epochs[part] += 1
-                    self.n_visits[part] += inside
+                    self.n_visits[part] += n_inside
                     self.n_sums[part] = averages
                     self.sums[part, -1] = ascents["constant_sum"]
-                    self._estimate(part, np.einsum("jl,jl->l", w, w)[:k], a.sum(axis=0)[:k])
+                    self._estimate(part, a.sum(axis=0)[:k])
 
             signs = _session.interleaved(labels, w.shape[1])
             while (first := int(self.n_swept[part.start])) < last:
@@ -261,23 +279,27 @@ class DualAscent(Finisher):
                 if first % n == 0:
                     sums[:] = 0
                 for _ in sweep(
-                    self.rows, signs, self.row_weights, self.norms, self.settings, ascents, a, w,
-                    self.seed, first, end, sums if averages else None, record,
+                    self.rows, signs, inside, self.row_weights, self.norms, self.settings, ascents,
+                    a, w, self.seed, first, end, sums if averages else None, record,
                 ):  # fmt: skip
                     yield
                     if heard:
                         return
-        problems = np.arange(part.start, part.stop)
+        if self.rows.value_bytes == 4:
+            # From here on w is w(a) in double.
+            for j in problems:
+                self._set_weights(j, *self._weights_of(j))
+                yield
         if tol is not None and max_iter > _SWEEPS:
             problems = problems[self.estimate[part] <= _HOPEFUL * tol]
         if len(problems):
             self._look(problems, tol)
         with _session.uninterrupted():
             self._remember_look(problems)
-            self.n_swept[part] = _SWEEPS * n + 1  # one more: what follows them was done, too
+            self.n_swept[part] = -1  # and what follows them was done, too
             self.sums[part], self.n_sums[part] = 0, 0
             for j in range(k):
-                _core.dual_start(ascents[j : j + 1], inside[j])
+                _core.dual_start(ascents[j : j + 1], n_inside[j])
             if self.settings.free_intercept:
                 shift(ascents)
         yield
@@ -346,8 +368,7 @@ class DualAscent(Finisher):
         """Whether a look, which costs about an epoch, is likely to end this, or much was done since."""
         if tol is None:
             return False
-        w, a = self.w[k], self.a[k]
-        self._estimate(slice(k, k + 1), np.einsum("j,j->", w, w), a.sum())
+        self._estimate(slice(k, k + 1), self.a[k].sum())
         hopeful = self.estimate[k] <= min(_HOPEFUL * tol, self.estimate_at_look[k] / 1.5)
         if hopeful and self.n_visits[k] >= self.n_visits_at_look[k] + inside:
             return True
@@ -355,11 +376,10 @@ class DualAscent(Finisher):
             _EPOCHS_BEFORE_LOOK * inside, _GROWTH_BEFORE_LOOK * self.n_visits_at_look[k]
         )
 
-    def _estimate(self, part, squared, total):
-        """Estimate relative gaps from what was seen in the last epoch, |w|^2 and sum_i a_i."""
+    def _estimate(self, part, total):
+        """Estimate relative gaps from what was seen in the last epoch and sum_i a_i."""
         p, mass = self.ascents[part], self.mass[part]
-        penalty = self.settings.lam / 2 * (squared + p["constant_weight"] ** 2)
-        dual, gap = total / mass - penalty, p["gap"] / mass
+        dual, gap = total / mass - self.settings.lam / 2 * p["squared_norm"], p["gap"] / mass
         self.estimate[part] = gap / np.maximum(dual + gap, 1e-300)
 
     def _is_settled(self, k, p, inside, tol):

@@ -105,8 +105,8 @@ def dual_sweep(
     bounds: NDArray[np.float64] | None,
     norms: NDArray[np.float64],
     a: NDArray[np.float64],
-    w: NDArray[np.float64],
-    sums: NDArray[np.float64] | None,
+    v: NDArray[np.floating],
+    sums: NDArray[np.floating] | None,
     before: int,
     draws: NDArray[np.int64],
 ) -> None: ...

@@ -78,8 +78,8 @@ cdef extern from "pegasos.h" nogil:
                               int64_t value_bytes, const void *weights, const void *sum,
                               double *coef, double *intercept)
     void pegasos_linear_scores(const pegasos_rows *rows, int64_t first, int64_t count,
-                               int64_t n_problems, const double *coef, int64_t interleaved,
-                               const double *intercepts, double *scores)
+                               int64_t n_problems, const void *coef, int64_t coef_bytes,
+                               int64_t interleaved, const double *intercepts, double *scores)
     void pegasos_linear_combine(const pegasos_rows *rows, int64_t first, int64_t count,
                                 const double *factors, double *sum)
     void pegasos_linear_norms(const pegasos_rows *rows, int64_t first, int64_t count,
@@ -92,6 +92,7 @@ cdef extern from "pegasos.h" nogil:
         double scale
         double intercept_scaling
         double intercept
+        double factor
         uint64_t generator
         int64_t n_active
         int64_t position
@@ -101,6 +102,7 @@ cdef extern from "pegasos.h" nogil:
         double lowest
         double gap
         double constant_weight
+        double squared_norm
         double constant_sum
 
     void pegasos_hinge_slopes(int64_t n, const double *u, const double *moves,
@@ -114,8 +116,8 @@ cdef extern from "pegasos.h" nogil:
                              double *w, int64_t count)
     void pegasos_dual_sweep(const pegasos_rows *rows, int64_t n_problems, pegasos_dual *problems,
                             const int8_t *labels, const double *bounds, const double *norms,
-                            double *a, double *w, double *sums, int64_t before,
-                            int64_t count, const int64_t *draws)
+                            double *a, void *v, void *sums, int64_t before, int64_t count,
+                            const int64_t *draws)
 
     void pegasos_sparse_products(const pegasos_rows *x, const pegasos_rows *inverted,
                                  int64_t stride, void *products)
@@ -298,16 +300,16 @@ def model(const pegasos_linear[::1] problems not None, const value_t[:, ::1] wei
                              NULL if sums is None else &sums[k, 0], &coef[k, 0], &intercept[k])
 
 
-def decision_function(Rows rows not None, int64_t first, const double[:, ::1] coef not None,
+def decision_function(Rows rows not None, int64_t first, const value_t[:, ::1] coef not None,
                       const double[::1] intercept not None, double[:, ::1] scores not None,
                       bint interleaved=False):
     """Write the scores of rows `first`, `first` + 1, ..., one column per problem.
 
-    `coef` has a row for each problem or, if `interleaved`, for each feature.
+    `coef`, float64 or of the rows' type, has a row for each problem or, if `interleaved`, for each feature.
     """
     with nogil:
         pegasos_linear_scores(&rows.c, first, scores.shape[0], scores.shape[1], &coef[0, 0],
-                              interleaved, &intercept[0], &scores[0, 0])
+                              sizeof(value_t), interleaved, &intercept[0], &scores[0, 0])
 
 
 def combine(Rows rows not None, int64_t first, const double[::1] factors not None,
@@ -373,13 +375,13 @@ def dual_run(Rows rows not None, pegasos_dual[::1] problem not None,
 def dual_sweep(Rows rows not None, pegasos_dual[::1] problems not None,
                const int8_t[:, ::1] labels not None, const double[::1] bounds,
                const double[::1] norms not None, double[:, ::1] a not None,
-               double[:, ::1] w not None, double[:, ::1] sums, int64_t before,
+               value_t[:, ::1] v not None, value_t[:, ::1] sums, int64_t before,
                const int64_t[::1] draws not None):
     """Visit rows for a bundle of problems; see ``pegasos_dual_sweep``."""
     with nogil:
         pegasos_dual_sweep(&rows.c, problems.shape[0], &problems[0], &labels[0, 0],
                            NULL if bounds is None else &bounds[0], &norms[0], &a[0, 0],
-                           &w[0, 0], NULL if sums is None else &sums[0, 0], before,
+                           &v[0, 0], NULL if sums is None else &sums[0, 0], before,
                            draws.shape[0], &draws[0])
 
 

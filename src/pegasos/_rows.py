@@ -39,6 +39,7 @@ def scorer(rows, coef, intercept):
     ----------
     rows : pegasos._core.Rows
     coef : ndarray of shape (n_problems, n_features)
+        Of float64, or of the type of the rows.
     intercept : ndarray of shape (n_problems,)
 
     Returns

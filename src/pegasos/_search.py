@@ -244,7 +244,7 @@ class _Search(ClassifierMixin, BaseEstimator):
         n_lams = max(1, together // (n_folds * n_problems))
         if machines.in_bundles:
             # Machines of one class that differ in λ add much the same rows.
-            together = min(together, threads * _core.BUNDLE_BYTES // machines.rows.value_bytes)
+            together = min(together, threads * _session.lanes(machines.rows))
         for part in np.split(np.arange(len(lams)), range(n_lams, len(lams), n_lams)):
             found = {}
             members = itertools.product(range(n_problems), range(n_folds), part)
@@ -276,41 +276,42 @@ class _Search(ClassifierMixin, BaseEstimator):
         A machine begins a λ where its last one ended, and is scored by the mean of w over half an epoch.
         """
         rows, settings = machines.rows, _session.LinearSettings(lams.min(), **settings)
-        (n_folds, n_problems, n), d = labels.shape, rows.shape[1]
+        (n_folds, n_problems, n_rows), d = labels.shape, rows.shape[1]
+        size, narrow = _session.lanes(rows), f"f{rows.value_bytes}"
         norms, feature = _ascent.norms(rows, settings)
-        overflow = _validate.overflow(np.dtype(np.float64), lams.min())
+        overflow = _validate.overflow(np.dtype(narrow), lams.min())
         if not np.isfinite(norms).all():
             raise overflow
-        size = _core.BUNDLE_BYTES // 8
         found = np.empty((len(lams), n_folds, n_problems), object)
 
         def bundle(members, places):
             folds, columns = np.array(members).T
             y = labels[folds, columns]
+            inside = np.flatnonzero(y.any(axis=0))
             masses = _certificate.masses(y, weights)
             ascents = _ascent.blank_ascents(len(y), seed)
             ascents["scale"] = 1 / (lams[places[0]] * masses)
             ascents["intercept_scaling"] = feature
             interleaved = _session.interleaved(y, size)
-            a = _session.aligned_zeros((n, size), np.float64)
-            w, mean = (_session.aligned_zeros((d, size), np.float64) for _ in range(2))
-            intercept = np.zeros(size)
+            a = _session.aligned_zeros((n_rows, size), np.float64)
+            v, mean = (_session.aligned_zeros((d, size), narrow) for _ in range(2))
             for t, place in enumerate(places):
                 if t > 0:
-                    _ascent.change_lam(ascents, a, w, masses, lams[place], lams[places[t - 1]])
+                    _ascent.change_lam(ascents, a, v, masses, lams[place], lams[places[t - 1]])
                     mean[:] = 0
-                first = t * self.cv_epochs * n
+                first = t * self.cv_epochs * len(inside)
                 yield from _ascent.sweep(
-                    rows, interleaved, weights, norms, settings, ascents, a, w, seed, first,
-                    first + self.cv_epochs * n, mean,
+                    rows, interleaved, inside, weights, norms, settings, ascents, a, v, seed, first,
+                    first + self.cv_epochs * len(inside), mean,
                 )  # fmt: skip
-                if not np.isfinite(mean).all():
-                    raise overflow
-                intercept[: len(y)] = ascents["intercept"] + feature * ascents["constant_sum"]
+                intercept = ascents["intercept"] + feature * ascents["constant_sum"]
                 for fold in np.unique(folds):
-                    scores = machines.scores(fold, mean.T, intercept)
+                    scores = machines.scores(fold, mean.T, np.zeros(size))
                     for j in np.flatnonzero(folds == fold):
-                        found[place, fold, columns[j]] = scores[:, j].copy()
+                        scores_here = ascents["factor"][j] * scores[:, j] + intercept[j]
+                        if not np.isfinite(scores_here).all():
+                            raise overflow
+                        found[place, fold, columns[j]] = scores_here
 
         # Machines of one fold are scored on the same rows, so they go together. A single bundle would
         # leave a second thread without work: it goes over half of the λ at a time.

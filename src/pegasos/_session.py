@@ -81,15 +81,21 @@ def aligned_zeros(shape, dtype):
     return raw[skip : skip + size].view(dtype).reshape(shape)
 
 
-def interleaved(array, lanes):
+def lanes(rows):
+    """How many problems a bundle has room for: a feature's weights fill a line of cache."""
+    return _core.BUNDLE_BYTES // rows.value_bytes
+
+
+def interleaved(array, lanes, dtype=None):
     """A copy of an array of shape (n_problems, n) as one of (n, lanes), with zeros in lanes to spare."""
-    copy = aligned_zeros((array.shape[1], lanes), array.dtype)
-    copy[:, : len(array)] = array.T
+    copy = aligned_zeros((array.shape[1], lanes), dtype or array.dtype)
+    with np.errstate(over="ignore"):  # infinite, where float is too narrow
+        copy[:, : len(array)] = array.T
     return copy
 
 
 @contextlib.contextmanager
-def bundled(*arrays):
+def bundled(lanes, *arrays, dtypes=None):
     """Interleaved copies of arrays of shape (n_problems, n_features), or None, as the core has bundles.
 
     What is in them in the end, however it comes, is written back. Ctrl-C waits until then: a block that
@@ -97,8 +103,8 @@ def bundled(*arrays):
     """
     with uninterrupted() as heard:
         copies = [
-            None if array is None else interleaved(array, _core.BUNDLE_BYTES // array.itemsize)
-            for array in arrays
+            None if array is None else interleaved(array, lanes, dtype)
+            for array, dtype in zip(arrays, dtypes or [None] * len(arrays), strict=True)
         ]
         try:
             yield *copies, heard
@@ -425,7 +431,7 @@ class LinearSession:
         if not rows.is_sparse:
             return max(2, int(_SHARED_NUMBERS / rows.shape[1]))
         simple = self.settings.batch_size == 1 and not self.settings.project
-        return _core.BUNDLE_BYTES // self.weights.itemsize if simple else 1
+        return lanes(rows) if simple else 1
 
     def _pieces(self, rows, part, order):
         """Run the problems `part` piece by piece, yielding after each."""
@@ -436,7 +442,7 @@ class LinearSession:
         if not rows.is_sparse or self._together(rows) == 1 or len(weights) < _LEAST_BUNDLE:
             yield from self._pieces_of(rows, part, weights, sums, order)
             return
-        with bundled(weights, sums) as (weights, sums, heard):
+        with bundled(lanes(rows), weights, sums) as (weights, sums, heard):
             for _ in self._pieces_of(rows, part, weights, sums, order, bundled=True):
                 yield
                 if heard:

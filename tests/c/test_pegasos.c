@@ -270,7 +270,7 @@ static void scores_are_dot_products(void)
         begin(&b, 0, 0, 0);
         pegasos_linear_run(&rows, &b.set, 0, DRAWS, draws);
         finish(&b, &rows);
-        pegasos_linear_scores(&rows, 3, N - 3, K, b.coef, 0, b.intercept, scores);
+        pegasos_linear_scores(&rows, 3, N - 3, K, b.coef, 8, 0, b.intercept, scores);
         for (int i = 3; i < N; i++)
             for (int k = 0; k < K; k++) {
                 double expected = b.intercept[k];
@@ -335,7 +335,7 @@ static void the_dual_is_climbed_to_its_top(void)
         }
         const double intercept = problem.constant_weight * feature;
         double scores[N];
-        pegasos_linear_scores(&rows, 0, N, 1, w, 0, &intercept, scores);
+        pegasos_linear_scores(&rows, 0, N, 1, w, 8, 0, &intercept, scores);
         for (int i = 0; i < N; i++) {
             if (labels[i] == 0)
                 continue;
