@@ -49,7 +49,7 @@ static INLINE void score_tile(const row_functions *f, const pegasos_rows *rows, 
                               int64_t count, int64_t n_problems, int64_t k, const int width,
                               const void *coef, double *scores)
 {
-    double out[TILE * BUNDLE_BYTES / sizeof(double)];
+    double out[TILE * MOST_LANES];
     f->dot_tile(rows, i, count, number(f, coef, k), n_problems, width, out);
     for (int64_t t = 0; t < count; t++)
         for (int l = 0; l < width; l++)
@@ -65,6 +65,8 @@ static INLINE void score_tiles(const row_functions *f, const pegasos_rows *rows,
         int64_t k = 0;
         tile = count - i < TILE ? count - i : TILE;
         double *out = scores + i * n_problems;
+        for (; n_problems - k >= f->lanes; k += f->lanes)
+            score_tile(f, rows, first + i, tile, n_problems, k, f->lanes, coef, out);
         for (; n_problems - k >= 8; k += 8)
             score_tile(f, rows, first + i, tile, n_problems, k, 8, coef, out);
         for (; n_problems - k >= 4; k += 4)
