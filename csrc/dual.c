@@ -273,7 +273,7 @@ static INLINE void sweep(const row_functions *f, const pegasos_rows *rows, int64
     {                                                                                              \
         combine_rows(&functions_##TYPE, rows, first, count, factors, sum);                         \
     }                                                                                              \
-    CLONES static void ascend_##TYPE(                                                              \
+    CLONES_WIDE static void ascend_##TYPE(                                                         \
         const pegasos_rows *rows, pegasos_dual *p, const int8_t *labels, const double *bounds,     \
         const double *norms, int64_t *active, double *a, double *w, int64_t count, int64_t *done)  \
     {                                                                                              \
@@ -285,9 +285,9 @@ static INLINE void sweep(const row_functions *f, const pegasos_rows *rows, int64
 FOR_EVERY_WIDE_TYPE(DEFINE_DRIVERS)
 
 #define DEFINE_SCORES(TYPE)                                                                        \
-    CLONES static void scores_##TYPE(const pegasos_rows *rows, int64_t first, int64_t count,       \
-                                     int64_t n_problems, const void *coef,                         \
-                                     const double *intercepts, double *scores)                     \
+    CLONES_WIDE static void scores_##TYPE(const pegasos_rows *rows, int64_t first, int64_t count,  \
+                                          int64_t n_problems, const void *coef,                    \
+                                          const double *intercepts, double *scores)                \
     {                                                                                              \
         score_rows(&functions_##TYPE, rows, first, count, n_problems, coef, intercepts, scores);   \
     }                                                                                              \

@@ -211,9 +211,10 @@ def test_pegasos_itself_stops_at_a_gap(problem):
 @pytest.mark.parametrize(
     ("solver", "function", "when"),
     [
-        ("sdca", "dual_run", (3, 50, 200)),
+        ("sdca", "dual_sweep", (1, 2, 2)),
+        ("sdca", "dual_run", (0, 2, 7)),
         ("newton", "combine", (1, 15, 30)),
-        ("auto", "combine", (1, 15, 30)),
+        ("auto", "combine", (1, 3, 8)),
     ],
 )
 def test_threads_and_interruptions_do_not_change_the_answer(

@@ -19,9 +19,10 @@ _SNAPSHOTS = 8
 # Looks at the gap: after so many epochs' worth of visits, then whenever they have grown by so much; and
 # earlier if the gap is estimated at no more than so many times the one that is asked for.
 _EPOCHS_BEFORE_LOOK, _GROWTH_BEFORE_LOOK, _HOPEFUL = 16, 1.5, 1.3
-# Epochs that problems over sparse rows begin with as bundles, at most, before each leaves out rows of its
-# own. A bundle costs as much as three problems.
-_SWEEPS, _LEAST_BUNDLE = 8, 3
+# Epochs that problems begin with as bundles, at most, before each leaves out rows of its own. A bundle costs
+# as much as three problems.
+SWEEPS, _LEAST_BUNDLE = 8, 3
+_OVER = 2**61
 # From where on a bundle's factor is folded into its vectors, whose numbers get small beside it.
 _LARGEST_FACTOR = 1e6
 
@@ -43,7 +44,7 @@ def goes_in_bundles(rows, n_problems):
     A first epoch of Pegasos would leave every a_i at a bound: for small λ that is a worse start, and for
     many problems not a cheaper one.
     """
-    return rows.is_sparse and n_problems >= _LEAST_BUNDLE
+    return n_problems >= _LEAST_BUNDLE
 
 
 def norms(rows, settings):
@@ -173,7 +174,7 @@ class DualAscent(Finisher):
         self.sums = np.zeros((n_problems, n_features + 1))
         self.n_sums = np.zeros(n_problems, np.int64)
         self.active = np.zeros((n_problems, n_rows), np.int64)
-        self.n_swept = np.zeros(n_problems, np.int64)  # draws of `sweep`; -1: that is over
+        self.n_swept = np.zeros(n_problems, np.int64)  # draws of `sweep`; `_OVER`: no more
         self.n_visits_at_look = np.zeros(n_problems, np.int64)
         self.estimate = np.full(n_problems, np.inf)  # of the relative gap
         self.estimate_at_look = np.full(n_problems, np.inf)
@@ -192,7 +193,7 @@ class DualAscent(Finisher):
             # The session stands at w(a), but for rounding, unless the rows are others than before.
             distance = np.abs(w - self.w[k]).max(initial=0)
             summed = problem["scale"] * (self.a[k] * np.sqrt(self.norms)).sum()
-            is_coarse = self.n_swept[k] > 0 and rows.value_bytes == 4
+            is_coarse = 0 < self.n_swept[k] < _OVER and rows.value_bytes == 4
             if start is None and distance <= (1e-4 if is_coarse else 1e-9) * summed:
                 continue
             self._set_weights(k, w, constant)
@@ -246,12 +247,12 @@ class DualAscent(Finisher):
 
     def _sweep(self, part, tol, max_iter):
         """The first epochs of the problems `part`, as a bundle, and a look at those that may be done."""
-        if max_iter == 0 or self.n_swept[part.start] < 0:
+        if max_iter == 0 or self.n_swept[part.start] == _OVER:
             return
         ascents, labels = self.ascents[part], self.labels[part]
         problems, inside = np.arange(part.start, part.stop), np.flatnonzero(labels.any(axis=0))
         n, k, n_inside = len(inside), len(problems), np.count_nonzero(labels, axis=1)
-        last, narrow = min(_SWEEPS, max_iter) * n, f"f{self.rows.value_bytes}"
+        last, narrow = min(SWEEPS, max_iter) * n, f"f{self.rows.value_bytes}"
 
         def most_are_within(factor):
             return tol is not None and (self.estimate[part] > factor * tol).sum() < _LEAST_BUNDLE
@@ -290,13 +291,13 @@ class DualAscent(Finisher):
             for j in problems:
                 self._set_weights(j, *self._weights_of(j))
                 yield
-        if tol is not None and max_iter > _SWEEPS:
+        if tol is not None and max_iter > SWEEPS:
             problems = problems[self.estimate[part] <= _HOPEFUL * tol]
         if len(problems):
             self._look(problems, tol)
         with _session.uninterrupted():
             self._remember_look(problems)
-            self.n_swept[part] = -1  # and what follows them was done, too
+            self.n_swept[part] = _OVER  # and what follows them was done, too
             self.sums[part], self.n_sums[part] = 0, 0
             for j in range(k):
                 _core.dual_start(ascents[j : j + 1], n_inside[j])

@@ -26,6 +26,9 @@ class KernelNewton(Newton):
     def _check_kept(self):
         """Scores are compared by `begin`; an objective would cost a pass over the matrix."""
 
+    def _row_norms(self):
+        """Not asked for."""
+
     def _push(self, coef):
         """Scores without the intercept."""
         support = np.flatnonzero(coef.any(axis=0))

@@ -31,6 +31,8 @@ _FLAT, _SEARCHES = 0.01, 30
 # Ctrl-C can wait); beyond it by conjugate gradients, to this accuracy, in so many products at most.
 MOST_FEATURES = 2000
 _ACCURACY, _PRODUCTS = 0.01, 250
+# Beside lam: what rounding errors of Newton's matrix may be, and what it has for a free intercept.
+_ROUNDING, _FREE = 0.1, 1e-4
 
 
 class Newton(Finisher):
@@ -58,6 +60,7 @@ class Newton(Finisher):
 
     def begin(self, rows, labels, row_weights, start=None):
         super().begin(rows, labels, row_weights, start)
+        self.norms = self._row_norms()
         if start is None:
             self._check_kept()
         else:
@@ -83,6 +86,7 @@ class Newton(Finisher):
         if len(self.a) == 1:
             super().run(tol, max_iter, on_progress=on_progress)
             return
+        import scipy.linalg  # noqa: F401 - its BLAS has to be there to be limited
         from threadpoolctl import threadpool_limits  # here, so that "import pegasos" is light
 
         with threadpool_limits(limits=1, user_api="blas"):
@@ -156,6 +160,12 @@ class Newton(Finisher):
                 pass
             yield scores
 
+    def _row_norms(self):
+        """|x_i|^2 of all rows."""
+        norms = np.empty(self.rows.shape[0])
+        _core.norms(self.rows, 0, np.zeros(self.rows.shape[1]), norms)
+        return norms
+
     @property
     def _penalised(self):
         """lam for every component of a point that is penalised."""
@@ -191,27 +201,39 @@ class Newton(Finisher):
         )
         return t * direction, t * moves, cost
 
-    # An unpenalised intercept gets lam in Newton's matrix too: a band without rows must not make it leap.
+    def _diagonal(self, band):
+        """What Newton's matrix has beside the sum over the band.
+
+        An unpenalised intercept gets a little too, so that the matrix is definite, and lam where a band
+        without rows would let it leap. More would hold it back where it and w make up for each other.
+        """
+        diagonal = np.full(self.point.shape[1], self.settings.lam)
+        if self.settings.free_intercept and len(band):
+            diagonal[-1] *= _FREE
+        return diagonal
 
     def _solve(self, band, weights, right):
         """Solve Newton's equations with the matrix at hand."""
-        hessian = np.diag(np.full(len(right), self.settings.lam))
+        hessian = np.diag(self._diagonal(band))
         yield from self._add_gram(hessian, band, weights)
-        return np.linalg.solve(hessian, right), 0
+        # BLAS has one thread for each of several problems; else SciPy's threads would stand in the way of
+        # NumPy's, which have just been at work.
+        solve = np.linalg.solve if len(self.a) == 1 else _solve_positive
+        return solve(hessian, right), 0
 
     def _solve_by_products(self, band, weights, right):
         """Solve Newton's equations by conjugate gradients: two passes over the band a product."""
-        rows, products = _rows.take(self.rows, band), 0
+        rows, diagonal, products = _rows.take(self.rows, band), self._diagonal(band), 0
 
         def product(direction):
             nonlocal products
             products += 1
             if rows is None:
-                return self.settings.lam * direction
+                return diagonal * direction
             scores = np.empty(len(band))
             yield from self._write_scores(direction, scores, rows)
             sums = yield from self._combine(weights * scores, rows)
-            return sums + self.settings.lam * direction
+            return sums + diagonal * direction
 
         x = yield from conjugate_gradients(product, right)
         return x, round(2 * products * len(band) / self.rows.shape[0])
@@ -242,18 +264,34 @@ class Newton(Finisher):
         d = self.rows.shape[1]
         dtype = np.float32 if self.rows.value_bytes == 4 else np.float64
         size = max(16, int(min(1e9 / (d + 1) ** 2, 1e6 / (d + 1))))
+        # Along directions in which nothing but lam holds the matrix up (features that add up to a
+        # constant), errors must stay small beside it: single precision will do for a large lam alone.
+        largest = weights @ (self.norms[which] + self.feature**2)
+        is_coarse = np.finfo(np.float32).eps * largest <= _ROUNDING * self.settings.lam
+        product = np.float32 if is_coarse else np.float64
         for first in range(0, len(which), size):
             part = which[first : first + size]
             z = np.empty((len(part), d), dtype)
             _core.copy_rows(self.rows, part, z)
-            # In double: errors of single precision are as large as a small lam, along directions in
-            # which nothing but lam holds the matrix up (features that add up to a constant).
-            roots = np.sqrt(weights[first : first + size])
-            rooted = np.empty((len(part), d + 1))
+            roots = np.sqrt(weights[first : first + size]).astype(product)
+            rooted = np.empty((len(part), d + 1), product)
             np.multiply(z, roots[:, None], out=rooted[:, :-1])
             rooted[:, -1] = self.feature * roots
             out += rooted.T @ rooted  # which NumPy knows to be symmetric
             yield
+
+
+def _solve_positive(matrix, right):
+    """Solve equations with a positive definite matrix, which is not kept."""
+    from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+    diagonal = matrix.diagonal().copy()
+    try:  # transposed, it is as LAPACK wants it
+        factor = cho_factor(matrix.T, overwrite_a=True, check_finite=False)
+    except LinAlgError:  # by rounding; above the diagonal it is what it was
+        upper = np.triu(matrix, 1)
+        return np.linalg.solve(upper + upper.T + np.diag(diagonal), right)
+    return cho_solve(factor, right, check_finite=False)
 
 
 def conjugate_gradients(product, right):

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 
 from pegasos import _certificate, _core
-from pegasos._ascent import DualAscent
+from pegasos._ascent import SWEEPS, DualAscent, goes_in_bundles
 from pegasos._kernel_ascent import KernelAscent
 from pegasos._kernel_newton import KernelNewton
 from pegasos._kernel_session import KernelSession
@@ -100,7 +100,7 @@ class _Training:
         """One epoch of Pegasos, then a finisher from where it ends; "auto": one that suits."""
         start, left = None, max_iter - self.epochs_begun
         kind = self.finishers.get(solver) or (
-            type(self.finisher) if self.finisher else self.cheaper(rows)
+            type(self.finisher) if self.finisher else self.first(rows)
         )
         at_zero = kind.begins_at_zero(rows, len(self.problems))
         if self.finisher is None and not at_zero:
@@ -124,8 +124,9 @@ class _Training:
             self.finisher.run(tol, left, **threads)
             return
         if self.turn == 0:
-            self.gap_before = np.inf
-            self.turn = _TURN
+            self.gap_before, self.turn = np.inf, _TURN
+            if kind is not self.cheaper(rows):
+                self.gap_before, self.turn = 0, SWEEPS  # then it is the other's turn in any case
         while left > 0:
             finisher = self.finisher
             finisher.run(tol, min(self.turn, left), **threads)
@@ -140,7 +141,7 @@ class _Training:
                 self.finisher = following
                 following.end_plan()
                 self.epochs_begun += used
-                self.turn *= 2 if is_slow else 1
+                self.turn = max(2 * self.turn, _TURN) if is_slow else self.turn
                 self.gap_before = np.inf if is_slow else gap
 
     def start_from(self, other, rows):
@@ -277,6 +278,10 @@ class LinearTraining(_Training, LinearSession):
     finishers = {"sdca": DualAscent, "newton": Newton}
     _certify = staticmethod(_certificate.certify)
 
+    def first(self, rows):
+        """The finisher to begin with: several problems go as bundles at first."""
+        return DualAscent if goes_in_bundles(rows, len(self.problems)) else self.cheaper(rows)
+
     def cheaper(self, rows):
         """The finisher that is likely to reach a gap of about 1e-3 first, from sizes alone.
 
@@ -298,6 +303,10 @@ class KernelTraining(_Training, KernelSession):
 
     finishers = {"sdca": KernelAscent, "newton": KernelNewton}
     _certify = staticmethod(_certificate.certify_kernel)
+
+    def first(self, cache):
+        """The same."""
+        return self.cheaper(cache)
 
     def cheaper(self, cache):
         """The finisher that asks for few columns, for a first solution at least."""
