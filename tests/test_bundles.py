@@ -201,7 +201,7 @@ def test_an_interrupted_sweep_goes_on_to_the_same_bits(rng, stop_after, monkeypa
     y = (X[:, :5] + 0.3 * rng.normal(size=(150, 5))).argmax(axis=1)
     X = convert(X, "csr32", np.float32)
     monkeypatch.setattr(_session, "_SECONDS_PER_CALL", 3e-5)
-    options = {"solver": "sdca", "tol": 1e-4, "random_state": 0, "warm_start": True}
+    options = {"solver": "sdca", "tol": 1e-4, "random_state": 1, "warm_start": True}
     whole = PegasosClassifier(1e-2, **options).fit(X, y)
     parts = PegasosClassifier(1e-2, **options)
     real, calls = _core.dual_sweep, []

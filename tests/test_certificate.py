@@ -211,7 +211,7 @@ def test_pegasos_itself_stops_at_a_gap(problem):
 @pytest.mark.parametrize(
     ("solver", "function", "when"),
     [
-        ("sdca", "dual_sweep", (1, 2, 2)),
+        ("sdca", "Order", (1, 2, 2)),  # between the epochs of a bundle
         ("sdca", "dual_run", (0, 2, 7)),
         ("newton", "combine", (1, 15, 30)),
         ("auto", "combine", (1, 3, 8)),

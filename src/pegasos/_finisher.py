@@ -146,9 +146,9 @@ class Finisher:
         return {name: getattr(self, name) for name in self._ARRAYS}
 
     @classmethod
-    def restore(cls, settings, state):
+    def restore(cls, settings, state, seed):
         """The session whose `state` this is; `begin` must follow."""
-        session = cls(settings, *state["a"].shape, state["coef"].shape[1], seed=0)
+        session = cls(settings, *state["a"].shape, state["coef"].shape[1], seed)
         for name in cls._ARRAYS:
             getattr(session, name)[...] = state[name]
         return session

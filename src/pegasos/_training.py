@@ -251,7 +251,7 @@ class _Training:
         return {"objective": certificate.objective, "relative_gap": certificate.relative_gap}
 
     def state(self):
-        where = np.array([self.epochs_begun, self.turn, self.gap_before])
+        where = np.array([self.epochs_begun, self.turn, self.gap_before], np.float64)
         state = super().state() | {"where": where}
         for solver, kind in self.finishers.items():
             if isinstance(self.finisher, kind):
@@ -268,7 +268,7 @@ class _Training:
             prefix = f"{solver}."
             arrays = {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
             if arrays:
-                session.finisher = kind.restore(settings, arrays)
+                session.finisher = kind.restore(settings, arrays, session.seed)
         return session
 
 
