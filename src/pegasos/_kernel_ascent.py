@@ -1,7 +1,7 @@
 """Dual coordinate ascent for kernel machines, over a kernel matrix that need never be held whole.
 
-The algorithm is that of ``csrc/dual.c`` on scores, as in `_kernel_session`: with all columns in the cache
-the core works on the whole matrix; else on blocks of rows, whose changes then move all scores.
+The algorithm is that of ``csrc/dual.c`` on scores, as in `_kernel_session`, on blocks of rows, whose changes
+then move all scores.
 """
 
 import numpy as np
@@ -11,12 +11,9 @@ from pegasos._ascent import ASCENT, blank_ascents
 from pegasos._finisher import Finisher
 from pegasos._session import uninterrupted
 
-# Rows of a block, and epochs over it before its changes are pushed to the scores of all rows.
-_BLOCK, _INNER = 1024, 5
-# Columns that are brought together.
-_TOGETHER = 128
-# A call into the core moves about so many scores at most: Ctrl-C waits for it.
-_SCORES_PER_CALL = 4e7
+# Rows of a block. Epochs over it before its changes are pushed to the scores of all rows: at most so many, or
+# until this part of the gap that it had is left.
+_BLOCK, _INNER, _SETTLED = 2048, 30, 0.1
 
 
 class KernelAscent(Finisher):
@@ -26,13 +23,12 @@ class KernelAscent(Finisher):
     without the intercept, beta, and a one: what the core takes for v (``PEGASOS_KERNEL``).
     """
 
-    _ARRAYS = (*Finisher._ARRAYS, "ascents", "v", "active")
+    _ARRAYS = (*Finisher._ARRAYS, "ascents", "v")
 
     def __init__(self, settings, n_problems, n_rows, n_features, seed):
         super().__init__(settings, n_problems, n_rows, n_rows, seed)
         self.ascents = blank_ascents(n_problems, seed)
         self.v = np.zeros((n_problems, 2 * n_rows + 1))
-        self.active = np.zeros((n_problems, n_rows), np.int64)
 
     def begin(self, rows, labels, row_weights, start=None):
         super().begin(rows, labels, row_weights, start)
@@ -58,71 +54,33 @@ class KernelAscent(Finisher):
                 self.v[:, :n], labels, row_weights
             )
         for k in range(len(labels)):
-            self._everyone(k)
             self._look(k)
 
     def run(self, tol, max_iter, *, n_threads=1, on_progress=None):
         """As a `Finisher`; problems take turns, since they share the cache, and BLAS has threads."""
         super().run(tol, max_iter, on_progress=on_progress)
 
-    def _everyone(self, k):
-        inside = np.flatnonzero(self.labels[k])
-        self.active[k, : len(inside)] = inside
-        _core.dual_start(self.ascents[k : k + 1], len(inside))
-
     def _improve(self, k, tol, last):
         p = self.ascents[k]
-        inside = np.count_nonzero(self.labels[k])
         while self.n_epochs[k] < last and not self._is_done(k, tol):
-            if self.rows.holds_all:
-                yield from self._epoch(k, p)
-            else:
-                yield from self._epoch_in_blocks(k, p)
+            yield from self._epoch(k, p)
             self.n_epochs[k] += 1
             if self.settings.free_intercept:
-                p["intercept"] += self.feature * p["constant_weight"]  # see DualAscent._shift
+                p["intercept"] += self.feature * p["constant_weight"]  # see `_ascent.shift`
             self._look(k)
-            # Scores of rows that were left out are at hand: do they still stand where they should?
-            spread = np.ptp(np.append(self._projected(k), 0))
-            if p["n_active"] < inside and spread > 2 * (p["highest"] - p["lowest"]):
-                self._everyone(k)
-            else:
-                _core.dual_begin_epoch(self.ascents[k : k + 1])
             yield
 
     def _epoch(self, k, p):
-        """One epoch, or the rest of one, over the whole matrix."""
-        cache, n = self.rows, self.labels.shape[1]
-        size = max(16, int(_SCORES_PER_CALL / n))
-        while p["position"] < p["n_active"]:
-            wanted = np.zeros(n, np.int8)
-            block = _core.kernel_block(cache.columns, cache.place, wanted)
-            self.n_visits[k] += _core.dual_run(
-                block, self.ascents[k : k + 1], self.labels[k], self.row_weights, self.norms,
-                self.active[k], self.a[k], self.v[k], size,
-            )  # fmt: skip
-            missing = np.flatnonzero(wanted)
-            if len(missing):
-                cache.keep(self._and_likely(k, p, missing))
-            yield
+        """Go over the rows that have left their place at a bound, or would, block by block.
 
-    def _and_likely(self, k, p, missing):
-        """Rows `missing`, and others without a column that would move too."""
-        coming = self.active[k, p["position"] : p["n_active"]]
-        coming = coming[self.rows.place[coming] < 0]
-        moving = coming[self._projected(k, coming) != 0]
-        return np.concatenate([missing, moving[moving != missing[0]][: _TOGETHER - len(missing)]])
-
-    def _epoch_in_blocks(self, k, p):
-        """One epoch, block by block; only rows that have left their place at a bound, or would."""
+        Within a block, coordinate ascent leaves out rows that settle, and ends when little of the gap that
+        the block had is left. A step costs as much as the block is long.
+        """
         n = self.labels.shape[1]
         rng = np.random.default_rng([int(p["generator"] % 2**63), int(self.n_epochs[k])])
-        rows = rng.permutation(self.active[k, : p["n_active"]])
-        u = self._projected(k, rows)
-        p["highest"], p["lowest"] = max(u.max(), 0), min(u.min(), 0)
-        rows = rows[u != 0]
-        for first in range(0, len(rows), _BLOCK):
-            part = np.sort(rows[first : first + _BLOCK])
+        rows = rng.permutation(np.flatnonzero(self._projected(k)))
+        for part in np.array_split(rows, -(-len(rows) // _BLOCK)) if len(rows) else ():
+            part.sort()
             m = len(part)
             columns = np.empty((m, m), self.rows.points.dtype)
             self.rows.among(part, self.rows.select(part), columns)
@@ -136,11 +94,18 @@ class KernelAscent(Finisher):
             block = _core.kernel_block(columns, np.arange(m), np.zeros(m, np.int8))
             bounds = None if self.row_weights is None else self.row_weights[part]
             labels, norms = self.labels[k, part].copy(), self.norms[part]
-            active = np.arange(m)
-            for _ in range(_INNER):
-                _core.dual_start(local, m)
-                _core.dual_run(block, local, labels, bounds, norms, active, a, v, m)
+            active, gap = np.arange(m), np.inf
+            _core.dual_start(local, m)
+            for inner in range(_INNER):
+                self.n_visits[k] += _core.dual_run(
+                    block, local, labels, bounds, norms, active, a, v, m
+                )
                 yield
+                if inner == 0:
+                    gap = local["gap"][0]
+                elif local["gap"][0] <= _SETTLED * gap:
+                    break
+                _core.dual_begin_epoch(local)
             gained = v[m : 2 * m]
             changed = np.flatnonzero(gained)
             scores = self.rows.push(gained[None, changed], part[changed])[0]
@@ -150,14 +115,13 @@ class KernelAscent(Finisher):
                 self.a[k, part] = a
                 p["constant_weight"] = local["constant_weight"][0]
                 p["generator"] = local["generator"][0]
-                self.n_visits[k] += m
             yield
 
-    def _projected(self, k, rows=slice(None)):
-        """Derivatives u_i = 1 - y_i f(x_i) of some rows, 0 where a bound stops them."""
-        p, y, a = self.ascents[k], self.labels[k, rows], self.a[k, rows]
-        c = 1 if self.row_weights is None else self.row_weights[rows]
-        scores = self.v[k, : self.labels.shape[1]][rows]
+    def _projected(self, k):
+        """Derivatives u_i = 1 - y_i f(x_i), 0 where a bound stops them."""
+        p, y, a = self.ascents[k], self.labels[k], self.a[k]
+        c = 1 if self.row_weights is None else self.row_weights
+        scores = self.v[k, : self.labels.shape[1]]
         u = 1 - y * (scores + self.feature * p["constant_weight"] + p["intercept"])
         stopped = (y == 0) | ((a <= 0) & (u < 0)) | ((a >= c) & (u > 0))
         return np.where(stopped, 0, u)

@@ -281,8 +281,7 @@ class ColumnCache:
         # One row at a time: a gather in both directions at once goes all over memory.
         for k in np.flatnonzero(place >= 0):
             out[k] = self.columns[place[k]][columns.rows]
-        missing = np.flatnonzero(place < 0)
-        if len(missing):
+        for missing in _split(np.flatnonzero(place < 0), self.PIECE):
             out[missing] = self.points.among(rows[missing], columns)
 
     def select(self, rows):
