@@ -1,5 +1,6 @@
 """Kernels, and kernel Pegasos against a textbook version, the linear solver, and itself."""
 
+import contextlib
 import itertools
 import re
 
@@ -10,6 +11,7 @@ from reference import kernel_pegasos, objective
 from rows import convert, make_rows
 from scipy import sparse
 from sklearn.datasets import load_digits, make_moons
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import pairwise
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -47,7 +49,12 @@ KERNELS = {
     ]
 )
 def test_scikit_learn_accepts_the_estimator(estimator, check):
-    check(estimator)
+    expected = contextlib.nullcontext()
+    if estimator.kernel == "precomputed" and "check_positive_only" in str(check):
+        # It takes its mean from a matrix of products, which leaves one that is no kernel's.
+        expected = pytest.warns(ConvergenceWarning, match="not positive semi-definite")
+    with expected:
+        check(estimator)
 
 
 # ---- Kernel functions ----------------------------------------------------------------------------

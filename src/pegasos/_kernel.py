@@ -74,10 +74,10 @@ class KernelPegasosClassifier(PegasosEstimator):
         The decisions are the same. "auto" pulls when at most half as many draws as rows are made.
         A warm start always pushes.
     solver : {"auto", "pegasos", "sdca", "newton"}, default="auto"
-        "pegasos" is the algorithm of the paper; the others are one epoch of it and then a finisher
-        from where it ends: "sdca" dual coordinate ascent; "newton" Newton's method on the smoothed
-        hinge, for few rows; "auto" the first, and the second where that stalls and all columns fit
-        the cache. "auto" with `n_steps` is "pegasos".
+        "pegasos" is the algorithm of the paper; "sdca" dual coordinate ascent on blocks of rows, from
+        0, which asks for fewer columns; "newton" an epoch of Pegasos and from where it ends Newton's
+        method on the smoothed hinge, for few rows; "auto" is "sdca", and "newton" where that stalls and
+        all columns fit the cache. "auto" with `n_steps` is "pegasos".
     tol, max_iter, n_steps, batch_size, sampling, project, average
         As in `PegasosClassifier`.
     fit_intercept, penalize_intercept, intercept_scaling

@@ -11,9 +11,10 @@ from pegasos._ascent import ASCENT, blank_ascents
 from pegasos._finisher import Finisher
 from pegasos._session import uninterrupted
 
-# Rows of a block. Epochs over it before its changes are pushed to the scores of all rows: at most so many, or
-# until this part of the gap that it had is left.
-_BLOCK, _INNER, _SETTLED = 2048, 30, 0.1
+# Rows of the first block, and of the longest: each is twice as long as the one before. Epochs over a block
+# before its changes are pushed to the scores of all rows: at most so many, or until this part of the gap that
+# it had is left.
+_FIRST_BLOCK, _BLOCK, _INNER, _SETTLED = 256, 2048, 30, 0.1
 
 
 class KernelAscent(Finisher):
@@ -24,6 +25,13 @@ class KernelAscent(Finisher):
     """
 
     _ARRAYS = (*Finisher._ARRAYS, "ascents", "v")
+
+    @staticmethod
+    def begins_at_zero(rows, n_problems):
+        """Always: an epoch of Pegasos asks for the column of every row that was a violator once, blocks
+        for the columns of those that still are when they end.
+        """
+        return True
 
     def __init__(self, settings, n_problems, n_rows, n_features, seed):
         super().__init__(settings, n_problems, n_rows, n_rows, seed)
@@ -73,15 +81,18 @@ class KernelAscent(Finisher):
     def _epoch(self, k, p):
         """Go over the rows that have left their place at a bound, or would, block by block.
 
-        Within a block, coordinate ascent leaves out rows that settle, and ends when little of the gap that
-        the block had is left. A step costs as much as the block is long.
+        A step costs as much as the block is long. Rows that earlier blocks have put in their place are
+        passed over when it is their turn, so that the first epoch from 0 begins with short blocks.
         """
         n = self.labels.shape[1]
         rng = np.random.default_rng([int(p["generator"] % 2**63), int(self.n_epochs[k])])
-        rows = rng.permutation(np.flatnonzero(self._projected(k)))
-        for part in np.array_split(rows, -(-len(rows) // _BLOCK)) if len(rows) else ():
-            part.sort()
+        rest, size = rng.permutation(n), _FIRST_BLOCK if self.n_visits[k] == 0 else _BLOCK
+        while True:
+            rest = rest[self._projected(k)[rest] != 0]
+            part, rest, size = np.sort(rest[:size]), rest[size:], min(2 * size, _BLOCK)
             m = len(part)
+            if m == 0:
+                break
             columns = np.empty((m, m), self.rows.points.dtype)
             self.rows.among(part, self.rows.select(part), columns)
             yield

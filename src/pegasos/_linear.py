@@ -35,8 +35,8 @@ class PegasosClassifier(PegasosEstimator):
         others are one epoch of it, then a finisher from where it ends, fast to a fine solution:
         "sdca" dual coordinate ascent with shrinking, for many features; "newton" Newton's method on
         the smoothed hinge, for few; "auto" the one that is likely to be cheaper, changing over when
-        it stalls. "auto" with `n_steps` is "pegasos". Three problems or more over sparse rows skip
-        the epoch of Pegasos: their first epochs of dual coordinate ascent go together.
+        it stalls. "auto" with `n_steps` is "pegasos". Three problems or more skip the epoch of Pegasos,
+        but for "newton": their first epochs of dual coordinate ascent go together.
     tol : float or None, default=1e-3
         Relative duality gap (P - D)/P at which to stop, with a `ConvergenceWarning` if `max_iter`
         comes first. None: run exactly `max_iter` epochs. The default is well below what a test set

@@ -97,7 +97,7 @@ class _Training:
             self.finisher.end_plan()
 
     def _finish(self, rows, solver, tol, max_iter, threads):
-        """One epoch of Pegasos, then a finisher from where it ends; "auto": one that suits."""
+        """One epoch of Pegasos, where that is a good start, then a finisher; "auto": one that suits."""
         start, left = None, max_iter - self.epochs_begun
         kind = self.finishers.get(solver) or (
             type(self.finisher) if self.finisher else self.first(rows)
