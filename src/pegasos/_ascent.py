@@ -362,7 +362,7 @@ class DualAscent(Finisher):
         """Whether the mean over an epoch is wanted: it is cheap, or a look is likely to follow."""
         if _SNAPSHOTS * self.rows.shape[1] <= 0.1 * self.rows.size:
             return True
-        nearly = tol is not None and self.estimate[k] <= 4 * _HOPEFUL * tol
+        nearly = tol is not None and self.estimate[k] <= 2 * _HOPEFUL * tol
         return nearly or self.n_epochs[k] + 1 >= last
 
     def _is_time_to_look(self, k, p, inside, tol):
