@@ -1,7 +1,7 @@
 """Kernel machines beside scikit-learn's SVC and scikit-learn-intelex's, same kernel, λ = 1/(C n).
 
 Pegasos without an intercept, as in the paper's kernel experiments; SVC always has one. "mnist 8" is
-one epoch of Pegasos and three of dual coordinate ascent. "gap 1e-3" is ours with
+four epochs of dual coordinate ascent. "gap 1e-3" is ours with
 default settings, to a certified relative gap. Each contender
 trains and predicts in turn, after a first small fit that is not counted. "memory" is
 what the process took above what it had when training began.

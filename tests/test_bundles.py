@@ -231,3 +231,22 @@ def test_other_labels_are_noticed_by_a_warm_start(rng):
     y[away[:5]] *= -1
     fitted.fit(X, y)
     assert (fitted.duality_gap_ <= 1e-6 * fitted.objective_).all()
+
+
+@pytest.mark.parametrize("layout", [*SPARSE, "dense"])
+@pytest.mark.parametrize("interleaved", [False, True])
+@pytest.mark.parametrize("k", [1, 2, 3, 5, 8, 16, 31])
+def test_scores_of_weights_of_the_rows_type(rng, layout, dtype, interleaved, k):
+    X, _ = make_rows(rng, n=40)
+    rows = rows_of(X, layout, dtype)
+    coef, intercept = rng.normal(size=(k, X.shape[1])).astype(dtype), rng.normal(size=k)
+    scores = np.empty((len(X), k))
+    given = np.ascontiguousarray(coef.T if interleaved else coef)
+    _core.decision_function(rows, 0, given, intercept, scores, interleaved)
+    near = 1e-12 if dtype == np.float64 else 1e-4
+    np.testing.assert_allclose(scores, X @ coef.T + intercept, rtol=near, atol=near)
+    alone = np.empty((len(X), 1))
+    for j in range(k):
+        part = np.ascontiguousarray(given[:, j : j + 1] if interleaved else given[j : j + 1])
+        _core.decision_function(rows, 0, part, intercept[j : j + 1], alone, interleaved)
+        np.testing.assert_array_equal(alone[:, 0], scores[:, j])

@@ -19,6 +19,7 @@ from pegasos import (
     PegasosClassifier,
     _certificate,
     _core,
+    _newton,
     _problems,
     _training,
 )
@@ -266,6 +267,22 @@ def test_defaults_suit_small_data(load, scaled, make):
     for tol in (1e-3, 1e-6):
         clf = make(tol=tol, random_state=0).fit(X, y)  # a warning would be an error
         assert (clf.duality_gap_ <= tol * clf.objective_).all()
+
+
+def test_a_free_intercept_is_not_held_back_where_features_are_large():
+    """Newton's matrix once had all of lam at the intercept: hundreds of steps of a thousandth each."""
+    X, y = load_wine(return_X_y=True)
+    clf = PegasosClassifier(penalize_intercept=False, multi_class="ovo", random_state=0).fit(X, y)
+    assert (clf.duality_gap_ <= 1e-3 * clf.objective_).all()
+    assert clf.n_iter_ < 250
+
+
+def test_newton_s_equations_are_solved_when_rounding_spoils_the_factor(rng):
+    matrix = rng.normal(size=(6, 6))
+    for solvable in (matrix @ matrix.T, matrix + matrix.T):  # the second is indefinite
+        right = rng.normal(size=6)
+        x = _newton._solve_positive(solvable.copy(), right)
+        np.testing.assert_allclose(solvable @ x, right, rtol=1e-8, atol=1e-8)
 
 
 def test_a_change_of_finisher_leaves_what_is_done(monkeypatch):
