@@ -22,6 +22,7 @@ _EPOCHS_BEFORE_LOOK, _GROWTH_BEFORE_LOOK, _HOPEFUL = 16, 1.5, 1.3
 # Epochs that problems begin with as bundles, at most, before each leaves out rows of its own. A bundle costs
 # as much as three problems.
 SWEEPS, _LEAST_BUNDLE = 8, 3
+# What `n_swept` is once they are over.
 _OVER = 2**61
 # From where on a bundle's factor is folded into its vectors, whose numbers get small beside it.
 _LARGEST_FACTOR = 1e6
@@ -174,7 +175,7 @@ class DualAscent(Finisher):
         self.sums = np.zeros((n_problems, n_features + 1))
         self.n_sums = np.zeros(n_problems, np.int64)
         self.active = np.zeros((n_problems, n_rows), np.int64)
-        self.n_swept = np.zeros(n_problems, np.int64)  # draws of `sweep`; `_OVER`: no more
+        self.n_swept = np.zeros(n_problems, np.int64)  # draws of `sweep`, or `_OVER`
         self.n_visits_at_look = np.zeros(n_problems, np.int64)
         self.estimate = np.full(n_problems, np.inf)  # of the relative gap
         self.estimate_at_look = np.full(n_problems, np.inf)

@@ -396,8 +396,10 @@ _DOC = {
     cv_epochs : int, default=None
         In place of `cv_tol`: so many epochs, all problems over shared passes; nothing is certified then.
         The fastest way; 1 or 2 often do. Linear machines: dual coordinate ascent from the largest λ to
-        the smallest, each beginning where the last ended, and the mean over half an epoch. Kernel machines, and ``solver="pegasos"``: Pegasos with an average (of the last
-        half, unless `average` says otherwise).
+        the smallest, each beginning where the last ended, and the mean over half an epoch; `batch_size`,
+        `sampling`, `project` and `average` mean nothing then. Kernel machines, and
+        ``solver="pegasos"``: Pegasos with an average (of the last half, unless `average` says
+        otherwise).
     n_steps : int or list of int, default=None
         With solver "pegasos" (or "auto"): T, or several in growing order, each of which is scored on
         the way to the last; `cv_tol` then means nothing.""",

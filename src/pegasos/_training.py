@@ -125,7 +125,8 @@ class _Training:
             return
         if self.turn == 0:
             self.gap_before, self.turn = np.inf, _TURN
-            if kind is not self.cheaper(rows):
+            is_new = not self.finisher.n_visits.any()
+            if is_new and kind is not self.cheaper(rows):
                 self.gap_before, self.turn = 0, SWEEPS  # then it is the other's turn in any case
         while left > 0:
             finisher = self.finisher
