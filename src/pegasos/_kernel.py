@@ -75,9 +75,10 @@ class KernelPegasosClassifier(PegasosEstimator):
         A warm start always pushes.
     solver : {"auto", "pegasos", "sdca", "newton"}, default="auto"
         "pegasos" is the algorithm of the paper; "sdca" dual coordinate ascent on blocks of rows, from
-        0, which asks for fewer columns; "newton" an epoch of Pegasos and from where it ends Newton's
-        method on the smoothed hinge, for few rows; "auto" is "sdca", and "newton" where that stalls and
-        all columns fit the cache. "auto" with `n_steps` is "pegasos".
+        0 where the kernel is known to be positive semi-definite, which asks for fewer columns, else from
+        where an epoch of Pegasos ends; "newton" from there Newton's method on the smoothed hinge, for
+        few rows; "auto" is "sdca", and "newton" where that stalls and all columns fit the cache. "auto"
+        with `n_steps` is "pegasos".
     tol, max_iter, n_steps, batch_size, sampling, project, average
         As in `PegasosClassifier`.
     fit_intercept, penalize_intercept, intercept_scaling

@@ -28,10 +28,10 @@ class KernelAscent(Finisher):
 
     @staticmethod
     def begins_at_zero(rows, n_problems):
-        """Always: an epoch of Pegasos asks for the column of every row that was a violator once, blocks
-        for the columns of those that still are when they end.
+        """Where there is a dual: an epoch of Pegasos asks for the column of every row that was a violator
+        once, blocks for the columns of those that still are when they end.
         """
-        return True
+        return rows.points.kernel.is_positive
 
     def __init__(self, settings, n_problems, n_rows, n_features, seed):
         super().__init__(settings, n_problems, n_rows, n_rows, seed)

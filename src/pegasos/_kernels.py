@@ -43,6 +43,13 @@ class Kernel:
         self.name, self.gamma, self.degree, self.coef0 = name, gamma, degree, coef0
         self.params = params or {}
 
+    @property
+    def is_positive(self):
+        """Whether matrices of this kernel are known to be positive semi-definite."""
+        if self.name == "poly":
+            return self.coef0 >= 0
+        return self.name in ("linear", "rbf", "laplacian")
+
     def points(self, X):
         """The rows of `X` (dense or CSR, float32 or float64) with what the kernel needs of them."""
         return Points(self, X)
