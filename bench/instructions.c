@@ -179,7 +179,7 @@ static void kernel_push(void)
 {
     for (int64_t i = 0; i < N * K; i++)
         a[i] = 1;
-    pegasos_kernel_push(N, places, N, 4, matrix, K, a, scores);
+    pegasos_kernel_push(N, places, N, N, 4, matrix, K, a, N, scores);
 }
 
 #define PATH(name) {#name, name}

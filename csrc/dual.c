@@ -408,31 +408,33 @@ void pegasos_hinge_slopes(int64_t n, const double *u, const double *moves, const
 /* Rows whose scores move before the next ones: those of all problems stay in cache meanwhile. */
 #define PUSH_BLOCK 8192
 
-CLONES static void push_columns(int64_t count, const int64_t *places, int64_t n,
+CLONES static void push_columns(int64_t count, const int64_t *places, int64_t n, int64_t stride,
                                 int64_t value_bytes, const void *columns, int64_t n_problems,
-                                const double *coef, double *scores)
+                                const double *coef, int64_t score_stride, double *scores)
 {
     for (int64_t first = 0; first < n; first += PUSH_BLOCK) {
         const int64_t m = n - first < PUSH_BLOCK ? n - first : PUSH_BLOCK;
         for (int64_t r = 0; r < count; r++)
             for (int64_t k = 0; k < n_problems; k++) {
                 const double u = coef[k * count + r];
-                const int64_t from = places[r] * n + first;
+                const int64_t from = places[r] * stride + first;
+                double *to = scores + k * score_stride + first;
                 if (u == 0)
                     continue;
                 if (value_bytes == 4)
-                    push_float(m, u, (const float *)columns + from, scores + k * n + first);
+                    push_float(m, u, (const float *)columns + from, to);
                 else
-                    push_double(m, u, (const double *)columns + from, scores + k * n + first);
+                    push_double(m, u, (const double *)columns + from, to);
             }
     }
 }
 
-void pegasos_kernel_push(int64_t count, const int64_t *places, int64_t n, int64_t value_bytes,
-                         const void *columns, int64_t n_problems, const double *coef,
-                         double *scores)
+void pegasos_kernel_push(int64_t count, const int64_t *places, int64_t n, int64_t stride,
+                         int64_t value_bytes, const void *columns, int64_t n_problems,
+                         const double *coef, int64_t score_stride, double *scores)
 {
-    push_columns(count, places, n, value_bytes, columns, n_problems, coef, scores);
+    push_columns(count, places, n, stride, value_bytes, columns, n_problems, coef, score_stride,
+                 scores);
 }
 
 void pegasos_dual_begin_epoch(pegasos_dual *p)

@@ -263,12 +263,19 @@ void pegasos_dual_sweep(const pegasos_rows *rows, int64_t n_problems, pegasos_du
 void pegasos_sparse_products(const pegasos_rows *x, const pegasos_rows *inverted, int64_t stride,
                              void *products);
 
+/* The same for CSR rows x and z of which a good part is stored, say a twentieth: what costs time there is
+ * to reach the sums, not to multiply. `panel` is scratch, n_features x PEGASOS_PANEL_BYTES. */
+enum { PEGASOS_PANEL_BYTES = 4 * PEGASOS_BUNDLE_BYTES };
+void pegasos_thick_products(const pegasos_rows *x, const pegasos_rows *z, void *panel,
+                            int64_t stride, void *products);
+
 /* scores[k][j] += sum_r coef[k][r] columns[places[r]][j], j < n: what coefficients of `count` columns
- * add to the scores of all rows, for n_problems problems. Columns of value_bytes, n numbers each;
- * `coef` is n_problems x count, `scores` n_problems x n. Coefficients of zero cost nothing. */
-void pegasos_kernel_push(int64_t count, const int64_t *places, int64_t n, int64_t value_bytes,
-                         const void *columns, int64_t n_problems, const double *coef,
-                         double *scores);
+ * add to the scores of n rows, for n_problems problems. From one column to the next there are `stride`
+ * numbers of value_bytes, from one problem's scores to the next `score_stride`; `coef` is
+ * n_problems x count. Coefficients of zero cost nothing. */
+void pegasos_kernel_push(int64_t count, const int64_t *places, int64_t n, int64_t stride,
+                         int64_t value_bytes, const void *columns, int64_t n_problems,
+                         const double *coef, int64_t score_stride, double *scores);
 
 /* What kernels do to inner products, in place. value_bytes tells the type of the arrays. */
 

@@ -69,9 +69,16 @@ typedef struct row_functions {
      * pay. A row's numbers do not depend on which others are with it. */
     void (*dot_tile)(const pegasos_rows *rows, int64_t i, int64_t count, const void *v,
                      int64_t stride, int width, double *out);
+    /* Products of CSR row i with the vectors of a panel, interleaved as in a bundle; NULL for dense rows. */
+    void (*dot_panel)(const pegasos_rows *rows, int64_t i, const void *panel, void *sums);
 } row_functions;
 
-enum { BUNDLE_BYTES = PEGASOS_BUNDLE_BYTES, MOST_LANES = BUNDLE_BYTES / sizeof(float), TILE = 4 };
+enum {
+    BUNDLE_BYTES = PEGASOS_BUNDLE_BYTES,
+    MOST_LANES = BUNDLE_BYTES / sizeof(float),
+    TILE = 4,
+    PANEL_LINES = PEGASOS_PANEL_BYTES / BUNDLE_BYTES
+};
 
 /* ---- Every type, with vectors of the same type ----------------------------------------------- */
 

@@ -145,6 +145,38 @@ static INLINE void NAME(add_bundle)(const pegasos_rows *rows, int64_t i, const d
     }
 }
 
+/* The same sums for the vectors of a panel, PANEL_LINES lines of cache wide, which stay in registers. */
+static INLINE void NAME(dot_panel)(const pegasos_rows *rows, int64_t i, const void *panel,
+                                   void *sums)
+{
+    enum { WIDTH = BUNDLE_BYTES / sizeof(VECTOR) };
+    VECTOR *restrict out = sums;
+    const INDEX *column = rows->indices;
+    const VALUE *x = rows->values;
+    const int64_t end = row_offset(rows, i + 1);
+    VECTOR sum0[WIDTH] = {0}, sum1[WIDTH] = {0}, sum2[WIDTH] = {0}, sum3[WIDTH] = {0};
+    for (int64_t j = row_offset(rows, i); j < end; j++) {
+        const VECTOR *restrict v = (const VECTOR *)panel + (int64_t)column[j] * (PANEL_LINES * WIDTH);
+        const VECTOR value = x[j];
+        for (int l = 0; l < WIDTH; l++)
+            sum0[l] += value * v[l];
+        for (int l = 0; l < WIDTH; l++)
+            sum1[l] += value * v[WIDTH + l];
+        for (int l = 0; l < WIDTH; l++)
+            sum2[l] += value * v[2 * WIDTH + l];
+        for (int l = 0; l < WIDTH; l++)
+            sum3[l] += value * v[3 * WIDTH + l];
+    }
+    for (int l = 0; l < WIDTH; l++)
+        out[l] = sum0[l];
+    for (int l = 0; l < WIDTH; l++)
+        out[WIDTH + l] = sum1[l];
+    for (int l = 0; l < WIDTH; l++)
+        out[2 * WIDTH + l] = sum2[l];
+    for (int l = 0; l < WIDTH; l++)
+        out[3 * WIDTH + l] = sum3[l];
+}
+
 /* |x_i|^2. A column may be there more than once, and its entries add up: where columns do not rise, they
  * are added in `scratch`, which is n_features zeros before and after. */
 static INLINE double NAME(squared_norm)(const pegasos_rows *rows, int64_t i, double *scratch)
@@ -171,8 +203,9 @@ static INLINE double NAME(squared_norm)(const pegasos_rows *rows, int64_t i, dou
 }
 
 /* Sparse rows gain nothing by a shared fetch of the row: two weight vectors compete for the cache. */
-#define DOT_PAIR NULL
-#define DOT_TILE NULL
+#define DOT_PAIR  NULL
+#define DOT_TILE  NULL
+#define DOT_PANEL NAME(dot_panel)
 
 #else
 
@@ -366,8 +399,9 @@ static INLINE void NAME(dot_tile)(const pegasos_rows *rows, int64_t i, int64_t c
             out[t * width + l] = sums[t][l];
 }
 
-#define DOT_PAIR NAME(dot_pair)
-#define DOT_TILE NAME(dot_tile)
+#define DOT_PAIR  NAME(dot_pair)
+#define DOT_TILE  NAME(dot_tile)
+#define DOT_PANEL NULL
 
 #endif
 
@@ -379,12 +413,14 @@ MAYBE_UNUSED static const row_functions NAME(functions) = {.dot = NAME(dot),
                                                            .squared_norm = NAME(squared_norm),
                                                            .dot_bundle = NAME(dot_bundle),
                                                            .add_bundle = NAME(add_bundle),
-                                                           .dot_tile = DOT_TILE};
+                                                           .dot_tile = DOT_TILE,
+                                                           .dot_panel = DOT_PANEL};
 
 #undef LANES
 #undef BLOCK
 #undef DOT_PAIR
 #undef DOT_TILE
+#undef DOT_PANEL
 #undef CHUNK
 #undef VALUE
 #undef VECTOR

@@ -296,7 +296,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             places[r] = take_in(&in, 0, n - 1);
         for (int64_t r = 0; r < problems * count; r++)
             coef[r] = take_number(&in);
-        pegasos_kernel_push(count, places, stride, bytes, K, problems, coef, scores);
+        pegasos_kernel_push(count, places, stride, stride, bytes, K, problems, coef, stride,
+                            scores);
         for (int64_t k = 0; k < problems; k++)
             for (int64_t j = 0; j < stride; j++) {
                 double sum = 0;

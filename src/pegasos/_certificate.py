@@ -83,18 +83,21 @@ def certify_kernel(cache, labels, row_weights, a, coef, intercept, settings, lam
 
     The primal is computed in any case: the scores of running sums are not exact enough.
     """
-    scores, squared_norm = _kernel_scores(cache, coef)
+    a, mass = feasible(a, labels, row_weights, settings), masses(labels, row_weights)
+    beta = a * labels / (lam * mass)[:, None]
+    same = np.isclose(beta, coef, rtol=1e-9, atol=0).all()
+    # Both at once: what takes time is the kernel matrix.
+    points = coef if same else np.concatenate([coef, beta])
+    support = np.flatnonzero(points.any(axis=0))
+    scores = cache.push(points[:, support], support)
+    squared_norms = np.array([(w * f).sum() for w, f in zip(points, scores, strict=True)])
+    k = len(coef)
     primal = _primal(
-        squared_norm,
-        lambda first, count: (scores + intercept[:, None])[:, first : first + count],
+        squared_norms[:k],
+        lambda first, count: scores[:k, first : first + count] + intercept[:, None],
         labels, row_weights, intercept, settings, lam, cache.points.dtype,
     )  # fmt: skip
-    a = feasible(a, labels, row_weights, settings)
-    mass = masses(labels, row_weights)
-    beta = a * labels / (lam * mass)[:, None]
-    if not np.allclose(beta, coef, rtol=1e-9, atol=0):
-        _, squared_norm = _kernel_scores(cache, beta)
-    squared_norm = squared_norm + (settings.constant_feature * beta.sum(axis=1)) ** 2
+    squared_norm = squared_norms[-k:] + (settings.constant_feature * beta.sum(axis=1)) ** 2
     dual = best_dual(a, squared_norm, mass, row_weights, lam)
     # Duality needs a positive semi-definite kernel matrix. The sigmoid's need not be; where a dual
     # value lies above a primal one, the matrix is not.
@@ -207,13 +210,6 @@ def best_intercepts_of(scores, labels, row_weights):
         slope = np.cumsum(weights[order]) - weights[y[inside] > 0].sum()
         best[k] = places[order][min(np.searchsorted(slope, 0), len(order) - 1)]
     return best
-
-
-def _kernel_scores(cache, coef):
-    """Scores without intercept, and |w|^2."""
-    support = np.flatnonzero(coef.any(axis=0))
-    scores = cache.push(coef[:, support], support)
-    return scores, np.array([(w * f).sum() for w, f in zip(coef, scores, strict=True)])
 
 
 def _primal(squared_norm, scores, labels, row_weights, intercept, settings, lam, dtype):

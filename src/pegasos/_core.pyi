@@ -5,6 +5,7 @@ from numpy.typing import NDArray
 from typing_extensions import disjoint_base
 
 BUNDLE_BYTES: Final[int]
+PANEL_BYTES: Final[int]
 SAMPLINGS: Final[dict[str, int]]
 BLANK_PROBLEM: Final[Any]
 
@@ -111,6 +112,9 @@ def dual_sweep(
     draws: NDArray[np.int64],
 ) -> None: ...
 def sparse_products(x: Rows, inverted: Rows, products: NDArray[np.floating]) -> None: ...
+def thick_products(
+    x: Rows, z: Rows, panel: NDArray[np.floating], products: NDArray[np.floating]
+) -> None: ...
 def push(
     columns: NDArray[np.floating],
     places: NDArray[np.int64],

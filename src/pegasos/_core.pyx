@@ -56,6 +56,7 @@ cdef extern from "pegasos.h" nogil:
         int64_t n_averaged
 
     int PEGASOS_BUNDLE_BYTES
+    int PEGASOS_PANEL_BYTES
 
     ctypedef struct pegasos_linear_set:
         int64_t n_problems
@@ -121,9 +122,11 @@ cdef extern from "pegasos.h" nogil:
 
     void pegasos_sparse_products(const pegasos_rows *x, const pegasos_rows *inverted,
                                  int64_t stride, void *products)
-    void pegasos_kernel_push(int64_t count, const int64_t *places, int64_t n, int64_t value_bytes,
-                             const void *columns, int64_t n_problems, const double *coef,
-                             double *scores)
+    void pegasos_thick_products(const pegasos_rows *x, const pegasos_rows *z, void *panel,
+                                int64_t stride, void *products)
+    void pegasos_kernel_push(int64_t count, const int64_t *places, int64_t n, int64_t stride,
+                             int64_t value_bytes, const void *columns, int64_t n_problems,
+                             const double *coef, int64_t score_stride, double *scores)
     void pegasos_kernel_gauss(int64_t n, int64_t m, int64_t stride, int64_t value_bytes,
                               void *products, const void *x_norms, const void *z_norms,
                               double gamma)
@@ -149,6 +152,8 @@ ctypedef fused offset_t:
 
 #: Bytes that the weights of a bundle take per feature; see ``pegasos_linear_set``.
 BUNDLE_BYTES = PEGASOS_BUNDLE_BYTES
+#: Scratch of `thick_products`, for each feature.
+PANEL_BYTES = PEGASOS_PANEL_BYTES
 
 SAMPLINGS = {
     "permutation": PEGASOS_PERMUTATION,
@@ -385,7 +390,7 @@ def dual_sweep(Rows rows not None, pegasos_dual[::1] problems not None,
                            draws.shape[0], &draws[0])
 
 
-cdef int64_t stride(value_t[:, :] array) noexcept nogil:
+cdef int64_t stride(const value_t[:, :] array) noexcept nogil:
     """Numbers from one row to the next."""
     return array.strides[0] // <int64_t>sizeof(value_t)
 
@@ -396,12 +401,20 @@ def sparse_products(Rows x not None, Rows inverted not None, value_t[:, :] produ
         pegasos_sparse_products(&x.c, &inverted.c, stride(products), &products[0, 0])
 
 
-def push(const value_t[:, ::1] columns not None, const int64_t[::1] places not None,
-         const double[:, ::1] coef not None, double[:, ::1] scores not None):
-    """Add ``coef @ columns[places]`` to `scores`, in double."""
+def thick_products(Rows x not None, Rows z not None, value_t[:, ::1] panel not None,
+                   value_t[:, :] products not None):
+    """Write the inner products of CSR rows `x` and `z`; `panel` is scratch."""
     with nogil:
-        pegasos_kernel_push(places.shape[0], &places[0], columns.shape[1], sizeof(value_t),
-                            &columns[0, 0], coef.shape[0], &coef[0, 0], &scores[0, 0])
+        pegasos_thick_products(&x.c, &z.c, &panel[0, 0], stride(products), &products[0, 0])
+
+
+def push(const value_t[:, :] columns not None, const int64_t[::1] places not None,
+         const double[:, ::1] coef not None, double[:, :] scores not None):
+    """Add ``coef @ columns[places]`` to `scores`, in double; rows of both are contiguous."""
+    with nogil:
+        pegasos_kernel_push(places.shape[0], &places[0], columns.shape[1], stride(columns),
+                            sizeof(value_t), &columns[0, 0], coef.shape[0], &coef[0, 0],
+                            stride(scores), &scores[0, 0])
 
 
 def gauss(value_t[:, :] products not None, const value_t[::1] x_norms not None,

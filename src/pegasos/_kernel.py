@@ -1,9 +1,11 @@
 """The kernel estimator, in scikit-learn's conventions."""
 
+import functools
 from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, Self
 
+import joblib
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
@@ -88,7 +90,8 @@ class KernelPegasosClassifier(PegasosEstimator):
         As in `PegasosClassifier`. `warm_start` needs the same X, and makes the estimator keep
         scores of all its rows.
     n_jobs : int, default=None
-        Not used: threads are those of BLAS.
+        Threads for kernel values and scores; None or -1: one for each CPU, as BLAS has, which multiplies
+        dense rows with threads of its own. Does not change results.
 
     Attributes
     ----------
@@ -234,7 +237,11 @@ class KernelPegasosClassifier(PegasosEstimator):
         _validate.at_least_two(classes, codes, weights)
         columns = _problems.label_columns(codes, len(classes), self.multi_class, weights)
         kernel = self._make_kernel(X, _validate.sample_weight(sample_weight, X.shape[0]))
-        size = _validate.real("cache_size", self.cache_size, at_least=0)
+        make_cache = functools.partial(
+            ColumnCache,
+            megabytes=_validate.real("cache_size", self.cache_size, at_least=0),
+            n_threads=self._n_threads(),
+        )
         session = self._session_for(columns, classes, continuing)
         session.set_rows(columns, weights)
         max_iter, n_steps = _validate.integer("max_iter", self.max_iter), self._n_steps()
@@ -247,12 +254,12 @@ class KernelPegasosClassifier(PegasosEstimator):
         watch = self._watch(max_iter, n_steps, X, y)
         try:
             if draws is None:
-                cache = ColumnCache(kernel.points_among_themselves(X), size)
+                cache = make_cache(kernel.points_among_themselves(X))
                 certificate, is_over = self._train(
                     session, cache, classes, watch, max_iter, n_steps
                 )
             else:
-                session.run_among(draws, lambda rows: ColumnCache(kernel.subset(X, rows), size))
+                session.run_among(draws, lambda rows: make_cache(kernel.subset(X, rows)))
             with _session.uninterrupted():
                 if is_over:
                     session.end_plan()
@@ -305,6 +312,9 @@ class KernelPegasosClassifier(PegasosEstimator):
         return tags
 
     # ---- Inside ----------------------------------------------------------------------------------
+
+    def _n_threads(self):
+        return joblib.effective_n_jobs(-1 if self.n_jobs is None else self.n_jobs)
 
     def _validate_rows(self, X, **options):
         if self.kernel == "precomputed" and _validate.is_sparse(X):

@@ -1,23 +1,33 @@
 """Kernels: blocks of kernel matrices, and a cache of columns.
 
-Matrix products go through BLAS (NumPy) or SciPy's sparse products; what remains of a kernel is one
-pass in C over the products. A new kernel needs its name in `KERNELS`, a line in `Points.against`, and a
-function in ``csrc/kernels_body.h``.
+Products of dense rows go through BLAS (NumPy), those of sparse ones through the core; what remains of a
+kernel is one pass in C over the products. A new kernel needs its name in `KERNELS`, a line in
+`Points.against`, and a function in ``csrc/kernels_body.h``.
 """
+
+import functools
+import itertools
 
 import numpy as np
 
-from pegasos import _core, _validate
+from pegasos import _core, _session, _validate
 
-# Rows of the longer side of a product that are done at a time.
-_CHUNK = 4096
+# Rows of the longer side of a product that are done at a time: by BLAS, and of thick rows, whose products
+# with a piece of columns should stay in cache until something is made of them.
+_CHUNK, _CHUNK_THICK = 4096, 1024
 # Rows whose kernel values with themselves are computed at a time.
 _DIAGONAL = 64
 # Sparse rows that are multiplied with all others at a time.
 _CHUNK_SPARSE = 64
-# Sparse rows with more than this part of their entries stored are multiplied as dense ones: BLAS does
-# about fifty multiplications while one is done at an index.
-_THICK = 1 / 50
+# Sparse rows are called thick if more than this part of their entries is stored: then sums in registers
+# are faster than sums in memory, of which only those are touched that change.
+_THICK = 1 / 25
+# Dense rows with no more than this part of their entries other than zero are worth being made sparse.
+_HOLLOW = 1 / 3
+# Products of thick rows with so many entries take no longer than to write them down and read them again.
+_CHEAP = 32
+# Fewer kernel values than this are not worth a second thread.
+_FEW = 2**20
 # Dense columns without entries are left out of products if they are more than this part of all.
 _EMPTY = 1 / 20
 # Numbers in a part of a sparse matrix that is made dense for a while.
@@ -50,16 +60,26 @@ class Kernel:
             return self.coef0 >= 0
         return self.name in ("linear", "rbf", "laplacian")
 
+    @property
+    def is_of_products(self):
+        """Whether values are functions of inner products."""
+        return self.name in ("linear", "poly", "rbf", "sigmoid")
+
     def points(self, X):
         """The rows of `X` (dense or CSR, float32 or float64) with what the kernel needs of them."""
         return Points(self, X)
 
     def points_among_themselves(self, X):
-        """The same, to be used against each other only: columns that are zero in all rows may go.
+        """The same, to be used against each other only, in the layout that is best for it.
 
-        They change neither products nor distances; images have many.
+        Columns that are zero in all rows change neither products nor distances, and may go: images have
+        many.
         """
+        from scipy import sparse
+
         if self.name in KERNELS and self.name != "precomputed" and not _validate.is_sparse(X):
+            if self.is_of_products and np.count_nonzero(X) <= _HOLLOW * X.size:
+                return Points(self, sparse.csr_array(X))
             used = X.any(axis=0)
             if np.count_nonzero(used) < (1 - _EMPTY) * len(used):
                 used[0] |= not used.any()
@@ -85,8 +105,21 @@ class Points:
 
     @property
     def is_thick(self):
-        """Whether sparse rows are multiplied faster as dense ones."""
-        return self.X.nnz >= _THICK * self.X.shape[0] * self.X.shape[1]
+        """Whether these are sparse rows of which a good part is stored, and products are asked for."""
+        X = self.X
+        if not _validate.is_sparse(X) or not self.kernel.is_of_products:
+            return False
+        return X.nnz >= _THICK * X.shape[0] * X.shape[1]
+
+    @property
+    def is_thin(self):
+        """Whether these are other sparse rows."""
+        return _validate.is_sparse(self.X) and not self.is_thick
+
+    @property
+    def is_cheap(self):
+        """Whether it is faster to compute kernel values again than to keep them in memory."""
+        return self.is_thick and self.X.nnz <= _CHEAP * len(self)
 
     @property
     def inverted(self):
@@ -126,45 +159,60 @@ class Points:
 
         The rows of `out` must be contiguous; they may lie apart.
         """
-        kernel, X, Z = self.kernel, self.X, other.X
         if out is None:
             out = np.empty((len(self), len(other)), dtype=self.dtype)
-        if callable(kernel.name):
-            out[...] = self._called(X, Z)
-        elif kernel.name == "laplacian":
-            self._laplacian(X, Z, out)
-        elif not _validate.is_sparse(X):
-            np.matmul(X, Z.T, out=out)
-        elif other.is_thick:
-            np.matmul(X.toarray(), Z.toarray().T, out=out)
-        else:
-            _core.sparse_products(_validate.trusted_csr(X), other.inverted, out)
-        if kernel.name == "rbf":
-            _core.gauss(out, self.norms, other.norms, kernel.gamma)
-        elif kernel.name == "poly":
-            _core.polynomial(out, kernel.gamma, kernel.coef0, kernel.degree)
-        elif kernel.name == "sigmoid":
-            _core.sigmoid(out, kernel.gamma, kernel.coef0)
+        self._evaluator(other)(0, len(other), out)
         return out
 
-    def among(self, rows, selection):
-        """Kernel values between some of these rows and a `Selection` of them."""
-        return self[rows].against(selection.points)
+    def tiles(self, some, first, last, out=None):
+        """Kernel values between `some` points and rows `first` to `last` of these, tile by tile.
 
-    def fill(self, rows, out):
-        """Write kernel values between some of these rows and all of them into `out`.
-
-        In chunks that stay in cache between product and kernel function, and after each of which
-        Ctrl-C can be heard.
+        Yields
+        ------
+        part : slice
+            Of these rows.
+        values : ndarray of shape (len(some), m)
+            ``out[:, part]`` if `out` is given; else good until the next tile is asked for.
         """
-        if _validate.is_sparse(self.X) and not self.is_thick:
-            for part in _split(np.arange(len(rows)), _CHUNK_SPARSE):
-                self[rows[part]].against(self, out[part[0] : part[-1] + 1])
-            return
-        some, n = self[rows], len(self)
-        for first in range(0, n, _CHUNK):
-            part = slice(first, min(first + _CHUNK, n))
-            some.against(self[part], out[:, part])
+        size = _CHUNK_THICK if self.is_thick else _CHUNK
+        room = np.empty((len(some), min(size, last - first)), self.dtype) if out is None else None
+        evaluate = some._evaluator(self)
+        for begin in range(first, last, size):
+            end = min(begin + size, last)
+            values = room[:, : end - begin] if out is None else out[:, begin:end]
+            evaluate(begin, end, values)
+            yield slice(begin, end), values
+
+    def _evaluator(self, other):
+        """A function of (first, last, out) that writes kernel values with these rows of `other`."""
+        kernel, multiply = self.kernel, self._multiplier(other)
+
+        def evaluate(first, last, out):
+            multiply(first, last, out)
+            if kernel.name == "rbf":
+                _core.gauss(out, self.norms, other.norms[first:last], kernel.gamma)
+            elif kernel.name == "poly":
+                _core.polynomial(out, kernel.gamma, kernel.coef0, kernel.degree)
+            elif kernel.name == "sigmoid":
+                _core.sigmoid(out, kernel.gamma, kernel.coef0)
+
+        return evaluate
+
+    def _multiplier(self, other):
+        """The same for inner products, or for values of kernels that are no functions of them."""
+        X, Z = self.X, other.X
+        if not self.kernel.is_of_products:
+            write = self._laplacian if self.kernel.name == "laplacian" else self._call
+            return lambda first, last, out: write(X, Z[first:last], out)
+        if not _validate.is_sparse(X):
+            return lambda first, last, out: np.matmul(X, Z[first:last].T, out=out)
+        x = _validate.trusted_csr(X)
+        if other.is_thin:
+            # Of all of them: a transpose has no rows to choose.
+            return lambda first, last, out: _core.sparse_products(x, other.inverted, out)
+        panel = np.empty((X.shape[1], _core.PANEL_BYTES // self.dtype.itemsize), self.dtype)
+        part_of = _validate.trusted_parts(Z)
+        return lambda first, last, out: _core.thick_products(x, part_of(first, last), panel, out)
 
     def _laplacian(self, X, Z, out):
         if not _validate.is_sparse(X):
@@ -179,7 +227,7 @@ class Points:
                 part = out[i : i + size, k : k + size]
                 _core.laplace(X[i : i + size].toarray(), dense, self.kernel.gamma, part)
 
-    def _called(self, X, Z):
+    def _call(self, X, Z, out):
         values = np.asarray(self.kernel.name(X, Z, **self.kernel.params))
         shape = (X.shape[0], Z.shape[0])
         if values.shape != shape:
@@ -189,20 +237,23 @@ class Points:
             )
         if values.dtype.kind not in "fiub" or not np.isfinite(values).all():
             raise ValueError("kernel must return finite real numbers, got NaN, infinity or others")
-        return np.ascontiguousarray(values, dtype=X.dtype)
+        out[...] = values
 
 
 class ColumnCache:
     """Columns of the kernel matrix of `points`, each computed once as long as there is room.
 
     A column that found room stays: rows are visited in random order, so that with room for half of
-    the columns half of the requests are met, which no replacement could better by much.
+    the columns half of the requests are met, which no replacement could better by much. Columns that take
+    less time to compute than to fetch are kept only on demand.
 
     Parameters
     ----------
     points : Points
     megabytes : float
         Room. 64-bit sizes throughout. A precomputed matrix is used where it lies.
+    n_threads : int
+        At most so many work at a time; BLAS has its own. Results do not depend on it.
 
     Attributes
     ----------
@@ -214,9 +265,9 @@ class ColumnCache:
     #: Columns that are computed together at most.
     PIECE = 512
 
-    def __init__(self, points, megabytes):
+    def __init__(self, points, megabytes, n_threads=1):
         n = len(points)
-        self.points = points
+        self.points, self._n_threads = points, n_threads
         if points.kernel.name == "precomputed":
             self.columns, self.place = points.X, np.arange(n)
             self._used = n
@@ -253,25 +304,93 @@ class ColumnCache:
         -------
         ndarray of float64 of shape (n_problems, n_points)
         """
-        self.keep(rows)
-        n, place = len(self.points), self.place[rows]
-        scores = np.zeros((len(coef), n))
-        for some in _split(np.flatnonzero(place >= 0), self.PIECE):
-            _core.push(self.columns, place[some], coef[:, some].copy(), scores)
-        for some in _split(np.flatnonzero(place < 0), self.PIECE):
-            columns = np.empty((len(some), n), dtype=self.points.dtype)
-            self.points.fill(rows[some], columns)
-            _core.push(columns, np.arange(len(some)), coef[:, some].copy(), scores)
+        if not self.points.is_cheap:
+            self.keep(rows)
+        place, scores = self.place[rows], np.zeros((len(coef), len(self.points)))
+        here = place >= 0
+        self._push(self.columns, place[here], coef[:, here], scores)
+        self._push_computed(rows[~here], coef[:, ~here], scores)
         return scores
+
+    def _push(self, columns, which, coef, scores):
+        """Push `columns` number `which`."""
+        pieces = [(which[some], coef[:, some].copy()) for some in _parts(len(which), self.PIECE)]
+
+        def push(first, last):
+            for which, factors in pieces:
+                _core.push(columns[:, first:last], which, factors, scores[:, first:last])
+                yield
+
+        # A kernel value takes about eight times as long.
+        self._share(len(self.points), coef.size // 8, push)
+
+    def _push_computed(self, rows, coef, scores):
+        """Push columns that are not kept."""
+        points, pieces = self.points, []
+        for some in _parts(len(rows), self.PIECE):
+            of, factors = rows[some], coef[:, some].copy()
+            which = np.arange(len(of))
+            if points.is_thin:
+                columns = np.empty((len(of), len(points)), points.dtype)
+                self._fill(of, columns)
+                self._push(columns, which, factors, scores)
+            else:
+                pieces.append((points[of], which, factors))
+
+        def push(first, last):
+            for of, which, factors in pieces:
+                for part, values in points.tiles(of, first, last):
+                    _core.push(values, which, factors, scores[:, part])
+                    yield
+
+        self._share_values(len(points), len(rows), push)
 
     def keep(self, rows):
         """Compute columns of `rows` that are not here, as many as there is room for."""
         rows = rows[self.place[rows] < 0]
-        for part in _split(rows[: len(self.columns) - self._used], self.PIECE):
+        rows = rows[: len(self.columns) - self._used]
+        for some in _parts(len(rows), 4 * self.PIECE):
+            part = rows[some]
             begin, end = self._used, self._used + len(part)
-            self.points.fill(part, self.columns[begin:end])
+            self._fill(part, self.columns[begin:end])
             self.place[part] = np.arange(begin, end)
             self._used = end
+
+    def _fill(self, rows, out):
+        """Write kernel values between some of the points and all of them into `out`."""
+        points = self.points
+        if points.is_thin:
+            _ = points.inverted  # before threads ask for it
+
+            def fill(first, last):
+                for part in _parts(last - first, _CHUNK_SPARSE, first):
+                    points[rows[part]].against(points, out[part])
+                    yield
+
+            self._share_values(len(rows), len(points), fill)
+            return
+        pieces = [(points[rows[some]], out[some]) for some in _parts(len(rows), self.PIECE)]
+
+        def fill_tiles(first, last):
+            for some, columns in pieces:
+                for _ in points.tiles(some, first, last, columns):
+                    yield
+
+        self._share_values(len(points), len(rows), fill_tiles)
+
+    def _share_values(self, n, width, work):
+        """The same where kernel values are computed, but for those of BLAS, which has threads of its own,
+        and of functions from elsewhere.
+        """
+        has_threads = _validate.is_sparse(self.points.X) and self.points.kernel.is_of_products
+        self._share(n, width if has_threads else 0, work)
+
+    def _share(self, n, width, work):
+        """Exhaust ``work(first, last)``, a generator, for shares of range(n), each `width` values long."""
+        n_threads = self._n_threads if n * width >= _FEW else 1
+        ends = np.linspace(0, n, n_threads + 1).astype(int)
+        jobs = [functools.partial(work, *pair) for pair in itertools.pairwise(ends)]
+        _session.in_threads(jobs, n_threads)
 
     def among(self, rows, columns, out):
         """Write kernel values between two selections of the points into `out`.
@@ -288,8 +407,20 @@ class ColumnCache:
         # One row at a time: a gather in both directions at once goes all over memory.
         for k in np.flatnonzero(place >= 0):
             out[k] = self.columns[place[k]][columns.rows]
-        for missing in _split(np.flatnonzero(place < 0), self.PIECE):
-            out[missing] = self.points.among(rows[missing], columns)
+        missing = np.flatnonzero(place < 0)
+        if not len(missing):
+            return
+        others = columns.points
+        if others.is_thin:
+            _ = others.inverted  # before threads ask for it
+
+        def compute(first, last):
+            for part in _parts(last - first, self.PIECE, first):
+                some = missing[part]
+                out[some] = self.points[rows[some]].against(others)
+                yield
+
+        self._share_values(len(missing), len(others), compute)
 
     def select(self, rows):
         """Some of the points, for `among`."""
@@ -310,5 +441,6 @@ class Selection:
         return self._points
 
 
-def _split(rows, size):
-    return [rows[k : k + size] for k in range(0, len(rows), size)]
+def _parts(n, size, first=0):
+    """Slices of at most `size` that cover first, ..., first + n - 1."""
+    return [slice(k, min(k + size, first + n)) for k in range(first, first + n, size)]

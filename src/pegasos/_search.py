@@ -645,7 +645,7 @@ class KernelPegasosClassifierCV(_Search):
         for g, gamma in enumerate(axes["gamma"]):
             estimator = self._estimator().set_params(gamma=gamma)
             points = estimator._make_kernel(X, weights).points_among_themselves(X)
-            cache = ColumnCache(points, self.cache_size)
+            cache = ColumnCache(points, self.cache_size, estimator._n_threads())
 
             def scores(k, coef, intercept, cache=cache):
                 support = np.flatnonzero(coef.any(axis=0))

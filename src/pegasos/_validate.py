@@ -314,8 +314,13 @@ def _index_array(index):
 
 def trusted_csr(X):
     """A CSR matrix that is known to be valid, of float32 or float64, as rows for the core."""
-    indices, indptr = _index_array(X.indices), _index_array(X.indptr)
-    return _core.csr_rows(X.data, indices, indptr, int(X.shape[1]))
+    return trusted_parts(X)(0, X.shape[0])
+
+
+def trusted_parts(X):
+    """A function that returns rows number `first` to `last` of such a matrix, that one excluded."""
+    indices, indptr, d = _index_array(X.indices), _index_array(X.indptr), int(X.shape[1])
+    return lambda first, last: _core.csr_rows(X.data, indices, indptr[first : last + 1], d)
 
 
 def rows(X, *, n_features=None, checked=False, dtype=None):
