@@ -26,6 +26,8 @@ _THICK = 1 / 25
 _HOLLOW = 1 / 3
 # Products of thick rows with so many entries take no longer than to write them down and read them again.
 _CHEAP = 32
+# Numbers so far apart each take a line of cache: that takes longer than to compute products of thick rows.
+_FAR = 16
 # Fewer kernel values than this are not worth a second thread.
 _FEW = 2**20
 # Dense columns without entries are left out of products if they are more than this part of all.
@@ -398,16 +400,19 @@ class ColumnCache:
         Parameters
         ----------
         rows : ndarray of int of shape (m,)
-            Columns of these that are here are read, the others' values are computed.
+            Columns of these that are here are read, if that is the faster way; other values are computed.
         columns : Selection
             From `select`.
         out : ndarray of shape (m, len(columns))
         """
-        place = self.place[rows]
-        # One row at a time: a gather in both directions at once goes all over memory.
-        for k in np.flatnonzero(place >= 0):
-            out[k] = self.columns[place[k]][columns.rows]
-        missing = np.flatnonzero(place < 0)
+        points, place = self.points, self.place[rows]
+        if points.is_thick and len(points) > _FAR * len(columns.rows):
+            missing = np.arange(len(rows))
+        else:
+            missing = np.flatnonzero(place < 0)
+            # One row at a time: a gather in both directions at once goes all over memory.
+            for k in np.flatnonzero(place >= 0):
+                out[k] = self.columns[place[k]][columns.rows]
         if not len(missing):
             return
         others = columns.points
@@ -417,7 +422,7 @@ class ColumnCache:
         def compute(first, last):
             for part in _parts(last - first, self.PIECE, first):
                 some = missing[part]
-                out[some] = self.points[rows[some]].against(others)
+                out[some] = points[rows[some]].against(others)
                 yield
 
         self._share_values(len(missing), len(others), compute)
