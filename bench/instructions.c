@@ -21,7 +21,7 @@ static int32_t columns[N * PER_ROW], offsets[N + 1];
 static int8_t labels[BUNDLE * N];
 static int64_t draws[STEPS], active[N], places[N], pending[BUNDLE];
 static double a[N * BUNDLE], w[D * K], norms[N], intercepts[K], scores[N * K], kernel_v[2 * N + 1];
-static float matrix[N * N], row_norms[N];
+static float matrix[N * N], row_norms[N], panel[D * PEGASOS_PANEL_BYTES / sizeof(float)];
 static int8_t wanted[N];
 
 static pegasos_rows sparse_rows = {.n_rows = N,
@@ -175,6 +175,11 @@ static void kernel_gauss(void)
     pegasos_kernel_gauss(N, N, N, 4, matrix, row_norms, row_norms, 0.1);
 }
 
+static void kernel_thick(void)
+{
+    pegasos_thick_products(&sparse_rows, &sparse_rows, panel, N, matrix);
+}
+
 static void kernel_push(void)
 {
     for (int64_t i = 0; i < N * K; i++)
@@ -189,7 +194,8 @@ static const struct {
 } paths[] = {PATH(step_sparse),  PATH(step_dense),     PATH(step_dense_pair),    PATH(step_bundle),
              PATH(step_kernel),  PATH(ascent_sparse),  PATH(ascent_dense),       PATH(sweep_sparse),
              PATH(sweep_dense),  PATH(scores_plain),   PATH(scores_interleaved), PATH(scores_dense),
-             PATH(scores_tiled), PATH(combine_sparse), PATH(kernel_gauss),       PATH(kernel_push)};
+             PATH(scores_tiled), PATH(combine_sparse), PATH(kernel_gauss),       PATH(kernel_push),
+             PATH(kernel_thick)};
 
 /* What is counted. */
 NOINLINE void work(void (*run)(void));

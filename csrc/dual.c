@@ -153,8 +153,10 @@ static INLINE int64_t ascend(const row_functions *f, const pegasos_rows *rows, p
                              int64_t *active, double *a, double *w, int64_t count)
 {
     int64_t j = 0;
-    if (p->position == 0)
+    if (!p->is_chosen) {
         choose(&p->generator, active, 0, p->n_active);
+        p->is_chosen = 1;
+    }
     for (; j < count && p->position < p->n_active; j++) {
         const int64_t i = active[p->position];
         choose(&p->generator, active, p->position + 1, p->n_active);
@@ -177,10 +179,6 @@ static INLINE int64_t ascend(const row_functions *f, const pegasos_rows *rows, p
         const double change = p->scale * (best - a[i]) * y;
         if (change == 0)
             continue;
-        if (f->ready && !f->ready(rows, i)) {
-            p->position--; /* to be visited again, with its column */
-            break;
-        }
         p->gap += (u > 0 ? c * u : 0) - a[i] * u;
         a[i] = best;
         f->add(rows, i, change, w);
@@ -405,45 +403,13 @@ void pegasos_hinge_slopes(int64_t n, const double *u, const double *moves, const
     add_slopes(n, u, moves, weights, centre, width, t, slope, curvature);
 }
 
-/* Rows whose scores move before the next ones: those of all problems stay in cache meanwhile. */
-#define PUSH_BLOCK 8192
-
-CLONES static void push_columns(int64_t count, const int64_t *places, int64_t n, int64_t stride,
-                                int64_t value_bytes, const void *columns, int64_t n_problems,
-                                const double *coef, int64_t score_stride, double *scores)
-{
-    for (int64_t first = 0; first < n; first += PUSH_BLOCK) {
-        const int64_t m = n - first < PUSH_BLOCK ? n - first : PUSH_BLOCK;
-        for (int64_t r = 0; r < count; r++)
-            for (int64_t k = 0; k < n_problems; k++) {
-                const double u = coef[k * count + r];
-                const int64_t from = places[r] * stride + first;
-                double *to = scores + k * score_stride + first;
-                if (u == 0)
-                    continue;
-                if (value_bytes == 4)
-                    push_float(m, u, (const float *)columns + from, to);
-                else
-                    push_double(m, u, (const double *)columns + from, to);
-            }
-    }
-}
-
-void pegasos_kernel_push(int64_t count, const int64_t *places, int64_t n, int64_t stride,
-                         int64_t value_bytes, const void *columns, int64_t n_problems,
-                         const double *coef, int64_t score_stride, double *scores)
-{
-    push_columns(count, places, n, stride, value_bytes, columns, n_problems, coef, score_stride,
-                 scores);
-}
-
 void pegasos_dual_begin_epoch(pegasos_dual *p)
 {
     /* Bounds of 0 say nothing: then no row is left out. */
     p->highest_before = p->highest > 0 ? p->highest : INFINITY;
     p->lowest_before = p->lowest < 0 ? p->lowest : -INFINITY;
     p->highest = p->lowest = p->gap = 0;
-    p->position = 0;
+    p->position = p->is_chosen = 0;
 }
 
 void pegasos_dual_start(pegasos_dual *p, int64_t n_active)

@@ -1,11 +1,11 @@
 /*
- * kernels.c - what kernels do after the matrix product: one pass over a block of <x, z>, in place.
+ * kernels.c - blocks of kernel matrices: products of sparse rows, what kernels do to products, in place,
+ * and what coefficients of columns add to scores.
  *
- * A new kernel of this kind needs a function in kernels_body.h, an entry here and in pegasos.h, and
- * one in src/pegasos/_kernels.py, which multiplies the matrices.
+ * A new kernel needs a function in kernels_body.h, an entry here and in pegasos.h, and one in
+ * src/pegasos/_kernels.py, which leaves products of dense rows to BLAS.
  */
-#include "pegasos.h"
-#include "platform.h"
+#include "rows.h"
 
 #include <math.h>
 #include <string.h>
@@ -61,6 +61,107 @@
                                                                                                      * (1.0    \
                                                                                                         / 6227020800))))))))))))
 #include "kernels_body.h"
+
+/* ---- Products of sparse rows ----------------------------------------------------------------- */
+
+/* <x, Z> = sum_j x_j Z_j, where Z_j, the column j of Z, is row j of `inverted`: only entries that
+ * meet cost anything. */
+static INLINE void multiply_rows(const row_functions *f, const pegasos_rows *inverted,
+                                 const pegasos_rows *x, int64_t stride, void *products)
+{
+    const int64_t bytes = x->value_bytes;
+    char *out = products;
+    for (int64_t i = 0; i < x->n_rows; i++, out += stride * bytes) {
+        memset(out, 0, (size_t)(inverted->n_features * bytes));
+        for (int64_t j = row_offset(x, i); j < row_offset(x, i + 1); j++) {
+            f->add(inverted, row_column(x, j), get(x->values, bytes, j), out);
+        }
+    }
+}
+
+/* The same where most entries meet: rows of z are written out side by side, as many as there are
+ * registers for their sums, and each x goes over them once. */
+static INLINE void multiply_panels(const row_functions *f, const pegasos_rows *x,
+                                   const pegasos_rows *z, void *panel, int64_t stride,
+                                   void *products)
+{
+    const int64_t bytes = x->value_bytes, width = PEGASOS_PANEL_BYTES / bytes;
+    double sums[PEGASOS_PANEL_BYTES / sizeof(double)];
+    for (int64_t first = 0; first < z->n_rows; first += width) {
+        const int64_t count = z->n_rows - first < width ? z->n_rows - first : width;
+        memset(panel, 0, (size_t)(x->n_features * PEGASOS_PANEL_BYTES));
+        for (int64_t k = 0; k < count; k++)
+            for (int64_t j = row_offset(z, first + k); j < row_offset(z, first + k + 1); j++) {
+                const int64_t place = row_column(z, j) * width + k;
+                set_to(panel, bytes, place, get(panel, bytes, place) + get(z->values, bytes, j));
+            }
+        for (int64_t i = 0; i < x->n_rows; i++) {
+            f->dot_panel(x, i, panel, sums);
+            memcpy((char *)products + (i * stride + first) * bytes, sums, (size_t)(count * bytes));
+        }
+    }
+}
+
+#define DEFINE_PRODUCTS(TYPE)                                                                      \
+    static void multiply_##TYPE(const pegasos_rows *inverted, const pegasos_rows *x,               \
+                                int64_t stride, void *products)                                    \
+    {                                                                                              \
+        multiply_rows(&functions_##TYPE, inverted, x, stride, products);                           \
+    }                                                                                              \
+    CLONES_WIDE static void multiply_panels_##TYPE(const pegasos_rows *x, const pegasos_rows *z,   \
+                                                   void *panel, int64_t stride, void *products)    \
+    {                                                                                              \
+        multiply_panels(&functions_##TYPE, x, z, panel, stride, products);                         \
+    }
+FOR_EVERY_SPARSE_TYPE(DEFINE_PRODUCTS)
+
+void pegasos_sparse_products(const pegasos_rows *x, const pegasos_rows *inverted, int64_t stride,
+                             void *products)
+{
+    DISPATCH_SPARSE(multiply, inverted, x, stride, products);
+}
+
+void pegasos_thick_products(const pegasos_rows *x, const pegasos_rows *z, void *panel,
+                            int64_t stride, void *products)
+{
+    DISPATCH_SPARSE(multiply_panels, x, z, panel, stride, products);
+}
+
+/* ---- Scores ---------------------------------------------------------------------------------- */
+
+/* Rows whose scores move before the next ones: those of all problems stay in cache meanwhile. */
+#define PUSH_BLOCK 8192
+
+CLONES static void push_columns(int64_t count, const int64_t *places, int64_t n, int64_t stride,
+                                int64_t value_bytes, const void *columns, int64_t n_problems,
+                                const double *coef, int64_t score_stride, double *scores)
+{
+    for (int64_t first = 0; first < n; first += PUSH_BLOCK) {
+        const int64_t m = n - first < PUSH_BLOCK ? n - first : PUSH_BLOCK;
+        for (int64_t r = 0; r < count; r++)
+            for (int64_t k = 0; k < n_problems; k++) {
+                const double u = coef[k * count + r];
+                const int64_t from = places[r] * stride + first;
+                double *to = scores + k * score_stride + first;
+                if (u == 0)
+                    continue;
+                if (value_bytes == 4)
+                    push_float(m, u, (const float *)columns + from, to);
+                else
+                    push_double(m, u, (const double *)columns + from, to);
+            }
+    }
+}
+
+void pegasos_kernel_push(int64_t count, const int64_t *places, int64_t n, int64_t stride,
+                         int64_t value_bytes, const void *columns, int64_t n_problems,
+                         const double *coef, int64_t score_stride, double *scores)
+{
+    push_columns(count, places, n, stride, value_bytes, columns, n_problems, coef, score_stride,
+                 scores);
+}
+
+/* ---- What kernels do to products ------------------------------------------------------------- */
 
 void pegasos_kernel_gauss(int64_t n, int64_t m, int64_t stride, int64_t value_bytes, void *products,
                           const void *x_norms, const void *z_norms, double gamma)

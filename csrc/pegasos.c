@@ -355,44 +355,6 @@ static INLINE void run_bundle(const row_functions *f, const pegasos_rows *rows,
     }
 }
 
-/* <x, Z> = sum_j x_j Z_j, where Z_j, the column j of Z, is row j of `inverted`: only entries that
- * meet cost anything. */
-static INLINE void multiply_rows(const row_functions *f, const pegasos_rows *inverted,
-                                 const pegasos_rows *x, int64_t stride, void *products)
-{
-    const int64_t bytes = x->value_bytes;
-    char *out = products;
-    for (int64_t i = 0; i < x->n_rows; i++, out += stride * bytes) {
-        memset(out, 0, (size_t)(inverted->n_features * bytes));
-        for (int64_t j = row_offset(x, i); j < row_offset(x, i + 1); j++) {
-            f->add(inverted, row_column(x, j), get(x->values, bytes, j), out);
-        }
-    }
-}
-
-/* The same where most entries meet: rows of z are written out side by side, as many as there are
- * registers for their sums, and each x goes over them once. */
-static INLINE void multiply_panels(const row_functions *f, const pegasos_rows *x,
-                                   const pegasos_rows *z, void *panel, int64_t stride,
-                                   void *products)
-{
-    const int64_t bytes = x->value_bytes, width = PEGASOS_PANEL_BYTES / bytes;
-    double sums[PEGASOS_PANEL_BYTES / sizeof(double)];
-    for (int64_t first = 0; first < z->n_rows; first += width) {
-        const int64_t count = z->n_rows - first < width ? z->n_rows - first : width;
-        memset(panel, 0, (size_t)(x->n_features * PEGASOS_PANEL_BYTES));
-        for (int64_t k = 0; k < count; k++)
-            for (int64_t j = row_offset(z, first + k); j < row_offset(z, first + k + 1); j++) {
-                const int64_t place = row_column(z, j) * width + k;
-                set_to(panel, bytes, place, get(panel, bytes, place) + get(z->values, bytes, j));
-            }
-        for (int64_t i = 0; i < x->n_rows; i++) {
-            f->dot_panel(x, i, panel, sums);
-            memcpy((char *)products + (i * stride + first) * bytes, sums, (size_t)(count * bytes));
-        }
-    }
-}
-
 CLONES static void run_kernel(const pegasos_rows *rows, const pegasos_linear_set *set, int64_t k,
                               int64_t count, int64_t ahead, const int64_t *draws)
 {
@@ -407,21 +369,8 @@ CLONES static void run_kernel(const pegasos_rows *rows, const pegasos_linear_set
                                   int64_t k, int64_t count, int64_t ahead, const int64_t *draws)   \
     {                                                                                              \
         run_problems(&functions_##TYPE, rows, set, k, 1, count, ahead, draws);                     \
-    }                                                                                              \
-    static void multiply_##TYPE(const pegasos_rows *inverted, const pegasos_rows *x,               \
-                                int64_t stride, void *products)                                    \
-    {                                                                                              \
-        multiply_rows(&functions_##TYPE, inverted, x, stride, products);                           \
     }
 FOR_EVERY_TYPE(DEFINE_DRIVERS)
-
-#define DEFINE_PANELS(TYPE)                                                                        \
-    CLONES_WIDE static void multiply_panels_##TYPE(const pegasos_rows *x, const pegasos_rows *z,   \
-                                                   void *panel, int64_t stride, void *products)    \
-    {                                                                                              \
-        multiply_panels(&functions_##TYPE, x, z, panel, stride, products);                         \
-    }
-FOR_EVERY_SPARSE_TYPE(DEFINE_PANELS)
 
 #define DEFINE_PAIR_DRIVER(TYPE)                                                                   \
     CLONES static void run_pair_##TYPE(const pegasos_rows *rows, const pegasos_linear_set *set,    \
@@ -512,16 +461,4 @@ void pegasos_linear_model(const pegasos_linear *problem, int64_t n_features, int
     const double constant = factor * p.constant_weight - (average ? p.constant_sum / divisor : 0);
     const double free = average ? p.intercept_sum / (double)p.n_averaged : p.intercept;
     *intercept = p.intercept_scaling * constant + free;
-}
-
-void pegasos_sparse_products(const pegasos_rows *x, const pegasos_rows *inverted, int64_t stride,
-                             void *products)
-{
-    DISPATCH(multiply, inverted, x, stride, products);
-}
-
-void pegasos_thick_products(const pegasos_rows *x, const pegasos_rows *z, void *panel,
-                            int64_t stride, void *products)
-{
-    DISPATCH_SPARSE(multiply_panels, x, z, panel, stride, products);
 }

@@ -215,6 +215,7 @@ typedef struct pegasos_dual {
     /* state */
     int64_t n_active;      /* rows that take part: active[0 .. n_active - 1] */
     int64_t position;      /* rows visited in the epoch under way */
+    int64_t is_chosen;     /* whether active[position] is the row to visit next */
     double highest_before; /* of the projected derivatives in the epoch before */
     double lowest_before;
     double highest; /* in this one, so far */
@@ -232,11 +233,12 @@ void pegasos_dual_start(pegasos_dual *problem, int64_t n_active);
 void pegasos_dual_begin_epoch(pegasos_dual *problem);
 
 /*
- * Visits up to `count` rows in random order, stopping at the end of the epoch, and returns how many.
+ * Visits up to `count` rows in random order, stopping at the end of the epoch, and returns how many. A run
+ * that is cut anywhere continues with the same bits.
  * `labels`, `bounds` (c_i > 0; NULL: all one), `norms` (constant feature included) and `a` have
  * n_rows numbers, `w` n_features. `active` is the caller's list of row numbers, which is reordered;
- * rows with label 0 must not be in it. Of a kernel matrix, `w` is what stands for v (PEGASOS_KERNEL),
- * and the run stops before a row whose column is needed and not there.
+ * rows with label 0 must not be in it. Of a kernel matrix, which must have the columns of all of them, `w`
+ * is what stands for v (PEGASOS_KERNEL).
  */
 int64_t pegasos_dual_run(const pegasos_rows *rows, pegasos_dual *problem, const int8_t *labels,
                          const double *bounds, const double *norms, int64_t *active, double *a,

@@ -156,7 +156,8 @@ static INLINE void NAME(dot_panel)(const pegasos_rows *rows, int64_t i, const vo
     const int64_t end = row_offset(rows, i + 1);
     VECTOR sum0[WIDTH] = {0}, sum1[WIDTH] = {0}, sum2[WIDTH] = {0}, sum3[WIDTH] = {0};
     for (int64_t j = row_offset(rows, i); j < end; j++) {
-        const VECTOR *restrict v = (const VECTOR *)panel + (int64_t)column[j] * (PANEL_LINES * WIDTH);
+        const VECTOR *restrict v =
+            (const VECTOR *)panel + (int64_t)column[j] * (PANEL_LINES * WIDTH);
         const VECTOR value = x[j];
         for (int l = 0; l < WIDTH; l++)
             sum0[l] += value * v[l];

@@ -107,6 +107,56 @@ def test_equal_rows_have_kernel_one_up_to_the_rounding_of_their_norms(rng):
     np.testing.assert_allclose(diagonal, 1, rtol=1e-6 * rounding)
 
 
+@pytest.mark.parametrize(("n", "m"), [(3, 1), (1, 64), (130, 65), (20, 200)])
+def test_products_of_thick_rows_are_those_of_dense_ones(rng, layout, dtype, n, m):
+    if layout == "dense":
+        pytest.skip("dense rows go through BLAS")
+    kernel = _kernels.Kernel("linear")
+    X, Z = (rng.normal(size=(k, 23)) * (rng.random((k, 23)) < 0.4) for k in (n, m))
+    points, others = (kernel.points(convert(rows, layout, dtype)) for rows in (X, Z))
+    others.X.data[:] = 1  # a column that is stored twice counts twice
+    others.X.indices[:] = rng.integers(0, 23, others.X.nnz)
+    assert others.is_thick
+    values = points.against(others)
+    tolerance = 1e-5 if dtype is np.float32 else 1e-13
+    np.testing.assert_allclose(values, X @ others.X.toarray().T, rtol=tolerance, atol=tolerance)
+    tiles = list(others.tiles(points, 0, m, np.full((n, m), np.nan, dtype)))
+    np.testing.assert_array_equal(np.concatenate([part for _, part in tiles], axis=1), values)
+    for first in range(0, m, 13):
+        for part, tile in others.tiles(points, first, min(first + 13, m)):
+            np.testing.assert_array_equal(tile, values[:, part])
+
+
+@pytest.mark.parametrize("density", [0.02, 0.2])
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "poly", "sigmoid"])
+def test_how_kernel_values_are_computed_does_not_matter(rng, monkeypatch, dtype, kernel, density):
+    """Dense, hollow, thick or thin; kept or computed again; by one thread or three."""
+    X, y = make_rows(rng, n=300, d=60, density=density)
+    rows, options = X.astype(dtype), {"gamma": 0.05, "degree": 2, "random_state": 0}
+    # Without a dual there is one solution only as long as no decision hangs on a last bit.
+    options |= {"tol": None, "max_iter": 3} if kernel == "sigmoid" else {"tol": 1e-7, "max_iter": 2000}
+    few = {"_CHUNK": 64, "_CHUNK_THICK": 64, "_PIECE": 50, "_CHUNK_SPARSE": 20, "_FEW": 0}
+    machines = {}
+    for name, data, n_jobs, changed in [
+        ("blas", rows, 1, {"_HOLLOW": -1}),
+        ("hollow", rows, 1, {}),
+        ("hollow, threads", rows, 3, few),
+        ("sparse", sparse.csr_array(rows), 1, {}),
+        ("sparse, threads", sparse.csr_array(rows), 3, few),
+        ("sparse, kept", sparse.csr_array(rows), 2, {"_CHEAP": 0, "_FAR": np.inf}),
+    ]:
+        with monkeypatch.context() as patch:
+            for constant, value in changed.items():
+                patch.setattr(_kernels, constant, value)
+            machine = KernelPegasosClassifier(1e-2, kernel=kernel, n_jobs=n_jobs, **options)
+            machines[name] = machine.fit(data, y), machine.decision_function(data)
+    _, scores = machines["blas"]
+    for _, others in machines.values():
+        np.testing.assert_allclose(others, scores, rtol=1e-2, atol=1e-3)
+    for one, more in (("hollow", "hollow, threads"), ("sparse", "sparse, threads")):
+        np.testing.assert_array_equal(machines[one][0].dual_coef_, machines[more][0].dual_coef_)
+
+
 # ---- Training ------------------------------------------------------------------------------------
 
 

@@ -97,6 +97,7 @@ cdef extern from "pegasos.h" nogil:
         uint64_t generator
         int64_t n_active
         int64_t position
+        int64_t is_chosen
         double highest_before
         double lowest_before
         double highest

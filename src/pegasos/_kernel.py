@@ -288,7 +288,7 @@ class KernelPegasosClassifier(PegasosEstimator):
         X = self._validate_rows(X, reset=False)
         if self._support.kernel.name == "precomputed":
             X = X[:, self.support_]
-        return self.to_model().scores(X, checked=True)
+        return self.to_model().scores(X, checked=True, n_threads=self._n_threads())
 
     def to_model(self) -> KernelModel:
         """The fitted model as a `pegasos.KernelModel`, which can be saved without pickle."""

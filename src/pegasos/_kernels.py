@@ -15,6 +15,8 @@ from pegasos import _core, _session, _validate
 # Rows of the longer side of a product that are done at a time: by BLAS, and of thick rows, whose products
 # with a piece of columns should stay in cache until something is made of them.
 _CHUNK, _CHUNK_THICK = 4096, 1024
+# Rows of the other side.
+_PIECE = 512
 # Rows whose kernel values with themselves are computed at a time.
 _DIAGONAL = 64
 # Sparse rows that are multiplied with all others at a time.
@@ -67,6 +69,12 @@ class Kernel:
         """Whether values are functions of inner products."""
         return self.name in ("linear", "poly", "rbf", "sigmoid")
 
+    def is_hollow(self, X):
+        """Whether these rows are dense, and their kernel values are computed faster when they are not."""
+        if _validate.is_sparse(X) or not self.is_of_products:
+            return False
+        return np.count_nonzero(X) <= _HOLLOW * X.size
+
     def points(self, X):
         """The rows of `X` (dense or CSR, float32 or float64) with what the kernel needs of them."""
         return Points(self, X)
@@ -79,9 +87,9 @@ class Kernel:
         """
         from scipy import sparse
 
+        if self.is_hollow(X):
+            return Points(self, sparse.csr_array(X))
         if self.name in KERNELS and self.name != "precomputed" and not _validate.is_sparse(X):
-            if self.is_of_products and np.count_nonzero(X) <= _HOLLOW * X.size:
-                return Points(self, sparse.csr_array(X))
             used = X.any(axis=0)
             if np.count_nonzero(used) < (1 - _EMPTY) * len(used):
                 used[0] |= not used.any()
@@ -185,6 +193,35 @@ class Points:
             evaluate(begin, end, values)
             yield slice(begin, end), values
 
+    def add_scores(self, some, coef, scores, n_threads):
+        """Add to the scores of these rows what `some` points contribute, tile by tile.
+
+        Parameters
+        ----------
+        coef : ndarray of float64 of shape (n_problems, len(some))
+        scores : ndarray of float64 of shape (n_problems, len(self))
+        """
+        pieces = [
+            (some[part], np.arange(part.stop - part.start), coef[:, part].copy())
+            for part in _parts(len(some), _PIECE)
+        ]
+
+        def add(first, last):
+            for piece, which, factors in pieces:
+                for part, values in self.tiles(piece, first, last):
+                    _core.push(values, which, factors, scores[:, part])
+                    yield
+
+        self.share_values(len(self), len(some), add, n_threads)
+
+    def share_values(self, n, width, work, n_threads):
+        """As `_share`, where kernel values are computed.
+
+        Those of BLAS have threads already, and functions from elsewhere may not want any.
+        """
+        has_threads = _validate.is_sparse(self.X) and self.kernel.is_of_products
+        _share(n, width, work, n_threads if has_threads else 1)
+
     def _evaluator(self, other):
         """A function of (first, last, out) that writes kernel values with these rows of `other`."""
         kernel, multiply = self.kernel, self._multiplier(other)
@@ -265,7 +302,7 @@ class ColumnCache:
     """
 
     #: Columns that are computed together at most.
-    PIECE = 512
+    PIECE = _PIECE
 
     def __init__(self, points, megabytes, n_threads=1):
         n = len(points)
@@ -319,33 +356,23 @@ class ColumnCache:
         pieces = [(which[some], coef[:, some].copy()) for some in _parts(len(which), self.PIECE)]
 
         def push(first, last):
-            for which, factors in pieces:
-                _core.push(columns[:, first:last], which, factors, scores[:, first:last])
+            for places, factors in pieces:
+                _core.push(columns[:, first:last], places, factors, scores[:, first:last])
                 yield
 
         # A kernel value takes about eight times as long.
-        self._share(len(self.points), coef.size // 8, push)
+        _share(len(self.points), coef.size // 8, push, self._n_threads)
 
     def _push_computed(self, rows, coef, scores):
         """Push columns that are not kept."""
-        points, pieces = self.points, []
+        points = self.points
+        if not points.is_thin:
+            points.add_scores(points[rows], coef, scores, self._n_threads)
+            return
         for some in _parts(len(rows), self.PIECE):
-            of, factors = rows[some], coef[:, some].copy()
-            which = np.arange(len(of))
-            if points.is_thin:
-                columns = np.empty((len(of), len(points)), points.dtype)
-                self._fill(of, columns)
-                self._push(columns, which, factors, scores)
-            else:
-                pieces.append((points[of], which, factors))
-
-        def push(first, last):
-            for of, which, factors in pieces:
-                for part, values in points.tiles(of, first, last):
-                    _core.push(values, which, factors, scores[:, part])
-                    yield
-
-        self._share_values(len(points), len(rows), push)
+            columns = np.empty((len(rows[some]), len(points)), points.dtype)
+            self._fill(rows[some], columns)
+            self._push(columns, np.arange(len(columns)), coef[:, some], scores)
 
     def keep(self, rows):
         """Compute columns of `rows` that are not here, as many as there is room for."""
@@ -369,7 +396,7 @@ class ColumnCache:
                     points[rows[part]].against(points, out[part])
                     yield
 
-            self._share_values(len(rows), len(points), fill)
+            points.share_values(len(rows), len(points), fill, self._n_threads)
             return
         pieces = [(points[rows[some]], out[some]) for some in _parts(len(rows), self.PIECE)]
 
@@ -378,21 +405,7 @@ class ColumnCache:
                 for _ in points.tiles(some, first, last, columns):
                     yield
 
-        self._share_values(len(points), len(rows), fill_tiles)
-
-    def _share_values(self, n, width, work):
-        """The same where kernel values are computed, but for those of BLAS, which has threads of its own,
-        and of functions from elsewhere.
-        """
-        has_threads = _validate.is_sparse(self.points.X) and self.points.kernel.is_of_products
-        self._share(n, width if has_threads else 0, work)
-
-    def _share(self, n, width, work):
-        """Exhaust ``work(first, last)``, a generator, for shares of range(n), each `width` values long."""
-        n_threads = self._n_threads if n * width >= _FEW else 1
-        ends = np.linspace(0, n, n_threads + 1).astype(int)
-        jobs = [functools.partial(work, *pair) for pair in itertools.pairwise(ends)]
-        _session.in_threads(jobs, n_threads)
+        points.share_values(len(points), len(rows), fill_tiles, self._n_threads)
 
     def among(self, rows, columns, out):
         """Write kernel values between two selections of the points into `out`.
@@ -412,7 +425,7 @@ class ColumnCache:
             missing = np.flatnonzero(place < 0)
             # One row at a time: a gather in both directions at once goes all over memory.
             for k in np.flatnonzero(place >= 0):
-                out[k] = self.columns[place[k]][columns.rows]
+                self.columns[place[k]].take(columns.rows, out=out[k], mode="clip")
         if not len(missing):
             return
         others = columns.points
@@ -425,7 +438,7 @@ class ColumnCache:
                 out[some] = points[rows[some]].against(others)
                 yield
 
-        self._share_values(len(missing), len(others), compute)
+        points.share_values(len(missing), len(others), compute, self._n_threads)
 
     def select(self, rows):
         """Some of the points, for `among`."""
@@ -444,6 +457,14 @@ class Selection:
         if self._points is None:
             self._points = self._all[self.rows]
         return self._points
+
+
+def _share(n, width, work, n_threads):
+    """Exhaust ``work(first, last)``, a generator, for shares of range(n), of `width` values each."""
+    n_threads = n_threads if n * width >= _FEW else 1
+    ends = np.linspace(0, n, n_threads + 1).astype(int)
+    jobs = [functools.partial(work, *pair) for pair in itertools.pairwise(ends)]
+    _session.in_threads(jobs, n_threads)
 
 
 def _parts(n, size, first=0):

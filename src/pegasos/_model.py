@@ -12,6 +12,8 @@ from pegasos._certificate import Certificate
 
 # Memory for one piece of a kernel prediction.
 _PREDICT_BYTES = 2**26
+# So many rows make it worth while to bring support vectors into another layout.
+_MANY = 64
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -240,13 +242,14 @@ class KernelModel(_Model):
             return self.dual_coef.shape[1]
         return self.support.X.shape[1]
 
-    def scores(self, X: Any, *, checked: bool = False) -> np.ndarray:
+    def scores(self, X: Any, *, checked: bool = False, n_threads: int = 1) -> np.ndarray:
         """`decision_function`, in pieces of bounded size; `checked`: X is known to be good.
 
         Of a precomputed kernel, X is the values with the support vectors only.
         """
         self._check_shapes("dual_coef", self.dual_coef)
-        kernel, n_support = self.support.kernel, self.dual_coef.shape[1]
+        support, n_support = self.support, self.dual_coef.shape[1]
+        kernel = support.kernel
         if kernel.name != "precomputed" and n_support != len(self.support):
             raise ValueError(
                 f"dual_coef has shape {self.dual_coef.shape} for {len(self.support)} vectors"
@@ -255,12 +258,20 @@ class KernelModel(_Model):
             X = self._checked(X)
         n = X.shape[0]
         scores = np.tile(self.intercept, (n, 1))
-        coef = self.dual_coef.T.astype(self.support.dtype)
+        coef = self.dual_coef.T.astype(support.dtype)
         size = max(1, _PREDICT_BYTES // (8 * max(1, n_support)))
+        if n >= _MANY and kernel.is_hollow(support.X) and kernel.is_hollow(X):
+            support = kernel.points(_as_csr(support.X, support.dtype))
         for first in range(0, n if n_support else 0, size):
             part = X[first : first + size]
             if kernel.name != "precomputed":
-                part = kernel.points(self._alike(part)).against(self.support)
+                points = kernel.points(_alike(part, support.X))
+                if support.is_thick and points.is_thick:
+                    added = np.zeros((len(self.dual_coef), len(points)))
+                    points.add_scores(support, self.dual_coef, added, n_threads)
+                    scores[first : first + size] += added.T
+                    continue
+                part = points.against(support)
             scores[first : first + size] += part @ coef
         return _problems.class_scores(scores, len(self.classes), self.multi_class)
 
@@ -279,15 +290,6 @@ class KernelModel(_Model):
                 f"X has {X.shape[1]} features, but the model expects {self.n_features} features"
             )
         return X
-
-    def _alike(self, part):
-        """Rows in the layout and type of the support vectors."""
-        from scipy import sparse
-
-        if _validate.is_sparse(self.support.X):
-            return sparse.csr_array(part).astype(self.support.dtype, copy=False)
-        dense = part.toarray() if _validate.is_sparse(part) else part
-        return np.ascontiguousarray(dense, dtype=self.support.dtype)
 
     # ---- The file --------------------------------------------------------------------------------
 
@@ -410,3 +412,17 @@ def load(path: str | os.PathLike[str]) -> LinearModel | KernelModel:
         what = f"{error} is missing" if isinstance(error, KeyError) else error
         raise ValueError(f"{os.fspath(path)} is not a pegasos model: {what}") from None
     return model
+
+
+def _alike(part, other):
+    """Rows in the layout and type of others."""
+    if _validate.is_sparse(other):
+        return _as_csr(part, other.dtype)
+    dense = part.toarray() if _validate.is_sparse(part) else part
+    return np.ascontiguousarray(dense, dtype=other.dtype)
+
+
+def _as_csr(part, dtype):
+    from scipy import sparse
+
+    return sparse.csr_array(part).astype(dtype, copy=False)

@@ -367,6 +367,12 @@ static int write_digest(const char *path)
             digest = fnv1a(digest, &b.weights, sizeof b.weights);
             digest = fnv1a(digest, &b.sums, sizeof b.sums);
         }
+    for (int type = 2; type < TYPES; type++) {
+        static double panel[D * PEGASOS_PANEL_BYTES / sizeof(double)], products[N * N];
+        const pegasos_rows rows = rows_of_type(type);
+        pegasos_thick_products(&rows, &rows, panel, N, products);
+        digest = fnv1a(digest, products, (size_t)(N * N * rows.value_bytes));
+    }
     FILE *file = fopen(path, "w");
     if (!file)
         return 1;
