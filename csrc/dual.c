@@ -366,28 +366,47 @@ void pegasos_linear_copy(const pegasos_rows *rows, int64_t count, const int64_t 
     }
 }
 
-/* Sums have eight lanes, so that they become SIMD without a change of bits. */
+/* Sums have eight lanes, so that they become SIMD without a change of bits. At its bounds a_i may count for
+ * the curvature, which has a jump there. */
+enum { SLOPE_LANES = 8 };
+
+static INLINE void add_slopes_of(const double *u, const double *moves, const double *weights,
+                                 const double *centre, double per_width, double t, double *first,
+                                 double *second)
+{
+    double a[SLOPE_LANES], clipped[SLOPE_LANES], weighted[SLOPE_LANES];
+    for (int l = 0; l < SLOPE_LANES; l++)
+        a[l] = centre[l] + (u[l] - t * moves[l]) * per_width;
+    for (int l = 0; l < SLOPE_LANES; l++)
+        clipped[l] = a[l] > 0 ? a[l] : 0;
+    for (int l = 0; l < SLOPE_LANES; l++)
+        clipped[l] = clipped[l] < 1 ? clipped[l] : 1;
+    for (int l = 0; l < SLOPE_LANES; l++)
+        weighted[l] = weights[l] * moves[l];
+    for (int l = 0; l < SLOPE_LANES; l++)
+        first[l] += weighted[l] * clipped[l];
+    for (int l = 0; l < SLOPE_LANES; l++)
+        second[l] += clipped[l] == a[l] ? weighted[l] * moves[l] : 0;
+}
+
 CLONES_WIDE static void add_slopes(int64_t n, const double *u, const double *moves,
                                    const double *weights, const double *centre, double width,
                                    double t, double *slope, double *curvature)
 {
-    enum { LANES = 8 };
+    enum { LANES = SLOPE_LANES };
+    const double per_width = 1 / width;
     double first[LANES] = {0}, second[LANES] = {0};
     int64_t i = 0;
     for (; n - i >= LANES; i += LANES)
-        for (int l = 0; l < LANES; l++) {
-            const double a = centre[i + l] + (u[i + l] - t * moves[i + l]) / width;
-            const double weighted = weights[i + l] * moves[i + l];
-            const double above = a > 0 ? a : 0;
-            first[l] += weighted * (above < 1 ? above : 1);
-            second[l] += a > 0 && a < 1 ? weighted * moves[i + l] : 0;
-        }
-    for (; i < n; i++) {
-        const double a = centre[i] + (u[i] - t * moves[i]) / width;
-        const double weighted = weights[i] * moves[i];
-        const double above = a > 0 ? a : 0;
-        first[0] += weighted * (above < 1 ? above : 1);
-        second[0] += a > 0 && a < 1 ? weighted * moves[i] : 0;
+        add_slopes_of(u + i, moves + i, weights + i, centre + i, per_width, t, first, second);
+    if (i < n) { /* the rest, with weights of 0 to fill up */
+        double rest[4][LANES] = {{0}};
+        const size_t bytes = (size_t)(n - i) * sizeof(double);
+        memcpy(rest[0], u + i, bytes);
+        memcpy(rest[1], moves + i, bytes);
+        memcpy(rest[2], weights + i, bytes);
+        memcpy(rest[3], centre + i, bytes);
+        add_slopes_of(rest[0], rest[1], rest[2], rest[3], per_width, t, first, second);
     }
     *slope = *curvature = 0;
     for (int l = 0; l < LANES; l++) {

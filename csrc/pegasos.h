@@ -196,7 +196,7 @@ void pegasos_linear_norms(const pegasos_rows *rows, int64_t first, int64_t count
 void pegasos_linear_copy(const pegasos_rows *rows, int64_t count, const int64_t *which, void *out);
 
 /* For a line search on the smoothed hinge: slope = sum_i weights[i] moves[i] clip(a_i, 0, 1) and curvature =
- * sum of weights[i] moves[i]^2 over 0 < a_i < 1, where a_i = centre[i] + (u[i] - t moves[i])/width. */
+ * sum of weights[i] moves[i]^2 over 0 <= a_i <= 1, where a_i = centre[i] + (u[i] - t moves[i])/width. */
 void pegasos_hinge_slopes(int64_t n, const double *u, const double *moves, const double *weights,
                           const double *centre, double width, double t, double *slope,
                           double *curvature);

@@ -32,6 +32,7 @@ class KernelNewton(Newton):
     def _push(self, coef):
         """Scores without the intercept."""
         support = np.flatnonzero(coef.any(axis=0))
+        self.rows.keep(support)  # to be asked for again soon
         return self.rows.push(coef[:, support], support)
 
     def _scores(self):

@@ -5,9 +5,6 @@ kernel is one pass in C over the products. A new kernel needs its name in `KERNE
 `Points.against`, and a function in ``csrc/kernels_body.h``.
 """
 
-import functools
-import itertools
-
 import numpy as np
 
 from pegasos import _core, _session, _validate
@@ -461,10 +458,7 @@ class Selection:
 
 def _share(n, width, work, n_threads):
     """Exhaust ``work(first, last)``, a generator, for shares of range(n), of `width` values each."""
-    n_threads = n_threads if n * width >= _FEW else 1
-    ends = np.linspace(0, n, n_threads + 1).astype(int)
-    jobs = [functools.partial(work, *pair) for pair in itertools.pairwise(ends)]
-    _session.in_threads(jobs, n_threads)
+    _session.in_shares(n, work, n_threads if n * width >= _FEW else 1)
 
 
 def _parts(n, size, first=0):

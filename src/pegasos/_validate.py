@@ -404,7 +404,8 @@ def labels(y, n_samples, name="y"):
     if y.dtype.kind not in "fiubUSO":
         raise TypeError(f"{name} must hold labels (numbers or strings), got dtype {y.dtype}")
     try:
-        classes, codes = np.unique(y, return_inverse=True)
+        classes = np.unique(y)  # whose inverse would sort once more, along with numbers
+        codes = np.searchsorted(classes, y)
     except TypeError as error:
         raise TypeError(
             f"{name} must hold labels of one kind, numbers or strings: {error}"
