@@ -44,18 +44,21 @@ class Certificate:
         return self.gap / np.where(self.objective > 0, self.objective, 1)
 
 
-def certify(rows, labels, row_weights, a, coef, intercept, settings, lam, primal=None):
+def certify(rows, labels, row_weights, dual, model, settings, lam, primal=None):
     """The certificate of linear models, by two passes over the rows.
+
+    Dual variables and models are asked for when it is their turn, and let go again: both are as large as
+    what training keeps.
 
     Parameters
     ----------
     rows : pegasos._core.Rows
     labels : ndarray of int8 of shape (n_problems, n_samples)
     row_weights : ndarray of shape (n_samples,) or None
-    a : ndarray of shape (n_problems, n_samples)
-        Dual variables; they are made feasible first.
-    coef : ndarray of shape (n_problems, n_features)
-    intercept : ndarray of shape (n_problems,)
+    dual : callable
+        Returns dual variables of shape (n_problems, n_samples), which are made feasible first.
+    model : callable
+        Returns coefficients (n_problems, n_features) and intercepts (n_problems,).
     settings : pegasos._session.LinearSettings
     lam : ndarray of shape (n_problems,)
         λ of each problem.
@@ -68,8 +71,8 @@ def certify(rows, labels, row_weights, a, coef, intercept, settings, lam, primal
         If a score overflows: then nothing can be said of the model.
     """
     if primal is None:
-        primal = objectives(rows, labels, row_weights, coef, intercept, settings, lam)
-    a = feasible(a, labels, row_weights, settings)
+        primal = objectives(rows, labels, row_weights, *model(), settings, lam)
+    a = feasible(dual(), labels, row_weights, settings)
     mass = masses(labels, row_weights)
     squared_norm = np.empty(len(a))
     for k, (a_k, y) in enumerate(zip(a, labels, strict=True)):
@@ -78,12 +81,13 @@ def certify(rows, labels, row_weights, a, coef, intercept, settings, lam, primal
     return Certificate(primal, best_dual(a, squared_norm, mass, row_weights, lam))
 
 
-def certify_kernel(cache, labels, row_weights, a, coef, intercept, settings, lam, primal=None):
+def certify_kernel(cache, labels, row_weights, dual, model, settings, lam, primal=None):
     """The same for w_k = sum_j coef_kj phi(x_j) over the points of a `ColumnCache`.
 
     The primal is computed in any case: the scores of running sums are not exact enough.
     """
-    a, mass = feasible(a, labels, row_weights, settings), masses(labels, row_weights)
+    a, mass = feasible(dual(), labels, row_weights, settings), masses(labels, row_weights)
+    coef, intercept = model()
     beta = a * labels / (lam * mass)[:, None]
     same = np.isclose(beta, coef, rtol=1e-9, atol=0).all()
     # Both at once: what takes time is the kernel matrix.
@@ -134,18 +138,22 @@ def feasible(a, labels, row_weights, settings):
 
 def masses(labels, row_weights):
     """m of every problem: the sum of its rows' weights."""
-    weights = 1.0 if row_weights is None else row_weights
-    mass = np.array([(weights * (y != 0)).sum() for y in labels])
+    if row_weights is None:
+        mass = np.count_nonzero(labels, axis=1).astype(np.float64)
+    else:
+        mass = np.array([(row_weights * (y != 0)).sum() for y in labels])
     return np.where(mass > 0, mass, 1)
 
 
 def weights_of(rows, labels, a, lam_mass, settings):
     """w(a) of one problem, given lam m, and its weight of the constant feature."""
-    factors = a * labels / lam_mass
-    w = np.zeros(rows.shape[1])
-    for first in range(0, len(factors), _CHUNK):
-        _core.combine(rows, first, factors[first : first + _CHUNK], w)
-    return w, settings.constant_feature * factors.sum()
+    w, total = np.zeros(rows.shape[1]), 0.0
+    for first in range(0, len(a), _CHUNK):
+        part = slice(first, first + _CHUNK)
+        factors = a[part] * labels[part] / lam_mass
+        _core.combine(rows, first, factors, w)
+        total += factors.sum()
+    return w, settings.constant_feature * total
 
 
 def best_dual(a, squared_norm, mass, row_weights, lam):

@@ -10,7 +10,7 @@ the band and W = c/(m delta), are solved among the rows of the band (Woodbury):
 import numpy as np
 
 from pegasos._finisher import Finisher
-from pegasos._newton import MOST_FEATURES, Newton, conjugate_gradients
+from pegasos._newton import MOST_FEATURES, Newton, conjugate_gradients, solve_symmetric
 
 
 class KernelNewton(Newton):
@@ -94,7 +94,7 @@ class KernelNewton(Newton):
 
 def _solve(matrix, right):
     if len(right) <= MOST_FEATURES:
-        return np.linalg.solve(matrix, right)
+        return solve_symmetric(matrix, right)
 
     def product(direction):
         yield

@@ -33,6 +33,8 @@ MOST_FEATURES = 2000
 _ACCURACY, _PRODUCTS = 0.01, 250
 # Beside lam: what rounding errors of Newton's matrix may be, and what it has for a free intercept.
 _ROUNDING, _FREE = 0.1, 1e-4
+# Beside the trace: what makes a matrix regular again.
+_RIDGE = 1e-10
 
 
 class Newton(Finisher):
@@ -218,7 +220,7 @@ class Newton(Finisher):
         yield from self._add_gram(hessian, band, weights)
         # BLAS has one thread for each of several problems; else SciPy's threads would stand in the way of
         # NumPy's, which have just been at work.
-        solve = np.linalg.solve if len(self.a) == 1 else _solve_positive
+        solve = solve_symmetric if len(self.a) == 1 else _solve_positive
         return solve(hessian, right), 0
 
     def _solve_by_products(self, band, weights, right):
@@ -290,8 +292,17 @@ def _solve_positive(matrix, right):
         factor = cho_factor(matrix.T, overwrite_a=True, check_finite=False)
     except LinAlgError:  # by rounding; above the diagonal it is what it was
         upper = np.triu(matrix, 1)
-        return np.linalg.solve(upper + upper.T + np.diag(diagonal), right)
+        return solve_symmetric(upper + upper.T + np.diag(diagonal), right)
     return cho_solve(factor, right, check_finite=False)
+
+
+def solve_symmetric(matrix, right):
+    """Solve equations; where rounding has made the matrix singular, with a little more on its diagonal."""
+    try:
+        return np.linalg.solve(matrix, right)
+    except np.linalg.LinAlgError:
+        matrix[np.diag_indices_from(matrix)] += _RIDGE * matrix.trace()
+        return np.linalg.solve(matrix, right)
 
 
 def conjugate_gradients(product, right):

@@ -234,10 +234,9 @@ class _Training:
 
         Of a pass over the rows that a finisher made with this very model, the result is taken over.
         """
-        coef, intercept = self.model()
         seen = self.finisher is not None and self.finisher.is_seen.all()
         return self._certify(
-            rows, self.labels, self.row_weights, self.dual(), coef, intercept, self.settings,
+            rows, self.labels, self.row_weights, self.dual, self.model, self.settings,
             self.problems["lam"], self.finisher.primal.copy() if seen else None,
         )  # fmt: skip
 
