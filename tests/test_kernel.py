@@ -17,7 +17,15 @@ from test_estimator import CONVERGED, interrupted
 from test_linear import stream
 
 import pegasos
-from pegasos import KernelPegasosClassifier, _core, _kernel_session, _kernels, _problems, _session
+from pegasos import (
+    KernelPegasosClassifier,
+    _core,
+    _kernel_session,
+    _kernels,
+    _problems,
+    _rows,
+    _session,
+)
 from pegasos._validate import rows as make_core_rows
 
 
@@ -127,6 +135,16 @@ def test_products_of_thick_rows_are_those_of_dense_ones(rng, layout, dtype, n, m
             np.testing.assert_array_equal(tile, values[:, part])
 
 
+def test_dense_rows_become_sparse_ones(rng, dtype):
+    X = make_rows(rng, n=50, density=0.2)[0].astype(dtype)
+    X[7], X[:, 5] = 1, 0
+    for rows in (X, X[::2], np.asfortranarray(X), np.zeros((2, 3), dtype), X[:0]):
+        csr, expected = _rows.without_zeros(rows), sparse.csr_array(rows)
+        assert csr.dtype == dtype
+        for array in ("data", "indices", "indptr"):
+            np.testing.assert_array_equal(getattr(csr, array), getattr(expected, array))
+
+
 @pytest.mark.parametrize("density", [0.02, 0.2])
 @pytest.mark.parametrize("kernel", ["linear", "rbf", "poly", "sigmoid"])
 def test_how_kernel_values_are_computed_does_not_matter(rng, monkeypatch, dtype, kernel, density):
@@ -134,7 +152,9 @@ def test_how_kernel_values_are_computed_does_not_matter(rng, monkeypatch, dtype,
     X, y = make_rows(rng, n=300, d=60, density=density)
     rows, options = X.astype(dtype), {"gamma": 0.05, "degree": 2, "random_state": 0}
     # Without a dual there is one solution only as long as no decision hangs on a last bit.
-    options |= {"tol": None, "max_iter": 3} if kernel == "sigmoid" else {"tol": 1e-7, "max_iter": 2000}
+    options |= (
+        {"tol": None, "max_iter": 3} if kernel == "sigmoid" else {"tol": 1e-7, "max_iter": 2000}
+    )
     few = {"_CHUNK": 64, "_CHUNK_THICK": 64, "_PIECE": 50, "_CHUNK_SPARSE": 20, "_FEW": 0}
     machines = {}
     for name, data, n_jobs, changed in [

@@ -1,13 +1,14 @@
 """Kernels: blocks of kernel matrices, and a cache of columns.
 
 Products of dense rows go through BLAS (NumPy), those of sparse ones through the core; what remains of a
-kernel is one pass in C over the products. A new kernel needs its name in `KERNELS`, a line in
-`Points.against`, and a function in ``csrc/kernels_body.h``.
+kernel is one pass in C over the products. A new kernel needs its name in `KERNELS` and, if it
+is a function of products, in `Kernel.is_of_products`, a line in `Points._evaluator`, and a function in
+``csrc/kernels_body.h``.
 """
 
 import numpy as np
 
-from pegasos import _core, _session, _validate
+from pegasos import _core, _rows, _session, _validate
 
 # Rows of the longer side of a product that are done at a time: by BLAS, and of thick rows, whose products
 # with a piece of columns should stay in cache until something is made of them.
@@ -82,10 +83,8 @@ class Kernel:
         Columns that are zero in all rows change neither products nor distances, and may go: images have
         many.
         """
-        from scipy import sparse
-
         if self.is_hollow(X):
-            return Points(self, sparse.csr_array(X))
+            return Points(self, _rows.without_zeros(X))
         if self.name in KERNELS and self.name != "precomputed" and not _validate.is_sparse(X):
             used = X.any(axis=0)
             if np.count_nonzero(used) < (1 - _EMPTY) * len(used):

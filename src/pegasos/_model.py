@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from pegasos import _archive, _problems, _session, _validate
+from pegasos import _archive, _problems, _rows, _session, _validate
 from pegasos._certificate import Certificate
 
 # Memory for one piece of a kernel prediction.
@@ -261,7 +261,7 @@ class KernelModel(_Model):
         coef = self.dual_coef.T.astype(support.dtype)
         size = max(1, _PREDICT_BYTES // (8 * max(1, n_support)))
         if n >= _MANY and kernel.is_hollow(support.X) and kernel.is_hollow(X):
-            support = kernel.points(_as_csr(support.X, support.dtype))
+            support = kernel.points(_rows.without_zeros(support.X))
         for first in range(0, n if n_support else 0, size):
             part = X[first : first + size]
             if kernel.name != "precomputed":
@@ -417,12 +417,9 @@ def load(path: str | os.PathLike[str]) -> LinearModel | KernelModel:
 def _alike(part, other):
     """Rows in the layout and type of others."""
     if _validate.is_sparse(other):
-        return _as_csr(part, other.dtype)
+        from scipy import sparse
+
+        csr = sparse.csr_array(part) if _validate.is_sparse(part) else _rows.without_zeros(part)
+        return csr.astype(other.dtype, copy=False)
     dense = part.toarray() if _validate.is_sparse(part) else part
     return np.ascontiguousarray(dense, dtype=other.dtype)
-
-
-def _as_csr(part, dtype):
-    from scipy import sparse
-
-    return sparse.csr_array(part).astype(dtype, copy=False)
