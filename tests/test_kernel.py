@@ -116,9 +116,11 @@ def test_equal_rows_have_kernel_one_up_to_the_rounding_of_their_norms(rng):
 
 
 @pytest.mark.parametrize(("n", "m"), [(3, 1), (1, 64), (130, 65), (20, 200)])
-def test_products_of_thick_rows_are_those_of_dense_ones(rng, layout, dtype, n, m):
+def test_products_of_thick_rows_are_those_of_dense_ones(rng, monkeypatch, layout, dtype, n, m):
     if layout == "dense":
         pytest.skip("dense rows go through BLAS")
+    monkeypatch.setattr(_kernels, "_THICK", 0)
+    monkeypatch.setattr(_kernels, "_HOLLOW", 1)
     kernel = _kernels.Kernel("linear")
     X, Z = (rng.normal(size=(k, 23)) * (rng.random((k, 23)) < 0.4) for k in (n, m))
     points, others = (kernel.points(convert(rows, layout, dtype)) for rows in (X, Z))
@@ -133,6 +135,15 @@ def test_products_of_thick_rows_are_those_of_dense_ones(rng, layout, dtype, n, m
     for first in range(0, m, 13):
         for part, tile in others.tiles(points, first, min(first + 13, m)):
             np.testing.assert_array_equal(tile, values[:, part])
+
+
+@pytest.mark.parametrize("density", [0.1, 0.9])
+def test_predictions_take_coefficients_of_any_type(rng, density):
+    X, y = make_rows(rng, n=200, density=density)
+    clf = KernelPegasosClassifier(1e-2, random_state=0).fit(X, y)
+    scores = clf.decision_function(X)
+    clf.dual_coef_ = clf.dual_coef_.astype(np.float32)
+    np.testing.assert_allclose(clf.decision_function(X), scores, rtol=1e-3, atol=1e-5)
 
 
 def test_dense_rows_become_sparse_ones(rng, dtype):
@@ -155,7 +166,7 @@ def test_how_kernel_values_are_computed_does_not_matter(rng, monkeypatch, dtype,
     options |= (
         {"tol": None, "max_iter": 3} if kernel == "sigmoid" else {"tol": 1e-7, "max_iter": 2000}
     )
-    few = {"_CHUNK": 64, "_CHUNK_THICK": 64, "_PIECE": 50, "_CHUNK_SPARSE": 20, "_FEW": 0}
+    few = {"_CHUNK": 64, "_CHUNK_THICK": 64, "_PIECE": 50, "_CHUNK_SPARSE": 20, "_FEW": 1}
     machines = {}
     for name, data, n_jobs, changed in [
         ("blas", rows, 1, {"_HOLLOW": -1}),

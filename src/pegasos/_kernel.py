@@ -90,8 +90,8 @@ class KernelPegasosClassifier(PegasosEstimator):
         As in `PegasosClassifier`. `warm_start` needs the same X, and makes the estimator keep
         scores of all its rows.
     n_jobs : int, default=None
-        Threads for kernel values and scores; None or -1: one for each CPU, as BLAS has, which multiplies
-        dense rows with threads of its own. Does not change results.
+        Threads for kernel values and scores; None: as many as BLAS has, which multiplies dense rows with
+        threads of its own; -1: one for each CPU. Does not change results.
 
     Attributes
     ----------
@@ -288,7 +288,9 @@ class KernelPegasosClassifier(PegasosEstimator):
         X = self._validate_rows(X, reset=False)
         if self._support.kernel.name == "precomputed":
             X = X[:, self.support_]
-        return self.to_model().scores(X, checked=True, n_threads=self._n_threads())
+        return self.to_model().scores(
+            X, checked=True, n_threads=self._n_threads() if X.shape[0] > 1 else 1
+        )
 
     def to_model(self) -> KernelModel:
         """The fitted model as a `pegasos.KernelModel`, which can be saved without pickle."""
@@ -314,7 +316,12 @@ class KernelPegasosClassifier(PegasosEstimator):
     # ---- Inside ----------------------------------------------------------------------------------
 
     def _n_threads(self):
-        return joblib.effective_n_jobs(-1 if self.n_jobs is None else self.n_jobs)
+        if self.n_jobs is not None:
+            return joblib.effective_n_jobs(self.n_jobs)
+        from threadpoolctl import threadpool_info
+
+        blas = (pool for pool in threadpool_info() if pool["user_api"] == "blas")
+        return max((pool["num_threads"] for pool in blas), default=1)
 
     def _validate_rows(self, X, **options):
         if self.kernel == "precomputed" and _validate.is_sparse(X):

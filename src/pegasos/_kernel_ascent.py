@@ -65,7 +65,7 @@ class KernelAscent(Finisher):
             self._look(k)
 
     def run(self, tol, max_iter, *, n_threads=1, on_progress=None):
-        """As a `Finisher`; problems take turns, since they share the cache, and BLAS has threads."""
+        """As a `Finisher`; problems take turns, since they share the cache, which has threads, as BLAS has."""
         super().run(tol, max_iter, on_progress=on_progress)
 
     def _improve(self, k, tol, last):

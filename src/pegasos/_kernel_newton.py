@@ -20,7 +20,7 @@ class KernelNewton(Newton):
         super().__init__(settings, n_problems, n_rows, n_rows, seed)
 
     def run(self, tol, max_iter, *, n_threads=1, on_progress=None):
-        """As a `Finisher`; problems take turns, since they share the cache, and BLAS has threads."""
+        """As a `Finisher`; problems take turns, since they share the cache, which has threads, as BLAS has."""
         Finisher.run(self, tol, max_iter, on_progress=on_progress)
 
     def _check_kept(self):

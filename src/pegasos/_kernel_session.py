@@ -42,7 +42,7 @@ class KernelSession(LinearSession):
         self.unpushed = np.zeros((n_problems, n_rows))
 
     def _run(self, cache, order, n_threads, on_progress):
-        """Run over the points of a `ColumnCache`; threads are those of BLAS."""
+        """Run over the points of a `ColumnCache`; threads are those of the cache, and of BLAS."""
         unfinished = self.problems["n_steps"] < self.problems["last_step"]
         if not unfinished.any():
             return

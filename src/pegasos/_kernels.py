@@ -24,11 +24,13 @@ _CHUNK_SPARSE = 64
 _THICK = 1 / 25
 # Dense rows with no more than this part of their entries other than zero are worth being made sparse.
 _HOLLOW = 1 / 3
+# Where rows are wider, panels do not stay in cache, and float sums in one go get long.
+_WIDEST = 4096
 # Products of thick rows with so many entries take no longer than to write them down and read them again.
 _CHEAP = 32
 # Numbers so far apart each take a line of cache: that takes longer than to compute products of thick rows.
 _FAR = 16
-# Fewer kernel values than this are not worth a second thread.
+# Fewer kernel values than this are not worth another thread.
 _FEW = 2**20
 # Dense columns without entries are left out of products if they are more than this part of all.
 _EMPTY = 1 / 20
@@ -71,7 +73,7 @@ class Kernel:
         """Whether these rows are dense, and their kernel values are computed faster when they are not."""
         if _validate.is_sparse(X) or not self.is_of_products:
             return False
-        return np.count_nonzero(X) <= _HOLLOW * X.size
+        return X.shape[1] <= _WIDEST and np.count_nonzero(X) <= _HOLLOW * X.size
 
     def points(self, X):
         """The rows of `X` (dense or CSR, float32 or float64) with what the kernel needs of them."""
@@ -94,7 +96,9 @@ class Kernel:
 
     def subset(self, X, rows):
         """Some rows of `X`, as `points`; of a precomputed kernel, the matrix among them."""
-        return Points(self, X[np.ix_(rows, rows)] if self.name == "precomputed" else X[rows])
+        if self.name == "precomputed":
+            return Points(self, X[np.ix_(rows, rows)])
+        return self.points_among_themselves(X[rows])
 
 
 class Points:
@@ -110,17 +114,21 @@ class Points:
                 self.norms = np.einsum("ij,ij->i", X, X)
 
     @property
-    def is_thick(self):
-        """Whether these are sparse rows of which a good part is stored, and products are asked for."""
-        X = self.X
-        if not _validate.is_sparse(X) or not self.kernel.is_of_products:
-            return False
-        return X.nnz >= _THICK * X.shape[0] * X.shape[1]
+    def _density(self):
+        """The part that is stored of sparse rows of which products are asked for; else NaN."""
+        if not _validate.is_sparse(self.X) or not self.kernel.is_of_products:
+            return np.nan
+        return self.X.nnz / max(1, self.X.shape[0] * self.X.shape[1])
 
     @property
     def is_thin(self):
-        """Whether these are other sparse rows."""
-        return _validate.is_sparse(self.X) and not self.is_thick
+        """Whether these are sparse rows, for products, of which little is stored."""
+        return self._density < _THICK
+
+    @property
+    def is_thick(self):
+        """The same of a good part. What holds more still, or is wider, is made dense for BLAS."""
+        return _THICK <= self._density <= _HOLLOW and self.X.shape[1] <= _WIDEST
 
     @property
     def is_cheap(self):
@@ -198,7 +206,11 @@ class Points:
         scores : ndarray of float64 of shape (n_problems, len(self))
         """
         pieces = [
-            (some[part], np.arange(part.stop - part.start), coef[:, part].copy())
+            (
+                some[part],
+                np.arange(part.stop - part.start),
+                np.ascontiguousarray(coef[:, part], np.float64),
+            )
             for part in _parts(len(some), _PIECE)
         ]
 
@@ -215,8 +227,7 @@ class Points:
 
         Those of BLAS have threads already, and functions from elsewhere may not want any.
         """
-        has_threads = _validate.is_sparse(self.X) and self.kernel.is_of_products
-        _share(n, width, work, n_threads if has_threads else 1)
+        _share(n, width, work, n_threads if self.is_thin or self.is_thick else 1)
 
     def _evaluator(self, other):
         """A function of (first, last, out) that writes kernel values with these rows of `other`."""
@@ -245,6 +256,9 @@ class Points:
         if other.is_thin:
             # Of all of them: a transpose has no rows to choose.
             return lambda first, last, out: _core.sparse_products(x, other.inverted, out)
+        if not other.is_thick:
+            dense = X.toarray()
+            return lambda first, last, out: np.matmul(dense, Z[first:last].toarray().T, out=out)
         panel = np.empty((X.shape[1], _core.PANEL_BYTES // self.dtype.itemsize), self.dtype)
         part_of = _validate.trusted_parts(Z)
         return lambda first, last, out: _core.thick_products(x, part_of(first, last), panel, out)
@@ -457,7 +471,7 @@ class Selection:
 
 def _share(n, width, work, n_threads):
     """Exhaust ``work(first, last)``, a generator, for shares of range(n), of `width` values each."""
-    _session.in_shares(n, work, n_threads if n * width >= _FEW else 1)
+    _session.in_shares(n, work, min(n_threads, 1 + n * width // _FEW))
 
 
 def _parts(n, size, first=0):

@@ -262,16 +262,14 @@ class KernelModel(_Model):
         size = max(1, _PREDICT_BYTES // (8 * max(1, n_support)))
         if n >= _MANY and kernel.is_hollow(support.X) and kernel.is_hollow(X):
             support = kernel.points(_rows.without_zeros(support.X))
+        if support.is_thick and n_support:
+            points, added = kernel.points(_alike(X, support.X)), np.zeros(scores.T.shape)
+            points.add_scores(support, self.dual_coef, added, n_threads)
+            return _problems.class_scores(scores + added.T, len(self.classes), self.multi_class)
         for first in range(0, n if n_support else 0, size):
             part = X[first : first + size]
             if kernel.name != "precomputed":
-                points = kernel.points(_alike(part, support.X))
-                if support.is_thick and points.is_thick:
-                    added = np.zeros((len(self.dual_coef), len(points)))
-                    points.add_scores(support, self.dual_coef, added, n_threads)
-                    scores[first : first + size] += added.T
-                    continue
-                part = points.against(support)
+                part = kernel.points(_alike(part, support.X)).against(support)
             scores[first : first + size] += part @ coef
         return _problems.class_scores(scores, len(self.classes), self.multi_class)
 
