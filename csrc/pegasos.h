@@ -265,7 +265,7 @@ void pegasos_dual_sweep(const pegasos_rows *rows, int64_t n_problems, pegasos_du
 void pegasos_sparse_products(const pegasos_rows *x, const pegasos_rows *inverted, int64_t stride,
                              void *products);
 
-/* The same for CSR rows x and z of which a good part is stored, say a twentieth: what costs time there is
+/* The same for CSR rows x and z of which a good part is stored, say 4 %: what costs time there is
  * to reach the sums, not to multiply. `panel` is scratch, n_features x PEGASOS_PANEL_BYTES. */
 enum { PEGASOS_PANEL_BYTES = 4 * PEGASOS_BUNDLE_BYTES };
 void pegasos_thick_products(const pegasos_rows *x, const pegasos_rows *z, void *panel,

@@ -528,11 +528,11 @@ class KernelPegasosClassifierCV(_Search):
     gammas : list of float or "scale", "auto", default=("scale",)
         The γ to try; see `KernelPegasosClassifier`.
 {_DOC["rest"]}
-    kernel, degree, coef0, kernel_params, cache_size
+    kernel, degree, coef0, kernel_params, cache_size, n_jobs
         As in `KernelPegasosClassifier`.
     solver, tol, max_iter, batch_size, sampling, project, average, fit_intercept
         As in `PegasosClassifier`.
-    penalize_intercept, intercept_scaling, multi_class, class_weight, n_jobs, random_state, verbose
+    penalize_intercept, intercept_scaling, multi_class, class_weight, random_state, verbose
         As in `PegasosClassifierCV`.
 
     Attributes
