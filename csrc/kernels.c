@@ -161,6 +161,18 @@ void pegasos_kernel_push(int64_t count, const int64_t *places, int64_t n, int64_
                  scores);
 }
 
+/* ---- Blocks ---------------------------------------------------------------------------------- */
+
+void pegasos_kernel_gather(int64_t count, const int64_t *places, int64_t stride,
+                           int64_t value_bytes, const void *columns, int64_t m,
+                           const int64_t *which, int64_t out_stride, void *out)
+{
+    if (value_bytes == 4)
+        gather_float(count, places, stride, columns, m, which, out_stride, out);
+    else
+        gather_double(count, places, stride, columns, m, which, out_stride, out);
+}
+
 /* ---- What kernels do to products ------------------------------------------------------------- */
 
 void pegasos_kernel_gauss(int64_t n, int64_t m, int64_t stride, int64_t value_bytes, void *products,

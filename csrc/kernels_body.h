@@ -46,6 +46,23 @@ static INLINE void NAME(exp_lanes)(VALUE *x)
         x[l] *= rounded[l];
 }
 
+/* Numbers far apart each take a line of cache: those of the next column are asked for meanwhile. */
+static void NAME(gather)(int64_t count, const int64_t *places, int64_t stride, const VALUE *columns,
+                         int64_t m, const int64_t *which, int64_t out_stride, VALUE *out)
+{
+    for (int64_t i = 0; i < count; i++, out += out_stride) {
+        const int64_t place = places[i], next = i + 1 < count ? places[i + 1] : -1;
+        const VALUE *from = columns + (place < 0 ? 0 : place) * stride;
+        const VALUE *ahead = next < 0 ? from : columns + next * stride;
+        if (place < 0)
+            continue;
+        for (int64_t j = 0; j < m; j++) {
+            out[j] = from[which[j]];
+            PREFETCH(ahead + which[j]);
+        }
+    }
+}
+
 /* |x - z|_1 */
 static INLINE VALUE NAME(distance)(const VALUE *x, const VALUE *z, int64_t d)
 {

@@ -279,6 +279,12 @@ void pegasos_kernel_push(int64_t count, const int64_t *places, int64_t n, int64_
                          int64_t value_bytes, const void *columns, int64_t n_problems,
                          const double *coef, int64_t score_stride, double *scores);
 
+/* out[i][j] = columns[places[i]][which[j]], i < count, j < m: a block of the kernel matrix from some of its
+ * columns; rows of `out` whose place is below 0 are left alone. */
+void pegasos_kernel_gather(int64_t count, const int64_t *places, int64_t stride,
+                           int64_t value_bytes, const void *columns, int64_t m,
+                           const int64_t *which, int64_t out_stride, void *out);
+
 /* What kernels do to inner products, in place. value_bytes tells the type of the arrays. */
 
 /* products[i][j] = <x_i, z_j> becomes exp(-gamma |x_i - z_j|^2), given the squared norms. */

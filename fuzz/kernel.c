@@ -282,6 +282,23 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                 MUST(value == 1);
         }
     }
+    /* blocks from columns */
+    if (kind == 0) {
+        const int64_t count = take_in(&in, 1, 5), m = take_in(&in, 1, 5);
+        int64_t *places = room(&in, count, 8), *which = room(&in, m, 8);
+        for (int64_t i = 0; i < count; i++)
+            places[i] = take_in(&in, -1, n - 1);
+        for (int64_t j = 0; j < m; j++)
+            which[j] = take_in(&in, 0, stride - 1);
+        char *block = room(&in, count * m, bytes);
+        pegasos_kernel_gather(count, places, stride, bytes, K, m, which, m, block);
+        for (int64_t i = 0; i < count; i++)
+            for (int64_t j = 0; j < m; j++)
+                MUST(places[i] < 0
+                     || !memcmp(block + (i * m + j) * bytes,
+                                (const char *)K + (places[i] * stride + which[j]) * bytes,
+                                (size_t)bytes));
+    }
     /* scores of coefficients on columns */
     if (kind == 0 && !in.extreme) {
         const int64_t count = take_in(&in, 0, 5), problems = take_in(&in, 1, 3);

@@ -137,6 +137,18 @@ def test_products_of_thick_rows_are_those_of_dense_ones(rng, monkeypatch, layout
             np.testing.assert_array_equal(tile, values[:, part])
 
 
+@pytest.mark.parametrize("value_type", [np.float32, np.float64])
+def test_blocks_come_from_columns_that_are_kept(rng, value_type):
+    columns = rng.normal(size=(5, 40)).astype(value_type)[:, :37]
+    places, which = np.array([3, -1, 0, 3, 4]), rng.integers(0, 37, 11)
+    out = np.full((5, 13), np.inf, value_type)
+    _core.gather(columns, places, which, out[:, :11])
+    kept = places >= 0
+    np.testing.assert_array_equal(out[kept, :11], columns[places[kept]][:, which])
+    assert np.isinf(out[~kept]).all()
+    assert np.isinf(out[:, 11:]).all()
+
+
 @pytest.mark.parametrize("density", [0.1, 0.9])
 def test_predictions_take_coefficients_of_any_type(rng, density):
     X, y = make_rows(rng, n=200, density=density)
@@ -357,6 +369,69 @@ def test_many_problems_equal_as_many_separate_fits(rng, dtype, multi_class):
         # Rows outside the problem have no weight in a fit of their own.
         alone.fit(X.astype(dtype), np.where(column == 0, 1, column), sample_weight=np.abs(column))
         np.testing.assert_array_equal(together.alpha_counts_[k], alone.alpha_counts_[0])
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    "intercept", [{"fit_intercept": False}, {}, {"penalize_intercept": False}], ids=str
+)
+@pytest.mark.parametrize("which", ["rbf", "laplacian", "precomputed"])
+def test_pairs_of_classes_are_certified_among_their_own_rows(
+    rng, monkeypatch, layout, dtype, which, intercept, weighted
+):
+    if which == "precomputed" and layout != "dense":
+        pytest.skip("precomputed kernels are dense")
+    X, _ = make_rows(rng, n=240, d=30)
+    X *= rng.uniform(size=X.shape) < 0.3  # hollow if dense, thick if sparse
+    X, y = X.astype(dtype), (5 * rng.uniform(size=240) ** 1.1).astype(int)
+    K = (
+        pairwise.laplacian_kernel(X, gamma=0.1)
+        if which == "laplacian"
+        else pairwise.rbf_kernel(X, gamma=0.1)
+    )
+    K = K.astype(np.float64)
+    rows = K.astype(dtype) if which == "precomputed" else convert(X, layout, dtype)
+    weights = rng.integers(0, 3, 240).astype(float) if weighted else np.ones(240)
+    asked = []
+    inside = _kernels.ColumnCache.inside
+    monkeypatch.setattr(
+        _kernels.ColumnCache, "inside", lambda *a: asked.append(inside(*a)) or asked[-1]
+    )
+    machines = [
+        KernelPegasosClassifier(
+            1e-2, kernel=which, gamma=0.1, multi_class="ovo", tol=1e-4, random_state=0, n_jobs=n,
+            **intercept,
+        ).fit(rows, y, sample_weight=weights)
+        for n in (1, 2)
+    ]  # fmt: skip
+    machine = machines[0]
+    np.testing.assert_array_equal(machines[1].dual_coef_, machine.dual_coef_)
+    np.testing.assert_array_equal(machines[1].duality_gap_, machine.duality_gap_)
+    assert {len(cache.points) for _, cache in asked} == {
+        np.count_nonzero(np.isin(y, pair) & (weights > 0))
+        for pair in itertools.combinations(range(5), 2)
+    }
+    assert (machine.duality_gap_ <= 1e-4 * machine.objective_).all()
+    coef = np.zeros((10, 240))
+    coef[:, machine.support_] = machine.dual_coef_
+    for k, labels in enumerate(_problems.label_columns(y, 5, "ovo", weights)):
+        assert not coef[k, labels == 0].any()
+        hinge = np.maximum(0, 1 - labels * (K @ coef[k] + machine.intercept_[k]))
+        squared = coef[k] @ K @ coef[k]
+        if not intercept:
+            squared += machine.intercept_[k] ** 2
+        primal = 5e-3 * squared + np.average(hinge, weights=weights * (labels != 0))
+        rtol = 1e-9 if dtype is np.float64 else 1e-5
+        np.testing.assert_allclose(machine.objective_[k], primal, rtol=rtol)
+        if k % 4:
+            continue
+        # The same problem by itself has the same optimum.
+        own = labels != 0
+        part = rows[own][:, own] if which == "precomputed" else rows[own]
+        alone = KernelPegasosClassifier(
+            1e-2, kernel=which, gamma=0.1, tol=1e-4, random_state=0, **intercept
+        ).fit(part, labels[own], sample_weight=weights[own])
+        assert abs(alone.objective_[0] / primal - 1) <= 2e-4
 
 
 @pytest.mark.parametrize("cache_size", [0.1, 10])

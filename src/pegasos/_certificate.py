@@ -91,17 +91,15 @@ def certify_kernel(cache, labels, row_weights, dual, model, settings, lam, prima
     beta = a * labels / (lam * mass)[:, None]
     same = np.isclose(beta, coef, rtol=1e-9, atol=0).all()
     # Both at once: what takes time is the kernel matrix.
-    points = coef if same else np.concatenate([coef, beta])
-    support = np.flatnonzero(points.any(axis=0))
-    scores = cache.push(points[:, support], support)
-    squared_norms = np.array([(w * f).sum() for w, f in zip(points, scores, strict=True)])
-    k = len(coef)
+    points = coef[None] if same else np.stack([coef, beta])
+    scores = cache.scores(points, labels)
+    squared_norms = (points * scores).sum(axis=-1)
     primal = _primal(
-        squared_norms[:k],
-        lambda first, count: scores[:k, first : first + count] + intercept[:, None],
+        squared_norms[0],
+        lambda first, count: scores[0, :, first : first + count] + intercept[:, None],
         labels, row_weights, intercept, settings, lam, cache.points.dtype,
     )  # fmt: skip
-    squared_norm = squared_norms[-k:] + (settings.constant_feature * beta.sum(axis=1)) ** 2
+    squared_norm = squared_norms[-1] + (settings.constant_feature * beta.sum(axis=1)) ** 2
     dual = best_dual(a, squared_norm, mass, row_weights, lam)
     # Duality needs a positive semi-definite kernel matrix. The sigmoid's need not be; where a dual
     # value lies above a primal one, the matrix is not.

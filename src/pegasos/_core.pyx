@@ -128,6 +128,9 @@ cdef extern from "pegasos.h" nogil:
     void pegasos_kernel_push(int64_t count, const int64_t *places, int64_t n, int64_t stride,
                              int64_t value_bytes, const void *columns, int64_t n_problems,
                              const double *coef, int64_t score_stride, double *scores)
+    void pegasos_kernel_gather(int64_t count, const int64_t *places, int64_t stride,
+                               int64_t value_bytes, const void *columns, int64_t m,
+                               const int64_t *which, int64_t out_stride, void *out)
     void pegasos_kernel_gauss(int64_t n, int64_t m, int64_t stride, int64_t value_bytes,
                               void *products, const void *x_norms, const void *z_norms,
                               double gamma)
@@ -416,6 +419,14 @@ def push(const value_t[:, :] columns not None, const int64_t[::1] places not Non
         pegasos_kernel_push(places.shape[0], &places[0], columns.shape[1], stride(columns),
                             sizeof(value_t), &columns[0, 0], coef.shape[0], &coef[0, 0],
                             stride(scores), &scores[0, 0])
+
+
+def gather(const value_t[:, :] columns not None, const int64_t[::1] places not None,
+           const int64_t[::1] which not None, value_t[:, :] out not None):
+    """Write ``columns[places][:, which]``, but where a place is below 0; rows of both are contiguous."""
+    with nogil:
+        pegasos_kernel_gather(places.shape[0], &places[0], stride(columns), sizeof(value_t),
+                              &columns[0, 0], which.shape[0], &which[0], stride(out), &out[0, 0])
 
 
 def gauss(value_t[:, :] products not None, const value_t[::1] x_norms not None,

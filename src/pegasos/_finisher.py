@@ -8,6 +8,11 @@ from pegasos import _certificate, _session, _validate
 _SAFELY = 0.99
 
 
+def inner(x, y):
+    """<x, y>, without BLAS: its threads, once awake, take time from ours for a while."""
+    return np.einsum("j,j->", x, y)
+
+
 class Finisher:
     """Problems over the same rows, on their way to a relative duality gap.
 
@@ -122,7 +127,8 @@ class Finisher:
         """What a look found: a primal point, which is kept if it is the best so far, and a bound."""
         if primal < self.primal[k]:
             self.coef[k], self.intercept[k], self.primal[k] = coef, intercept, primal
-            self.is_seen[k] = self.is_exact
+            self.is_seen[k] = True
+        self.is_seen[k] &= self.is_exact
         gap = max(self.primal[k] - dual, 0)
         self.relative_gap[k] = gap / max(self.primal[k], 1e-300)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from pegasos import _certificate, _core
 from pegasos._ascent import ASCENT, blank_ascents
-from pegasos._finisher import Finisher
+from pegasos._finisher import Finisher, inner
 from pegasos._session import uninterrupted
 
 # Rows of the first block, and of the longest: each is twice as long as the one before. Epochs over a block
@@ -41,6 +41,7 @@ class KernelAscent(Finisher):
     def begin(self, rows, labels, row_weights, start=None):
         super().begin(rows, labels, row_weights, start)
         n = labels.shape[1]
+        self._side_by_side = rows.count_side_by_side(labels)
         diagonal = rows.points.diagonal()
         self.feature = self.settings.constant_feature
         if self.settings.free_intercept:
@@ -52,8 +53,7 @@ class KernelAscent(Finisher):
         if start is None:
             return
         beta = self.a * labels * self.ascents["scale"][:, None]
-        support = np.flatnonzero(beta.any(axis=0))
-        self.v[:, :n] = rows.push(beta[:, support], support)
+        self.v[:, :n] = rows.scores(beta[None], labels)[0] if beta.any() else 0
         self.v[:, n : 2 * n] = beta
         self.v[:, 2 * n] = 1
         self.ascents["constant_weight"] = self.feature * beta.sum(axis=1)
@@ -62,49 +62,69 @@ class KernelAscent(Finisher):
                 self.v[:, :n], labels, row_weights
             )
         for k in range(len(labels)):
-            self._look(k)
+            self._look(k, slice(None), rows)
 
     def run(self, tol, max_iter, *, n_threads=1, on_progress=None):
-        """As a `Finisher`; problems take turns, since they share the cache, which has threads, as BLAS has."""
-        super().run(tol, max_iter, on_progress=on_progress)
+        """As a `Finisher`. Problems that share the cache take turns: it has threads, as BLAS has."""
+        super().run(tol, max_iter, n_threads=self._side_by_side, on_progress=on_progress)
 
     def _improve(self, k, tol, last):
+        if self.n_epochs[k] >= last or self._is_done(k, tol):
+            return
         p = self.ascents[k]
+        inside, cache = self.rows.inside(self.labels[k], self._side_by_side)
         while self.n_epochs[k] < last and not self._is_done(k, tol):
-            yield from self._epoch(k, p)
+            yield from self._epoch(k, p, inside, cache)
             self.n_epochs[k] += 1
             if self.settings.free_intercept:
                 p["intercept"] += self.feature * p["constant_weight"]  # see `_ascent.shift`
-            self._look(k)
+            self._look(k, inside, cache)
             yield
+            if cache is not self.rows and (self.n_epochs[k] >= last or self._is_done(k, tol)):
+                self._certify(k, inside, cache)
 
-    def _epoch(self, k, p):
+    def _certify(self, k, inside, cache):
+        """Look once more, without running sums, while columns are at hand."""
+        bounds = None if self.row_weights is None else self.row_weights[inside]
+        seen = _certificate.certify_kernel(
+            cache, self.labels[k : k + 1, inside], bounds,
+            lambda: self.a[k : k + 1, inside],
+            lambda: (self.coef[k : k + 1, inside], self.intercept[k : k + 1]),
+            self.settings, np.array([self.settings.lam]),
+        )  # fmt: skip
+        if seen.relative_gap[0] >= 0:  # else no bound is known
+            self.primal[k], self.relative_gap[k] = seen.objective[0], seen.relative_gap[0]
+            self.is_seen[k] = True
+
+    def _epoch(self, k, p, inside, cache):
         """Go over the rows that have left their place at a bound, or would, block by block.
 
         A step costs as much as the block is long. Rows that earlier blocks have put in their place are
         passed over when it is their turn, so that the first epoch from 0 begins with short blocks.
         """
         n = self.labels.shape[1]
+        inside = np.arange(n)[inside]
         rng = np.random.default_rng([int(p["generator"] % 2**63), int(self.n_epochs[k])])
-        rest, size = rng.permutation(n), _FIRST_BLOCK if self.n_visits[k] == 0 else _BLOCK
+        rest, size = rng.permutation(len(inside)), _FIRST_BLOCK if self.n_visits[k] == 0 else _BLOCK
         while True:
-            rest = rest[self._projected(k)[rest] != 0]
+            rest = rest[self._projected(k, inside)[rest] != 0]
             part, rest, size = np.sort(rest[:size]), rest[size:], min(2 * size, _BLOCK)
             m = len(part)
             if m == 0:
                 break
-            columns = np.empty((m, m), self.rows.points.dtype)
-            self.rows.among(part, self.rows.select(part), columns)
+            columns = np.empty((m, m), cache.points.dtype)
+            cache.among(part, cache.select(part), columns)
+            which = inside[part]
             yield
             local = np.zeros(1, ASCENT)
             for name in ("scale", "intercept_scaling", "intercept", "constant_weight", "generator"):
                 local[name] = p[name]
             v = np.zeros(2 * m + 1)
-            v[:m] = self.v[k, part]
-            a = self.a[k, part].copy()
+            v[:m] = self.v[k, which]
+            a = self.a[k, which]
             block = _core.kernel_block(columns, np.arange(m), np.zeros(m, np.int8))
-            bounds = None if self.row_weights is None else self.row_weights[part]
-            labels, norms = self.labels[k, part].copy(), self.norms[part]
+            bounds = None if self.row_weights is None else self.row_weights[which]
+            labels, norms = self.labels[k, which], self.norms[which]
             active, gap = np.arange(m), np.inf
             _core.dual_start(local, m)
             for inner in range(_INNER):
@@ -119,48 +139,49 @@ class KernelAscent(Finisher):
                 _core.dual_begin_epoch(local)
             gained = v[m : 2 * m]
             changed = np.flatnonzero(gained)
-            scores = self.rows.push(gained[None, changed], part[changed])[0]
+            scores = cache.push(gained[None, changed], part[changed])[0]
             with uninterrupted():
-                self.v[k, :n] += scores
-                self.v[k, n + part] += gained
-                self.a[k, part] = a
+                self.v[k, inside] += scores
+                self.v[k, n + which] += gained
+                self.a[k, which] = a
                 p["constant_weight"] = local["constant_weight"][0]
                 p["generator"] = local["generator"][0]
             yield
 
-    def _projected(self, k):
+    def _projected(self, k, inside):
         """Derivatives u_i = 1 - y_i f(x_i), 0 where a bound stops them."""
-        p, y, a = self.ascents[k], self.labels[k], self.a[k]
-        c = 1 if self.row_weights is None else self.row_weights
-        scores = self.v[k, : self.labels.shape[1]]
+        p, y, a = self.ascents[k], self.labels[k, inside], self.a[k, inside]
+        c = 1 if self.row_weights is None else self.row_weights[inside]
+        scores = self.v[k, inside]
         u = 1 - y * (scores + self.feature * p["constant_weight"] + p["intercept"])
         stopped = (y == 0) | ((a <= 0) & (u < 0)) | ((a >= c) & (u > 0))
         return np.where(stopped, 0, u)
 
-    def _look(self, k):
+    def _look(self, k, inside, cache):
         """Find the relative gap; scores are at hand, so this takes no pass over the rows."""
         n, p = self.labels.shape[1], self.ascents[k]
-        scores, beta = self.v[k, :n], self.v[k, n : 2 * n]
-        y = self.labels[k : k + 1]
-        weights = 1.0 if self.row_weights is None else self.row_weights
+        all_beta = self.v[k, n : 2 * n]
+        scores, beta = self.v[k, :n][inside], all_beta[inside]
+        y, a = self.labels[k : k + 1, inside], self.a[k : k + 1, inside]
+        bounds = None if self.row_weights is None else self.row_weights[inside]
+        weights = 1.0 if bounds is None else bounds
         constant = p["constant_weight"]
         if self.settings.free_intercept:
-            b = _certificate.best_intercepts_of(scores[None], y, self.row_weights)[0]
-            squared = beta @ scores
+            b = _certificate.best_intercepts_of(scores[None], y, bounds)[0]
+            squared = inner(beta, scores)
         else:
             b = self.feature * constant
-            squared = beta @ scores + constant**2
+            squared = inner(beta, scores) + constant**2
         hinge = (weights * np.maximum(0, 1 - y[0] * (scores + b)) * (y[0] != 0)).sum()
         primal = self.settings.lam / 2 * squared + hinge / self.mass[k]
-        a = self.a[k : k + 1]
         if self.settings.free_intercept:
-            a = _certificate.feasible(a, y, self.row_weights, self.settings)
-            change = (a[0] - self.a[k]) * y[0] * p["scale"]
-            which = np.flatnonzero(change)
+            balanced = _certificate.feasible(a, y, bounds, self.settings)
+            change = (balanced - a)[0] * y[0] * p["scale"]
+            a, which = balanced, np.flatnonzero(change)
             if len(which):
-                moved = scores + self.rows.push(change[None, which], which)[0]
-                squared = (beta + change) @ moved
+                moved = scores + cache.push(change[None, which], which)[0]
+                squared = inner(beta + change, moved)
         dual = _certificate.best_dual(
-            a, np.array([squared]), self.mass[k : k + 1], self.row_weights, self.settings.lam
+            a, np.array([squared]), self.mass[k : k + 1], bounds, self.settings.lam
         )[0]
-        self._keep(k, beta, b, primal, dual)
+        self._keep(k, all_beta, b, primal, dual)

@@ -9,7 +9,7 @@ the band and W = c/(m delta), are solved among the rows of the band (Woodbury):
 
 import numpy as np
 
-from pegasos._finisher import Finisher
+from pegasos._finisher import Finisher, inner
 from pegasos._newton import MOST_FEATURES, Newton, conjugate_gradients, solve_symmetric
 
 
@@ -44,7 +44,7 @@ class KernelNewton(Newton):
 
     def _inner(self, coef, scores, constant, other_constant):
         """<w, w'>, given the coefficients of one and the scores without intercept of the other."""
-        return coef @ scores + self._penalises_intercept * constant * other_constant
+        return inner(coef, scores) + self._penalises_intercept * constant * other_constant
 
     def _penalty(self, k):
         beta, constant = self.point[k, :-1], self.point[k, -1]

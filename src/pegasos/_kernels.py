@@ -6,6 +6,9 @@ is a function of products, in `Kernel.is_of_products`, a line in `Points._evalua
 ``csrc/kernels_body.h``.
 """
 
+import functools
+import itertools
+
 import numpy as np
 
 from pegasos import _core, _rows, _session, _validate
@@ -32,6 +35,8 @@ _CHEAP = 32
 _FAR = 16
 # Fewer kernel values than this are not worth another thread.
 _FEW = 2**20
+# A problem that has no more than this part of all rows gets a kernel matrix of its own.
+_MOST = 1 / 2
 # Dense columns without entries are left out of products if they are more than this part of all.
 _EMPTY = 1 / 20
 # Numbers in a part of a sparse matrix that is made dense for a while.
@@ -131,6 +136,11 @@ class Points:
         return _THICK <= self._density <= _HOLLOW and self.X.shape[1] <= _WIDEST
 
     @property
+    def is_own(self):
+        """Whether kernel values are computed by the core, and threads are left to us."""
+        return self.is_thin or self.is_thick or self.kernel.name == "laplacian"
+
+    @property
     def is_cheap(self):
         """Whether it is faster to compute kernel values again than to keep them in memory."""
         return self.is_thick and self.X.nnz <= _CHEAP * len(self)
@@ -167,6 +177,12 @@ class Points:
     def __getitem__(self, rows):
         """Some of the rows; of a precomputed matrix, its rows."""
         return Points(self.kernel, self.X[rows], None if self.norms is None else self.norms[rows])
+
+    def among_themselves(self, rows):
+        """Some of the rows, to be used against each other only."""
+        if self.kernel.name == "precomputed":
+            return Points(self.kernel, self.X[np.ix_(rows, rows)])
+        return self[rows]
 
     def against(self, other, out=None):
         """Kernel values between these rows and those of `other`: an (n, m) array, `out` if given.
@@ -227,7 +243,7 @@ class Points:
 
         Those of BLAS have threads already, and functions from elsewhere may not want any.
         """
-        _share(n, width, work, n_threads if self.is_thin or self.is_thick else 1)
+        _share(n, width, work, n_threads if self.is_own else 1)
 
     def _evaluator(self, other):
         """A function of (first, last, out) that writes kernel values with these rows of `other`."""
@@ -316,7 +332,7 @@ class ColumnCache:
 
     def __init__(self, points, megabytes, n_threads=1):
         n = len(points)
-        self.points, self._n_threads = points, n_threads
+        self.points, self._megabytes, self._n_threads = points, megabytes, n_threads
         if points.kernel.name == "precomputed":
             self.columns, self.place = points.X, np.arange(n)
             self._used = n
@@ -336,6 +352,65 @@ class ColumnCache:
     def holds_all(self):
         """Whether there is room for all columns."""
         return len(self.columns) == len(self.points)
+
+    def inside(self, labels, side_by_side=1):
+        """The rows of one problem, and a cache of the kernel matrix among them.
+
+        That is this one, of all rows, unless most of them are not in the problem (label 0), as in one-vs-one.
+
+        Parameters
+        ----------
+        labels : ndarray of int8 of shape (n,)
+        side_by_side : int
+            Among how many such caches room and threads are divided.
+
+        Returns
+        -------
+        rows : ndarray of int or slice
+        cache : ColumnCache
+        """
+        rows = np.flatnonzero(labels)
+        if len(rows) > _MOST * len(labels):
+            return slice(None), self
+        points = self.points.among_themselves(rows)
+        threads = max(1, self._n_threads // side_by_side)
+        return rows, ColumnCache(points, self._megabytes / side_by_side, threads)
+
+    def count_side_by_side(self, labels):
+        """How many problems can go at a time: several if all have caches of their own."""
+        if (np.count_nonzero(labels, axis=1) > _MOST * labels.shape[1]).any():
+            return 1
+        return min(self._n_threads, len(labels)) if self.points.is_own else 1
+
+    def scores(self, points, labels):
+        """Scores of every problem's own rows under its coefficients; those of others are left 0.
+
+        Parameters
+        ----------
+        points : ndarray of shape (n_sets, n_problems, n)
+            Several sets of coefficients.
+        labels : ndarray of int8 of shape (n_problems, n)
+
+        Returns
+        -------
+        ndarray of float64 of shape (n_sets, n_problems, n)
+        """
+        scores, together = np.zeros(points.shape), []
+        for k, y in enumerate(labels):
+            rows, cache = self.inside(y)
+            if cache is self or points[:, k, y == 0].any():
+                together.append(k)
+                continue
+            coef = points[:, k, rows]
+            support = np.flatnonzero(coef.any(axis=0))
+            scores[:, k, rows] = cache.push(coef[:, support], support)
+        if together:
+            # At once: what takes time is the kernel matrix.
+            coef = points[:, together].reshape(-1, len(self.points))
+            support = np.flatnonzero(coef.any(axis=0))
+            pushed = self.push(coef[:, support], support)
+            scores[:, together] = pushed.reshape(len(points), len(together), -1)
+        return scores
 
     def count_missing(self, rows):
         """How many columns of `rows` are not here."""
@@ -433,9 +508,14 @@ class ColumnCache:
             missing = np.arange(len(rows))
         else:
             missing = np.flatnonzero(place < 0)
-            # One row at a time: a gather in both directions at once goes all over memory.
-            for k in np.flatnonzero(place >= 0):
-                self.columns[place[k]].take(columns.rows, out=out[k], mode="clip")
+            if len(missing) < len(rows):
+
+                def gather(first, last):
+                    for some in _parts(last - first, self.PIECE, first):
+                        _core.gather(self.columns, place[some], columns.rows, out[some])
+                        yield
+
+                _share(len(rows), len(columns.rows), gather, self._n_threads)
         if not len(missing):
             return
         others = columns.points
@@ -471,7 +551,10 @@ class Selection:
 
 def _share(n, width, work, n_threads):
     """Exhaust ``work(first, last)``, a generator, for shares of range(n), of `width` values each."""
-    _session.in_shares(n, work, min(n_threads, 1 + n * width // _FEW))
+    n_threads = min(n_threads, 1 + n * width // _FEW)
+    ends = [n * k // n_threads for k in range(n_threads + 1)]
+    jobs = [functools.partial(work, *pair) for pair in itertools.pairwise(ends)]
+    _session.in_threads(jobs, n_threads)
 
 
 def _parts(n, size, first=0):

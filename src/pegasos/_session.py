@@ -5,8 +5,6 @@ need be, and gets the bits of an uninterrupted run.
 """
 
 import contextlib
-import functools
-import itertools
 import signal
 import threading
 import warnings
@@ -184,13 +182,6 @@ def in_threads(jobs, n_threads, on_progress=None):
                     on_progress()
         finally:
             stop.set()
-
-
-def in_shares(n, work, n_threads):
-    """Exhaust ``work(first, last)``, a generator as in `in_threads`, for shares of range(n), one a thread."""
-    ends = np.linspace(0, n, n_threads + 1).astype(int)
-    jobs = [functools.partial(work, *pair) for pair in itertools.pairwise(ends)]
-    in_threads(jobs, n_threads)
 
 
 class LinearSession:
