@@ -12,6 +12,7 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wi
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
+from threadpoolctl import ThreadpoolController
 
 import pegasos
 from pegasos import (
@@ -278,11 +279,44 @@ def test_a_free_intercept_is_not_held_back_where_features_are_large():
 
 
 def test_newton_s_equations_are_solved_when_rounding_spoils_the_factor(rng):
-    matrix = rng.normal(size=(6, 6))
+    matrix = rng.normal(size=(300, 300))
     for solvable in (matrix @ matrix.T, matrix + matrix.T):  # the second is indefinite
-        right = rng.normal(size=6)
-        x = _newton._solve_positive(solvable.copy(), right)
-        np.testing.assert_allclose(solvable @ x, right, rtol=1e-8, atol=1e-8)
+        right = rng.normal(size=300)
+        x = _newton.solve_positive(solvable.copy(), right, ThreadpoolController())
+        np.testing.assert_allclose(solvable @ x, right, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("n_band", [0, 1, 17, 40, 41, 42, 100])
+@pytest.mark.parametrize("intercept", INTERCEPTS)
+@pytest.mark.parametrize(("lam", "rounding"), [(1e-6, 0), (1, 0), (1, 0.1)])
+def test_newton_s_equations_are_solved_however_many_rows_there_are(
+    rng, monkeypatch, layout, dtype, intercept, lam, rounding, n_band
+):
+    monkeypatch.setattr(_newton, "_ROUNDING", rounding)
+    monkeypatch.setattr(_newton, "_MANY", 30)
+    X, _ = make_rows(rng, n=120, d=40)
+    seen = []
+    solve = _newton.Newton._solve
+
+    def checked(self, band, weights, right, room):
+        band, weights = (
+            np.sort(rng.choice(120, n_band, replace=False)),
+            rng.uniform(1e-3, 1, n_band),
+        )
+        direction, cost = yield from solve(self, band, weights, right, room)
+        z = np.column_stack([X[band], np.full(n_band, self.feature)])
+        matrix = np.diag(self._diagonal(band)) + z.T @ (weights[:, None] * z)
+        tolerance = max(rounding, 1e-4) * np.linalg.norm(right)
+        np.testing.assert_allclose(matrix @ direction, right, rtol=0, atol=tolerance)
+        seen.append(n_band)
+        return direction, cost
+
+    monkeypatch.setattr(_newton.Newton, "_solve", checked)
+    machine = PegasosClassifier(
+        lam, solver="newton", tol=None, max_iter=12, random_state=0, **INTERCEPTS[intercept]
+    )
+    machine.fit(convert(X, layout, dtype), rng.integers(0, 2, 120))
+    assert seen
 
 
 def test_a_change_of_finisher_leaves_what_is_done(monkeypatch):

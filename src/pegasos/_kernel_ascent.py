@@ -127,12 +127,12 @@ class KernelAscent(Finisher):
             labels, norms = self.labels[k, which], self.norms[which]
             active, gap = np.arange(m), np.inf
             _core.dual_start(local, m)
-            for inner in range(_INNER):
+            for again in range(_INNER):
                 self.n_visits[k] += _core.dual_run(
                     block, local, labels, bounds, norms, active, a, v, m
                 )
                 yield
-                if inner == 0:
+                if again == 0:
                     gap = local["gap"][0]
                 elif local["gap"][0] <= _SETTLED * gap:
                     break

@@ -61,7 +61,7 @@ class KernelNewton(Newton):
         constant = self.feature * factors.sum()
         return self._inner(factors, scores, constant, constant)
 
-    def _step(self, k, slopes, sums):
+    def _step(self, k, slopes, sums, room):
         lam, mass, feature = self.settings.lam, self.mass[k], self.feature
         beta, constant = self.point[k, :-1], self.point[k, -1]
         scores = self.scores[k] - feature * constant

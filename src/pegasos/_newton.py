@@ -17,6 +17,8 @@ Math. Oper. Res. 1 (1976) 97-116; Chapelle: Training a support vector machine in
 Computation 19 (2007) 1155-1178.)
 """
 
+import functools
+
 import numpy as np
 
 from pegasos import _certificate, _core, _rows, _session
@@ -33,6 +35,8 @@ MOST_FEATURES = 2000
 _ACCURACY, _PRODUCTS = 0.01, 250
 # Beside lam: what rounding errors of Newton's matrix may be, and what it has for a free intercept.
 _ROUNDING, _FREE = 0.1, 1e-4
+# From so many equations on, they are worth a factorisation without copies.
+_MANY = 256
 # Beside the trace: what makes a matrix regular again.
 _RIDGE = 1e-10
 
@@ -54,6 +58,13 @@ class Newton(Finisher):
         self.centre = np.zeros((n_problems, n_rows))
         self.width = np.full(n_problems, _WIDTH)
         self.dual_objective = np.full(n_problems, -np.inf)
+
+    @functools.cached_property
+    def _blas(self):
+        """Control of BLAS's threads, of NumPy and SciPy."""
+        from threadpoolctl import ThreadpoolController  # here, so that "import pegasos" is light
+
+        return ThreadpoolController()
 
     @property
     def feature(self):
@@ -89,9 +100,8 @@ class Newton(Finisher):
             super().run(tol, max_iter, on_progress=on_progress)
             return
         import scipy.linalg  # noqa: F401 - its BLAS has to be there to be limited
-        from threadpoolctl import threadpool_limits  # here, so that "import pegasos" is light
 
-        with threadpool_limits(limits=1, user_api="blas"):
+        with self._blas.limit(limits=1, user_api="blas"):
             super().run(tol, max_iter, n_threads=n_threads, on_progress=on_progress)
 
     def _shrink(self, k):
@@ -114,7 +124,7 @@ class Newton(Finisher):
 
     def _improve(self, k, tol, last):
         y, c, mass = self.labels[k].astype(np.float64), self._row_weights(k), self.mass[k]
-        per_weight = 1 / np.where(c > 0, c, 1)
+        per_weight, room = 1 / np.where(c > 0, c, 1), _Room()
         while self.n_epochs[k] < last and not self._is_done(k, tol):
             centre, width = self.centre[k], self.width[k]
             u = 1 - y * self.scores[k]
@@ -137,7 +147,7 @@ class Newton(Finisher):
                 centre, width = a, max(_NARROWER * width, _NARROWEST)
                 sums = yield from self._sum(np.clip(centre + c * u / width, 0, c) * y)
             slopes = _Slopes(u, c / mass, centre * per_weight, width)
-            step, moves, cost = yield from self._step(k, slopes, sums)
+            step, moves, cost = yield from self._step(k, slopes, sums, room)
             # All at once, so that an interruption leaves the end of one iteration or of the next.
             with _session.uninterrupted():
                 if dual > self.dual_objective[k]:
@@ -189,13 +199,16 @@ class Newton(Finisher):
         sums = sums[:-1] if self.settings.free_intercept else sums
         return sums @ sums
 
-    def _step(self, k, slopes, sums):
+    def _step(self, k, slopes, sums, room):
         """Newton's step with an exact line search, how it moves the scores, and its cost in passes."""
         point, penalised = self.point[k], self._penalised
         band = slopes.band()
         weights = slopes.weights[band] / slopes.width
-        solve = self._solve if len(point) <= MOST_FEATURES else self._solve_by_products
-        direction, cost = yield from solve(band, weights, sums / self.mass[k] - penalised * point)
+        right = sums / self.mass[k] - penalised * point
+        if len(point) <= MOST_FEATURES:
+            direction, cost = yield from self._solve(band, weights, right, room)
+        else:
+            direction, cost = yield from self._solve_by_products(band, weights, right)
         moves = np.empty_like(slopes.u)
         yield from self._write_scores(direction, moves)
         t = slopes.search(
@@ -214,14 +227,51 @@ class Newton(Finisher):
             diagonal[-1] *= _FREE
         return diagonal
 
-    def _solve(self, band, weights, right):
-        """Solve Newton's equations with the matrix at hand."""
-        hessian = np.diag(self._diagonal(band))
-        yield from self._add_gram(hessian, band, weights)
-        # BLAS has one thread for each of several problems; else SciPy's threads would stand in the way of
-        # NumPy's, which have just been at work.
-        solve = solve_symmetric if len(self.a) == 1 else _solve_positive
-        return solve(hessian, right), 0
+    def _solve(self, band, weights, right, room):
+        """Solve Newton's equations with a matrix at hand.
+
+        With the rows sqrt(weight_i) (x_i, feature) of the band as A, they are (D + A^T A) p = r. Where the
+        band has fewer rows than there are features, and D = lam, there are fewer unknowns in (Woodbury)
+
+            p = (r - A^T x)/lam,    (lam + A A^T) x = A r.
+        """
+        lam, d, diagonal = self.settings.lam, len(right), self._diagonal(band)
+        is_narrow = len(band) < d and not self.settings.free_intercept
+        if not len(band):
+            return right / diagonal, 0
+        matrix = room.zeros("matrix", (len(band) if is_narrow else d,) * 2)
+        # Along directions in which nothing but lam holds the matrix up (features that add up to a
+        # constant), errors must stay small beside it: single precision will do for a large lam alone.
+        largest = weights @ (self.norms[band] + self.feature**2)
+        is_coarse = np.finfo(np.float32).eps * largest <= _ROUNDING * lam
+        dtype, roots = np.float32 if is_coarse else np.float64, np.sqrt(weights)
+        size = max(16, int(min(1e9 / d**2, 1e6 / d)), is_narrow * len(band))
+        for first in range(0, len(band), size):
+            part = slice(first, min(first + size, len(band)))
+            a = self._scaled_rows(band[part], roots[part], dtype, room)
+            yield
+            factors = (a, a.T) if is_narrow else (a.T, a)
+            # NumPy knows that this is symmetric.
+            matrix += np.matmul(*factors, out=room.empty("square", matrix.shape, dtype))
+            yield
+        if not is_narrow:
+            matrix[np.diag_indices(d)] += diagonal
+            return solve_positive(matrix, right, self._blas), 0
+        matrix[np.diag_indices(len(band))] += lam
+        factors = np.zeros(self.rows.shape[0])
+        factors[band] = roots * solve_positive(matrix, a @ right.astype(dtype), self._blas)
+        sums = yield from self._combine(factors)
+        return (right - sums) / lam, 0
+
+    def _scaled_rows(self, which, roots, dtype, room):
+        """Rows (x, feature), each times its root."""
+        shape = len(which), self.rows.shape[1]
+        z = room.empty("rows", shape, np.float32 if self.rows.value_bytes == 4 else np.float64)
+        _core.copy_rows(self.rows, which, z)
+        a = room.empty("scaled", (shape[0], shape[1] + 1), dtype)
+        np.multiply(z, roots[:, None], out=a[:, :-1], casting="same_kind")
+        a[:, -1] = self.feature * roots
+        return a
 
     def _solve_by_products(self, band, weights, right):
         """Solve Newton's equations by conjugate gradients: two passes over the band a product."""
@@ -261,39 +311,45 @@ class Newton(Finisher):
         out[-1] = self.feature * factors.sum()
         return out
 
-    def _add_gram(self, out, which, weights):
-        """Add sum_i weights_i z_i z_i^T, z = (x, feature), over the rows `which`."""
-        d = self.rows.shape[1]
-        dtype = np.float32 if self.rows.value_bytes == 4 else np.float64
-        size = max(16, int(min(1e9 / (d + 1) ** 2, 1e6 / (d + 1))))
-        # Along directions in which nothing but lam holds the matrix up (features that add up to a
-        # constant), errors must stay small beside it: single precision will do for a large lam alone.
-        largest = weights @ (self.norms[which] + self.feature**2)
-        is_coarse = np.finfo(np.float32).eps * largest <= _ROUNDING * self.settings.lam
-        product = np.float32 if is_coarse else np.float64
-        for first in range(0, len(which), size):
-            part = which[first : first + size]
-            z = np.empty((len(part), d), dtype)
-            _core.copy_rows(self.rows, part, z)
-            roots = np.sqrt(weights[first : first + size]).astype(product)
-            rooted = np.empty((len(part), d + 1), product)
-            np.multiply(z, roots[:, None], out=rooted[:, :-1])
-            rooted[:, -1] = self.feature * roots
-            out += rooted.T @ rooted  # which NumPy knows to be symmetric
-            yield
+
+class _Room:
+    """Arrays that are written again and again: to get new memory takes as long as to fill it."""
+
+    def __init__(self):
+        self._kept = {}
+
+    def empty(self, name, shape, dtype=np.float64):
+        """An array with anything in it; the last one of this name is lost."""
+        size, key = shape[0] * shape[1], (name, np.dtype(dtype))
+        if key not in self._kept or self._kept[key].size < size:
+            self._kept[key] = np.empty(size, dtype)
+        return self._kept[key][:size].reshape(shape)
+
+    def zeros(self, name, shape):
+        """The same with zeros."""
+        out = self.empty(name, shape)
+        out[...] = 0
+        return out
 
 
-def _solve_positive(matrix, right):
-    """Solve equations with a positive definite matrix, which is not kept."""
+def solve_positive(matrix, right, blas):
+    """Solve equations with a positive definite matrix, which is not kept.
+
+    `blas` is a `ThreadpoolController`: one thread, since SciPy's would stand in the way of NumPy's, which
+    have just been at work.
+    """
+    if len(right) < _MANY:
+        return solve_symmetric(matrix, right)
     from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
     diagonal = matrix.diagonal().copy()
-    try:  # transposed, it is as LAPACK wants it
-        factor = cho_factor(matrix.T, overwrite_a=True, check_finite=False)
-    except LinAlgError:  # by rounding; above the diagonal it is what it was
-        upper = np.triu(matrix, 1)
-        return solve_symmetric(upper + upper.T + np.diag(diagonal), right)
-    return cho_solve(factor, right, check_finite=False)
+    with blas.limit(limits=1, user_api="blas"):
+        try:  # transposed, it is as LAPACK wants it
+            factor = cho_factor(matrix.T, overwrite_a=True, check_finite=False)
+            return cho_solve(factor, right, check_finite=False)
+        except LinAlgError:  # by rounding; above the diagonal it is what it was
+            upper = np.triu(matrix, 1)
+    return solve_symmetric(upper + upper.T + np.diag(diagonal), right)
 
 
 def solve_symmetric(matrix, right):
