@@ -256,12 +256,17 @@ class Newton(Finisher):
             yield
         if not is_narrow:
             matrix[np.diag_indices(d)] += diagonal
-            return solve_positive(matrix, right, self._blas), 0
+            return self._solve_matrix(matrix, right), 0
         matrix[np.diag_indices(len(band))] += lam
         factors = np.zeros(self.rows.shape[0])
-        factors[band] = roots * solve_positive(matrix, a @ right.astype(dtype), self._blas)
+        factors[band] = roots * self._solve_matrix(matrix, a @ right.astype(dtype))
         sums = yield from self._combine(factors)
         return (right - sums) / lam, 0
+
+    def _solve_matrix(self, matrix, right):
+        if len(right) < _MANY:
+            return solve_symmetric(matrix, right)
+        return solve_positive(matrix, right, self._blas)
 
     def _scaled_rows(self, which, roots, dtype, room):
         """Rows (x, feature), each times its root."""
@@ -338,8 +343,6 @@ def solve_positive(matrix, right, blas):
     `blas` is a `ThreadpoolController`: one thread, since SciPy's would stand in the way of NumPy's, which
     have just been at work.
     """
-    if len(right) < _MANY:
-        return solve_symmetric(matrix, right)
     from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
     diagonal = matrix.diagonal().copy()
