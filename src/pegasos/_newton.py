@@ -26,7 +26,7 @@ from pegasos._finisher import Finisher
 
 # Width at first, and by how much it falls, to what, whenever the smooth problem is solved well enough:
 # once its own gap is this part of what the smoothing accounts for.
-_WIDTH, _NARROWER, _NARROWEST, _SOLVED = 0.25, 0.5, 1e-4, 0.2
+_WIDTH, _NARROWER, _NARROWEST, _SOLVED = 0.25, 0.6, 1e-4, 1
 # A line search ends where the slope is this part of that at its start, or after so many evaluations.
 _FLAT, _SEARCHES = 0.01, 30
 # Newton's equations are solved as they stand up to this size (which takes less than 0.1 s, for which
