@@ -304,6 +304,7 @@ def kinds_of_fits(folder):
         lambda: in_pieces(clf(batch_size=3), S, y),
         lambda: refused(clf(), X, y),
         lambda: used(clf(n_jobs=2, multi_class="ovo", penalize_intercept=False), S, y),
+        lambda: used(clf(kernel, n_jobs=2, multi_class="ovo"), S, np.arange(40) % 5),
         lambda: pegasos.fit(X, y, 0.1, n_steps=30, random_state=0).predict(X),
     ]
 

@@ -43,12 +43,12 @@ def linear(solver, kind, n_classes, **options):
     return make
 
 
-def kernel(solver, kind, **options):
+def kernel(solver, kind, n_classes=3, **options):
     def make(n=1000):
         clf = pegasos.KernelPegasosClassifier(
             1e-4, gamma=0.01, solver=solver, tol=1e-4, warm_start=True, random_state=0, **options
         )
-        return clf, *rows(kind, n)
+        return clf, *rows(kind, n, n_classes)
 
     return make
 
@@ -67,6 +67,8 @@ FITS = {
     "auto, sparse, threads": linear("auto", "sparse", 3, n_jobs=2),
     "kernel, sdca": kernel("sdca", "dense"),
     "kernel, auto, small cache": kernel("auto", "sparse", cache_size=1),
+    "kernel, sdca, pairs": kernel("sdca", "dense", 5, multi_class="ovo"),
+    "kernel, auto, pairs, threads": kernel("auto", "sparse", 5, multi_class="ovo", n_jobs=2),
 }
 
 
