@@ -393,14 +393,13 @@ CLONES_WIDE static void add_slopes(int64_t n, const double *u, const double *mov
                                    const double *weights, const double *centre, double width,
                                    double t, double *slope, double *curvature)
 {
-    enum { LANES = SLOPE_LANES };
     const double per_width = 1 / width;
-    double first[LANES] = {0}, second[LANES] = {0};
+    double first[SLOPE_LANES] = {0}, second[SLOPE_LANES] = {0};
     int64_t i = 0;
-    for (; n - i >= LANES; i += LANES)
+    for (; n - i >= SLOPE_LANES; i += SLOPE_LANES)
         add_slopes_of(u + i, moves + i, weights + i, centre + i, per_width, t, first, second);
     if (i < n) { /* the rest, with weights of 0 to fill up */
-        double rest[4][LANES] = {{0}};
+        double rest[4][SLOPE_LANES] = {{0}};
         const size_t bytes = (size_t)(n - i) * sizeof(double);
         memcpy(rest[0], u + i, bytes);
         memcpy(rest[1], moves + i, bytes);
@@ -409,7 +408,7 @@ CLONES_WIDE static void add_slopes(int64_t n, const double *u, const double *mov
         add_slopes_of(rest[0], rest[1], rest[2], rest[3], per_width, t, first, second);
     }
     *slope = *curvature = 0;
-    for (int l = 0; l < LANES; l++) {
+    for (int l = 0; l < SLOPE_LANES; l++) {
         *slope += first[l];
         *curvature += second[l];
     }

@@ -391,7 +391,9 @@ def test_pairs_of_classes_are_certified_among_their_own_rows(
     )
     K = K.astype(np.float64)
     rows = K.astype(dtype) if which == "precomputed" else convert(X, layout, dtype)
-    weights = rng.integers(0, 3, 240).astype(float) if weighted else np.ones(240)
+    weights = np.ones(240)
+    if weighted:
+        weights = rng.integers(0, 3, 240) * np.isin(y, [0, 2, 4]).astype(float)
     asked = []
     inside = _kernels.ColumnCache.inside
     monkeypatch.setattr(
@@ -420,13 +422,14 @@ def test_pairs_of_classes_are_certified_among_their_own_rows(
         squared = coef[k] @ K @ coef[k]
         if not intercept:
             squared += machine.intercept_[k] ** 2
-        primal = 5e-3 * squared + np.average(hinge, weights=weights * (labels != 0))
+        mass = np.sum(weights * (labels != 0))
+        primal = 5e-3 * squared + (weights * (labels != 0) * hinge).sum() / (mass or 1)
         rtol = 1e-9 if dtype is np.float64 else 1e-5
-        np.testing.assert_allclose(machine.objective_[k], primal, rtol=rtol)
-        if k % 4:
+        np.testing.assert_allclose(machine.objective_[k], primal, rtol=rtol, atol=1e-15)
+        own = labels != 0
+        if k not in (1, 3, 8) or len(np.unique(labels[own])) < 2:
             continue
         # The same problem by itself has the same optimum.
-        own = labels != 0
         part = rows[own][:, own] if which == "precomputed" else rows[own]
         alone = KernelPegasosClassifier(
             1e-2, kernel=which, gamma=0.1, tol=1e-4, random_state=0, **intercept

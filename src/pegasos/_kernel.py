@@ -69,7 +69,8 @@ class KernelPegasosClassifier(PegasosEstimator):
         Keyword arguments for a callable kernel.
     cache_size : float, default=1000
         Room for columns of the kernel matrix while training, in MB; beyond it, columns are
-        computed again when they are needed.
+        computed again when they are needed. One-vs-one, pairs of classes that have at most half of the
+        rows have matrices of their own, each with an eighth of the room.
     scores : {"auto", "push", "pull"}, default="auto"
         Whether each violation updates the scores of all rows ("push"), or only of those rows that
         the fit will draw ("pull"), so that few steps on many rows do not cost more for more rows.
@@ -90,8 +91,9 @@ class KernelPegasosClassifier(PegasosEstimator):
         As in `PegasosClassifier`. `warm_start` needs the same X, and makes the estimator keep
         scores of all its rows.
     n_jobs : int, default=None
-        Threads for kernel values and scores; None: as many as BLAS has, which multiplies dense rows with
-        threads of its own; -1: one for each CPU. Does not change results.
+        Threads for kernel values and scores, or, one-vs-one, for pairs of classes, up to eight of which go
+        side by side; None: as many as BLAS has, which multiplies dense rows with threads of its own; -1: one
+        for each CPU. Does not change results.
 
     Attributes
     ----------

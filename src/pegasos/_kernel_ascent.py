@@ -41,7 +41,7 @@ class KernelAscent(Finisher):
     def begin(self, rows, labels, row_weights, start=None):
         super().begin(rows, labels, row_weights, start)
         n = labels.shape[1]
-        self._side_by_side = rows.count_side_by_side(labels)
+        self._side_by_side, self._n_threads = rows.threads_for(labels)
         diagonal = rows.points.diagonal()
         self.feature = self.settings.constant_feature
         if self.settings.free_intercept:
@@ -72,7 +72,7 @@ class KernelAscent(Finisher):
         if self.n_epochs[k] >= last or self._is_done(k, tol):
             return
         p = self.ascents[k]
-        inside, cache = self.rows.inside(self.labels[k], self._side_by_side)
+        inside, cache = self.rows.inside(self.labels[k], self._n_threads)
         while self.n_epochs[k] < last and not self._is_done(k, tol):
             yield from self._epoch(k, p, inside, cache)
             self.n_epochs[k] += 1

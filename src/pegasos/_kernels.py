@@ -37,6 +37,8 @@ _FAR = 16
 _FEW = 2**20
 # A problem that has no more than this part of all rows gets a kernel matrix of its own.
 _MOST = 1 / 2
+# At most so many of these at a time.
+_SIDE_BY_SIDE = 8
 # Dense columns without entries are left out of products if they are more than this part of all.
 _EMPTY = 1 / 20
 # Numbers in a part of a sparse matrix that is made dense for a while.
@@ -337,7 +339,7 @@ class ColumnCache:
             self.columns, self.place = points.X, np.arange(n)
             self._used = n
             return
-        capacity = min(n, int(megabytes * 2**20 // (n * points.dtype.itemsize)))
+        capacity = min(n, int(megabytes * 2**20 // (max(n, 1) * points.dtype.itemsize)))
         # Pages are taken when written.
         self.columns = np.empty((capacity, n), dtype=points.dtype)
         self.place = np.full(n, -1, dtype=np.int64)
@@ -353,16 +355,11 @@ class ColumnCache:
         """Whether there is room for all columns."""
         return len(self.columns) == len(self.points)
 
-    def inside(self, labels, side_by_side=1):
+    def inside(self, labels, n_threads):
         """The rows of one problem, and a cache of the kernel matrix among them.
 
         That is this one, of all rows, unless most of them are not in the problem (label 0), as in one-vs-one.
-
-        Parameters
-        ----------
-        labels : ndarray of int8 of shape (n,)
-        side_by_side : int
-            Among how many such caches room and threads are divided.
+        Others have a part of its room, the same however many threads there are: so results are the same.
 
         Returns
         -------
@@ -373,14 +370,18 @@ class ColumnCache:
         if len(rows) > _MOST * len(labels):
             return slice(None), self
         points = self.points.among_themselves(rows)
-        threads = max(1, self._n_threads // side_by_side)
-        return rows, ColumnCache(points, self._megabytes / side_by_side, threads)
+        return rows, ColumnCache(points, self._megabytes / _SIDE_BY_SIDE, n_threads)
 
-    def count_side_by_side(self, labels):
-        """How many problems can go at a time: several if all have caches of their own."""
-        if (np.count_nonzero(labels, axis=1) > _MOST * labels.shape[1]).any():
-            return 1
-        return min(self._n_threads, len(labels)) if self.points.is_own else 1
+    def threads_for(self, labels):
+        """How many problems are to go side by side, and the threads that each has.
+
+        Several if all have caches of their own, and their kernel values are not BLAS's, which has threads.
+        """
+        shared = (np.count_nonzero(labels, axis=1) > _MOST * labels.shape[1]).any()
+        if shared or not self.points.is_own:
+            return 1, self._n_threads
+        n = min(self._n_threads, len(labels), _SIDE_BY_SIDE)
+        return n, self._n_threads // n
 
     def scores(self, points, labels):
         """Scores of every problem's own rows under its coefficients; those of others are left 0.
@@ -397,7 +398,7 @@ class ColumnCache:
         """
         scores, together = np.zeros(points.shape), []
         for k, y in enumerate(labels):
-            rows, cache = self.inside(y)
+            rows, cache = self.inside(y, self._n_threads)
             if cache is self or points[:, k, y == 0].any():
                 together.append(k)
                 continue
