@@ -121,6 +121,12 @@ def push(
     coef: NDArray[np.float64],
     scores: NDArray[np.float64],
 ) -> None: ...
+def gather(
+    columns: NDArray[np.floating],
+    places: NDArray[np.int64],
+    which: NDArray[np.int64],
+    out: NDArray[np.floating],
+) -> None: ...
 def gauss(
     products: NDArray[np.floating],
     x_norms: NDArray[np.floating],
