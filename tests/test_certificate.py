@@ -3,6 +3,7 @@
 import functools
 import pickle
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import paper
@@ -12,7 +13,7 @@ from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wi
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import threadpool_info
 
 import pegasos
 from pegasos import (
@@ -282,8 +283,25 @@ def test_newton_s_equations_are_solved_when_rounding_spoils_the_factor(rng):
     matrix = rng.normal(size=(300, 300))
     for solvable in (matrix @ matrix.T, matrix + matrix.T):  # the second is indefinite
         right = rng.normal(size=300)
-        x = _newton.solve_positive(solvable.copy(), right, ThreadpoolController())
+        x = _newton.solve_positive(solvable.copy(), right)
         np.testing.assert_allclose(solvable @ x, right, rtol=1e-6, atol=1e-6)
+
+
+def test_blas_has_its_threads_again_after_fits_side_by_side(rng, monkeypatch):
+    monkeypatch.setattr(_newton, "_MANY", 10)
+    X, y = make_rows(rng, n=400, d=40)
+
+    def threads():
+        return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+    def fit(seed):
+        PegasosClassifier(1e-4, solver="newton", tol=1e-6, random_state=seed).fit(X, y)
+
+    fit(0)  # SciPy's BLAS is there from now on
+    before = threads()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(fit, range(24)))
+    assert threads() == before
 
 
 @pytest.mark.parametrize("n_band", [0, 1, 17, 40, 41, 42, 100])

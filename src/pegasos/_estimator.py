@@ -158,6 +158,9 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             ) from None
         return kind.restore(settings, self._state)
 
+    def _n_threads(self):
+        return joblib.effective_n_jobs(self.n_jobs)
+
     def _run(self, session, run, classes):
         """Call `run` with threads and progress; keep what was learned if it is interrupted."""
 
@@ -169,9 +172,7 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         with Progress(type(self).__name__, self.verbose) as progress:
             while True:
                 try:
-                    return run(
-                        n_threads=joblib.effective_n_jobs(self.n_jobs), on_progress=on_progress
-                    )
+                    return run(n_threads=self._n_threads(), on_progress=on_progress)
                 except (KeyboardInterrupt, CheckpointDue) as stop:
                     with _session.uninterrupted():
                         self._keep(session, classes)

@@ -256,7 +256,9 @@ class KernelPegasosClassifier(PegasosEstimator):
         watch = self._watch(max_iter, n_steps, X, y)
         try:
             if draws is None:
-                cache = make_cache(kernel.points_among_themselves(X))
+                # Other solvers have been over all columns when the problems part.
+                divides = self.solver in ("auto", "sdca") and kernel.is_positive
+                cache = make_cache(kernel.points_among_themselves(X), divides=divides)
                 certificate, is_over = self._train(
                     session, cache, classes, watch, max_iter, n_steps
                 )

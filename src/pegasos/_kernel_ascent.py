@@ -66,7 +66,8 @@ class KernelAscent(Finisher):
 
     def run(self, tol, max_iter, *, n_threads=1, on_progress=None):
         """As a `Finisher`. Problems that share the cache take turns: it has threads, as BLAS has."""
-        super().run(tol, max_iter, n_threads=self._side_by_side, on_progress=on_progress)
+        n_threads = min(n_threads, self._side_by_side)
+        super().run(tol, max_iter, n_threads=n_threads, on_progress=on_progress)
 
     def _improve(self, k, tol, last):
         if self.n_epochs[k] >= last or self._is_done(k, tol):

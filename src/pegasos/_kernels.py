@@ -180,12 +180,6 @@ class Points:
         """Some of the rows; of a precomputed matrix, its rows."""
         return Points(self.kernel, self.X[rows], None if self.norms is None else self.norms[rows])
 
-    def among_themselves(self, rows):
-        """Some of the rows, to be used against each other only."""
-        if self.kernel.name == "precomputed":
-            return Points(self.kernel, self.X[np.ix_(rows, rows)])
-        return self[rows]
-
     def against(self, other, out=None):
         """Kernel values between these rows and those of `other`: an (n, m) array, `out` if given.
 
@@ -321,6 +315,9 @@ class ColumnCache:
         Room. 64-bit sizes throughout. A precomputed matrix is used where it lies.
     n_threads : int
         At most so many work at a time; BLAS has its own. Results do not depend on it.
+    divides : bool
+        Whether problems that have few of the points get caches of their own: not worth it where columns
+        serve several solvers, or several folds.
 
     Attributes
     ----------
@@ -332,9 +329,10 @@ class ColumnCache:
     #: Columns that are computed together at most.
     PIECE = _PIECE
 
-    def __init__(self, points, megabytes, n_threads=1):
+    def __init__(self, points, megabytes, n_threads=1, divides=False):
         n = len(points)
         self.points, self._megabytes, self._n_threads = points, megabytes, n_threads
+        self._divides = divides
         if points.kernel.name == "precomputed":
             self.columns, self.place = points.X, np.arange(n)
             self._used = n
@@ -367,10 +365,9 @@ class ColumnCache:
         cache : ColumnCache
         """
         rows = np.flatnonzero(labels)
-        if len(rows) > _MOST * len(labels):
+        if not self._divides or len(rows) > _MOST * len(labels):
             return slice(None), self
-        points = self.points.among_themselves(rows)
-        return rows, ColumnCache(points, self._megabytes / _SIDE_BY_SIDE, n_threads)
+        return rows, ColumnCache(self.points[rows], self._megabytes / _SIDE_BY_SIDE, n_threads)
 
     def threads_for(self, labels):
         """How many problems are to go side by side, and the threads that each has.
@@ -378,7 +375,7 @@ class ColumnCache:
         Several if all have caches of their own, and their kernel values are not BLAS's, which has threads.
         """
         shared = (np.count_nonzero(labels, axis=1) > _MOST * labels.shape[1]).any()
-        if shared or not self.points.is_own:
+        if shared or not self._divides or not self.points.is_own:
             return 1, self._n_threads
         n = min(self._n_threads, len(labels), _SIDE_BY_SIDE)
         return n, self._n_threads // n

@@ -18,6 +18,7 @@ Computation 19 (2007) 1155-1178.)
 """
 
 import functools
+import threading
 
 import numpy as np
 
@@ -59,13 +60,6 @@ class Newton(Finisher):
         self.width = np.full(n_problems, _WIDTH)
         self.dual_objective = np.full(n_problems, -np.inf)
 
-    @functools.cached_property
-    def _blas(self):
-        """Control of BLAS's threads, of NumPy and SciPy."""
-        from threadpoolctl import ThreadpoolController  # here, so that "import pegasos" is light
-
-        return ThreadpoolController()
-
     @property
     def feature(self):
         """Value of the feature that carries the intercept; 0 if there is none."""
@@ -99,9 +93,7 @@ class Newton(Finisher):
         if len(self.a) == 1:
             super().run(tol, max_iter, on_progress=on_progress)
             return
-        import scipy.linalg  # noqa: F401 - its BLAS has to be there to be limited
-
-        with self._blas.limit(limits=1, user_api="blas"):
+        with _ONE_THREAD:
             super().run(tol, max_iter, n_threads=n_threads, on_progress=on_progress)
 
     def _shrink(self, k):
@@ -266,7 +258,7 @@ class Newton(Finisher):
     def _solve_matrix(self, matrix, right):
         if len(right) < _MANY:
             return solve_symmetric(matrix, right)
-        return solve_positive(matrix, right, self._blas)
+        return solve_positive(matrix, right)
 
     def _scaled_rows(self, which, roots, dtype, room):
         """Rows (x, feature), each times its root."""
@@ -337,16 +329,47 @@ class _Room:
         return out
 
 
-def solve_positive(matrix, right, blas):
+class _OneThread:
+    """A block in which BLAS, NumPy's and SciPy's, has one thread.
+
+    The number belongs to the process: of blocks that overlap, in threads, the last one puts it back.
+    """
+
+    def __init__(self):
+        self._lock, self._count = threading.Lock(), 0
+
+    @functools.cached_property
+    def _blas(self):
+        import scipy.linalg  # noqa: F401 - its BLAS has to be there to be limited
+        from threadpoolctl import ThreadpoolController  # here, so that "import pegasos" is light
+
+        return ThreadpoolController()
+
+    def __enter__(self):
+        with self._lock:
+            if self._count == 0:
+                self._limit = self._blas.limit(limits=1, user_api="blas")
+            self._count += 1
+
+    def __exit__(self, *_):
+        with self._lock:
+            self._count -= 1
+            if self._count == 0:
+                self._limit.restore_original_limits()
+
+
+_ONE_THREAD = _OneThread()
+
+
+def solve_positive(matrix, right):
     """Solve equations with a positive definite matrix, which is not kept.
 
-    `blas` is a `ThreadpoolController`: one thread, since SciPy's would stand in the way of NumPy's, which
-    have just been at work.
+    SciPy's threads would stand in the way of NumPy's, which have just been at work.
     """
     from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
     diagonal = matrix.diagonal().copy()
-    with blas.limit(limits=1, user_api="blas"):
+    with _ONE_THREAD:
         try:  # transposed, it is as LAPACK wants it
             factor = cho_factor(matrix.T, overwrite_a=True, check_finite=False)
             return cho_solve(factor, right, check_finite=False)
