@@ -432,6 +432,27 @@ def test_the_gap_of_kernel_machines_bounds_the_distance_to_the_optimum(
 
 
 @pytest.mark.parametrize("intercept", INTERCEPTS)
+@pytest.mark.parametrize("kind", [PegasosClassifier, KernelPegasosClassifier])
+@pytest.mark.parametrize("solver", ["auto", "sdca", "newton"])
+def test_a_warm_start_notices_other_weights(rng, kind, solver, intercept):
+    """Of the same sum, so that scales stay what they were; gamma="scale" would be another one."""
+    X, _ = make_rows(rng, n=150)
+    y = rng.integers(0, 3, 150)
+    weights = rng.uniform(0.5, 1, 150)
+    others = weights[::-1].copy()
+    others[:2] = 0, others[0] + others[1]
+    options = {"solver": solver, "tol": 1e-6, "max_iter": 10**4, "random_state": 0}
+    options |= INTERCEPTS[intercept]
+    warm = kind(0.05, warm_start=True, **options).fit(X, y, sample_weight=weights)
+    warm.fit(X, y, sample_weight=others)
+    if kind is KernelPegasosClassifier:
+        options["gamma"] = warm.to_model().support.kernel.gamma
+    fresh = kind(0.05, **options).fit(X, y, sample_weight=others)
+    assert (warm.duality_gap_ <= 1e-6 * warm.objective_).all()
+    np.testing.assert_allclose(warm.objective_, fresh.objective_, rtol=1e-6)
+
+
+@pytest.mark.parametrize("intercept", INTERCEPTS)
 @pytest.mark.parametrize("cache_size", [0.05, 10])
 def test_an_interrupted_kernel_ascent_goes_on(rng, monkeypatch, intercept, cache_size):
     X, _ = make_rows(rng, n=150, d=12)

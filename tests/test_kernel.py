@@ -543,9 +543,20 @@ def test_a_warm_start_needs_the_same_rows(rng):
     clf = paper.kernel(warm_start=True, random_state=0).fit(X, y)
     with pytest.raises(ValueError, match="with 60 rows, got 59"):
         clf.fit(X[:-1], y[:-1])
+    with pytest.raises(ValueError, match="with other values"):
+        clf.fit(X + 1, y)
     clf.set_params(gamma=1.0)
     with pytest.raises(ValueError, match="gamma must stay"):
         clf.fit(X, y)
+
+
+def test_a_fit_without_a_warm_start_leaves_nothing_to_go_on_from(rng):
+    X, y = make_rows(rng)
+    clf = KernelPegasosClassifier(0.1, warm_start=True, random_state=0).fit(X, y)
+    clf.set_params(warm_start=False).fit(2 * X, y)
+    clf.set_params(warm_start=True).fit(2 * X, y)
+    fresh = KernelPegasosClassifier(0.1, random_state=0).fit(2 * X, y)
+    np.testing.assert_array_equal(clf.dual_coef_, fresh.dual_coef_)
 
 
 # ---- Models in files -----------------------------------------------------------------------------

@@ -181,7 +181,7 @@ class DualAscent(Finisher):
         self.estimate_at_look = np.full(n_problems, np.inf)
 
     def begin(self, rows, labels, row_weights, start=None):
-        super().begin(rows, labels, row_weights, start)
+        start = super().begin(rows, labels, row_weights, start)
         self.norms, self.feature = norms(rows, self.settings)
         if start is None:
             self._check_kept()

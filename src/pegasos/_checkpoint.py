@@ -8,11 +8,10 @@ the state of a run that got so far, whatever the solver and however many threads
 import json
 import os
 import time
-import zlib
 
 import numpy as np
 
-from pegasos import _archive, _model, _problems, _session, _validate
+from pegasos import _archive, _model, _problems, _rows, _session, _validate
 
 # What may differ when a fit goes on; the rest decides the bits.
 _FREE = {"max_iter", "tol", "n_jobs", "verbose", "warm_start", "cache_size", "scores"}
@@ -108,9 +107,4 @@ def _parameters(estimator):
 
 
 def _fingerprint(X, y):
-    """Of rows and labels, against mistakes: a CRC-32 is no proof."""
-    parts = (X.data, X.indices, X.indptr) if _validate.is_sparse(X) else (X,)
-    crc = 0
-    for part in (*parts, y):
-        crc = zlib.crc32(np.ascontiguousarray(part).view(np.uint8).ravel(), crc)
-    return [*X.shape, crc]
+    return [*X.shape, _rows.fingerprint(X, y)]

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pegasos import _certificate, _session, _validate
+from pegasos import _certificate, _rows, _session, _validate
 
 # Of running sums, the gap may be a little smaller than the certificate finds it.
 _SAFELY = 0.99
@@ -36,6 +36,8 @@ class Finisher:
         Whether `primal` was computed on the present rows.
     n_epochs, n_visits : ndarray of int64 of shape (n_problems,)
         Passes over the rows, and rows visited.
+    fingerprints : ndarray of int64 of shape (n_problems,)
+        Of the labels and row weights of each problem.
     """
 
     #: Whether a look computes the objective from the point itself, and not from running sums.
@@ -46,7 +48,10 @@ class Finisher:
         """Whether a fit begins with this finisher, and not with an epoch of Pegasos."""
         return False
 
-    _ARRAYS = ("a", "coef", "intercept", "primal", "relative_gap", "n_epochs", "n_visits", "base")
+    _ARRAYS = (
+        "a", "coef", "intercept", "primal", "relative_gap", "n_epochs", "n_visits", "base",
+        "fingerprints",
+    )  # fmt: skip
 
     def __init__(self, settings, n_problems, n_rows, n_features, seed):
         self.settings, self.seed = settings, seed
@@ -58,6 +63,7 @@ class Finisher:
         self.n_epochs = np.zeros(n_problems, np.int64)
         self.n_visits = np.zeros(n_problems, np.int64)
         self.base = np.zeros(n_problems, np.int64)
+        self.fingerprints = np.zeros(n_problems, np.int64)
 
     def begin(self, rows, labels, row_weights, start=None):
         """Say what the rows and problems are, and where to start.
@@ -70,17 +76,29 @@ class Finisher:
         row_weights : ndarray of shape (n_rows,) or None
         start : tuple of three arrays, optional
             Dual variables, coefficients and intercepts. None: where the session stands.
+
+        Returns
+        -------
+        tuple of three arrays, or None
+            `start`; where problems are others than before, whose sums and bounds are of no use any more,
+            the points at which the session stands.
         """
         self.rows, self.labels, self.row_weights = rows, labels, row_weights
         self.mass = _certificate.masses(labels, row_weights)
+        weights = 0 if row_weights is None else _rows.fingerprint(row_weights)
+        fingerprints = [_rows.fingerprint(y, crc=weights) for y in labels]
+        if start is None and (self.fingerprints != fingerprints).any():
+            start = self.a, self.coef, self.intercept
+        self.fingerprints[:] = fingerprints
         if start is not None:
             a, self.coef[...], self.intercept[...] = start
             self.a[...] = _certificate.feasible(a, labels, row_weights, self.settings)
             self.primal[:] = self.relative_gap[:] = np.inf
         self.is_seen = np.zeros(len(self.a), bool)
+        return start
 
     def _check_kept(self):
-        """Forget what was seen of points that are kept, where that was on other rows or labels."""
+        """Forget what was seen of points that are kept, where that was on other rows."""
         primal = _certificate.objectives(
             self.rows, self.labels, self.row_weights, self.coef, self.intercept, self.settings,
             self.settings.lam,

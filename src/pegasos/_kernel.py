@@ -14,7 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from pegasos import _problems, _session, _validate
+from pegasos import _problems, _rows, _session, _validate
 from pegasos._callbacks import with_callbacks
 from pegasos._estimator import PegasosEstimator
 from pegasos._kernels import KERNELS, ColumnCache, Kernel
@@ -69,8 +69,8 @@ class KernelPegasosClassifier(PegasosEstimator):
         Keyword arguments for a callable kernel.
     cache_size : float, default=1000
         Room for columns of the kernel matrix while training, in MB; beyond it, columns are
-        computed again when they are needed. One-vs-one, pairs of classes that have at most half of the
-        rows have matrices of their own, each with an eighth of the room.
+        computed again when they are needed. One-vs-one, by coordinate ascent, pairs of classes that have at
+        most half of the rows have matrices of their own, each with an eighth of the room.
     scores : {"auto", "push", "pull"}, default="auto"
         Whether each violation updates the scores of all rows ("push"), or only of those rows that
         the fit will draw ("pull"), so that few steps on many rows do not cost more for more rows.
@@ -89,7 +89,7 @@ class KernelPegasosClassifier(PegasosEstimator):
         kernel.
     multi_class, class_weight, warm_start, random_state, verbose
         As in `PegasosClassifier`. `warm_start` needs the same X, and makes the estimator keep
-        scores of all its rows.
+        scores of all its rows; γ stays what it was.
     n_jobs : int, default=None
         Threads for kernel values and scores, or, one-vs-one, for pairs of classes, up to eight of which go
         side by side; None: as many as BLAS has, which multiplies dense rows with threads of its own; -1: one
@@ -238,13 +238,15 @@ class KernelPegasosClassifier(PegasosEstimator):
         weights = self._row_weights(sample_weight, codes, classes)
         _validate.at_least_two(classes, codes, weights)
         columns = _problems.label_columns(codes, len(classes), self.multi_class, weights)
-        kernel = self._make_kernel(X, _validate.sample_weight(sample_weight, X.shape[0]))
+        kernel = self._make_kernel(
+            X, _validate.sample_weight(sample_weight, X.shape[0]), continuing
+        )
         make_cache = functools.partial(
             ColumnCache,
             megabytes=_validate.real("cache_size", self.cache_size, at_least=0),
             n_threads=self._n_threads(),
         )
-        session = self._session_for(columns, classes, continuing)
+        session = self._session_for(X, columns, classes, continuing)
         session.set_rows(columns, weights)
         max_iter, n_steps = _validate.integer("max_iter", self.max_iter), self._n_steps()
         if self.solver not in ("auto", "pegasos") and n_steps is not None:
@@ -332,9 +334,11 @@ class KernelPegasosClassifier(PegasosEstimator):
             raise TypeError("Sparse precomputed kernels are not supported; give a dense matrix")
         return super()._validate_rows(X, **options)
 
-    def _make_kernel(self, X, weights):
+    def _make_kernel(self, X, weights, continuing):
         gamma = self.gamma
-        if gamma == "auto":
+        if continuing and hasattr(self, "_gamma"):
+            gamma = self._gamma
+        elif gamma == "auto":
             gamma = 1 / X.shape[1]
         elif gamma == "scale":
             variance = _variance(X, weights)
@@ -351,7 +355,7 @@ class KernelPegasosClassifier(PegasosEstimator):
     def _begin(self, n_problems, n_rows, *_):
         return KernelTraining(self._settings(), n_problems, n_rows, np.float64, self._seed())
 
-    def _session_for(self, columns, classes, continuing):
+    def _session_for(self, X, columns, classes, continuing):
         if not continuing:
             return self._begin(*columns.shape)
         settings = self._settings()
@@ -361,6 +365,11 @@ class KernelPegasosClassifier(PegasosEstimator):
             raise ValueError(
                 f"X must be that of the fit that warm_start continues, with {n_rows} rows, "
                 f"got {columns.shape[1]}"
+            )
+        if getattr(self, "_fingerprint", None) not in (None, _rows.fingerprint(X)):
+            raise ValueError(
+                "X must be that of the fit that warm_start continues, got one with other values or "
+                f"another type ({X.dtype})"
             )
         return self._restored(KernelTraining, settings, classes, n_rows, np.float64)
 
@@ -379,7 +388,15 @@ class KernelPegasosClassifier(PegasosEstimator):
             "_support": kernel.points(vectors),
         }
         if self.warm_start:
-            model["_state"] = session.state()
+            # gamma="scale" depends on weights, which may change.
+            model |= {
+                "_state": session.state(),
+                "_fingerprint": _rows.fingerprint(X),
+                "_gamma": kernel.gamma,
+            }
+        else:
+            for stale in ("_state", "_fingerprint", "_gamma"):
+                self.__dict__.pop(stale, None)
         self._keep_model(session, classes, model)
 
     def _choices(self, settings):

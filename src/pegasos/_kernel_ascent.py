@@ -39,7 +39,7 @@ class KernelAscent(Finisher):
         self.v = np.zeros((n_problems, 2 * n_rows + 1))
 
     def begin(self, rows, labels, row_weights, start=None):
-        super().begin(rows, labels, row_weights, start)
+        start = super().begin(rows, labels, row_weights, start)
         n = labels.shape[1]
         self._side_by_side, self._n_threads = rows.threads_for(labels)
         diagonal = rows.points.diagonal()

@@ -24,7 +24,7 @@ class KernelNewton(Newton):
         Finisher.run(self, tol, max_iter, on_progress=on_progress)
 
     def _check_kept(self):
-        """Scores are compared by `begin`; an objective would cost a pass over the matrix."""
+        """Nothing to do: kernel machines go on with the same rows only."""
 
     def _row_norms(self):
         """Not asked for."""

@@ -66,7 +66,7 @@ class Newton(Finisher):
         return 1.0 if self.settings.free_intercept else self.settings.constant_feature
 
     def begin(self, rows, labels, row_weights, start=None):
-        super().begin(rows, labels, row_weights, start)
+        start = super().begin(rows, labels, row_weights, start)
         self.norms = self._row_norms()
         if start is None:
             self._check_kept()

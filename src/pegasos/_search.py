@@ -644,7 +644,7 @@ class KernelPegasosClassifierCV(_Search):
         tests = [test for _, test in splits]
         for g, gamma in enumerate(axes["gamma"]):
             estimator = self._estimator().set_params(gamma=gamma)
-            points = estimator._make_kernel(X, weights).points_among_themselves(X)
+            points = estimator._make_kernel(X, weights, continuing=False).points_among_themselves(X)
             cache = ColumnCache(points, self.cache_size, estimator._n_threads())
 
             def scores(k, coef, intercept, cache=cache):
