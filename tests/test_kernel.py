@@ -559,6 +559,22 @@ def test_a_fit_without_a_warm_start_leaves_nothing_to_go_on_from(rng):
     np.testing.assert_array_equal(clf.dual_coef_, fresh.dual_coef_)
 
 
+@pytest.mark.parametrize("solver", ["auto", "sdca", "newton", "pegasos"])
+def test_without_a_minimum_solvers_stay_with_sane_points(rng, solver):
+    X, y = make_rows(rng, n=150)
+    for coef0 in (0, 1):
+        options = {
+            "kernel": "sigmoid",
+            "gamma": 0.5,
+            "coef0": coef0,
+            "solver": solver,
+            "max_iter": 60,
+        }
+        clf = KernelPegasosClassifier(0.01, tol=None, random_state=0, **options).fit(X, y)
+        assert 0 <= clf.objective_[0] <= 1
+        assert np.isnan(clf.duality_gap_).all()
+
+
 # ---- Models in files -----------------------------------------------------------------------------
 
 

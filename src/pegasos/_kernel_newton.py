@@ -89,6 +89,9 @@ class KernelNewton(Newton):
             lam * self._inner(beta, moves, constant, step[-1]),
             lam * self._inner(step[:-1], moves, step[-1], step[-1]),
         )
+        last = constant + t * step[-1]
+        if self._inner(beta + t * step[:-1], scores + t * moves, last, last) < 0:
+            t = 0  # |w|^2 < 0: the kernel matrix is not positive semi-definite, and there is no minimum
         return t * step, t * (moves + feature * step[-1]), 1
 
 
