@@ -165,7 +165,7 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         """Call `run` with threads and progress; keep what was learned if it is interrupted."""
 
         def on_progress():
-            progress.update(*session.progress())
+            progress.update(session.progress)
             if self._checkpoints is not None:
                 self._checkpoints.watch()
 

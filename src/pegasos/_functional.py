@@ -171,7 +171,7 @@ def fit(
             n_steps=n_steps,
             order=order,
             n_threads=n_threads,
-            on_progress=lambda: progress.update(*session.progress()),
+            on_progress=lambda: progress.update(session.progress),
         )
     if n_steps is None:
         warn_unless(certificate, tol, rows, settings, solver, n_epochs)

@@ -91,9 +91,9 @@ class KernelPegasosClassifier(PegasosEstimator):
         As in `PegasosClassifier`. `warm_start` needs the same X, and makes the estimator keep
         scores of all its rows; γ stays what it was.
     n_jobs : int, default=None
-        Threads for kernel values and scores, or, one-vs-one, for pairs of classes, up to eight of which go
-        side by side; None: as many as BLAS has, which multiplies dense rows with threads of its own; -1: one
-        for each CPU. Does not change results.
+        Threads for kernel values and scores, or for pairs of classes with matrices of their own, up to eight
+        of which go side by side; None: as many as BLAS has, which otherwise multiplies dense rows with
+        threads of its own; -1: one for each CPU. Does not change results.
 
     Attributes
     ----------

@@ -9,12 +9,14 @@ import numpy as np
 from pegasos import _certificate, _core
 from pegasos._ascent import ASCENT, blank_ascents
 from pegasos._finisher import Finisher, inner
-from pegasos._session import uninterrupted
+from pegasos._session import one_blas_thread, uninterrupted
 
 # Rows of the first block, and of the longest: each is twice as long as the one before. Epochs over a block
 # before its changes are pushed to the scores of all rows: at most so many, or until this part of the gap that
 # it had is left.
 _FIRST_BLOCK, _BLOCK, _INNER, _SETTLED = 256, 2048, 30, 0.1
+# Ctrl-C and progress wait for steps that touch so many numbers.
+_NUMBERS_PER_PIECE = 1e7
 
 
 class KernelAscent(Finisher):
@@ -41,7 +43,6 @@ class KernelAscent(Finisher):
     def begin(self, rows, labels, row_weights, start=None):
         start = super().begin(rows, labels, row_weights, start)
         n = labels.shape[1]
-        self._side_by_side, self._n_threads = rows.threads_for(labels)
         diagonal = rows.points.diagonal()
         self.feature = self.settings.constant_feature
         if self.settings.free_intercept:
@@ -65,9 +66,17 @@ class KernelAscent(Finisher):
             self._look(k, slice(None), rows)
 
     def run(self, tol, max_iter, *, n_threads=1, on_progress=None):
-        """As a `Finisher`. Problems that share the cache take turns: it has threads, as BLAS has."""
-        n_threads = min(n_threads, self._side_by_side)
-        super().run(tol, max_iter, n_threads=n_threads, on_progress=on_progress)
+        """As a `Finisher`. Problems that share the cache take turns: it has threads, as BLAS has.
+
+        Others go side by side, and have one of BLAS's each, however many that are: so results are the same.
+        """
+        self._n_threads = None
+        if not self.rows.is_divided_by(self.labels):
+            super().run(tol, max_iter, on_progress=on_progress)
+            return
+        most, self._n_threads = self.rows.side_by_side(len(self.a))
+        with one_blas_thread():
+            super().run(tol, max_iter, n_threads=min(n_threads, most), on_progress=on_progress)
 
     def _improve(self, k, tol, last):
         if self.n_epochs[k] >= last or self._is_done(k, tol):
@@ -126,13 +135,15 @@ class KernelAscent(Finisher):
             block = _core.kernel_block(columns, np.arange(m), np.zeros(m, np.int8))
             bounds = None if self.row_weights is None else self.row_weights[which]
             labels, norms = self.labels[k, which], self.norms[which]
-            active, gap = np.arange(m), np.inf
+            active, gap, numbers = np.arange(m), np.inf, 0
             _core.dual_start(local, m)
             for again in range(_INNER):
-                self.n_visits[k] += _core.dual_run(
-                    block, local, labels, bounds, norms, active, a, v, m
-                )
-                yield
+                visits = _core.dual_run(block, local, labels, bounds, norms, active, a, v, m)
+                self.n_visits[k] += visits
+                numbers += visits * m
+                if numbers > _NUMBERS_PER_PIECE:
+                    numbers = 0
+                    yield
                 if again == 0:
                     gap = local["gap"][0]
                 elif local["gap"][0] <= _SETTLED * gap:

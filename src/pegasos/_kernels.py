@@ -353,7 +353,7 @@ class ColumnCache:
         """Whether there is room for all columns."""
         return len(self.columns) == len(self.points)
 
-    def inside(self, labels, n_threads):
+    def inside(self, labels, n_threads=None):
         """The rows of one problem, and a cache of the kernel matrix among them.
 
         That is this one, of all rows, unless most of them are not in the problem (label 0), as in one-vs-one.
@@ -364,20 +364,19 @@ class ColumnCache:
         rows : ndarray of int or slice
         cache : ColumnCache
         """
-        rows = np.flatnonzero(labels)
-        if not self._divides or len(rows) > _MOST * len(labels):
+        if not self.is_divided_by(labels):
             return slice(None), self
-        return rows, ColumnCache(self.points[rows], self._megabytes / _SIDE_BY_SIDE, n_threads)
+        rows, room = np.flatnonzero(labels), self._megabytes / _SIDE_BY_SIDE
+        return rows, ColumnCache(self.points[rows], room, n_threads or self._n_threads)
 
-    def threads_for(self, labels):
-        """How many problems are to go side by side, and the threads that each has.
+    def is_divided_by(self, labels):
+        """Whether each of these problems has a cache of its own."""
+        few = np.count_nonzero(labels, axis=-1) <= _MOST * labels.shape[-1]
+        return self._divides and few.all()
 
-        Several if all have caches of their own, and their kernel values are not BLAS's, which has threads.
-        """
-        shared = (np.count_nonzero(labels, axis=1) > _MOST * labels.shape[1]).any()
-        if shared or not self._divides or not self.points.is_own:
-            return 1, self._n_threads
-        n = min(self._n_threads, len(labels), _SIDE_BY_SIDE)
+    def side_by_side(self, n_problems):
+        """How many problems that have caches of their own are to go side by side, and the threads of each."""
+        n = min(self._n_threads, n_problems, _SIDE_BY_SIDE)
         return n, self._n_threads // n
 
     def scores(self, points, labels):
@@ -395,7 +394,7 @@ class ColumnCache:
         """
         scores, together = np.zeros(points.shape), []
         for k, y in enumerate(labels):
-            rows, cache = self.inside(y, self._n_threads)
+            rows, cache = self.inside(y)
             if cache is self or points[:, k, y == 0].any():
                 together.append(k)
                 continue

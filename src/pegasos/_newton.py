@@ -17,9 +17,6 @@ Math. Oper. Res. 1 (1976) 97-116; Chapelle: Training a support vector machine in
 Computation 19 (2007) 1155-1178.)
 """
 
-import functools
-import threading
-
 import numpy as np
 
 from pegasos import _certificate, _core, _rows, _session
@@ -93,7 +90,7 @@ class Newton(Finisher):
         if len(self.a) == 1:
             super().run(tol, max_iter, on_progress=on_progress)
             return
-        with _ONE_THREAD:
+        with _session.one_blas_thread():
             super().run(tol, max_iter, n_threads=n_threads, on_progress=on_progress)
 
     def _shrink(self, k):
@@ -329,38 +326,6 @@ class _Room:
         return out
 
 
-class _OneThread:
-    """A block in which BLAS, NumPy's and SciPy's, has one thread.
-
-    The number belongs to the process: of blocks that overlap, in threads, the last one puts it back.
-    """
-
-    def __init__(self):
-        self._lock, self._count = threading.Lock(), 0
-
-    @functools.cached_property
-    def _blas(self):
-        import scipy.linalg  # noqa: F401 - its BLAS has to be there to be limited
-        from threadpoolctl import ThreadpoolController  # here, so that "import pegasos" is light
-
-        return ThreadpoolController()
-
-    def __enter__(self):
-        with self._lock:
-            if self._count == 0:
-                self._limit = self._blas.limit(limits=1, user_api="blas")
-            self._count += 1
-
-    def __exit__(self, *_):
-        with self._lock:
-            self._count -= 1
-            if self._count == 0:
-                self._limit.restore_original_limits()
-
-
-_ONE_THREAD = _OneThread()
-
-
 def solve_positive(matrix, right):
     """Solve equations with a positive definite matrix, which is not kept.
 
@@ -369,7 +334,7 @@ def solve_positive(matrix, right):
     from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
     diagonal = matrix.diagonal().copy()
-    with _ONE_THREAD:
+    with _session.one_blas_thread():
         try:  # transposed, it is as LAPACK wants it
             factor = cho_factor(matrix.T, overwrite_a=True, check_finite=False)
             return cho_solve(factor, right, check_finite=False)

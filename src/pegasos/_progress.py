@@ -19,7 +19,7 @@ class Progress:
         self.description, self.enabled = description, bool(enabled)
         self._bar = None
         self._began = self._shown = 0.0
-        self._state = (0, 0, "")
+        self._look = lambda: (0, 0, "")
 
     def __enter__(self):
         self._began = time.perf_counter()
@@ -32,26 +32,24 @@ class Progress:
                 self._bar = tqdm(total=0, desc=self.description, unit="row", unit_scale=True)
         return self
 
-    def update(self, done, total=0, note=""):
-        """Show that `done` is done, of `total` if that is known."""
-        self._state = (done, total, note)
+    def update(self, look):
+        """Show, if it is time, what `look` returns: how much is done, of how much (0: not known), a note."""
+        self._look = look
         if self.enabled and time.perf_counter() - self._shown > 0.2:
-            self._show()
+            self._show(*look())
 
     def __exit__(self, kind, *_):
         if self.enabled:
-            if kind is None and self._state[1]:
-                self._state = (self._state[1], *self._state[1:])
-            self._show()
+            done, total, note = self._look()
+            self._show(total or done if kind is None else done, total, note)
             if self._bar is not None:
                 self._bar.close()
             else:
                 sys.stderr.write("\n")
                 sys.stderr.flush()
 
-    def _show(self):
+    def _show(self, done, total, note):
         self._shown = time.perf_counter()
-        done, total, note = self._state
         if self._bar is not None:
             self._bar.total = total or None
             self._bar.set_postfix_str(note, refresh=False)

@@ -125,13 +125,14 @@ class _Search(ClassifierMixin, BaseEstimator):
         scores = np.empty((*shape, len(splits)))
         gaps = np.full(scores.shape[:-1], np.nan)
         with Progress(type(self).__name__, self.verbose) as progress:
-            done = itertools.count(1)
+            done = 0
             for machines in self._machines(X, splits, labels, weights, axes):
                 for where, found, gap in self._train(machines, labels, weights, lams, steps):
                     where = (*machines.where, *where)
                     scores[where] = self._score(found, splits, y, classes, sample_weight)
                     gaps[where] = gap
-                    progress.update(next(done), gaps.size)
+                    done += 1
+                    progress.update(lambda n=done: (n, gaps.size, ""))
         self._keep(axes, scores, gaps, classes)
         if self.refit:
             best = {k: v for k, v in self.best_params_.items() if k in estimator.get_params()}

@@ -5,6 +5,7 @@ need be, and gets the bits of an uninterrupted run.
 """
 
 import contextlib
+import functools
 import signal
 import threading
 import warnings
@@ -182,6 +183,44 @@ def in_threads(jobs, n_threads, on_progress=None):
                     on_progress()
         finally:
             stop.set()
+
+
+class _OneBlasThread:
+    """Makes blocks in which BLAS, NumPy's and SciPy's, has one thread: ours then do not stand in its way.
+
+    The number belongs to the process: of blocks that overlap, in threads, the last one puts it back.
+    """
+
+    def __init__(self):
+        self._lock, self._count = threading.Lock(), 0
+
+    @functools.cached_property
+    def _blas(self):
+        import scipy.linalg  # noqa: F401 - its BLAS has to be there to be limited
+        from threadpoolctl import ThreadpoolController  # here, so that "import pegasos" is light
+
+        return ThreadpoolController()
+
+    @contextlib.contextmanager
+    def __call__(self):
+        """Such a block."""
+        is_counted = False
+        try:
+            with uninterrupted(), self._lock:
+                if self._count == 0:
+                    self._limit = self._blas.limit(limits=1, user_api="blas")
+                self._count += 1
+                is_counted = True
+            yield
+        finally:
+            if is_counted:
+                with uninterrupted(), self._lock:
+                    self._count -= 1
+                    if self._count == 0:
+                        self._limit.restore_original_limits()
+
+
+one_blas_thread = _OneBlasThread()
 
 
 class LinearSession:
