@@ -287,6 +287,12 @@ def test_newton_s_equations_are_solved_when_rounding_spoils_the_factor(rng):
         np.testing.assert_allclose(solvable @ x, right, rtol=1e-6, atol=1e-6)
 
 
+def test_singular_equations_have_an_answer(dtype):
+    """That of least effort in the direction that is undetermined."""
+    x = _newton.solve_positive(np.ones((300, 300), dtype), np.full(300, 300, dtype))
+    np.testing.assert_allclose(x, 1, rtol=1e-4)
+
+
 def test_blas_has_its_threads_again_after_fits_side_by_side(rng, monkeypatch):
     monkeypatch.setattr(_newton, "_MANY", 10)
     X, y = make_rows(rng, n=400, d=40)

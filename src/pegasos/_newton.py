@@ -228,12 +228,12 @@ class Newton(Finisher):
         is_narrow = len(band) < d and not self.settings.free_intercept
         if not len(band):
             return right / diagonal, 0
-        matrix = room.zeros("matrix", (len(band) if is_narrow else d,) * 2)
         # Along directions in which nothing but lam holds the matrix up (features that add up to a
         # constant), errors must stay small beside it: single precision will do for a large lam alone.
         largest = weights @ (self.norms[band] + self.feature**2)
         is_coarse = np.finfo(np.float32).eps * largest <= _ROUNDING * lam
         dtype, roots = np.float32 if is_coarse else np.float64, np.sqrt(weights)
+        matrix = room.empty("matrix", (len(band) if is_narrow else d,) * 2, dtype)
         size = max(16, int(min(1e9 / d**2, 1e6 / d)), is_narrow * len(band))
         for first in range(0, len(band), size):
             part = slice(first, min(first + size, len(band)))
@@ -241,7 +241,10 @@ class Newton(Finisher):
             yield
             factors = (a, a.T) if is_narrow else (a.T, a)
             # NumPy knows that this is symmetric.
-            matrix += np.matmul(*factors, out=room.empty("square", matrix.shape, dtype))
+            square = matrix if first == 0 else room.empty("square", matrix.shape, dtype)
+            np.matmul(*factors, out=square)
+            if first > 0:
+                matrix += square
             yield
         if not is_narrow:
             matrix[np.diag_indices(d)] += diagonal
@@ -253,9 +256,8 @@ class Newton(Finisher):
         return (right - sums) / lam, 0
 
     def _solve_matrix(self, matrix, right):
-        if len(right) < _MANY:
-            return solve_symmetric(matrix, right)
-        return solve_positive(matrix, right)
+        solve = solve_symmetric if len(right) < _MANY else solve_positive
+        return solve(matrix, right.astype(matrix.dtype)).astype(np.float64)
 
     def _scaled_rows(self, which, roots, dtype, room):
         """Rows (x, feature), each times its root."""
@@ -319,12 +321,6 @@ class _Room:
             self._kept[key] = np.empty(size, dtype)
         return self._kept[key][:size].reshape(shape)
 
-    def zeros(self, name, shape):
-        """The same with zeros."""
-        out = self.empty(name, shape)
-        out[...] = 0
-        return out
-
 
 def solve_positive(matrix, right):
     """Solve equations with a positive definite matrix, which is not kept.
@@ -348,6 +344,7 @@ def solve_symmetric(matrix, right):
     try:
         return np.linalg.solve(matrix, right)
     except np.linalg.LinAlgError:
+        matrix = matrix.astype(np.float64)
         matrix[np.diag_indices_from(matrix)] += _RIDGE * matrix.trace()
         return np.linalg.solve(matrix, right)
 
