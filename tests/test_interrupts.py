@@ -4,6 +4,7 @@
 clock, which on a busy machine says little, and in CPU time of the process.
 """
 
+import functools
 import os
 import signal
 import sys
@@ -17,6 +18,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 import pegasos
+from pegasos import _session
 
 PACKAGE = os.path.dirname(pegasos.__file__)
 
@@ -174,6 +176,33 @@ def test_ctrl_c_may_come_at_any_line(fit, rng):
                 clf.fit(X, y)
             check(clf, whole, X)
     assert heard >= 10  # the number of lines is not always the same
+
+
+@pytest.mark.parametrize("times", [[], [0.1], [0.1, 0.15, 0.2]])
+def test_no_thread_is_at_work_after_ctrl_c(monkeypatch, times):
+    """Not even if it comes while a thread starts, or is waited for, or again and again."""
+    running, start = set(), threading.Thread.start
+
+    def job(k):
+        running.add(k)
+        try:
+            time.sleep(0.05 if threading.current_thread() is threading.main_thread() else 0.3)
+        finally:
+            running.remove(k)
+        yield
+
+    def strike_at(thread):
+        start(thread)
+        if not times:
+            signal.raise_signal(signal.SIGINT)
+        for seconds in times:
+            start(threading.Timer(seconds, signal.raise_signal, [signal.SIGINT]))
+
+    monkeypatch.setattr(threading.Thread, "start", strike_at)
+    with pytest.raises(KeyboardInterrupt):
+        _session.in_threads([functools.partial(job, k) for k in range(2)], 2)
+    assert not running
+    time.sleep(max(times, default=0))
 
 
 def measure(n_fits):

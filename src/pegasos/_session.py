@@ -4,12 +4,12 @@ The state of a session is plain arrays. Whoever keeps them can go on later, in a
 need be, and gets the bits of an uninterrupted run.
 """
 
+import collections
 import contextlib
 import functools
 import signal
 import threading
 import warnings
-from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
 import numpy as np
@@ -153,36 +153,52 @@ def in_threads(jobs, n_threads, on_progress=None):
         Called now and then, from the calling thread. An exception stops all jobs after the piece
         under way.
     """
-    # Generators are closed at once, however they end: some have arrays to put back.
-    if min(n_threads, len(jobs)) == 1:
-        for job in jobs:
+    waiting, errors, is_over = collections.deque(jobs), [], threading.Event()
+    n_helpers = min(n_threads, len(jobs)) - 1
+    ended, tell = [], on_progress or (lambda: None)
+
+    def work(tell):
+        while not is_over.is_set():
+            try:
+                job = waiting.popleft()
+            except IndexError:
+                return
+            # Closed at once, however they end: some have arrays to put back.
             with contextlib.closing(job()) as pieces:
                 for _ in pieces:
-                    if on_progress:
-                        on_progress()
-        return
-    stop = threading.Event()
+                    tell()
+                    if is_over.is_set():
+                        return
 
     @np.errstate(**np.geterr())  # threads do not inherit it
-    def work(job):
-        if stop.is_set():
-            return
-        with contextlib.closing(job()) as pieces:
-            for _ in pieces:
-                if stop.is_set():
-                    break
-
-    with ThreadPoolExecutor(min(n_threads, len(jobs))) as pool:
+    def help_out(end):
         try:
-            pending = {pool.submit(work, job) for job in jobs}
-            while pending:
-                done, pending = wait(pending, timeout=0.05)
-                for future in done:
-                    future.result()
-                if on_progress:
-                    on_progress()
+            work(lambda: None)
+        except BaseException as error:  # noqa: BLE001 it is the caller's
+            errors.append(error)
+            is_over.set()
         finally:
-            stop.set()
+            end.set()
+
+    # The caller works, too: a thread that is not needed need not be woken. Whatever happens, none is at work
+    # when this returns: that is why Ctrl-C waits while threads start, and while they end. Neither `start`
+    # nor `join` of a thread can be interrupted and then say truly whether the thread runs.
+    try:
+        with uninterrupted():
+            for end in [threading.Event() for _ in range(n_helpers)]:
+                threading.Thread(target=help_out, args=[end]).start()
+                ended.append(end)
+        work(tell)
+        for end in ended:
+            while not end.wait(timeout=0.05):
+                tell()
+    finally:
+        is_over.set()
+        with uninterrupted():
+            for end in ended:
+                end.wait()
+    if errors:
+        raise errors[0]
 
 
 class _OneBlasThread:
