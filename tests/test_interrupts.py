@@ -18,7 +18,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 import pegasos
-from pegasos import _session
+from pegasos import _threads
 
 PACKAGE = os.path.dirname(pegasos.__file__)
 
@@ -200,7 +200,7 @@ def test_no_thread_is_at_work_after_ctrl_c(monkeypatch, times):
 
     monkeypatch.setattr(threading.Thread, "start", strike_at)
     with pytest.raises(KeyboardInterrupt):
-        _session.in_threads([functools.partial(job, k) for k in range(2)], 2)
+        _threads.in_threads([functools.partial(job, k) for k in range(2)], 2)
     assert not running
     time.sleep(max(times, default=0))
 

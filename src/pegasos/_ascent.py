@@ -7,7 +7,7 @@ import functools
 
 import numpy as np
 
-from pegasos import _certificate, _core, _session
+from pegasos import _certificate, _core, _session, _threads
 from pegasos._finisher import Finisher
 
 #: Layout of one problem's state, that of ``struct pegasos_dual``.
@@ -96,7 +96,7 @@ def sweep(
         draws = np.empty(min(size, last - first, n - first % n, until_mean), np.int64)
         order.draw(draws)
         draws = inside[draws]
-        with _session.uninterrupted():
+        with _threads.uninterrupted():
             if first % n == 0:
                 ascents["gap"] = ascents["constant_sum"] = 0
                 if settings.free_intercept and first > 0:
@@ -228,7 +228,7 @@ class DualAscent(Finisher):
         last = self.base + max_iter
 
         def jobs(work, problems):
-            _session.in_threads([functools.partial(work, of) for of in problems], n_threads,
+            _threads.in_threads([functools.partial(work, of) for of in problems], n_threads,
                                 on_progress)  # fmt: skip
 
         def bundles(problems):
@@ -296,7 +296,7 @@ class DualAscent(Finisher):
             problems = problems[self.estimate[part] <= _HOPEFUL * tol]
         if len(problems):
             self._look(problems, tol)
-        with _session.uninterrupted():
+        with _threads.uninterrupted():
             self._remember_look(problems)
             self.n_swept[part] = _OVER  # and what follows them was done, too
             self.sums[part], self.n_sums[part] = 0, 0
@@ -315,7 +315,7 @@ class DualAscent(Finisher):
             while p["position"] < p["n_active"]:
                 step = -(-int(p["n_active"]) // _SNAPSHOTS) if averages else p["n_active"]
                 until_snapshot = step - int(p["position"]) % step
-                with _session.uninterrupted():
+                with _threads.uninterrupted():
                     self.n_visits[k] += _core.dual_run(
                         self.rows, ascent, self.labels[k], self.row_weights, self.norms,
                         self.active[k], self.a[k], self.w[k], min(size, until_snapshot),
@@ -328,14 +328,14 @@ class DualAscent(Finisher):
             looks = self.n_epochs[k] + 1 >= last or self._is_time_to_look(k, p, inside, tol)
             if looks:
                 return
-            with _session.uninterrupted():
+            with _threads.uninterrupted():
                 self._end_epoch(k, self._is_settled(k, p, inside, tol))
             yield
 
     def _look_and_go_on(self, problems, tol):
         """Look at problems that have come to where it is time to."""
         self._look(problems, tol)  # interrupted, it is done again
-        with _session.uninterrupted():
+        with _threads.uninterrupted():
             self._remember_look(problems)
             for k in problems:
                 self._end_epoch(k, settled=True)

@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state, compute_class_weight
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import validate_data
 
-from pegasos import _certificate, _core, _problems, _session, _validate
+from pegasos import _certificate, _core, _problems, _session, _threads, _validate
 from pegasos._callbacks import CallbackSupportMixin, StopRequestedError, Watch
 from pegasos._checkpoint import CheckpointDue
 from pegasos._progress import Progress
@@ -174,7 +174,7 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
                 try:
                     return run(n_threads=self._n_threads(), on_progress=on_progress)
                 except (KeyboardInterrupt, CheckpointDue) as stop:
-                    with _session.uninterrupted():
+                    with _threads.uninterrupted():
                         self._keep(session, classes)
                     if self._checkpoints is not None:
                         self._checkpoints.write(self, (session.n_iter, session.progress()[0]))

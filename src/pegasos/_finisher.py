@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pegasos import _certificate, _rows, _session, _validate
+from pegasos import _certificate, _rows, _threads, _validate
 
 # Of running sums, the gap may be a little smaller than the certificate finds it.
 _SAFELY = 0.99
@@ -128,7 +128,7 @@ class Finisher:
             As in `LinearSession.run`.
         """
         last = self.base + max(max_iter, 0)
-        _session.in_threads(
+        _threads.in_threads(
             [lambda k=k: self._improve(k, tol, last[k]) for k in range(len(self.a))],
             n_threads, on_progress,
         )  # fmt: skip

@@ -14,7 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from pegasos import _problems, _rows, _session, _validate
+from pegasos import _problems, _rows, _session, _threads, _validate
 from pegasos._callbacks import with_callbacks
 from pegasos._estimator import PegasosEstimator
 from pegasos._kernels import KERNELS, ColumnCache, Kernel
@@ -266,7 +266,7 @@ class KernelPegasosClassifier(PegasosEstimator):
                 )
             else:
                 session.run_among(draws, lambda rows: make_cache(kernel.subset(X, rows)))
-            with _session.uninterrupted():
+            with _threads.uninterrupted():
                 if is_over:
                     session.end_plan()
                 self._keep(session, classes)
@@ -324,10 +324,7 @@ class KernelPegasosClassifier(PegasosEstimator):
     def _n_threads(self):
         if self.n_jobs is not None:
             return joblib.effective_n_jobs(self.n_jobs)
-        from threadpoolctl import threadpool_info
-
-        blas = (pool for pool in threadpool_info() if pool["user_api"] == "blas")
-        return max((pool["num_threads"] for pool in blas), default=1)
+        return _threads.blas.n_threads()
 
     def _validate_rows(self, X, **options):
         if self.kernel == "precomputed" and _validate.is_sparse(X):

@@ -9,7 +9,7 @@ import numpy as np
 from pegasos import _certificate, _core
 from pegasos._ascent import ASCENT, blank_ascents
 from pegasos._finisher import Finisher, inner
-from pegasos._session import one_blas_thread, uninterrupted
+from pegasos._threads import blas, uninterrupted
 
 # Rows of the first block, and of the longest: each is twice as long as the one before. Epochs over a block
 # before its changes are pushed to the scores of all rows: at most so many, or until this part of the gap that
@@ -75,7 +75,7 @@ class KernelAscent(Finisher):
             super().run(tol, max_iter, on_progress=on_progress)
             return
         most, self._n_threads = self.rows.side_by_side(len(self.a))
-        with one_blas_thread():
+        with blas.one_thread():
             super().run(tol, max_iter, n_threads=min(n_threads, most), on_progress=on_progress)
 
     def _improve(self, k, tol, last):

@@ -13,7 +13,8 @@ and the scores of all rows move by one more.
 import numpy as np
 
 from pegasos import _core
-from pegasos._session import LinearSession, uninterrupted
+from pegasos._session import LinearSession
+from pegasos._threads import uninterrupted
 
 # Draws of a block at most, and at first: at first everything violates its margin, and scores say
 # little about the next draw.

@@ -11,7 +11,7 @@ import itertools
 
 import numpy as np
 
-from pegasos import _core, _rows, _session, _validate
+from pegasos import _core, _rows, _threads, _validate
 
 # Rows of the longer side of a product that are done at a time: by BLAS, and of thick rows, whose products
 # with a piece of columns should stay in cache until something is made of them.
@@ -551,7 +551,7 @@ def _share(n, width, work, n_threads):
     n_threads = min(n_threads, 1 + n * width // _FEW)
     ends = [n * k // n_threads for k in range(n_threads + 1)]
     jobs = [functools.partial(work, *pair) for pair in itertools.pairwise(ends)]
-    _session.in_threads(jobs, n_threads)
+    _threads.in_threads(jobs, n_threads)
 
 
 def _parts(n, size, first=0):

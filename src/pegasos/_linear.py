@@ -9,7 +9,7 @@ from sklearn.base import _fit_context
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from pegasos import _problems, _session, _validate
+from pegasos import _problems, _session, _threads, _validate
 from pegasos._callbacks import with_callbacks
 from pegasos._estimator import PegasosEstimator
 from pegasos._model import LinearModel
@@ -220,7 +220,7 @@ class PegasosClassifier(PegasosEstimator):
         session.set_rows(columns, weights)
         watch = self._watch(max_iter, n_steps, X, y)
         certificate, is_over = self._train(session, rows, classes, watch, max_iter, n_steps)
-        with _session.uninterrupted():
+        with _threads.uninterrupted():
             if is_over:
                 session.end_plan()
             self._keep(session, classes)
@@ -284,7 +284,7 @@ class PegasosClassifier(PegasosEstimator):
         session.set_rows(columns, weights, count=False, normalize=False)
         session.plan(n_epochs=1)
         self._run(session, functools.partial(session.carry_out, rows), classes)
-        with _session.uninterrupted():
+        with _threads.uninterrupted():
             session.end_plan()
             self._keep(session, classes)
         return self

@@ -19,7 +19,7 @@ Computation 19 (2007) 1155-1178.)
 
 import numpy as np
 
-from pegasos import _certificate, _core, _rows, _session
+from pegasos import _certificate, _core, _rows, _session, _threads
 from pegasos._finisher import Finisher
 
 # Width at first, and by how much it falls, to what, whenever the smooth problem is solved well enough:
@@ -90,7 +90,7 @@ class Newton(Finisher):
         if len(self.a) == 1:
             super().run(tol, max_iter, on_progress=on_progress)
             return
-        with _session.one_blas_thread():
+        with _threads.blas.one_thread():
             super().run(tol, max_iter, n_threads=n_threads, on_progress=on_progress)
 
     def _shrink(self, k):
@@ -138,7 +138,7 @@ class Newton(Finisher):
             slopes = _Slopes(u, c / mass, centre * per_weight, width)
             step, moves, cost = yield from self._step(k, slopes, sums, room)
             # All at once, so that an interruption leaves the end of one iteration or of the next.
-            with _session.uninterrupted():
+            with _threads.uninterrupted():
                 if dual > self.dual_objective[k]:
                     self.a[k], self.dual_objective[k] = balanced, dual
                 point = self.point[k]
@@ -330,7 +330,7 @@ def solve_positive(matrix, right):
     from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
     diagonal = matrix.diagonal().copy()
-    with _session.one_blas_thread():
+    with _threads.blas.one_thread():
         try:  # transposed, it is as LAPACK wants it
             factor = cho_factor(matrix.T, overwrite_a=True, check_finite=False)
             return cho_solve(factor, right, check_finite=False)

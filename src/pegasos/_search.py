@@ -25,7 +25,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from pegasos import _ascent, _certificate, _core, _problems, _rows, _session, _validate
+from pegasos import _ascent, _certificate, _core, _problems, _rows, _session, _threads, _validate
 from pegasos._estimator import PegasosEstimator
 from pegasos._kernel import KernelPegasosClassifier
 from pegasos._kernels import ColumnCache
@@ -319,7 +319,7 @@ class _Search(ClassifierMixin, BaseEstimator):
         members = list(itertools.product(range(n_folds), range(n_problems)))
         parts = [members[k : k + size] for k in range(0, len(members), size)]
         paths = np.array_split(np.argsort(-lams, kind="stable"), 2 if len(parts) == 1 else 1)
-        _session.in_threads(
+        _threads.in_threads(
             [
                 functools.partial(bundle, part, path)
                 for path in paths

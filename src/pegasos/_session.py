@@ -4,17 +4,14 @@ The state of a session is plain arrays. Whoever keeps them can go on later, in a
 need be, and gets the bits of an uninterrupted run.
 """
 
-import collections
 import contextlib
-import functools
-import signal
-import threading
 import warnings
 from dataclasses import dataclass
 
 import numpy as np
 
 from pegasos import _certificate, _core, _rows, _validate
+from pegasos._threads import in_threads, uninterrupted
 
 #: Layout of one problem's state, that of ``struct pegasos_linear``.
 PROBLEM = np.asarray(_core.BLANK_PROBLEM).dtype
@@ -115,128 +112,11 @@ def bundled(lanes, *arrays, dtypes=None):
                     array[...] = copy[:, : len(array)].T
 
 
-@contextlib.contextmanager
-def uninterrupted():
-    """Let Ctrl-C wait until the block ends, so that what it changes is changed as a whole.
-
-    The block is given a list that is not empty any more once Ctrl-C was pressed.
-    """
-    heard = []
-    if threading.current_thread() is not threading.main_thread():
-        yield heard
-        return
-    before = signal.signal(signal.SIGINT, lambda *arguments: heard.append(arguments))
-    try:
-        yield heard
-    finally:
-        signal.signal(signal.SIGINT, before)
-        if heard and callable(before):
-            before(*heard[0])
-
-
 def rows_per_call(rows, n_passes, n_more=0):
     """How many rows a call into the core may go over, `n_passes` times, `n_more` numbers beside."""
     numbers = n_passes * rows.size / rows.shape[0] + n_more
     seconds = n_passes * _SECONDS_PER_DRAW + numbers * _SECONDS_PER_NUMBER
     return max(1, int(_SECONDS_PER_CALL / seconds))
-
-
-def in_threads(jobs, n_threads, on_progress=None):
-    """Exhaust generators that run in pieces, several at a time.
-
-    Parameters
-    ----------
-    jobs : list of callables
-        Each returns a generator, which yields between short pieces of work.
-    n_threads : int
-    on_progress : callable, optional
-        Called now and then, from the calling thread. An exception stops all jobs after the piece
-        under way.
-    """
-    waiting, errors, is_over = collections.deque(jobs), [], threading.Event()
-    n_helpers = min(n_threads, len(jobs)) - 1
-    ended, tell = [], on_progress or (lambda: None)
-
-    def work(tell):
-        while not is_over.is_set():
-            try:
-                job = waiting.popleft()
-            except IndexError:
-                return
-            # Closed at once, however they end: some have arrays to put back.
-            with contextlib.closing(job()) as pieces:
-                for _ in pieces:
-                    tell()
-                    if is_over.is_set():
-                        return
-
-    @np.errstate(**np.geterr())  # threads do not inherit it
-    def help_out(end):
-        try:
-            work(lambda: None)
-        except BaseException as error:  # noqa: BLE001 it is the caller's
-            errors.append(error)
-            is_over.set()
-        finally:
-            end.set()
-
-    # The caller works, too: a thread that is not needed need not be woken. Whatever happens, none is at work
-    # when this returns: that is why Ctrl-C waits while threads start, and while they end. Neither `start`
-    # nor `join` of a thread can be interrupted and then say truly whether the thread runs.
-    try:
-        with uninterrupted():
-            for end in [threading.Event() for _ in range(n_helpers)]:
-                threading.Thread(target=help_out, args=[end]).start()
-                ended.append(end)
-        work(tell)
-        for end in ended:
-            while not end.wait(timeout=0.05):
-                tell()
-    finally:
-        is_over.set()
-        with uninterrupted():
-            for end in ended:
-                end.wait()
-    if errors:
-        raise errors[0]
-
-
-class _OneBlasThread:
-    """Makes blocks in which BLAS, NumPy's and SciPy's, has one thread: ours then do not stand in its way.
-
-    The number belongs to the process: of blocks that overlap, in threads, the last one puts it back.
-    """
-
-    def __init__(self):
-        self._lock, self._count = threading.Lock(), 0
-
-    @functools.cached_property
-    def _blas(self):
-        import scipy.linalg  # noqa: F401 - its BLAS has to be there to be limited
-        from threadpoolctl import ThreadpoolController  # here, so that "import pegasos" is light
-
-        return ThreadpoolController()
-
-    @contextlib.contextmanager
-    def __call__(self):
-        """Such a block."""
-        is_counted = False
-        try:
-            with uninterrupted(), self._lock:
-                if self._count == 0:
-                    self._limit = self._blas.limit(limits=1, user_api="blas")
-                self._count += 1
-                is_counted = True
-            yield
-        finally:
-            if is_counted:
-                with uninterrupted(), self._lock:
-                    self._count -= 1
-                    if self._count == 0:
-                        self._limit.restore_original_limits()
-
-
-one_blas_thread = _OneBlasThread()
 
 
 class LinearSession:

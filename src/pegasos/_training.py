@@ -10,7 +10,8 @@ from pegasos._kernel_ascent import KernelAscent
 from pegasos._kernel_newton import KernelNewton
 from pegasos._kernel_session import KernelSession
 from pegasos._newton import MOST_FEATURES, Newton
-from pegasos._session import LinearSession, uninterrupted
+from pegasos._session import LinearSession
+from pegasos._threads import uninterrupted
 
 SOLVERS = ("auto", "pegasos", "sdca", "newton")
 

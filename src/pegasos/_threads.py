@@ -1,0 +1,184 @@
+"""Threads of ours, those of BLAS, and Ctrl-C, which must not leave things half done."""
+
+import collections
+import contextlib
+import functools
+import signal
+import threading
+
+import numpy as np
+
+
+def _in_main_thread():
+    return threading.get_ident() == threading.main_thread().ident
+
+
+class _CtrlC:
+    """The handler of Ctrl-C while something is under way: it lets it wait where it would do harm.
+
+    Then it does what the handler before it does. Only the main thread hears of Ctrl-C. Where it is ignored,
+    or ends the process, it stays so.
+    """
+
+    def __init__(self):
+        self._before, self._heard, self._n_blocks, self._is_handler = None, [], 0, False
+
+    def __call__(self, *arguments):
+        self._heard.append(arguments)
+        if self._n_blocks == 0:
+            self._answer()
+
+    def _answer(self):
+        arguments = self._heard[0]
+        self._heard.clear()
+        self._before(*arguments)
+
+    @contextlib.contextmanager
+    def handled(self):
+        """Make this the handler for a block: within it, others need not, which takes 10 us each time."""
+        if self._is_handler or not _in_main_thread():
+            yield
+            return
+        before = signal.getsignal(signal.SIGINT)
+        if before is self or not callable(before):
+            yield
+            return
+        self._before = before
+        try:
+            signal.signal(signal.SIGINT, self)
+            self._is_handler = True
+            yield
+        finally:
+            self._is_handler = False
+            if signal.getsignal(signal.SIGINT) is self:
+                signal.signal(signal.SIGINT, before)
+
+    @contextlib.contextmanager
+    def uninterrupted(self):
+        """Let Ctrl-C wait until the block ends, so that what it changes is changed as a whole.
+
+        The block is given something that is true once Ctrl-C was pressed.
+        """
+        if not _in_main_thread():
+            yield ()
+            return
+        with contextlib.nullcontext() if self._is_handler else self.handled():
+            self._n_blocks += 1
+            try:
+                yield self._heard
+            finally:
+                self._n_blocks -= 1
+                if self._heard and self._n_blocks == 0:
+                    self._answer()
+
+
+_ctrl_c = _CtrlC()
+uninterrupted = _ctrl_c.uninterrupted
+
+
+def in_threads(jobs, n_threads, on_progress=None):
+    """Exhaust generators that run in pieces, several at a time.
+
+    Parameters
+    ----------
+    jobs : list of callables
+        Each returns a generator, which yields between short pieces of work.
+    n_threads : int
+    on_progress : callable, optional
+        Called now and then, from the calling thread. An exception stops all jobs after the piece
+        under way.
+    """
+    waiting, errors, is_over = collections.deque(jobs), [], threading.Event()
+    n_helpers = min(n_threads, len(jobs)) - 1
+    ended, tell = [], on_progress or (lambda: None)
+
+    def work(tell):
+        while not is_over.is_set():
+            try:
+                job = waiting.popleft()
+            except IndexError:
+                return
+            # Closed at once, however they end: some have arrays to put back.
+            with contextlib.closing(job()) as pieces:
+                for _ in pieces:
+                    tell()
+                    if is_over.is_set():
+                        return
+
+    if n_helpers < 1:
+        with _ctrl_c.handled():
+            work(tell)
+        return
+
+    @np.errstate(**np.geterr())  # threads do not inherit it
+    def help_out(end):
+        try:
+            work(lambda: None)
+        except BaseException as error:  # noqa: BLE001 it is the caller's
+            errors.append(error)
+            is_over.set()
+        finally:
+            end.set()
+
+    # The caller works, too: a thread that is not needed need not be woken. Whatever happens, none is at work
+    # when this returns: that is why Ctrl-C waits while threads start, and while they end. Neither `start`
+    # nor `join` of a thread can be interrupted and then say truly whether the thread runs.
+    try:
+        with uninterrupted():
+            for end in [threading.Event() for _ in range(n_helpers)]:
+                threading.Thread(target=help_out, args=[end]).start()
+                ended.append(end)
+        with _ctrl_c.handled():
+            work(tell)
+        for end in ended:
+            while not end.wait(timeout=0.05):
+                tell()
+    finally:
+        is_over.set()
+        with uninterrupted():
+            for end in ended:
+                end.wait()
+    if errors:
+        raise errors[0]
+
+
+class _Blas:
+    """The threads of BLAS, NumPy's and SciPy's."""
+
+    def __init__(self):
+        self._lock, self._count = threading.Lock(), 0
+
+    @functools.cached_property
+    def _libraries(self):  # to find them takes 3 ms
+        import scipy.linalg  # noqa: F401 - its BLAS has to be there to be found
+        from threadpoolctl import ThreadpoolController  # here, so that "import pegasos" is light
+
+        return ThreadpoolController().select(user_api="blas")
+
+    def n_threads(self):
+        """How many there are."""
+        return max((library["num_threads"] for library in self._libraries.info()), default=1)
+
+    @contextlib.contextmanager
+    def one_thread(self):
+        """A block in which there is one: ours then do not stand in its way.
+
+        The number belongs to the process: of blocks that overlap, in threads, the last one puts it back.
+        """
+        is_counted = False
+        try:
+            with uninterrupted(), self._lock:
+                if self._count == 0:
+                    self._limit = self._libraries.limit(limits=1)
+                self._count += 1
+                is_counted = True
+            yield
+        finally:
+            if is_counted:
+                with uninterrupted(), self._lock:
+                    self._count -= 1
+                    if self._count == 0:
+                        self._limit.restore_original_limits()
+
+
+blas = _Blas()
