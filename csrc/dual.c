@@ -1,6 +1,6 @@
 /*
  * dual.c - the dual side: passes in double precision for the certificate, and dual coordinate ascent,
- * which completes what Pegasos began.
+ * which goes where Pegasos goes, with steps that end.
  *
  * The dual of P (pegasos.h) has one variable per row, 0 <= a_i <= c_i:
  *

@@ -40,11 +40,7 @@ def blank_ascents(n_problems, seed):
 
 
 def goes_in_bundles(rows, n_problems):
-    """Whether problems begin together, by `sweep`, and at a = 0.
-
-    A first epoch of Pegasos would leave every a_i at a bound: for small λ that is a worse start, and for
-    many problems not a cheaper one.
-    """
+    """Whether problems begin together, by `sweep`."""
     return n_problems >= _LEAST_BUNDLE
 
 
@@ -152,8 +148,6 @@ class DualAscent(Finisher):
     """Dual coordinate ascent. `w` is w(a)."""
 
     is_exact = True
-    begins_at_zero = staticmethod(goes_in_bundles)
-
     _ARRAYS = (
         *Finisher._ARRAYS,
         "ascents",
@@ -166,6 +160,11 @@ class DualAscent(Finisher):
         "estimate",
         "estimate_at_look",
     )
+
+    @staticmethod
+    def begins_at_zero(rows):
+        """Always: an epoch of Pegasos would leave every a_i at a bound, and is hardly cheaper than one of this."""
+        return True
 
     def __init__(self, settings, n_problems, n_rows, n_features, seed):
         super().__init__(settings, n_problems, n_rows, n_features, seed)

@@ -44,7 +44,7 @@ class Finisher:
     is_exact = False
 
     @staticmethod
-    def begins_at_zero(rows, n_problems):
+    def begins_at_zero(rows):
         """Whether a fit begins with this finisher, and not with an epoch of Pegasos."""
         return False
 

@@ -29,7 +29,7 @@ class KernelAscent(Finisher):
     _ARRAYS = (*Finisher._ARRAYS, "ascents", "v")
 
     @staticmethod
-    def begins_at_zero(rows, n_problems):
+    def begins_at_zero(rows):
         """Where there is a dual: an epoch of Pegasos asks for the column of every row that was a violator
         once, blocks for the columns of those that still are when they end.
         """

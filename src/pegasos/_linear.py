@@ -32,11 +32,11 @@ class PegasosClassifier(PegasosEstimator):
         Regularisation λ > 0; λ = 1/(C n_samples), see `pegasos.lam_from_C`.
     solver : {"auto", "pegasos", "sdca", "newton"}, default="auto"
         "pegasos" is the algorithm of the paper and nothing else: fast to a rough solution. The
-        others are one epoch of it, then a finisher from where it ends, fast to a fine solution:
-        "sdca" dual coordinate ascent with shrinking, for many features; "newton" Newton's method on
-        the smoothed hinge, for few; "auto" the one that is likely to be cheaper, changing over when
-        it stalls. "auto" with `n_steps` is "pegasos". Three problems or more skip the epoch of Pegasos,
-        but for "newton": their first epochs of dual coordinate ascent go together.
+        others are fast to a fine solution: "sdca" dual coordinate ascent with shrinking, for many
+        features; "newton" Newton's method on the smoothed hinge, from where an epoch of Pegasos ends, for
+        few; "auto" the one that is likely to be cheaper, changing over when it stalls. "auto" with
+        `n_steps` is "pegasos". Three problems or more begin with epochs of dual coordinate ascent that
+        go together, but for "newton".
     tol : float or None, default=1e-3
         Relative duality gap (P - D)/P at which to stop, with a `ConvergenceWarning` if `max_iter`
         comes first. None: run exactly `max_iter` epochs. The default is well below what a test set

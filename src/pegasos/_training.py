@@ -103,7 +103,7 @@ class _Training:
         kind = self.finishers.get(solver) or (
             type(self.finisher) if self.finisher else self.first(rows)
         )
-        at_zero = kind.begins_at_zero(rows, len(self.problems))
+        at_zero = kind.begins_at_zero(rows)
         if self.finisher is None and not at_zero:
             # An average is by far the better point to start at.
             self.average_as(self.settings.average or "suffix")
