@@ -52,10 +52,10 @@ static void NAME(gather)(int64_t count, const int64_t *places, int64_t stride, c
 {
     for (int64_t i = 0; i < count; i++, out += out_stride) {
         const int64_t place = places[i], next = i + 1 < count ? places[i + 1] : -1;
-        const VALUE *from = columns + (place < 0 ? 0 : place) * stride;
-        const VALUE *ahead = next < 0 ? from : columns + next * stride;
         if (place < 0)
             continue;
+        const VALUE *from = columns + place * stride;
+        const VALUE *ahead = columns + (next < 0 ? place : next) * stride;
         for (int64_t j = 0; j < m; j++) {
             out[j] = from[which[j]];
             PREFETCH(ahead + which[j]);

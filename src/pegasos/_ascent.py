@@ -213,7 +213,7 @@ class DualAscent(Finisher):
     def _set_weights(self, k, w, constant):
         self.w[k], problem = w, self.ascents[k]
         problem["constant_weight"] = constant
-        problem["squared_norm"] = np.einsum("j,j->", w, w) + constant**2
+        problem["squared_norm"] = _certificate.inner(w, w) + constant**2
 
     def _weights_of(self, k):
         w, _ = _certificate.weights_of(
@@ -413,7 +413,7 @@ class DualAscent(Finisher):
                 w, _ = _certificate.weights_of(
                     self.rows, labels[j], a[j], self.settings.lam * mass[j], self.settings
                 )
-            squared_norm[j] += np.einsum("j,j->", w, w)
+            squared_norm[j] += _certificate.inner(w, w)
         return _certificate.best_dual(a, squared_norm, mass, self.row_weights, self.settings.lam)
 
     def _judge(self, problems, points, constants, dual):

@@ -8,11 +8,6 @@ from pegasos import _certificate, _rows, _threads, _validate
 _SAFELY = 0.99
 
 
-def inner(x, y):
-    """<x, y>, without BLAS: its threads, once awake, take time from ours for a while."""
-    return np.einsum("j,j->", x, y)
-
-
 class Finisher:
     """Problems over the same rows, on their way to a relative duality gap.
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from pegasos import _certificate, _core
 from pegasos._ascent import ASCENT, blank_ascents
-from pegasos._finisher import Finisher, inner
+from pegasos._certificate import inner
+from pegasos._finisher import Finisher
 from pegasos._threads import blas, uninterrupted
 
 # Rows of the first block, and of the longest: each is twice as long as the one before. Epochs over a block

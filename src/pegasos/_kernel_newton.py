@@ -9,7 +9,8 @@ the band and W = c/(m delta), are solved among the rows of the band (Woodbury):
 
 import numpy as np
 
-from pegasos._finisher import Finisher, inner
+from pegasos._certificate import inner
+from pegasos._finisher import Finisher
 from pegasos._newton import MOST_FEATURES, Newton, conjugate_gradients, solve_symmetric
 
 
