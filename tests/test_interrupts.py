@@ -172,6 +172,7 @@ def test_ctrl_c_may_come_at_any_line(fit, rng):
             with_ctrl_c_at(line, lambda clf=clf, X=X, y=y: clf.fit(X, y))
         except KeyboardInterrupt:
             heard += 1
+            assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
             if not hasattr(clf, "objective_"):  # else it was over: another fit would do more
                 clf.fit(X, y)
             check(clf, whole, X)

@@ -31,6 +31,9 @@ class _CtrlC:
     def _answer(self):
         arguments = self._heard[0]
         self._heard.clear()
+        # Ctrl-C ends what is under way, as a rule, and may do so at the first line that would put this right.
+        self._is_handler = False
+        signal.signal(signal.SIGINT, self._before)
         self._before(*arguments)
 
     @contextlib.contextmanager
