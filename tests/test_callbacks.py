@@ -1,9 +1,12 @@
 """scikit-learn's callbacks: one task per epoch, with objective and gap, and a stop that is honoured."""
 
+import signal
+
 import numpy as np
 import paper
 import pytest
 from rows import make_rows
+from scipy import sparse
 from sklearn.model_selection import GridSearchCV
 
 from pegasos import KernelPegasosClassifier, PegasosClassifier
@@ -88,6 +91,21 @@ def test_a_stop_is_honoured_and_a_warm_start_completes(data, solver):
     assert (clf.objective_ >= whole.dual_objective_).all()
     clf.set_callbacks().fit(X, y)
     np.testing.assert_array_equal(clf.coef_, whole.coef_)
+
+
+def test_ctrl_c_in_a_callback_is_answered_at_once(rng):
+    """Bundles let it wait while they are at work, but a callback may run another fit."""
+    X = sparse.random_array((400, 50), density=0.2, format="csr", random_state=rng)
+    y, after = rng.integers(0, 4, 400), []
+
+    class Striker(Recorder):
+        def on_fit_task_end(self, *arguments, **keywords):
+            signal.raise_signal(signal.SIGINT)
+            after.append("not answered")
+
+    with pytest.raises(KeyboardInterrupt):
+        PegasosClassifier(solver="sdca", random_state=0).set_callbacks(Striker()).fit(X, y)
+    assert not after
 
 
 def test_progress_inside_a_search(data, capsys):

@@ -287,6 +287,19 @@ def test_newton_s_equations_are_solved_when_rounding_spoils_the_factor(rng):
         np.testing.assert_allclose(solvable @ x, right, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("size", [1e-25, 1e-18, 1e18, 1e25])
+def test_newton_does_not_mind_the_unit_of_the_rows(rng, size):
+    """Its matrix may be one of single precision, whose range ends sooner."""
+    X, y = make_rows(rng, n=200, d=10)
+    fits = [
+        PegasosClassifier(
+            0.1 * s**2, solver="newton", tol=1e-6, fit_intercept=False, random_state=0
+        ).fit(s * X, y)
+        for s in (1, size)
+    ]
+    np.testing.assert_allclose(fits[0].objective_, fits[1].objective_, rtol=1e-5)
+
+
 def test_singular_equations_have_an_answer(dtype):
     """That of least effort in the direction that is undetermined."""
     x = _newton.solve_positive(np.ones((300, 300), dtype), np.full(300, 300, dtype))

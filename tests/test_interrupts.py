@@ -18,7 +18,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 import pegasos
-from pegasos import _threads
+from pegasos import _threads, _training
 
 PACKAGE = os.path.dirname(pegasos.__file__)
 
@@ -128,6 +128,35 @@ def test_an_interrupted_fit_goes_on_to_the_same_model(fit, rng):
     else:
         clf.fit(X, y)
     check(clf, whole, X)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("n_features", [5, 401])
+def test_an_auto_fit_goes_on_to_the_same_bits_after_a_change_of_solver(
+    rng, monkeypatch, n_features
+):
+    """Only one of the two begins with an epoch of Pegasos, which counts."""
+    monkeypatch.setattr(_training, "_TURN", 6)
+    X = rng.normal(size=(250, n_features))
+    X[:, ::2] *= 30
+    y = np.where(X[:, 0] + rng.normal(size=250) > 0, 1, -1)
+    options = {"tol": 1e-15, "max_iter": 60, "random_state": 0}
+    whole = pegasos.PegasosClassifier(1e-6, **options).fit(X, y)
+    clf = pegasos.PegasosClassifier(1e-6, warm_start=True, **options)
+    change, changes = _training._Training._other, []
+
+    def stop_at_the_second(self, rows):
+        changes.append(type(self.finisher))
+        if len(changes) == 2:
+            raise KeyboardInterrupt
+        return change(self, rows)
+
+    monkeypatch.setattr(_training._Training, "_other", stop_at_the_second)
+    with pytest.raises(KeyboardInterrupt):
+        clf.fit(X, y)
+    assert clf.fit(X, y).n_iter_ == whole.n_iter_
+    assert len(set(changes)) == 2
+    np.testing.assert_array_equal(clf.coef_, whole.coef_)
 
 
 def with_ctrl_c_at(number, call):

@@ -365,8 +365,8 @@ class KernelPegasosClassifier(PegasosEstimator):
             )
         if getattr(self, "_fingerprint", None) not in (None, _rows.fingerprint(X)):
             raise ValueError(
-                "X must be that of the fit that warm_start continues, got one with other values or "
-                f"another type ({X.dtype})"
+                "X must be that of the fit that warm_start continues, got one with other values, or "
+                f"of another type or layout ({type(X).__name__} of {X.dtype})"
             )
         return self._restored(KernelTraining, settings, classes, n_rows, np.float64)
 

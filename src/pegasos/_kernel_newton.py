@@ -13,6 +13,9 @@ from pegasos._certificate import inner
 from pegasos._finisher import Finisher
 from pegasos._newton import MOST_FEATURES, Newton, conjugate_gradients, solve_symmetric
 
+# What |w|^2 may be below 0, beside the sizes of what it is a sum of.
+_BY_ROUNDING = 1e-5
+
 
 class KernelNewton(Newton):
     """Newton's method on the smoothed hinge; `rows` is a `ColumnCache` with room for all columns."""
@@ -90,8 +93,8 @@ class KernelNewton(Newton):
             lam * self._inner(beta, moves, constant, step[-1]),
             lam * self._inner(step[:-1], moves, step[-1], step[-1]),
         )
-        last = constant + t * step[-1]
-        if self._inner(beta + t * step[:-1], scores + t * moves, last, last) < 0:
+        point, at, last = beta + t * step[:-1], scores + t * moves, constant + t * step[-1]
+        if self._inner(point, at, last, last) < -_BY_ROUNDING * inner(np.abs(point), np.abs(at)):
             t = 0  # |w|^2 < 0: the kernel matrix is not positive semi-definite, and there is no minimum
         return t * step, t * (moves + feature * step[-1]), 1
 

@@ -33,6 +33,8 @@ MOST_FEATURES = 2000
 _ACCURACY, _PRODUCTS = 0.01, 250
 # Beside lam: what rounding errors of Newton's matrix may be, and what it has for a free intercept.
 _ROUNDING, _FREE = 0.1, 1e-4
+# Numbers of single precision should lie well within its range.
+_TINY = 1e-30
 # From so many equations on, they are worth a factorisation without copies.
 _MANY = 256
 # Beside the trace: what makes a matrix regular again.
@@ -232,6 +234,7 @@ class Newton(Finisher):
         # constant), errors must stay small beside it: single precision will do for a large lam alone.
         largest = weights @ (self.norms[band] + self.feature**2)
         is_coarse = np.finfo(np.float32).eps * largest <= _ROUNDING * lam
+        is_coarse &= lam > _TINY and largest < 1 / _TINY
         dtype, roots = np.float32 if is_coarse else np.float64, np.sqrt(weights)
         matrix = room.empty("matrix", (len(band) if is_narrow else d,) * 2, dtype)
         size = max(16, int(min(1e9 / d**2, 1e6 / d)), is_narrow * len(band))

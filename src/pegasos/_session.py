@@ -377,11 +377,13 @@ class LinearSession:
         if not rows.is_sparse or self._together(rows) == 1 or len(weights) < _LEAST_BUNDLE:
             yield from self._pieces_of(rows, part, weights, sums, order)
             return
-        with bundled(lanes(rows), weights, sums) as (weights, sums, heard):
-            for _ in self._pieces_of(rows, part, weights, sums, order, bundled=True):
-                yield
-                if heard:
-                    return
+        problems = self.problems[part]
+        while (problems["n_steps"] < problems["last_step"]).any():
+            with bundled(lanes(rows), weights, sums) as (*copies, heard):
+                for _ in self._pieces_of(rows, part, *copies, order, bundled=True):
+                    yield
+                    if heard:
+                        break  # and go on, should Ctrl-C be answered by less than an exception
 
     def _pieces_of(self, rows, part, weights, sums, order, bundled=False):
         problems = self.problems[part]

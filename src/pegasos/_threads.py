@@ -32,9 +32,11 @@ class _CtrlC:
         arguments = self._heard[0]
         self._heard.clear()
         # Ctrl-C ends what is under way, as a rule, and may do so at the first line that would put this right.
+        # The handler of before may call the one that it found, this one, again.
+        before, self._before = self._before, signal.default_int_handler
         self._is_handler = False
-        signal.signal(signal.SIGINT, self._before)
-        self._before(*arguments)
+        signal.signal(signal.SIGINT, before)
+        before(*arguments)
 
     @contextlib.contextmanager
     def handled(self):
@@ -66,13 +68,29 @@ class _CtrlC:
             yield ()
             return
         with contextlib.nullcontext() if self._is_handler else self.handled():
-            self._n_blocks += 1
+            outside = self._n_blocks
+            self._n_blocks = outside + 1
             try:
                 yield self._heard
             finally:
-                self._n_blocks -= 1
-                if self._heard and self._n_blocks == 0:
+                self._n_blocks = outside
+                if self._heard and outside == 0:
                     self._answer()
+
+    @contextlib.contextmanager
+    def answered(self):
+        """Answer Ctrl-C at once in a block, though this be within others that let it wait."""
+        outside = self._n_blocks if _in_main_thread() else 0
+        if outside == 0:
+            yield
+            return
+        self._n_blocks = 0
+        try:
+            if self._heard:
+                self._answer()
+            yield
+        finally:
+            self._n_blocks = outside
 
 
 _ctrl_c = _CtrlC()
@@ -88,12 +106,16 @@ def in_threads(jobs, n_threads, on_progress=None):
         Each returns a generator, which yields between short pieces of work.
     n_threads : int
     on_progress : callable, optional
-        Called now and then, from the calling thread. An exception stops all jobs after the piece
-        under way.
+        Called now and then, from the calling thread: other fits may run in it. An exception stops all jobs
+        after the piece under way.
     """
     waiting, errors, is_over = collections.deque(jobs), [], threading.Event()
-    n_helpers = min(n_threads, len(jobs)) - 1
-    ended, tell = [], on_progress or (lambda: None)
+    n_helpers, ended = min(n_threads, len(jobs)) - 1, []
+
+    def tell():
+        if on_progress is not None:
+            with _ctrl_c.answered():
+                on_progress()
 
     def work(tell):
         while not is_over.is_set():

@@ -99,12 +99,11 @@ class _Training:
 
     def _finish(self, rows, solver, tol, max_iter, threads):
         """One epoch of Pegasos, where that is a good start, then a finisher; "auto": one that suits."""
-        start, left = None, max_iter - self.epochs_begun
+        start = None
         kind = self.finishers.get(solver) or (
             type(self.finisher) if self.finisher else self.first(rows)
         )
-        at_zero = kind.begins_at_zero(rows)
-        if self.finisher is None and not at_zero:
+        if self.finisher is None and not kind.begins_at_zero(rows):
             # An average is by far the better point to start at.
             self.average_as(self.settings.average or "suffix")
             self.plan(n_epochs=1)
@@ -113,6 +112,7 @@ class _Training:
             with uninterrupted():
                 self._end_part()
                 self.finisher = finisher
+                self.epochs_begun += 1
         else:
             if self.finisher is None:
                 n_problems, (n, d) = len(self.problems), rows.shape
@@ -120,7 +120,7 @@ class _Training:
             self.finisher = self._begin(kind, rows, start)
         threads["on_progress"] = self._count_epochs(**threads)
         threads.pop("on_epoch", None)
-        left -= 0 if at_zero else 1
+        left = max_iter - self.epochs_begun
         if solver != "auto" or tol is None:
             self.finisher.run(tol, left, **threads)
             return

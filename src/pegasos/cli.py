@@ -73,7 +73,7 @@ def _parser():
     add("--lam", type=float, default=1e-4, metavar="L",
         help="regularisation lambda = 1/(C n); smaller fits closer (default 1e-4)")  # fmt: skip
     add("--solver", choices=("auto", "pegasos", "sdca", "newton"), default="auto",
-        help="pegasos, or one epoch of it and then a finisher (default auto: one that suits)")  # fmt: skip
+        help="pegasos, or a solver that goes to the optimum (default auto: one that suits)")  # fmt: skip
     add("--tol", type=_tol, default=1e-3, metavar="G",
         help="stop at this relative duality gap (default 1e-3; none: at --max-iter)")  # fmt: skip
     add("--max-iter", type=int, default=1000, metavar="E",
