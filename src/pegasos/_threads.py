@@ -41,14 +41,13 @@ class _CtrlC:
     @contextlib.contextmanager
     def handled(self):
         """Make this the handler for a block: within it, others need not, which takes 10 us each time."""
-        if self._is_handler or not _in_main_thread():
-            yield
-            return
-        before = signal.getsignal(signal.SIGINT)
+        before = signal.getsignal(signal.SIGINT) if _in_main_thread() else self
         if before is self or not callable(before):
             yield
             return
-        self._before = before
+        # Whatever an exception may have left behind, no block of ours is under way.
+        self._before, self._n_blocks = before, 0
+        self._heard.clear()
         try:
             signal.signal(signal.SIGINT, self)
             self._is_handler = True
