@@ -144,8 +144,8 @@ def in_threads(jobs, n_threads, on_progress=None):
         finally:
             end.set()
 
-    # The caller works, too: a thread that is not needed need not be woken. Whatever happens, none is at work
-    # when this returns: that is why Ctrl-C waits while threads start, and while they end. Neither `start`
+    # The caller works, too: a thread that is not needed need not be woken. None must be at work when this
+    # returns or raises: that is why Ctrl-C waits while threads start, and while they end. Neither `start`
     # nor `join` of a thread can be interrupted and then say truly whether the thread runs.
     try:
         with uninterrupted():
