@@ -39,7 +39,7 @@ def blank_ascents(n_problems, seed):
     return ascents
 
 
-def goes_in_bundles(rows, n_problems):
+def goes_in_bundles(n_problems):
     """Whether problems begin together, by `sweep`."""
     return n_problems >= _LEAST_BUNDLE
 
@@ -234,7 +234,7 @@ class DualAscent(Finisher):
             return np.array_split(problems, -(-len(problems) // size))
 
         going = np.arange(len(self.a))
-        if goes_in_bundles(self.rows, len(going)):
+        if goes_in_bundles(len(going)):
             parts = [slice(of[0], of[-1] + 1) for of in bundles(going)]
             jobs(lambda part: self._sweep(part, tol, max_iter), parts)
         # Problems go on by themselves until it is time to look at them, and are looked at together.

@@ -384,6 +384,8 @@ class LinearSession:
                     yield
                     if heard:
                         break  # and go on, should Ctrl-C be answered by less than an exception
+                else:
+                    return
 
     def _pieces_of(self, rows, part, weights, sums, order, bundled=False):
         problems = self.problems[part]

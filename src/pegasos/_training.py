@@ -281,7 +281,7 @@ class LinearTraining(_Training, LinearSession):
 
     def first(self, rows):
         """The finisher to begin with: several problems go as bundles at first."""
-        return DualAscent if goes_in_bundles(rows, len(self.problems)) else self.cheaper(rows)
+        return DualAscent if goes_in_bundles(len(self.problems)) else self.cheaper(rows)
 
     def cheaper(self, rows):
         """The finisher that is likely to reach a gap of about 1e-3 first, from sizes alone.
