@@ -208,13 +208,13 @@ def test_ctrl_c_may_come_at_any_line(fit, rng):
     assert heard >= 10  # the number of lines is not always the same
 
 
-@pytest.mark.parametrize("fit", ["pegasos, sparse", "sdca, dense", "newton, dense"])
+@pytest.mark.parametrize("fit", ["pegasos, sparse", "sdca, dense", "sdca, sparse"])
 def test_a_handler_that_does_not_raise_cuts_nothing_short(fit, rng):
     whole, X, y = FITS[fit](200)
     whole.set_params(tol=None, max_iter=12).fit(X, y)
     n_lines = with_ctrl_c_at(-1, lambda: whole.set_params(warm_start=False).fit(X, y))
     heard, before = [], signal.getsignal(signal.SIGINT)
-    for line in rng.choice(n_lines, 10, replace=False):
+    for line in rng.choice(n_lines, 40, replace=False):
         clf = FITS[fit](200)[0].set_params(tol=None, max_iter=12)
         signal.signal(signal.SIGINT, lambda *arguments: heard.append(arguments))
         try:
@@ -223,7 +223,7 @@ def test_a_handler_that_does_not_raise_cuts_nothing_short(fit, rng):
             signal.signal(signal.SIGINT, before)
         assert clf.n_iter_ == whole.n_iter_
         np.testing.assert_array_equal(clf.coef_, whole.coef_)
-    assert len(heard) >= 8
+    assert len(heard) >= 30
 
 
 @pytest.mark.parametrize("times", [[], [0.1], [0.1, 0.15, 0.2]])

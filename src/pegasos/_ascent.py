@@ -249,10 +249,35 @@ class DualAscent(Finisher):
         """The first epochs of the problems `part`, as a bundle, and a look at those that may be done."""
         if max_iter == 0 or self.n_swept[part.start] == _OVER:
             return
+        ascents, problems = self.ascents[part], np.arange(part.start, part.stop)
+        n_inside = np.count_nonzero(self.labels[part], axis=1)
+        while not (yield from self._sweep_bundle(part, tol, min(SWEEPS, max_iter))):
+            pass  # Ctrl-C was answered by less than an exception
+        if self.rows.value_bytes == 4:
+            # From here on w is w(a) in double.
+            for j in problems:
+                self._set_weights(j, *self._weights_of(j))
+                yield
+        if tol is not None and max_iter > SWEEPS:
+            problems = problems[self.estimate[part] <= _HOPEFUL * tol]
+        if len(problems):
+            self._look(problems, tol)
+        with _threads.uninterrupted():
+            self._remember_look(problems)
+            self.n_swept[part] = _OVER  # and what follows them was done, too
+            self.sums[part], self.n_sums[part] = 0, 0
+            for j in range(len(ascents)):
+                _core.dual_start(ascents[j : j + 1], n_inside[j])
+            if self.settings.free_intercept:
+                shift(ascents)
+        yield
+
+    def _sweep_bundle(self, part, tol, n_epochs):
+        """Up to `n_epochs` epochs of the problems `part`; returns whether they were done, as far as wanted."""
         ascents, labels = self.ascents[part], self.labels[part]
-        problems, inside = np.arange(part.start, part.stop), np.flatnonzero(labels.any(axis=0))
-        n, k, n_inside = len(inside), len(problems), np.count_nonzero(labels, axis=1)
-        last, narrow = min(SWEEPS, max_iter) * n, f"f{self.rows.value_bytes}"
+        inside, n_inside = np.flatnonzero(labels.any(axis=0)), np.count_nonzero(labels, axis=1)
+        n, k = len(inside), len(labels)
+        last, narrow = n_epochs * n, f"f{self.rows.value_bytes}"
 
         def most_are_within(factor):
             return tol is not None and (self.estimate[part] > factor * tol).sum() < _LEAST_BUNDLE
@@ -285,25 +310,8 @@ class DualAscent(Finisher):
                 ):  # fmt: skip
                     yield
                     if heard:
-                        return
-        if self.rows.value_bytes == 4:
-            # From here on w is w(a) in double.
-            for j in problems:
-                self._set_weights(j, *self._weights_of(j))
-                yield
-        if tol is not None and max_iter > SWEEPS:
-            problems = problems[self.estimate[part] <= _HOPEFUL * tol]
-        if len(problems):
-            self._look(problems, tol)
-        with _threads.uninterrupted():
-            self._remember_look(problems)
-            self.n_swept[part] = _OVER  # and what follows them was done, too
-            self.sums[part], self.n_sums[part] = 0, 0
-            for j in range(k):
-                _core.dual_start(ascents[j : j + 1], n_inside[j])
-            if self.settings.free_intercept:
-                shift(ascents)
-        yield
+                        return False
+        return True
 
     def _improve(self, k, tol, last):
         """Run problem k until it is time to look at it."""
