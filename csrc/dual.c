@@ -327,6 +327,8 @@ void pegasos_linear_scores(const pegasos_rows *rows, int64_t first, int64_t coun
                            int64_t n_problems, const void *coef, int64_t coef_bytes,
                            int64_t interleaved, const double *intercepts, double *scores)
 {
+    assert(are_there(rows, first, count) && n_problems >= 1);
+    assert(coef_bytes == 8 || coef_bytes == rows->value_bytes);
     if (interleaved && coef_bytes == 8)
         DISPATCH_WIDE(score_bundles, rows, first, count, n_problems, coef, intercepts, scores);
     else if (interleaved)
@@ -340,18 +342,21 @@ void pegasos_linear_scores(const pegasos_rows *rows, int64_t first, int64_t coun
 void pegasos_linear_combine(const pegasos_rows *rows, int64_t first, int64_t count,
                             const double *factors, double *sum)
 {
+    assert(are_there(rows, first, count));
     DISPATCH_WIDE(combine, rows, first, count, factors, sum);
 }
 
 void pegasos_linear_norms(const pegasos_rows *rows, int64_t first, int64_t count, double *scratch,
                           double *norms)
 {
+    assert(are_there(rows, first, count) && (scratch || rows->index_bytes == 0));
     DISPATCH_WIDE(norms, rows, first, count, scratch, norms);
 }
 
 void pegasos_linear_copy(const pegasos_rows *rows, int64_t count, const int64_t *which, void *out)
 {
     const int64_t d = rows->n_features, bytes = rows->value_bytes;
+    assert(are_there(rows, 0, 0) && are_in_range(which, count, 0, rows->n_rows));
     memset(out, 0, (size_t)(count * d * bytes));
     for (int64_t k = 0; k < count; k++) {
         if (rows->index_bytes == 0) {
@@ -418,6 +423,7 @@ void pegasos_hinge_slopes(int64_t n, const double *u, const double *moves, const
                           const double *centre, double width, double t, double *slope,
                           double *curvature)
 {
+    assert(n >= 0 && width > 0);
     add_slopes(n, u, moves, weights, centre, width, t, slope, curvature);
 }
 
@@ -432,6 +438,7 @@ void pegasos_dual_begin_epoch(pegasos_dual *p)
 
 void pegasos_dual_start(pegasos_dual *p, int64_t n_active)
 {
+    assert(n_active >= 0);
     p->n_active = n_active;
     p->highest = p->lowest = 0;
     pegasos_dual_begin_epoch(p);
@@ -442,6 +449,8 @@ int64_t pegasos_dual_run(const pegasos_rows *rows, pegasos_dual *problem, const 
                          double *w, int64_t count)
 {
     int64_t done = 0;
+    assert(are_plausible(rows) && 0 <= problem->position && problem->position <= problem->n_active);
+    assert(are_in_range(active, problem->n_active, 0, rows->n_rows));
     if (rows->index_bytes == PEGASOS_KERNEL)
         ascend_kernel(rows, problem, labels, bounds, norms, active, a, w, count, &done);
     else
@@ -453,6 +462,8 @@ void pegasos_dual_sweep(const pegasos_rows *rows, int64_t n_problems, pegasos_du
                         const int8_t *labels, const double *bounds, const double *norms, double *a,
                         void *v, void *sums, int64_t before, int64_t count, const int64_t *draws)
 {
+    assert(are_there(rows, 0, 0) && are_in_range(draws, count, 0, rows->n_rows));
+    assert(1 <= n_problems && n_problems <= BUNDLE_BYTES / rows->value_bytes);
     DISPATCH(sweep, rows, n_problems, problems, labels, bounds, norms, a, v, sums, before, count,
              draws);
 }

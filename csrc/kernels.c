@@ -118,12 +118,18 @@ FOR_EVERY_SPARSE_TYPE(DEFINE_PRODUCTS)
 void pegasos_sparse_products(const pegasos_rows *x, const pegasos_rows *inverted, int64_t stride,
                              void *products)
 {
+    assert(are_there(x, 0, 0) && are_there(inverted, 0, 0) && stride >= inverted->n_features);
+    assert(x->index_bytes > 0 && inverted->index_bytes > 0
+           && x->value_bytes == inverted->value_bytes && x->n_features == inverted->n_rows);
     DISPATCH_SPARSE(multiply, inverted, x, stride, products);
 }
 
 void pegasos_thick_products(const pegasos_rows *x, const pegasos_rows *z, void *panel,
                             int64_t stride, void *products)
 {
+    assert(are_there(x, 0, 0) && are_there(z, 0, 0) && stride >= z->n_rows);
+    assert(x->index_bytes > 0 && z->index_bytes > 0 && x->value_bytes == z->value_bytes
+           && x->n_features == z->n_features);
     DISPATCH_SPARSE(multiply_panels, x, z, panel, stride, products);
 }
 
@@ -157,6 +163,7 @@ void pegasos_kernel_push(int64_t count, const int64_t *places, int64_t n, int64_
                          int64_t value_bytes, const void *columns, int64_t n_problems,
                          const double *coef, int64_t score_stride, double *scores)
 {
+    assert(count >= 0 && n >= 0 && n_problems >= 0 && (value_bytes == 4 || value_bytes == 8));
     push_columns(count, places, n, stride, value_bytes, columns, n_problems, coef, score_stride,
                  scores);
 }
@@ -167,6 +174,7 @@ void pegasos_kernel_gather(int64_t count, const int64_t *places, int64_t stride,
                            int64_t value_bytes, const void *columns, int64_t m,
                            const int64_t *which, int64_t out_stride, void *out)
 {
+    assert(count >= 0 && m >= 0 && are_in_range(which, m, 0, INT64_MAX));
     if (value_bytes == 4)
         gather_float(count, places, stride, columns, m, which, out_stride, out);
     else
@@ -187,6 +195,7 @@ void pegasos_kernel_gauss(int64_t n, int64_t m, int64_t stride, int64_t value_by
 void pegasos_kernel_polynomial(int64_t n, int64_t m, int64_t stride, int64_t value_bytes,
                                void *products, double gamma, double coef0, int64_t degree)
 {
+    assert(n >= 0 && m >= 0 && degree >= 0);
     if (value_bytes == 4)
         polynomial_float(n, m, stride, products, (float)gamma, (float)coef0, degree);
     else

@@ -59,6 +59,7 @@ static uint64_t multiply(uint64_t a, uint64_t b, uint64_t *low)
  * the incomplete interval (Lemire, ACM TOMACS 29:1, 2019). */
 int64_t pegasos_bounded_random(uint64_t *generator, int64_t n)
 {
+    assert(n >= 1);
     const uint64_t range = (uint64_t)n;
     uint64_t low;
     uint64_t high = multiply(next_random(generator), range, &low);
@@ -112,6 +113,8 @@ void pegasos_order_draw(pegasos_order *order, int64_t *permutation, int64_t coun
 void pegasos_order_seek(pegasos_order *order, uint64_t seed, int64_t n_rows, int64_t sampling,
                         int64_t next, int64_t *permutation)
 {
+    assert(n_rows >= 1 && next >= 0 && (permutation || sampling == PEGASOS_UNIFORM));
+    assert(sampling >= PEGASOS_PERMUTATION && sampling <= PEGASOS_UNIFORM);
     /* Draws from the start of the epoch that shapes the permutation in force at `next`. */
     const int64_t epoch = sampling == PEGASOS_CYCLIC ? 0 : next / n_rows;
     const int64_t begin = epoch * n_rows;
@@ -397,6 +400,17 @@ FOR_EVERY_SPARSE_TYPE(DEFINE_BUNDLE_DRIVER)
 #define BLOCK_DENSE  32
 #define BLOCK_SPARSE 4096
 
+/* For assertions: whether problem k of a set is in a state that training can reach. */
+MAYBE_UNUSED static bool is_reachable(const pegasos_linear *p, const pegasos_linear_set *set,
+                                      int64_t k, int64_t n_rows)
+{
+    const bool averages = p->average_from > 0 || p->n_averaged > 0 || p->rate_sum > 0;
+    return p->lam > 0 && p->q > 0 && p->n_steps >= 0 && p->next_draw >= 0 && p->n_pending >= 0
+           && p->n_pending <= p->n_drawn && p->n_drawn < set->batch_size && (set->sums || !averages)
+           && !(set->bundled && p->project)
+           && are_in_range(set->pending + k * set->batch_size, p->n_pending, 0, n_rows);
+}
+
 /* Whether problems k and k + 1 of dense rows can share each row while it is in registers. */
 static bool are_pair(const pegasos_rows *rows, const pegasos_linear_set *set, int64_t k)
 {
@@ -407,7 +421,13 @@ static bool are_pair(const pegasos_rows *rows, const pegasos_linear_set *set, in
 void pegasos_linear_run(const pegasos_rows *rows, const pegasos_linear_set *set, int64_t first,
                         int64_t count, const int64_t *draws)
 {
+    assert(are_plausible(rows) && are_in_range(draws, count, 0, rows->n_rows) && first >= 0);
+    assert(set->n_problems >= 1 && set->batch_size >= 1);
+    for (int64_t k = 0; k < set->n_problems; k++)
+        assert(is_reachable(&set->problems[k], set, k, rows->n_rows));
     if (set->bundled) {
+        assert(rows->index_bytes > 0 && set->batch_size == 1
+               && set->n_problems <= BUNDLE_BYTES / rows->value_bytes);
         DISPATCH_SPARSE(run_bundle, rows, set, first, count, draws);
         return;
     }
@@ -437,6 +457,7 @@ void pegasos_linear_run(const pegasos_rows *rows, const pegasos_linear_set *set,
 void pegasos_linear_restart_average(pegasos_linear *problem, int64_t n_features,
                                     int64_t value_bytes, void *sum)
 {
+    assert(n_features >= 1 && (value_bytes == 4 || value_bytes == 8));
     memset(sum, 0, (size_t)(n_features * value_bytes));
     problem->average_from = problem->n_steps + 1;
     problem->rate_sum = 0;
@@ -448,6 +469,7 @@ void pegasos_linear_restart_average(pegasos_linear *problem, int64_t n_features,
 void pegasos_linear_model(const pegasos_linear *problem, int64_t n_features, int64_t value_bytes,
                           const void *weights, const void *sum, double *coef, double *intercept)
 {
+    assert(problem->lam > 0 && (sum || problem->n_averaged == 0));
     const pegasos_linear p = *problem;
     const bool average = p.n_averaged > 0;
     const double divisor = p.lam * (double)(average ? p.n_averaged : p.n_steps);

@@ -20,8 +20,9 @@
  * Contract, for every function:
  *   - The caller owns all memory; nothing is allocated, freed, kept or printed here.
  *   - There is no global state: calls on different problems may run at the same time.
- *   - Arguments are trusted. What must hold is said beside each field; whoever takes input from
- *     people checks it first (the Python layer does so in _validate.py).
+ *   - Arguments are trusted. What must hold is said beside each field, and asserted in debug builds
+ *     (without NDEBUG) where that takes constant time; whoever takes input from people checks it
+ *     first, as _core.pyx does.
  *   - The same arguments give the same bits on every machine with IEEE arithmetic.
  *
  * All state structs hold only 8-byte numbers, so their layout is the same everywhere, and copying
@@ -47,10 +48,15 @@ typedef struct pegasos_rows {
     int64_t indptr_bytes; /* 4 or 8, CSR only; need not equal index_bytes */
     const void *values;   /* dense: row after row; CSR: the stored values; finite */
     const void *indices; /* CSR: column of each value, in [0, n_features); any order, repeats add */
-    const void *indptr;  /* CSR: n_rows + 1 offsets into values, from 0, never decreasing */
+    const void *indptr;  /* CSR: n_rows + 1 offsets into values, >= 0, never decreasing */
     int64_t column_bytes; /* PEGASOS_KERNEL only: 4 or 8 */
     int8_t *wanted;       /* PEGASOS_KERNEL only */
 } pegasos_rows;
+
+/* Whether the index arrays of CSR rows, of which `values` and `indices` have n_values entries,
+ * describe a matrix: offsets that never decrease, from 0 at least to n_values at most, and columns in
+ * [0, n_features). Reads indptr and indices in full. */
+int pegasos_rows_are_valid(const pegasos_rows *rows, int64_t n_values);
 
 /*
  * index_bytes of a block of m = n_rows rows of a kernel matrix. Then
@@ -291,7 +297,7 @@ void pegasos_kernel_gather(int64_t count, const int64_t *places, int64_t stride,
 void pegasos_kernel_gauss(int64_t n, int64_t m, int64_t stride, int64_t value_bytes, void *products,
                           const void *x_norms, const void *z_norms, double gamma);
 
-/* p becomes (gamma p + coef0)^degree, degree >= 0. */
+/* p becomes (gamma p + coef0)^degree, degree >= 0, by squaring. */
 void pegasos_kernel_polynomial(int64_t n, int64_t m, int64_t stride, int64_t value_bytes,
                                void *products, double gamma, double coef0, int64_t degree);
 

@@ -7,6 +7,7 @@
 #include "pegasos.h"
 #include "platform.h"
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -22,6 +23,40 @@ static INLINE void set_to(void *vector, int64_t value_bytes, int64_t j, double v
         ((float *)vector)[j] = (float)value;
     else
         ((double *)vector)[j] = value;
+}
+
+/* For assertions: what can be told of rows in constant time. */
+MAYBE_UNUSED static bool are_plausible(const pegasos_rows *rows)
+{
+    const bool is_kernel = rows->index_bytes == PEGASOS_KERNEL;
+    const int64_t bytes = is_kernel ? rows->column_bytes : rows->value_bytes;
+    const bool is_typed =
+        (bytes == 4 || bytes == 8) && (uintptr_t)rows->values % (uintptr_t)bytes == 0;
+    if (rows->n_rows < 1 || rows->n_features < 1 || !is_typed)
+        return false;
+    if (is_kernel)
+        return rows->n_features == 2 * rows->n_rows + 1 && rows->value_bytes == 8 && rows->wanted;
+    if (rows->index_bytes == 0)
+        return true;
+    return (rows->index_bytes == 4 || rows->index_bytes == 8)
+           && (rows->indptr_bytes == 4 || rows->indptr_bytes == 8);
+}
+
+/* ... and whether rows first .. first + count - 1 are among them, which are not of a kernel matrix. */
+MAYBE_UNUSED static bool are_there(const pegasos_rows *rows, int64_t first, int64_t count)
+{
+    return are_plausible(rows) && rows->index_bytes != PEGASOS_KERNEL && count >= 0 && first >= 0
+           && first <= rows->n_rows - count;
+}
+
+/* ... and whether all of `count` indices are in [start, stop); this takes its time. */
+MAYBE_UNUSED static bool are_in_range(const int64_t *indices, int64_t count, int64_t start,
+                                      int64_t stop)
+{
+    for (int64_t j = 0; j < count; j++)
+        if (indices[j] < start || indices[j] >= stop)
+            return false;
+    return true;
 }
 
 /* Where CSR row i begins. */

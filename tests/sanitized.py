@@ -13,12 +13,14 @@ from pathlib import Path
 SOURCE = Path(__file__).parents[1]
 PLACE = SOURCE / "build" / "sanitized"
 CC = os.environ.get("CC", "cc")
-# The index just after the last one, which nothing but a sanitizer would see.
+# An index that is out of range only after it was checked, which nothing but a sanitizer would see.
 PLANTED = """
 import numpy as np
 from pegasos import _core
-rows = _core.csr_rows(np.ones(1), np.full(1, 200, np.int32), np.array([0, 1], np.int32), 2)
-_core.decision_function(rows, 0, np.ones((1, 200)), np.ones(1), np.ones((1, 1)))
+indices = np.zeros(1, np.int32)
+rows = _core.csr_rows(np.ones(1), indices, np.array([0, 1], np.int32), 2)
+indices[0] = 200
+_core.decision_function(rows, 0, np.ones((1, 2)), np.ones(1), np.ones((1, 1)))
 """
 
 

@@ -1,10 +1,15 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
 # cython: freethreading_compatible=True
-"""The C core on NumPy buffers.
+"""The C core on NumPy buffers, and the gate before it.
 
 Every function here passes pointers and sizes on to ``csrc/pegasos.h``, where the fields and the
-contract are explained, and releases the GIL while the core works. Nothing is checked: arrays must
-be what ``_validate.py`` and ``_session.py`` make of them.
+contract are explained, and releases the GIL while the core works. The core trusts its arguments, so
+each function first checks all that memory depends on: lengths against each other, types, alignment,
+and numbers that become sizes, indices or divisors. A mistake above this line is a ValueError, never
+foreign memory. Sentences for people, with the names that they know, are ``_validate.py``'s.
+
+The checks take constant time, except that index arrays are read in full: a fraction of what the
+call does with them.
 """
 from libc.stdint cimport int8_t, int32_t, int64_t, uint64_t
 
@@ -20,6 +25,8 @@ cdef extern from "pegasos.h" nogil:
         const void *indptr
         int64_t column_bytes
         int8_t *wanted
+
+    int pegasos_rows_are_valid(const pegasos_rows *rows, int64_t n_values)
 
     int PEGASOS_KERNEL
     int PEGASOS_PERMUTATION, PEGASOS_CYCLIC, PEGASOS_UNIFORM
@@ -170,6 +177,63 @@ cdef pegasos_linear _blank
 BLANK_PROBLEM = <pegasos_linear[:1]> &_blank
 
 
+# ---- The gate ----------------------------------------------------------------------------------
+
+# Counters stay below, so that sums of two of them do not overflow.
+cdef int64_t LARGEST = <int64_t>1 << 62
+
+
+cdef int require(bint holds, str what) except -1:
+    """Raise a ValueError unless `holds`."""
+    if not holds:
+        raise ValueError(what)
+    return 0
+
+
+cdef int require_indices(const int64_t[::1] indices, int64_t start, int64_t stop,
+                         str what) except -1:
+    """Raise a ValueError unless all `indices` are in [start, stop)."""
+    cdef int64_t j
+    cdef bint holds = True
+    with nogil:
+        for j in range(indices.shape[0]):
+            holds &= start <= indices[j] < stop
+    return require(holds, what)
+
+
+cdef int require_aligned(const void *address, size_t bytes, str what) except -1:
+    """Raise a ValueError if numbers of so many bytes do not lie where the processor wants them."""
+    return require(<size_t>address % bytes == 0, what)
+
+
+cdef int require_real_rows(Rows rows) except -1:
+    """Raise a ValueError if `rows` are a block of a kernel matrix."""
+    return require(rows.c.index_bytes >= 0, "rows must be dense or CSR")
+
+
+cdef int require_part(Rows rows, int64_t first, int64_t count) except -1:
+    """Raise a ValueError unless there are dense or CSR rows number first to first + count - 1."""
+    require_real_rows(rows)
+    return require(0 <= first <= rows.c.n_rows - count, "these rows are not all there")
+
+
+cdef int require_problems(const pegasos_linear[::1] problems, int64_t batch_size,
+                          bint has_sums) except -1:
+    """Raise a ValueError unless the counters of `problems` are some that training can reach."""
+    cdef int64_t k
+    cdef const pegasos_linear *p
+    cdef bint holds = problems.shape[0] >= 1
+    for k in range(problems.shape[0]):
+        p = &problems[k]
+        holds &= 0 < p.lam and 0 < p.q
+        holds &= 0 <= p.n_pending <= p.n_drawn and (p.n_drawn < batch_size or batch_size == 0)
+        holds &= 0 <= p.n_steps < LARGEST and 0 <= p.next_draw < LARGEST
+        holds &= 0 <= p.last_step < LARGEST and 0 <= p.average_from < LARGEST
+        holds &= 0 <= p.n_averaged <= p.n_steps
+        holds &= has_sums or (p.average_from == 0 and p.n_averaged == 0 and p.rate_sum == 0)
+    return require(holds, "problems are not in a state that training can reach")
+
+
 cdef class Rows:
     """The rows of X where they lie; made by `dense_rows` or `csr_rows`."""
     cdef pegasos_rows c
@@ -195,6 +259,8 @@ cdef class Rows:
 
 
 def dense_rows(const value_t[:, ::1] values not None):
+    require(values.shape[0] >= 1 and values.shape[1] >= 1, "values must not be empty")
+    require_aligned(&values[0, 0], sizeof(value_t), "values must be aligned")
     cdef Rows rows = Rows()
     rows.c.n_rows = values.shape[0]
     rows.c.n_features = values.shape[1]
@@ -207,6 +273,10 @@ def dense_rows(const value_t[:, ::1] values not None):
 
 def csr_rows(const value_t[::1] values not None, const index_t[::1] indices not None,
              const offset_t[::1] indptr not None, int64_t n_features):
+    require(indptr.shape[0] >= 2 and 1 <= n_features < LARGEST, "there must be rows and features")
+    require_aligned(&values[0], sizeof(value_t), "values must be aligned")
+    require_aligned(&indices[0], sizeof(index_t), "indices must be aligned")
+    require_aligned(&indptr[0], sizeof(offset_t), "indptr must be aligned")
     cdef Rows rows = Rows()
     rows.c.n_rows = indptr.shape[0] - 1
     rows.c.n_features = n_features
@@ -216,6 +286,12 @@ def csr_rows(const value_t[::1] values not None, const index_t[::1] indices not 
     rows.c.values = &values[0]
     rows.c.indices = &indices[0]
     rows.c.indptr = &indptr[0]
+    cdef int64_t n_values = min(values.shape[0], indices.shape[0])
+    cdef int is_valid
+    with nogil:
+        is_valid = pegasos_rows_are_valid(&rows.c, n_values)
+    require(is_valid, "indices and indptr must describe a matrix: offsets that never decrease and end "
+            "within the values, columns in [0, n_features)")
     rows.size = values.shape[0]
     rows.arrays = (values, indices, indptr)
     return rows
@@ -227,12 +303,17 @@ def kernel_block(const value_t[:, ::1] columns not None, const int64_t[::1] plac
 
     Row i has its column in ``columns[place[i]]``, or nowhere if that is -1. ``wanted`` is marked.
     """
+    cdef int64_t m = place.shape[0]
+    require(1 <= m == wanted.shape[0] == columns.shape[1], "columns, place and wanted must fit")
+    require_indices(place, -1, columns.shape[0], "place must be in [-1, n_columns)")
     cdef Rows rows = Rows()
-    rows.c.n_rows = place.shape[0]
-    rows.c.n_features = 2 * place.shape[0] + 1
+    rows.c.n_rows = m
+    rows.c.n_features = 2 * m + 1
     rows.c.value_bytes = sizeof(double)
     rows.c.index_bytes = PEGASOS_KERNEL
-    rows.c.values = &columns[0, 0]
+    if columns.shape[0]:
+        require_aligned(&columns[0, 0], sizeof(value_t), "columns must be aligned")
+        rows.c.values = &columns[0, 0]
     rows.c.indptr = &place[0]
     rows.c.column_bytes = sizeof(value_t)
     rows.c.wanted = &wanted[0]
@@ -248,6 +329,9 @@ cdef class Order:
 
     def __init__(self, uint64_t seed, int64_t[::1] permutation not None, int64_t sampling,
                  int64_t next):
+        require(permutation.shape[0] >= 1, "permutation must have room for one row at least")
+        require(sampling in SAMPLINGS.values(), "sampling must be one of SAMPLINGS")
+        require(0 <= next < LARGEST, "next must be in [0, 2**62)")
         self.permutation = permutation
         with nogil:
             pegasos_order_seek(&self.c, seed, permutation.shape[0], sampling, next,
@@ -255,8 +339,14 @@ cdef class Order:
 
     def draw(self, int64_t[::1] draws not None):
         """Fill `draws` with the next draws."""
+        require(self.permutation is not None, "an order must be made before it is drawn from")
+        if draws.shape[0] == 0:
+            return
         with nogil:
             pegasos_order_draw(&self.c, &self.permutation[0], draws.shape[0], &draws[0])
+
+
+# ---- Linear problems ---------------------------------------------------------------------------
 
 
 def start(pegasos_linear[::1] problems not None):
@@ -268,6 +358,8 @@ def start(pegasos_linear[::1] problems not None):
 
 def restart_averages(pegasos_linear[::1] problems not None, value_t[:, ::1] sums not None):
     """Begin every average afresh with the next step."""
+    require(sums.shape[0] == problems.shape[0] and sums.shape[1] >= 1,
+            "sums must have one row for each problem")
     cdef int64_t k
     for k in range(problems.shape[0]):
         pegasos_linear_restart_average(&problems[k], sums.shape[1], sizeof(value_t), &sums[k, 0])
@@ -284,8 +376,36 @@ def fit(Rows rows not None, pegasos_linear[::1] problems not None,
     `pending` are updated in place. A row of `weights` and `sums` belongs to a problem, or, of a
     bundle, to a feature.
     """
+    cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, k
+    cdef int64_t n_problems = problems.shape[0], lanes = PEGASOS_BUNDLE_BYTES // rows.c.value_bytes
+    require(rows.c.value_bytes == sizeof(value_t), "weights must have the type of the rows")
+    require(pending.shape[0] == n_problems and pending.shape[1] >= 1,
+            "pending must have shape (n_problems, batch_size)")
+    require_problems(problems, pending.shape[1], sums is not None)
+    require(labels.shape[0] == n_problems and labels.shape[1] == n,
+            "labels must have shape (n_problems, n_rows)")
+    require(row_weights is None or row_weights.shape[0] == n, "row_weights must have n_rows entries")
+    require(counts is None or (counts.shape[0] == n_problems and counts.shape[1] == n),
+            "counts must have shape (n_problems, n_rows)")
+    if bundled:
+        require(rows.c.index_bytes > 0 and n_problems <= lanes and pending.shape[1] == 1,
+                "a bundle is of CSR rows, and of one draw a step")
+        for k in range(n_problems):
+            require(not problems[k].project, "a bundle does not project")
+    require(weights.shape[0] == (d if bundled else n_problems)
+            and weights.shape[1] == (lanes if bundled else d),
+            "weights must have shape (n_problems, n_features), or that of a bundle")
+    require(sums is None or (sums.shape[0] == weights.shape[0]
+                             and sums.shape[1] == weights.shape[1]),
+            "sums must have the shape of weights")
+    require(0 <= first < LARGEST, "first must be in [0, 2**62)")
+    require_indices(draws, 0, n, "draws must be in [0, n_rows)")
+    for k in range(n_problems):
+        require_indices(pending[k, :problems[k].n_pending], 0, n, "pending must be in [0, n_rows)")
+    if draws.shape[0] == 0:
+        return
     cdef pegasos_linear_set set
-    set.n_problems = problems.shape[0]
+    set.n_problems = n_problems
     set.batch_size = pending.shape[1]
     set.bundled = bundled
     set.problems = &problems[0]
@@ -303,10 +423,19 @@ def model(const pegasos_linear[::1] problems not None, const value_t[:, ::1] wei
           const value_t[:, ::1] sums, double[:, ::1] coef not None,
           double[::1] intercept not None):
     """Write coefficients and intercept of every problem: its last iterate, or its average."""
-    cdef int64_t k
-    for k in range(problems.shape[0]):
-        pegasos_linear_model(&problems[k], weights.shape[1], sizeof(value_t), &weights[k, 0],
+    cdef int64_t k, n_problems = problems.shape[0], d = weights.shape[1]
+    require_problems(problems, 0, sums is not None)
+    require(weights.shape[0] == n_problems and d >= 1, "weights must have one row for each problem")
+    require(sums is None or (sums.shape[0] == n_problems and sums.shape[1] == d),
+            "sums must have the shape of weights")
+    require(coef.shape[0] == n_problems and coef.shape[1] == d, "coef must have the shape of weights")
+    require(intercept.shape[0] == n_problems, "intercept must have one entry for each problem")
+    for k in range(n_problems):
+        pegasos_linear_model(&problems[k], d, sizeof(value_t), &weights[k, 0],
                              NULL if sums is None else &sums[k, 0], &coef[k, 0], &intercept[k])
+
+
+# ---- Passes over rows --------------------------------------------------------------------------
 
 
 def decision_function(Rows rows not None, int64_t first, const value_t[:, ::1] coef not None,
@@ -316,20 +445,42 @@ def decision_function(Rows rows not None, int64_t first, const value_t[:, ::1] c
 
     `coef`, float64 or of the rows' type, has a row for each problem or, if `interleaved`, for each feature.
     """
+    cdef int64_t n_problems = scores.shape[1], d = rows.c.n_features
+    require_part(rows, first, scores.shape[0])
+    require(sizeof(value_t) == sizeof(double) or sizeof(value_t) == rows.c.value_bytes,
+            "coef must be float64, or of the type of the rows")
+    require(n_problems >= 1 and intercept.shape[0] == n_problems,
+            "intercept must have one entry for each problem")
+    require(coef.shape[0] == (d if interleaved else n_problems)
+            and coef.shape[1] == (n_problems if interleaved else d),
+            "coef must have shape (n_problems, n_features), or its transpose's if interleaved")
+    require_aligned(&coef[0, 0], sizeof(value_t), "coef must be aligned")
+    require_aligned(&intercept[0], sizeof(double), "intercept must be aligned")
+    if scores.shape[0] == 0:
+        return
     with nogil:
-        pegasos_linear_scores(&rows.c, first, scores.shape[0], scores.shape[1], &coef[0, 0],
+        pegasos_linear_scores(&rows.c, first, scores.shape[0], n_problems, &coef[0, 0],
                               sizeof(value_t), interleaved, &intercept[0], &scores[0, 0])
 
 
 def combine(Rows rows not None, int64_t first, const double[::1] factors not None,
             double[::1] sum not None):
     """Add rows `first`, `first` + 1, ... times `factors` to `sum`."""
+    require_part(rows, first, factors.shape[0])
+    require(sum.shape[0] == rows.c.n_features, "sum must have n_features entries")
+    if factors.shape[0] == 0:
+        return
     with nogil:
         pegasos_linear_combine(&rows.c, first, factors.shape[0], &factors[0], &sum[0])
 
 
 def norms(Rows rows not None, int64_t first, double[::1] scratch, double[::1] out not None):
     """Write squared norms of rows `first`, ...; `scratch`: zeros for CSR rows, None for dense."""
+    require_part(rows, first, out.shape[0])
+    require(rows.c.index_bytes == 0 if scratch is None else scratch.shape[0] == rows.c.n_features,
+            "scratch must have n_features zeros for CSR rows")
+    if out.shape[0] == 0:
+        return
     with nogil:
         pegasos_linear_norms(&rows.c, first, out.shape[0],
                              NULL if scratch is None else &scratch[0], &out[0])
@@ -338,6 +489,13 @@ def norms(Rows rows not None, int64_t first, double[::1] scratch, double[::1] ou
 def copy_rows(Rows rows not None, const int64_t[::1] which not None,
               value_t[:, ::1] out not None):
     """Write some rows as a dense array of their type."""
+    require_real_rows(rows)
+    require(sizeof(value_t) == rows.c.value_bytes, "out must have the type of the rows")
+    require(out.shape[0] == which.shape[0] and out.shape[1] == rows.c.n_features,
+            "out must have shape (n, n_features)")
+    require_indices(which, 0, rows.c.n_rows, "which must be in [0, n_rows)")
+    if which.shape[0] == 0:
+        return
     with nogil:
         pegasos_linear_copy(&rows.c, which.shape[0], &which[0], &out[0, 0])
 
@@ -347,11 +505,17 @@ def hinge_slopes(const double[::1] u not None, const double[::1] moves not None,
                  double width, double t):
     """Return slope and curvature of the smoothed hinge along a step; see ``pegasos_hinge_slopes``."""
     cdef double slope, curvature
+    cdef int64_t n = u.shape[0]
+    require(1 <= n == moves.shape[0] == weights.shape[0] == centre.shape[0],
+            "u, moves, weights and centre must have the same length")
+    require(width > 0, "width must be > 0")
     with nogil:
-        pegasos_hinge_slopes(u.shape[0], &u[0], &moves[0], &weights[0], &centre[0], width, t,
+        pegasos_hinge_slopes(n, &u[0], &moves[0], &weights[0], &centre[0], width, t,
                              &slope, &curvature)
     return slope, curvature
 
+
+# ---- Dual coordinate ascent --------------------------------------------------------------------
 
 cdef pegasos_dual _blank_dual
 #: One zeroed dual problem, as `BLANK_PROBLEM`.
@@ -360,11 +524,13 @@ BLANK_DUAL = <pegasos_dual[:1]> &_blank_dual
 
 def dual_start(pegasos_dual[::1] problem not None, int64_t n_active):
     """Let the first `n_active` rows of the list take part, in an epoch that begins now."""
+    require(problem.shape[0] >= 1 and 0 <= n_active < LARGEST, "n_active must be in [0, 2**62)")
     pegasos_dual_start(&problem[0], n_active)
 
 
 def dual_begin_epoch(pegasos_dual[::1] problem not None):
     """Begin the next epoch."""
+    require(problem.shape[0] >= 1, "problem must not be empty")
     pegasos_dual_begin_epoch(&problem[0])
 
 
@@ -373,12 +539,38 @@ def dual_run(Rows rows not None, pegasos_dual[::1] problem not None,
              const double[::1] norms not None, int64_t[::1] active not None,
              double[::1] a not None, double[::1] w not None, int64_t count):
     """Visit up to `count` rows; returns how many. See ``pegasos_dual_run``."""
-    cdef int64_t done
+    cdef int64_t done, n = rows.c.n_rows
+    require(problem.shape[0] >= 1, "problem must not be empty")
+    require(n == labels.shape[0] == norms.shape[0] == a.shape[0],
+            "labels, norms and a must have n_rows entries")
+    require(bounds is None or bounds.shape[0] == n, "bounds must have n_rows entries")
+    require(w.shape[0] == rows.c.n_features, "w must have n_features entries")
+    cdef int64_t position = problem[0].position, n_active = problem[0].n_active
+    require(0 <= position <= n_active <= active.shape[0],
+            "position and n_active must lie within the list of active rows")
+    # Any of these rows may be chosen next, so the list is read in full; once an epoch, since
+    # nothing but this function changes it within one.
+    if position == 0 or rows.c.index_bytes == PEGASOS_KERNEL:
+        require_indices(active[:n_active], 0, n, "active must be in [0, n_rows)")
+    if rows.c.index_bytes == PEGASOS_KERNEL:
+        require_columns(rows, active[:n_active])
+    if position == n_active or count < 1:
+        return 0
     with nogil:
         done = pegasos_dual_run(&rows.c, &problem[0], &labels[0],
                                 NULL if bounds is None else &bounds[0], &norms[0], &active[0],
                                 &a[0], &w[0], count)
     return done
+
+
+cdef int require_columns(Rows block, const int64_t[::1] which) except -1:
+    """Raise a ValueError unless a block of a kernel matrix has the columns of some of its rows."""
+    cdef const int64_t *place = <const int64_t *>block.c.indptr
+    cdef int64_t j
+    cdef bint holds = True
+    for j in range(which.shape[0]):
+        holds &= place[which[j]] >= 0
+    return require(holds, "dual ascent needs the columns of all active rows")
 
 
 def dual_sweep(Rows rows not None, pegasos_dual[::1] problems not None,
@@ -387,6 +579,22 @@ def dual_sweep(Rows rows not None, pegasos_dual[::1] problems not None,
                value_t[:, ::1] v not None, value_t[:, ::1] sums, int64_t before,
                const int64_t[::1] draws not None):
     """Visit rows for a bundle of problems; see ``pegasos_dual_sweep``."""
+    require_real_rows(rows)
+    cdef int64_t n = rows.c.n_rows, lanes = PEGASOS_BUNDLE_BYTES // rows.c.value_bytes
+    require(rows.c.value_bytes == sizeof(value_t), "v must have the type of the rows")
+    require(1 <= problems.shape[0] <= lanes, "a bundle has room for no more problems")
+    require(labels.shape[0] == n == a.shape[0] and labels.shape[1] == lanes == a.shape[1],
+            "labels and a must have shape (n_rows, lanes)")
+    require(bounds is None or bounds.shape[0] == n, "bounds must have n_rows entries")
+    require(norms.shape[0] == n, "norms must have n_rows entries")
+    require(v.shape[0] == rows.c.n_features and v.shape[1] == lanes,
+            "v must have shape (n_features, lanes)")
+    require(sums is None or (sums.shape[0] == v.shape[0] and sums.shape[1] == lanes),
+            "sums must have the shape of v")
+    require(-LARGEST < before < LARGEST, "before must be in (-2**62, 2**62)")
+    require_indices(draws, 0, n, "draws must be in [0, n_rows)")
+    if draws.shape[0] == 0:
+        return
     with nogil:
         pegasos_dual_sweep(&rows.c, problems.shape[0], &problems[0], &labels[0, 0],
                            NULL if bounds is None else &bounds[0], &norms[0], &a[0, 0],
@@ -394,66 +602,127 @@ def dual_sweep(Rows rows not None, pegasos_dual[::1] problems not None,
                            draws.shape[0], &draws[0])
 
 
-cdef int64_t stride(const value_t[:, :] array) noexcept nogil:
-    """Numbers from one row to the next."""
-    return array.strides[0] // <int64_t>sizeof(value_t)
+# ---- Kernels -----------------------------------------------------------------------------------
+
+
+cdef int64_t stride(const value_t[:, :] array) except -1:
+    """Numbers from one row to the next, where rows are contiguous and in order."""
+    cdef int64_t bytes = sizeof(value_t)
+    require(array.shape[1] <= 1 or array.strides[1] == bytes, "rows of an array must be contiguous")
+    if array.shape[0] <= 1 or array.shape[1] == 0:
+        return array.shape[1]
+    require(array.strides[0] >= array.shape[1] * bytes and array.strides[0] % bytes == 0,
+            "rows of an array must follow each other")
+    require_aligned(&array[0, 0], bytes, "arrays must be aligned")
+    return array.strides[0] // bytes
+
+
+cdef int require_products(Rows x, Rows z, int64_t value_bytes) except -1:
+    """Raise a ValueError unless these are CSR rows of this type."""
+    require(x.c.index_bytes > 0 and z.c.index_bytes > 0, "rows must be CSR")
+    return require(x.c.value_bytes == value_bytes == z.c.value_bytes,
+                   "rows and products must have the same type")
 
 
 def sparse_products(Rows x not None, Rows inverted not None, value_t[:, :] products not None):
     """Write the inner products of CSR rows `x` with those whose transpose is `inverted`."""
+    cdef int64_t apart = stride(products)
+    require_products(x, inverted, sizeof(value_t))
+    require(x.c.n_features == inverted.c.n_rows, "x must have as many features as inverted has rows")
+    require(products.shape[0] == x.c.n_rows and products.shape[1] == inverted.c.n_features,
+            "products must have shape (rows of x, features of inverted)")
     with nogil:
-        pegasos_sparse_products(&x.c, &inverted.c, stride(products), &products[0, 0])
+        pegasos_sparse_products(&x.c, &inverted.c, apart, &products[0, 0])
 
 
 def thick_products(Rows x not None, Rows z not None, value_t[:, ::1] panel not None,
                    value_t[:, :] products not None):
     """Write the inner products of CSR rows `x` and `z`; `panel` is scratch."""
+    cdef int64_t apart = stride(products)
+    require_products(x, z, sizeof(value_t))
+    require(x.c.n_features == z.c.n_features == panel.shape[0]
+            and panel.shape[1] * <int64_t>sizeof(value_t) == PEGASOS_PANEL_BYTES,
+            "panel must have n_features rows of PANEL_BYTES")
+    require(products.shape[0] == x.c.n_rows and products.shape[1] == z.c.n_rows,
+            "products must have shape (rows of x, rows of z)")
     with nogil:
-        pegasos_thick_products(&x.c, &z.c, &panel[0, 0], stride(products), &products[0, 0])
+        pegasos_thick_products(&x.c, &z.c, &panel[0, 0], apart, &products[0, 0])
 
 
 def push(const value_t[:, :] columns not None, const int64_t[::1] places not None,
          const double[:, ::1] coef not None, double[:, :] scores not None):
     """Add ``coef @ columns[places]`` to `scores`, in double; rows of both are contiguous."""
+    cdef int64_t apart = stride(columns), scores_apart = stride(scores)
+    require(coef.shape[0] == scores.shape[0] and coef.shape[1] == places.shape[0],
+            "coef must have shape (n_problems, n_columns)")
+    require(scores.shape[1] == columns.shape[1], "scores must be as many as a column has numbers")
+    require_indices(places, 0, columns.shape[0], "places must be in [0, n_columns)")
+    if places.shape[0] == 0 or scores.shape[0] == 0 or scores.shape[1] == 0:
+        return
     with nogil:
-        pegasos_kernel_push(places.shape[0], &places[0], columns.shape[1], stride(columns),
-                            sizeof(value_t), &columns[0, 0], coef.shape[0], &coef[0, 0],
-                            stride(scores), &scores[0, 0])
+        pegasos_kernel_push(places.shape[0], &places[0], columns.shape[1], apart, sizeof(value_t),
+                            &columns[0, 0], coef.shape[0], &coef[0, 0], scores_apart,
+                            &scores[0, 0])
 
 
 def gather(const value_t[:, :] columns not None, const int64_t[::1] places not None,
            const int64_t[::1] which not None, value_t[:, :] out not None):
     """Write ``columns[places][:, which]``, but where a place is below 0; rows of both are contiguous."""
+    cdef int64_t apart = stride(columns), out_apart = stride(out)
+    require(out.shape[0] == places.shape[0] and out.shape[1] == which.shape[0],
+            "out must have shape (n_places, n_which)")
+    require_indices(places, -1, columns.shape[0], "places must be in [-1, n_columns)")
+    require_indices(which, 0, columns.shape[1], "which must be in [0, n_numbers of a column)")
+    if places.shape[0] == 0 or which.shape[0] == 0:
+        return
     with nogil:
-        pegasos_kernel_gather(places.shape[0], &places[0], stride(columns), sizeof(value_t),
-                              &columns[0, 0], which.shape[0], &which[0], stride(out), &out[0, 0])
+        pegasos_kernel_gather(places.shape[0], &places[0], apart, sizeof(value_t), &columns[0, 0],
+                              which.shape[0], &which[0], out_apart, &out[0, 0])
 
 
 def gauss(value_t[:, :] products not None, const value_t[::1] x_norms not None,
           const value_t[::1] z_norms not None, double gamma):
     """Turn inner products into values of the Gaussian kernel, in place; rows are contiguous."""
+    cdef int64_t apart = stride(products)
+    require(x_norms.shape[0] == products.shape[0] and z_norms.shape[0] == products.shape[1],
+            "there must be one norm for each row and each column of products")
+    if products.shape[0] == 0 or products.shape[1] == 0:
+        return
     with nogil:
-        pegasos_kernel_gauss(products.shape[0], products.shape[1], stride(products),
-                             sizeof(value_t), &products[0, 0], &x_norms[0], &z_norms[0], gamma)
+        pegasos_kernel_gauss(products.shape[0], products.shape[1], apart, sizeof(value_t),
+                             &products[0, 0], &x_norms[0], &z_norms[0], gamma)
 
 
 def polynomial(value_t[:, :] products not None, double gamma, double coef0, int64_t degree):
     """Turn inner products into values of the polynomial kernel, in place; rows are contiguous."""
+    cdef int64_t apart = stride(products)
+    require(degree >= 0, "degree must be >= 0")
+    if products.shape[0] == 0 or products.shape[1] == 0:
+        return
     with nogil:
-        pegasos_kernel_polynomial(products.shape[0], products.shape[1], stride(products),
-                                  sizeof(value_t), &products[0, 0], gamma, coef0, degree)
+        pegasos_kernel_polynomial(products.shape[0], products.shape[1], apart, sizeof(value_t),
+                                  &products[0, 0], gamma, coef0, degree)
 
 
 def sigmoid(value_t[:, :] products not None, double gamma, double coef0):
     """Turn inner products into values of the sigmoid kernel, in place; rows are contiguous."""
+    cdef int64_t apart = stride(products)
+    if products.shape[0] == 0 or products.shape[1] == 0:
+        return
     with nogil:
-        pegasos_kernel_sigmoid(products.shape[0], products.shape[1], stride(products),
-                               sizeof(value_t), &products[0, 0], gamma, coef0)
+        pegasos_kernel_sigmoid(products.shape[0], products.shape[1], apart, sizeof(value_t),
+                               &products[0, 0], gamma, coef0)
 
 
 def laplace(const value_t[:, ::1] x not None, const value_t[:, ::1] z not None, double gamma,
             value_t[:, :] out not None):
     """Write values of the Laplacian kernel between rows of `x` and of `z`; rows are contiguous."""
+    cdef int64_t apart = stride(out)
+    require(x.shape[1] == z.shape[1], "x and z must have the same features")
+    require(out.shape[0] == x.shape[0] and out.shape[1] == z.shape[0],
+            "out must have shape (rows of x, rows of z)")
+    if out.shape[0] == 0 or out.shape[1] == 0:
+        return
     with nogil:
         pegasos_kernel_laplace(x.shape[0], z.shape[0], x.shape[1], sizeof(value_t), &x[0, 0],
-                               &z[0, 0], gamma, stride(out), &out[0, 0])
+                               &z[0, 0], gamma, apart, &out[0, 0])

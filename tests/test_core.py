@@ -1,0 +1,288 @@
+"""The gate before the C core: whatever is wrong above it is an exception, never foreign memory."""
+
+import numpy as np
+import pytest
+from rows import convert
+
+from pegasos import _core
+from pegasos._ascent import ASCENT
+from pegasos._session import PROBLEM
+
+N, D, K = 6, 5, 2
+SAMPLING = _core.SAMPLINGS["permutation"]
+
+
+def problems(**fields):
+    state = np.zeros(K, PROBLEM)
+    state["lam"] = 0.1
+    _core.start(state)
+    state["last_step"] = N
+    for name, value in fields.items():
+        state[name] = value
+    return state
+
+
+def ascents(k=1, **fields):
+    state = np.zeros(k, ASCENT)
+    state["scale"] = state["factor"] = 1
+    _core.dual_start(state, N)
+    for name, value in fields.items():
+        state[name] = value
+    return state
+
+
+def values(dtype, *shape):
+    return np.linspace(0.1, 1, int(np.prod(shape))).reshape(shape).astype(dtype)
+
+
+def make_rows(layout, dtype):
+    X = convert(values(dtype, N, D), layout, dtype)
+    if layout == "dense":
+        return _core.dense_rows(X)
+    return _core.csr_rows(X.data, X.indices, X.indptr, D)
+
+
+def calls(layout, dtype):
+    """A good call of every function of the core: its name, and its arguments."""
+    rows, lanes = make_rows(layout, dtype), _core.BUNDLE_BYTES // np.dtype(dtype).itemsize
+    labels, draws, one = np.ones((K, N), np.int8), np.arange(N), np.ones(N)
+    pending = np.zeros((K, 1), np.int64)
+    yield "fit", [
+        rows, problems(), labels, one, values(dtype, K, D), values(dtype, K, D),
+        np.zeros((K, N), np.int64), pending, 0, draws,
+    ]  # fmt: skip
+    yield "model", [
+        problems(n_steps=3), values(dtype, K, D), values(dtype, K, D), np.empty((K, D)), np.empty(K),
+    ]  # fmt: skip
+    yield "restart_averages", [problems(), values(dtype, K, D)]
+    yield "decision_function", [rows, 1, values(dtype, K, D), np.ones(K), np.empty((N - 1, K))]
+    yield "decision_function", [
+        rows, 0, values(np.float64, D, K), np.ones(K), np.empty((N, K)), True,
+    ]  # fmt: skip
+    yield "combine", [rows, 2, np.ones(N - 2), np.ones(D)]
+    yield "norms", [rows, 0, np.zeros(D), np.empty(N)]
+    yield "copy_rows", [rows, draws, values(dtype, N, D)]
+    yield "hinge_slopes", [one, one, one, one, 0.1, 0.5]
+    yield "dual_run", [
+        rows, ascents(), labels[0], one, one, np.arange(N), np.zeros(N), np.zeros(D), N,
+    ]  # fmt: skip
+    signs = np.zeros((N, lanes), np.int8)
+    signs[:, :K] = 1
+    yield "dual_sweep", [
+        rows, ascents(K), signs, one, one, np.zeros((N, lanes)), values(dtype, D, lanes),
+        values(dtype, D, lanes), 0, draws,
+    ]  # fmt: skip
+    # Kernels.
+    block = _core.kernel_block(values(dtype, N, N), np.arange(N), np.zeros(N, np.int8))
+    wide = np.zeros((K, 2 * N + 1))
+    yield "fit", [block, problems(), labels, None, wide, None, None, pending, 0, draws]
+    yield "dual_run", [
+        block, ascents(), labels[0], None, one, np.arange(N), np.zeros(N), wide[0].copy(), N,
+    ]  # fmt: skip
+    yield "kernel_block", [values(dtype, N, N), np.arange(N) - 1, np.zeros(N, np.int8)]
+    yield "push", [values(dtype, 3, N), np.array([2, 0]), np.ones((K, 2)), np.zeros((K, N))]
+    yield "gather", [values(dtype, 3, N), np.array([2, -1]), draws[:4], values(dtype, 2, 4)]
+    yield "gauss", [values(dtype, 3, N), values(dtype, 3), values(dtype, N), 0.5]
+    yield "laplace", [values(dtype, 3, D), values(dtype, N, D), 0.5, values(dtype, 3, N)]
+    yield "Order", [0, np.empty(N, np.int64), SAMPLING, 0]
+    if layout == "dense":
+        yield "dense_rows", [values(dtype, N, D)]
+        return
+    X = convert(values(dtype, N, D), layout, dtype)
+    yield "csr_rows", [X.data, X.indices, X.indptr, D]
+    other = convert(values(dtype, 4, D), layout, dtype)
+    z = _core.csr_rows(other.data, other.indices, other.indptr, D)
+    turned = convert(values(dtype, 4, D).T, layout, dtype)
+    inverted = _core.csr_rows(turned.data, turned.indices, turned.indptr, 4)
+    panel = np.empty((D, _core.PANEL_BYTES // np.dtype(dtype).itemsize), dtype)
+    yield "sparse_products", [rows, inverted, values(dtype, N, 4)]
+    yield "thick_products", [rows, z, panel, values(dtype, N, 4)]
+    yield "fit", [
+        rows, problems(), labels, None, values(dtype, D, lanes), None, None, pending, 0, draws, True,
+    ]  # fmt: skip
+
+
+# Other lengths that are no mistake: of index arrays and lists of rows the first entries count, and fewer
+# rows, draws, columns or problems may be asked for.
+MAY_BE_LONGER = {
+    ("csr_rows", 0, 0), ("csr_rows", 1, 0), ("csr_rows", 2, 0), ("dual_run", 1, 0), ("dual_run", 5, 0),
+    ("dual_sweep", 1, 0), ("dual_sweep", 9, 0), ("fit", 7, 1), ("fit", 9, 0), ("kernel_block", 0, 0),
+    ("push", 0, 0), ("gather", 0, 0), ("gather", 0, 1), ("dense_rows", 0, 0), ("dense_rows", 0, 1),
+    ("Order", 1, 0), ("restart_averages", 1, 1),
+}  # fmt: skip
+MAY_BE_SHORTER = {
+    ("decision_function", 4, 0), ("combine", 2, 0), ("norms", 3, 0), ("fit", 9, 0), ("csr_rows", 2, 0),
+    ("dual_sweep", 1, 0), ("dual_sweep", 9, 0), ("dense_rows", 0, 0), ("dense_rows", 0, 1),
+    ("Order", 1, 0), ("restart_averages", 1, 1), ("push", 0, 0), ("gather", 0, 1),
+    ("kernel_block", 0, 0),
+}  # fmt: skip
+
+
+def refused(name, arguments):
+    with pytest.raises((ValueError, TypeError)):
+        getattr(_core, name)(*arguments)
+
+
+@pytest.fixture(params=["dense", "csr32", "csr64"])
+def layout(request):
+    return request.param
+
+
+def test_good_calls_are_taken(layout, dtype):
+    for name, arguments in calls(layout, dtype):
+        getattr(_core, name)(*arguments)
+
+
+def test_arrays_of_other_lengths_are_refused(layout, dtype):
+    for number, (name, good) in enumerate(calls(layout, dtype)):
+        for k, array in enumerate(good):
+            if not isinstance(array, np.ndarray):
+                continue
+            for axis, change in [(a, c) for a in range(array.ndim) for c in (-1, 1)]:
+                allowed = MAY_BE_LONGER if change > 0 else MAY_BE_SHORTER
+                if (name, k, axis) in allowed:
+                    continue
+                _, arguments = list(calls(layout, dtype))[number]
+                width = [(0, 0)] * array.ndim
+                width[axis] = (0, max(change, 0))
+                keep = [slice(None)] * array.ndim
+                keep[axis] = slice(0, array.shape[axis] + change)
+                arguments[k] = np.pad(array, width, mode="edge")[tuple(keep)].copy()
+                refused(name, arguments)
+
+
+def misaligned(array):
+    raw = np.zeros(array.nbytes + 1, np.uint8)
+    out = raw[1:].view(array.dtype).reshape(array.shape)
+    out[...] = array
+    return out
+
+
+# What comes from people, as it lies: rows, coefficients, kernel matrices.
+FROM_PEOPLE = ("dense_rows", "csr_rows", "kernel_block", "decision_function")
+
+
+def test_misaligned_arrays_are_refused(layout, dtype):
+    for name, good in calls(layout, dtype):
+        for k, array in enumerate(good):
+            if name not in FROM_PEOPLE or not isinstance(array, np.ndarray) or array.itemsize == 1:
+                continue
+            arguments = list(good)
+            arguments[k] = misaligned(array)
+            if arguments[k].flags.aligned or (name, k) in {("kernel_block", 1),
+                                                           ("decision_function", 4)}:  # fmt: skip
+                continue
+            refused(name, arguments)
+
+
+def test_types_that_do_not_go_together_are_refused(layout, dtype):
+    other = np.float64 if dtype == np.float32 else np.float32
+    for name, good in calls(layout, dtype):
+        if name == "decision_function" and other == np.float64:
+            continue  # coefficients of float64 go with any rows
+        for k, array in enumerate(good):
+            if not isinstance(array, np.ndarray) or array.dtype != dtype:
+                continue
+            if name in ("dense_rows", "csr_rows", "kernel_block", "restart_averages", "push"):
+                continue  # either type will do for the only array that has a choice
+            if name == "decision_function" and k != 2:
+                continue
+            arguments = list(good)
+            arguments[k] = array.astype(other)
+            refused(name, arguments)
+
+
+@pytest.mark.parametrize("wrong", [-1, N, 2**62, -(2**63)])
+def test_indices_out_of_range_are_refused(layout, dtype, wrong):
+    indices = {"fit": [9], "copy_rows": [1], "dual_run": [5], "dual_sweep": [9], "push": [1],
+               "gather": [1, 2], "kernel_block": [1]}  # fmt: skip
+    for name, good in calls(layout, dtype):
+        for k in indices.get(name, []):
+            if wrong == -1 and (name, k) in {("gather", 1), ("kernel_block", 1)}:
+                continue  # there is no column
+            arguments = list(good)
+            arguments[k] = good[k].copy()
+            arguments[k][-1] = wrong
+            refused(name, arguments)
+
+
+@pytest.mark.parametrize("first", [-1, 3, 2**63 - 1])
+def test_rows_that_are_not_there_are_refused(layout, dtype, first):
+    for name, good in calls(layout, dtype):
+        if name in ("decision_function", "combine", "norms"):
+            refused(name, [good[0], first, *good[2:]])
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"lam": 0.0}, {"lam": np.nan}, {"q": 0.0}, {"n_pending": 1}, {"n_drawn": 1}, {"n_drawn": -1},
+        {"n_steps": -1}, {"n_steps": 2**62}, {"next_draw": -1}, {"next_draw": -(2**63)},
+        {"last_step": 2**63 - 1}, {"average_from": -1}, {"n_averaged": 1},
+    ],
+)  # fmt: skip
+def test_problems_in_no_state_that_can_be_are_refused(layout, dtype, fields):
+    for name, good in calls(layout, dtype):
+        if name == "fit":
+            refused(name, [good[0], problems(**fields), *good[2:]])
+        elif name == "model" and "n_drawn" not in fields:
+            refused(name, [problems(**fields), *good[1:]])
+
+
+@pytest.mark.parametrize("fields", [{"average_from": 1}, {"rate_sum": 1.0}, {"n_averaged": 1}])
+def test_an_average_needs_sums(layout, dtype, fields):
+    for name, good in calls(layout, dtype):
+        if name == "fit":
+            refused(name, [good[0], problems(n_steps=2, **fields), *good[2:5], None, *good[6:]])
+        elif name == "model":
+            refused(name, [problems(n_steps=2, **fields), good[1], None, *good[3:]])
+
+
+@pytest.mark.parametrize("fields", [{"n_active": N + 1}, {"n_active": -1}, {"position": -1},
+                                    {"position": N + 1}])  # fmt: skip
+def test_lists_of_active_rows_are_not_left(layout, dtype, fields):
+    for name, good in calls(layout, dtype):
+        if name == "dual_run":
+            refused(name, [good[0], ascents(**fields), *good[2:]])
+
+
+def test_pending_rows_are_looked_at(layout, dtype):
+    rows, _, labels, weights, v, _, _, _, _, draws = next(calls(layout, dtype))[1]
+    waiting = np.full((K, 3), N)
+    state = problems(n_pending=1, n_drawn=2)
+    refused("fit", [rows, state, labels, weights, v, None, None, waiting, 0, draws])
+
+
+def test_dual_ascent_needs_all_columns(dtype):
+    block = _core.kernel_block(values(dtype, N, N), np.arange(N) - 1, np.zeros(N, np.int8))
+    arguments = [block, ascents(), np.ones(N, np.int8), None, np.ones(N), np.arange(N), np.zeros(N),
+                 np.zeros(2 * N + 1), N]  # fmt: skip
+    refused("dual_run", arguments)
+
+
+@pytest.mark.parametrize("wrong", [[0, 3, 2, 6, 7, 8, 10], [-1, 2, 3, 4, 5, 6, 10], [0] * 6 + [31]])
+def test_offsets_that_describe_no_matrix_are_refused(dtype, wrong):
+    for kind in (np.int32, np.int64):
+        indices = np.zeros(30, kind)
+        refused("csr_rows", [np.ones(30, dtype), indices, np.array(wrong, kind), D])
+
+
+@pytest.mark.parametrize("at", [0, 40, 63, 64, 99])
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+@pytest.mark.parametrize("n_features", [1, 7, 2**31 - 1, 2**31, 2**32, 2**32 + 7, 2**61])
+def test_every_column_is_looked_at(at, kind, n_features):
+    indices, indptr = np.zeros(100, kind), np.array([0, 70, 100], kind)
+    for wrong in (-1, n_features, np.iinfo(kind).min):
+        indices[at] = min(n_features - 1, np.iinfo(kind).max)
+        _core.csr_rows(np.ones(100), indices, indptr, n_features)
+        if wrong <= np.iinfo(kind).max:
+            indices[at] = wrong
+            refused("csr_rows", [np.ones(100), indices, indptr, n_features])
+
+
+def test_outputs_with_gaps_between_numbers_are_refused(dtype):
+    apart = values(dtype, N, 8)[:, ::2]
+    refused("gauss", [apart, values(dtype, N), values(dtype, 4), 0.5])
+    refused("polynomial", [apart, 1.0, 0.0, 2])
+    refused("sigmoid", [values(dtype, N, 4)[::-1], 1.0, 0.0])
+    refused("polynomial", [values(dtype, N, 4), 1.0, 0.0, -1])
