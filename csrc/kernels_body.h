@@ -112,17 +112,39 @@ CLONES_WIDE static void NAME(gauss)(int64_t n, int64_t m, int64_t stride, VALUE 
     }
 }
 
+/* x <- (gamma x + coef0)^degree by squaring: degree may come from a file, and be huge */
+static INLINE void NAME(power_lanes)(VALUE *x, VALUE gamma, VALUE coef0, int64_t degree)
+{
+    VALUE square[LANES], power[LANES];
+    for (int l = 0; l < LANES; l++) {
+        square[l] = gamma * x[l] + coef0;
+        power[l] = 1;
+    }
+    for (int64_t left = degree; left > 0; left /= 2) {
+        if (left % 2 == 1)
+            for (int l = 0; l < LANES; l++)
+                power[l] *= square[l];
+        for (int l = 0; l < LANES; l++)
+            square[l] *= square[l];
+    }
+    memcpy(x, power, sizeof power);
+}
+
 CLONES_WIDE static void NAME(polynomial)(int64_t n, int64_t m, int64_t stride, VALUE *products,
                                          VALUE gamma, VALUE coef0, int64_t degree)
 {
-    for (int64_t i = 0; i < n; i++, products += stride)
-        for (int64_t j = 0; j < m; j++) {
-            const VALUE base = gamma * products[j] + coef0;
-            VALUE power = 1;
-            for (int64_t d = 0; d < degree; d++)
-                power *= base;
-            products[j] = power;
+    for (int64_t i = 0; i < n; i++, products += stride) {
+        int64_t j = 0;
+        for (; m - j >= LANES; j += LANES)
+            NAME(power_lanes)(products + j, gamma, coef0, degree);
+        if (j < m) { /* the rest in a buffer of full length */
+            VALUE rest[LANES] = {0};
+            const size_t bytes = (size_t)(m - j) * sizeof(VALUE);
+            memcpy(rest, products + j, bytes);
+            NAME(power_lanes)(rest, gamma, coef0, degree);
+            memcpy(products + j, rest, bytes);
         }
+    }
 }
 
 static void NAME(sigmoid)(int64_t n, int64_t m, int64_t stride, VALUE *products, VALUE gamma,

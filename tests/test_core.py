@@ -286,3 +286,17 @@ def test_outputs_with_gaps_between_numbers_are_refused(dtype):
     refused("polynomial", [apart, 1.0, 0.0, 2])
     refused("sigmoid", [values(dtype, N, 4)[::-1], 1.0, 0.0])
     refused("polynomial", [values(dtype, N, 4), 1.0, 0.0, -1])
+
+
+@pytest.mark.parametrize("degree", [*range(9), 17, 10**5, 2**61])
+def test_powers_take_as_many_products_as_the_degree_has_digits(dtype, degree):
+    base = np.linspace(-1.5, 1.5, 37).astype(dtype)  # gamma x + coef0, exact
+    products = np.tile(base - 1, (2, 1))
+    _core.polynomial(products, 1.0, 1.0, degree)
+    with np.errstate(over="ignore", under="ignore"):
+        expected = np.float64(1) * base.astype(np.float64) ** degree
+        fits = np.abs(expected) < np.finfo(dtype).max
+    eps = np.finfo(dtype).eps * (degree + 2)
+    if eps < 0.1:
+        np.testing.assert_allclose(products[0][fits], expected[fits], rtol=4 * eps, atol=1e-30)
+    assert (products[0] == products[1]).all()
