@@ -158,6 +158,32 @@ def test_predictions_take_coefficients_of_any_type(rng, density):
     np.testing.assert_allclose(clf.decision_function(X), scores, rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("fitted", "predicted"), [(0.1, 0.01), (0.01, 0.1), (0.6, 0.01), (0.1, 0.6)]
+)
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_rows_to_predict_may_be_stored_otherwise_than_support_vectors(
+    rng, layout, dtype, n_jobs, fitted, predicted
+):
+    """Thin, thick and full rows meet in tiles, of which the last ones are shorter."""
+
+    def rows(n, density):
+        X = rng.normal(size=(n, 60)) * (rng.random((n, 60)) < density)
+        return X, convert(X, layout, dtype)
+
+    _, X = rows(80, fitted)
+    clf = paper.kernel(1e-2, gamma=0.3, n_steps=160, n_jobs=n_jobs, random_state=0)
+    clf.fit(X, np.arange(80) % 3)
+    dense, Z = rows(4097, predicted)
+    some = np.append(rng.integers(0, 4097, 40), [1023, 1024, 4095, 4096])
+    support = clf.support_vectors_ if layout == "dense" else clf.support_vectors_.toarray()
+    distances = ((dense[some, None] - support[None]) ** 2).sum(axis=2)
+    expected = np.exp(-0.3 * distances) @ clf.dual_coef_.T + clf.intercept_
+    size = np.abs(clf.dual_coef_).sum()
+    tolerance = size * (1e-5 if dtype is np.float32 else 1e-13)
+    np.testing.assert_allclose(clf.decision_function(Z)[some], expected, rtol=0, atol=tolerance)
+
+
 def test_dense_rows_become_sparse_ones(rng, dtype):
     X = make_rows(rng, n=50, density=0.2)[0].astype(dtype)
     X[7], X[:, 5] = 1, 0

@@ -266,8 +266,12 @@ class Points:
             return lambda first, last, out: np.matmul(X, Z[first:last].T, out=out)
         x = _validate.trusted_csr(X)
         if other.is_thin:
-            # Of all of them: a transpose has no rows to choose.
-            return lambda first, last, out: _core.sparse_products(x, other.inverted, out)
+
+            def multiply(first, last, out):
+                part = other if last - first == len(other) else other[first:last]
+                _core.sparse_products(x, part.inverted, out)
+
+            return multiply
         if not other.is_thick:
             dense = X.toarray()
             return lambda first, last, out: np.matmul(dense, Z[first:last].toarray().T, out=out)
