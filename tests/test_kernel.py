@@ -184,6 +184,36 @@ def test_rows_to_predict_may_be_stored_otherwise_than_support_vectors(
     np.testing.assert_allclose(clf.decision_function(Z)[some], expected, rtol=0, atol=tolerance)
 
 
+def out_of_place(array):
+    """The same numbers, where processors do not read them."""
+    raw = np.zeros(array.nbytes + 1, np.uint8)
+    out = raw[1:].view(array.dtype).reshape(array.shape)
+    out[...] = array
+    return out
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "laplacian", "precomputed"])
+def test_misaligned_rows_are_copied(rng, layout, dtype, kernel):
+    X = rng.normal(size=(40, 40))
+    X = convert(X @ X.T if kernel == "precomputed" else X * (np.abs(X) > 1), layout, dtype)
+    if layout == "dense":
+        twin = out_of_place(X)
+    elif kernel == "precomputed":
+        pytest.skip("a precomputed matrix is dense")
+    else:
+        twin = X.copy()
+        twin.data, twin.indices, twin.indptr = map(out_of_place, (X.data, X.indices, X.indptr))
+    clf = paper.kernel(1e-2, kernel=kernel, n_steps=80, random_state=0).fit(X, np.arange(40) % 2)
+    same = paper.kernel(1e-2, kernel=kernel, n_steps=80, random_state=0).fit(
+        twin, np.arange(40) % 2
+    )
+    np.testing.assert_array_equal(same.decision_function(twin), clf.decision_function(X))
+    model = clf.to_model()
+    if kernel == "precomputed":
+        X, twin = X[:, clf.support_], out_of_place(X[:, clf.support_])
+    np.testing.assert_array_equal(model.decision_function(twin), model.decision_function(X))
+
+
 def test_dense_rows_become_sparse_ones(rng, dtype):
     X = make_rows(rng, n=50, density=0.2)[0].astype(dtype)
     X[7], X[:, 5] = 1, 0
@@ -667,3 +697,14 @@ def test_damaged_models_are_refused(tmp_path, rng, change):
     np.savez(file, **{k: v for k, v in (arrays | change).items() if v is not None})
     with pytest.raises(ValueError, match=r"m\.npz is not a pegasos model: "):
         pegasos.load(file)
+
+
+@pytest.mark.parametrize("kind", ["u1", "i2", "u4", "u8"])
+def test_index_arrays_of_any_integers_will_do(rng, dtype, kind):
+    X = convert(make_rows(rng)[0], "csr32", dtype)
+    twin = X.copy()
+    twin.indices, twin.indptr = X.indices.astype(kind), X.indptr.astype("u8")
+    y = np.arange(60) % 2
+    expected = paper.kernel(1e-2, n_steps=60, random_state=0).fit(X, y).decision_function(X)
+    clf = paper.kernel(1e-2, n_steps=60, random_state=0).fit(twin, y)
+    np.testing.assert_array_equal(clf.decision_function(twin), expected)

@@ -585,3 +585,17 @@ def test_interleaved_scores_do_not_depend_on_the_other_rows(
         part = np.empty((min(3, 11 - first), n_problems))
         _core.decision_function(rows, first, columns, intercept, part, True)
         np.testing.assert_array_equal(part, scores[first : first + len(part)])
+
+
+@pytest.mark.parametrize("change", [
+    lambda coef: coef.astype(np.float32), lambda coef: coef.astype(">f8"), np.asfortranarray,
+    lambda coef: np.repeat(coef, 2, axis=1)[:, ::2], np.ndarray.tolist, lambda coef: coef.astype("g"),
+])  # fmt: skip
+def test_coefficients_that_were_replaced_are_taken_as_they_are(rng, layout, dtype, change):
+    X, _ = make_rows(rng)
+    clf = pegasos.PegasosClassifier(0.1, random_state=0)
+    clf.fit(convert(X, layout, dtype), np.arange(60) % 3)
+    clf.coef_, clf.intercept_ = change(clf.coef_), change(clf.intercept_[None])[0]
+    expected = X @ np.asarray(clf.coef_, np.float64).T + np.asarray(clf.intercept_, np.float64)
+    scores = clf.decision_function(convert(X, layout, dtype))
+    np.testing.assert_allclose(scores, expected, rtol=1e-12, atol=1e-12)

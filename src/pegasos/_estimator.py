@@ -94,8 +94,10 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             if isinstance(X, np.ndarray) and X.dtype.kind == "f" and X.ndim == 2:
                 _validate.finite_rows(X)
             raise
-        _validate.finite_rows(valid[0] if isinstance(valid, tuple) else valid)
-        return valid
+        X, *others = valid if isinstance(valid, tuple) else (valid,)
+        _validate.finite_rows(X)
+        X = _validate.aligned(X)
+        return (X, *others) if others else X
 
     def _row_weights(self, sample_weight, codes, classes):
         """Sample weight times class weight, or None if both are one."""

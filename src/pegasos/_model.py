@@ -116,14 +116,29 @@ class _Model:
                 raise ValueError(f"{name} has dtype {array.dtype}, shape {array.shape}")
         return n_problems
 
-    def _check_shapes(self, name, matrix):
-        """Raise a ValueError unless coefficients, which users may set, are one row for each problem."""
+    def _coefficients(self, name):
+        """Coefficients and intercepts, which users may set, as float64; one row for each problem."""
+        matrix = _validate.coefficients(name, getattr(self, name))
+        intercept = _validate.coefficients("intercept", self.intercept)
         n_problems = _problems.count(len(self.classes), self.multi_class)
-        if matrix.ndim != 2 or len(matrix) != n_problems or self.intercept.shape != (n_problems,):
+        if matrix.ndim != 2 or len(matrix) != n_problems or intercept.shape != (n_problems,):
             raise ValueError(
                 f"{name} and intercept must have {n_problems} rows for {len(self.classes)} classes, "
-                f"got shapes {matrix.shape} and {self.intercept.shape}"
+                f"got shapes {matrix.shape} and {intercept.shape}"
             )
+        return matrix, intercept
+
+    def _class_scores(self, scores):
+        """Scores for each class from those of the problems, which must be numbers."""
+        # A plain sum says in one pass whether any is infinite or NaN; infinite ones may win.
+        with np.errstate(over="ignore", invalid="ignore"):
+            if np.isnan(scores.sum()) and np.isnan(scores).any():
+                at = int(np.argmax(np.isnan(scores).any(axis=1)))
+                raise ValueError(
+                    f"the score of X[{at}] is not a number: coefficients are not finite, or X is too "
+                    "large for float64"
+                )
+        return _problems.class_scores(scores, len(self.classes), self.multi_class)
 
     def _check_matrix(self, name, n_rows, types):
         matrix = getattr(self, name)
@@ -187,10 +202,9 @@ class LinearModel(_Model):
 
     def scores(self, X: Any, *, checked: bool = False) -> np.ndarray:
         """`decision_function`; `checked` as in `_validate.rows`."""
-        self._check_shapes("coef", self.coef)
-        rows, _ = _validate.rows(X, n_features=self.coef.shape[1], checked=checked)
-        scores = _session.decision_function(rows, self.coef, self.intercept)
-        return _problems.class_scores(scores, len(self.classes), self.multi_class)
+        coef, intercept = self._coefficients("coef")
+        rows, _ = _validate.rows(X, n_features=coef.shape[1], checked=checked)
+        return self._class_scores(_session.decision_function(rows, coef, intercept))
 
     @classmethod
     def _from(cls, about, arrays):
@@ -247,31 +261,33 @@ class KernelModel(_Model):
 
         Of a precomputed kernel, X is the values with the support vectors only.
         """
-        self._check_shapes("dual_coef", self.dual_coef)
-        support, n_support = self.support, self.dual_coef.shape[1]
+        dual_coef, intercept = self._coefficients("dual_coef")
+        support, n_support = self.support, dual_coef.shape[1]
         kernel = support.kernel
         if kernel.name != "precomputed" and n_support != len(self.support):
             raise ValueError(
-                f"dual_coef has shape {self.dual_coef.shape} for {len(self.support)} vectors"
+                f"dual_coef has shape {dual_coef.shape} for {len(self.support)} vectors"
             )
         if not checked:
             X = self._checked(X)
         n = X.shape[0]
-        scores = np.tile(self.intercept, (n, 1))
-        coef = self.dual_coef.T.astype(support.dtype)
-        size = max(1, _PREDICT_BYTES // (8 * max(1, n_support)))
+        scores = np.tile(intercept, (n, 1))
+        coef = dual_coef.T.astype(support.dtype)
+        made_dense = _validate.is_sparse(support.X) and not (support.is_thin or support.is_thick)
+        width = max(1, n_support, X.shape[1] if made_dense else 0)
+        size = max(1, _PREDICT_BYTES // (8 * width))
         if n >= _MANY and kernel.is_hollow(support.X) and kernel.is_hollow(X):
             support = kernel.points(_rows.without_zeros(support.X))
         if support.is_thick and n_support:
             points, added = kernel.points(_alike(X, support.X)), np.zeros(scores.T.shape)
-            points.add_scores(support, self.dual_coef, added, n_threads)
-            return _problems.class_scores(scores + added.T, len(self.classes), self.multi_class)
+            points.add_scores(support, dual_coef, added, n_threads)
+            return self._class_scores(scores + added.T)
         for first in range(0, n if n_support else 0, size):
             part = X[first : first + size]
             if kernel.name != "precomputed":
                 part = kernel.points(_alike(part, support.X)).against(support)
             scores[first : first + size] += part @ coef
-        return _problems.class_scores(scores, len(self.classes), self.multi_class)
+        return self._class_scores(scores)
 
     def _checked(self, X):
         from sklearn.utils import check_array
@@ -283,6 +299,7 @@ class KernelModel(_Model):
                 ensure_all_finite=False,
             )  # fmt: skip
         _validate.finite_rows(X)
+        X = _validate.aligned(X)
         if X.shape[1] != self.n_features:
             raise ValueError(
                 f"X has {X.shape[1]} features, but the model expects {self.n_features} features"

@@ -293,6 +293,20 @@ def finite_rows(X, values=None):
     _finite("X", X.data[: int(X.indptr[-1])] if values is None else values, place)
 
 
+def aligned(X):
+    """A matrix, dense or CSR, whose numbers lie where processors read them; else a copy.
+
+    Index arrays of CSR become int32 or int64: SciPy converts others with a warning, or not at all.
+    """
+    if not is_sparse(X):
+        return np.require(X, requirements=["C", "A"])
+    parts = X.data, X.indices, X.indptr
+    good = np.require(X.data, requirements=["C", "A"]), *map(_index_array, parts[1:])
+    if all(part is before for part, before in zip(good, parts, strict=True)):
+        return X
+    return type(X)(good, shape=X.shape)
+
+
 def _native(array, dtype=None):
     """Return `array` contiguous, aligned, in native byte order, as `dtype`.
 
@@ -305,6 +319,13 @@ def _native(array, dtype=None):
             dtype = np.dtype(np.float64)
     with np.errstate(over="ignore"):  # the check for finite values follows
         return np.require(array, np.dtype(dtype).newbyteorder("="), ["C", "A"])
+
+
+def coefficients(name, values):
+    """Return coefficients of a model as float64, as the core takes them; what is so is not copied."""
+    values = np.asarray(values)
+    _numbers(name, values.dtype)
+    return _native(values, np.float64)
 
 
 def _index_array(index):
