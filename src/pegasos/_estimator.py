@@ -2,7 +2,7 @@
 
 import copy
 import functools
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from numbers import Integral, Real
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state, compute_class_weight
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from pegasos import _certificate, _core, _problems, _session, _threads, _validate
@@ -19,11 +20,47 @@ from pegasos._checkpoint import CheckpointDue
 from pegasos._progress import Progress
 from pegasos._training import SOLVERS, warn_unless
 
+# What a fitted estimator need not have: if a new model does not bring it, it goes with the last one.
+_OPTIONAL = (
+    "feature_names_in_", "alpha_counts_", "objective_", "dual_objective_", "duality_gap_", "_state",
+    "_fingerprint", "_gamma",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Data:
+    """What a fit is of. The estimator is left alone until there is a model.
+
+    Attributes
+    ----------
+    X, y
+        Checked: an array or a CSR matrix, and an array.
+    seen : dict
+        `n_features_in_` and, if X has them, `feature_names_in_`.
+    classes, codes : ndarray
+        The distinct labels, and each row's number among them.
+    weights : ndarray or None
+        Sample weight times class weight.
+    columns : ndarray of int8 of shape (n_problems, n_samples)
+        Labels of all problems.
+    kernel : pegasos._kernels.Kernel
+        Of kernel machines.
+    """
+
+    X: Any
+    y: np.ndarray
+    seen: dict[str, Any]
+    classes: np.ndarray
+    codes: np.ndarray
+    weights: np.ndarray | None
+    columns: np.ndarray
+    kernel: Any = None
+
 
 class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     """Base of `PegasosClassifier` and `KernelPegasosClassifier`.
 
-    A subclass makes sessions in `_begin` and `_resume` and takes their results over in `_keep`.
+    A subclass makes sessions, and says in `_model_of` and `_state_of` what is kept of them.
     """
 
     _parameter_constraints = {
@@ -99,6 +136,24 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         X = _validate.aligned(X)
         return (X, *others) if others else X
 
+    def _read(self, X, y, sample_weight, *, continuing, labels=_validate.labels):
+        """The `Data` of a call. `continuing`: it goes on from the last one; `labels`: as `_validate`'s."""
+        twin = self if continuing else copy.copy(self)  # which notes what columns there are
+        X, y = twin._validate_rows(X, y=y, reset=not continuing)
+        check_classification_targets(y)
+        classes, codes = labels(y, X.shape[0])
+        weights = self._row_weights(sample_weight, codes, classes)
+        names = ("n_features_in_", "feature_names_in_")
+        return Data(
+            X=X,
+            y=y,
+            seen={name: getattr(twin, name) for name in names if hasattr(twin, name)},
+            classes=classes,
+            codes=codes,
+            weights=weights,
+            columns=_problems.label_columns(codes, len(classes), self.multi_class, weights),
+        )
+
     def _row_weights(self, sample_weight, codes, classes):
         """Sample weight times class weight, or None if both are one."""
         weights = _validate.sample_weight(sample_weight, len(codes))
@@ -117,6 +172,13 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     def _n_steps(self):
         return None if self.n_steps is None else _validate.integer("n_steps", self.n_steps)
+
+    def _plan(self):
+        """`max_iter` and `n_steps`, checked."""
+        max_iter, n_steps = _validate.integer("max_iter", self.max_iter), self._n_steps()
+        if self.solver not in ("auto", "pegasos") and n_steps is not None:
+            raise ValueError(f"n_steps needs solver='pegasos', got solver={self.solver!r}")
+        return max_iter, n_steps
 
     def _settings(self):
         return _session.LinearSettings(
@@ -163,7 +225,7 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     def _n_threads(self):
         return joblib.effective_n_jobs(self.n_jobs)
 
-    def _run(self, session, run, classes):
+    def _run(self, session, run, data):
         """Call `run` with threads and progress; keep what was learned if it is interrupted."""
 
         def on_progress():
@@ -175,15 +237,21 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             while True:
                 try:
                     return run(n_threads=self._n_threads(), on_progress=on_progress)
-                except (KeyboardInterrupt, CheckpointDue) as stop:
+                except KeyboardInterrupt:
                     with _threads.uninterrupted():
-                        self._keep(session, classes)
-                    if self._checkpoints is not None:
-                        self._checkpoints.write(self, (session.n_iter, session.progress()[0]))
-                    if not isinstance(stop, CheckpointDue):
-                        raise
+                        self._take(self._attributes(session, data) | self._state_of(session, data))
+                    self._write_checkpoint(session, data)
+                    raise
+                except CheckpointDue:
+                    self._write_checkpoint(session, data)
 
-    def _train(self, session, rows, classes, watch, max_iter, n_steps):
+    def _write_checkpoint(self, session, data):
+        if self._checkpoints is not None:
+            twin = copy.copy(self)  # this one is left alone until the fit is over
+            twin._take(self._attributes(session, data) | self._state_of(session, data))
+            self._checkpoints.write(twin, (session.n_iter, session.progress()[0]))
+
+    def _train(self, session, rows, data, watch, max_iter, n_steps):
         """Run `session` over `rows` and tell callbacks of it.
 
         Returns
@@ -197,17 +265,14 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             n_steps=n_steps,
         )  # fmt: skip
         if watch.is_needed:
-
-            def attributes():
-                twin = copy.copy(self)
-                twin._keep(session, classes)
-                return {k: v for k, v in vars(twin).items() if k not in vars(self) or k[-1] == "_"}
-
             run = functools.partial(
-                run, on_epoch=lambda: watch.epoch(attributes, lambda: session.standing(rows))
+                run,
+                on_epoch=lambda: watch.epoch(
+                    lambda: self._attributes(session, data), lambda: session.standing(rows)
+                ),
             )
         try:
-            certificate = self._run(session, run, classes)
+            certificate = self._run(session, run, data)
         except StopRequestedError:
             return session.certify(rows), False
         if n_steps is None:
@@ -219,37 +284,49 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         known = n_steps is None and self.tol is None and self.solver == "pegasos"
         return Watch(self, max_iter if known else None, X=X, y=y)
 
-    def _keep_model(self, session, classes, model):
-        """Take over `model`, a dictionary of attributes, and counters; drop what was said of the last.
-
-        All is made before anything is taken over: without memory for it, the last model stays whole.
-        """
-        model |= {
-            "classes_": classes,
+    def _attributes(self, session, data):
+        """What a fitted estimator has at any time of a fit, as a dictionary."""
+        return {
+            **self._model_of(session, data),
+            **data.seen,
+            "classes_": data.classes,
             "n_steps_": session.problems["n_steps"].copy(),
             "n_iter_": session.n_iter,
             "_fitted": self._choices(session.settings),
         }
-        for stale in ("alpha_counts_", "objective_", "dual_objective_", "duality_gap_"):
-            self.__dict__.pop(stale, None)
-        self.__dict__.update(model)
+
+    def _take(self, attributes):
+        """Become what `attributes` say: all was made before, so that what fails changes nothing."""
+        self.__dict__.update(attributes)
+        for name in set(_OPTIONAL) - attributes.keys():
+            self.__dict__.pop(name, None)
+
+    def _finish(self, session, data, certificate, watch):
+        """Take over the model at the end of a fit, and tell callbacks of it."""
+        with _threads.uninterrupted():
+            attributes = self._attributes(session, data)
+            counts = session.counts.view()
+            counts.flags.writeable = False  # they are part of the state
+            attributes["alpha_counts_"] = counts
+            if certificate is not None:
+                attributes["objective_"] = certificate.objective
+                attributes["dual_objective_"] = certificate.dual_objective
+                attributes["duality_gap_"] = certificate.gap
+            attributes |= self._state_of(session, data, is_over=True)
+            before = self.__dict__.copy()
+            self._take(attributes)
+        try:
+            watch.end()
+        except Exception:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
 
     def _certificate(self):
         """What is known of the fitted model."""
         if hasattr(self, "objective_"):
             return _certificate.Certificate(self.objective_, self.dual_objective_)
         return _certificate.Certificate.unknown(len(self.intercept_))
-
-    def _keep_results(self, session, certificate):
-        """Take over what is known only at the end of `fit`."""
-        counts = session.counts.view()
-        counts.flags.writeable = False  # they are part of the state
-        results = {"alpha_counts_": counts}
-        if certificate is not None:
-            results["objective_"] = certificate.objective
-            results["dual_objective_"] = certificate.dual_objective
-            results["duality_gap_"] = certificate.gap
-        self.__dict__.update(results)
 
     def _choices(self, settings):
         """What must not change while training goes on, and decides how scores are read."""

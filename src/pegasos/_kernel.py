@@ -1,5 +1,6 @@
 """The kernel estimator, in scikit-learn's conventions."""
 
+import dataclasses
 import functools
 from collections.abc import Callable
 from numbers import Integral, Real
@@ -11,10 +12,9 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from pegasos import _problems, _rows, _session, _threads, _validate
+from pegasos import _rows, _session, _threads, _validate
 from pegasos._callbacks import with_callbacks
 from pegasos._estimator import PegasosEstimator
 from pegasos._kernels import KERNELS, ColumnCache, Kernel
@@ -230,50 +230,36 @@ class KernelPegasosClassifier(PegasosEstimator):
             If X, y or the weights are not as described, or fewer than two classes have weight.
         """
         continuing = self.warm_start and hasattr(self, "_state")
-        X, y = self._validate_rows(X, y=y, reset=not continuing)
-        check_classification_targets(y)
+        data = self._read(X, y, sample_weight, continuing=continuing)
+        X = data.X
         if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:
             raise ValueError(f"Precomputed matrix must be a square matrix, got shape {X.shape}")
-        classes, codes = _validate.labels(y, X.shape[0])
-        weights = self._row_weights(sample_weight, codes, classes)
-        _validate.at_least_two(classes, codes, weights)
-        columns = _problems.label_columns(codes, len(classes), self.multi_class, weights)
-        kernel = self._make_kernel(
-            X, _validate.sample_weight(sample_weight, X.shape[0]), continuing
-        )
+        _validate.at_least_two(data.classes, data.codes, data.weights)
+        weights = _validate.sample_weight(sample_weight, X.shape[0])
+        kernel = self._make_kernel(X, weights, continuing)
+        data = dataclasses.replace(data, kernel=kernel)
         make_cache = functools.partial(
             ColumnCache,
             megabytes=_validate.real("cache_size", self.cache_size, at_least=0),
             n_threads=self._n_threads(),
         )
-        session = self._session_for(X, columns, classes, continuing)
-        session.set_rows(columns, weights)
-        max_iter, n_steps = _validate.integer("max_iter", self.max_iter), self._n_steps()
-        if self.solver not in ("auto", "pegasos") and n_steps is not None:
-            raise ValueError(f"n_steps needs solver='pegasos', got solver={self.solver!r}")
+        session = self._session_for(X, data.columns, data.classes, continuing)
+        session.set_rows(data.columns, data.weights)
+        max_iter, n_steps = self._plan()
         plain = n_steps is not None or (self.solver == "pegasos" and self.tol is None)
         draws = self._few_draws(session, X.shape[0], n_steps, max_iter) if plain else None
-        self._training = (kernel, X, codes)  # what _keep needs of them
-        certificate, is_over = None, False
-        watch = self._watch(max_iter, n_steps, X, y)
-        try:
-            if draws is None:
-                # Other solvers have been over all columns when the problems part.
-                divides = self.solver in ("auto", "sdca") and kernel.is_positive
-                cache = make_cache(kernel.points_among_themselves(X), divides=divides)
-                certificate, is_over = self._train(
-                    session, cache, classes, watch, max_iter, n_steps
-                )
-            else:
-                session.run_among(draws, lambda rows: make_cache(kernel.subset(X, rows)))
-            with _threads.uninterrupted():
-                if is_over:
-                    session.end_plan()
-                self._keep(session, classes)
-                self._keep_results(session, certificate)
-        finally:
-            del self._training
-        watch.end()
+        watch = self._watch(max_iter, n_steps, X, data.y)
+        certificate = None
+        if draws is None:
+            # Other solvers have been over all columns when the problems part.
+            divides = self.solver in ("auto", "sdca") and kernel.is_positive
+            cache = make_cache(kernel.points_among_themselves(X), divides=divides)
+            certificate, is_over = self._train(session, cache, data, watch, max_iter, n_steps)
+            if is_over:
+                session.end_plan()
+        else:
+            session.run_among(draws, lambda rows: make_cache(kernel.subset(X, rows)))
+        self._finish(session, data, certificate, watch)
         return self
 
     def decision_function(self, X: Any) -> np.ndarray:
@@ -294,9 +280,12 @@ class KernelPegasosClassifier(PegasosEstimator):
         X = self._validate_rows(X, reset=False)
         if self._support.kernel.name == "precomputed":
             X = X[:, self.support_]
-        return self.to_model().scores(
-            X, checked=True, n_threads=self._n_threads() if X.shape[0] > 1 else 1
-        )
+        model = self.to_model()
+        if X.shape[1] != model.n_features:
+            raise ValueError(
+                f"X has {X.shape[1]} features, but the support vectors have {model.n_features}"
+            )
+        return model.scores(X, checked=True, n_threads=self._n_threads() if X.shape[0] > 1 else 1)
 
     def to_model(self) -> KernelModel:
         """The fitted model as a `pegasos.KernelModel`, which can be saved without pickle."""
@@ -370,31 +359,29 @@ class KernelPegasosClassifier(PegasosEstimator):
             )
         return self._restored(KernelTraining, settings, classes, n_rows, np.float64)
 
-    def _keep(self, session, classes):
-        """Take over the model and, for a warm start, the state of `session`, all at once."""
-        kernel, X, codes = self._training
+    def _model_of(self, session, data):
         coef, intercept = session.model()
-        support = np.flatnonzero(coef.any(axis=0))
+        support, kernel, X = np.flatnonzero(coef.any(axis=0)), data.kernel, data.X
         vectors = np.empty((0, 0), dtype=X.dtype) if kernel.name == "precomputed" else X[support]
-        model = {
+        return {
             "support_": support,
-            "n_support_": np.bincount(codes[support], minlength=len(classes)),
+            "n_support_": np.bincount(data.codes[support], minlength=len(data.classes)),
             "dual_coef_": np.ascontiguousarray(coef[:, support]),
             "intercept_": intercept,
             "support_vectors_": vectors,
             "_support": kernel.points(vectors),
         }
-        if self.warm_start:
-            # gamma="scale" depends on weights, which may change.
-            model |= {
-                "_state": session.state(),
-                "_fingerprint": _rows.fingerprint(X),
-                "_gamma": kernel.gamma,
-            }
-        else:
-            for stale in ("_state", "_fingerprint", "_gamma"):
-                self.__dict__.pop(stale, None)
-        self._keep_model(session, classes, model)
+
+    def _state_of(self, session, data, is_over=False):
+        """What a warm start needs to go on, where one was asked for."""
+        if not self.warm_start:
+            return {}
+        # gamma="scale" depends on weights, which may change.
+        return {
+            "_state": session.state(),
+            "_fingerprint": _rows.fingerprint(data.X),
+            "_gamma": data.kernel.gamma,
+        }
 
     def _choices(self, settings):
         return {**super()._choices(settings), "kernel": self.kernel, "gamma": self.gamma,

@@ -6,10 +6,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import _fit_context
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from pegasos import _problems, _session, _threads, _validate
+from pegasos import _session, _threads, _validate
 from pegasos._callbacks import with_callbacks
 from pegasos._estimator import PegasosEstimator
 from pegasos._model import LinearModel
@@ -203,29 +202,20 @@ class PegasosClassifier(PegasosEstimator):
             If X, y or the weights are not as described, or fewer than two classes have weight.
         """
         continuing = self.warm_start and hasattr(self, "_state")
-        X, y = self._validate_rows(X, y=y, reset=not continuing)
-        check_classification_targets(y)
-        classes, codes = _validate.labels(y, X.shape[0])
-        weights = self._row_weights(sample_weight, codes, classes)
-        _validate.at_least_two(classes, codes, weights)
-        max_iter, n_steps = _validate.integer("max_iter", self.max_iter), self._n_steps()
-        if self.solver not in ("auto", "pegasos") and n_steps is not None:
-            raise ValueError(f"n_steps needs solver='pegasos', got solver={self.solver!r}")
-        rows, dtype = _validate.rows(X, checked=True)
-        columns = _problems.label_columns(codes, len(classes), self.multi_class, weights)
+        data = self._read(X, y, sample_weight, continuing=continuing)
+        _validate.at_least_two(data.classes, data.codes, data.weights)
+        max_iter, n_steps = self._plan()
+        rows, dtype = _validate.rows(data.X, checked=True)
         if continuing:
-            session = self._resume(classes, dtype)
+            session = self._resume(data.classes, dtype)
         else:
-            session = self._begin(len(columns), X.shape[0], X.shape[1], dtype)
-        session.set_rows(columns, weights)
-        watch = self._watch(max_iter, n_steps, X, y)
-        certificate, is_over = self._train(session, rows, classes, watch, max_iter, n_steps)
-        with _threads.uninterrupted():
-            if is_over:
-                session.end_plan()
-            self._keep(session, classes)
-            self._keep_results(session, certificate)
-        watch.end()
+            session = self._begin(len(data.columns), rows.shape[0], rows.shape[1], dtype)
+        session.set_rows(data.columns, data.weights)
+        watch = self._watch(max_iter, n_steps, data.X, data.y)
+        certificate, is_over = self._train(session, rows, data, watch, max_iter, n_steps)
+        if is_over:
+            session.end_plan()
+        self._finish(session, data, certificate, watch)
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -268,25 +258,25 @@ class PegasosClassifier(PegasosEstimator):
                 "class_weight='balanced' needs all data at once; for partial_fit give "
                 "class_weight as a dict, for instance from sklearn.utils.compute_class_weight"
             )
-        X, y = self._validate_rows(X, y=y, reset=first)
-        check_classification_targets(y)
         known = None if first else self.classes_
-        classes, codes = _validate.labels_among(y, classes, known)
-        weights = self._row_weights(sample_weight, codes, classes)
-        columns = _problems.label_columns(codes, len(classes), self.multi_class, weights)
+
+        def labels(y, _):
+            return _validate.labels_among(y, classes, known)
+
+        data = self._read(X, y, sample_weight, continuing=not first, labels=labels)
         if first:
-            rows, dtype = _validate.rows(X, checked=True)
-            session = self._begin(len(columns), X.shape[0], X.shape[1], dtype)
+            rows, dtype = _validate.rows(data.X, checked=True)
+            session = self._begin(len(data.columns), rows.shape[0], rows.shape[1], dtype)
         else:
-            session = self._resume(classes)
-            rows, _ = _validate.rows(X, checked=True, dtype=session.weights.dtype)
+            session = self._resume(data.classes)
+            rows, _ = _validate.rows(data.X, checked=True, dtype=session.weights.dtype)
         session.begin_stream(session.stream + 1)
-        session.set_rows(columns, weights, count=False, normalize=False)
+        session.set_rows(data.columns, data.weights, count=False, normalize=False)
         session.plan(n_epochs=1)
-        self._run(session, functools.partial(session.carry_out, rows), classes)
+        self._run(session, functools.partial(session.carry_out, rows), data)
+        session.end_plan()
         with _threads.uninterrupted():
-            session.end_plan()
-            self._keep(session, classes)
+            self._take(self._attributes(session, data) | self._state_of(session, data))
         return self
 
     def decision_function(self, X: Any) -> np.ndarray:
@@ -335,8 +325,10 @@ class PegasosClassifier(PegasosEstimator):
             )
         return self._restored(LinearTraining, settings, classes, self.n_features_in_, before)
 
-    def _keep(self, session, classes):
-        """Take over the model and the state of `session`, all at once."""
+    def _model_of(self, session, data):
         coef, intercept = session.model()
-        model = {"coef_": coef, "intercept_": intercept, "_state": session.state()}
-        self._keep_model(session, classes, model)
+        return {"coef_": coef, "intercept_": intercept}
+
+    def _state_of(self, session, data, is_over=False):
+        """What a warm start or `partial_fit` needs to go on."""
+        return {"_state": session.state()}
