@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from rows import convert, make_rows
 from scipy import sparse
+from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 
 from pegasos import KernelPegasosClassifier, PegasosClassifier
@@ -184,3 +185,142 @@ def test_an_interrupted_refit_keeps_what_was_learned_with_its_number_of_features
     assert not hasattr(clf, "objective_")
     assert clf.classes_.tolist() == ["a", "b"]
     assert set(clf.predict(X[:, :7])) <= {"a", "b"}
+
+
+# ---- Going on with another solver ----------------------------------------------------------------
+
+SOLVERS = ("auto", "pegasos", "sdca", "newton")
+
+
+@pytest.mark.parametrize("penalize_intercept", [True, False])
+@pytest.mark.parametrize("multi_class", ["ovr", "ovo"])
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_warm_start_may_change_the_solver(machine, rng, multi_class, penalize_intercept):
+    X, _ = make_rows(rng, n=90, d=6)
+    y = (X @ rng.normal(size=(6, 3))).argmax(axis=1)
+    options = {
+        "tol": 1e-2, "multi_class": multi_class, "penalize_intercept": penalize_intercept,
+        "random_state": 0,
+    }  # fmt: skip
+    best = machine(0.1, **options).set_params(tol=1e-6).fit(X, y)
+    for first, second in itertools.permutations(SOLVERS, 2):
+        clf = machine(0.1, solver=first, warm_start=True, **options).fit(X, y)
+        epochs = clf.n_iter_
+        clf.set_params(solver=second, max_iter=400).fit(X, y)
+        assert clf.n_iter_ >= epochs
+        assert (clf.objective_ >= best.dual_objective_ - 1e-9).all()
+        assert (clf.dual_objective_ <= best.objective_ + 1e-9).all()
+        assert (clf.objective_ <= (1.02 if second != "pegasos" else 1.1) * best.objective_).all()
+
+
+def test_another_solver_goes_on_where_the_last_one_ended(machine, rng, layout):
+    """One more epoch of Pegasos, or of any other, does not undo a solution."""
+    X, y = make_rows(rng, n=150)
+    X = convert(X, layout, np.float64)
+    for first, second in itertools.permutations(("pegasos", "sdca", "newton"), 2):
+        clf = machine(0.01, solver=first, tol=None, max_iter=40, warm_start=True, random_state=0)
+        before = clf.fit(X, y).objective_[0]
+        clf.set_params(solver=second, max_iter=1).fit(X, y)
+        assert clf.objective_[0] < 1.2 * before
+
+
+def test_another_solver_notices_other_weights(machine, rng):
+    X, y = make_rows(rng, n=100)
+    weights = rng.uniform(0, 3, 100) * (rng.random(100) < 0.7)
+    for first, second in itertools.permutations(("sdca", "newton"), 2):
+        clf = machine(0.05, solver=first, tol=1e-4, warm_start=True, random_state=0).fit(X, y)
+        clf.set_params(solver=second).fit(X, y, sample_weight=weights)
+        fresh = machine(0.05, solver=second, tol=1e-4, random_state=0)
+        fresh.fit(X, y, sample_weight=weights)
+        np.testing.assert_allclose(clf.objective_, fresh.objective_, rtol=2e-4)
+        assert (clf.duality_gap_ <= 1e-4 * clf.objective_).all()
+
+
+@pytest.mark.parametrize("first", ["sdca", "newton"])
+def test_pegasos_goes_on_from_another_solver_over_more_rows(rng, first):
+    X, y = make_rows(rng, n=150)
+    clf = PegasosClassifier(0.01, solver=first, warm_start=True, random_state=0).fit(
+        X[:120], y[:120]
+    )
+    before = clf.score(X[120:], y[120:])
+    clf.set_params(solver="pegasos", n_steps=5).fit(X, y)
+    assert clf.score(X[120:], y[120:]) >= before - 0.05
+    assert (clf.duality_gap_ >= 0).all()
+
+
+# ---- partial_fit after fit -----------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    return X / 16, y
+
+
+OPTIONS = {
+    "default": {},
+    "pairs, free": {"multi_class": "ovo", "penalize_intercept": False},
+    "average": {"average": True, "intercept_scaling": 3.0},
+    "batches": {"project": True, "batch_size": 5, "multi_class": "ovo"},
+}
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_partial_fit_does_not_forget_the_fit(digits, options, dtype):
+    y = digits[1]
+    for layout in ("dense", "csr32-64"):
+        X = convert(digits[0], layout, dtype)
+        clf = PegasosClassifier(1e-3, random_state=0, **OPTIONS[options]).fit(X, y)
+        before, coef = clf.score(X, y), clf.coef_
+        clf.partial_fit(X[:2], y[:2])
+        assert abs(clf.score(X, y) - before) < 0.01
+        assert not hasattr(clf, "objective_")
+        assert np.linalg.norm(clf.coef_ - coef) < 0.1 * np.linalg.norm(coef)
+
+
+def test_partial_fit_learns_new_data_after_a_fit(digits):
+    X, y = digits
+    some = y < 5
+    clf = PegasosClassifier(1e-3, random_state=0).fit(X, y, sample_weight=np.where(some, 1.0, 1e-9))
+    assert clf.score(X[~some], y[~some]) < 0.3
+    for _ in range(20):
+        clf.partial_fit(X, y)
+    assert clf.score(X[~some], y[~some]) > 0.85
+
+
+@pytest.mark.parametrize("n", [20, 200])
+@pytest.mark.parametrize("lam", [1e-6, 1e-2])
+def test_partial_fit_does_not_forget_fits_that_took_few_steps(rng, n, lam):
+    """Where lam n is small, so many steps as the epochs had would not hold the model fast."""
+    X = 50 * rng.normal(size=(n, 5))
+    y = np.where(X[:, 0] + 40 * rng.normal(size=n) > 0, 1, -1)
+    clf = PegasosClassifier(lam, tol=1e-2, random_state=0).fit(X, y)
+    before, scores = clf.score(X, y), clf.decision_function(X[:1])
+    clf.partial_fit(X[:1], y[:1])
+    assert abs(clf.score(X, y) - before) <= 0.1
+    norms = (X**2).sum(axis=1) + 1
+    assert np.abs(clf.decision_function(X[:1]) - scores) < 1.1 * norms[0] / norms.mean() + 0.1
+
+
+@pytest.mark.parametrize("penalize_intercept", [True, False])
+@pytest.mark.parametrize("solver", ["sdca", "newton"])
+def test_partial_fit_takes_a_textbook_step_from_the_fitted_model(
+    rng, layout, dtype, solver, penalize_intercept
+):
+    X, y = make_rows(rng)
+    lam, scaling = 0.05, 2.0
+    clf = PegasosClassifier(
+        lam, solver=solver, penalize_intercept=penalize_intercept, intercept_scaling=scaling,
+        warm_start=layout == "dense", random_state=0,
+    ).fit(convert(X, layout, dtype), y)  # fmt: skip
+    w, b, t = clf.coef_[0], clf.intercept_[0], clf.n_iter_ * len(y)
+    feature = scaling if penalize_intercept else 0
+    assert t > ((X**2).sum(axis=1).mean() + feature**2) / lam  # else t would be this
+    x, label = X[5] + 0.25, -np.sign(X[5] @ w + b + 0.25 * w.sum())  # violates its margin
+    clf.set_params(solver="auto").partial_fit(convert(x[None], layout, dtype), [int(label)])
+    eta = 1 / (lam * (t + 1))
+    near = {"rtol": 1e-9} if dtype == np.float64 else {"rtol": 1e-4, "atol": 1e-5}
+    np.testing.assert_allclose(clf.coef_[0], (1 - eta * lam) * w + eta * label * x, **near)
+    b = (1 - eta * lam * penalize_intercept) * b + eta * label * max(feature**2, 1)
+    np.testing.assert_allclose(clf.intercept_[0], b, **near)
+    assert clf.n_steps_.tolist() == [t + 1]

@@ -33,7 +33,12 @@ class Finisher:
         Passes over the rows, and rows visited.
     fingerprints : ndarray of int64 of shape (n_problems,)
         Of the labels and row weights of each problem.
+    n_inside : ndarray of int64 of shape (n_problems,)
+        Rows that each problem has.
     """
+
+    #: None until `begin`.
+    rows = None
 
     #: Whether a look computes the objective from the point itself, and not from running sums.
     is_exact = False
@@ -45,7 +50,7 @@ class Finisher:
 
     _ARRAYS = (
         "a", "coef", "intercept", "primal", "relative_gap", "n_epochs", "n_visits", "base",
-        "fingerprints",
+        "fingerprints", "n_inside",
     )  # fmt: skip
 
     def __init__(self, settings, n_problems, n_rows, n_features, seed):
@@ -59,6 +64,7 @@ class Finisher:
         self.n_visits = np.zeros(n_problems, np.int64)
         self.base = np.zeros(n_problems, np.int64)
         self.fingerprints = np.zeros(n_problems, np.int64)
+        self.n_inside = np.zeros(n_problems, np.int64)
 
     def begin(self, rows, labels, row_weights, start=None):
         """Say what the rows and problems are, and where to start.
@@ -85,6 +91,7 @@ class Finisher:
         if start is None and (self.fingerprints != fingerprints).any():
             start = self.a, self.coef, self.intercept
         self.fingerprints[:] = fingerprints
+        self.n_inside[:] = np.count_nonzero(labels, axis=1)
         if start is not None:
             a, self.coef[...], self.intercept[...] = start
             self.a[...] = _certificate.feasible(a, labels, row_weights, self.settings)

@@ -42,6 +42,10 @@ class KernelSession(LinearSession):
         self.scores = np.zeros((n_problems, n_rows))
         self.unpushed = np.zeros((n_problems, n_rows))
 
+    def go_on_from(self, coef, intercept, n_epochs, n_inside, least_steps):
+        super().go_on_from(coef, intercept, n_epochs, n_inside, least_steps)
+        self.scores[...], self.unpushed[...] = 0, self.weights
+
     def _run(self, cache, order, n_threads, on_progress):
         """Run over the points of a `ColumnCache`; threads are those of the cache, and of BLAS."""
         unfinished = self.problems["n_steps"] < self.problems["last_step"]

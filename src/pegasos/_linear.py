@@ -71,7 +71,7 @@ class PegasosClassifier(PegasosEstimator):
         True: `fit` goes on from where the last `fit` ended, for `max_iter` epochs or `n_steps`
         steps more, and on the same data gives the bits of one longer fit (but for
         ``average="suffix"``, whose halves then differ). If the last fit was interrupted, it is
-        completed instead. λ and the other settings must be the same.
+        completed instead. λ and the other settings must be the same; the solver may be another one.
     n_jobs : int, default=None
         Threads that share the binary problems, as in joblib. The answer does not depend on it.
     random_state : int, RandomState, Generator or None, default=None
@@ -93,6 +93,8 @@ class PegasosClassifier(PegasosEstimator):
         Epochs so far over the rows of the last call.
     n_steps_ : ndarray of shape (n_problems,)
         Steps of Pegasos taken so far: 0 where a fit begins with dual coordinate ascent (see `solver`).
+        Where Pegasos goes on from the model of another solver, with those that this model stands for; see
+        `partial_fit`.
     objective_ : ndarray of shape (n_problems,)
         P(w) of this model on the training data. Not set by `partial_fit`, nor when interrupted;
         the same goes for the next two.
@@ -208,6 +210,8 @@ class PegasosClassifier(PegasosEstimator):
         rows, dtype = _validate.rows(data.X, checked=True)
         if continuing:
             session = self._resume(data.classes, dtype)
+            if session.n_rows != rows.shape[0]:
+                session.leave_finisher(rows)  # whose dual variables are of other rows
         else:
             session = self._begin(len(data.columns), rows.shape[0], rows.shape[1], dtype)
         session.set_rows(data.columns, data.weights)
@@ -226,7 +230,12 @@ class PegasosClassifier(PegasosEstimator):
         classes: Any = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
-        """Go on with one epoch over the rows of `X`, for data that come in pieces.
+        """Go on with one epoch of Pegasos over the rows of `X`, for data that come in pieces.
+
+        After a `fit`, it goes on from the fitted model. Step t moves the weights by 1/(λt) times a row.
+        If another solver than Pegasos made the model, t is the number of steps that as many epochs of
+        Pegasos take, or more: the first step moves the score of an average row by 1 at most. So a few
+        rows cannot undo the fit.
 
         Parameters
         ----------
@@ -270,6 +279,7 @@ class PegasosClassifier(PegasosEstimator):
         else:
             session = self._resume(data.classes)
             rows, _ = _validate.rows(data.X, checked=True, dtype=session.weights.dtype)
+            session.leave_finisher(rows)
         session.begin_stream(session.stream + 1)
         session.set_rows(data.columns, data.weights, count=False, normalize=False)
         session.plan(n_epochs=1)

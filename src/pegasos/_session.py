@@ -170,6 +170,28 @@ class LinearSession:
             self.sums = None
         self.average = average
 
+    def go_on_from(self, coef, intercept, n_epochs, n_inside, least_steps):
+        """Stand where so many epochs of Pegasos over `n_inside` rows would, had they led to this model.
+
+        v = lam t w, with t at least `least_steps`. Averages begin anew.
+        """
+        problems = self.problems
+        steps = -(-n_epochs * n_inside // self.settings.batch_size)
+        problems["n_steps"] = np.maximum(problems["n_steps"], np.maximum(steps, least_steps))
+        growth = problems["lam"] * problems["n_steps"]
+        with np.errstate(over="ignore"):  # infinite, where float is too narrow
+            self.weights[...] = growth[:, None] * coef
+        feature = self.settings.constant_feature
+        problems["constant_weight"] = growth * intercept / feature if feature else 0
+        problems["intercept"] = 0 if feature else intercept
+        problems["q"], problems["n_norm_updates"] = 1, 0
+        squared = np.einsum("ij,ij->i", self.weights, self.weights, dtype=np.float64)
+        problems["squared_norm"] = squared + problems["constant_weight"] ** 2
+        self.average_as(False)
+        self.average_as(self.settings.average)
+        self.finished = problems["n_steps"].copy()
+        self.base, self.n_epochs = self.finished - steps, n_epochs
+
     def begin_stream(self, number):
         """Make the next rows follow stream `number` of the session's seed, from its first draw."""
         self.n_rows = 0

@@ -19,6 +19,9 @@ SOLVERS = ("auto", "pegasos", "sdca", "newton")
 # look takes two passes over the rows, a tenth of what was done.
 _EPOCHS_BEFORE_LOOK = 20
 
+# Where Pegasos goes on from another solver: lam t stays within what single precision resolves.
+_MOST_GROWTH, _MOST_STEPS = 2**20, 2**50
+
 # "auto" lets a finisher go on for so many epochs; if the gap has not halved by then, it is the other's
 # turn, for twice as many.
 _TURN = 64
@@ -71,7 +74,7 @@ class _Training:
         if on_epoch is not None:
             threads |= {"n_threads": 1, "on_epoch": on_epoch}
         if solver == "pegasos" or n_steps is not None or order is not None:
-            self.finisher = None
+            self.leave_finisher(rows)
         if solver != "pegasos" and n_steps is None and order is None:
             self._finish(rows, solver, tol, max_iter, threads)
             certificate = self.certify(rows) if afresh else self.finisher.certificate()
@@ -84,6 +87,27 @@ class _Training:
             else:
                 certificate = self._descend(rows, tol, max_iter, threads)
         return certificate
+
+    @np.errstate(over="ignore")
+    def leave_finisher(self, rows):
+        """Let Pegasos go on from the model of a finisher, with the epochs that led to it behind it.
+
+        So many steps are behind it, too, that the next one, of 1/(lam t), moves the score of a row of
+        average norm by 1 at most: few rows must not undo what a solver has made of many.
+        """
+        finisher, settings = self.finisher, self.settings
+        if finisher is None:
+            return
+        most = _MOST_GROWTH / settings.batch_size
+        growth = min(self._squared_norm(rows) + settings.constant_feature**2, most)
+        least_steps = int(np.clip(growth / settings.lam, 1, _MOST_STEPS))
+        self.go_on_from(*finisher.model(), self.n_iter, finisher.n_inside, least_steps)
+        if self.counts is not None:
+            weights = 1 if self.row_weights is None else np.maximum(self.row_weights, 1e-300)
+            draws = self.problems["n_steps"] * settings.batch_size
+            epochs = draws / np.maximum(finisher.n_inside, 1)
+            self.counts[...] = np.rint(epochs[:, None] * np.clip(finisher.dual() / weights, 0, 1))
+        self.finisher = None
 
     def end_plan(self):
         """Let the next `train` do more."""
@@ -114,9 +138,10 @@ class _Training:
                 self.finisher = finisher
                 self.epochs_begun += 1
         else:
-            if self.finisher is None:
-                n_problems, (n, d) = len(self.problems), rows.shape
-                start = np.zeros((n_problems, n)), np.zeros((n_problems, d)), np.zeros(n_problems)
+            if (
+                self.finisher is None
+            ):  # then Pegasos has done nothing, or what is to be gone on from
+                start = super().dual(), *super().model()
             self.finisher = self._begin(kind, rows, start)
         threads["on_progress"] = self._count_epochs(**threads)
         threads.pop("on_epoch", None)
@@ -186,6 +211,8 @@ class _Training:
             return self.finisher
         last = self.finisher
         if start is None:
+            if last.rows is None:  # of a state: what it saw may have been of other rows
+                last.begin(rows, self.labels, self.row_weights)
             start = (last.dual(), *last.model())
         new = kind(self.settings, len(self.problems), *rows.shape, self.seed)
         new.begin(rows, self.labels, self.row_weights, start)
@@ -279,6 +306,12 @@ class LinearTraining(_Training, LinearSession):
     finishers = {"sdca": DualAscent, "newton": Newton}
     _certify = staticmethod(_certificate.certify)
 
+    def _squared_norm(self, rows):
+        """Mean of |x_i|^2."""
+        norms = np.empty(rows.shape[0])
+        _core.norms(rows, 0, np.zeros(rows.shape[1]), norms)
+        return norms.mean()
+
     def first(self, rows):
         """The finisher to begin with: several problems go as bundles at first."""
         return DualAscent if goes_in_bundles(len(self.problems)) else self.cheaper(rows)
@@ -304,6 +337,10 @@ class KernelTraining(_Training, KernelSession):
 
     finishers = {"sdca": KernelAscent, "newton": KernelNewton}
     _certify = staticmethod(_certificate.certify_kernel)
+
+    def _squared_norm(self, cache):
+        """Mean of |phi(x_i)|^2."""
+        return np.abs(cache.points.diagonal()).mean()
 
     def certify(self, rows):
         """The same; what a finisher computed afresh already is taken over."""
