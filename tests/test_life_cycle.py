@@ -1,6 +1,7 @@
 """What an estimator is after each call: fits that fail or are interrupted, other data, other solvers."""
 
 import itertools
+import pickle
 import subprocess
 import sys
 import warnings
@@ -324,3 +325,67 @@ def test_partial_fit_takes_a_textbook_step_from_the_fitted_model(
     b = (1 - eta * lam * penalize_intercept) * b + eta * label * max(feature**2, 1)
     np.testing.assert_allclose(clf.intercept_[0], b, **near)
     assert clf.n_steps_.tolist() == [t + 1]
+
+
+# ---- What is kept --------------------------------------------------------------------------------
+
+
+def arrays_in(thing):
+    """All arrays that a fitted estimator holds."""
+    if isinstance(thing, np.ndarray):
+        yield thing
+    elif isinstance(thing, dict):
+        for value in thing.values():
+            yield from arrays_in(value)
+    elif hasattr(thing, "__dict__"):
+        yield from arrays_in(vars(thing))
+
+
+@pytest.mark.parametrize("solver", ["auto", "sdca", "newton"])
+@pytest.mark.parametrize("multi_class", ["ovr", "ovo"])
+def test_a_fitted_machine_does_not_grow_with_the_number_of_rows(
+    machine, rng, layout, solver, multi_class
+):
+    X, _ = make_rows(rng, n=211, d=7)
+    X, y = convert(X, layout, np.float64), rng.integers(0, 3, 211)
+    clf = machine(0.1, tol=0.1, solver=solver, multi_class=multi_class, random_state=0)
+    clf.fit(X, y, sample_weight=np.where(np.arange(211) < 90, 1.0, 0))
+    assert not [array.shape for array in arrays_in(clf) if 211 in array.shape]
+    if machine is PegasosClassifier:
+        clf.fit(sparse.vstack([sparse.csr_array(X)] * 10), np.tile(y, 10))
+        large = len(pickle.dumps(clf))
+        assert abs(large - len(pickle.dumps(clf.fit(X, y)))) < 64
+        pickle.loads(pickle.dumps(clf)).set_params(solver="auto").partial_fit(X[:5], y[:5])
+
+
+def test_alpha_counts_are_there_where_pegasos_made_the_model(machine, rng):
+    X, y = make_rows(rng)
+    assert not hasattr(machine(0.1).fit(X, y), "alpha_counts_")
+    clf = machine(0.1, n_steps=20).fit(X, y)
+    assert clf.alpha_counts_.shape == (1, len(y))
+    assert 0 < clf.alpha_counts_.sum() <= 20
+    assert not hasattr(clf.set_params(n_steps=None).fit(X, y), "alpha_counts_")
+
+
+@pytest.mark.parametrize("solver", ["pegasos", "sdca", "newton"])
+def test_an_interrupted_fit_can_be_completed_though_nobody_asked_before(machine, rng, solver):
+    pytest.importorskip("sklearn.callback", reason="callbacks came with scikit-learn 1.9")
+    X, y = make_rows(rng)
+    options = {"solver": solver, "tol": None, "max_iter": 12, "random_state": 0}
+    whole = machine(0.01, **options).fit(X, y)
+    clf = machine(0.01, **options).set_callbacks(Striking(None))
+    with pytest.raises(KeyboardInterrupt):
+        clf.fit(X, y)
+    # It is the interrupted fit that goes on, with its own order of rows.
+    clf.set_callbacks().set_params(warm_start=True, random_state=1).fit(X, y)
+    assert clf.n_iter_ == whole.n_iter_
+    np.testing.assert_allclose(clf.decision_function(X), whole.decision_function(X), rtol=1e-9)
+
+
+@pytest.mark.parametrize("solver", ["pegasos", "newton"])
+def test_a_warm_start_after_a_fit_without_one_goes_on_from_the_model(rng, solver):
+    X, y = make_rows(rng, n=200)
+    clf = PegasosClassifier(0.01, solver=solver, tol=None, max_iter=30, random_state=0).fit(X, y)
+    before = clf.objective_[0]
+    clf.set_params(warm_start=True, solver="pegasos", max_iter=1).fit(X, y)
+    assert clf.objective_[0] < 1.1 * before

@@ -305,9 +305,10 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         """Take over the model at the end of a fit, and tell callbacks of it."""
         with _threads.uninterrupted():
             attributes = self._attributes(session, data)
-            counts = session.counts.view()
-            counts.flags.writeable = False  # they are part of the state
-            attributes["alpha_counts_"] = counts
+            if session.finisher is None:
+                counts = session.counts.view()
+                counts.flags.writeable = False  # they may be part of the state
+                attributes["alpha_counts_"] = counts
             if certificate is not None:
                 attributes["objective_"] = certificate.objective
                 attributes["dual_objective_"] = certificate.dual_objective

@@ -185,7 +185,7 @@ def fit(
         objective=certificate.objective,
         dual_objective=certificate.dual_objective,
         n_steps=session.problems["n_steps"].copy(),
-        alpha_counts=session.counts,
+        alpha_counts=session.counts if session.finisher is None else None,
     )
 
 

@@ -373,8 +373,8 @@ class KernelPegasosClassifier(PegasosEstimator):
         }
 
     def _state_of(self, session, data, is_over=False):
-        """What a warm start needs to go on, where one was asked for."""
-        if not self.warm_start:
+        """What a warm start needs to go on, where one was asked for or the fit was interrupted."""
+        if is_over and not self.warm_start:
             return {}
         # gamma="scale" depends on weights, which may change.
         return {

@@ -72,6 +72,9 @@ class PegasosClassifier(PegasosEstimator):
         steps more, and on the same data gives the bits of one longer fit (but for
         ``average="suffix"``, whose halves then differ). If the last fit was interrupted, it is
         completed instead. λ and the other settings must be the same; the solver may be another one.
+        False: a fitted estimator keeps nothing that grows with the number of rows (but see
+        `alpha_counts_`). A warm start after such a fit goes on as `partial_fit` does; dual coordinate
+        ascent, which needs the dual variables of the rows, then begins at 0.
     n_jobs : int, default=None
         Threads that share the binary problems, as in joblib. The answer does not depend on it.
     random_state : int, RandomState, Generator or None, default=None
@@ -105,8 +108,8 @@ class PegasosClassifier(PegasosEstimator):
         whole epochs of permutations, for the last iterate without projection; otherwise true as
         well, but not as tight.
     alpha_counts_ : ndarray of shape (n_problems, n_samples)
-        How often a step of Pegasos drew each row and found its margin violated. Not set by
-        `partial_fit`, nor when interrupted.
+        How often a step of Pegasos drew each row and found its margin violated. Only set by a `fit`
+        that ends with Pegasos: ``solver="pegasos"``, or with `n_steps`.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
         Set when the columns of X have names that are strings.
@@ -340,5 +343,8 @@ class PegasosClassifier(PegasosEstimator):
         return {"coef_": coef, "intercept_": intercept}
 
     def _state_of(self, session, data, is_over=False):
-        """What a warm start or `partial_fit` needs to go on."""
+        """What a warm start or `partial_fit` needs to go on; of rows, only where that was asked for."""
+        if is_over and not self.warm_start:
+            session.leave_finisher(_validate.rows(data.X, checked=True)[0])
+            session.forget_rows()
         return {"_state": session.state()}

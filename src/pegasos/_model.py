@@ -176,7 +176,8 @@ class LinearModel(_Model):
     n_steps : ndarray of shape (n_problems,)
         Steps taken.
     alpha_counts : ndarray of shape (n_problems, n_samples) or None
-        How often each training row was drawn and violated its margin. Not saved.
+        How often each training row was drawn and violated its margin. None unless Pegasos made the model
+        (``solver="pegasos"``, `n_steps` or `order`). Not saved.
 
     Examples
     --------

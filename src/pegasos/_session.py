@@ -197,6 +197,14 @@ class LinearSession:
         self.n_rows = 0
         self.stream = number
 
+    def forget_rows(self):
+        """Keep nothing of the present rows but what was learned."""
+        self.n_rows, self.counts = 0, None
+        for name in ("next_draw", "n_drawn", "n_pending"):
+            self.problems[name] = 0
+        self.base = self.finished = self.problems["n_steps"].copy()
+        self.n_epochs = 0
+
     def set_rows(self, labels, row_weights, *, count=True, normalize=True):
         """Say what the problems are, before `plan` and `run`.
 
@@ -214,12 +222,8 @@ class LinearSession:
         """
         problems, n_rows = self.problems, labels.shape[1]
         if n_rows != self.n_rows:
+            self.forget_rows()
             self.n_rows = n_rows
-            self.counts = None
-            for name in ("next_draw", "n_drawn", "n_pending"):
-                problems[name] = 0
-            self.base = self.finished = problems["n_steps"].copy()
-            self.n_epochs = 0
         if count and self.counts is None:
             self.counts = np.zeros(labels.shape, np.int64)
         elif not count:
