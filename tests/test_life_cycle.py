@@ -4,6 +4,7 @@ import itertools
 import pickle
 import subprocess
 import sys
+import threading
 import warnings
 
 import numpy as np
@@ -11,6 +12,7 @@ import pandas as pd
 import pytest
 from rows import convert, make_rows
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 
@@ -389,3 +391,64 @@ def test_a_warm_start_after_a_fit_without_one_goes_on_from_the_model(rng, solver
     before = clf.objective_[0]
     clf.set_params(warm_start=True, solver="pegasos", max_iter=1).fit(X, y)
     assert clf.objective_[0] < 1.1 * before
+
+
+# ---- Fits within fits ----------------------------------------------------------------------------
+
+
+def test_a_fit_from_within_ones_own_kernel_function_is_refused(rng):
+    X, y = make_rows(rng)
+    clf = KernelPegasosClassifier(0.1, random_state=0).fit(X, y)
+    before = public(clf)
+
+    def kernel(A, B):
+        return clf.fit(A, y).decision_function(B)
+
+    clf.set_params(kernel=kernel)
+    with pytest.raises(
+        RuntimeError, match=r"fit was called while this KernelPegasosClassifier.*clone"
+    ):
+        clf.fit(X, y)
+    same(before, public(clf))
+    clf.set_params(kernel="rbf").fit(X, y)  # it is free again
+
+
+@pytest.mark.parametrize("call", ["fit", "partial_fit"])
+def test_a_fit_from_within_ones_own_callback_is_refused(rng, call):
+    pytest.importorskip("sklearn.callback", reason="callbacks came with scikit-learn 1.9")
+    X, y = make_rows(rng)
+    clf = PegasosClassifier(0.1, random_state=0)
+    said = []
+
+    class Refitting(Failing):
+        def on_fit_task_end(self, estimator, context):
+            clone(clf).set_callbacks().fit(X[:20], y[:20])  # another one may be fitted
+            try:
+                getattr(clf, call)(X, y)
+            except RuntimeError as error:
+                said.append(str(error))
+
+    clf.set_callbacks(Refitting(None)).fit(X, y)
+    assert len(said) > 2
+    assert all(f"{call} was called while" in line for line in said)
+    np.testing.assert_array_equal(clf.coef_, clone(clf).fit(X, y).coef_)
+
+
+def test_a_fit_that_is_refused_by_another_thread_leaves_the_first_alone(rng):
+    X, y = make_rows(rng)
+    inside, done = threading.Event(), threading.Event()
+
+    def kernel(A, B):
+        inside.set()
+        done.wait()
+        return A @ B.T
+
+    clf = KernelPegasosClassifier(0.1, kernel=kernel, random_state=0)
+    thread = threading.Thread(target=clf.fit, args=(X, y))
+    thread.start()
+    inside.wait()
+    with pytest.raises(RuntimeError, match="another thread"):
+        clf.fit(X, y)
+    done.set()
+    thread.join()
+    assert clf.score(X, y) > 0.8

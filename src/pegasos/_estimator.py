@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import threading
 from dataclasses import asdict, dataclass
 from numbers import Integral, Real
 from typing import Any
@@ -19,6 +20,10 @@ from pegasos._callbacks import CallbackSupportMixin, StopRequestedError, Watch
 from pegasos._checkpoint import CheckpointDue
 from pegasos._progress import Progress
 from pegasos._training import SOLVERS, warn_unless
+
+# Estimators that are being fitted, by `id`.
+_FITTING: set[int] = set()
+_FITTING_LOCK = threading.Lock()
 
 # What a fitted estimator need not have: if a new model does not bring it, it goes with the last one.
 _OPTIONAL = (
@@ -55,6 +60,29 @@ class Data:
     weights: np.ndarray | None
     columns: np.ndarray
     kernel: Any = None
+
+
+def one_at_a_time(method):
+    """Refuse a call of this method of an estimator that is being fitted: by what it calls, or a thread."""
+
+    @functools.wraps(method)
+    def fit(self, *arguments, **keywords):
+        refused = True
+        try:
+            with _FITTING_LOCK:
+                refused = id(self) in _FITTING
+                _FITTING.add(id(self))
+            if refused:
+                raise RuntimeError(
+                    f"{method.__name__} was called while this {type(self).__name__} is being fitted, by "
+                    "its kernel function, a callback or another thread; fit a clone of it"
+                )
+            return method(self, *arguments, **keywords)
+        finally:
+            if not refused:
+                _FITTING.discard(id(self))
+
+    return fit
 
 
 class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):

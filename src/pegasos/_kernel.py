@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from pegasos import _rows, _session, _threads, _validate
 from pegasos._callbacks import with_callbacks
-from pegasos._estimator import PegasosEstimator
+from pegasos._estimator import PegasosEstimator, one_at_a_time
 from pegasos._kernels import KERNELS, ColumnCache, Kernel
 from pegasos._model import KernelModel
 from pegasos._training import KernelTraining
@@ -206,6 +206,7 @@ class KernelPegasosClassifier(PegasosEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
+    @one_at_a_time
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from pegasos import _session, _threads, _validate
 from pegasos._callbacks import with_callbacks
-from pegasos._estimator import PegasosEstimator
+from pegasos._estimator import PegasosEstimator, one_at_a_time
 from pegasos._model import LinearModel
 from pegasos._training import LinearTraining
 
@@ -183,6 +183,7 @@ class PegasosClassifier(PegasosEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
+    @one_at_a_time
     @with_callbacks
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
@@ -225,6 +226,7 @@ class PegasosClassifier(PegasosEstimator):
         self._finish(session, data, certificate, watch)
         return self
 
+    @one_at_a_time
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(
         self,
