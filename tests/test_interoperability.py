@@ -242,6 +242,15 @@ def test_a_precomputed_kernel_in_onnx_takes_values_with_all_training_rows(iris, 
     check_onnx(run_onnx, clf, X @ X.T, rtol=1e-10)
 
 
+@pytest.mark.parametrize("kernel", ["rbf", "laplacian"])
+def test_a_machine_without_support_vectors_is_exported(run_onnx, kernel):
+    X, y = np.zeros((6, 6)), np.array([0, 1, 1] * 2)
+    clf = KernelPegasosClassifier(1.0, kernel=kernel, penalize_intercept=False, solver="sdca")
+    clf.fit(X, y, sample_weight=[2.0, 1, 1] * 2)
+    assert not len(clf.support_)
+    check_onnx(run_onnx, clf, X, rtol=0)
+
+
 def test_sparse_support_vectors_are_exported(iris, run_onnx):
     X, y = iris
     clf = KernelPegasosClassifier(1e-2, gamma=0.3, random_state=0).fit(sparse.csr_array(X), y)

@@ -16,7 +16,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 
-from pegasos import KernelPegasosClassifier, PegasosClassifier
+from pegasos import KernelPegasosClassifier, PegasosClassifier, fit
 
 MACHINES = {"linear": PegasosClassifier, "kernel": KernelPegasosClassifier}
 
@@ -452,3 +452,42 @@ def test_a_fit_that_is_refused_by_another_thread_leaves_the_first_alone(rng):
     done.set()
     thread.join()
     assert clf.score(X, y) > 0.8
+
+
+# ---- Sizes that do not fit -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tol", [None, 1e-3])
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_pairs_of_classes_without_weight(machine, rng, solver, tol):
+    X, y = rng.normal(size=(60, 4)), np.arange(60) % 4
+    clf = machine(0.1, multi_class="ovo", solver=solver, tol=tol, max_iter=20, random_state=0)
+    clf.fit(X, y, sample_weight=y < 2)
+    few = clone(clf).fit(X[y < 2], y[y < 2])
+    assert (clf.predict(X[y < 2]) < 2).mean() > 0.8
+    assert clf.objective_[-1] == clf.duality_gap_[-1] == 0
+    assert (clf.objective_[0] - few.objective_[0]) <= clf.duality_gap_[0] + 1e-12
+
+
+@pytest.mark.parametrize("size", [1e18, 1e308])
+def test_a_cache_may_be_larger_than_any_memory(rng, size):
+    X, y = make_rows(rng)
+    a, b = (KernelPegasosClassifier(0.1, cache_size=s, random_state=0) for s in (1000, size))
+    np.testing.assert_array_equal(a.fit(X, y).dual_coef_, b.fit(X, y).dual_coef_)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("d", [2**50, 2**61, 2**62, 2**63 - 1])
+def test_more_columns_than_memory_has_room_for(solver, d):
+    index = np.array([0, 1, 2, d - 1])
+    X, y = sparse.csr_array((np.ones(4), index, np.arange(5)), shape=(4, d)), [0, 1, 0, 1]
+    calls = [
+        PegasosClassifier(solver=solver).fit,
+        KernelPegasosClassifier(solver=solver).fit,
+        KernelPegasosClassifier(solver=solver, kernel="laplacian").fit,
+        lambda X, y: fit(X, y, 0.1, solver=solver),
+    ]
+    for call in calls:
+        with pytest.raises((MemoryError, ValueError), match=rf"{d} (features|weights)|shape.*{d}"):
+            call(X, y)

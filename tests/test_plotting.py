@@ -284,6 +284,9 @@ def test_a_gap_that_is_not_known_leaves_its_axes_empty(moons):
 def test_bad_records(moons):
     with pytest.raises(ValueError, match="recorder must have seen an epoch"):
         ConvergenceDisplay.from_recorder(Recorder())
+    for other in (None, Recorder, PegasosClassifier(), [1]):
+        with pytest.raises(TypeError, match=r"recorder must be a pegasos\.plotting\.Recorder, got"):
+            ConvergenceDisplay.from_recorder(other)
     with pytest.raises(ValueError, match="x must be one of 'epoch', 'seconds', got 'steps'"):
         ConvergenceDisplay.from_estimator(PegasosClassifier(), *moons, x="steps")
     with pytest.raises(TypeError, match="estimator must take callbacks"):
@@ -419,8 +422,22 @@ def test_sparse_rows_and_a_search_on_given_axes(moons):
 def test_bad_data(moons, rng):
     X, y = moons
     clf = PegasosClassifier(0.1, random_state=0).fit(X, y)
-    with pytest.raises(ValueError, match=r"X must have two features, got shape \(5, 3\)"):
-        SupportVectorsDisplay.from_estimator(clf, rng.normal(size=(5, 3)), np.zeros(5))
+    for bad in (rng.normal(size=(5, 3)), X[:0], X[0]):
+        with pytest.raises(ValueError, match=r"X must have two features and .* row, got shape \("):
+            SupportVectorsDisplay.from_estimator(clf, bad, np.zeros(len(bad)))
+    for kind in (PegasosClassifier, KernelPegasosClassifier):
+        frame = pd.DataFrame(X, columns=["a", "b"])
+        named = kind(0.1, random_state=0).fit(frame, y)
+        with pytest.raises(ValueError, match="feature names should match"):
+            SupportVectorsDisplay(named, frame[["b", "a"]], y)
+        wide = kind(0.1, random_state=0).fit(X[:, [0, 1, 1]], y)
+        with pytest.raises(ValueError, match=r"X has 2 features, but .* 3 features"):
+            SupportVectorsDisplay(wide, X, y)
+    with pytest.raises(TypeError, match="X must be numeric"):
+        SupportVectorsDisplay(clf, X.astype(str), y)
+    machine = KernelPegasosClassifier(0.1, kernel="precomputed").fit(X[:2] @ X[:2].T, [0, 1])
+    with pytest.raises(ValueError, match="kernel='precomputed'"):
+        SupportVectorsDisplay(machine, X[:2], [0, 1])
     with pytest.raises(ValueError, match="y must have one label per row"):
         SupportVectorsDisplay.from_estimator(clf, X, y[1:])
     with pytest.raises(ValueError, match="y must contain only labels in classes"):

@@ -151,7 +151,13 @@ class Points:
     def inverted(self):
         """The transpose of sparse rows, for products with them."""
         if self._inverted is None:
-            self._inverted = _validate.trusted_csr(self.X.T.tocsr())
+            try:
+                self._inverted = _validate.trusted_csr(self.X.T.tocsr())
+            except (MemoryError, ValueError):
+                raise MemoryError(
+                    f"kernel {self.kernel.name!r}: X has {self.X.shape[1]} features, more than memory has "
+                    "room for when X is transposed"
+                ) from None
         return self._inverted
 
     def __len__(self):
@@ -287,10 +293,10 @@ class Points:
         # There is no product to lean on: a few rows at a time are made dense.
         size = max(1, _DENSE_NUMBERS // X.shape[1])
         for k in range(0, Z.shape[0], size):
-            dense = Z[k : k + size].toarray()
+            dense = _dense(Z[k : k + size])
             for i in range(0, X.shape[0], size):
                 part = out[i : i + size, k : k + size]
-                _core.laplace(X[i : i + size].toarray(), dense, self.kernel.gamma, part)
+                _core.laplace(_dense(X[i : i + size]), dense, self.kernel.gamma, part)
 
     def _call(self, X, Z, out):
         values = np.asarray(self.kernel.name(X, Z, **self.kernel.params))
@@ -341,9 +347,14 @@ class ColumnCache:
             self.columns, self.place = points.X, np.arange(n)
             self._used = n
             return
-        capacity = min(n, int(megabytes * 2**20 // (max(n, 1) * points.dtype.itemsize)))
-        # Pages are taken when written.
-        self.columns = np.empty((capacity, n), dtype=points.dtype)
+        capacity = int(min(n, megabytes * 2**20 / (max(n, 1) * points.dtype.itemsize)))
+        try:  # pages are taken when written
+            self.columns = np.empty((capacity, n), dtype=points.dtype)
+        except MemoryError:
+            raise MemoryError(
+                f"cache_size={megabytes:g} MB is more than memory has room for, with {capacity} columns of "
+                f"{n} numbers"
+            ) from None
         self.place = np.full(n, -1, dtype=np.int64)
         self._used = 0
 
@@ -407,10 +418,11 @@ class ColumnCache:
             scores[:, k, rows] = cache.push(coef[:, support], support)
         if together:
             # At once: what takes time is the kernel matrix.
-            coef = points[:, together].reshape(-1, len(self.points))
+            shape = len(points), len(together), len(self.points)
+            coef = points[:, together].reshape(shape[0] * shape[1], shape[2])
             support = np.flatnonzero(coef.any(axis=0))
             pushed = self.push(coef[:, support], support)
-            scores[:, together] = pushed.reshape(len(points), len(together), -1)
+            scores[:, together] = pushed.reshape(shape)
         return scores
 
     def count_missing(self, rows):
@@ -548,6 +560,15 @@ class Selection:
         if self._points is None:
             self._points = self._all[self.rows]
         return self._points
+
+
+def _dense(X):
+    try:
+        return X.toarray()
+    except (MemoryError, ValueError):
+        raise MemoryError(
+            f"X has {X.shape[1]} features, more than memory has room for when a row is made dense"
+        ) from None
 
 
 def _share(n, width, work, n_threads):

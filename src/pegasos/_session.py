@@ -141,7 +141,12 @@ class LinearSession:
         self.problems["free_intercept"] = settings.free_intercept
         self.problems["project"] = settings.project
         _core.start(self.problems)
-        self.weights = aligned_zeros((n_problems, n_features), dtype)
+        try:
+            self.weights = aligned_zeros((n_problems, n_features), dtype)
+        except (MemoryError, ValueError):
+            raise MemoryError(
+                f"{n_features} weights for each of {n_problems} problems are more than memory has room for"
+            ) from None
         self.average, self.sums = False, None
         self.average_as(settings.average)
         try:

@@ -97,6 +97,10 @@ def _convert(scope: Scope, operator: Operator, container: Any) -> None:
     X = ops.Concat(*columns, axis=1) if len(columns) > 1 else columns[0]
     if isinstance(model, pegasos.LinearModel):
         coef = model.coef
+    elif not len(estimator.support_) and not callable(estimator.kernel):
+        coef = np.zeros(
+            (len(model.intercept), estimator.n_features_in_)
+        )  # ONNX has no empty arrays
     else:
         X, coef = _kernel_values(ops, X, estimator, model.support), model.dual_coef
     scores = ops.Add(ops.MatMul(X, np.ascontiguousarray(coef.T)), model.intercept)

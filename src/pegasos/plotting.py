@@ -302,6 +302,9 @@ class ConvergenceDisplay:
         cls, recorder: "Recorder", x: str = "epoch", *, ax: Axes | None = None, **options: Any
     ) -> Self:
         """Draw what a `Recorder` wrote down, against epochs or seconds."""
+        _one_of_x(x)
+        if not isinstance(recorder, Recorder):
+            raise TypeError(f"recorder must be a pegasos.plotting.Recorder, got {recorder!r}")
         if not recorder.epochs:
             raise ValueError(
                 "recorder must have seen an epoch, got none: set it as a callback and fit, without "
@@ -469,9 +472,13 @@ class SupportVectorsDisplay:
 
     def __init__(self, estimator: Any, X: Any, y: ArrayLike) -> None:
         self.estimator, model = _fitted(estimator)
-        self.X, self.points, self.classes = X, _dense(X), model.classes
-        if self.points.shape[1:] != (2,):
-            raise ValueError(f"X must have two features, got shape {self.points.shape}")
+        if getattr(self.estimator, "kernel", None) == "precomputed":
+            raise ValueError("estimator must know features, got one with kernel='precomputed'")
+        shape = np.shape(X) if not sparse.issparse(X) else X.shape
+        if shape[1:] != (2,) or shape[0] < 1:
+            raise ValueError(f"X must have two features and at least one row, got shape {shape}")
+        points = self.estimator._validate_rows(X, reset=False)
+        self.X, self.points, self.classes = X, _dense(points), model.classes
         _validate.labels(y, len(self.points))
         _, self.codes = _validate.labels_among(y, None, model.classes)
         if hasattr(self.estimator, "support_vectors_"):
