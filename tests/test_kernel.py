@@ -708,3 +708,50 @@ def test_index_arrays_of_any_integers_will_do(rng, dtype, kind):
     expected = paper.kernel(1e-2, n_steps=60, random_state=0).fit(X, y).decision_function(X)
     clf = paper.kernel(1e-2, n_steps=60, random_state=0).fit(twin, y)
     np.testing.assert_array_equal(clf.decision_function(twin), expected)
+
+
+# ---- What scikit-learn's SVC has ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("make", [sparse.csr_array, sparse.csr_matrix, sparse.coo_array])
+@pytest.mark.parametrize("solver", ["pegasos", "sdca"])
+def test_a_function_may_return_sparse_kernel_values(rng, layout, make, solver):
+    X, y = make_rows(rng)
+    X = convert(X, layout, np.float64)
+
+    def inner(A, B):
+        return A @ B.T
+
+    options = {"solver": solver, "max_iter": 20, "tol": None, "random_state": 0}
+    expected = KernelPegasosClassifier(0.1, kernel=inner, **options).fit(X, y)
+    clf = KernelPegasosClassifier(0.1, kernel=lambda A, B: make(inner(A, B)), **options).fit(X, y)
+    near = {"rtol": 1e-10, "atol": 1e-10}
+    np.testing.assert_allclose(clf.decision_function(X), expected.decision_function(X), **near)
+    with pytest.raises(
+        ValueError, match=r"kernel must return an array of shape \(60, 60\).*\(60, 9\)"
+    ):
+        KernelPegasosClassifier(kernel=lambda A, _: make(np.ones((A.shape[0], 9)))).fit(X, y)
+
+
+@pytest.mark.parametrize("multi_class", ["ovr", "ovo"])
+def test_linear_kernel_machines_have_weights(rng, layout, dtype, multi_class):
+    X, _ = make_rows(rng)
+    X, y = convert(X, layout, dtype), rng.integers(0, 4, 60)
+    clf = KernelPegasosClassifier(0.1, kernel="linear", multi_class=multi_class, random_state=0)
+    assert not hasattr(clf, "coef_")
+    assert isinstance(clf.fit(X, y).coef_, np.ndarray)
+    assert clf.coef_.shape == (6 if multi_class == "ovo" else 4, 23)
+    scores = _problems.class_scores(X @ clf.coef_.T + clf.intercept_, 4, multi_class)
+    near = {"rtol": 1e-5, "atol": 1e-5} if dtype == np.float32 else {"rtol": 1e-10, "atol": 1e-12}
+    np.testing.assert_allclose(scores, clf.decision_function(X), **near)
+    clf.set_params(kernel="rbf")
+    assert hasattr(clf, "coef_")  # the fitted machine is linear still
+    assert not hasattr(clf.fit(X, y), "coef_")
+
+
+def test_support_vectors_come_in_the_order_of_rows(rng):
+    X, y = make_rows(rng)
+    clf = KernelPegasosClassifier(0.1, random_state=0).fit(X, y)
+    assert (np.diff(clf.support_) > 0).all()
+    np.testing.assert_array_equal(clf.support_vectors_, X[clf.support_])
+    np.testing.assert_array_equal(clf.n_support_, np.unique(y[clf.support_], return_counts=True)[1])

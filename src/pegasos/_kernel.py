@@ -57,7 +57,7 @@ class KernelPegasosClassifier(PegasosEstimator):
         "linear", "poly" (γ⟨x,z⟩ + coef0)^degree, "rbf" exp(−γ‖x−z‖²), "sigmoid"
         tanh(γ⟨x,z⟩ + coef0), "laplacian" exp(−γ‖x−z‖₁), "precomputed" (X is the kernel matrix,
         symmetric; at prediction, rows against all training rows), or a function of two matrices
-        (n, d) and (m, d) that returns (n, m).
+        (n, d) and (m, d) that returns (n, m), dense or sparse.
     gamma : "scale", "auto" or float, default="scale"
         "scale" is 1 / (n_features * X.var()), rows weighted by `sample_weight`; "auto" is
         1 / n_features. A width σ is γ = 1/(2σ²); a Gaussian exp(−‖x−z‖²/(2g)) is γ = 1/(2g).
@@ -99,13 +99,16 @@ class KernelPegasosClassifier(PegasosEstimator):
     ----------
     classes_ : ndarray of shape (n_classes,)
     support_ : ndarray of shape (n_support,)
-        Rows of X with a coefficient in any problem.
+        Rows of X with a coefficient in any problem, in the order of X. (`sklearn.svm.SVC` groups them
+        by class; to do so: ``np.argsort(y[support_], kind="stable")``.)
     support_vectors_ : ndarray or csr_array of shape (n_support, n_features)
         These rows; (0, 0) for a precomputed kernel.
     n_support_ : ndarray of shape (n_classes,)
         How many of them each class has.
     dual_coef_ : ndarray of shape (n_problems, n_support)
         Their coefficients, labels included: scores are ``K(x, support) @ dual_coef_.T + intercept_``.
+    coef_ : ndarray of shape (n_problems, n_features)
+        Weights, computed when they are asked for. Only with ``kernel="linear"``.
     intercept_ : ndarray of shape (n_problems,)
     n_iter_, n_steps_, objective_, dual_objective_, duality_gap_, alpha_counts_
         As in `PegasosClassifier`; objectives and gap are not set where scores were pulled, since
@@ -262,6 +265,16 @@ class KernelPegasosClassifier(PegasosEstimator):
             session.run_among(draws, lambda rows: make_cache(kernel.subset(X, rows)))
         self._finish(session, data, certificate, watch)
         return self
+
+    @property
+    def coef_(self) -> np.ndarray:
+        """Weights of a machine with a linear kernel."""
+        check_is_fitted(self, "dual_coef_")
+        if self._support.kernel.name != "linear":
+            raise AttributeError(
+                f"coef_ is there for kernel='linear' only, got {self._support.kernel.name!r}"
+            )
+        return self.dual_coef_ @ self.support_vectors_
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores of the rows of `X`.

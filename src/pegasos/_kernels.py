@@ -299,7 +299,8 @@ class Points:
                 _core.laplace(_dense(X[i : i + size]), dense, self.kernel.gamma, part)
 
     def _call(self, X, Z, out):
-        values = np.asarray(self.kernel.name(X, Z, **self.kernel.params))
+        values = self.kernel.name(X, Z, **self.kernel.params)
+        values = np.asarray(values.toarray() if hasattr(values, "toarray") else values)
         shape = (X.shape[0], Z.shape[0])
         if values.shape != shape:
             raise ValueError(
