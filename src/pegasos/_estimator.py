@@ -1,6 +1,7 @@
 """What the estimators share: scikit-learn's conventions around a training session."""
 
 import copy
+import dataclasses
 import functools
 import threading
 from dataclasses import asdict, dataclass
@@ -9,6 +10,7 @@ from typing import Any
 
 import joblib
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state, compute_class_weight
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -139,6 +141,54 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         """
         winners = _problems.winners(self.decision_function(X))
         return self.classes_[winners]
+
+    def margins(self, X: Any, y: ArrayLike, *, geometric: bool = False) -> np.ndarray:
+        """Margins of labelled rows: functional ones y f(x), or geometric ones y f(x)/‖w‖.
+
+        A row is on its side where its margin is positive; the functional margin of a support vector is
+        at most 1, to the accuracy of the fit. The geometric margin is the distance from where f is 0, in
+        the space of features (of the kernel).
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            As for `decision_function`.
+        y : array-like of shape (n_samples,)
+            Labels, of the classes of the fit.
+        geometric : bool, default=False
+            True: divide by ‖w‖, the `weight_norm_` of each problem.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_problems)
+            NaN where a row is in neither class of a pair ("ovo").
+
+        Examples
+        --------
+        The rows (1, 1) and (3, 3) are nearest to the line between the classes. It passes (2, 2), at a
+        distance of √2:
+
+        >>> from pegasos import PegasosClassifier
+        >>> X, y = [[0, 0], [1, 1], [3, 3], [4, 4]], ["left", "left", "right", "right"]
+        >>> clf = PegasosClassifier(1e-3, tol=1e-6, penalize_intercept=False, random_state=0).fit(X, y)
+        >>> print(clf.margins(X, y).round(2).ravel())
+        [2. 1. 1. 2.]
+        >>> print(clf.margins(X, y, geometric=True).round(2).ravel())
+        [2.83 1.41 1.41 2.83]
+        >>> print(clf.weight_norm_.round(2))
+        [0.71]
+        """
+        _validate.boolean("geometric", geometric)
+        model = self.to_model()
+        # As if each problem were a class, whose scores are not made votes.
+        problems = np.arange(len(model.intercept))
+        scores = self._scores(dataclasses.replace(model, classes=problems, multi_class="ovr"), X)
+        _validate.labels(y, len(scores))
+        _, codes = _validate.labels_among(y, None, model.classes)
+        labels = _problems.label_columns(codes, len(model.classes), model.multi_class).T
+        margins = np.where(labels == 0, np.nan, labels * scores)
+        with np.errstate(divide="ignore", invalid="ignore"):  # w may be 0
+            return margins / self.weight_norm_ if geometric else margins
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

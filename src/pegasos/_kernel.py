@@ -38,6 +38,16 @@ def _variance(X, weights):
     return squares / total
 
 
+def _squared_norms(matrix, support, coef):
+    """beta' K beta of every problem, a few rows of the kernel matrix at a time."""
+    squared = np.zeros(len(coef))
+    for k in range(0, len(support), 256):
+        rows = support[k : k + 256]
+        scores = coef[:, support] @ matrix[np.ix_(support, rows)].astype(np.float64)
+        squared += np.einsum("ij,ij->i", scores, coef[:, rows])
+    return squared
+
+
 class KernelPegasosClassifier(PegasosEstimator):
     """Kernel support vector machine trained by Pegasos.
 
@@ -110,6 +120,10 @@ class KernelPegasosClassifier(PegasosEstimator):
     coef_ : ndarray of shape (n_problems, n_features)
         Weights, computed when they are asked for. Only with ``kernel="linear"``.
     intercept_ : ndarray of shape (n_problems,)
+    weight_norm_ : ndarray of shape (n_problems,)
+        ‖w‖ of each problem, w = sum_j beta_j phi(x_j), without the intercept, computed when it is asked
+        for; see `margins`. NaN where its square is negative: such a kernel is not positive
+        semi-definite.
     n_iter_, n_steps_, objective_, dual_objective_, duality_gap_, alpha_counts_
         As in `PegasosClassifier`; objectives and gap are not set where scores were pulled, since
         they take those of all rows. The gap is NaN where the kernel matrix is not positive
@@ -291,10 +305,23 @@ class KernelPegasosClassifier(PegasosEstimator):
             wins; for one-vs-one these are votes, with ties broken by summed scores.
         """
         check_is_fitted(self, "dual_coef_")
+        return self._scores(self.to_model(), X)
+
+    @property
+    def weight_norm_(self) -> np.ndarray:
+        """‖w‖ of each problem, without the intercept."""
+        check_is_fitted(self, "dual_coef_")
+        squared = self._squared_norms
+        if squared is None:
+            cache = ColumnCache(self._support, 0, self._n_threads())
+            scores = cache.push(self.dual_coef_, np.arange(len(self._support)))
+            squared = np.einsum("ij,ij->i", self.dual_coef_, scores)
+        return np.sqrt(np.where(squared >= 0, squared, np.nan))
+
+    def _scores(self, model, X):
         X = self._validate_rows(X, reset=False)
         if self._support.kernel.name == "precomputed":
             X = X[:, self.support_]
-        model = self.to_model()
         if X.shape[1] != model.n_features:
             raise ValueError(
                 f"X has {X.shape[1]} features, but the support vectors have {model.n_features}"
@@ -383,6 +410,9 @@ class KernelPegasosClassifier(PegasosEstimator):
             "dual_coef_": np.ascontiguousarray(coef[:, support]),
             "intercept_": intercept,
             "support_vectors_": vectors,
+            "_squared_norms": _squared_norms(X, support, coef)
+            if kernel.name == "precomputed"
+            else None,
             "_support": kernel.points(vectors),
         }
 

@@ -92,6 +92,8 @@ class PegasosClassifier(PegasosEstimator):
         per pair of classes (0, 1), (0, 2), ..., (1, 2), ... ("ovo"), in which the later class has
         the positive scores.
     intercept_ : ndarray of shape (n_problems,)
+    weight_norm_ : ndarray of shape (n_problems,)
+        ‖w‖ of each problem, without the intercept; see `margins`.
     n_iter_ : int
         Epochs so far over the rows of the last call.
     n_steps_ : ndarray of shape (n_problems,)
@@ -308,8 +310,13 @@ class PegasosClassifier(PegasosEstimator):
             wins; for one-vs-one these are votes, with ties broken by summed scores.
         """
         check_is_fitted(self, "coef_")
-        X = self._validate_rows(X, reset=False)
-        return self.to_model().scores(X, checked=True)
+        return self._scores(self.to_model(), X)
+
+    @property
+    def weight_norm_(self) -> np.ndarray:
+        """‖w‖ of each problem, without the intercept."""
+        check_is_fitted(self, "coef_")
+        return np.linalg.norm(self.coef_, axis=1)
 
     def to_model(self) -> LinearModel:
         """The fitted model as a `pegasos.LinearModel`, which can be saved without pickle."""
@@ -326,6 +333,9 @@ class PegasosClassifier(PegasosEstimator):
         )
 
     # ---- Inside ----------------------------------------------------------------------------------
+
+    def _scores(self, model, X):
+        return model.scores(self._validate_rows(X, reset=False), checked=True)
 
     def _begin(self, n_problems, n_rows, n_features, dtype):
         return LinearTraining(self._settings(), n_problems, n_features, dtype, self._seed())
