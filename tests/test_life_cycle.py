@@ -251,6 +251,31 @@ def test_pegasos_goes_on_from_another_solver_over_more_rows(rng, first):
     assert (clf.duality_gap_ >= 0).all()
 
 
+class Counting(Failing):
+    """How many epochs a fit has."""
+
+    n_epochs = 0
+
+    def on_fit_task_end(self, estimator, context):
+        self.n_epochs += context.task_name == "epoch"
+
+
+@pytest.mark.parametrize("first", ["pegasos", "newton"])
+@pytest.mark.parametrize("before", [False, True])
+def test_a_warm_start_has_its_epochs_whatever_rows_have_no_weight(machine, rng, first, before):
+    """Epochs over few rows are shorter, and were taken for as many over all rows."""
+    pytest.importorskip("sklearn.callback", reason="callbacks came with scikit-learn 1.9")
+    X, y = make_rows(rng, n=100)
+    weights = [None, (np.arange(100) < 20).astype(float)]
+    counting = Counting(None)
+    clf = machine(0.01, solver=first, tol=None, max_iter=20, warm_start=True, random_state=0)
+    clf.fit(X, y, sample_weight=weights[before])
+    clf.set_params(solver="pegasos", max_iter=5).set_callbacks(counting)
+    clf.fit(X, y, sample_weight=weights[not before])
+    assert counting.n_epochs == 5
+    assert clf.n_steps_ >= 5 * (20 if not before else 100)
+
+
 # ---- partial_fit after fit -----------------------------------------------------------------------
 
 

@@ -229,6 +229,11 @@ class LinearSession:
         if n_rows != self.n_rows:
             self.forget_rows()
             self.n_rows = n_rows
+        inside = np.count_nonzero(labels, axis=1)
+        steps = -(-self.n_epochs * inside // self.settings.batch_size)
+        if (self.finished - self.base != steps).any():
+            # Rows have come into problems, or left them: past epochs were of other lengths.
+            self.base, self.n_epochs = self.finished.copy(), 0
         if count and self.counts is None:
             self.counts = np.zeros(labels.shape, np.int64)
         elif not count:

@@ -101,11 +101,14 @@ class _Training:
         most = _MOST_GROWTH / settings.batch_size
         growth = min(self._squared_norm(rows) + settings.constant_feature**2, most)
         least_steps = int(np.clip(growth / settings.lam, 1, _MOST_STEPS))
-        self.go_on_from(*finisher.model(), self.n_iter, finisher.n_inside, least_steps)
+        inside = finisher.n_inside
+        if self.labels is not None:
+            inside = np.count_nonzero(self.labels, axis=1)
+        self.go_on_from(*finisher.model(), self.n_iter, inside, least_steps)
         if self.counts is not None:
             weights = 1 if self.row_weights is None else np.maximum(self.row_weights, 1e-300)
             draws = self.problems["n_steps"] * settings.batch_size
-            epochs = draws / np.maximum(finisher.n_inside, 1)
+            epochs = draws / np.maximum(inside, 1)
             self.counts[...] = np.rint(epochs[:, None] * np.clip(finisher.dual() / weights, 0, 1))
         self.finisher = None
 
