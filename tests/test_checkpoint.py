@@ -251,6 +251,47 @@ def test_a_damaged_pickle_is_refused(name):
     clf.fit(X, y)  # the state itself is as good as before
 
 
+def edited(state):
+    """States of which one number of an array is another one, and what that is."""
+    for name, array in state.items():
+        for field in array.dtype.names or [None]:
+            kind = array.dtype if field is None else array.dtype[field]
+            values = [0, 1, 2, 10**6, 2**31, 2**60, 2**61, 2**62 - 1]
+            if kind.kind == "f":
+                values += [1e-300, -1.0, 1e300, np.inf, -np.inf, np.nan]
+            for value in values:
+                copy = array.copy()
+                (copy if field is None else copy[field]).flat[-1:] = value
+                yield f"{name}[{field}] = {value}", state | {name: copy}
+
+
+@pytest.mark.parametrize("name", WARM)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore:lam . steps . batch_size")
+def test_whatever_a_state_says_a_fit_ends(name):
+    """Refused, or carried out in the epochs that were asked for, to a model that is made of numbers."""
+    kind, options = WARM[name]
+    clf, X, y = warm(kind, **options)
+    n_refused = 0
+    for what, state in edited(clf._state):
+        other = copy.copy(clf)
+        other._state = {name: array.copy() for name, array in state.items()}
+        before = max(state["problems"]["n_steps"])
+        print(what)
+        refusal = None
+        try:
+            other.fit(X, y)
+        except ValueError as error:
+            refusal = str(error)
+        if refusal is not None:
+            assert "state" in refusal or "overflow" in refusal, what
+            n_refused += 1
+            continue
+        assert np.isfinite(other.decision_function(X)).all(), what
+        assert (other.n_steps_ <= before + 40 * 20).all(), what
+    assert n_refused > 50
+
+
 def test_a_state_may_be_of_other_rows():
     """What waits for the rest of a batch is dropped when rows change; it is no damage."""
     clf, X, y = warm(PegasosClassifier, n_steps=17, batch_size=3)

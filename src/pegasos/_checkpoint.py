@@ -11,7 +11,7 @@ import time
 
 import numpy as np
 
-from pegasos import _archive, _model, _problems, _rows, _session, _validate
+from pegasos import _archive, _model, _problems, _rows, _state, _validate
 
 # What may differ when a fit goes on; the rest decides the bits.
 _FREE = {"max_iter", "tol", "n_jobs", "verbose", "warm_start", "cache_size", "scores"}
@@ -90,7 +90,7 @@ def resume(estimator, path, X, y):
     n_problems = _problems.count(len(model.classes), estimator.multi_class)
     dtype = X.dtype if X.dtype == np.float32 else np.dtype(np.float64)
     try:
-        _session.check_state(state, estimator._begin(n_problems, *X.shape, dtype))
+        _state.check(state, estimator._begin(n_problems, *X.shape, dtype))
         _, n_rows, stream, _ = state["numbers"].tolist()
         if "counts" not in state or n_rows != X.shape[0] or stream != 0:
             raise ValueError("state: numbers or counts do not fit the rest")

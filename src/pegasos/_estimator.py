@@ -17,7 +17,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from pegasos import _certificate, _core, _problems, _session, _threads, _validate
+from pegasos import _certificate, _core, _problems, _session, _state, _threads, _validate
 from pegasos._callbacks import CallbackSupportMixin, StopRequestedError, Watch
 from pegasos._checkpoint import CheckpointDue
 from pegasos._progress import Progress
@@ -293,7 +293,7 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         """The session that the last call left, of a class `kind`."""
         n_problems = _problems.count(len(classes), self.multi_class)
         try:
-            _session.check_state(self._state, kind(settings, n_problems, n_features, dtype, 0))
+            _state.check(self._state, kind(settings, n_problems, n_features, dtype, 0))
         except ValueError as error:
             raise ValueError(
                 f"this {type(self).__name__} was damaged, and cannot go on: {error}"

@@ -14,7 +14,7 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from pegasos import _rows, _session, _threads, _validate
+from pegasos import _rows, _state, _threads, _validate
 from pegasos._callbacks import with_callbacks
 from pegasos._estimator import PegasosEstimator, one_at_a_time
 from pegasos._kernels import KERNELS, ColumnCache, Kernel
@@ -387,7 +387,7 @@ class KernelPegasosClassifier(PegasosEstimator):
             return self._begin(*columns.shape)
         settings = self._settings()
         self._check_unchanged(settings, classes)
-        n_rows, _ = _session.rows_of(self._state)
+        n_rows, _ = _state.rows_of(self._state)
         if n_rows != columns.shape[1]:
             raise ValueError(
                 f"X must be that of the fit that warm_start continues, with {n_rows} rows, "

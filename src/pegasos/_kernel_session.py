@@ -13,7 +13,7 @@ and the scores of all rows move by one more.
 import numpy as np
 
 from pegasos import _core
-from pegasos._session import LinearSession
+from pegasos._session import LinearSession, next_draw
 from pegasos._threads import uninterrupted
 
 # Draws of a block at most, and at first: at first everything violates its margin, and scores say
@@ -48,10 +48,9 @@ class KernelSession(LinearSession):
 
     def _run(self, cache, order, n_threads, on_progress):
         """Run over the points of a `ColumnCache`; threads are those of the cache, and of BLAS."""
-        unfinished = self.problems["n_steps"] < self.problems["last_step"]
-        if not unfinished.any():
+        first = next_draw(self.problems)
+        if first < 0:
             return
-        first = int(self.problems["next_draw"][unfinished].min())
         run = self._run_whole if cache.holds_all else self._run_blocks
         for _ in run(cache, first, order):
             if on_progress:
@@ -124,6 +123,8 @@ class KernelSession(LinearSession):
             yield first, draws
             first += len(draws)
             size = min(2 * size, longest)
+            if order is None and (following := next_draw(self.problems)) > first:
+                first, stream = following, self._order_from(following)
 
     def _waiting(self):
         """Which entries of `pending` are in use."""

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import _fit_context
 from sklearn.utils.validation import check_is_fitted
 
-from pegasos import _session, _threads, _validate
+from pegasos import _state, _threads, _validate
 from pegasos._callbacks import with_callbacks
 from pegasos._estimator import PegasosEstimator, one_at_a_time
 from pegasos._model import LinearModel
@@ -343,7 +343,7 @@ class PegasosClassifier(PegasosEstimator):
     def _resume(self, classes, dtype=None):
         settings = self._settings()
         self._check_unchanged(settings, classes)
-        _, before = _session.rows_of(self._state)
+        _, before = _state.rows_of(self._state)
         if dtype is not None and before != dtype:
             raise ValueError(
                 f"X must be {before}, as in the fit that warm_start continues, got {dtype}"

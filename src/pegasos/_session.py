@@ -26,8 +26,6 @@ _CACHE_LINE = 64
 _SHARED_NUMBERS = 2**15
 # A bundle over sparse rows costs about as much as so many problems one by one.
 _LEAST_BUNDLE = 3
-# Counters of a state stay below.
-_LARGEST = 2**62
 
 
 @dataclass(frozen=True)
@@ -117,6 +115,16 @@ def rows_per_call(rows, n_passes, n_more=0):
     numbers = n_passes * rows.size / rows.shape[0] + n_more
     seconds = n_passes * _SECONDS_PER_DRAW + numbers * _SECONDS_PER_NUMBER
     return max(1, int(_SECONDS_PER_CALL / seconds))
+
+
+def next_draw(problems):
+    """Number of the first draw that a problem which goes on has not looked at; -1 if none goes on.
+
+    Problems that wait for it may be far ahead: what they have looked at is not drawn again once those
+    behind are done.
+    """
+    unfinished = problems["n_steps"] < problems["last_step"]
+    return int(problems["next_draw"][unfinished].min()) if unfinished.any() else -1
 
 
 class LinearSession:
@@ -434,8 +442,7 @@ class LinearSession:
             None if self.counts is None else self.counts[part],
             self.pending[part],
         )
-        unfinished = problems["n_steps"] < problems["last_step"]
-        first = int(problems["next_draw"][unfinished].min())
+        first = next_draw(problems)
         if order is None:
             stream = self._order_from(first)
         size = self._draws_per_call(rows, _LEAST_BUNDLE if bundled else len(problems))
@@ -451,6 +458,8 @@ class LinearSession:
             _core.fit(rows, *arrays, first, draws, bundled)
             first += len(draws)
             yield
+            if order is None and (following := next_draw(problems)) > first:
+                first, stream = following, self._order_from(following)
 
     def _order_from(self, first):
         """The session's order of draws, from draw number `first` on."""
@@ -512,85 +521,6 @@ class LinearSession:
             if name in state:
                 getattr(session, name)[...] = state[name]
         return session
-
-
-def rows_of(state):
-    """The number of rows that a state is of, and the type of its weights, float32 or float64."""
-    _same_kind("numbers", state.get("numbers"), np.zeros(4, np.uint64))
-    n_rows = int(state["numbers"][1])
-    if n_rows >= _LARGEST:
-        raise ValueError(f"state.numbers must have fewer than {_LARGEST} rows, got {n_rows}")
-    dtype = getattr(state.get("weights"), "dtype", None)
-    return n_rows, np.dtype(np.float32 if dtype == np.float32 else np.float64)
-
-
-def check_state(state, blank):
-    """Raise a ValueError unless `state` is one that `blank`, a new session, could get into.
-
-    Whatever the numbers are, the core must not be led to foreign memory by them.
-    """
-    expected, n_rows = blank.state(), rows_of(state)[0]
-    # One number stands for as many as there are rows: a false n_rows must not ask for memory.
-    per_row = np.broadcast_to(np.int64(0), (len(blank.problems), n_rows))
-    expected |= {"counts": per_row, "sums": blank.weights}
-    for solver, kind in getattr(blank, "finishers", {}).items():
-        if f"{solver}.a" in state:
-            a = np.broadcast_to(0.0, per_row.shape)
-            _same_kind(f"{solver}.a", state[f"{solver}.a"], a)
-            shape = (*per_row.shape, blank.weights.shape[1])
-            new = kind(blank.settings, *shape, blank.seed).state()
-            expected |= {f"{solver}.{name}": array for name, array in new.items()}
-    for name in set(expected) - {"counts", "sums"} | set(state):
-        if name not in expected:
-            raise ValueError(f"state.{name} is not known")
-        array = state.get(name)
-        _same_kind(name, array, expected[name])
-        if array.dtype.names:
-            for field in array.dtype.names:
-                _in_range(f"{name}[{field!r}]", array[field], _LARGEST)
-        elif name.endswith(".active"):
-            _in_range(name, array, n_rows)
-        elif array.dtype != np.uint64:
-            _in_range(name, array, _LARGEST)
-    problems = state["problems"]
-    # What is not in use may be of other rows.
-    waiting = np.arange(blank.settings.batch_size) < problems["n_pending"][:, None]
-    _in_range("pending", state["pending"][waiting], n_rows)
-    good = {
-        "pending": (problems["n_pending"] <= problems["n_drawn"]).all()
-        and (problems["n_drawn"] < blank.settings.batch_size).all(),
-        "average_from": "sums" in state or not problems["average_from"].any(),
-    } | {
-        name: (problems[name] == blank.problems[name]).all()
-        for name in ("lam", "intercept_scaling", "free_intercept", "project")
-    }
-    for name, ascents in state.items():
-        if name.endswith(".ascents"):
-            position, n_active = ascents["position"], ascents["n_active"]
-            good[name] = ((position <= n_active) & (n_active <= n_rows)).all()
-    for name, is_good in good.items():
-        if not is_good:
-            raise ValueError(f"state: {name} does not fit the rest")
-
-
-def _same_kind(name, found, expected):
-    if found is None:
-        raise ValueError(f"state.{name} is missing")
-    if not isinstance(found, np.ndarray):
-        raise ValueError(f"state.{name} must be an array, got {found!r}")  # noqa: TRY004 damaged
-    if found.dtype != expected.dtype or found.shape != expected.shape:
-        raise ValueError(
-            f"state.{name} must have dtype {expected.dtype}, shape {expected.shape}, "
-            f"got {found.dtype}, {found.shape}"
-        )
-
-
-def _in_range(name, array, stop):
-    """Whole numbers in [0, stop); of others, none that is NaN."""
-    if array.dtype.kind == "i" and array.size and not 0 <= array.min() <= array.max() < stop:
-        raise ValueError(f"state.{name} must be in [0, {stop})")
-    if array.dtype.kind == "f" and np.isnan(array).any():
-        raise ValueError(f"state.{name} must not contain NaN")
 
 
 def decision_function(rows, coef, intercept):

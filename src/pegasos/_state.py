@@ -1,0 +1,118 @@
+"""Is a state one that training can get into? Asked of checkpoints, and of estimators before they go on.
+
+A state is a dictionary of arrays (`LinearSession.state`). Its numbers become sizes, indices, divisors and
+numbers of steps, so that a wrong one could end in a crash, or never.
+"""
+
+import numpy as np
+
+# Counters stay below.
+_LARGEST = 2**62
+# Gaps and bounds that nothing is known of yet.
+_MAY_BE_INFINITE = {
+    "primal", "relative_gap", "dual_objective", "estimate", "estimate_at_look", "highest_before",
+    "lowest_before",
+}  # fmt: skip
+# Settings of a problem, which the estimator's parameters say as well.
+_SETTINGS = ("lam", "intercept_scaling", "free_intercept", "project")
+
+
+def rows_of(state):
+    """The number of rows that a state is of, and the type of its weights, float32 or float64."""
+    _same_kind("numbers", state.get("numbers"), np.zeros(4, np.uint64))
+    n_rows = int(state["numbers"][1])
+    if n_rows >= _LARGEST:
+        raise ValueError(f"state.numbers must have fewer than {_LARGEST} rows, got {n_rows}")
+    dtype = getattr(state.get("weights"), "dtype", None)
+    return n_rows, np.dtype(np.float32 if dtype == np.float32 else np.float64)
+
+
+def check(state, blank):
+    """Raise a ValueError unless `state` is one that `blank`, a new session, could get into."""
+    expected, n_rows = blank.state(), rows_of(state)[0]
+    # One number stands for as many as there are rows: a false n_rows must not ask for memory.
+    per_row = np.broadcast_to(np.int64(0), (len(blank.problems), n_rows))
+    expected |= {"counts": per_row, "sums": blank.weights}
+    finishers = [solver for solver in blank.finishers if f"{solver}.a" in state]
+    for solver in finishers:
+        _same_kind(f"{solver}.a", state[f"{solver}.a"], np.broadcast_to(0.0, per_row.shape))
+        shape = (*per_row.shape, blank.weights.shape[1])
+        new = blank.finishers[solver](blank.settings, *shape, blank.seed).state()
+        expected |= {f"{solver}.{name}": array for name, array in new.items()}
+    for name in set(expected) - {"counts", "sums"} | set(state):
+        if name not in expected:
+            raise ValueError(f"state.{name} is not known")
+        array = state.get(name)
+        _same_kind(name, array, expected[name])
+        for field in array.dtype.names or [None]:
+            _in_range(name, array if field is None else array[field], field)
+    if state["numbers"][3] >= _LARGEST:
+        raise ValueError(f"state.numbers must have fewer than {_LARGEST} epochs")
+    for name, holds in _relations(state, blank, n_rows, finishers):
+        if not np.all(holds):
+            raise ValueError(f"state: {name} does not fit the rest")
+
+
+def _relations(state, blank, n_rows, finishers):
+    """What must hold between numbers: pairs of a name and a truth or an array of truths."""
+    p, has_sums = state["problems"], "sums" in state
+    for name in _SETTINGS:
+        yield name, p[name] == blank.problems[name]
+    batch_size = blank.settings.batch_size
+    yield "n_drawn", p["n_drawn"] < batch_size
+    yield "n_pending", p["n_pending"] <= p["n_drawn"]
+    # What is not in use may be of other rows.
+    waiting = np.arange(batch_size) < p["n_pending"][:, None]
+    yield "pending", state["pending"][waiting] < n_rows
+    yield "q", (p["q"] > 0) & (p["q"] <= 1)
+    yield "weight_factor", p["weight_factor"] > 0
+    yield "squared_norm", p["squared_norm"] >= 0
+    yield "n_averaged", p["n_averaged"] <= p["n_steps"]
+    for name in ("average_from", "n_averaged", "rate_sum"):
+        yield name, has_sums | (p[name] == 0)
+    yield "rate_sum", p["rate_sum"] >= 0
+    # Plans are counted from here.
+    yield "finished", (state["base"] <= state["finished"]) & (state["finished"] <= p["n_steps"])
+    begun, turn, gap = state["where"]
+    yield "where", 0 <= begun < 2**53 and 0 <= turn < 2**53 and begun % 1 == turn % 1 == 0 <= gap
+    for solver in finishers:
+        yield from _relations_of(solver, state, n_rows)
+
+
+def _relations_of(solver, state, n_rows):
+    """What must hold of a finisher."""
+    own = {k.removeprefix(f"{solver}."): v for k, v in state.items() if k.startswith(f"{solver}.")}
+    yield f"{solver}.base", own["base"] <= own["n_epochs"]
+    yield f"{solver}.a", own["a"] >= 0
+    if "active" in own:
+        yield f"{solver}.active", own["active"] < max(n_rows, 1)
+    if "width" in own:
+        yield f"{solver}.width", own["width"] > 0
+    if "ascents" in own:
+        ascents = own["ascents"]
+        yield f"{solver}.ascents", ascents["position"] <= ascents["n_active"]
+        yield f"{solver}.ascents", (ascents["n_active"] <= n_rows) & (ascents["factor"] > 0)
+
+
+def _same_kind(name, found, expected):
+    if found is None:
+        raise ValueError(f"state.{name} is missing")
+    if not isinstance(found, np.ndarray):
+        raise ValueError(f"state.{name} must be an array, got {found!r}")  # noqa: TRY004 damaged
+    if found.dtype != expected.dtype or found.shape != expected.shape:
+        raise ValueError(
+            f"state.{name} must have dtype {expected.dtype}, shape {expected.shape}, "
+            f"got {found.dtype}, {found.shape}"
+        )
+
+
+def _in_range(name, array, field):
+    """Whole numbers in [0, `_LARGEST`), and finite numbers, but for gaps not yet known."""
+    what, leaf = (name, name.split(".")[-1]) if field is None else (f"{name}[{field!r}]", field)
+    if array.dtype.kind == "i" and array.size and not 0 <= array.min() <= array.max() < _LARGEST:
+        raise ValueError(f"state.{what} must be in [0, {_LARGEST})")
+    if array.dtype.kind != "f" or leaf == "where":
+        return
+    is_good = not np.isnan(array).any() if leaf in _MAY_BE_INFINITE else np.isfinite(array).all()
+    if not is_good:
+        raise ValueError(f"state.{what} must be finite numbers")
