@@ -19,9 +19,10 @@ import paper
 import pytest
 from rows import convert, make_rows
 from scipy import sparse
+from seal import seal
 
 import pegasos
-from pegasos import _readers, cli
+from pegasos import _archive, _readers, cli
 
 GOOD = np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 3.0], [1.0, 1.0]])
 LABELS = [0, 1, 0, 1]
@@ -662,13 +663,9 @@ def changed(model, **change):
             about = json.dumps(json.loads(str(arrays["about"])) | about)
         arrays["about"] = np.array(about)
         raw = {f"{k}.npy": v for k, v in change.items() if isinstance(v, bytes)}
-        pegasos.load(
-            archive(
-                folder / "m.npz",
-                {k: v for k, v in (arrays | change).items() if f"{k}.npy" not in raw},
-                raw=raw,
-            )
-        )
+        kept = {k: v for k, v in (arrays | change).items() if f"{k}.npy" not in raw}
+        seal(archive(folder / "m.npz", kept, raw=raw))
+        pegasos.load(folder / "m.npz")
 
     return call
 
@@ -683,7 +680,7 @@ def whole_file(content):
 
 def saved(model):
     buffer = io.BytesIO()
-    np.savez(buffer, **model.arrays())
+    np.savez(buffer, **_archive.sealed(model.arrays()))
     return buffer.getvalue()
 
 
@@ -726,6 +723,8 @@ LINEAR_FILES = {
     "classes with NaN": {"classes": np.array([0.0, np.nan])},
     "classes complex": {"classes": np.array([1j, 2j])},
     "objective of another length": {"objective": np.zeros(5)},
+    "objective infinite": {"objective": np.array([np.inf])},
+    "dual_objective infinite": {"dual_objective": np.array([-np.inf])},
     "n_steps not whole": {"n_steps": np.zeros(1)},
     "n_steps missing": {"n_steps": None},
     "about: another format": {"about": {"format": "something else"}},

@@ -14,7 +14,7 @@ from rows import make_rows
 from scipy import sparse
 
 import pegasos
-from pegasos import KernelPegasosClassifier, PegasosClassifier, cli
+from pegasos import KernelPegasosClassifier, PegasosClassifier, _archive, cli
 
 
 @pytest.fixture
@@ -172,7 +172,7 @@ def test_a_damaged_state_is_refused(checkpoint, capsys, name, change):
     else:
         replaced = change(arrays.get(name))
         arrays[name] = arrays.get(name) if replaced is None else replaced
-    np.savez(file, **arrays)
+    np.savez(file, **_archive.sealed(arrays))
     capsys.readouterr()
     assert cli.main(train) == 2
     assert "c.npz is not a checkpoint of this fit: state" in capsys.readouterr().err
@@ -181,7 +181,7 @@ def test_a_damaged_state_is_refused(checkpoint, capsys, name, change):
 def test_what_a_checkpoint_is_of_must_be_readable(checkpoint, capsys):
     train, file, arrays = checkpoint
     for text in ("[]", "no JSON", json.dumps({"parameters": 5, "data": 0}), "[" * 10**5):
-        np.savez(file, **arrays | {"checkpoint": np.array(text)})
+        np.savez(file, **_archive.sealed(arrays | {"checkpoint": np.array(text)}))
         assert cli.main(train) == 2
         assert "c.npz is not a checkpoint" in capsys.readouterr().err
 

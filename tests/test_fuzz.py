@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from seal import seal
 
 import pegasos
-from pegasos import KernelPegasosClassifier, _readers
+from pegasos import KernelPegasosClassifier, _archive, _readers
 
 FEW = settings(
     max_examples=60,
@@ -56,6 +57,38 @@ def model_files(tmp_path_factory):
     return files
 
 
+@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("remove", [False, True])
+def test_a_model_that_was_changed_is_refused(tmp_path, model_files, which, remove):
+    """One bit of any array, or the checksum itself, and whatever the numbers still say."""
+    path = tmp_path / "model.npz"
+    with np.load(io.BytesIO(model_files[which])) as archive:
+        arrays = dict(archive)
+    for name, array in arrays.items():
+        others = arrays | {name: array.copy()}
+        if remove:
+            del others["checksum"]
+        elif array.size:
+            others[name].reshape(-1).view(np.uint8)[-4] ^= 1
+        else:
+            continue
+        np.savez(path, **others)
+        with pytest.raises(ValueError, match=r"not a pegasos model: .* checksum"):
+            pegasos.load(path)
+
+
+@pytest.mark.parametrize("name", ["coef_", "intercept_"])
+def test_a_model_that_load_would_refuse_is_not_saved(tmp_path, name):
+    X = np.random.default_rng(0).normal(size=(9, 3))
+    clf = pegasos.PegasosClassifier(n_steps=9).fit(X, np.arange(9) % 3)
+    setattr(clf, name, getattr(clf, name).astype(np.float32))
+    clf.to_model().save(tmp_path / "model.npz")
+    assert (pegasos.load(tmp_path / "model.npz").predict(X) == clf.predict(X)).all()
+    getattr(clf, name).flat[0] = np.nan
+    with pytest.raises(ValueError, match=f"{name[:-1]} must be finite to be saved"):
+        clf.to_model().save(tmp_path / "model.npz")
+
+
 def refused_or_used(path):
     """Either `load` refuses the file with a ValueError, or the model works."""
     try:
@@ -82,6 +115,7 @@ def test_changed_arrays_in_model_files_are_refused_or_work(
 ):
     path = tmp_path / "changed.npz"
     path.write_bytes(rezipped(model_files[which], member, changes))
+    seal(path)
     refused_or_used(path)
 
 
@@ -143,7 +177,7 @@ def test_what_a_model_says_of_its_training_is_checked(tmp_path, model_files, nam
     path = tmp_path / "model.npz"
     with np.load(io.BytesIO(model_files[0])) as archive:
         arrays = dict(archive) | {name: wrong}
-    np.savez(path, **arrays)
+    np.savez(path, **_archive.sealed(arrays))
     with pytest.raises(ValueError, match=f"not a pegasos model: {name} has dtype"):
         pegasos.load(path)
 
@@ -152,6 +186,6 @@ def test_a_deeply_nested_description_is_refused(tmp_path, model_files):
     path = tmp_path / "model.npz"
     with np.load(io.BytesIO(model_files[0])) as archive:
         arrays = dict(archive) | {"about": np.array("[" * 100_000)}
-    np.savez(path, **arrays)
+    np.savez(path, **_archive.sealed(arrays))
     with pytest.raises(ValueError, match="not a pegasos model"):
         pegasos.load(path)

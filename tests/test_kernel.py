@@ -9,6 +9,7 @@ import pytest
 from reference import kernel_pegasos, objective
 from rows import convert, make_rows
 from scipy import sparse
+from seal import seal
 from sklearn.datasets import load_digits, load_iris, make_moons
 from sklearn.metrics import pairwise
 from sklearn.model_selection import GridSearchCV
@@ -695,6 +696,7 @@ def test_damaged_models_are_refused(tmp_path, rng, change):
         assert n == 1
         change = {"about": np.array(text)}
     np.savez(file, **{k: v for k, v in (arrays | change).items() if v is not None})
+    seal(file)
     with pytest.raises(ValueError, match=r"m\.npz is not a pegasos model: "):
         pegasos.load(file)
 

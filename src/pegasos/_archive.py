@@ -1,5 +1,10 @@
-"""Archives of plain arrays (.npz): written whole or not at all, read without pickle."""
+"""Archives of plain arrays (.npz): written whole or not at all, read without pickle.
 
+Ours carry a checksum over all that they hold. It finds what a disk or a hand has changed; who changes a
+file on purpose can write a checksum as well.
+"""
+
+import hashlib
 import math
 import os
 import zipfile
@@ -11,12 +16,29 @@ _ALWAYS, _MOST_RATIO = 2**28, 200
 _LONG_HEADER = 2048  # bytes
 
 
+_CHECKSUM = "checksum"
+
+
+def sealed(arrays):
+    """The arrays, and a checksum over their names, types, shapes and numbers."""
+    return arrays | {_CHECKSUM: np.array(_checksum(arrays))}
+
+
+def _checksum(arrays):
+    digest = hashlib.sha256()
+    for name in sorted(set(arrays) - {_CHECKSUM}):
+        array = np.ascontiguousarray(arrays[name])
+        digest.update(f"{name} {array.dtype.str} {array.shape} ".encode())
+        digest.update(array.ravel().view(np.uint8) if array.size else b"")
+    return digest.hexdigest()
+
+
 def save(path, arrays):
-    """Write a dictionary of arrays to `path`, replacing what is there in one move."""
+    """Write a dictionary of arrays and its checksum to `path`, replacing what is there in one move."""
     temporary = f"{os.fspath(path)}.{os.getpid()}.tmp"
     try:
         with open(temporary, "wb") as file:
-            np.savez(file, **arrays)
+            np.savez(file, **sealed(arrays))
             file.flush()
             os.fsync(
                 file.fileno()
@@ -25,6 +47,17 @@ def save(path, arrays):
     finally:
         if os.path.exists(temporary):
             os.remove(temporary)
+
+
+def load_sealed(path):
+    """As `load`, of an archive that `save` has written; also a ValueError if its checksum is not right."""
+    arrays = load(path)
+    seal = arrays.pop(_CHECKSUM, None)
+    if seal is None:
+        raise ValueError("it has no checksum")
+    if str(seal) != _checksum(arrays):
+        raise ValueError("its checksum does not fit what it holds: it was changed, or is damaged")
+    return arrays
 
 
 def load(path):

@@ -71,7 +71,7 @@ def resume(estimator, path, X, y):
         If it is not a checkpoint, not a whole one, or one of other data or parameters.
     """
     name = os.fspath(path)
-    model, arrays = _model.load(path), _archive.load(path)
+    model, arrays = _model.load(path), _archive.load_sealed(path)
     if "checkpoint" not in arrays:
         raise ValueError(f"{name} is a model, but no checkpoint: there is nothing to go on from")
     state = {k.removeprefix("state."): v for k, v in arrays.items() if k.startswith("state.")}

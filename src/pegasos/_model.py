@@ -30,6 +30,8 @@ class _Model:
 
     #: Names the layout of the file, and its version.
     _FORMAT: ClassVar[str]
+    #: Which attribute holds a row of coefficients for each problem.
+    _COEFFICIENTS: ClassVar[str]
     _ARRAYS: ClassVar[tuple[str, ...]] = (
         "intercept",
         "classes",
@@ -65,7 +67,7 @@ class _Model:
         _archive.save(path, self.arrays())
 
     def arrays(self):
-        """What the file holds."""
+        """What the file holds: a ValueError where `load` would refuse it."""
         classes = self.classes
         if classes.dtype == object:  # from a list or a data frame: of one kind after all?
             classes = np.array(classes.tolist())
@@ -75,6 +77,10 @@ class _Model:
             )
         about = {"format": self._FORMAT} | {name: getattr(self, name) for name in self._ABOUT}
         arrays = {name: getattr(self, name) for name in self._ARRAYS}
+        arrays[self._COEFFICIENTS], arrays["intercept"] = self._coefficients(self._COEFFICIENTS)
+        for name in (self._COEFFICIENTS, "intercept"):
+            if not np.isfinite(arrays[name]).all():
+                raise ValueError(f"{name} must be finite to be saved")
         return arrays | {"about": np.array(json.dumps(about)), "classes": classes}
 
     @classmethod
@@ -114,6 +120,8 @@ class _Model:
             array = getattr(self, name)
             if array.shape != (n_problems,) or array.dtype.kind != kind:
                 raise ValueError(f"{name} has dtype {array.dtype}, shape {array.shape}")
+            if np.isinf(array).any():  # NaN says that nothing is known
+                raise ValueError(f"{name} is infinite")
         return n_problems
 
     def _coefficients(self, name):
@@ -194,6 +202,7 @@ class LinearModel(_Model):
     alpha_counts: np.ndarray | None = None
 
     _FORMAT = "pegasos linear model 1"
+    _COEFFICIENTS = "coef"
     _ARRAYS = (*_Model._ARRAYS, "coef")
 
     @property
@@ -246,6 +255,7 @@ class KernelModel(_Model):
     dual_coef: np.ndarray
 
     _FORMAT = "pegasos kernel model 1"
+    _COEFFICIENTS = "dual_coef"
     _ARRAYS = (*_Model._ARRAYS, "dual_coef", "vectors", "indices", "indptr")
     _ABOUT = (*_Model._ABOUT, "kernel", "shape")
     _KERNEL = ("name", "gamma", "degree", "coef0")
@@ -414,10 +424,10 @@ def load(path: str | os.PathLike[str]) -> LinearModel | KernelModel:
     True
     """
     try:
-        arrays = _archive.load(path)
+        arrays = _archive.load_sealed(path)
         about = json.loads(str(arrays["about"]))
         kinds = {kind._FORMAT: kind for kind in (LinearModel, KernelModel)}
-        if about["format"] not in kinds:
+        if not isinstance(about["format"], str) or about["format"] not in kinds:
             raise ValueError(f"its format is {about['format']!r}, not one of {list(kinds)}")
         kind = kinds[about["format"]]
         about = {name: about[name] for name in kind._ABOUT}
