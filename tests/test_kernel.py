@@ -757,3 +757,60 @@ def test_support_vectors_come_in_the_order_of_rows(rng):
     assert (np.diff(clf.support_) > 0).all()
     np.testing.assert_array_equal(clf.support_vectors_, X[clf.support_])
     np.testing.assert_array_equal(clf.n_support_, np.unique(y[clf.support_], return_counts=True)[1])
+
+
+# ---- Pieces of work ----------------------------------------------------------------------------------
+
+
+SHAPES = [(200, 5000), (20, 40000), (1500, 200)]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("kernel", ["laplacian", "rbf"])
+@pytest.mark.parametrize("density", [1, 0.2, 0.01])
+def test_no_piece_of_work_is_long(monkeypatch, rng, kernel, shape, density):
+    """Ctrl-C waits for one: rows, other rows and features count."""
+    n, d = shape
+    X = rng.normal(size=(n, d)).astype(np.float32)
+    if density < 1:
+        X = sparse.random_array((n, d), density=density, format="csr", dtype=np.float32, rng=rng)
+    most = 2e6
+    monkeypatch.setattr(_kernels, "_WORK", most)
+    monkeypatch.setattr(_kernels, "_WORK_BLAS", most)
+    points, done = _kernels.Kernel(kernel, gamma=1 / d).points(X), []
+    evaluator = _kernels.Points._evaluator
+
+    def counting(self, other):
+        evaluate = evaluator(self, other)
+
+        def count(first, last, out):
+            cost = d
+            if self.is_thin or self.is_thick:
+                cost = self.X.nnz / len(self) * (other._density if other.is_thin else 1)
+            done.append((out.size * cost, cost * (n if other.is_thin else 2)))
+            evaluate(first, last, out)
+
+        return count
+
+    monkeypatch.setattr(_kernels.Points, "_evaluator", counting)
+    rows, coef = np.arange(0, n, 3), rng.normal(size=(2, len(range(0, n, 3))))
+    for megabytes in (0, 100):
+        cache = _kernels.ColumnCache(points, megabytes)
+        scores = cache.push(coef, rows)
+        cache.among(
+            rows, cache.select(rows[::2].copy()), np.empty((len(rows), len(rows[::2])), X.dtype)
+        )
+    values = points[rows].against(points)
+    np.testing.assert_allclose(coef @ values, scores, rtol=1e-4, atol=1e-3)
+    # A value cannot be divided, nor a thin row's with all others; sparse rows differ in length.
+    assert all(work <= max(1.5 * most, least) for work, least in done)
+    if density > 0.01:
+        assert max(work for work, _ in done) > most / 100  # and pieces are not needlessly small
+
+
+def test_pieces_of_ordinary_rows_are_as_large_as_before(rng):
+    X = rng.normal(size=(5000, 300)).astype(np.float32)
+    points = _kernels.Kernel("rbf", gamma=0.01).points(X)
+    assert points.piece(_kernels._PIECE, _kernels._CHUNK) == _kernels._PIECE
+    tiles = [part for part, _ in points.tiles(points[np.arange(512)], 0, 5000)]
+    assert [part.stop - part.start for part in tiles] == [4096, 904]

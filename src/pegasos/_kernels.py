@@ -18,6 +18,8 @@ from pegasos import _core, _rows, _threads, _validate
 _CHUNK, _CHUNK_THICK = 4096, 1024
 # Rows of the other side.
 _PIECE = 512
+# Multiply-adds, or differences, in one piece of work: Ctrl-C waits for it. BLAS takes less time for as many.
+_WORK, _WORK_BLAS = 4e8, 2e9
 # Rows whose kernel values with themselves are computed at a time.
 _DIAGONAL = 64
 # Sparse rows that are multiplied with all others at a time.
@@ -193,8 +195,42 @@ class Points:
         """
         if out is None:
             out = np.empty((len(self), len(other)), dtype=self.dtype)
-        self._evaluator(other)(0, len(other), out)
+        for _ in self.pieces_against(other, out):
+            pass
         return out
+
+    def pieces_against(self, other, out):
+        """As `against`, yielding after each piece of work."""
+        # Thin rows are transposed whole, once.
+        most = len(other) if other.is_thin else _CHUNK
+        size = other.piece(max(1, len(self)), most)
+        for part in _parts(len(self), size):
+            some = self if size >= len(self) else self[part]
+            if other.is_thin:
+                some._evaluator(other)(0, len(other), out[part])
+                yield
+            else:
+                for _ in other.tiles(some, 0, len(other), out[part]):
+                    yield
+
+    @property
+    def _values_in_a_piece(self):
+        """How many kernel values with these rows one piece of work may have."""
+        if self.kernel.name not in KERNELS:
+            return np.inf
+        n, d = self.X.shape
+        cost, work = d, _WORK if self.is_own else _WORK_BLAS
+        if self.is_thick or self.is_thin:
+            cost = max(1, self.X.nnz / max(1, n) * (self._density if self.is_thin else 1))
+        return work / cost
+
+    def piece(self, n, most):
+        """How many of `n` rows go together to be multiplied with `most` of these, or with fewer."""
+        values = self._values_in_a_piece
+        if n * min(most, len(self)) <= values:
+            return n
+        least = values / len(self) if self.is_thin else np.sqrt(values)
+        return int(np.clip(max(least, values / most), 1, n))
 
     def tiles(self, some, first, last, out=None):
         """Kernel values between `some` points and rows `first` to `last` of these, tile by tile.
@@ -207,6 +243,7 @@ class Points:
             ``out[:, part]`` if `out` is given; else good until the next tile is asked for.
         """
         size = _CHUNK_THICK if self.is_thick else _CHUNK
+        size = int(np.clip(self._values_in_a_piece / max(1, len(some)), 1, size))
         room = np.empty((len(some), min(size, last - first)), self.dtype) if out is None else None
         evaluate = some._evaluator(self)
         for begin in range(first, last, size):
@@ -229,7 +266,7 @@ class Points:
                 np.arange(part.stop - part.start),
                 np.ascontiguousarray(coef[:, part], np.float64),
             )
-            for part in _parts(len(some), _PIECE)
+            for part in _parts(len(some), self.piece(_PIECE, _CHUNK))
         ]
 
         def add(first, last):
@@ -492,12 +529,12 @@ class ColumnCache:
 
             def fill(first, last):
                 for part in _parts(last - first, _CHUNK_SPARSE, first):
-                    points[rows[part]].against(points, out[part])
-                    yield
+                    yield from points[rows[part]].pieces_against(points, out[part])
 
             points.share_values(len(rows), len(points), fill, self._n_threads)
             return
-        pieces = [(points[rows[some]], out[some]) for some in _parts(len(rows), self.PIECE)]
+        size = points.piece(self.PIECE, _CHUNK)
+        pieces = [(points[rows[some]], out[some]) for some in _parts(len(rows), size)]
 
         def fill_tiles(first, last):
             for some, columns in pieces:
@@ -539,8 +576,9 @@ class ColumnCache:
         def compute(first, last):
             for part in _parts(last - first, self.PIECE, first):
                 some = missing[part]
-                out[some] = points[rows[some]].against(others)
-                yield
+                values = np.empty((len(some), len(others)), points.dtype)
+                yield from points[rows[some]].pieces_against(others, values)
+                out[some] = values
 
         points.share_values(len(missing), len(others), compute, self._n_threads)
 
