@@ -1,5 +1,8 @@
 """Searches: sets of classes × λ × folds equal what separate fits give, and follow scikit-learn's form."""
 
+import subprocess
+import sys
+
 import numpy as np
 import paper
 import pytest
@@ -233,3 +236,27 @@ def test_epochs_lead_to_certified_machines(rng, layout, dtype, n_classes):
         np.testing.assert_array_equal(one, other)
         right = exact[lams[k // 3]][k % 3]
         assert np.abs(one - right).max() <= 0.03
+
+
+def in_a_process(code):
+    """Run code that may end the interpreter; returns what it prints."""
+    code = f"import numpy as np; from pegasos import *\n{code}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, (done.returncode, done.stderr)
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    "how", ["sample_weight=(y < 2).astype(float)", "cv=[(np.flatnonzero(y < 2), np.arange(80))]"]
+)
+def test_pairs_of_classes_without_rows_are_no_division_by_zero(how):
+    fit, options = (how, "") if how.startswith("sample") else ("", how)
+    out = in_a_process(f"""
+X = np.random.default_rng(0).normal(size=(80, 3)); y = np.arange(80) % 8; X[:, 0] += 9 * (y == 0)
+for more in ({{"cv_epochs": 1}}, {{"cv_epochs": 1, "penalize_intercept": False}}, {{}}):
+    search = PegasosClassifierCV([1, 1e-2], multi_class="ovo", refit=False, **more, {options})
+    print(search.fit(X, y, {fit}).scores_.mean())
+""")
+    # Of eight classes only two are learned: with weights, others do not count.
+    least = 0.8 if fit else 0.2
+    assert all(float(score) > least for score in out.split())

@@ -83,6 +83,8 @@ def sweep(
         The number of the next draw, after each piece of work.
     """
     n = len(inside)
+    if n == 0:
+        return  # as one-vs-one may have it: of two classes, no row has weight
     order = _core.Order(seed, np.empty(n, np.int64), _core.SAMPLINGS["permutation"], first)
     size = _session.rows_per_call(rows, 2 * _LEAST_BUNDLE)
     averaged = n - n // 2
