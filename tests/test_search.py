@@ -7,7 +7,10 @@ import numpy as np
 import paper
 import pytest
 from rows import convert, make_rows
+from scipy import sparse
+from sklearn.base import is_classifier
 from sklearn.datasets import load_iris
+from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import f1_score, make_scorer
 from sklearn.model_selection import (
     GridSearchCV,
@@ -18,6 +21,7 @@ from sklearn.model_selection import (
     check_cv,
 )
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.validation import check_is_fitted
 
 from pegasos import (
     KernelPegasosClassifier,
@@ -222,20 +226,47 @@ def test_epochs_lead_to_certified_machines(rng, layout, dtype, n_classes):
     options = {"cv": 3, "refit": False, "random_state": 0}
 
     def scores(**how):
-        found = []
-        PegasosClassifierCV(
-            lams, scoring=lambda clf, X, y: found.append(clf.decision_function(X)) or 0.0, **how, **options
-        ).fit(X, y)  # fmt: skip
+        found = {}
+
+        def keep(clf, X, y):
+            found[clf.lam, X.sum()] = clf.decision_function(X)
+            return 0.0
+
+        PegasosClassifierCV(lams, scoring=keep, **how, **options).fit(X, y)
         return found
 
-    certified = iter(scores(cv_tol=1e-8))  # from the largest λ on
-    exact = {lam: [next(certified) for _ in range(3)] for lam in -np.sort(-lams)}
-    found = scores(cv_epochs=1000)
+    exact, found = scores(cv_tol=1e-8), scores(cv_epochs=1000)
     again = scores(cv_epochs=1000, n_jobs=2)
-    for k, (one, other) in enumerate(zip(found, again, strict=True)):
-        np.testing.assert_array_equal(one, other)
-        right = exact[lams[k // 3]][k % 3]
-        assert np.abs(one - right).max() <= 0.03
+    assert len(exact) == len(found) == 3 * len(lams)
+    for point, right in exact.items():
+        np.testing.assert_array_equal(found[point], again[point])
+        assert np.abs(found[point] - right).max() <= 0.03
+
+
+CONVERGED = {"cv_tol": 1e-6, "max_iter": 10**4, "refit": False, "random_state": 0}
+
+
+def both(scale=0.3, **options):
+    """The two searches, at machines whose scores do not depend on the way to them."""
+    options = CONVERGED | options
+    return [
+        PegasosClassifierCV(LAMS[:2], **options),
+        KernelPegasosClassifierCV(LAMS[:2], gammas=[scale], **options),
+    ]
+
+
+def grid_scores(search, X, y, cv, **fit):
+    """What scikit-learn's search finds for the same machines."""
+    make, options = (
+        search._best,
+        {"tol": 1e-8, "max_iter": 10**5, "multi_class": search.multi_class},
+    )
+    if make is KernelPegasosClassifier:
+        options |= {"gamma": search.gammas[0]}
+    grid = GridSearchCV(make(**options), {"lam": LAMS[:2]}, cv=cv, scoring=search.scoring)
+    results = grid.fit(X, y, **fit).cv_results_
+    splits = [name for name in results if name.startswith("split")]
+    return np.stack([results[name].data for name in splits], axis=-1)
 
 
 def in_a_process(code):
@@ -260,3 +291,275 @@ for more in ({{"cv_epochs": 1}}, {{"cv_epochs": 1, "penalize_intercept": False}}
     # Of eight classes only two are learned: with weights, others do not count.
     least = 0.8 if fit else 0.2
     assert all(float(score) > least for score in out.split())
+
+
+@pytest.mark.parametrize("shape", [(3000, 3), (2000, 3), (80, 300)])
+def test_a_precomputed_matrix_must_be_square(shape):
+    in_a_process(f"""
+y = np.arange({shape[0]}) % 2
+for refit in (True, False):
+    try:
+        search = KernelPegasosClassifierCV([1e-2], kernel="precomputed", refit=refit)
+        search.fit(np.ones({shape}), y)
+    except ValueError as error:
+        assert "must be a square matrix, got shape {shape}" in str(error), error
+    else:
+        raise AssertionError
+""")
+
+
+def test_a_sparse_precomputed_matrix_is_refused():
+    with pytest.raises(TypeError, match="Sparse precomputed kernels are not supported"):
+        KernelPegasosClassifierCV([1e-2], kernel="precomputed").fit(
+            sparse.eye_array(80).tocsr(), np.arange(80) % 2
+        )
+
+
+def test_rows_that_are_repeated_count_as_often(rng, layout, dtype):
+    """Oversampling: folds with repeats beside a fold without, with and without sample weights."""
+    X = rng.normal(size=(120, 4))
+    y = (X[:, 0] + 0.8 * rng.normal(size=120) > 1.3).astype(int)
+    folds = list(StratifiedKFold(3).split(X, y))
+    for k in (0, 2):
+        train, test = folds[k]
+        folds[k] = np.concatenate([train, np.repeat(train[y[train] == 1], 9)]), test
+    X = convert(X, layout, dtype)
+    for search in both(scoring="recall", cv=folds):
+        found = search.fit(X, y).scores_.reshape(2, 3)
+        np.testing.assert_allclose(found, grid_scores(search, X, y, folds), atol=0.05)
+        assert found[:, [0, 2]].min() > found[:, 1].max()
+    # The same as weights, bit by bit; and times the weights that rows have anyway.
+    weights = rng.uniform(0.5, 2, 120)
+    train, test = folds[0]
+    times = np.bincount(train, minlength=120)
+    for given in (None, weights):
+        for epochs in (None, 2):
+            options = {
+                **CONVERGED,
+                "cv_epochs": epochs,
+                "scoring": lambda clf, X, y: clf.score(X, y),
+            }
+            one = PegasosClassifierCV(LAMS, cv=[(train, test)], **options)
+            other = PegasosClassifierCV(LAMS, cv=[(np.unique(train), test)], **options)
+            one.fit(X, y, sample_weight=given)
+            other.fit(X, y, sample_weight=times * (1 if given is None else given))
+            np.testing.assert_array_equal(one.scores_, other.scores_)
+
+
+@pytest.mark.parametrize("kind", ["negative", "mask", "list", "unsigned"])
+def test_folds_are_named_as_numpy_names_rows(data, layout, dtype, kind):
+    X, y = data
+    X, n = convert(X, layout, dtype), len(y)
+
+    def named(rows):
+        if kind == "negative":
+            return rows - n
+        if kind == "mask":
+            return np.isin(np.arange(n), rows)
+        return rows.tolist() if kind == "list" else rows.astype(np.uint8)
+
+    folds = list(KFold(3, shuffle=True, random_state=0).split(X))
+    folds = [(train, np.sort(test)) for train, test in folds]
+    renamed = [(named(train), named(test)) for train, test in folds]
+    for one, other in zip(both(cv=folds), both(cv=renamed), strict=True):
+        np.testing.assert_array_equal(one.fit(X, y).scores_, other.fit(X, y).scores_)
+
+
+ALL = np.arange(90)
+
+
+@pytest.mark.parametrize(
+    ("cv", "message"),
+    [
+        ([], "cv must give at least one split"),
+        (iter([]), "cv must give at least one split, got none .a generator"),
+        ([(ALL, ALL, ALL)], "cv: split 0 must be a pair"),
+        ([1, 2], "cv: split 0 must be a pair, .* got 1"),
+        ([(ALL, ALL), (ALL, ALL.astype(float))], "test on in fold 1 must be row numbers.*float64"),
+        ([(ALL.astype(object), ALL)], "learn from in fold 0 must be row numbers.*object"),
+        ([(ALL.astype(str), ALL)], "learn from in fold 0 must be row numbers.*<U"),
+        ([(ALL, [[1], [2, 3]])], "test on in fold 0 must be row numbers.*several lengths"),
+        ([(ALL, ALL.reshape(9, 10))], r"must be row numbers.*\(9, 10\)"),
+        (
+            [(ALL > 3, ALL[:80] > 3)],
+            r"True or False for each of 90 rows; got bool of shape \(80,\)",
+        ),
+        ([(ALL, [90])], r"test on in fold 0 must be in \[-90, 90\), but contains 90"),
+        ([([0, 1, -91], ALL)], r"learn from in fold 0 must be in \[-90, 90\), but contains -91"),
+        ([(ALL, [])], "fold 0 has 0 rows to test on"),
+        ([([], ALL)], "leaves 0 classes"),
+        ([(ALL, 5)], "must be row numbers.* of shape"),
+    ],
+)
+def test_folds_that_are_none_are_refused_in_words(data, cv, message):
+    X, y = data
+    for X_ in (X, sparse.csr_array(X)):
+        with pytest.raises(ValueError, match=message):
+            PegasosClassifierCV(LAMS, cv=cv).fit(X_, y)
+        if not isinstance(cv, list):
+            break
+
+
+def test_a_search_without_refit_forgets_the_last_one(data):
+    X, y = data
+    for search, wide in zip(both(refit=True), both(refit=True), strict=True):
+        search.fit(X, y)
+        assert search.predict(X[:3]).shape == (3,)
+        fitted = {name for name in vars(search) if name.endswith("_")}
+        for name in ("best_estimator_", "intercept_", "n_iter_"):
+            assert name in fitted
+        search.set_params(refit=False).fit(X[:, :5], y)
+        assert "best_estimator_" not in vars(search)
+        assert not hasattr(search, "intercept_")
+        assert search.n_features_in_ == 5
+        with pytest.raises(AttributeError, match="refit=False"):
+            search.predict(X)
+        # A search that fails leaves the last one whole.
+        wide.fit(X, y)
+        before = dict(vars(wide))
+        with pytest.raises(RuntimeError, match="no score"):
+            wide.set_params(scoring=_fails).fit(X[:, :5], y)
+        assert vars(wide) == before | {"scoring": _fails}
+        assert wide.predict(X).shape == y.shape
+
+
+def _fails(clf, X, y):
+    raise RuntimeError("no score")
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_gamma_of_the_search_is_that_of_the_refit(rng, weighted):
+    """What "scale" means depends on sample weights, and not on those of classes."""
+    X = rng.normal(size=(60, 3))
+    y = (np.arange(60) % 6 == 0).astype(int)
+    X[y == 1] *= 8
+    weights = rng.uniform(0.1, 3, 60) if weighted else None
+    cv = [(np.arange(60), np.arange(60))]
+    search = KernelPegasosClassifierCV(
+        [1e-2], class_weight={0: 1, 1: 40}, cv=cv, scoring=_mean_score, cv_tol=1e-8, tol=1e-8
+    ).fit(X, y, sample_weight=weights)
+    assert search.best_score_ == pytest.approx(_mean_score(search.best_estimator_, X, y), rel=1e-4)
+
+
+def _mean_score(clf, X, y):
+    return np.abs(clf.decision_function(X)).mean()
+
+
+@pytest.mark.parametrize("how", [{}, {"cv_epochs": 2}, {"n_steps": [50, 100]}])
+def test_scoring_sees_rows_and_a_fitted_estimator(data, layout, dtype, how):
+    X, y = data
+    X = convert(X, layout, dtype)
+    folds = list(KFold(3, shuffle=True, random_state=1).split(X))
+    tests, points = [test for _, test in folds], []
+
+    def scoring(clf, X_test, y_test):
+        test = next(test for test in tests if np.array_equal(y[test], y_test))
+        assert type(X_test) is type(X)
+        assert X_test.dtype == dtype
+        assert abs(X_test - X[test]).max() == 0
+        assert is_classifier(clf)
+        check_is_fitted(clf)
+        assert clf.get_params()["lam"] in LAMS
+        assert clf.get_params()["solver"] == "auto"
+        assert clf.classes_.tolist() == [0, 1, 2]
+        assert clf.n_features_in_ == 12
+        scores = clf.decision_function(X_test)
+        assert clf.decision_function(X_test.copy()) is scores
+        np.testing.assert_array_equal(clf.predict(X_test), scores.argmax(axis=1))
+        for others in (X, X_test[::-1], X_test[:2]):
+            with pytest.raises(
+                ValueError, match="scoring can ask for those of the rows that it was"
+            ):
+                clf.predict(others)
+        points.append((clf.lam, clf.n_steps))
+        return clf.score(X_test, y_test)
+
+    for make in (PegasosClassifierCV, KernelPegasosClassifierCV):
+        points.clear()
+        search = make(LAMS, cv=folds, scoring=scoring, random_state=0, refit=False, **how).fit(X, y)
+        assert len(set(points)) == len(search.cv_results_["params"]) == len(points) / 3
+        plain = make(LAMS, cv=folds, random_state=0, refit=False, **how).fit(X, y)
+        np.testing.assert_array_equal(search.scores_, plain.scores_)
+
+
+def test_scoring_sees_the_columns_of_a_data_frame(data):
+    pd = pytest.importorskip("pandas")
+    X, y = data
+    frame = pd.DataFrame(X, columns=[f"x{k}" for k in range(X.shape[1])])
+
+    def scoring(clf, X, y):
+        assert clf.feature_names_in_.tolist() == frame.columns.tolist()
+        return np.average(clf.predict(X) == y, weights=np.exp(X["x3"]))
+
+    search = PegasosClassifierCV(LAMS, scoring=scoring, random_state=0).fit(frame, y)
+    assert search.feature_names_in_.tolist() == search.best_estimator_.feature_names_in_.tolist()
+    assert 0.4 < search.best_score_ <= 1
+
+
+def test_scoring_that_takes_weights_is_given_them(rng, data):
+    X, y = data
+    weights = rng.uniform(0.1, 2, 90)
+    given = []
+
+    def weighted(clf, X, y, sample_weight=None):
+        given.append(sample_weight)
+        return clf.score(X, y, sample_weight)
+
+    def plain(clf, X, y):
+        return clf.score(X, y)
+
+    def fit(scoring, weights):
+        search = PegasosClassifierCV(LAMS, scoring=scoring, refit=False, random_state=0)
+        return search.fit(X, y, sample_weight=weights).scores_
+
+    np.testing.assert_allclose(fit(weighted, weights), fit("accuracy", weights), rtol=1e-12)
+    np.testing.assert_array_equal(np.sort(np.concatenate(given[:5])), np.sort(weights))
+    np.testing.assert_allclose(fit(None, weights), fit("accuracy", weights), rtol=1e-12)
+    assert (fit(plain, weights) != fit(weighted, weights)).any()
+    np.testing.assert_array_equal(fit(None, 2.0), fit(None, np.full(90, 2.0)))
+    held_out = np.where(np.arange(90) < 20, 0.0, 1.0)
+    cv = [(np.arange(90), np.arange(45)), (np.arange(90), np.arange(20))]
+    with pytest.raises(ValueError, match="fold 1 has no rows of weight to test on"):
+        PegasosClassifierCV(LAMS, cv=cv).fit(X, y, sample_weight=held_out)
+
+
+@pytest.mark.parametrize("value", [{"a": 1.0}, np.ones(5), "good", None, 1j])
+def test_a_score_that_is_no_number_is_refused(data, value):
+    with pytest.raises(ValueError, match="scoring must return a number, got"):
+        PegasosClassifierCV(LAMS, scoring=lambda clf, X, y: value).fit(*data)
+
+
+def test_scores_that_are_not_numbers_rank_last(data):
+    X, y = data
+
+    def fit(scoring, cv=3):
+        with pytest.warns(UserWarning, match="scores that are not finite"):
+            return PegasosClassifierCV(LAMS, scoring=scoring, cv=cv, random_state=0).fit(X, y > 0)
+
+    def of_some(clf, X, y):
+        return np.nan if clf.lam == LAMS[1] and X[0, 0] == X_first else -clf.lam
+
+    X_first = X[next(StratifiedKFold(3).split(X, y > 0))[1][0], 0]
+    search = fit(of_some)
+    assert search.cv_results_["rank_test_score"].tolist() == [2, 3, 1]
+    assert np.isnan(search.cv_results_["mean_test_score"]).tolist() == [False, True, False]
+    assert search.lam_ == LAMS[2]
+    nothing = fit(lambda clf, X, y: np.nan)
+    assert nothing.cv_results_["rank_test_score"].tolist() == [1, 1, 1]
+    assert nothing.lam_ == max(LAMS)
+    assert np.isnan(nothing.best_score_)
+    assert nothing.predict(X).shape == y.shape
+    # As it happens: a measure that one class does not have.
+    of_one = np.flatnonzero(y > 0)
+    with pytest.warns(UndefinedMetricWarning):
+        lacking = fit("roc_auc", [(ALL, ALL), (ALL, of_one)])
+    assert np.isnan(lacking.best_score_)
+    assert np.isfinite(lacking.scores_[:, 0]).all()
+
+
+@pytest.mark.parametrize("how", [{}, {"cv_epochs": 1}])
+def test_rows_without_entries_are_searched(how):
+    X, y = sparse.csr_array((80, 3)), np.arange(80) % 4
+    for make in (PegasosClassifierCV, KernelPegasosClassifierCV):
+        search = make(LAMS, **how).fit(X, y)
+        assert (search.scores_ == 0.25).all()

@@ -250,8 +250,6 @@ class KernelPegasosClassifier(PegasosEstimator):
         continuing = self.warm_start and hasattr(self, "_state")
         data = self._read(X, y, sample_weight, continuing=continuing)
         X = data.X
-        if self.kernel == "precomputed" and X.shape[0] != X.shape[1]:
-            raise ValueError(f"Precomputed matrix must be a square matrix, got shape {X.shape}")
         _validate.at_least_two(data.classes, data.codes, data.weights)
         weights = _validate.sample_weight(sample_weight, X.shape[0])
         kernel = self._make_kernel(X, weights, continuing)
@@ -359,7 +357,12 @@ class KernelPegasosClassifier(PegasosEstimator):
     def _validate_rows(self, X, **options):
         if self.kernel == "precomputed" and _validate.is_sparse(X):
             raise TypeError("Sparse precomputed kernels are not supported; give a dense matrix")
-        return super()._validate_rows(X, **options)
+        valid = super()._validate_rows(X, **options)
+        if self.kernel == "precomputed" and "y" in options:  # to be fitted to
+            shape = valid[0].shape
+            if shape[0] != shape[1]:
+                raise ValueError(f"Precomputed matrix must be a square matrix, got shape {shape}")
+        return valid
 
     def _make_kernel(self, X, weights, continuing):
         gamma = self.gamma

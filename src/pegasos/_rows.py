@@ -30,7 +30,8 @@ def take(rows, which):
     ends = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
     entries = np.arange(ends[-1]) + np.repeat(begin - ends[:-1], lengths)
     if not len(entries):  # the core wants an address
-        values, entries = np.zeros(1, values.dtype), np.zeros(1, np.int64)
+        values, indices = np.zeros(1, values.dtype), np.zeros(1, indices.dtype)
+        entries = np.zeros(1, np.int64)
     return _core.csr_rows(values[entries], indices[entries], ends, rows.shape[1])
 
 

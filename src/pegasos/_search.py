@@ -6,9 +6,11 @@ machines go over one order of draws, in bundles or sets; with `cv_tol`, the prob
 begin where those of the next larger one ended.
 """
 
+import collections
 import functools
 import inspect
 import itertools
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -19,13 +21,22 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
-from sklearn.metrics import get_scorer, get_scorer_names
-from sklearn.model_selection import check_cv
+from sklearn.metrics import get_scorer_names
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from pegasos import _ascent, _certificate, _core, _problems, _rows, _session, _threads, _validate
+from pegasos import (
+    _ascent,
+    _certificate,
+    _core,
+    _folds,
+    _problems,
+    _rows,
+    _session,
+    _threads,
+    _validate,
+)
 from pegasos._estimator import PegasosEstimator
 from pegasos._kernel import KernelPegasosClassifier
 from pegasos._kernels import ColumnCache
@@ -53,17 +64,44 @@ class _Machines:
     scores: Callable  # of the number of a fold and a model: scores of the fold's test rows
 
 
-class _Scored(ClassifierMixin, BaseEstimator):
-    """A classifier whose scores are known, for scikit-learn's scorers; X means nothing."""
+class _Grid:
+    """Scores of the points of a grid, in every fold, and certified gaps.
 
-    def __init__(self, scores, classes):
-        self.scores, self.classes_ = scores, classes
+    Parameters
+    ----------
+    shape : tuple of int
+    n_folds, n_problems : int
+    score : callable
+        Of a place in the grid, the number of a fold and scores (n_test, n_problems) of its test rows;
+        returns a number.
+    tell : callable
+        Called with the number of folds that are scored, and that of all.
+    """
 
-    def decision_function(self, X):
-        return self.scores
+    def __init__(self, shape, n_folds, n_problems, score, tell):
+        self.scores = np.full((*shape, n_folds), np.nan)
+        self.gaps = np.full(shape, np.nan)
+        self._n_problems, self._score, self._tell = n_problems, score, tell
+        self._waiting, self._n_scored = {}, 0
 
-    def predict(self, X):
-        return self.classes_[_problems.winners(self.scores)]
+    def add(self, where, fold, problems, scores):
+        """Take scores of a fold's test rows by some of its problems; when all are there, score them.
+
+        They are let go then: those of all folds, at all places, would soon take as much room as X.
+        """
+        waiting = self._waiting.setdefault((where, fold), {})
+        waiting.update(zip(problems, scores.T, strict=True))
+        if len(waiting) < self._n_problems:
+            return
+        del self._waiting[where, fold]
+        scores = np.stack([waiting[k] for k in range(self._n_problems)], axis=1)
+        self.scores[(*where, fold)] = self._score(where, fold, scores)
+        self._n_scored += 1
+        self._tell(self._n_scored, self.scores.size)
+
+    def add_gap(self, where, gap):
+        """Take the largest gap among some machines of a place."""
+        self.gaps[where] = np.fmax(self.gaps[where], gap)
 
 
 class _Search(ClassifierMixin, BaseEstimator):
@@ -95,7 +133,7 @@ class _Search(ClassifierMixin, BaseEstimator):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
         sample_weight : array-like of shape (n_samples,), default=None
-            Weight of each row in training and in scores.
+            Weight of each row in training and in scores; a number stands for all rows.
         groups : array-like of shape (n_samples,), default=None
             For splitters that need them.
 
@@ -106,43 +144,54 @@ class _Search(ClassifierMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If an argument is not as described, or a fold leaves fewer than two classes to learn from.
+            If an argument is not as described, or a fold leaves fewer than two classes to learn from, or
+            no row of weight to test on.
         """
-        estimator = self._estimator()
-        X, y = PegasosEstimator._validate_rows(self, X, y=y)
+        estimator, given = self._estimator(), X
+        X, y = estimator._validate_rows(X, y=y)
+        of_columns = ("n_features_in_", "feature_names_in_")
+        seen = {name: value for name, value in vars(estimator).items() if name in of_columns}
         check_classification_targets(y)
         classes, codes = _validate.labels(y, X.shape[0])
+        sample_weight = _validate.sample_weight(sample_weight, X.shape[0])
         weights = estimator._row_weights(sample_weight, codes, classes)
         _validate.at_least_two(classes, codes, weights)
-        lams = self._lams(X.shape[0])
-        splits = list(check_cv(self.cv, y, classifier=True).split(X, y, groups))
-        labels = self._label_columns(splits, codes, classes, weights)
-        axes = {**self._other_axes(), "lam": lams}
+        axes = {**self._other_axes(), "lam": self._lams(X.shape[0])}
         steps = self._steps()
         if steps is not None:
             axes["n_steps"] = steps
-        shape = [len(axis) for axis in axes.values()]
-        scores = np.empty((*shape, len(splits)))
-        gaps = np.full(scores.shape[:-1], np.nan)
+        folds = _folds.read(self.cv, given, y, groups, codes, weights)
+        scoring = _folds.Scoring(self.scoring, given, X, y, codes, sample_weight, folds)
+        columns = _problems.label_columns(codes, len(classes), self.multi_class, weights)
+
+        def score(where, fold, scores):
+            point = {name: axis[k] for (name, axis), k in zip(axes.items(), where, strict=True)}
+            return scoring(
+                fold,
+                _problems.class_scores(scores, len(classes), self.multi_class),
+                lambda: _folds.fitted(estimator, classes, **point),
+            )
+
         with Progress(type(self).__name__, self.verbose) as progress:
-            done = 0
-            for machines in self._machines(X, splits, labels, weights, axes):
-                for where, found, gap in self._train(machines, labels, weights, lams, steps):
-                    where = (*machines.where, *where)
-                    scores[where] = self._score(found, splits, y, classes, sample_weight)
-                    gaps[where] = gap
-                    done += 1
-                    progress.update(lambda n=done: (n, gaps.size, ""))
-        self._keep(axes, scores, gaps, classes)
+            grid = _Grid(
+                [len(axis) for axis in axes.values()], len(folds), len(columns), score,
+                lambda *done: progress.update(lambda: (*done, "")),
+            )  # fmt: skip
+            for machines in self._machines(X, folds, sample_weight, axes):
+                for together in _folds.together(folds, columns, weights):
+                    self._train(machines, together, axes["lam"], steps, grid)
+        fitted = seen | {"classes_": classes} | self._results(axes, grid)
         if self.refit:
-            best = {k: v for k, v in self.best_params_.items() if k in estimator.get_params()}
+            best = fitted["best_params_"]
             estimator.set_params(**best).fit(X, y, sample_weight=sample_weight)
-            if hasattr(self, "feature_names_in_"):
-                estimator.feature_names_in_ = self.feature_names_in_
-            self.best_estimator_ = estimator
-            for name, value in vars(estimator).items():
-                if name.endswith("_") and not name.startswith("_"):
-                    setattr(self, name, value)
+            if "feature_names_in_" in seen:
+                estimator.feature_names_in_ = seen["feature_names_in_"]
+            own = {k: v for k, v in vars(estimator).items() if k[-1] == "_" != k[0]}
+            fitted |= {"best_estimator_": estimator} | own
+        # All at once: of the last search, nothing is left, or everything if this one fails.
+        for stale in [name for name in vars(self) if name[-1] == "_" != name[0]]:
+            del self.__dict__[stale]
+        self.__dict__.update(fitted)
         return self
 
     def decision_function(self, X: Any) -> np.ndarray:
@@ -193,103 +242,68 @@ class _Search(ClassifierMixin, BaseEstimator):
             raise ValueError(f"n_steps must grow from one to the next, got {self.n_steps!r}")
         return np.array(steps)
 
-    def _label_columns(self, splits, codes, classes, weights):
-        """Labels of all problems of all folds: (n_folds, n_problems, n_samples)."""
-        columns = _problems.label_columns(codes, len(classes), self.multi_class, weights)
-        labels = np.zeros((len(splits), *columns.shape), np.int8)
-        for k, (train, test) in enumerate(splits):
-            if np.max([*train, *test], initial=0) >= len(codes):
-                raise ValueError(
-                    f"cv: fold {k} names row {np.max([*train, *test])} of {len(codes)}"
-                )
-            left = np.unique(codes[train] if weights is None else codes[train][weights[train] > 0])
-            if len(left) < 2 or not len(test):
-                raise ValueError(
-                    f"cv: fold {k} has {len(test)} rows to test on and leaves "
-                    f"{len(left)} classes to learn from; at least 1 and 2 are needed"
-                )
-            labels[k][:, train] = columns[:, train]
-        return labels
-
-    def _score(self, found, splits, y, classes, sample_weight):
-        """The score of each fold from the scores of its test rows, (n_test, n_problems)."""
-        scorer, values = get_scorer(self.scoring or "accuracy"), []
-        for (_, test), scores in zip(splits, found, strict=True):
-            scores = _problems.class_scores(scores, len(classes), self.multi_class)
-            weighted = {}
-            if sample_weight is not None:
-                weighted["sample_weight"] = np.asarray(sample_weight)[test]
-            values.append(scorer(_Scored(scores, classes), test, y[test], **weighted))
-        return values
-
-    def _train(self, machines, labels, weights, lams, steps):
-        """Train the problems of all folds for every λ (and T).
-
-        Yields
-        ------
-        tuple
-            The place in the grid, the scores of each fold's test rows (n_test, n_problems), the gap.
-        """
+    def _train(self, machines, folds, lams, steps, grid):
+        """Train the problems of `folds`, a `Together`, for every λ (and T), and tell `grid` what they score."""
         settings = {name: getattr(self, name) for name in _SETTINGS}
         seed, threads = PegasosEstimator._seed(self), joblib.effective_n_jobs(self.n_jobs)
+        of_set = (machines, folds, lams, settings, seed, threads, grid)
         if steps is None and self.cv_epochs is None:
-            yield from self._follow(machines, labels, weights, lams, settings, seed, threads)
-            return
-        if steps is None and machines.is_linear and self.solver in ("auto", "sdca"):
-            yield from self._sweep(machines, labels, weights, lams, settings, seed, threads)
-            return
+            self._follow(*of_set)
+        elif steps is None and machines.is_linear and self.solver in ("auto", "sdca"):
+            self._sweep(*of_set)
+        else:
+            self._descend(*of_set, steps)
+
+    def _descend(self, machines, folds, lams, settings, seed, threads, grid, steps):
+        """Pegasos, as many machines in a set as there is room for."""
         if steps is None and not self.average:
             settings["average"] = "suffix"
-        n_folds, n_problems, _ = labels.shape
+        n_folds, n_problems, _ = folds.labels.shape
         together = max(1, _SET_BYTES // (24 * sum(machines.rows.shape)))
         n_lams = max(1, together // (n_folds * n_problems))
         if machines.in_bundles:
             # Machines of one class that differ in λ add much the same rows.
             together = min(together, threads * _session.lanes(machines.rows))
         for part in np.split(np.arange(len(lams)), range(n_lams, len(lams), n_lams)):
-            found = {}
             members = itertools.product(range(n_problems), range(n_folds), part)
             while some := list(itertools.islice(members, together)):
                 column, fold, place = np.array(some).T
                 least = _session.LinearSettings(lams[place].min(), **settings)
                 session = machines.session(least, len(some), seed)
                 session.problems["lam"] = lams[place]
-                session.set_rows(labels[fold, column], weights, count=False)
+                session.set_rows(folds.labels[fold, column], folds.weights, count=False)
                 for t, more in enumerate([None] if steps is None else np.diff(steps, prepend=0)):
                     session.plan(n_steps=more, n_epochs=self.cv_epochs)
                     session.run(machines.rows, n_threads=threads)
                     coef, intercept = session.model()
                     for k in np.unique(fold):
                         inside = np.flatnonzero(fold == k)
-                        scores = machines.scores(k, coef[inside], intercept[inside])
-                        for j, column_of_scores in zip(inside, scores.T, strict=True):
-                            where = (place[j],) if steps is None else (place[j], t)
-                            shape = (n_folds, n_problems)
-                            found.setdefault(where, np.empty(shape, object))[k, column[j]] = (
-                                column_of_scores
-                            )
-            for where, columns in found.items():
-                yield where, [np.stack(list(row), axis=1) for row in columns], np.nan
+                        number = folds.numbers[k]
+                        scores = machines.scores(number, coef[inside], intercept[inside])
+                        for p in np.unique(place[inside]):
+                            where = (*machines.where, p) + (() if steps is None else (t,))
+                            here = place[inside] == p
+                            grid.add(where, number, column[inside][here], scores[:, here])
 
-    def _sweep(self, machines, labels, weights, lams, settings, seed, threads):
+    def _sweep(self, machines, folds, lams, settings, seed, threads, grid):
         """Epochs of dual coordinate ascent in bundles of machines, from the largest λ to the smallest.
 
         A machine begins a λ where its last one ended, and is scored by the mean of w over half an epoch.
         """
         rows, settings = machines.rows, _session.LinearSettings(lams.min(), **settings)
-        (n_folds, n_problems, n_rows), d = labels.shape, rows.shape[1]
+        (n_folds, n_problems, n_rows), d = folds.labels.shape, rows.shape[1]
         size, narrow = _session.lanes(rows), f"f{rows.value_bytes}"
         norms, feature = _ascent.norms(rows, settings)
         overflow = _validate.overflow(np.dtype(narrow), lams.min())
         if not np.isfinite(norms).all():
             raise overflow
-        found = np.empty((len(lams), n_folds, n_problems), object)
+        found = collections.deque()
 
         def bundle(members, places):
-            folds, columns = np.array(members).T
-            y = labels[folds, columns]
+            fold, column = np.array(members).T
+            y = folds.labels[fold, column]
             inside = np.flatnonzero(y.any(axis=0))
-            masses = _certificate.masses(y, weights)
+            masses = _certificate.masses(y, folds.weights)
             ascents = _ascent.blank_ascents(len(y), seed)
             ascents["scale"] = 1 / (lams[places[0]] * masses)
             ascents["intercept_scaling"] = feature
@@ -302,17 +316,21 @@ class _Search(ClassifierMixin, BaseEstimator):
                     mean[:] = 0
                 first = t * self.cv_epochs * len(inside)
                 yield from _ascent.sweep(
-                    rows, interleaved, inside, weights, norms, settings, ascents, a, v, seed, first,
-                    first + self.cv_epochs * len(inside), mean,
+                    rows, interleaved, inside, folds.weights, norms, settings, ascents, a, v, seed,
+                    first, first + self.cv_epochs * len(inside), mean,
                 )  # fmt: skip
                 intercept = ascents["intercept"] + feature * ascents["constant_sum"]
-                for fold in np.unique(folds):
-                    scores = machines.scores(fold, mean.T, np.zeros(size))
-                    for j in np.flatnonzero(folds == fold):
-                        scores_here = ascents["factor"][j] * scores[:, j] + intercept[j]
-                        if not np.isfinite(scores_here).all():
-                            raise overflow
-                        found[place, fold, columns[j]] = scores_here
+                for k in np.unique(fold):
+                    number, here = folds.numbers[k], np.flatnonzero(fold == k)
+                    scores = machines.scores(number, mean.T, np.zeros(size))[:, here]
+                    scores = ascents["factor"][here] * scores + intercept[here]
+                    if not np.isfinite(scores).all():
+                        raise overflow
+                    found.append(((*machines.where, place), number, column[here], scores))
+
+        def take():  # in the thread that called: scorers of users' may not want others
+            while found:
+                grid.add(*found.popleft())
 
         # Machines of one fold are scored on the same rows, so they go together. A single bundle would
         # leave a second thread without work: it goes over half of the λ at a time.
@@ -327,18 +345,18 @@ class _Search(ClassifierMixin, BaseEstimator):
                 if len(path)
             ],
             threads,
+            take,
         )
-        for place, folds in enumerate(found):
-            yield (place,), [np.stack(list(columns), axis=1) for columns in folds], np.nan
+        take()
 
-    def _follow(self, machines, labels, weights, lams, settings, seed, threads):
+    def _follow(self, machines, folds, lams, settings, seed, threads, grid):
         """From the largest λ to the smallest, each beginning where the last ended."""
-        last, (n_folds, n_problems, _) = None, labels.shape
-        flat = labels.reshape(n_folds * n_problems, -1)
+        last, (n_folds, n_problems, _) = None, folds.labels.shape
+        flat = folds.labels.reshape(n_folds * n_problems, -1)
         for place in np.argsort(-lams):
             settings_here = _session.LinearSettings(lams[place], **settings)
             session = machines.session(settings_here, len(flat), seed)
-            session.set_rows(flat, weights)
+            session.set_rows(flat, folds.weights)
             if last is not None and last.finisher is not None:
                 session.start_from(last, machines.rows)
             certificate = session.train(
@@ -346,20 +364,23 @@ class _Search(ClassifierMixin, BaseEstimator):
                 n_threads=threads, afresh=False,
             )  # fmt: skip
             coef, intercept = session.model()
-            folds = np.arange(len(flat)).reshape(n_folds, n_problems)
-            found = [machines.scores(k, coef[of], intercept[of]) for k, of in enumerate(folds)]
-            yield (place,), found, certificate.relative_gap.max()
+            where = (*machines.where, place)
+            for number, of in zip(
+                folds.numbers, np.split(np.arange(len(flat)), n_folds), strict=True
+            ):
+                scores = machines.scores(number, coef[of], intercept[of])
+                grid.add(where, number, range(n_problems), scores)
+            grid.add_gap(where, certificate.relative_gap.max())
             last = session
 
-    def _keep(self, axes, scores, gaps, classes):
-        """Write the results in scikit-learn's form."""
-        self.classes_ = classes
-        grid = list(itertools.product(*axes.values()))
-        params = [dict(zip(axes, point, strict=True)) for point in grid]
-        flat = scores.reshape(-1, scores.shape[-1])
+    def _results(self, axes, grid):
+        """Attributes of a search, in scikit-learn's form."""
+        points = list(itertools.product(*axes.values()))
+        params = [dict(zip(axes, point, strict=True)) for point in points]
+        flat = grid.scores.reshape(len(points), -1)
         results = {}
         for k, name in enumerate(axes):
-            values = [point[k] for point in grid]
+            values = [point[k] for point in points]
             mixed = len({isinstance(value, str) for value in values}) > 1
             results[f"param_{name}"] = np.ma.array(values, dtype=object if mixed else None)
         results["params"] = params
@@ -367,28 +388,43 @@ class _Search(ClassifierMixin, BaseEstimator):
             results[f"split{k}_test_score"] = flat[:, k]
         mean = flat.mean(axis=1)
         results["mean_test_score"], results["std_test_score"] = mean, flat.std(axis=1)
-        results["rank_test_score"] = rankdata(-mean, method="min").astype(np.int32)
-        results["relative_gap"] = gaps.ravel()
-        self.cv_results_ = results
+        # What was not scored everywhere ranks last, as in scikit-learn's searches.
+        results["rank_test_score"] = rank = rankdata(
+            np.where(np.isnan(mean), np.inf, -mean), method="min"
+        ).astype(np.int32)
+        results["relative_gap"] = grid.gaps.ravel()
+        if not np.isfinite(mean).all():
+            warnings.warn(
+                f"scoring gave scores that are not finite, with the means {mean}: where a mean is NaN "
+                "the point ranks last",
+                UserWarning,
+                stacklevel=4,
+            )
         # Of equally good points, the one that is regularised most.
-        best = np.flatnonzero(mean == mean.max())
-        self.best_index_ = int(best[np.argmax([params[k]["lam"] for k in best])])
-        self.best_score_ = float(mean[self.best_index_])
-        self.best_params_ = params[self.best_index_]
-        for name in axes:
-            if name != "n_steps":  # which fitted estimators have, per problem
-                setattr(self, f"{name}_", self.best_params_[name])
-        self.scores_ = scores
-        self.n_splits_ = scores.shape[-1]
+        best = np.flatnonzero(rank == rank.min())
+        index = int(best[np.argmax([params[k]["lam"] for k in best])])
+        return {
+            "cv_results_": results,
+            "scores_": grid.scores,
+            "n_splits_": grid.scores.shape[-1],
+            "best_index_": index,
+            "best_score_": float(mean[index]),
+            "best_params_": params[index],
+            # But for T, which fitted estimators have per problem.
+            **{f"{name}_": params[index][name] for name in axes if name != "n_steps"},
+        }
 
 
 _DOC = {
     "what": """    lams : int or list of float, default=10
         The λ to try; a number: so many from 10 to 0.1/n_samples, evenly on a log scale.""",
     "rest": """    cv : int, cross-validation generator or iterable, default=5
-        As in scikit-learn: an int means stratified folds.
+        As in scikit-learn: an int means stratified folds. Rows that a fold is to learn from several times
+        (oversampling, bootstrap) have as many times their weight there.
     scoring : str or callable, default=None
-        As in scikit-learn; None is accuracy.
+        As in scikit-learn; None is accuracy. A callable is given a fold's test rows and an estimator that
+        has their scores, and no others: of the machines of a search, nothing else is kept. One that
+        takes `sample_weight` is given the weights of the rows. Folds come in any order.
     refit : bool, default=True
         Whether to train on all rows with what was best, to the gap `tol`.
     cv_tol : float, default=0.05
@@ -410,7 +446,8 @@ _DOC = {
     scores_ : ndarray
         Scores, one axis for each of what is searched, in the order of `cv_results_`, and last the folds.
     best_params_, best_score_, best_index_
-        As in `GridSearchCV`; of equally good points, the one with the largest λ.
+        As in `GridSearchCV`; of equally good points, the one with the largest λ. Points with a score of
+        NaN rank last.
     lam_ : float
         The best λ.""",
 }
@@ -504,9 +541,9 @@ class PegasosClassifierCV(_Search):
     def _other_axes(self):
         return {}
 
-    def _machines(self, X, splits, labels, weights, axes):
+    def _machines(self, X, folds, sample_weight, axes):
         rows, dtype = _validate.rows(X, checked=True)
-        tests = [_rows.take(rows, np.asarray(test)) for _, test in splits]
+        tests = [_rows.take(rows, fold.test) for fold in folds]
         simple = self.batch_size == 1 and not self.project
         yield _Machines(
             where=(),
@@ -527,7 +564,7 @@ class KernelPegasosClassifierCV(_Search):
     ----------
 {_DOC["what"]}
     gammas : list of float or "scale", "auto", default=("scale",)
-        The γ to try; see `KernelPegasosClassifier`.
+        The γ to try; see `KernelPegasosClassifier`. "scale" is that of all rows, in every fold.
 {_DOC["rest"]}
     kernel, degree, coef0, kernel_params, cache_size, n_jobs
         As in `KernelPegasosClassifier`.
@@ -641,16 +678,17 @@ class KernelPegasosClassifierCV(_Search):
             raise ValueError(f"gammas must name at least one γ, got {self.gammas!r}")
         return {"gamma": gammas}
 
-    def _machines(self, X, splits, labels, weights, axes):
-        tests = [test for _, test in splits]
+    def _machines(self, X, folds, sample_weight, axes):
         for g, gamma in enumerate(axes["gamma"]):
             estimator = self._estimator().set_params(gamma=gamma)
-            points = estimator._make_kernel(X, weights, continuing=False).points_among_themselves(X)
+            kernel = estimator._make_kernel(X, sample_weight, continuing=False)
+            points = kernel.points_among_themselves(X)
             cache = ColumnCache(points, self.cache_size, estimator._n_threads())
 
             def scores(k, coef, intercept, cache=cache):
                 support = np.flatnonzero(coef.any(axis=0))
-                return (cache.push(coef[:, support], support)[:, tests[k]] + intercept[:, None]).T
+                pushed = cache.push(coef[:, support], support)[:, folds[k].test]
+                return (pushed + intercept[:, None]).T
 
             yield _Machines(
                 where=(g,),

@@ -495,6 +495,22 @@ def sample_weight(weights, n_samples, name="sample_weight"):
     return weights
 
 
+def row_numbers(name, rows, n_rows):
+    """Return row numbers (those below 0 count from the end) or a mask as int64 from 0 on."""
+    wanted = f"{name} must be row numbers, or True or False for each of {n_rows} rows"
+    try:
+        rows = np.asarray(rows)
+    except ValueError:
+        raise ValueError(f"{wanted}; got lists of several lengths") from None
+    if rows.dtype == bool and rows.shape == (n_rows,):
+        return np.flatnonzero(rows)
+    if rows.ndim != 1 or (rows.size and rows.dtype.kind not in "iu"):
+        raise ValueError(f"{wanted}; got {rows.dtype} of shape {rows.shape}")
+    rows = rows if rows.size else rows.astype(np.int64)  # an empty list has floats
+    _indices_in_range(name, rows, n_rows, -n_rows)
+    return np.where(rows < 0, rows.astype(np.int64) + n_rows, rows).astype(np.int64)
+
+
 def order(draws, n_samples):
     """Return `draws`, the rows that a fit is told to visit, as int64."""
     draws = np.asarray(draws)

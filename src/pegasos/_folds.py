@@ -1,0 +1,200 @@
+"""Folds of cross-validation: which rows they learn from and are tested on, and what they score."""
+
+import contextlib
+import copy
+import inspect
+import reprlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from numbers import Real
+
+import numpy as np
+from sklearn.metrics import get_scorer
+from sklearn.model_selection import check_cv
+
+from pegasos import _problems, _validate
+
+
+@dataclass(frozen=True)
+class Fold:
+    """One split of the rows.
+
+    Attributes
+    ----------
+    learns : ndarray of bool of shape (n_samples,)
+        The rows to learn from.
+    times : ndarray of int or None
+        How often each row is among them; None: once at most.
+    test : ndarray of int64
+        The rows to score, which may be there several times as well.
+    """
+
+    learns: np.ndarray
+    times: np.ndarray | None
+    test: np.ndarray
+
+
+def read(cv, X, y, groups, codes, weights):
+    """The folds that `cv` makes, checked.
+
+    Parameters
+    ----------
+    cv
+        As scikit-learn takes it.
+    X, y, groups
+        What splitters are given.
+    codes : ndarray of shape (n_samples,)
+        Index of each row's class.
+    weights : ndarray of shape (n_samples,) or None
+
+    Returns
+    -------
+    list of Fold
+    """
+    if isinstance(cv, Iterable) and not hasattr(cv, "split"):
+        splits = list(cv)
+    else:
+        splits = list(check_cv(cv, y, classifier=True).split(X, y, groups))
+    if not splits:
+        raise ValueError(
+            "cv must give at least one split, got none (a generator gives its splits only once)"
+        )
+    folds = []
+    for k, split in enumerate(splits):
+        try:
+            train, test = split
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"cv: split {k} must be a pair, rows to learn from and rows to test on, "
+                f"got {reprlib.repr(split)}"
+            ) from None
+        train = _validate.row_numbers(f"cv: rows to learn from in fold {k}", train, len(codes))
+        test = _validate.row_numbers(f"cv: rows to test on in fold {k}", test, len(codes))
+        times = np.bincount(train, minlength=len(codes))
+        learns = times > 0
+        weighed = learns if weights is None else learns & (weights > 0)
+        n_left = np.count_nonzero(np.bincount(codes[weighed]))
+        if n_left < 2 or not len(test):
+            raise ValueError(
+                f"cv: fold {k} has {len(test)} rows to test on and leaves "
+                f"{n_left} classes to learn from; at least 1 and 2 are needed"
+            )
+        folds.append(Fold(learns, times if times.max() > 1 else None, test))
+    return folds
+
+
+@dataclass(frozen=True)
+class Together:
+    """Folds that can be trained as one set, since they give every row the same weight.
+
+    Attributes
+    ----------
+    numbers : list of int
+        Which of all folds these are.
+    labels : ndarray of int8 of shape (n_folds, n_problems, n_samples)
+        Of their problems; 0 leaves a row out.
+    weights : ndarray of shape (n_samples,) or None
+    """
+
+    numbers: list[int]
+    labels: np.ndarray
+    weights: np.ndarray | None
+
+
+def together(folds, columns, weights):
+    """Yield the folds as `Together`: a row that is k times in a fold has k times its weight there."""
+
+    def some(numbers, weights):
+        return Together(numbers, np.stack([columns * folds[k].learns for k in numbers]), weights)
+
+    once = [k for k, fold in enumerate(folds) if fold.times is None]
+    if once:
+        yield some(once, weights)
+    for k in sorted(set(range(len(folds))) - set(once)):
+        with np.errstate(over="ignore"):  # the check follows
+            repeated = folds[k].times * (1.0 if weights is None else weights)
+        name = f"the weights of rows, as often as they are in fold {k} of cv,"
+        yield some([k], _validate.sample_weight(repeated, len(repeated), name))
+
+
+class Scoring:
+    """Scores machines of a search on the test rows of folds.
+
+    Parameters
+    ----------
+    scoring : str, callable or None
+        As scikit-learn takes it; None is accuracy.
+    given, X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        The rows as they were given, and as they were understood.
+    y : ndarray of shape (n_samples,)
+    codes : ndarray of shape (n_samples,)
+        Index of each row's class.
+    weights : ndarray of shape (n_samples,) or None
+        For those scores that take weights.
+    folds : list of Fold
+    """
+
+    def __init__(self, scoring, given, X, y, codes, weights, folds):
+        self._score = None if scoring is None else get_scorer(scoring)
+        self._is_theirs = callable(scoring)
+        # Columns of data frames have names, which functions of the user's may want to use.
+        self._rows = given.iloc if hasattr(given, "iloc") else X
+        self._y, self._codes = y, codes
+        self._weights = weights if not self._is_theirs or _takes_weights(scoring) else None
+        self._tests = [fold.test for fold in folds]
+        for k, test in enumerate(self._tests):
+            if self._weights is not None and not self._weights[test].any():
+                raise ValueError(f"cv: fold {k} has no rows of weight to test on")
+
+    def __call__(self, k, scores, make_estimator):
+        """The score of fold `k`, given those of its test rows, as of `_problems.class_scores`.
+
+        `make_estimator` makes the estimator that learned, but for what it learned.
+        """
+        test = self._tests[k]
+        weights = None if self._weights is None else self._weights[test]
+        if self._score is None:
+            return np.average(_problems.winners(scores) == self._codes[test], weights=weights)
+        # Scorers of scikit-learn's hand the rows on, and do not look at them.
+        rows = self._rows[test] if self._is_theirs else test
+
+        def decision_function(X):
+            if X is rows or _are_equal(X, rows):
+                return scores
+            raise ValueError(
+                "a search keeps the scores of each fold's test rows, and no machines: scoring can ask for "
+                "those of the rows that it was given, all at once, got others"
+            )
+
+        estimator = make_estimator()
+        estimator.decision_function = decision_function
+        weighted = {} if weights is None else {"sample_weight": weights}
+        value = self._score(estimator, rows, self._y[test], **weighted)
+        with contextlib.suppress(AttributeError, ValueError):
+            value = value.item()
+        if not isinstance(value, Real):
+            raise ValueError(  # noqa: TRY004 as scikit-learn's searches
+                f"scoring must return a number, got {reprlib.repr(value)} ({type(value).__name__})"
+            )
+        return float(value)
+
+
+def _takes_weights(function):
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # of some functions that are not Python's nothing is known
+        return False
+    return any(p.name == "sample_weight" or p.kind == p.VAR_KEYWORD for p in parameters)
+
+
+def _are_equal(X, rows):
+    if not _validate.is_sparse(X) or not _validate.is_sparse(rows):
+        return np.array_equal(X, rows)
+    return X.shape == rows.shape and (rows != X).nnz == 0
+
+
+def fitted(estimator, classes, **point):
+    """A copy of `estimator` that looks like a fitted one with the parameters `point`."""
+    estimator = copy.copy(estimator).set_params(**point)
+    estimator.classes_ = classes
+    return estimator
