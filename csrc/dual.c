@@ -28,29 +28,36 @@ static INLINE const void *number(const row_functions *f, const void *vector, int
     return (const char *)vector + k * (BUNDLE_BYTES / f->lanes);
 }
 
+/* Row number j of those to score. */
+static INLINE int64_t scored(int64_t first, const int64_t *which, int64_t j)
+{
+    return which ? which[j] : first + j;
+}
+
 /* Of a dense row, all scores while it is at hand; of sparse rows, one problem's at a time, since the
  * parts of its coefficients that they meet stay in cache, which those of all problems may not. */
 static INLINE void score_rows(const row_functions *f, const pegasos_rows *rows, int64_t first,
-                              int64_t count, int64_t n_problems, const void *coef,
-                              const double *intercepts, double *scores)
+                              const int64_t *which, int64_t count, int64_t n_problems,
+                              const void *coef, const double *intercepts, double *scores)
 {
     const int64_t d = rows->n_features, inner = rows->index_bytes == 0 ? n_problems : 1;
     for (int64_t begin = 0; begin < n_problems; begin += inner)
-        for (int64_t i = 0; i < count; i++)
-            for (int64_t k = begin; k < begin + inner; k++) {
-                const int64_t next = first + (i + 1 < count ? i + 1 : i);
-                scores[i * n_problems + k] =
-                    f->dot(rows, first + i, number(f, coef, k * d), next) + intercepts[k];
-            }
+        for (int64_t j = 0; j < count; j++) {
+            const int64_t i = scored(first, which, j);
+            const int64_t next = j + 1 < count ? scored(first, which, j + 1) : i;
+            for (int64_t k = begin; k < begin + inner; k++)
+                scores[j * n_problems + k] =
+                    f->dot(rows, i, number(f, coef, k * d), next) + intercepts[k];
+        }
 }
 
 /* `width` scores of each of up to TILE rows. */
-static INLINE void score_tile(const row_functions *f, const pegasos_rows *rows, int64_t i,
-                              int64_t count, int64_t n_problems, int64_t k, const int width,
-                              const void *coef, double *scores)
+static INLINE void score_tile(const row_functions *f, const pegasos_rows *rows,
+                              const int64_t *which, int64_t count, int64_t n_problems, int64_t k,
+                              const int width, const void *coef, double *scores)
 {
     double out[TILE * MOST_LANES];
-    f->dot_tile(rows, i, count, number(f, coef, k), n_problems, width, out);
+    f->dot_tile(rows, which, count, number(f, coef, k), n_problems, width, out);
     for (int64_t t = 0; t < count; t++)
         for (int l = 0; l < width; l++)
             scores[t * n_problems + k + l] = out[t * width + l];
@@ -58,23 +65,25 @@ static INLINE void score_tile(const row_functions *f, const pegasos_rows *rows, 
 
 /* Scores of dense rows, where neighbours in `coef` belong to different problems. */
 static INLINE void score_tiles(const row_functions *f, const pegasos_rows *rows, int64_t first,
-                               int64_t count, int64_t n_problems, const void *coef,
-                               const double *intercepts, double *scores)
+                               const int64_t *which, int64_t count, int64_t n_problems,
+                               const void *coef, const double *intercepts, double *scores)
 {
-    for (int64_t i = 0, tile = TILE; i < count; i += tile) {
-        int64_t k = 0;
-        tile = count - i < TILE ? count - i : TILE;
-        double *out = scores + i * n_problems;
+    for (int64_t j = 0, tile = TILE; j < count; j += tile) {
+        int64_t k = 0, here[TILE];
+        tile = count - j < TILE ? count - j : TILE;
+        for (int64_t t = 0; t < tile; t++)
+            here[t] = scored(first, which, j + t);
+        double *out = scores + j * n_problems;
         for (; n_problems - k >= f->lanes; k += f->lanes)
-            score_tile(f, rows, first + i, tile, n_problems, k, f->lanes, coef, out);
+            score_tile(f, rows, here, tile, n_problems, k, f->lanes, coef, out);
         for (; n_problems - k >= 8; k += 8)
-            score_tile(f, rows, first + i, tile, n_problems, k, 8, coef, out);
+            score_tile(f, rows, here, tile, n_problems, k, 8, coef, out);
         for (; n_problems - k >= 4; k += 4)
-            score_tile(f, rows, first + i, tile, n_problems, k, 4, coef, out);
+            score_tile(f, rows, here, tile, n_problems, k, 4, coef, out);
         for (; n_problems - k >= 2; k += 2)
-            score_tile(f, rows, first + i, tile, n_problems, k, 2, coef, out);
+            score_tile(f, rows, here, tile, n_problems, k, 2, coef, out);
         for (; k < n_problems; k++)
-            score_tile(f, rows, first + i, tile, n_problems, k, 1, coef, out);
+            score_tile(f, rows, here, tile, n_problems, k, 1, coef, out);
         for (int64_t t = 0; t < tile; t++)
             for (k = 0; k < n_problems; k++)
                 out[t * n_problems + k] += intercepts[k];
@@ -83,11 +92,12 @@ static INLINE void score_tiles(const row_functions *f, const pegasos_rows *rows,
 
 /* The same of sparse rows. */
 static INLINE void score_bundles(const row_functions *f, const pegasos_rows *rows, int64_t first,
-                                 int64_t count, int64_t n_problems, const void *coef,
-                                 const double *intercepts, double *scores)
+                                 const int64_t *which, int64_t count, int64_t n_problems,
+                                 const void *coef, const double *intercepts, double *scores)
 {
-    for (int64_t i = first; i < first + count; i++, scores += n_problems) {
-        int64_t k = 0, next = i + 1 < first + count ? i + 1 : i;
+    for (int64_t j = 0; j < count; j++, scores += n_problems) {
+        const int64_t i = scored(first, which, j);
+        int64_t k = 0, next = j + 1 < count ? scored(first, which, j + 1) : i;
         for (; n_problems - k >= f->lanes; k += f->lanes, next = i)
             f->dot_bundle(rows, i, number(f, coef, k), n_problems, f->lanes, next, scores + k);
         for (; n_problems - k >= 8; k += 8, next = i)
@@ -283,22 +293,23 @@ static INLINE void sweep(const row_functions *f, const pegasos_rows *rows, int64
 FOR_EVERY_WIDE_TYPE(DEFINE_DRIVERS)
 
 #define DEFINE_SCORES(TYPE)                                                                        \
-    CLONES_WIDE static void scores_##TYPE(const pegasos_rows *rows, int64_t first, int64_t count,  \
-                                          int64_t n_problems, const void *coef,                    \
-                                          const double *intercepts, double *scores)                \
+    CLONES_WIDE static void scores_##TYPE(                                                         \
+        const pegasos_rows *rows, int64_t first, const int64_t *which, int64_t count,              \
+        int64_t n_problems, const void *coef, const double *intercepts, double *scores)            \
     {                                                                                              \
-        score_rows(&functions_##TYPE, rows, first, count, n_problems, coef, intercepts, scores);   \
+        score_rows(&functions_##TYPE, rows, first, which, count, n_problems, coef, intercepts,     \
+                   scores);                                                                        \
     }                                                                                              \
     CLONES_WIDE static void score_bundles_##TYPE(                                                  \
-        const pegasos_rows *rows, int64_t first, int64_t count, int64_t n_problems,                \
-        const void *coef, const double *intercepts, double *scores)                                \
+        const pegasos_rows *rows, int64_t first, const int64_t *which, int64_t count,              \
+        int64_t n_problems, const void *coef, const double *intercepts, double *scores)            \
     {                                                                                              \
         if (functions_##TYPE.dot_tile)                                                             \
-            score_tiles(&functions_##TYPE, rows, first, count, n_problems, coef, intercepts,       \
-                        scores);                                                                   \
+            score_tiles(&functions_##TYPE, rows, first, which, count, n_problems, coef,            \
+                        intercepts, scores);                                                       \
         else                                                                                       \
-            score_bundles(&functions_##TYPE, rows, first, count, n_problems, coef, intercepts,     \
-                          scores);                                                                 \
+            score_bundles(&functions_##TYPE, rows, first, which, count, n_problems, coef,          \
+                          intercepts, scores);                                                     \
     }
 FOR_EVERY_TYPE(DEFINE_SCORES)
 FOR_EVERY_MIXED_TYPE(DEFINE_SCORES)
@@ -323,20 +334,38 @@ CLONES static void ascend_kernel(const pegasos_rows *rows, pegasos_dual *p, cons
     *p = copy;
 }
 
+static void write_scores(const pegasos_rows *rows, int64_t first, const int64_t *which,
+                         int64_t count, int64_t n_problems, const void *coef, int64_t coef_bytes,
+                         int64_t interleaved, const double *intercepts, double *scores)
+{
+    assert(n_problems >= 1 && (coef_bytes == 8 || coef_bytes == rows->value_bytes));
+    if (interleaved && coef_bytes == 8)
+        DISPATCH_WIDE(score_bundles, rows, first, which, count, n_problems, coef, intercepts,
+                      scores);
+    else if (interleaved)
+        DISPATCH(score_bundles, rows, first, which, count, n_problems, coef, intercepts, scores);
+    else if (coef_bytes == 8)
+        DISPATCH_WIDE(scores, rows, first, which, count, n_problems, coef, intercepts, scores);
+    else
+        DISPATCH(scores, rows, first, which, count, n_problems, coef, intercepts, scores);
+}
+
 void pegasos_linear_scores(const pegasos_rows *rows, int64_t first, int64_t count,
                            int64_t n_problems, const void *coef, int64_t coef_bytes,
                            int64_t interleaved, const double *intercepts, double *scores)
 {
-    assert(are_there(rows, first, count) && n_problems >= 1);
-    assert(coef_bytes == 8 || coef_bytes == rows->value_bytes);
-    if (interleaved && coef_bytes == 8)
-        DISPATCH_WIDE(score_bundles, rows, first, count, n_problems, coef, intercepts, scores);
-    else if (interleaved)
-        DISPATCH(score_bundles, rows, first, count, n_problems, coef, intercepts, scores);
-    else if (coef_bytes == 8)
-        DISPATCH_WIDE(scores, rows, first, count, n_problems, coef, intercepts, scores);
-    else
-        DISPATCH(scores, rows, first, count, n_problems, coef, intercepts, scores);
+    assert(are_there(rows, first, count));
+    write_scores(rows, first, NULL, count, n_problems, coef, coef_bytes, interleaved, intercepts,
+                 scores);
+}
+
+void pegasos_linear_scores_of(const pegasos_rows *rows, int64_t count, const int64_t *which,
+                              int64_t n_problems, const void *coef, int64_t coef_bytes,
+                              int64_t interleaved, const double *intercepts, double *scores)
+{
+    assert(are_there(rows, 0, 0) && are_in_range(which, count, 0, rows->n_rows));
+    write_scores(rows, 0, which, count, n_problems, coef, coef_bytes, interleaved, intercepts,
+                 scores);
 }
 
 void pegasos_linear_combine(const pegasos_rows *rows, int64_t first, int64_t count,

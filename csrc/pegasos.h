@@ -189,6 +189,11 @@ void pegasos_linear_scores(const pegasos_rows *rows, int64_t first, int64_t coun
                            int64_t n_problems, const void *coef, int64_t coef_bytes,
                            int64_t interleaved, const double *intercepts, double *scores);
 
+/* The same of rows which[0 .. count - 1], with the same bits. */
+void pegasos_linear_scores_of(const pegasos_rows *rows, int64_t count, const int64_t *which,
+                              int64_t n_problems, const void *coef, int64_t coef_bytes,
+                              int64_t interleaved, const double *intercepts, double *scores);
+
 /* sum += sum_i factors[i] x_{first + i}, i < count; `sum` has n_features numbers. */
 void pegasos_linear_combine(const pegasos_rows *rows, int64_t first, int64_t count,
                             const double *factors, double *sum);

@@ -100,9 +100,9 @@ typedef struct row_functions {
                        int width, int64_t next, double *out);
     void (*add_bundle)(const pegasos_rows *rows, int64_t i, const double *u, void *v,
                        const void *later);
-    /* out[t * width + l] = <v_l, x_i> for the rows i + t, t < count <= TILE; NULL where tiles do not
-     * pay. A row's numbers do not depend on which others are with it. */
-    void (*dot_tile)(const pegasos_rows *rows, int64_t i, int64_t count, const void *v,
+    /* out[t * width + l] = <v_l, x_i> for the rows i = which[t], t < count <= TILE; NULL where tiles do
+     * not pay. A row's numbers do not depend on which others are with it. */
+    void (*dot_tile)(const pegasos_rows *rows, const int64_t *which, int64_t count, const void *v,
                      int64_t stride, int width, double *out);
     /* Products of CSR row i with the vectors of a panel, interleaved as in a bundle; NULL for dense rows. */
     void (*dot_panel)(const pegasos_rows *rows, int64_t i, const void *panel, void *sums);

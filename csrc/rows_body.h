@@ -365,14 +365,15 @@ static INLINE double NAME(squared_norm)(const pegasos_rows *rows, int64_t i, dou
 }
 
 /* A number of each vector, once at hand, meets four rows. */
-static INLINE void NAME(dot_tile)(const pegasos_rows *rows, int64_t i, int64_t count,
+static INLINE void NAME(dot_tile)(const pegasos_rows *rows, const int64_t *which, int64_t count,
                                   const void *vectors, int64_t stride, const int width, double *out)
 {
     const VECTOR *v = vectors;
     const int64_t d = rows->n_features;
-    const VALUE *x = (const VALUE *)rows->values + i * d;
-    const VALUE *x1 = x + (count > 1 ? d : 0), *x2 = x + (count > 2 ? 2 * d : 0);
-    const VALUE *x3 = x + (count > 3 ? 3 * d : 0);
+    const VALUE *values = rows->values, *x = values + which[0] * d;
+    const VALUE *x1 = count > 1 ? values + which[1] * d : x;
+    const VALUE *x2 = count > 2 ? values + which[2] * d : x;
+    const VALUE *x3 = count > 3 ? values + which[3] * d : x;
     double sums[TILE][MOST_LANES] = {{0}};
     for (int64_t j = 0; j < d;) {
         const int64_t stop = d - j > CHUNK ? j + CHUNK : d;

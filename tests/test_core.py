@@ -59,6 +59,9 @@ def calls(layout, dtype):
     yield "decision_function", [
         rows, 0, values(np.float64, D, K), np.ones(K), np.empty((N, K)), True,
     ]  # fmt: skip
+    yield "decision_function_of", [
+        rows, np.array([3, 0]), values(dtype, K, D), np.ones(K), np.empty((2, K)),
+    ]  # fmt: skip
     yield "combine", [rows, 2, np.ones(N - 2), np.ones(D)]
     yield "norms", [rows, 0, np.zeros(D), np.empty(N)]
     yield "copy_rows", [rows, draws, values(dtype, N, D)]
@@ -159,7 +162,9 @@ def misaligned(array):
 
 
 # What comes from people, as it lies: rows, coefficients, kernel matrices.
-FROM_PEOPLE = ("dense_rows", "csr_rows", "kernel_block", "decision_function")
+FROM_PEOPLE = (
+    "dense_rows", "csr_rows", "kernel_block", "decision_function", "decision_function_of",
+)  # fmt: skip
 
 
 def test_misaligned_arrays_are_refused(layout, dtype):
@@ -169,8 +174,9 @@ def test_misaligned_arrays_are_refused(layout, dtype):
                 continue
             arguments = list(good)
             arguments[k] = misaligned(array)
-            if arguments[k].flags.aligned or (name, k) in {("kernel_block", 1),
-                                                           ("decision_function", 4)}:  # fmt: skip
+            ours = {("kernel_block", 1), ("decision_function", 4), ("decision_function_of", 1),
+                    ("decision_function_of", 4)}  # fmt: skip
+            if (name, k) in ours:
                 continue
             refused(name, arguments)
 
@@ -178,14 +184,14 @@ def test_misaligned_arrays_are_refused(layout, dtype):
 def test_types_that_do_not_go_together_are_refused(layout, dtype):
     other = np.float64 if dtype == np.float32 else np.float32
     for name, good in calls(layout, dtype):
-        if name == "decision_function" and other == np.float64:
+        if name.startswith("decision_function") and other == np.float64:
             continue  # coefficients of float64 go with any rows
         for k, array in enumerate(good):
             if not isinstance(array, np.ndarray) or array.dtype != dtype:
                 continue
             if name in ("dense_rows", "csr_rows", "kernel_block", "restart_averages", "push"):
                 continue  # either type will do for the only array that has a choice
-            if name == "decision_function" and k != 2:
+            if name.startswith("decision_function") and k != 2:
                 continue
             arguments = list(good)
             arguments[k] = array.astype(other)
@@ -194,7 +200,7 @@ def test_types_that_do_not_go_together_are_refused(layout, dtype):
 
 @pytest.mark.parametrize("wrong", [-1, N, 2**62, -(2**63)])
 def test_indices_out_of_range_are_refused(layout, dtype, wrong):
-    indices = {"fit": [9], "copy_rows": [1], "dual_run": [5], "dual_sweep": [9], "push": [1],
+    indices = {"fit": [9], "decision_function_of": [1], "copy_rows": [1], "dual_run": [5], "dual_sweep": [9], "push": [1],
                "gather": [1, 2], "kernel_block": [1]}  # fmt: skip
     for name, good in calls(layout, dtype):
         for k in indices.get(name, []):

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import tracemalloc
 
 import numpy as np
 import paper
@@ -28,8 +29,11 @@ from pegasos import (
     KernelPegasosClassifierCV,
     PegasosClassifier,
     PegasosClassifierCV,
+    _core,
     _problems,
     _search,
+    _session,
+    _validate,
 )
 from pegasos._training import LinearTraining
 
@@ -563,3 +567,49 @@ def test_rows_without_entries_are_searched(how):
     for make in (PegasosClassifierCV, KernelPegasosClassifierCV):
         search = make(LAMS, **how).fit(X, y)
         assert (search.scores_ == 0.25).all()
+
+
+@pytest.mark.parametrize("shuffle", [False, True])
+@pytest.mark.parametrize("how", [{}, {"cv_epochs": 1}, {"n_steps": [200, 400]}])
+@pytest.mark.parametrize("kind", ["dense", "csr"])
+def test_a_search_keeps_no_copies_of_rows(rng, kind, how, shuffle):
+    """Beside X there is what machines need, some ten numbers for each row and each feature of a problem."""
+    n, d = 2000, 1500
+    X = rng.normal(size=(n, d)).astype(np.float32)
+    if kind == "csr":
+        columns = np.sort(np.argsort(rng.random((n, 2 * d)), axis=1)[:, :d], axis=1)
+        X = sparse.csr_array((X.ravel(), columns.ravel(), np.arange(0, n * d + 1, d)), (n, 2 * d))
+    y = rng.integers(2, size=n)
+    cv = StratifiedKFold(5, shuffle=shuffle, random_state=0 if shuffle else None)
+    search = PegasosClassifierCV([1.0, 0.5], cv=cv, cv_tol=0.5, refit=False, n_jobs=1, **how)
+    search.fit(X[:100], y[:100])  # what is imported on the way is not counted
+    bytes_of_X = X.nbytes if kind == "dense" else X.data.nbytes + X.indices.nbytes
+    tracemalloc.start()
+    try:
+        search.fit(X, y)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    state = 5 * 10 * 8 * sum(X.shape)
+    assert state <= 0.2 * bytes_of_X
+    assert peak <= 0.1 * bytes_of_X + state
+
+
+@pytest.mark.parametrize("interleaved", [False, True])
+def test_rows_that_lie_anywhere_have_the_scores_of_all(rng, layout, dtype, interleaved):
+    X, _ = make_rows(rng, n=80, d=12)
+    rows, _ = _validate.rows(convert(X, layout, dtype))
+    for which in (
+        np.arange(80), np.arange(79, -1, -1), rng.permutation(80), np.sort(rng.permutation(80)[:30]),
+        np.r_[3, 3, 3, 10:30, 5, 7, 9, 41, 43, 45, 50:80, 0], np.array([79]), np.arange(42, 55),
+    ):  # fmt: skip
+        for n_problems in (1, 3, 9, 33):
+            coef, intercept = rng.normal(size=(n_problems, 12)), rng.normal(size=n_problems)
+            for kind in {np.float64, dtype}:
+                given = np.ascontiguousarray((coef.T if interleaved else coef).astype(kind))
+                scores, some = np.empty((80, n_problems)), np.empty((len(which), n_problems))
+                _core.decision_function(rows, 0, given, intercept, scores, interleaved)
+                _core.decision_function_of(rows, which, given, intercept, some, interleaved)
+                np.testing.assert_array_equal(some, scores[which])
+            found = _session.decision_function(rows, coef, intercept, which)
+            np.testing.assert_allclose(found, X[which] @ coef.T + intercept, atol=1e-12)

@@ -65,6 +65,14 @@ def decision_function(
     scores: NDArray[np.float64],
     interleaved: bool = ...,
 ) -> None: ...
+def decision_function_of(
+    rows: Rows,
+    which: NDArray[np.int64],
+    coef: NDArray[np.floating],
+    intercept: NDArray[np.float64],
+    scores: NDArray[np.float64],
+    interleaved: bool = ...,
+) -> None: ...
 def kernel_block(
     columns: NDArray[np.floating], place: NDArray[np.int64], wanted: NDArray[np.int8]
 ) -> Rows: ...

@@ -88,6 +88,9 @@ cdef extern from "pegasos.h" nogil:
     void pegasos_linear_scores(const pegasos_rows *rows, int64_t first, int64_t count,
                                int64_t n_problems, const void *coef, int64_t coef_bytes,
                                int64_t interleaved, const double *intercepts, double *scores)
+    void pegasos_linear_scores_of(const pegasos_rows *rows, int64_t count, const int64_t *which,
+                                  int64_t n_problems, const void *coef, int64_t coef_bytes,
+                                  int64_t interleaved, const double *intercepts, double *scores)
     void pegasos_linear_combine(const pegasos_rows *rows, int64_t first, int64_t count,
                                 const double *factors, double *sum)
     void pegasos_linear_norms(const pegasos_rows *rows, int64_t first, int64_t count,
@@ -438,15 +441,10 @@ def model(const pegasos_linear[::1] problems not None, const value_t[:, ::1] wei
 # ---- Passes over rows --------------------------------------------------------------------------
 
 
-def decision_function(Rows rows not None, int64_t first, const value_t[:, ::1] coef not None,
-                      const double[::1] intercept not None, double[:, ::1] scores not None,
-                      bint interleaved=False):
-    """Write the scores of rows `first`, `first` + 1, ..., one column per problem.
-
-    `coef`, float64 or of the rows' type, has a row for each problem or, if `interleaved`, for each feature.
-    """
-    cdef int64_t n_problems = scores.shape[1], d = rows.c.n_features
-    require_part(rows, first, scores.shape[0])
+cdef int require_coefficients(Rows rows, const value_t[:, ::1] coef, const double[::1] intercept,
+                              int64_t n_problems, bint interleaved) except -1:
+    """Raise a ValueError unless these are coefficients and intercepts of so many problems."""
+    cdef int64_t d = rows.c.n_features
     require(sizeof(value_t) == sizeof(double) or sizeof(value_t) == rows.c.value_bytes,
             "coef must be float64, or of the type of the rows")
     require(n_problems >= 1 and intercept.shape[0] == n_problems,
@@ -455,12 +453,40 @@ def decision_function(Rows rows not None, int64_t first, const value_t[:, ::1] c
             and coef.shape[1] == (n_problems if interleaved else d),
             "coef must have shape (n_problems, n_features), or its transpose's if interleaved")
     require_aligned(&coef[0, 0], sizeof(value_t), "coef must be aligned")
-    require_aligned(&intercept[0], sizeof(double), "intercept must be aligned")
+    return require_aligned(&intercept[0], sizeof(double), "intercept must be aligned")
+
+
+def decision_function(Rows rows not None, int64_t first, const value_t[:, ::1] coef not None,
+                      const double[::1] intercept not None, double[:, ::1] scores not None,
+                      bint interleaved=False):
+    """Write the scores of rows `first`, `first` + 1, ..., one column per problem.
+
+    `coef`, float64 or of the rows' type, has a row for each problem or, if `interleaved`, for each feature.
+    """
+    cdef int64_t n_problems = scores.shape[1]
+    require_part(rows, first, scores.shape[0])
+    require_coefficients(rows, coef, intercept, n_problems, interleaved)
     if scores.shape[0] == 0:
         return
     with nogil:
         pegasos_linear_scores(&rows.c, first, scores.shape[0], n_problems, &coef[0, 0],
                               sizeof(value_t), interleaved, &intercept[0], &scores[0, 0])
+
+
+def decision_function_of(Rows rows not None, const int64_t[::1] which not None,
+                         const value_t[:, ::1] coef not None, const double[::1] intercept not None,
+                         double[:, ::1] scores not None, bint interleaved=False):
+    """Write the scores of rows number `which`, one column per problem; as `decision_function`."""
+    cdef int64_t n_problems = scores.shape[1]
+    require_real_rows(rows)
+    require_coefficients(rows, coef, intercept, n_problems, interleaved)
+    require(which.shape[0] == scores.shape[0], "scores must have one row for each of which")
+    require_indices(which, 0, rows.c.n_rows, "which must be in [0, n_rows)")
+    if which.shape[0] == 0:
+        return
+    with nogil:
+        pegasos_linear_scores_of(&rows.c, which.shape[0], &which[0], n_problems, &coef[0, 0],
+                                 sizeof(value_t), interleaved, &intercept[0], &scores[0, 0])
 
 
 def combine(Rows rows not None, int64_t first, const double[::1] factors not None,

@@ -195,6 +195,6 @@ def _are_equal(X, rows):
 
 def fitted(estimator, classes, **point):
     """A copy of `estimator` that looks like a fitted one with the parameters `point`."""
-    estimator = copy.copy(estimator).set_params(**point)
-    estimator.classes_ = classes
+    estimator = copy.copy(estimator)
+    vars(estimator).update(point, classes_=classes)
     return estimator

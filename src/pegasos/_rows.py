@@ -58,7 +58,7 @@ def without_zeros(X):
     return sparse.csr_array((values, places.astype(dtype), ends.astype(dtype)), shape=X.shape)
 
 
-def scorer(rows, coef, intercept):
+def scorer(rows, coef, intercept, which=None):
     """A function that writes the scores of rows `first`, `first` + 1, ... to its second argument.
 
     Parameters
@@ -67,6 +67,8 @@ def scorer(rows, coef, intercept):
     coef : ndarray of shape (n_problems, n_features)
         Of float64, or of the type of the rows.
     intercept : ndarray of shape (n_problems,)
+    which : ndarray of int64, optional
+        The rows to score, where they are not all: then those number which[first], ...
 
     Returns
     -------
@@ -76,8 +78,13 @@ def scorer(rows, coef, intercept):
     # Several problems want their coefficients interleaved, unless there are so few rows that to
     # interleave them would take longer.
     least = 2 if rows.is_sparse else 4
-    interleaved = len(coef) >= least and rows.size > 2 * rows.shape[1]
+    part = 1 if which is None else len(which) / rows.shape[0]
+    interleaved = len(coef) >= least and part * rows.size > 2 * rows.shape[1]
     coef = np.ascontiguousarray(coef.T if interleaved else coef)
-    return lambda first, out: _core.decision_function(
-        rows, first, coef, intercept, out, interleaved
+    if which is None:
+        return lambda first, out: _core.decision_function(
+            rows, first, coef, intercept, out, interleaved
+        )
+    return lambda first, out: _core.decision_function_of(
+        rows, which[first : first + len(out)], coef, intercept, out, interleaved
     )

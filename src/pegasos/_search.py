@@ -32,7 +32,6 @@ from pegasos import (
     _core,
     _folds,
     _problems,
-    _rows,
     _session,
     _threads,
     _validate,
@@ -543,7 +542,6 @@ class PegasosClassifierCV(_Search):
 
     def _machines(self, X, folds, sample_weight, axes):
         rows, dtype = _validate.rows(X, checked=True)
-        tests = [_rows.take(rows, fold.test) for fold in folds]
         simple = self.batch_size == 1 and not self.project
         yield _Machines(
             where=(),
@@ -551,7 +549,7 @@ class PegasosClassifierCV(_Search):
             is_linear=True,
             in_bundles=rows.is_sparse and simple,
             session=lambda settings, n, seed: LinearTraining(settings, n, X.shape[1], dtype, seed),
-            scores=lambda k, *model: _session.decision_function(tests[k], *model),
+            scores=lambda k, *model: _session.decision_function(rows, *model, folds[k].test),
         )
 
 

@@ -523,11 +523,14 @@ class LinearSession:
         return session
 
 
-def decision_function(rows, coef, intercept):
-    """Scores of shape (n_rows, n_problems), computed in pieces so that Ctrl-C is heard."""
-    n_rows = rows.shape[0]
+def decision_function(rows, coef, intercept, which=None):
+    """Scores of shape (n_rows, n_problems), computed in pieces so that Ctrl-C is heard.
+
+    `which` : ndarray of int64, the rows to score; None: all.
+    """
+    n_rows = rows.shape[0] if which is None else len(which)
     scores = np.empty((n_rows, coef.shape[0]))
-    write = _rows.scorer(rows, coef, intercept)
+    write = _rows.scorer(rows, coef, intercept, which)
     size = rows_per_call(rows, coef.shape[0])
     for first in range(0, n_rows, size):
         write(first, scores[first : first + size])

@@ -278,6 +278,11 @@ static void scores_are_dot_products(void)
                     expected += b.coef[k * D + j] * dense_double[i * D + j];
                 CHECK(fabs(scores[(i - 3) * K + k] - expected) < 1e-4);
             }
+        const int64_t which[] = {N - 1, 3, 3, 5, 4};
+        double some[5 * K];
+        pegasos_linear_scores_of(&rows, 5, which, K, b.coef, 8, 0, b.intercept, some);
+        for (int j = 0; j < 5; j++)
+            CHECK(memcmp(some + j * K, scores + (which[j] - 3) * K, K * sizeof *some) == 0);
     }
 }
 
