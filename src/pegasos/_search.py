@@ -103,6 +103,10 @@ class _Grid:
         self.gaps[where] = np.fmax(self.gaps[where], gap)
 
 
+def _fitted_attributes(estimator):
+    return {k: v for k, v in vars(estimator).items() if k.endswith("_") and not k.startswith("_")}
+
+
 class _Search(ClassifierMixin, BaseEstimator):
     """What both searches share; `_best` names the class of estimators that they search over."""
 
@@ -148,8 +152,7 @@ class _Search(ClassifierMixin, BaseEstimator):
         """
         estimator, given = self._estimator(), X
         X, y = estimator._validate_rows(X, y=y)
-        of_columns = ("n_features_in_", "feature_names_in_")
-        seen = {name: value for name, value in vars(estimator).items() if name in of_columns}
+        seen = _fitted_attributes(estimator)  # n_features_in_ and, if X has them, feature_names_in_
         check_classification_targets(y)
         classes, codes = _validate.labels(y, X.shape[0])
         sample_weight = _validate.sample_weight(sample_weight, X.shape[0])
@@ -181,15 +184,12 @@ class _Search(ClassifierMixin, BaseEstimator):
                     self._train(machines, together, axes["lam"], steps, grid)
         fitted = seen | {"classes_": classes} | self._results(axes, grid)
         if self.refit:
-            best = fitted["best_params_"]
-            estimator.set_params(**best).fit(X, y, sample_weight=sample_weight)
-            if "feature_names_in_" in seen:
-                estimator.feature_names_in_ = seen["feature_names_in_"]
-            own = {k: v for k, v in vars(estimator).items() if k[-1] == "_" != k[0]}
-            fitted |= {"best_estimator_": estimator} | own
+            estimator.set_params(**fitted["best_params_"]).fit(X, y, sample_weight=sample_weight)
+            estimator.__dict__.update(seen)
+            fitted |= {"best_estimator_": estimator} | _fitted_attributes(estimator)
         # All at once: of the last search, nothing is left, or everything if this one fails.
-        for stale in [name for name in vars(self) if name[-1] == "_" != name[0]]:
-            del self.__dict__[stale]
+        for stale in _fitted_attributes(self):
+            delattr(self, stale)
         self.__dict__.update(fitted)
         return self
 
