@@ -497,6 +497,30 @@ def test_pairs_of_classes_are_certified_among_their_own_rows(
         assert abs(alone.objective_[0] / primal - 1) <= 2e-4
 
 
+@pytest.mark.parametrize("intercept", [{}, {"penalize_intercept": False}], ids=str)
+@pytest.mark.parametrize("multi_class", ["ovr", "ovo"])
+@pytest.mark.parametrize("solver", ["pegasos", "sdca", "newton"])
+def test_rows_that_are_out_have_a_coefficient_of_exactly_zero(
+    rng, dtype, solver, multi_class, intercept
+):
+    """Sums that go up and down again end at 1e-17: such rows would count as support vectors."""
+    X, y = load_digits(n_class=3, return_X_y=True)
+    X, y = (X[:200] / 16).astype(dtype), y[:200]
+    limits = {"tol": None, "max_iter": 30} if solver == "pegasos" else {"tol": 1e-5}
+    clf = KernelPegasosClassifier(
+        1e-4, gamma=1.0, solver=solver, multi_class=multi_class, warm_start=True, random_state=0,
+        **limits, **intercept,
+    ).fit(X, y, sample_weight=rng.uniform(0.5, 2, 200))  # fmt: skip
+    sizes = np.abs(clf.dual_coef_[clf.dual_coef_ != 0])
+    assert sizes.min() > 1e-9 * sizes.max()
+    assert clf.dual_coef_.any(axis=0).all()
+    assert len(clf.support_) < 200  # some rows are out
+    if solver == "sdca":
+        a = clf._state["sdca.a"]
+        np.testing.assert_array_equal(clf.dual_coef_ != 0, a[:, clf.support_] != 0)
+        assert not np.delete(a, clf.support_, axis=1).any()
+
+
 @pytest.mark.parametrize("cache_size", [0.1, 10])
 def test_an_interrupted_fit_is_completed(rng, monkeypatch, cache_size):
     monkeypatch.setattr(pegasos._kernel_session, "_SCORES_PER_CALL", 100)

@@ -23,11 +23,11 @@ _NUMBERS_PER_PIECE = 1e7
 class KernelAscent(Finisher):
     """Dual coordinate ascent on kernel problems.
 
-    `coef` is beta, w = sum_j beta_j phi(x_j); `v` holds, for every problem, the scores of all rows
-    without the intercept, beta, and a one: what the core takes for v (``PEGASOS_KERNEL``).
+    `coef` is beta, w = sum_j beta_j phi(x_j); `scores` holds, for every problem, the scores of all rows
+    without the intercept.
     """
 
-    _ARRAYS = (*Finisher._ARRAYS, "ascents", "v")
+    _ARRAYS = (*Finisher._ARRAYS, "ascents", "scores")
 
     @staticmethod
     def begins_at_zero(rows):
@@ -39,11 +39,10 @@ class KernelAscent(Finisher):
     def __init__(self, settings, n_problems, n_rows, n_features, seed):
         super().__init__(settings, n_problems, n_rows, n_rows, seed)
         self.ascents = blank_ascents(n_problems, seed)
-        self.v = np.zeros((n_problems, 2 * n_rows + 1))
+        self.scores = np.zeros((n_problems, n_rows))
 
     def begin(self, rows, labels, row_weights, start=None):
         start = super().begin(rows, labels, row_weights, start)
-        n = labels.shape[1]
         diagonal = rows.points.diagonal()
         self.feature = self.settings.constant_feature
         if self.settings.free_intercept:
@@ -54,14 +53,12 @@ class KernelAscent(Finisher):
             problem["intercept_scaling"] = self.feature
         if start is None:
             return
-        beta = self.a * labels * self.ascents["scale"][:, None]
-        self.v[:, :n] = rows.scores(beta[None], labels)[0] if beta.any() else 0
-        self.v[:, n : 2 * n] = beta
-        self.v[:, 2 * n] = 1
+        beta = np.stack([self._beta(k, slice(None)) for k in range(len(labels))])
+        self.scores[...] = rows.scores(beta[None], labels)[0] if beta.any() else 0
         self.ascents["constant_weight"] = self.feature * beta.sum(axis=1)
         if self.settings.free_intercept:
             self.ascents["intercept"] = _certificate.best_intercepts_of(
-                self.v[:, :n], labels, row_weights
+                self.scores, labels, row_weights
             )
         for k in range(len(labels)):
             self._look(k, slice(None), rows)
@@ -78,6 +75,10 @@ class KernelAscent(Finisher):
         most, self._n_threads = self.rows.side_by_side(len(self.a))
         with blas.one_thread():
             super().run(tol, max_iter, n_threads=min(n_threads, most), on_progress=on_progress)
+
+    def _beta(self, k, which):
+        """Coefficients of some rows: set, not summed up, so that a_i = 0 leaves no rounding errors."""
+        return self.ascents["scale"][k] * self.a[k, which] * self.labels[k, which]
 
     def _improve(self, k, tol, last):
         if self.n_epochs[k] >= last or self._is_done(k, tol):
@@ -113,8 +114,7 @@ class KernelAscent(Finisher):
         A step costs as much as the block is long. Rows that earlier blocks have put in their place are
         passed over when it is their turn, so that the first epoch from 0 begins with short blocks.
         """
-        n = self.labels.shape[1]
-        inside = np.arange(n)[inside]
+        inside = np.arange(self.labels.shape[1])[inside]
         rng = np.random.default_rng([int(p["generator"] % 2**63), int(self.n_epochs[k])])
         rest, size = rng.permutation(len(inside)), _FIRST_BLOCK if self.n_visits[k] == 0 else _BLOCK
         while True:
@@ -131,8 +131,8 @@ class KernelAscent(Finisher):
             for name in ("scale", "intercept_scaling", "intercept", "constant_weight", "generator"):
                 local[name] = p[name]
             v = np.zeros(2 * m + 1)
-            v[:m] = self.v[k, which]
-            a = self.a[k, which]
+            v[:m] = self.scores[k, which]
+            a, before = self.a[k, which], self._beta(k, which)
             block = _core.kernel_block(columns, np.arange(m), np.zeros(m, np.int8))
             bounds = None if self.row_weights is None else self.row_weights[which]
             labels, norms = self.labels[k, which], self.norms[which]
@@ -150,12 +150,11 @@ class KernelAscent(Finisher):
                 elif local["gap"][0] <= _SETTLED * gap:
                     break
                 _core.dual_begin_epoch(local)
-            gained = v[m : 2 * m]
+            gained = p["scale"] * a * labels - before
             changed = np.flatnonzero(gained)
             scores = cache.push(gained[None, changed], part[changed])[0]
             with uninterrupted():
-                self.v[k, inside] += scores
-                self.v[k, n + which] += gained
+                self.scores[k, inside] += scores
                 self.a[k, which] = a
                 p["constant_weight"] = local["constant_weight"][0]
                 p["generator"] = local["generator"][0]
@@ -165,16 +164,15 @@ class KernelAscent(Finisher):
         """Derivatives u_i = 1 - y_i f(x_i), 0 where a bound stops them."""
         p, y, a = self.ascents[k], self.labels[k, inside], self.a[k, inside]
         c = 1 if self.row_weights is None else self.row_weights[inside]
-        scores = self.v[k, inside]
+        scores = self.scores[k, inside]
         u = 1 - y * (scores + self.feature * p["constant_weight"] + p["intercept"])
         stopped = (y == 0) | ((a <= 0) & (u < 0)) | ((a >= c) & (u > 0))
         return np.where(stopped, 0, u)
 
     def _look(self, k, inside, cache):
         """Find the relative gap; scores are at hand, so this takes no pass over the rows."""
-        n, p = self.labels.shape[1], self.ascents[k]
-        all_beta = self.v[k, n : 2 * n]
-        scores, beta = self.v[k, :n][inside], all_beta[inside]
+        p, all_beta = self.ascents[k], self._beta(k, slice(None))
+        scores, beta = self.scores[k, inside], all_beta[inside]
         y, a = self.labels[k : k + 1, inside], self.a[k : k + 1, inside]
         bounds = None if self.row_weights is None else self.row_weights[inside]
         weights = 1.0 if bounds is None else bounds

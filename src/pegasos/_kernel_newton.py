@@ -93,10 +93,13 @@ class KernelNewton(Newton):
             lam * self._inner(beta, moves, constant, step[-1]),
             lam * self._inner(step[:-1], moves, step[-1], step[-1]),
         )
-        point, at, last = beta + t * step[:-1], scores + t * moves, constant + t * step[-1]
+        # beta + step, but for a step of t = 1 exactly 0 where x and a are: no rounding errors are left.
+        end = (x[0] + factors / mass) / lam
+        point, at, last = (1 - t) * beta + t * end, scores + t * moves, constant + t * step[-1]
         if self._inner(point, at, last, last) < -_BY_ROUNDING * inner(np.abs(point), np.abs(at)):
-            t = 0  # |w|^2 < 0: the kernel matrix is not positive semi-definite, and there is no minimum
-        return t * step, t * (moves + feature * step[-1]), 1
+            # |w|^2 < 0: the kernel matrix is not positive semi-definite, and there is no minimum
+            return self.point[k].copy(), np.zeros_like(moves), 1
+        return np.append(point, last), t * (moves + feature * step[-1]), 1
 
 
 def _solve(matrix, right):

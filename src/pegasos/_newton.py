@@ -138,14 +138,14 @@ class Newton(Finisher):
                 centre, width = a, max(_NARROWER * width, _NARROWEST)
                 sums = yield from self._sum(np.clip(centre + c * u / width, 0, c) * y)
             slopes = _Slopes(u, c / mass, centre * per_weight, width)
-            step, moves, cost = yield from self._step(k, slopes, sums, room)
+            following, moves, cost = yield from self._step(k, slopes, sums, room)
             # All at once, so that an interruption leaves the end of one iteration or of the next.
             with _threads.uninterrupted():
                 if dual > self.dual_objective[k]:
                     self.a[k], self.dual_objective[k] = balanced, dual
                 point = self.point[k]
                 self._keep(k, point[:-1], self.feature * point[-1], primal, self.dual_objective[k])
-                self.point[k] += step
+                self.point[k] = following
                 self.scores[k] += moves
                 self.centre[k], self.width[k] = centre, width
                 passes = 2 + solved + self.settings.free_intercept + cost
@@ -191,7 +191,7 @@ class Newton(Finisher):
         return sums @ sums
 
     def _step(self, k, slopes, sums, room):
-        """Newton's step with an exact line search, how it moves the scores, and its cost in passes."""
+        """The point after a step of Newton's with exact line search, how scores move, and the cost in passes."""
         point, penalised = self.point[k], self._penalised
         band = slopes.band()
         weights = slopes.weights[band] / slopes.width
@@ -205,7 +205,7 @@ class Newton(Finisher):
         t = slopes.search(
             self.labels[k] * moves, penalised * point @ direction, penalised @ direction**2
         )
-        return t * direction, t * moves, cost
+        return point + t * direction, t * moves, cost
 
     def _diagonal(self, band):
         """What Newton's matrix has beside the sum over the band.
