@@ -9,7 +9,14 @@ import numpy as np
 import paper
 import pytest
 from rows import convert, make_rows
-from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
+from sklearn.datasets import (
+    load_breast_cancer,
+    load_digits,
+    load_iris,
+    load_wine,
+    make_blobs,
+    make_moons,
+)
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
@@ -385,6 +392,56 @@ def test_the_best_intercept_is_the_best(rng):
             return (weights * hinge)[inside].sum()
 
         assert all(loss(best[k]) <= loss(b) + 1e-9 for b in np.linspace(-9, 9, 2001))
+
+
+def test_of_several_best_intercepts_the_middle_one_is_taken(rng):
+    """Places y - <w, x> and weights whose sums are equal, which 0.1 thirty times is not to the last bit."""
+    for _ in range(200):
+        n = int(rng.integers(1, 31))
+        y = np.repeat([-1, 1], n).astype(np.int8)
+        scores = rng.uniform(-0.9, 0.9, 2 * n)
+        size = rng.choice([0.1, 0.3, 1e-200, 7.0, 1e200])
+        # One class has as many rows of a third of the weight, three times over.
+        weights = np.append(np.full(n, size), np.repeat(size / 3, n))
+        y, scores = np.append(y, np.ones(2 * n, np.int8)), np.append(scores, np.tile(scores[n:], 2))
+        weights = np.append(weights, np.full(2 * n, size / 3))
+        order = rng.permutation(4 * n)
+        best = _certificate.best_intercepts_of(scores[order][None], y[order][None], weights[order])[
+            0
+        ]
+        # Between the last negative row that meets its margin and the first positive one.
+        ends = (y - scores)[y < 0].max(), (y - scores)[y > 0].min()
+        assert best == pytest.approx(sum(ends) / 2, abs=1e-12)
+    one_class = np.array([[0.5, -0.25, 0.0]])
+    for sign, end in ((1, 1.25), (-1, -1.5)):
+        labels = np.full((1, 3), sign, np.int8)
+        assert _certificate.best_intercepts_of(one_class, labels, None)[0] == end
+    nobody = np.zeros((1, 3), np.int8)
+    assert _certificate.best_intercepts_of(one_class, nobody, None)[0] == 0
+
+
+@pytest.mark.parametrize("lam", [1, 10])
+@pytest.mark.parametrize("solver", ["auto", "sdca", "newton"])
+@pytest.mark.parametrize("make", [make_moons, make_blobs])
+def test_free_intercepts_of_simple_machines_are_those_of_svc(make, solver, lam, dtype):
+    options = {"noise": 0.1} if make is make_moons else {"centers": 2, "cluster_std": 0.5}
+    X, y = make(200, random_state=0, **options)
+    X = X.astype(dtype)
+    options = {"solver": solver, "penalize_intercept": False, "tol": 1e-6, "random_state": 0}
+    weights = np.full(200, 0.1)
+    for kernel in ("linear", "rbf"):
+        svc = SVC(C=1 / (200 * lam), kernel=kernel, gamma=1.0, tol=1e-8).fit(X, y)
+        ours = [KernelPegasosClassifier(lam, kernel=kernel, gamma=1.0, **options)]
+        if kernel == "linear":
+            ours.append(PegasosClassifier(lam, **options))
+        for machine in ours:
+            for weighted in ({}, {"sample_weight": weights}):
+                machine.fit(X, y, **weighted)
+                np.testing.assert_allclose(
+                    machine.decision_function(X), svc.decision_function(X), atol=2e-3
+                )
+                # As scores are that close, predictions may differ where they are about 0.
+                assert machine.score(X, y) >= svc.score(X, y) - 0.01
 
 
 # ---- Kernels -------------------------------------------------------------------------------------

@@ -198,7 +198,9 @@ def best_intercepts(rows, labels, row_weights, coef):
     """The b that minimises sum_i c_i max(0, 1 - y_i (<w, x_i> + b)) for each w.
 
     This is convex and linear between the places b = y_i - <w, x_i> where a row meets its margin;
-    its slope begins at minus the weight of the positive rows and grows by c_i at each place.
+    its slope begins at minus the weight of the positive rows and grows by c_i at each place. Where it is
+    flat, as between two classes of equal weight for a small w, the middle is taken, as LIBSVM does; of a
+    flat part with one end, where all rows are of one class, this end.
     """
     n = labels.shape[1]
     scores = np.empty((n, len(coef)))
@@ -213,13 +215,17 @@ def best_intercepts_of(scores, labels, row_weights):
     best = np.zeros(len(scores))
     for k, y in enumerate(labels):
         inside = np.flatnonzero(y)
-        if not len(inside):
-            continue
-        weights = np.ones(len(inside)) if row_weights is None else row_weights[inside]
-        places = y[inside] - scores[k, inside]
+        n, y = len(inside), y[inside]
+        weights = np.ones(n) if row_weights is None else row_weights[inside]
+        places = y - scores[k, inside]
         order = np.argsort(places, kind="stable")
-        slope = np.cumsum(weights[order]) - weights[y[inside] > 0].sum()
-        best[k] = places[order][min(np.searchsorted(slope, 0), len(order) - 1)]
+        places = places[order]
+        # Left of places[j] the slope is slopes[j]; 0 but for the rounding of so many additions is flat.
+        sums = np.concatenate([[0.0], np.cumsum(weights[order])])
+        slopes, rounding = sums - weights[y > 0].sum(), n * np.finfo(np.float64).eps * sums[-1]
+        ends = np.searchsorted(slopes, -rounding), np.searchsorted(slopes, rounding, "right")
+        ends = [places[end - 1] for end in ends if 0 < end <= n]
+        best[k] = sum(ends) / max(len(ends), 1)
     return best
 
 

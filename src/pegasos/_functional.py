@@ -78,7 +78,8 @@ def fit(
     fit_intercept : bool, default=True
     penalize_intercept : bool, default=True
         True: the intercept is the weight of a constant feature and part of ``|w|``. False: it is
-        free, and moves by the step size 1/(lam t), which is large at first if lam is small.
+        free; "pegasos" moves it by the step size 1/(lam t), which is large at first if lam is small, and
+        other solvers end with the best one, or the middle of several that are equally good.
     intercept_scaling : float, default=1.0
         Value of the constant feature; the larger, the less its weight is penalised.
     multi_class : {"ovr", "ovo"}, default="ovr"

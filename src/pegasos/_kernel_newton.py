@@ -50,9 +50,14 @@ class KernelNewton(Newton):
         """<w, w'>, given the coefficients of one and the scores without intercept of the other."""
         return inner(coef, scores) + self._penalises_intercept * constant * other_constant
 
-    def _penalty(self, k):
-        beta, constant = self.point[k, :-1], self.point[k, -1]
-        scores = self.scores[k] - self.feature * constant
+    def _scores_at(self, point):
+        scores = self._push(point[None, :-1])[0]
+        yield
+        return scores + self.feature * point[-1]
+
+    def _penalty(self, point, scores):
+        beta, constant = point[:-1], point[-1]
+        scores = scores - self.feature * constant
         return self.settings.lam / 2 * self._inner(beta, scores, constant, constant)
 
     def _sum(self, factors):

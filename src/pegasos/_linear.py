@@ -60,7 +60,8 @@ class PegasosClassifier(PegasosEstimator):
         Whether there is an intercept b.
     penalize_intercept : bool, default=True
         True: the intercept is the weight of a constant feature, and part of ``|w|``, as in
-        LIBLINEAR. False: it is free, and moves by the step size.
+        LIBLINEAR. False: it is free. Of several that are equally good, as of a large `lam`, the middle
+        one is taken, as by LIBSVM; but solver="pegasos" moves it by the step size and leaves it there.
     intercept_scaling : float, default=1.0
         Value of the constant feature; the larger, the less the intercept is penalised.
     multi_class : {"ovr", "ovo"}, default="ovr"

@@ -101,7 +101,8 @@ class Newton(Finisher):
         slopes = _Slopes(
             np.ones(len(y)), self._row_weights(k) / self.mass[k], np.zeros(len(y)), self.width[k]
         )
-        t = slopes.search(y * self.scores[k], 0.0, 2 * self._penalty(k))
+        penalty = self._penalty(self.point[k], self.scores[k])
+        t = slopes.search(y * self.scores[k], 0.0, 2 * penalty)
         self.point[k] *= t
         self.scores[k] *= t
 
@@ -114,12 +115,28 @@ class Newton(Finisher):
         return (self.labels[k] != 0) * weights
 
     def _improve(self, k, tol, last):
+        yield from self._iterate(k, tol, last)
+        if self.settings.free_intercept:
+            yield from self._settle_intercept(k)
+
+    def _settle_intercept(self, k):
+        """Give the point that is kept its best intercept, of several the middle one."""
+        y, point = self.labels[k], np.append(self.coef[k], 0)
+        scores = yield from self._scores_at(point)
+        best = _certificate.best_intercepts_of(scores[None], y[None], self.row_weights)[0]
+        hinge = self._row_weights(k) @ np.maximum(0, 1 - y * (scores + best))
+        primal = self._penalty(point, scores) + hinge / self.mass[k]
+        with _threads.uninterrupted():
+            self.intercept[k], self.primal[k] = best, primal
+            self._keep(k, point[:-1], best, primal, self.dual_objective[k])
+
+    def _iterate(self, k, tol, last):
         y, c, mass = self.labels[k].astype(np.float64), self._row_weights(k), self.mass[k]
         per_weight, room = 1 / np.where(c > 0, c, 1), _Room()
         while self.n_epochs[k] < last and not self._is_done(k, tol):
             centre, width = self.centre[k], self.width[k]
             u = 1 - y * self.scores[k]
-            penalty = self._penalty(k)
+            penalty = self._penalty(self.point[k], self.scores[k])
             primal = penalty + c @ np.maximum(u, 0) / mass
             a = np.clip(centre + c * u / width, 0, c)
             sums = yield from self._sum(a * y)
@@ -163,6 +180,12 @@ class Newton(Finisher):
                 pass
             yield scores
 
+    def _scores_at(self, point):
+        """Scores of one point."""
+        scores = np.empty(self.scores.shape[1])
+        yield from self._write_scores(point, scores)
+        return scores
+
     def _row_norms(self):
         """|x_i|^2 of all rows."""
         norms = np.empty(self.rows.shape[0])
@@ -177,9 +200,9 @@ class Newton(Finisher):
             penalised[-1] = 0
         return penalised
 
-    def _penalty(self, k):
-        """lam/2 |w|^2 of a point."""
-        return self._penalised @ self.point[k] ** 2 / 2
+    def _penalty(self, point, scores):
+        """lam/2 |w|^2 of a point, whose scores kernel machines need."""
+        return self._penalised @ point**2 / 2
 
     def _sum(self, factors):
         """sum_i factors_i (x_i, feature)."""
