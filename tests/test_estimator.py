@@ -22,7 +22,7 @@ from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import pegasos
-from pegasos import PegasosClassifier
+from pegasos import KernelPegasosClassifier, PegasosClassifier
 
 # The checks of sample weights compare two fits to 1e-7.
 CONVERGED = {"tol": 1e-8, "max_iter": 10**5}
@@ -125,6 +125,36 @@ def test_fits_at_the_same_time_do_not_disturb_each_other(digits):
         thread.join()
     for coef in found:
         np.testing.assert_array_equal(coef, expected)
+
+
+@pytest.mark.parametrize("kind", [PegasosClassifier, KernelPegasosClassifier])
+@pytest.mark.parametrize("solver", ["auto", "pegasos", "sdca", "newton"])
+@pytest.mark.parametrize("penalized", [True, False])
+def test_without_a_tolerance_a_fit_runs_the_epochs_that_were_asked_for(
+    digits, kind, solver, penalized
+):
+    X, y = digits
+    X = X[:200]
+
+    def fit(max_iter, labels):
+        return kind(
+            1e-3, solver=solver, tol=None, max_iter=max_iter, penalize_intercept=penalized,
+            random_state=0,
+        ).fit(X, labels)  # fmt: skip
+
+    for labels in (y[:200] % 2, y[:200]):
+        for max_iter in (1, 2, 5, 12):
+            clf = fit(max_iter, labels)
+            if clf.n_iter_ != max_iter:
+                # Of Newton's method, iterations of several epochs are not cut: this is where the first
+                # that reaches `max_iter` ends.
+                assert solver in ("auto", "newton")
+                assert clf.n_iter_ > max_iter
+                if len(clf.intercept_) == 1:
+                    for other in (clf.n_iter_ - 1, clf.n_iter_):
+                        same = fit(int(other), labels)
+                        assert same.n_iter_ == clf.n_iter_
+                        np.testing.assert_array_equal(same.objective_, clf.objective_)
 
 
 # ---- Going on ------------------------------------------------------------------------------------

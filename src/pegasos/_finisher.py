@@ -124,8 +124,9 @@ class Finisher:
         Parameters
         ----------
         tol : float or None
-            None: exactly `max_iter` epochs.
+            None: `max_iter` epochs.
         max_iter : int
+            A last iteration that takes several epochs may end later.
         n_threads, on_progress
             As in `LinearSession.run`.
         """

@@ -60,9 +60,11 @@ def fit(
         go together, but for "newton".
     tol : float or None, default=1e-3
         Relative duality gap (P - D)/P at which to stop; with a `ConvergenceWarning` if `max_iter`
-        comes first. None: exactly `max_iter` epochs. Means nothing with `n_steps` or `order`.
+        comes first. None: `max_iter` epochs, neither more nor fewer. Means nothing with `n_steps` or
+        `order`.
     max_iter : int, default=1000
-        Passes over the data (epochs), at most, if `n_steps` is None.
+        Passes over the data (epochs), at most, if `n_steps` is None. An iteration of Newton's method takes
+        several, and the last may end after `max_iter` of them.
     n_steps : int, optional
         T, the number of steps of each problem; a step takes `batch_size` draws.
     batch_size : int, default=1

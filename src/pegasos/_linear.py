@@ -38,11 +38,12 @@ class PegasosClassifier(PegasosEstimator):
         go together, but for "newton".
     tol : float or None, default=1e-3
         Relative duality gap (P - D)/P at which to stop, with a `ConvergenceWarning` if `max_iter`
-        comes first. None: run exactly `max_iter` epochs. The default is well below what a test set
+        comes first. None: run `max_iter` epochs, neither more nor fewer. The default is well below what a test set
         of thousands of rows can tell. Means nothing with `n_steps`.
     max_iter : int, default=1000
         Passes over the data (epochs), at most, if `n_steps` is None; rows that are left out for a
-        while, because they are where they belong, do not make an epoch longer.
+        while, because they are where they belong, do not make an epoch longer. An iteration of Newton's
+        method takes several passes, and the last may end after `max_iter` of them.
     n_steps : int, default=None
         T, the number of steps of each binary problem; a step takes `batch_size` draws.
     batch_size : int, default=1
@@ -96,7 +97,7 @@ class PegasosClassifier(PegasosEstimator):
     weight_norm_ : ndarray of shape (n_problems,)
         ‖w‖ of each problem, without the intercept; see `margins`.
     n_iter_ : int
-        Epochs so far over the rows of the last call.
+        Epochs so far over the rows of the last call; of problems that took different numbers, the most.
     n_steps_ : ndarray of shape (n_problems,)
         Steps of Pegasos taken so far: 0 where a fit begins with dual coordinate ascent (see `solver`).
         Where Pegasos goes on from the model of another solver, with those that this model stands for; see

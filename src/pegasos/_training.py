@@ -55,7 +55,7 @@ class _Training:
         rows : pegasos._core.Rows
         solver : {"auto", "pegasos", "sdca", "newton"}
         tol : float or None
-            None: exactly `max_iter` epochs or `n_steps` steps.
+            None: `max_iter` epochs or `n_steps` steps.
         max_iter : int
         n_steps, order
             For "pegasos", in place of `max_iter` and `tol`.

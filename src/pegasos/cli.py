@@ -77,7 +77,7 @@ def _parser():
     add("--tol", type=_tol, default=1e-3, metavar="G",
         help="stop at this relative duality gap (default 1e-3; none: at --max-iter)")  # fmt: skip
     add("--max-iter", type=int, default=1000, metavar="E",
-        help="passes over the data, at most (default 1000)")  # fmt: skip
+        help="passes over the data, at most, but for Newton's last iteration (default 1000)")  # fmt: skip
     add("--n-steps", type=int, metavar="T", help="exact number of steps, in place of --max-iter")
     add("--batch-size", type=int, default=1, metavar="K", help="rows per step (default 1)")
     add("--sampling", choices=("permutation", "cyclic", "uniform"), default="permutation",
