@@ -24,10 +24,11 @@ class KernelAscent(Finisher):
     """Dual coordinate ascent on kernel problems.
 
     `coef` is beta, w = sum_j beta_j phi(x_j); `scores` holds, for every problem, the scores of all rows
-    without the intercept.
+    without the intercept. Of an epoch that was interrupted, the first "n_active" of `active` are the rows
+    that are still to come, and the next block has up to `block` of them; else `block` is 0.
     """
 
-    _ARRAYS = (*Finisher._ARRAYS, "ascents", "scores")
+    _ARRAYS = (*Finisher._ARRAYS, "ascents", "scores", "active", "block")
 
     @staticmethod
     def begins_at_zero(rows):
@@ -40,6 +41,8 @@ class KernelAscent(Finisher):
         super().__init__(settings, n_problems, n_rows, n_rows, seed)
         self.ascents = blank_ascents(n_problems, seed)
         self.scores = np.zeros((n_problems, n_rows))
+        self.active = np.zeros((n_problems, n_rows), np.int64)
+        self.block = np.zeros(n_problems, np.int64)
 
     def begin(self, rows, labels, row_weights, start=None):
         start = super().begin(rows, labels, row_weights, start)
@@ -60,8 +63,9 @@ class KernelAscent(Finisher):
             self.ascents["intercept"] = _certificate.best_intercepts_of(
                 self.scores, labels, row_weights
             )
+        self.block[:] = 0
         for k in range(len(labels)):
-            self._look(k, slice(None), rows)
+            self._keep(k, *self._look(k, slice(None), rows))
 
     def run(self, tol, max_iter, *, n_threads=1, on_progress=None):
         """As a `Finisher`. Problems that share the cache take turns: it has threads, as BLAS has.
@@ -87,10 +91,13 @@ class KernelAscent(Finisher):
         inside, cache = self.rows.inside(self.labels[k], self._n_threads)
         while self.n_epochs[k] < last and not self._is_done(k, tol):
             yield from self._epoch(k, p, inside, cache)
-            self.n_epochs[k] += 1
-            if self.settings.free_intercept:
-                p["intercept"] += self.feature * p["constant_weight"]  # see `_ascent.shift`
-            self._look(k, inside, cache)
+            seen = self._look(k, inside, cache)
+            with uninterrupted():
+                self._keep(k, *seen)
+                self.n_epochs[k] += 1
+                self.block[k] = 0
+                if self.settings.free_intercept:
+                    p["intercept"] += self.feature * p["constant_weight"]  # see `_ascent.shift`
             yield
             if cache is not self.rows and (self.n_epochs[k] >= last or self._is_done(k, tol)):
                 self._certify(k, inside, cache)
@@ -115,50 +122,66 @@ class KernelAscent(Finisher):
         passed over when it is their turn, so that the first epoch from 0 begins with short blocks.
         """
         inside = np.arange(self.labels.shape[1])[inside]
-        rng = np.random.default_rng([int(p["generator"] % 2**63), int(self.n_epochs[k])])
-        rest, size = rng.permutation(len(inside)), _FIRST_BLOCK if self.n_visits[k] == 0 else _BLOCK
+        if self.block[k] == 0:
+            rng = np.random.default_rng([int(p["generator"] % 2**63), int(self.n_epochs[k])])
+            with uninterrupted():
+                self.active[k, : len(inside)] = rng.permutation(len(inside))
+                p["n_active"] = len(inside)
+                self.block[k] = _FIRST_BLOCK if self.n_visits[k] == 0 else _BLOCK
         while True:
+            size, rest = self.block[k], self.active[k, : p["n_active"]]
             rest = rest[self._projected(k, inside)[rest] != 0]
-            part, rest, size = np.sort(rest[:size]), rest[size:], min(2 * size, _BLOCK)
+            part, rest = np.sort(rest[:size]), rest[size:]
             m = len(part)
             if m == 0:
-                break
+                return
             columns = np.empty((m, m), cache.points.dtype)
             cache.among(part, cache.select(part), columns)
             which = inside[part]
             yield
-            local = np.zeros(1, ASCENT)
-            for name in ("scale", "intercept_scaling", "intercept", "constant_weight", "generator"):
-                local[name] = p[name]
-            v = np.zeros(2 * m + 1)
-            v[:m] = self.scores[k, which]
-            a, before = self.a[k, which], self._beta(k, which)
-            block = _core.kernel_block(columns, np.arange(m), np.zeros(m, np.int8))
-            bounds = None if self.row_weights is None else self.row_weights[which]
-            labels, norms = self.labels[k, which], self.norms[which]
-            active, gap, numbers = np.arange(m), np.inf, 0
-            _core.dual_start(local, m)
-            for again in range(_INNER):
-                visits = _core.dual_run(block, local, labels, bounds, norms, active, a, v, m)
-                self.n_visits[k] += visits
-                numbers += visits * m
-                if numbers > _NUMBERS_PER_PIECE:
-                    numbers = 0
-                    yield
-                if again == 0:
-                    gap = local["gap"][0]
-                elif local["gap"][0] <= _SETTLED * gap:
-                    break
-                _core.dual_begin_epoch(local)
-            gained = p["scale"] * a * labels - before
+            before = self._beta(k, which)
+            a, after, visits = yield from self._ascend(k, which, columns)
+            gained = p["scale"] * a * self.labels[k, which] - before
             changed = np.flatnonzero(gained)
             scores = cache.push(gained[None, changed], part[changed])[0]
             with uninterrupted():
                 self.scores[k, inside] += scores
                 self.a[k, which] = a
-                p["constant_weight"] = local["constant_weight"][0]
-                p["generator"] = local["generator"][0]
+                p["constant_weight"], p["generator"] = after["constant_weight"], after["generator"]
+                self.n_visits[k] += visits
+                self.active[k, : len(rest)], p["n_active"] = rest, len(rest)
+                self.block[k] = min(2 * size, _BLOCK)
             yield
+
+    def _ascend(self, k, which, columns):
+        """Epochs over a block of rows, given the kernel matrix among them.
+
+        Returns their dual variables, where this ended, and how many rows were visited.
+        """
+        p, m = self.ascents[k], len(which)
+        local = np.zeros(1, ASCENT)
+        for name in ("scale", "intercept_scaling", "intercept", "constant_weight", "generator"):
+            local[name] = p[name]
+        v = np.zeros(2 * m + 1)
+        v[:m] = self.scores[k, which]
+        a, labels, norms = self.a[k, which], self.labels[k, which], self.norms[which]
+        bounds = None if self.row_weights is None else self.row_weights[which]
+        block = _core.kernel_block(columns, np.arange(m), np.zeros(m, np.int8))
+        active, gap, numbers, visits = np.arange(m), np.inf, 0, 0
+        _core.dual_start(local, m)
+        for again in range(_INNER):
+            visited = _core.dual_run(block, local, labels, bounds, norms, active, a, v, m)
+            visits += visited
+            numbers += visited * m
+            if numbers > _NUMBERS_PER_PIECE:
+                numbers = 0
+                yield
+            if again == 0:
+                gap = local["gap"][0]
+            elif local["gap"][0] <= _SETTLED * gap:
+                break
+            _core.dual_begin_epoch(local)
+        return a, local[0], visits
 
     def _projected(self, k, inside):
         """Derivatives u_i = 1 - y_i f(x_i), 0 where a bound stops them."""
@@ -170,7 +193,7 @@ class KernelAscent(Finisher):
         return np.where(stopped, 0, u)
 
     def _look(self, k, inside, cache):
-        """Find the relative gap; scores are at hand, so this takes no pass over the rows."""
+        """What `_keep` is to be told; scores are at hand, so this takes no pass over the rows."""
         p, all_beta = self.ascents[k], self._beta(k, slice(None))
         scores, beta = self.scores[k, inside], all_beta[inside]
         y, a = self.labels[k : k + 1, inside], self.a[k : k + 1, inside]
@@ -195,4 +218,4 @@ class KernelAscent(Finisher):
         dual = _certificate.best_dual(
             a, np.array([squared]), self.mass[k : k + 1], bounds, self.settings.lam
         )[0]
-        self._keep(k, all_beta, b, primal, dual)
+        return all_beta, b, primal, dual
