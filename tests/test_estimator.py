@@ -176,6 +176,34 @@ def test_warm_start_gives_the_bits_of_one_longer_fit(problem, layout, dtype, opt
     assert short.n_iter_ == long.n_iter_ == 12
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("tol", [None, 1e-4])
+@pytest.mark.parametrize("penalized", [True, False])
+@pytest.mark.parametrize("solver", ["auto", "pegasos", "sdca", "newton"])
+@pytest.mark.parametrize("kind", [PegasosClassifier, KernelPegasosClassifier])
+def test_a_fit_that_ended_is_continued(digits, kind, solver, penalized, tol):
+    X, y = digits
+    X = X[:300]
+    options = {"solver": solver, "penalize_intercept": penalized, "tol": tol, "random_state": 0}
+    for labels in (y[:300] % 2, y[:300]):
+        long = kind(1e-3, max_iter=18, **options).fit(X, labels)
+        short = kind(1e-3, max_iter=9, warm_start=True, **options).fit(X, labels)
+        before = short.objective_
+        short.fit(X, labels)
+        if solver == "pegasos" and tol is None:
+            scores = [machine.decision_function(X) for machine in (short, long)]
+            if kind is PegasosClassifier:
+                np.testing.assert_array_equal(*scores)
+            else:
+                np.testing.assert_allclose(*scores, rtol=1e-9, atol=1e-9)
+            continue
+        if solver != "pegasos":  # whose next step may lead up
+            assert (short.objective_ <= before * (1 + 1e-12)).all()
+        # What each says of the optimum holds for the other.
+        assert (short.dual_objective_ <= long.objective_ * (1 + 1e-12)).all()
+        assert (long.dual_objective_ <= short.objective_ * (1 + 1e-12)).all()
+
+
 def test_warm_start_with_exact_steps_goes_on_where_each_problem_stopped(rng):
     # One-vs-one problems have their own rows, so they stop at different draws.
     X, _ = make_rows(rng, n=200)

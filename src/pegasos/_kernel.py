@@ -99,7 +99,8 @@ class KernelPegasosClassifier(PegasosEstimator):
         kernel.
     multi_class, class_weight, warm_start, random_state, verbose
         As in `PegasosClassifier`. `warm_start` needs the same X, and makes the estimator keep
-        scores of all its rows; γ stays what it was.
+        scores of all its rows; γ stays what it was. Bits are the same only as far as kernel values that are
+        computed anew are: in other groups they may be rounded another way.
     n_jobs : int, default=None
         Threads for kernel values and scores, or for pairs of classes with matrices of their own, up to eight
         of which go side by side; None: as many as BLAS has, which otherwise multiplies dense rows with

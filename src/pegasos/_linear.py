@@ -70,10 +70,12 @@ class PegasosClassifier(PegasosEstimator):
     class_weight : dict or "balanced", default=None
         Weight of each class; "balanced" makes all classes weigh the same.
     warm_start : bool, default=False
-        True: `fit` goes on from where the last `fit` ended, for `max_iter` epochs or `n_steps`
-        steps more, and on the same data gives the bits of one longer fit (but for
-        ``average="suffix"``, whose halves then differ). If the last fit was interrupted, it is
-        completed instead. λ and the other settings must be the same; the solver may be another one.
+        True: `fit` goes on from where the last `fit` ended, for `max_iter` epochs or `n_steps` steps more.
+        With solver="pegasos" and `n_steps` or ``tol=None`` the same data give the bits of one longer fit
+        (but for ``average="suffix"``, whose halves then differ). The other solvers look at the gap
+        where a fit ends, which decides what they do next: two fits end elsewhere than one, with a
+        certificate as true. If the last fit was interrupted, it is completed instead, to the bits that it
+        would have had. λ and the other settings must be the same; the solver may be another one.
         False: a fitted estimator keeps nothing that grows with the number of rows (but see
         `alpha_counts_`). A warm start after such a fit goes on as `partial_fit` does; dual coordinate
         ascent, which needs the dual variables of the rows, then begins at 0.
