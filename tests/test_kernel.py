@@ -235,7 +235,7 @@ def test_how_kernel_values_are_computed_does_not_matter(rng, monkeypatch, dtype,
     options |= (
         {"tol": None, "max_iter": 3} if kernel == "sigmoid" else {"tol": 1e-7, "max_iter": 2000}
     )
-    few = {"_CHUNK": 64, "_CHUNK_THICK": 64, "_PIECE": 50, "_CHUNK_SPARSE": 20, "_FEW": 1}
+    few = {"_CHUNK": 64, "_CHUNK_AMONG": 30, "_PIECE": 50, "_CHUNK_SPARSE": 20, "_FEW": 1}
     machines = {}
     for name, data, n_jobs, changed in [
         ("blas", rows, 1, {"_HOLLOW": -1}),

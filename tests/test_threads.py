@@ -1,5 +1,6 @@
 """Many at once: threads over shared arrays, processes forked and spawned."""
 
+import functools
 import multiprocessing
 import sys
 import sysconfig
@@ -9,9 +10,11 @@ import joblib
 import numpy as np
 import paper
 import pytest
+import threadpoolctl
 from rows import convert, make_rows
 
 import pegasos
+from pegasos import _kernels, _model
 
 CSR_PARTS = ("data", "indices", "indptr")
 
@@ -71,6 +74,47 @@ def test_predictions_of_one_estimator_at_once(make, layout):
 
 
 # From 3.12 on Python warns that forks of processes with threads may hang; this is what is tested.
+MACHINES = {
+    "newton": lambda **o: pegasos.PegasosClassifier(1e-3, solver="newton", **o),
+    "newton, free": lambda **o: pegasos.PegasosClassifier(
+        1e-3, solver="newton", penalize_intercept=False, **o
+    ),
+    **{
+        f"{kernel}, {solver}, {megabytes} MB": functools.partial(
+            pegasos.KernelPegasosClassifier, 1e-4, kernel=kernel, solver=solver,
+            cache_size=megabytes,
+        )
+        for kernel in ("rbf", "poly")
+        for solver in ("sdca", "newton", "pegasos")
+        for megabytes in (0.5, 100)
+        if (solver, megabytes) != ("newton", 0.5)
+    },
+    "rbf, pairs": functools.partial(
+        pegasos.KernelPegasosClassifier, 1e-4, multi_class="ovo"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_neither_threads_of_ours_nor_of_blas_change_a_bit(monkeypatch, dtype, name):
+    monkeypatch.setattr(_kernels, "_FEW", 1)  # threads share little work, too
+    monkeypatch.setattr(_model, "_PREDICT_BYTES", 2**20)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1300, 120)).astype(dtype)
+    y = np.argmax(X @ rng.normal(size=(120, 3)) + 3 * rng.normal(size=(1300, 3)), axis=1)
+    y = y if "pairs" in name else y > 0
+    found = []
+    for blas_threads, n_jobs in [(1, 1), (2, 1), (1, 2), (2, 3)]:
+        with threadpoolctl.threadpool_limits(blas_threads, user_api="blas"):
+            clf = MACHINES[name](tol=None, max_iter=3, n_jobs=n_jobs, random_state=0).fit(X, y)
+            coef = clf.dual_coef_ if hasattr(clf, "dual_coef_") else clf.coef_
+            scores = clf.decision_function(X[:700])
+        found.append((coef, clf.intercept_, clf.objective_, clf.dual_objective_, scores))
+    for other in found[1:]:
+        for a, b in zip(other, found[0], strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_processes_forked_and_spawned_learn_the_same(method):

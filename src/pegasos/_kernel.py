@@ -22,6 +22,7 @@ from pegasos._model import KernelModel
 from pegasos._training import KernelTraining
 
 
+@_threads.blas.one_thread()
 def _variance(X, weights):
     """Variance of all entries of X, rows weighted, without a temporary of its size."""
     weights = np.ones(X.shape[0]) if weights is None else weights / weights.max()
@@ -103,8 +104,8 @@ class KernelPegasosClassifier(PegasosEstimator):
         computed anew are: in other groups they may be rounded another way.
     n_jobs : int, default=None
         Threads for kernel values and scores, or for pairs of classes with matrices of their own, up to eight
-        of which go side by side; None: as many as BLAS has, which otherwise multiplies dense rows with
-        threads of its own; -1: one for each CPU. Does not change results.
+        of which go side by side; None: as many as BLAS has, which works on one of them meanwhile; -1: one
+        for each CPU. Does not change results.
 
     Attributes
     ----------

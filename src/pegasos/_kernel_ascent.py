@@ -68,16 +68,13 @@ class KernelAscent(Finisher):
             self._keep(k, *self._look(k, slice(None), rows))
 
     def run(self, tol, max_iter, *, n_threads=1, on_progress=None):
-        """As a `Finisher`. Problems that share the cache take turns: it has threads, as BLAS has.
-
-        Others go side by side, and have one of BLAS's each, however many that are: so results are the same.
-        """
+        """As a `Finisher`. Problems that share the cache take turns: it has threads. Others go side by side."""
         self._n_threads = None
-        if not self.rows.is_divided_by(self.labels):
-            super().run(tol, max_iter, on_progress=on_progress)
-            return
-        most, self._n_threads = self.rows.side_by_side(len(self.a))
         with blas.one_thread():
+            if not self.rows.is_divided_by(self.labels):
+                super().run(tol, max_iter, on_progress=on_progress)
+                return
+            most, self._n_threads = self.rows.side_by_side(len(self.a))
             super().run(tol, max_iter, n_threads=min(n_threads, most), on_progress=on_progress)
 
     def _beta(self, k, which):

@@ -10,7 +10,6 @@ the band and W = c/(m delta), are solved among the rows of the band (Woodbury):
 import numpy as np
 
 from pegasos._certificate import inner
-from pegasos._finisher import Finisher
 from pegasos._newton import MOST_FEATURES, Newton, conjugate_gradients, solve_symmetric
 
 # What |w|^2 may be below 0, beside the sizes of what it is a sum of.
@@ -24,8 +23,8 @@ class KernelNewton(Newton):
         super().__init__(settings, n_problems, n_rows, n_rows, seed)
 
     def run(self, tol, max_iter, *, n_threads=1, on_progress=None):
-        """As a `Finisher`; problems take turns, since they share the cache, which has threads, as BLAS has."""
-        Finisher.run(self, tol, max_iter, on_progress=on_progress)
+        """As a `Finisher`; problems take turns, since they share the cache, which has threads."""
+        super().run(tol, max_iter, on_progress=on_progress)
 
     def _check_kept(self):
         """Nothing to do: kernel machines go on with the same rows only."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from pegasos import _core
 from pegasos._session import LinearSession, next_draw
-from pegasos._threads import uninterrupted
+from pegasos._threads import blas, uninterrupted
 
 # Draws of a block at most, and at first: at first everything violates its margin, and scores say
 # little about the next draw.
@@ -47,14 +47,15 @@ class KernelSession(LinearSession):
         self.scores[...], self.unpushed[...] = 0, self.weights
 
     def _run(self, cache, order, n_threads, on_progress):
-        """Run over the points of a `ColumnCache`; threads are those of the cache, and of BLAS."""
+        """Run over the points of a `ColumnCache`; threads are those of the cache."""
         first = next_draw(self.problems)
         if first < 0:
             return
         run = self._run_whole if cache.holds_all else self._run_blocks
-        for _ in run(cache, first, order):
-            if on_progress:
-                on_progress()
+        with blas.one_thread():
+            for _ in run(cache, first, order):
+                if on_progress:
+                    on_progress()
 
     def _run_whole(self, cache, first, order):
         """Run over the whole matrix, yielding now and then."""

@@ -13,17 +13,17 @@ import numpy as np
 
 from pegasos import _core, _rows, _threads, _validate
 
-# Rows of the longer side of a product that are done at a time: by BLAS, and of thick rows, whose products
-# with a piece of columns should stay in cache until something is made of them.
-_CHUNK, _CHUNK_THICK = 4096, 1024
+# Rows of the longer side of a product that are done at a time, so that products with a piece of columns stay
+# in cache until something is made of them.
+_CHUNK = 1024
 # Rows of the other side.
 _PIECE = 512
 # Multiply-adds, or differences, in one piece of work: Ctrl-C waits for it. BLAS takes less time for as many.
 _WORK, _WORK_BLAS = 4e8, 2e9
 # Rows whose kernel values with themselves are computed at a time.
 _DIAGONAL = 64
-# Sparse rows that are multiplied with all others at a time.
-_CHUNK_SPARSE = 64
+# Sparse rows that are multiplied with all others at a time, and rows that are with a selection of them.
+_CHUNK_SPARSE, _CHUNK_AMONG = 64, 128
 # Sparse rows are called thick if more than this part of their entries is stored: then sums in registers
 # are faster than sums in memory, of which only those are touched that change.
 _THICK = 1 / 25
@@ -140,11 +140,6 @@ class Points:
         return _THICK <= self._density <= _HOLLOW and self.X.shape[1] <= _WIDEST
 
     @property
-    def is_own(self):
-        """Whether kernel values are computed by the core, and threads are left to us."""
-        return self.is_thin or self.is_thick or self.kernel.name == "laplacian"
-
-    @property
     def is_cheap(self):
         """Whether it is faster to compute kernel values again than to keep them in memory."""
         return self.is_thick and self.X.nnz <= _CHEAP * len(self)
@@ -172,9 +167,9 @@ class Points:
         if self.kernel.name in ("rbf", "laplacian"):
             return np.ones(len(self))
         n, values = len(self), np.empty(len(self))
-        for first in range(0, n, _DIAGONAL):
-            part = self[slice(first, min(first + _DIAGONAL, n))]
-            values[first : first + _DIAGONAL] = part.against(part).diagonal()
+        with _threads.blas.one_thread():
+            for some in _parts(n, _DIAGONAL):
+                values[some] = self[some].against(self[some]).diagonal()
         return values
 
     def __getstate__(self):
@@ -219,7 +214,8 @@ class Points:
         if self.kernel.name not in KERNELS:
             return np.inf
         n, d = self.X.shape
-        cost, work = d, _WORK if self.is_own else _WORK_BLAS
+        is_own = self.is_thin or self.is_thick or self.kernel.name == "laplacian"
+        cost, work = d, _WORK if is_own else _WORK_BLAS
         if self.is_thick or self.is_thin:
             cost = max(1, self.X.nnz / max(1, n) * (self._density if self.is_thin else 1))
         return work / cost
@@ -242,8 +238,10 @@ class Points:
         values : ndarray of shape (len(some), m)
             ``out[:, part]`` if `out` is given; else good until the next tile is asked for.
         """
-        size = _CHUNK_THICK if self.is_thick else _CHUNK
-        size = int(np.clip(self._values_in_a_piece / max(1, len(some)), 1, size))
+        # Halves of a share begin at the same rows, however many shares there are.
+        size, most = _CHUNK, self._values_in_a_piece / max(1, len(some))
+        while size > max(1, most):
+            size //= 2
         room = np.empty((len(some), min(size, last - first)), self.dtype) if out is None else None
         evaluate = some._evaluator(self)
         for begin in range(first, last, size):
@@ -275,14 +273,16 @@ class Points:
                     _core.push(values, which, factors, scores[:, part])
                     yield
 
-        self.share_values(len(self), len(some), add, n_threads)
+        self.share_values(len(self), len(some), add, n_threads, _CHUNK)
 
-    def share_values(self, n, width, work, n_threads):
+    def share_values(self, n, width, work, n_threads, size):
         """As `_share`, where kernel values are computed.
 
-        Those of BLAS have threads already, and functions from elsewhere may not want any.
+        BLAS has one thread meanwhile, and ours get the same pieces however many they are: so results are
+        the same. Functions from elsewhere may not want threads.
         """
-        _share(n, width, work, n_threads if self.is_own else 1)
+        with _threads.blas.one_thread():
+            _share(n, 4 * width, work, 1 if callable(self.kernel.name) else n_threads, size)
 
     def _evaluator(self, other):
         """A function of (first, last, out) that writes kernel values with these rows of `other`."""
@@ -362,7 +362,7 @@ class ColumnCache:
     megabytes : float
         Room. 64-bit sizes throughout. A precomputed matrix is used where it lies.
     n_threads : int
-        At most so many work at a time; BLAS has its own. Results do not depend on it.
+        At most so many work at a time, and BLAS has one. Results do not depend on it.
     divides : bool
         Whether problems that have few of the points get caches of their own: not worth it where columns
         serve several solvers, or several folds.
@@ -531,7 +531,7 @@ class ColumnCache:
                 for part in _parts(last - first, _CHUNK_SPARSE, first):
                     yield from points[rows[part]].pieces_against(points, out[part])
 
-            points.share_values(len(rows), len(points), fill, self._n_threads)
+            points.share_values(len(rows), len(points), fill, self._n_threads, _CHUNK_SPARSE)
             return
         size = points.piece(self.PIECE, _CHUNK)
         pieces = [(points[rows[some]], out[some]) for some in _parts(len(rows), size)]
@@ -541,7 +541,7 @@ class ColumnCache:
                 for _ in points.tiles(some, first, last, columns):
                     yield
 
-        points.share_values(len(points), len(rows), fill_tiles, self._n_threads)
+        points.share_values(len(points), len(rows), fill_tiles, self._n_threads, _CHUNK)
 
     def among(self, rows, columns, out):
         """Write kernel values between two selections of the points into `out`.
@@ -574,13 +574,13 @@ class ColumnCache:
             _ = others.inverted  # before threads ask for it
 
         def compute(first, last):
-            for part in _parts(last - first, self.PIECE, first):
+            for part in _parts(last - first, _CHUNK_AMONG, first):
                 some = missing[part]
                 values = np.empty((len(some), len(others)), points.dtype)
                 yield from points[rows[some]].pieces_against(others, values)
                 out[some] = values
 
-        points.share_values(len(missing), len(others), compute, self._n_threads)
+        points.share_values(len(missing), len(others), compute, self._n_threads, _CHUNK_AMONG)
 
     def select(self, rows):
         """Some of the points, for `among`."""
@@ -610,10 +610,14 @@ def _dense(X):
         ) from None
 
 
-def _share(n, width, work, n_threads):
-    """Exhaust ``work(first, last)``, a generator, for shares of range(n), of `width` values each."""
-    n_threads = min(n_threads, 1 + n * width // _FEW)
-    ends = [n * k // n_threads for k in range(n_threads + 1)]
+def _share(n, width, work, n_threads, size=1):
+    """Exhaust ``work(first, last)``, a generator, for shares of range(n), of `width` values each.
+
+    Each begins at a multiple of `size`.
+    """
+    n_pieces = -(-n // size)
+    n_threads = max(1, min(n_threads, 1 + n * width // _FEW, n_pieces))
+    ends = [min(n, size * (n_pieces * k // n_threads)) for k in range(n_threads + 1)]
     jobs = [functools.partial(work, *pair) for pair in itertools.pairwise(ends)]
     _threads.in_threads(jobs, n_threads)
 

@@ -1,5 +1,6 @@
 """Trained models: scores, predictions, and a file format without pickle."""
 
+import functools
 import json
 import os
 from dataclasses import dataclass
@@ -7,11 +8,11 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from pegasos import _archive, _problems, _rows, _session, _validate
+from pegasos import _archive, _problems, _rows, _session, _threads, _validate
 from pegasos._certificate import Certificate
 
 # Memory for one piece of a kernel prediction.
-_PREDICT_BYTES = 2**26
+_PREDICT_BYTES = 2**23
 # So many rows make it worth while to bring support vectors into another layout.
 _MANY = 64
 
@@ -293,11 +294,19 @@ class KernelModel(_Model):
             points, added = kernel.points(_alike(X, support.X)), np.zeros(scores.T.shape)
             points.add_scores(support, dual_coef, added, n_threads)
             return self._class_scores(scores + added.T)
-        for first in range(0, n if n_support else 0, size):
+        if n_support == 0:
+            n = 0
+
+        def add(first):
             part = X[first : first + size]
             if kernel.name != "precomputed":
                 part = kernel.points(_alike(part, support.X)).against(support)
             scores[first : first + size] += part @ coef
+            yield
+
+        jobs = [functools.partial(add, first) for first in range(0, n, size)]
+        with _threads.blas.one_thread():
+            _threads.in_threads(jobs, 1 if callable(kernel.name) else n_threads)
         return self._class_scores(scores)
 
     def _checked(self, X):

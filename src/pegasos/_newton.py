@@ -64,6 +64,7 @@ class Newton(Finisher):
         """Value of the feature that carries the intercept; 0 if there is none."""
         return 1.0 if self.settings.free_intercept else self.settings.constant_feature
 
+    @_threads.blas.one_thread()
     def begin(self, rows, labels, row_weights, start=None):
         start = super().begin(rows, labels, row_weights, start)
         self.norms = self._row_norms()
@@ -86,12 +87,9 @@ class Newton(Finisher):
             self.dual_objective[k] = -np.inf
 
     def run(self, tol, max_iter, *, n_threads=1, on_progress=None):
-        """As a `Finisher`. Of several problems, each has one thread: BLAS gets none of its own, which
-        would stand in the way of the others', and results do not depend on how many there are.
+        """As a `Finisher`. Each problem has one thread, and so has BLAS, so that results do not depend on
+        how many there are.
         """
-        if len(self.a) == 1:
-            super().run(tol, max_iter, on_progress=on_progress)
-            return
         with _threads.blas.one_thread():
             super().run(tol, max_iter, n_threads=n_threads, on_progress=on_progress)
 
@@ -349,19 +347,15 @@ class _Room:
 
 
 def solve_positive(matrix, right):
-    """Solve equations with a positive definite matrix, which is not kept.
-
-    SciPy's threads would stand in the way of NumPy's, which have just been at work.
-    """
+    """Solve equations with a positive definite matrix, which is not kept."""
     from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
     diagonal = matrix.diagonal().copy()
-    with _threads.blas.one_thread():
-        try:  # transposed, it is as LAPACK wants it
-            factor = cho_factor(matrix.T, overwrite_a=True, check_finite=False)
-            return cho_solve(factor, right, check_finite=False)
-        except LinAlgError:  # by rounding; above the diagonal it is what it was
-            upper = np.triu(matrix, 1)
+    try:  # transposed, it is as LAPACK wants it
+        factor = cho_factor(matrix.T, overwrite_a=True, check_finite=False)
+        return cho_solve(factor, right, check_finite=False)
+    except LinAlgError:  # by rounding; above the diagonal it is what it was
+        upper = np.triu(matrix, 1)
     return solve_symmetric(upper + upper.T + np.diag(diagonal), right)
 
 

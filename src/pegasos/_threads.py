@@ -170,7 +170,8 @@ class _Blas:
     """The threads of BLAS, NumPy's and SciPy's."""
 
     def __init__(self):
-        self._lock, self._count = threading.Lock(), 0
+        # One that an exception in the wrong line leaves locked does not lock its own thread out.
+        self._lock, self._count = threading.RLock(), 0
 
     @functools.cached_property
     def _libraries(self):  # to find them takes 3 ms
