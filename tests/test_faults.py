@@ -15,11 +15,13 @@ import sys
 import tempfile
 import textwrap
 import time
+import tracemalloc
 import warnings
 from pathlib import Path
 
 import numpy as np
 import pytest
+from rows import convert
 from scipy import sparse
 
 import pegasos
@@ -110,6 +112,32 @@ def test_memory_stays_flat_over_many_fits(make):
         sizes.append(resident_bytes())
     # A leak of one array of X's size per fit would be 100 kB per sixty; noise is a few pages.
     assert sizes[-1] - sizes[1] < 150_000, sizes
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("solver", ["auto", "pegasos", "sdca", "newton"])
+@pytest.mark.parametrize("layout", ["dense", "csr32"])
+def test_beside_x_a_fit_takes_memory_for_its_rows_alone(layout, solver, n_classes):
+    """As much as the manual says, however many features there are."""
+    rng = np.random.default_rng(0)
+    n, d = 20_000, 200
+    X = rng.normal(size=(n, d))
+    y = np.argmax(X @ rng.normal(size=(d, n_classes)) + 9 * rng.normal(size=(n, n_classes)), axis=1)
+    if layout == "csr32":
+        X = convert(X * (rng.random((n, d)) < 0.3), layout, np.float64)
+    limits = {"tol": None, "max_iter": 3} if solver == "pegasos" else {"tol": 1e-2}
+    clf = PegasosClassifier(1e-3, solver=solver, random_state=0, **limits)
+    clf.fit(X[:200], y[:200])  # what is imported when it is needed is not X's
+    tracemalloc.start()
+    try:
+        clf.fit(X, y)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    n_problems, size = len(clf.intercept_), X.nbytes if layout == "dense" else X.data.nbytes
+    assert peak <= n * (55 * n_problems + 130) + size / 50
+    if layout == "dense":  # beside what has to be kept
+        assert peak <= n * (34 * n_problems + 8) + size / 10
 
 
 def fails_at(number, work, *arguments):

@@ -296,6 +296,8 @@ class KernelModel(_Model):
             return self._class_scores(scores + added.T)
         if n_support == 0:
             n = 0
+        if support.is_thin:
+            _ = support.inverted  # before threads ask for it
 
         def add(first):
             part = X[first : first + size]

@@ -35,6 +35,8 @@ _ACCURACY, _PRODUCTS = 0.01, 250
 _ROUNDING, _FREE = 0.1, 1e-4
 # Numbers of single precision should lie well within its range.
 _TINY = 1e-30
+# Newton's matrix is summed up over pieces of the band: this part of all numbers in X, and within limits.
+_PIECES, _PIECE = 200, (5e4, 1e6)
 # From so many equations on, they are worth a factorisation without copies.
 _MANY = 256
 # Beside the trace: what makes a matrix regular again.
@@ -129,44 +131,50 @@ class Newton(Finisher):
             self._keep(k, point[:-1], best, primal, self.dual_objective[k])
 
     def _iterate(self, k, tol, last):
-        y, c, mass = self.labels[k].astype(np.float64), self._row_weights(k), self.mass[k]
-        per_weight, room = 1 / np.where(c > 0, c, 1), _Room()
+        c, room = self._row_weights(k), _Room()
+        per_weight = 1 / np.where(c > 0, c, 1)
         while self.n_epochs[k] < last and not self._is_done(k, tol):
-            centre, width = self.centre[k], self.width[k]
-            u = 1 - y * self.scores[k]
-            penalty = self._penalty(self.point[k], self.scores[k])
-            primal = penalty + c @ np.maximum(u, 0) / mass
-            a = np.clip(centre + c * u / width, 0, c)
-            sums = yield from self._sum(a * y)
-            balanced, dual_sums = a, sums
-            if self.settings.free_intercept:
-                balanced = _certificate.feasible(
-                    a[None], self.labels[k : k + 1], self.row_weights, self.settings
-                )[0]
-                dual_sums = yield from self._sum(balanced * y)
-            squared = self._squared(dual_sums) / (2 * self.settings.lam * mass**2)
-            dual = balanced.sum() / mass - squared
-            smoothing = width / 2 * (per_weight @ (a - centre) ** 2) / mass
-            smooth = penalty + a @ u / mass - smoothing
-            solved = smooth - (dual - smoothing) <= _SOLVED * (primal - smooth)
-            if solved:
-                centre, width = a, max(_NARROWER * width, _NARROWEST)
-                sums = yield from self._sum(np.clip(centre + c * u / width, 0, c) * y)
-            slopes = _Slopes(u, c / mass, centre * per_weight, width)
-            following, moves, cost = yield from self._step(k, slopes, sums, room)
-            # All at once, so that an interruption leaves the end of one iteration or of the next.
-            with _threads.uninterrupted():
-                if dual > self.dual_objective[k]:
-                    self.a[k], self.dual_objective[k] = balanced, dual
-                point = self.point[k]
-                self._keep(k, point[:-1], self.feature * point[-1], primal, self.dual_objective[k])
-                self.point[k] = following
-                self.scores[k] += moves
-                self.centre[k], self.width[k] = centre, width
-                passes = 2 + solved + self.settings.free_intercept + cost
-                self.n_epochs[k] += passes
-                self.n_visits[k] += passes * len(a)
+            # A function of its own, so that its arrays are let go.
+            yield from self._iteration(k, c, per_weight, room)
             yield
+
+    def _iteration(self, k, c, per_weight, room):
+        y, mass, centre, width = self.labels[k], self.mass[k], self.centre[k], self.width[k]
+        u = 1 - y * self.scores[k]
+        penalty = self._penalty(self.point[k], self.scores[k])
+        primal = penalty + c @ np.maximum(u, 0) / mass
+        a = _dual_point(centre, c, u, width)
+        sums = yield from self._sum(a * y)
+        balanced, dual_sums = a, sums
+        if self.settings.free_intercept:
+            balanced = _certificate.feasible(
+                a[None], self.labels[k : k + 1], self.row_weights, self.settings
+            )[0]
+            dual_sums = yield from self._sum(balanced * y)
+        squared = self._squared(dual_sums) / (2 * self.settings.lam * mass**2)
+        dual = balanced.sum() / mass - squared
+        moved = a - centre
+        smoothing = width / 2 * (per_weight @ np.square(moved, out=moved)) / mass
+        del moved
+        smooth = penalty + a @ u / mass - smoothing
+        solved = smooth - (dual - smoothing) <= _SOLVED * (primal - smooth)
+        if solved:
+            centre, width = a, max(_NARROWER * width, _NARROWEST)
+            sums = yield from self._sum(_dual_point(centre, c, u, width) * y)
+        slopes = _Slopes(u, c / mass, centre * per_weight, width)
+        following, moves, cost = yield from self._step(k, slopes, sums, room)
+        # All at once, so that an interruption leaves the end of one iteration or of the next.
+        with _threads.uninterrupted():
+            if dual > self.dual_objective[k]:
+                self.a[k], self.dual_objective[k] = balanced, dual
+            point = self.point[k]
+            self._keep(k, point[:-1], self.feature * point[-1], primal, self.dual_objective[k])
+            self.point[k] = following
+            self.scores[k] += moves
+            self.centre[k], self.width[k] = centre, width
+            passes = 2 + solved + self.settings.free_intercept + cost
+            self.n_epochs[k] += passes
+            self.n_visits[k] += passes * len(a)
 
     # What follows knows where the points live; of kernel machines, `_kernel_newton` has its own.
 
@@ -226,7 +234,8 @@ class Newton(Finisher):
         t = slopes.search(
             self.labels[k] * moves, penalised * point @ direction, penalised @ direction**2
         )
-        return point + t * direction, t * moves, cost
+        moves *= t
+        return point + t * direction, moves, cost
 
     def _diagonal(self, band):
         """What Newton's matrix has beside the sum over the band.
@@ -258,7 +267,8 @@ class Newton(Finisher):
         is_coarse &= lam > _TINY and largest < 1 / _TINY
         dtype, roots = np.float32 if is_coarse else np.float64, np.sqrt(weights)
         matrix = room.empty("matrix", (len(band) if is_narrow else d,) * 2, dtype)
-        size = max(16, int(min(1e9 / d**2, 1e6 / d)), is_narrow * len(band))
+        numbers = np.clip(self.rows.size / _PIECES, *_PIECE)
+        size = max(16, int(min(1e9 / d**2, numbers / d)), is_narrow * len(band))
         for first in range(0, len(band), size):
             part = slice(first, min(first + size, len(band)))
             a = self._scaled_rows(band[part], roots[part], dtype, room)
@@ -397,6 +407,14 @@ def conjugate_gradients(product, right):
     return x
 
 
+def _dual_point(centre, c, u, width):
+    """a_i(u_i)."""
+    a = c * u
+    a /= width
+    a += centre
+    return np.clip(a, 0, c, out=a)
+
+
 class _Slopes:
     """The smoothed hinge's derivatives at u. `weights` are the c_i/m, `centre` the A_i/c_i."""
 
@@ -405,7 +423,8 @@ class _Slopes:
 
     def band(self):
         """Rows with 0 < a_i < c_i, which have second derivatives."""
-        a = self.centre + self.u / self.width
+        a = self.u / self.width
+        a += self.centre
         return np.flatnonzero((a > 0) & (a < 1) & (self.weights > 0))
 
     def search(self, moves, first, second):

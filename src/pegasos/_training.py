@@ -141,11 +141,11 @@ class _Training:
                 self.finisher = finisher
                 self.epochs_begun += 1
         else:
-            if (
-                self.finisher is None
-            ):  # then Pegasos has done nothing, or what is to be gone on from
+            if self.finisher is None:
+                # Then Pegasos has done nothing, or what is to be gone on from.
                 start = super().dual(), *super().model()
             self.finisher = self._begin(kind, rows, start)
+            del start  # as large as what training keeps
         threads["on_progress"] = self._count_epochs(**threads)
         threads.pop("on_epoch", None)
         left = max_iter - self.epochs_begun
