@@ -4,6 +4,7 @@ import functools
 import multiprocessing
 import sys
 import sysconfig
+import threading
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import joblib
@@ -15,6 +16,7 @@ from rows import convert, make_rows
 
 import pegasos
 from pegasos import _kernels, _model
+from pegasos._threads import blas
 
 CSR_PARTS = ("data", "indices", "indptr")
 
@@ -74,6 +76,43 @@ def test_predictions_of_one_estimator_at_once(make, layout):
 
 
 # From 3.12 on Python warns that forks of processes with threads may hang; this is what is tested.
+def blas_threads():
+    return [
+        info["num_threads"]
+        for info in threadpoolctl.threadpool_info()
+        if info["user_api"] == "blas"
+    ]
+
+
+def test_blas_has_one_thread_whichever_thread_asks_for_it_and_whichever_ends_last():
+    with blas.one_thread():
+        pass  # the libraries are there
+    seen, is_in, may_end = [], threading.Event(), threading.Event()
+
+    def work():
+        with blas.one_thread():
+            seen.append(blas_threads())
+            is_in.set()
+            may_end.wait()
+
+    with threadpoolctl.threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+        for main_ends_first in (True, False):
+            is_in.clear(), may_end.clear()
+            thread = threading.Thread(target=work)
+            thread.start()
+            is_in.wait()
+            with blas.one_thread():
+                if not main_ends_first:
+                    may_end.set()
+                    thread.join()
+                seen.append(blas_threads())
+            may_end.set()
+            thread.join()
+            assert blas_threads() == before
+    assert all(number == 1 for numbers in seen for number in numbers)
+
+
 MACHINES = {
     "newton": lambda **o: pegasos.PegasosClassifier(1e-3, solver="newton", **o),
     "newton, free": lambda **o: pegasos.PegasosClassifier(

@@ -185,6 +185,20 @@ class _Blas:
         return max((library["num_threads"] for library in self._libraries.info()), default=1)
 
     @contextlib.contextmanager
+    def _in_control(self):
+        """A block in which this thread can set the number: threadpoolctl leaves that to who did it first."""
+        known = [getattr(library, "clear_controlling_thread", None)
+                 for library in self._libraries.lib_controllers]  # fmt: skip
+        clear = [function for function in known if function]  # old versions have none
+        for function in clear:
+            function(force=True)
+        try:
+            yield
+        finally:
+            for function in clear:
+                function(force=True)
+
+    @contextlib.contextmanager
     def one_thread(self):
         """A block in which there is one: ours then do not stand in its way.
 
@@ -194,7 +208,8 @@ class _Blas:
         try:
             with uninterrupted(), self._lock:
                 if self._count == 0:
-                    self._limit = self._libraries.limit(limits=1)
+                    with self._in_control():
+                        self._limit = self._libraries.limit(limits=1)
                 self._count += 1
                 is_counted = True
             yield
@@ -203,7 +218,8 @@ class _Blas:
                 with uninterrupted(), self._lock:
                     self._count -= 1
                     if self._count == 0:
-                        self._limit.restore_original_limits()
+                        with self._in_control():
+                            self._limit.restore_original_limits()
 
 
 blas = _Blas()
