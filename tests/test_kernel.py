@@ -837,4 +837,4 @@ def test_pieces_of_ordinary_rows_are_as_large_as_before(rng):
     points = _kernels.Kernel("rbf", gamma=0.01).points(X)
     assert points.piece(_kernels._PIECE, _kernels._CHUNK) == _kernels._PIECE
     tiles = [part for part, _ in points.tiles(points[np.arange(512)], 0, 5000)]
-    assert [part.stop - part.start for part in tiles] == [4096, 904]
+    assert [part.stop - part.start for part in tiles] == [1024, 1024, 1024, 1024, 904]
