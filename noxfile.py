@@ -77,6 +77,13 @@ def sanitizers_python(session):
 
 
 @nox.session
+def random_calls(session):
+    """Random calls on the sanitized extension, for an hour; see tests/random_calls.py."""
+    session.install(".[test]")
+    session.run("python", "tests/sanitized.py", *(session.posargs or ("--calls", "3600")))
+
+
+@nox.session
 def targets(session):
     """The C core and its tests, compiled for systems that are not this one."""
     session.install("ziglang")

@@ -1,7 +1,8 @@
 """Runs Python tests on an extension that is built with AddressSanitizer and UBSan.
 
 ``python tests/sanitized.py tests/test_kernel.py -x`` builds the package into ``build/sanitized`` and runs
-pytest on it with the arguments given; what is installed is not touched. Needs gcc on Linux and the ``test``
+pytest on it with the arguments given; what is installed is not touched. ``python tests/sanitized.py --calls
+SECONDS [--seed N]`` makes random calls instead (see random_calls.py). Needs gcc on Linux and the ``test``
 extra. Where the compiler has no sanitizers, it says so and does nothing.
 """
 
@@ -70,7 +71,9 @@ def main(arguments):
         print(f"a planted error was not seen: {planted.stderr}", file=sys.stderr)
         return 1
     print("a planted error was seen; now the tests", flush=True)
-    command = [sys.executable, "-m", "pytest", *arguments]
+    is_of_calls = arguments[:1] == ["--calls"] or arguments[:1] == ["--seed"]
+    program = [SOURCE / "tests" / "random_calls.py"] if is_of_calls else ["-m", "pytest"]
+    command = [sys.executable, *program, *arguments]
     return subprocess.run(command, env=sanitized, check=False).returncode
 
 

@@ -1,0 +1,1782 @@
+"""Random calls of the public interface, whose answers are checked against NumPy, row by row.
+
+    python tests/random_calls.py --seed 12345             # one case, told call by call
+    python tests/random_calls.py --calls 3600 --seed 10000    # cases 10000, ... for an hour
+    python tests/sanitized.py --calls 3600                # the same under AddressSanitizer and UBSan
+
+A seed names a case: some calls on rows, labels, weights and parameters that are drawn from it. A case ends
+well if every call answers what NumPy computes in float64 from the public attributes, or refuses in words
+that name what the case did wrong on purpose. Runs of many cases are made in processes of their own, so
+that a crash or a hang costs one case, is told with its seed, and the run goes on.
+"""
+
+import argparse
+import bz2
+import contextlib
+import copy
+import dataclasses
+import gzip
+import io
+import json
+import os
+import pickle
+import queue
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+import warnings
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, NotFittedError, UndefinedMetricWarning
+
+import pegasos
+from pegasos import _archive, cli
+
+# Words of NumPy, Cython and Python that tell a user nothing.
+_RIDDLES = re.compile(
+    r"argmax of an empty|broadcast|No matching signature|Buffer dtype|ambiguous|zero-size array|"
+    r"has no attribute|unexpected keyword|not iterable|not subscriptable|out of bounds|unhashable|"
+    r"cannot reshape|matmul|to unpack|NoneType|dimension mismatch|inconsistent shapes|ufunc|"
+    r"cannot convert float|negative dimensions|math domain|too large to convert|read-only|memoryview|"
+    r"got shape \(\)|float division|array\.size|safely|structured|strides|at axis|same shape"
+)
+# A case is given up after so many seconds: no call should take a tenth of it, even under sanitizers.
+_PATIENCE = 300
+# Cases that one process runs.
+_BATCH = 400
+
+
+class Wrong(Exception):  # noqa: N818
+    """A wrong answer, a wrong exception, or a message that is a riddle."""
+
+
+class Refused(Exception):  # noqa: N818
+    """The end of a case that was refused in good words."""
+
+
+# ---- A case --------------------------------------------------------------------------------------
+
+
+class Case:
+    """Draws of one seed, the calls made so far, and the words in which a call may be refused."""
+
+    def __init__(self, seed, folder):
+        self.rng, self.folder = np.random.default_rng(seed), Path(folder)
+        self.log, self._excuses = [], []
+
+    def chance(self, part):
+        return self.rng.random() < part
+
+    def pick(self, *options):
+        return options[self.rng.integers(len(options))]
+
+    def integer(self, least, most):
+        return int(self.rng.integers(least, most + 1))
+
+    def may_be_refused(self, pattern):
+        """The calls from here on may raise an exception whose message has this pattern."""
+        self._excuses.append(re.compile(pattern, re.IGNORECASE | re.DOTALL))
+
+    def note(self, what):
+        self.log.append(what)
+
+    def call(self, what, function, *extra, optional=False):
+        """What `function` returns; raises `Wrong`, or `Refused` (returns None if `optional`).
+
+        `extra` are patterns that excuse a refusal of this call only.
+        """
+        self.note(what)
+        what = what.split("(")[0]
+        excuses = [*self._excuses, *(re.compile(p, re.IGNORECASE | re.DOTALL) for p in extra)]
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                result = function()
+            except Wrong:
+                raise
+            except (ValueError, TypeError, MemoryError, RuntimeError, OSError) as error:
+                message = f"{type(error).__name__}: {error}"
+                if isinstance(error, (AttributeError, RecursionError, NotImplementedError)) and (
+                    not isinstance(error, NotFittedError)
+                ):
+                    raise Wrong(f"{what}: {message}") from error
+                if riddle := _RIDDLES.search(message):
+                    raise Wrong(f"{what}: a riddle, {riddle[0]!r}: {message}") from error
+                if not any(excuse.search(message) for excuse in excuses):
+                    raise Wrong(f"{what}: refused without a reason: {message}") from error
+                self.note(f"  refused: {message[:200]}")
+                if optional:
+                    return None
+                raise Refused(message) from error
+            except Exception as error:
+                raise Wrong(f"{what}: {type(error).__name__}: {error}") from error
+        for warning in caught:
+            if not _is_known(warning):
+                raise Wrong(f"{what}: {warning.category.__name__}: {warning.message}")
+        self.converged = not any(issubclass(w.category, ConvergenceWarning) for w in caught)
+        return result
+
+
+def _is_known(warning):
+    text = str(warning.message)
+    return (
+        issubclass(warning.category, (ConvergenceWarning, UndefinedMetricWarning))
+        or "more than float32 can resolve" in text
+        or "least populated class in y" in text
+        or "non-finite" in text  # scikit-learn's, of scores that are NaN
+        or "y_pred contains classes not in y_true" in text
+        or "valid feature names" in text
+        or "has feature names" in text
+        or "A single label was found" in text
+    )
+
+
+# ---- Rows ----------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass
+class Rows:
+    """Rows as a call is given them, and what they are in float64."""
+
+    X: object
+    values: np.ndarray
+    dtype: np.dtype  # the type in which they are worked on
+    name: str
+
+    def __len__(self):
+        return len(self.values)
+
+
+def draw_values(case, n, d, density, like=None):
+    """Random numbers, exact in float32 unless they are too large or small for it."""
+    rng = case.rng
+    A = rng.normal(size=(n, d)).astype(np.float32).astype(np.float64)
+    A *= rng.random((n, d)) < density
+    if like is None:
+        case.scale, case.shift = 1.0, 0.0
+        if case.chance(0.1):
+            case.scale = 10.0 ** case.pick(-160, -40, -20, -3, 3, 18, 20, 30, 150, 200, 307)
+            case.may_be_refused(r"overflow|too large|too small|float32|float64|gamma|scale")
+        elif case.chance(0.05) and density == 1:
+            case.shift = case.pick(100.0, 1000.0, 1e5)
+        if case.scale != 1 or case.shift:
+            case.note(f"numbers of size {case.scale:g}, shifted by {case.shift:g}")
+    A = A * case.scale + case.shift
+    if case.chance(0.1) and n > 2:
+        A[case.integer(0, n - 1)] = A[0]
+    if case.chance(0.1):
+        A[:, case.integer(0, d - 1)] = case.shift
+    if case.chance(0.1):
+        A[case.integer(0, n - 1)] = 0
+    return A
+
+
+def dress(case, A, *, csr_only=False, kind=None):
+    """The numbers `A` in some layout and type."""
+    if kind is None:
+        hollow = np.count_nonzero(A) < 0.5 * A.size
+        kind = "sparse" if case.chance(0.7 if hollow else 0.25) else "dense"
+    dtype = case.pick(np.float32, np.float64, np.float64)
+    if case.scale not in (1.0, 1000.0) and np.abs(A).max(initial=0) > 1e38:
+        dtype = np.float64
+    with np.errstate(over="ignore"):
+        values = A.astype(dtype)
+    if kind == "dense":
+        return _dress_dense(case, values)
+    return _dress_sparse(case, values, csr_only)
+
+
+def _dress_dense(case, values):
+    how = case.pick(
+        "plain", "plain", "plain", "fortran", "strided", "reversed", "misaligned", "swapped",
+        "read-only", "list", "frame", "object", "longdouble", "float16", "int", "bool", "subclass",
+    )  # fmt: skip
+    if how in ("float16", "int", "bool") and (case.scale != 1 or case.shift):
+        how = "plain"
+    if how in ("float16", "longdouble"):
+        values = values.astype(how)
+    elif how == "int":
+        values = np.round(values * 4).astype(case.pick(np.int8, np.int32, np.int64))
+    elif how == "bool":
+        values = values > 0
+    X, n, d = values, *values.shape
+    if how == "fortran":
+        X = np.asfortranarray(values)
+    elif how == "strided":
+        X = np.zeros((2 * n, 3 * d), values.dtype)[::2, 1::3]
+        X[...] = values
+    elif how == "reversed":
+        X = values[::-1, ::-1].copy()[::-1, ::-1]
+    elif how == "misaligned":
+        X = misaligned(values)
+    elif how == "swapped":
+        X = values.astype(values.dtype.newbyteorder())
+    elif how == "read-only":
+        X = values.copy()
+        X.flags.writeable = False
+    elif how == "list":
+        X = values.tolist()
+    elif how == "frame":
+        X = pd.DataFrame(values, columns=[str(j) for j in range(d)] if case.chance(0.3) else None)
+    elif how == "object":
+        X = values.astype(object)
+    elif how == "subclass":
+        X = np.ma.MaskedArray(values)
+    narrow = values.dtype == np.float32 and how not in ("list", "object")
+    name = f"{how} {values.dtype} {values.shape}"
+    return Rows(X, values.astype(np.float64), np.dtype("f4" if narrow else "f8"), name)
+
+
+def misaligned(values):
+    """A copy that begins at an odd address."""
+    raw = np.zeros(values.nbytes + 1, np.uint8)
+    X = raw[1:].view(values.dtype).reshape(values.shape)
+    X[...] = values
+    return X
+
+
+def _dress_sparse(case, values, csr_only):
+    X = sparse.csr_array(values)
+    how = [str(values.dtype)]
+    smallest = np.abs(X.data).min(initial=1.0)
+    if case.chance(0.15) and smallest > 1e3 * np.finfo(values.dtype).tiny:
+        how.append("duplicates")  # halves are exact
+        X = sparse.csr_array(
+            (np.repeat(X.data / 2, 2), np.repeat(X.indices, 2), 2 * X.indptr), shape=X.shape
+        )
+    if case.chance(0.15) and X.nnz:
+        how.append("unsorted")
+        for i in range(X.shape[0]):
+            part = slice(X.indptr[i], X.indptr[i + 1])
+            order = case.rng.permutation(X.indptr[i + 1] - X.indptr[i])
+            X.indices[part], X.data[part] = X.indices[part][order], X.data[part][order]
+        X.has_sorted_indices = False
+    if case.chance(0.1) and X.nnz:
+        how.append("explicit zeros")
+        at = case.integer(0, X.nnz - 1)
+        values = values.copy()
+        values[np.searchsorted(X.indptr, at, side="right") - 1, X.indices[at]] -= X.data[at]
+        X.data[at] = 0
+    format = "csr" if case.chance(0.8) else case.pick("csc", "coo", "bsr", "lil", "dok", "dia")
+    if format != "csr":
+        if csr_only:
+            case.may_be_refused("must be dense or CSR")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", sparse.SparseEfficiencyWarning)
+            X = X.asformat(format)
+    else:
+        if case.chance(0.2):
+            X = sparse.csr_matrix(X)
+        _index_types(case, X, how)
+    how.append(format)
+    name = f"{type(X).__name__} {' '.join(how)} {X.shape} with {X.nnz} entries"
+    return Rows(X, values.astype(np.float64), values.dtype, name)
+
+
+def _index_types(case, X, how):
+    index, pointer = case.pick(
+        ("int32", "int32"), ("int32", "int32"), ("int64", "int64"), ("int32", "int64"),
+        ("int64", "int32"), ("uint32", "int32"), ("int16", "int32"), ("uint8", "uint64"),
+    )  # fmt: skip
+    if X.shape[1] > np.iinfo(index).max:
+        index = "int64"
+    X.indices, X.indptr = X.indices.astype(index), X.indptr.astype(pointer)
+    how.append(f"{index}/{pointer}")
+    if case.chance(0.1):
+        how.append("room behind")
+        X.data = np.append(X.data, X.data.dtype.type(7))
+        X.indices = np.append(X.indices, X.indices.dtype.type(0))
+    if case.chance(0.1):
+        how.append("misaligned")
+        X.data = misaligned(X.data)
+
+
+def draw_shape(case, most=70):
+    """Numbers of rows and columns, and how many entries are not 0."""
+    n = case.integer(200, 400) if case.chance(0.05) else case.integer(4, most)
+    kind = case.pick("dense", "dense", "thin", "thick", "hollow")
+    if kind == "dense":
+        return n, case.integer(1, 12), 1.0
+    d = case.pick(3, 17, 40, 120, 200)
+    if case.chance(0.02):
+        d = 5000
+    return n, d, {"thin": 0.02, "thick": case.rng.uniform(0.05, 0.3), "hollow": 0.25}[kind]
+
+
+def draw_rows(case, *, csr_only=False, most=70):
+    n, d, density = draw_shape(case, most)
+    case.density = density
+    if density < 1 and case.chance(0.03):
+        density = 0.0
+    return dress(case, draw_values(case, n, d, density), csr_only=csr_only)
+
+
+def more_rows(case, d, *, csr_only=False):
+    """Rows to predict: mostly few, sometimes many; as dense as those of training, or not."""
+    n = case.pick(1, 2, 5, 30, 63, 64, 65, 200, 1000)
+    if case.chance(0.12):
+        n = case.pick(1025, 4096, 4097, 6000, 9999)
+    if n * d > 2e6:
+        n = max(1, int(2e6 / d))
+    density = case.density if case.chance(0.4) else case.pick(1.0, 0.3, 0.1, 0.015)
+    return dress(case, draw_values(case, n, d, density, like=True), csr_only=csr_only)
+
+
+def draw_labels(case, values):
+    """Labels as they are given, and what `np.unique` makes of them."""
+    n = len(values)
+    k = case.pick(2, 2, 2, 3, 3, 4, 6, 8)
+    scores = values @ case.rng.normal(size=(values.shape[1], k)) / max(case.scale, 1e-300)
+    with np.errstate(all="ignore"):
+        scores = np.nan_to_num(scores / max(np.abs(scores).max(initial=0), 1e-300))
+    codes = (scores + 0.3 * case.rng.normal(size=(n, k))).argmax(axis=1)
+    if case.chance(0.2):
+        codes = np.sort(codes)
+    if case.chance(0.8):  # all classes are there, if there are rows enough
+        codes[case.rng.permutation(n)[:k]] = np.arange(k)[:n]
+    if len(np.unique(codes)) < 2:
+        case.may_be_refused("class")
+    y = case.pick(
+        lambda c: c, lambda c: c * 3 - 1, lambda c: c.astype(np.float64), lambda c: c.astype("u1"),
+        lambda c: np.array(list("hgfedcba"))[c], lambda c: np.array(list("hgfedcba"), object)[c],
+        lambda c: c.tolist(), lambda c: misaligned(c.astype(np.int64)),
+    )(codes)  # fmt: skip
+    classes, codes = np.unique(np.asarray(y), return_inverse=True)
+    return y, classes, codes
+
+
+def draw_weights(case, codes):
+    """Weights as they are given, and as numbers."""
+    n = len(codes)
+    kind = case.pick(None, None, None, "random", "zeros", "classes", "scalar", "int", "strange")
+    if kind is None:
+        return None, np.ones(n)
+    weights = case.rng.uniform(0.2, 3, n)
+    if kind == "zeros":
+        weights[case.rng.random(n) < 0.5] = 0
+    elif kind == "classes":
+        kept = case.rng.permutation(codes.max() + 1)[: case.integer(1, codes.max() + 1)]
+        weights = np.isin(codes, kept) * 1.0
+    elif kind == "int":
+        weights = case.rng.integers(0, 3, n)
+    elif kind == "strange":
+        weights = case.pick(misaligned, lambda w: w.astype("f4"), lambda w: w.astype(">f8"), list)(
+            weights
+        )
+    elif kind == "scalar":
+        return 2.5, np.full(n, 2.5)
+    numbers = np.asarray(weights, dtype=np.float64)
+    if len(np.unique(codes[numbers > 0])) < 2:
+        case.may_be_refused("class|weight")
+    return weights, numbers
+
+
+# ---- Parameters ----------------------------------------------------------------------------------
+
+
+def draw_options(case):
+    """Parameters that linear and kernel machines share."""
+    solver = case.pick("auto", "auto", "pegasos", "sdca", "newton")
+    options = {
+        "solver": solver,
+        "tol": case.pick(1e-3, 1e-2, 1e-6, None),
+        "max_iter": case.pick(1, 2, 5, 30, 100),
+        "batch_size": case.pick(1, 1, 1, 2, 7, 100),
+        "sampling": case.pick("permutation", "cyclic", "uniform"),
+        "project": case.chance(0.2),
+        "average": case.pick(False, False, True, "suffix"),
+        "fit_intercept": case.chance(0.8),
+        "penalize_intercept": case.chance(0.6),
+        "intercept_scaling": case.pick(1.0, 1.0, 0.1, 10.0),
+        "multi_class": case.pick("ovr", "ovo"),
+        "random_state": case.integer(0, 2**31),
+    }
+    if solver in ("auto", "pegasos") and case.chance(0.3):
+        options["n_steps"] = case.pick(1, 3, 50, 300)
+        if case.chance(0.05):
+            options["n_steps"] = np.int64(20)
+    return options
+
+
+def draw_lam(case):
+    return float(10 ** case.rng.uniform(-4, 0.5))
+
+
+def draw_class_weight(case, classes, codes, weights):
+    """A class weight, and the weights that rows have with it."""
+    kind = case.pick(None, None, None, "balanced", "dict", "zero")
+    if kind is None:
+        return None, weights
+    if kind == "balanced":
+        mass = np.bincount(codes, weights, minlength=len(classes))
+        factor = mass.sum() / (len(classes) * np.where(mass > 0, mass, 1))
+        return kind, weights * factor[codes]
+    factor = case.rng.uniform(0.5, 2, len(classes))
+    if kind == "zero":
+        factor[0] = 0.0
+    weights = weights * factor[codes]
+    if len(np.unique(codes[weights > 0])) < 2:
+        case.may_be_refused("class|weight")
+    return dict(zip(classes.tolist(), factor.tolist(), strict=True)), weights
+
+
+def _gaussian(X, Z, width=1.0):
+    """A kernel function as users write them."""
+    X, Z = (A.toarray() if sparse.issparse(A) else np.asarray(A) for A in (X, Z))
+    with np.errstate(over="ignore"):
+        return np.exp(-((X[:, None].astype(np.float64) - Z[None]) ** 2).sum(axis=2) / width)
+
+
+def draw_kernel(case, d):
+    """Parameters of a kernel."""
+    kernel = case.pick(
+        "rbf", "rbf", "rbf", "linear", "poly", "sigmoid", "laplacian", "precomputed", "callable"
+    )
+    options = {"kernel": kernel}
+    if kernel == "callable":
+        options |= {"kernel": _gaussian, "kernel_params": {"width": 2.0 * d}}
+    gamma = case.pick("scale", "scale", "auto", 0.1, 1.0, 10.0)
+    if gamma == 10.0 and kernel == "poly":
+        gamma = 0.1
+    options["gamma"] = gamma
+    options["degree"] = case.pick(0, 1, 2, 3, 5)
+    options["coef0"] = case.pick(0.0, 1.0, 0.5, -0.5)
+    options["cache_size"] = case.pick(1000, 1000, 0, 0.001, 0.01, 1)
+    return options
+
+
+# ---- What NumPy says -----------------------------------------------------------------------------
+
+
+def eps_of(dtype):
+    return float(np.finfo(dtype).eps)
+
+
+@dataclasses.dataclass
+class Linear:
+    """A linear machine by its public attributes."""
+
+    coef: np.ndarray
+    intercept: np.ndarray
+    eps: float
+
+    def scores(self, values, eps=0.0):
+        """Scores (n_rows, n_problems), and how far rounding can carry others from them."""
+        eps, w = max(self.eps, eps), np.asarray(self.coef, np.float64)
+        size = np.abs(values) @ np.abs(w.T) + np.abs(self.intercept)
+        return values @ w.T + self.intercept, 2 * eps * (w.shape[1] + 8) * size
+
+    def squared_norms(self):
+        norms = (np.asarray(self.coef, np.float64) ** 2).sum(axis=1)
+        return norms, 1e-12 * norms
+
+
+@dataclasses.dataclass
+class Kernel:
+    """A kernel machine by its public attributes."""
+
+    name: object
+    gamma: float
+    degree: int
+    coef0: float
+    params: dict
+    vectors: np.ndarray
+    dual_coef: np.ndarray
+    intercept: np.ndarray
+    eps: float
+    shifts: bool  # whether a common shift of all rows can be seen in bits, as in sparse ones
+    matrix: np.ndarray = None  # of a precomputed kernel, that of the support vectors
+    support: np.ndarray = None
+
+    def values(self, X, Z, eps):
+        """Kernel values of each pair of rows, and bounds of their rounding errors."""
+        if self.name == "precomputed":
+            return X, np.zeros_like(X)
+        d = X.shape[1]
+        if self.name in ("linear", "poly", "sigmoid"):
+            products, sizes = X @ Z.T, 4 * eps * (d + 8) * (np.abs(X) @ np.abs(Z).T)
+            return self._of_products(products, sizes, eps)
+        K, bound = np.empty((2, len(X), len(Z)))
+        centre = 0 if self.shifts or not len(Z) else Z.mean(axis=0)
+        z2, z1 = ((Z - centre) ** 2).sum(axis=1), np.abs(Z).sum(axis=1)
+        for i, x in enumerate(X):
+            if self.name == "laplacian":
+                distance = np.abs(Z - x).sum(axis=1)
+                error = eps * ((d + 8) * distance + 4 * (z1 + np.abs(x).sum()))
+                gamma = self.gamma
+            else:
+                distance = ((Z - x) ** 2).sum(axis=1)
+                size = z2 + ((x - centre) ** 2).sum()
+                error = 8 * eps * (4 + np.sqrt(d)) * size + 2 * eps * np.abs(x).max() * np.sqrt(
+                    distance
+                )
+                gamma = 1 / self.params["width"] if callable(self.name) else self.gamma
+            K[i] = np.exp(-gamma * distance)
+            bound[i] = K[i] * np.expm1(np.minimum(gamma * error, 700)) + 8 * eps * K[i] + 1e-37
+        return K, np.minimum(bound, 1)
+
+    def _of_products(self, products, errors, eps):
+        if self.name == "linear":
+            return products, errors
+        inner = self.gamma * products + self.coef0
+        error = self.gamma * errors + 4 * eps * (np.abs(inner) + np.abs(self.coef0))
+        if self.name == "sigmoid":
+            return np.tanh(inner), np.minimum(error, 2) + 8 * eps
+        size, p = np.abs(inner) + error, self.degree
+        return inner**p, size**p - np.abs(inner) ** p + 4 * eps * (p + 2) * size**p
+
+    def scores(self, values, eps=0.0):
+        eps = max(self.eps, eps)
+        if self.name == "precomputed":
+            values = values[:, self.support]
+        K, bound = self.values(values, self.vectors, eps)
+        a = np.abs(self.dual_coef.T)
+        sums = eps * (a.shape[0] + 8) * (np.abs(K) @ a + np.abs(self.intercept))
+        return K @ self.dual_coef.T + self.intercept, bound @ a + 2 * sums
+
+    def squared_norms(self):
+        K, bound = (
+            (self.matrix, 0 * self.matrix)
+            if self.name == "precomputed"
+            else self.values(self.vectors, self.vectors, self.eps)
+        )
+        a = np.abs(self.dual_coef)
+        error = bound + self.eps * (len(K) + 8) * np.abs(K)
+        form = np.einsum("ki,ij,kj->k", self.dual_coef, K, self.dual_coef)
+        return form, 2 * np.einsum("ki,ij,kj->k", a, error, a)
+
+
+@np.errstate(all="ignore")
+def check_scores(what, found, machine, rows, n_classes, multi_class):
+    """Raise unless the scores of rows are those of NumPy; some rows stand for many."""
+    shape = (len(rows),) if n_classes == 2 else (len(rows), n_classes)
+    if found.shape != shape or found.dtype != np.float64:
+        raise Wrong(f"{what}: scores of {found.dtype} {found.shape}, not float64 {shape}")
+    some = np.arange(len(rows))
+    if isinstance(machine, Kernel) and len(rows) > 80:
+        some = np.unique(np.r_[some[::1024], some[4095:4100], some[:: len(some) // 40], some[-3:]])
+    S, bound = machine.scores(rows.values[some], eps_of(rows.dtype) if rows.dtype == "f4" else 0.0)
+    sure = np.isfinite(S).all(axis=1) & np.isfinite(bound).all(axis=1)
+    if n_classes == 2:
+        S, bound = S[:, 0], bound[:, 0]
+    elif multi_class == "ovo":
+        sure &= ((np.abs(S) > bound) | (bound == 0)).all(axis=1)
+        bound = bound.sum(axis=1, keepdims=True) / 3 + 1e-14
+        S = votes(S, n_classes)
+    off = np.abs(found[some] - S) > bound + 1e-300
+    off = (off | np.isnan(found[some])).reshape(len(some), -1).any(axis=1) & sure
+    if off.any():
+        i = int(np.flatnonzero(off)[0])
+        raise Wrong(
+            f"{what}: row {some[i]} of {len(rows)} ({rows.name}) has scores {found[some[i]]}, "
+            f"should have {S[i]} (+- {bound[i]}); {off.sum()} of {len(some)} rows looked at"
+        )
+
+
+def votes(S, n_classes):
+    """One-vs-one, as the documentation has it."""
+    out, sums, k = np.zeros((len(S), n_classes)), np.zeros((len(S), n_classes)), 0
+    for i in range(n_classes):
+        for j in range(i + 1, n_classes):
+            out[np.arange(len(S)), np.where(S[:, k] > 0, j, i)] += 1
+            sums[:, i] -= S[:, k]
+            sums[:, j] += S[:, k]
+            k += 1
+    return out + sums / (3 * (np.abs(sums) + 1))
+
+
+def check_predictions(what, found, scores, classes):
+    winners = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+    if not np.array_equal(found, classes[winners]):
+        raise Wrong(f"{what}: labels are not those of the scores")
+
+
+def label_columns(codes, n_classes, multi_class):
+    """-1, 0, 1 for every problem."""
+    if n_classes == 2:
+        return np.where(codes == 1, 1, -1)[None]
+    if multi_class == "ovr":
+        return np.array([np.where(codes == k, 1, -1) for k in range(n_classes)])
+    return np.array(
+        [
+            (codes == j).astype(int) - (codes == i)
+            for i in range(n_classes)
+            for j in range(i + 1, n_classes)
+        ]
+    )
+
+
+@np.errstate(all="ignore")
+def check_certificate(what, machine, rows, codes, weights, n_classes, options, said):
+    """Raise unless the objectives are those of the models, and no point is below the dual ones.
+
+    `said` holds lam, objective, dual_objective.
+    """
+    objective, dual = np.asarray(said["objective"]), np.asarray(said["dual_objective"])
+    scores, bound = machine.scores(rows.values)
+    norms, norm_errors = machine.squared_norms()
+    penal = options["fit_intercept"] and options["penalize_intercept"]
+    free = options["fit_intercept"] and not penal
+    columns = label_columns(codes, n_classes, options["multi_class"])
+    if objective.shape != (len(columns),) or dual.shape != objective.shape:
+        raise Wrong(f"{what}: objectives of shapes {objective.shape}, {dual.shape}")
+    for k, y in enumerate(columns):
+        inside = (y != 0) & (weights > 0)
+        c, y, f = weights[inside], y[inside], scores[inside, k]
+        if not len(y) or not np.isfinite(f).all():
+            continue
+        b, total = machine.intercept[k], c.sum()
+
+        def primal(r, shift=0.0, c=c, y=y, f=f, b=b, k=k, total=total):
+            """P of r times the model, its intercept moved."""
+            new = r * b + shift
+            norm = r * r * norms[k] + (penal and (new / options["intercept_scaling"]) ** 2)
+            return said["lam"] / 2 * norm + c @ np.maximum(0, 1 - y * (r * f + shift)) / total
+
+        P = primal(1.0)
+        error = said["lam"] / 2 * norm_errors[k] + c @ bound[inside, k] / total + 1e-9 * abs(P)
+        if not np.isfinite(error):
+            continue
+        if np.isfinite(objective[k]) and abs(objective[k] - P) > 2 * error + 1e-12:
+            raise Wrong(
+                f"{what}: objective {objective[k]} of problem {k}, should be {P} +- {error}"
+            )
+        points = [primal(r) for r in (0, 0.1, 0.5, 0.8, 0.95, 1.0, 1.05, 1.5)]
+        if free:
+            points += [primal(r, s) for r in (0, 0.5, 1) for s in (-1, -0.1, 0.1, 1)]
+        if np.isfinite(dual[k]) and dual[k] > np.nanmin(points) + 2 * error + 1e-9:
+            raise Wrong(
+                f"{what}: problem {k} has a point of objective {np.nanmin(points)}, below the dual "
+                f"objective {dual[k]} (objective {objective[k]})"
+            )
+
+
+def linear_machine(fitted, dtype):
+    return Linear(np.asarray(fitted.coef_), np.asarray(fitted.intercept_), eps_of(dtype))
+
+
+def kernel_machine(clf, rows, kernel=None):
+    """The fitted estimator's machine; `rows` are those of the fit."""
+    name = clf.kernel
+    about = clf.to_model().kernel
+    is_dense = not sparse.issparse(clf.support_vectors_)
+    matrix = None
+    if name == "precomputed":
+        vectors = np.empty((len(clf.support_), 0))
+        matrix = rows.values[np.ix_(clf.support_, clf.support_)]
+    else:
+        vectors = clf.support_vectors_
+        vectors = (vectors if is_dense else vectors.toarray()).astype(np.float64)
+        if not np.array_equal(vectors, rows.values[clf.support_]):
+            raise Wrong("support_vectors_ are not the rows support_ of X")
+    hollow = np.count_nonzero(rows.values) <= 0.5 * rows.values.size
+    return Kernel(
+        name, about["gamma"], about["degree"], about["coef0"], clf.kernel_params or {}, vectors,
+        np.asarray(clf.dual_coef_), np.asarray(clf.intercept_), eps_of(rows.dtype),
+        not is_dense or hollow, matrix, clf.support_,
+    )  # fmt: skip
+
+
+def machine_of(model):
+    """The machine of a `LinearModel` or `KernelModel`."""
+    if isinstance(model, pegasos.LinearModel):
+        return Linear(np.asarray(model.coef), np.asarray(model.intercept), eps_of(np.float64))
+    k, X = model.kernel, model.support.X
+    vectors = X.toarray() if sparse.issparse(X) else X
+    return Kernel(
+        k["name"], k["gamma"], k["degree"], k["coef0"], {}, np.asarray(vectors, np.float64),
+        model.dual_coef, model.intercept, eps_of(X.dtype), True,
+    )  # fmt: skip
+
+
+# ---- Kinds of cases: fits ------------------------------------------------------------------------
+
+
+@dataclasses.dataclass
+class Problem:
+    """Rows, labels and weights as they are given, and as numbers."""
+
+    rows: Rows
+    y: object
+    classes: np.ndarray
+    codes: np.ndarray
+    sample_weight: object
+    weights: np.ndarray
+    class_weight: object = None
+    total: np.ndarray = None  # with class weights
+
+    def told(self):
+        w = (
+            None
+            if self.sample_weight is None
+            else f"{type(self.sample_weight).__name__} of weights"
+        )
+        return (
+            f"{self.rows.name}, {len(self.classes)} classes, {w}, class_weight={self.class_weight}"
+        )
+
+
+def draw_problem(case, **options):
+    rows = draw_rows(case, **options)
+    y, classes, codes = draw_labels(case, rows.values)
+    sample_weight, weights = draw_weights(case, codes)
+    class_weight, total = draw_class_weight(case, classes, codes, weights)
+    return Problem(rows, y, classes, codes, sample_weight, weights, class_weight, total)
+
+
+def make_precomputed(case, p):
+    """Replace the rows by a kernel matrix of them, which may be indefinite."""
+    V = p.rows.values / case.scale
+    V = V - V.mean(axis=0)
+    K = V @ V.T / max(1e-300, (V**2).sum(axis=1).max(initial=0)) + 0.1 * np.eye(len(V))
+    if case.chance(0.2):
+        K = case.rng.normal(size=K.shape)
+        K = K + K.T
+    case.scale, case.shift = 1.0, 0.0
+    p.rows = dress(case, K, kind="dense")
+    if not np.array_equal(p.rows.values, p.rows.values.T):
+        case.may_be_refused("symmetric")
+
+
+def make_estimator(case, p, *, is_kernel, **more):
+    """An unfitted estimator for a problem."""
+    options = draw_options(case) | {"class_weight": p.class_weight} | more
+    options["n_jobs"] = case.pick(None, 1, 1, 2)
+    if not is_kernel:
+        return pegasos.PegasosClassifier(draw_lam(case), **options)
+    options |= draw_kernel(case, p.rows.values.shape[1]) | {
+        "scores": case.pick("auto", "push", "pull")
+    }
+    if options["kernel"] == "precomputed":
+        make_precomputed(case, p)
+    if options["kernel"] == "poly" and case.scale > 100:
+        case.may_be_refused("overflow|too large|finite")
+    return pegasos.KernelPegasosClassifier(draw_lam(case), **options)
+
+
+def told(estimator):
+    return f"{type(estimator).__name__}({', '.join(f'{k}={v!r}' for k, v in _changed(estimator).items())})"
+
+
+def _changed(estimator):
+    default = type(estimator)().get_params()
+    return {k: v for k, v in estimator.get_params().items() if v is not default[k]}
+
+
+def fit(case, clf, p, *excuses, optional=False):
+    """Fit and check the answer; returns the machine, or None if it was refused."""
+    done = case.call(
+        f"{told(clf)}.fit({p.told()})",
+        lambda: clf.fit(p.rows.X, p.y, sample_weight=p.sample_weight),
+        *excuses,
+        optional=optional,
+    )
+    return None if done is None else check_fit(case, clf, p)
+
+
+def check_fit(case, clf, p):
+    is_kernel = isinstance(clf, pegasos.KernelPegasosClassifier)
+    machine = kernel_machine(clf, p.rows) if is_kernel else linear_machine(clf, p.rows.dtype)
+    if not np.array_equal(clf.classes_, p.classes):
+        raise Wrong(f"classes_ {clf.classes_}, should be {p.classes}")
+    if hasattr(clf, "objective_"):
+        said = {
+            "lam": clf.lam,
+            "objective": clf.objective_,
+            "dual_objective": clf.dual_objective_,
+        }
+        check_certificate(
+            "fit", machine, p.rows, p.codes, p.total, len(p.classes), clf.get_params(), said
+        )
+        if clf.tol is not None and clf.n_steps is None and case.converged:
+            gap, P = clf.duality_gap_, clf.objective_
+            if not (np.isnan(gap) | (gap <= clf.tol * P * (1 + 1e-9) + 1e-300)).all():
+                raise Wrong(f"no warning, but gaps {gap} with objectives {P}, tol={clf.tol}")
+    elif clf.n_steps is None and not (is_kernel and clf.solver == "pegasos"):
+        raise Wrong("fit has set no objective_")
+    return machine
+
+
+def predict(case, clf, machine, p, *, many=True):
+    """Scores and labels of new rows, in some layout."""
+    if isinstance(machine, Kernel) and machine.name == "precomputed":
+        n = case.pick(1, 7, 64, 5000 if many else 100)
+        new = dress(
+            case, case.rng.normal(size=(n, len(p.rows))).astype("f4").astype("f8"), kind="dense"
+        )
+    else:
+        new = more_rows(case, p.rows.values.shape[1]) if many else p.rows
+    about = (r"overflow|too large",) if case.scale > 1e15 else ()
+    scores = case.call(
+        f"decision_function({new.name})", lambda: clf.decision_function(new.X), *about
+    )
+    check_scores("decision_function", scores, machine, new, len(p.classes), clf.multi_class)
+    labels = case.call("predict", lambda: clf.predict(new.X), *about)
+    check_predictions("predict", labels, scores, p.classes)
+    return new, scores
+
+
+def same_bits(case, what, call, scores):
+    found = case.call(what, call)
+    if not np.array_equal(found, scores, equal_nan=True):
+        raise Wrong(f"{what}: other bits than before")
+
+
+def single_fit(case, is_kernel):
+    """A fit, predictions, and the same from copies, files, and with other threads."""
+    p = draw_problem(case)
+    clf = make_estimator(case, p, is_kernel=is_kernel)
+    machine = fit(case, clf, p)
+    new, scores = predict(case, clf, machine, p)
+    if case.chance(0.3):
+        again = pickle.loads(pickle.dumps(clf))
+        same_bits(case, "unpickled", lambda: again.decision_function(new.X), scores)
+    if case.chance(0.3):
+        other = clone(clf).set_params(n_jobs=1 if clf.n_jobs == 2 else 2)
+        case.call("other n_jobs", lambda: other.fit(p.rows.X, p.y, p.sample_weight))
+        name = "dual_coef_" if is_kernel else "coef_"
+        if not np.array_equal(getattr(clf, name), getattr(other, name)):
+            raise Wrong(f"n_jobs={clf.n_jobs} and {other.n_jobs} give other bits")
+    if case.chance(0.4):
+        saved_and_loaded(case, clf, p, new, scores)
+
+
+def saved_and_loaded(case, clf, p, new, scores):
+    path, model = case.folder / "model.npz", clf.to_model()
+    case.call("save", lambda: model.save(path), "cannot be saved without its kernel")
+    loaded = case.call("load", lambda: pegasos.load(path))
+    if sparse.issparse(new.X) and new.X.format != "csr":
+        case.may_be_refused("must be dense or CSR")
+    found = case.call("loaded model", lambda: loaded.decision_function(new.X))
+    # A list or frame may be read in another type by the estimator.
+    close = np.allclose(found, scores, rtol=1e-3, atol=1e-3 * np.abs(scores).max())
+    if not (np.array_equal(found, scores) or (isinstance(new.X, (list, pd.DataFrame)) and close)):
+        raise Wrong("the loaded model scores otherwise")
+    if not np.array_equal(loaded.classes, p.classes):
+        raise Wrong(f"the loaded model has classes {loaded.classes}")
+    check_predictions("loaded model", loaded.predict(new.X), found, loaded.classes)
+
+
+def linear_fit(case):
+    single_fit(case, is_kernel=False)
+
+
+def kernel_fit(case):
+    single_fit(case, is_kernel=True)
+
+
+def functional(case):
+    """`pegasos.fit`, with an order of draws sometimes."""
+    p = draw_problem(case, csr_only=True)
+    options = draw_options(case) | {"sample_weight": p.sample_weight, "n_jobs": case.pick(1, 1, 2)}
+    if case.chance(0.3):
+        n = len(p.rows)
+        order = case.rng.integers(0, n, case.pick(1, 5, 100))
+        order = case.pick(
+            order, order.tolist(), order.astype("u1"), order.astype(">i4"), misaligned(order)
+        )
+        options["order"] = order
+        case.may_be_refused("order")
+        if case.chance(0.1):
+            options["order"] = case.pick([n], [-1], [0.5], [], [[0]], [True])
+    lam = draw_lam(case)
+    model = case.call(
+        f"pegasos.fit({p.told()}, {lam}, {options})",
+        lambda: pegasos.fit(p.rows.X, p.y, lam, **options),
+    )
+    machine = Linear(model.coef, model.intercept, eps_of(p.rows.dtype))
+    said = {"lam": lam, "objective": model.objective, "dual_objective": model.dual_objective}
+    check_certificate("fit", machine, p.rows, p.codes, p.weights, len(p.classes), options, said)
+    new = more_rows(case, p.rows.values.shape[1], csr_only=True)
+    scores = case.call(
+        f"decision_function({new.name})", lambda: pegasos.decision_function(model, new.X)
+    )
+    check_scores("decision_function", scores, machine, new, len(p.classes), options["multi_class"])
+    check_predictions("predict", model.predict(new.X), scores, p.classes)
+
+
+# ---- Kinds of cases: sequences -------------------------------------------------------------------
+
+
+def sequence(case):
+    """Several calls on one estimator: refits that fail, warm starts, edited attributes."""
+    is_kernel = case.chance(0.5)
+    p = draw_problem(case)
+    clf = make_estimator(case, p, is_kernel=is_kernel, warm_start=case.chance(0.4))
+    if not is_kernel and case.chance(0.2):
+        first_part(case, clf, p)
+        return
+    fit(case, clf, p)
+    steps = [failing_refit, other_settings, edited_attributes, copied]
+    if not is_kernel:
+        steps.append(part_after_fit)
+    for _ in range(case.integer(1, 3)):
+        if not case.pick(*steps)(case, clf, p):
+            return
+
+
+def first_part(case, clf, p):
+    """`partial_fit` from the beginning on."""
+    clf.set_params(class_weight=None, solver=case.pick("auto", "pegasos"))
+    p.class_weight, p.total = None, p.weights
+    p.rows.X = _rows_of_any(p.rows.X)
+    for k in range(case.integer(1, 3)):
+        some = np.sort(case.rng.permutation(len(p.rows))[: case.integer(1, len(p.rows))])
+        case.call(
+            f"{told(clf)}.partial_fit(rows {some.tolist()} of {p.rows.name})",
+            lambda some=some, k=k: clf.partial_fit(
+                p.rows.X[some],
+                np.asarray(p.y)[some],
+                classes=None if k else p.classes,
+                sample_weight=None if p.sample_weight is None else p.weights[some],
+            ),
+            "weight|class|overflow",
+        )
+    predict(case, clf, linear_machine(clf, p.rows.dtype), p)
+
+
+def _rows_of_any(X):
+    """The same rows in a layout from which rows can be chosen."""
+    if not sparse.issparse(X):
+        return np.asarray(X)
+    X = X.tocsr(copy=True)
+    X.indices, X.indptr = X.indices.astype(np.int64), X.indptr.astype(np.int64)
+    return X
+
+
+def part_after_fit(case, clf, p):
+    """What was fitted is not forgotten when one more row comes."""
+    if clf.class_weight == "balanced":
+        return True
+    before, X, y = clf.coef_.copy(), _rows_of_any(p.rows.X)[:1], np.asarray(p.y)[:1]
+    fresh = clone(clf)
+    done = case.call(
+        "partial_fit of one row", lambda: clf.partial_fit(X, y),
+        "partial_fit|warm_start|weight|overflow|damaged", optional=True,
+    )  # fmt: skip
+    if done is None:
+        return False
+    fresh.partial_fit(X, y, classes=p.classes)
+    if (
+        before.any()
+        and not np.array_equal(before, clf.coef_)
+        and np.allclose(clf.coef_, fresh.coef_)
+    ):
+        raise Wrong("partial_fit forgot the fit")
+    predict(case, clf, linear_machine(clf, p.rows.dtype), p)
+    return False
+
+
+def failing_refit(case, clf, p):
+    """A fit that fails leaves the last model whole, or none."""
+    before = case.call("decision_function", lambda: clf.decision_function(p.rows.X))
+    d = p.rows.values.shape[1]
+    n = len(p.rows)
+    width = n if clf.get_params().get("kernel") == "precomputed" else d
+    other = width + case.pick(0, 1, 200) if case.chance(0.7) else max(1, width - 2)
+    X, y = case.rng.normal(size=(n, other)), p.y
+    failure = case.pick("one class", "weights", "NaN", "parameter", "kernel", "few labels")
+    state = clf.get_params()
+    weights = None
+    if failure == "one class":
+        y = np.full(n, p.classes[0])
+    elif failure == "weights":
+        weights = np.full(n, -1.0)
+    elif failure == "NaN":
+        X[0, 0] = np.nan
+    elif failure == "parameter":
+        clf.set_params(lam=case.pick(-1.0, 1e-310, "1", np.nan))
+    elif failure == "few labels":
+        y = np.asarray(p.y)[:-1]
+    elif "kernel" in state:
+        clf.set_params(kernel=case.pick(lambda X, Z, **_: X[:1, :1], lambda X, Z, **_: 1 / 0, None))
+    else:
+        clf.set_params(class_weight={p.classes.tolist()[0]: -1.0})
+    with contextlib.suppress(Refused, ZeroDivisionError):
+        try:
+            case.call(
+                f"refit of {X.shape} that fails ({failure})",
+                lambda: clf.fit(X, y, sample_weight=weights), ".",
+            )  # fmt: skip
+        except Wrong as wrong:
+            if not isinstance(wrong.__cause__, ZeroDivisionError):  # of the kernel itself
+                raise
+        else:
+            raise Wrong(f"a refit with a wrong thing ({failure}) was accepted")
+    clf.set_params(**state)
+    return _still_whole(case, clf, p, before, X if failure != "NaN" else np.nan_to_num(X))
+
+
+def _still_whole(case, clf, p, before, other):
+    """Whether there is a model; it must be the one before."""
+    if other.shape[1] != p.rows.values.shape[1]:
+        found = case.call(
+            f"decision_function of {other.shape} after it", lambda: clf.decision_function(other),
+            "features|not fitted", optional=True,
+        )  # fmt: skip
+        if found is not None:
+            columns = p.rows.values.shape[1]
+            raise Wrong(f"{other.shape[1]} columns were scored by a model of {columns}")
+    after = case.call(
+        "decision_function after it", lambda: clf.decision_function(p.rows.X), "not fitted",
+        optional=True,
+    )  # fmt: skip
+    if after is not None and not np.array_equal(after, before):
+        raise Wrong("a refit that failed has changed the model")
+    return after is not None
+
+
+def other_settings(case, clf, p):
+    """A refit with other parameters or weights; a warm start may refuse that."""
+    change = case.pick(
+        {"solver": case.pick("auto", "pegasos", "sdca", "newton"), "n_steps": None},
+        {"max_iter": 3}, {"tol": 1e-4}, {"average": True}, {"lam": 0.3}, {"n_jobs": 2}, {"warm_start": True},
+        {"multi_class": "ovo"}, {"batch_size": 4, "n_steps": None}, {"random_state": 3}, {"project": True},
+    )  # fmt: skip
+    if "scores" in clf.get_params() and case.chance(0.3):
+        change = case.pick({"cache_size": 0}, {"scores": "pull"}, {"gamma": 0.7}, {"degree": 2})
+    clf.set_params(**change)
+    if case.chance(0.2):
+        p.sample_weight, p.weights = draw_weights(case, p.codes)
+        factor = 1.0
+        if p.class_weight == "balanced":
+            clf.set_params(class_weight=None)
+            p.class_weight = None
+        elif p.class_weight is not None:
+            factor = np.array([p.class_weight[c] for c in p.classes.tolist()])[p.codes]
+        p.total = p.weights * factor
+        if len(np.unique(p.codes[p.total > 0])) < 2:
+            case.may_be_refused("class|weight")
+    case.note(f"change: {change}")
+    refused = fit(case, clf, p, "warm_start|n_steps|must (be|stay)|float32|damaged", optional=True)
+    if refused is None:
+        return False
+    predict(case, clf, refused, p)
+    return True
+
+
+def edited_attributes(case, clf, p):
+    """Coefficients that a user has replaced: they are used as they are, or refused by name."""
+    is_kernel = hasattr(clf, "dual_coef_")
+    name = case.pick("dual_coef_" if is_kernel else "coef_", "intercept_")
+    old = np.asarray(getattr(clf, name))
+    new = case.pick(
+        lambda a: a.astype(np.float32), lambda a: a.astype(np.float16), lambda a: np.round(a).astype(int),
+        np.asfortranarray, lambda a: a.astype(">f8"), misaligned, lambda a: np.repeat(a, 2, axis=-1)[..., ::2],
+        lambda a: a.astype(object), lambda a: a.tolist(), lambda a: a[..., :-1], lambda a: a.ravel(),
+        lambda a: a * np.nan, lambda a: a[:0], lambda a: a.astype(complex), lambda a: 0.5 * a, lambda a: None,
+        lambda a: np.concatenate([a, a], axis=-1), lambda a: a.astype(str), lambda a: a[..., None],
+    )(old)  # fmt: skip
+    setattr(clf, name, new)
+    case.note(f"{name} = {getattr(new, 'dtype', type(new).__name__)} of shape {np.shape(new)}")
+    # Views of many rows, and few.
+    found = case.call(
+        "decision_function with it", lambda: clf.decision_function(p.rows.X),
+        "coef|intercept|the model expects", optional=True,
+    )  # fmt: skip
+    if found is None:
+        return False
+    if np.shape(new) != old.shape:
+        raise Wrong(f"{name} of shape {np.shape(new)} was taken for {old.shape}")
+    if is_kernel:
+        machine = kernel_machine(clf, p.rows)
+        machine.dual_coef = np.asarray(machine.dual_coef, np.float64)
+        machine.intercept = np.asarray(machine.intercept, np.float64)
+    else:
+        coef, intercept = (np.asarray(a, np.float64) for a in (clf.coef_, clf.intercept_))
+        machine = Linear(coef, intercept, eps_of(p.rows.dtype))
+    if np.isnan(np.asarray(new, np.float64)).any():
+        return False  # NaN in, NaN out
+    check_scores("with it", found, machine, p.rows, len(p.classes), clf._fitted["multi_class"])
+    return False
+
+
+def copied(case, clf, p):
+    """Copies answer as the original does, and what is done to them does not touch it."""
+    before = case.call("decision_function", lambda: clf.decision_function(p.rows.X))
+    twin = case.pick(copy.deepcopy, lambda c: pickle.loads(pickle.dumps(c)), copy.copy)(clf)
+    same_bits(case, "a copy", lambda: twin.decision_function(p.rows.X), before)
+    twin.set_params(warm_start=True, n_steps=None, max_iter=2)
+    case.call(
+        "refit of a copy", lambda: twin.fit(p.rows.X, p.y), "must be|class|overflow", optional=True
+    )
+    same_bits(case, "the original", lambda: clf.decision_function(p.rows.X), before)
+    return True
+
+
+# ---- Kinds of cases: searches --------------------------------------------------------------------
+
+
+def draw_folds(case, codes):
+    """What `cv` may be; None where the answer is not compared, else pairs of row numbers."""
+    n = len(codes)
+    if case.chance(0.4):
+        case.may_be_refused("n_splits|members in each class|fold|leaves|Cannot have number")
+        return case.pick(2, 3, 4), "int"
+    folds, kind = [], case.pick(
+        "plain", "plain", "lacking", "repeated", "negative", "masks", "lists", "outside", "floats", "none",
+        "empty",
+    )  # fmt: skip
+    for _ in range(case.integer(1, 3)):
+        shuffled = case.rng.permutation(n)
+        test, train = shuffled[: max(1, n // 3)], shuffled[max(1, n // 3) :]
+        if kind == "lacking":
+            train = train[codes[train] != codes[test[0]]]
+        elif kind == "repeated":
+            train = case.rng.choice(train, 2 * len(train))
+        elif kind == "negative":
+            train, test = (train - n, test) if case.chance(0.5) else (train, test - n)
+        elif kind == "masks":
+            train, test = np.isin(np.arange(n), train), np.isin(np.arange(n), test)
+        elif kind == "lists":
+            train, test = train.tolist(), test.tolist()
+        elif kind == "outside":
+            test = np.append(test, case.pick(n, -n - 1, 2**40))
+        elif kind == "floats":
+            train = train.astype(np.float64)
+        elif kind == "empty":
+            test = test[:0]
+        folds.append((train, test))
+    if kind == "none":
+        folds = []
+    case.may_be_refused("cv|fold|split")
+    return folds, kind
+
+
+class Asserting:
+    """A scorer that looks at what it is given."""
+
+    def __init__(self, values):
+        self.values, self.wrong = values, ""
+
+    def __call__(self, estimator, X, y, sample_weight=None):
+        shape = getattr(X, "shape", None) or np.shape(X)
+        if len(shape) != 2 or shape[0] != len(y):
+            self.wrong = f"a scorer was given X of shape {shape} for {len(y)} labels"
+        found = np.asarray(estimator.predict(X)) == np.asarray(y)
+        return float(
+            np.average(
+                found,
+                weights=sample_weight if sample_weight is not None and sum(sample_weight) else None,
+            )
+        )
+
+
+def search(case):
+    """A search, its best estimator, and the scores of its folds."""
+    is_kernel = case.chance(0.5)
+    p = draw_problem(case, most=50)
+    if case.chance(0.5):  # balanced, so that folds can be made
+        k = len(p.classes)
+        p.codes = np.arange(len(p.rows)) % k
+        p.y, p.class_weight = p.classes[p.codes], None
+        p.sample_weight, p.weights = (
+            (None, np.ones(len(p.codes))) if case.chance(0.6) else draw_weights(case, p.codes)
+        )
+        p.total = p.weights
+    if len(p.rows) < 2 * len(p.classes):
+        case.may_be_refused("n_splits|class")
+    options = draw_options(case) | {"class_weight": p.class_weight, "n_jobs": case.pick(None, 1, 2)}
+    steps = options.pop("n_steps", None)
+    if steps is not None:
+        options["n_steps"] = case.pick(int(steps), [int(steps), 2 * int(steps)])
+    elif case.chance(0.5):
+        options["cv_epochs"] = case.pick(1, 2, 5)
+    folds, kind = draw_folds(case, p.codes)
+    # A fold may leave one class of those that have weight, or no weight to test on.
+    case.may_be_refused("leaves|test on|at least one non-zero number")
+    scorer = Asserting(p.rows.values)
+    options |= {
+        "cv": folds,
+        "scoring": case.pick(
+            None, None, None, "accuracy", "f1_macro", "balanced_accuracy", "roc_auc", scorer
+        ),
+        "refit": case.chance(0.8),
+        "cv_tol": case.pick(0.05, 1e-3, 1e-6),
+    }
+    if options["scoring"] == "roc_auc":
+        case.may_be_refused("roc_auc|multi_class|probability|predict_proba|score")
+    lams = case.pick([0.1], [1.0, 0.1, 0.03], 2, (0.01, 0.3), np.array([0.5, 0.2]), [0.1, 0.1])
+    make = pegasos.PegasosClassifierCV
+    if is_kernel:
+        make = pegasos.KernelPegasosClassifierCV
+        chosen = draw_kernel(case, p.rows.values.shape[1])
+        gamma = chosen.pop("gamma")
+        options |= chosen | {"gammas": case.pick([gamma], ["scale", 0.5], [0.1])}
+        if chosen["kernel"] == "precomputed":
+            make_precomputed(case, p)
+            if case.chance(0.4):
+                n = len(p.rows)
+                p.rows = dress(
+                    case, case.rng.normal(size=(n, case.pick(1, 3, n - 1, 2 * n))), kind="dense"
+                )
+                case.may_be_refused("square")
+    clf = make(lams, **options)
+    case.call(
+        f"{told(clf)}.fit({p.told()}), folds {kind}",
+        lambda: clf.fit(p.rows.X, p.y, sample_weight=p.sample_weight),
+    )
+    if scorer.wrong:
+        raise Wrong(scorer.wrong)
+    check_search(case, clf, p, folds)
+
+
+def check_search(case, clf, p, folds):
+    scores = clf.scores_
+    if clf.scoring is None or clf.scoring == "accuracy":
+        if not ((scores >= 0) & (scores <= 1)).all():
+            raise Wrong(f"accuracies {scores}")
+        check_fold_scores(case, clf, p, folds)
+    if not clf.refit:
+        try:
+            clf.predict(p.rows.X)
+        except AttributeError:
+            return
+        raise Wrong("predict with refit=False")
+    machine = check_fit(case, clf.best_estimator_, p)
+    predict(case, clf, machine, p)
+    if case.chance(0.3):
+        clf.set_params(refit=False)
+        case.call("a search with refit=False", lambda: clf.fit(p.rows.X, p.y, p.sample_weight))
+        try:
+            clf.predict(p.rows.X)
+        except AttributeError:
+            return
+        raise Wrong("predict with refit=False, after a search with refit=True")
+
+
+def check_fold_scores(case, clf, p, folds):
+    """Machines that are certified are so close to the optimum that most labels are known."""
+    free = clf.fit_intercept and not clf.penalize_intercept
+    if (
+        isinstance(folds, int)
+        or clf.n_steps is not None
+        or clf.cv_epochs is not None
+        or free
+        or not clf.refit
+    ):
+        return
+    n, where = len(p.rows), clf.best_index_
+    gap, params = clf.cv_results_["relative_gap"][where], clf.best_params_
+    best = clf.best_estimator_
+    if not gap < 0.01 or case.scale != 1 or case.shift:
+        return
+    for k, (train, test) in enumerate(folds):
+        counts = np.zeros(n)
+        np.add.at(
+            counts,
+            np.asarray(train) if np.asarray(train).dtype == bool else np.asarray(train, int),
+            1,
+        )
+        one = clone(best).set_params(class_weight=None, tol=1e-7, max_iter=2000, n_jobs=1, average=False,
+                                     solver="sdca", warm_start=False)  # fmt: skip
+        if hasattr(one, "gamma"):
+            one.set_params(gamma=best.to_model().kernel["gamma"])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            one.fit(p.rows.X, p.y, sample_weight=counts * p.total)
+        relative = (one.duality_gap_ / one.objective_).max()
+        if not relative < 1e-5:
+            continue
+        X = p.rows.values[test]
+        size = (
+            np.sqrt((X**2).sum(axis=1))
+            if not hasattr(one, "kernel")
+            else np.sqrt(_own_values(best, p, test))
+        )
+        if clf.fit_intercept:
+            size = np.hypot(size, clf.intercept_scaling)
+        off = (
+            np.sqrt(2 * gap / params["lam"]) + np.sqrt(2 * relative / params["lam"])
+        ) * size + 1e-4
+        found = one.decision_function(_rows_of_any(p.rows.X)[test])
+        unsure = unsure_rows(found, off, one)
+        w = p.weights[test]
+        if not w.sum() > 0:
+            continue
+        right = np.average(
+            one.classes_[(found > 0).astype(int) if found.ndim == 1 else found.argmax(axis=1)]
+            == np.asarray(p.y)[test],
+            weights=w,
+        )
+        said = clf.cv_results_[f"split{k}_test_score"][where]
+        if abs(said - right) > w[unsure].sum() / w.sum() + 1e-9:
+            raise Wrong(f"fold {k}: score {said} at {params}, a fit to its rows has {right}, and "
+                        f"{unsure.sum()} rows of {len(unsure)} are close")  # fmt: skip
+
+
+def _own_values(best, p, test):
+    """K(x, x)."""
+    if best.kernel == "precomputed":
+        return np.abs(np.diag(p.rows.values)[test])
+    machine = kernel_machine(best, p.rows)
+    return np.array([machine.values(x[None], x[None], 0.0)[0][0, 0] for x in p.rows.values[test]])
+
+
+def unsure_rows(scores, off, clf):
+    """Which rows may get another label where scores of problems change by `off`."""
+    if scores.ndim == 1:
+        return np.abs(scores) <= off
+    top = np.sort(scores, axis=1)
+    if clf.multi_class == "ovr":
+        return top[:, -1] - top[:, -2] <= 2 * off
+    return np.ones(len(scores), bool)  # votes do not tell how close they were
+
+
+# ---- Kinds of cases: files -----------------------------------------------------------------------
+
+
+def model_file(case):
+    """A model's file with other bytes, or other arrays."""
+    p = draw_problem(case, most=20)
+    clf = make_estimator(case, p, is_kernel=case.chance(0.6))
+    fit(case, clf, p)
+    path = case.folder / "model.npz"
+    case.call("save", lambda: clf.to_model().save(path), "cannot be saved without its kernel")
+    case.may_be_refused("not a pegasos model|archive|corrupt|truncated")
+    if case.chance(0.3):
+        content = bytearray(path.read_bytes())
+        for _ in range(case.integer(1, 3)):
+            content[case.integer(0, len(content) - 1)] = case.integer(0, 255)
+        path.write_bytes(content)
+        case.note("bytes changed")
+    else:
+        with np.load(path) as archive:
+            arrays = dict(archive)
+        for _ in range(case.integer(1, 2)):
+            edit_model(case, arrays)
+        # With its seal, if files have one: the arrays themselves must be looked at.
+        (np.savez if case.chance(0.2) else lambda f, **a: _archive.save(f, a))(path, **arrays)
+    model = case.call("load", lambda: pegasos.load(path))
+    machine = machine_of(model)
+    d = model.n_features
+    if d > 10**5:
+        return
+    case.scale, case.shift = 1.0, 0.0
+    new = more_rows(case, d, csr_only=True)
+    scores = case.call(
+        f"decision_function({new.name})", lambda: model.decision_function(new.X),
+        "overflow|too large|must be dense or CSR",
+    )  # fmt: skip
+    check_scores("loaded", scores, machine, new, len(model.classes), model.multi_class)
+
+
+def edit_model(case, arrays):
+    """Change an array of a model's file, mostly to one of the same shape and type."""
+    name = case.pick(*sorted(arrays))
+    array = arrays[name]
+    if name == "about":
+        about = json.loads(str(array))
+        key = case.pick(*sorted(about), *(["kernel"] * 4 if "kernel" in about else []))
+        if key == "kernel":
+            field = case.pick(*sorted(about["kernel"]))
+            value = case.pick(
+                0,
+                1,
+                2,
+                -1,
+                10**5,
+                2**61,
+                1e300,
+                float("nan"),
+                None,
+                "rbf",
+                "poly",
+                "laplacian",
+                0.5,
+            )
+            about["kernel"][field] = value
+            case.note(f"about['kernel'][{field!r}] = {value!r}")
+        else:
+            about[key] = case.pick(
+                0, -1, 1e-310, "ovo", "ovr", [3, 2], [1, -1], [2**61, 2**61], None
+            )
+            case.note(f"about[{key!r}] = {about[key]!r}")
+        arrays[name] = np.array(json.dumps(about))
+        return
+    how = case.pick("value", "value", "value", "type", "shape", "gone", "rows")
+    case.note(f"{name} ({array.dtype} {array.shape}): {how}")
+    if how == "value" and array.size:
+        array = array.copy()
+        choices = {"f": (0, -1, np.nan, np.inf, 1e308, 1e39), "i": (-1, 0, 1, 2**31 - 1, 2**62)}
+        value = case.pick(*choices.get(array.dtype.kind, ("x", "")))
+        with np.errstate(over="ignore"), contextlib.suppress(OverflowError, ValueError):
+            array.flat[case.integer(0, array.size - 1)] = value
+        case.note(f"  {value!r}")
+    elif how == "type":
+        kind = case.pick("f2", "f4", "f8", "i4", "i8", "u1", "c16", "U3", ">f8", "?")
+        with np.errstate(all="ignore"), contextlib.suppress(ValueError), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            array = array.astype(kind)
+    elif how == "shape":
+        array = array.reshape(
+            case.pick((-1,), (1, *array.shape), (*array.shape, 1), array.shape[::-1])
+        )
+    elif how == "rows":
+        array = array[: len(array) // 2] if array.ndim else array
+    elif how == "gone":
+        del arrays[name]
+        return
+    arrays[name] = array
+
+
+def run_command(case, *arguments):
+    """Exit code of `pegasos`, and what it wrote on standard error."""
+    arguments = [str(a) for a in arguments]
+
+    def run():
+        try:
+            return cli.main(arguments)
+        except SystemExit as stop:
+            return stop.code
+        except Exception as error:
+            raise Wrong(f"a traceback: {type(error).__name__}: {error}") from error
+
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = case.call(f"pegasos {' '.join(arguments)}", run)
+    said = err.getvalue()
+    if code not in (0, 2) or "Traceback" in said:
+        raise Wrong(f"exit code {code}: {said}")
+    if code == 2:
+        line = said.strip().splitlines()[-1]
+        if riddle := _RIDDLES.search(line):
+            raise Wrong(f"a riddle, {riddle[0]!r}: {line}")
+        if not any(excuse.search(line) for excuse in case._excuses):
+            raise Wrong(f"refused without a reason: {line}")
+        case.note(f"  refused: {line[:200]}")
+        raise Refused(line)
+    return out.getvalue()
+
+
+def write_data(case, name, values, labels, format, base):
+    """A file of rows; returns its path."""
+    path = case.folder / name
+    if format == "npz":
+        if case.chance(0.5):
+            np.savez(path, X=values, y=labels)
+        else:
+            S = sparse.csr_array(values)
+            np.savez(path, data=S.data, indices=S.indices, indptr=S.indptr, shape=S.shape, y=labels)
+        return path
+    lines = []
+    for row, label in zip(values.tolist(), np.asarray(labels).tolist(), strict=True):
+        if format == "csv":
+            lines.append(",".join([*(repr(v) for v in row), str(label)]))
+        else:
+            entries = " ".join(f"{j + base}:{v!r}" for j, v in enumerate(row) if v != 0)
+            lines.append(f"{label} {entries}".strip() + case.pick("", "", " # note"))
+    content = ("\n".join(lines) + case.pick("\n", "")).encode()
+    ending = case.pick("", "", ".gz", ".bz2")
+    path = path.with_name(path.name + ending)
+    path.write_bytes({".gz": gzip.compress, ".bz2": bz2.compress}.get(ending, bytes)(content))
+    return path
+
+
+def command(case):
+    """`pegasos train` and `predict` on files, one of them from a pipe sometimes."""
+    n, d, density = draw_shape(case, 40)
+    d = min(d, 40)
+    case.density = density
+    values = draw_values(case, n, d, density)
+    if case.scale != 1:
+        case.scale, values = 1.0, np.round(values / case.scale, 3)
+    values[0, 0] = values[0, -1] = 1.0
+    codes = np.where(case.rng.random(n) < 0.1, 0, (values[:, 0] > 0) + (values[:, -1] > 1))
+    codes[:2] = 0, 1
+    format, base = case.pick("libsvm", "libsvm", "csv", "npz"), case.pick(0, 1)
+    labels = (
+        codes * 2 - 1
+        if format == "libsvm" or case.chance(0.5)
+        else np.array(["a", "b", "c"])[codes]
+    )
+    ending = {"libsvm": "svm", "csv": "csv", "npz": "npz"}[format]
+    train = write_data(case, f"train.{ending}", values, labels, format, base)
+    model_path, out = case.folder / "m.npz", case.folder / "out"
+    options = ["--header", "no"] if format == "csv" else []
+    if format == "libsvm" and case.chance(0.5):
+        options += ["--n-features", d]
+    if case.chance(0.4):
+        options += ["--kernel", case.pick("linear", "poly", "rbf", "sigmoid", "laplacian")]
+    options += case.pick(
+        [], ["--float32"], ["--solver", "newton"], ["--jobs", 2], ["--multi-class", "ovo"]
+    )
+    options += case.pick([], ["--n-steps", 20], ["--max-iter", 3], ["--average", "suffix"])
+    if "newton" in options or "sdca" in options:
+        case.may_be_refused("n_steps needs")
+    run_command(case, "train", train, "-o", model_path, "--lam", draw_lam(case), "-q", *options)
+    model = case.call("load", lambda: pegasos.load(model_path))
+    if model.n_features != d:
+        raise Wrong(f"the model has {model.n_features} features, the file has {d}")
+    new = draw_values(case, case.pick(1, 3, 200), d, density, like=True)
+    if case.chance(0.5):
+        new[:, 0] = 0  # no index 0, or no first index
+    given = (
+        case.rng.integers(0, 2, len(new)) * 2 - 1
+        if labels.dtype.kind == "i"
+        else np.full(len(new), "a")
+    )
+    path = write_data(case, f"new.{ending}", new, given, format, base)
+    predicted(case, model, new, path, out, format, "--float32" in options)
+
+
+def predicted(case, model, new, path, out, format, narrow):
+    """What `pegasos predict` writes, beside what NumPy says."""
+    source, options = path, ["--format", format] if format != "npz" else []
+    options += ["--header", "no"] if format == "csv" else []
+    read = None
+    plain = path.suffix not in (".gz", ".bz2") and path.stat().st_size < 30000
+    if plain and os.path.exists("/dev/fd") and format != "npz" and case.chance(0.3):
+        read, write = os.pipe()
+        os.write(write, path.read_bytes())
+        os.close(write)
+        source = f"/dev/fd/{read}"
+    try:
+        run_command(case, "predict", model_path_of(case), source, "-o", out, "--scores", *options)
+    finally:
+        if read is not None:
+            os.close(read)
+    scores = np.loadtxt(out, ndmin=1)
+    rows = Rows(None, new, np.dtype("f8"), path.name)
+    shape = (len(new),) if len(model.classes) == 2 else (len(new), len(model.classes))
+    if scores.size != np.prod(shape):
+        raise Wrong(f"{scores.size} scores for {len(new)} rows")
+    machine = machine_of(model)
+    machine.eps = max(machine.eps, 1e-8)  # nine digits are written
+    check_scores(
+        "predict", scores.reshape(shape), machine, rows, len(model.classes), model.multi_class
+    )
+
+
+def model_path_of(case):
+    return case.folder / "m.npz"
+
+
+def checkpoint(case):
+    """A checkpoint with other numbers in its state, from which a fit is to go on."""
+    n, d = case.pick(60, 150), case.pick(2, 5, 40)
+    case.density = case.pick(1.0, 0.1)
+    case.scale, case.shift = 1.0, 0.0
+    X = draw_values(case, n, d, case.density, like=True)
+    codes = case.rng.integers(0, case.pick(2, 3), n)
+    codes[:3] = [0, 1, codes.max()]
+    path, file = case.folder / "data.npz", case.folder / "c.npz"
+    S = sparse.csr_array(X)
+    dense = (
+        {"X": X}
+        if case.chance(0.5)
+        else {"data": S.data, "indices": S.indices, "indptr": S.indptr, "shape": S.shape}
+    )
+    np.savez(path, y=codes, **dense)
+    options = ["-q", "--lam", "1e-3", "--max-iter", case.pick(20, 100), "--tol", case.pick("none", "1e-9"),
+               "--solver", case.pick("auto", "pegasos", "sdca", "newton"),
+               "--average", case.pick("none", "all", "suffix"), "--batch-size", case.pick(1, 3),
+               "--intercept", case.pick("none", "penalized", "free"), "--jobs", case.pick(1, 2),
+               "--multi-class", case.pick("ovr", "ovo")]  # fmt: skip
+    if case.chance(0.4):
+        options += ["--kernel", case.pick("rbf", "linear")]
+    train = ["train", path, "-o", model_path_of(case), *options]
+    run_command(case, *train, "--checkpoint", file, "--checkpoint-every", "1e-4")
+    if not file.exists():
+        case.note("no checkpoint was due")
+        return
+    with np.load(file) as archive:
+        arrays = dict(archive)
+    for _ in range(case.pick(1, 1, 2, 5)):
+        edit_state(case, arrays)
+    _archive.save(file, arrays)
+    case.may_be_refused("checkpoint|model|archive|overflow|state")
+    run_command(case, *train, "--resume", file)
+    model = case.call("load", lambda: pegasos.load(model_path_of(case)))
+    rows = Rows(None, X, np.dtype("f8"), "data")
+    intercept = options[options.index("--intercept") + 1]
+    settings = {"fit_intercept": intercept != "none", "penalize_intercept": intercept != "free",
+                "intercept_scaling": 1.0, "multi_class": model.multi_class}  # fmt: skip
+    said = {"lam": 1e-3, "objective": model.objective, "dual_objective": model.dual_objective}
+    check_certificate(
+        "resumed", machine_of(model), rows, codes, np.ones(n), len(model.classes), settings, said
+    )
+
+
+def edit_state(case, arrays):
+    """Change a number of the state, or take an array away, or bring one."""
+    names = [name for name in sorted(arrays) if name.startswith("state.")]
+    name = case.pick(*names)
+    if case.chance(0.1):
+        case.note(f"{name} taken away")
+        del arrays[name]
+        return
+    array = arrays[name] = arrays[name].copy()
+    part = array
+    field = ""
+    if array.dtype.names:
+        field = case.pick(*array.dtype.names)
+        part = array[field]
+    if not part.size:
+        return
+    numbers = (0, 1, 2, -1, 3, 1000, 2**31 - 1, 2**32, 2**61, 2**62 - 1, 2**63 - 1)
+    if part.dtype.kind == "f":
+        numbers = (*numbers, 0.5, 1e-300, 1e300, 1.7e308, -1e300, np.inf, -np.inf, np.nan)
+    value = case.pick(*numbers)
+    places = slice(None) if case.chance(0.2) else case.integer(0, part.size - 1)
+    case.note(f"{name} {field} {part.dtype} {part.shape} [{places}] = {value!r}")
+    with np.errstate(all="ignore"), contextlib.suppress(OverflowError, ValueError):
+        part.flat[places] = value
+
+
+# ---- Running -------------------------------------------------------------------------------------
+
+KINDS = {
+    "linear fit": (linear_fit, 5),
+    "kernel fit": (kernel_fit, 6),
+    "functional": (functional, 3),
+    "sequence": (sequence, 5),
+    "search": (search, 5),
+    "model file": (model_file, 3),
+    "command": (command, 2),
+    "checkpoint": (checkpoint, 2),
+}
+
+
+def kind_of(seed):
+    """The kind of case that a seed names."""
+    names = [name for name, (_, share) in KINDS.items() for _ in range(share)]
+    return names[np.random.default_rng([seed, 1]).integers(len(names))]
+
+
+def run(seed, told=lambda line: None):
+    """Run one case; returns its kind, its outcome ("answered", "refused" or "WRONG"), and a message."""
+    kind = kind_of(seed)
+    with tempfile.TemporaryDirectory() as folder:
+        case = Case(seed, folder)
+        case.note = lambda line, log=case.log: (log.append(line), told(line))
+        try:
+            KINDS[kind][0](case)
+        except Refused as refusal:
+            return kind, "refused", str(refusal)
+        except Wrong as wrong:
+            return kind, "WRONG", str(wrong)
+        except Exception:  # noqa: BLE001 of this program, or of a call that it thought could not fail
+            return kind, "WRONG", traceback.format_exc(limit=-4)
+    return kind, "answered", ""
+
+
+def work(first, stop):
+    """Run cases one after the other, and tell each as a line of JSON."""
+    for seed in range(first, stop):
+        print(json.dumps([seed, None, None, None]), flush=True)
+        print(json.dumps([seed, *run(seed)]), flush=True)
+
+
+class Hunt:
+    """Runs cases in processes of their own, and counts what came of them."""
+
+    def __init__(self, first, *, seconds=np.inf, stop=2**62):
+        self.next, self.stop, self.until = first, stop, time.monotonic() + seconds
+        self.counts, self.failures = Counter(), []
+        self.program = [sys.executable, __file__]
+
+    def run(self):
+        while self.next < self.stop and time.monotonic() < self.until:
+            self._batch()
+        return self
+
+    def _batch(self):
+        first, last = self.next, min(self.next + _BATCH, self.stop)
+        command = [*self.program, "--from", str(self.next), "--to", str(last)]
+        with tempfile.TemporaryFile("w+") as errors:
+            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+            lines = queue.Queue()
+            reader = threading.Thread(target=self._read, args=(process.stdout, lines), daemon=True)
+            reader.start()
+            begun = self._follow(lines)
+            is_over = begun is None or process.poll() is not None or not reader.is_alive()
+            process.kill()
+            process.wait()
+            reader.join()
+            process.stdout.close()
+            errors.seek(0)
+            if begun is not None:
+                what = (
+                    f"exit code {process.returncode}" if is_over else f"no answer in {_PATIENCE} s"
+                )
+                self._count(begun, "crash", "CRASH", f"{what}\n{_last(errors.read())}")
+            elif self.next == first and time.monotonic() < self.until:
+                raise RuntimeError(f"no case was run: {errors.read()}")
+
+    def _follow(self, lines):
+        """Hear what a process tells; returns the case that it has not come back from, or None."""
+        begun = None
+        while begun is not None or time.monotonic() < self.until:
+            try:
+                line = lines.get(timeout=None if begun is None else _PATIENCE)
+            except queue.Empty:
+                return begun
+            if line is None:
+                return begun
+            seed, kind, outcome, message = json.loads(line)
+            begun = seed if outcome is None else None
+            if outcome is not None:
+                self._count(seed, kind, outcome, message)
+        return None
+
+    @staticmethod
+    def _read(stream, lines):
+        for line in stream:
+            lines.put(line)
+        lines.put(None)
+
+    def _count(self, seed, kind, outcome, message):
+        self.next = seed + 1
+        self.counts[kind, outcome] += 1
+        if outcome not in ("answered", "refused"):
+            self.failures.append(seed)
+            print(f"seed {seed}, {kind}: {outcome}\n  {message.strip()}", flush=True)
+
+    def report(self):
+        for kind in (*KINDS, "crash"):
+            told = {o: self.counts[k, o] for k, o in sorted(self.counts) if k == kind}
+            print(f"{kind:12}", ", ".join(f"{count} {outcome}" for outcome, count in told.items()))
+        print(f"{sum(self.counts.values())} cases, {len(self.failures)} failures")
+        if self.failures:
+            print("seeds:", *self.failures)
+
+
+def _last(errors):
+    """What a sanitizer or Python said last."""
+    at = max(errors.rfind("ERROR: AddressSanitizer"), errors.rfind("runtime error"))
+    if at < 0:
+        return errors[-1500:]
+    return "\n".join(errors[errors.rfind("\n", 0, at) + 1 :].splitlines()[:14])
+
+
+def main(arguments):
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--calls", type=float, metavar="SECONDS", help="run cases for so long")
+    parser.add_argument("--seed", type=int, default=0, help="the case, or the first of many")
+    parser.add_argument("--from", type=int, dest="first", help=argparse.SUPPRESS)
+    parser.add_argument("--to", type=int, dest="stop", help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if options.first is not None:
+        work(options.first, options.stop)
+        return 0
+    if options.calls is None:
+        kind, outcome, message = run(options.seed, lambda line: print(line, flush=True))
+        print(f"{kind}: {outcome}\n{message}")
+        return int(outcome == "WRONG")
+    hunt = Hunt(options.seed, seconds=options.calls).run()
+    hunt.report()
+    return int(bool(hunt.failures))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
