@@ -273,6 +273,12 @@ def test_offsets_that_describe_no_matrix_are_refused(dtype, wrong):
         refused("csr_rows", [np.ones(30, dtype), indices, np.array(wrong, kind), D])
 
 
+def test_rows_without_entries_may_lie_anywhere(dtype):
+    nowhere = np.zeros(9, np.uint8)[1:1]
+    for kind in (np.int32, np.int64):
+        _core.csr_rows(nowhere.view(dtype), nowhere.view(kind), np.zeros(4, kind), D)
+
+
 @pytest.mark.parametrize("at", [0, 40, 63, 64, 99])
 @pytest.mark.parametrize("kind", [np.int32, np.int64])
 @pytest.mark.parametrize("n_features", [1, 7, 2**31 - 1, 2**31, 2**32, 2**32 + 7, 2**61])

@@ -725,6 +725,14 @@ def test_damaged_models_are_refused(tmp_path, rng, change):
         pegasos.load(file)
 
 
+@pytest.mark.parametrize("kernel", ["linear", "poly"])
+def test_machines_without_support_vectors_predict(layout, dtype, kernel):
+    X = convert(np.zeros((6, 4)), layout, dtype)
+    clf = KernelPegasosClassifier(1.0, kernel=kernel, random_state=0).fit(X, [0, 1, 0, 1, 0, 1])
+    assert len(clf.support_) == 0
+    np.testing.assert_array_equal(clf.decision_function(X), np.full(6, clf.intercept_))
+
+
 @pytest.mark.parametrize("kind", ["u1", "i2", "u4", "u8"])
 def test_index_arrays_of_any_integers_will_do(rng, dtype, kind):
     X = convert(make_rows(rng)[0], "csr32", dtype)

@@ -277,8 +277,11 @@ def dense_rows(const value_t[:, ::1] values not None):
 def csr_rows(const value_t[::1] values not None, const index_t[::1] indices not None,
              const offset_t[::1] indptr not None, int64_t n_features):
     require(indptr.shape[0] >= 2 and 1 <= n_features < LARGEST, "there must be rows and features")
-    require_aligned(&values[0], sizeof(value_t), "values must be aligned")
-    require_aligned(&indices[0], sizeof(index_t), "indices must be aligned")
+    # An array without entries may lie anywhere.
+    if values.shape[0]:
+        require_aligned(&values[0], sizeof(value_t), "values must be aligned")
+    if indices.shape[0]:
+        require_aligned(&indices[0], sizeof(index_t), "indices must be aligned")
     require_aligned(&indptr[0], sizeof(offset_t), "indptr must be aligned")
     cdef Rows rows = Rows()
     rows.c.n_rows = indptr.shape[0] - 1

@@ -149,12 +149,13 @@ class Points:
         """The transpose of sparse rows, for products with them."""
         if self._inverted is None:
             try:
-                self._inverted = _validate.trusted_csr(self.X.T.tocsr())
+                transpose = self.X.T.tocsr()
             except (MemoryError, ValueError):
                 raise MemoryError(
                     f"kernel {self.kernel.name!r}: X has {self.X.shape[1]} features, more than memory has "
                     "room for when X is transposed"
                 ) from None
+            self._inverted = _validate.trusted_csr(transpose)
         return self._inverted
 
     def __len__(self):

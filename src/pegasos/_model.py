@@ -209,7 +209,7 @@ class LinearModel(_Model):
     @property
     def n_features(self) -> int:
         """Columns that X must have."""
-        return self.coef.shape[1]
+        return self._coefficients("coef")[0].shape[1]
 
     def scores(self, X: Any, *, checked: bool = False) -> np.ndarray:
         """`decision_function`; `checked` as in `_validate.rows`."""
@@ -265,7 +265,7 @@ class KernelModel(_Model):
     def n_features(self) -> int:
         """Columns that X must have; of a precomputed kernel, one per support vector."""
         if self.support.kernel.name == "precomputed":
-            return self.dual_coef.shape[1]
+            return self._coefficients("dual_coef")[0].shape[1]
         return self.support.X.shape[1]
 
     def scores(self, X: Any, *, checked: bool = False, n_threads: int = 1) -> np.ndarray:
@@ -284,18 +284,18 @@ class KernelModel(_Model):
             X = self._checked(X)
         n = X.shape[0]
         scores = np.tile(intercept, (n, 1))
+        if n_support == 0:
+            return self._class_scores(scores)
         coef = dual_coef.T.astype(support.dtype)
         made_dense = _validate.is_sparse(support.X) and not (support.is_thin or support.is_thick)
-        width = max(1, n_support, X.shape[1] if made_dense else 0)
+        width = max(n_support, X.shape[1] if made_dense else 0)
         size = max(1, _PREDICT_BYTES // (8 * width))
         if n >= _MANY and kernel.is_hollow(support.X) and kernel.is_hollow(X):
             support = kernel.points(_rows.without_zeros(support.X))
-        if support.is_thick and n_support:
+        if support.is_thick:
             points, added = kernel.points(_alike(X, support.X)), np.zeros(scores.T.shape)
             points.add_scores(support, dual_coef, added, n_threads)
             return self._class_scores(scores + added.T)
-        if n_support == 0:
-            n = 0
         if support.is_thin:
             _ = support.inverted  # before threads ask for it
 
