@@ -2,6 +2,7 @@
 
 import functools
 import pickle
+import re
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 
@@ -206,6 +207,35 @@ def test_a_fit_that_stops_short_says_so(problem, solver):
     assert clf.n_iter_ >= 3
     with pytest.warns(ConvergenceWarning, match="scale the features"):
         paper.fit(1e4 * X, y, 1e-3, **options)
+
+
+@pytest.mark.parametrize(
+    ("multi_class", "which"), [("ovr", "class (\\w+)"), ("ovo", "classes (.+)")]
+)
+@pytest.mark.parametrize("make", [paper.linear, paper.kernel])
+def test_what_a_fit_that_stops_short_says_is_true(rng, make, multi_class, which):
+    X, _ = make_rows(rng)
+    names = np.array(["ape", "bee", "cat"])
+    y = names[rng.integers(0, 3, len(X))]
+    clf = make(
+        1e-4, solver="pegasos", tol=1e-7, max_iter=2, multi_class=multi_class, random_state=0
+    )
+    with pytest.warns(ConvergenceWarning) as told:
+        clf.fit(X, y)
+    said = re.match(
+        rf"stopped after max_iter=2 epochs for {which} at objective (\S+) with gap (\S+), (\S+) % of the "
+        r"objective; tol=1e-07 asks for 1e-05 %\.",
+        str(told[0].message),
+    )
+    k = np.argmax(clf.duality_gap_ / clf.objective_)
+    named = [*names] if multi_class == "ovr" else ["ape and bee", "ape and cat", "bee and cat"]
+    assert said[1] == named[k]
+    gap, objective = clf.duality_gap_[k], clf.objective_[k]
+    for words, number in zip(
+        said.groups()[1:], (objective, gap, 100 * gap / objective), strict=True
+    ):
+        assert float(words) == pytest.approx(number, rel=0.01)
+    assert "optimum" not in str(told[0].message)
 
 
 def test_pegasos_itself_stops_at_a_gap(problem):

@@ -1,5 +1,6 @@
 """`fit` and `decision_function` on NumPy buffers; nothing here loads SciPy or scikit-learn."""
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -177,7 +178,8 @@ def fit(
             on_progress=lambda: progress.update(session.progress),
         )
     if n_steps is None:
-        warn_unless(certificate, tol, rows, settings, solver, n_epochs)
+        name = functools.partial(_problems.name, classes=classes, multi_class=multi_class)
+        warn_unless(certificate, tol, rows, settings, solver, n_epochs, name)
     coef, intercept = session.model()
     return LinearModel(
         coef=coef,

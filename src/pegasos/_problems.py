@@ -21,6 +21,16 @@ def count(n_classes, multi_class):
     return n_classes if multi_class == "ovr" else n_classes * (n_classes - 1) // 2
 
 
+def name(k, classes, multi_class):
+    """What problem number `k` is about, in words; nothing where there is only one."""
+    if len(classes) == 2:
+        return ""
+    if multi_class == "ovr":
+        return f"class {classes[k]}"
+    i, j = pairs(len(classes))[k]
+    return f"classes {classes[i]} and {classes[j]}"
+
+
 def label_columns(codes, n_classes, multi_class, row_weights=None):
     """Labels of every problem, one problem per row.
 

@@ -364,8 +364,11 @@ class KernelTraining(_Training, KernelSession):
         return super()._other(cache) if cache.holds_all else KernelAscent
 
 
-def warn_unless(certificate, tol, rows, settings, solver, max_iter):
-    """Warn if a relative gap is above `tol`: what was reached, and what is likely to help."""
+def warn_unless(certificate, tol, rows, settings, solver, max_iter, name):
+    """Warn if a relative gap is above `tol`: what was reached, and what is likely to help.
+
+    `name` says in words which problem a number stands for.
+    """
     if tol is None:
         return
     gaps = certificate.relative_gap
@@ -403,11 +406,11 @@ def warn_unless(certificate, tol, rows, settings, solver, max_iter):
         )
     else:
         advice = "Give more epochs (max_iter), or accept a larger tol"
-    which = f" (problem {k} of {len(gaps)})" if len(gaps) > 1 else ""
+    which = f" for {name(k)}" if len(gaps) > 1 else ""
     warnings.warn(
-        f"stopped after max_iter={max_iter} epochs at objective {certificate.objective[k]:.6g}{which},"
-        f" which is at most {100 * gaps[k]:.2g} % above the optimum; tol={tol:g} asks for "
-        f"{100 * tol:.2g} %. {advice}",
+        f"stopped after max_iter={max_iter} epochs{which} at objective {certificate.objective[k]:.6g} "
+        f"with gap {certificate.gap[k]:.3g}, {100 * gaps[k]:.3g} % of the objective; tol={tol:g} asks "
+        f"for {100 * tol:.3g} %. {advice}",
         ConvergenceWarning,
         stacklevel=5,
     )
