@@ -26,10 +26,12 @@ from threadpoolctl import threadpool_info
 import pegasos
 from pegasos import (
     KernelPegasosClassifier,
+    KernelPegasosClassifierCV,
     PegasosClassifier,
     _certificate,
     _core,
     _kernel_ascent,
+    _kernels,
     _newton,
     _problems,
     _training,
@@ -619,16 +621,108 @@ def test_linear_and_kernel_ascent_find_the_same_machine(rng, layout):
     )
 
 
-def test_where_there_is_no_duality_nothing_is_claimed(rng):
+def symmetric_matrices(rng, count):
+    """Small symmetric matrices, a third of them positive semi-definite, and labels."""
+    for k in range(count):
+        n = int(rng.integers(2, 12))
+        half = rng.normal(size=(n, int(rng.integers(1, n + 1))))
+        K = half @ half.T
+        if k % 3:
+            other = rng.normal(size=(n, n))
+            K = (other + other.T) / 2 + rng.choice([0, 1, 3]) * K
+        yield K * 10 ** rng.uniform(-2, 2), np.r_[1, -1, rng.choice([-1, 1], n - 2)]
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # of Pegasos alone
+@pytest.mark.parametrize("intercept", INTERCEPTS)
+@pytest.mark.parametrize("solver", ["auto", "sdca", "newton", "pegasos"])
+def test_no_point_is_below_what_is_claimed_of_any_symmetric_matrix(rng, dtype, solver, intercept):
+    known = 0
+    for K, y in symmetric_matrices(rng, 30):
+        K = K.astype(dtype)
+        lam, options = 10 ** rng.uniform(-2, 0), INTERCEPTS[intercept]
+        clf = KernelPegasosClassifier(
+            lam, kernel="precomputed", solver=solver, max_iter=200, random_state=0, **options
+        ).fit(K, y)
+        values, vectors = np.linalg.eigh(K.astype(np.float64))
+        assert np.isnan(clf.duality_gap_[0]) == np.isnan(clf.dual_objective_[0])
+        assert values[0] > -1e-5 * values[-1] or np.isnan(clf.duality_gap_[0])
+        assert solver == "pegasos" or clf.objective_[0] <= 1 + 1e-12  # that of w = 0
+        if np.isnan(clf.duality_gap_[0]):
+            continue
+        known += 1
+        # The claim is of the matrix that rounding has made of one that is positive semi-definite.
+        K = K.astype(np.float64) + 4 * np.finfo(dtype).eps * K.trace() * np.eye(len(K))
+        directions = [*vectors.T, *rng.normal(size=(20, len(y))), y, y * clf.alpha_counts_[0]]
+        points = np.concatenate(
+            [size * np.array(directions) for size in [0, *10.0 ** np.arange(-3, 4)]]
+        )
+        for b in [0] if intercept == "none" else [0, -1, 1, 0.3]:
+            penalty = (
+                lam / 2 * (b / options["intercept_scaling"]) ** 2 if intercept == "penalized" else 0
+            )
+            penalty = penalty + lam / 2 * np.einsum("ki,ij,kj->k", points, K, points, optimize=True)
+            P = penalty + np.maximum(0, 1 - y * (points @ K + b)).mean(axis=1)
+            assert clf.dual_objective_[0] <= P.min() * (1 + 1e-12)
+    assert known >= 10
+
+
+def test_a_matrix_that_is_not_positive_is_no_reason_to_warn(rng):
+    """What `tol` then asks for is reached, and w = 0 is no better."""
+    for K, y in symmetric_matrices(rng, 30):
+        clf = KernelPegasosClassifier(1, kernel="precomputed", random_state=0).fit(K, y)
+        assert clf.objective_[0] <= 1
     X, y = make_rows(rng)
-    with pytest.warns(ConvergenceWarning, match="not positive semi-definite.*tol=0.001"):
-        KernelPegasosClassifier(0.01, kernel="sigmoid", gamma=0.1, random_state=0).fit(X, y)
-    clf = paper.kernel(0.01, kernel="sigmoid", gamma=0.1, random_state=0).fit(X, y)
-    assert np.isnan(clf.duality_gap_).all()
-    K = X @ X.T - 20 * np.eye(len(X))  # indefinite
-    clf = paper.kernel(1e-3, kernel="precomputed", random_state=0).fit(K, y)
-    gap = clf.duality_gap_[0]
-    assert np.isnan(gap) or gap > 0
+    for options in ({"kernel": "sigmoid"}, {"kernel": "poly", "coef0": -5}, {"kernel": tanh}):
+        clf = KernelPegasosClassifier(0.1, gamma=0.3, random_state=0, **options).fit(X, y)
+        assert np.isnan(clf.duality_gap_).all()
+        assert np.isnan(clf.to_model().dual_objective).all()
+        assert clf.objective_[0] <= 1
+
+
+def tanh(X, Z):
+    """A kernel that has no dual."""
+    return np.tanh(X @ Z.T)
+
+
+def test_a_matrix_is_shown_to_be_positive_or_vouched_for(rng, monkeypatch, dtype):
+    X, y = make_rows(rng, n=150)
+    gaps = {}
+    for most in (1000, 100):
+        monkeypatch.setattr(_kernels, "_MOST_FACTORED", most)
+        for assume_psd in (False, True):
+            clf = KernelPegasosClassifier(
+                0.1, kernel=lambda A, B: A @ B.T, assume_psd=assume_psd, random_state=0
+            ).fit(X.astype(dtype), y)
+            gaps[most, assume_psd] = clf.duality_gap_[0] / clf.objective_[0]
+    assert np.isnan(gaps.pop((100, False)))
+    assert max(gaps.values()) < 1e-3
+
+
+def test_who_vouches_for_too_much_is_told_nothing(rng):
+    X, y = make_rows(rng)
+    K = X @ X.T - 20 * np.eye(len(X))
+    for solver in ("sdca", "newton", "pegasos"):
+        options = {"solver": solver, "tol": None, "max_iter": 50, "random_state": 0}
+        clf = KernelPegasosClassifier(1e-3, kernel="precomputed", assume_psd=True, **options)
+        assert np.isnan(clf.fit(K, y).duality_gap_[0])
+
+
+def test_a_search_certifies_nothing_where_there_is_no_dual(rng):
+    X, y = make_rows(rng)
+    for kernel, none in (("sigmoid", True), ("rbf", False)):
+        search = KernelPegasosClassifierCV([1, 0.1], kernel=kernel, gammas=[0.3], random_state=0)
+        assert np.isnan(search.fit(X, y).cv_results_["relative_gap"]).all() == none
+
+
+@pytest.mark.parametrize("make", [KernelPegasosClassifier, KernelPegasosClassifierCV])
+def test_kernel_matrices_that_are_not_symmetric_are_refused(rng, dtype, make):
+    X, y = make_rows(rng, n=100)
+    K = (X @ X.T).astype(dtype)
+    make(kernel="precomputed", random_state=0).fit(np.nextafter(K, np.inf), y)
+    K[70, 3] += 1
+    with pytest.raises(ValueError, match=r"symmetric matrix, but X\[70, 3\] is .* and X\[3, 70\]"):
+        make(kernel="precomputed").fit(K, y)
 
 
 def test_models_keep_their_certificate_in_files(tmp_path, problem):

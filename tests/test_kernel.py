@@ -64,13 +64,12 @@ def test_kernels_without_a_dual_learn_all_the_same(kernel):
     X, y = load_iris(return_X_y=True)
     X, y = (X - X.mean(axis=0)) / X.std(axis=0), y != 1
     if kernel == "precomputed":
-        X = np.tanh(0.3 * X @ X.T + 0.5)
+        X = np.tanh(0.3 * X @ X.T)
     machine = KernelPegasosClassifier(
-        1e-2, kernel=kernel, gamma=0.3, coef0=0.5 if kernel == "sigmoid" else -5, degree=3, tol=None,
-        max_iter=5, random_state=0,
-    )  # fmt: skip
+        0.1, kernel=kernel, gamma=0.3, coef0=-0.1, degree=2, tol=None, max_iter=5, random_state=0
+    )
     machine.fit(X, y)
-    assert len(machine.support_) > 0
+    assert machine.objective_[0] < 0.95  # w = 0 has 1
 
 
 # ---- Kernel functions ----------------------------------------------------------------------------

@@ -19,6 +19,8 @@ import numpy as np
 from pegasos import _core, _rows, _validate
 
 _CHUNK = 2048
+#: What |w|^2 may be below 0, beside the sizes of what it is a sum of, and a dual value above a primal one.
+BY_ROUNDING = 1e-5
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,9 @@ class Certificate:
 
     objective: np.ndarray
     dual_objective: np.ndarray
+    #: The relative gap by which a fit stops, where it is another one than what is proved: |P - D| / P of
+    #: kernel matrices that may have no dual.
+    estimate: np.ndarray | None = None
 
     @property
     def gap(self):
@@ -42,6 +47,11 @@ class Certificate:
     def relative_gap(self):
         """The gap as a part of the objective."""
         return self.gap / np.where(self.objective > 0, self.objective, 1)
+
+    @property
+    def stopping_gap(self):
+        """What `tol` is compared with: the relative gap, or what stands for it where nothing is proved."""
+        return self.relative_gap if self.estimate is None else self.estimate
 
 
 def certify(rows, labels, row_weights, dual, model, settings, lam, primal=None):
@@ -100,11 +110,19 @@ def certify_kernel(cache, labels, row_weights, dual, model, settings, lam, prima
         labels, row_weights, intercept, settings, lam, cache.points.dtype,
     )  # fmt: skip
     squared_norm = squared_norms[-1] + (settings.constant_feature * beta.sum(axis=1)) ** 2
-    dual = best_dual(a, squared_norm, mass, row_weights, lam)
-    # Duality needs a positive semi-definite kernel matrix. The sigmoid's need not be; where a dual
-    # value lies above a primal one, the matrix is not.
-    invalid = (dual > primal * (1 + 1e-6)) | (cache.points.kernel.name == "sigmoid")
-    return Certificate(primal, np.where(invalid, np.nan, dual))
+    dual = best_dual(a, squared_norm, mass, row_weights, lam, cache.is_positive)
+    estimate = np.abs(primal - dual) / np.where(primal > 0, primal, 1)
+    sizes = np.abs(points * scores).sum(axis=-1)
+    if (squared_norms < -BY_ROUNDING * sizes).any() or (dual > primal * (1 + BY_ROUNDING)).any():
+        cache.disprove()
+    if not cache.is_positive:
+        return Certificate(primal, np.full_like(dual, np.nan), estimate)
+    # What holds of the matrix with `ridge` on its diagonal: |w|^2 and each row's own score are larger there.
+    less = lam / 2 * cache.ridge * (beta**2).sum(axis=1)
+    more = lam / 2 * cache.ridge * (coef**2).sum(axis=1)
+    weights = 1.0 if row_weights is None else row_weights
+    more += cache.ridge * (weights * np.abs(coef)).sum(axis=1) / mass
+    return Certificate(primal, dual - less - more, estimate)
 
 
 def dual_of_counts(problems, counts, labels, row_weights, settings):
@@ -159,8 +177,8 @@ def weights_of(rows, labels, a, lam_mass, settings):
     return w, settings.constant_feature * total
 
 
-def best_dual(a, squared_norm, mass, row_weights, lam):
-    """The best D of the multiples of a, given |w(a)|^2.
+def best_dual(a, squared_norm, mass, row_weights, lam, has_dual=True):
+    """The best D of the multiples of a, given |w(a)|^2; where D bounds nothing, that of a itself.
 
     D(r a) = r A - r^2 B is highest at r = A/(2 B), as far as bounds let a grow.
     """
@@ -175,7 +193,7 @@ def best_dual(a, squared_norm, mass, row_weights, lam):
         bound = 1 / parts
         best = np.where(second > 0, first / (2 * second), bound)
     r = np.where(first > 0, np.minimum(best, bound), 0)
-    r = np.where(np.isfinite(r), r, 1)
+    r = np.where(np.isfinite(r) & has_dual, r, 1)
     return r * first - r * r * second
 
 

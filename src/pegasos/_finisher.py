@@ -42,6 +42,9 @@ class Finisher:
 
     #: Whether a look computes the objective from the point itself, and not from running sums.
     is_exact = False
+    #: Whether dual values bound the optimum; else fits stop where |P - D| is small at one point, which does not
+    #: move any more then.
+    has_dual = True
 
     @staticmethod
     def begins_at_zero(rows):
@@ -150,11 +153,32 @@ class Finisher:
             self.coef[k], self.intercept[k], self.primal[k] = coef, intercept, primal
             self.is_seen[k] = True
         self.is_seen[k] &= self.is_exact
-        gap = max(self.primal[k] - dual, 0)
-        self.relative_gap[k] = gap / max(self.primal[k], 1e-300)
+        if self.has_dual:
+            gap, primal = max(self.primal[k] - dual, 0), self.primal[k]
+        else:
+            gap = abs(primal - dual)
+        self.relative_gap[k] = gap / max(primal, 1e-300)
+
+    def _forget(self, k):
+        """Forget what was seen of a problem; the coefficients that it has may not be the best any more."""
+        self.relative_gap[k] = self.primal[k] = np.inf
+
+    def _forget_all_but_zero(self, k):
+        """The same, and begin with w = 0 as the best point so far: nothing worse is returned."""
+        y = self.labels[k : k + 1]
+        self.coef[k], self.intercept[k] = 0, 0
+        if self.settings.free_intercept:
+            scores = np.zeros(y.shape)
+            self.intercept[k] = _certificate.best_intercepts_of(scores, y, self.row_weights)[0]
+        weights = (1.0 if self.row_weights is None else self.row_weights) * (y[0] != 0)
+        hinge = (weights * np.maximum(0, 1 - y[0] * self.intercept[k])).sum()
+        self.primal[k], self.relative_gap[k] = hinge / self.mass[k], np.inf
 
     def certificate(self):
         """What was seen at the last look."""
+        if not self.has_dual:
+            unknown = np.full_like(self.primal, np.nan)
+            return _certificate.Certificate(self.primal.copy(), unknown, self.relative_gap.copy())
         return _certificate.Certificate(self.primal.copy(), self.primal * (1 - self.relative_gap))
 
     def _is_done(self, k, tol):

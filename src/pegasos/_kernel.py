@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from pegasos import _rows, _state, _threads, _validate
 from pegasos._callbacks import with_callbacks
 from pegasos._estimator import PegasosEstimator, one_at_a_time
-from pegasos._kernels import KERNELS, ColumnCache, Kernel
+from pegasos._kernels import KERNELS, ColumnCache, Kernel, asymmetry, is_symmetric
 from pegasos._model import KernelModel
 from pegasos._training import KernelTraining
 
@@ -49,6 +49,18 @@ def _squared_norms(matrix, support, coef):
     return squared
 
 
+def check_precomputed(X):
+    """Raise unless a kernel matrix is one."""
+    if X.shape[0] != X.shape[1]:
+        raise ValueError(f"Precomputed matrix must be a square matrix, got shape {X.shape}")
+    if not is_symmetric(X):
+        (i, j), _ = asymmetry(X)
+        raise ValueError(
+            f"kernel='precomputed' needs a symmetric matrix, but X[{i}, {j}] is {X[i, j]:.9g} and "
+            f"X[{j}, {i}] is {X[j, i]:.9g}"
+        )
+
+
 class KernelPegasosClassifier(PegasosEstimator):
     """Kernel support vector machine trained by Pegasos.
 
@@ -78,6 +90,11 @@ class KernelPegasosClassifier(PegasosEstimator):
         Of the polynomial and sigmoid kernels.
     kernel_params : dict, default=None
         Keyword arguments for a callable kernel.
+    assume_psd : bool, default=False
+        Whether you vouch for it that the kernel matrix is positive semi-definite, so that the duality gap
+        bounds the distance to the optimum. "linear", "rbf", "laplacian" and, for coef0 >= 0, "poly" are
+        so by their form, and other matrices of at most 1000 rows are factorised to see. For the rest
+        the gap is NaN unless you set this. It only matters for other kernels than those.
     cache_size : float, default=1000
         Room for columns of the kernel matrix while training, in MB; beyond it, columns are
         computed again when they are needed. One-vs-one, by coordinate ascent, pairs of classes that have at
@@ -91,7 +108,7 @@ class KernelPegasosClassifier(PegasosEstimator):
         "pegasos" is the algorithm of the paper; "sdca" dual coordinate ascent on blocks of rows, from
         0 where the kernel is known to be positive semi-definite, which asks for fewer columns, else from
         where an epoch of Pegasos ends; "newton" from there Newton's method on the smoothed hinge, for
-        few rows; "auto" is "sdca", and "newton" where that stalls and all columns fit the cache. "auto"
+        few rows (without a dual it is "sdca"); "auto" is "sdca", and "newton" where that stalls and all columns fit the cache. "auto"
         with `n_steps` is "pegasos".
     tol, max_iter, n_steps, batch_size, sampling, project, average
         As in `PegasosClassifier`.
@@ -128,8 +145,10 @@ class KernelPegasosClassifier(PegasosEstimator):
         semi-definite.
     n_iter_, n_steps_, objective_, dual_objective_, duality_gap_, alpha_counts_
         As in `PegasosClassifier`; objectives and gap are not set where scores were pulled, since
-        they take those of all rows. The gap is NaN where the kernel matrix is not positive
-        semi-definite (or need not be: "sigmoid"), since then there is no duality.
+        they take those of all rows. The gap and the dual objective are NaN where the kernel matrix is
+        not known to be positive semi-definite (see `assume_psd`), since then there need be no duality. `tol`
+        then asks for |P - D| <= tol P at one and the same point: no step along a single dual variable
+        gains much any more, but there may be better points.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
 
@@ -160,6 +179,7 @@ class KernelPegasosClassifier(PegasosEstimator):
         "degree": [Interval(Integral, 0, None, closed="left")],
         "coef0": [Interval(Real, None, None, closed="neither")],
         "kernel_params": [dict, None],
+        "assume_psd": ["boolean"],
         "cache_size": [Interval(Real, 0, None, closed="left")],
         "scores": [StrOptions({"auto", "push", "pull"})],
     }
@@ -179,6 +199,7 @@ class KernelPegasosClassifier(PegasosEstimator):
         degree: int = 3,
         coef0: float = 0.0,
         kernel_params: dict[str, Any] | None = None,
+        assume_psd: bool = False,
         cache_size: float = 1000,
         scores: str = "auto",
         solver: str = "auto",
@@ -205,6 +226,7 @@ class KernelPegasosClassifier(PegasosEstimator):
         self.degree = degree
         self.coef0 = coef0
         self.kernel_params = kernel_params
+        self.assume_psd = assume_psd
         self.cache_size = cache_size
         self.scores = scores
         self.solver = solver
@@ -361,9 +383,7 @@ class KernelPegasosClassifier(PegasosEstimator):
             raise TypeError("Sparse precomputed kernels are not supported; give a dense matrix")
         valid = super()._validate_rows(X, **options)
         if self.kernel == "precomputed" and "y" in options:  # to be fitted to
-            shape = valid[0].shape
-            if shape[0] != shape[1]:
-                raise ValueError(f"Precomputed matrix must be a square matrix, got shape {shape}")
+            check_precomputed(valid[0])
         return valid
 
     def _make_kernel(self, X, weights, continuing):
@@ -375,7 +395,10 @@ class KernelPegasosClassifier(PegasosEstimator):
         elif gamma == "scale":
             variance = _variance(X, weights)
             gamma = 1 / (X.shape[1] * variance) if variance > 0 else 1.0
-        return Kernel(self.kernel, float(gamma), self.degree, float(self.coef0), self.kernel_params)
+        return Kernel(
+            self.kernel, float(gamma), self.degree, float(self.coef0), self.kernel_params,
+            bool(self.assume_psd),
+        )  # fmt: skip
 
     def _few_draws(self, session, n, n_steps, max_iter):
         """The draws of the fit if scores are to be pulled, or None."""

@@ -35,7 +35,11 @@ class KernelAscent(Finisher):
         """Where there is a dual: an epoch of Pegasos asks for the column of every row that was a violator
         once, blocks for the columns of those that still are when they end.
         """
-        return rows.points.kernel.is_positive
+        return rows.is_positive
+
+    @property
+    def has_dual(self):
+        return self.rows.is_positive
 
     def __init__(self, settings, n_problems, n_rows, n_features, seed):
         super().__init__(settings, n_problems, n_rows, n_rows, seed)
@@ -65,6 +69,7 @@ class KernelAscent(Finisher):
             )
         self.block[:] = 0
         for k in range(len(labels)):
+            self._forget_all_but_zero(k)
             self._keep(k, *self._look(k, slice(None), rows))
 
     def run(self, tol, max_iter, *, n_threads=1, on_progress=None):
@@ -213,6 +218,6 @@ class KernelAscent(Finisher):
                 moved = scores + cache.push(change[None, which], which)[0]
                 squared = inner(beta + change, moved)
         dual = _certificate.best_dual(
-            a, np.array([squared]), self.mass[k : k + 1], bounds, self.settings.lam
+            a, np.array([squared]), self.mass[k : k + 1], bounds, self.settings.lam, self.has_dual
         )[0]
         return all_beta, b, primal, dual

@@ -9,11 +9,8 @@ the band and W = c/(m delta), are solved among the rows of the band (Woodbury):
 
 import numpy as np
 
-from pegasos._certificate import inner
+from pegasos._certificate import BY_ROUNDING, inner
 from pegasos._newton import MOST_FEATURES, Newton, conjugate_gradients, solve_symmetric
-
-# What |w|^2 may be below 0, beside the sizes of what it is a sum of.
-_BY_ROUNDING = 1e-5
 
 
 class KernelNewton(Newton):
@@ -25,6 +22,13 @@ class KernelNewton(Newton):
     def run(self, tol, max_iter, *, n_threads=1, on_progress=None):
         """As a `Finisher`; problems take turns, since they share the cache, which has threads."""
         super().run(tol, max_iter, on_progress=on_progress)
+
+    @property
+    def has_dual(self):
+        return self.rows.is_positive
+
+    def _forget(self, k):
+        self._forget_all_but_zero(k)
 
     def _check_kept(self):
         """Nothing to do: kernel machines go on with the same rows only."""
@@ -100,8 +104,9 @@ class KernelNewton(Newton):
         # beta + step, but for a step of t = 1 exactly 0 where x and a are: no rounding errors are left.
         end = (x[0] + factors / mass) / lam
         point, at, last = (1 - t) * beta + t * end, scores + t * moves, constant + t * step[-1]
-        if self._inner(point, at, last, last) < -_BY_ROUNDING * inner(np.abs(point), np.abs(at)):
+        if self._inner(point, at, last, last) < -BY_ROUNDING * inner(np.abs(point), np.abs(at)):
             # |w|^2 < 0: the kernel matrix is not positive semi-definite, and there is no minimum
+            self.rows.disprove()
             return self.point[k].copy(), np.zeros_like(moves), 1
         return np.append(point, last), t * (moves + feature * step[-1]), 1
 

@@ -43,6 +43,11 @@ _MOST = 1 / 2
 _SIDE_BY_SIDE = 8
 # Dense columns without entries are left out of products if they are more than this part of all.
 _EMPTY = 1 / 20
+# Matrices of no more rows than this are factorised, where it is not known that they are positive
+# semi-definite: that takes about as long as a product of two such matrices, some hundredths of a second.
+_MOST_FACTORED = 1000
+# Differences between a matrix and its transpose, beside its largest number, that rounding explains.
+_SYMMETRIC = 1e-4
 # Numbers in a part of a sparse matrix that is made dense for a while.
 _DENSE_NUMBERS = 2**22
 
@@ -60,15 +65,20 @@ class Kernel:
     degree : int
     params : dict
         Keyword arguments for a callable.
+    assume_psd : bool
+        Whether the user vouches for it that matrices are positive semi-definite.
     """
 
-    def __init__(self, name, gamma=1.0, degree=3, coef0=0.0, params=None):
+    def __init__(self, name, gamma=1.0, degree=3, coef0=0.0, params=None, assume_psd=False):
         self.name, self.gamma, self.degree, self.coef0 = name, gamma, degree, coef0
-        self.params = params or {}
+        self.params, self.assume_psd = params or {}, assume_psd
 
     @property
     def is_positive(self):
-        """Whether matrices of this kernel are known to be positive semi-definite."""
+        """Whether all matrices of this kernel are positive semi-definite, by its form (for gamma > 0).
+
+        Of other kernels, a matrix may be: `ColumnCache.is_positive` is what solvers and certificates ask.
+        """
         if self.name == "poly":
             return self.coef0 >= 0
         return self.name in ("linear", "rbf", "laplacian")
@@ -403,6 +413,40 @@ class ColumnCache:
         return len(self.points), len(self.points)
 
     @property
+    def is_positive(self):
+        """Whether the kernel matrix is known to be positive semi-definite, so that there is a dual.
+
+        Known of the kernel's form, vouched for by the user, or shown by a factorisation. What asks for a dual
+        asks here.
+        """
+        return not np.isnan(self.ridge)
+
+    @functools.cached_property
+    def ridge(self):
+        """What is to be added to the diagonal to make the matrix positive semi-definite for certain.
+
+        0 where the kernel is known to be, NaN where nothing is known.
+        """
+        kernel, n = self.points.kernel, len(self.points)
+        if kernel.is_positive or kernel.assume_psd:
+            return 0.0
+        return np.nan if n > _MOST_FACTORED else _ridge(self._whole())
+
+    def disprove(self):
+        """Take note that some |w|^2 is negative, or a dual value above a primal one: there is no dual."""
+        self.ridge = np.nan
+
+    def _whole(self):
+        """The kernel matrix."""
+        rows = np.arange(len(self.points))
+        if self.holds_all:
+            self.keep(rows)
+            return self.columns[self.place]
+        matrix = np.empty(self.shape, self.points.dtype)
+        self._fill(rows, matrix)
+        return matrix
+
+    @property
     def holds_all(self):
         """Whether there is room for all columns."""
         return len(self.columns) == len(self.points)
@@ -609,6 +653,50 @@ def _dense(X):
         raise MemoryError(
             f"X has {X.shape[1]} features, more than memory has room for when a row is made dense"
         ) from None
+
+
+def is_symmetric(matrix):
+    """Whether a square matrix is symmetric up to rounding."""
+    return asymmetry(matrix)[1] <= _SYMMETRIC * np.abs(matrix).max(initial=0)
+
+
+def asymmetry(matrix):
+    """Where a square matrix is least symmetric, and by how much, block by block."""
+    place, most = (0, 0), 0.0
+    for rows in _parts(len(matrix), _DIAGONAL):
+        for columns in _parts(rows.stop, _PIECE):
+            difference = np.abs(matrix[rows, columns] - matrix[columns, rows].T)
+            at = np.unravel_index(np.argmax(difference), difference.shape)
+            if difference[at] > most:
+                place, most = (int(rows.start + at[0]), int(columns.start + at[1])), difference[at]
+    return place, float(most)
+
+
+def _ridge(matrix):
+    """As `ColumnCache.ridge`, of a matrix at hand.
+
+    If a factorisation A = L L^T succeeds in floating point, A is positive semi-definite but for
+    (n + 1) u trace(A), u being the unit roundoff (Rump: Verification of positive definiteness, BIT 46
+    (2006) 433-452). A is the matrix and a little on its diagonal: at most what rounding to the type of the
+    matrix accounts for.
+    """
+    n, (_, skew) = len(matrix), asymmetry(matrix)
+    trace, largest = float(matrix.trace(dtype=np.float64)), np.abs(matrix).max()
+    if not (skew <= _SYMMETRIC * largest and 0 < trace < np.inf):
+        return np.nan
+    symmetric = matrix.astype(np.float64)
+    symmetric += symmetric.T
+    symmetric /= 2
+    diagonal = symmetric.diagonal().copy()
+    least, most = (n + 1) * np.finfo(np.float64).eps * trace, np.finfo(matrix.dtype).eps * trace
+    for added in (least, max(least, most)):
+        symmetric[np.diag_indices(n)] = diagonal + added
+        try:
+            np.linalg.cholesky(symmetric)
+        except np.linalg.LinAlgError:
+            continue
+        return added + least
+    return np.nan
 
 
 def _share(n, width, work, n_threads, size=1):

@@ -85,7 +85,7 @@ class Newton(Finisher):
             self.scores[k] = scores
             if start is not None:
                 self._shrink(k)
-            self.relative_gap[k] = self.primal[k] = np.inf
+            self._forget(k)
             self.dual_objective[k] = -np.inf
 
     def run(self, tol, max_iter, *, n_threads=1, on_progress=None):
@@ -165,7 +165,7 @@ class Newton(Finisher):
         following, moves, cost = yield from self._step(k, slopes, sums, room)
         # All at once, so that an interruption leaves the end of one iteration or of the next.
         with _threads.uninterrupted():
-            if dual > self.dual_objective[k]:
+            if dual > self.dual_objective[k] or not self.has_dual:
                 self.a[k], self.dual_objective[k] = balanced, dual
             point = self.point[k]
             self._keep(k, point[:-1], self.feature * point[-1], primal, self.dual_objective[k])

@@ -441,7 +441,7 @@ _DOC = {
         the way to the last; `cv_tol` then means nothing.""",
     "attributes": """    cv_results_ : dict
         As that of `sklearn.model_selection.GridSearchCV`, without times; "relative_gap" is the largest
-        certified gap among the machines of a point, NaN where `cv_tol` was not used.
+        certified gap among the machines of a point, NaN where `cv_tol` was not used or nothing is certified.
     scores_ : ndarray
         Scores, one axis for each of what is searched, in the order of `cv_results_`, and last the folds.
     best_params_, best_score_, best_index_
@@ -564,7 +564,7 @@ class KernelPegasosClassifierCV(_Search):
     gammas : list of float or "scale", "auto", default=("scale",)
         The γ to try; see `KernelPegasosClassifier`. "scale" is that of all rows, in every fold.
 {_DOC["rest"]}
-    kernel, degree, coef0, kernel_params, cache_size, n_jobs
+    kernel, degree, coef0, kernel_params, assume_psd, cache_size, n_jobs
         As in `KernelPegasosClassifier`.
     solver, tol, max_iter, batch_size, sampling, project, average, fit_intercept
         As in `PegasosClassifier`.
@@ -595,7 +595,7 @@ class KernelPegasosClassifierCV(_Search):
         **_Search._parameter_constraints,
         **{
             name: KernelPegasosClassifier._parameter_constraints[name]
-            for name in ("kernel", "degree", "coef0", "kernel_params", "cache_size")
+            for name in ("kernel", "degree", "coef0", "kernel_params", "assume_psd", "cache_size")
         },
         "gammas": ["array-like"],
     }
@@ -614,6 +614,7 @@ class KernelPegasosClassifierCV(_Search):
         degree: int = 3,
         coef0: float = 0.0,
         kernel_params: dict[str, Any] | None = None,
+        assume_psd: bool = False,
         cache_size: float = 1000,
         solver: str = "auto",
         tol: float | None = 1e-3,
@@ -643,6 +644,7 @@ class KernelPegasosClassifierCV(_Search):
         self.degree = degree
         self.coef0 = coef0
         self.kernel_params = kernel_params
+        self.assume_psd = assume_psd
         self.cache_size = cache_size
         self.solver = solver
         self.tol = tol

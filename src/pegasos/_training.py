@@ -1,5 +1,6 @@
 """From a plan to a model: which solver runs, for how long, and when a result is good enough."""
 
+import dataclasses
 import warnings
 
 import numpy as np
@@ -231,7 +232,7 @@ class _Training:
             self.plan(n_epochs=epochs)
             self.carry_out(rows, **threads)
             certificate = self.certify(rows)
-            if epochs == left or certificate.relative_gap.max() <= tol:
+            if epochs == left or certificate.stopping_gap.max() <= tol:
                 return certificate
             with uninterrupted():
                 self._end_part()
@@ -276,7 +277,7 @@ class _Training:
         if self.finisher is not None and np.isfinite(self.finisher.relative_gap).all():
             return {
                 "objective": self.finisher.primal.copy(),
-                "relative_gap": self.finisher.relative_gap.copy(),
+                "relative_gap": self.finisher.certificate().relative_gap,
             }
         certificate = self.certify(rows)
         return {"objective": certificate.objective, "relative_gap": certificate.relative_gap}
@@ -349,7 +350,17 @@ class KernelTraining(_Training, KernelSession):
         """The same; what a finisher computed afresh already is taken over."""
         if self.finisher is not None and self.finisher.is_seen.all():
             return self.finisher.certificate()
-        return super().certify(rows)
+        certificate = super().certify(rows)
+        if self.finisher is None or self.finisher.has_dual:
+            return certificate
+        # The dual variables are those of the last point, and not of the best.
+        return dataclasses.replace(certificate, estimate=self.finisher.relative_gap.copy())
+
+    def _finish(self, rows, solver, *rest):
+        """The same; Newton's method has no use for an objective that is not convex."""
+        super()._finish(
+            rows, "sdca" if solver == "newton" and not rows.is_positive else solver, *rest
+        )
 
     def first(self, cache):
         """The same."""
@@ -361,7 +372,7 @@ class KernelTraining(_Training, KernelSession):
 
     def _other(self, cache):
         # Newton's method goes over all columns with a coefficient in every iteration.
-        return super()._other(cache) if cache.holds_all else KernelAscent
+        return super()._other(cache) if cache.holds_all and cache.is_positive else KernelAscent
 
 
 def warn_unless(certificate, tol, rows, settings, solver, max_iter, name):
@@ -371,21 +382,12 @@ def warn_unless(certificate, tol, rows, settings, solver, max_iter, name):
     """
     if tol is None:
         return
-    gaps = certificate.relative_gap
+    gaps = certificate.stopping_gap
     k = int(np.argmax(gaps))  # NaN is the largest
     if gaps[k] <= tol:
         return
     from sklearn.exceptions import ConvergenceWarning
 
-    if np.isnan(gaps[k]):
-        warnings.warn(
-            "the kernel matrix is not positive semi-definite, or need not be: nothing bounds the "
-            f"optimum, so that tol={tol:g} cannot be certified; stopped at objective "
-            f"{certificate.objective[k]:.6g}. With tol=None a fit runs max_iter epochs and is silent",
-            ConvergenceWarning,
-            stacklevel=5,
-        )
-        return
     n, d = rows.shape
     size = 1.0  # of a kernel matrix, nothing is said
     if isinstance(rows, _core.Rows):
@@ -407,10 +409,16 @@ def warn_unless(certificate, tol, rows, settings, solver, max_iter, name):
     else:
         advice = "Give more epochs (max_iter), or accept a larger tol"
     which = f" for {name(k)}" if len(gaps) > 1 else ""
+    if np.isnan(certificate.gap[k]):
+        reached = (
+            f"with primal and dual value {100 * gaps[k]:.3g} % of it apart (the kernel matrix is not known to "
+            "be positive semi-definite, so that this bounds nothing)"
+        )
+    else:
+        reached = f"with gap {certificate.gap[k]:.3g}, {100 * gaps[k]:.3g} % of the objective"
     warnings.warn(
         f"stopped after max_iter={max_iter} epochs{which} at objective {certificate.objective[k]:.6g} "
-        f"with gap {certificate.gap[k]:.3g}, {100 * gaps[k]:.3g} % of the objective; tol={tol:g} asks "
-        f"for {100 * tol:.3g} %. {advice}",
+        f"{reached}; tol={tol:g} asks for {100 * tol:.3g} %. {advice}",
         ConvergenceWarning,
         stacklevel=5,
     )
