@@ -211,6 +211,15 @@ void pegasos_kernel_sigmoid(int64_t n, int64_t m, int64_t stride, int64_t value_
         sigmoid_double(n, m, stride, products, gamma, coef0);
 }
 
+void pegasos_kernel_gauss_rows(int64_t n, int64_t m, int64_t d, int64_t value_bytes, const void *x,
+                               const void *z, double gamma, int64_t stride, void *out)
+{
+    if (value_bytes == 4)
+        gauss_rows_float(n, m, d, x, z, (float)sqrt(gamma), stride, out);
+    else
+        gauss_rows_double(n, m, d, x, z, sqrt(gamma), stride, out);
+}
+
 void pegasos_kernel_laplace(int64_t n, int64_t m, int64_t d, int64_t value_bytes, const void *x,
                             const void *z, double gamma, int64_t stride, void *out)
 {

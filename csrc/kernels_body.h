@@ -170,6 +170,63 @@ CLONES_WIDE static void NAME(laplace)(int64_t n, int64_t m, int64_t d, const VAL
         }
 }
 
+#define DEPTH   256
+#define ABREAST 4
+
+/* sums[r][l] += sum_k (root (x_r[k] - panel[k][l]))^2, for ABREAST rows x and LANES rows of the panel */
+static INLINE void NAME(add_squares)(const VALUE *const *x, int64_t depth, const VALUE *panel,
+                                     VALUE root, VALUE sums[ABREAST][LANES])
+{
+    for (int64_t k = 0; k < depth; k++)
+        for (int r = 0; r < ABREAST; r++)
+            for (int l = 0; l < LANES; l++) {
+                const VALUE difference = root * (x[r][k] - panel[k * LANES + l]);
+                sums[r][l] += difference * difference;
+            }
+}
+
+/*
+ * exp(-|root (x - z)|^2), dense rows of d features. LANES rows z are written out side by side, DEPTH features
+ * at a time; between these, sums wait in `out`. Differences lose nothing where rows are far from 0 and near
+ * to each other, and with the root of gamma on them squares overflow only where the kernel is 0.
+ */
+CLONES_WIDE static void NAME(gauss_rows)(int64_t n, int64_t m, int64_t d, const VALUE *x,
+                                         const VALUE *z, VALUE root, int64_t stride, VALUE *out)
+{
+    VALUE panel[DEPTH * LANES];
+    for (int64_t j = 0; j < m; j += LANES) {
+        const int64_t width = m - j < LANES ? m - j : LANES;
+        const size_t bytes = (size_t)width * sizeof(VALUE);
+        for (int64_t k = 0; k < d; k += DEPTH) {
+            const int64_t depth = d - k < DEPTH ? d - k : DEPTH;
+            for (int64_t l = 0; l < LANES; l++)
+                for (int64_t c = 0; c < depth; c++)
+                    panel[c * LANES + l] = z[(j + (l < width ? l : 0)) * d + k + c];
+            for (int64_t i = 0; i < n; i += ABREAST) {
+                const VALUE *rows[ABREAST];
+                VALUE sums[ABREAST][LANES] = {{0}};
+                for (int r = 0; r < ABREAST; r++) {
+                    const int64_t row = i + r < n ? i + r : n - 1;
+                    rows[r] = x + row * d + k;
+                    if (k > 0)
+                        memcpy(sums[r], out + row * stride + j, bytes);
+                }
+                NAME(add_squares)(rows, depth, panel, root, sums);
+                for (int r = 0; r < ABREAST && i + r < n; r++) {
+                    if (k + depth == d) {
+                        for (int l = 0; l < LANES; l++)
+                            sums[r][l] = -sums[r][l];
+                        NAME(exp_lanes)(sums[r]);
+                    }
+                    memcpy(out + (i + r) * stride + j, sums[r], bytes);
+                }
+            }
+        }
+    }
+}
+
+#undef DEPTH
+#undef ABREAST
 #undef LANES
 #undef VALUE
 #undef BITS

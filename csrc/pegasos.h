@@ -310,6 +310,10 @@ void pegasos_kernel_polynomial(int64_t n, int64_t m, int64_t stride, int64_t val
 void pegasos_kernel_sigmoid(int64_t n, int64_t m, int64_t stride, int64_t value_bytes,
                             void *products, double gamma, double coef0);
 
+/* out[i][j] = exp(-gamma |x_i - z_j|^2) for dense rows x (n x d) and z (m x d), d > 0, by differences. */
+void pegasos_kernel_gauss_rows(int64_t n, int64_t m, int64_t d, int64_t value_bytes, const void *x,
+                               const void *z, double gamma, int64_t stride, void *out);
+
 /* out[i][j] = exp(-gamma |x_i - z_j|_1) for dense rows x (n x d) and z (m x d). */
 void pegasos_kernel_laplace(int64_t n, int64_t m, int64_t d, int64_t value_bytes, const void *x,
                             const void *z, double gamma, int64_t stride, void *out);

@@ -240,7 +240,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         pegasos_thick_products(&x, &z, room(&in, d, PEGASOS_PANEL_BYTES), stride, K);
     else
         pegasos_sparse_products(&x, &turned, stride, K);
-    if (kind == 1)
+    if (kind == 1 && take_bool(&in))
+        pegasos_kernel_gauss_rows(n, m, d, bytes, X, Z, gamma, stride, K);
+    else if (kind == 1)
         pegasos_kernel_gauss(n, m, stride, bytes, K, xn, zn, gamma);
     else if (kind == 2)
         pegasos_kernel_polynomial(n, m, stride, bytes, K, gamma, coef0, degree);

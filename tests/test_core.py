@@ -87,6 +87,7 @@ def calls(layout, dtype):
     yield "gather", [values(dtype, 3, N), np.array([2, -1]), draws[:4], values(dtype, 2, 4)]
     yield "gauss", [values(dtype, 3, N), values(dtype, 3), values(dtype, N), 0.5]
     yield "laplace", [values(dtype, 3, D), values(dtype, N, D), 0.5, values(dtype, 3, N)]
+    yield "gauss_rows", [values(dtype, 3, D), values(dtype, N, D), 0.5, values(dtype, 3, N)]
     yield "Order", [0, np.empty(N, np.int64), SAMPLING, 0]
     if layout == "dense":
         yield "dense_rows", [values(dtype, N, D)]

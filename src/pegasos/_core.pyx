@@ -148,6 +148,9 @@ cdef extern from "pegasos.h" nogil:
                                    void *products, double gamma, double coef0, int64_t degree)
     void pegasos_kernel_sigmoid(int64_t n, int64_t m, int64_t stride, int64_t value_bytes,
                                 void *products, double gamma, double coef0)
+    void pegasos_kernel_gauss_rows(int64_t n, int64_t m, int64_t d, int64_t value_bytes,
+                                   const void *x, const void *z, double gamma, int64_t stride,
+                                   void *out)
     void pegasos_kernel_laplace(int64_t n, int64_t m, int64_t d, int64_t value_bytes,
                                 const void *x, const void *z, double gamma, int64_t stride,
                                 void *out)
@@ -741,6 +744,20 @@ def sigmoid(value_t[:, :] products not None, double gamma, double coef0):
     with nogil:
         pegasos_kernel_sigmoid(products.shape[0], products.shape[1], apart, sizeof(value_t),
                                &products[0, 0], gamma, coef0)
+
+
+def gauss_rows(const value_t[:, ::1] x not None, const value_t[:, ::1] z not None, double gamma,
+               value_t[:, :] out not None):
+    """Write values of the Gaussian kernel by differences; as `laplace`."""
+    cdef int64_t apart = stride(out)
+    require(x.shape[1] == z.shape[1] > 0, "x and z must have the same features, one at least")
+    require(out.shape[0] == x.shape[0] and out.shape[1] == z.shape[0],
+            "out must have shape (rows of x, rows of z)")
+    if out.shape[0] == 0 or out.shape[1] == 0:
+        return
+    with nogil:
+        pegasos_kernel_gauss_rows(x.shape[0], z.shape[0], x.shape[1], sizeof(value_t), &x[0, 0],
+                                  &z[0, 0], gamma, apart, &out[0, 0])
 
 
 def laplace(const value_t[:, ::1] x not None, const value_t[:, ::1] z not None, double gamma,

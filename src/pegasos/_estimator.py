@@ -354,7 +354,9 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         except StopRequestedError:
             return session.certify(rows), False
         if n_steps is None:
-            name = functools.partial(_problems.name, classes=classes, multi_class=self.multi_class)
+            name = functools.partial(
+                _problems.name, classes=data.classes, multi_class=self.multi_class
+            )
             warn_unless(certificate, self.tol, rows, session.settings, self.solver, max_iter, name)
         return certificate, True
 

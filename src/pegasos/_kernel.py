@@ -9,34 +9,67 @@ from typing import Any, Self
 import joblib
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import sparse
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from pegasos import _rows, _state, _threads, _validate
 from pegasos._callbacks import with_callbacks
+from pegasos._certificate import inner
 from pegasos._estimator import PegasosEstimator, one_at_a_time
 from pegasos._kernels import KERNELS, ColumnCache, Kernel, asymmetry, is_symmetric
 from pegasos._model import KernelModel
 from pegasos._training import KernelTraining
 
+# Entries of X that are worked on at a time.
+_NUMBERS = 2**18
 
-@_threads.blas.one_thread()
-def _variance(X, weights):
-    """Variance of all entries of X, rows weighted, without a temporary of its size."""
+
+def _entries(X, weights):
+    """The stored entries of X in float64, a part at a time: rows, or single entries, and their weights."""
+    if not _validate.is_sparse(X):
+        size = max(1, _NUMBERS // X.shape[1])
+        for k in range(0, X.shape[0], size):
+            yield X[k : k + size].astype(np.float64), weights[k : k + size]
+        return
+    for begin in range(0, int(X.indptr[-1]), _NUMBERS):
+        end = min(begin + _NUMBERS, int(X.indptr[-1]))
+        first, last = np.searchsorted(X.indptr, begin, "right") - 1, np.searchsorted(X.indptr, end)
+        counts = np.diff(np.clip(X.indptr[first : last + 1], begin, end))
+        yield X.data[begin:end].astype(np.float64), np.repeat(weights[first:last], counts)
+
+
+@np.errstate(over="ignore", invalid="ignore")
+def _scale(X, weights):
+    """The γ that "scale" is: 1 / (n_features * X.var()), rows weighted, with temporaries of bounded size."""
     weights = np.ones(X.shape[0]) if weights is None else weights / weights.max()
-    total = weights.sum() * X.shape[1]
+    if _validate.is_sparse(X) and not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    axis = () if _validate.is_sparse(X) else 1
+    total, mean, squares, spread = weights.sum() * X.shape[1], 0.0, 0.0, 0.0
+    for part, c in _entries(X, weights):
+        mean += inner(c, part.sum(axis=axis)) / total
+    for part, c in _entries(X, weights):
+        part -= mean
+        part[c == 0] = 0
+        spread = max(spread, part.max(), -part.min())
+        part *= part
+        squares += inner(c, part.sum(axis=axis))
     if _validate.is_sparse(X):
-        X = sparse.csr_array(X)
-        mean = weights @ X.sum(axis=1, dtype=np.float64) / total
-        return weights @ X.multiply(X).sum(axis=1, dtype=np.float64) / total - mean**2
-    mean = weights @ X.sum(axis=1, dtype=np.float64) / total
-    squares = 0.0
-    for k in range(0, X.shape[0], 1024):
-        part = X[k : k + 1024] - X.dtype.type(mean)
-        squares += weights[k : k + 1024] @ np.einsum("ij,ij->i", part, part, dtype=np.float64)
-    return squares / total
+        missing = inner(weights, X.shape[1] - np.diff(X.indptr))
+        squares += missing * mean**2
+        spread = max(spread, abs(mean) * (missing > 0))
+    if spread == 0:
+        return 1.0
+    variance = squares / total
+    gamma = 1 / (X.shape[1] * variance) if variance > 0 else np.inf
+    if not 0 < gamma < np.inf:
+        raise ValueError(
+            "gamma='scale' is 1 / (n_features * X.var()), which float64 cannot hold: entries of X are up "
+            f"to {spread:.3g} from their mean. Scale X, or give gamma a number"
+        )
+    return gamma
 
 
 def _squared_norms(matrix, support, coef):
@@ -393,8 +426,7 @@ class KernelPegasosClassifier(PegasosEstimator):
         elif gamma == "auto":
             gamma = 1 / X.shape[1]
         elif gamma == "scale":
-            variance = _variance(X, weights)
-            gamma = 1 / (X.shape[1] * variance) if variance > 0 else 1.0
+            gamma = _scale(X, weights)
         return Kernel(
             self.kernel, float(gamma), self.degree, float(self.coef0), self.kernel_params,
             bool(self.assume_psd),

@@ -37,6 +37,10 @@ _CHEAP = 32
 _FAR = 16
 # Fewer kernel values than this are not worth another thread.
 _FEW = 2**20
+# Exponents of Gaussian kernels may be off by this much: where rows are so far from 0 beside the kernel's width
+# that rounding in norms and products makes it more, kernel values come from differences, which takes 2 to
+# 4 times as long.
+_BLURRED = 1e-5
 # A problem that has no more than this part of all rows gets a kernel matrix of its own.
 _MOST = 1 / 2
 # At most so many of these at a time.
@@ -120,17 +124,35 @@ class Kernel:
         return self.points_among_themselves(X[rows])
 
 
+def _squared_norms(X):
+    """|x|^2 of all rows, in float64."""
+    norms = np.empty(X.shape[0])
+    if len(norms):
+        is_sparse = _validate.is_sparse(X)
+        rows = _validate.trusted_csr(X) if is_sparse else _core.dense_rows(np.ascontiguousarray(X))
+        _core.norms(rows, 0, np.zeros(X.shape[1]), norms)
+    return norms
+
+
+def _is_far(largest, gamma, type_):
+    """Whether distances are to be summed from differences; `largest` is the largest |x|^2."""
+    largest, least, most = float(largest), float(type_.tiny), float(type_.max)
+    is_within = 4 * largest < most and least < gamma < most
+    return not (is_within and gamma * largest * float(type_.eps) <= _BLURRED)
+
+
 class Points:
     """Rows among which a kernel is evaluated. Made by `Kernel.points`."""
 
-    def __init__(self, kernel, X, norms=None):
+    def __init__(self, kernel, X, norms=None, is_far=False):
         self.kernel, self.X = kernel, X
-        self.norms, self._inverted = norms, None
+        self.norms, self.is_far, self._inverted = norms, is_far, None
         if norms is None and kernel.name == "rbf":
-            if _validate.is_sparse(X):
-                self.norms = np.asarray(X.multiply(X).sum(axis=1), dtype=X.dtype).ravel()
-            else:
-                self.norms = np.einsum("ij,ij->i", X, X)
+            norms = _squared_norms(X)
+            #: Whether |x|^2 + |z|^2 - 2 <x, z> would lose too many digits of a distance, or overflow.
+            self.is_far = _is_far(norms.max(initial=0), kernel.gamma, np.finfo(X.dtype))
+            with np.errstate(over="ignore"):
+                self.norms = norms.astype(X.dtype)
 
     @property
     def _density(self):
@@ -152,7 +174,7 @@ class Points:
     @property
     def is_cheap(self):
         """Whether it is faster to compute kernel values again than to keep them in memory."""
-        return self.is_thick and self.X.nnz <= _CHEAP * len(self)
+        return self.is_thick and not self.is_far and self.X.nnz <= _CHEAP * len(self)
 
     @property
     def inverted(self):
@@ -192,7 +214,8 @@ class Points:
 
     def __getitem__(self, rows):
         """Some of the rows; of a precomputed matrix, its rows."""
-        return Points(self.kernel, self.X[rows], None if self.norms is None else self.norms[rows])
+        norms = None if self.norms is None else self.norms[rows]
+        return Points(self.kernel, self.X[rows], norms, self.is_far)
 
     def against(self, other, out=None):
         """Kernel values between these rows and those of `other`: an (n, m) array, `out` if given.
@@ -225,7 +248,7 @@ class Points:
         if self.kernel.name not in KERNELS:
             return np.inf
         n, d = self.X.shape
-        is_own = self.is_thin or self.is_thick or self.kernel.name == "laplacian"
+        is_own = self.is_thin or self.is_thick or self.is_far or self.kernel.name == "laplacian"
         cost, work = d, _WORK if is_own else _WORK_BLAS
         if self.is_thick or self.is_thin:
             cost = max(1, self.X.nnz / max(1, n) * (self._density if self.is_thin else 1))
@@ -297,7 +320,13 @@ class Points:
 
     def _evaluator(self, other):
         """A function of (first, last, out) that writes kernel values with these rows of `other`."""
-        kernel, multiply = self.kernel, self._multiplier(other)
+        kernel = self.kernel
+        if self.is_far or other.is_far:
+            X, Z = self.X, other.X
+            return lambda first, last, out: self._by_differences(
+                _core.gauss_rows, X, Z[first:last], out
+            )
+        multiply = self._multiplier(other)
 
         def evaluate(first, last, out):
             multiply(first, last, out)
@@ -334,9 +363,12 @@ class Points:
         return lambda first, last, out: _core.thick_products(x, part_of(first, last), panel, out)
 
     def _laplacian(self, X, Z, out):
+        self._by_differences(_core.laplace, X, Z, out)
+
+    def _by_differences(self, write, X, Z, out):
         if not _validate.is_sparse(X):
             X, Z = np.ascontiguousarray(X), np.ascontiguousarray(Z)
-            _core.laplace(X, Z, self.kernel.gamma, out)
+            write(X, Z, self.kernel.gamma, out)
             return
         # There is no product to lean on: a few rows at a time are made dense.
         size = max(1, _DENSE_NUMBERS // X.shape[1])
@@ -344,7 +376,7 @@ class Points:
             dense = _dense(Z[k : k + size])
             for i in range(0, X.shape[0], size):
                 part = out[i : i + size, k : k + size]
-                _core.laplace(_dense(X[i : i + size]), dense, self.kernel.gamma, part)
+                write(_dense(X[i : i + size]), dense, self.kernel.gamma, part)
 
     def _call(self, X, Z, out):
         values = self.kernel.name(X, Z, **self.kernel.params)

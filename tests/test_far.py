@@ -1,0 +1,154 @@
+"""Rows far from 0, rows of extreme size: what kernels make of them, and what is refused."""
+
+import tracemalloc
+import warnings
+
+import numpy as np
+import pytest
+from rows import convert
+from scipy import sparse
+from sklearn.datasets import make_blobs, make_moons
+
+import pegasos
+from pegasos import KernelPegasosClassifier, _core, _kernels
+from pegasos._kernel import _scale
+
+
+@pytest.fixture
+def moons():
+    return make_moons(300, noise=0.1, random_state=0)
+
+
+@pytest.mark.parametrize("offset", [1e3, 1e4, 1e6, (0, 1e5)])
+@pytest.mark.parametrize(("kernel", "gamma"), [("rbf", 2.0), ("rbf", "scale"), ("laplacian", 1.0)])
+def test_where_zero_is_changes_nothing(moons, layout, dtype, kernel, gamma, offset):
+    X, y = moons
+    far = (X + offset).astype(dtype)
+    near = (far.astype(np.float64) - offset).astype(dtype)  # without rounding
+    gamma = _scale(near, None) if gamma == "scale" else gamma
+    options = {"kernel": kernel, "gamma": gamma, "tol": 1e-4, "random_state": 0}
+    clf, other = (
+        KernelPegasosClassifier(1e-2, **options).fit(convert(rows, layout, dtype), y)
+        for rows in (far, near)
+    )
+    np.testing.assert_allclose(clf.objective_, other.objective_, rtol=2e-4)
+    given, far, near = far, far[::-2], near[::-2]
+    scores = [clf.decision_function(convert(far, layout, dtype))]
+    scores += [
+        clf.to_model().decision_function(convert(rows, layout, dtype)) for rows in (far, far[:1])
+    ]
+    expected = other.decision_function(convert(near, layout, dtype))
+    vectors = clf.support_vectors_ if layout == "dense" else clf.support_vectors_.toarray()
+    np.testing.assert_array_equal(vectors, given[clf.support_])
+    for found in scores:
+        np.testing.assert_allclose(found, expected[: len(found)], atol=0.03)
+
+
+def test_three_classes_far_from_zero(layout, dtype):
+    X, y = make_blobs(200, centers=3, cluster_std=0.7, random_state=1)
+    for offset in (0, 3e3, 1e6):
+        rows = convert((X + offset).astype(dtype), layout, dtype)
+        for multi_class in ("ovr", "ovo"):
+            clf = KernelPegasosClassifier(1e-2, multi_class=multi_class, random_state=0)
+            assert clf.fit(rows, y).score(rows, y) == 1
+
+
+def test_a_row_that_is_far_off_does_not_disturb_the_others(moons, layout, dtype):
+    X, y = moons
+    clf = KernelPegasosClassifier(1e-2, gamma=2, random_state=0).fit(convert(X, layout, dtype), y)
+    with_outliers = np.concatenate([X, [[1e7, 0], [-1e30, 1e30]]])
+    rows = convert(with_outliers, layout, dtype)
+    other = KernelPegasosClassifier(1e-2, gamma=2, random_state=0).fit(rows, np.r_[y, 0, 1])
+    assert other.score(rows, np.r_[y, 0, 1]) > 0.98
+    scores = clf.decision_function(rows)
+    np.testing.assert_allclose(scores[:-2], clf.decision_function(rows[:-2]), atol=1e-4)
+    np.testing.assert_allclose(scores[-2:], clf.intercept_[0])
+
+
+@pytest.mark.parametrize(("n", "m", "d"), [(1, 1, 1), (3, 17, 2), (5, 16, 256), (9, 40, 600)])
+@pytest.mark.parametrize("offset", [0, 1e5])
+def test_values_by_differences_are_those_of_extended_precision(rng, dtype, n, m, d, offset):
+    X, Z = ((offset + rng.normal(size=(k, d))).astype(dtype) for k in (n, m))
+    room = np.full((n, m + 5), 7, dtype)
+    _core.gauss_rows(X, Z, 0.7 / d, room[:, :m])
+    difference = X.astype(np.longdouble)[:, None] - Z.astype(np.longdouble)
+    expected = np.exp(-(difference**2).sum(axis=2) * np.longdouble(0.7) / d)
+    np.testing.assert_allclose(
+        room[:, :m], expected.astype(np.float64), rtol=50 * np.finfo(dtype).eps
+    )
+    assert (room[:, m:] == 7).all()
+
+
+@pytest.mark.parametrize(
+    ("size", "type_"),
+    [
+        (2.0**83, np.float32),
+        (2.0**123, np.float32),
+        (2.0**-83, np.float32),
+        (2.0**500, np.float64),
+        (2.0**-500, np.float64),
+    ],
+)
+def test_squares_that_overflow_spoil_nothing(moons, layout, size, type_):
+    X, y = moons
+    rows = convert(size * X, layout, type_)
+    clf = KernelPegasosClassifier(1e-2, tol=1e-5, random_state=0).fit(rows, y)
+    X = convert(X, layout, type_)
+    expected = KernelPegasosClassifier(1e-2, tol=1e-5, random_state=0).fit(X, y)
+    np.testing.assert_allclose(clf.objective_, expected.objective_, rtol=1e-4)
+    scores = clf.decision_function(rows)
+    np.testing.assert_allclose(scores, expected.decision_function(X), atol=0.02)
+
+
+@pytest.mark.parametrize("size", [1e-160, 1e-200, 1e160, 1e307])
+def test_a_scale_that_cannot_be_had_is_refused(moons, layout, size):
+    X, y = moons
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(
+            ValueError, match=r"gamma='scale' .* cannot hold: entries of X are up to"
+        ):
+            KernelPegasosClassifier(random_state=0).fit(convert(size * X, layout, np.float64), y)
+
+
+def test_the_scale_is_that_of_extended_precision(rng, layout, dtype):
+    for X in (
+        rng.normal(size=(60, 7)), 1e6 + rng.normal(size=(60, 7)),
+        rng.normal(size=(30, 900)) * (rng.random((30, 900)) < 0.3),
+    ):  # fmt: skip
+        rows, X = convert(X, layout, dtype), X.astype(dtype).astype(np.longdouble)
+        some = rng.uniform(size=len(X)) * (rng.random(len(X)) < 0.8)
+        for weights in (None, some):
+            c = np.ones(len(X)) if weights is None else weights
+            mean = np.average(X.mean(axis=1), weights=c)
+            expected = 1 / (np.average(((X - mean) ** 2).mean(axis=1), weights=c) * X.shape[1])
+            assert _scale(rows, weights) == pytest.approx(float(expected), rel=1e-12)
+    for constant in (0, 0.5):
+        assert _scale(convert(np.full((3, 4), constant), layout, dtype), None) == 1
+
+
+def test_entries_stored_twice_count_as_their_sum():
+    X = sparse.csr_array(
+        (np.array([1.0, 2.0, 5.0]), np.array([1, 1, 0]), np.array([0, 2, 3])), shape=(2, 2)
+    )
+    assert _scale(X, None) == pytest.approx(1 / (2 * X.toarray().var()))
+    assert X.nnz == 3
+
+
+def test_parts_of_a_matrix_make_its_scale(rng, monkeypatch, layout):
+    X = convert(rng.normal(size=(50, 30)) * (rng.random((50, 30)) < 0.5), layout, np.float64)
+    weights = rng.uniform(size=50)
+    whole = _scale(X, weights)
+    for size in (1, 7, 64):
+        monkeypatch.setattr(pegasos._kernel, "_NUMBERS", size)
+        assert _scale(X, weights) == pytest.approx(whole, rel=1e-12)
+
+
+def test_the_scale_of_sparse_rows_takes_no_copy():
+    X = sparse.random_array((4000, 2000), density=0.5, rng=np.random.default_rng(0), format="csr")
+    tracemalloc.start()
+    _scale(X, None)
+    _kernels.Kernel("rbf", 0.1).points(X)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 0.5 * X.data.nbytes
