@@ -49,6 +49,7 @@ KERNELS = {
 }  # fmt: skip
 
 
+@pytest.mark.filterwarnings("ignore:.*Rounding forbids:sklearn.exceptions.ConvergenceWarning")
 @parametrize_with_checks(
     [
         KernelPegasosClassifier(**CONVERGED),
@@ -224,6 +225,7 @@ def test_dense_rows_become_sparse_ones(rng, dtype):
             np.testing.assert_array_equal(getattr(csr, array), getattr(expected, array))
 
 
+@pytest.mark.filterwarnings("ignore:.*Rounding forbids:sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("density", [0.02, 0.2])
 @pytest.mark.parametrize("kernel", ["linear", "rbf", "poly", "sigmoid"])
 def test_how_kernel_values_are_computed_does_not_matter(rng, monkeypatch, dtype, kernel, density):

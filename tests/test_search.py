@@ -47,6 +47,7 @@ def data(rng):
     return X, y
 
 
+@pytest.mark.filterwarnings("ignore:.*Rounding forbids:sklearn.exceptions.ConvergenceWarning")
 @parametrize_with_checks(
     [
         PegasosClassifierCV(lams=[0.1, 0.01], cv=2, tol=1e-8, max_iter=10**5),

@@ -29,8 +29,8 @@ class Certificate:
 
     objective: np.ndarray
     dual_objective: np.ndarray
-    #: The relative gap by which a fit stops, where it is another one than what is proved: |P - D| / P of
-    #: kernel matrices that may have no dual.
+    #: The relative gap by which a fit stops, where it is another one than what is proved: that of kernel machines
+    #: leaves rounding out, and is |P - D| / P where there may be no dual.
     estimate: np.ndarray | None = None
 
     @property
@@ -94,6 +94,8 @@ def certify(rows, labels, row_weights, dual, model, settings, lam, primal=None):
 def certify_kernel(cache, labels, row_weights, dual, model, settings, lam, primal=None):
     """The same for w_k = sum_j coef_kj phi(x_j) over the points of a `ColumnCache`.
 
+    The dual value leaves room for what rounding of kernel values does to it and to the primal value.
+
     The primal is computed in any case: the scores of running sums are not exact enough.
     """
     a, mass = feasible(dual(), labels, row_weights, settings), masses(labels, row_weights)
@@ -102,8 +104,15 @@ def certify_kernel(cache, labels, row_weights, dual, model, settings, lam, prima
     same = np.isclose(beta, coef, rtol=1e-9, atol=0).all()
     # Both at once: what takes time is the kernel matrix.
     points = coef[None] if same else np.stack([coef, beta])
-    scores = cache.scores(points, labels)
-    squared_norms = (points * scores).sum(axis=-1)
+    if cache.points.kernel.name == "linear":
+        scores, squared_norms, doubt, rounding = _by_weights(cache.points, points)
+    else:
+        scores = cache.scores(points, labels)
+        doubt = _sharpen(cache, points, scores, labels, intercept)
+        squared_norms, rounding = (
+            (points * scores).sum(axis=-1),
+            doubt * np.abs(points).sum(axis=-1),
+        )
     primal = _primal(
         squared_norms[0],
         lambda first, count: scores[0, :, first : first + count] + intercept[:, None],
@@ -117,12 +126,67 @@ def certify_kernel(cache, labels, row_weights, dual, model, settings, lam, prima
         cache.disprove()
     if not cache.is_positive:
         return Certificate(primal, np.full_like(dual, np.nan), estimate)
-    # What holds of the matrix with `ridge` on its diagonal: |w|^2 and each row's own score are larger there.
-    less = lam / 2 * cache.ridge * (beta**2).sum(axis=1)
-    more = lam / 2 * cache.ridge * (coef**2).sum(axis=1)
-    weights = 1.0 if row_weights is None else row_weights
-    more += cache.ridge * (weights * np.abs(coef)).sum(axis=1) / mass
-    return Certificate(primal, dual - less - more, estimate)
+    # The primal value may be larger than it seems, the dual one smaller: by rounding, and for the matrix with
+    # `ridge` on its diagonal, with which |w|^2 and each row's own score are larger.
+    errors = lam / 2 * (cache.ridge * (points**2).sum(axis=-1) + rounding)
+    weights = (1.0 if row_weights is None else row_weights) * (labels != 0)
+    own = doubt[0][:, None] + cache.ridge * np.abs(coef)
+    reached = labels * (scores[0] + intercept[:, None]) <= 1 + own
+    more = errors[0] + (weights * reached * own).sum(axis=1) / mass
+    return Certificate(primal, dual - errors[-1] - more, estimate)
+
+
+def _by_weights(points, coef):
+    """Scores of all rows and |w|^2 for the linear kernel, by way of w, and what rounding can make of them.
+
+    What is rounded in w itself matters for |w(a)|^2 alone: any w has a primal value.
+
+    Parameters
+    ----------
+    points : pegasos._kernels.Points
+    coef : ndarray of shape (n_sets, n_problems, n)
+    """
+    rows, norms = points.rows(), np.sqrt(points.squared_norms())
+    eps, flat = np.finfo(np.float64).eps, coef.reshape(-1, coef.shape[-1])
+    w, scores = np.zeros((len(flat), rows.shape[1])), np.empty((rows.shape[0], len(flat)))
+    for w_k, coef_k in zip(w, flat, strict=True):
+        _core.combine(rows, 0, np.ascontiguousarray(coef_k), w_k)
+    write = _rows.scorer(rows, w, np.zeros(len(w)))
+    for first in range(0, len(scores), _CHUNK):
+        write(first, scores[first : first + _CHUNK])
+    squares = np.einsum("kj,kj->k", w, w)
+    longest = points.longest()
+    summed = (np.count_nonzero(flat, axis=1) + 2) * eps * (np.abs(flat) * norms).sum(axis=1)
+    doubt = (longest + 4) * eps * np.sqrt(squares) * norms.max(initial=0)
+    rounding = (2 * np.sqrt(squares) + summed) * summed + (rows.shape[1] + 4) * eps * squares
+    shape = coef.shape[:-1]
+    return (
+        scores.T.reshape(coef.shape), squares.reshape(shape), doubt.reshape(shape),
+        rounding.reshape(shape),
+    )  # fmt: skip
+
+
+def _sharpen(cache, points, scores, labels, intercept):
+    """Compute scores of float32 rows again in float64, in place, where that matters.
+
+    It does for rows with coefficients, and for those that may be within their margin; of others, rounding leaves
+    no doubt that they are outside. Returns what scores may still be off by.
+    """
+    if cache.points.dtype == np.float32 and cache.points.kernel.is_positive:
+        doubt = cache.doubt(points, np.float32)[0]
+        near = labels * (scores[0] + intercept[:, None]) <= 1 + doubt[:, None]
+        near = (near & (labels != 0)) | points.any(axis=0)
+        together, support = near.any(axis=0), points.any(axis=0)
+        apart = np.count_nonzero(near, axis=1) @ np.count_nonzero(support, axis=1)
+        if apart < np.count_nonzero(together) * np.count_nonzero(support.any(axis=0)):
+            groups = [(slice(k, k + 1), near[k]) for k in range(len(near))]
+        else:
+            groups = [(slice(None), together)]
+        for which, inside in groups:
+            rows, coef = np.flatnonzero(inside), points[:, which]
+            found = cache.scores_in_double(coef.reshape(-1, coef.shape[-1]), rows)
+            scores[:, which, rows] = found.reshape(*coef.shape[:-1], len(rows))
+    return cache.doubt(points, np.float64)
 
 
 def dual_of_counts(problems, counts, labels, row_weights, settings):

@@ -39,8 +39,8 @@ _FAR = 16
 _FEW = 2**20
 # Exponents of Gaussian kernels may be off by this much: where rows are so far from 0 beside the kernel's width
 # that rounding in norms and products makes it more, kernel values come from differences, which takes 2 to
-# 4 times as long.
-_BLURRED = 1e-5
+# 4 times as long. In float64, where gamma |x|^2 is above this: what certificates leave room for grows with it.
+_BLURRED, _FARTHEST = 1e-5, 1e4
 # A problem that has no more than this part of all rows gets a kernel matrix of its own.
 _MOST = 1 / 2
 # At most so many of these at a time.
@@ -124,21 +124,11 @@ class Kernel:
         return self.points_among_themselves(X[rows])
 
 
-def _squared_norms(X):
-    """|x|^2 of all rows, in float64."""
-    norms = np.empty(X.shape[0])
-    if len(norms):
-        is_sparse = _validate.is_sparse(X)
-        rows = _validate.trusted_csr(X) if is_sparse else _core.dense_rows(np.ascontiguousarray(X))
-        _core.norms(rows, 0, np.zeros(X.shape[1]), norms)
-    return norms
-
-
 def _is_far(largest, gamma, type_):
     """Whether distances are to be summed from differences; `largest` is the largest |x|^2."""
     largest, least, most = float(largest), float(type_.tiny), float(type_.max)
     is_within = 4 * largest < most and least < gamma < most
-    return not (is_within and gamma * largest * float(type_.eps) <= _BLURRED)
+    return not (is_within and gamma * largest <= min(_BLURRED / float(type_.eps), _FARTHEST))
 
 
 class Points:
@@ -148,7 +138,7 @@ class Points:
         self.kernel, self.X = kernel, X
         self.norms, self.is_far, self._inverted = norms, is_far, None
         if norms is None and kernel.name == "rbf":
-            norms = _squared_norms(X)
+            norms = self.squared_norms()
             #: Whether |x|^2 + |z|^2 - 2 <x, z> would lose too many digits of a distance, or overflow.
             self.is_far = _is_far(norms.max(initial=0), kernel.gamma, np.finfo(X.dtype))
             with np.errstate(over="ignore"):
@@ -192,6 +182,58 @@ class Points:
 
     def __len__(self):
         return self.X.shape[0]
+
+    def rows(self):
+        """As rows for the core."""
+        if _validate.is_sparse(self.X):
+            return _validate.trusted_csr(self.X)
+        return _core.dense_rows(np.ascontiguousarray(self.X))
+
+    def squared_norms(self):
+        """|x|^2 of all rows, in float64."""
+        norms = np.empty(len(self))
+        if len(norms):
+            _core.norms(self.rows(), 0, np.zeros(self.X.shape[1]), norms)
+        return norms
+
+    def longest(self):
+        """How many entries are stored of a row, at most."""
+        is_sparse = _validate.is_sparse(self.X)
+        return int(np.diff(self.X.indptr).max(initial=0)) if is_sparse else self.X.shape[1]
+
+    def _is_far_in(self, dtype):
+        return _is_far(self.norms.max(initial=0), self.kernel.gamma, np.finfo(dtype))
+
+    def in_double(self, rows):
+        """Some of the rows as float64."""
+        points = Points(self.kernel, self.X[rows].astype(np.float64))
+        points.is_far = self.norms is not None and self._is_far_in(np.float64)
+        return points
+
+    def rounding(self, dtype):
+        """For every row, what its kernel values with any of the rows may be off by, computed in `dtype`.
+
+        Of kernels that are positive by their form, other than the linear one. Sums of d products are off by d u of the sum of their
+        sizes at most, whatever their order (u = eps/2, the unit roundoff). The exponent of a Gaussian by products
+        is off by (d + 4) u gamma (|x| + |z|)^2, which counts times the kernel value: where |x| > 2 |z|, the
+        distance is |x|/2 at least, and this is 9/e (d + 4) u at most; else |x| + |z| <= 3 |z|. By differences
+        distances, and so exponents, have relative errors, and t exp(-t) <= 1/e.
+
+        Returns
+        -------
+        errors, sizes : ndarray of shape (n,)
+            And how large the values are, at most.
+        """
+        kernel, eps, d = self.kernel, np.finfo(dtype).eps, self.longest()
+        sizes = np.ones(len(self))
+        if kernel.name == "rbf" and not self._is_far_in(dtype):
+            exponents = kernel.gamma * self.norms.astype(np.float64)
+            return eps * (9 * (d + 4) * np.maximum(exponents, 1 / np.e) + 8), sizes
+        if kernel.name in ("rbf", "laplacian"):
+            return eps * (d + 16) * sizes, sizes
+        norms = np.sqrt(self.squared_norms())
+        sizes = (kernel.gamma * norms * norms.max(initial=0) + kernel.coef0) ** kernel.degree
+        return eps * (kernel.degree * (d + 6) + 4) * sizes, sizes
 
     def diagonal(self):
         """K(x, x) of every row."""
@@ -262,6 +304,16 @@ class Points:
         least = values / len(self) if self.is_thin else np.sqrt(values)
         return int(np.clip(max(least, values / most), 1, n))
 
+    def _rows_of_a_tile(self, some):
+        """How many of these rows are multiplied with `some` at a time.
+
+        A power of 2, so that tiles begin at the same rows, however many threads share them.
+        """
+        size, most = _CHUNK, self._values_in_a_piece / max(1, len(some))
+        while size > max(1, most):
+            size //= 2
+        return size
+
     def tiles(self, some, first, last, out=None):
         """Kernel values between `some` points and rows `first` to `last` of these, tile by tile.
 
@@ -272,10 +324,7 @@ class Points:
         values : ndarray of shape (len(some), m)
             ``out[:, part]`` if `out` is given; else good until the next tile is asked for.
         """
-        # Halves of a share begin at the same rows, however many shares there are.
-        size, most = _CHUNK, self._values_in_a_piece / max(1, len(some))
-        while size > max(1, most):
-            size //= 2
+        size = self._rows_of_a_tile(some)
         room = np.empty((len(some), min(size, last - first)), self.dtype) if out is None else None
         evaluate = some._evaluator(self)
         for begin in range(first, last, size):
@@ -308,6 +357,18 @@ class Points:
                     yield
 
         self.share_values(len(self), len(some), add, n_threads, _CHUNK)
+
+    def fill(self, some, first, out, n_threads):
+        """Write kernel values between `some` points and these from number `first` on into `out`."""
+        size = self._rows_of_a_tile(some)
+
+        def write(begin, end):
+            evaluate = some._evaluator(self)
+            for part in _parts(end - begin, size, begin):
+                evaluate(first + part.start, first + part.stop, out[:, part])
+                yield
+
+        self.share_values(out.shape[1], len(some), write, n_threads, _CHUNK)
 
     def share_values(self, n, width, work, n_threads, size):
         """As `_share`, where kernel values are computed.
@@ -465,8 +526,12 @@ class ColumnCache:
         return np.nan if n > _MOST_FACTORED else _ridge(self._whole())
 
     def disprove(self):
-        """Take note that some |w|^2 is negative, or a dual value above a primal one: there is no dual."""
-        self.ridge = np.nan
+        """Take note that some |w|^2 is negative, or a dual value above a primal one: there is no dual.
+
+        Where there is one by the kernel's form, that is rounding.
+        """
+        if not self.points.kernel.is_positive:
+            self.ridge = np.nan
 
     def _whole(self):
         """The kernel matrix."""
@@ -539,6 +604,53 @@ class ColumnCache:
             pushed = self.push(coef[:, support], support)
             scores[:, together] = pushed.reshape(shape)
         return scores
+
+    @_threads.blas.one_thread()
+    def scores_in_double(self, coef, rows):
+        """Scores of some rows, which those with coefficients are part of; values in float64, not kept.
+
+        Parameters
+        ----------
+        coef : ndarray of shape (n_problems, n)
+        rows : ndarray of int
+
+        Returns
+        -------
+        ndarray of shape (n_problems, len(rows))
+        """
+        # Those with coefficients first: values between two of them serve both.
+        is_support = coef[:, rows].any(axis=0)
+        order = np.argsort(~is_support, kind="stable")
+        rows, n_support = rows[order], np.count_nonzero(is_support)
+        coef, sums = coef[:, rows[:n_support]], np.zeros((len(coef), len(rows)))
+        for block in _parts(len(rows), 8 * self.PIECE):  # of whole pieces
+            some = self.points.in_double(rows[block])
+            for piece in _parts(min(block.stop, n_support), self.PIECE):
+                others = self.points.in_double(rows[piece])
+                first = max(piece.start, block.start)
+                values = np.empty((len(others), block.stop - first))
+                some.fill(others, first - block.start, values, self._n_threads)
+                factors = np.ascontiguousarray(coef[:, piece])
+                _core.push(values, np.arange(len(others)), factors, sums[:, first : block.stop])
+                again = slice(max(piece.stop, first), min(block.stop, n_support))
+                if again.start < again.stop:
+                    mirrored = values[:, again.start - first : again.stop - first]
+                    sums[:, piece] += coef[:, again] @ mirrored.T
+        scores = np.empty_like(sums)
+        scores[:, order] = sums
+        return scores
+
+    def doubt(self, points, dtype):
+        """What rounding of kernel values to `dtype` can make of scores: (n_sets, n_problems).
+
+        Sums of scores, in float64, are part of it. Nothing is said of matrices that are given, or functions.
+        """
+        if not self.points.kernel.is_positive:
+            return np.zeros(points.shape[:-1])
+        errors, sizes = self.points.rounding(dtype)
+        n_added = np.count_nonzero(points, axis=-1)[..., None]
+        added = (n_added + 2) * np.finfo(np.float64).eps * sizes
+        return (np.abs(points) * (errors + added)).sum(axis=-1)
 
     def count_missing(self, rows):
         """How many columns of `rows` are not here."""

@@ -1,0 +1,104 @@
+"""Certificates of kernel machines hold whatever rounding does to kernel values."""
+
+import numpy as np
+import pytest
+from rows import convert, make_rows
+from sklearn.exceptions import ConvergenceWarning
+
+from pegasos import KernelPegasosClassifier, _kernels
+
+KERNELS = {
+    "rbf": {"gamma": 0.05},
+    "laplacian": {"gamma": 0.05},
+    "poly": {"gamma": 0.05, "degree": 3, "coef0": 1.0},
+    "linear": {},
+}
+
+
+def exact(kernel, X, Z, gamma=1.0, degree=3, coef0=0.0):
+    """Kernel values in extended precision."""
+    X, Z = X.astype(np.longdouble), Z.astype(np.longdouble)
+    if kernel in ("linear", "poly"):
+        products = np.einsum("ij,kj->ik", X, Z)
+        return products if kernel == "linear" else (gamma * products + coef0) ** degree
+    difference = X[:, None] - Z
+    power = difference**2 if kernel == "rbf" else np.abs(difference)
+    return np.exp(-np.longdouble(gamma) * power.sum(axis=2))
+
+
+def near_duplicates(rng, offset, n=80):
+    """Rows in float32, half of them beside another one, and labels at random."""
+    X = rng.normal(size=(n // 2, 5))
+    X = np.concatenate([X, X + 1e-4 * rng.normal(size=X.shape)]) + offset
+    return X.astype(np.float32), rng.choice([-1, 1], n)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # told so, or slow
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("offset", [0, 20, 1000])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_near_duplicates_have_a_true_certificate(rng, layout, kernel, offset, intercept):
+    """Where n λ is small, coefficients are large, and rounding makes the matrix of float32 indefinite."""
+    X, y = near_duplicates(rng, offset)
+    lam, options = 1e-3 / len(y), {"kernel": kernel, **KERNELS[kernel], "random_state": 0}
+    options |= {"fit_intercept": intercept, "max_iter": 300, "tol": 1e-7}
+    K = exact(kernel, X, X, **KERNELS[kernel])
+    best, claims = np.inf, []
+    for dtype, solver in ((np.float64, "auto"), (np.float32, "auto"), (np.float32, "pegasos")):
+        rows = convert(X, layout, dtype)
+        clf = KernelPegasosClassifier(lam, solver=solver, **options).fit(rows, y)
+        beta = np.zeros(len(y), np.longdouble)
+        beta[clf.support_] = clf.dual_coef_[0]
+        f, b = K @ beta, np.longdouble(clf.intercept_[0])
+        P = lam / 2 * (beta @ f + b**2) + np.maximum(0, 1 - y * (f + b)).mean()
+        best = min(best, P)
+        assert not np.isnan(clf.duality_gap_[0])
+        claims.append((P, clf.objective_[0], clf.dual_objective_[0]))
+    for P, objective, dual_objective in claims:
+        assert dual_objective <= best
+        assert P - best <= objective - dual_objective
+        assert abs(objective - P) <= objective - dual_objective
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("offset", [0, 30, 1e4])
+def test_scores_are_within_their_doubt(rng, monkeypatch, layout, dtype, kernel, offset):
+    if kernel == "linear":
+        pytest.skip("its certificate goes by way of the weights")
+    X, _ = make_rows(rng, n=90)
+    X = (X + offset).astype(dtype)
+    K = exact(kernel, X, X, **KERNELS[kernel])
+    points = _kernels.Kernel(kernel, **KERNELS[kernel]).points(convert(X, layout, dtype))
+    monkeypatch.setattr(_kernels.ColumnCache, "PIECE", 7)
+    cache = _kernels.ColumnCache(points, 1)
+    coef = rng.normal(size=(1, 2, 90)) * (rng.random((1, 2, 90)) < 0.5)
+    expected = coef[0] @ K
+    doubt = cache.doubt(coef, dtype)[0]
+    error = np.abs(cache.scores(coef, np.ones((2, 90), np.int8))[0] - expected).max(axis=1)
+    assert (error <= doubt).all()
+    rows = np.flatnonzero(coef.any(axis=(0, 1)) | (np.arange(90) < 40))
+    error = np.abs(cache.scores_in_double(coef[0], rows) - expected[:, rows]).max(axis=1)
+    assert (error <= cache.doubt(coef, np.float64)[0]).all()
+    if offset == 0:  # and it is not much larger than it need be
+        assert (doubt <= 1e4 * np.finfo(dtype).eps * (np.abs(coef[0]) @ np.abs(K)).max()).all()
+
+
+def test_what_rounding_forbids_to_prove_is_told(rng):
+    X, y = make_rows(rng, n=100)
+    K = (X @ X.T).astype(np.float32)
+    clf = KernelPegasosClassifier(1e-4, kernel="precomputed", random_state=0)
+    with pytest.warns(ConvergenceWarning, match=r"^stopped at objective .* Rounding forbids"):
+        clf.fit(K, y)
+    assert clf.duality_gap_[0] > 1e-3 * clf.objective_[0]
+    clf.fit(K.astype(np.float64) + 1e-3 * np.eye(100), y)  # without a warning
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_ordinary_rows_leave_no_room_for_rounding(rng, layout, kernel):
+    """tol=1e-3 is within reach in float32, 1e-9 in float64."""
+    X, y = make_rows(rng, n=200)
+    for dtype, tol in ((np.float32, 1e-3), (np.float64, 1e-9)):
+        clf = KernelPegasosClassifier(
+            1e-3, kernel=kernel, **KERNELS[kernel], tol=tol, max_iter=5000, random_state=0
+        ).fit(convert(X, layout, dtype), y)
+        assert clf.duality_gap_[0] <= tol * clf.objective_[0]
