@@ -653,7 +653,9 @@ def test_no_point_is_below_what_is_claimed_of_any_symmetric_matrix(rng, dtype, s
         known += 1
         # The claim is of the matrix that rounding has made of one that is positive semi-definite.
         K = K.astype(np.float64) + 4 * np.finfo(dtype).eps * K.trace() * np.eye(len(K))
-        directions = [*vectors.T, *rng.normal(size=(20, len(y))), y, y * clf.alpha_counts_[0]]
+        found = np.zeros(len(y))
+        found[clf.support_] = clf.dual_coef_[0]
+        directions = [*vectors.T, *rng.normal(size=(20, len(y))), y, found]
         points = np.concatenate(
             [size * np.array(directions) for size in [0, *10.0 ** np.arange(-3, 4)]]
         )

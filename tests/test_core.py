@@ -282,7 +282,7 @@ def test_rows_without_entries_may_lie_anywhere(dtype):
 
 @pytest.mark.parametrize("at", [0, 40, 63, 64, 99])
 @pytest.mark.parametrize("kind", [np.int32, np.int64])
-@pytest.mark.parametrize("n_features", [1, 7, 2**31 - 1, 2**31, 2**32, 2**32 + 7, 2**61])
+@pytest.mark.parametrize("n_features", [1, 7, 2**31 - 1, 2**31, 2**32, 2**32 + 7, 2**61, 2**63 - 1])
 def test_every_column_is_looked_at(at, kind, n_features):
     indices, indptr = np.zeros(100, kind), np.array([0, 70, 100], kind)
     for wrong in (-1, n_features, np.iinfo(kind).min):

@@ -7,7 +7,7 @@ import functools
 
 import numpy as np
 
-from pegasos import _certificate, _core, _session, _threads
+from pegasos import _certificate, _core, _rows, _session, _threads
 from pegasos._finisher import Finisher
 
 #: Layout of one problem's state, that of ``struct pegasos_dual``.
@@ -49,9 +49,7 @@ def norms(rows, settings):
 
     An unpenalised intercept has one as well: see `shift`.
     """
-    n, d = rows.shape
-    out = np.empty(n)
-    _core.norms(rows, 0, np.zeros(d), out)
+    out = _rows.squared_norms(rows)
     feature = settings.constant_feature
     if settings.free_intercept:
         feature = max(np.sqrt(out.mean()), 1e-3)

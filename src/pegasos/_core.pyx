@@ -279,7 +279,7 @@ def dense_rows(const value_t[:, ::1] values not None):
 
 def csr_rows(const value_t[::1] values not None, const index_t[::1] indices not None,
              const offset_t[::1] indptr not None, int64_t n_features):
-    require(indptr.shape[0] >= 2 and 1 <= n_features < LARGEST, "there must be rows and features")
+    require(indptr.shape[0] >= 2 and n_features >= 1, "there must be rows and features")
     # An array without entries may lie anywhere.
     if values.shape[0]:
         require_aligned(&values[0], sizeof(value_t), "values must be aligned")

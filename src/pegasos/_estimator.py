@@ -3,7 +3,7 @@
 import copy
 import dataclasses
 import functools
-import threading
+import weakref
 from dataclasses import asdict, dataclass
 from numbers import Integral, Real
 from typing import Any
@@ -23,9 +23,13 @@ from pegasos._checkpoint import CheckpointDue
 from pegasos._progress import Progress
 from pegasos._training import SOLVERS, warn_unless
 
-# Estimators that are being fitted, by `id`.
-_FITTING: set[int] = set()
-_FITTING_LOCK = threading.Lock()
+
+class _Fit:
+    """Stands for a fit that is under way, as long as it is."""
+
+
+# Fits under way, by `id` of their estimators. An entry goes with the fit, wherever an exception strikes.
+_FITTING: weakref.WeakValueDictionary[int, _Fit] = weakref.WeakValueDictionary()
 
 # What a fitted estimator need not have: if a new model does not bring it, it goes with the last one.
 _OPTIONAL = (
@@ -69,20 +73,16 @@ def one_at_a_time(method):
 
     @functools.wraps(method)
     def fit(self, *arguments, **keywords):
-        refused = True
+        this = _Fit()
+        if _FITTING.setdefault(id(self), this) is not this:
+            raise RuntimeError(
+                f"{method.__name__} was called while this {type(self).__name__} is being fitted, by its "
+                "kernel function, a callback or another thread; fit a clone of it"
+            )
         try:
-            with _FITTING_LOCK:
-                refused = id(self) in _FITTING
-                _FITTING.add(id(self))
-            if refused:
-                raise RuntimeError(
-                    f"{method.__name__} was called while this {type(self).__name__} is being fitted, by "
-                    "its kernel function, a callback or another thread; fit a clone of it"
-                )
             return method(self, *arguments, **keywords)
         finally:
-            if not refused:
-                _FITTING.discard(id(self))
+            del this  # or a traceback would keep it
 
     return fit
 

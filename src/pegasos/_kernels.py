@@ -191,10 +191,7 @@ class Points:
 
     def squared_norms(self):
         """|x|^2 of all rows, in float64."""
-        norms = np.empty(len(self))
-        if len(norms):
-            _core.norms(self.rows(), 0, np.zeros(self.X.shape[1]), norms)
-        return norms
+        return _rows.squared_norms(self.rows()) if len(self) else np.empty(0)
 
     def longest(self):
         """How many entries are stored of a row, at most."""

@@ -87,6 +87,11 @@ class Newton(Finisher):
                 self._shrink(k)
             self._forget(k)
             self.dual_objective[k] = -np.inf
+            # The point that it begins with may be what it ends with.
+            hinge = self._row_weights(k) @ np.maximum(0, 1 - self.labels[k] * self.scores[k])
+            primal = self._penalty(self.point[k], self.scores[k]) + hinge / self.mass[k]
+            point = self.point[k]
+            self._keep(k, point[:-1], self.feature * point[-1], primal, -np.inf)
 
     def run(self, tol, max_iter, *, n_threads=1, on_progress=None):
         """As a `Finisher`. Each problem has one thread, and so has BLAS, so that results do not depend on
@@ -194,9 +199,7 @@ class Newton(Finisher):
 
     def _row_norms(self):
         """|x_i|^2 of all rows."""
-        norms = np.empty(self.rows.shape[0])
-        _core.norms(self.rows, 0, np.zeros(self.rows.shape[1]), norms)
-        return norms
+        return _rows.squared_norms(self.rows)
 
     @property
     def _penalised(self):

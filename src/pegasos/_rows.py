@@ -6,6 +6,9 @@ import numpy as np
 
 from pegasos import _core, _validate
 
+# Numbers that a call of the core goes over: some 10 ms.
+_NUMBERS = 2**24
+
 
 def take(rows, which):
     """Some rows, copied together.
@@ -33,6 +36,27 @@ def take(rows, which):
         values, indices = np.zeros(1, values.dtype), np.zeros(1, indices.dtype)
         entries = np.zeros(1, np.int64)
     return _core.csr_rows(values[entries], indices[entries], ends, rows.shape[1])
+
+
+def squared_norms(rows, count=None):
+    """|x_i|^2 of the first `count` rows, in float64; None: of all.
+
+    Piece by piece, so that Ctrl-C is heard.
+    """
+    n, d = rows.shape
+    out = np.empty(n if count is None else min(n, count))
+    scratch = None
+    if rows.is_sparse:
+        try:  # zeros, where columns that are stored twice are summed
+            scratch = np.zeros(d)
+        except (MemoryError, ValueError):
+            raise MemoryError(
+                f"X has {d} features, more than memory has room for when its rows are measured"
+            ) from None
+    size = max(1, _NUMBERS * n // max(1, rows.size))
+    for first in range(0, len(out), size):
+        _core.norms(rows, first, scratch, out[first : first + size])
+    return out
 
 
 def fingerprint(*arrays, crc=0):

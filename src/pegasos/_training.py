@@ -5,7 +5,7 @@ import warnings
 
 import numpy as np
 
-from pegasos import _certificate, _core
+from pegasos import _certificate, _core, _rows
 from pegasos._ascent import SWEEPS, DualAscent, goes_in_bundles
 from pegasos._kernel_ascent import KernelAscent
 from pegasos._kernel_newton import KernelNewton
@@ -312,9 +312,7 @@ class LinearTraining(_Training, LinearSession):
 
     def _squared_norm(self, rows):
         """Mean of |x_i|^2."""
-        norms = np.empty(rows.shape[0])
-        _core.norms(rows, 0, np.zeros(rows.shape[1]), norms)
-        return norms.mean()
+        return _rows.squared_norms(rows).mean()
 
     def first(self, rows):
         """The finisher to begin with: several problems go as bundles at first."""
@@ -401,12 +399,10 @@ def warn_unless(certificate, tol, rows, settings, solver, max_iter, name):
         return
     from sklearn.exceptions import ConvergenceWarning
 
-    n, d = rows.shape
+    n = rows.shape[0]
     size = 1.0  # of a kernel matrix, nothing is said
     if isinstance(rows, _core.Rows):
-        some = np.empty(min(n, 1000))
-        _core.norms(rows, 0, np.zeros(d), some)
-        size = np.sqrt(some.mean())
+        size = np.sqrt(_rows.squared_norms(rows, 1000).mean())
     if stopping[k] <= tol:
         advice = "Rounding forbids to prove more: give X as float64, or a larger lam"
     elif not 0.1 <= size <= 10:
