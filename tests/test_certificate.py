@@ -651,8 +651,9 @@ def test_no_point_is_below_what_is_claimed_of_any_symmetric_matrix(rng, dtype, s
         if np.isnan(clf.duality_gap_[0]):
             continue
         known += 1
-        # The claim is of the matrix that rounding has made of one that is positive semi-definite.
-        K = K.astype(np.float64) + 4 * np.finfo(dtype).eps * K.trace() * np.eye(len(K))
+        # The claim is of the next matrix that is positive semi-definite: rounding may have made K of it.
+        least = max(0, -values[0]) + 1e-14 * values[-1]
+        K = K.astype(np.float64) + least * np.eye(len(K))
         found = np.zeros(len(y))
         found[clf.support_] = clf.dual_coef_[0]
         directions = [*vectors.T, *rng.normal(size=(20, len(y))), y, found]
