@@ -135,6 +135,7 @@ def _is_known(warning):
         or "more than float32 can resolve" in text
         or "least populated class in y" in text
         or "non-finite" in text  # scikit-learn's, of scores that are NaN
+        or "scoring gave scores that are not finite" in text  # ours
         or "y_pred contains classes not in y_true" in text
         or "valid feature names" in text
         or "has feature names" in text
@@ -167,7 +168,9 @@ def draw_values(case, n, d, density, like=None):
         case.scale, case.shift = 1.0, 0.0
         if case.chance(0.1):
             case.scale = 10.0 ** case.pick(-160, -40, -20, -3, 3, 18, 20, 30, 150, 200, 307)
-            case.may_be_refused(r"overflow|too large|too small|float32|float64|gamma|scale")
+            case.may_be_refused(
+                r"overflow|too large|too small|float32|float64|gamma|scale|X must be finite"
+            )
         elif case.chance(0.05) and density == 1:
             case.shift = case.pick(100.0, 1000.0, 1e5)
         if case.scale != 1 or case.shift:
@@ -815,7 +818,7 @@ def predict(case, clf, machine, p, *, many=True):
         )
     else:
         new = more_rows(case, p.rows.values.shape[1]) if many else p.rows
-    about = (r"overflow|too large",) if case.scale > 1e15 else ()
+    about = (r"overflow|too large|X must be finite",) if case.scale > 1e15 else ()
     scores = case.call(
         f"decision_function({new.name})", lambda: clf.decision_function(new.X), *about
     )
@@ -998,7 +1001,12 @@ def failing_refit(case, clf, p):
     elif failure == "few labels":
         y = np.asarray(p.y)[:-1]
     elif "kernel" in state:
-        clf.set_params(kernel=case.pick(lambda X, Z, **_: X[:1, :1], lambda X, Z, **_: 1 / 0, None))
+        # Of few steps, none need ask for a value.
+        clf.set_params(
+            scores="push",
+            n_steps=None,
+            kernel=case.pick(lambda X, Z, **_: X[:1, :1], lambda X, Z, **_: 1 / 0, None),
+        )
     else:
         clf.set_params(class_weight={p.classes.tolist()[0]: -1.0})
     with contextlib.suppress(Refused, ZeroDivisionError):

@@ -847,3 +847,28 @@ def test_pieces_of_ordinary_rows_are_as_large_as_before(rng):
     assert points.piece(_kernels._PIECE, _kernels._CHUNK) == _kernels._PIECE
     tiles = [part for part, _ in points.tiles(points[np.arange(512)], 0, 5000)]
     assert [part.stop - part.start for part in tiles] == [1024, 1024, 1024, 1024, 904]
+
+
+@pytest.mark.parametrize("far", [1e200, -3e38])
+def test_rows_that_single_precision_cannot_hold_are_refused(rng, layout, far):
+    if layout == "dense":
+        X = rng.normal(size=(30, 4)).astype(np.float32)
+    else:
+        X = convert(rng.normal(size=(30, 4)), layout, np.float32)
+    clf = paper.kernel(1e-2, n_steps=60, random_state=0).fit(X, np.arange(30) % 2)
+    Z = np.zeros((3, 4))
+    Z[1, 2] = 1.5 * far
+    with pytest.raises(ValueError, match="X must be finite"):
+        clf.decision_function(convert(Z, layout, np.float64))
+
+
+@pytest.mark.parametrize("kernel", ["sigmoid", "poly", "linear"])
+def test_scores_that_overflow_are_told_in_words_or_are_numbers(kernel):
+    X = np.array([[1.0, 2.0], [2.0, 1.0], [-1.0, 0.0], [0.0, -2.0]])
+    clf = paper.kernel(1e-2, kernel=kernel, n_steps=8, random_state=0).fit(X, [0, 1, 0, 1])
+    try:
+        scores = clf.decision_function(np.full((2, 2), 1e307))
+    except ValueError as error:
+        scores = None
+        assert "not a number" in str(error)  # noqa: PT017 either may be
+    assert scores is None or not np.isnan(scores).any()

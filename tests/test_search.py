@@ -320,7 +320,9 @@ def test_a_sparse_precomputed_matrix_is_refused():
         )
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")  # float32 cannot prove 1e-8
+@pytest.mark.filterwarnings(
+    "ignore::sklearn.exceptions.ConvergenceWarning"
+)  # float32 cannot prove 1e-8
 def test_rows_that_are_repeated_count_as_often(rng, layout, dtype):
     """Oversampling: folds with repeats beside a fold without, with and without sample weights."""
     X = rng.normal(size=(120, 4))

@@ -241,9 +241,13 @@ class DualAscent(Finisher):
         while True:
             going = [k for k in going if self.n_epochs[k] < last[k] and not self._is_done(k, tol)]
             if not going:
-                return
+                break
             jobs(lambda k: self._improve(k, tol, last[k]), going)
             jobs(lambda of: self._look_and_go_on(of, tol), bundles(going))
+        # Of epochs there may have been none left.
+        unseen = np.flatnonzero(np.isinf(self.primal))
+        if len(unseen):
+            self._look(unseen, tol)
 
     def _sweep(self, part, tol, max_iter):
         """The first epochs of the problems `part`, as a bundle, and a look at those that may be done."""

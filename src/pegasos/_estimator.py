@@ -408,7 +408,7 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         """What is known of the fitted model."""
         if hasattr(self, "objective_"):
             return _certificate.Certificate(self.objective_, self.dual_objective_)
-        return _certificate.Certificate.unknown(len(self.intercept_))
+        return _certificate.Certificate.unknown(len(self.n_steps_))
 
     def _choices(self, settings):
         """What must not change while training goes on, and decides how scores are read."""

@@ -268,6 +268,8 @@ class KernelModel(_Model):
             return self._coefficients("dual_coef")[0].shape[1]
         return self.support.X.shape[1]
 
+    # What overflows is not a number in the end, and told in a sentence.
+    @np.errstate(over="ignore", invalid="ignore")
     def scores(self, X: Any, *, checked: bool = False, n_threads: int = 1) -> np.ndarray:
         """`decision_function`, in pieces of bounded size; `checked`: X is known to be good.
 
@@ -452,11 +454,16 @@ def load(path: str | os.PathLike[str]) -> LinearModel | KernelModel:
 
 
 def _alike(part, other):
-    """Rows in the layout and type of others."""
-    if _validate.is_sparse(other):
-        from scipy import sparse
+    """Rows in the layout and type of others, which must be able to hold them."""
+    with np.errstate(over="ignore"):  # the check follows
+        if _validate.is_sparse(other):
+            from scipy import sparse
 
-        csr = sparse.csr_array(part) if _validate.is_sparse(part) else _rows.without_zeros(part)
-        return csr.astype(other.dtype, copy=False)
-    dense = part.toarray() if _validate.is_sparse(part) else part
-    return np.ascontiguousarray(dense, dtype=other.dtype)
+            csr = sparse.csr_array(part) if _validate.is_sparse(part) else _rows.without_zeros(part)
+            alike = csr.astype(other.dtype, copy=False)
+        else:
+            dense = part.toarray() if _validate.is_sparse(part) else part
+            alike = np.ascontiguousarray(dense, dtype=other.dtype)
+    if other.dtype.itemsize < part.dtype.itemsize:
+        _validate.finite_rows(alike)
+    return alike
