@@ -21,6 +21,8 @@ from pegasos._kernels import KERNELS, ColumnCache, Kernel, asymmetry, is_symmetr
 from pegasos._model import KernelModel
 from pegasos._training import KernelTraining
 
+# Kernels that have a γ.
+_WITH_GAMMA = ("poly", "rbf", "sigmoid", "laplacian")
 # Entries of X that are worked on at a time.
 _NUMBERS = 2**18
 
@@ -425,6 +427,8 @@ class KernelPegasosClassifier(PegasosEstimator):
             gamma = self._gamma
         elif gamma == "auto":
             gamma = 1 / X.shape[1]
+        elif gamma == "scale" and self.kernel not in _WITH_GAMMA:
+            gamma = 1.0
         elif gamma == "scale":
             gamma = _scale(X, weights)
         return Kernel(
