@@ -83,6 +83,22 @@ def test_scores_are_within_their_doubt(rng, monkeypatch, layout, dtype, kernel, 
         assert (doubt <= 1e4 * np.finfo(dtype).eps * (np.abs(coef[0]) @ np.abs(K)).max()).all()
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_what_is_not_symmetric_is_part_of_the_gap(rng, dtype):
+    X, y = make_rows(rng)
+    K = np.exp(-0.05 * ((X[:, None] - X) ** 2).sum(axis=2))
+    skew = np.triu(1e-5 * rng.normal(size=K.shape), 1).clip(-5e-5, 5e-5)
+    gaps = []
+    for matrix in (K, K + skew - skew.T):
+        clf = KernelPegasosClassifier(
+            1e-2, kernel="precomputed", tol=None, max_iter=30, random_state=0
+        )
+        clf.fit(matrix.astype(dtype), y)
+        gaps.append(clf.duality_gap_[0])
+    size = np.abs(clf.dual_coef_).sum()
+    assert gaps[1] >= gaps[0] + 1e-2 / 2 * np.abs(skew).max() * size**2
+
+
 def test_what_rounding_forbids_to_prove_is_told(rng):
     X, y = make_rows(rng, n=100)
     K = (X @ X.T).astype(np.float32)

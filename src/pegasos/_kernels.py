@@ -522,6 +522,13 @@ class ColumnCache:
             return 0.0
         return np.nan if n > _MOST_FACTORED else _ridge(self._whole())
 
+    @functools.cached_property
+    def skew(self):
+        """By how much a matrix that is given, or a function's, where that was factorised, is not symmetric."""
+        if self.points.kernel.name != "precomputed" and not self.ridge > 0:
+            return 0.0
+        return asymmetry(self._whole())[1]
+
     def disprove(self):
         """Take note that some |w|^2 is negative, or a dual value above a primal one: there is no dual.
 
@@ -533,6 +540,8 @@ class ColumnCache:
     def _whole(self):
         """The kernel matrix."""
         rows = np.arange(len(self.points))
+        if self.points.kernel.name == "precomputed":
+            return self.columns
         if self.holds_all:
             self.keep(rows)
             return self.columns[self.place]
@@ -640,10 +649,11 @@ class ColumnCache:
     def doubt(self, points, dtype):
         """What rounding of kernel values to `dtype` can make of scores: (n_sets, n_problems).
 
-        Sums of scores, in float64, are part of it. Nothing is said of matrices that are given, or functions.
+        Sums of scores, in float64, are part of it. Of matrices that are given, or functions, only what is
+        not symmetric in them.
         """
         if not self.points.kernel.is_positive:
-            return np.zeros(points.shape[:-1])
+            return self.skew / 2 * np.abs(points).sum(axis=-1)
         errors, sizes = self.points.rounding(dtype)
         n_added = np.count_nonzero(points, axis=-1)[..., None]
         added = (n_added + 2) * np.finfo(np.float64).eps * sizes
