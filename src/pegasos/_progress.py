@@ -1,7 +1,14 @@
-"""Progress of a long run on standard error: tqdm where it is installed, else a plain line."""
+"""Progress of a long run on standard error: tqdm where it is installed, else a plain line.
 
+In a file or a pipe, where nothing can be overwritten, there is a new line now and then.
+"""
+
+import contextlib
 import sys
 import time
+
+# Seconds between lines in a file: as many as went by, up to so many.
+_SELDOM = 60
 
 
 class Progress:
@@ -16,14 +23,15 @@ class Progress:
     """
 
     def __init__(self, description, enabled=True):
-        self.description, self.enabled = description, bool(enabled)
+        self.description, self.enabled = description, bool(enabled) and sys.stderr is not None
+        self._is_live = self.enabled and (sys.stderr.isatty() or "ipykernel" in sys.modules)
         self._bar = None
         self._began = self._shown = 0.0
         self._look = lambda: (0, 0, "")
 
     def __enter__(self):
-        self._began = time.perf_counter()
-        if self.enabled:
+        self._began = self._shown = time.perf_counter()
+        if self._is_live:
             try:
                 from tqdm import tqdm
             except ImportError:
@@ -35,29 +43,35 @@ class Progress:
     def update(self, look):
         """Show, if it is time, what `look` returns: how much is done, of how much (0: not known), a note."""
         self._look = look
-        if self.enabled and time.perf_counter() - self._shown > 0.2:
+        if not self.enabled:
+            return
+        pause = 0.2 if self._is_live else min(max(self._shown - self._began, 1), _SELDOM)
+        if time.perf_counter() - self._shown > pause:
             self._show(*look())
 
     def __exit__(self, kind, *_):
         if self.enabled:
             done, total, note = self._look()
-            self._show(total or done if kind is None else done, total, note)
-            if self._bar is not None:
-                self._bar.close()
-            else:
-                sys.stderr.write("\n")
-                sys.stderr.flush()
+            self._show(total or done if kind is None else done, total, note, last=True)
 
-    def _show(self, done, total, note):
+    def _show(self, done, total, note, last=False):
+        # Where no one reads any more, training goes on.
+        with contextlib.suppress(OSError, ValueError):
+            self._write(done, total, note, last)
+
+    def _write(self, done, total, note, last):
         self._shown = time.perf_counter()
         if self._bar is not None:
             self._bar.total = total or None
             self._bar.set_postfix_str(note, refresh=False)
             self._bar.update(done - self._bar.n)
+            if last:
+                self._bar.close()
             return
         line = self.description
         if total:
             part = done / total
             line += f" [{('#' * round(30 * part)).ljust(30, '.')}] {100 * part:3.0f} %"
-        sys.stderr.write(f"\r{line}  {note}  {self._shown - self._began:.1f} s")
+        line += f"  {note}  {self._shown - self._began:.1f} s"
+        sys.stderr.write(f"\r{line}" + "\n" * last if self._is_live else f"{line}\n")
         sys.stderr.flush()
