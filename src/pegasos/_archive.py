@@ -4,9 +4,13 @@ Ours carry a checksum over all that they hold. It finds what a disk or a hand ha
 file on purpose can write a checksum as well.
 """
 
+import contextlib
+import errno
 import hashlib
 import math
 import os
+import stat
+import threading
 import zipfile
 
 import numpy as np
@@ -35,18 +39,72 @@ def _checksum(arrays):
 
 def save(path, arrays):
     """Write a dictionary of arrays and its checksum to `path`, replacing what is there in one move."""
-    temporary = f"{os.fspath(path)}.{os.getpid()}.tmp"
+    with replacing(path) as file:
+        np.savez(file, **sealed(arrays))
+
+
+@contextlib.contextmanager
+def replacing(path, mode="wb"):
+    """A file to write, which takes the place of `path` once it is whole.
+
+    Links are followed, and a file keeps its permissions. What is no regular file, a pipe or a device, is
+    written to as it is.
+    """
+    name = os.fspath(path)
+    encoding = None if "b" in mode else "utf-8"
+    target, temporary, permissions = _places(name)
     try:
-        with open(temporary, "wb") as file:
-            np.savez(file, **sealed(arrays))
-            file.flush()
-            os.fsync(
-                file.fileno()
-            )  # or a crash of the machine could leave the name without content
-        os.replace(temporary, path)
+        with open(temporary or target, mode, encoding=encoding) as file:
+            yield file
+            if temporary:
+                if permissions is not None:
+                    os.chmod(temporary, permissions)
+                file.flush()
+                os.fsync(
+                    file.fileno()
+                )  # or a crash of the machine could leave a name without content
+        if temporary:
+            os.replace(temporary, target)
+    except OSError as error:
+        error.filename = name  # and not that of a temporary file
+        raise
     finally:
-        if os.path.exists(temporary):
+        if temporary and os.path.exists(temporary):
             os.remove(temporary)
+
+
+def check_writable(path):
+    """Raise the OSError with which `replacing` would end, as far as can be told before there is anything."""
+    target, temporary, _ = _places(path)
+    if temporary:
+        try:
+            open(temporary, "wb").close()
+            os.remove(temporary)
+        except OSError as error:
+            error.filename = path
+            raise
+    elif os.path.isdir(target):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+
+
+def _places(name):
+    """The file to write to, one beside it to write first, or None, and the permissions to keep, or None."""
+    try:
+        mode = os.stat(name).st_mode
+    except FileNotFoundError:
+        mode = None
+    else:
+        if not os.access(name, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), name)
+        if not stat.S_ISREG(mode):
+            return name, None, None
+    if not os.path.basename(name):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
+    target = os.path.realpath(name)
+    folder, last = os.path.split(target)
+    # Of a long name, a part, to which something can be added.
+    temporary = os.path.join(folder, f"{last[:40]}.{threading.get_native_id()}.tmp")
+    return target, temporary, None if mode is None else stat.S_IMODE(mode)
 
 
 def load_sealed(path):

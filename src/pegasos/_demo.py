@@ -11,16 +11,17 @@ from sklearn.datasets import load_digits, make_moons
 from sklearn.metrics import confusion_matrix
 from sklearn.model_selection import train_test_split
 
-from pegasos import KernelPegasosClassifier, PegasosClassifier
+from pegasos import KernelPegasosClassifier, PegasosClassifier, _archive
 
 _INK, _GREY, _RED, _BLUE = "#222222", "#777777", (178, 24, 43), (33, 102, 172)
 
 
 def run(path):
     """Train, report on standard output, and save the picture to `path`."""
+    _archive.check_writable(path)
     digits, width, height = _digits()
     moons, height = _moons(height)
-    with open(path, "w", encoding="utf-8") as file:
+    with _archive.replacing(path, "w") as file:
         file.write(
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
             f'viewBox="0 0 {width} {height}" font-family="Helvetica, Arial, sans-serif">\n'
