@@ -104,7 +104,7 @@ def test_labels_may_be_words_and_stand_in_any_column(tmp_path, data, capsys):
 def test_quoted_fields_and_byte_order_marks_are_read(tmp_path):
     text = '\ufeff"a, b","c","kind"\n1,2,"x, y"\n"3",4,z\n'
     (tmp_path / "a.csv").write_text(text, encoding="utf-8")
-    X, y = _readers.read(tmp_path / "a.csv")
+    X, y, _ = _readers.read(tmp_path / "a.csv")
     np.testing.assert_array_equal(X, [[1, 2], [3, 4]])
     assert y.tolist() == ["x, y", "z"]
 

@@ -2,6 +2,8 @@
 
 import contextlib
 import os
+import re
+import signal
 import stat
 import subprocess
 import sys
@@ -9,10 +11,11 @@ import threading
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 
 import pegasos
-from pegasos import _archive, cli
+from pegasos import _archive, _readers, cli
 from pegasos._progress import Progress
 
 COMMAND = [sys.executable, "-m", "pegasos"]
@@ -57,6 +60,150 @@ def piped(path, content):
     writer.start()
     yield str(path)
     writer.join()
+
+
+# ---- Reading ---------------------------------------------------------------------------------------
+
+
+@posix
+@pytest.mark.parametrize("name", ["a.csv", "a.svm", "a.npz"])
+def test_a_pipe_is_read_like_a_file(tmp_path, rows, name):
+    file = write(tmp_path / name, *rows)
+    expected = _readers.read(file)
+    with piped(tmp_path / f"pipe{name}", (tmp_path / name).read_bytes()) as pipe:
+        X, y, _ = _readers.read(pipe)
+    np.testing.assert_array_equal(_dense(X), _dense(expected[0]))
+    np.testing.assert_array_equal(y, expected[1])
+    assert len(y) == 60
+
+
+def _dense(X):
+    return X.toarray() if sparse.issparse(X) else X
+
+
+@posix
+@pytest.mark.parametrize("place", ["-", "/dev/stdin"])
+def test_standard_input_is_read(tmp_path, rows, place):
+    file, X = write_csv(tmp_path / "a.csv", *rows), rows[0]
+    pegasos.fit(*rows, 0.01).save(tmp_path / "m.npz")
+    with open(file, "rb") as text:
+        done = subprocess.run(
+            [*COMMAND, "predict", tmp_path / "m.npz", place, "--format", "csv"],
+            input=text.read(), capture_output=True, check=True,
+        )  # fmt: skip
+    predicted = [int(label) for label in done.stdout.split()]
+    np.testing.assert_array_equal(predicted, pegasos.load(tmp_path / "m.npz").predict(X))
+
+
+def test_faults_of_a_pipe_are_told_by_its_name(tmp_path):
+    with (
+        piped(tmp_path / "pipe.csv", b"1,2,0\n3,x,1\n") as pipe,
+        pytest.raises(ValueError, match=r"pipe\.csv, line 2: column 2 is not a number"),
+    ):
+        _readers.read(pipe)
+
+
+@pytest.mark.parametrize("zero_based", [True, False])
+def test_a_model_remembers_from_where_features_are_counted(tmp_path, rows, capsys, zero_based):
+    X, y = rows
+    every, some = tmp_path / "every.svm", tmp_path / "some.svm"
+    write_svm(every, X, y, zero_based)
+    write_svm(some, X[1::2], y[1::2], zero_based)  # without first and last feature
+    assert main("train", every, "-q", "-o", tmp_path / "m.npz", "--lam", 0.01) == 0
+    model = pegasos.load(tmp_path / "m.npz")
+    assert model.zero_based is zero_based
+    assert main("predict", tmp_path / "m.npz", some, "--scores") == 0
+    scores = np.loadtxt(capsys.readouterr().out.splitlines())
+    np.testing.assert_allclose(scores, model.decision_function(X[1::2]), rtol=1e-7)
+
+
+@pytest.mark.filterwarnings("default")
+def test_files_that_may_count_from_0_are_told(tmp_path, rows, capsys):
+    X, y = rows
+    pegasos.fit(X, y, 0.01).save(tmp_path / "m.npz")  # of an array
+    some = write_svm(tmp_path / "some.svm", X[1::2], y[1::2], zero_based=True)
+    assert main("predict", tmp_path / "m.npz", some) == 0
+    assert "has neither a feature 0 nor a feature 5" in capsys.readouterr().err
+    assert main("predict", tmp_path / "m.npz", some, "--zero-based", "yes", "--scores") == 0
+    scores = np.loadtxt(capsys.readouterr().out.splitlines())
+    expected = pegasos.load(tmp_path / "m.npz").decision_function(X[1::2])
+    np.testing.assert_allclose(scores, expected, rtol=1e-7)
+    every = write_svm(tmp_path / "every.svm", X, y, zero_based=True)
+    assert main("predict", tmp_path / "m.npz", every, "--zero-based", "no") == 2
+    assert "feature number 0 where features are counted from 1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_csv_may_have_other_delimiters(tmp_path, rows, delimiter):
+    X, y = rows
+    name = write_csv(tmp_path / "a.csv", X, y, delimiter)
+    read, labels, _ = _readers.read(name)
+    np.testing.assert_array_equal(read, X)
+    np.testing.assert_array_equal(labels, y)
+    assert _readers.guess_format("a.tsv.gz") == "csv"
+
+
+@pytest.mark.parametrize("space", ["\t", " \t", "  "])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_libsvm_text_may_have_tabs_and_marks(tmp_path, space, end, mark):
+    lines = ["1 1:2 3:4", "-1 2:1 ", "1"]
+    text = mark + "".join(line.replace(" ", space) + end for line in lines)
+    (tmp_path / "a.svm").write_bytes(text.encode())
+    X, y, zero_based = _readers.read(tmp_path / "a.svm")
+    np.testing.assert_array_equal(X.toarray(), [[2, 0, 4], [0, 1, 0], [0, 0, 0]])
+    assert y.tolist() == [1, -1, 1]
+    assert zero_based is False
+
+
+def test_libsvm_text_without_labels_can_be_predicted(tmp_path, rows, capsys):
+    X, y = rows
+    labelled = write_svm(tmp_path / "a.svm", X, y)
+    lines = (tmp_path / "a.svm").read_text().splitlines()
+    bare = tmp_path / "bare.svm"
+    bare.write_text("".join(line.partition(" ")[2] + "\n" for line in lines))
+    assert main("train", labelled, "-q", "-o", tmp_path / "m.npz") == 0
+    out = []
+    for file in (labelled, bare):
+        assert main("predict", tmp_path / "m.npz", file) == 0
+        out.append(capsys.readouterr())
+    assert out[0].out == out[1].out
+    assert "accuracy" not in out[1].err
+    bare.write_text("1:2\n\n2:1\n")
+    assert main("predict", tmp_path / "m.npz", bare) == 2
+    assert "bare.svm: line 2 is empty" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.svm", "1:2 2:3\n1:1\n", r"line 1: the label is missing in '1:2 2:3'"),
+        ("a.svm", "1 1:2 2:3\n1:1\n", r"line 2: the label is missing in '1:1'"),
+        ("a.svm", "1,2,3\n4,5,6\n", r"line 1: .*of CSV, say --format csv.* in '1,2,3'"),
+        ("a.csv", "spam,1,2\nham,3,4\n", r"column 1 is not a number.*--label-column 0"),
+        ("a.csv", "1,0.5,0.25\n0,0.5,0.75\n", r"labels, in column 3, are 0.25, 0.75; .*--label-column 0"),
+        ("a.csv", "1,5,0\n0,6,0\n2,7,0\n", r"labels, in column 3, are 0; .*--label-column 0"),
+        ("a.csv", "1,5;2,5;1\n1,5;2,5;1\n", r"column 2 is not a number"),
+        ("a.csv", "a\x00b,1,0\n2,1,1\n", r"a\.csv"),
+        ("a.csv", "\n1,2,0\n", r"is empty, or its first line is"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_text_is_said_in_a_sentence(tmp_path, capsys, name, text, message):
+    (tmp_path / name).write_text(text)
+    assert main("train", tmp_path / name, "-q", "-o", tmp_path / "m.npz") == 2
+    said = capsys.readouterr().err
+    assert re.search(message, said), said
+    assert len(said.splitlines()) == 1
+
+
+def test_labels_that_are_not_those_of_the_model_are_told(tmp_path, rows, capsys):
+    X, y = rows
+    pegasos.fit(X, y, 0.01).save(tmp_path / "m.npz")
+    file = write_csv(tmp_path / "a.csv", np.column_stack([y, X]))
+    assert main("predict", tmp_path / "m.npz", file) == 0
+    assert "is --label-column right?" in capsys.readouterr().err
+    assert main("predict", tmp_path / "m.npz", file, "--label-column", 0) == 0
+    assert "accuracy" in capsys.readouterr().err
 
 
 # ---- Writing ---------------------------------------------------------------------------------------
@@ -185,6 +332,66 @@ def shell(line, *words):
     """Run a line of shell script, in which "$@" is a command and its words."""
     script = ["sh", "-c", line, "sh", *COMMAND, *map(str, words)]
     return subprocess.run(script, capture_output=True, text=True, check=False)
+
+
+@posix
+@pytest.mark.parametrize("line", ['"$@" 2>&-', '"$@" >&- 2>&- <&-', '"$@" 2>/dev/full'])
+def test_a_model_is_written_where_nobody_listens(tmp_path, small, line):
+    if "full" in line and not os.path.exists("/dev/full"):
+        pytest.skip("there is no /dev/full")
+    done = shell(line, "train", small[0], "-o", tmp_path / "new.npz")
+    assert done.returncode == 0
+    assert done.stdout == ""
+    assert pegasos.load(tmp_path / "new.npz").n_features == 5
+
+
+@posix
+def test_a_model_is_written_though_the_reader_of_reports_leaves(tmp_path, small):
+    done = shell('{ "$@"; echo $? >&3; } 3>&2 2>&1 | true', "train", small[0],
+                 "-o", tmp_path / "new.npz")  # fmt: skip
+    assert done.stderr == "0\n"
+    assert pegasos.load(tmp_path / "new.npz").n_features == 5
+
+
+@posix
+def test_predictions_that_nobody_reads_end_without_a_traceback(tmp_path, small):
+    np.savez(tmp_path / "many.npz", X=np.zeros((10**5, 5)))
+    done = shell('{ "$@"; echo $? >&2; } | head -1', "predict", small[1], tmp_path / "many.npz")
+    assert done.stderr == "141\n"
+    assert len(done.stdout.splitlines()) == 1
+    done = shell('"$@" >&-', "predict", small[1], small[0])
+    assert done.returncode == 2
+    assert done.stderr == "pegasos: error: standard output is closed: say -o FILE\n"
+    if os.path.exists("/dev/full"):
+        done = shell('"$@" >/dev/full', "predict", small[1], small[0])
+        assert done.returncode == 2
+        assert done.stderr == "pegasos: error: standard output: No space left on device\n"
+
+
+@posix
+def test_ctrl_c_keeps_the_model_so_far(tmp_path, rows):
+    file = write_csv(tmp_path / "a.csv", *rows)
+    train = ["train", file, "-o", str(tmp_path / "new.npz"), "--solver", "pegasos", "--tol", "none",
+             "--max-iter", str(10**9)]  # fmt: skip
+    process = subprocess.Popen([*COMMAND, *train], stderr=subprocess.PIPE, text=True)
+    while not process.stderr.readline().startswith(
+        "PegasosClassifier"
+    ):  # the first sign of progress
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    said = process.communicate()[1]
+    assert process.returncode == 130
+    assert f"interrupted; the model so far is saved to {tmp_path / 'new.npz'}" in said
+    assert pegasos.load(tmp_path / "new.npz").n_steps[0] > 0
+
+
+@pytest.mark.filterwarnings("default")
+def test_warnings_are_one_line_without_a_place(tmp_path, small, capsys):
+    train = ["train", small[0], "-o", tmp_path / "new.npz", "-q", "--solver", "sdca"]
+    assert main(*train, "--max-iter", 1, "--tol", 1e-9) == 0
+    said = capsys.readouterr().err
+    assert len(said.splitlines()) == 1
+    assert said.startswith("pegasos: warning: stopped after max_iter=1 epochs")
 
 
 def test_progress_in_a_file_is_lines(tmp_path, capsys, small):

@@ -125,8 +125,9 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     _fitted: dict[str, Any]
     _state: dict[str, np.ndarray]
 
-    #: Of fits of the command line.
+    #: Of fits of the command line: where they are kept, and how their file counts features.
     _checkpoints = None
+    _zero_based = None
 
     def predict(self, X: Any) -> np.ndarray:
         """Predicted labels of the rows of `X`.

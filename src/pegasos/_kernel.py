@@ -398,6 +398,7 @@ class KernelPegasosClassifier(PegasosEstimator):
             objective=self._certificate().objective,
             dual_objective=self._certificate().dual_objective,
             n_steps=self.n_steps_,
+            zero_based=self._zero_based,
         )
 
     def __sklearn_tags__(self):

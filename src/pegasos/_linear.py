@@ -334,6 +334,7 @@ class PegasosClassifier(PegasosEstimator):
             objective=self._certificate().objective,
             dual_objective=self._certificate().dual_objective,
             n_steps=self.n_steps_,
+            zero_based=self._zero_based,
         )
 
     # ---- Inside ----------------------------------------------------------------------------------

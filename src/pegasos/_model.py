@@ -28,6 +28,7 @@ class _Model:
     objective: np.ndarray
     dual_objective: np.ndarray
     n_steps: np.ndarray
+    zero_based: bool | None = None
 
     #: Names the layout of the file, and its version.
     _FORMAT: ClassVar[str]
@@ -40,7 +41,7 @@ class _Model:
         "dual_objective",
         "n_steps",
     )
-    _ABOUT: ClassVar[tuple[str, ...]] = ("multi_class", "lam")
+    _ABOUT: ClassVar[tuple[str, ...]] = ("multi_class", "lam", "zero_based")
 
     @property
     def duality_gap(self) -> np.ndarray:
@@ -104,6 +105,7 @@ class _Model:
     def _check(self):
         """Raise a ValueError unless the arrays fit together; returns the number of problems."""
         _validate.choice("multi_class", self.multi_class, ["ovr", "ovo"])
+        _validate.choice("zero_based", self.zero_based, [None, True, False])
         if self.classes.ndim != 1 or self.classes.dtype.kind not in "fiubU":
             raise ValueError("classes must be one-dimensional numbers or strings")
         if len(self.classes) < 2:
@@ -184,6 +186,8 @@ class LinearModel(_Model):
         `objective` - `dual_objective`.
     n_steps : ndarray of shape (n_problems,)
         Steps taken.
+    zero_based : bool or None
+        Whether the LIBSVM text that `pegasos train` read counts features from 0; None for other rows.
     alpha_counts : ndarray of shape (n_problems, n_samples) or None
         How often each training row was drawn and violated its margin. None unless Pegasos made the model
         (``solver="pegasos"``, `n_steps` or `order`). Not saved.
@@ -236,7 +240,7 @@ class KernelModel(_Model):
     support : pegasos._kernels.Points
         The support vectors with their kernel.
     dual_coef : ndarray of shape (n_problems, n_support)
-    intercept, classes, multi_class, lam, objective, dual_objective, duality_gap, n_steps
+    intercept, classes, multi_class, lam, objective, dual_objective, duality_gap, n_steps, zero_based
         As in `LinearModel`.
 
     Examples

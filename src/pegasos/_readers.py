@@ -5,11 +5,16 @@ which file is wrong. Every failure is a ValueError or an OSError.
 """
 
 import bz2
+import codecs
+import contextlib
 import csv
 import gzip
 import io
 import os
 import re
+import shutil
+import sys
+import tempfile
 import zlib
 
 import numpy as np
@@ -32,18 +37,19 @@ def guess_format(path):
     stem, ending = os.path.splitext(os.fspath(path).lower())
     if ending in _OPENERS:
         ending = os.path.splitext(stem)[1]
-    return {".csv": "csv", ".npz": "npz"}.get(ending, "libsvm")
+    return {".csv": "csv", ".tsv": "csv", ".npz": "npz"}.get(ending, "libsvm")
 
 
 def read(
-    path, *, format=None, n_features=None, label_column=-1, labels_optional=False, header="auto"
+    path, *, format=None, n_features=None, label_column=-1, labels_optional=False, header="auto",
+    zero_based=None,
 ):  # fmt: skip
     """Read rows and labels.
 
     Parameters
     ----------
     path : str or path
-        Text may be compressed (.gz, .bz2).
+        Text may be compressed (.gz, .bz2). "-" is standard input.
     format : {"libsvm", "csv", "npz"}, optional
         Told from the name if not given.
     n_features : int, optional
@@ -51,15 +57,19 @@ def read(
     label_column : int, default=-1
         Column of a CSV file that holds the label.
     labels_optional : bool, default=False
-        A CSV file of `n_features` columns, or an .npz file without y, holds rows only.
-
+        A CSV file of `n_features` columns, LIBSVM text that begins with an index, or an .npz file
+        without y, holds rows only.
     header : {"auto", "yes", "no"}, default="auto"
         Whether the first line of a CSV file is one; "auto": if it has no number but the label.
+    zero_based : bool, optional
+        Whether LIBSVM text counts features from 0. Not given: if it has a feature 0.
 
     Returns
     -------
     X : ndarray or csr_array of shape (n_samples, n_features)
     y : ndarray of shape (n_samples,), or None
+    zero_based : bool or None
+        Whether LIBSVM text counts features from 0; None of other formats.
 
     Raises
     ------
@@ -68,34 +78,53 @@ def read(
     ValueError
         If it is malformed; the message has the number of the line.
     """
-    name = os.fspath(path)
+    name = "standard input" if path == "-" else os.fspath(path)
     if n_features is not None:
         n_features = _validate.integer("n_features", n_features)
-    try:
-        with open(path, "rb"):
-            pass
-        format = format or guess_format(path)
-        if format == "libsvm":
-            X, y = _read_libsvm(path, n_features)
-        elif format == "csv":
-            X, y = _read_csv(path, n_features, label_column, labels_optional, header)
-        else:
-            X, y = _read_npz(path)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise ValueError(f"{name} is truncated or corrupt: {error}") from None
-    except OSError as error:
-        if error.filename is None:  # of bz2: Invalid data stream
+    format = format or guess_format(path)
+    with _that_opens_again(path) as file:
+        try:
+            if format == "libsvm":
+                X, y, zero_based = _read_libsvm(file, n_features, labels_optional, zero_based)
+            elif format == "csv":
+                X, y = _read_csv(file, n_features, label_column, labels_optional, header)
+            else:
+                X, y = _read_npz(file)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise ValueError(f"{name} is truncated or corrupt: {error}") from None
-        raise
-    except OverflowError as error:
-        raise ValueError(f"{name} holds a number out of range: {error}") from None
+        except OSError as error:
+            if error.filename is None:  # of bz2: Invalid data stream
+                raise ValueError(f"{name} is truncated or corrupt: {error}") from None
+            raise
+        except OverflowError as error:
+            raise ValueError(f"{name} holds a number out of range: {error}") from None
+        except ValueError as error:
+            raise ValueError(str(error).replace(os.fspath(file), name)) from None
     if y is None and not labels_optional:
         raise ValueError(f"{name} has no labels: an array named y is missing")
     try:
         _validate.rows(X)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name}: {_where_not_finite(X) or error}") from None
-    return X, y
+    return X, y, zero_based if format == "libsvm" else None
+
+
+@contextlib.contextmanager
+def _that_opens_again(path):
+    """The name of a file of the same content that can be opened several times: a pipe is copied."""
+    if os.path.isfile(path):
+        yield path
+        return
+    if path == "-" and sys.stdin is None:
+        raise ValueError("standard input is closed")
+    with (
+        contextlib.nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb") as file,
+        tempfile.TemporaryDirectory() as folder,
+    ):
+        copy = os.path.join(folder, "copy" + os.path.splitext(path)[1])
+        with open(copy, "wb") as out:
+            shutil.copyfileobj(file, out)
+        yield copy
 
 
 def _where_not_finite(X):
@@ -131,13 +160,18 @@ def _plain_labels(y):
     return numbers
 
 
-def _open(path):
-    return _OPENERS.get(os.path.splitext(os.fspath(path))[1], open)(path, "rb")
+@contextlib.contextmanager
+def _opened(path):
+    """The bytes of a file, unpacked, after its byte order mark."""
+    with _OPENERS.get(os.path.splitext(path)[1], open)(path, "rb") as file:
+        if file.read(3) != codecs.BOM_UTF8:
+            file.seek(0)
+        yield file
 
 
 def _blame_line(path, parse, error, skip=0):
     """Raise a ValueError that names the first line which `parse` refuses, if there is one."""
-    with _open(path) as file:
+    with _opened(path) as file:
         for number, line in enumerate(file, start=1):
             if number <= skip or not line.strip():
                 continue
@@ -146,27 +180,80 @@ def _blame_line(path, parse, error, skip=0):
             except (ValueError, OverflowError) as problem:
                 text = line.decode("utf-8", "replace").strip()
                 shown = text if len(text) <= 60 else text[:57] + "..."
-                raise ValueError(
-                    f"{os.fspath(path)}, line {number}: {problem} in {shown!r}"
-                ) from None
-    raise ValueError(f"{os.fspath(path)}: {error}") from None
+                raise ValueError(f"{path}, line {number}: {problem} in {shown!r}") from None
+    raise ValueError(f"{path}: {error}") from None
 
 
-def _read_libsvm(path, n_features):
+class _Labelled:
+    """LIBSVM text without labels, as scikit-learn reads files, with a label of 0 for every row."""
+
+    def __init__(self, lines):
+        self.lines = lines
+
+    def __iter__(self):
+        for number, line in enumerate(self.lines, start=1):
+            if not line.strip():
+                raise ValueError(f"line {number} is empty: give a row without features a label")
+            yield b"0 " + line
+
+    def read(self):
+        """Needed for scikit-learn to see a file."""
+        raise NotImplementedError
+
+
+def _read_libsvm(path, n_features, labels_optional, zero_based):
+    with _opened(path) as file:
+        first = next((line for line in file if line.partition(b"#")[0].strip()), b"0").split()[0]
+    is_labelled = not (labels_optional and b":" in first)
+
+    def parse(line):
+        first = line.split()[0]
+        if is_labelled and b":" in first:
+            raise ValueError("the label is missing")
+        if b"," in first or b";" in first:
+            raise ValueError("a label must come first (of CSV, say --format csv)")
+        load_svmlight_file(io.BytesIO(line if is_labelled else b"0 " + line), zero_based=True)
+
     try:
-        X, y = load_svmlight_file(os.fspath(path), n_features=n_features)
-    except ValueError as error:
-        _blame_line(path, lambda line: load_svmlight_file(io.BytesIO(line)), error)
+        with _opened(path) as file:
+            text = file if is_labelled else _Labelled(file)
+            X, y = load_svmlight_file(text, zero_based=True)
+    except (ValueError, OverflowError) as error:
+        _blame_line(path, parse, error)
     if X.shape[0] == 0:
-        raise ValueError(f"{os.fspath(path)} holds no rows")
-    return sparse.csr_array(X), _plain_labels(y)
+        raise ValueError(f"{path} holds no rows")
+    X, zero_based = _from_zero(path, sparse.csr_array(X), n_features, zero_based)
+    return X, _plain_labels(y) if is_labelled else None, zero_based
+
+
+def _from_zero(path, X, n_features, zero_based):
+    """The rows with features counted from 0, whose numbers are as the file has them; and what it counts from."""
+    lowest, highest = X.indices.min(initial=X.shape[1]), X.indices.max(initial=0)
+    if zero_based is False and lowest == 0:
+        raise ValueError(
+            f"{path} has a feature number 0 where features are counted from 1: "
+            "say --zero-based yes if it is another file that counts from 0"
+        )
+    is_zero_based = lowest == 0 if zero_based is None else zero_based
+    n_there = int(highest) + bool(is_zero_based)
+    if n_features is not None and n_there > n_features:
+        raise ValueError(
+            f"{path} has a feature number {highest}, counted from {int(not is_zero_based)}, which is "
+            f"too large for n_features={n_features}"
+        )
+    if not is_zero_based:
+        X.indices -= 1
+    shape = X.shape[0], n_features or max(n_there, 1)
+    return sparse.csr_array((X.data, X.indices, X.indptr), shape=shape), bool(is_zero_based)
 
 
 def _read_csv(path, n_features, label_column, labels_optional, header):
     name = os.fspath(path)
-    with _open(path) as file:
-        first = _fields(file.readline(_MAX_LINE))
-        only_one_line = not file.readline().strip()
+    with _opened(path) as file:
+        line = file.readline(_MAX_LINE)
+        only_one_line = not file.readline(_MAX_LINE).strip()
+    delimiter = max(",;\t", key=lambda d: len(_fields(line, d)))  # of equals the first
+    first = _fields(line, delimiter)
     n_columns = len(first)
     if n_columns == 0:
         raise ValueError(f"{name} is empty, or its first line is")
@@ -191,12 +278,13 @@ def _read_csv(path, n_features, label_column, labels_optional, header):
     labels = {}  # each label's text and its number, in order of appearance
 
     def parse(line):
-        fields = _fields(line)
+        fields = _fields(line, delimiter)
         if len(fields) != n_columns:
             raise ValueError(f"{len(fields)} columns where the first line has {n_columns}")
         for j in columns:
             if not _is_number(fields[j]):
-                raise ValueError(f"column {j + 1} is not a number")
+                hint = "" if j or not has_labels else " (if it is the label, say --label-column 0)"
+                raise ValueError(f"column {j + 1} is not a number{hint}")
         if has_labels:
             number_of(fields[label_column])
 
@@ -208,7 +296,7 @@ def _read_csv(path, n_features, label_column, labels_optional, header):
     try:
         table = np.loadtxt(
             path,
-            delimiter=",",
+            delimiter=delimiter,
             quotechar='"',
             comments=None,
             encoding="utf-8-sig",
@@ -220,14 +308,25 @@ def _read_csv(path, n_features, label_column, labels_optional, header):
         _blame_line(path, parse, error, skip=skip)
     if not has_labels:
         return table, None
-    y = _plain_labels(np.array(list(labels)))[table[:, label_column].astype(np.intp)]
+    classes = _plain_labels(np.array(list(labels)))
+    is_number = classes.dtype.kind == "f" and (classes != classes.round()).any()
+    if not labels_optional and label_column != 0 and (is_number or len(classes) == 1):
+        others = table[:, 0]
+        if (others == others.round()).all() and (others != others[0]).any():
+            raise ValueError(
+                f"{name}: labels, in column {label_column % n_columns + 1}, are "
+                f"{', '.join(map(str, classes[:3].tolist()))}{', ...' if len(classes) > 3 else ''}; "
+                "if the first column has the labels, say --label-column 0"
+            )
+    y = classes[table[:, label_column].astype(np.intp)]
     return np.ascontiguousarray(table[:, columns]), y
 
 
-def _fields(line):
+def _fields(line, delimiter):
     """The fields of a line of CSV, as text."""
+    text = line.decode("utf-8", "replace").strip(" \r\n")
     try:
-        return next(csv.reader([line.decode("utf-8-sig", "replace").strip()]), [])
+        return next(csv.reader([text], delimiter=delimiter), [])
     except csv.Error as error:
         raise ValueError(f"not a line of CSV: {error}") from None
 

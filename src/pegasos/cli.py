@@ -1,8 +1,11 @@
 """The command line: ``pegasos train``, ``pegasos predict``, ``pegasos demo``."""
 
 import argparse
+import contextlib
+import os
 import sys
 import time
+import warnings
 from collections.abc import Sequence
 
 import numpy as np
@@ -11,9 +14,10 @@ import pegasos
 
 _DATA_HELP = """\
 DATA is LIBSVM/SVMlight text ("label index:value ..."), CSV (one row a line,
-numbers and a label; a header line without numbers is skipped), or .npz (arrays
-X and y, or a CSR matrix saved by scipy.sparse and y). Text may be compressed
-with gzip or bzip2. The format is told from the name; --format overrides it.
+numbers and a label, between commas, semicolons or tabs; a header line without
+numbers is skipped), or .npz (arrays X and y, or a CSR matrix saved by
+scipy.sparse and y). Text may be compressed with gzip or bzip2. "-" is standard
+input. The format is told from the name; --format overrides it.
 """
 
 _EXAMPLES = {
@@ -29,8 +33,13 @@ examples:
 examples:
   pegasos predict spam.npz new.svm > labels.txt
   pegasos predict spam.npz new.svm --scores -o scores.txt
+  grep 2026 new.csv | pegasos predict spam.npz - --format csv
 """,
 }
+
+
+_OUTPUT = "standard output"
+_ZERO_BASED = {"auto": None, "yes": True, "no": False}
 
 
 def _parser():
@@ -64,6 +73,11 @@ def _parser():
         sub.add_argument(
             "--header", choices=("auto", "yes", "no"), default="auto",
             help="CSV: whether the first line is one (default auto: if it has no numbers)",
+        )  # fmt: skip
+        sub.add_argument(
+            "--zero-based", choices=("auto", "yes", "no"), default="auto",
+            help="LIBSVM: whether features are counted from 0 (default auto: if there is a feature "
+            "0; a model remembers)",
         )  # fmt: skip
 
     train = command("train", _train, "train a linear or kernel support vector machine and save it")
@@ -115,7 +129,11 @@ def _parser():
     predict.add_argument("model", metavar="MODEL", help="file written by `pegasos train`")
     data_options(predict)
     predict.add_argument(
-        "-o", "--output", metavar="FILE", help="write here, not to standard output"
+        "-o",
+        "--output",
+        default="-",
+        metavar="FILE",
+        help="write here, not to standard output",
     )
     predict.add_argument("--scores", action="store_true", help="scores in place of labels")
 
@@ -138,13 +156,17 @@ def _tol(text):
 
 
 def _train(args):
-    from pegasos import _checkpoint, _readers
+    from pegasos import _archive, _checkpoint, _readers
 
     say = (lambda *_: None) if args.quiet else _say
+    if args.output == "-":
+        raise ValueError("a model is written to a file: say -o FILE")
+    for path in filter(None, (args.output, args.checkpoint)):
+        _archive.check_writable(path)
     say(f"reading {args.data}")
-    X, y = _readers.read(
+    X, y, zero_based = _readers.read(
         args.data, format=args.format, n_features=args.n_features, label_column=args.label_column,
-        header=args.header,
+        header=args.header, zero_based=_ZERO_BASED[args.zero_based],
     )  # fmt: skip
     if args.float32:
         X = X.astype(np.float32)
@@ -173,79 +195,152 @@ def _train(args):
     else:
         machine = pegasos.PegasosClassifier(args.lam, n_jobs=args.jobs, **options)
     machine._settings(), machine._n_steps(), machine._seed()  # scikit-learn would say less
+    machine._zero_based = zero_based
     if args.resume:
         _checkpoint.resume(machine, args.resume, X, y)
     if args.checkpoint:
         machine.warm_start = True  # keeps the state
         machine._checkpoints = _checkpoint.Checkpoints(args.checkpoint, args.checkpoint_every, X, y)
-    model = machine.fit(X, y).to_model()
-    seconds = time.perf_counter() - began
+    is_whole = True
+    try:
+        machine.fit(X, y)
+    except KeyboardInterrupt:
+        if not hasattr(machine, "intercept_"):
+            raise  # nothing was learned yet
+        is_whole = False
+    model = machine.to_model()
     model.save(args.output)
+    if not is_whole:
+        _say(f"pegasos: interrupted; the model so far is saved to {args.output}")
+        return 130
+    _report(say, model, time.perf_counter() - began, bool(args.kernel))
+    say(f"training accuracy {100 * (model.predict(X) == y).mean():.2f} %")
+    say(f"model saved to {args.output}")
+    return 0
+
+
+def _report(say, model, seconds, is_kernel):
     n_problems = len(model.intercept)
     say(f"trained {n_problems} problem(s) in {seconds:.2f} s")
-    if args.kernel:
+    if is_kernel:
         say(f"{len(model.support)} support vectors")
     for k, (objective, gap) in enumerate(zip(model.objective, model.duality_gap, strict=True)):
         if np.isnan(objective):  # few steps on many rows: the others were never looked at
             break
         bound = "" if np.isnan(gap) else f", at most {gap:.2g} above the optimum"
         say(f"objective {objective:.6g}{bound}" + (f"  (problem {k})" if n_problems > 1 else ""))
-    say(f"training accuracy {100 * (model.predict(X) == y).mean():.2f} %")
-    say(f"model saved to {args.output}")
 
 
 def _predict(args):
-    from pegasos import _readers
+    from pegasos import _archive, _readers
 
+    if args.output != "-":
+        _archive.check_writable(args.output)
+    elif sys.stdout is None:
+        raise ValueError(f"{_OUTPUT} is closed: say -o FILE")
     model = pegasos.load(args.model)
-    X, y = _readers.read(
+    known = _ZERO_BASED[args.zero_based]
+    known = model.zero_based if known is None else known
+    X, y, zero_based = _readers.read(
         args.data,
         format=args.format,
         n_features=model.n_features,
         label_column=args.label_column,
         labels_optional=True,
         header=args.header,
+        zero_based=known,
     )
+    if zero_based is False and known is None and not X[:, [-1]].nnz:
+        warnings.warn(
+            f"{args.data} has neither a feature 0 nor a feature {model.n_features}: features are "
+            "taken to be counted from 1; say --zero-based yes if they are counted from 0",
+            stacklevel=2,
+        )
     scores = model.decision_function(X)
     labels = model.labels_of(scores)
-    out = scores if args.scores else labels
-    target = args.output or sys.stdout
-    np.savetxt(target, out, fmt="%.9g" if out.dtype.kind == "f" else "%s")
-    if y is not None and np.isin(y, model.classes).all():
-        _say(f"accuracy {100 * (labels == y).mean():.2f} % of {len(y)} rows")
+    _write(args.output, scores if args.scores else labels)
+    if y is not None:
+        known = np.isin(y, model.classes)
+        if known.all():
+            _say(f"accuracy {100 * (labels == y).mean():.2f} % of {len(y)} rows")
+        else:
+            other = y[~known][0]
+            _say(
+                f"no accuracy: {args.data} has labels that the model does not know, such as {other}"
+                + ("; is --label-column right?" if X.shape[0] == (~known).sum() else "")
+            )
+    return 0
+
+
+def _write(path, out):
+    """Write an array as text to a file, or to standard output."""
+    from pegasos import _archive
+
+    form = "%.9g" if out.dtype.kind == "f" else "%s"
+    if path != "-":
+        with _archive.replacing(path, "w") as file:
+            np.savetxt(file, out, fmt=form)
+        return
+    try:
+        np.savetxt(sys.stdout, out, fmt=form)
+        sys.stdout.flush()
+    except OSError as error:
+        error.filename = _OUTPUT
+        raise
 
 
 def _demo(args):
     from pegasos import _demo
 
     _demo.run(args.output)
+    return 0
 
 
 def _say(*words):
-    print(*words, file=sys.stderr)
+    """Print to standard error, if anybody reads it."""
+    try:
+        print(*words, file=sys.stderr, flush=True)
+    except OSError:
+        _let_go(sys.stderr)
+
+
+def _warn(message, *_, **__):
+    _say("pegasos: warning:", " ".join(str(message).split()))
+
+
+def _let_go(stream):
+    """Let what is still to be written to a stream, and cannot be, go nowhere."""
+    with contextlib.suppress(OSError, ValueError), open(os.devnull, "w") as nowhere:
+        os.dup2(nowhere.fileno(), stream.fileno())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     args = _parser().parse_args(arguments)
-    try:
-        args.run(args)
-    except BrokenPipeError:
-        sys.stderr.close()  # the reader of our output has left; nothing to say, no one to hear
-        return 1
-    except (OSError, TypeError, ValueError) as error:
-        what = " ".join(str(error).split())
-        if isinstance(error, OSError) and error.filename:
-            what = f"{error.filename}: {error.strerror}"
-        _say(f"pegasos: error: {what}")
-        return 2
-    except MemoryError as error:
-        _say(f"pegasos: error: out of memory: {error}")
-        return 2
-    except KeyboardInterrupt:
-        _say("pegasos: interrupted")
-        return 130
-    return 0
+    if sys.stderr is None:  # closed
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 as long as the process lives
+    with warnings.catch_warnings():
+        warnings.showwarning = _warn
+        try:
+            return args.run(args)
+        except (OSError, TypeError, ValueError) as error:
+            what, name = str(error), None
+            if isinstance(error, OSError) and error.filename is not None:
+                name = error.filename
+                what = f"{name}: {error.strerror}"
+            if isinstance(error, BrokenPipeError) and name in (None, _OUTPUT):
+                _let_go(sys.stdout)  # its reader has left; nothing to say, no one to hear
+                return 141
+            if name == _OUTPUT:
+                _let_go(sys.stdout)
+            _say("pegasos: error:", " ".join(what.split()))
+            return 2
+        except MemoryError as error:
+            _say(f"pegasos: error: out of memory: {error}")
+            return 2
+        except KeyboardInterrupt:
+            _say("pegasos: interrupted")
+            return 130
 
 
 if __name__ == "__main__":
