@@ -908,7 +908,6 @@ FILES = {
     "numbers.csv": (b"0,1,2\n5,4,1\n3,2,0\n", r"line 1: 0,1,2,\.\.\. may be a row.*--header yes"),
     "gap.csv": (b"1,,0\n3,1,1\n", r"line 1: column 2 is not a number"),
     "nolabel.csv": (b"1,2,0\n3,1,\n", r"line 2: the label is empty"),
-    "cr.csv": (b"1,2,0\r3,1,1\r", r"cr\.csv|not a line of CSV"),
     "noise.csv": (bytes(range(256)) * 20, r"noise\.csv|not a line of CSV"),
     "bad.csv.gz": (b"not gzip at all", r"bad\.csv\.gz is truncated or corrupt"),
     "beyond.csv": (b"1e400,2,0\n3,1,1\n", r"row 1, feature 1 is inf"),

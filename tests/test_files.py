@@ -169,6 +169,9 @@ def test_libsvm_text_without_labels_can_be_predicted(tmp_path, rows, capsys):
         out.append(capsys.readouterr())
     assert out[0].out == out[1].out
     assert "accuracy" not in out[1].err
+    bare.write_text("# of rows only\n1:2 # one\n# two\n2:1\n")
+    assert main("predict", tmp_path / "m.npz", bare) == 0
+    assert len(capsys.readouterr().out.split()) == 2
     bare.write_text("1:2\n\n2:1\n")
     assert main("predict", tmp_path / "m.npz", bare) == 2
     assert "bare.svm: line 2 is empty" in capsys.readouterr().err
@@ -186,14 +189,48 @@ def test_libsvm_text_without_labels_can_be_predicted(tmp_path, rows, capsys):
         ("a.csv", "1,5;2,5;1\n1,5;2,5;1\n", r"column 2 is not a number"),
         ("a.csv", "a\x00b,1,0\n2,1,1\n", r"a\.csv"),
         ("a.csv", "\n1,2,0\n", r"is empty, or its first line is"),
+        ("a.csv", "1,2,0\n\n  \n3,4,1\n", r"a\.csv, line 3: 0 columns where the first line has 3"),
+        ("a.csv", "1,2,0\n1_0,4,1\n", r"a\.csv, line 2: column 1 is not a number .* in '1_0,4,1'"),
+        ("a.csv", "\uff11,2,0\n3,4,1\n", r"a\.csv, line 1: column 1 is not a number"),
+        ("a.csv", "1,2,\udce9\n3,4,1\n", r"a\.csv is not text in UTF-8"),
+        ("a.svm", "# 1,2\n1 1:2\n1 2\n", r"a\.svm, line 3: '2' is not index:value in '1 2'"),
+        ("a.svm", "nan 1:2\n1 1:1\n", r"a\.svm: labels must be finite, got nan"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_text_is_said_in_a_sentence(tmp_path, capsys, name, text, message):
-    (tmp_path / name).write_text(text)
+    (tmp_path / name).write_text(text, errors="surrogateescape")
     assert main("train", tmp_path / name, "-q", "-o", tmp_path / "m.npz") == 2
     said = capsys.readouterr().err
     assert re.search(message, said), said
     assert len(said.splitlines()) == 1
+
+
+@pytest.mark.parametrize("coding", ["utf-16", "utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("name", ["a.svm", "a.csv"])
+def test_text_in_utf_16_is_told(tmp_path, name, coding):
+    text = ("\ufeff" if coding != "utf-16" else "") + "1,2,0\n3,4,1\n"
+    (tmp_path / name).write_bytes(text.encode(coding))
+    with pytest.raises(ValueError, match=rf"{name} is text in UTF-16: save it as UTF-8"):
+        _readers.read(tmp_path / name)
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+def test_csv_may_have_line_ends_and_marks_of_all_systems(tmp_path, end, mark):
+    lines = ["a,b,label", "1,2,x", "3,4,y"]
+    (tmp_path / "a.csv").write_bytes((mark + end.join(lines) + end).encode())
+    X, y, _ = _readers.read(tmp_path / "a.csv")
+    np.testing.assert_array_equal(X, [[1, 2], [3, 4]])
+    assert y.tolist() == ["x", "y"]
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_csv_may_be_wide_and_have_delimiters_in_quotes(tmp_path, delimiter):
+    rows = [['"a,b;c\t"'] * 9 + ["label"], ["1"] * 9 + ["x"], ["2"] * 9 + ["y"]]
+    wide = [["1"] * 70_000 + ["0"], ["2"] * 70_000 + ["1"]]
+    for table, n_columns in ((rows, 9), (wide, 70_000)):
+        (tmp_path / "a.csv").write_text("".join(delimiter.join(row) + "\n" for row in table))
+        assert _readers.read(tmp_path / "a.csv")[0].shape == (2, n_columns)
 
 
 def test_labels_that_are_not_those_of_the_model_are_told(tmp_path, rows, capsys):

@@ -98,8 +98,11 @@ def read(
             raise
         except OverflowError as error:
             raise ValueError(f"{name} holds a number out of range: {error}") from None
+        except UnicodeDecodeError as error:
+            raise ValueError(f"{name} is not text in UTF-8: {error}") from None
         except ValueError as error:
-            raise ValueError(str(error).replace(os.fspath(file), name)) from None
+            what = str(error).replace(os.fspath(file), name)
+            raise ValueError(what if name in what else f"{name}: {what}") from None
     if y is None and not labels_optional:
         raise ValueError(f"{name} has no labels: an array named y is missing")
     try:
@@ -164,7 +167,10 @@ def _plain_labels(y):
 def _opened(path):
     """The bytes of a file, unpacked, after its byte order mark."""
     with _OPENERS.get(os.path.splitext(path)[1], open)(path, "rb") as file:
-        if file.read(3) != codecs.BOM_UTF8:
+        mark = file.read(3)
+        if mark.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            raise ValueError(f"{path} is text in UTF-16: save it as UTF-8")
+        if mark != codecs.BOM_UTF8:
             file.seek(0)
         yield file
 
@@ -173,7 +179,7 @@ def _blame_line(path, parse, error, skip=0):
     """Raise a ValueError that names the first line which `parse` refuses, if there is one."""
     with _opened(path) as file:
         for number, line in enumerate(file, start=1):
-            if number <= skip or not line.strip():
+            if number <= skip or not line.strip(b"\r\n"):
                 continue
             try:
                 parse(line)
@@ -192,9 +198,10 @@ class _Labelled:
 
     def __iter__(self):
         for number, line in enumerate(self.lines, start=1):
-            if not line.strip():
+            if line.partition(b"#")[0].strip():
+                yield b"0 " + line
+            elif not line.strip():
                 raise ValueError(f"line {number} is empty: give a row without features a label")
-            yield b"0 " + line
 
     def read(self):
         """Needed for scikit-learn to see a file."""
@@ -207,11 +214,16 @@ def _read_libsvm(path, n_features, labels_optional, zero_based):
     is_labelled = not (labels_optional and b":" in first)
 
     def parse(line):
-        first = line.split()[0]
-        if is_labelled and b":" in first:
+        fields = line.partition(b"#")[0].split()
+        if not fields:
+            return
+        if is_labelled and b":" in fields[0]:
             raise ValueError("the label is missing")
-        if b"," in first or b";" in first:
+        if b"," in fields[0] or b";" in fields[0]:
             raise ValueError("a label must come first (of CSV, say --format csv)")
+        for field in fields[is_labelled:]:
+            if b":" not in field:
+                raise ValueError(f"{field.decode('utf-8', 'replace')!r} is not index:value")
         load_svmlight_file(io.BytesIO(line if is_labelled else b"0 " + line), zero_based=True)
 
     try:
@@ -249,10 +261,10 @@ def _from_zero(path, X, n_features, zero_based):
 
 def _read_csv(path, n_features, label_column, labels_optional, header):
     name = os.fspath(path)
-    with _opened(path) as file:
-        line = file.readline(_MAX_LINE)
-        only_one_line = not file.readline(_MAX_LINE).strip()
-    delimiter = max(",;\t", key=lambda d: len(_fields(line, d)))  # of equals the first
+    with _opened(path) as file, io.TextIOWrapper(file, "utf-8", "replace") as text:
+        line = text.readline(_MAX_LINE)
+        only_one_line = not text.readline(_MAX_LINE).strip()
+    delimiter = max(",;\t", key=re.sub('"[^"]*"', "", line).count)  # of equals the first
     first = _fields(line, delimiter)
     n_columns = len(first)
     if n_columns == 0:
@@ -265,20 +277,14 @@ def _read_csv(path, n_features, label_column, labels_optional, header):
         label_column = columns.pop(label_column)
     if not columns:
         raise ValueError(f"{name}, line 1: a label and at least one feature are needed")
-    # A line with some numbers is a row, perhaps a bad one; a header has none.
     if header == "auto":
-        if n_columns > 2 and first in [[str(k + j) for j in range(n_columns)] for k in (0, 1)]:
-            raise ValueError(
-                f"{name}, line 1: {','.join(first[:3])},... may be a row or names of columns: "
-                "say --header yes or --header no"
-            )
-        skip = int(not only_one_line and not any(_is_number(first[j]) for j in columns))
+        skip = int(_is_header(name, first, columns) and not only_one_line)
     else:
         skip = int(header == "yes")
     labels = {}  # each label's text and its number, in order of appearance
 
     def parse(line):
-        fields = _fields(line, delimiter)
+        fields = _fields(line.decode("utf-8", "replace"), delimiter)
         if len(fields) != n_columns:
             raise ValueError(f"{len(fields)} columns where the first line has {n_columns}")
         for j in columns:
@@ -304,39 +310,57 @@ def _read_csv(path, n_features, label_column, labels_optional, header):
             converters={label_column: number_of} if has_labels else None,
             ndmin=2,
         )
+    except UnicodeDecodeError:
+        raise
     except ValueError as error:
         _blame_line(path, parse, error, skip=skip)
     if not has_labels:
         return table, None
     classes = _plain_labels(np.array(list(labels)))
-    is_number = classes.dtype.kind == "f" and (classes != classes.round()).any()
-    if not labels_optional and label_column != 0 and (is_number or len(classes) == 1):
-        others = table[:, 0]
-        if (others == others.round()).all() and (others != others[0]).any():
-            raise ValueError(
-                f"{name}: labels, in column {label_column % n_columns + 1}, are "
-                f"{', '.join(map(str, classes[:3].tolist()))}{', ...' if len(classes) > 3 else ''}; "
-                "if the first column has the labels, say --label-column 0"
-            )
+    if not labels_optional and label_column != 0:
+        _check_labels(f"labels, in column {label_column % n_columns + 1},", classes, table[:, 0])
     y = classes[table[:, label_column].astype(np.intp)]
     return np.ascontiguousarray(table[:, columns]), y
 
 
+def _is_header(name, first, columns):
+    """Whether the first line has names of columns. A line with some numbers is a row, perhaps a bad one."""
+    if len(first) > 2 and first in [[str(k + j) for j in range(len(first))] for k in (0, 1)]:
+        raise ValueError(
+            f"{name}, line 1: {','.join(first[:3])},... may be a row or names of columns: "
+            "say --header yes or --header no"
+        )
+    return not any(_is_number(first[j]) for j in columns)
+
+
+def _check_labels(what, classes, others):
+    """Raise a ValueError if nothing could be learned of these classes, but of the `others` perhaps."""
+    is_number = classes.dtype.kind == "f" and (classes != classes.round()).any()
+    if not is_number and len(classes) > 1:
+        return
+    if (others == others.round()).all() and (others != others[0]).any():
+        raise ValueError(
+            f"{what} are {', '.join(map(str, classes[:3].tolist()))}"
+            f"{', ...' if len(classes) > 3 else ''}; "
+            "if the first column has the labels, say --label-column 0"
+        )
+
+
 def _fields(line, delimiter):
     """The fields of a line of CSV, as text."""
-    text = line.decode("utf-8", "replace").strip(" \r\n")
     try:
-        return next(csv.reader([text], delimiter=delimiter), [])
+        return next(csv.reader([line.strip(" \r\n")], delimiter=delimiter), [])
     except csv.Error as error:
         raise ValueError(f"not a line of CSV: {error}") from None
 
 
 def _is_number(text):
+    """Whether NumPy would read it as a number; Python knows 1_000 and other alphabets' digits, too."""
     try:
         float(text)
     except ValueError:
         return False
-    return True
+    return text.isascii() and "_" not in text
 
 
 def _read_npz(path):
