@@ -1,6 +1,8 @@
 """What commands read and write: pipes, links, devices, closed streams, and text of many kinds."""
 
+import bz2
 import contextlib
+import gzip
 import os
 import re
 import signal
@@ -93,6 +95,25 @@ def test_standard_input_is_read(tmp_path, rows, place):
         )  # fmt: skip
     predicted = [int(label) for label in done.stdout.split()]
     np.testing.assert_array_equal(predicted, pegasos.load(tmp_path / "m.npz").predict(X))
+
+
+@posix
+@pytest.mark.parametrize(
+    ("format", "pack"),
+    [("csv", bytes), ("csv", gzip.compress), ("libsvm", gzip.compress), ("libsvm", bz2.compress),
+     ("npz", bytes)],
+)  # fmt: skip
+def test_standard_input_may_be_packed(tmp_path, rows, monkeypatch, format, pack):
+    file = tmp_path / f"a.{format}"
+    {"csv": write_csv, "libsvm": write_svm, "npz": write}[format](file, *rows)
+    packed = pack(file.read_bytes())
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "-").write_text("not this one")
+    with piped(tmp_path / "pipe", packed) as pipe, open(pipe) as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        X, y, _ = _readers.read("-", format=format)
+    np.testing.assert_array_equal(_dense(X), rows[0])
+    np.testing.assert_array_equal(y, rows[1])
 
 
 def test_faults_of_a_pipe_are_told_by_its_name(tmp_path):

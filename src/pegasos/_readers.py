@@ -30,6 +30,7 @@ _NUMBER = r"[+-]?((0|[1-9]\d*)(\.\d*)?|\.\d+)([eE][+-]?\d+)?"
 _MAX_LINE = 2**27  # more than any row; a file without line ends is not read as one
 
 _OPENERS = {".gz": gzip.open, ".bz2": bz2.open}
+_BEGINNINGS = {".gz": b"\x1f\x8b", ".bz2": b"BZh91AY&SY"}
 
 
 def guess_format(path):
@@ -115,7 +116,7 @@ def read(
 @contextlib.contextmanager
 def _that_opens_again(path):
     """The name of a file of the same content that can be opened several times: a pipe is copied."""
-    if os.path.isfile(path):
+    if path != "-" and os.path.isfile(path):
         yield path
         return
     if path == "-" and sys.stdin is None:
@@ -124,10 +125,16 @@ def _that_opens_again(path):
         contextlib.nullcontext(sys.stdin.buffer) if path == "-" else open(path, "rb") as file,
         tempfile.TemporaryDirectory() as folder,
     ):
-        copy = os.path.join(folder, "copy" + os.path.splitext(path)[1])
-        with open(copy, "wb") as out:
+        copy = os.path.join(folder, "copy")
+        with open(copy, "w+b") as out:
             shutil.copyfileobj(file, out)
-        yield copy
+            out.seek(0)
+            beginning = out.read(10)
+        ending = os.path.splitext(path)[1]
+        for packed, first in _BEGINNINGS.items():  # the name may not tell
+            if beginning.startswith(first):
+                ending = packed
+        yield shutil.move(copy, copy + ending)
 
 
 def _where_not_finite(X):
