@@ -347,6 +347,38 @@ def test_where_nothing_can_be_written_training_does_not_begin(
     assert [p.name for p in tmp_path.iterdir()] == ["a.npz"]
 
 
+@pytest.mark.parametrize("option", ["-o", "--checkpoint"])
+def test_training_does_not_overwrite_its_rows(tmp_path, capsys, option):
+    np.savez(tmp_path / "a.npz", X=np.eye(4), y=np.arange(4) % 2)
+    (tmp_path / "link.npz").symlink_to("a.npz")
+    before = (tmp_path / "a.npz").read_bytes()
+    for name in ("a.npz", "link.npz"):
+        words = ["train", tmp_path / "a.npz", "-o", tmp_path / "m.npz", option, tmp_path / name]
+        assert main(*words) == 2
+        assert f"{name} is read, and would be overwritten" in capsys.readouterr().err
+    assert (tmp_path / "a.npz").read_bytes() == before
+
+
+def test_prediction_does_not_overwrite_what_it_reads(tmp_path, capsys):
+    MODEL.save(tmp_path / "m.npz")
+    np.savez(tmp_path / "a.npz", X=np.eye(4))
+    for name in ("m.npz", "a.npz"):
+        before = (tmp_path / name).read_bytes()
+        words = ["predict", tmp_path / "m.npz", tmp_path / "a.npz", "-o", tmp_path / name]
+        assert main(*words) == 2
+        assert f"{name} is read, and would be overwritten" in capsys.readouterr().err
+        assert (tmp_path / name).read_bytes() == before
+
+
+@pytest.mark.parametrize("option", ["-o", "--checkpoint", "--resume"])
+def test_a_name_may_not_be_empty(tmp_path, capsys, monkeypatch, option):
+    """Of a variable of a script that has no value, for instance."""
+    monkeypatch.chdir(tmp_path)
+    np.savez("a.npz", X=np.eye(4), y=np.arange(4) % 2)
+    assert main("train", "a.npz", "-q", option, "") == 2
+    assert capsys.readouterr().err.startswith("pegasos: error: '': ")
+
+
 @posix
 def test_a_file_that_must_not_be_written_stays_as_it_is(tmp_path):
     file = tmp_path / "m.npz"

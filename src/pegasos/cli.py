@@ -156,13 +156,13 @@ def _tol(text):
 
 
 def _train(args):
-    from pegasos import _archive, _checkpoint, _readers
+    from pegasos import _checkpoint, _readers
 
     say = (lambda *_: None) if args.quiet else _say
     if args.output == "-":
         raise ValueError("a model is written to a file: say -o FILE")
-    for path in filter(None, (args.output, args.checkpoint)):
-        _archive.check_writable(path)
+    for path in (args.output, args.checkpoint):
+        _check_output(path, args.data)
     say(f"reading {args.data}")
     X, y, zero_based = _readers.read(
         args.data, format=args.format, n_features=args.n_features, label_column=args.label_column,
@@ -196,9 +196,9 @@ def _train(args):
         machine = pegasos.PegasosClassifier(args.lam, n_jobs=args.jobs, **options)
     machine._settings(), machine._n_steps(), machine._seed()  # scikit-learn would say less
     machine._zero_based = zero_based
-    if args.resume:
+    if args.resume is not None:
         _checkpoint.resume(machine, args.resume, X, y)
-    if args.checkpoint:
+    if args.checkpoint is not None:
         machine.warm_start = True  # keeps the state
         machine._checkpoints = _checkpoint.Checkpoints(args.checkpoint, args.checkpoint_every, X, y)
     is_whole = True
@@ -232,10 +232,10 @@ def _report(say, model, seconds, is_kernel):
 
 
 def _predict(args):
-    from pegasos import _archive, _readers
+    from pegasos import _readers
 
     if args.output != "-":
-        _archive.check_writable(args.output)
+        _check_output(args.output, args.data, args.model)
     elif sys.stdout is None:
         raise ValueError(f"{_OUTPUT} is closed: say -o FILE")
     model = pegasos.load(args.model)
@@ -270,6 +270,18 @@ def _predict(args):
                 + ("; is --label-column right?" if X.shape[0] == (~known).sum() else "")
             )
     return 0
+
+
+def _check_output(path, *read):
+    """Raise unless `path`, if there is one, can be written to without loss of what is `read`."""
+    from pegasos import _archive
+
+    if path is None:
+        return
+    _archive.check_writable(path)
+    for other in read:
+        if os.path.isfile(path) and os.path.exists(other) and os.path.samefile(path, other):
+            raise ValueError(f"{path} is read, and would be overwritten: write to another file")
 
 
 def _write(path, out):
@@ -327,7 +339,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             what, name = str(error), None
             if isinstance(error, OSError) and error.filename is not None:
                 name = error.filename
-                what = f"{name}: {error.strerror}"
+                what = f"{name or repr(name)}: {error.strerror}"
             if isinstance(error, BrokenPipeError) and name in (None, _OUTPUT):
                 _let_go(sys.stdout)  # its reader has left; nothing to say, no one to hear
                 return 141
