@@ -754,6 +754,9 @@ KERNEL_FILES = {
     "gamma negative": {
         "about": {"kernel": {"name": "rbf", "gamma": -1.0, "degree": 3, "coef0": 0.0}}
     },
+    "degree beyond 2**31": {
+        "about": {"kernel": {"name": "poly", "gamma": 1.0, "degree": 2**31, "coef0": 0.0}}
+    },
     "degree NaN": {
         "about": {"kernel": {"name": "poly", "gamma": 1.0, "degree": float("nan"), "coef0": 0.0}}
     },
@@ -969,6 +972,7 @@ OPTIONS = [
     (["--kernel", "rbf", "--gamma", "0"], r"gamma.*0"),
     (["--kernel", "rbf", "--gamma", "wide"], r"argument --gamma: invalid _?gamma value: 'wide'"),
     (["--kernel", "poly", "--degree", "-1"], r"degree.*-1"),
+    (["--kernel", "poly", "--degree", "9" * 20], r"degree.*2147483647.* 9{20}"),
     (["--kernel", "rbf", "--cache-size", "-1"], r"cache_size.*-1"),
     (["--checkpoint", "/nowhere/c.npz", "--checkpoint-every", "1e-9"], r"/nowhere/c\.npz.*No such"),
     (["--checkpoint", "c.npz", "--checkpoint-every", "0"], r"checkpoint_every.*> 0, got 0\.0"),

@@ -17,7 +17,14 @@ from pegasos import _rows, _state, _threads, _validate
 from pegasos._callbacks import with_callbacks
 from pegasos._certificate import inner
 from pegasos._estimator import PegasosEstimator, one_at_a_time
-from pegasos._kernels import KERNELS, ColumnCache, Kernel, asymmetry, is_symmetric
+from pegasos._kernels import (
+    KERNELS,
+    MOST_DEGREE,
+    ColumnCache,
+    Kernel,
+    asymmetry,
+    is_symmetric,
+)
 from pegasos._model import KernelModel
 from pegasos._training import KernelTraining
 
@@ -211,7 +218,7 @@ class KernelPegasosClassifier(PegasosEstimator):
         **PegasosEstimator._parameter_constraints,
         "kernel": [StrOptions(set(KERNELS)), callable],
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
-        "degree": [Interval(Integral, 0, None, closed="left")],
+        "degree": [Interval(Integral, 0, MOST_DEGREE, closed="both")],
         "coef0": [Interval(Real, None, None, closed="neither")],
         "kernel_params": [dict, None],
         "assume_psd": ["boolean"],

@@ -56,6 +56,8 @@ _SYMMETRIC = 1e-4
 _DENSE_NUMBERS = 2**22
 
 KERNELS = ("linear", "poly", "rbf", "sigmoid", "laplacian", "precomputed")
+# Of a polynomial.
+MOST_DEGREE = 2**31 - 1
 
 
 class Kernel:

@@ -380,7 +380,7 @@ class KernelModel(_Model):
 
     @classmethod
     def _from(cls, about, arrays):
-        from pegasos._kernels import KERNELS, Kernel
+        from pegasos._kernels import KERNELS, MOST_DEGREE, Kernel
 
         about = dict(about)
         kernel, shape = about.pop("kernel"), tuple(about.pop("shape"))
@@ -388,7 +388,7 @@ class KernelModel(_Model):
         kernel = Kernel(
             kernel["name"],
             gamma=_validate.real("gamma", kernel["gamma"], above=0),
-            degree=_validate.integer("degree", kernel["degree"], at_least=0),
+            degree=_validate.integer("degree", kernel["degree"], at_least=0, at_most=MOST_DEGREE),
             coef0=_validate.real("coef0", kernel["coef0"]),
         )
         arrays = {name: np.ascontiguousarray(arrays[name]) for name in cls._ARRAYS}

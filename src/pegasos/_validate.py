@@ -40,12 +40,13 @@ def real(name, value, *, above=None, at_least=None, at_most=None):
     return number
 
 
-def integer(name, value, *, at_least=1):
+def integer(name, value, *, at_least=1, at_most=2**62 - 1):
     """Return `value` as an int of at least `at_least`, or raise."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral):
         raise TypeError(f"{name} must be an integer >= {at_least}, got {value!r}")
-    if not at_least <= value < 2**62:
-        raise ValueError(f"{name} must be an integer >= {at_least} and < 2**62, got {value!r}")
+    if not at_least <= value <= at_most:
+        most = "< 2**62" if at_most == 2**62 - 1 else f"<= {at_most}"
+        raise ValueError(f"{name} must be an integer >= {at_least} and {most}, got {value!r}")
     return int(value)
 
 
