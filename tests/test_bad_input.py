@@ -727,6 +727,7 @@ LINEAR_FILES = {
     "dual_objective infinite": {"dual_objective": np.array([-np.inf])},
     "n_steps not whole": {"n_steps": np.zeros(1)},
     "n_steps missing": {"n_steps": None},
+    "n_steps below 0": {"n_steps": np.array([-1])},
     "about: another format": {"about": {"format": "something else"}},
     "about: a format of lists": {"about": {"format": [[]]}},
     "about: not JSON": {"about": "not json"},
@@ -770,6 +771,10 @@ KERNEL_FILES = {
     "dual_coef with infinity": {"dual_coef": np.full((1, 4), np.inf)},
     "dual_coef of another shape": {"dual_coef": np.zeros((2, 4))},
 }
+SINGLE_KERNEL_MODEL = paper.kernel(0.1).fit(GOOD.astype(np.float32), LABELS).to_model()
+SINGLE_KERNEL_FILES = {
+    "dual_coef beyond single precision": {"dual_coef": np.full((1, 4), 1e300)},
+}
 SPARSE_KERNEL_MODEL = paper.kernel(0.1, gamma=0.5).fit(sparse.csr_array(GOOD), LABELS).to_model()
 SPARSE_KERNEL_FILES = {
     "an index out of range": {"indices": put(0, 10**6)(SPARSE_KERNEL_MODEL.indices.copy())},
@@ -783,6 +788,7 @@ SPARSE_KERNEL_FILES = {
 
 for _model, _files in (
     (KERNEL_MODEL, KERNEL_FILES), (SPARSE_KERNEL_MODEL, SPARSE_KERNEL_FILES),
+    (SINGLE_KERNEL_MODEL, SINGLE_KERNEL_FILES),
 ):  # fmt: skip
     for _what, _change in _files.items():
         refused(

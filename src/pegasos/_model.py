@@ -125,6 +125,8 @@ class _Model:
                 raise ValueError(f"{name} has dtype {array.dtype}, shape {array.shape}")
             if np.isinf(array).any():  # NaN says that nothing is known
                 raise ValueError(f"{name} is infinite")
+        if (self.n_steps < 0).any():
+            raise ValueError(f"n_steps must be >= 0, got {self.n_steps.tolist()}")
         return n_problems
 
     def _coefficients(self, name):
@@ -407,6 +409,8 @@ class KernelModel(_Model):
             raise ValueError(
                 f"dual_coef has shape {self.dual_coef.shape} for {len(self.support)} vectors"
             )
+        if np.abs(self.dual_coef).max(initial=0) > np.finfo(self.support.dtype).max:
+            raise ValueError(f"dual_coef has numbers that {self.support.dtype} cannot hold")
 
 
 def load(path: str | os.PathLike[str]) -> LinearModel | KernelModel:
