@@ -292,6 +292,17 @@ def test_whatever_a_state_says_a_fit_ends(name):
     assert n_refused > 50
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_an_interrupted_fit_may_go_on_with_fewer_epochs():
+    """Those it has done already are neither done again nor taken back."""
+    clf, X, y = warm(PegasosClassifier, solver="pegasos", tol=1e-9, max_iter=50)
+    n_iter, n_steps = clf.n_iter_, clf.n_steps_
+    clf._state["where"][0] = 40  # of 50, interrupted
+    clf.set_params(max_iter=20).fit(X, y)
+    assert clf.n_iter_ == n_iter
+    np.testing.assert_array_equal(clf.n_steps_, n_steps)
+
+
 def test_a_state_may_be_of_other_rows():
     """What waits for the rest of a batch is dropped when rows change; it is no damage."""
     clf, X, y = warm(PegasosClassifier, n_steps=17, batch_size=3)

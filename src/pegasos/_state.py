@@ -6,8 +6,8 @@ numbers of steps, so that a wrong one could end in a crash, or never.
 
 import numpy as np
 
-# Counters stay below.
-_LARGEST = 2**62
+# Counters stay below, and the number of rows.
+_LARGEST, _MOST_ROWS = 2**62, 2**40
 # Gaps and bounds that nothing is known of yet.
 _MAY_BE_INFINITE = {
     "primal", "relative_gap", "dual_objective", "estimate", "estimate_at_look", "highest_before",
@@ -21,8 +21,8 @@ def rows_of(state):
     """The number of rows that a state is of, and the type of its weights, float32 or float64."""
     _same_kind("numbers", state.get("numbers"), np.zeros(4, np.uint64))
     n_rows = int(state["numbers"][1])
-    if n_rows >= _LARGEST:
-        raise ValueError(f"state.numbers must have fewer than {_LARGEST} rows, got {n_rows}")
+    if n_rows >= _MOST_ROWS:
+        raise ValueError(f"state.numbers must have fewer than {_MOST_ROWS} rows, got {n_rows}")
     dtype = getattr(state.get("weights"), "dtype", None)
     return n_rows, np.dtype(np.float32 if dtype == np.float32 else np.float64)
 

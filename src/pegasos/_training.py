@@ -149,7 +149,7 @@ class _Training:
             del start  # as large as what training keeps
         threads["on_progress"] = self._count_epochs(**threads)
         threads.pop("on_epoch", None)
-        left = max_iter - self.epochs_begun
+        left = max(max_iter - self.epochs_begun, 0)
         if solver != "auto" or tol is None:
             self.finisher.run(tol, left, **threads)
             return
@@ -227,7 +227,7 @@ class _Training:
     def _descend(self, rows, tol, max_iter, threads):
         """Pegasos alone, looking at the gap now and then."""
         while True:
-            left = max_iter - self.epochs_begun
+            left = max(max_iter - self.epochs_begun, 0)
             epochs = min(max(self.epochs_begun, _EPOCHS_BEFORE_LOOK), left)
             self.plan(n_epochs=epochs)
             self.carry_out(rows, **threads)
