@@ -1,4 +1,4 @@
-"""Ctrl-C at random times and lines: it is answered, and a warm start goes on to the same bits.
+"""Ctrl-C at random pieces of work and lines: it is answered, and a warm start goes on to the same bits.
 
 ``python tests/test_interrupts.py 200`` interrupts so many fits and prints how long answers took: by the
 clock, which on a busy machine says little, and in CPU time of the process.
@@ -74,27 +74,50 @@ FITS = {
 }
 
 
-def interrupt(clf, X, y, after):
-    """Fit with Ctrl-C `after` so many seconds; how long the answer took, or None if it was too late."""
-    at = []
+class CtrlC:
+    """Comes `delay` seconds after a fit began its piece of work number `piece`, from 0 on; counts pieces.
 
-    def strike():
-        at.append((time.perf_counter(), time.process_time()))
+    It stands where checkpoints are asked for, after each piece of the main thread. Another thread raises
+    the signal, for which the end of the next piece waits, unless the time it takes is of interest.
+    """
+
+    def __init__(self, piece=None, delay=0.0, is_awaited=True):
+        self.piece, self.delay, self.is_awaited, self.n_pieces = piece, delay, is_awaited, 0
+        self.at, self.has_come = None, threading.Event()
+
+    def watch(self):
+        if self.is_awaited:
+            self.wait()
+        if self.n_pieces == self.piece:
+            threading.Thread(target=self.come).start()
+        self.n_pieces += 1
+
+    def wait(self):
+        if self.piece is not None and self.n_pieces > self.piece:
+            self.has_come.wait()
+
+    def write(self, *_):
+        """No checkpoint is wanted."""
+
+    def come(self):
+        time.sleep(self.delay)
+        self.at = time.perf_counter(), time.process_time()
         signal.raise_signal(signal.SIGINT)
+        self.has_come.set()
 
-    timer = threading.Timer(after, strike)
+
+def interrupt(clf, X, y, ctrl_c):
+    """Fit with Ctrl-C; how long the answer took, or None if it was too late."""
+    clf._checkpoints = ctrl_c
     try:
-        timer.start()
         clf.fit(X, y)
-        timer.cancel()
-        timer.join()
-        time.sleep(0.01)
+        ctrl_c.wait()
     except KeyboardInterrupt:
         heard = time.perf_counter(), time.process_time()
-        timer.join()
-        if hasattr(clf, "objective_"):
-            return None  # it was over already
-        return heard[0] - at[0][0], heard[1] - at[0][1]
+        if not hasattr(clf, "objective_"):  # else it was over already
+            return heard[0] - ctrl_c.at[0], heard[1] - ctrl_c.at[1]
+    finally:
+        clf._checkpoints = None
     return None
 
 
@@ -117,16 +140,19 @@ def check(clf, whole, X):
 @pytest.mark.parametrize("fit", FITS)
 def test_an_interrupted_fit_goes_on_to_the_same_model(fit, rng):
     clf, X, y = FITS[fit]()
-    began = time.perf_counter()
-    whole = FITS[fit]()[0].fit(X, y)
-    seconds = time.perf_counter() - began
-    for part in rng.uniform(0, 0.6, 3):
-        if interrupt(clf, X, y, part * seconds) is None:
+    whole = FITS[fit]()[0]
+    whole._checkpoints = counter = CtrlC()
+    whole.fit(X, y)
+    n_heard = 0
+    for part in rng.uniform(0, 0.3, 3):
+        ctrl_c = CtrlC(int(part * counter.n_pieces), delay=0.005 * rng.random())
+        if interrupt(clf, X, y, ctrl_c) is None:
             break  # it was done: the next fit would do as much again
-        if hasattr(clf, "classes_"):
-            assert np.isfinite(clf.decision_function(X)).all()
+        n_heard += 1
+        assert np.isfinite(clf.decision_function(X)).all()
     else:
         clf.fit(X, y)
+    assert n_heard or clf.n_jobs == 2  # of two threads, the other may do most of the work
     check(clf, whole, X)
 
 
@@ -183,6 +209,18 @@ def with_ctrl_c_at(number, call):
     return count
 
 
+def interrupted_at(line, make):
+    """What Ctrl-C at a line leaves; at an earlier one, should the main thread not get so far this time."""
+    while True:
+        clf, X, y = make()
+        try:
+            with_ctrl_c_at(line, functools.partial(clf.fit, X, y))
+        except KeyboardInterrupt:
+            return clf
+        assert line > 1
+        line //= 2
+
+
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("fit", FITS)
 def test_ctrl_c_may_come_at_any_line(fit, rng):
@@ -194,18 +232,12 @@ def test_ctrl_c_may_come_at_any_line(fit, rng):
 
     whole, X, y = make()
     n_lines = with_ctrl_c_at(-1, lambda: whole.fit(X, y))
-    heard = 0
-    for line in rng.choice(n_lines, 15, replace=False):
-        clf, X, y = make()
-        try:
-            with_ctrl_c_at(line, lambda clf=clf, X=X, y=y: clf.fit(X, y))
-        except KeyboardInterrupt:
-            heard += 1
-            assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-            if not hasattr(clf, "objective_"):  # else it was over: another fit would do more
-                clf.fit(X, y)
-            check(clf, whole, X)
-    assert heard >= 10  # the number of lines is not always the same
+    for number in rng.choice(n_lines, 15, replace=False):
+        clf = interrupted_at(number + 1, make)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        if not hasattr(clf, "objective_"):  # else it was over: another fit would do more
+            clf.fit(X, y)
+        check(clf, whole, X)
 
 
 @pytest.mark.parametrize("fit", ["pegasos, sparse", "sdca, dense", "sdca, sparse"])
@@ -214,43 +246,73 @@ def test_a_handler_that_does_not_raise_cuts_nothing_short(fit, rng):
     whole.set_params(tol=None, max_iter=12).fit(X, y)
     n_lines = with_ctrl_c_at(-1, lambda: whole.set_params(warm_start=False).fit(X, y))
     heard, before = [], signal.getsignal(signal.SIGINT)
-    for line in rng.choice(n_lines, 40, replace=False):
+    for number in rng.choice(n_lines, 40, replace=False):
         clf = FITS[fit](200)[0].set_params(tol=None, max_iter=12)
         signal.signal(signal.SIGINT, lambda *arguments: heard.append(arguments))
         try:
-            with_ctrl_c_at(line, lambda clf=clf: clf.fit(X, y))
+            with_ctrl_c_at(number + 1, lambda clf=clf: clf.fit(X, y))
         finally:
             signal.signal(signal.SIGINT, before)
         assert clf.n_iter_ == whole.n_iter_
         np.testing.assert_array_equal(clf.coef_, whole.coef_)
-    assert len(heard) >= 30
+    assert len(heard) == 40
 
 
-@pytest.mark.parametrize("times", [[], [0.1], [0.1, 0.15, 0.2]])
-def test_no_thread_is_at_work_after_ctrl_c(monkeypatch, times):
+@pytest.mark.parametrize("n_times", [0, 1, 3])
+def test_no_thread_is_at_work_after_ctrl_c(monkeypatch, n_times):
     """Not even if it comes while a thread starts, or is waited for, or again and again."""
-    running, start = set(), threading.Thread.start
+    start, wait, main = threading.Thread.start, threading.Event.wait, threading.main_thread()
+    heard, running, is_begun = [], set(), threading.Semaphore(0)
+    helper_is_waited_for, ctrl_c_is_put_off = threading.Event(), threading.Event()
+
+    def press():
+        if hasattr(signal, "pthread_kill"):
+            signal.pthread_kill(main.ident, signal.SIGINT)  # as a terminal does: wakes who waits
+        else:
+            signal.raise_signal(signal.SIGINT)
+
+    def answer(*arguments):
+        heard.append(arguments)
+        raise KeyboardInterrupt
+
+    def watched_wait(event, timeout=None):
+        if threading.current_thread() is main and heard:
+            ctrl_c_is_put_off.set()
+        elif threading.current_thread() is main and timeout:
+            helper_is_waited_for.set()
+        return wait(event, timeout)
 
     def job(k):
-        running.add(k)
-        try:
-            time.sleep(0.05 if threading.current_thread() is threading.main_thread() else 0.3)
-        finally:
+        if threading.current_thread() is main:
+            is_begun.acquire()
+        else:
+            running.add(k)
+            is_begun.release()
+            for number in range(n_times):
+                event = ctrl_c_is_put_off if number else helper_is_waited_for
+                assert event.wait(timeout=60)
+                press()
+            assert ctrl_c_is_put_off.wait(timeout=60)  # not before the main thread waits for this
+            time.sleep(0.05)  # long enough for a main thread that does not wait to be found out
             running.remove(k)
         yield
 
-    def strike_at(thread):
+    def watched_start(thread):
         start(thread)
-        if not times:
+        if n_times == 0:
+            is_begun.acquire()
             signal.raise_signal(signal.SIGINT)
-        for seconds in times:
-            start(threading.Timer(seconds, signal.raise_signal, [signal.SIGINT]))
 
-    monkeypatch.setattr(threading.Thread, "start", strike_at)
-    with pytest.raises(KeyboardInterrupt):
-        _threads.in_threads([functools.partial(job, k) for k in range(2)], 2)
+    monkeypatch.setattr(threading.Thread, "start", watched_start)
+    monkeypatch.setattr(threading.Event, "wait", watched_wait)
+    before = signal.signal(signal.SIGINT, answer)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            _threads.in_threads([functools.partial(job, k) for k in range(2)], 2)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert not running
-    time.sleep(max(times, default=0))
+    assert heard
 
 
 def measure(n_fits):
@@ -266,7 +328,7 @@ def measure(n_fits):
         seconds = time.perf_counter() - began
         for _ in range(n_fits // len(FITS) + (number < n_fits % len(FITS))):
             clf = make()[0]
-            took = interrupt(clf, X, y, seconds * rng.random())
+            took = interrupt(clf, X, y, CtrlC(0, seconds * rng.random(), is_awaited=False))
             if took is None:
                 continue
             latencies.append(took)
