@@ -1,5 +1,6 @@
 """PegasosClassifier: scikit-learn's conventions, and what goes beyond them."""
 
+import collections
 import contextlib
 import pickle
 import signal
@@ -327,15 +328,22 @@ def test_partial_fit_refuses_other_classes_later_and_balanced_weights(problem):
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
-def test_ctrl_c_keeps_what_was_learned_and_warm_start_goes_on(digits, n_jobs):
+def test_ctrl_c_keeps_what_was_learned_and_warm_start_goes_on(digits, monkeypatch, n_jobs):
     X, y = digits
     plan = 10**8  # minutes, were it not interrupted
     clf = paper.linear(1e-3, n_steps=plan, warm_start=True, n_jobs=n_jobs, random_state=0)
-    alarm = threading.Timer(0.3, signal.raise_signal, [signal.SIGINT])
-    alarm.start()
-    with pytest.raises(KeyboardInterrupt):
+    core_fit, calls = pegasos._core.fit, collections.Counter()
+
+    def fit(*arguments):
+        core_fit(*arguments)
+        calls[threading.get_ident()] += 1
+        in_main_thread = threading.current_thread() is threading.main_thread()
+        if in_main_thread and len(calls) == n_jobs and min(calls.values()) >= 3:
+            signal.raise_signal(signal.SIGINT)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):  # noqa: PT012
+        patch.setattr(pegasos._core, "fit", fit)
         clf.fit(X, y)
-    alarm.join()
     done = clf.n_steps_.copy()
     assert (done > 0).all()
     assert (done < plan).all()

@@ -166,7 +166,7 @@ def test_processes_forked_and_spawned_learn_the_same(method):
     with ProcessPoolExecutor(2, mp_context=context) as pool:
         found = [pool.submit(learn, kind, *data, 0) for kind in kinds]
         for arrays, future in zip(expected, found, strict=True):
-            for one, other in zip(arrays, future.result(timeout=120), strict=True):
+            for one, other in zip(arrays, future.result(timeout=600), strict=True):
                 np.testing.assert_array_equal(one, other)
 
 
