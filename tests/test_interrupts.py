@@ -290,9 +290,9 @@ def test_no_thread_is_at_work_after_ctrl_c(monkeypatch, n_times):
             is_begun.release()
             for number in range(n_times):
                 event = ctrl_c_is_put_off if number else helper_is_waited_for
-                assert event.wait(timeout=60)
+                assert event.wait(timeout=600)
                 press()
-            assert ctrl_c_is_put_off.wait(timeout=60)  # not before the main thread waits for this
+            assert ctrl_c_is_put_off.wait(timeout=600)  # not before the main thread waits for this
             time.sleep(0.05)  # long enough for a main thread that does not wait to be found out
             running.remove(k)
         yield
