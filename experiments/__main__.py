@@ -1,15 +1,18 @@
 """Runs the experiments that the data on this machine allow, and writes a report.
 
-Published tables and figures, reproduced: ours beside theirs, with the spread over seeds.
+Published tables and figures, reproduced: ours beside theirs, with the spread over seeds. In a report
+that is there already, sections of experiments that are not run stay as they are.
 """
 
 import argparse
+import contextlib
 import importlib
 import os
 import platform
+import re
 import sys
 import time
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from experiments import report
@@ -31,25 +34,36 @@ def machine():
     if about.exists():
         names = [line for line in about.read_text().splitlines() if line.startswith("model name")]
         processor = names[0].split(":", 1)[1].strip() if names else processor
-    packages = ("pegasos", "numpy", "scipy", "scikit-learn", "matplotlib")
-    versions = ", ".join(f"{package} {version(package)}" for package in packages)
-    return (
-        f"{processor}, {os.cpu_count()} CPUs, {platform.system()}; "
-        f"Python {platform.python_version()}, {versions}"
-    )
+    versions = [f"Python {platform.python_version()}"]
+    for package in ("pegasos", "numpy", "scipy", "scikit-learn", "matplotlib"):
+        with contextlib.suppress(PackageNotFoundError):
+            versions.append(f"{package} {version(package)}")
+    return f"{processor}, {os.cpu_count()} CPUs, {platform.system()}; {', '.join(versions)}"
 
 
 def measure(name, output, quick):
-    """The section of one experiment, with the seconds it took."""
-    began = time.perf_counter()
+    """The section of one experiment, with the seconds it took, when and where; None if it cannot run."""
     module = importlib.import_module(f"experiments.{name}")
-    try:
-        text = report.section(module, output, quick)
-    except report.sets.MissingDataError as missing:
-        text = f"## {module.TITLE}\n\n{report.skipped(missing)}\n"
+    if reason := report.lacking(module):
+        print(f"{name} was not run: {reason}", file=sys.stderr, flush=True)
+        return None
+    began = time.perf_counter()
+    text = report.section(module, output, quick)
     seconds = time.perf_counter() - began
     print(f"{name}: {seconds:.1f} s", file=sys.stderr, flush=True)
-    return f"{text}\nTook {seconds:.1f} s (`python -m experiments.{name}`).\n"
+    form = ", small subsets, to see that all runs" * quick
+    command = f"python -m experiments.{name}{' --quick' * quick}"
+    return (
+        f"{text}\nTook {seconds:.1f} s (`{command}`{form}) on {time.strftime('%Y-%m-%d')}: "
+        f"{machine()}.\n"
+    )
+
+
+def sections(path):
+    """Sections of a report by title; none if there is no report yet."""
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    parts = re.split("^## ", text, flags=re.MULTILINE)[1:]
+    return {part.split("\n", 1)[0]: f"## {part}" for part in parts}
 
 
 def main(arguments=None):
@@ -60,13 +74,18 @@ def main(arguments=None):
                         help=f"of {', '.join(MODULES)}")  # fmt: skip
     report.add_options(parser)
     args = parser.parse_args(arguments)
-    args.output.mkdir(parents=True, exist_ok=True)
-    form = " Made with `--quick`: small subsets, to see that all runs." * args.quick
-    about = f"Written by `python -m experiments` on {time.strftime('%Y-%m-%d')}: {machine()}.{form}"
-    sections = [measure(name, args.output, args.quick) for name in args.only]
-    path = args.output / "report.md"
-    text = "\n".join(["# Published results, reproduced\n", about + "\n", *sections])
-    path.write_text(text, encoding="utf-8")
+    output = report.folder(args)
+    path = output / "report.md"
+    found = {name: measure(name, output, args.quick) for name in args.only}
+    if not any(found.values()):
+        sys.exit(f"nothing was run: {path} is as it was" if path.exists() else "nothing was run")
+    before = sections(path)
+    parts = []
+    for name in MODULES:
+        title = importlib.import_module(f"experiments.{name}").TITLE
+        parts.append(found.get(name) or before.get(title, "").rstrip("\n") + "\n")
+    head = "# Published results, reproduced\n\nWritten by `python -m experiments`.\n"
+    path.write_text("\n".join([head, *(p for p in parts if p.strip())]), encoding="utf-8")
     print(f"report: {path}", file=sys.stderr)
 
 

@@ -13,6 +13,7 @@ from experiments import report
 
 TITLE = "Linear machine on digits 5 against 6"
 DATA = ["coding5"]
+DRAWS = False
 
 PUBLISHED = {"train": [[98, 2], [0, 100]], "test": [[285, 15], [8, 292]]}
 PUBLISHED_WRONG, PUBLISHED_OF = 23, 600

@@ -2,6 +2,7 @@
 
 import argparse
 import importlib
+import importlib.util
 import inspect
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ import numpy as np
 
 ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results"
+QUICK_RESULTS = ROOT / "build" / "experiments"
 
 sys.path.insert(0, str(ROOT / "bench"))
 import data as sets
@@ -36,9 +38,16 @@ def slope(x, y):
     return float(np.polyfit(np.log(x), np.log(y), 1)[0])
 
 
-def skipped(missing):
-    """The line that stands for what a missing data set leaves out."""
-    return f"skipped: {missing}"
+def lacking(module):
+    """What the experiment `module` needs and does not find here, in words; None if it finds all."""
+    if module.DRAWS and importlib.util.find_spec("matplotlib") is None:
+        return "its pictures need matplotlib: pip install '.[plot]'"
+    for name in module.DATA:
+        try:
+            sets.load(name)
+        except sets.MissingDataError as missing:
+            return str(missing)
+    return None
 
 
 def axes(rows, columns, width=9.0, height=3.4):
@@ -79,16 +88,22 @@ def alone(name):
     parser = argparse.ArgumentParser(prog=f"python -m experiments.{name}", description=module.TITLE)
     add_options(parser)
     args = parser.parse_args()
-    args.output.mkdir(parents=True, exist_ok=True)
-    try:
-        print(section(module, args.output, args.quick), end="")
-    except sets.MissingDataError as missing:
-        sys.exit(skipped(missing))
+    if reason := lacking(module):
+        sys.exit(f"{name} was not run: {reason}")
+    print(section(module, folder(args), args.quick), end="")
 
 
 def add_options(parser):
     """Options that all command lines here have."""
     parser.add_argument("--quick", action="store_true", help="small subsets, few repetitions")
     parser.add_argument(
-        "--output", type=Path, metavar="DIR", default=RESULTS, help="default experiments/results"
-    )
+        "--output", type=Path, metavar="DIR",
+        help="default experiments/results, with --quick build/experiments",
+    )  # fmt: skip
+
+
+def folder(args):
+    """The folder for pictures and report, which it makes: what is quick does not replace results."""
+    output = args.output or (QUICK_RESULTS if args.quick else RESULTS)
+    output.mkdir(parents=True, exist_ok=True)
+    return output
