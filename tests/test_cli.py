@@ -5,6 +5,7 @@ import gzip
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import numpy as np
 import paper
@@ -208,6 +209,9 @@ def test_the_demo_reports_and_draws(tmp_path):
     rings = [e for e in root if e.tag.endswith("circle") and e.get("fill") == "none"]
     assert f"{len(rings)} of 200 points are support vectors" in done.stdout
     assert any(f"{accuracy:.1f}" in (element.text or "") for element in root)
+    # The README shows such a picture: python -m pegasos demo -o docs/demo.svg
+    shown = ET.parse(Path(__file__).parents[1] / "docs" / "demo.svg").getroot()
+    assert [element.text for element in shown] == [element.text for element in root]
 
 
 def test_readers_tell_the_format_from_the_name():
