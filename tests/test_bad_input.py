@@ -1060,9 +1060,12 @@ def test_headers_of_numbers_are_read_as_told(tmp_path):
 
 
 def test_data_frames_may_have_columns_named_like_parts_of_a_matrix():
-    frame = pd.DataFrame(np.tile(GOOD, 2)[:, :3], columns=["data", "indices", "indptr"])
-    paper.fit(frame, LABELS, 0.1)
-    paper.linear().fit(frame, LABELS)
+    X = np.tile(GOOD, 2)[:, :3]
+    frame = pd.DataFrame(X, columns=["data", "indices", "indptr"])
+    expected = paper.fit(X, LABELS, 0.1, random_state=0).coef
+    np.testing.assert_array_equal(paper.fit(frame, LABELS, 0.1, random_state=0).coef, expected)
+    clf = paper.linear(0.1, random_state=0).fit(frame, LABELS)
+    np.testing.assert_array_equal(clf.coef_, expected)
 
 
 def test_large_single_precision_features_have_room_in_double_precision(layout):

@@ -73,8 +73,10 @@ def test_the_package_does_not_load_matplotlib():
 def test_examples(name):
     if name in ("ConvergenceDisplay", "Recorder"):
         pytest.importorskip("sklearn.callback")
-    for example in doctest.DocTestFinder().find(getattr(plotting, name), name):
-        assert doctest.DocTestRunner().run(example).failed == 0
+    found = doctest.DocTestFinder().find(getattr(plotting, name), name)
+    assert any(test.examples for test in found)
+    for test in found:
+        assert doctest.DocTestRunner().run(test).failed == 0
 
 
 # ---- Searches ------------------------------------------------------------------------------------
