@@ -25,21 +25,21 @@ static INLINE void set_to(void *vector, int64_t value_bytes, int64_t j, double v
         ((double *)vector)[j] = value;
 }
 
-/* For assertions: what can be told of rows in constant time. */
+/* For assertions: what can be told of rows in constant time. Values of CSR rows, if there are none, may
+ * lie anywhere. */
 MAYBE_UNUSED static bool are_plausible(const pegasos_rows *rows)
 {
     const bool is_kernel = rows->index_bytes == PEGASOS_KERNEL;
     const int64_t bytes = is_kernel ? rows->column_bytes : rows->value_bytes;
-    const bool is_typed =
-        (bytes == 4 || bytes == 8) && (uintptr_t)rows->values % (uintptr_t)bytes == 0;
-    if (rows->n_rows < 1 || rows->n_features < 1 || !is_typed)
+    if (rows->n_rows < 1 || rows->n_features < 1 || (bytes != 4 && bytes != 8))
         return false;
-    if (is_kernel)
-        return rows->n_features == 2 * rows->n_rows + 1 && rows->value_bytes == 8 && rows->wanted;
-    if (rows->index_bytes == 0)
-        return true;
-    return (rows->index_bytes == 4 || rows->index_bytes == 8)
-           && (rows->indptr_bytes == 4 || rows->indptr_bytes == 8);
+    if (rows->index_bytes > 0)
+        return (rows->index_bytes == 4 || rows->index_bytes == 8)
+               && (rows->indptr_bytes == 4 || rows->indptr_bytes == 8);
+    if ((uintptr_t)rows->values % (uintptr_t)bytes != 0)
+        return false;
+    return !is_kernel
+           || (rows->n_features == 2 * rows->n_rows + 1 && rows->value_bytes == 8 && rows->wanted);
 }
 
 /* ... and whether rows first .. first + count - 1 are among them, which are not of a kernel matrix. */

@@ -445,7 +445,7 @@ SEARCHES = [
     ({"cv": "many"}, r"cv.*many"),
     ({"cv": [([0, 2], [1])]}, r"cv: fold 0 has 1 rows.*leaves 1 classes"),
     ({"cv": [([0, 1, 2], [])]}, r"cv: fold 0 has 0 rows"),
-    ({"cv": [([0, 1, 9], [2])]}, r"cv: fold 0 names row 9 of 4"),
+    ({"cv": [([0, 1, 9], [2])]}, r"cv: .*fold 0 must be in \[-4, 4\), but contains 9"),
     ({"scoring": "beauty"}, r"scoring.*beauty"),
     ({"refit": "yes"}, r"refit.*yes"),
     ({"cv_tol": 0}, r"cv_tol.*0"),
