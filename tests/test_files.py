@@ -284,6 +284,22 @@ def test_links_are_followed_and_permissions_kept(tmp_path, mode):
     assert [p.name for p in real.parent.iterdir()] == ["real.npz"]
 
 
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs root")
+def test_a_file_keeps_its_owner(tmp_path):
+    (tmp_path / "m.npz").touch(0o600)
+    os.chown(tmp_path / "m.npz", 12345, 54321)
+    MODEL.save(tmp_path / "m.npz")
+    status = (tmp_path / "m.npz").stat()
+    assert (status.st_uid, status.st_gid, stat.S_IMODE(status.st_mode)) == (12345, 54321, 0o600)
+
+
+@posix
+def test_what_is_private_is_so_while_it_is_written(tmp_path):
+    (tmp_path / "a.txt").touch(0o600)
+    with _archive.replacing(tmp_path / "a.txt", "w"):
+        assert {stat.S_IMODE(p.stat().st_mode) for p in tmp_path.iterdir()} == {0o600}
+
+
 @posix
 def test_a_new_file_has_the_permissions_of_the_mask(tmp_path):
     before = os.umask(0o027)
@@ -376,7 +392,7 @@ def test_a_name_may_not_be_empty(tmp_path, capsys, monkeypatch, option):
     monkeypatch.chdir(tmp_path)
     np.savez("a.npz", X=np.eye(4), y=np.arange(4) % 2)
     assert main("train", "a.npz", "-q", option, "") == 2
-    assert capsys.readouterr().err.startswith("pegasos: error: '': ")
+    assert capsys.readouterr().err.startswith("pegasos: error: '': No such file")
 
 
 @posix

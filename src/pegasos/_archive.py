@@ -47,18 +47,21 @@ def save(path, arrays):
 def replacing(path, mode="wb"):
     """A file to write, which takes the place of `path` once it is whole.
 
-    Links are followed, and a file keeps its permissions. What is no regular file, a pipe or a device, is
+    Links are followed, and a file keeps its owner and permissions. What is no regular file, a pipe or a device, is
     written to as it is.
     """
     name = os.fspath(path)
     encoding = None if "b" in mode else "utf-8"
-    target, temporary, permissions = _places(name)
+    target, temporary, before = _places(name)
     try:
         with open(temporary or target, mode, encoding=encoding) as file:
+            if temporary and before is not None:
+                if hasattr(os, "chown"):
+                    with contextlib.suppress(PermissionError):  # of who may not give files away
+                        os.chown(temporary, before.st_uid, before.st_gid)
+                os.chmod(temporary, stat.S_IMODE(before.st_mode))
             yield file
             if temporary:
-                if permissions is not None:
-                    os.chmod(temporary, permissions)
                 file.flush()
                 os.fsync(
                     file.fileno()
@@ -88,23 +91,24 @@ def check_writable(path):
 
 
 def _places(name):
-    """The file to write to, one beside it to write first, or None, and the permissions to keep, or None."""
+    """The file to write to, one beside it to write first, or None, and the status of what is there, or None."""
     try:
-        mode = os.stat(name).st_mode
+        before = os.stat(name)
     except FileNotFoundError:
-        mode = None
+        before = None
     else:
         if not os.access(name, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), name)
-        if not stat.S_ISREG(mode):
+        if not stat.S_ISREG(before.st_mode):
             return name, None, None
     if not os.path.basename(name):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), name)
+        code = errno.EISDIR if name else errno.ENOENT
+        raise OSError(code, os.strerror(code), name)
     target = os.path.realpath(name)
     folder, last = os.path.split(target)
     # Of a long name, a part, to which something can be added.
     temporary = os.path.join(folder, f"{last[:40]}.{threading.get_native_id()}.tmp")
-    return target, temporary, None if mode is None else stat.S_IMODE(mode)
+    return target, temporary, before
 
 
 def load_sealed(path):
