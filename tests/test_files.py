@@ -139,6 +139,22 @@ def test_a_model_remembers_from_where_features_are_counted(tmp_path, rows, capsy
 
 
 @pytest.mark.filterwarnings("default")
+def test_a_file_that_counts_otherwise_than_the_model_is_read_as_told(tmp_path, rows, capsys):
+    X, y = rows
+    train = write_svm(tmp_path / "train.svm", X, y, zero_based=True)
+    new = write_svm(tmp_path / "new.svm", X, y, zero_based=False)
+    assert main("train", train, "-q", "-o", tmp_path / "m.npz", "--lam", 0.01) == 0
+    assert main("predict", tmp_path / "m.npz", new) == 2
+    said = capsys.readouterr().err
+    assert "feature number 5, counted from 0, which is too large" in said
+    assert main("predict", tmp_path / "m.npz", new, "--zero-based", "no") == 0
+    shown = capsys.readouterr()
+    assert "new.svm are counted from 1 as told, but the model was" in shown.err
+    expected = pegasos.load(tmp_path / "m.npz").predict(X)
+    assert [int(label) for label in shown.out.split()] == expected.tolist()
+
+
+@pytest.mark.filterwarnings("default")
 def test_files_that_may_count_from_0_are_told(tmp_path, rows, capsys):
     X, y = rows
     pegasos.fit(X, y, 0.01).save(tmp_path / "m.npz")  # of an array

@@ -240,7 +240,14 @@ def _predict(args):
         raise ValueError(f"{_OUTPUT} is closed: say -o FILE")
     model = pegasos.load(args.model)
     known = _ZERO_BASED[args.zero_based]
-    known = model.zero_based if known is None else known
+    if known is None:
+        known = model.zero_based
+    elif model.zero_based is (not known):
+        warnings.warn(
+            f"features of {args.data} are counted from {int(not known)} as told, but the model was "
+            f"trained on text that counts them from {int(known)}",
+            stacklevel=2,
+        )
     X, y, zero_based = _readers.read(
         args.data,
         format=args.format,
