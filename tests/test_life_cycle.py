@@ -502,6 +502,17 @@ def test_a_cache_may_be_larger_than_any_memory(rng, size):
     np.testing.assert_array_equal(a.fit(X, y).dual_coef_, b.fit(X, y).dual_coef_)
 
 
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "poly"])
+def test_pairs_of_classes_without_rows_have_nothing_to_learn(rng, layout, kernel):
+    X, y = convert(rng.normal(size=(44, 9)), layout, np.float64), np.arange(44) % 8
+    clf = KernelPegasosClassifier(0.02, kernel=kernel, multi_class="ovo", tol=None, max_iter=20,
+                                  class_weight={0: 0.0, 1: 0.0}, random_state=0)  # fmt: skip
+    clf.fit(X, y)
+    assert clf.objective_[0] == clf.duality_gap_[0] == 0
+    assert not clf.dual_coef_[0].any()
+    assert np.isfinite(clf.decision_function(X)).all()
+
+
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("d", [2**50, 2**61, 2**62, 2**63 - 1])
 def test_more_columns_than_memory_has_room_for(solver, d):

@@ -231,6 +231,7 @@ class KernelPegasosClassifier(PegasosEstimator):
     n_support_: np.ndarray
     dual_coef_: np.ndarray
     _support: Any
+    _squared_norms: np.ndarray | None
 
     def __init__(
         self,

@@ -101,7 +101,11 @@ class KernelAscent(Finisher):
                 if self.settings.free_intercept:
                     p["intercept"] += self.feature * p["constant_weight"]  # see `_ascent.shift`
             yield
-            if cache is not self.rows and (self.n_epochs[k] >= last or self._is_done(k, tol)):
+            if (
+                cache is not self.rows
+                and len(cache.points)
+                and (self.n_epochs[k] >= last or self._is_done(k, tol))
+            ):
                 self._certify(k, inside, cache)
 
     def _certify(self, k, inside, cache):
