@@ -406,7 +406,8 @@ def draw_options(case):
         "random_state": case.integer(0, 2**31),
     }
     if solver in ("auto", "pegasos") and case.chance(0.3):
-        options["n_steps"] = case.pick(1, 3, 50, 300)
+        # Rows of a pair of classes may be few: then most draws make no step.
+        options["n_steps"] = case.pick(1, 3, 50, 300 if options["batch_size"] < 100 else 10)
         if case.chance(0.05):
             options["n_steps"] = np.int64(20)
     return options
@@ -972,7 +973,7 @@ def part_after_fit(case, clf, p):
     if (
         before.any()
         and not np.array_equal(before, clf.coef_)
-        and np.allclose(clf.coef_, fresh.coef_)
+        and np.allclose(clf.coef_, fresh.coef_, rtol=1e-6, atol=0)
     ):
         raise Wrong("partial_fit forgot the fit")
     predict(case, clf, linear_machine(clf, p.rows.dtype), p)
@@ -1091,7 +1092,7 @@ def edited_attributes(case, clf, p):
     # Views of many rows, and few.
     found = case.call(
         "decision_function with it", lambda: clf.decision_function(p.rows.X),
-        "coef|intercept|the model expects", optional=True,
+        "coef|intercept|the model expects|the support vectors have", optional=True,
     )  # fmt: skip
     if found is None:
         return False
