@@ -252,7 +252,8 @@ def test_ctrl_c_may_come_at_any_line(fit, rng):
 def test_a_handler_that_does_not_raise_cuts_nothing_short(fit, rng):
     whole, X, y = FITS[fit](200)
     whole.set_params(tol=None, max_iter=12).fit(X, y)
-    n_lines = with_ctrl_c_at(-1, lambda: whole.set_params(warm_start=False).fit(X, y))
+    fresh = FITS[fit](200)[0].set_params(tol=None, max_iter=12)
+    n_lines = with_ctrl_c_at(-1, lambda: fresh.fit(X, y))
     heard, before = [], signal.getsignal(signal.SIGINT)
     for number in rng.choice(n_lines, 40, replace=False):
         clf = FITS[fit](200)[0].set_params(tol=None, max_iter=12)
