@@ -6,7 +6,7 @@ import numpy as np
 
 from pegasos import _core, _validate
 
-# Numbers that a call of the core goes over: some 10 ms.
+# Numbers that a call of the core goes over: Ctrl-C waits for it.
 _NUMBERS = 2**24
 
 
