@@ -70,16 +70,8 @@ FITS = {
     "kernel, sdca": kernel("sdca", "dense"),
     "kernel, auto, small cache": kernel("auto", "sparse", cache_size=1),
     "kernel, sdca, pairs": kernel("sdca", "dense", 5, multi_class="ovo"),
+    "kernel, auto, pairs, threads": kernel("auto", "sparse", 5, multi_class="ovo", n_jobs=2),
 }
-
-
-@pytest.mark.skip(
-    reason="interrupted pairs on two threads do not always end; the cause is not found yet"
-)
-def test_interrupted_pairs_on_two_threads_end(rng):
-    clf, X, y = kernel("auto", "sparse", 5, multi_class="ovo", n_jobs=2)()
-    interrupt(clf, X, y, CtrlC(3, delay=0.005 * rng.random()))
-    clf.fit(X, y)
 
 
 class CtrlC:
