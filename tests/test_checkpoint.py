@@ -204,6 +204,24 @@ def test_a_damaged_state_is_refused(checkpoint, capsys, name, change):
     assert "c.npz is not a checkpoint of this fit: state" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("solver", "n_iter"), [("newton", 100), ("sdca", 12)])
+@pytest.mark.parametrize("name", ["problems", "finisher"])
+def test_an_intercept_that_is_not_fitted_stays_zero(rng, solver, n_iter, name):
+    """Else what goes on from an edited state has an intercept that its certificate knows nothing of."""
+    X = rng.normal(size=(60, 4))
+    y = X[:, 0] + rng.normal(size=60) > 0
+    clf = PegasosClassifier(
+        1e-3, solver=solver, tol=None, max_iter=n_iter, fit_intercept=False, warm_start=True,
+        random_state=0,
+    ).fit(X, y)  # fmt: skip
+    if name == "problems":
+        clf._state["problems"]["constant_weight"] = 3
+    else:
+        clf._state[f"{solver}.intercept"][...] = -1
+    with pytest.raises(ValueError, match=r"state: .* does not fit the rest"):
+        clf.fit(X, y)
+
+
 def test_what_a_checkpoint_is_of_must_be_readable(checkpoint, capsys):
     train, file, arrays = checkpoint
     for text in ("[]", "no JSON", json.dumps({"parameters": 5, "data": 0}), "[" * 10**5):

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 from rows import convert
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.datasets import make_blobs, make_moons
 
 import pegasos
-from pegasos import KernelPegasosClassifier, _core, _kernels
+from pegasos import KernelPegasosClassifier, KernelPegasosClassifierCV, _core, _kernels
 from pegasos._kernel import _scale
 
 
@@ -109,6 +110,33 @@ def test_a_scale_that_cannot_be_had_is_refused(moons, layout, size):
             ValueError, match=r"gamma='scale' .* cannot hold: entries of X are up to"
         ):
             KernelPegasosClassifier(random_state=0).fit(convert(size * X, layout, np.float64), y)
+
+
+@pytest.mark.parametrize(("kernel", "size"), [("rbf", 2.0**-130), ("laplacian", 2.0**-140)])
+def test_a_gamma_that_float32_has_no_room_for_is_refused(moons, layout, kernel, size):
+    """Scores were wrong by 100 %: the core multiplies differences by its root, which was infinite."""
+    X, y = moons
+    gamma = size**-2 if kernel == "rbf" else 1 / size
+    clf = KernelPegasosClassifier(kernel=kernel, gamma=gamma, random_state=0)
+    with pytest.raises(ValueError, match=r"gamma is too large for features in float32, got \d"):
+        clf.fit(convert(size * X, layout, np.float32), y)
+    rows, expected = convert(size * X, layout, np.float64), convert(X, layout, np.float64)
+    expected = clone(clf).set_params(gamma=1.0).fit(expected, y)
+    np.testing.assert_allclose(clf.fit(rows, y).objective_, expected.objective_, rtol=1e-9)
+
+
+@pytest.mark.parametrize("make", ["one", "search"])
+@pytest.mark.parametrize("kernel", ["linear", "poly", "sigmoid"])
+def test_kernel_values_that_overflow_are_refused(moons, layout, dtype, kernel, make):
+    X, y = moons
+    options = {"kernel": kernel, "random_state": 0}
+    clf = KernelPegasosClassifier(gamma=1.0, **options)
+    if make == "search":
+        clf = KernelPegasosClassifierCV([0.1], gammas=[1.0], cv=2, **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ValueError, match=rf"kernel='{kernel}' has values beyond float"):
+            clf.fit(convert(np.finfo(dtype).max ** 0.6 * X, layout, dtype), y)
 
 
 def test_the_scale_is_that_of_extended_precision(rng, layout, dtype):

@@ -440,10 +440,12 @@ class KernelPegasosClassifier(PegasosEstimator):
             gamma = 1.0
         elif gamma == "scale":
             gamma = _scale(X, weights)
-        return Kernel(
+        kernel = Kernel(
             self.kernel, float(gamma), self.degree, float(self.coef0), self.kernel_params,
             bool(self.assume_psd),
         )  # fmt: skip
+        kernel.refuse_overflow(X)
+        return kernel
 
     def _few_draws(self, session, n, n_steps, max_iter):
         """The draws of the fit if scores are to be pulled, or None."""

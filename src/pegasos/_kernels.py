@@ -100,6 +100,31 @@ class Kernel:
             return False
         return X.shape[1] <= _WIDEST and np.count_nonzero(X) <= _HOLLOW * X.size
 
+    def refuse_overflow(self, X):
+        """Raise unless the type of `X` holds the kernel values of these rows, and what they are made of."""
+        most = float(np.finfo(X.dtype).max)
+        if self.name in ("rbf", "laplacian"):
+            # The core multiplies differences by it, in the type of X.
+            factor = np.sqrt(self.gamma) if self.name == "rbf" else self.gamma
+            if not factor < most:
+                raise ValueError(
+                    f"gamma is too large for features in {X.dtype}, got {self.gamma:.3g}: scale X, or "
+                    "give it as float64"
+                )
+        elif self.name in KERNELS and self.name != "precomputed":
+            squared = _rows.squared_norms(_validate.rows(X, checked=True)[0]).max(initial=0)
+            with np.errstate(over="ignore"):
+                value = squared
+                if self.name != "linear":
+                    value = max(squared, abs(self.gamma) * squared + abs(self.coef0))
+                if self.name == "poly":
+                    value = max(value, np.float64(value) ** self.degree)
+            if not value < most:
+                raise ValueError(
+                    f"kernel={self.name!r} has values beyond {X.dtype} for rows with |x|^2 up to "
+                    f"{squared:.3g}: scale X"
+                )
+
     def points(self, X):
         """The rows of `X` (dense or CSR, float32 or float64) with what the kernel needs of them."""
         return Points(self, X)

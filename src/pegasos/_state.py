@@ -67,6 +67,10 @@ def _relations(state, blank, n_rows, finishers):
     yield "q", (p["q"] > 0) & (p["q"] <= 1)
     yield "weight_factor", p["weight_factor"] > 0
     yield "squared_norm", p["squared_norm"] >= 0
+    # What the settings leave out is 0.
+    has_constant, is_free = blank.settings.constant_feature != 0, p["free_intercept"] != 0
+    yield "constant_weight", has_constant | (p["constant_weight"] == 0)
+    yield "intercept", is_free | (p["intercept"] == 0)
     yield "n_averaged", p["n_averaged"] <= p["n_steps"]
     for name in ("average_from", "n_averaged", "rate_sum"):
         yield name, has_sums | (p[name] == 0)
@@ -77,6 +81,8 @@ def _relations(state, blank, n_rows, finishers):
     yield "where", 0 <= begun < 2**53 and 0 <= turn < 2**53 and begun % 1 == turn % 1 == 0 <= gap
     for solver in finishers:
         yield from _relations_of(solver, state, n_rows)
+        if not (has_constant or is_free.any()):
+            yield f"{solver}.intercept", state[f"{solver}.intercept"] == 0
 
 
 def _relations_of(solver, state, n_rows):
