@@ -469,6 +469,11 @@ for _gammas in ([], [0], [float("nan")], ["wide"], 1.5):
         lambda _, g=_gammas: pegasos.KernelPegasosClassifierCV(2, gammas=g, cv=2).fit(GOOD, LABELS),
         BOTH, r"gammas?.*",
     )  # fmt: skip
+refused(
+    "KernelPegasosClassifierCV.fit", "cache_size=10**400",
+    lambda _: pegasos.KernelPegasosClassifierCV(2, cv=2, cache_size=10**400).fit(GOOD, LABELS),
+    ValueError, r"cache_size must be a finite number",
+)  # fmt: skip
 
 # ---- Calls that do not fit together ------------------------------------------------------------
 

@@ -683,7 +683,8 @@ class KernelPegasosClassifierCV(_Search):
             estimator = self._estimator().set_params(gamma=gamma)
             kernel = estimator._make_kernel(X, sample_weight, continuing=False)
             points = kernel.points_among_themselves(X)
-            cache = ColumnCache(points, self.cache_size, estimator._n_threads())
+            megabytes = _validate.real("cache_size", self.cache_size, at_least=0)
+            cache = ColumnCache(points, megabytes, estimator._n_threads())
 
             def scores(k, coef, intercept, cache=cache):
                 support = np.flatnonzero(coef.any(axis=0))

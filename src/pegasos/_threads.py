@@ -158,8 +158,8 @@ def in_threads(jobs, n_threads, on_progress=None):
             while not end.wait(timeout=0.05):
                 tell()
     finally:
-        is_over.set()
         with uninterrupted():
+            is_over.set()
             for end in ended:
                 end.wait()
     if errors:
