@@ -1,6 +1,6 @@
 /*
- * kernels.c - blocks of kernel matrices: products of sparse rows, what kernels do to products, in place,
- * and what coefficients of columns add to scores.
+ * kernels.c - blocks of kernel matrices: products of sparse rows, what kernels do to products, in
+ * place, and what coefficients of columns add to scores.
  *
  * A new kernel needs a function in kernels_body.h, an entry here and in pegasos.h, and one in
  * src/pegasos/_kernels.py, which leaves products of dense rows to BLAS.
@@ -35,31 +35,13 @@
 #define LN2_HIGH 6.93147180369123816490e-01
 #define LN2_LOW  1.90821492927058770002e-10
 #define EXP_MIN  -708.0
-#define EXP_TAIL(r)                                                                                            \
-    (1.0 / 2                                                                                                   \
-     + r                                                                                                       \
-           * (1.0 / 6                                                                                          \
-              + r                                                                                              \
-                    * (1.0 / 24                                                                                \
-                       + r                                                                                     \
-                             * (1.0 / 120                                                                      \
-                                + r                                                                            \
-                                      * (1.0 / 720                                                             \
-                                         + r                                                                   \
-                                               * (1.0 / 5040                                                   \
-                                                  + r                                                          \
-                                                        * (1.0 / 40320                                         \
-                                                           + r                                                 \
-                                                                 * (1.0 / 362880                               \
-                                                                    + r                                        \
-                                                                          * (1.0 / 3628800                     \
-                                                                             + r                               \
-                                                                                   * (1.0 / 39916800           \
-                                                                                      + r                      \
-                                                                                            * (1.0 / 479001600 \
-                                                                                               + r             \
-                                                                                                     * (1.0    \
-                                                                                                        / 6227020800))))))))))))
+/* Horner's rule, laid out as it is read. */
+/* clang-format off */
+#define EXP_TAIL(r)                                                                                \
+    (1.0 / 2 + r * (1.0 / 6 + r * (1.0 / 24 + r * (1.0 / 120 + r * (1.0 / 720 + r * (              \
+     1.0 / 5040 + r * (1.0 / 40320 + r * (1.0 / 362880 + r * (1.0 / 3628800 + r * (                \
+     1.0 / 39916800 + r * (1.0 / 479001600 + r * (1.0 / 6227020800))))))))))))
+/* clang-format on */
 #include "kernels_body.h"
 
 /* ---- Products of sparse rows ----------------------------------------------------------------- */

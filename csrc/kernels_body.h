@@ -173,7 +173,8 @@ CLONES_WIDE static void NAME(laplace)(int64_t n, int64_t m, int64_t d, const VAL
 #define DEPTH   256
 #define ABREAST 4
 
-/* sums[r][l] += sum_k (root (x_r[k] - panel[k][l]))^2, for ABREAST rows x and LANES rows of the panel */
+/* sums[r][l] += sum_k (root (x_r[k] - panel[k][l]))^2, for ABREAST rows x and LANES rows of the
+ * panel */
 static INLINE void NAME(add_squares)(const VALUE *const *x, int64_t depth, const VALUE *panel,
                                      VALUE root, VALUE sums[ABREAST][LANES])
 {
@@ -186,9 +187,10 @@ static INLINE void NAME(add_squares)(const VALUE *const *x, int64_t depth, const
 }
 
 /*
- * exp(-|root (x - z)|^2), dense rows of d features. LANES rows z are written out side by side, DEPTH features
- * at a time; between these, sums wait in `out`. Differences lose nothing where rows are far from 0 and near
- * to each other, and with the root of gamma on them squares overflow only where the kernel is 0.
+ * exp(-|root (x - z)|^2), dense rows of d features. LANES rows z are written out side by side,
+ * DEPTH features at a time; between these, sums wait in `out`. Differences lose nothing where rows
+ * are far from 0 and near to each other, and with the root of gamma on them squares overflow only
+ * where the kernel is 0.
  */
 CLONES_WIDE static void NAME(gauss_rows)(int64_t n, int64_t m, int64_t d, const VALUE *x,
                                          const VALUE *z, VALUE root, int64_t stride, VALUE *out)

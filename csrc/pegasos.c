@@ -3,12 +3,14 @@
  *
  * The problem:   min_w  P(w) = lam/2 |w|^2 + 1/m sum_i c_i max(0, 1 - y_i <w, x_i>)
  *
- * Step t draws k rows A_t, keeps those that violate the margin, A+ = {i in A_t : y_i <w_t, x_i> < 1},
- * and follows the sub-gradient of P on A_t with the rate eta_t = 1/(lam t):
+ * Step t draws k rows A_t and keeps those that violate the margin,
+ * A+ = {i in A_t : y_i <w_t, x_i> < 1}. It follows the sub-gradient of P on A_t with the rate
+ * eta_t = 1/(lam t):
  *
- *     w_{t+1} = (1 - eta_t lam) w_t + eta_t/k sum_{A+} y_i x_i                                   (1)
+ *     w_{t+1} = (1 - eta_t lam) w_t + eta_t/k sum_{A+} y_i x_i                                 (1)
  *
- * then, if asked to, it projects on the ball that must hold the optimum: w <- min(1, 1/(sqrt(lam) |w|)) w.
+ * Then, if asked to, it projects on the ball that must hold the optimum:
+ * w <- min(1, 1/(sqrt(lam) |w|)) w.
  *
  * The lazy scale. Shrinking w costs O(d) if done in place. But 1 - eta_t lam = (t - 1)/t, and these
  * factors telescope: with w_t = v_t / (lam (t - 1)) put into (1),
@@ -16,10 +18,11 @@
  *     w_{t+1} = v_{t+1} / (lam t),      v_{t+1} = v_t + 1/k sum_{A+} y_i x_i
  *
  * exactly. The scale is set, never multiplied: it cannot drift or underflow, v is a plain sum of
- * rows (which grows like lam t w: in float, lam t k is best kept below 2^22), and a step costs the nonzeros of the rows it drew. Projection multiplies w by a factor; q is
- * the product of these factors, so that
+ * rows (which grows like lam t w: in float, lam t k is best kept below 2^22), and a step costs the
+ * nonzeros of the rows it drew. Projection multiplies w by a factor; q is the product of these
+ * factors, so that
  *
- *     w_{t+1} = q_t v_{t+1} / (lam t),  v_{t+1} = v_t + 1/(k q_{t-1}) sum_{A+} y_i x_i           (2)
+ *     w_{t+1} = q_t v_{t+1} / (lam t),  v_{t+1} = v_t + 1/(k q_{t-1}) sum_{A+} y_i x_i         (2)
  *
  * and without projection q = 1 throughout. The margin test is y q <v, x> < lam (t - 1), without a
  * division that would round; at t = 1 every row violates, since w = 0.
@@ -319,8 +322,8 @@ static INLINE void run_problems(const row_functions *f, const pegasos_rows *rows
         set->problems[first + g] = p[g];
 }
 
-/* A bundle over `count` draws, number `first` and so on: run_problems for steps of one draw. Rows are
- * added to all problems together, which costs the same for one that violates as for all. */
+/* A bundle over `count` draws, number `first` and so on: run_problems for steps of one draw. Rows
+ * are added to all problems together, which costs the same for one that violates as for all. */
 static INLINE void run_bundle(const row_functions *f, const pegasos_rows *rows,
                               const pegasos_linear_set *set, int64_t first, int64_t count,
                               const int64_t *draws)

@@ -31,8 +31,8 @@
  * the build forbids contraction to fused multiply-add. */
 #if defined(__GNUC__) && defined(__x86_64__) && defined(__GLIBC__) && !defined(PEGASOS_NO_CLONES)
 #define CLONES __attribute__((target_clones("avx2", "default")))
-/* For loops that twice as wide registers make faster: sums of products, bundles, kernel functions. Adding
- * rows gets slower by them, and so do Pegasos's sparse loops. */
+/* For loops that twice as wide registers make faster: sums of products, bundles, kernel functions.
+ * Adding rows gets slower by them, and so do Pegasos's sparse loops. */
 #define CLONES_WIDE __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
 #define CLONES

@@ -3,7 +3,8 @@
  */
 #include "rows.h"
 
-/* Loops of fixed length, which compilers turn into SIMD; a part that is no multiple is done alone. */
+/* Loops of fixed length, which compilers turn into SIMD; a part that is no multiple is done alone.
+ * */
 enum { CHECKED_TOGETHER = 32 };
 
 #define DEFINE_CHECKS(INDEX, UNSIGNED)                                                             \

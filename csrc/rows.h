@@ -25,8 +25,8 @@ static INLINE void set_to(void *vector, int64_t value_bytes, int64_t j, double v
         ((double *)vector)[j] = value;
 }
 
-/* For assertions: what can be told of rows in constant time. Values of CSR rows, if there are none, may
- * lie anywhere. */
+/* For assertions: what can be told of rows in constant time. Values of CSR rows, if there are none,
+ * may lie anywhere. */
 MAYBE_UNUSED static bool are_plausible(const pegasos_rows *rows)
 {
     const bool is_kernel = rows->index_bytes == PEGASOS_KERNEL;
@@ -42,7 +42,8 @@ MAYBE_UNUSED static bool are_plausible(const pegasos_rows *rows)
            || (rows->n_features == 2 * rows->n_rows + 1 && rows->value_bytes == 8 && rows->wanted);
 }
 
-/* ... and whether rows first .. first + count - 1 are among them, which are not of a kernel matrix. */
+/* ... and whether rows first .. first + count - 1 are among them, which are not of a kernel matrix.
+ * */
 MAYBE_UNUSED static bool are_there(const pegasos_rows *rows, int64_t first, int64_t count)
 {
     return are_plausible(rows) && rows->index_bytes != PEGASOS_KERNEL && count >= 0 && first >= 0
@@ -100,11 +101,12 @@ typedef struct row_functions {
                        int width, int64_t next, double *out);
     void (*add_bundle)(const pegasos_rows *rows, int64_t i, const double *u, void *v,
                        const void *later);
-    /* out[t * width + l] = <v_l, x_i> for the rows i = which[t], t < count <= TILE; NULL where tiles do
-     * not pay. A row's numbers do not depend on which others are with it. */
+    /* out[t * width + l] = <v_l, x_i> for the rows i = which[t], t < count <= TILE; NULL where
+     * tiles do not pay. A row's numbers do not depend on which others are with it. */
     void (*dot_tile)(const pegasos_rows *rows, const int64_t *which, int64_t count, const void *v,
                      int64_t stride, int width, double *out);
-    /* Products of CSR row i with the vectors of a panel, interleaved as in a bundle; NULL for dense rows. */
+    /* Products of CSR row i with the vectors of a panel, interleaved as in a bundle; NULL for dense
+     * rows. */
     void (*dot_panel)(const pegasos_rows *rows, int64_t i, const void *panel, void *sums);
 } row_functions;
 
@@ -180,8 +182,8 @@ enum {
  *     m      what was added to beta_i in this block,
  *     1      what the beta from before the block must be multiplied by (1, until q is folded in).
  *
- * Adding row i pushes its column: the scores of all rows of the block change by u K(., i). Everything
- * is linear in v, so that averages and rescaling work as they do on real rows.
+ * Adding row i pushes its column: the scores of all rows of the block change by u K(., i).
+ * Everything is linear in v, so that averages and rescaling work as they do on real rows.
  */
 static INLINE double kernel_dot(const pegasos_rows *block, int64_t i, const void *v, int64_t next)
 {

@@ -80,9 +80,9 @@ static INLINE void NAME(add)(const pegasos_rows *rows, int64_t i, double u, void
 }
 
 /* out[l] = <v_l, x_i> for `width` vectors that are interleaved: number j of v_l is v[j stride + l].
- * Each has the bits of `dot`. What costs time on sparse rows is to reach the numbers of v; neighbours
- * come along for little, so that a bundle of 16 vectors costs about twice as much as one. What the
- * next row needs of v is asked for as this one is used. */
+ * Each has the bits of `dot`. What costs time on sparse rows is to reach the numbers of v;
+ * neighbours come along for little, so that a bundle of 16 vectors costs about twice as much as
+ * one. What the next row needs of v is asked for as this one is used. */
 static INLINE void NAME(dot_bundle)(const pegasos_rows *rows, int64_t i, const void *vectors,
                                     int64_t stride, const int width, int64_t next, double *out)
 {
@@ -123,8 +123,8 @@ static INLINE void NAME(dot_bundle)(const pegasos_rows *rows, int64_t i, const v
         out[l] = sum[l];
 }
 
-/* v_l += u[l] x_i for a whole bundle. `later`, if not NULL, are vectors to which the row is added next:
- * what it needs of them is asked for meanwhile. */
+/* v_l += u[l] x_i for a whole bundle. `later`, if not NULL, are vectors to which the row is added
+ * next: what it needs of them is asked for meanwhile. */
 static INLINE void NAME(add_bundle)(const pegasos_rows *rows, int64_t i, const double *u,
                                     void *vectors, const void *later)
 {
@@ -145,7 +145,8 @@ static INLINE void NAME(add_bundle)(const pegasos_rows *rows, int64_t i, const d
     }
 }
 
-/* The same sums for the vectors of a panel, PANEL_LINES lines of cache wide, which stay in registers. */
+/* The same sums for the vectors of a panel, PANEL_LINES lines of cache wide, which stay in
+ * registers. */
 static INLINE void NAME(dot_panel)(const pegasos_rows *rows, int64_t i, const void *panel,
                                    void *sums)
 {
@@ -178,8 +179,8 @@ static INLINE void NAME(dot_panel)(const pegasos_rows *rows, int64_t i, const vo
         out[3 * WIDTH + l] = sum3[l];
 }
 
-/* |x_i|^2. A column may be there more than once, and its entries add up: where columns do not rise, they
- * are added in `scratch`, which is n_features zeros before and after. */
+/* |x_i|^2. A column may be there more than once, and its entries add up: where columns do not rise,
+ * they are added in `scratch`, which is n_features zeros before and after. */
 static INLINE double NAME(squared_norm)(const pegasos_rows *rows, int64_t i, double *scratch)
 {
     const int64_t begin = row_offset(rows, i), end = row_offset(rows, i + 1);
@@ -203,7 +204,8 @@ static INLINE double NAME(squared_norm)(const pegasos_rows *rows, int64_t i, dou
     return sum;
 }
 
-/* Sparse rows gain nothing by a shared fetch of the row: two weight vectors compete for the cache. */
+/* Sparse rows gain nothing by a shared fetch of the row: two weight vectors compete for the cache.
+ * */
 #define DOT_PAIR  NULL
 #define DOT_TILE  NULL
 #define DOT_PANEL NAME(dot_panel)
@@ -303,8 +305,8 @@ static INLINE void NAME(add)(const pegasos_rows *rows, int64_t i, double u, void
         v[j] += factor * x[j];
 }
 
-/* out[l] = <v_l, x_i> for interleaved vectors, as above for sparse rows. A number of x meets those of all
- * vectors at once, and x is fetched once for all of them. */
+/* out[l] = <v_l, x_i> for interleaved vectors, as above for sparse rows. A number of x meets those
+ * of all vectors at once, and x is fetched once for all of them. */
 static INLINE void NAME(dot_bundle)(const pegasos_rows *rows, int64_t i, const void *vectors,
                                     int64_t stride, const int width, int64_t next, double *out)
 {

@@ -75,7 +75,8 @@ def _moons(top):
     n_support = len(machine.support_)
     print(
         f"\ntwo moons, Gaussian kernel: {n_support} of 200 points are support vectors, objective "
-        f"P(w) {machine.objective_[0]:.5f} (at least {machine.dual_objective_[0]:.5f} for any), held-out accuracy {100 * accuracy:.2f} %"
+        f"P(w) {machine.objective_[0]:.5f} (at least {machine.dual_objective_[0]:.5f} for any), "
+        f"held-out accuracy {100 * accuracy:.2f} %"
     )
     return _moons_picture(
         machine, X[train], y[train],
@@ -148,7 +149,7 @@ def _digits_picture(weights, matrix, images, actual, predicted, summary):
 
 
 def _moons_picture(machine, X, y, summary, top):
-    """Points, support vectors, and the plane coloured by side of the boundary and of the margins."""
+    """Draw points and support vectors on the plane, coloured by side of boundary and margins."""
     left, width, height, cell = 40, 1010, 360, 5
     parts = [
         _text(left, top + 10, "A kernel machine on two moons", 18),

@@ -55,17 +55,17 @@ def fit(
     solver : {"auto", "pegasos", "sdca", "newton"}, default="auto"
         "pegasos" is the algorithm of the paper and nothing else: fast to a rough solution. The
         others are fast to a fine solution: "sdca" dual coordinate ascent with shrinking, for many
-        features; "newton" Newton's method on the smoothed hinge, from where an epoch of Pegasos ends, for
-        few; "auto" the one that is likely to be cheaper, changing over when it stalls. "auto" with
-        `n_steps` is "pegasos". Three problems or more begin with epochs of dual coordinate ascent that
-        go together, but for "newton".
+        features; "newton" Newton's method on the smoothed hinge, from where an epoch of Pegasos
+        ends, for few; "auto" the one that is likely to be cheaper, changing over when it stalls.
+        "auto" with `n_steps` is "pegasos". Three problems or more begin with epochs of dual
+        coordinate ascent that go together, but for "newton".
     tol : float or None, default=1e-3
         Relative duality gap (P - D)/P at which to stop; with a `ConvergenceWarning` if `max_iter`
-        comes first. None: `max_iter` epochs, neither more nor fewer. Means nothing with `n_steps` or
-        `order`.
+        comes first. None: `max_iter` epochs, neither more nor fewer. Means nothing with `n_steps`
+        or `order`.
     max_iter : int, default=1000
-        Passes over the data (epochs), at most, if `n_steps` is None. An iteration of Newton's method takes
-        several, and the last may end after `max_iter` of them.
+        Passes over the data (epochs), at most, if `n_steps` is None. An iteration of Newton's
+        method takes several, and the last may end after `max_iter` of them.
     n_steps : int, optional
         T, the number of steps of each problem; a step takes `batch_size` draws.
     batch_size : int, default=1
@@ -81,8 +81,9 @@ def fit(
     fit_intercept : bool, default=True
     penalize_intercept : bool, default=True
         True: the intercept is the weight of a constant feature and part of ``|w|``. False: it is
-        free; "pegasos" moves it by the step size 1/(lam t), which is large at first if lam is small, and
-        other solvers end with the best one, or the middle of several that are equally good.
+        free; "pegasos" moves it by the step size 1/(lam t), which is large at first if lam is
+        small, and other solvers end with the best one, or the middle of several that are equally
+        good.
     intercept_scaling : float, default=1.0
         Value of the constant feature; the larger, the less its weight is penalised.
     multi_class : {"ovr", "ovo"}, default="ovr"
@@ -162,8 +163,8 @@ def fit(
         made = np.count_nonzero(columns[:, order], axis=1) // settings.batch_size
         if not made.any():
             raise ValueError(
-                f"order must hold at least batch_size={settings.batch_size} draws of rows that have "
-                f"weight, got {len(order)} draws"
+                f"order must hold at least batch_size={settings.batch_size} draws of rows that "
+                f"have weight, got {len(order)} draws"
             )
         n_steps = made if n_steps is None else np.minimum(made, n_steps)
     with Progress("training", bool(verbose)) as progress:

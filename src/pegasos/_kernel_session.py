@@ -1,13 +1,13 @@
 """Kernel Pegasos: training sessions over a kernel matrix that need never be held whole.
 
-The algorithm is that of ``csrc/pegasos.c`` with v = sum_j beta_j phi(x_j); the core keeps the scores
-<v, phi(x_i)> and asks for columns of the kernel matrix that it misses.
+The algorithm is that of ``csrc/pegasos.c`` with v = sum_j beta_j phi(x_j); the core keeps the
+scores <v, phi(x_i)> and asks for columns of the kernel matrix that it misses.
 
 Where all columns fit into the cache, the core works on the whole matrix, and columns are computed
-as they are needed. Where not, draws are taken in blocks: decisions within a block need scores of the
-block's rows only, so the core works on the small matrix among them. The violators are then known
-exactly; their columns are computed once enough of them are together to make one large matrix product,
-and the scores of all rows move by one more.
+as they are needed. Where not, draws are taken in blocks: decisions within a block need scores of
+the block's rows only, so the core works on the small matrix among them. The violators are then
+known exactly; their columns are computed once enough of them are together to make one large matrix
+product, and the scores of all rows move by one more.
 """
 
 import numpy as np

@@ -60,7 +60,7 @@ def squared_norms(rows, count=None):
 
 
 def fingerprint(*arrays, crc=0):
-    """A number that tells arrays, sparse ones among them, from others: against mistakes, not a proof."""
+    """Return a checksum of arrays, dense or sparse, that finds mistakes but proves nothing."""
     for array in arrays:
         is_sparse = _validate.is_sparse(array)
         for part in (array.data, array.indices, array.indptr) if is_sparse else (array,):

@@ -83,7 +83,7 @@ def lanes(rows):
 
 
 def interleaved(array, lanes, dtype=None):
-    """A copy of an array of shape (n_problems, n) as one of (n, lanes), with zeros in lanes to spare."""
+    """Copy an array of shape (n_problems, n) to one of (n, lanes); lanes to spare hold zeros."""
     copy = aligned_zeros((array.shape[1], lanes), dtype or array.dtype)
     with np.errstate(over="ignore"):  # infinite, where float is too narrow
         copy[:, : len(array)] = array.T
@@ -92,10 +92,10 @@ def interleaved(array, lanes, dtype=None):
 
 @contextlib.contextmanager
 def bundled(lanes, *arrays, dtypes=None):
-    """Interleaved copies of arrays of shape (n_problems, n_features), or None, as the core has bundles.
+    """Interleave arrays of shape (n_problems, n_features), or None, as the core has bundles.
 
-    What is in them in the end, however it comes, is written back. Ctrl-C waits until then: a block that
-    takes long must end when the list that comes after the copies is not empty any more.
+    What is in them in the end, however it comes, is written back. Ctrl-C waits until then: a block
+    that takes long must end when the list that comes after the copies is not empty any more.
     """
     with uninterrupted() as heard:
         copies = [
@@ -120,8 +120,8 @@ def rows_per_call(rows, n_passes, n_more=0):
 def next_draw(problems):
     """Number of the first draw that a problem which goes on has not looked at; -1 if none goes on.
 
-    Problems that wait for it may be far ahead: what they have looked at is not drawn again once those
-    behind are done.
+    Problems that wait for it may be far ahead: what they have looked at is not drawn again once
+    those behind are done.
     """
     unfinished = problems["n_steps"] < problems["last_step"]
     return int(problems["next_draw"][unfinished].min()) if unfinished.any() else -1
@@ -153,7 +153,8 @@ class LinearSession:
             self.weights = aligned_zeros((n_problems, n_features), dtype)
         except (MemoryError, ValueError):
             raise MemoryError(
-                f"{n_features} weights for each of {n_problems} problems are more than memory has room for"
+                f"{n_features} weights for each of {n_problems} problems are more than memory has "
+                "room for"
             ) from None
         self.average, self.sums = False, None
         self.average_as(settings.average)
@@ -167,7 +168,8 @@ class LinearSession:
         self.labels = self.row_weights = None
         self.n_rows = 0
         self.stream = 0
-        # Where the last plan that was carried out ended; where epochs are counted from, and how many.
+        # Where the last plan that was carried out ended; where epochs are counted from, and how
+        # many.
         self.finished = np.zeros(n_problems, np.int64)
         self.base = np.zeros(n_problems, np.int64)
         self.n_epochs = 0
@@ -184,7 +186,7 @@ class LinearSession:
         self.average = average
 
     def go_on_from(self, coef, intercept, n_epochs, n_inside, least_steps):
-        """Stand where so many epochs of Pegasos over `n_inside` rows would, had they led to this model.
+        """Go on from a model as if `n_epochs` epochs of Pegasos over `n_inside` rows had led to it.
 
         v = lam t w, with t at least `least_steps`. Averages begin anew.
         """
@@ -248,8 +250,8 @@ class LinearSession:
             self.counts = None
         problems["weight_factor"] = 1
         if row_weights is not None and normalize:
-            # Their sum must neither be 0 nor overflow. By a power of two, which rounds nothing: rows
-            # of other problems, or left out of this one, must not change a bit.
+            # Their sum must neither be 0 nor overflow. By a power of two, which rounds nothing:
+            # rows of other problems, or left out of this one, must not change a bit.
             row_weights = np.ldexp(row_weights, -np.frexp(row_weights.max())[1])
             for k, column in enumerate(labels):
                 inside = column != 0
@@ -508,7 +510,7 @@ class LinearSession:
 
     @classmethod
     def restore(cls, settings, state):
-        """The session whose `state` this is; one that others could have changed is checked before."""
+        """Return the session of a `state`; one that others could have changed is checked before."""
         weights = state["weights"]
         seed, n_rows, stream, n_epochs = (int(number) for number in state["numbers"])
         session = cls(settings, *weights.shape, weights.dtype, seed)

@@ -16,8 +16,8 @@ def _in_main_thread():
 class _CtrlC:
     """The handler of Ctrl-C while something is under way: it lets it wait where it would do harm.
 
-    Then it does what the handler before it does. Only the main thread hears of Ctrl-C. Where it is ignored,
-    or ends the process, it stays so.
+    Then it does what the handler before it does. Only the main thread hears of Ctrl-C. Where it is
+    ignored, or ends the process, it stays so.
     """
 
     def __init__(self):
@@ -31,8 +31,8 @@ class _CtrlC:
     def _answer(self):
         arguments = self._heard[0]
         self._heard.clear()
-        # Ctrl-C ends what is under way, as a rule, and may do so at the first line that would put this right.
-        # The handler of before may call the one that it found, this one, again.
+        # Ctrl-C ends what is under way, as a rule, and may do so at the first line that would put
+        # this right. The handler of before may call the one that it found, this one, again.
         before, self._before = self._before, signal.default_int_handler
         self._is_handler = False
         signal.signal(signal.SIGINT, before)
@@ -40,7 +40,7 @@ class _CtrlC:
 
     @contextlib.contextmanager
     def handled(self):
-        """Make this the handler for a block: within it, others need not, which takes 10 us each time."""
+        """Make this the handler for a block: blocks within it need not, which takes 10 us each."""
         before = signal.getsignal(signal.SIGINT) if _in_main_thread() else self
         if before is self or not callable(before):
             yield
@@ -105,8 +105,8 @@ def in_threads(jobs, n_threads, on_progress=None):
         Each returns a generator, which yields between short pieces of work.
     n_threads : int
     on_progress : callable, optional
-        Called now and then, from the calling thread: other fits may run in it. An exception stops all jobs
-        after the piece under way.
+        Called now and then, from the calling thread: other fits may run in it. An exception stops
+        all jobs after the piece under way.
     """
     waiting, errors, is_over = collections.deque(jobs), [], threading.Event()
     n_helpers, ended = min(n_threads, len(jobs)) - 1, []
@@ -144,9 +144,10 @@ def in_threads(jobs, n_threads, on_progress=None):
         finally:
             end.set()
 
-    # The caller works, too: a thread that is not needed need not be woken. None must be at work when this
-    # returns or raises: that is why Ctrl-C waits while threads start, and while they end. Neither `start`
-    # nor `join` of a thread can be interrupted and then say truly whether the thread runs.
+    # The caller works, too: a thread that is not needed need not be woken. None must be at work
+    # when this returns or raises: that is why Ctrl-C waits while threads start, and while they end.
+    # Neither `start` nor `join` of a thread can be interrupted and then say truly whether the
+    # thread runs.
     try:
         with uninterrupted():
             for end in [threading.Event() for _ in range(n_helpers)]:
@@ -186,7 +187,7 @@ class _Blas:
 
     @contextlib.contextmanager
     def _in_control(self):
-        """A block in which this thread can set the number: threadpoolctl leaves that to who did it first."""
+        """Let this thread set the number: threadpoolctl leaves that to the thread that did it first."""
         known = [getattr(library, "clear_controlling_thread", None)
                  for library in self._libraries.lib_controllers]  # fmt: skip
         clear = [function for function in known if function]  # old versions have none
@@ -202,7 +203,8 @@ class _Blas:
     def one_thread(self):
         """A block in which there is one: ours then do not stand in its way.
 
-        The number belongs to the process: of blocks that overlap, in threads, the last one puts it back.
+        The number belongs to the process: of blocks that overlap, in threads, the last one puts it
+        back.
         """
         is_counted = False
         try:

@@ -283,7 +283,7 @@ def _finite(name, values, place=lambda *at: at):
 
 
 def finite_rows(X, values=None):
-    """Raise if a matrix of good structure contains NaN or infinity; `values` may stand for its own."""
+    """Raise if a matrix of good structure has NaN or infinity; `values` may replace its own."""
     if not is_sparse(X):
         _finite("X", X if values is None else values)
         return
@@ -323,7 +323,7 @@ def _native(array, dtype=None):
 
 
 def coefficients(name, values):
-    """Return coefficients of a model as float64, as the core takes them; what is so is not copied."""
+    """Return coefficients of a model as float64; arrays that the core takes are not copied."""
     values = np.asarray(values)
     _numbers(name, values.dtype)
     return _native(values, np.float64)
