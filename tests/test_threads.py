@@ -113,6 +113,41 @@ def test_blas_has_one_thread_whichever_thread_asks_for_it_and_whichever_ends_las
     assert all(number == 1 for numbers in seen for number in numbers)
 
 
+def test_a_block_that_ctrl_c_cuts_off_is_forgotten():
+    """A second Ctrl-C comes as the first one ends the block: the number is put back all the same."""
+
+    class Twice:
+        def __init__(self):
+            self.n_left = 2
+
+        def __call__(self, frame, event, argument):
+            return self.at_line if frame.f_code.co_name == "one_thread" else None
+
+        def at_line(self, frame, event, argument):
+            if self.n_left == 1 and event == "line":  # the first of `finally`
+                self.n_left = 0
+                raise KeyboardInterrupt
+            return self.at_line
+
+    def interrupted():
+        twice, before = Twice(), sys.gettrace()
+        sys.settrace(twice)
+        try:
+            with blas.one_thread():
+                twice.n_left = 1
+                raise KeyboardInterrupt
+        finally:
+            sys.settrace(before)
+
+    with threadpoolctl.threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+        with pytest.raises(KeyboardInterrupt):
+            interrupted()
+        with blas.one_thread():
+            assert set(blas_threads()) == {1}
+        assert blas_threads() == before
+
+
 MACHINES = {
     "newton": lambda **o: pegasos.PegasosClassifier(1e-3, solver="newton", **o),
     "newton, free": lambda **o: pegasos.PegasosClassifier(

@@ -5,6 +5,7 @@ import contextlib
 import functools
 import signal
 import threading
+import weakref
 
 import numpy as np
 
@@ -167,12 +168,16 @@ def in_threads(jobs, n_threads, on_progress=None):
         raise errors[0]
 
 
+class _Block:
+    """A block in which BLAS has one thread; nothing but the block refers to it."""
+
+
 class _Blas:
     """The threads of BLAS, NumPy's and SciPy's."""
 
     def __init__(self):
         # One that an exception in the wrong line leaves locked does not lock its own thread out.
-        self._lock, self._count = threading.RLock(), 0
+        self._lock, self._blocks, self._limit = threading.RLock(), weakref.WeakSet(), None
 
     @functools.cached_property
     def _libraries(self):  # to find them takes 3 ms
@@ -183,7 +188,7 @@ class _Blas:
 
     def n_threads(self):
         """How many there are."""
-        return max((library["num_threads"] for library in self._libraries.info()), default=1)
+        return max((library.num_threads for library in self._libraries.lib_controllers), default=1)
 
     @contextlib.contextmanager
     def _in_control(self):
@@ -204,24 +209,25 @@ class _Blas:
         """A block in which there is one: ours then do not stand in its way.
 
         The number belongs to the process: of blocks that overlap, in threads, the last one puts it
-        back.
+        back. A block that Ctrl-C cuts off at its very end is forgotten with its frame, and the next
+        one puts the number back.
         """
-        is_counted = False
+        block = _Block()
+        with uninterrupted(), self._lock:
+            if not self._blocks or self.n_threads() > 1:
+                with self._in_control():
+                    limit = self._libraries.limit(limits=1)
+                self._limit = self._limit or limit
+            self._blocks.add(block)
         try:
-            with uninterrupted(), self._lock:
-                if self._count == 0:
-                    with self._in_control():
-                        self._limit = self._libraries.limit(limits=1)
-                self._count += 1
-                is_counted = True
             yield
         finally:
-            if is_counted:
-                with uninterrupted(), self._lock:
-                    self._count -= 1
-                    if self._count == 0:
-                        with self._in_control():
-                            self._limit.restore_original_limits()
+            with uninterrupted(), self._lock:
+                self._blocks.discard(block)
+                if not self._blocks and self._limit:
+                    with self._in_control():
+                        self._limit.restore_original_limits()
+                    self._limit = None
 
 
 blas = _Blas()
