@@ -172,12 +172,23 @@ class _Block:
     """A block in which BLAS has one thread; nothing but the block refers to it."""
 
 
+def _no_block():
+    """A dead reference to a block."""
+
+
+class _OfThread(threading.local):
+    """A weak reference to the block that a thread is in."""
+
+    block = staticmethod(_no_block)
+
+
 class _Blas:
     """The threads of BLAS, NumPy's and SciPy's."""
 
     def __init__(self):
         # One that an exception in the wrong line leaves locked does not lock its own thread out.
         self._lock, self._blocks, self._limit = threading.RLock(), weakref.WeakSet(), None
+        self._own = _OfThread()
 
     @functools.cached_property
     def _libraries(self):  # to find them takes 3 ms
@@ -212,6 +223,9 @@ class _Blas:
         back. A block that Ctrl-C cuts off at its very end is forgotten with its frame, and the next
         one puts the number back.
         """
+        if self._own.block() is not None:  # within another block of this thread
+            yield
+            return
         block = _Block()
         with uninterrupted(), self._lock:
             if not self._blocks or self.n_threads() > 1:
@@ -219,11 +233,13 @@ class _Blas:
                     limit = self._libraries.limit(limits=1)
                 self._limit = self._limit or limit
             self._blocks.add(block)
+            self._own.block = weakref.ref(block)
         try:
             yield
         finally:
             with uninterrupted(), self._lock:
                 self._blocks.discard(block)
+                self._own.block = _no_block
                 if not self._blocks and self._limit:
                     with self._in_control():
                         self._limit.restore_original_limits()
