@@ -617,3 +617,17 @@ def test_rows_that_lie_anywhere_have_the_scores_of_all(rng, layout, dtype, inter
                 np.testing.assert_array_equal(some, scores[which])
             found = _session.decision_function(rows, coef, intercept, which)
             np.testing.assert_allclose(found, X[which] @ coef.T + intercept, atol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("n_classes", [2, 5])
+@pytest.mark.parametrize("options", [{}, {"cv_epochs": 2}])
+def test_rows_whose_squares_overflow_are_searched_or_refused_in_words(rng, n_classes, options):
+    X, y = 1e200 * rng.normal(size=(40, 5)), np.arange(40) % n_classes
+    search = PegasosClassifierCV([1.0, 0.1, 0.03], max_iter=5, cv=4, random_state=0, **options)
+    try:  # any other warning is an error
+        search.fit(X, y)
+    except ValueError as error:
+        assert "X" in str(error)  # noqa: PT017
+    else:
+        assert np.isfinite(search.predict(X)).all()

@@ -175,6 +175,7 @@ class _Training:
                 self.turn = max(2 * self.turn, _TURN) if is_slow else self.turn
                 self.gap_before = np.inf if is_slow else gap
 
+    @np.errstate(over="ignore", invalid="ignore", divide="ignore")
     def start_from(self, other, rows):
         """Begin where the finisher of another session stands, whose problems have another λ.
 
