@@ -267,6 +267,24 @@ void pegasos_dual_sweep(const pegasos_rows *rows, int64_t n_problems, pegasos_du
                         const int8_t *labels, const double *bounds, const double *norms, double *a,
                         void *v, void *sums, int64_t before, int64_t count, const int64_t *draws);
 
+/* ---- Dual ascent on pairs, for kernel machines (pairs.c) -------------------------------------- */
+
+/*
+ * Makes up to `most` exact steps on pairs of dual variables of a block of a kernel matrix, until
+ * m (P - D), to which each row of the block adds its part, is at most `enough`, no step gains
+ * anything, or a column is wanted that is not there. Returns how many steps it made, and writes the
+ * block's part of m (P - D). `first_step` is the number of steps made before: a run that is cut
+ * anywhere continues with the same bits.
+ * `scale` is 1/(lam m), `feature` the value of the constant feature or 0, `norms` K(x, x) +
+ * feature^2. `labels`, `bounds` (c_i >= 0; NULL: all one), `norms`, `a` and `slopes` have n_rows
+ * numbers; slopes[i] = 1 - y_i f(x_i) is kept up to date. Rows with label 0 stay as they are.
+ * `room` is 6 (n_rows + 8) numbers of scratch.
+ */
+int64_t pegasos_pairs_run(const pegasos_rows *block, double scale, double feature,
+                          const int8_t *labels, const double *bounds, const double *norms,
+                          double *a, double *slopes, double enough, int64_t first_step,
+                          int64_t most, double *room, double *gap);
+
 /* ---- Kernels --------------------------------------------------------------------------------- */
 
 /* Arrays of products are n x m with `stride` numbers from one row to the next. */

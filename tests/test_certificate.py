@@ -585,21 +585,23 @@ def test_an_interrupted_kernel_ascent_goes_on_where_it_was(
     options |= INTERCEPTS[intercept]
     whole = paper.kernel(0.01, **options).fit(X, y)
     clf = paper.kernel(0.01, warm_start=True, **options)
-    real = _core.dual_run
-    for after in (3, 30):
+    real = {name: getattr(_core, name) for name in ("dual_run", "pairs_run")}
+    for after in (3, 10):
         calls = iter(range(10**9))
 
-        def run(*arguments, calls=calls, after=after):
+        def run(name, *arguments, calls=calls, after=after):
             if next(calls) >= after:
                 raise KeyboardInterrupt
-            return real(*arguments)
+            return real[name](*arguments)
 
-        monkeypatch.setattr(_core, "dual_run", run)
+        for name in real:
+            monkeypatch.setattr(_core, name, functools.partial(run, name))
         with pytest.raises(KeyboardInterrupt):
             clf.fit(X, y)
         clf.predict(X)
         clf = pickle.loads(pickle.dumps(clf))
-    monkeypatch.setattr(_core, "dual_run", real)
+    for name, function in real.items():
+        monkeypatch.setattr(_core, name, function)
     clf.fit(X, y)
     assert (clf.duality_gap_ <= 1e-5 * clf.objective_).all()
     np.testing.assert_allclose(clf.objective_, whole.objective_, rtol=2e-5)

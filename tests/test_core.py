@@ -82,6 +82,10 @@ def calls(layout, dtype):
     yield "dual_run", [
         block, ascents(), labels[0], None, one, np.arange(N), np.zeros(N), wide[0].copy(), N,
     ]  # fmt: skip
+    yield "pairs_run", [
+        block, 1.0, 1.0, labels[0], one, one, np.zeros(N), np.ones(N), 0.0, 0, 5,
+        np.empty(6 * (N + 8)),
+    ]  # fmt: skip
     yield "kernel_block", [values(dtype, N, N), np.arange(N) - 1, np.zeros(N, np.int8)]
     yield "push", [values(dtype, 3, N), np.array([2, 0]), np.ones((K, 2)), np.zeros((K, N))]
     yield "gather", [values(dtype, 3, N), np.array([2, -1]), draws[:4], values(dtype, 2, 4)]

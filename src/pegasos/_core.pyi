@@ -96,6 +96,20 @@ BLANK_DUAL: Final[Any]
 
 def dual_start(problem: NDArray[np.void], n_active: int) -> None: ...
 def dual_begin_epoch(problem: NDArray[np.void]) -> None: ...
+def pairs_run(
+    block: Rows,
+    scale: float,
+    feature: float,
+    labels: NDArray[np.int8],
+    bounds: NDArray[np.float64] | None,
+    norms: NDArray[np.float64],
+    a: NDArray[np.float64],
+    slopes: NDArray[np.float64],
+    enough: float,
+    first_step: int,
+    most: int,
+    room: NDArray[np.float64],
+) -> tuple[int, float]: ...
 def dual_run(
     rows: Rows,
     problem: NDArray[np.void],

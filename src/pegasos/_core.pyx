@@ -131,6 +131,11 @@ cdef extern from "pegasos.h" nogil:
                             double *a, void *v, void *sums, int64_t before, int64_t count,
                             const int64_t *draws)
 
+    int64_t pegasos_pairs_run(const pegasos_rows *block, double scale, double feature,
+                              const int8_t *labels, const double *bounds, const double *norms,
+                              double *a, double *slopes, double enough, int64_t first_step,
+                              int64_t most, double *room, double *gap)
+
     void pegasos_sparse_products(const pegasos_rows *x, const pegasos_rows *inverted,
                                  int64_t stride, void *products)
     void pegasos_thick_products(const pegasos_rows *x, const pegasos_rows *z, void *panel,
@@ -632,6 +637,29 @@ def dual_sweep(Rows rows not None, pegasos_dual[::1] problems not None,
                            NULL if bounds is None else &bounds[0], &norms[0], &a[0, 0],
                            &v[0, 0], NULL if sums is None else &sums[0, 0], before,
                            draws.shape[0], &draws[0])
+
+
+def pairs_run(Rows block not None, double scale, double feature,
+              const int8_t[::1] labels not None, const double[::1] bounds,
+              const double[::1] norms not None, double[::1] a not None,
+              double[::1] slopes not None, double enough, int64_t first_step, int64_t most,
+              double[::1] room not None):
+    """Make up to `most` steps on pairs; returns how many, and the gap. See ``pegasos_pairs_run``."""
+    cdef int64_t done, m = block.c.n_rows
+    cdef double gap = 0
+    require(block.c.index_bytes == PEGASOS_KERNEL, "rows must be a block of a kernel matrix")
+    require(m == labels.shape[0] == norms.shape[0] == a.shape[0] == slopes.shape[0],
+            "labels, norms, a and slopes must have n_rows entries")
+    require(bounds is None or bounds.shape[0] == m, "bounds must have n_rows entries")
+    require(scale > 0, "scale must be positive")
+    require(first_step >= 0, "first_step must not be negative")
+    require(room.shape[0] == 6 * (m + 8), "room must have 6 (n_rows + 8) entries")
+    with nogil:
+        done = pegasos_pairs_run(&block.c, scale, feature, &labels[0],
+                                 NULL if bounds is None else &bounds[0], &norms[0], &a[0],
+                                 &slopes[0], enough, first_step, most, &room[0],
+                                 &gap)
+    return done, gap
 
 
 # ---- Kernels -----------------------------------------------------------------------------------

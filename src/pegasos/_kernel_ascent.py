@@ -1,7 +1,7 @@
 """Dual coordinate ascent for kernel machines, over a kernel matrix that need never be held whole.
 
-The algorithm is that of ``csrc/dual.c`` on scores, as in `_kernel_session`, on blocks of rows, whose changes
-then move all scores.
+The algorithm is that of ``csrc/dual.c`` on scores, as in `_kernel_session`, on blocks of rows,
+whose changes then move all scores.
 """
 
 import numpy as np
@@ -12,30 +12,54 @@ from pegasos._certificate import inner
 from pegasos._finisher import Finisher
 from pegasos._threads import blas, uninterrupted
 
-# Rows of the first block, and of the longest: each is twice as long as the one before. Epochs over a block
-# before its changes are pushed to the scores of all rows: at most so many, or until this part of the gap that
-# it had is left.
+# Rows of the first block, and of the longest: each is twice as long as the one before. Epochs over
+# a block before its changes are pushed to the scores of all rows: at most so many, or until this
+# part of the gap that it had is left.
 _FIRST_BLOCK, _BLOCK, _INNER, _SETTLED = 256, 2048, 30, 0.1
+# An epoch over a block that leaves more than this part of the gap is the last one.
+_SLOW = 0.5
+# Steps on pairs end at this part of the gap that is asked for; they work on a matrix of the rows
+# that may move where these are at most this part of all; columns are computed so many at a time.
+_WELL_BELOW, _COMPACT, _TOGETHER = 0.3, 0.5, 64
 # A gap that is proved once more, and is above this part of what it was, hardly gets smaller.
 _HARDLY = 0.9
 # Ctrl-C and progress wait for steps that touch so many numbers.
 _NUMBERS_PER_PIECE = 1e7
 
 
+def _unsettled(slopes, a, y, c):
+    """Rows that steps may move before all others are where they belong."""
+    low, high = a <= 0, a >= c
+    outside = np.where(low, -slopes, np.where(high, slopes, -np.inf))
+    violation = np.where(low, slopes, np.where(high, -slopes, np.abs(slopes)))
+    return np.flatnonzero((outside < violation.max(initial=0, where=y != 0)) & (y != 0))
+
+
+def _likely(slopes, a, y, place, wanted):
+    """Rows whose columns are wanted, and others that may well be next, to be computed together."""
+    gains = np.where((place < 0) & (y != 0), np.maximum(slopes, -slopes * (a > 0)), -np.inf)
+    gains[wanted != 0] = np.inf
+    n = min(_TOGETHER, np.count_nonzero(gains > 0))
+    return np.sort(np.argpartition(-gains, n - 1)[:n])
+
+
 class KernelAscent(Finisher):
     """Dual coordinate ascent on kernel problems.
 
-    `coef` is beta, w = sum_j beta_j phi(x_j); `scores` holds, for every problem, the scores of all rows
-    without the intercept. Of an epoch that was interrupted, the first "n_active" of `active` are the rows
-    that are still to come, and the next block has up to `block` of them; else `block` is 0.
+    `coef` is beta, w = sum_j beta_j phi(x_j); `scores` holds, for every problem, the scores of all
+    rows without the intercept. Of an epoch that was interrupted, the first "n_active" of `active`
+    are the rows that are still to come, and the next block has up to `block` of them; else `block`
+    is 0.
     """
 
     _ARRAYS = (*Finisher._ARRAYS, "ascents", "scores", "active", "block")
 
     @staticmethod
     def begins_at_zero(rows):
-        """Where there is a dual: an epoch of Pegasos asks for the column of every row that was a violator
-        once, blocks for the columns of those that still are when they end.
+        """Whether there is a dual.
+
+        An epoch of Pegasos asks for the column of every row that was a violator once; blocks ask for
+        the columns of those that still are when they end.
         """
         return rows.is_positive
 
@@ -75,7 +99,7 @@ class KernelAscent(Finisher):
             self._keep(k, *self._look(k, slice(None), rows))
 
     def run(self, tol, max_iter, *, n_threads=1, on_progress=None):
-        """As a `Finisher`. Problems that share the cache take turns: it has threads. Others go side by side."""
+        """Run as a `Finisher` does; problems that share the cache take turns, since it has threads."""
         self._n_threads = None
         with blas.one_thread():
             if not self.rows.is_divided_by(self.labels):
@@ -85,8 +109,11 @@ class KernelAscent(Finisher):
             super().run(tol, max_iter, n_threads=min(n_threads, most), on_progress=on_progress)
 
     def _beta(self, k, which):
-        """Coefficients of some rows: set, not summed up, so that a_i = 0 leaves no rounding errors."""
-        return self.ascents["scale"][k] * self.a[k, which] * self.labels[k, which]
+        """Coefficients of some rows; not summed up, so that a_i = 0 leaves no rounding errors."""
+        return self._beta_of(k, which, self.a[k, which])
+
+    def _beta_of(self, k, which, a):
+        return self.ascents["scale"][k] * a * self.labels[k, which]
 
     def _improve(self, k, tol, last):
         if self.n_epochs[k] >= last or self._is_done(k, tol):
@@ -95,7 +122,10 @@ class KernelAscent(Finisher):
         inside, cache = self.rows.inside(self.labels[k], self._n_threads)
         proved = np.inf
         while self.n_epochs[k] < last and not self._is_done(k, tol):
-            yield from self._epoch(k, p, inside, cache)
+            if self._goes_by_pairs(k, cache):
+                yield from self._epoch_of_pairs(k, p, inside, cache, tol)
+            else:
+                yield from self._epoch(k, p, inside, cache)
             seen = self._look(k, inside, cache)
             with uninterrupted():
                 self._keep(k, *seen)
@@ -130,8 +160,9 @@ class KernelAscent(Finisher):
     def _epoch(self, k, p, inside, cache):
         """Go over the rows that have left their place at a bound, or would, block by block.
 
-        A step costs as much as the block is long. Rows that earlier blocks have put in their place are
-        passed over when it is their turn, so that the first epoch from 0 begins with short blocks.
+        A step costs as much as the block is long. Rows that earlier blocks have put in their place
+        are passed over when it is their turn, so that the first epoch from 0 begins with short
+        blocks.
         """
         inside = np.arange(self.labels.shape[1])[inside]
         if self.block[k] == 0:
@@ -153,7 +184,7 @@ class KernelAscent(Finisher):
             yield
             before = self._beta(k, which)
             a, after, visits = yield from self._ascend(k, which, columns)
-            gained = p["scale"] * a * self.labels[k, which] - before
+            gained = self._beta_of(k, which, a) - before
             changed = np.flatnonzero(gained)
             scores = cache.push(gained[None, changed], part[changed])[0]
             with uninterrupted():
@@ -179,7 +210,7 @@ class KernelAscent(Finisher):
         a, labels, norms = self.a[k, which], self.labels[k, which], self.norms[which]
         bounds = None if self.row_weights is None else self.row_weights[which]
         block = _core.kernel_block(columns, np.arange(m), np.zeros(m, np.int8))
-        active, gap, numbers, visits = np.arange(m), np.inf, 0, 0
+        active, first, gap, numbers, visits = np.arange(m), np.inf, np.inf, 0, 0
         _core.dual_start(local, m)
         for again in range(_INNER):
             visited = _core.dual_run(block, local, labels, bounds, norms, active, a, v, m)
@@ -188,12 +219,88 @@ class KernelAscent(Finisher):
             if numbers > _NUMBERS_PER_PIECE:
                 numbers = 0
                 yield
-            if again == 0:
-                gap = local["gap"][0]
-            elif local["gap"][0] <= _SETTLED * gap:
+            before, gap = gap, local["gap"][0]
+            first = gap if again == 0 else first
+            if again > 0 and gap <= _SETTLED * first:
+                break
+            if gap > _SLOW * before and self.rows.is_positive:
+                constant = self.feature * local["constant_weight"][0]
+                slopes, old = 1 - labels * (v[:m] + constant + local["intercept"][0]), a.copy()
+                visits += 2 * (yield from self._steps_on_pairs(
+                    k, which, (columns, np.arange(m)), a, slopes, _SETTLED * first, _INNER * m // 2
+                ))  # fmt: skip
+                local["constant_weight"] += self.feature * self._beta_of(k, which, a - old).sum()
                 break
             _core.dual_begin_epoch(local)
         return a, local[0], visits
+
+    def _goes_by_pairs(self, k, cache):
+        """Whether the next epoch makes steps on pairs: all but the first do, where columns fit."""
+        can = cache.holds_all and cache.is_positive and not cache.points.is_cheap
+        return can and self.n_epochs[k] > 0
+
+    def _epoch_of_pairs(self, k, p, inside, cache, tol):
+        """As many steps on pairs as move each row once, or until the gap is well below `tol`.
+
+        Rows are left out that are at a bound and would stay there, were slopes to change by as much
+        as any of them has to: the matrix of the others may be small.
+        """
+        inside = np.arange(self.labels.shape[1])[inside]
+        y, a, n = self.labels[k, inside], self.a[k, inside], len(inside)
+        bounds = None if self.row_weights is None else self.row_weights[inside]
+        scores = self.scores[k, inside] + self.feature * p["constant_weight"] + p["intercept"]
+        slopes, enough = 1 - y * scores, 0.0
+        if tol is not None:
+            enough = _WELL_BELOW * tol * self.primal[k] * self.mass[k]
+        rows = _unsettled(slopes, a, y, 1 if bounds is None else bounds)
+        if len(rows) < _COMPACT * n:
+            columns = np.empty((len(rows), len(rows)), cache.points.dtype)
+            cache.keep(rows)
+            cache.among(rows, cache.select(rows), columns)
+            place, columns_of = np.arange(len(rows)), None
+        else:
+            rows, columns, place, columns_of = np.arange(n), cache.columns, cache.place, cache
+        yield
+        own, most = a[rows], -(-n // 2)
+        done = yield from self._steps_on_pairs(
+            k, inside[rows], (columns, place), own, slopes[rows], enough, most, columns_of
+        )
+        gained = np.zeros(n)
+        gained[rows] = self._beta_of(k, inside[rows], own) - self._beta(k, inside[rows])
+        changed = np.flatnonzero(gained)
+        pushed = cache.push(gained[None, changed], changed)[0]
+        with uninterrupted():
+            self.scores[k, inside] += pushed
+            self.a[k, inside[rows]] = own
+            p["constant_weight"] += self.feature * gained.sum()
+            self.n_visits[k] += 2 * done
+
+    def _steps_on_pairs(self, k, which, matrix, a, slopes, enough, left, cache=None):
+        """Change `a` by steps on pairs of rows `which`, until their part of m (P - D) is `enough`.
+
+        Returns how many steps, `left` at most. Columns that `matrix` lacks are computed by `cache`.
+        """
+        m, (columns, place) = len(which), matrix
+        if m == 0:
+            return 0
+        bounds = None if self.row_weights is None else self.row_weights[which]
+        labels, norms, room = self.labels[k, which], self.norms[which], np.empty(6 * (m + 8))
+        scale, all_steps = self.ascents["scale"][k], 0
+        most = max(1, int(_NUMBERS_PER_PIECE / (16 * m)))
+        while all_steps < left:
+            wanted = np.zeros(m, np.int8)
+            asked = min(most, left - all_steps)
+            done, _ = _core.pairs_run(
+                _core.kernel_block(columns, place, wanted), scale, self.feature, labels, bounds,
+                norms, a, slopes, enough, all_steps, asked, room,
+            )  # fmt: skip
+            all_steps += done
+            if wanted.any():
+                cache.keep(_likely(slopes, a, labels, place, wanted))
+            elif done < asked:
+                break
+            yield
+        return all_steps
 
     def _projected(self, k, inside):
         """Derivatives u_i = 1 - y_i f(x_i), 0 where a bound stops them."""

@@ -8,6 +8,7 @@
 #include "pegasos.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -351,6 +352,61 @@ static void the_dual_is_climbed_to_its_top(void)
     }
 }
 
+/* The columns that are wanted are brought; D rises, and the gap is that of the slopes. */
+static void steps_on_pairs_climb_to_the_top(void)
+{
+    static double columns[N * N], gram[N * N], norms[N], a[N], slopes[N], room[6 * (N + 8)];
+    static int64_t place[N];
+    static int8_t wanted[N];
+    const double scale = 5, feature = 0.5;
+    for (int64_t i = 0; i < N; i++)
+        for (int64_t k = 0; k < N; k++) {
+            gram[i * N + k] = 0;
+            for (int64_t j = 0; j < D; j++)
+                gram[i * N + k] += dense_double[i * D + j] * dense_double[k * D + j];
+        }
+    int64_t n_columns = 0, steps = 0;
+    double gap = INFINITY;
+    for (int64_t i = 0; i < N; i++) {
+        place[i] = -1;
+        norms[i] = gram[i * N + i] + feature * feature;
+        a[i] = 0;
+        slopes[i] = 1;
+    }
+    const pegasos_rows block = {.n_rows = N,
+                                .n_features = 2 * N + 1,
+                                .value_bytes = 8,
+                                .index_bytes = PEGASOS_KERNEL,
+                                .values = columns,
+                                .indptr = place,
+                                .column_bytes = 8,
+                                .wanted = wanted};
+    for (;;) {
+        const int64_t done = pegasos_pairs_run(&block, scale, feature, labels, NULL, norms, a,
+                                               slopes, 1e-9, steps, 500, room, &gap);
+        steps += done;
+        bool is_wanted = false;
+        for (int64_t i = 0; i < N; i++)
+            if (wanted[i]) {
+                CHECK(place[i] < 0);
+                memcpy(columns + n_columns * N, gram + i * N, N * sizeof(double));
+                place[i] = n_columns++;
+                wanted[i] = 0;
+                is_wanted = true;
+            }
+        if (!is_wanted && (gap <= 1e-9 || done < 500 || steps > 100000))
+            break;
+    }
+    CHECK(gap <= 1e-9 && steps > 0);
+    for (int64_t i = 0; i < N; i++) {
+        double score = 0;
+        for (int64_t k = 0; k < N; k++)
+            score += scale * a[k] * labels[k] * (gram[k * N + i] + feature * feature);
+        CHECK(a[i] >= 0 && a[i] <= 1);
+        CHECK(labels[i] == 0 ? a[i] == 0 : fabs(slopes[i] - (1 - labels[i] * score)) < 1e-9);
+    }
+}
+
 static uint64_t fnv1a(uint64_t digest, const void *data, size_t size)
 {
     for (size_t i = 0; i < size; i++)
@@ -398,5 +454,6 @@ int main(int argc, char **argv)
     RUN(a_problem_stops_at_its_last_step_and_goes_on_from_there);
     RUN(scores_are_dot_products);
     RUN(the_dual_is_climbed_to_its_top);
+    RUN(steps_on_pairs_climb_to_the_top);
     return REPORT();
 }
