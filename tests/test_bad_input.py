@@ -801,6 +801,12 @@ for _model, _files in (
             lambda folder, m=_model, c=_change: changed(m, **c)(folder),
             ValueError, r"m\.npz is not a pegasos model: \S+",
         )  # fmt: skip
+for _shape in (None, 3):
+    refused(
+        "load", f"shape {_shape}",
+        lambda folder, shape=_shape: changed(KERNEL_MODEL, about={"shape": shape})(folder),
+        ValueError, r"is not a pegasos model: shape must be two sizes, got (None|3)",
+    )  # fmt: skip
 
 for _length in (0, 1, 10, 30, len(SAVED) // 2, len(SAVED) - 22, len(SAVED) - 1):
     refused(

@@ -385,7 +385,10 @@ class KernelModel(_Model):
         from pegasos._kernels import KERNELS, MOST_DEGREE, Kernel
 
         about = dict(about)
-        kernel, shape = about.pop("kernel"), tuple(about.pop("shape"))
+        kernel, shape = about.pop("kernel"), about.pop("shape")
+        if not isinstance(shape, list):
+            raise ValueError(f"shape must be two sizes, got {shape!r}")  # noqa: TRY004 damaged
+        shape = tuple(shape)
         _validate.choice("kernel", kernel["name"], [k for k in KERNELS if k != "precomputed"])
         kernel = Kernel(
             kernel["name"],
