@@ -34,6 +34,11 @@ def ratio(a, b):
     return statistics.median(x / y for x, y in zip(a, b, strict=True))
 
 
+def quartiles(a, b):
+    """Between what lies the middle half of these ratios."""
+    return np.percentile(np.divide(a, b), [25, 75])
+
+
 @contextlib.contextmanager
 def peak_memory():
     """Watch the process: yields a list that will hold the bytes it took above what it had.

@@ -1,8 +1,10 @@
-"""Benchmarks: ``python bench/run.py --help``. Both sides of every ratio run in this process, in turn.
+"""Benchmarks. Both sides of every ratio run in this process, in turn.
 
-Tables: ``linear`` (time to a suboptimality beside peers), ``kernel`` (kernel machines beside SVC),
-``select`` (cross-validated searches), ``gap`` (time to a certified duality gap), ``micro`` (an epoch
-beside ``X @ w``, prediction, memory), ``scale`` (how cost grows; one very large run), ``all``.
+Tables: ``linear`` (time to a suboptimality beside peers), ``kernel`` (kernel machines beside
+SVC), ``small`` (default fits of small sets beside LinearSVC and SVC), ``threads`` (what two
+threads gain), ``select`` (cross-validated searches), ``gap`` (time to a certified duality gap),
+``micro`` (an epoch beside ``X @ w``, prediction, memory), ``scale`` (how cost grows; one very
+large run), ``all``.
 """
 
 import argparse
@@ -22,6 +24,8 @@ import measure
 TABLES = {
     "linear": "linear",
     "kernel": "kernel",
+    "small": "small",
+    "threads": "threads",
     "select": "search",
     "gap": "gap",
     "micro": "micro",
@@ -30,7 +34,9 @@ TABLES = {
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("table", nargs="?", choices=[*TABLES, "all"], default="micro")
     parser.add_argument("--quick", action="store_true", help="small imitations, few repetitions")
     parser.add_argument("--json", metavar="FILE", help="write the figures to FILE as well")
@@ -42,7 +48,8 @@ def main():
     args = parser.parse_args()
     about = {
         "machine": f"{platform.machine()}, {os.cpu_count()} CPUs, Python "
-        f"{platform.python_version()}, NumPy {version('numpy')}, pegasos {version('pegasos')}",
+        f"{platform.python_version()}, NumPy {version('numpy')}, "
+        f"scikit-learn {version('scikit-learn')}, pegasos {version('pegasos')}",
         "date": time.strftime("%Y-%m-%d"),
     }
     everything = dict(about)

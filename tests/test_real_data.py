@@ -59,10 +59,21 @@ def test_sparse_text_in_single_precision_learns_as_in_double(data_folder):
 
 
 @pytest.mark.slow
-def test_benchmarks_run_and_report_ratios(tmp_path):
+@pytest.mark.parametrize(
+    ("table", "figure"),
+    [
+        (["micro"], "epoch/X@w"),
+        (["small", "--sets", "wine", "mushrooms"], "x pegasos"),
+        (["threads", "--sets", "sparse, 2 classes", "kernel, 10 classes"], "equal"),
+    ],
+    ids=["micro", "small", "threads"],
+)
+def test_benchmarks_run_and_report_ratios(table, figure, tmp_path):
+    run, out = ROOT / "bench" / "run.py", tmp_path / "out.json"
     done = subprocess.run(
-        [sys.executable, ROOT / "bench" / "run.py", "--quick", "--json", tmp_path / "out.json"],
+        [sys.executable, run, *table, "--quick", "--json", out],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
-    assert "epoch/X@w" in done.stdout
-    assert (tmp_path / "out.json").stat().st_size > 500
+    assert figure in done.stdout
+    assert "DIFFER" not in done.stdout
+    assert out.stat().st_size > 500
