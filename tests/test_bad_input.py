@@ -403,6 +403,33 @@ for _k, (_name, _value, _error, _message) in enumerate(PARAMETERS):
         )  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("who", "name", "value", "error"),
+    [
+        (who, *case[:3])
+        for case in PARAMETERS
+        for who in MAKERS
+        # Estimators take more for n_jobs; the search has many λ and T, and another plan.
+        if case[0] != "n_jobs"
+        and not (who == "PegasosClassifierCV.fit" and case[0] in ("lam", "n_steps", "max_iter"))
+    ],
+)
+def test_estimators_refuse_in_the_words_of_fit(who, name, value, error):
+    with pytest.raises(error) as of_fit:
+        paper.fit(GOOD, LABELS, **{"lam": 0.1, name: value})
+    with pytest.raises(error) as of_estimator:
+        MAKERS[who](**{name: value}).fit(GOOD, LABELS)
+    assert str(of_estimator.value) == str(of_fit.value)
+
+
+def test_parameters_are_refused_before_the_rows_are_read():
+    for make in MAKERS.values():
+        with pytest.raises(ValueError, match="class_weight must be a dict, 'balanced' or None"):
+            make(class_weight="none").fit(None, None)
+    with pytest.raises(ValueError, match=r"tol must be a finite number > 0, or None, got 0"):
+        pegasos.PegasosClassifier(tol=0).partial_fit(None, None)
+
+
 KERNEL_PARAMETERS = [
     ("gamma", 0, r"gamma.*0"),
     ("gamma", float("inf"), r"gamma.*inf"),

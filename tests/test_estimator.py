@@ -1,10 +1,12 @@
 """PegasosClassifier: scikit-learn's conventions, and what goes beyond them."""
 
+import ast
 import collections
 import contextlib
 import pickle
 import signal
 import threading
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -55,6 +57,33 @@ def without_sample_weight_equivalence(_):
 )
 def test_scikit_learn_accepts_the_algorithm_of_the_paper(estimator, check):
     check(estimator)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        PegasosClassifier,
+        KernelPegasosClassifier,
+        pegasos.PegasosClassifierCV,
+        pegasos.KernelPegasosClassifierCV,
+    ],
+)
+def test_every_parameter_is_checked(kind):
+    assert kind._checks.keys() == kind().get_params().keys()
+
+
+@pytest.mark.parametrize("path", sorted(Path(pegasos.__file__).parent.glob("*.py")), ids=str)
+def test_dependencies_are_used_by_their_public_interfaces(path):
+    """No import of a name, or of a part of a module's name, that begins with an underscore."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        for name in names:
+            module, *parts = name.split(".")
+            private = [part for part in parts if part.startswith("_")]
+            assert module == "pegasos" or not private, name
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ import dataclasses
 import functools
 import weakref
 from dataclasses import asdict, dataclass
-from numbers import Integral, Real
 from typing import Any
 
 import joblib
@@ -13,15 +12,22 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state, compute_class_weight
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from pegasos import _certificate, _core, _problems, _session, _state, _threads, _validate
+from pegasos import (
+    _certificate,
+    _parameters,
+    _problems,
+    _session,
+    _state,
+    _threads,
+    _validate,
+)
 from pegasos._callbacks import CallbackSupportMixin, StopRequestedError, Watch
 from pegasos._checkpoint import CheckpointDue
 from pegasos._progress import Progress
-from pegasos._training import SOLVERS, warn_unless
+from pegasos._training import warn_unless
 
 
 class _Fit:
@@ -93,26 +99,8 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     A subclass makes sessions, and says in `_model_of` and `_state_of` what is kept of them.
     """
 
-    _parameter_constraints = {
-        "lam": [Interval(Real, 0, None, closed="neither")],
-        "solver": [StrOptions(set(SOLVERS))],
-        "tol": [Interval(Real, 0, None, closed="neither"), None],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "n_steps": [Interval(Integral, 1, None, closed="left"), None],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
-        "sampling": [StrOptions(set(_core.SAMPLINGS))],
-        "project": ["boolean"],
-        "average": ["boolean", StrOptions({"suffix"})],
-        "fit_intercept": ["boolean"],
-        "penalize_intercept": ["boolean"],
-        "intercept_scaling": [Interval(Real, 0, None, closed="neither")],
-        "multi_class": [StrOptions({"ovr", "ovo"})],
-        "class_weight": [dict, StrOptions({"balanced"}), None],
-        "warm_start": ["boolean"],
-        "n_jobs": [Integral, None],
-        "random_state": ["random_state", np.random.Generator],
-        "verbose": ["verbose"],
-    }
+    #: What its parameters may be, by `_parameters`.
+    _checks = _parameters.LINEAR
 
     classes_: np.ndarray
     intercept_: np.ndarray
@@ -249,15 +237,11 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             weights = factor[codes] * (1.0 if weights is None else weights)
         return _validate.sample_weight(weights, len(codes), "sample_weight times class_weight")
 
-    def _n_steps(self):
-        return None if self.n_steps is None else _validate.integer("n_steps", self.n_steps)
-
     def _plan(self):
-        """`max_iter` and `n_steps`, checked."""
-        max_iter, n_steps = _validate.integer("max_iter", self.max_iter), self._n_steps()
-        if self.solver not in ("auto", "pegasos") and n_steps is not None:
+        """`max_iter` and `n_steps`, which must suit the solver."""
+        if self.solver not in ("auto", "pegasos") and self.n_steps is not None:
             raise ValueError(f"n_steps needs solver='pegasos', got solver={self.solver!r}")
-        return max_iter, n_steps
+        return int(self.max_iter), None if self.n_steps is None else int(self.n_steps)
 
     def _settings(self):
         return _session.LinearSettings(

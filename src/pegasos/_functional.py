@@ -137,13 +137,11 @@ def fit(
     )
     _validate.choice("multi_class", multi_class, ["ovr", "ovo"])
     _validate.choice("solver", solver, list(SOLVERS))
-    if tol is not None:
-        tol = _validate.real("tol", tol, above=0)
+    tol = _validate.real("tol", tol, above=0, besides=(None,))
     n_epochs = _validate.integer("max_iter", max_iter)
     if solver not in ("auto", "pegasos") and (n_steps is not None or order is not None):
         raise ValueError(f"n_steps and order need solver='pegasos', got solver={solver!r}")
-    if n_steps is not None:
-        n_steps = _validate.integer("n_steps", n_steps)
+    n_steps = _validate.integer("n_steps", n_steps, besides=(None,))
     n_threads = _validate.integer("n_jobs", n_jobs)
     _validate.verbose(verbose)
     seed = _validate.seed(random_state)

@@ -3,23 +3,18 @@
 import dataclasses
 import functools
 from collections.abc import Callable
-from numbers import Integral, Real
 from typing import Any, Self
 
 import joblib
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import _fit_context
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from pegasos import _rows, _state, _threads, _validate
+from pegasos import _parameters, _rows, _state, _threads, _validate
 from pegasos._callbacks import with_callbacks
 from pegasos._certificate import inner
 from pegasos._estimator import PegasosEstimator, one_at_a_time
 from pegasos._kernels import (
-    KERNELS,
-    MOST_DEGREE,
     ColumnCache,
     Kernel,
     asymmetry,
@@ -214,17 +209,7 @@ class KernelPegasosClassifier(PegasosEstimator):
     True
     """
 
-    _parameter_constraints = {
-        **PegasosEstimator._parameter_constraints,
-        "kernel": [StrOptions(set(KERNELS)), callable],
-        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0, None, closed="neither")],
-        "degree": [Interval(Integral, 0, MOST_DEGREE, closed="both")],
-        "coef0": [Interval(Real, None, None, closed="neither")],
-        "kernel_params": [dict, None],
-        "assume_psd": ["boolean"],
-        "cache_size": [Interval(Real, 0, None, closed="left")],
-        "scores": [StrOptions({"auto", "push", "pull"})],
-    }
+    _checks = _parameters.KERNEL
 
     support_: np.ndarray
     support_vectors_: Any
@@ -292,7 +277,6 @@ class KernelPegasosClassifier(PegasosEstimator):
 
     @one_at_a_time
     @with_callbacks
-    @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Train on the rows of `X`.
 
@@ -314,6 +298,7 @@ class KernelPegasosClassifier(PegasosEstimator):
         ValueError
             If X, y or the weights are not as described, or fewer than two classes have weight.
         """
+        _parameters.check(self)
         continuing = self.warm_start and hasattr(self, "_state")
         data = self._read(X, y, sample_weight, continuing=continuing)
         X = data.X
@@ -323,7 +308,7 @@ class KernelPegasosClassifier(PegasosEstimator):
         data = dataclasses.replace(data, kernel=kernel)
         make_cache = functools.partial(
             ColumnCache,
-            megabytes=_validate.real("cache_size", self.cache_size, at_least=0),
+            megabytes=float(self.cache_size),
             n_threads=self._n_threads(),
         )
         session = self._session_for(X, data.columns, data.classes, continuing)

@@ -5,10 +5,9 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import _fit_context
 from sklearn.utils.validation import check_is_fitted
 
-from pegasos import _state, _threads, _validate
+from pegasos import _parameters, _state, _threads, _validate
 from pegasos._callbacks import with_callbacks
 from pegasos._estimator import PegasosEstimator, one_at_a_time
 from pegasos._model import LinearModel
@@ -191,7 +190,6 @@ class PegasosClassifier(PegasosEstimator):
 
     @one_at_a_time
     @with_callbacks
-    @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Train on the rows of `X`.
 
@@ -213,6 +211,7 @@ class PegasosClassifier(PegasosEstimator):
         ValueError
             If X, y or the weights are not as described, or fewer than two classes have weight.
         """
+        _parameters.check(self)
         continuing = self.warm_start and hasattr(self, "_state")
         data = self._read(X, y, sample_weight, continuing=continuing)
         _validate.at_least_two(data.classes, data.codes, data.weights)
@@ -233,7 +232,6 @@ class PegasosClassifier(PegasosEstimator):
         return self
 
     @one_at_a_time
-    @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(
         self,
         X: Any,
@@ -268,6 +266,7 @@ class PegasosClassifier(PegasosEstimator):
         ValueError
             If X, y or the weights are not as described, or a label is not in `classes`.
         """
+        _parameters.check(self)
         if self.solver not in ("auto", "pegasos"):
             raise ValueError(f"partial_fit needs solver='pegasos', got solver={self.solver!r}")
         first = not hasattr(self, "_state")

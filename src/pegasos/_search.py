@@ -13,16 +13,14 @@ import itertools
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, Self
 
 import joblib
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import rankdata
-from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
-from sklearn.metrics import get_scorer_names
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
@@ -31,6 +29,7 @@ from pegasos import (
     _certificate,
     _core,
     _folds,
+    _parameters,
     _problems,
     _session,
     _threads,
@@ -110,18 +109,8 @@ def _fitted_attributes(estimator):
 class _Search(ClassifierMixin, BaseEstimator):
     """What both searches share; `_best` names the class of estimators that they search over."""
 
-    _parameter_constraints = {
-        **{k: v for k, v in PegasosEstimator._parameter_constraints.items() if k != "lam"},
-        "lams": ["array-like", Interval(Integral, 1, None, closed="left")],
-        "cv": ["cv_object"],
-        "scoring": [StrOptions(set(get_scorer_names())), callable, None],
-        "refit": ["boolean"],
-        "cv_tol": [Interval(Real, 0, None, closed="neither")],
-        "cv_epochs": [Interval(Integral, 1, None, closed="left"), None],
-        "n_steps": [Interval(Integral, 1, None, closed="left"), "array-like", None],
-    }
+    _checks = _parameters.LINEAR_SEARCH
 
-    @_fit_context(prefer_skip_nested_validation=True)
     def fit(
         self,
         X: Any,
@@ -150,6 +139,7 @@ class _Search(ClassifierMixin, BaseEstimator):
             If an argument is not as described, or a fold leaves fewer than two classes to learn from, or
             no row of weight to test on.
         """
+        _parameters.check(self)
         estimator, given = self._estimator(), X
         X, y = estimator._validate_rows(X, y=y)
         seen = _fitted_attributes(estimator)  # n_features_in_ and, if X has them, feature_names_in_
@@ -226,20 +216,14 @@ class _Search(ClassifierMixin, BaseEstimator):
     def _lams(self, n_samples):
         if isinstance(self.lams, Integral):
             return np.geomspace(10.0, 0.1 / max(n_samples, 10), self.lams)
-        lams = np.asarray(self.lams, dtype=object)
-        if lams.ndim != 1 or not len(lams):
-            raise ValueError(f"lams must be a number or a list of numbers > 0, got {self.lams!r}")
-        return np.array([_validate.real("lams", lam, above=0) for lam in lams])
+        return np.asarray(self.lams, dtype=np.float64)
 
     def _steps(self):
         if self.n_steps is None:
             return None
         if self.solver not in ("auto", "pegasos"):
             raise ValueError(f"n_steps needs solver='pegasos', got solver={self.solver!r}")
-        steps = [_validate.integer("n_steps", n) for n in np.atleast_1d(self.n_steps).tolist()]
-        if sorted(set(steps)) != steps:
-            raise ValueError(f"n_steps must grow from one to the next, got {self.n_steps!r}")
-        return np.array(steps)
+        return np.atleast_1d(self.n_steps)
 
     def _train(self, machines, folds, lams, steps, grid):
         """Train the problems of `folds`, a `Together`, for every λ (and T), and tell `grid` what they score."""
@@ -591,14 +575,7 @@ class KernelPegasosClassifierCV(_Search):
 
     _best = KernelPegasosClassifier
 
-    _parameter_constraints = {
-        **_Search._parameter_constraints,
-        **{
-            name: KernelPegasosClassifier._parameter_constraints[name]
-            for name in ("kernel", "degree", "coef0", "kernel_params", "assume_psd", "cache_size")
-        },
-        "gammas": ["array-like"],
-    }
+    _checks = _parameters.KERNEL_SEARCH
 
     def __init__(
         self,
@@ -670,21 +647,14 @@ class KernelPegasosClassifierCV(_Search):
         return tags
 
     def _other_axes(self):
-        gammas = list(self.gammas)
-        for gamma in gammas:
-            if gamma not in ("scale", "auto"):
-                _validate.real("gammas", gamma, above=0)
-        if not gammas:
-            raise ValueError(f"gammas must name at least one γ, got {self.gammas!r}")
-        return {"gamma": gammas}
+        return {"gamma": list(self.gammas)}
 
     def _machines(self, X, folds, sample_weight, axes):
         for g, gamma in enumerate(axes["gamma"]):
             estimator = self._estimator().set_params(gamma=gamma)
             kernel = estimator._make_kernel(X, sample_weight, continuing=False)
             points = kernel.points_among_themselves(X)
-            megabytes = _validate.real("cache_size", self.cache_size, at_least=0)
-            cache = ColumnCache(points, megabytes, estimator._n_threads())
+            cache = ColumnCache(points, float(self.cache_size), estimator._n_threads())
 
             def scores(k, coef, intercept, cache=cache):
                 support = np.flatnonzero(coef.any(axis=0))

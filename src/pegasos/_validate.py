@@ -15,8 +15,19 @@ from pegasos import _core
 _CHUNK_ROWS = 4096
 
 
-def real(name, value, *, above=None, at_least=None, at_most=None):
-    """Return `value` as a finite float, or raise."""
+def _or(besides):
+    """What is allowed besides a number, in words: None or strings."""
+    return ", " * bool(besides) + " ".join(f"or {value!r}" for value in besides)
+
+
+def _is_one(value, besides):
+    return (value is None or isinstance(value, str)) and value in besides
+
+
+def real(name, value, *, above=None, at_least=None, at_most=None, besides=()):
+    """Return `value` as a finite float, or as it is if it is one of `besides`; or raise."""
+    if _is_one(value, besides):
+        return value
     wanted = "a finite number"
     if above is not None:
         wanted += f" > {above}"
@@ -24,6 +35,7 @@ def real(name, value, *, above=None, at_least=None, at_most=None):
         wanted += f" >= {at_least}"
     if at_most is not None:
         wanted += f" and <= {at_most:g}"
+    wanted += _or(besides)
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
         raise TypeError(f"{name} must be {wanted}, got {value!r}")
     try:
@@ -40,21 +52,24 @@ def real(name, value, *, above=None, at_least=None, at_most=None):
     return number
 
 
-def integer(name, value, *, at_least=1, at_most=2**62 - 1):
-    """Return `value` as an int of at least `at_least`, or raise."""
+def integer(name, value, *, at_least=1, at_most=2**62 - 1, besides=()):
+    """Return `value` as an int in a range, or as it is if it is one of `besides`; or raise."""
+    if _is_one(value, besides):
+        return value
+    wanted = f"an integer >= {at_least}"
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral):
-        raise TypeError(f"{name} must be an integer >= {at_least}, got {value!r}")
+        raise TypeError(f"{name} must be {wanted}{_or(besides)}, got {value!r}")
     if not at_least <= value <= at_most:
-        most = "< 2**62" if at_most == 2**62 - 1 else f"<= {at_most}"
-        raise ValueError(f"{name} must be an integer >= {at_least} and {most}, got {value!r}")
+        wanted += " and < 2**62" if at_most == 2**62 - 1 else f" and <= {at_most}"
+        raise ValueError(f"{name} must be {wanted}{_or(besides)}, got {value!r}")
     return int(value)
 
 
-def lam(value):
+def lam(value, name="lam"):
     """Return λ as a float whose reciprocal, times what rows bring, is not soon out of range."""
-    value = real("lam", value, above=0)
+    value = real(name, value, above=0)
     if not 1e-300 <= value <= 1e300:
-        raise ValueError(f"lam must be in [1e-300, 1e300], got {value!r}")
+        raise ValueError(f"{name} must be in [1e-300, 1e300], got {value!r}")
     return value
 
 
@@ -82,24 +97,31 @@ def choice(name, value, allowed):
     raise ValueError(f"{name} must be one of {options}, got {value!r}")
 
 
-def seed(random_state):
-    """Return the 64-bit seed that `random_state` stands for.
+def random_state(name, value):
+    """Raise unless a seed can be had from `value`; a generator is not asked for one."""
+    if value is None or isinstance(value, (np.random.Generator, np.random.RandomState)):
+        return
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise TypeError(
+            f"{name} must be None, an int, a numpy Generator or RandomState, got {value!r}"
+        )
+    if not 0 <= value < 2**64:
+        raise ValueError(f"{name} must be in [0, 2**64), got {value!r}")
+
+
+def seed(source):
+    """Return the 64-bit seed that a `random_state` stands for.
 
     An int is the seed itself; a generator is asked for one; None takes one from the system.
     """
-    if random_state is None:
+    random_state("random_state", source)
+    if source is None:
         return int(np.random.SeedSequence().generate_state(1, np.uint64)[0])
-    if isinstance(random_state, np.random.Generator):
-        return int(random_state.integers(2**63))
-    if isinstance(random_state, np.random.RandomState):
-        return int(random_state.randint(2**31 - 1))
-    if isinstance(random_state, numbers.Integral) and not isinstance(random_state, bool):
-        if 0 <= random_state < 2**64:
-            return int(random_state)
-        raise ValueError(f"random_state must be in [0, 2**64), got {random_state!r}")
-    raise TypeError(
-        f"random_state must be None, an int, a numpy Generator or RandomState, got {random_state!r}"
-    )
+    if isinstance(source, np.random.Generator):
+        return int(source.integers(2**63))
+    if isinstance(source, np.random.RandomState):
+        return int(source.randint(2**31 - 1))
+    return int(source)
 
 
 # ---- Matrices ------------------------------------------------------------------------------------

@@ -156,7 +156,7 @@ def _tol(text):
 
 
 def _train(args):
-    from pegasos import _checkpoint, _readers
+    from pegasos import _checkpoint, _parameters, _readers
 
     say = (lambda *_: None) if args.quiet else _say
     if args.output == "-":
@@ -194,7 +194,7 @@ def _train(args):
         )  # fmt: skip
     else:
         machine = pegasos.PegasosClassifier(args.lam, n_jobs=args.jobs, **options)
-    machine._settings(), machine._n_steps(), machine._seed()  # scikit-learn would say less
+    _parameters.check(machine)  # before files are read or written
     machine._zero_based = zero_based
     if args.resume is not None:
         _checkpoint.resume(machine, args.resume, X, y)

@@ -12,7 +12,6 @@ import numpy as np
 from onnx import TensorProto
 from skl2onnx import update_registered_converter
 from skl2onnx.algebra import onnx_ops
-from skl2onnx.common._topology import Operator, Scope, Variable
 from skl2onnx.common.data_types import (
     BooleanTensorType,
     DoubleTensorType,
@@ -66,11 +65,11 @@ def _labels(classes: np.ndarray) -> np.ndarray:
 
 
 def _parse(
-    scope: Scope,
+    scope: Any,
     model: Any,
-    inputs: list[Variable],
+    inputs: list[Any],
     custom_parsers: Any = None,  # skl2onnx gives it; there is nothing inside
-) -> list[Variable]:
+) -> list[Any]:
     """Declare the node of a fitted estimator and its outputs."""
     operator = scope.declare_local_operator(type(model).__name__, model)
     operator.inputs.extend(inputs)
@@ -80,14 +79,14 @@ def _parse(
     return operator.outputs
 
 
-def _set_shapes(operator: Operator) -> None:
+def _set_shapes(operator: Any) -> None:
     n_classes = len(operator.raw_operator.classes_)
     label, scores = operator.outputs
     label.type.shape = [None]
     scores.type.shape = [None] if n_classes == 2 else [None, n_classes]
 
 
-def _convert(scope: Scope, operator: Operator, container: Any) -> None:
+def _convert(scope: Any, operator: Any, container: Any) -> None:
     """Write the graph of `decision_function` and `predict`."""
     estimator = operator.raw_operator
     estimator = getattr(estimator, "best_estimator_", estimator)  # of a search

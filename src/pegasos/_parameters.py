@@ -1,0 +1,148 @@
+"""What the parameters of estimators may be: a table for each class, of a check for each parameter.
+
+A check is called with the name of the parameter and its value, and raises where that is not allowed. A new
+parameter needs a line here, and one in the class.
+"""
+
+from functools import partial
+from numbers import Integral, Real
+
+import numpy as np
+
+from pegasos import _core, _validate
+from pegasos._kernels import KERNELS, MOST_DEGREE
+from pegasos._training import SOLVERS
+from pegasos._validate import boolean, choice, integer, real
+
+
+def check(estimator):
+    """Raise unless all parameters of `estimator` have values that its class allows."""
+    for name, check_value in estimator._checks.items():
+        check_value(name, getattr(estimator, name))
+
+
+def _that(wanted, is_good):
+    """A check that `is_good` says yes; `wanted` says in words what is allowed."""
+
+    def check_value(name, value):
+        if not is_good(value):
+            raise ValueError(f"{name} must be {wanted}, got {value!r}")
+
+    return check_value
+
+
+def _named(value, names):
+    return isinstance(value, str) and value in names
+
+
+def _lams(name, value):
+    """An integer, or a list of numbers that λ may be."""
+    if isinstance(value, Integral):
+        integer(name, value)
+        return
+    lams = np.asarray(value, dtype=object)
+    if lams.ndim != 1 or not len(lams):
+        raise ValueError(f"{name} must be a number or a list of numbers > 0, got {value!r}")
+    for lam in lams:
+        _validate.lam(lam, name)
+
+
+_gamma = partial(real, above=0, besides=("scale", "auto"))
+
+
+def _gammas(name, value):
+    """A list of what γ may be."""
+    gammas = np.asarray(value, dtype=object)
+    if gammas.ndim != 1 or not len(gammas):
+        raise ValueError(f"{name} must be a list of at least one γ, got {value!r}")
+    for gamma in gammas:
+        _gamma(name, gamma)
+
+
+def _numbers_of_steps(name, value):
+    """None, an integer, or a list of integers that grow."""
+    if value is None:
+        return
+    steps = [integer(name, n) for n in np.atleast_1d(np.asarray(value, dtype=object)).tolist()]
+    if not steps or sorted(set(steps)) != steps:
+        raise ValueError(f"{name} must grow from one to the next, got {value!r}")
+
+
+def _is_cv(value):
+    if isinstance(value, Real):
+        return isinstance(value, Integral) and value >= 2
+    return value is None or (
+        not isinstance(value, (str, bytes)) and (hasattr(value, "split") or np.iterable(value))
+    )
+
+
+def _is_scoring(value):
+    if isinstance(value, str):
+        from sklearn.metrics import get_scorer_names  # only now: this import takes 80 ms
+
+        return value in get_scorer_names()
+    return value is None or callable(value)
+
+
+_SHARED = {
+    "solver": partial(choice, allowed=SOLVERS),
+    "tol": partial(real, above=0, besides=(None,)),
+    "max_iter": integer,
+    "batch_size": integer,
+    "sampling": partial(choice, allowed=_core.SAMPLINGS),
+    "project": boolean,
+    "average": partial(choice, allowed=(False, True, "suffix")),
+    "fit_intercept": boolean,
+    "penalize_intercept": boolean,
+    "intercept_scaling": partial(real, above=0, at_most=1e100),
+    "multi_class": partial(choice, allowed=("ovr", "ovo")),
+    "class_weight": _that(
+        "a dict, 'balanced' or None",
+        lambda value: value is None or isinstance(value, dict) or _named(value, ("balanced",)),
+    ),
+    "n_jobs": _that(
+        "None or an integer other than 0",
+        lambda value: value is None or (isinstance(value, Integral) and value != 0),
+    ),
+    "random_state": _validate.random_state,
+    "verbose": lambda _, value: _validate.verbose(value),
+}
+
+_OF_KERNELS = {
+    "kernel": _that(
+        f"one of {', '.join(map(repr, KERNELS))} or a function",
+        lambda value: callable(value) or _named(value, KERNELS),
+    ),
+    "degree": partial(integer, at_least=0, at_most=MOST_DEGREE),
+    "coef0": real,
+    "kernel_params": _that("a dict or None", lambda value: isinstance(value, dict | None)),
+    "assume_psd": boolean,
+    "cache_size": partial(real, at_least=0),
+}
+
+LINEAR = {
+    **_SHARED,
+    "lam": lambda _, value: _validate.lam(value),
+    "n_steps": partial(integer, besides=(None,)),
+    "warm_start": boolean,
+}
+
+KERNEL = {
+    **LINEAR,
+    **_OF_KERNELS,
+    "gamma": _gamma,
+    "scores": partial(choice, allowed=("auto", "push", "pull")),
+}
+
+LINEAR_SEARCH = {
+    **_SHARED,
+    "lams": _lams,
+    "n_steps": _numbers_of_steps,
+    "cv": _that("a number of folds >= 2, a splitter, splits of the rows or None", _is_cv),
+    "scoring": _that("a function, None or one of sklearn.metrics.get_scorer_names()", _is_scoring),
+    "refit": boolean,
+    "cv_tol": partial(real, above=0),
+    "cv_epochs": partial(integer, besides=(None,)),
+}
+
+KERNEL_SEARCH = {**LINEAR_SEARCH, **_OF_KERNELS, "gammas": _gammas}
