@@ -2,8 +2,8 @@
  * kernels.c - blocks of kernel matrices: products of sparse rows, what kernels do to products, in
  * place, and what coefficients of columns add to scores.
  *
- * A new kernel needs a function in kernels_body.h, an entry here and in pegasos.h, and one in
- * src/pegasos/_kernels.py, which leaves products of dense rows to BLAS.
+ * A kernel is a class in src/pegasos/kernels, which leaves products of dense rows to BLAS. Only one that
+ * NumPy computes too slowly needs a function in kernels_body.h, an entry here, in pegasos.h and _core.pyx.
  */
 #include "rows.h"
 

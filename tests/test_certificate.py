@@ -31,10 +31,10 @@ from pegasos import (
     _certificate,
     _core,
     _kernel_ascent,
-    _kernels,
     _newton,
     _problems,
     _training,
+    kernels,
 )
 
 INTERCEPTS = {
@@ -694,7 +694,7 @@ def test_a_matrix_is_shown_to_be_positive_or_vouched_for(rng, monkeypatch, dtype
     X, y = make_rows(rng, n=150)
     gaps = {}
     for most in (1000, 100):
-        monkeypatch.setattr(_kernels, "_MOST_FACTORED", most)
+        monkeypatch.setattr(kernels._cache, "_MOST_FACTORED", most)
         for assume_psd in (False, True):
             clf = KernelPegasosClassifier(
                 0.1, kernel=lambda A, B: A @ B.T, assume_psd=assume_psd, random_state=0

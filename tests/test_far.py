@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.datasets import make_blobs, make_moons
 
 import pegasos
-from pegasos import KernelPegasosClassifier, KernelPegasosClassifierCV, _core, _kernels
+from pegasos import KernelPegasosClassifier, KernelPegasosClassifierCV, _core, kernels
 from pegasos._kernel import _scale
 
 
@@ -176,7 +176,7 @@ def test_the_scale_of_sparse_rows_takes_no_copy():
     X = sparse.random_array((4000, 2000), density=0.5, rng=np.random.default_rng(0), format="csr")
     tracemalloc.start()
     _scale(X, None)
-    _kernels.Kernel("rbf", 0.1).points(X)
+    kernels.make("rbf", gamma=0.1).points(X)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 0.5 * X.data.nbytes

@@ -22,10 +22,10 @@ from pegasos import (
     KernelPegasosClassifier,
     _core,
     _kernel_session,
-    _kernels,
     _problems,
     _rows,
     _session,
+    kernels,
 )
 from pegasos._validate import rows as make_core_rows
 
@@ -90,7 +90,7 @@ def test_kernels_are_those_of_scikit_learn(rng, layout, dtype, which, n, m):
     X, _ = make_rows(rng, n=max(n, 4))
     Z, _ = make_rows(rng, n=max(m, 4))
     X, Z = X[:n], Z[:m]
-    kernel = _kernels.Kernel(name, **parameters)
+    kernel = kernels.make(name, **parameters)
     points = [kernel.points(convert(part, layout, dtype)) for part in (X, Z)]
     values = points[0].against(points[1])
     assert values.dtype == dtype
@@ -116,7 +116,7 @@ def test_the_exponential_is_accurate(dtype, tolerance, low):
 
 def test_equal_rows_have_kernel_one_up_to_the_rounding_of_their_norms(rng):
     X = (1e3 * rng.normal(size=(50, 30))).astype(np.float32)
-    points = _kernels.Kernel("rbf", 1e-6).points(X)
+    points = kernels.make("rbf", gamma=1e-6).points(X)
     diagonal = np.diag(points.against(points))
     assert (diagonal <= 1).all()
     rounding = 16 * np.finfo(np.float32).eps * points.norms.max()
@@ -127,9 +127,9 @@ def test_equal_rows_have_kernel_one_up_to_the_rounding_of_their_norms(rng):
 def test_products_of_thick_rows_are_those_of_dense_ones(rng, monkeypatch, layout, dtype, n, m):
     if layout == "dense":
         pytest.skip("dense rows go through BLAS")
-    monkeypatch.setattr(_kernels, "_THICK", 0)
-    monkeypatch.setattr(_kernels, "_HOLLOW", 1)
-    kernel = _kernels.Kernel("linear")
+    monkeypatch.setattr(kernels._points, "_THICK", 0)
+    monkeypatch.setattr(kernels._points, "_HOLLOW", 1)
+    kernel = kernels.make("linear")
     X, Z = (rng.normal(size=(k, 23)) * (rng.random((k, 23)) < 0.4) for k in (n, m))
     points, others = (kernel.points(convert(rows, layout, dtype)) for rows in (X, Z))
     others.X.data[:] = 1  # a column that is stored twice counts twice
@@ -243,7 +243,7 @@ def test_how_kernel_values_are_computed_does_not_matter(rng, monkeypatch, dtype,
     options |= (
         {"tol": None, "max_iter": 3} if kernel == "sigmoid" else {"tol": 1e-7, "max_iter": 2000}
     )
-    few = {"_CHUNK": 64, "_CHUNK_AMONG": 30, "_PIECE": 50, "_CHUNK_SPARSE": 20, "_FEW": 1}
+    few = {"CHUNK": 64, "_CHUNK_AMONG": 30, "PIECE": 50, "_CHUNK_SPARSE": 20, "_FEW": 1}
     machines = {}
     for name, data, n_jobs, changed in [
         ("blas", rows, 1, {"_HOLLOW": -1}),
@@ -255,7 +255,9 @@ def test_how_kernel_values_are_computed_does_not_matter(rng, monkeypatch, dtype,
     ]:
         with monkeypatch.context() as patch:
             for constant, value in changed.items():
-                patch.setattr(_kernels, constant, value)
+                places = (kernels._points, kernels._cache, kernels._work)
+                (place,) = (place for place in places if hasattr(place, constant))
+                patch.setattr(place, constant, value)
             machine = KernelPegasosClassifier(1e-2, kernel=kernel, n_jobs=n_jobs, **options)
             machines[name] = machine.fit(data, y), machine.decision_function(data)
     _, scores = machines["blas"]
@@ -342,7 +344,7 @@ def test_the_linear_kernel_is_linear_pegasos_draw_for_draw(
     )  # fmt: skip
     linear = _session.LinearSession(settings, 3, X.shape[1], np.float64, 1)
     kernel = _kernel_session.KernelSession(settings, 3, len(X), np.float64, 1)
-    cache = _kernels.ColumnCache(_kernels.Kernel("linear").points(X), megabytes)
+    cache = kernels.ColumnCache(kernels.make("linear").points(X), megabytes)
     for session, data in ((linear, make_core_rows(X)[0]), (kernel, cache)):
         session.set_rows(labels, weights)
         session.plan(n_steps=700)
@@ -460,9 +462,9 @@ def test_pairs_of_classes_are_certified_among_their_own_rows(
     if weighted:
         weights = rng.integers(0, 3, 240) * np.isin(y, [0, 2, 4]).astype(float)
     asked = []
-    inside = _kernels.ColumnCache.inside
+    inside = kernels.ColumnCache.inside
     monkeypatch.setattr(
-        _kernels.ColumnCache, "inside", lambda *a: asked.append(inside(*a)) or asked[-1]
+        kernels.ColumnCache, "inside", lambda *a: asked.append(inside(*a)) or asked[-1]
     )
     machines = [
         KernelPegasosClassifier(
@@ -815,10 +817,10 @@ def test_no_piece_of_work_is_long(monkeypatch, rng, kernel, shape, density):
     if density < 1:
         X = sparse.random_array((n, d), density=density, format="csr", dtype=np.float32, rng=rng)
     most = 2e6
-    monkeypatch.setattr(_kernels, "_WORK", most)
-    monkeypatch.setattr(_kernels, "_WORK_BLAS", most)
-    points, done = _kernels.Kernel(kernel, gamma=1 / d).points(X), []
-    evaluator = _kernels.Points._evaluator
+    monkeypatch.setattr(kernels._points, "_WORK", most)
+    monkeypatch.setattr(kernels._points, "_WORK_BLAS", most)
+    points, done = kernels.make(kernel, gamma=1 / d).points(X), []
+    evaluator = kernels.Points._evaluator
 
     def counting(self, other):
         evaluate = evaluator(self, other)
@@ -832,10 +834,10 @@ def test_no_piece_of_work_is_long(monkeypatch, rng, kernel, shape, density):
 
         return count
 
-    monkeypatch.setattr(_kernels.Points, "_evaluator", counting)
+    monkeypatch.setattr(kernels.Points, "_evaluator", counting)
     rows, coef = np.arange(0, n, 3), rng.normal(size=(2, len(range(0, n, 3))))
     for megabytes in (0, 100):
-        cache = _kernels.ColumnCache(points, megabytes)
+        cache = kernels.ColumnCache(points, megabytes)
         scores = cache.push(coef, rows)
         cache.among(
             rows, cache.select(rows[::2].copy()), np.empty((len(rows), len(rows[::2])), X.dtype)
@@ -850,8 +852,8 @@ def test_no_piece_of_work_is_long(monkeypatch, rng, kernel, shape, density):
 
 def test_pieces_of_ordinary_rows_are_as_large_as_before(rng):
     X = rng.normal(size=(5000, 300)).astype(np.float32)
-    points = _kernels.Kernel("rbf", gamma=0.01).points(X)
-    assert points.piece(_kernels._PIECE, _kernels._CHUNK) == _kernels._PIECE
+    points = kernels.make("rbf", gamma=0.01).points(X)
+    assert points.piece(kernels._work.PIECE, kernels._work.CHUNK) == kernels._work.PIECE
     tiles = [part for part, _ in points.tiles(points[np.arange(512)], 0, 5000)]
     assert [part.stop - part.start for part in tiles] == [1024, 1024, 1024, 1024, 904]
 

@@ -5,7 +5,7 @@ import pytest
 from rows import convert, make_rows
 
 from pegasos import KernelPegasosClassifier, PegasosClassifier
-from pegasos._kernels import KERNELS
+from pegasos.kernels import KERNELS
 
 MACHINES = {"linear": PegasosClassifier, "kernel": KernelPegasosClassifier}
 

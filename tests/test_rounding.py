@@ -5,7 +5,7 @@ import pytest
 from rows import convert, make_rows
 from sklearn.exceptions import ConvergenceWarning
 
-from pegasos import KernelPegasosClassifier, _kernels
+from pegasos import KernelPegasosClassifier, kernels
 
 KERNELS = {
     "rbf": {"gamma": 0.05},
@@ -68,9 +68,9 @@ def test_scores_are_within_their_doubt(rng, monkeypatch, layout, dtype, kernel, 
     X, _ = make_rows(rng, n=90)
     X = (X + offset).astype(dtype)
     K = exact(kernel, X, X, **KERNELS[kernel])
-    points = _kernels.Kernel(kernel, **KERNELS[kernel]).points(convert(X, layout, dtype))
-    monkeypatch.setattr(_kernels.ColumnCache, "PIECE", 7)
-    cache = _kernels.ColumnCache(points, 1)
+    points = kernels.make(kernel, **KERNELS[kernel]).points(convert(X, layout, dtype))
+    monkeypatch.setattr(kernels.ColumnCache, "PIECE", 7)
+    cache = kernels.ColumnCache(points, 1)
     coef = rng.normal(size=(1, 2, 90)) * (rng.random((1, 2, 90)) < 0.5)
     expected = coef[0] @ K
     doubt = cache.doubt(coef, dtype)[0]

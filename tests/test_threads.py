@@ -15,7 +15,7 @@ import threadpoolctl
 from rows import convert, make_rows
 
 import pegasos
-from pegasos import _kernels, _model
+from pegasos import _model, kernels
 from pegasos._threads import blas
 
 CSR_PARTS = ("data", "indices", "indptr")
@@ -171,7 +171,7 @@ MACHINES = {
 
 @pytest.mark.parametrize("name", MACHINES)
 def test_neither_threads_of_ours_nor_of_blas_change_a_bit(monkeypatch, dtype, name):
-    monkeypatch.setattr(_kernels, "_FEW", 1)  # threads share little work, too
+    monkeypatch.setattr(kernels._work, "_FEW", 1)  # threads share little work, too
     monkeypatch.setattr(_model, "_PREDICT_BYTES", 2**20)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1300, 120)).astype(dtype)

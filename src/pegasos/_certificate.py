@@ -104,7 +104,7 @@ def certify_kernel(cache, labels, row_weights, dual, model, settings, lam, prima
     same = np.isclose(beta, coef, rtol=1e-9, atol=0).all()
     # Both at once: what takes time is the kernel matrix.
     points = coef[None] if same else np.stack([coef, beta])
-    if cache.points.kernel.name == "linear":
+    if cache.points.kernel.has_weights:
         scores, squared_norms, doubt, rounding = _by_weights(cache.points, points)
     else:
         scores = cache.scores(points, labels)
@@ -143,7 +143,7 @@ def _by_weights(points, coef):
 
     Parameters
     ----------
-    points : pegasos._kernels.Points
+    points : pegasos.kernels.Points
     coef : ndarray of shape (n_sets, n_problems, n)
     """
     rows, norms = points.rows(), np.sqrt(points.squared_norms())

@@ -60,7 +60,7 @@ class Data:
         Sample weight times class weight.
     columns : ndarray of int8 of shape (n_problems, n_samples)
         Labels of all problems.
-    kernel : pegasos._kernels.Kernel
+    kernel : pegasos.kernels.Kernel
         Of kernel machines.
     """
 

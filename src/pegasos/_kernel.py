@@ -10,18 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from pegasos import _parameters, _rows, _state, _threads, _validate
+from pegasos import _parameters, _rows, _state, _threads, _validate, kernels
 from pegasos._callbacks import with_callbacks
 from pegasos._certificate import inner
 from pegasos._estimator import PegasosEstimator, one_at_a_time
-from pegasos._kernels import (
-    ColumnCache,
-    Kernel,
-    asymmetry,
-    is_symmetric,
-)
 from pegasos._model import KernelModel
 from pegasos._training import KernelTraining
+from pegasos.kernels import ColumnCache
+from pegasos.kernels._positive import asymmetry, is_symmetric
 
 # Kernels that have a γ.
 _WITH_GAMMA = ("poly", "rbf", "sigmoid", "laplacian")
@@ -425,9 +421,9 @@ class KernelPegasosClassifier(PegasosEstimator):
             gamma = 1.0
         elif gamma == "scale":
             gamma = _scale(X, weights)
-        kernel = Kernel(
-            self.kernel, float(gamma), self.degree, float(self.coef0), self.kernel_params,
-            bool(self.assume_psd),
+        kernel = kernels.make(
+            self.kernel, gamma=float(gamma), degree=self.degree, coef0=float(self.coef0),
+            params=self.kernel_params, assume_psd=bool(self.assume_psd),
         )  # fmt: skip
         kernel.refuse_overflow(X)
         return kernel

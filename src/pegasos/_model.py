@@ -239,7 +239,7 @@ class KernelModel(_Model):
 
     Attributes
     ----------
-    support : pegasos._kernels.Points
+    support : pegasos.kernels.Points
         The support vectors with their kernel.
     dual_coef : ndarray of shape (n_problems, n_support)
     intercept, classes, multi_class, lam, objective, dual_objective, duality_gap, n_steps, zero_based
@@ -265,12 +265,11 @@ class KernelModel(_Model):
     _COEFFICIENTS = "dual_coef"
     _ARRAYS = (*_Model._ARRAYS, "dual_coef", "vectors", "indices", "indptr")
     _ABOUT = (*_Model._ABOUT, "kernel", "shape")
-    _KERNEL = ("name", "gamma", "degree", "coef0")
 
     @property
     def n_features(self) -> int:
         """Columns that X must have; of a precomputed kernel, one per support vector."""
-        if self.support.kernel.name == "precomputed":
+        if self.support.kernel.is_given:
             return self._coefficients("dual_coef")[0].shape[1]
         return self.support.X.shape[1]
 
@@ -284,7 +283,7 @@ class KernelModel(_Model):
         dual_coef, intercept = self._coefficients("dual_coef")
         support, n_support = self.support, dual_coef.shape[1]
         kernel = support.kernel
-        if kernel.name != "precomputed" and n_support != len(self.support):
+        if not kernel.is_given and n_support != len(self.support):
             raise ValueError(
                 f"dual_coef has shape {dual_coef.shape} for {len(self.support)} vectors"
             )
@@ -309,14 +308,14 @@ class KernelModel(_Model):
 
         def add(first):
             part = X[first : first + size]
-            if kernel.name != "precomputed":
+            if not kernel.is_given:
                 part = kernel.points(_alike(part, support.X)).against(support)
             scores[first : first + size] += part @ coef
             yield
 
         jobs = [functools.partial(add, first) for first in range(0, n, size)]
         with _threads.blas.one_thread():
-            _threads.in_threads(jobs, 1 if callable(kernel.name) else n_threads)
+            _threads.in_threads(jobs, 1 if kernel.is_function else n_threads)
         return self._class_scores(scores)
 
     def _checked(self, X):
@@ -346,15 +345,17 @@ class KernelModel(_Model):
         ValueError
             If the kernel is a function, or precomputed: the file could not stand alone.
         """
-        name = self.support.kernel.name
-        if callable(name) or name == "precomputed":
-            raise ValueError(f"a model whose kernel is {name!r} cannot be saved without its kernel")
+        kernel = self.support.kernel
+        if not kernel.is_stored:
+            raise ValueError(
+                f"a model whose kernel is {kernel.name!r} cannot be saved without its kernel"
+            )
         super().save(path)
 
     @property
     def kernel(self):
         """The kernel's name and parameters, as the file has them."""
-        return {name: getattr(self.support.kernel, name) for name in self._KERNEL}
+        return self.support.kernel.stored
 
     @property
     def shape(self):
@@ -382,20 +383,13 @@ class KernelModel(_Model):
 
     @classmethod
     def _from(cls, about, arrays):
-        from pegasos._kernels import KERNELS, MOST_DEGREE, Kernel
+        from pegasos import kernels
 
         about = dict(about)
-        kernel, shape = about.pop("kernel"), about.pop("shape")
+        kernel, shape = kernels.from_stored(about.pop("kernel")), about.pop("shape")
         if not isinstance(shape, list):
             raise ValueError(f"shape must be two sizes, got {shape!r}")  # noqa: TRY004 damaged
         shape = tuple(shape)
-        _validate.choice("kernel", kernel["name"], [k for k in KERNELS if k != "precomputed"])
-        kernel = Kernel(
-            kernel["name"],
-            gamma=_validate.real("gamma", kernel["gamma"], above=0),
-            degree=_validate.integer("degree", kernel["degree"], at_least=0, at_most=MOST_DEGREE),
-            coef0=_validate.real("coef0", kernel["coef0"]),
-        )
         arrays = {name: np.ascontiguousarray(arrays[name]) for name in cls._ARRAYS}
         vectors, indices, indptr = (arrays.pop(k) for k in ("vectors", "indices", "indptr"))
         if vectors.dtype not in (np.float32, np.float64) or not np.isfinite(vectors).all():

@@ -10,9 +10,9 @@ from numbers import Integral, Real
 import numpy as np
 
 from pegasos import _core, _validate
-from pegasos._kernels import KERNELS, MOST_DEGREE
 from pegasos._training import SOLVERS
 from pegasos._validate import boolean, choice, integer, real
+from pegasos.kernels import KERNELS, MOST_DEGREE
 
 
 def check(estimator):

@@ -37,11 +37,11 @@ from pegasos import (
 )
 from pegasos._estimator import PegasosEstimator
 from pegasos._kernel import KernelPegasosClassifier
-from pegasos._kernels import ColumnCache
 from pegasos._linear import PegasosClassifier
 from pegasos._model import KernelModel, LinearModel
 from pegasos._progress import Progress
 from pegasos._training import KernelTraining, LinearTraining
+from pegasos.kernels import ColumnCache
 
 # Room for the state of a set of problems; larger sets are split.
 _SET_BYTES = 2**30

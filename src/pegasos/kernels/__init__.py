@@ -1,0 +1,62 @@
+"""Kernels: what is known of each in one class, and the registry of their names.
+
+`Kernel` says what a kernel has. `Points` are rows among which one is evaluated, and `ColumnCache` keeps
+columns of its matrix.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from pegasos import _validate
+from pegasos.kernels._base import Kernel
+from pegasos.kernels._cache import ColumnCache
+from pegasos.kernels._distances import Gaussian, Laplacian
+from pegasos.kernels._given import Function, Precomputed
+from pegasos.kernels._points import Points
+from pegasos.kernels._products import Linear, Polynomial, Sigmoid
+
+__all__ = ["KERNELS", "ColumnCache", "Kernel", "Points", "from_stored", "kind", "make", "register"]
+
+#: Every kernel by its name.
+KERNELS: dict[str, type[Kernel]] = {}
+#: The largest degree of a polynomial.
+MOST_DEGREE = 2**31 - 1
+
+
+def register(kind: type[Kernel]) -> type[Kernel]:
+    """Let estimators, searches and model files know a kernel by its `name`; for use as a decorator."""
+    if kind.name in KERNELS:
+        raise ValueError(f"there is a kernel {kind.name!r} already")
+    KERNELS[kind.name] = kind
+    return kind
+
+
+for _kind in (Linear, Polynomial, Gaussian, Sigmoid, Laplacian, Precomputed):
+    register(_kind)
+
+
+def kind(name: Any) -> type[Kernel]:
+    """The class of what ``kernel=`` is given: a name or a function; `Kernel` if it is neither."""
+    if callable(name):
+        return Function
+    return KERNELS.get(name, Kernel) if isinstance(name, str) else Kernel
+
+
+def make(name: str | Callable[..., Any], **parameters: Any) -> Kernel:
+    """The kernel with this name, or of a function; its parameters are those of `Kernel`."""
+    return Function(name, **parameters) if callable(name) else KERNELS[name](**parameters)
+
+
+def stored_names() -> list[str]:
+    """Names of the kernels that model files can hold."""
+    return [name for name, kind in KERNELS.items() if kind.is_stored]
+
+
+def from_stored(stored: dict[str, Any]) -> Kernel:
+    """The kernel of a model file, from what `Kernel.stored` gave; a ValueError if it is none."""
+    return make(
+        _validate.choice("kernel", stored["name"], stored_names()),
+        gamma=_validate.real("gamma", stored["gamma"], above=0),
+        degree=_validate.integer("degree", stored["degree"], at_least=0, at_most=MOST_DEGREE),
+        coef0=_validate.real("coef0", stored["coef0"]),
+    )

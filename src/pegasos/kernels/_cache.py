@@ -1,0 +1,370 @@
+"""A cache of columns of a kernel matrix."""
+
+import functools
+
+import numpy as np
+
+from pegasos import _core, _threads
+from pegasos.kernels import _work
+from pegasos.kernels._positive import asymmetry, ridge
+
+# Sparse rows that are multiplied with all others at a time, and rows that are with a selection of them.
+_CHUNK_SPARSE, _CHUNK_AMONG = 64, 128
+# Numbers so far apart each take a line of cache: that takes longer than to compute products of thick rows.
+_FAR = 16
+# A problem that has no more than this part of all rows gets a kernel matrix of its own.
+_MOST = 1 / 2
+# At most so many of these at a time.
+_SIDE_BY_SIDE = 8
+# Matrices of no more rows than this are factorised, where it is not known that they are positive
+# semi-definite: that takes about as long as a product of two such matrices, some hundredths of a second.
+_MOST_FACTORED = 1000
+
+
+class ColumnCache:
+    """Columns of the kernel matrix of `points`, each computed once as long as there is room.
+
+    A column that found room stays: rows are visited in random order, so that with room for half of
+    the columns half of the requests are met, which no replacement could better by much. Columns that take
+    less time to compute than to fetch are kept only on demand.
+
+    Parameters
+    ----------
+    points : Points
+    megabytes : float
+        Room. 64-bit sizes throughout. A precomputed matrix is used where it lies.
+    n_threads : int
+        At most so many work at a time, and BLAS has one. Results do not depend on it.
+    divides : bool
+        Whether problems that have few of the points get caches of their own: not worth it where columns
+        serve several solvers, or several folds.
+
+    Attributes
+    ----------
+    columns : ndarray of shape (room, n)
+    place : ndarray of int64 of shape (n,)
+        Which of `columns` belongs to each point; -1: none.
+    """
+
+    #: Columns that are computed together at most.
+    PIECE = _work.PIECE
+
+    def __init__(self, points, megabytes, n_threads=1, divides=False):
+        n = len(points)
+        self.points, self._megabytes, self._n_threads = points, megabytes, n_threads
+        self._divides = divides
+        if points.kernel.is_given:
+            self.columns, self.place = points.X, np.arange(n)
+            self._used = n
+            return
+        capacity = int(min(n, megabytes * 2**20 / (max(n, 1) * points.dtype.itemsize)))
+        try:  # pages are taken when written
+            self.columns = np.empty((capacity, n), dtype=points.dtype)
+        except MemoryError:
+            raise MemoryError(
+                f"cache_size={megabytes:g} MB is more than memory has room for, with {capacity} columns of "
+                f"{n} numbers"
+            ) from None
+        self.place = np.full(n, -1, dtype=np.int64)
+        self._used = 0
+
+    @property
+    def shape(self):
+        """Of the kernel matrix."""
+        return len(self.points), len(self.points)
+
+    @property
+    def is_positive(self):
+        """Whether the kernel matrix is known to be positive semi-definite, so that there is a dual.
+
+        Known of the kernel's form, vouched for by the user, or shown by a factorisation. What asks for a dual
+        asks here.
+        """
+        return not np.isnan(self.ridge)
+
+    @functools.cached_property
+    def ridge(self):
+        """What is to be added to the diagonal to make the matrix positive semi-definite for certain.
+
+        0 where the kernel is known to be, NaN where nothing is known.
+        """
+        kernel, n = self.points.kernel, len(self.points)
+        if kernel.is_positive or kernel.assume_psd:
+            return 0.0
+        return np.nan if n > _MOST_FACTORED else ridge(self._whole())
+
+    @functools.cached_property
+    def skew(self):
+        """By how much a matrix that is given, or a function's, where that was factorised, is not symmetric."""
+        if not (self.points.kernel.is_given or self.ridge > 0):
+            return 0.0
+        return asymmetry(self._whole())[1]
+
+    def disprove(self):
+        """Take note that some |w|^2 is negative, or a dual value above a primal one: there is no dual.
+
+        Where there is one by the kernel's form, that is rounding.
+        """
+        if not self.points.kernel.is_positive:
+            self.ridge = np.nan
+
+    def _whole(self):
+        """The kernel matrix."""
+        rows = np.arange(len(self.points))
+        if self.points.kernel.is_given:
+            return self.columns
+        if self.holds_all:
+            self.keep(rows)
+            return self.columns[self.place]
+        matrix = np.empty(self.shape, self.points.dtype)
+        self._fill(rows, matrix)
+        return matrix
+
+    @property
+    def holds_all(self):
+        """Whether there is room for all columns."""
+        return len(self.columns) == len(self.points)
+
+    def inside(self, labels, n_threads=None):
+        """The rows of one problem, and a cache of the kernel matrix among them.
+
+        That is this one, of all rows, unless most of them are not in the problem (label 0), as in one-vs-one.
+        Others have a part of its room, the same however many threads there are: so results are the same.
+
+        Returns
+        -------
+        rows : ndarray of int or slice
+        cache : ColumnCache
+        """
+        if not self.is_divided_by(labels):
+            return slice(None), self
+        rows, room = np.flatnonzero(labels), self._megabytes / _SIDE_BY_SIDE
+        return rows, ColumnCache(self.points[rows], room, n_threads or self._n_threads)
+
+    def is_divided_by(self, labels):
+        """Whether each of these problems has a cache of its own."""
+        few = np.count_nonzero(labels, axis=-1) <= _MOST * labels.shape[-1]
+        return self._divides and few.all()
+
+    def side_by_side(self, n_problems):
+        """How many problems that have caches of their own are to go side by side, and the threads of each."""
+        n = min(self._n_threads, n_problems, _SIDE_BY_SIDE)
+        return n, self._n_threads // n
+
+    def scores(self, points, labels):
+        """Scores of every problem's own rows under its coefficients; those of others are left 0.
+
+        Parameters
+        ----------
+        points : ndarray of shape (n_sets, n_problems, n)
+            Several sets of coefficients.
+        labels : ndarray of int8 of shape (n_problems, n)
+
+        Returns
+        -------
+        ndarray of float64 of shape (n_sets, n_problems, n)
+        """
+        scores, together = np.zeros(points.shape), []
+        for k, y in enumerate(labels):
+            rows, cache = self.inside(y)
+            if cache is self or points[:, k, y == 0].any():
+                together.append(k)
+                continue
+            coef = points[:, k, rows]
+            support = np.flatnonzero(coef.any(axis=0))
+            scores[:, k, rows] = cache.push(coef[:, support], support)
+        if together:
+            # At once: what takes time is the kernel matrix.
+            shape = len(points), len(together), len(self.points)
+            coef = points[:, together].reshape(shape[0] * shape[1], shape[2])
+            support = np.flatnonzero(coef.any(axis=0))
+            pushed = self.push(coef[:, support], support)
+            scores[:, together] = pushed.reshape(shape)
+        return scores
+
+    @_threads.blas.one_thread()
+    def scores_in_double(self, coef, rows):
+        """Scores of some rows, which those with coefficients are part of; values in float64, not kept.
+
+        Parameters
+        ----------
+        coef : ndarray of shape (n_problems, n)
+        rows : ndarray of int
+
+        Returns
+        -------
+        ndarray of shape (n_problems, len(rows))
+        """
+        # Those with coefficients first: values between two of them serve both.
+        is_support = coef[:, rows].any(axis=0)
+        order = np.argsort(~is_support, kind="stable")
+        rows, n_support = rows[order], np.count_nonzero(is_support)
+        coef, sums = coef[:, rows[:n_support]], np.zeros((len(coef), len(rows)))
+        for block in _work.parts(len(rows), 8 * self.PIECE):  # of whole pieces
+            some = self.points.in_double(rows[block])
+            for piece in _work.parts(min(block.stop, n_support), self.PIECE):
+                others = self.points.in_double(rows[piece])
+                first = max(piece.start, block.start)
+                values = np.empty((len(others), block.stop - first))
+                some.fill(others, first - block.start, values, self._n_threads)
+                factors = np.ascontiguousarray(coef[:, piece])
+                _core.push(values, np.arange(len(others)), factors, sums[:, first : block.stop])
+                again = slice(max(piece.stop, first), min(block.stop, n_support))
+                if again.start < again.stop:
+                    mirrored = values[:, again.start - first : again.stop - first]
+                    sums[:, piece] += coef[:, again] @ mirrored.T
+        scores = np.empty_like(sums)
+        scores[:, order] = sums
+        return scores
+
+    def doubt(self, points, dtype):
+        """What rounding of kernel values to `dtype` can make of scores: (n_sets, n_problems).
+
+        Sums of scores, in float64, are part of it. Of matrices that are given, or functions, only what is
+        not symmetric in them.
+        """
+        if not self.points.kernel.is_positive:
+            return self.skew / 2 * np.abs(points).sum(axis=-1)
+        errors, sizes = self.points.kernel.rounding(self.points, dtype)
+        n_added = np.count_nonzero(points, axis=-1)[..., None]
+        added = (n_added + 2) * np.finfo(np.float64).eps * sizes
+        return (np.abs(points) * (errors + added)).sum(axis=-1)
+
+    def count_missing(self, rows):
+        """How many columns of `rows` are not here."""
+        return np.count_nonzero(self.place[rows] < 0)
+
+    def push(self, coef, rows):
+        """Scores of all points under coefficients of some: ``coef @ K[rows]``, summed in double.
+
+        Parameters
+        ----------
+        coef : ndarray of shape (n_problems, len(rows))
+        rows : ndarray of int of shape (m,)
+
+        Returns
+        -------
+        ndarray of float64 of shape (n_problems, n_points)
+        """
+        if not self.points.is_cheap:
+            self.keep(rows)
+        place, scores = self.place[rows], np.zeros((len(coef), len(self.points)))
+        here = place >= 0
+        self._push(self.columns, place[here], coef[:, here], scores)
+        self._push_computed(rows[~here], coef[:, ~here], scores)
+        return scores
+
+    def _push(self, columns, which, coef, scores):
+        """Push `columns` number `which`."""
+        pieces = [
+            (which[some], coef[:, some].copy()) for some in _work.parts(len(which), self.PIECE)
+        ]
+
+        def push(first, last):
+            for places, factors in pieces:
+                _core.push(columns[:, first:last], places, factors, scores[:, first:last])
+                yield
+
+        # A kernel value takes about eight times as long.
+        _work.share(len(self.points), coef.size // 8, push, self._n_threads)
+
+    def _push_computed(self, rows, coef, scores):
+        """Push columns that are not kept."""
+        points = self.points
+        if not points.is_thin:
+            points.add_scores(points[rows], coef, scores, self._n_threads)
+            return
+        for some in _work.parts(len(rows), self.PIECE):
+            columns = np.empty((len(rows[some]), len(points)), points.dtype)
+            self._fill(rows[some], columns)
+            self._push(columns, np.arange(len(columns)), coef[:, some], scores)
+
+    def keep(self, rows):
+        """Compute columns of `rows` that are not here, as many as there is room for."""
+        rows = rows[self.place[rows] < 0]
+        rows = rows[: len(self.columns) - self._used]
+        for some in _work.parts(len(rows), 4 * self.PIECE):
+            part = rows[some]
+            begin, end = self._used, self._used + len(part)
+            self._fill(part, self.columns[begin:end])
+            self.place[part] = np.arange(begin, end)
+            self._used = end
+
+    def _fill(self, rows, out):
+        """Write kernel values between some of the points and all of them into `out`."""
+        points = self.points
+        if points.is_thin:
+            _ = points.inverted  # before threads ask for it
+
+            def fill(first, last):
+                for part in _work.parts(last - first, _CHUNK_SPARSE, first):
+                    yield from points[rows[part]].pieces_against(points, out[part])
+
+            points.share_values(len(rows), len(points), fill, self._n_threads, _CHUNK_SPARSE)
+            return
+        size = points.piece(self.PIECE, _work.CHUNK)
+        pieces = [(points[rows[some]], out[some]) for some in _work.parts(len(rows), size)]
+
+        def fill_tiles(first, last):
+            for some, columns in pieces:
+                for _ in points.tiles(some, first, last, columns):
+                    yield
+
+        points.share_values(len(points), len(rows), fill_tiles, self._n_threads, _work.CHUNK)
+
+    def among(self, rows, columns, out):
+        """Write kernel values between two selections of the points into `out`.
+
+        Parameters
+        ----------
+        rows : ndarray of int of shape (m,)
+            Columns of these that are here are read, if that is the faster way; other values are computed.
+        columns : Selection
+            From `select`.
+        out : ndarray of shape (m, len(columns))
+        """
+        points, place = self.points, self.place[rows]
+        if points.is_thick and len(points) > _FAR * len(columns.rows):
+            missing = np.arange(len(rows))
+        else:
+            missing = np.flatnonzero(place < 0)
+            if len(missing) < len(rows):
+
+                def gather(first, last):
+                    for some in _work.parts(last - first, self.PIECE, first):
+                        _core.gather(self.columns, place[some], columns.rows, out[some])
+                        yield
+
+                _work.share(len(rows), len(columns.rows), gather, self._n_threads)
+        if not len(missing):
+            return
+        others = columns.points
+        if others.is_thin:
+            _ = others.inverted  # before threads ask for it
+
+        def compute(first, last):
+            for part in _work.parts(last - first, _CHUNK_AMONG, first):
+                some = missing[part]
+                values = np.empty((len(some), len(others)), points.dtype)
+                yield from points[rows[some]].pieces_against(others, values)
+                out[some] = values
+
+        points.share_values(len(missing), len(others), compute, self._n_threads, _CHUNK_AMONG)
+
+    def select(self, rows):
+        """Some of the points, for `among`."""
+        return Selection(self.points, rows)
+
+
+class Selection:
+    """Some rows of `points`, copied together when they are first needed."""
+
+    def __init__(self, points, rows):
+        self.rows = rows
+        self._all, self._points = points, None
+
+    @property
+    def points(self):
+        if self._points is None:
+            self._points = self._all[self.rows]
+        return self._points

@@ -1,0 +1,98 @@
+"""Kernels that are functions of a distance: Gaussian, Laplacian."""
+
+import numpy as np
+
+from pegasos import _core
+from pegasos.kernels._base import Kernel
+
+# Exponents of Gaussian kernels may be off by this much: where rows are so far from 0 beside the kernel's width
+# that rounding in norms and products makes it more, kernel values come from differences, which takes 2 to
+# 4 times as long. In float64, where gamma |x|^2 is above this: what certificates leave room for grows with it.
+_BLURRED, _FARTHEST = 1e-5, 1e4
+
+
+class _OfDistance(Kernel):
+    """exp(−γ times a distance)."""
+
+    uses = ("gamma",)
+    is_positive = True
+    has_unit_diagonal = True
+
+    @property
+    def _factor(self):
+        """What the core multiplies differences by, in the type of X."""
+        return self.gamma
+
+    def refuse_overflow(self, X):
+        if not self._factor < float(np.finfo(X.dtype).max):
+            raise ValueError(
+                f"gamma is too large for features in {X.dtype}, got {self.gamma:.3g}: scale X, or "
+                "give it as float64"
+            )
+
+    def rounding(self, points, dtype):
+        """By differences, distances, and so exponents, have relative errors, and t exp(-t) <= 1/e."""
+        sizes = np.ones(len(points))
+        return np.finfo(dtype).eps * (points.longest() + 16) * sizes, sizes
+
+    def _onnx_exp(self, ops, distances):
+        return ops.Exp(ops.Mul(distances, -np.array([self.gamma], dtype=np.float64)))
+
+
+class Gaussian(_OfDistance):
+    """exp(−γ‖x − z‖²)."""
+
+    name = "rbf"
+    is_of_products = True
+    needs_norms = True
+
+    @property
+    def _factor(self):
+        return np.sqrt(self.gamma)
+
+    def transform(self, products, x_norms, z_norms):
+        _core.gauss(products, x_norms, z_norms, self.gamma)
+
+    def between(self, X, Z, out):
+        _core.gauss_rows(X, Z, self.gamma, out)
+
+    def is_far(self, largest, type_):
+        """Whether |x|^2 + |z|^2 - 2 <x, z> would lose too many digits of a distance, or overflow."""
+        largest, least, most = float(largest), float(type_.tiny), float(type_.max)
+        is_within = 4 * largest < most and least < self.gamma < most
+        most_far = min(_BLURRED / float(type_.eps), _FARTHEST)
+        return not (is_within and self.gamma * largest <= most_far)
+
+    def rounding(self, points, dtype):
+        """As `_OfDistance.rounding` where values come from differences.
+
+        The exponent by products is off by (d + 4) u gamma (|x| + |z|)^2, which counts times the kernel value:
+        where |x| > 2 |z|, the distance is |x|/2 at least, and this is 9/e (d + 4) u at most; else
+        |x| + |z| <= 3 |z|.
+        """
+        if points.is_far_in(dtype):
+            return super().rounding(points, dtype)
+        exponents = self.gamma * points.norms.astype(np.float64)
+        blur = 9 * (points.longest() + 4) * np.maximum(exponents, 1 / np.e)
+        return np.finfo(dtype).eps * (blur + 8), np.ones(len(points))
+
+    def onnx(self, ops, X, Z, rows):
+        # As for `_OfSums`, the factor goes into the matrix.
+        products = ops.MatMul(X, np.ascontiguousarray(-2.0 * Z.T))
+        norms = ops.ReduceSum(ops.Mul(X, X), np.array([1]), keepdims=1)
+        distances = ops.Add(ops.Add(norms, products), (Z * Z).sum(axis=1))
+        return self._onnx_exp(ops, ops.Max(distances, np.zeros(1)))
+
+
+class Laplacian(_OfDistance):
+    """exp(−γ‖x − z‖₁)."""
+
+    name = "laplacian"
+    ignores_zeros = True
+
+    def between(self, X, Z, out):
+        _core.laplace(X, Z, self.gamma, out)
+
+    def onnx(self, ops, X, Z, rows):
+        apart = ops.Abs(ops.Sub(ops.Unsqueeze(X, np.array([1])), Z))
+        return self._onnx_exp(ops, ops.ReduceSum(apart, np.array([2]), keepdims=0))

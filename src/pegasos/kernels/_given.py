@@ -1,0 +1,48 @@
+"""Kernels that users bring: a matrix, or a function."""
+
+import numpy as np
+
+from pegasos.kernels._base import Kernel
+from pegasos.kernels._points import Points
+
+
+class Precomputed(Kernel):
+    """X is the kernel matrix."""
+
+    name = "precomputed"
+    is_given = True
+    is_stored = False
+
+    def subset(self, X, rows):
+        return Points(self, X[np.ix_(rows, rows)])
+
+    def onnx(self, ops, X, Z, rows):
+        return ops.Gather(X, rows, axis=1)
+
+
+class Function(Kernel):
+    """A function of two matrices (n, d), (m, d), dense or sparse, that returns (n, m)."""
+
+    uses = ("params",)
+    is_function = True
+    is_stored = False
+
+    def __init__(self, function, **parameters):
+        super().__init__(**parameters)
+        self.name = function
+
+    def write(self, X, Z, out):
+        values = self.name(X, Z, **self.params)
+        values = np.asarray(values.toarray() if hasattr(values, "toarray") else values)
+        shape = (X.shape[0], Z.shape[0])
+        if values.shape != shape:
+            raise ValueError(
+                f"kernel must return an array of shape {shape} for matrices of shapes {X.shape} "
+                f"and {Z.shape}, got shape {values.shape}"
+            )
+        if values.dtype.kind not in "fiub" or not np.isfinite(values).all():
+            raise ValueError("kernel must return finite real numbers, got NaN, infinity or others")
+        out[...] = values
+
+    def onnx(self, ops, X, Z, rows):
+        raise ValueError(f"a kernel that is a function cannot be exported, got {self.name!r}")

@@ -1,0 +1,296 @@
+"""Rows among which a kernel is evaluated: blocks of kernel values, in pieces that threads share.
+
+Products of dense rows go through BLAS (NumPy), those of sparse ones through the core; what remains of a
+kernel is one pass over the products, which the kernel's class does (`Kernel.transform`).
+"""
+
+import numpy as np
+
+from pegasos import _core, _rows, _threads, _validate
+from pegasos.kernels import _work
+
+# Multiply-adds, or differences, in one piece of work: Ctrl-C waits for it. BLAS takes less time for as many.
+_WORK, _WORK_BLAS = 4e8, 2e9
+# Rows whose kernel values with themselves are computed at a time.
+_DIAGONAL = 64
+# Sparse rows are called thick if more than this part of their entries is stored: then sums in registers
+# are faster than sums in memory, of which only those are touched that change.
+_THICK = 1 / 25
+# Dense rows with no more than this part of their entries other than zero are worth being made sparse.
+_HOLLOW = 1 / 3
+# Where rows are wider, panels do not stay in cache, and float sums in one go get long.
+_WIDEST = 4096
+# Products of thick rows with so many entries take no longer than to write them down and read them again.
+_CHEAP = 32
+
+
+def is_hollow(X):
+    """Whether these rows are dense, and inner products are computed faster when they are not."""
+    if _validate.is_sparse(X):
+        return False
+    return X.shape[1] <= _WIDEST and np.count_nonzero(X) <= _HOLLOW * X.size
+
+
+class Points:
+    """Rows among which a kernel is evaluated. Made by `Kernel.points`.
+
+    Attributes
+    ----------
+    norms : ndarray or None
+        |x|^2, if the kernel needs them.
+    is_far : bool
+        Whether values come from differences of rows; see `Kernel.is_far`.
+    """
+
+    def __init__(self, kernel, X, norms=None, is_far=False):
+        self.kernel, self.X = kernel, X
+        self.norms, self.is_far, self._inverted = norms, is_far, None
+        if norms is None and kernel.needs_norms:
+            norms = self.squared_norms()
+            self.is_far = kernel.is_far(norms.max(initial=0), np.finfo(X.dtype))
+            with np.errstate(over="ignore"):
+                self.norms = norms.astype(X.dtype)
+
+    @property
+    def _density(self):
+        """The part that is stored of sparse rows of which products are asked for; else NaN."""
+        if not _validate.is_sparse(self.X) or not self.kernel.is_of_products:
+            return np.nan
+        return self.X.nnz / max(1, self.X.shape[0] * self.X.shape[1])
+
+    @property
+    def is_thin(self):
+        """Whether these are sparse rows, for products, of which little is stored."""
+        return self._density < _THICK
+
+    @property
+    def is_thick(self):
+        """Whether these are sparse rows, for products, of which a good part is stored.
+
+        What holds more still, or is wider, is made dense for BLAS.
+        """
+        return _THICK <= self._density <= _HOLLOW and self.X.shape[1] <= _WIDEST
+
+    @property
+    def is_cheap(self):
+        """Whether it is faster to compute kernel values again than to keep them in memory."""
+        return self.is_thick and not self.is_far and self.X.nnz <= _CHEAP * len(self)
+
+    @property
+    def inverted(self):
+        """The transpose of sparse rows, for products with them."""
+        if self._inverted is None:
+            try:
+                transpose = self.X.T.tocsr()
+            except (MemoryError, ValueError):
+                raise MemoryError(
+                    f"kernel {self.kernel.name!r}: X has {self.X.shape[1]} features, more than memory has "
+                    "room for when X is transposed"
+                ) from None
+            self._inverted = _validate.trusted_csr(transpose)
+        return self._inverted
+
+    def __len__(self):
+        return self.X.shape[0]
+
+    def rows(self):
+        """As rows for the core."""
+        if _validate.is_sparse(self.X):
+            return _validate.trusted_csr(self.X)
+        return _core.dense_rows(np.ascontiguousarray(self.X))
+
+    def squared_norms(self):
+        """|x|^2 of all rows, in float64."""
+        return _rows.squared_norms(self.rows()) if len(self) else np.empty(0)
+
+    def longest(self):
+        """How many entries are stored of a row, at most."""
+        is_sparse = _validate.is_sparse(self.X)
+        return int(np.diff(self.X.indptr).max(initial=0)) if is_sparse else self.X.shape[1]
+
+    def is_far_in(self, dtype):
+        """As `is_far`, if these rows were of another type."""
+        return self.kernel.is_far(self.norms.max(initial=0), np.finfo(dtype))
+
+    def in_double(self, rows):
+        """Some of the rows as float64."""
+        points = Points(self.kernel, self.X[rows].astype(np.float64))
+        points.is_far = self.norms is not None and self.is_far_in(np.float64)
+        return points
+
+    def diagonal(self):
+        """K(x, x) of every row."""
+        if self.kernel.is_given:
+            return self.X.diagonal().astype(np.float64)
+        if self.kernel.has_unit_diagonal:
+            return np.ones(len(self))
+        n, values = len(self), np.empty(len(self))
+        with _threads.blas.one_thread():
+            for some in _work.parts(n, _DIAGONAL):
+                values[some] = self[some].against(self[some]).diagonal()
+        return values
+
+    def __getstate__(self):
+        return {**self.__dict__, "_inverted": None}  # can be had again
+
+    @property
+    def dtype(self):
+        return self.X.dtype
+
+    def __getitem__(self, rows):
+        """Some of the rows; of a precomputed matrix, its rows."""
+        norms = None if self.norms is None else self.norms[rows]
+        return Points(self.kernel, self.X[rows], norms, self.is_far)
+
+    def against(self, other, out=None):
+        """Kernel values between these rows and those of `other`: an (n, m) array, `out` if given.
+
+        The rows of `out` must be contiguous; they may lie apart.
+        """
+        if out is None:
+            out = np.empty((len(self), len(other)), dtype=self.dtype)
+        for _ in self.pieces_against(other, out):
+            pass
+        return out
+
+    def pieces_against(self, other, out):
+        """As `against`, yielding after each piece of work."""
+        # Thin rows are transposed whole, once.
+        most = len(other) if other.is_thin else _work.CHUNK
+        size = other.piece(max(1, len(self)), most)
+        for part in _work.parts(len(self), size):
+            some = self if size >= len(self) else self[part]
+            if other.is_thin:
+                some._evaluator(other)(0, len(other), out[part])
+                yield
+            else:
+                for _ in other.tiles(some, 0, len(other), out[part]):
+                    yield
+
+    @property
+    def _values_in_a_piece(self):
+        """How many kernel values with these rows one piece of work may have."""
+        if self.kernel.is_function:
+            return np.inf
+        n, d = self.X.shape
+        is_own = self.is_thin or self.is_thick or self.is_far or not self.kernel.is_of_products
+        cost, work = d, _WORK if is_own else _WORK_BLAS
+        if self.is_thick or self.is_thin:
+            cost = max(1, self.X.nnz / max(1, n) * (self._density if self.is_thin else 1))
+        return work / cost
+
+    def piece(self, n, most):
+        """How many of `n` rows go together to be multiplied with `most` of these, or with fewer."""
+        values = self._values_in_a_piece
+        if n * min(most, len(self)) <= values:
+            return n
+        least = values / len(self) if self.is_thin else np.sqrt(values)
+        return int(np.clip(max(least, values / most), 1, n))
+
+    def _rows_of_a_tile(self, some):
+        """How many of these rows are multiplied with `some` at a time.
+
+        A power of 2, so that tiles begin at the same rows, however many threads share them.
+        """
+        size, most = _work.CHUNK, self._values_in_a_piece / max(1, len(some))
+        while size > max(1, most):
+            size //= 2
+        return size
+
+    def tiles(self, some, first, last, out=None):
+        """Kernel values between `some` points and rows `first` to `last` of these, tile by tile.
+
+        Yields
+        ------
+        part : slice
+            Of these rows.
+        values : ndarray of shape (len(some), m)
+            ``out[:, part]`` if `out` is given; else good until the next tile is asked for.
+        """
+        size = self._rows_of_a_tile(some)
+        room = np.empty((len(some), min(size, last - first)), self.dtype) if out is None else None
+        evaluate = some._evaluator(self)
+        for begin in range(first, last, size):
+            end = min(begin + size, last)
+            values = room[:, : end - begin] if out is None else out[:, begin:end]
+            evaluate(begin, end, values)
+            yield slice(begin, end), values
+
+    def add_scores(self, some, coef, scores, n_threads):
+        """Add to the scores of these rows what `some` points contribute, tile by tile.
+
+        Parameters
+        ----------
+        coef : ndarray of float64 of shape (n_problems, len(some))
+        scores : ndarray of float64 of shape (n_problems, len(self))
+        """
+        pieces = [
+            (
+                some[part],
+                np.arange(part.stop - part.start),
+                np.ascontiguousarray(coef[:, part], np.float64),
+            )
+            for part in _work.parts(len(some), self.piece(_work.PIECE, _work.CHUNK))
+        ]
+
+        def add(first, last):
+            for piece, which, factors in pieces:
+                for part, values in self.tiles(piece, first, last):
+                    _core.push(values, which, factors, scores[:, part])
+                    yield
+
+        self.share_values(len(self), len(some), add, n_threads, _work.CHUNK)
+
+    def fill(self, some, first, out, n_threads):
+        """Write kernel values between `some` points and these from number `first` on into `out`."""
+        size = self._rows_of_a_tile(some)
+
+        def write(begin, end):
+            evaluate = some._evaluator(self)
+            for part in _work.parts(end - begin, size, begin):
+                evaluate(first + part.start, first + part.stop, out[:, part])
+                yield
+
+        self.share_values(out.shape[1], len(some), write, n_threads, _work.CHUNK)
+
+    def share_values(self, n, width, work, n_threads, size):
+        """As `_work.share`, where kernel values are computed.
+
+        BLAS has one thread meanwhile, and ours get the same pieces however many they are: so results are
+        the same. Functions from elsewhere may not want threads.
+        """
+        with _threads.blas.one_thread():
+            _work.share(n, 4 * width, work, 1 if self.kernel.is_function else n_threads, size)
+
+    def _evaluator(self, other):
+        """A function of (first, last, out) that writes kernel values with these rows of `other`."""
+        kernel, X, Z = self.kernel, self.X, other.X
+        if self.is_far or other.is_far or not kernel.is_of_products:
+            return lambda first, last, out: kernel.write(X, Z[first:last], out)
+        multiply, norms = self._multiplier(other), other.norms
+
+        def evaluate(first, last, out):
+            multiply(first, last, out)
+            kernel.transform(out, self.norms, None if norms is None else norms[first:last])
+
+        return evaluate
+
+    def _multiplier(self, other):
+        """A function of (first, last, out) that writes inner products with these rows of `other`."""
+        X, Z = self.X, other.X
+        if not _validate.is_sparse(X):
+            return lambda first, last, out: np.matmul(X, Z[first:last].T, out=out)
+        x = _validate.trusted_csr(X)
+        if other.is_thin:
+
+            def multiply(first, last, out):
+                part = other if last - first == len(other) else other[first:last]
+                _core.sparse_products(x, part.inverted, out)
+
+            return multiply
+        if not other.is_thick:
+            dense = X.toarray()
+            return lambda first, last, out: np.matmul(dense, Z[first:last].toarray().T, out=out)
+        panel = np.empty((X.shape[1], _core.PANEL_BYTES // self.dtype.itemsize), self.dtype)
+        part_of = _validate.trusted_parts(Z)
+        return lambda first, last, out: _core.thick_products(x, part_of(first, last), panel, out)

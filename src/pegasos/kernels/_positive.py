@@ -1,0 +1,54 @@
+"""Whether a matrix is symmetric and positive semi-definite."""
+
+import numpy as np
+
+from pegasos.kernels import _work
+
+# Rows that are compared with columns at a time.
+_ROWS = 64
+# Differences between a matrix and its transpose, beside its largest number, that rounding explains.
+_SYMMETRIC = 1e-4
+
+
+def is_symmetric(matrix):
+    """Whether a square matrix is symmetric up to rounding."""
+    return asymmetry(matrix)[1] <= _SYMMETRIC * np.abs(matrix).max(initial=0)
+
+
+def asymmetry(matrix):
+    """Where a square matrix is least symmetric, and by how much, block by block."""
+    place, most = (0, 0), 0.0
+    for rows in _work.parts(len(matrix), _ROWS):
+        for columns in _work.parts(rows.stop, _work.PIECE):
+            difference = np.abs(matrix[rows, columns] - matrix[columns, rows].T)
+            at = np.unravel_index(np.argmax(difference), difference.shape)
+            if difference[at] > most:
+                place, most = (int(rows.start + at[0]), int(columns.start + at[1])), difference[at]
+    return place, float(most)
+
+
+def ridge(matrix):
+    """What is to be added to the diagonal of a matrix to make it positive semi-definite; else NaN.
+
+    If a factorisation A = L L^T succeeds in floating point, A is positive semi-definite but for
+    (n + 1) u trace(A), u being the unit roundoff (Rump: Verification of positive definiteness, BIT 46
+    (2006) 433-452). A is the matrix and a little on its diagonal: at most what rounding to the type of the
+    matrix accounts for.
+    """
+    n, (_, skew) = len(matrix), asymmetry(matrix)
+    trace, largest = float(matrix.trace(dtype=np.float64)), np.abs(matrix).max()
+    if not (skew <= _SYMMETRIC * largest and 0 < trace < np.inf):
+        return np.nan
+    symmetric = matrix.astype(np.float64)
+    symmetric += symmetric.T
+    symmetric /= 2
+    diagonal = symmetric.diagonal().copy()
+    least, most = (n + 1) * np.finfo(np.float64).eps * trace, np.finfo(matrix.dtype).eps * trace
+    for added in (least, max(least, most)):
+        symmetric[np.diag_indices(n)] = diagonal + added
+        try:
+            np.linalg.cholesky(symmetric)
+        except np.linalg.LinAlgError:
+            continue
+        return added + least
+    return np.nan

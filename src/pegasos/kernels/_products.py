@@ -1,0 +1,73 @@
+"""Kernels that are functions of one inner product: linear, polynomial, sigmoid."""
+
+import numpy as np
+
+from pegasos import _core
+from pegasos.kernels._base import Kernel
+
+
+class Linear(Kernel):
+    """⟨x, z⟩."""
+
+    name = "linear"
+    is_of_products = True
+    is_positive = True
+    has_weights = True
+
+    def onnx(self, ops, X, Z, rows):
+        return ops.MatMul(X, np.ascontiguousarray(Z.T))
+
+
+class _OfSums(Kernel):
+    """A function of γ⟨x, z⟩ + coef0."""
+
+    is_of_products = True
+
+    def largest(self, squared):
+        return max(squared, abs(self.gamma) * squared + abs(self.coef0))
+
+    def _onnx_sums(self, ops, X, Z):
+        # Factors go into the matrix: onnxruntime joins a product by a number to the matrix product before
+        # it, and rounds that number to single precision.
+        products = ops.MatMul(X, np.ascontiguousarray(self.gamma * Z.T))
+        return ops.Add(products, np.array([self.coef0], dtype=np.float64))
+
+
+class Polynomial(_OfSums):
+    """(γ⟨x, z⟩ + coef0)^degree."""
+
+    name = "poly"
+    uses = ("gamma", "degree", "coef0")
+
+    def __init__(self, *parameters, **more):
+        super().__init__(*parameters, **more)
+        self.is_positive = self.coef0 >= 0  # sums and products of such matrices are
+
+    def transform(self, products, x_norms, z_norms):
+        _core.polynomial(products, self.gamma, self.coef0, self.degree)
+
+    def rounding(self, points, dtype):
+        eps, d = np.finfo(dtype).eps, points.longest()
+        norms = np.sqrt(points.squared_norms())
+        sizes = (self.gamma * norms * norms.max(initial=0) + self.coef0) ** self.degree
+        return eps * (self.degree * (d + 6) + 4) * sizes, sizes
+
+    def largest(self, squared):
+        value = super().largest(squared)
+        return max(value, np.float64(value) ** self.degree)
+
+    def onnx(self, ops, X, Z, rows):
+        return ops.Pow(self._onnx_sums(ops, X, Z), np.array([self.degree], dtype=np.float64))
+
+
+class Sigmoid(_OfSums):
+    """tanh(γ⟨x, z⟩ + coef0)."""
+
+    name = "sigmoid"
+    uses = ("gamma", "coef0")
+
+    def transform(self, products, x_norms, z_norms):
+        _core.sigmoid(products, self.gamma, self.coef0)
+
+    def onnx(self, ops, X, Z, rows):
+        return ops.Tanh(self._onnx_sums(ops, X, Z))

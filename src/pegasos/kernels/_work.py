@@ -1,0 +1,31 @@
+"""Pieces of work: how large they are, and how threads share them."""
+
+import functools
+import itertools
+
+from pegasos import _threads
+
+# Rows of the longer side of a product that are done at a time, so that products with a piece of columns stay
+# in cache until something is made of them.
+CHUNK = 1024
+# Rows of the other side.
+PIECE = 512
+# Fewer kernel values than this are not worth another thread.
+_FEW = 2**20
+
+
+def share(n, width, work, n_threads, size=1):
+    """Exhaust ``work(first, last)``, a generator, for shares of range(n), of `width` values each.
+
+    Each begins at a multiple of `size`.
+    """
+    n_pieces = -(-n // size)
+    n_threads = max(1, min(n_threads, 1 + n * width // _FEW, n_pieces))
+    ends = [min(n, size * (n_pieces * k // n_threads)) for k in range(n_threads + 1)]
+    jobs = [functools.partial(work, *pair) for pair in itertools.pairwise(ends)]
+    _threads.in_threads(jobs, n_threads)
+
+
+def parts(n, size, first=0):
+    """Slices of at most `size` that cover first, ..., first + n - 1."""
+    return [slice(k, min(k + size, first + n)) for k in range(first, first + n, size)]
