@@ -10,9 +10,8 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import make_blobs, make_moons
 
-import pegasos
 from pegasos import KernelPegasosClassifier, KernelPegasosClassifierCV, _core, kernels
-from pegasos._kernel import _scale
+from pegasos.kernels._scale import scale
 
 
 @pytest.fixture
@@ -26,7 +25,7 @@ def test_where_zero_is_changes_nothing(moons, layout, dtype, kernel, gamma, offs
     X, y = moons
     far = (X + offset).astype(dtype)
     near = (far.astype(np.float64) - offset).astype(dtype)  # without rounding
-    gamma = _scale(near, None) if gamma == "scale" else gamma
+    gamma = scale(near, None) if gamma == "scale" else gamma
     options = {"kernel": kernel, "gamma": gamma, "tol": 1e-4, "random_state": 0}
     clf, other = (
         KernelPegasosClassifier(1e-2, **options).fit(convert(rows, layout, dtype), y)
@@ -150,32 +149,32 @@ def test_the_scale_is_that_of_extended_precision(rng, layout, dtype):
             c = np.ones(len(X)) if weights is None else weights
             mean = np.average(X.mean(axis=1), weights=c)
             expected = 1 / (np.average(((X - mean) ** 2).mean(axis=1), weights=c) * X.shape[1])
-            assert _scale(rows, weights) == pytest.approx(float(expected), rel=1e-12)
+            assert scale(rows, weights) == pytest.approx(float(expected), rel=1e-12)
     for constant in (0, 0.5):
-        assert _scale(convert(np.full((3, 4), constant), layout, dtype), None) == 1
+        assert scale(convert(np.full((3, 4), constant), layout, dtype), None) == 1
 
 
 def test_entries_stored_twice_count_as_their_sum():
     X = sparse.csr_array(
         (np.array([1.0, 2.0, 5.0]), np.array([1, 1, 0]), np.array([0, 2, 3])), shape=(2, 2)
     )
-    assert _scale(X, None) == pytest.approx(1 / (2 * X.toarray().var()))
+    assert scale(X, None) == pytest.approx(1 / (2 * X.toarray().var()))
     assert X.nnz == 3
 
 
 def test_parts_of_a_matrix_make_its_scale(rng, monkeypatch, layout):
     X = convert(rng.normal(size=(50, 30)) * (rng.random((50, 30)) < 0.5), layout, np.float64)
     weights = rng.uniform(size=50)
-    whole = _scale(X, weights)
+    whole = scale(X, weights)
     for size in (1, 7, 64):
-        monkeypatch.setattr(pegasos._kernel, "_NUMBERS", size)
-        assert _scale(X, weights) == pytest.approx(whole, rel=1e-12)
+        monkeypatch.setattr(kernels._scale, "_NUMBERS", size)
+        assert scale(X, weights) == pytest.approx(whole, rel=1e-12)
 
 
 def test_the_scale_of_sparse_rows_takes_no_copy():
     X = sparse.random_array((4000, 2000), density=0.5, rng=np.random.default_rng(0), format="csr")
     tracemalloc.start()
-    _scale(X, None)
+    scale(X, None)
     kernels.make("rbf", gamma=0.1).points(X)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()

@@ -12,64 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from pegasos import _parameters, _rows, _state, _threads, _validate, kernels
 from pegasos._callbacks import with_callbacks
-from pegasos._certificate import inner
 from pegasos._estimator import PegasosEstimator, one_at_a_time
 from pegasos._model import KernelModel
 from pegasos._training import KernelTraining
 from pegasos.kernels import ColumnCache
-from pegasos.kernels._positive import asymmetry, is_symmetric
-
-# Kernels that have a γ.
-_WITH_GAMMA = ("poly", "rbf", "sigmoid", "laplacian")
-# Entries of X that are worked on at a time.
-_NUMBERS = 2**18
-
-
-def _entries(X, weights):
-    """The stored entries of X in float64, a part at a time: rows, or single entries, and their weights."""
-    if not _validate.is_sparse(X):
-        size = max(1, _NUMBERS // X.shape[1])
-        for k in range(0, X.shape[0], size):
-            yield X[k : k + size].astype(np.float64), weights[k : k + size]
-        return
-    for begin in range(0, int(X.indptr[-1]), _NUMBERS):
-        end = min(begin + _NUMBERS, int(X.indptr[-1]))
-        first, last = np.searchsorted(X.indptr, begin, "right") - 1, np.searchsorted(X.indptr, end)
-        counts = np.diff(np.clip(X.indptr[first : last + 1], begin, end))
-        yield X.data[begin:end].astype(np.float64), np.repeat(weights[first:last], counts)
-
-
-@np.errstate(over="ignore", invalid="ignore")
-def _scale(X, weights):
-    """The γ that "scale" is: 1 / (n_features * X.var()), rows weighted, with temporaries of bounded size."""
-    weights = np.ones(X.shape[0]) if weights is None else weights / weights.max()
-    if _validate.is_sparse(X) and not X.has_canonical_format:
-        X = X.copy()
-        X.sum_duplicates()
-    axis = () if _validate.is_sparse(X) else 1
-    total, mean, squares, spread = weights.sum() * X.shape[1], 0.0, 0.0, 0.0
-    for part, c in _entries(X, weights):
-        mean += inner(c, part.sum(axis=axis)) / total
-    for part, c in _entries(X, weights):
-        part -= mean
-        part[c == 0] = 0
-        spread = max(spread, part.max(), -part.min())
-        part *= part
-        squares += inner(c, part.sum(axis=axis))
-    if _validate.is_sparse(X):
-        missing = inner(weights, X.shape[1] - np.diff(X.indptr))
-        squares += missing * mean**2
-        spread = max(spread, abs(mean) * (missing > 0))
-    if spread == 0:
-        return 1.0
-    variance = squares / total
-    gamma = 1 / (X.shape[1] * variance) if variance > 0 else np.inf
-    if not 0 < gamma < np.inf:
-        raise ValueError(
-            "gamma='scale' is 1 / (n_features * X.var()), which float64 cannot hold: entries of X are up "
-            f"to {spread:.3g} from their mean. Scale X, or give gamma a number"
-        )
-    return gamma
 
 
 def _squared_norms(matrix, support, coef):
@@ -80,18 +26,6 @@ def _squared_norms(matrix, support, coef):
         scores = coef[:, support] @ matrix[np.ix_(support, rows)].astype(np.float64)
         squared += np.einsum("ij,ij->i", scores, coef[:, rows])
     return squared
-
-
-def check_precomputed(X):
-    """Raise unless a kernel matrix is one."""
-    if X.shape[0] != X.shape[1]:
-        raise ValueError(f"Precomputed matrix must be a square matrix, got shape {X.shape}")
-    if not is_symmetric(X):
-        (i, j), _ = asymmetry(X)
-        raise ValueError(
-            f"kernel='precomputed' needs a symmetric matrix, but X[{i}, {j}] is {X[i, j]:.9g} and "
-            f"X[{j}, {i}] is {X[j, i]:.9g}"
-        )
 
 
 class KernelPegasosClassifier(PegasosEstimator):
@@ -330,7 +264,7 @@ class KernelPegasosClassifier(PegasosEstimator):
     def coef_(self) -> np.ndarray:
         """Weights of a machine with a linear kernel."""
         check_is_fitted(self, "dual_coef_")
-        if self._support.kernel.name != "linear":
+        if not self._support.kernel.has_weights:
             raise AttributeError(
                 f"coef_ is there for kernel='linear' only, got {self._support.kernel.name!r}"
             )
@@ -366,7 +300,7 @@ class KernelPegasosClassifier(PegasosEstimator):
 
     def _scores(self, model, X):
         X = self._validate_rows(X, reset=False)
-        if self._support.kernel.name == "precomputed":
+        if self._support.kernel.is_given:
             X = X[:, self.support_]
         if X.shape[1] != model.n_features:
             raise ValueError(
@@ -392,8 +326,8 @@ class KernelPegasosClassifier(PegasosEstimator):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self.kernel == "precomputed"
-        tags.input_tags.sparse = self.kernel != "precomputed"
+        tags.input_tags.pairwise = kernels.kind(self.kernel).is_given
+        tags.input_tags.sparse = not tags.input_tags.pairwise
         return tags
 
     # ---- Inside ----------------------------------------------------------------------------------
@@ -404,25 +338,21 @@ class KernelPegasosClassifier(PegasosEstimator):
         return _threads.blas.n_threads()
 
     def _validate_rows(self, X, **options):
-        if self.kernel == "precomputed" and _validate.is_sparse(X):
+        kind = kernels.kind(self.kernel)
+        if kind.is_given and _validate.is_sparse(X):
             raise TypeError("Sparse precomputed kernels are not supported; give a dense matrix")
         valid = super()._validate_rows(X, **options)
-        if self.kernel == "precomputed" and "y" in options:  # to be fitted to
-            check_precomputed(valid[0])
+        if "y" in options:  # to be fitted to
+            kind.refuse(valid[0])
         return valid
 
     def _make_kernel(self, X, weights, continuing):
         gamma = self.gamma
         if continuing and hasattr(self, "_gamma"):
             gamma = self._gamma
-        elif gamma == "auto":
-            gamma = 1 / X.shape[1]
-        elif gamma == "scale" and self.kernel not in _WITH_GAMMA:
-            gamma = 1.0
-        elif gamma == "scale":
-            gamma = _scale(X, weights)
+        gamma = kernels.kind(self.kernel).gamma_of(gamma, X, weights)
         kernel = kernels.make(
-            self.kernel, gamma=float(gamma), degree=self.degree, coef0=float(self.coef0),
+            self.kernel, gamma=gamma, degree=self.degree, coef0=float(self.coef0),
             params=self.kernel_params, assume_psd=bool(self.assume_psd),
         )  # fmt: skip
         kernel.refuse_overflow(X)
@@ -459,16 +389,14 @@ class KernelPegasosClassifier(PegasosEstimator):
     def _model_of(self, session, data):
         coef, intercept = session.model()
         support, kernel, X = np.flatnonzero(coef.any(axis=0)), data.kernel, data.X
-        vectors = np.empty((0, 0), dtype=X.dtype) if kernel.name == "precomputed" else X[support]
+        vectors = np.empty((0, 0), dtype=X.dtype) if kernel.is_given else X[support]
         return {
             "support_": support,
             "n_support_": np.bincount(data.codes[support], minlength=len(data.classes)),
             "dual_coef_": np.ascontiguousarray(coef[:, support]),
             "intercept_": intercept,
             "support_vectors_": vectors,
-            "_squared_norms": _squared_norms(X, support, coef)
-            if kernel.name == "precomputed"
-            else None,
+            "_squared_norms": _squared_norms(X, support, coef) if kernel.is_given else None,
             "_support": kernel.points(vectors),
         }
 

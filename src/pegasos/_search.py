@@ -34,6 +34,7 @@ from pegasos import (
     _session,
     _threads,
     _validate,
+    kernels,
 )
 from pegasos._estimator import PegasosEstimator
 from pegasos._kernel import KernelPegasosClassifier
@@ -41,7 +42,6 @@ from pegasos._linear import PegasosClassifier
 from pegasos._model import KernelModel, LinearModel
 from pegasos._progress import Progress
 from pegasos._training import KernelTraining, LinearTraining
-from pegasos.kernels import ColumnCache
 
 # Room for the state of a set of problems; larger sets are split.
 _SET_BYTES = 2**30
@@ -55,7 +55,7 @@ class _Machines:
     """What trains the machines of one place in the grid's outer axes, and what scores them."""
 
     where: tuple
-    rows: _core.Rows | ColumnCache
+    rows: _core.Rows | kernels.ColumnCache
     is_linear: bool
     in_bundles: bool  # whether problems of Pegasos go as bundles
     session: Callable  # of settings, the number of problems and a seed
@@ -642,8 +642,8 @@ class KernelPegasosClassifierCV(_Search):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = self.kernel == "precomputed"
-        tags.input_tags.sparse = self.kernel != "precomputed"
+        tags.input_tags.pairwise = kernels.kind(self.kernel).is_given
+        tags.input_tags.sparse = not tags.input_tags.pairwise
         return tags
 
     def _other_axes(self):
@@ -654,7 +654,7 @@ class KernelPegasosClassifierCV(_Search):
             estimator = self._estimator().set_params(gamma=gamma)
             kernel = estimator._make_kernel(X, sample_weight, continuing=False)
             points = kernel.points_among_themselves(X)
-            cache = ColumnCache(points, float(self.cache_size), estimator._n_threads())
+            cache = kernels.ColumnCache(points, float(self.cache_size), estimator._n_threads())
 
             def scores(k, coef, intercept, cache=cache):
                 support = np.flatnonzero(coef.any(axis=0))

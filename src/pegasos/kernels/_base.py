@@ -6,6 +6,7 @@ import numpy as np
 
 from pegasos import _rows, _validate
 from pegasos.kernels._points import Points, is_hollow
+from pegasos.kernels._scale import scale
 
 # Dense columns without entries are left out of products if they are more than this part of all.
 _EMPTY = 1 / 20
@@ -116,6 +117,19 @@ class Kernel:
         raise NotImplementedError(f"kernel {self.name!r} has no bound on rounding")
 
     # ---- What rows it takes ----------------------------------------------------------------------
+
+    @classmethod
+    def gamma_of(cls, gamma, X, weights):
+        """The number that ``gamma=`` stands for: "scale" and "auto" depend on X."""
+        if gamma == "auto":
+            return 1 / X.shape[1]
+        if gamma == "scale":
+            return float(scale(X, weights)) if "gamma" in cls.uses else 1.0
+        return float(gamma)
+
+    @classmethod
+    def refuse(cls, X):
+        """Raise unless a machine can be fitted to `X` with such a kernel."""
 
     def largest(self, squared):
         """The largest number that is met on the way to values of rows with |x|^2 up to `squared`."""

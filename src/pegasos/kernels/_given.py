@@ -4,6 +4,7 @@ import numpy as np
 
 from pegasos.kernels._base import Kernel
 from pegasos.kernels._points import Points
+from pegasos.kernels._positive import asymmetry, is_symmetric
 
 
 class Precomputed(Kernel):
@@ -12,6 +13,17 @@ class Precomputed(Kernel):
     name = "precomputed"
     is_given = True
     is_stored = False
+
+    @classmethod
+    def refuse(cls, X):
+        if X.shape[0] != X.shape[1]:
+            raise ValueError(f"Precomputed matrix must be a square matrix, got shape {X.shape}")
+        if not is_symmetric(X):
+            (i, j), _ = asymmetry(X)
+            raise ValueError(
+                f"kernel='precomputed' needs a symmetric matrix, but X[{i}, {j}] is {X[i, j]:.9g} and "
+                f"X[{j}, {i}] is {X[j, i]:.9g}"
+            )
 
     def subset(self, X, rows):
         return Points(self, X[np.ix_(rows, rows)])
