@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 import pegasos
+from pegasos import kernels
 
 _DATA_HELP = """\
 DATA is LIBSVM/SVMlight text ("label index:value ..."), CSV (one row a line,
@@ -103,7 +104,7 @@ def _parser():
         help="b: none, weight of a constant feature (default), or not penalised")  # fmt: skip
     add("--multi-class", choices=("ovr", "ovo"), default="ovr",
         help="one-vs-rest (default) or one-vs-one, for three classes or more")  # fmt: skip
-    add("--kernel", choices=("linear", "poly", "rbf", "sigmoid", "laplacian"),
+    add("--kernel", choices=kernels.stored_names(),
         help="train a kernel machine (default: a linear one, without a kernel)")  # fmt: skip
     add("--gamma", type=_gamma, default="scale", metavar="G",
         help="kernel parameter: a number, scale (default: 1 / (d Var X)) or auto (1 / d)")  # fmt: skip

@@ -96,7 +96,7 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
     X = ops.Concat(*columns, axis=1) if len(columns) > 1 else columns[0]
     if isinstance(model, pegasos.LinearModel):
         coef = model.coef
-    elif not len(estimator.support_) and not callable(estimator.kernel):
+    elif not len(estimator.support_) and not model.support.kernel.is_function:
         coef = np.zeros(
             (len(model.intercept), estimator.n_features_in_)
         )  # ONNX has no empty arrays
@@ -119,36 +119,9 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
 
 
 def _kernel_values(ops: _Operators, X: Any, estimator: Any, support: Any) -> Any:
-    """Kernel values of `X` with the support vectors; see `pegasos._kernels`."""
-    kernel = support.kernel
-    if kernel.name == "precomputed":
-        return ops.Gather(X, estimator.support_, axis=1)
-    if callable(kernel.name):
-        raise ValueError(  # noqa: TRY004 it is a kernel, though not one for a file
-            f"a kernel that is a function cannot be exported, got {kernel.name!r}"
-        )
+    """Kernel values of `X` with the support vectors; see `pegasos.kernels.Kernel.onnx`."""
     Z = support.X.toarray() if _validate.is_sparse(support.X) else support.X
-    Z = np.asarray(Z, dtype=np.float64)
-    gamma = np.array([kernel.gamma], dtype=np.float64)
-    if kernel.name == "laplacian":
-        apart = ops.Abs(ops.Sub(ops.Unsqueeze(X, np.array([1])), Z))
-        return ops.Exp(ops.Mul(ops.ReduceSum(apart, np.array([2]), keepdims=0), -gamma))
-    # Factors go into the matrix: onnxruntime joins a product by a number to the matrix product before
-    # it, and rounds that number to single precision.
-    factor = {"linear": 1.0, "rbf": -2.0, "poly": kernel.gamma, "sigmoid": kernel.gamma}[
-        kernel.name
-    ]
-    products = ops.MatMul(X, np.ascontiguousarray(factor * Z.T))
-    if kernel.name == "linear":
-        return products
-    if kernel.name == "rbf":
-        norms = ops.ReduceSum(ops.Mul(X, X), np.array([1]), keepdims=1)
-        distances = ops.Add(ops.Add(norms, products), (Z * Z).sum(axis=1))
-        return ops.Exp(ops.Mul(ops.Max(distances, np.zeros(1)), -gamma))
-    inner = ops.Add(products, np.array([kernel.coef0], dtype=np.float64))
-    if kernel.name == "sigmoid":
-        return ops.Tanh(inner)
-    return ops.Pow(inner, np.array([kernel.degree], dtype=np.float64))
+    return support.kernel.onnx(ops, X, np.asarray(Z, dtype=np.float64), estimator.support_)
 
 
 def _votes(ops: _Operators, scores: Any, n_classes: int) -> Any:

@@ -18,7 +18,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.inspection import DecisionBoundaryDisplay
 
-from pegasos import _problems, _validate
+from pegasos import _problems, _validate, kernels
 
 try:
     import matplotlib.pyplot as plt
@@ -472,7 +472,7 @@ class SupportVectorsDisplay:
 
     def __init__(self, estimator: Any, X: Any, y: ArrayLike) -> None:
         self.estimator, model = _fitted(estimator)
-        if getattr(self.estimator, "kernel", None) == "precomputed":
+        if kernels.kind(getattr(self.estimator, "kernel", None)).is_given:
             raise ValueError("estimator must know features, got one with kernel='precomputed'")
         shape = np.shape(X) if not sparse.issparse(X) else X.shape
         if shape[1:] != (2,) or shape[0] < 1:
