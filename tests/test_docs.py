@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import pegasos
-from pegasos import cli, plotting
+from pegasos import cli, kernels, plotting
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -57,6 +57,15 @@ def test_the_reference_has_every_public_name():
         else:
             documented.add(f"{module}.{name}")
     assert documented == {*PUBLIC, *PLOTS}
+
+
+def test_the_guide_names_every_kernel():
+    text = (DOCS / "quick_start.rst").read_text("utf-8")
+    for name, kind in kernels.KERNELS.items():
+        assert f'``"{name}"``' in text
+        assert f'"{name}" {kind.formula}' in " ".join(
+            pegasos.KernelPegasosClassifier.__doc__.split()
+        )
 
 
 def test_commands_that_the_pages_show_are_understood():

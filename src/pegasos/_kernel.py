@@ -29,7 +29,7 @@ def _squared_norms(matrix, support, coef):
 
 
 class KernelPegasosClassifier(PegasosEstimator):
-    """Kernel support vector machine trained by Pegasos.
+    __doc__ = f"""Kernel support vector machine trained by Pegasos.
 
     Minimises, for each binary problem,
 
@@ -44,10 +44,8 @@ class KernelPegasosClassifier(PegasosEstimator):
     lam : float, default=1e-4
         Regularisation λ > 0; λ = 1/(C n_samples), see `pegasos.lam_from_C`.
     kernel : str or callable, default="rbf"
-        "linear", "poly" (γ⟨x,z⟩ + coef0)^degree, "rbf" exp(−γ‖x−z‖²), "sigmoid"
-        tanh(γ⟨x,z⟩ + coef0), "laplacian" exp(−γ‖x−z‖₁), "precomputed" (X is the kernel matrix,
-        symmetric; at prediction, rows against all training rows), or a function of two matrices
-        (n, d) and (m, d) that returns (n, m), dense or sparse.
+        {kernels.formulas(indent=8)},
+        or a function of two matrices (n, d) and (m, d) that returns (n, m), dense or sparse.
     gamma : "scale", "auto" or float, default="scale"
         "scale" is 1 / (n_features * X.var()), rows weighted by `sample_weight`; "auto" is
         1 / n_features. A width σ is γ = 1/(2σ²); a Gaussian exp(−‖x−z‖²/(2g)) is γ = 1/(2g).
@@ -66,12 +64,12 @@ class KernelPegasosClassifier(PegasosEstimator):
         Room for columns of the kernel matrix while training, in MB; beyond it, columns are
         computed again when they are needed. One-vs-one, by coordinate ascent, pairs of classes that have at
         most half of the rows have matrices of their own, each with an eighth of the room.
-    scores : {"auto", "push", "pull"}, default="auto"
+    scores : {{"auto", "push", "pull"}}, default="auto"
         Whether each violation updates the scores of all rows ("push"), or only of those rows that
         the fit will draw ("pull"), so that few steps on many rows do not cost more for more rows.
         The decisions are the same. "auto" pulls when at most half as many draws as rows are made.
         A warm start always pushes.
-    solver : {"auto", "pegasos", "sdca", "newton"}, default="auto"
+    solver : {{"auto", "pegasos", "sdca", "newton"}}, default="auto"
         "pegasos" is the algorithm of the paper; "sdca" dual coordinate ascent on blocks of rows, from
         0 where the kernel is known to be positive semi-definite, which asks for fewer columns, else from
         where an epoch of Pegasos ends; "newton" from there Newton's method on the smoothed hinge, for

@@ -4,6 +4,7 @@
 columns of its matrix.
 """
 
+import textwrap
 from collections.abc import Callable
 from typing import Any
 
@@ -50,6 +51,12 @@ def make(name: str | Callable[..., Any], **parameters: Any) -> Kernel:
 def stored_names() -> list[str]:
     """Names of the kernels that model files can hold."""
     return [name for name, kind in KERNELS.items() if kind.is_stored]
+
+
+def formulas(indent: int) -> str:
+    """What every kernel computes, for docstrings with lines indented by so much."""
+    said = ", ".join(f'"{name}" {kind.formula}' for name, kind in KERNELS.items())
+    return textwrap.fill(said, 100 - indent).replace("\n", "\n" + " " * indent)
 
 
 def from_stored(stored: dict[str, Any]) -> Kernel:

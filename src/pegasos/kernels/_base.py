@@ -32,6 +32,8 @@ class Kernel:
 
     #: What ``kernel=`` calls it; the function itself of a `Function`.
     name: Any = None
+    #: What it computes, for the documentation.
+    formula: ClassVar[str] = ""
     #: Which of "gamma", "degree", "coef0" and "params" it depends on.
     uses: ClassVar[tuple[str, ...]] = ()
     #: Whether values are `transform` of inner products.

@@ -40,9 +40,10 @@ class _OfDistance(Kernel):
 
 
 class Gaussian(_OfDistance):
-    """exp(−γ‖x − z‖²)."""
+    """A function of squared Euclidean distances."""
 
     name = "rbf"
+    formula = "exp(−γ‖x−z‖²)"
     is_of_products = True
     needs_norms = True
 
@@ -85,9 +86,10 @@ class Gaussian(_OfDistance):
 
 
 class Laplacian(_OfDistance):
-    """exp(−γ‖x − z‖₁)."""
+    """A function of sums of absolute differences."""
 
     name = "laplacian"
+    formula = "exp(−γ‖x−z‖₁)"
     ignores_zeros = True
 
     def between(self, X, Z, out):

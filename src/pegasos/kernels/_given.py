@@ -8,9 +8,10 @@ from pegasos.kernels._positive import asymmetry, is_symmetric
 
 
 class Precomputed(Kernel):
-    """X is the kernel matrix."""
+    """A matrix that is given in place of X."""
 
     name = "precomputed"
+    formula = "(X is the kernel matrix, symmetric; at prediction, rows against all training rows)"
     is_given = True
     is_stored = False
 

@@ -7,9 +7,10 @@ from pegasos.kernels._base import Kernel
 
 
 class Linear(Kernel):
-    """⟨x, z⟩."""
+    """The inner product."""
 
     name = "linear"
+    formula = "⟨x,z⟩"
     is_of_products = True
     is_positive = True
     has_weights = True
@@ -34,9 +35,10 @@ class _OfSums(Kernel):
 
 
 class Polynomial(_OfSums):
-    """(γ⟨x, z⟩ + coef0)^degree."""
+    """A power of a sum."""
 
     name = "poly"
+    formula = "(γ⟨x,z⟩ + coef0)^degree"
     uses = ("gamma", "degree", "coef0")
 
     def __init__(self, *parameters, **more):
@@ -61,9 +63,10 @@ class Polynomial(_OfSums):
 
 
 class Sigmoid(_OfSums):
-    """tanh(γ⟨x, z⟩ + coef0)."""
+    """The hyperbolic tangent of a sum."""
 
     name = "sigmoid"
+    formula = "tanh(γ⟨x,z⟩ + coef0)"
     uses = ("gamma", "coef0")
 
     def transform(self, products, x_norms, z_norms):
