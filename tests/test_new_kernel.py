@@ -45,7 +45,7 @@ class Cauchy(kernels.Kernel):
 
 
 class Intersection(kernels.Kernel):
-    """Sums of min(x_j, z_j), for rows without negative entries, with the least that a class may say."""
+    """Sums of min(x_j, z_j), for rows without negative entries: the least that a class may say."""
 
     name = "intersection"
 

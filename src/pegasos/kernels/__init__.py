@@ -1,7 +1,7 @@
 """Kernels: what is known of each in one class, and the registry of their names.
 
-`Kernel` says what a kernel has. `Points` are rows among which one is evaluated, and `ColumnCache` keeps
-columns of its matrix.
+`Kernel` says what a kernel has. `Points` are rows with a kernel; `ColumnCache` keeps columns of
+their kernel matrix.
 """
 
 import textwrap
@@ -25,7 +25,7 @@ MOST_DEGREE = 2**31 - 1
 
 
 def register(kind: type[Kernel]) -> type[Kernel]:
-    """Let estimators, searches and model files know a kernel by its `name`; for use as a decorator."""
+    """Let estimators, searches and model files know a kernel by its `name`."""
     if kind.name in KERNELS:
         raise ValueError(f"there is a kernel {kind.name!r} already")
     KERNELS[kind.name] = kind

@@ -17,17 +17,9 @@ _DENSE_NUMBERS = 2**22
 class Kernel:
     """A kernel function with its parameters; base of all kernels.
 
-    A subclass sets `name` and what differs from the attributes below. It has `transform` if its values are
-    functions of inner products, else `between`. `pegasos.kernels.register` makes it known.
-
-    Parameters
-    ----------
-    gamma, coef0 : float
-    degree : int
-    params : dict
-        Keyword arguments of a function.
-    assume_psd : bool
-        Whether the user vouches for it that matrices are positive semi-definite.
+    A subclass sets `name`, and those of the attributes below that differ. It has `transform` if its
+    values are functions of inner products, else `between`. `pegasos.kernels.register` makes it
+    known. The parameters are those of `KernelPegasosClassifier`; `params` are `kernel_params`.
     """
 
     #: What ``kernel=`` calls it; the function itself of a `Function`.
@@ -43,7 +35,8 @@ class Kernel:
     #: Whether `transform` needs the squared norms of the rows, too.
     needs_norms: ClassVar[bool] = False
     #: Whether all matrices of this kernel are positive semi-definite, by its form (for gamma > 0).
-    #: Of other kernels, a matrix may be: `ColumnCache.is_positive` is what solvers and certificates ask.
+    #: Single matrices of other kernels may be: solvers and certificates ask
+    #: `ColumnCache.is_positive`.
     is_positive: bool = False
     #: Whether K(x, x) = 1 for all x.
     has_unit_diagonal: ClassVar[bool] = False
@@ -70,10 +63,12 @@ class Kernel:
     # ---- Values ----------------------------------------------------------------------------------
 
     def transform(self, products, x_norms, z_norms):
-        """Turn inner products <x, z>, an (n, m) array whose rows are contiguous, into values, in place.
+        """Turn inner products <x, z> into values, in place.
 
         Parameters
         ----------
+        products : ndarray of shape (n, m)
+            Each row is contiguous.
         x_norms, z_norms : ndarray of shape (n,) and (m,), or None
             |x|^2 and |z|^2, if `needs_norms`.
         """
@@ -83,11 +78,11 @@ class Kernel:
         raise NotImplementedError(f"kernel {self.name!r} has no values between rows")
 
     def write(self, X, Z, out):
-        """As `between`, for dense or sparse rows."""
+        """Write values between rows of dense or sparse matrices into `out`."""
         if not _validate.is_sparse(X):
             self.between(np.ascontiguousarray(X), np.ascontiguousarray(Z), out)
             return
-        # There is no product to lean on: a few rows at a time are made dense.
+        # A few rows at a time are made dense.
         size = max(1, _DENSE_NUMBERS // X.shape[1])
         for k in range(0, Z.shape[0], size):
             dense = _dense(Z[k : k + size])
@@ -95,26 +90,24 @@ class Kernel:
                 self.between(_dense(X[i : i + size]), dense, out[i : i + size, k : k + size])
 
     def is_far(self, largest, type_):
-        """Whether values come from `between`, since products in this type would lose too many digits.
+        """Whether values come from `between`, since products would lose too many digits.
 
-        Parameters
-        ----------
-        largest : float
-            The largest |x|^2.
-        type_ : numpy.finfo
+        `largest` is the largest |x|^2, `type_` the `numpy.finfo` of the products.
         """
         return False
 
     def rounding(self, points, dtype):
-        """For every row, what its kernel values with any of the rows may be off by, computed in `dtype`.
+        """Bound the errors of kernel values that are computed in `dtype`.
 
-        Asked of kernels that are positive by their form. u = eps/2 is the unit roundoff: sums of d products are
-        off by d u of the sum of their sizes at most, whatever their order.
+        Certificates ask this of kernels that are positive by their form. A sum of d products has an
+        error of at most d u times the sum of their sizes, in any order; u = eps/2 is the unit
+        roundoff.
 
         Returns
         -------
         errors, sizes : ndarray of shape (n,)
-            And how large the values are, at most.
+            For every row: the largest error of its values with any of the rows, and the largest
+            value.
         """
         raise NotImplementedError(f"kernel {self.name!r} has no bound on rounding")
 
@@ -134,11 +127,11 @@ class Kernel:
         """Raise unless a machine can be fitted to `X` with such a kernel."""
 
     def largest(self, squared):
-        """The largest number that is met on the way to values of rows with |x|^2 up to `squared`."""
+        """The largest number in the computation of values, for rows with |x|^2 up to `squared`."""
         return squared
 
     def refuse_overflow(self, X):
-        """Raise unless the type of `X` holds the kernel values of these rows, and what they are made of."""
+        """Raise unless the type of `X` holds all numbers in the computation of kernel values."""
         if not self.is_of_products:
             return
         squared = _rows.squared_norms(_validate.rows(X, checked=True)[0]).max(initial=0)
@@ -151,7 +144,7 @@ class Kernel:
             )
 
     def is_hollow(self, X):
-        """Whether these rows are dense, and their kernel values are computed faster when they are not."""
+        """Whether these rows are dense, but kernel values are computed faster of sparse ones."""
         return self.is_of_products and is_hollow(X)
 
     def points(self, X):
@@ -159,9 +152,9 @@ class Kernel:
         return Points(self, X)
 
     def points_among_themselves(self, X):
-        """The rows of `X`, to be used against each other only, in the layout that is best for it.
+        """The rows of `X` in the best layout for values between two of them.
 
-        Columns that are zero in all rows may go: images have many.
+        Columns that are zero in all rows are left out if that changes nothing: images have many.
         """
         if self.is_hollow(X):
             return Points(self, _rows.without_zeros(X))
@@ -173,28 +166,21 @@ class Kernel:
         return Points(self, X)
 
     def subset(self, X, rows):
-        """Some rows of `X`, as `points_among_themselves`."""
+        """Some rows of `X` in the best layout for values between two of them."""
         return self.points_among_themselves(X[rows])
 
     # ---- What leaves the library -----------------------------------------------------------------
 
     @property
     def stored(self):
-        """Its name and parameters, as model files have them."""
+        """The name and the parameters, for model files."""
         return {name: getattr(self, name) for name in ("name", "gamma", "degree", "coef0")}
 
     def onnx(self, ops, X, Z, rows):
         """Values between `X` and the support vectors, as an ONNX expression in double precision.
 
-        Parameters
-        ----------
-        ops : object
-            Has an attribute for every ONNX operator: ``ops.Exp(x)``.
-        X : expression
-        Z : ndarray of float64
-            The support vectors.
-        rows : ndarray of int
-            Which of the training rows they are.
+        `ops` has every ONNX operator: ``ops.Exp(x)``. `X` is an expression, and `Z` the support
+        vectors in float64, which are the training rows number `rows`.
         """
         raise ValueError(f"kernel={self.name!r} has no ONNX form")
 

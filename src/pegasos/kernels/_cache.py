@@ -8,25 +8,25 @@ from pegasos import _core, _threads
 from pegasos.kernels import _work
 from pegasos.kernels._positive import asymmetry, ridge
 
-# Sparse rows that are multiplied with all others at a time, and rows that are with a selection of them.
+# Sparse rows in one product with all rows; rows in one product with a selection of the rows.
 _CHUNK_SPARSE, _CHUNK_AMONG = 64, 128
-# Numbers so far apart each take a line of cache: that takes longer than to compute products of thick rows.
+# Numbers this far apart each take a line of cache: computing products of thick rows is faster.
 _FAR = 16
 # A problem that has no more than this part of all rows gets a kernel matrix of its own.
 _MOST = 1 / 2
-# At most so many of these at a time.
+# At most this many of these problems are trained at a time.
 _SIDE_BY_SIDE = 8
-# Matrices of no more rows than this are factorised, where it is not known that they are positive
-# semi-definite: that takes about as long as a product of two such matrices, some hundredths of a second.
+# Matrices of at most this many rows are factorised, to see whether they are positive semi-definite.
+# It takes about as long as a product of two such matrices, some hundredths of a second.
 _MOST_FACTORED = 1000
 
 
 class ColumnCache:
     """Columns of the kernel matrix of `points`, each computed once as long as there is room.
 
-    A column that found room stays: rows are visited in random order, so that with room for half of
-    the columns half of the requests are met, which no replacement could better by much. Columns that take
-    less time to compute than to fetch are kept only on demand.
+    A column that found room stays. Rows are visited in random order, so room for half of the
+    columns meets half of the requests; no replacement could do much better. Columns that take less
+    time to compute than to fetch are kept only on demand.
 
     Parameters
     ----------
@@ -36,8 +36,8 @@ class ColumnCache:
     n_threads : int
         At most so many work at a time, and BLAS has one. Results do not depend on it.
     divides : bool
-        Whether problems that have few of the points get caches of their own: not worth it where columns
-        serve several solvers, or several folds.
+        Whether problems that have few of the points get caches of their own. That does not pay
+        where columns serve several solvers, or several folds.
 
     Attributes
     ----------
@@ -62,8 +62,8 @@ class ColumnCache:
             self.columns = np.empty((capacity, n), dtype=points.dtype)
         except MemoryError:
             raise MemoryError(
-                f"cache_size={megabytes:g} MB is more than memory has room for, with {capacity} columns of "
-                f"{n} numbers"
+                f"cache_size={megabytes:g} MB is more than memory has room for, with {capacity} "
+                f"columns of {n} numbers"
             ) from None
         self.place = np.full(n, -1, dtype=np.int64)
         self._used = 0
@@ -77,16 +77,15 @@ class ColumnCache:
     def is_positive(self):
         """Whether the kernel matrix is known to be positive semi-definite, so that there is a dual.
 
-        Known of the kernel's form, vouched for by the user, or shown by a factorisation. What asks for a dual
-        asks here.
+        The kernel's form says so, the user vouches for it, or a factorisation shows it.
         """
         return not np.isnan(self.ridge)
 
     @functools.cached_property
     def ridge(self):
-        """What is to be added to the diagonal to make the matrix positive semi-definite for certain.
+        """What makes the matrix positive semi-definite for certain, when added to its diagonal.
 
-        0 where the kernel is known to be, NaN where nothing is known.
+        0 where the kernel's form or the user says that it is, NaN where nothing is known.
         """
         kernel, n = self.points.kernel, len(self.points)
         if kernel.is_positive or kernel.assume_psd:
@@ -95,15 +94,15 @@ class ColumnCache:
 
     @functools.cached_property
     def skew(self):
-        """By how much a matrix that is given, or a function's, where that was factorised, is not symmetric."""
+        """The largest asymmetry of a matrix that is given or was factorised; else 0."""
         if not (self.points.kernel.is_given or self.ridge > 0):
             return 0.0
         return asymmetry(self._whole())[1]
 
     def disprove(self):
-        """Take note that some |w|^2 is negative, or a dual value above a primal one: there is no dual.
+        """Take note of a negative |w|^2, or of a dual value above a primal one: there is no dual.
 
-        Where there is one by the kernel's form, that is rounding.
+        If the kernel's form says that there is one, rounding is the cause.
         """
         if not self.points.kernel.is_positive:
             self.ridge = np.nan
@@ -128,8 +127,8 @@ class ColumnCache:
     def inside(self, labels, n_threads=None):
         """The rows of one problem, and a cache of the kernel matrix among them.
 
-        That is this one, of all rows, unless most of them are not in the problem (label 0), as in one-vs-one.
-        Others have a part of its room, the same however many threads there are: so results are the same.
+        This cache serves all rows. A problem that most rows are not in (label 0), as in one-vs-one,
+        has a new one with a fixed part of the room: results do not depend on the number of threads.
 
         Returns
         -------
@@ -147,7 +146,7 @@ class ColumnCache:
         return self._divides and few.all()
 
     def side_by_side(self, n_problems):
-        """How many problems that have caches of their own are to go side by side, and the threads of each."""
+        """How many problems with caches of their own go side by side, and the threads of each."""
         n = min(self._n_threads, n_problems, _SIDE_BY_SIDE)
         return n, self._n_threads // n
 
@@ -184,12 +183,13 @@ class ColumnCache:
 
     @_threads.blas.one_thread()
     def scores_in_double(self, coef, rows):
-        """Scores of some rows, which those with coefficients are part of; values in float64, not kept.
+        """Scores of some rows, by kernel values in float64 that are not kept.
 
         Parameters
         ----------
         coef : ndarray of shape (n_problems, n)
         rows : ndarray of int
+            All rows with coefficients, and others.
 
         Returns
         -------
@@ -218,10 +218,10 @@ class ColumnCache:
         return scores
 
     def doubt(self, points, dtype):
-        """What rounding of kernel values to `dtype` can make of scores: (n_sets, n_problems).
+        """By how much rounding of kernel values to `dtype` can change scores: (n_sets, n_problems).
 
-        Sums of scores, in float64, are part of it. Of matrices that are given, or functions, only what is
-        not symmetric in them.
+        It includes the rounding of sums in float64. Where nothing is known of the kernel's form, it
+        is what the matrix's asymmetry can change.
         """
         if not self.points.kernel.is_positive:
             return self.skew / 2 * np.abs(points).sum(axis=-1)
@@ -318,7 +318,7 @@ class ColumnCache:
         Parameters
         ----------
         rows : ndarray of int of shape (m,)
-            Columns of these that are here are read, if that is the faster way; other values are computed.
+            Values from columns in the cache are read if that is faster; others are computed.
         columns : Selection
             From `select`.
         out : ndarray of shape (m, len(columns))

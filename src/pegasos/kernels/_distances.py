@@ -5,9 +5,10 @@ import numpy as np
 from pegasos import _core
 from pegasos.kernels._base import Kernel
 
-# Exponents of Gaussian kernels may be off by this much: where rows are so far from 0 beside the kernel's width
-# that rounding in norms and products makes it more, kernel values come from differences, which takes 2 to
-# 4 times as long. In float64, where gamma |x|^2 is above this: what certificates leave room for grows with it.
+# The error that the exponents of Gaussian kernels may have. Where rows are so far from 0, compared
+# with the kernel's width, that rounding in norms and products exceeds it, kernel values come from
+# differences, which takes 2 to 4 times as long. In float64, where gamma |x|^2 is above `_FARTHEST`:
+# certificates leave room for an error that grows with it.
 _BLURRED, _FARTHEST = 1e-5, 1e4
 
 
@@ -31,7 +32,7 @@ class _OfDistance(Kernel):
             )
 
     def rounding(self, points, dtype):
-        """By differences, distances, and so exponents, have relative errors, and t exp(-t) <= 1/e."""
+        """Bound the errors: that of an exponent t is relative to t, and t exp(-t) <= 1/e."""
         sizes = np.ones(len(points))
         return np.finfo(dtype).eps * (points.longest() + 16) * sizes, sizes
 
@@ -58,18 +59,18 @@ class Gaussian(_OfDistance):
         _core.gauss_rows(X, Z, self.gamma, out)
 
     def is_far(self, largest, type_):
-        """Whether |x|^2 + |z|^2 - 2 <x, z> would lose too many digits of a distance, or overflow."""
+        """Whether |x|^2 + |z|^2 - 2 <x, z> loses too many digits of a distance, or overflows."""
         largest, least, most = float(largest), float(type_.tiny), float(type_.max)
         is_within = 4 * largest < most and least < self.gamma < most
         most_far = min(_BLURRED / float(type_.eps), _FARTHEST)
         return not (is_within and self.gamma * largest <= most_far)
 
     def rounding(self, points, dtype):
-        """As `_OfDistance.rounding` where values come from differences.
+        """Bound the errors of values by products or, where rows are far, by differences.
 
-        The exponent by products is off by (d + 4) u gamma (|x| + |z|)^2, which counts times the kernel value:
-        where |x| > 2 |z|, the distance is |x|/2 at least, and this is 9/e (d + 4) u at most; else
-        |x| + |z| <= 3 |z|.
+        By products, the exponent's error is (d + 4) u gamma (|x| + |z|)^2, to be multiplied by the
+        kernel value. Where |x| > 2 |z|, the distance is at least |x|/2, so this is at most
+        9/e (d + 4) u; else |x| + |z| <= 3 |z|.
         """
         if points.is_far_in(dtype):
             return super().rounding(points, dtype)

@@ -22,8 +22,8 @@ class Precomputed(Kernel):
         if not is_symmetric(X):
             (i, j), _ = asymmetry(X)
             raise ValueError(
-                f"kernel='precomputed' needs a symmetric matrix, but X[{i}, {j}] is {X[i, j]:.9g} and "
-                f"X[{j}, {i}] is {X[j, i]:.9g}"
+                f"kernel='precomputed' needs a symmetric matrix, but X[{i}, {j}] is {X[i, j]:.9g} "
+                f"and X[{j}, {i}] is {X[j, i]:.9g}"
             )
 
     def subset(self, X, rows):

@@ -1,7 +1,7 @@
 """Rows among which a kernel is evaluated: blocks of kernel values, in pieces that threads share.
 
-Products of dense rows go through BLAS (NumPy), those of sparse ones through the core; what remains of a
-kernel is one pass over the products, which the kernel's class does (`Kernel.transform`).
+BLAS (NumPy) multiplies dense rows, the core sparse ones. What remains of a kernel is one pass over
+the products, `Kernel.transform`.
 """
 
 import numpy as np
@@ -9,18 +9,19 @@ import numpy as np
 from pegasos import _core, _rows, _threads, _validate
 from pegasos.kernels import _work
 
-# Multiply-adds, or differences, in one piece of work: Ctrl-C waits for it. BLAS takes less time for as many.
+# Multiply-adds, or differences, in one piece of work: Ctrl-C waits for it. BLAS, which is faster,
+# has larger pieces.
 _WORK, _WORK_BLAS = 4e8, 2e9
 # Rows whose kernel values with themselves are computed at a time.
 _DIAGONAL = 64
-# Sparse rows are called thick if more than this part of their entries is stored: then sums in registers
-# are faster than sums in memory, of which only those are touched that change.
+# Sparse rows are called thick if more than this part of their entries is stored: then sums of all
+# entries in registers are faster than sums of stored entries in memory.
 _THICK = 1 / 25
-# Dense rows with no more than this part of their entries other than zero are worth being made sparse.
+# Dense rows with at most this part of their entries other than zero are worth being made sparse.
 _HOLLOW = 1 / 3
 # Where rows are wider, panels do not stay in cache, and float sums in one go get long.
 _WIDEST = 4096
-# Products of thick rows with so many entries take no longer than to write them down and read them again.
+# Thick rows with at most this many entries are multiplied as fast as products are written and read.
 _CHEAP = 32
 
 
@@ -84,8 +85,8 @@ class Points:
                 transpose = self.X.T.tocsr()
             except (MemoryError, ValueError):
                 raise MemoryError(
-                    f"kernel {self.kernel.name!r}: X has {self.X.shape[1]} features, more than memory has "
-                    "room for when X is transposed"
+                    f"kernel {self.kernel.name!r}: X has {self.X.shape[1]} features, more than "
+                    "memory has room for when X is transposed"
                 ) from None
             self._inverted = _validate.trusted_csr(transpose)
         return self._inverted
@@ -94,7 +95,7 @@ class Points:
         return self.X.shape[0]
 
     def rows(self):
-        """As rows for the core."""
+        """The rows, for the core."""
         if _validate.is_sparse(self.X):
             return _validate.trusted_csr(self.X)
         return _core.dense_rows(np.ascontiguousarray(self.X))
@@ -109,7 +110,7 @@ class Points:
         return int(np.diff(self.X.indptr).max(initial=0)) if is_sparse else self.X.shape[1]
 
     def is_far_in(self, dtype):
-        """As `is_far`, if these rows were of another type."""
+        """Whether values would come from differences if the rows were of this type."""
         return self.kernel.is_far(self.norms.max(initial=0), np.finfo(dtype))
 
     def in_double(self, rows):
@@ -154,7 +155,7 @@ class Points:
         return out
 
     def pieces_against(self, other, out):
-        """As `against`, yielding after each piece of work."""
+        """Write kernel values with rows of `other` into `out`; yields after each piece of work."""
         # Thin rows are transposed whole, once.
         most = len(other) if other.is_thin else _work.CHUNK
         size = other.piece(max(1, len(self)), most)
@@ -254,10 +255,10 @@ class Points:
         self.share_values(out.shape[1], len(some), write, n_threads, _work.CHUNK)
 
     def share_values(self, n, width, work, n_threads, size):
-        """As `_work.share`, where kernel values are computed.
+        """Share work that computes kernel values among threads; see `_work.share`.
 
-        BLAS has one thread meanwhile, and ours get the same pieces however many they are: so results are
-        the same. Functions from elsewhere may not want threads.
+        BLAS has one thread meanwhile, and the pieces do not depend on the number of threads:
+        neither do results. Users' functions may not want threads.
         """
         with _threads.blas.one_thread():
             _work.share(n, 4 * width, work, 1 if self.kernel.is_function else n_threads, size)
@@ -276,7 +277,7 @@ class Points:
         return evaluate
 
     def _multiplier(self, other):
-        """A function of (first, last, out) that writes inner products with these rows of `other`."""
+        """A function of (first, last, out) that writes inner products with rows of `other`."""
         X, Z = self.X, other.X
         if not _validate.is_sparse(X):
             return lambda first, last, out: np.matmul(X, Z[first:last].T, out=out)

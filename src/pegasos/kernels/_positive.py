@@ -28,12 +28,12 @@ def asymmetry(matrix):
 
 
 def ridge(matrix):
-    """What is to be added to the diagonal of a matrix to make it positive semi-definite; else NaN.
+    """What makes a matrix positive semi-definite, when added to its diagonal; NaN if that is much.
 
-    If a factorisation A = L L^T succeeds in floating point, A is positive semi-definite but for
-    (n + 1) u trace(A), u being the unit roundoff (Rump: Verification of positive definiteness, BIT 46
-    (2006) 433-452). A is the matrix and a little on its diagonal: at most what rounding to the type of the
-    matrix accounts for.
+    If a factorisation A = L L^T succeeds in floating point, A plus (n + 1) u trace(A) on its
+    diagonal is positive semi-definite; u is the unit roundoff (Rump: Verification of positive
+    definiteness, BIT 46 (2006) 433-452). A is the matrix plus at most what rounding to its type
+    explains.
     """
     n, (_, skew) = len(matrix), asymmetry(matrix)
     trace, largest = float(matrix.trace(dtype=np.float64)), np.abs(matrix).max()

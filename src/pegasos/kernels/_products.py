@@ -28,8 +28,8 @@ class _OfSums(Kernel):
         return max(squared, abs(self.gamma) * squared + abs(self.coef0))
 
     def _onnx_sums(self, ops, X, Z):
-        # Factors go into the matrix: onnxruntime joins a product by a number to the matrix product before
-        # it, and rounds that number to single precision.
+        # Factors go into the matrix: onnxruntime would join a product by a number to the matrix
+        # product, and round the number to single precision.
         products = ops.MatMul(X, np.ascontiguousarray(self.gamma * Z.T))
         return ops.Add(products, np.array([self.coef0], dtype=np.float64))
 

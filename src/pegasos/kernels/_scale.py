@@ -10,7 +10,7 @@ _NUMBERS = 2**18
 
 
 def _entries(X, weights):
-    """The stored entries of X in float64, a part at a time: rows, or single entries, and their weights."""
+    """Yield parts of X in float64, rows or stored entries, and their weights."""
     if not _validate.is_sparse(X):
         size = max(1, _NUMBERS // X.shape[1])
         for k in range(0, X.shape[0], size):
@@ -25,7 +25,7 @@ def _entries(X, weights):
 
 @np.errstate(over="ignore", invalid="ignore")
 def scale(X, weights):
-    """The γ that "scale" is: 1 / (n_features * X.var()), rows weighted, with temporaries of bounded size."""
+    """1 / (n_features * X.var()), rows weighted, with temporaries of bounded size."""
     weights = np.ones(X.shape[0]) if weights is None else weights / weights.max()
     if _validate.is_sparse(X) and not X.has_canonical_format:
         X = X.copy()
@@ -50,7 +50,7 @@ def scale(X, weights):
     gamma = 1 / (X.shape[1] * variance) if variance > 0 else np.inf
     if not 0 < gamma < np.inf:
         raise ValueError(
-            "gamma='scale' is 1 / (n_features * X.var()), which float64 cannot hold: entries of X are up "
-            f"to {spread:.3g} from their mean. Scale X, or give gamma a number"
+            "gamma='scale' is 1 / (n_features * X.var()), which float64 cannot hold: entries of X "
+            f"are up to {spread:.3g} from their mean. Scale X, or give gamma a number"
         )
     return gamma

@@ -5,10 +5,9 @@ import itertools
 
 from pegasos import _threads
 
-# Rows of the longer side of a product that are done at a time, so that products with a piece of columns stay
-# in cache until something is made of them.
+# Rows on the longer side of a product in one piece: the product stays in cache until it is used.
 CHUNK = 1024
-# Rows of the other side.
+# Rows on the other side of a product in one piece.
 PIECE = 512
 # Fewer kernel values than this are not worth another thread.
 _FEW = 2**20
