@@ -1,7 +1,7 @@
 """Archives of plain arrays (.npz): written whole or not at all, read without pickle.
 
-Ours carry a checksum over all that they hold. It finds what a disk or a hand has changed; who changes a
-file on purpose can write a checksum as well.
+Ours carry a checksum over all that they hold. It finds what a disk or a hand has changed; who
+changes a file on purpose can write a checksum as well.
 """
 
 import contextlib
@@ -12,6 +12,8 @@ import os
 import stat
 import threading
 import zipfile
+from collections.abc import Generator
+from typing import IO, Any
 
 import numpy as np
 
@@ -19,16 +21,18 @@ import numpy as np
 _ALWAYS, _MOST_RATIO = 2**28, 200
 _LONG_HEADER = 2048  # bytes
 
+Path = str | os.PathLike[str]
+
 
 _CHECKSUM = "checksum"
 
 
-def sealed(arrays):
+def sealed(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The arrays, and a checksum over their names, types, shapes and numbers."""
     return arrays | {_CHECKSUM: np.array(_checksum(arrays))}
 
 
-def _checksum(arrays):
+def _checksum(arrays: dict[str, np.ndarray]) -> str:
     digest = hashlib.sha256()
     for name in sorted(set(arrays) - {_CHECKSUM}):
         array = np.ascontiguousarray(arrays[name])
@@ -37,18 +41,19 @@ def _checksum(arrays):
     return digest.hexdigest()
 
 
-def save(path, arrays):
-    """Write a dictionary of arrays and its checksum to `path`, replacing what is there in one move."""
+def save(path: Path, arrays: dict[str, np.ndarray]) -> None:
+    """Write a dictionary of arrays and its checksum to `path`, in place of what is there."""
+    contents: dict[str, Any] = sealed(arrays)
     with replacing(path) as file:
-        np.savez(file, **sealed(arrays))
+        np.savez(file, **contents)
 
 
 @contextlib.contextmanager
-def replacing(path, mode="wb"):
+def replacing(path: Path, mode: str = "wb") -> Generator[IO[Any]]:
     """A file to write, which takes the place of `path` once it is whole.
 
-    Links are followed, and a file keeps its owner and permissions. What is no regular file, a pipe or a device, is
-    written to as it is.
+    Links are followed, and a file keeps its owner and permissions. What is no regular file, a pipe
+    or a device, is written to as it is.
     """
     name = os.fspath(path)
     encoding = None if "b" in mode else "utf-8"
@@ -76,8 +81,8 @@ def replacing(path, mode="wb"):
             os.remove(temporary)
 
 
-def check_writable(path):
-    """Raise the OSError with which `replacing` would end, as far as can be told before there is anything."""
+def check_writable(path: str) -> None:
+    """Raise the OSError with which `replacing` would end, as far as can be told beforehand."""
     target, temporary, _ = _places(path)
     if temporary:
         try:
@@ -90,13 +95,12 @@ def check_writable(path):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
 
 
-def _places(name):
-    """The file to write to, one beside it to write first, or None, and the status of what is there, or None."""
-    try:
+def _places(name: str) -> tuple[str, str | None, os.stat_result | None]:
+    """The file to write to; one to write first, or None; the status of what is there, or None."""
+    before = None
+    with contextlib.suppress(FileNotFoundError):
         before = os.stat(name)
-    except FileNotFoundError:
-        before = None
-    else:
+    if before is not None:
         if not os.access(name, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), name)
         if not stat.S_ISREG(before.st_mode):
@@ -111,8 +115,8 @@ def _places(name):
     return target, temporary, before
 
 
-def load_sealed(path):
-    """As `load`, of an archive that `save` has written; also a ValueError if its checksum is not right."""
+def load_sealed(path: Path) -> dict[str, np.ndarray]:
+    """As `load`, of what `save` has written; a ValueError also if its checksum is wrong."""
     arrays = load(path)
     seal = arrays.pop(_CHECKSUM, None)
     if seal is None:
@@ -122,7 +126,7 @@ def load_sealed(path):
     return arrays
 
 
-def load(path):
+def load(path: Path) -> dict[str, np.ndarray]:
     """Read all arrays of `path` into a dictionary.
 
     Raises
@@ -143,13 +147,13 @@ def load(path):
                 return {key: archive[key] for key in archive.files}
         except (MemoryError, SystemError):  # nothing that bytes in a file could cause
             raise
-        except Exception as error:  # noqa: BLE001 three parsers of foreign bytes, and what they raise
+        except Exception as error:  # noqa: BLE001 of three parsers of foreign bytes
             raise ValueError(
                 f"{name} is corrupt or holds more than plain arrays: {error}"
             ) from None
 
 
-def _check_sizes(file):
+def _check_sizes(file: IO[bytes]) -> None:
     """Raise unless every member is an array as large as it says, before memory is taken for it."""
     size = file.seek(0, os.SEEK_END)
     with zipfile.ZipFile(file) as archive:
@@ -167,8 +171,8 @@ def _check_sizes(file):
                 try:
                     shape, _, dtype = read[version](member)
                 except MemoryError:
-                    # Of Python's parser, which takes deep nesting so: NumPy reads 10 kB of header at
-                    # most. The headers of our own files are shorter than that takes.
+                    # Of Python's parser, which takes deep nesting so: NumPy reads 10 kB of header
+                    # at most. The headers of our own files are shorter than that takes.
                     if member.tell() < _LONG_HEADER:
                         raise
                     raise ValueError(f"{info.filename} has too complex a header") from None

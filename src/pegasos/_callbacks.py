@@ -3,18 +3,23 @@
 With an older scikit-learn nothing of this exists, and nothing happens.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 __all__ = ["CallbackSupportMixin", "StopRequestedError", "Watch", "with_callbacks"]
 
 try:
-    from sklearn.callback import CallbackSupportMixin, with_callbacks
+    from sklearn import callback as _callback
 except ImportError:
+    _callback = None
 
-    class CallbackSupportMixin:
-        """Stands in for that of newer versions."""
 
-    def with_callbacks(method):
-        """The method as it is."""
-        return method
+class _Nothing:
+    """Stands in for the mixin of newer versions."""
+
+
+CallbackSupportMixin: Any = getattr(_callback, "CallbackSupportMixin", _Nothing)
+with_callbacks: Any = getattr(_callback, "with_callbacks", lambda method: method)
 
 
 class StopRequestedError(Exception):
@@ -33,20 +38,22 @@ class Watch:
         X, y of the fit.
     """
 
-    def __init__(self, estimator, max_epochs, **data):
+    def __init__(self, estimator: Any, max_epochs: int | None, **data: Any) -> None:
         self.estimator, self.data = estimator, data
-        self._fit = None
+        self._fit: Any = None
         if not hasattr(estimator, "_init_callback_context"):
             return
         self._fit = estimator._init_callback_context(max_subtasks=max_epochs)
         self._fit.call_on_fit_task_begin(estimator=estimator, **data)
 
     @property
-    def is_needed(self):
+    def is_needed(self) -> bool:
         """Whether anyone listens."""
         return self._fit is not None and bool(getattr(self.estimator, "_skl_callbacks", None))
 
-    def epoch(self, attributes, standing):
+    def epoch(
+        self, attributes: Callable[[], dict[str, Any]], standing: Callable[[], dict[str, Any]]
+    ) -> None:
         """An epoch has ended.
 
         Parameters
@@ -71,7 +78,7 @@ class Watch:
         ):
             raise StopRequestedError
 
-    def end(self):
+    def end(self) -> None:
         """The fit has ended."""
         if self._fit is not None:
             self._fit.call_on_fit_task_end(

@@ -1,13 +1,14 @@
 """Checkpoints: models of fits under way, with all that it takes to go on, written now and then.
 
-A checkpoint is a model's archive with more arrays in it: `pegasos.load` reads it as the model so far.
-To write one, the fit is stopped as Ctrl-C would stop it and then goes on, so that what is written is
-the state of a run that got so far, whatever the solver and however many threads it has.
+A checkpoint is a model's archive with more arrays in it: `pegasos.load` reads it as the model so
+far. To write one, the fit is stopped as Ctrl-C would stop it and then goes on, so that what is
+written is the state of a run that got so far, whatever the solver and its number of threads.
 """
 
 import json
 import os
 import time
+from typing import Any
 
 import numpy as np
 
@@ -33,18 +34,18 @@ class Checkpoints:
         What is trained on; a fit can go on with the same rows only.
     """
 
-    def __init__(self, path, every, X, y):
+    def __init__(self, path: _archive.Path, every: float, X: Any, y: Any) -> None:
         self.path, self.every = path, _validate.real("checkpoint_every", every, above=0)
         self._data = _fingerprint(X, y)
         self._due = time.monotonic() + self.every
-        self._stood = None
+        self._stood: Any = None
 
-    def watch(self):
+    def watch(self) -> None:
         """Raise `CheckpointDue` if it is time."""
         if time.monotonic() >= self._due:
             raise CheckpointDue
 
-    def write(self, estimator, stands):
+    def write(self, estimator: Any, stands: Any) -> None:
         """Write the state of `estimator`; `stands` grows with every piece of work that is kept."""
         if stands == self._stood:  # what was stopped begins anew, and needs more time than this
             self.every *= 2
@@ -58,7 +59,7 @@ class Checkpoints:
         self._due = time.monotonic() + self.every
 
 
-def resume(estimator, path, X, y):
+def resume(estimator: Any, path: _archive.Path, X: Any, y: Any) -> None:
     """Let the next fit of `estimator`, which must be of `X` and `y`, go on from a checkpoint.
 
     The state is used by code that trusts it, and is therefore looked at like any other input.
@@ -102,9 +103,9 @@ def resume(estimator, path, X, y):
     estimator._state = state
 
 
-def _parameters(estimator):
+def _parameters(estimator: Any) -> dict[str, Any]:
     return {k: v for k, v in sorted(estimator.get_params().items()) if k not in _FREE}
 
 
-def _fingerprint(X, y):
+def _fingerprint(X: Any, y: Any) -> list[Any]:
     return [*X.shape, _rows.fingerprint(X, y)]

@@ -5,6 +5,7 @@ needs nothing but the package itself.
 """
 
 import os
+from collections.abc import Callable
 
 import numpy as np
 from sklearn.datasets import load_digits, make_moons
@@ -16,7 +17,7 @@ from pegasos import KernelPegasosClassifier, PegasosClassifier, _archive
 _INK, _GREY, _RED, _BLUE = "#222222", "#777777", (178, 24, 43), (33, 102, 172)
 
 
-def run(path):
+def run(path: str) -> None:
     """Train, report on standard output, and save the picture to `path`."""
     _archive.check_writable(path)
     digits, width, height = _digits()
@@ -31,7 +32,7 @@ def run(path):
     print(f"\npicture saved to {os.path.abspath(path)}")
 
 
-def _digits():
+def _digits() -> tuple[list[str], int, int]:
     """Linear machines on digits: elements of the picture, its width, and where they end."""
     X, y = load_digits(return_X_y=True)
     X = X / 16
@@ -65,7 +66,7 @@ def _digits():
     )
 
 
-def _moons(top):
+def _moons(top: int) -> tuple[list[str], int]:
     """A kernel machine on two moons: elements of the picture from `top` down, and where it ends."""
     X, y = make_moons(400, noise=0.18, random_state=0)
     train, test = slice(0, 200), slice(200, 400)
@@ -85,7 +86,7 @@ def _moons(top):
     )  # fmt: skip
 
 
-def confusion_text(matrix, classes):
+def confusion_text(matrix: np.ndarray, classes: np.ndarray) -> str:
     """A confusion matrix as text, actual classes down, predicted ones across."""
     names = [str(label) for label in classes]
     wide = max(len(str(matrix.max())), *(len(name) for name in names)) + 2
@@ -98,7 +99,14 @@ def confusion_text(matrix, classes):
     return "\n".join(lines)
 
 
-def _digits_picture(weights, matrix, images, actual, predicted, summary):
+def _digits_picture(
+    weights: np.ndarray,
+    matrix: np.ndarray,
+    images: np.ndarray,
+    actual: np.ndarray,
+    predicted: np.ndarray,
+    summary: str,
+) -> tuple[list[str], int, int]:
     """Weights of each machine, confusion matrix, and the digits that were misread."""
     margin, tile, gap = 40, 92, 10
     width = 2 * margin + 10 * tile + 9 * gap
@@ -148,7 +156,9 @@ def _digits_picture(weights, matrix, images, actual, predicted, summary):
     return parts, width, height
 
 
-def _moons_picture(machine, X, y, summary, top):
+def _moons_picture(
+    machine: KernelPegasosClassifier, X: np.ndarray, y: np.ndarray, summary: str, top: int
+) -> tuple[list[str], int]:
     """Draw points and support vectors on the plane, coloured by side of boundary and margins."""
     left, width, height, cell = 40, 1010, 360, 5
     parts = [
@@ -188,7 +198,9 @@ def _moons_picture(machine, X, y, summary, top):
     return parts, top + height + 40
 
 
-def _image(pixels, left, top, size, colour):
+def _image(
+    pixels: np.ndarray, left: float, top: float, size: float, colour: Callable[[float], str]
+) -> list[str]:
     """An 8 x 8 image as squares in a frame."""
     step = size / 8
     squares = [
@@ -203,20 +215,20 @@ def _image(pixels, left, top, size, colour):
     return [*squares, frame]
 
 
-def _diverging(value):
+def _diverging(value: float) -> str:
     return _mix(_RED if value > 0 else _BLUE, abs(value))
 
 
-def _mix(colour, strength):
+def _mix(colour: tuple[int, int, int], strength: float) -> str:
     """`colour` over white."""
     return "#" + "".join(f"{round(255 + (c - 255) * strength):02x}" for c in colour)
 
 
-def _box(x, y, width, height, fill):
+def _box(x: float, y: float, width: float, height: float, fill: str) -> str:
     return f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" fill="{fill}"/>'
 
 
-def _text(x, y, text, size, fill=_INK, anchor="start"):
+def _text(x: float, y: float, text: str, size: int, fill: str = _INK, anchor: str = "start") -> str:
     return (
         f'<text x="{x:g}" y="{y:g}" font-size="{size}" fill="{fill}" text-anchor="{anchor}">'
         f"{text}</text>"

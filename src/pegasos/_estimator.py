@@ -114,8 +114,8 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     _state: dict[str, np.ndarray]
 
     #: Of fits of the command line: where they are kept, and how their file counts features.
-    _checkpoints = None
-    _zero_based = None
+    _checkpoints: Any = None
+    _zero_based: bool | None = None
 
     def predict(self, X: Any) -> np.ndarray:
         """Predicted labels of the rows of `X`.

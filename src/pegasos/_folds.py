@@ -4,9 +4,10 @@ import contextlib
 import copy
 import inspect
 import reprlib
-from collections.abc import Iterable
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from numbers import Real
+from typing import Any
 
 import numpy as np
 from sklearn.metrics import get_scorer
@@ -34,7 +35,9 @@ class Fold:
     test: np.ndarray
 
 
-def read(cv, X, y, groups, codes, weights):
+def read(
+    cv: Any, X: Any, y: Any, groups: Any, codes: np.ndarray, weights: np.ndarray | None
+) -> list[Fold]:
     """The folds that `cv` makes, checked.
 
     Parameters
@@ -51,7 +54,8 @@ def read(cv, X, y, groups, codes, weights):
     -------
     list of Fold
     """
-    if isinstance(cv, Iterable) and not hasattr(cv, "split"):
+    are_given = isinstance(cv, Iterable) and not hasattr(cv, "split")
+    if are_given:
         splits = list(cv)
     else:
         splits = list(check_cv(cv, y, classifier=True).split(X, y, groups))
@@ -101,20 +105,24 @@ class Together:
     weights: np.ndarray | None
 
 
-def together(folds, columns, weights):
-    """Yield the folds as `Together`: a row that is k times in a fold has k times its weight there."""
+def together(
+    folds: list[Fold], columns: np.ndarray, weights: np.ndarray | None
+) -> Generator[Together]:
+    """Yield the folds as `Together`: a row that is k times in a fold has k times its weight."""
 
-    def some(numbers, weights):
+    def some(numbers: list[int], weights: np.ndarray | None) -> Together:
         return Together(numbers, np.stack([columns * folds[k].learns for k in numbers]), weights)
 
     once = [k for k, fold in enumerate(folds) if fold.times is None]
     if once:
         yield some(once, weights)
-    for k in sorted(set(range(len(folds))) - set(once)):
+    for k, fold in enumerate(folds):
+        if fold.times is None:
+            continue
         with np.errstate(over="ignore"):  # the check follows
-            repeated = folds[k].times * (1.0 if weights is None else weights)
+            repeated = fold.times * (1.0 if weights is None else weights)
         name = f"the weights of rows, as often as they are in fold {k} of cv,"
-        yield some([k], _validate.sample_weight(repeated, len(repeated), name))
+        yield some([k], _validate.sample_weight(repeated, len(fold.times), name))
 
 
 class Scoring:
@@ -134,7 +142,16 @@ class Scoring:
     folds : list of Fold
     """
 
-    def __init__(self, scoring, given, X, y, codes, weights, folds):
+    def __init__(
+        self,
+        scoring: Any,
+        given: Any,
+        X: Any,
+        y: Any,
+        codes: np.ndarray,
+        weights: Any,
+        folds: list[Fold],
+    ) -> None:
         self._score = None if scoring is None else get_scorer(scoring)
         self._is_theirs = callable(scoring)
         # Columns of data frames have names, which functions of the user's may want to use.
@@ -146,7 +163,7 @@ class Scoring:
             if self._weights is not None and not self._weights[test].any():
                 raise ValueError(f"cv: fold {k} has no rows of weight to test on")
 
-    def __call__(self, k, scores, make_estimator):
+    def __call__(self, k: int, scores: np.ndarray, make_estimator: Callable[[], Any]) -> float:
         """The score of fold `k`, given those of its test rows, as of `_problems.class_scores`.
 
         `make_estimator` makes the estimator that learned, but for what it learned.
@@ -154,16 +171,17 @@ class Scoring:
         test = self._tests[k]
         weights = None if self._weights is None else self._weights[test]
         if self._score is None:
-            return np.average(_problems.winners(scores) == self._codes[test], weights=weights)
+            is_right = _problems.winners(scores) == self._codes[test]
+            return float(np.average(is_right, weights=weights))
         # Scorers of scikit-learn's hand the rows on, and do not look at them.
         rows = self._rows[test] if self._is_theirs else test
 
-        def decision_function(X):
+        def decision_function(X: Any) -> np.ndarray:
             if X is rows or _are_equal(X, rows):
                 return scores
             raise ValueError(
-                "a search keeps the scores of each fold's test rows, and no machines: scoring can ask for "
-                "those of the rows that it was given, all at once, got others"
+                "a search keeps the scores of each fold's test rows, and no machines: scoring can "
+                "ask for those of the rows that it was given, all at once, got others"
             )
 
         estimator = make_estimator()
@@ -179,7 +197,7 @@ class Scoring:
         return float(value)
 
 
-def _takes_weights(function):
+def _takes_weights(function: Any) -> bool:
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # of some functions that are not Python's nothing is known
@@ -187,13 +205,13 @@ def _takes_weights(function):
     return any(p.name == "sample_weight" or p.kind == p.VAR_KEYWORD for p in parameters)
 
 
-def _are_equal(X, rows):
+def _are_equal(X: Any, rows: Any) -> bool:
     if not _validate.is_sparse(X) or not _validate.is_sparse(rows):
         return np.array_equal(X, rows)
-    return X.shape == rows.shape and (rows != X).nnz == 0
+    return bool(X.shape == rows.shape and (rows != X).nnz == 0)
 
 
-def fitted(estimator, classes, **point):
+def fitted(estimator: Any, classes: np.ndarray, **point: Any) -> Any:
     """A copy of `estimator` that looks like a fitted one with the parameters `point`."""
     estimator = copy.copy(estimator)
     vars(estimator).update(point, classes_=classes)

@@ -1,11 +1,13 @@
 """What the parameters of estimators may be: a table for each class, of a check for each parameter.
 
-A check is called with the name of the parameter and its value, and raises where that is not allowed. A new
-parameter needs a line here, and one in the class.
+A check is called with the name of the parameter and its value, and raises where that is not
+allowed. A new parameter needs a line here, and one in the class.
 """
 
+from collections.abc import Callable
 from functools import partial
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 
@@ -14,28 +16,30 @@ from pegasos._training import SOLVERS
 from pegasos._validate import boolean, choice, integer, real
 from pegasos.kernels import KERNELS, MOST_DEGREE
 
+Check = Callable[[str, Any], Any]
 
-def check(estimator):
+
+def check(estimator: Any) -> None:
     """Raise unless all parameters of `estimator` have values that its class allows."""
     for name, check_value in estimator._checks.items():
         check_value(name, getattr(estimator, name))
 
 
-def _that(wanted, is_good):
+def _that(wanted: str, is_good: Callable[[Any], bool]) -> Check:
     """A check that `is_good` says yes; `wanted` says in words what is allowed."""
 
-    def check_value(name, value):
+    def check_value(name: str, value: Any) -> None:
         if not is_good(value):
             raise ValueError(f"{name} must be {wanted}, got {value!r}")
 
     return check_value
 
 
-def _named(value, names):
+def _named(value: Any, names: tuple[str, ...]) -> bool:
     return isinstance(value, str) and value in names
 
 
-def _lams(name, value):
+def _lams(name: str, value: Any) -> None:
     """An integer, or a list of numbers that λ may be."""
     if isinstance(value, Integral):
         integer(name, value)
@@ -50,7 +54,7 @@ def _lams(name, value):
 _gamma = partial(real, above=0, besides=("scale", "auto"))
 
 
-def _gammas(name, value):
+def _gammas(name: str, value: Any) -> None:
     """A list of what γ may be."""
     gammas = np.asarray(value, dtype=object)
     if gammas.ndim != 1 or not len(gammas):
@@ -59,7 +63,7 @@ def _gammas(name, value):
         _gamma(name, gamma)
 
 
-def _numbers_of_steps(name, value):
+def _numbers_of_steps(name: str, value: Any) -> None:
     """None, an integer, or a list of integers that grow."""
     if value is None:
         return
@@ -68,15 +72,15 @@ def _numbers_of_steps(name, value):
         raise ValueError(f"{name} must grow from one to the next, got {value!r}")
 
 
-def _is_cv(value):
+def _is_cv(value: Any) -> bool:
     if isinstance(value, Real):
-        return isinstance(value, Integral) and value >= 2
+        return isinstance(value, Integral) and int(value) >= 2
     return value is None or (
         not isinstance(value, (str, bytes)) and (hasattr(value, "split") or np.iterable(value))
     )
 
 
-def _is_scoring(value):
+def _is_scoring(value: Any) -> bool:
     if isinstance(value, str):
         from sklearn.metrics import get_scorer_names  # only now: this import takes 80 ms
 

@@ -9,19 +9,19 @@ from itertools import combinations
 import numpy as np
 
 
-def pairs(n_classes):
+def pairs(n_classes: int) -> list[tuple[int, int]]:
     """The pairs (i, j), i < j, of one-vs-one, in the order of its problems."""
     return list(combinations(range(n_classes), 2))
 
 
-def count(n_classes, multi_class):
+def count(n_classes: int, multi_class: str) -> int:
     """Number of problems."""
     if n_classes == 2:
         return 1
     return n_classes if multi_class == "ovr" else n_classes * (n_classes - 1) // 2
 
 
-def name(k, classes, multi_class):
+def name(k: int, classes: np.ndarray, multi_class: str) -> str:
     """What problem number `k` is about, in words; nothing where there is only one."""
     if len(classes) == 2:
         return ""
@@ -31,7 +31,9 @@ def name(k, classes, multi_class):
     return f"classes {classes[i]} and {classes[j]}"
 
 
-def label_columns(codes, n_classes, multi_class, row_weights=None):
+def label_columns(
+    codes: np.ndarray, n_classes: int, multi_class: str, row_weights: np.ndarray | None = None
+) -> np.ndarray:
     """Labels of every problem, one problem per row.
 
     Parameters
@@ -61,7 +63,7 @@ def label_columns(codes, n_classes, multi_class, row_weights=None):
     return columns
 
 
-def class_scores(scores, n_classes, multi_class):
+def class_scores(scores: np.ndarray, n_classes: int, multi_class: str) -> np.ndarray:
     """Turn scores per problem into scores per class, in place where the two are the same.
 
     One-vs-one: a class gets a vote for each pair it wins; ties are broken by its summed scores,
@@ -82,9 +84,11 @@ def class_scores(scores, n_classes, multi_class):
         votes[:, j] += scores[:, k] > 0
         sums[:, i] -= scores[:, k]
         sums[:, j] += scores[:, k]
-    return votes + sums / (3 * (np.abs(sums) + 1))
+    votes += sums / (3 * (np.abs(sums) + 1))
+    return votes
 
 
-def winners(scores):
+def winners(scores: np.ndarray) -> np.ndarray:
     """Index of the winning class for scores as returned by `class_scores`."""
-    return (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
+    best: np.ndarray = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
+    return best

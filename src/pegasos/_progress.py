@@ -6,6 +6,12 @@ In a file or a pipe, where nothing can be overwritten, there is a new line now a
 import contextlib
 import sys
 import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self
+
+#: Returns how much is done, of how much (0: not known), and a note.
+Look = Callable[[], tuple[float, float, str]]
 
 # Seconds between lines in a file: as many as went by, up to so many.
 _SELDOM = 60
@@ -22,14 +28,15 @@ class Progress:
         False: nothing is shown.
     """
 
-    def __init__(self, description, enabled=True):
+    def __init__(self, description: str, enabled: bool = True) -> None:
         self.description, self.enabled = description, bool(enabled) and sys.stderr is not None
-        self._is_live = self.enabled and (sys.stderr.isatty() or "ipykernel" in sys.modules)
-        self._bar = None
+        is_terminal = sys.stderr is not None and sys.stderr.isatty()
+        self._is_live = self.enabled and (is_terminal or "ipykernel" in sys.modules)
+        self._bar: Any = None
         self._began = self._shown = 0.0
-        self._look = lambda: (0, 0, "")
+        self._look: Look = lambda: (0, 0, "")
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         self._began = self._shown = time.perf_counter()
         if self._is_live:
             try:
@@ -40,8 +47,8 @@ class Progress:
                 self._bar = tqdm(total=0, desc=self.description, unit="row", unit_scale=True)
         return self
 
-    def update(self, look):
-        """Show, if it is time, what `look` returns: how much is done, of how much (0: not known), a note."""
+    def update(self, look: Look) -> None:
+        """Show, if it is time, what `look` returns."""
         self._look = look
         if not self.enabled:
             return
@@ -49,17 +56,22 @@ class Progress:
         if time.perf_counter() - self._shown > pause:
             self._show(*look())
 
-    def __exit__(self, kind, *_):
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         if self.enabled:
             done, total, note = self._look()
             self._show(total or done if kind is None else done, total, note, last=True)
 
-    def _show(self, done, total, note, last=False):
+    def _show(self, done: float, total: float, note: str, last: bool = False) -> None:
         # Where no one reads any more, training goes on.
         with contextlib.suppress(OSError, ValueError):
             self._write(done, total, note, last)
 
-    def _write(self, done, total, note, last):
+    def _write(self, done: float, total: float, note: str, last: bool) -> None:
         self._shown = time.perf_counter()
         if self._bar is not None:
             self._bar.total = total or None

@@ -16,6 +16,8 @@ import shutil
 import sys
 import tempfile
 import zlib
+from collections.abc import Callable, Generator, Iterator
+from typing import IO, Any, NoReturn
 
 import numpy as np
 from scipy import sparse
@@ -29,11 +31,11 @@ _NUMBER = r"[+-]?((0|[1-9]\d*)(\.\d*)?|\.\d+)([eE][+-]?\d+)?"
 
 _MAX_LINE = 2**27  # more than any row; a file without line ends is not read as one
 
-_OPENERS = {".gz": gzip.open, ".bz2": bz2.open}
+_OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open}
 _BEGINNINGS = {".gz": b"\x1f\x8b", ".bz2": b"BZh91AY&SY"}
 
 
-def guess_format(path):
+def guess_format(path: _archive.Path) -> str:
     """The format that the name of a file speaks of; "libsvm" if it speaks of none."""
     stem, ending = os.path.splitext(os.fspath(path).lower())
     if ending in _OPENERS:
@@ -42,9 +44,15 @@ def guess_format(path):
 
 
 def read(
-    path, *, format=None, n_features=None, label_column=-1, labels_optional=False, header="auto",
-    zero_based=None,
-):  # fmt: skip
+    path: _archive.Path,
+    *,
+    format: str | None = None,
+    n_features: int | None = None,
+    label_column: int = -1,
+    labels_optional: bool = False,
+    header: str = "auto",
+    zero_based: bool | None = None,
+) -> tuple[Any, np.ndarray | None, bool | None]:
     """Read rows and labels.
 
     Parameters
@@ -114,8 +122,8 @@ def read(
 
 
 @contextlib.contextmanager
-def _that_opens_again(path):
-    """The name of a file of the same content that can be opened several times: a pipe is copied."""
+def _that_opens_again(path: _archive.Path) -> Generator[_archive.Path]:
+    """The name of a file that can be opened several times: a pipe is copied to one."""
     if path != "-" and os.path.isfile(path):
         yield path
         return
@@ -137,7 +145,7 @@ def _that_opens_again(path):
         yield shutil.move(copy, copy + ending)
 
 
-def _where_not_finite(X):
+def _where_not_finite(X: Any) -> str | None:
     """A sentence on the first row with a NaN or infinity, or None."""
     values = X.data if sparse.issparse(X) else X
     if values.dtype.kind != "f" or np.isfinite(values).all():
@@ -153,7 +161,7 @@ def _where_not_finite(X):
     )
 
 
-def _plain_labels(y):
+def _plain_labels(y: np.ndarray) -> np.ndarray:
     """Labels as integers where all are whole numbers, as numbers, or as strings.
 
     "007" is a string: as a number it would be the same label as "7".
@@ -171,7 +179,7 @@ def _plain_labels(y):
 
 
 @contextlib.contextmanager
-def _opened(path):
+def _opened(path: _archive.Path) -> Generator[IO[bytes]]:
     """The bytes of a file, unpacked, after its byte order mark."""
     with _OPENERS.get(os.path.splitext(path)[1], open)(path, "rb") as file:
         mark = file.read(3)
@@ -182,7 +190,9 @@ def _opened(path):
         yield file
 
 
-def _blame_line(path, parse, error, skip=0):
+def _blame_line(
+    path: _archive.Path, parse: Callable[[bytes], None], error: Exception, skip: int = 0
+) -> NoReturn:
     """Raise a ValueError that names the first line which `parse` refuses, if there is one."""
     with _opened(path) as file:
         for number, line in enumerate(file, start=1):
@@ -200,27 +210,29 @@ def _blame_line(path, parse, error, skip=0):
 class _Labelled:
     """LIBSVM text without labels, as scikit-learn reads files, with a label of 0 for every row."""
 
-    def __init__(self, lines):
+    def __init__(self, lines: IO[bytes]) -> None:
         self.lines = lines
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[bytes]:
         for number, line in enumerate(self.lines, start=1):
             if line.partition(b"#")[0].strip():
                 yield b"0 " + line
             elif not line.strip():
                 raise ValueError(f"line {number} is empty: give a row without features a label")
 
-    def read(self):
+    def read(self) -> NoReturn:
         """Needed for scikit-learn to see a file."""
         raise NotImplementedError
 
 
-def _read_libsvm(path, n_features, labels_optional, zero_based):
+def _read_libsvm(
+    path: _archive.Path, n_features: int | None, labels_optional: bool, zero_based: bool | None
+) -> tuple[Any, np.ndarray | None, bool]:
     with _opened(path) as file:
         first = next((line for line in file if line.partition(b"#")[0].strip()), b"0").split()[0]
     is_labelled = not (labels_optional and b":" in first)
 
-    def parse(line):
+    def parse(line: bytes) -> None:
         fields = line.partition(b"#")[0].split()
         if not fields:
             return
@@ -245,8 +257,10 @@ def _read_libsvm(path, n_features, labels_optional, zero_based):
     return X, _plain_labels(y) if is_labelled else None, zero_based
 
 
-def _from_zero(path, X, n_features, zero_based):
-    """The rows with features counted from 0, whose numbers are as the file has them; and what it counts from."""
+def _from_zero(
+    path: _archive.Path, X: Any, n_features: int | None, zero_based: bool | None
+) -> tuple[Any, bool]:
+    """The rows with features counted from 0, and whether the file, as X is, counts from 0."""
     lowest, highest = X.indices.min(initial=X.shape[1]), X.indices.max(initial=0)
     if zero_based is False and lowest == 0:
         raise ValueError(
@@ -257,8 +271,8 @@ def _from_zero(path, X, n_features, zero_based):
     n_there = int(highest) + bool(is_zero_based)
     if n_features is not None and n_there > n_features:
         raise ValueError(
-            f"{path} has a feature number {highest}, counted from {int(not is_zero_based)}, which is "
-            f"too large for n_features={n_features}"
+            f"{path} has a feature number {highest}, counted from {int(not is_zero_based)}, which "
+            f"is too large for n_features={n_features}"
         )
     if not is_zero_based:
         X.indices -= 1
@@ -266,7 +280,13 @@ def _from_zero(path, X, n_features, zero_based):
     return sparse.csr_array((X.data, X.indices, X.indptr), shape=shape), bool(is_zero_based)
 
 
-def _read_csv(path, n_features, label_column, labels_optional, header):
+def _read_csv(
+    path: _archive.Path,
+    n_features: int | None,
+    label_column: int,
+    labels_optional: bool,
+    header: str,
+) -> tuple[np.ndarray, np.ndarray | None]:
     name = os.fspath(path)
     with _opened(path) as file, io.TextIOWrapper(file, "utf-8", "replace") as text:
         line = text.readline(_MAX_LINE)
@@ -288,9 +308,9 @@ def _read_csv(path, n_features, label_column, labels_optional, header):
         skip = int(_is_header(name, first, columns) and not only_one_line)
     else:
         skip = int(header == "yes")
-    labels = {}  # each label's text and its number, in order of appearance
+    labels: dict[str, int] = {}  # each label's text and its number, in order of appearance
 
-    def parse(line):
+    def parse(line: bytes) -> None:
         fields = _fields(line.decode("utf-8", "replace"), delimiter)
         if len(fields) != n_columns:
             raise ValueError(f"{len(fields)} columns where the first line has {n_columns}")
@@ -301,7 +321,7 @@ def _read_csv(path, n_features, label_column, labels_optional, header):
         if has_labels:
             number_of(fields[label_column])
 
-    def number_of(label):
+    def number_of(label: str) -> int:
         if not label.strip():
             raise ValueError("the label is empty")
         return labels.setdefault(label.strip(), len(labels))
@@ -330,8 +350,8 @@ def _read_csv(path, n_features, label_column, labels_optional, header):
     return np.ascontiguousarray(table[:, columns]), y
 
 
-def _is_header(name, first, columns):
-    """Whether the first line has names of columns. A line with some numbers is a row, perhaps a bad one."""
+def _is_header(name: str, first: list[str], columns: list[int]) -> bool:
+    """Whether the first line has names of columns. One with some numbers is a row, perhaps bad."""
     if len(first) > 2 and first in [[str(k + j) for j in range(len(first))] for k in (0, 1)]:
         raise ValueError(
             f"{name}, line 1: {','.join(first[:3])},... may be a row or names of columns: "
@@ -340,8 +360,8 @@ def _is_header(name, first, columns):
     return not any(_is_number(first[j]) for j in columns)
 
 
-def _check_labels(what, classes, others):
-    """Raise a ValueError if nothing could be learned of these classes, but of the `others` perhaps."""
+def _check_labels(what: str, classes: np.ndarray, others: np.ndarray) -> None:
+    """Raise a ValueError if nothing could be learned of these classes, but of `others` perhaps."""
     is_number = classes.dtype.kind == "f" and (classes != classes.round()).any()
     if not is_number and len(classes) > 1:
         return
@@ -353,7 +373,7 @@ def _check_labels(what, classes, others):
         )
 
 
-def _fields(line, delimiter):
+def _fields(line: str, delimiter: str) -> list[str]:
     """The fields of a line of CSV, as text."""
     try:
         return next(csv.reader([line.strip(" \r\n")], delimiter=delimiter), [])
@@ -361,8 +381,8 @@ def _fields(line, delimiter):
         raise ValueError(f"not a line of CSV: {error}") from None
 
 
-def _is_number(text):
-    """Whether NumPy would read it as a number; Python knows 1_000 and other alphabets' digits, too."""
+def _is_number(text: str) -> bool:
+    """Whether NumPy would read it as a number; Python knows 1_000 and other digits, too."""
     try:
         float(text)
     except ValueError:
@@ -370,7 +390,7 @@ def _is_number(text):
     return text.isascii() and "_" not in text
 
 
-def _read_npz(path):
+def _read_npz(path: _archive.Path) -> tuple[Any, np.ndarray | None]:
     """X and y, or the arrays of scipy.sparse.save_npz and y."""
     arrays = _archive.load(path)
     y = arrays.get("y")

@@ -6,7 +6,8 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any, TextIO
 
 import numpy as np
 
@@ -43,7 +44,7 @@ _OUTPUT = "standard output"
 _ZERO_BASED = {"auto": None, "yes": True, "no": False}
 
 
-def _parser():
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="pegasos",
         description="Support vector machines by Pegasos, stochastic sub-gradient descent on the "
@@ -53,7 +54,9 @@ def _parser():
     parser.add_argument("--version", action="version", version=f"pegasos {pegasos.__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
-    def command(name, run, help):
+    def command(
+        name: str, run: Callable[[argparse.Namespace], int], help: str
+    ) -> argparse.ArgumentParser:
         sub = commands.add_parser(
             name,
             help=help,
@@ -64,7 +67,7 @@ def _parser():
         sub.set_defaults(run=run)
         return sub
 
-    def data_options(sub):
+    def data_options(sub: argparse.ArgumentParser) -> None:
         sub.add_argument("data", metavar="DATA", help="file with the rows")
         sub.add_argument("--format", choices=("libsvm", "csv", "npz"), help="format of DATA")
         sub.add_argument(
@@ -87,12 +90,21 @@ def _parser():
     add("-o", "--output", default="model.npz", metavar="FILE", help="the model (default model.npz)")
     add("--lam", type=float, default=1e-4, metavar="L",
         help="regularisation lambda = 1/(C n); smaller fits closer (default 1e-4)")  # fmt: skip
-    add("--solver", choices=("auto", "pegasos", "sdca", "newton"), default="auto",
-        help="pegasos, or a solver that goes to the optimum (default auto: one that suits)")  # fmt: skip
+    add(
+        "--solver",
+        choices=("auto", "pegasos", "sdca", "newton"),
+        default="auto",
+        help="pegasos, or a solver that goes to the optimum (default auto: one that suits)",
+    )
     add("--tol", type=_tol, default=1e-3, metavar="G",
         help="stop at this relative duality gap (default 1e-3; none: at --max-iter)")  # fmt: skip
-    add("--max-iter", type=int, default=1000, metavar="E",
-        help="passes over the data, at most, but for Newton's last iteration (default 1000)")  # fmt: skip
+    add(
+        "--max-iter",
+        type=int,
+        default=1000,
+        metavar="E",
+        help="passes over the data, at most, but for Newton's last iteration (default 1000)",
+    )
     add("--n-steps", type=int, metavar="T", help="exact number of steps, in place of --max-iter")
     add("--batch-size", type=int, default=1, metavar="K", help="rows per step (default 1)")
     add("--sampling", choices=("permutation", "cyclic", "uniform"), default="permutation",
@@ -106,8 +118,13 @@ def _parser():
         help="one-vs-rest (default) or one-vs-one, for three classes or more")  # fmt: skip
     add("--kernel", choices=kernels.stored_names(),
         help="train a kernel machine (default: a linear one, without a kernel)")  # fmt: skip
-    add("--gamma", type=_gamma, default="scale", metavar="G",
-        help="kernel parameter: a number, scale (default: 1 / (d Var X)) or auto (1 / d)")  # fmt: skip
+    add(
+        "--gamma",
+        type=_gamma,
+        default="scale",
+        metavar="G",
+        help="kernel parameter: a number, scale (default: 1 / (d Var X)) or auto (1 / d)",
+    )
     add("--degree", type=int, default=3, help="of the polynomial kernel (default 3)")
     add(
         "--coef0", type=float, default=0.0, help="of the polynomial and sigmoid kernels (default 0)"
@@ -118,8 +135,11 @@ def _parser():
     add("--float32", action="store_true", help="store and train in single precision")
     add("--seed", type=int, default=0, metavar="S", help="names the order of draws (default 0)")
     add("--jobs", type=int, default=1, metavar="N", help="threads that share the classes")
-    add("--checkpoint", metavar="FILE",
-        help="write the model so far to FILE now and then, and on Ctrl-C; always a whole one")  # fmt: skip
+    add(
+        "--checkpoint",
+        metavar="FILE",
+        help="write the model so far to FILE now and then, and on Ctrl-C; always a whole one",
+    )
     add("--checkpoint-every", type=float, default=60, metavar="S",
         help="seconds between checkpoints (default 60)")  # fmt: skip
     add("--resume", metavar="FILE",
@@ -146,20 +166,20 @@ def _parser():
     return parser
 
 
-def _gamma(text):
+def _gamma(text: str) -> str | float:
     """ "scale", "auto" or a number, for argparse."""
     return text if text in ("scale", "auto") else float(text)
 
 
-def _tol(text):
+def _tol(text: str) -> float | None:
     """ "none" or a number, for argparse."""
     return None if text == "none" else float(text)
 
 
-def _train(args):
+def _train(args: argparse.Namespace) -> int:
     from pegasos import _checkpoint, _parameters, _readers
 
-    say = (lambda *_: None) if args.quiet else _say
+    say: Callable[..., None] = (lambda *_: None) if args.quiet else _say
     if args.output == "-":
         raise ValueError("a model is written to a file: say -o FILE")
     for path in (args.output, args.checkpoint):
@@ -220,7 +240,7 @@ def _train(args):
     return 0
 
 
-def _report(say, model, seconds, is_kernel):
+def _report(say: Callable[..., None], model: Any, seconds: float, is_kernel: bool) -> None:
     n_problems = len(model.intercept)
     say(f"trained {n_problems} problem(s) in {seconds:.2f} s")
     if is_kernel:
@@ -232,7 +252,7 @@ def _report(say, model, seconds, is_kernel):
         say(f"objective {objective:.6g}{bound}" + (f"  (problem {k})" if n_problems > 1 else ""))
 
 
-def _predict(args):
+def _predict(args: argparse.Namespace) -> int:
     from pegasos import _readers
 
     if args.output != "-":
@@ -268,19 +288,19 @@ def _predict(args):
     labels = model.labels_of(scores)
     _write(args.output, scores if args.scores else labels)
     if y is not None:
-        known = np.isin(y, model.classes)
-        if known.all():
+        is_known = np.isin(y, model.classes)
+        if is_known.all():
             _say(f"accuracy {100 * (labels == y).mean():.2f} % of {len(y)} rows")
         else:
-            other = y[~known][0]
+            other = y[~is_known][0]
             _say(
                 f"no accuracy: {args.data} has labels that the model does not know, such as {other}"
-                + ("; is --label-column right?" if X.shape[0] == (~known).sum() else "")
+                + ("; is --label-column right?" if not is_known.any() else "")
             )
     return 0
 
 
-def _check_output(path, *read):
+def _check_output(path: str | None, *read: str) -> None:
     """Raise unless `path`, if there is one, can be written to without loss of what is `read`."""
     from pegasos import _archive
 
@@ -292,7 +312,7 @@ def _check_output(path, *read):
             raise ValueError(f"{path} is read, and would be overwritten: write to another file")
 
 
-def _write(path, out):
+def _write(path: str, out: np.ndarray) -> None:
     """Write an array as text to a file, or to standard output."""
     from pegasos import _archive
 
@@ -309,14 +329,14 @@ def _write(path, out):
         raise
 
 
-def _demo(args):
+def _demo(args: argparse.Namespace) -> int:
     from pegasos import _demo
 
     _demo.run(args.output)
     return 0
 
 
-def _say(*words):
+def _say(*words: object) -> None:
     """Print to standard error, if anybody reads it."""
     try:
         print(*words, file=sys.stderr, flush=True)
@@ -324,11 +344,11 @@ def _say(*words):
         _let_go(sys.stderr)
 
 
-def _warn(message, *_, **__):
+def _warn(message: Warning | str, *_: Any, **__: Any) -> None:
     _say("pegasos: warning:", " ".join(str(message).split()))
 
 
-def _let_go(stream):
+def _let_go(stream: TextIO) -> None:
     """Let what is still to be written to a stream, and cannot be, go nowhere."""
     with contextlib.suppress(OSError, ValueError), open(os.devnull, "w") as nowhere:
         os.dup2(nowhere.fileno(), stream.fileno())
@@ -342,7 +362,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with warnings.catch_warnings():
         warnings.showwarning = _warn
         try:
-            return args.run(args)
+            return int(args.run(args))
         except (OSError, TypeError, ValueError) as error:
             what, name = str(error), None
             if isinstance(error, OSError) and error.filename is not None:

@@ -1,7 +1,7 @@
 """Export to ONNX by skl2onnx (extra ``onnx``): call `register`, then ``skl2onnx.to_onnx``.
 
-The graph computes in double precision whatever the type of its input, so that decisions are those of
-the estimator. Its outputs are ``label`` and ``scores``, which `predict` and `decision_function`
+The graph computes in double precision whatever the type of its input, so that decisions are those
+of the estimator. Its outputs are ``label`` and ``scores``, which `predict` and `decision_function`
 return; the estimators have no probabilities.
 """
 
@@ -35,8 +35,8 @@ _LABELS = {
 def register() -> None:
     """Tell skl2onnx of pegasos' estimators; they may then be exported alone or in a pipeline.
 
-    ``skl2onnx.to_onnx`` raises a ValueError for a kernel that is a function, and for labels that are
-    neither numbers nor strings.
+    ``skl2onnx.to_onnx`` raises a ValueError for a kernel that is a function, and for labels that
+    are neither numbers nor strings.
     """
     for name in pegasos._ESTIMATORS:
         update_registered_converter(
@@ -76,7 +76,8 @@ def _parse(
     label_type = _LABELS[_labels(model.classes_).dtype.kind][1]
     for name, kind in (("label", label_type), ("scores", DoubleTensorType)):
         operator.outputs.append(scope.declare_local_variable(name, kind()))
-    return operator.outputs
+    outputs: list[Any] = operator.outputs
+    return outputs
 
 
 def _set_shapes(operator: Any) -> None:

@@ -7,7 +7,7 @@ that are given or on those of a new figure. Both return the display. Needs matpl
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from numbers import Real
 from typing import Any, Self
 
@@ -93,8 +93,15 @@ class SearchDisplay:
 
     @classmethod
     def from_estimator(
-        cls, search, x="lam", y="auto", metric="mean_test_score", *, ax=None, **options
-    ):
+        cls,
+        search: Any,
+        x: str = "lam",
+        y: str | None = "auto",
+        metric: str = "mean_test_score",
+        *,
+        ax: Axes | None = None,
+        **options: Any,
+    ) -> Self:
         """Draw what a search found.
 
         Parameters
@@ -136,7 +143,7 @@ class SearchDisplay:
             at = [best[(value,)] for value in x_values]
             std = results.get("std_" + metric[5:]) if metric.startswith("mean_") else None
             std = None if std is None else np.asarray(std)[at]
-            display = cls(scores[at], x_values, None, (x, None, metric), std)
+            display = cls(scores[at], x_values, None, (x, "", metric), std)
         else:
             scores = np.append(scores, np.nan)
             values = [[scores[best.get((u, v), -1)] for u in x_values] for v in rest[0]]
@@ -212,26 +219,29 @@ class Recorder:
     """
 
     def __init__(self) -> None:
+        self._begin()
+
+    def _begin(self) -> None:
         self.epochs: list[int] = []
         self.seconds: list[float] = []
         self.objectives: list[Any] = []
         self.gaps: list[Any] = []
         self.names: list[str] = []
 
-    def setup(self, estimator, context):
+    def setup(self, estimator: Any, context: Any) -> None:
         """A fit begins."""
-        self.__init__()
+        self._begin()
         self._spent, self._since = 0.0, time.perf_counter()
 
-    def teardown(self, estimator, context):
+    def teardown(self, estimator: Any, context: Any) -> None:
         """A fit has ended."""
 
-    def on_fit_task_begin(self, estimator, context):
+    def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
         """Stop the clock: an epoch is told of when it is over, and its certificate comes next."""
         if context.task_name == "epoch":
             self._spent += time.perf_counter() - self._since
 
-    def on_fit_task_end(self, estimator, context, *, metadata):
+    def on_fit_task_end(self, estimator: Any, context: Any, *, metadata: dict[str, Any]) -> None:
         """Write down an epoch, or how the fit ended."""
         if context.task_name == "epoch":
             self._write(metadata["objective"], metadata["relative_gap"])
@@ -244,7 +254,7 @@ class Recorder:
                 self._spent += time.perf_counter() - self._since
                 self._write(last.objective, last.relative_gap)
 
-    def _write(self, objective, gap):
+    def _write(self, objective: np.ndarray, gap: np.ndarray) -> None:
         self.epochs.append(len(self.epochs) + 1)
         self.seconds.append(self._spent)
         self.objectives.append(objective)
@@ -538,22 +548,22 @@ class SupportVectorsDisplay:
 # ---- Inside --------------------------------------------------------------------------------------
 
 
-def _is_number(value):
+def _is_number(value: object) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
-def _in_order(values):
+def _in_order(values: Iterable[Any]) -> list[Any]:
     """Distinct values: numbers first, then others, both sorted."""
     return sorted(set(values), key=lambda v: (0, v) if _is_number(v) else (1, str(v)))
 
 
-def _tick_labels(values):
+def _tick_labels(values: Sequence[Any]) -> list[str]:
     """Texts of parameter values, all as powers if one of the numbers is small or large."""
     powers = any(_is_number(v) and v and not 1e-2 <= abs(v) < 1e4 for v in values)
     return [_tick_label(value, powers) for value in values]
 
 
-def _tick_label(value, powers):
+def _tick_label(value: Any, powers: bool) -> str:
     if not _is_number(value):
         return str(value)
     if not powers:
@@ -562,18 +572,19 @@ def _tick_label(value, powers):
     return f"{digits.rstrip('0').rstrip('.')}e{int(exponent)}"
 
 
-def _one_of_x(x):
-    return _validate.choice("x", x, ("epoch", "seconds"))
+def _one_of_x(x: str) -> str:
+    chosen: str = _validate.choice("x", x, ("epoch", "seconds"))
+    return chosen
 
 
-def _problem_names(classes, multi_class):
+def _problem_names(classes: np.ndarray, multi_class: str) -> list[str]:
     """What each problem tells apart, the class of positive scores first."""
     if len(classes) > 2 and multi_class == "ovr":
         return [str(label) for label in classes]
     return [f"{classes[j]} against {classes[i]}" for i, j in _problems.pairs(len(classes))]
 
 
-def _fitted(estimator):
+def _fitted(estimator: Any) -> tuple[Any, Any]:
     """The estimator, or the best one of a search, and its model."""
     estimator = getattr(estimator, "best_estimator_", estimator)
     if not hasattr(estimator, "to_model"):
@@ -584,7 +595,7 @@ def _fitted(estimator):
     return estimator, estimator.to_model()
 
 
-def _axes(ax, n):
+def _axes(ax: Any, n: int) -> np.ndarray:
     """`ax` as an array of `n` axes."""
     array = np.ravel(ax)
     if len(array) != n:
@@ -592,11 +603,11 @@ def _axes(ax, n):
     return array
 
 
-def _dense(X):
+def _dense(X: Any) -> np.ndarray:
     return X.toarray() if sparse.issparse(X) else np.asarray(X)
 
 
-def _corners(X, points):
+def _corners(X: Any, points: np.ndarray) -> Any:
     """Two rows, of the type of `X`, at the ends of the range of `points` and a margin."""
     low, spread = points.min(axis=0), np.ptp(points, axis=0)
     margin = 0.06 * np.where(spread > 0, spread, 1)
