@@ -34,10 +34,12 @@ class _Fit:
     """Stands for a fit that is under way, as long as it is."""
 
 
-# Fits under way, by `id` of their estimators. An entry goes with the fit, wherever an exception strikes.
+# Fits under way, by `id` of their estimators. An entry goes with the fit, wherever an exception
+# strikes.
 _FITTING: weakref.WeakValueDictionary[int, _Fit] = weakref.WeakValueDictionary()
 
-# What a fitted estimator need not have: if a new model does not bring it, it goes with the last one.
+# What a fitted estimator need not have: if a new model does not bring it, it goes with the last
+# one.
 _OPTIONAL = (
     "feature_names_in_", "alpha_counts_", "objective_", "dual_objective_", "duality_gap_", "_state",
     "_fingerprint", "_gamma",
@@ -75,15 +77,15 @@ class Data:
 
 
 def one_at_a_time(method):
-    """Refuse a call of this method of an estimator that is being fitted: by what it calls, or a thread."""
+    """Refuse a call of this method of an estimator that is being fitted, by any thread."""
 
     @functools.wraps(method)
     def fit(self, *arguments, **keywords):
         this = _Fit()
         if _FITTING.setdefault(id(self), this) is not this:
             raise RuntimeError(
-                f"{method.__name__} was called while this {type(self).__name__} is being fitted, by its "
-                "kernel function, a callback or another thread; fit a clone of it"
+                f"{method.__name__} was called while this {type(self).__name__} is being fitted, "
+                "by its kernel function, a callback or another thread; fit a clone of it"
             )
         try:
             return method(self, *arguments, **keywords)
@@ -134,9 +136,9 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     def margins(self, X: Any, y: ArrayLike, *, geometric: bool = False) -> np.ndarray:
         """Margins of labelled rows: functional ones y f(x), or geometric ones y f(x)/‖w‖.
 
-        A row is on its side where its margin is positive; the functional margin of a support vector is
-        at most 1, to the accuracy of the fit. The geometric margin is the distance from where f is 0, in
-        the space of features (of the kernel).
+        A row is on its side where its margin is positive; the functional margin of a support vector
+        is at most 1, to the accuracy of the fit. The geometric margin is the distance from where f
+        is 0, in the space of features (of the kernel).
 
         Parameters
         ----------
@@ -154,12 +156,13 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
         Examples
         --------
-        The rows (1, 1) and (3, 3) are nearest to the line between the classes. It passes (2, 2), at a
-        distance of √2:
+        The rows (1, 1) and (3, 3) are nearest to the line between the classes. It passes (2, 2), at
+        a distance of √2:
 
         >>> from pegasos import PegasosClassifier
         >>> X, y = [[0, 0], [1, 1], [3, 3], [4, 4]], ["left", "left", "right", "right"]
-        >>> clf = PegasosClassifier(1e-3, tol=1e-6, penalize_intercept=False, random_state=0).fit(X, y)
+        >>> clf = PegasosClassifier(1e-3, tol=1e-6, penalize_intercept=False, random_state=0)
+        >>> clf = clf.fit(X, y)
         >>> print(clf.margins(X, y).round(2).ravel())
         [2. 1. 1. 2.]
         >>> print(clf.margins(X, y, geometric=True).round(2).ravel())
@@ -204,7 +207,7 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         return (X, *others) if others else X
 
     def _read(self, X, y, sample_weight, *, continuing, labels=_validate.labels):
-        """The `Data` of a call. `continuing`: it goes on from the last one; `labels`: as `_validate`'s."""
+        """The `Data` of a call, which goes on (`continuing`) or begins anew."""
         twin = self if continuing else copy.copy(self)  # which notes what columns there are
         X, y = twin._validate_rows(X, y=y, reset=not continuing)
         check_classification_targets(y)

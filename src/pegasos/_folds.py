@@ -55,10 +55,8 @@ def read(
     list of Fold
     """
     are_given = isinstance(cv, Iterable) and not hasattr(cv, "split")
-    if are_given:
-        splits = list(cv)
-    else:
-        splits = list(check_cv(cv, y, classifier=True).split(X, y, groups))
+    given = cv if are_given else check_cv(cv, y, classifier=True).split(X, y, groups)
+    splits = list(given)
     if not splits:
         raise ValueError(
             "cv must give at least one split, got none (a generator gives its splits only once)"

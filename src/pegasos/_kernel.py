@@ -56,25 +56,26 @@ class KernelPegasosClassifier(PegasosEstimator):
     kernel_params : dict, default=None
         Keyword arguments for a callable kernel.
     assume_psd : bool, default=False
-        Whether you vouch for it that the kernel matrix is positive semi-definite, so that the duality gap
-        bounds the distance to the optimum. "linear", "rbf", "laplacian" and, for coef0 >= 0, "poly" are
-        so by their form, and other matrices of at most 1000 rows are factorised to see. For the rest
-        the gap is NaN unless you set this. It only matters for other kernels than those.
+        Whether you vouch for it that the kernel matrix is positive semi-definite, so that the
+        duality gap bounds the distance to the optimum. "linear", "rbf", "laplacian" and, for coef0
+        >= 0, "poly" are so by their form, and other matrices of at most 1000 rows are factorised to
+        see. For the rest the gap is NaN unless you set this. It only matters for other kernels than
+        those.
     cache_size : float, default=1000
         Room for columns of the kernel matrix while training, in MB; beyond it, columns are
-        computed again when they are needed. One-vs-one, by coordinate ascent, pairs of classes that have at
-        most half of the rows have matrices of their own, each with an eighth of the room.
+        computed again when they are needed. One-vs-one, by coordinate ascent, pairs of classes that
+        have at most half of the rows have matrices of their own, each with an eighth of the room.
     scores : {{"auto", "push", "pull"}}, default="auto"
         Whether each violation updates the scores of all rows ("push"), or only of those rows that
         the fit will draw ("pull"), so that few steps on many rows do not cost more for more rows.
         The decisions are the same. "auto" pulls when at most half as many draws as rows are made.
         A warm start always pushes.
     solver : {{"auto", "pegasos", "sdca", "newton"}}, default="auto"
-        "pegasos" is the algorithm of the paper; "sdca" dual coordinate ascent on blocks of rows, from
-        0 where the kernel is known to be positive semi-definite, which asks for fewer columns, else from
-        where an epoch of Pegasos ends; "newton" from there Newton's method on the smoothed hinge, for
-        few rows (without a dual it is "sdca"); "auto" is "sdca", and "newton" where that stalls and all columns fit the cache. "auto"
-        with `n_steps` is "pegasos".
+        "pegasos" is the algorithm of the paper; "sdca" dual coordinate ascent on blocks of rows,
+        from 0 where the kernel is known to be positive semi-definite, which asks for fewer columns,
+        else from where an epoch of Pegasos ends; "newton" from there Newton's method on the
+        smoothed hinge, for few rows (without a dual it is "sdca"); "auto" is "sdca", and "newton"
+        where that stalls and all columns fit the cache. "auto" with `n_steps` is "pegasos".
     tol, max_iter, n_steps, batch_size, sampling, project, average
         As in `PegasosClassifier`.
     fit_intercept, penalize_intercept, intercept_scaling
@@ -82,38 +83,39 @@ class KernelPegasosClassifier(PegasosEstimator):
         kernel.
     multi_class, class_weight, warm_start, random_state, verbose
         As in `PegasosClassifier`. `warm_start` needs the same X, and makes the estimator keep
-        scores of all its rows; γ stays what it was. Bits are the same only as far as kernel values that are
-        computed anew are: in other groups they may be rounded another way.
+        scores of all its rows; γ stays what it was. Bits are the same only as far as kernel values
+        that are computed anew are: in other groups they may be rounded another way.
     n_jobs : int, default=None
-        Threads for kernel values and scores, or for pairs of classes with matrices of their own, up to eight
-        of which go side by side; None: as many as BLAS has, which works on one of them meanwhile; -1: one
-        for each CPU. Does not change results.
+        Threads for kernel values and scores, or for pairs of classes with matrices of their own, up
+        to eight of which go side by side; None: as many as BLAS has, which works on one of them
+        meanwhile; -1: one for each CPU. Does not change results.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
     support_ : ndarray of shape (n_support,)
-        Rows of X with a coefficient in any problem, in the order of X. (`sklearn.svm.SVC` groups them
-        by class; to do so: ``np.argsort(y[support_], kind="stable")``.)
+        Rows of X with a coefficient in any problem, in the order of X. (`sklearn.svm.SVC` groups
+        them by class; to do so: ``np.argsort(y[support_], kind="stable")``.)
     support_vectors_ : ndarray or csr_array of shape (n_support, n_features)
         These rows; (0, 0) for a precomputed kernel.
     n_support_ : ndarray of shape (n_classes,)
         How many of them each class has.
     dual_coef_ : ndarray of shape (n_problems, n_support)
-        Their coefficients, labels included: scores are ``K(x, support) @ dual_coef_.T + intercept_``.
+        Their coefficients, labels included: scores are
+        ``K(x, support) @ dual_coef_.T + intercept_``.
     coef_ : ndarray of shape (n_problems, n_features)
         Weights, computed when they are asked for. Only with ``kernel="linear"``.
     intercept_ : ndarray of shape (n_problems,)
     weight_norm_ : ndarray of shape (n_problems,)
-        ‖w‖ of each problem, w = sum_j beta_j phi(x_j), without the intercept, computed when it is asked
-        for; see `margins`. NaN where its square is negative: such a kernel is not positive
+        ‖w‖ of each problem, w = sum_j beta_j phi(x_j), without the intercept, computed when it is
+        asked for; see `margins`. NaN where its square is negative: such a kernel is not positive
         semi-definite.
     n_iter_, n_steps_, objective_, dual_objective_, duality_gap_, alpha_counts_
         As in `PegasosClassifier`; objectives and gap are not set where scores were pulled, since
-        they take those of all rows. The gap and the dual objective are NaN where the kernel matrix is
-        not known to be positive semi-definite (see `assume_psd`), since then there need be no duality. `tol`
-        then asks for |P - D| <= tol P at one and the same point: no step along a single dual variable
-        gains much any more, but there may be better points.
+        they take those of all rows. The gap and the dual objective are NaN where the kernel matrix
+        is not known to be positive semi-definite (see `assume_psd`), since then there need be no
+        duality. `tol` then asks for |P - D| <= tol P at one and the same point: no step along a
+        single dual variable gains much any more, but there may be better points.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
 
@@ -379,8 +381,8 @@ class KernelPegasosClassifier(PegasosEstimator):
             )
         if getattr(self, "_fingerprint", None) not in (None, _rows.fingerprint(X)):
             raise ValueError(
-                "X must be that of the fit that warm_start continues, got one with other values, or "
-                f"of another type or layout ({type(X).__name__} of {X.dtype})"
+                "X must be that of the fit that warm_start continues, got one with other values, "
+                f"or of another type or layout ({type(X).__name__} of {X.dtype})"
             )
         return self._restored(KernelTraining, settings, classes, n_rows, np.float64)
 

@@ -31,18 +31,18 @@ class PegasosClassifier(PegasosEstimator):
     solver : {"auto", "pegasos", "sdca", "newton"}, default="auto"
         "pegasos" is the algorithm of the paper and nothing else: fast to a rough solution. The
         others are fast to a fine solution: "sdca" dual coordinate ascent with shrinking, for many
-        features; "newton" Newton's method on the smoothed hinge, from where an epoch of Pegasos ends, for
-        few; "auto" the one that is likely to be cheaper, changing over when it stalls. "auto" with
-        `n_steps` is "pegasos". Three problems or more begin with epochs of dual coordinate ascent that
-        go together, but for "newton".
+        features; "newton" Newton's method on the smoothed hinge, from where an epoch of Pegasos
+        ends, for few; "auto" the one that is likely to be cheaper, changing over when it stalls.
+        "auto" with `n_steps` is "pegasos". Three problems or more begin with epochs of dual
+        coordinate ascent that go together, but for "newton".
     tol : float or None, default=1e-3
         Relative duality gap (P - D)/P at which to stop, with a `ConvergenceWarning` if `max_iter`
-        comes first. None: run `max_iter` epochs, neither more nor fewer. The default is well below what a test set
-        of thousands of rows can tell. Means nothing with `n_steps`.
+        comes first. None: run `max_iter` epochs, neither more nor fewer. The default is well below
+        what a test set of thousands of rows can tell. Means nothing with `n_steps`.
     max_iter : int, default=1000
         Passes over the data (epochs), at most, if `n_steps` is None; rows that are left out for a
-        while, because they are where they belong, do not make an epoch longer. An iteration of Newton's
-        method takes several passes, and the last may end after `max_iter` of them.
+        while, because they are where they belong, do not make an epoch longer. An iteration of
+        Newton's method takes several passes, and the last may end after `max_iter` of them.
     n_steps : int, default=None
         T, the number of steps of each binary problem; a step takes `batch_size` draws.
     batch_size : int, default=1
@@ -60,8 +60,9 @@ class PegasosClassifier(PegasosEstimator):
         Whether there is an intercept b.
     penalize_intercept : bool, default=True
         True: the intercept is the weight of a constant feature, and part of ``|w|``, as in
-        LIBLINEAR. False: it is free. Of several that are equally good, as of a large `lam`, the middle
-        one is taken, as by LIBSVM; but solver="pegasos" moves it by the step size and leaves it there.
+        LIBLINEAR. False: it is free. Of several that are equally good, as of a large `lam`, the
+        middle one is taken, as by LIBSVM; but solver="pegasos" moves it by the step size and leaves
+        it there.
     intercept_scaling : float, default=1.0
         Value of the constant feature; the larger, the less the intercept is penalised.
     multi_class : {"ovr", "ovo"}, default="ovr"
@@ -69,15 +70,16 @@ class PegasosClassifier(PegasosEstimator):
     class_weight : dict or "balanced", default=None
         Weight of each class; "balanced" makes all classes weigh the same.
     warm_start : bool, default=False
-        True: `fit` goes on from where the last `fit` ended, for `max_iter` epochs or `n_steps` steps more.
-        With solver="pegasos" and `n_steps` or ``tol=None`` the same data give the bits of one longer fit
-        (but for ``average="suffix"``, whose halves then differ). The other solvers look at the gap
-        where a fit ends, which decides what they do next: two fits end elsewhere than one, with a
-        certificate as true. If the last fit was interrupted, it is completed instead, to the bits that it
-        would have had. λ and the other settings must be the same; the solver may be another one.
-        False: a fitted estimator keeps nothing that grows with the number of rows (but see
-        `alpha_counts_`). A warm start after such a fit goes on as `partial_fit` does; dual coordinate
-        ascent, which needs the dual variables of the rows, then begins at 0.
+        True: `fit` goes on from where the last `fit` ended, for `max_iter` epochs or `n_steps`
+        steps more. With solver="pegasos" and `n_steps` or ``tol=None`` the same data give the bits
+        of one longer fit (but for ``average="suffix"``, whose halves then differ). The other
+        solvers look at the gap where a fit ends, which decides what they do next: two fits end
+        elsewhere than one, with a certificate as true. If the last fit was interrupted, it is
+        completed instead, to the bits that it would have had. λ and the other settings must be the
+        same; the solver may be another one. False: a fitted estimator keeps nothing that grows with
+        the number of rows (but see `alpha_counts_`). A warm start after such a fit goes on as
+        `partial_fit` does; dual coordinate ascent, which needs the dual variables of the rows, then
+        begins at 0.
     n_jobs : int, default=None
         Threads that share the binary problems, as in joblib. The answer does not depend on it.
     random_state : int, RandomState, Generator or None, default=None
@@ -98,11 +100,12 @@ class PegasosClassifier(PegasosEstimator):
     weight_norm_ : ndarray of shape (n_problems,)
         ‖w‖ of each problem, without the intercept; see `margins`.
     n_iter_ : int
-        Epochs so far over the rows of the last call; of problems that took different numbers, the most.
+        Epochs so far over the rows of the last call; of problems that took different numbers, the
+        most.
     n_steps_ : ndarray of shape (n_problems,)
-        Steps of Pegasos taken so far: 0 where a fit begins with dual coordinate ascent (see `solver`).
-        Where Pegasos goes on from the model of another solver, with those that this model stands for; see
-        `partial_fit`.
+        Steps of Pegasos taken so far: 0 where a fit begins with dual coordinate ascent (see
+        `solver`). Where Pegasos goes on from the model of another solver, with those that this
+        model stands for; see `partial_fit`.
     objective_ : ndarray of shape (n_problems,)
         P(w) of this model on the training data. Not set by `partial_fit`, nor when interrupted;
         the same goes for the next two.
@@ -241,10 +244,10 @@ class PegasosClassifier(PegasosEstimator):
     ) -> Self:
         """Go on with one epoch of Pegasos over the rows of `X`, for data that come in pieces.
 
-        After a `fit`, it goes on from the fitted model. Step t moves the weights by 1/(λt) times a row.
-        If another solver than Pegasos made the model, t is the number of steps that as many epochs of
-        Pegasos take, or more: the first step moves the score of an average row by 1 at most. So a few
-        rows cannot undo the fit.
+        After a `fit`, it goes on from the fitted model. Step t moves the weights by 1/(λt) times a
+        row. If another solver than Pegasos made the model, t is the number of steps that as many
+        epochs of Pegasos take, or more: the first step moves the score of an average row by 1 at
+        most. So a few rows cannot undo the fit.
 
         Parameters
         ----------
@@ -359,7 +362,7 @@ class PegasosClassifier(PegasosEstimator):
         return {"coef_": coef, "intercept_": intercept}
 
     def _state_of(self, session, data, is_over=False):
-        """What a warm start or `partial_fit` needs to go on; of rows, only where that was asked for."""
+        """What a warm start or `partial_fit` needs to go on; of rows, only what was asked for."""
         if is_over and not self.warm_start:
             session.leave_finisher(_validate.rows(data.X, checked=True)[0])
             session.forget_rows()

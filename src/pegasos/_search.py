@@ -1,9 +1,9 @@
 """Searches over λ (and γ, and T) by cross-validation: classes × λ × folds as sets of problems.
 
-A fold is a problem that leaves out rows: their labels are 0. So all folds share X, one kernel matrix
-serves all of a γ, and nothing is copied, checked or encoded more than once. With `cv_epochs` the
-machines go over one order of draws, in bundles or sets; with `cv_tol`, the problems of a smaller λ
-begin where those of the next larger one ended.
+A fold is a problem that leaves out rows: their labels are 0. So all folds share X, one kernel
+matrix serves all of a γ, and nothing is copied, checked or encoded more than once. With `cv_epochs`
+the machines go over one order of draws, in bundles or sets; with `cv_tol`, the problems of a
+smaller λ begin where those of the next larger one ended.
 """
 
 import collections
@@ -70,8 +70,8 @@ class _Grid:
     shape : tuple of int
     n_folds, n_problems : int
     score : callable
-        Of a place in the grid, the number of a fold and scores (n_test, n_problems) of its test rows;
-        returns a number.
+        Of a place in the grid, the number of a fold and scores (n_test, n_problems) of its test
+        rows; returns a number.
     tell : callable
         Called with the number of folds that are scored, and that of all.
     """
@@ -83,7 +83,7 @@ class _Grid:
         self._waiting, self._n_scored = {}, 0
 
     def add(self, where, fold, problems, scores):
-        """Take scores of a fold's test rows by some of its problems; when all are there, score them.
+        """Take scores of a fold's test rows by some of its problems; score them when all are there.
 
         They are let go then: those of all folds, at all places, would soon take as much room as X.
         """
@@ -136,8 +136,8 @@ class _Search(ClassifierMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If an argument is not as described, or a fold leaves fewer than two classes to learn from, or
-            no row of weight to test on.
+            If an argument is not as described, or a fold leaves fewer than two classes to learn
+            from, or no row of weight to test on.
         """
         _parameters.check(self)
         estimator, given = self._estimator(), X
@@ -226,7 +226,7 @@ class _Search(ClassifierMixin, BaseEstimator):
         return np.atleast_1d(self.n_steps)
 
     def _train(self, machines, folds, lams, steps, grid):
-        """Train the problems of `folds`, a `Together`, for every λ (and T), and tell `grid` what they score."""
+        """Train the problems of `folds`, a `Together`, for every λ and T; `grid` scores them."""
         settings = {name: getattr(self, name) for name in _SETTINGS}
         seed, threads = PegasosEstimator._seed(self), joblib.effective_n_jobs(self.n_jobs)
         of_set = (machines, folds, lams, settings, seed, threads, grid)
@@ -269,9 +269,10 @@ class _Search(ClassifierMixin, BaseEstimator):
                             grid.add(where, number, column[inside][here], scores[:, here])
 
     def _sweep(self, machines, folds, lams, settings, seed, threads, grid):
-        """Epochs of dual coordinate ascent in bundles of machines, from the largest λ to the smallest.
+        """Epochs of dual coordinate ascent in bundles of machines, from the largest λ down.
 
-        A machine begins a λ where its last one ended, and is scored by the mean of w over half an epoch.
+        A machine begins a λ where its last one ended, and is scored by the mean of w over half an
+        epoch.
         """
         rows, settings = machines.rows, _session.LinearSettings(lams.min(), **settings)
         (n_folds, n_problems, n_rows), d = folds.labels.shape, rows.shape[1]
@@ -315,8 +316,8 @@ class _Search(ClassifierMixin, BaseEstimator):
             while found:
                 grid.add(*found.popleft())
 
-        # Machines of one fold are scored on the same rows, so they go together. A single bundle would
-        # leave a second thread without work: it goes over half of the λ at a time.
+        # Machines of one fold are scored on the same rows, so they go together. A single bundle
+        # would leave a second thread without work: it goes over half of the λ at a time.
         members = list(itertools.product(range(n_folds), range(n_problems)))
         parts = [members[k : k + size] for k in range(0, len(members), size)]
         paths = np.array_split(np.argsort(-lams, kind="stable"), 2 if len(parts) == 1 else 1)
@@ -378,8 +379,8 @@ class _Search(ClassifierMixin, BaseEstimator):
         results["relative_gap"] = grid.gaps.ravel()
         if not np.isfinite(mean).all():
             warnings.warn(
-                f"scoring gave scores that are not finite, with the means {mean}: where a mean is NaN "
-                "the point ranks last",
+                f"scoring gave scores that are not finite, with the means {mean}: where a mean is "
+                "NaN the point ranks last",
                 UserWarning,
                 stacklevel=4,
             )
@@ -402,35 +403,38 @@ _DOC = {
     "what": """    lams : int or list of float, default=10
         The λ to try; a number: so many from 10 to 0.1/n_samples, evenly on a log scale.""",
     "rest": """    cv : int, cross-validation generator or iterable, default=5
-        As in scikit-learn: an int means stratified folds. Rows that a fold is to learn from several times
-        (oversampling, bootstrap) have as many times their weight there.
+        As in scikit-learn: an int means stratified folds. Rows that a fold is to learn from several
+        times (oversampling, bootstrap) have as many times their weight there.
     scoring : str or callable, default=None
-        As in scikit-learn; None is accuracy. A callable is given a fold's test rows and an estimator that
-        has their scores, and no others: of the machines of a search, nothing else is kept. One that
-        takes `sample_weight` is given the weights of the rows. Folds come in any order.
+        As in scikit-learn; None is accuracy. A callable is given a fold's test rows and an
+        estimator that has their scores, and no others: of the machines of a search, nothing else is
+        kept. One that takes `sample_weight` is given the weights of the rows. Folds come in any
+        order.
     refit : bool, default=True
         Whether to train on all rows with what was best, to the gap `tol`.
     cv_tol : float, default=0.05
         Relative duality gap to which the machines of the search are trained; scores change little
         below it.
     cv_epochs : int, default=None
-        In place of `cv_tol`: so many epochs, all problems over shared passes; nothing is certified then.
-        The fastest way; 1 or 2 often do. Linear machines: dual coordinate ascent from the largest λ to
-        the smallest, each beginning where the last ended, and the mean over half an epoch; `batch_size`,
-        `sampling`, `project` and `average` mean nothing then. Kernel machines, and
-        ``solver="pegasos"``: Pegasos with an average (of the last half, unless `average` says
+        In place of `cv_tol`: so many epochs, all problems over shared passes; nothing is certified
+        then. The fastest way; 1 or 2 often do. Linear machines: dual coordinate ascent from the
+        largest λ to the smallest, each beginning where the last ended, and the mean over half an
+        epoch; `batch_size`, `sampling`, `project` and `average` mean nothing then. Kernel machines,
+        and ``solver="pegasos"``: Pegasos with an average (of the last half, unless `average` says
         otherwise).
     n_steps : int or list of int, default=None
-        With solver "pegasos" (or "auto"): T, or several in growing order, each of which is scored on
-        the way to the last; `cv_tol` then means nothing.""",
+        With solver "pegasos" (or "auto"): T, or several in growing order, each of which is scored
+        on the way to the last; `cv_tol` then means nothing.""",
     "attributes": """    cv_results_ : dict
-        As that of `sklearn.model_selection.GridSearchCV`, without times; "relative_gap" is the largest
-        certified gap among the machines of a point, NaN where `cv_tol` was not used or nothing is certified.
+        As that of `sklearn.model_selection.GridSearchCV`, without times; "relative_gap" is the
+        largest certified gap among the machines of a point, NaN where `cv_tol` was not used or
+        nothing is certified.
     scores_ : ndarray
-        Scores, one axis for each of what is searched, in the order of `cv_results_`, and last the folds.
+        Scores, one axis for each of what is searched, in the order of `cv_results_`, and last the
+        folds.
     best_params_, best_score_, best_index_
-        As in `GridSearchCV`; of equally good points, the one with the largest λ. Points with a score of
-        NaN rank last.
+        As in `GridSearchCV`; of equally good points, the one with the largest λ. Points with a
+        score of NaN rank last.
     lam_ : float
         The best λ.""",
 }
