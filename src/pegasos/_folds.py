@@ -54,9 +54,10 @@ def read(
     -------
     list of Fold
     """
-    are_given = isinstance(cv, Iterable) and not hasattr(cv, "split")
-    given = cv if are_given else check_cv(cv, y, classifier=True).split(X, y, groups)
-    splits = list(given)
+    splitter: Any = None
+    if not isinstance(cv, Iterable) or hasattr(cv, "split"):
+        splitter = check_cv(cv, y, classifier=True)
+    splits = list(splitter.split(X, y, groups) if splitter else cv)
     if not splits:
         raise ValueError(
             "cv must give at least one split, got none (a generator gives its splits only once)"

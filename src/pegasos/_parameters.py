@@ -63,6 +63,13 @@ def _gammas(name: str, value: Any) -> None:
         _gamma(name, gamma)
 
 
+def _kernel(name: str, value: Any) -> None:
+    """A function, or the name of a kernel that is registered by now."""
+    if not callable(value) and not _named(value, tuple(KERNELS)):
+        names = ", ".join(map(repr, KERNELS))
+        raise ValueError(f"{name} must be one of {names} or a function, got {value!r}")
+
+
 def _numbers_of_steps(name: str, value: Any) -> None:
     """None, an integer, or a list of integers that grow."""
     if value is None:
@@ -113,10 +120,7 @@ _SHARED = {
 }
 
 _OF_KERNELS = {
-    "kernel": _that(
-        f"one of {', '.join(map(repr, KERNELS))} or a function",
-        lambda value: callable(value) or _named(value, KERNELS),
-    ),
+    "kernel": _kernel,
     "degree": partial(integer, at_least=0, at_most=MOST_DEGREE),
     "coef0": real,
     "kernel_params": _that("a dict or None", lambda value: isinstance(value, dict | None)),
