@@ -53,6 +53,13 @@ class Intersection(kernels.Kernel):
         out[...] = np.minimum(X[:, None], Z).sum(axis=2)
 
 
+class Unbounded(Intersection):
+    """A class that claims more than it shows."""
+
+    name = "unbounded"
+    is_positive = True
+
+
 def cauchy(X, Z, gamma=1.0):
     X, Z = (A.toarray() if sparse.issparse(A) else A for A in (X, Z))
     return 1 / (1 + gamma * ((X[:, None] - Z) ** 2).sum(axis=2))
@@ -159,8 +166,13 @@ def test_the_onnx_form_of_a_new_kernel(rng):
 def test_kernels_that_are_not_registered_are_refused(rng, tmp_path):
     X, y = rows_and_labels(rng)
     with registered(Cauchy):
-        with pytest.raises(ValueError, match="there is a kernel 'cauchy' already"):
-            kernels.register(Cauchy)
+        for kind, message in (
+            (Cauchy, "name must be a string that no other kernel has, got 'cauchy'"),
+            (kernels.Kernel, "name must be a string that no other kernel has, got None"),
+            (Unbounded, "kernel 'unbounded' is positive: its certificates need `rounding`"),
+        ):
+            with pytest.raises(ValueError, match=message):
+                kernels.register(kind)
         model = KernelPegasosClassifier(kernel="cauchy", random_state=0).fit(X, y).to_model()
     model.save(tmp_path / "model.npz")
     with pytest.raises(ValueError, match=r"kernel must be one of 'linear', .* got 'cauchy'"):

@@ -26,8 +26,10 @@ MOST_DEGREE = 2**31 - 1
 
 def register(kind: type[Kernel]) -> type[Kernel]:
     """Let estimators, searches and model files know a kernel by its `name`."""
-    if kind.name in KERNELS:
-        raise ValueError(f"there is a kernel {kind.name!r} already")
+    if not isinstance(kind.name, str) or kind.name in KERNELS:
+        raise ValueError(f"name must be a string that no other kernel has, got {kind.name!r}")
+    if kind.is_positive and not kind.has_weights and kind.rounding is Kernel.rounding:
+        raise ValueError(f"kernel {kind.name!r} is positive: its certificates need `rounding`")
     KERNELS[kind.name] = kind
     return kind
 
