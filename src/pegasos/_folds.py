@@ -54,10 +54,10 @@ def read(
     -------
     list of Fold
     """
-    splitter: Any = None
     if not isinstance(cv, Iterable) or hasattr(cv, "split"):
-        splitter = check_cv(cv, y, classifier=True)
-    splits = list(splitter.split(X, y, groups) if splitter else cv)
+        splitter: Any = cv  # whatever scikit-learn takes, and not what its annotations say
+        cv = check_cv(splitter, y, classifier=True).split(X, y, groups)
+    splits = list(cv)
     if not splits:
         raise ValueError(
             "cv must give at least one split, got none (a generator gives its splits only once)"
