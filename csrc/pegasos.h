@@ -212,6 +212,31 @@ void pegasos_hinge_slopes(int64_t n, const double *u, const double *moves, const
                           const double *centre, double width, double t, double *slope,
                           double *curvature);
 
+/* ---- The certificate of one problem (certificate.c) -------------------------------------------- */
+
+/* sums[k] += sum_i c_i max(0, 1 - y_i f_i) over the rows i < count of problem k, added in this order: so a
+ * pass over the rows may be cut anywhere. y_i is labels[k * stride + i], 0 for rows that are not in the
+ * problem; c_i is row_weights[i], or 1 if that is NULL; f_i is scores[i * n_problems + k]. A score that is
+ * not finite makes the sum NaN. */
+void pegasos_hinge_sums(int64_t count, int64_t n_problems, int64_t stride, const int8_t *labels,
+                        const double *row_weights, const double *scores, double *sums);
+
+/* The b that minimises sum_i c_i max(0, 1 - y_i (scores[i] + b)). Where all b of an interval do, its middle,
+ * as in LIBSVM; where that has one end, because all rows are of one class, this end. `room` is scratch for
+ * 4 n numbers, in which places are sorted. */
+double pegasos_best_intercept(int64_t n, const int8_t *labels, const double *row_weights,
+                              const double *scores, double *room);
+
+/* Writes dual variables within their bounds, and 0 where the label is; if `balance`, those of the heavier
+ * class are scaled down, so that sum_i a_i y_i = 0. `feasible` may be `a`. */
+void pegasos_make_feasible(int64_t n, const int8_t *labels, const double *row_weights,
+                           int64_t balance, const double *a, double *feasible);
+
+/* D(a), given squared_norm = |w(a)|^2 with the constant feature, and mass = m; if `scaled`, the best value of
+ * the feasible multiples of `a`. */
+double pegasos_best_dual(int64_t n, const double *a, const double *row_weights, double squared_norm,
+                         double mass, double lam, int64_t scaled);
+
 /* ---- Dual coordinate ascent ------------------------------------------------------------------- */
 
 /* One problem. The first block is set by the caller, the second by pegasos_dual_start, and

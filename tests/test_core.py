@@ -66,6 +66,10 @@ def calls(layout, dtype):
     yield "norms", [rows, 0, np.zeros(D), np.empty(N)]
     yield "copy_rows", [rows, draws, values(dtype, N, D)]
     yield "hinge_slopes", [one, one, one, one, 0.1, 0.5]
+    yield "hinge_sums", [1, labels, one, np.ones((N - 1, K)), np.zeros(K)]
+    yield "best_intercept", [labels[0], one, one, np.zeros(4 * N)]
+    yield "make_feasible", [labels[0], one, True, np.ones(N)]
+    yield "best_dual", [one, one, 1.0, 1.0, 0.1]
     yield "dual_run", [
         rows, ascents(), labels[0], one, one, np.arange(N), np.zeros(N), np.zeros(D), N,
     ]  # fmt: skip
@@ -122,7 +126,7 @@ MAY_BE_SHORTER = {
     ("decision_function", 4, 0), ("combine", 2, 0), ("norms", 3, 0), ("fit", 9, 0), ("csr_rows", 2, 0),
     ("dual_sweep", 1, 0), ("dual_sweep", 9, 0), ("dense_rows", 0, 0), ("dense_rows", 0, 1),
     ("Order", 1, 0), ("restart_averages", 1, 1), ("push", 0, 0), ("gather", 0, 1),
-    ("kernel_block", 0, 0),
+    ("kernel_block", 0, 0), ("hinge_sums", 3, 0),
 }  # fmt: skip
 
 
@@ -222,6 +226,8 @@ def test_rows_that_are_not_there_are_refused(layout, dtype, first):
     for name, good in calls(layout, dtype):
         if name in ("decision_function", "combine", "norms"):
             refused(name, [good[0], first, *good[2:]])
+        elif name == "hinge_sums":
+            refused(name, [first, *good[1:]])
 
 
 @pytest.mark.parametrize(

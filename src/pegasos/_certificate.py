@@ -115,7 +115,7 @@ def certify_kernel(cache, labels, row_weights, dual, model, settings, lam, prima
         )
     primal = _primal(
         squared_norms[0],
-        lambda first, count: scores[0, :, first : first + count] + intercept[:, None],
+        lambda first, count: scores[0, :, first : first + count].T + intercept,
         labels, row_weights, intercept, settings, lam, cache.points.dtype,
     )  # fmt: skip
     squared_norm = squared_norms[-1] + (settings.constant_feature * beta.sum(axis=1)) ** 2
@@ -204,15 +204,9 @@ def dual_of_counts(problems, counts, labels, row_weights, settings):
 
 def feasible(a, labels, row_weights, settings):
     """`a` within its bounds and, for an unpenalised intercept, balanced between the labels."""
-    a = np.clip(a, 0, 1 if row_weights is None else row_weights)
-    a *= labels != 0
-    if settings.free_intercept:
-        positive = np.where(labels > 0, a, 0).sum(axis=1)
-        negative = np.where(labels < 0, a, 0).sum(axis=1)
-        both = np.minimum(positive, negative)
-        for sign, total in ((1, positive), (-1, negative)):
-            factor = np.where(total > 0, both / np.where(total > 0, total, 1), 0)
-            a *= np.where(labels == sign, factor[:, None], 1)
+    a = np.array(a, np.float64, order="C")
+    for y, a_k in zip(labels, a, strict=True):
+        _core.make_feasible(y, row_weights, settings.free_intercept, a_k)
     return a
 
 
@@ -242,23 +236,12 @@ def weights_of(rows, labels, a, lam_mass, settings):
 
 
 def best_dual(a, squared_norm, mass, row_weights, lam, has_dual=True):
-    """The best D of the multiples of a, given |w(a)|^2; where D bounds nothing, that of a itself.
-
-    D(r a) = r A - r^2 B is highest at r = A/(2 B), as far as bounds let a grow.
-    """
-    first = a.sum(axis=1) / mass
-    second = lam / 2 * squared_norm
-    if row_weights is None:
-        parts = a.max(axis=1, initial=0)
-    else:
-        c = np.where(row_weights > 0, row_weights, 1)
-        parts = np.array([(a_k / c).max(initial=0) for a_k in a])
-    with np.errstate(divide="ignore", invalid="ignore"):
-        bound = 1 / parts
-        best = np.where(second > 0, first / (2 * second), bound)
-    r = np.where(first > 0, np.minimum(best, bound), 0)
-    r = np.where(np.isfinite(r) & has_dual, r, 1)
-    return r * first - r * r * second
+    """The best D of the multiples of a, given |w(a)|^2; where D bounds nothing, that of a itself."""
+    lams = np.broadcast_to(lam, len(a))
+    return np.array([
+        _core.best_dual(*of, has_dual)
+        for of in zip(a, [row_weights] * len(a), squared_norm, mass, lams, strict=True)
+    ])  # fmt: skip
 
 
 def objectives(rows, labels, row_weights, coef, intercept, settings, lam):
@@ -271,19 +254,13 @@ def objectives(rows, labels, row_weights, coef, intercept, settings, lam):
     def scores(first, count):
         out = np.empty((count, len(coef)))
         write(first, out)
-        return out.T
+        return out
 
     return _primal(squared_norm, scores, labels, row_weights, intercept, settings, lam, coef.dtype)
 
 
 def best_intercepts(rows, labels, row_weights, coef):
-    """The b that minimises sum_i c_i max(0, 1 - y_i (<w, x_i> + b)) for each w.
-
-    This is convex and linear between the places b = y_i - <w, x_i> where a row meets its margin;
-    its slope begins at minus the weight of the positive rows and grows by c_i at each place. Where it is
-    flat, as between two classes of equal weight for a small w, the middle is taken, as LIBSVM does; of a
-    flat part with one end, where all rows are of one class, this end.
-    """
+    """The b that minimises the objective for each w; see ``pegasos_best_intercept``."""
     n = labels.shape[1]
     scores = np.empty((n, len(coef)))
     write = _rows.scorer(rows, coef, np.zeros(len(coef)))
@@ -294,35 +271,21 @@ def best_intercepts(rows, labels, row_weights, coef):
 
 def best_intercepts_of(scores, labels, row_weights):
     """The same, given the scores without b, (n_problems, n_samples)."""
-    best = np.zeros(len(scores))
-    for k, y in enumerate(labels):
-        inside = np.flatnonzero(y)
-        n, y = len(inside), y[inside]
-        weights = np.ones(n) if row_weights is None else row_weights[inside]
-        places = y - scores[k, inside]
-        order = np.argsort(places, kind="stable")
-        places = places[order]
-        # Left of places[j] the slope is slopes[j]; 0 but for the rounding of so many additions is flat.
-        sums = np.concatenate([[0.0], np.cumsum(weights[order])])
-        slopes, rounding = sums - weights[y > 0].sum(), n * np.finfo(np.float64).eps * sums[-1]
-        ends = np.searchsorted(slopes, -rounding), np.searchsorted(slopes, rounding, "right")
-        ends = [places[end - 1] for end in ends if 0 < end <= n]
-        best[k] = sum(ends) / max(len(ends), 1)
-    return best
+    room = np.empty(4 * labels.shape[1])
+    return np.array([
+        _core.best_intercept(y, row_weights, np.ascontiguousarray(f, np.float64), room)
+        for y, f in zip(labels, scores, strict=True)
+    ])  # fmt: skip
 
 
 def _primal(squared_norm, scores, labels, row_weights, intercept, settings, lam, dtype):
-    """P(w) from |w|^2 without the intercept, and a function that gives scores piece by piece."""
+    """P(w) from |w|^2 without the intercept, and a function that gives the scores of some rows."""
     if settings.constant_feature:
         squared_norm = squared_norm + (intercept / settings.constant_feature) ** 2
-    hinge = np.zeros(len(labels))
+    hinge, labels = np.zeros(len(labels)), np.ascontiguousarray(labels)
     for first in range(0, labels.shape[1], _CHUNK):
-        part = slice(first, first + _CHUNK)
-        y = labels[:, part]
-        f = scores(first, y.shape[1])
-        if not (np.isfinite(f).all() and np.isfinite(squared_norm).all()):
-            raise _validate.overflow(dtype, np.min(lam))
-        weights = (1.0 if row_weights is None else row_weights[part]) * (y != 0)
-        # Plain sums, each problem by itself: BLAS would give every machine its own last bits.
-        hinge += [row.sum() for row in weights * np.maximum(0, 1 - y * f)]
+        f = np.ascontiguousarray(scores(first, min(_CHUNK, labels.shape[1] - first)))
+        _core.hinge_sums(first, labels, row_weights, f, hinge)
+    if not np.isfinite(squared_norm + hinge).all():
+        raise _validate.overflow(dtype, np.min(lam))
     return lam / 2 * squared_norm + hinge / masses(labels, row_weights)

@@ -91,6 +91,33 @@ def hinge_slopes(
     width: float,
     t: float,
 ) -> tuple[float, float]: ...
+def hinge_sums(
+    first: int,
+    labels: NDArray[np.int8],
+    row_weights: NDArray[np.float64] | None,
+    scores: NDArray[np.float64],
+    sums: NDArray[np.float64],
+) -> None: ...
+def best_intercept(
+    labels: NDArray[np.int8],
+    row_weights: NDArray[np.float64] | None,
+    scores: NDArray[np.float64],
+    room: NDArray[np.float64],
+) -> float: ...
+def make_feasible(
+    labels: NDArray[np.int8],
+    row_weights: NDArray[np.float64] | None,
+    balance: bool,
+    a: NDArray[np.float64],
+) -> None: ...
+def best_dual(
+    a: NDArray[np.float64],
+    row_weights: NDArray[np.float64] | None,
+    squared_norm: float,
+    mass: float,
+    lam: float,
+    scaled: bool = ...,
+) -> float: ...
 
 BLANK_DUAL: Final[Any]
 

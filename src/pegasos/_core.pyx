@@ -121,6 +121,16 @@ cdef extern from "pegasos.h" nogil:
                               const double *weights, const double *centre, double width, double t,
                               double *slope, double *curvature)
 
+    void pegasos_hinge_sums(int64_t count, int64_t n_problems, int64_t stride,
+                            const int8_t *labels, const double *row_weights, const double *scores,
+                            double *sums)
+    double pegasos_best_intercept(int64_t n, const int8_t *labels, const double *row_weights,
+                                  const double *scores, double *room)
+    void pegasos_make_feasible(int64_t n, const int8_t *labels, const double *row_weights,
+                               int64_t balance, const double *a, double *feasible)
+    double pegasos_best_dual(int64_t n, const double *a, const double *row_weights,
+                             double squared_norm, double mass, double lam, int64_t scaled)
+
     void pegasos_dual_start(pegasos_dual *problem, int64_t n_active)
     void pegasos_dual_begin_epoch(pegasos_dual *problem)
     int64_t pegasos_dual_run(const pegasos_rows *rows, pegasos_dual *problem, const int8_t *labels,
@@ -550,6 +560,76 @@ def hinge_slopes(const double[::1] u not None, const double[::1] moves not None,
         pegasos_hinge_slopes(n, &u[0], &moves[0], &weights[0], &centre[0], width, t,
                              &slope, &curvature)
     return slope, curvature
+
+
+# ---- The certificate ---------------------------------------------------------------------------
+
+
+cdef int require_row_weights(const double[::1] row_weights, int64_t n) except -1:
+    """Raise a ValueError unless there are no weights, or one for each of `n` rows."""
+    return require(row_weights is None or row_weights.shape[0] == n,
+                   "row_weights must have n_rows entries")
+
+
+def hinge_sums(int64_t first, const int8_t[:, ::1] labels not None, const double[::1] row_weights,
+               const double[:, ::1] scores not None, double[::1] sums not None):
+    """Add the losses of rows `first`, ..., whose scores these are, to `sums`, one for each problem."""
+    cdef int64_t count = scores.shape[0], n = labels.shape[1]
+    require(1 <= labels.shape[0] == scores.shape[1] == sums.shape[0],
+            "labels, scores and sums must be of the same problems")
+    require(0 <= first <= n - count, "these rows are not all there")
+    require_row_weights(row_weights, n)
+    if count == 0:
+        return
+    with nogil:
+        pegasos_hinge_sums(count, labels.shape[0], n, &labels[0, first],
+                           NULL if row_weights is None else &row_weights[first], &scores[0, 0],
+                           &sums[0])
+
+
+def best_intercept(const int8_t[::1] labels not None, const double[::1] row_weights,
+                   const double[::1] scores not None, double[::1] room not None):
+    """Return the best unpenalised intercept; `room` has four entries for each row."""
+    cdef int64_t n = labels.shape[0]
+    cdef double best
+    require(n == scores.shape[0], "scores must have n_rows entries")
+    require(room.shape[0] // 4 == n and room.shape[0] % 4 == 0, "room must have 4 n_rows entries")
+    require_row_weights(row_weights, n)
+    if n == 0:
+        return 0.0
+    with nogil:
+        best = pegasos_best_intercept(n, &labels[0],
+                                      NULL if row_weights is None else &row_weights[0],
+                                      &scores[0], &room[0])
+    return best
+
+
+def make_feasible(const int8_t[::1] labels not None, const double[::1] row_weights, bint balance,
+                  double[::1] a not None):
+    """Bring dual variables within their bounds, in place; see ``pegasos_make_feasible``."""
+    cdef int64_t n = labels.shape[0]
+    require(n == a.shape[0], "a must have n_rows entries")
+    require_row_weights(row_weights, n)
+    if n == 0:
+        return
+    with nogil:
+        pegasos_make_feasible(n, &labels[0], NULL if row_weights is None else &row_weights[0],
+                              balance, &a[0], &a[0])
+
+
+def best_dual(const double[::1] a not None, const double[::1] row_weights, double squared_norm,
+              double mass, double lam, bint scaled=True):
+    """Return the best dual value of the multiples of `a`, or that of `a`; see ``pegasos_best_dual``."""
+    cdef int64_t n = a.shape[0]
+    cdef double best
+    require(mass > 0, "mass must be > 0")
+    require_row_weights(row_weights, n)
+    if n == 0:
+        return 0.0
+    with nogil:
+        best = pegasos_best_dual(n, &a[0], NULL if row_weights is None else &row_weights[0],
+                                 squared_norm, mass, lam, scaled)
+    return best
 
 
 # ---- Dual coordinate ascent --------------------------------------------------------------------

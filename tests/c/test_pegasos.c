@@ -407,6 +407,48 @@ static void steps_on_pairs_climb_to_the_top(void)
     }
 }
 
+static void the_certificate_is_the_textbook_s(void)
+{
+    double scores[N], room[4 * N], a[N], bounds[N], cut = 0, whole = 0;
+    for (int i = 0; i < N; i++) {
+        scores[i] = sin(i);
+        bounds[i] = i % 3 == 0 ? 0.5 : 2;
+        a[i] = 3 * cos(i);
+    }
+    pegasos_hinge_sums(N, 1, N, labels, bounds, scores, &whole);
+    pegasos_hinge_sums(7, 1, N, labels, bounds, scores, &cut);
+    pegasos_hinge_sums(N - 7, 1, N - 7, labels + 7, bounds + 7, scores + 7, &cut);
+    CHECK(cut == whole);
+    /* The best intercept: no place where a row meets its margin is better. */
+    const double best = pegasos_best_intercept(N, labels, bounds, scores, room);
+    double least = INFINITY, at_best = 0;
+    for (int j = -1; j < N; j++) {
+        double sum = 0;
+        const double b = j < 0 ? best : labels[j] - scores[j];
+        for (int i = 0; i < N; i++)
+            sum += labels[i] ? bounds[i] * fmax(0, 1 - labels[i] * (scores[i] + b)) : 0;
+        at_best = j < 0 ? sum : at_best;
+        least = sum < least ? sum : least;
+    }
+    CHECK(at_best <= least + 1e-12);
+    double balance = 0, sum = 0;
+    pegasos_make_feasible(N, labels, bounds, 1, a, a);
+    for (int i = 0; i < N; i++) {
+        CHECK(0 <= a[i] && a[i] <= bounds[i] && (labels[i] || a[i] == 0));
+        balance += a[i] * labels[i];
+        sum += a[i];
+    }
+    CHECK(sum > 1 && fabs(balance) < 1e-12);
+    const double squared = 40, lam = 0.3, dual = sum / N - lam / 2 * squared;
+    CHECK(fabs(pegasos_best_dual(N, a, bounds, squared, N, lam, 0) - dual) < 1e-12);
+    const double scaled = pegasos_best_dual(N, a, bounds, squared, N, lam, 1);
+    for (int j = 0; j <= 100; j++) /* every multiple up to 1 is feasible */
+        CHECK(j * 0.01 * sum / N - j * j * 1e-4 * lam / 2 * squared <= scaled + 1e-12);
+    scores[3] = INFINITY;
+    pegasos_hinge_sums(N, 1, N, labels, bounds, scores, &whole);
+    CHECK(isnan(whole));
+}
+
 static uint64_t fnv1a(uint64_t digest, const void *data, size_t size)
 {
     for (size_t i = 0; i < size; i++)
@@ -455,5 +497,6 @@ int main(int argc, char **argv)
     RUN(scores_are_dot_products);
     RUN(the_dual_is_climbed_to_its_top);
     RUN(steps_on_pairs_climb_to_the_top);
+    RUN(the_certificate_is_the_textbook_s);
     return REPORT();
 }

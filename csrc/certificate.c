@@ -1,0 +1,132 @@
+/*
+ * certificate.c - primal and dual objective of one problem, which together prove how good a model is.
+ *
+ *     P(w, b) = lam/2 |w|^2 + 1/m sum_i c_i max(0, 1 - y_i f_i),      f_i = <w, x_i> + b
+ *     D(a) = 1/m sum_i a_i - lam/2 |w(a)|^2,      w(a) = 1/(lam m) sum_i a_i y_i x_i
+ *
+ * For any w, b and any feasible a, P - D >= P - min P >= 0. Feasible means 0 <= a_i <= c_i and, where the
+ * intercept is not penalised, sum_i a_i y_i = 0 as well. Sums run over the rows in their order.
+ */
+#include "rows.h"
+
+#include <float.h>
+#include <math.h>
+
+/* A score that is infinite could pass for a row far on its right side: f - f, which is 0 for numbers and
+ * NaN for everything else, shows it. */
+void pegasos_hinge_sums(int64_t count, int64_t n_problems, int64_t stride, const int8_t *labels,
+                        const double *row_weights, const double *scores, double *sums)
+{
+    assert(count >= 0 && n_problems >= 1 && stride >= count);
+    for (int64_t k = 0; k < n_problems; k++) {
+        double sum = sums[k];
+        for (int64_t i = 0; i < count; i++) {
+            const double y = labels[k * stride + i], f = scores[i * n_problems + k];
+            const double loss = 1 - y * f, c = row_weights ? row_weights[i] : 1;
+            sum += (y != 0 && loss > 0 ? c * loss : 0) + (f - f);
+        }
+        sums[k] = sum;
+    }
+}
+
+/* Where a row meets its margin, as a function of b, and its weight. */
+typedef struct place {
+    double b, weight;
+} place;
+
+/* Merges two sorted lists, from[0 .. middle - 1] and from[middle .. end - 1]. */
+static void merge(const place *from, int64_t middle, int64_t end, place *to)
+{
+    for (int64_t i = 0, j = middle, k = 0; k < end; k++)
+        to[k] = i < middle && (j == end || from[i].b <= from[j].b) ? from[i++] : from[j++];
+}
+
+/* Sorts n places, and returns which of the two arrays they are in afterwards. */
+static const place *sort(int64_t n, place *places, place *other)
+{
+    for (int64_t width = 1; width < n; width *= 2) {
+        for (int64_t begin = 0; begin < n; begin += 2 * width) {
+            const int64_t left = n - begin, middle = width < left ? width : left;
+            merge(places + begin, middle, 2 * width < left ? 2 * width : left, other + begin);
+        }
+        place *const sorted = other;
+        other = places;
+        places = sorted;
+    }
+    return places;
+}
+
+/*
+ * sum_i c_i max(0, 1 - y_i (f_i + b)) is convex in b, and linear between the places b = y_i - f_i where a
+ * row meets its margin. Its slope begins at minus the weight of the positive rows and grows by c_i at each
+ * place. The best b are those where the slope changes its sign: from the place where it reaches 0 to the
+ * place where it leaves 0, up to the rounding of so many additions.
+ */
+double pegasos_best_intercept(int64_t n, const int8_t *labels, const double *row_weights,
+                              const double *scores, double *room)
+{
+    place *const unsorted = (place *)room;
+    double total = 0, positive = 0, slope = 0, sum_of_ends = 0;
+    int64_t count = 0, first = -1, last = -1, n_ends = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const double c = row_weights ? row_weights[i] : 1;
+        if (labels[i] == 0)
+            continue;
+        unsorted[count++] = (place){labels[i] - scores[i], c};
+        total += c;
+        positive += labels[i] > 0 ? c : 0;
+    }
+    const double rounding = (double)count * DBL_EPSILON * total;
+    const place *const places = sort(count, unsorted, unsorted + n);
+    total = 0;
+    for (int64_t j = 0; j <= count; j++) { /* the slope on the left of places[j] */
+        slope = total - positive;
+        first = first < 0 && slope >= -rounding ? j : first;
+        last = last < 0 && slope > rounding ? j : last;
+        total += j < count ? places[j].weight : 0;
+    }
+    if (first > 0)
+        sum_of_ends += places[first - 1].b, n_ends++;
+    if (last > 0)
+        sum_of_ends += places[last - 1].b, n_ends++;
+    return n_ends > 0 ? sum_of_ends / (double)n_ends : 0;
+}
+
+void pegasos_make_feasible(int64_t n, const int8_t *labels, const double *row_weights,
+                           int64_t balance, const double *a, double *feasible)
+{
+    double positive = 0, negative = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const double c = row_weights ? row_weights[i] : 1;
+        const double clipped = a[i] < c ? a[i] : c;
+        feasible[i] = labels[i] != 0 && clipped > 0 ? clipped : 0;
+        positive += labels[i] > 0 ? feasible[i] : 0;
+        negative += labels[i] < 0 ? feasible[i] : 0;
+    }
+    if (!balance || positive == negative)
+        return;
+    const int heavier = positive > negative ? 1 : -1;
+    const double factor = positive > negative ? negative / positive : positive / negative;
+    for (int64_t i = 0; i < n; i++)
+        feasible[i] *= labels[i] == heavier ? factor : 1;
+}
+
+/* With A = sum_i a_i/m and B = lam/2 |w(a)|^2, D(r a) = r A - r^2 B is highest at r = A/(2 B), as far as
+ * the bounds let a grow. */
+double pegasos_best_dual(int64_t n, const double *a, const double *row_weights, double squared_norm,
+                         double mass, double lam, int64_t scaled)
+{
+    double sum = 0, part = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const double c = row_weights && row_weights[i] > 0 ? row_weights[i] : 1;
+        part = a[i] / c > part ? a[i] / c : part;
+        sum += a[i];
+    }
+    const double first = sum / mass, second = lam / 2 * squared_norm;
+    double r = 1;
+    if (scaled && first > 0) {
+        const double most = 1 / part, best = second > 0 ? first / (2 * second) : most;
+        r = best < most ? best : most;
+    }
+    return isfinite(r) ? r * first - r * r * second : first - second;
+}
