@@ -1,7 +1,7 @@
 /*
  * pairs.c - dual ascent on a block of a kernel matrix by exact steps on pairs, greedily chosen.
  *
- * Steps on one row at a time (dual.c) undo each other where rows are near to one another and lam is
+ * Steps on one row at a time (ascent.c) undo each other where rows are near to one another and lam is
  * small. Steps on pairs do not (Steinwart, Hush and Scovel: Training SVMs without offset, JMLR 12,
  * 2011). With h_i = s |x_i|^2, q = s y_i y_j <x_i, x_j> and the slopes u_i = 1 - y_i f(x_i), steps
  * p_i and p_j of two dual variables raise m D by

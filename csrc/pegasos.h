@@ -179,7 +179,7 @@ void pegasos_linear_run(const pegasos_rows *rows, const pegasos_linear_set *set,
 void pegasos_linear_model(const pegasos_linear *problem, int64_t n_features, int64_t value_bytes,
                           const void *weights, const void *sum, double *coef, double *intercept);
 
-/* ---- In double precision, for rows of any type (dual.c) --------------------------------------- */
+/* ---- In double precision, for rows of any type (scores.c) ------------------------------------- */
 
 /* scores[i * n_problems + k] = <coef_k, x_{first + i}> + intercepts[k] for i < count. `coef` is
  * n_problems x n_features; if `interleaved`, n_features x n_problems: faster for several problems. It is

@@ -1,6 +1,6 @@
 """Dual coordinate ascent: a finisher for many features.
 
-``csrc/dual.c`` has the algorithm; here is when to look at the gap, and which primal point to return.
+``csrc/ascent.c`` has the algorithm; here is when to look at the gap, and which primal point to return.
 """
 
 import functools

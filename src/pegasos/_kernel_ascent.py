@@ -1,6 +1,6 @@
 """Dual coordinate ascent for kernel machines, over a kernel matrix that need never be held whole.
 
-The algorithm is that of ``csrc/dual.c`` on scores, as in `_kernel_session`, on blocks of rows,
+The algorithm is that of ``csrc/ascent.c`` on scores, as in `_kernel_session`, on blocks of rows,
 whose changes then move all scores.
 """
 
