@@ -19,6 +19,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <string.h>
 
 /* Moves a random one of the rows active[begin .. end - 1] to the front. */
 static INLINE void choose(uint64_t *generator, int64_t *active, int64_t begin, int64_t end)
@@ -235,4 +236,303 @@ void pegasos_dual_sweep(const pegasos_rows *rows, int64_t n_problems, pegasos_du
     assert(1 <= n_problems && n_problems <= BUNDLE_BYTES / rows->value_bytes);
     DISPATCH(sweep, rows, n_problems, problems, labels, bounds, norms, a, v, sums, before, count,
              draws);
+}
+
+/*
+ * A whole run of one problem: epochs, gap checks, and when to stop.
+ *
+ * The dual point comes with two primal ones: w(a), and the mean of w(a) over snapshots of an epoch. Where
+ * rows are many beside features, w(a) swings from visit to visit, and the mean is by far the better one.
+ *
+ * A gap check costs about an epoch. It is made where it is likely to end the run, by the estimate that an
+ * epoch gives (see `ascend`), and else whenever the visits have grown by so much since the last one.
+ */
+enum { SNAPSHOTS = 8, EPOCHS_BEFORE_CHECK = 16, ROWS_PER_PIECE = 256, NUMBERS_PER_CALL = 25 };
+static const double GROWTH_BEFORE_CHECK = 1.5, HOPEFUL = 1.3;
+/* The mean is taken in every epoch where this costs at most so much of the epoch; else, in those whose end
+ * is likely to see a gap check. */
+static const double CHEAP = 0.1;
+
+/* What a run is at: visits, or a part of a gap check. */
+enum { VISITS, DUAL_VALUE, MEAN, LAST };
+
+typedef struct run {
+    const pegasos_rows *rows;
+    const pegasos_ascent_arrays *x;
+    pegasos_dual *p;
+    pegasos_ascent *s;
+    double numbers; /* that a row has, on average */
+} run;
+
+static double stored_numbers(const pegasos_rows *rows)
+{
+    return rows->index_bytes == 0 ? (double)rows->n_rows * (double)rows->n_features
+                                  : (double)(row_offset(rows, rows->n_rows) - row_offset(rows, 0));
+}
+
+static bool is_within(const pegasos_ascent *s, double relative_gap, double factor)
+{
+    return s->tol >= 0 && relative_gap <= factor * s->tol;
+}
+
+/* An estimate of the relative gap, by what the last epoch saw: D from running sums, and the gap. */
+static void estimate_gap(const run *r)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < r->rows->n_rows; i++)
+        sum += r->x->a[i];
+    const double dual = sum / r->s->mass - r->s->lam / 2 * r->p->squared_norm;
+    const double gap = r->p->gap / r->s->mass;
+    r->s->estimate = gap / fmax(dual + gap, 1e-300);
+}
+
+static bool is_time_to_check(const run *r)
+{
+    pegasos_ascent *s = r->s;
+    if (s->n_epochs + 1 >= s->last_epoch)
+        return true;
+    if (s->tol < 0)
+        return false;
+    estimate_gap(r);
+    if (is_within(s, s->estimate, HOPEFUL) && s->estimate <= s->estimate_at_check / 1.5
+        && s->n_visits >= s->n_visits_at_check + s->n_inside)
+        return true;
+    return s->n_visits >= EPOCHS_BEFORE_CHECK * s->n_inside
+           && (double)s->n_visits >= GROWTH_BEFORE_CHECK * (double)s->n_visits_at_check;
+}
+
+/* Whether active rows are where they want to be, so that the others must be asked. */
+static bool is_settled(const run *r)
+{
+    const pegasos_ascent *s = r->s;
+    const double seen = fmin(fmin(s->relative_gap, s->estimate), 1);
+    const double spread =
+        (r->p->highest - r->p->lowest) * (double)r->p->n_active / (double)s->n_inside;
+    return spread <= fmax(s->tol, 0.3 * seen) * fmin(s->primal, 1);
+}
+
+/* Begins the next epoch, over all rows if the active ones are settled. A free intercept moves: see
+ * `pegasos_ascent`. */
+static void end_epoch(const run *r, bool settled)
+{
+    pegasos_ascent *s = r->s;
+    s->n_epochs++;
+    if (s->n_snapshots > 0)
+        memset(r->x->sums, 0, (size_t)(r->rows->n_features + 1) * sizeof(double));
+    s->n_snapshots = 0;
+    if (settled && r->p->n_active < s->n_inside) {
+        int64_t n_active = 0;
+        for (int64_t i = 0; i < r->rows->n_rows; i++)
+            if (r->x->labels[i] != 0)
+                r->x->active[n_active++] = i;
+        pegasos_dual_start(r->p, n_active);
+    } else
+        pegasos_dual_begin_epoch(r->p);
+    if (s->free_intercept)
+        r->p->intercept += r->p->intercept_scaling * r->p->constant_weight;
+}
+
+/* At the start of an epoch: every how many rows to take a snapshot; 0: never. */
+static void plan_snapshots(const run *r)
+{
+    pegasos_ascent *s = r->s;
+    const double size = r->numbers * (double)r->rows->n_rows;
+    const bool wanted = SNAPSHOTS * (double)r->rows->n_features <= CHEAP * size
+                        || is_within(s, s->estimate, 2 * HOPEFUL)
+                        || s->n_epochs + 1 >= s->last_epoch;
+    s->snapshot_every = wanted ? (r->p->n_active + SNAPSHOTS - 1) / SNAPSHOTS : 0;
+    s->next_snapshot = wanted ? s->snapshot_every : r->p->n_active;
+}
+
+static void take_snapshot(const run *r)
+{
+    const int64_t d = r->rows->n_features;
+    for (int64_t j = 0; j < d; j++)
+        r->x->sums[j] += r->x->w[j];
+    r->x->sums[d] += r->p->constant_weight;
+    r->s->n_snapshots++;
+    r->s->next_snapshot += r->s->snapshot_every;
+}
+
+/* Visits rows until the next snapshot, the end of the epoch, or that of the budget. Returns its cost. */
+static double visit(const run *r, double budget)
+{
+    pegasos_ascent *s = r->s;
+    if (!r->p->is_chosen)
+        plan_snapshots(r);
+    const double each = 3 * (r->numbers + NUMBERS_PER_CALL);
+    const int64_t affordable = 1 + (int64_t)(budget / each);
+    const int64_t left = s->next_snapshot - r->p->position;
+    const int64_t done =
+        pegasos_dual_run(r->rows, r->p, r->x->labels, r->x->bounds, r->x->norms, r->x->active,
+                         r->x->a, r->x->w, left < affordable ? left : affordable);
+    s->n_visits += done;
+    double cost = each * (double)done;
+    const bool is_over = r->p->position >= r->p->n_active;
+    if (s->snapshot_every > 0 && (is_over || r->p->position == s->next_snapshot)) {
+        take_snapshot(r);
+        cost += (double)r->rows->n_features;
+    }
+    if (!is_over)
+        return cost;
+    cost += (double)r->rows->n_rows;
+    if (is_time_to_check(r))
+        s->part = DUAL_VALUE;
+    else
+        end_epoch(r, is_settled(r));
+    return cost;
+}
+
+static double squared(const double *vector, int64_t n)
+{
+    double sum = 0;
+    for (int64_t j = 0; j < n; j++)
+        sum += vector[j] * vector[j];
+    return sum;
+}
+
+static int64_t rows_of_piece(const run *r)
+{
+    const int64_t left = r->rows->n_rows - r->s->place;
+    return left < ROWS_PER_PIECE ? left : ROWS_PER_PIECE;
+}
+
+/* With a free intercept, dual variables are balanced first, so that their w is another one: its sum takes a
+ * pass over the rows. */
+static double add_balanced(const run *r)
+{
+    pegasos_ascent *s = r->s;
+    const int64_t n = r->rows->n_rows, d = r->rows->n_features, count = rows_of_piece(r);
+    double factors[ROWS_PER_PIECE], *balanced = r->x->scores;
+    if (s->place == 0) {
+        pegasos_make_feasible(n, r->x->labels, r->x->bounds, 1, r->x->a, balanced);
+        memset(r->x->point, 0, (size_t)d * sizeof(double));
+    }
+    for (int64_t i = 0; i < count; i++)
+        factors[i] = r->p->scale * balanced[s->place + i] * r->x->labels[s->place + i];
+    pegasos_linear_combine(r->rows, s->place, count, factors, r->x->point);
+    s->place += count;
+    return (double)count * (r->numbers + NUMBERS_PER_CALL);
+}
+
+static double find_dual_value(const run *r)
+{
+    pegasos_ascent *s = r->s;
+    const int64_t n = r->rows->n_rows, d = r->rows->n_features;
+    const double cost = s->free_intercept ? add_balanced(r) : (double)(n + d);
+    if (s->free_intercept && s->place < n)
+        return cost;
+    const double constant = r->p->constant_weight;
+    const double norm =
+        s->free_intercept ? squared(r->x->point, d) : squared(r->x->w, d) + constant * constant;
+    s->dual = pegasos_best_dual(n, s->free_intercept ? r->x->scores : r->x->a, r->x->bounds, norm,
+                                s->mass, s->lam, 1);
+    s->part = s->n_snapshots > 0 ? MEAN : LAST;
+    s->place = 0;
+    return cost;
+}
+
+/* Keeps a point if it is the best so far, and finds the relative gap. */
+static void keep(const run *r, const double *point, double intercept, double primal)
+{
+    pegasos_ascent *s = r->s;
+    if (primal < s->primal) {
+        memcpy(r->x->coef, point, (size_t)r->rows->n_features * sizeof(double));
+        s->intercept = intercept;
+        s->primal = primal;
+    }
+    s->relative_gap = fmax(s->primal - s->dual, 0) / fmax(s->primal, 1e-300);
+}
+
+static void end_check(const run *r)
+{
+    pegasos_ascent *s = r->s;
+    s->n_visits_at_check = s->n_visits;
+    s->estimate_at_check = s->estimate;
+    s->part = VISITS;
+    if (r->p->position >= r->p->n_active)
+        end_epoch(r, true);
+}
+
+/* Adds the losses of some more rows to the primal objective of `point`. At the end of the pass, keeps the
+ * point if it is better, and goes on to the next part. False: a score overflows. */
+static bool find_primal_value(const run *r, const double *point, double constant)
+{
+    pegasos_ascent *s = r->s;
+    const int64_t n = r->rows->n_rows, d = r->rows->n_features, count = rows_of_piece(r);
+    double piece[ROWS_PER_PIECE], *scores = s->free_intercept ? r->x->scores + s->place : piece;
+    double intercept = s->free_intercept ? 0 : r->p->intercept_scaling * constant;
+    const double *const c = r->x->bounds;
+    s->loss = s->place == 0 ? 0 : s->loss;
+    pegasos_linear_scores(r->rows, s->place, count, 1, point, 8, 0, &intercept, scores);
+    if (!s->free_intercept)
+        pegasos_hinge_sums(count, 1, count, r->x->labels + s->place, c ? c + s->place : NULL,
+                           scores, &s->loss);
+    s->place += count;
+    if (s->place < n)
+        return true;
+    double norm = squared(point, d);
+    if (s->free_intercept) { /* whose best value needs all scores */
+        scores = r->x->scores;
+        intercept = pegasos_best_intercept(n, r->x->labels, c, scores, r->x->room);
+        for (int64_t i = 0; i < n; i++)
+            scores[i] += intercept;
+        pegasos_hinge_sums(n, 1, n, r->x->labels, c, scores, &s->loss);
+    } else if (intercept != 0) {
+        const double weight =
+            intercept / r->p->intercept_scaling; /* as of the model, with its bits */
+        norm += weight * weight;
+    }
+    const double primal = s->lam / 2 * norm + s->loss / s->mass;
+    s->place = 0;
+    if (!isfinite(primal)) {
+        s->part = DUAL_VALUE;
+        s->loss = 0;
+        return false;
+    }
+    keep(r, point, intercept, primal);
+    if (s->part == MEAN && !is_within(s, s->relative_gap, 1))
+        s->part = LAST;
+    else
+        end_check(r);
+    return true;
+}
+
+/* The next piece of a gap check; returns its cost, or -1 if a score overflows. */
+static double check_gap(const run *r)
+{
+    const int64_t d = r->rows->n_features, n_snapshots = r->s->n_snapshots;
+    if (r->s->part == DUAL_VALUE)
+        return find_dual_value(r);
+    const double cost = (double)rows_of_piece(r) * (r->numbers + NUMBERS_PER_CALL);
+    const bool is_mean = r->s->part == MEAN;
+    if (is_mean && r->s->place == 0)
+        for (int64_t j = 0; j < d; j++)
+            r->x->point[j] = r->x->sums[j] / (double)n_snapshots;
+    const double constant = is_mean ? r->x->sums[d] / (double)n_snapshots : r->p->constant_weight;
+    return find_primal_value(r, is_mean ? r->x->point : r->x->w, constant) ? cost : -1;
+}
+
+int64_t pegasos_ascent_advance(const pegasos_rows *rows, pegasos_dual *problem,
+                               pegasos_ascent *ascent, const pegasos_ascent_arrays *arrays,
+                               double budget)
+{
+    pegasos_ascent *s = ascent;
+    const run r = {rows, arrays, problem, s, stored_numbers(rows) / (double)rows->n_rows};
+    assert(are_there(rows, 0, 0) && s->lam > 0 && s->mass > 0);
+    for (;;) {
+        if (s->part == VISITS) {
+            const bool is_last = s->n_epochs >= s->last_epoch;
+            if (is_within(s, s->relative_gap, 1) || (is_last && isfinite(s->primal)))
+                return PEGASOS_DONE;
+            if (is_last) /* nothing is known of where this stands */
+                s->part = DUAL_VALUE;
+        }
+        if (budget <= 0)
+            return PEGASOS_RUNNING;
+        const double cost = s->part == VISITS ? visit(&r, budget) : check_gap(&r);
+        if (cost < 0)
+            return PEGASOS_OVERFLOW;
+        budget -= cost;
+    }
 }

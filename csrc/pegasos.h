@@ -281,6 +281,68 @@ int64_t pegasos_dual_run(const pegasos_rows *rows, pegasos_dual *problem, const 
                          double *w, int64_t count);
 
 /*
+ * Where the run of one problem stands: epochs, gap checks, and the best primal point so far. The first block
+ * is set by the caller, the second is 0 at first, but for infinite estimates, primal and relative_gap.
+ *
+ * An unpenalised intercept has the condition sum_i a_i y_i = 0, which steps along single coordinates cannot
+ * meet. A constant feature (intercept_scaling of pegasos_dual) penalises the distance of b from a reference
+ * b_0, pegasos_dual's `intercept`, instead; moving b_0 to b after every epoch takes the penalty away (the
+ * method of multipliers).
+ */
+typedef struct pegasos_ascent {
+    /* settings */
+    double lam;  /* > 0 */
+    double mass; /* m, > 0 */
+    double tol;  /* the relative gap to stop at; below 0: last_epoch alone ends the run */
+    int64_t free_intercept; /* 1: the intercept is not penalised */
+    int64_t n_inside;       /* rows whose label is not 0 */
+    int64_t last_epoch;     /* stop once n_epochs is so many */
+    /* state */
+    int64_t part;     /* 0: visits; else the part of a gap check under way */
+    int64_t place;    /* rows that it has read; 0 with part = 1 begins the check once more */
+    int64_t n_epochs; /* epochs done */
+    int64_t n_visits; /* rows visited */
+    int64_t n_visits_at_check;
+    int64_t snapshot_every; /* visits from one snapshot of w to the next in this epoch; 0: none */
+    int64_t next_snapshot;
+    int64_t n_snapshots;      /* of this epoch so far */
+    double estimate;          /* of the relative gap, after the last epoch */
+    double estimate_at_check; /* at the last gap check */
+    double primal;            /* objective of the best point so far */
+    double intercept;         /* its intercept, penalised or not */
+    double relative_gap;      /* at the last gap check */
+    double dual;              /* dual value at the gap check under way */
+    double loss;              /* sum of losses of the rows that it has read */
+} pegasos_ascent;
+
+/* The arrays that belong to it, of n = n_rows and d = n_features numbers. The last three are scratch, which
+ * a gap check keeps between calls. */
+typedef struct pegasos_ascent_arrays {
+    const int8_t *labels; /* n */
+    const double *bounds; /* n: c_i > 0; NULL: all one */
+    const double *norms;  /* n: |x_i|^2, constant feature included */
+    int64_t *active;      /* n: see pegasos_dual_run */
+    double *a, *w;        /* n and d: dual variables, and w(a) */
+    double *sums;         /* d + 1, zero at first: sums of snapshots, the constant's weight last */
+    double *coef;         /* d: the best point so far */
+    double *point;        /* d */
+    double *scores;       /* n; NULL with a penalised intercept, or none */
+    double *room;         /* 4 n; NULL likewise */
+} pegasos_ascent_arrays;
+
+/* What pegasos_ascent_advance returns. PEGASOS_OVERFLOW: the objective of a point is not a finite number. */
+enum { PEGASOS_RUNNING = 0, PEGASOS_DONE = 1, PEGASOS_OVERFLOW = 2 };
+
+/*
+ * Goes on with a run until it is done, or about `budget` numbers of the rows were read. `problem` has been
+ * started by pegasos_dual_start, with its n_inside rows in `active`. A run that is cut anywhere continues with
+ * the same bits; where its scratch is lost, set `place` to 0, and `part` to 1 unless it is 0.
+ */
+int64_t pegasos_ascent_advance(const pegasos_rows *rows, pegasos_dual *problem,
+                               pegasos_ascent *ascent, const pegasos_ascent_arrays *arrays,
+                               double budget);
+
+/*
  * Visits the rows draws[0 .. count - 1] for each of a bundle of at most B problems, all of whose arrays
  * are interleaved: `labels` and `a` are n_rows x B, `v`, where w = factor v, is n_features x B of the rows'
  * type, B numbers of which take PEGASOS_BUNDLE_BYTES. Rows with label 0 are passed over, and none is left

@@ -5,7 +5,7 @@ import pytest
 from rows import convert
 
 from pegasos import _core
-from pegasos._ascent import ASCENT
+from pegasos._ascent import ASCENT, RUN
 from pegasos._session import PROBLEM
 
 N, D, K = 6, 5, 2
@@ -26,6 +26,16 @@ def ascents(k=1, **fields):
     state = np.zeros(k, ASCENT)
     state["scale"] = state["factor"] = 1
     _core.dual_start(state, N)
+    for name, value in fields.items():
+        state[name] = value
+    return state
+
+
+def runs(**fields):
+    state = np.zeros(1, RUN)
+    state["lam"], state["mass"], state["n_inside"], state["last_epoch"] = 0.1, N, N, 3
+    for name in ("estimate", "estimate_at_check", "primal", "relative_gap"):
+        state[name] = np.inf
     for name, value in fields.items():
         state[name] = value
     return state
@@ -72,6 +82,10 @@ def calls(layout, dtype):
     yield "best_dual", [one, one, 1.0, 1.0, 0.1]
     yield "dual_run", [
         rows, ascents(), labels[0], one, one, np.arange(N), np.zeros(N), np.zeros(D), N,
+    ]  # fmt: skip
+    yield "ascent_advance", [
+        rows, ascents(), runs(free_intercept=1), labels[0], one, one, np.arange(N), np.zeros(N),
+        np.zeros(D), np.zeros(D + 1), np.zeros(D), np.zeros(D), np.zeros(N), np.zeros(4 * N), 1e6,
     ]  # fmt: skip
     signs = np.zeros((N, lanes), np.int8)
     signs[:, :K] = 1
@@ -120,7 +134,7 @@ MAY_BE_LONGER = {
     ("csr_rows", 0, 0), ("csr_rows", 1, 0), ("csr_rows", 2, 0), ("dual_run", 1, 0), ("dual_run", 5, 0),
     ("dual_sweep", 1, 0), ("dual_sweep", 9, 0), ("fit", 7, 1), ("fit", 9, 0), ("kernel_block", 0, 0),
     ("push", 0, 0), ("gather", 0, 0), ("gather", 0, 1), ("dense_rows", 0, 0), ("dense_rows", 0, 1),
-    ("Order", 1, 0), ("restart_averages", 1, 1),
+    ("Order", 1, 0), ("restart_averages", 1, 1), ("ascent_advance", 1, 0), ("ascent_advance", 2, 0),
 }  # fmt: skip
 MAY_BE_SHORTER = {
     ("decision_function", 4, 0), ("combine", 2, 0), ("norms", 3, 0), ("fit", 9, 0), ("csr_rows", 2, 0),
@@ -209,7 +223,8 @@ def test_types_that_do_not_go_together_are_refused(layout, dtype):
 
 @pytest.mark.parametrize("wrong", [-1, N, 2**62, -(2**63)])
 def test_indices_out_of_range_are_refused(layout, dtype, wrong):
-    indices = {"fit": [9], "decision_function_of": [1], "copy_rows": [1], "dual_run": [5], "dual_sweep": [9], "push": [1],
+    indices = {"fit": [9], "decision_function_of": [1], "copy_rows": [1], "dual_run": [5], "dual_sweep": [9],
+               "ascent_advance": [6], "push": [1],
                "gather": [1, 2], "kernel_block": [1]}  # fmt: skip
     for name, good in calls(layout, dtype):
         for k in indices.get(name, []):
@@ -259,8 +274,28 @@ def test_an_average_needs_sums(layout, dtype, fields):
                                     {"position": N + 1}])  # fmt: skip
 def test_lists_of_active_rows_are_not_left(layout, dtype, fields):
     for name, good in calls(layout, dtype):
-        if name == "dual_run":
+        if name in ("dual_run", "ascent_advance"):
             refused(name, [good[0], ascents(**fields), *good[2:]])
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"lam": 0.0}, {"mass": 0.0}, {"mass": np.nan}, {"part": 4}, {"part": -1}, {"part": 2},
+        {"place": N}, {"place": -1}, {"n_epochs": -1}, {"last_epoch": 2**62}, {"n_visits": -1},
+        {"n_inside": N + 1}, {"n_inside": N - 1}, {"snapshot_every": N + 1}, {"next_snapshot": -1},
+        {"n_snapshots": -1},
+    ],
+)  # fmt: skip
+def test_runs_in_no_state_that_can_be_are_refused(layout, dtype, fields):
+    for name, good in calls(layout, dtype):
+        if name == "ascent_advance":
+            refused(name, [*good[:2], runs(**fields), *good[3:]])
+            # In an epoch under way, the next snapshot is ahead.
+            refused(
+                name, [good[0], ascents(position=2, is_chosen=1), runs(next_snapshot=2), *good[3:]]
+            )
+            refused(name, [*good[:2], runs(free_intercept=1), *good[3:12], None, *good[13:]])
 
 
 def test_pending_rows_are_looked_at(layout, dtype):

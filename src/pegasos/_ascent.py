@@ -1,24 +1,22 @@
 """Dual coordinate ascent: a finisher for many features.
 
-``csrc/ascent.c`` has the algorithm; here is when to look at the gap, and which primal point to return.
+``csrc/ascent.c`` has the algorithm, the gap checks and when to stop; here are the arrays, and bundles.
 """
 
 import functools
 
 import numpy as np
 
-from pegasos import _certificate, _core, _rows, _session, _threads
+from pegasos import _certificate, _core, _rows, _session, _threads, _validate
 from pegasos._finisher import Finisher
 
 #: Layout of one problem's state, that of ``struct pegasos_dual``.
 ASCENT = np.asarray(_core.BLANK_DUAL).dtype
+#: Layout of where its run stands, that of ``struct pegasos_ascent``.
+RUN = np.asarray(_core.BLANK_ASCENT).dtype
 
-# w is looked at so many times in an epoch: single iterates swing where rows are many beside features,
-# and the mean over an epoch is then a far better primal point.
-_SNAPSHOTS = 8
-# Looks at the gap: after so many epochs' worth of visits, then whenever they have grown by so much; and
-# earlier if the gap is estimated at no more than so many times the one that is asked for.
-_EPOCHS_BEFORE_LOOK, _GROWTH_BEFORE_LOOK, _HOPEFUL = 16, 1.5, 1.3
+# A bundle's gap is checked if it is estimated at no more than so many times the one that is asked for.
+_HOPEFUL = 1.3
 # Epochs that problems begin with as bundles, at most, before each leaves out rows of its own. A bundle costs
 # as much as three problems.
 SWEEPS, _LEAST_BUNDLE = 8, 3
@@ -148,18 +146,7 @@ class DualAscent(Finisher):
     """Dual coordinate ascent. `w` is w(a)."""
 
     is_exact = True
-    _ARRAYS = (
-        *Finisher._ARRAYS,
-        "ascents",
-        "w",
-        "sums",
-        "n_sums",
-        "active",
-        "n_swept",
-        "n_visits_at_look",
-        "estimate",
-        "estimate_at_look",
-    )
+    _ARRAYS = (*Finisher._ARRAYS, "ascents", "runs", "w", "sums", "active", "n_swept")
 
     @staticmethod
     def begins_at_zero(rows):
@@ -169,21 +156,27 @@ class DualAscent(Finisher):
     def __init__(self, settings, n_problems, n_rows, n_features, seed):
         super().__init__(settings, n_problems, n_rows, n_features, seed)
         self.ascents = blank_ascents(n_problems, seed)
+        self.runs = np.zeros(n_problems, RUN)
+        for name in ("intercept", "primal", "relative_gap", "n_epochs", "n_visits"):
+            self.runs[name] = getattr(self, name)
+            setattr(self, name, self.runs[name])  # the core writes what a `Finisher` has, too
+        self.runs["estimate"] = self.runs["estimate_at_check"] = np.inf  # of the relative gap
         self.w = np.zeros((n_problems, n_features))
         # Sums over the snapshots of the epoch under way, the constant feature last.
         self.sums = np.zeros((n_problems, n_features + 1))
-        self.n_sums = np.zeros(n_problems, np.int64)
         self.active = np.zeros((n_problems, n_rows), np.int64)
         self.n_swept = np.zeros(n_problems, np.int64)  # draws of `sweep`, or `_OVER`
-        self.n_visits_at_look = np.zeros(n_problems, np.int64)
-        self.estimate = np.full(n_problems, np.inf)  # of the relative gap
-        self.estimate_at_look = np.full(n_problems, np.inf)
 
     def begin(self, rows, labels, row_weights, start=None):
         start = super().begin(rows, labels, row_weights, start)
         self.norms, self.feature = norms(rows, self.settings)
         if start is None:
             self._check_kept()
+        for name, value in (
+            ("lam", self.settings.lam), ("mass", self.mass), ("n_inside", self.n_inside),
+            ("free_intercept", self.settings.free_intercept),
+        ):  # fmt: skip
+            self.runs[name] = value
         np.clip(self.a, 0, 1 if row_weights is None else row_weights, out=self.a)
         self.a *= labels != 0
         for k, problem in enumerate(self.ascents):
@@ -202,10 +195,11 @@ class DualAscent(Finisher):
                 problem["intercept"] = best[0]
             self.coef[k] = w
             self.intercept[k] = problem["intercept"] + self.feature * constant
-            self.primal[k] = self.relative_gap[k] = np.inf
-            self.estimate[k] = self.estimate_at_look[k] = np.inf
-            self.n_visits[k] = self.n_visits_at_look[k] = self.n_swept[k] = 0
-            self.sums[k], self.n_sums[k] = 0, 0
+            for name in ("primal", "relative_gap", "estimate", "estimate_at_check"):
+                self.runs[name][k] = np.inf
+            for name in ("n_visits", "n_visits_at_check", "n_snapshots", "part", "place"):
+                self.runs[name][k] = 0
+            self.sums[k] = self.n_swept[k] = 0
             inside = np.flatnonzero(labels[k])
             self.active[k, : len(inside)] = inside
             _core.dual_start(self.ascents[k : k + 1], len(inside))
@@ -223,34 +217,19 @@ class DualAscent(Finisher):
         return w, self.feature * total
 
     def run(self, tol, max_iter, *, n_threads=1, on_progress=None):
-        size = _session.lanes(self.rows)
-        last = self.base + max_iter
-
-        def jobs(work, problems):
-            _threads.in_threads([functools.partial(work, of) for of in problems], n_threads,
-                                on_progress)  # fmt: skip
-
-        def bundles(problems):
-            return np.array_split(problems, -(-len(problems) // size))
-
-        going = np.arange(len(self.a))
-        if goes_in_bundles(len(going)):
-            parts = [slice(of[0], of[-1] + 1) for of in bundles(going)]
-            jobs(lambda part: self._sweep(part, tol, max_iter), parts)
-        # Problems go on by themselves until it is time to look at them, and are looked at together.
-        while True:
-            going = [k for k in going if self.n_epochs[k] < last[k] and not self._is_done(k, tol)]
-            if not going:
-                break
-            jobs(lambda k: self._improve(k, tol, last[k]), going)
-            jobs(lambda of: self._look_and_go_on(of, tol), bundles(going))
-        # Of epochs there may have been none left.
-        unseen = np.flatnonzero(np.isinf(self.primal))
-        if len(unseen):
-            self._look(unseen, tol)
+        n, size = len(self.a), _session.lanes(self.rows)
+        self.runs["tol"] = -1 if tol is None else tol
+        self.runs["last_epoch"] = self.base + max_iter
+        jobs = []
+        if goes_in_bundles(n):
+            parts = [slice(of[0], of[-1] + 1) for of in np.array_split(range(n), -(-n // size))]
+            jobs = [functools.partial(self._sweep, part, tol, max_iter) for part in parts]
+        _threads.in_threads(jobs, n_threads, on_progress)
+        jobs = [functools.partial(self._improve, k) for k in range(n)]
+        _threads.in_threads(jobs, n_threads, on_progress)
 
     def _sweep(self, part, tol, max_iter):
-        """The first epochs of the problems `part`, as a bundle, and a look at those that may be done."""
+        """The first epochs of the problems `part`, as a bundle, and a gap check of those that may be done."""
         if max_iter == 0 or self.n_swept[part.start] == _OVER:
             return
         ascents, problems = self.ascents[part], np.arange(part.start, part.stop)
@@ -263,13 +242,14 @@ class DualAscent(Finisher):
                 self._set_weights(j, *self._weights_of(j))
                 yield
         if tol is not None and max_iter > SWEEPS:
-            problems = problems[self.estimate[part] <= _HOPEFUL * tol]
+            problems = problems[self.runs["estimate"][part] <= _HOPEFUL * tol]
         if len(problems):
-            self._look(problems, tol)
+            self._check_gaps(problems, tol)
         with _threads.uninterrupted():
-            self._remember_look(problems)
+            for name in ("n_visits", "estimate"):
+                self.runs[f"{name}_at_check"][problems] = self.runs[name][problems]
             self.n_swept[part] = _OVER  # and what follows them was done, too
-            self.sums[part], self.n_sums[part] = 0, 0
+            self.sums[part] = self.runs["n_snapshots"][part] = 0
             for j in range(len(ascents)):
                 _core.dual_start(ascents[j : j + 1], n_inside[j])
             if self.settings.free_intercept:
@@ -284,7 +264,8 @@ class DualAscent(Finisher):
         last, narrow = n_epochs * n, f"f{self.rows.value_bytes}"
 
         def most_are_within(factor):
-            return tol is not None and (self.estimate[part] > factor * tol).sum() < _LEAST_BUNDLE
+            estimate = self.runs["estimate"][part]
+            return tol is not None and (estimate > factor * tol).sum() < _LEAST_BUNDLE
 
         with _session.bundled(
             _session.lanes(self.rows), self.w[part], self.a[part], self.sums[part, :-1],
@@ -296,7 +277,7 @@ class DualAscent(Finisher):
                 if done % n == 0:
                     self.n_epochs[part] += 1
                     self.n_visits[part] += n_inside
-                    self.n_sums[part] = averages
+                    self.runs["n_snapshots"][part] = averages
                     self.sums[part, -1] = ascents["constant_sum"]
                     self._estimate(part, a.sum(axis=0)[:k])
 
@@ -317,98 +298,43 @@ class DualAscent(Finisher):
                         return False
         return True
 
-    def _improve(self, k, tol, last):
-        """Run problem k until it is time to look at it."""
-        ascent, inside = self.ascents[k : k + 1], np.count_nonzero(self.labels[k])
-        p, size = ascent[0], _session.rows_per_call(self.rows, 3)
-        while True:
-            averages = self._averages(k, tol, last)
-            while p["position"] < p["n_active"]:
-                step = -(-int(p["n_active"]) // _SNAPSHOTS) if averages else p["n_active"]
-                until_snapshot = step - int(p["position"]) % step
-                with _threads.uninterrupted():
-                    self.n_visits[k] += _core.dual_run(
-                        self.rows, ascent, self.labels[k], self.row_weights, self.norms,
-                        self.active[k], self.a[k], self.w[k], min(size, until_snapshot),
-                    )  # fmt: skip
-                    if averages and (p["position"] % step == 0 or p["position"] >= p["n_active"]):
-                        self.sums[k, :-1] += self.w[k]
-                        self.sums[k, -1] += p["constant_weight"]
-                        self.n_sums[k] += 1
-                yield
-            looks = self.n_epochs[k] + 1 >= last or self._is_time_to_look(k, p, inside, tol)
-            if looks:
-                return
-            with _threads.uninterrupted():
-                self._end_epoch(k, self._is_settled(k, p, inside, tol))
-            yield
-
-    def _look_and_go_on(self, problems, tol):
-        """Look at problems that have come to where it is time to."""
-        self._look(problems, tol)  # interrupted, it is done again
-        with _threads.uninterrupted():
-            self._remember_look(problems)
-            for k in problems:
-                self._end_epoch(k, settled=True)
-        yield
-
-    def _remember_look(self, problems):
-        self.n_visits_at_look[problems] = self.n_visits[problems]
-        self.estimate_at_look[problems] = self.estimate[problems]
-
-    def _end_epoch(self, k, settled):
-        """Begin the next epoch of problem k, over all rows if those that take part are settled."""
-        ascent, inside = self.ascents[k : k + 1], np.count_nonzero(self.labels[k])
-        self.n_epochs[k] += 1
-        if self.n_sums[k]:
-            self.sums[k], self.n_sums[k] = 0, 0
-        if ascent["n_active"][0] < inside and settled:
-            self.active[k, :inside] = np.flatnonzero(self.labels[k])
-            _core.dual_start(ascent, inside)
-        else:
-            _core.dual_begin_epoch(ascent)
-        if self.settings.free_intercept:
-            shift(ascent)
-
-    def _averages(self, k, tol, last):
-        """Whether the mean over an epoch is wanted: it is cheap, or a look is likely to follow."""
-        if _SNAPSHOTS * self.rows.shape[1] <= 0.1 * self.rows.size:
-            return True
-        nearly = tol is not None and self.estimate[k] <= 2 * _HOPEFUL * tol
-        return nearly or self.n_epochs[k] + 1 >= last
-
-    def _is_time_to_look(self, k, p, inside, tol):
-        """Whether a look, which costs about an epoch, is likely to end this, or much was done since."""
-        if tol is None:
-            return False
-        self._estimate(slice(k, k + 1), self.a[k].sum())
-        hopeful = self.estimate[k] <= min(_HOPEFUL * tol, self.estimate_at_look[k] / 1.5)
-        if hopeful and self.n_visits[k] >= self.n_visits_at_look[k] + inside:
-            return True
-        return self.n_visits[k] >= max(
-            _EPOCHS_BEFORE_LOOK * inside, _GROWTH_BEFORE_LOOK * self.n_visits_at_look[k]
+    def _improve(self, k):
+        """Bring problem k to the end of its run."""
+        (n, d), run, known = self.rows.shape, self.runs[k : k + 1], self.primal[k]
+        is_free = self.settings.free_intercept
+        scratch = (
+            np.empty(d),
+            np.empty(n) if is_free else None,
+            np.empty(4 * n) if is_free else None,
         )
+        if run["part"][0] > 0:  # an interrupted gap check is made once more
+            run["part"], run["place"] = 1, 0
+        status = _core.RUNNING
+        while status == _core.RUNNING:
+            status = _core.ascent_advance(
+                self.rows, self.ascents[k : k + 1], run, self.labels[k], self.row_weights,
+                self.norms, self.active[k], self.a[k], self.w[k], self.sums[k], self.coef[k],
+                *scratch, _session.numbers_per_call(),
+            )  # fmt: skip
+            self.is_seen[k] |= self.primal[k] < known
+            if status == _core.OVERFLOW:
+                raise _validate.overflow(np.dtype(np.float64), self.settings.lam)
+            yield
 
     def _estimate(self, part, total):
         """Estimate relative gaps from what was seen in the last epoch and sum_i a_i."""
         p, mass = self.ascents[part], self.mass[part]
         dual, gap = total / mass - self.settings.lam / 2 * p["squared_norm"], p["gap"] / mass
-        self.estimate[part] = gap / np.maximum(dual + gap, 1e-300)
+        self.runs["estimate"][part] = gap / np.maximum(dual + gap, 1e-300)
 
-    def _is_settled(self, k, p, inside, tol):
-        """Whether rows that take part are where they want to be, so that the others must be asked."""
-        wanted = max(tol or 0, 0.3 * min(self.relative_gap[k], self.estimate[k], 1))
-        spread = (p["highest"] - p["lowest"]) * p["n_active"] / inside
-        return spread <= wanted * min(self.primal[k], 1)
-
-    def _look(self, problems, tol):
+    def _check_gaps(self, problems, tol):
         """Find relative gaps: of the mean of w where there is one, and of w itself if that will not do."""
         problems = np.asarray(problems)
         dual = np.full(len(self.a), np.nan)
         dual[problems] = self._dual_values(problems)
-        averaged = problems[self.n_sums[problems] > 0]
+        averaged = problems[self.runs["n_snapshots"][problems] > 0]
         if len(averaged):
-            means = self.sums[averaged] / self.n_sums[averaged, None]
+            means = self.sums[averaged]
             self._judge(averaged, means[:, :-1], means[:, -1], dual)
         left = [k for k in problems if k not in averaged or not self._is_done(k, tol)]
         if left:

@@ -148,6 +148,29 @@ def dual_run(
     w: NDArray[np.float64],
     count: int,
 ) -> int: ...
+
+BLANK_ASCENT: Final[Any]
+RUNNING: Final[int]
+DONE: Final[int]
+OVERFLOW: Final[int]
+
+def ascent_advance(
+    rows: Rows,
+    problem: NDArray[np.void],
+    ascent: NDArray[np.void],
+    labels: NDArray[np.int8],
+    bounds: NDArray[np.float64] | None,
+    norms: NDArray[np.float64],
+    active: NDArray[np.int64],
+    a: NDArray[np.float64],
+    w: NDArray[np.float64],
+    sums: NDArray[np.float64],
+    coef: NDArray[np.float64],
+    point: NDArray[np.float64],
+    scores: NDArray[np.float64] | None,
+    room: NDArray[np.float64] | None,
+    budget: float,
+) -> int: ...
 def dual_sweep(
     rows: Rows,
     problems: NDArray[np.void],

@@ -136,6 +136,47 @@ cdef extern from "pegasos.h" nogil:
     int64_t pegasos_dual_run(const pegasos_rows *rows, pegasos_dual *problem, const int8_t *labels,
                              const double *bounds, const double *norms, int64_t *active, double *a,
                              double *w, int64_t count)
+    ctypedef struct pegasos_ascent:
+        double lam
+        double mass
+        double tol
+        int64_t free_intercept
+        int64_t n_inside
+        int64_t last_epoch
+        int64_t part
+        int64_t place
+        int64_t n_epochs
+        int64_t n_visits
+        int64_t n_visits_at_check
+        int64_t snapshot_every
+        int64_t next_snapshot
+        int64_t n_snapshots
+        double estimate
+        double estimate_at_check
+        double primal
+        double intercept
+        double relative_gap
+        double dual
+        double loss
+
+    ctypedef struct pegasos_ascent_arrays:
+        const int8_t *labels
+        const double *bounds
+        const double *norms
+        int64_t *active
+        double *a
+        double *w
+        double *sums
+        double *coef
+        double *point
+        double *scores
+        double *room
+
+    int PEGASOS_RUNNING, PEGASOS_DONE, PEGASOS_OVERFLOW
+
+    int64_t pegasos_ascent_advance(const pegasos_rows *rows, pegasos_dual *problem,
+                                   pegasos_ascent *ascent, const pegasos_ascent_arrays *arrays,
+                                   double budget)
     void pegasos_dual_sweep(const pegasos_rows *rows, int64_t n_problems, pegasos_dual *problems,
                             const int8_t *labels, const double *bounds, const double *norms,
                             double *a, void *v, void *sums, int64_t before, int64_t count,
@@ -678,6 +719,71 @@ def dual_run(Rows rows not None, pegasos_dual[::1] problem not None,
                                 NULL if bounds is None else &bounds[0], &norms[0], &active[0],
                                 &a[0], &w[0], count)
     return done
+
+
+cdef pegasos_ascent _blank_ascent
+#: One zeroed run, as `BLANK_PROBLEM`.
+BLANK_ASCENT = <pegasos_ascent[:1]> &_blank_ascent
+#: What `ascent_advance` returns.
+RUNNING, DONE, OVERFLOW = PEGASOS_RUNNING, PEGASOS_DONE, PEGASOS_OVERFLOW
+
+
+cdef int require_ascent(const pegasos_dual *p, const pegasos_ascent *s, int64_t n) except -1:
+    """Raise a ValueError unless a run over `n` rows is in a state that it can reach."""
+    cdef bint holds = 0 <= p.position <= p.n_active <= s.n_inside <= n
+    holds &= 0 < s.lam and 0 < s.mass and 0 <= s.part <= 3 and 0 <= s.place < n
+    holds &= 0 <= s.n_epochs < LARGEST and 0 <= s.last_epoch < LARGEST
+    holds &= 0 <= s.n_visits < LARGEST and 0 <= s.n_visits_at_check < LARGEST
+    holds &= 0 <= s.n_snapshots < LARGEST and (s.part != 2 or s.n_snapshots > 0)
+    # The next snapshot is ahead.
+    holds &= 0 <= s.snapshot_every <= n and 0 <= s.next_snapshot < LARGEST
+    holds &= not p.is_chosen or p.position == p.n_active or p.position < s.next_snapshot
+    return require(holds, "ascent is not in a state that a run can reach")
+
+
+def ascent_advance(Rows rows not None, pegasos_dual[::1] problem not None,
+                   pegasos_ascent[::1] ascent not None, const int8_t[::1] labels not None,
+                   const double[::1] bounds, const double[::1] norms not None,
+                   int64_t[::1] active not None, double[::1] a not None, double[::1] w not None,
+                   double[::1] sums not None, double[::1] coef not None,
+                   double[::1] point not None, double[::1] scores, double[::1] room,
+                   double budget):
+    """Go on with the run of a problem; returns a status. See ``pegasos_ascent_advance``.
+
+    `scores` and `room` may be None unless the intercept is not penalised.
+    """
+    cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, status
+    cdef pegasos_ascent_arrays arrays
+    require_real_rows(rows)
+    require(problem.shape[0] >= 1 and ascent.shape[0] >= 1, "problem and ascent must not be empty")
+    require(n == labels.shape[0] == norms.shape[0] == a.shape[0] == active.shape[0],
+            "labels, norms, a and active must have n_rows entries")
+    require(bounds is None or bounds.shape[0] == n, "bounds must have n_rows entries")
+    require(d == w.shape[0] == coef.shape[0] == point.shape[0] == sums.shape[0] - 1,
+            "w, coef and point must have n_features entries, and sums one more")
+    require(scores is None or scores.shape[0] == n, "scores must have n_rows entries")
+    require(room is None or (room.shape[0] // 4 == n and room.shape[0] % 4 == 0),
+            "room must have 4 n_rows entries")
+    require(not ascent[0].free_intercept or (scores is not None and room is not None),
+            "an intercept that is not penalised needs scores and room")
+    require_ascent(&problem[0], &ascent[0], n)
+    # As of `dual_run`.
+    if problem[0].position == 0:
+        require_indices(active[:problem[0].n_active], 0, n, "active must be in [0, n_rows)")
+    arrays.labels = &labels[0]
+    arrays.bounds = NULL if bounds is None else &bounds[0]
+    arrays.norms = &norms[0]
+    arrays.active = &active[0]
+    arrays.a = &a[0]
+    arrays.w = &w[0]
+    arrays.sums = &sums[0]
+    arrays.coef = &coef[0]
+    arrays.point = &point[0]
+    arrays.scores = NULL if scores is None else &scores[0]
+    arrays.room = NULL if room is None else &room[0]
+    with nogil:
+        status = pegasos_ascent_advance(&rows.c, &problem[0], &ascent[0], &arrays, budget)
+    return status
 
 
 cdef int require_columns(Rows block, const int64_t[::1] which) except -1:

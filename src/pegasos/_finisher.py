@@ -104,10 +104,14 @@ class Finisher:
 
     def _check_kept(self):
         """Forget what was seen of points that are kept, where that was on other rows."""
-        primal = _certificate.objectives(
-            self.rows, self.labels, self.row_weights, self.coef, self.intercept, self.settings,
-            self.settings.lam,
-        )  # fmt: skip
+        each = [slice(k, k + 1) for k in range(len(self.a))]  # scores of several have other bits
+        primal = np.concatenate([
+            _certificate.objectives(
+                self.rows, self.labels[k], self.row_weights, self.coef[k], self.intercept[k],
+                self.settings, self.settings.lam,
+            )
+            for k in each
+        ])  # fmt: skip
         self.is_seen = primal == self.primal
         changed = ~np.isclose(primal, self.primal, rtol=1e-9, atol=0)
         self.primal[changed] = self.relative_gap[changed] = np.inf

@@ -105,6 +105,7 @@ def scorer(rows, coef, intercept, which=None):
     part = 1 if which is None else len(which) / rows.shape[0]
     interleaved = len(coef) >= least and part * rows.size > 2 * rows.shape[1]
     coef = np.ascontiguousarray(coef.T if interleaved else coef)
+    intercept = np.ascontiguousarray(intercept)
     if which is None:
         return lambda first, out: _core.decision_function(
             rows, first, coef, intercept, out, interleaved

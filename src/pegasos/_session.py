@@ -117,6 +117,11 @@ def rows_per_call(rows, n_passes, n_more=0):
     return max(1, int(_SECONDS_PER_CALL / seconds))
 
 
+def numbers_per_call():
+    """How many numbers of X a call into the core may read."""
+    return _SECONDS_PER_CALL / _SECONDS_PER_NUMBER
+
+
 def next_draw(problems):
     """Number of the first draw that a problem which goes on has not looked at; -1 if none goes on.
 

@@ -10,7 +10,7 @@ import numpy as np
 _LARGEST, _MOST_ROWS = 2**62, 2**40
 # Gaps and bounds that nothing is known of yet.
 _MAY_BE_INFINITE = {
-    "primal", "relative_gap", "dual_objective", "estimate", "estimate_at_look", "highest_before",
+    "primal", "relative_gap", "dual_objective", "estimate", "estimate_at_check", "highest_before",
     "lowest_before",
 }  # fmt: skip
 # Settings of a problem, which the estimator's parameters say as well.
@@ -98,6 +98,15 @@ def _relations_of(solver, state, n_rows):
         ascents = own["ascents"]
         yield f"{solver}.ascents", ascents["position"] <= ascents["n_active"]
         yield f"{solver}.ascents", (ascents["n_active"] <= n_rows) & (ascents["factor"] > 0)
+
+    if "runs" in own:
+        runs, has_begun = own["runs"], own["ascents"]["is_chosen"] != 0
+        yield f"{solver}.runs", (runs["part"] <= 3) & (runs["place"] < max(n_rows, 1))
+        yield f"{solver}.runs", (runs["part"] != 2) | (runs["n_snapshots"] > 0)
+        yield f"{solver}.runs", runs["snapshot_every"] <= n_rows
+        is_ahead = runs["next_snapshot"] > own["ascents"]["position"]
+        is_over = own["ascents"]["position"] == own["ascents"]["n_active"]
+        yield f"{solver}.runs", is_ahead | is_over | ~has_begun
 
 
 def _same_kind(name, found, expected):

@@ -449,6 +449,83 @@ static void the_certificate_is_the_textbook_s(void)
     CHECK(isnan(whole));
 }
 
+/* A run by dual ascent, and all that belongs to it. */
+typedef struct ascent_bench {
+    pegasos_dual problem;
+    pegasos_ascent ascent;
+    double norms[N], a[N], w[D], sums[D + 1], coef[D], point[D], scores[N], room[4 * N];
+    int64_t active[N];
+} ascent_bench;
+
+static int64_t ascend(ascent_bench *b, const pegasos_rows *rows, int free_intercept, double tol,
+                      int64_t last_epoch, double budget)
+{
+    double scratch[D] = {0};
+    const double lam = 0.03, feature = 0.5;
+    memset(b, 0, sizeof *b);
+    pegasos_linear_norms(rows, 0, N, rows->index_bytes == 0 ? NULL : scratch, b->norms);
+    for (int i = 0; i < N; i++) {
+        b->norms[i] += feature * feature;
+        if (labels[i] != 0)
+            b->active[b->ascent.n_inside++] = i;
+    }
+    const double m = (double)b->ascent.n_inside;
+    b->ascent.lam = lam;
+    b->ascent.mass = m;
+    b->ascent.tol = tol;
+    b->ascent.last_epoch = last_epoch;
+    b->ascent.free_intercept = free_intercept;
+    b->ascent.estimate = b->ascent.estimate_at_check = INFINITY;
+    b->ascent.primal = b->ascent.relative_gap = INFINITY;
+    b->problem.scale = 1 / (lam * m);
+    b->problem.intercept_scaling = feature;
+    pegasos_dual_start(&b->problem, b->ascent.n_inside);
+    const pegasos_ascent_arrays x = {.labels = labels,
+                                     .norms = b->norms,
+                                     .active = b->active,
+                                     .a = b->a,
+                                     .w = b->w,
+                                     .sums = b->sums,
+                                     .coef = b->coef,
+                                     .point = b->point,
+                                     .scores = b->scores,
+                                     .room = b->room};
+    int64_t status = PEGASOS_RUNNING, calls = 0;
+    for (; status == PEGASOS_RUNNING; calls++)
+        status = pegasos_ascent_advance(rows, &b->problem, &b->ascent, &x, budget);
+    CHECK(status == PEGASOS_DONE);
+    return calls;
+}
+
+static void a_run_of_dual_ascent_ends_at_a_true_gap(void)
+{
+    for (int type = 0; type < TYPES; type++)
+        for (int free_intercept = 0; free_intercept < 2; free_intercept++) {
+            static ascent_bench whole, cut;
+            const pegasos_rows rows = rows_of_type(type);
+            CHECK(ascend(&whole, &rows, free_intercept, 1e-6, 100000, 1e12) == 1);
+            CHECK(ascend(&cut, &rows, free_intercept, 1e-6, 100000, 1) > 100);
+            CHECK(memcmp(&whole, &cut, sizeof whole) == 0); /* wherever it is cut */
+            double scores[N], loss = 0, norm = 0;
+            const double b = whole.ascent.intercept;
+            pegasos_linear_scores(&rows, 0, N, 1, whole.coef, 8, 0, &b, scores);
+            pegasos_hinge_sums(N, 1, N, labels, NULL, scores, &loss);
+            for (int j = 0; j < D; j++)
+                norm += whole.coef[j] * whole.coef[j];
+            norm += free_intercept ? 0 : 4 * b * b;
+            const double primal = 0.015 * norm + loss / whole.ascent.mass;
+            CHECK(fabs(primal - whole.ascent.primal) < 1e-9 * primal);
+            CHECK(whole.ascent.relative_gap <= 1e-6);
+            CHECK(ascend(&cut, &rows, free_intercept, 1e-12, 100000, 1e12) == 1);
+            CHECK(cut.ascent.primal <= primal && primal <= cut.ascent.primal * (1 + 1e-6));
+            /* Without a tolerance, by the number of epochs; 0 epochs are 0 epochs. */
+            for (int64_t epochs = 0; epochs < 4; epochs++) {
+                ascend(&cut, &rows, free_intercept, -1, epochs, 300);
+                CHECK(cut.ascent.n_epochs == epochs && isfinite(cut.ascent.primal));
+            }
+        }
+}
+
 static uint64_t fnv1a(uint64_t digest, const void *data, size_t size)
 {
     for (size_t i = 0; i < size; i++)
@@ -498,5 +575,6 @@ int main(int argc, char **argv)
     RUN(the_dual_is_climbed_to_its_top);
     RUN(steps_on_pairs_climb_to_the_top);
     RUN(the_certificate_is_the_textbook_s);
+    RUN(a_run_of_dual_ascent_ends_at_a_true_gap);
     return REPORT();
 }
