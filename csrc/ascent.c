@@ -44,6 +44,19 @@ static INLINE void leave_out(pegasos_dual *p, int64_t *active)
 }
 
 /*
+ * The first epoch from a = 0 is Pegasos, with steps of exact length (Shalev-Shwartz and Zhang, JMLR 14, 2013,
+ * "SGD initialisation"). Pegasos's w_t is v/(lam t) with the sum of rows v; w(a) is v/(lam m), too short until
+ * all rows were seen. So let N be the weight of the rows seen so far, but m/2 at least: the sample seen so
+ * far has w_t = (m/N) w(a) and the curvature (m/N) s |x_i|^2, and its dual tells the length of the step. After
+ * the epoch N = m, and w_t is w(a): dual ascent goes on from there. This returns m/N.
+ */
+static INLINE double growth(const pegasos_dual *p, double weight_seen)
+{
+    const double half = p->pegasos_mass / 2;
+    return p->pegasos_mass / (weight_seen > half ? weight_seen : half);
+}
+
+/*
  * Up to `count` coordinates of the epoch under way.
  *
  * Shrinking (Hsieh et al., section 3.2): a row whose a_i is stuck at a bound, with a derivative that
@@ -69,7 +82,10 @@ static INLINE int64_t ascend(const row_functions *f, const pegasos_rows *rows, p
         const int64_t next = p->position + 1 < p->n_active ? active[p->position + 1] : i;
         const double y = labels[i], c = bounds ? bounds[i] : 1;
         const double inner = f->dot(rows, i, w, next) + p->intercept_scaling * p->constant_weight;
-        const double u = 1 - y * (inner + p->intercept);
+        double longer = 1;
+        if (p->pegasos_mass > 0)
+            longer = growth(p, p->weight_seen += c);
+        const double u = 1 - y * (longer * inner + p->intercept);
         if ((a[i] <= 0 && u < p->lowest_before) || (a[i] >= c && u > p->highest_before)) {
             leave_out(p, active);
             continue;
@@ -79,7 +95,7 @@ static INLINE int64_t ascend(const row_functions *f, const pegasos_rows *rows, p
             continue;
         p->highest = u > p->highest ? u : p->highest;
         p->lowest = u < p->lowest ? u : p->lowest;
-        const double curvature = p->scale * norms[i];
+        const double curvature = longer * p->scale * norms[i];
         double best = curvature > 0 ? a[i] + u / curvature : (u > 0 ? c : 0);
         best = best < 0 ? 0 : best > c ? c : best;
         const double change = p->scale * (best - a[i]) * y;
@@ -113,7 +129,8 @@ static INLINE void sweep(const row_functions *f, const pegasos_rows *rows, int64
     double scale[MOST_LANES] = {0}, step[MOST_LANES] = {0}, feature[MOST_LANES] = {0};
     double intercept[MOST_LANES] = {0}, constant[MOST_LANES] = {0}, gap[MOST_LANES] = {0};
     double factor[MOST_LANES] = {0}, inverse[MOST_LANES] = {0}, squared[MOST_LANES] = {0};
-    double constant_sum[MOST_LANES] = {0};
+    double constant_sum[MOST_LANES] = {0}, longer[MOST_LANES] = {0};
+    bool is_pegasos = false;
     for (int64_t l = 0; l < n_problems; l++) {
         factor[l] = problems[l].factor;
         inverse[l] = 1 / problems[l].factor;
@@ -123,6 +140,8 @@ static INLINE void sweep(const row_functions *f, const pegasos_rows *rows, int64
         feature[l] = problems[l].intercept_scaling;
         intercept[l] = problems[l].intercept;
         constant[l] = problems[l].constant_weight;
+        longer[l] = 1;
+        is_pegasos |= problems[l].pegasos_mass > 0;
     }
     for (int64_t j = 0; j < count; j++) {
         const int64_t i = draws[j], next = j + 1 < count ? draws[j + 1] : i;
@@ -132,11 +151,17 @@ static INLINE void sweep(const row_functions *f, const pegasos_rows *rows, int64
         PREFETCH(labels + next * B);
         for (int l = 0; l < B; l += 64 / (int)sizeof(double))
             PREFETCH(a + next * B + l);
+        if (is_pegasos)
+            for (int64_t l = 0; l < n_problems; l++)
+                if (problems[l].pegasos_mass > 0 && labels[i * B + l] != 0) {
+                    longer[l] = growth(&problems[l], problems[l].weight_seen += c);
+                    step[l] = 1 / (problems[l].scale * longer[l]);
+                }
         f->dot_bundle(rows, i, v, B, B, next, score);
         for (int l = 0; l < B; l++) {
             const double y = labels[i * B + l], old = a[i * B + l];
             const double inner = factor[l] * score[l] + feature[l] * constant[l];
-            const double u = 1 - y * (inner + intercept[l]);
+            const double u = 1 - y * (longer[l] * inner + intercept[l]);
             double best = old + u * (step[l] / norm);
             best = best > 0 ? best : 0; /* NaN, which is 0 times infinity, too */
             best = best < c ? best : c;
@@ -204,6 +229,7 @@ void pegasos_dual_begin_epoch(pegasos_dual *p)
     p->lowest_before = p->lowest < 0 ? p->lowest : -INFINITY;
     p->highest = p->lowest = p->gap = 0;
     p->position = p->is_chosen = 0;
+    p->pegasos_mass = p->weight_seen = 0;
 }
 
 void pegasos_dual_start(pegasos_dual *p, int64_t n_active)
@@ -317,6 +343,7 @@ static void end_epoch(const run *r, bool settled)
 {
     pegasos_ascent *s = r->s;
     s->n_epochs++;
+    s->n_steps += r->p->pegasos_mass > 0 ? s->n_inside : 0;
     if (s->n_snapshots > 0)
         memset(r->x->sums, 0, (size_t)(r->rows->n_features + 1) * sizeof(double));
     s->n_snapshots = 0;

@@ -260,6 +260,10 @@ typedef struct pegasos_dual {
     double constant_weight; /* w(a)'s weight of the constant feature */
     double squared_norm;    /* |w(a)|^2, the constant feature included */
     double constant_sum;    /* its component of the sums of pegasos_dual_sweep */
+    double
+        pegasos_mass; /* m in a first epoch of Pegasos, see ascent.c; else 0. The caller sets it after
+                            pegasos_dual_start, where a = 0; pegasos_dual_begin_epoch makes it 0 */
+    double weight_seen; /* of the rows visited in that epoch */
 } pegasos_dual;
 
 /* Lets the rows active[0 .. n_active - 1] take part, in an epoch that begins now. */
@@ -302,6 +306,7 @@ typedef struct pegasos_ascent {
     int64_t place;    /* rows that it has read; 0 with part = 1 begins the check once more */
     int64_t n_epochs; /* epochs done */
     int64_t n_visits; /* rows visited */
+    int64_t n_steps;  /* of them, in an epoch of Pegasos */
     int64_t n_visits_at_check;
     int64_t snapshot_every; /* visits from one snapshot of w to the next in this epoch; 0: none */
     int64_t next_snapshot;

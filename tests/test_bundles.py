@@ -85,16 +85,22 @@ def test_interleaved_scores_have_the_bits_of_plain_ones(rng, layout, dtype, n_pr
     np.testing.assert_array_equal(fast, plain)
 
 
-def textbook(X, y, c, lam, order, feature, epochs, b=0.0):
-    """Dual coordinate ascent over rows in the given order; and the mean of the last half of an epoch."""
+def textbook(X, y, c, lam, order, feature, epochs, b=0.0, pegasos=False):
+    """Dual coordinate ascent over rows in the given order; and the mean of the last half of an epoch.
+
+    If `pegasos`, the first epoch takes steps of exact length for the sample that was seen so far.
+    """
     m = (c * (y != 0)).sum()
     Z = np.hstack([X, np.full((len(X), 1), feature)])
     a, w, mean = np.zeros(len(X)), np.zeros(Z.shape[1]), np.zeros(Z.shape[1])
     for epoch in range(epochs):
+        seen = 0 if pegasos and epoch == 0 else m
         for visit, i in enumerate(order[epoch]):
             if y[i] != 0:
-                u = 1 - y[i] * (Z[i] @ w + b)
-                curvature = Z[i] @ Z[i] / (lam * m)
+                seen = min(seen + c[i], m)
+                longer = m / max(seen, m / 2)
+                u = 1 - y[i] * (longer * Z[i] @ w + b)
+                curvature = longer * (Z[i] @ Z[i]) / (lam * m)
                 best = a[i] + u / curvature if curvature > 0 else c[i] * (u > 0)
                 best = np.clip(best, 0, c[i])
                 w += (best - a[i]) * y[i] * Z[i] / (lam * m)
@@ -107,8 +113,9 @@ def textbook(X, y, c, lam, order, feature, epochs, b=0.0):
 @pytest.mark.parametrize("feature", [0.0, 0.7])
 @pytest.mark.parametrize("n_problems", [1, 5, 8])
 @pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("pegasos", [False, True])
 @pytest.mark.parametrize("layout", [*SPARSE, "dense"])
-def test_a_sweep_is_the_textbook_s(rng, layout, dtype, feature, n_problems, weighted):
+def test_a_sweep_is_the_textbook_s(rng, layout, dtype, feature, n_problems, weighted, pegasos):
     X, _ = make_rows(rng, n=40)
     rows = rows_of(X, layout, dtype)
     n, d, epochs, seed = len(X), X.shape[1], 3, 11
@@ -123,6 +130,8 @@ def test_a_sweep_is_the_textbook_s(rng, layout, dtype, feature, n_problems, weig
     ascents = _ascent.blank_ascents(n_problems, 0)
     ascents["scale"] = 1 / (lams * [(c * (y != 0)).sum() for y in labels])
     ascents["intercept_scaling"] = feature
+    if pegasos:
+        ascents["pegasos_mass"] = 1 / (lams * ascents["scale"])
     order = _core.Order(seed, np.empty(n, np.int64), _core.SAMPLINGS["permutation"], 0)
     draws = np.empty(n * epochs, np.int64)
     order.draw(draws)
@@ -140,7 +149,14 @@ def test_a_sweep_is_the_textbook_s(rng, layout, dtype, feature, n_problems, weig
     near = {"rtol": 1e-9, "atol": 1e-10} if dtype == np.float64 else {"rtol": 1e-4, "atol": 1e-4}
     for k in range(n_problems):
         expected, last, mean = textbook(
-            X, labels[k], c, lams[k], draws.reshape(epochs, n), feature, epochs
+            X,
+            labels[k],
+            c,
+            lams[k],
+            draws.reshape(epochs, n),
+            feature,
+            epochs,
+            pegasos=pegasos,
         )
         np.testing.assert_allclose(a[:, k], expected, **near)
         np.testing.assert_allclose(w[:, k], last[:-1], **near)
@@ -218,6 +234,19 @@ def test_an_interrupted_sweep_goes_on_to_the_same_bits(rng, stop_after, monkeypa
     parts.fit(X, y)
     np.testing.assert_array_equal(parts.coef_, whole.coef_)
     np.testing.assert_array_equal(parts.intercept_, whole.intercept_)
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_a_fit_by_dual_ascent_begins_with_an_epoch_of_pegasos(rng, layout, dtype, n_classes):
+    X, _ = make_rows(rng, n=100)
+    y = np.arange(100) % n_classes
+    X = convert(X, layout, dtype)
+    clf = PegasosClassifier(1e-2, solver="sdca", random_state=0, warm_start=True).fit(X, y)
+    assert (clf.n_steps_ == 100).all()
+    assert (clf.duality_gap_ <= 1e-3 * clf.objective_).all()
+    clf.set_params(tol=1e-5).fit(X, y)  # which goes on by dual ascent
+    assert (clf.n_steps_ == 100).all()
+    assert (clf.duality_gap_ <= 1e-5 * clf.objective_).all()
 
 
 def test_other_labels_are_noticed_by_a_warm_start(rng):

@@ -93,8 +93,10 @@ def sweep(
         with _threads.uninterrupted():
             if first % n == 0:
                 ascents["gap"] = ascents["constant_sum"] = 0
-                if settings.free_intercept and first > 0:
-                    shift(ascents)
+                if first > 0:
+                    ascents["pegasos_mass"] = 0
+                    if settings.free_intercept:
+                        shift(ascents)
             _core.dual_sweep(
                 rows, ascents, labels, row_weights, norms, a, v, sums if before >= 0 else None,
                 before, draws,
@@ -150,14 +152,14 @@ class DualAscent(Finisher):
 
     @staticmethod
     def begins_at_zero(rows):
-        """Always: an epoch of Pegasos would leave every a_i at a bound, and is hardly cheaper than one of this."""
+        """Always: its own first epoch is Pegasos, with steps of exact length instead of 0 or 1."""
         return True
 
     def __init__(self, settings, n_problems, n_rows, n_features, seed):
         super().__init__(settings, n_problems, n_rows, n_features, seed)
         self.ascents = blank_ascents(n_problems, seed)
         self.runs = np.zeros(n_problems, RUN)
-        for name in ("intercept", "primal", "relative_gap", "n_epochs", "n_visits"):
+        for name in ("intercept", "primal", "relative_gap", "n_epochs", "n_visits", "n_steps"):
             self.runs[name] = getattr(self, name)
             setattr(self, name, self.runs[name])  # the core writes what a `Finisher` has, too
         self.runs["estimate"] = self.runs["estimate_at_check"] = np.inf  # of the relative gap
@@ -203,6 +205,8 @@ class DualAscent(Finisher):
             inside = np.flatnonzero(labels[k])
             self.active[k, : len(inside)] = inside
             _core.dual_start(self.ascents[k : k + 1], len(inside))
+            if not self.a[k].any():
+                problem["pegasos_mass"] = self.mass[k]
 
     def _set_weights(self, k, w, constant):
         self.w[k], problem = w, self.ascents[k]
@@ -277,6 +281,7 @@ class DualAscent(Finisher):
                 if done % n == 0:
                     self.n_epochs[part] += 1
                     self.n_visits[part] += n_inside
+                    self.n_steps[part] += n_inside * (ascents["pegasos_mass"] > 0)
                     self.runs["n_snapshots"][part] = averages
                     self.sums[part, -1] = ascents["constant_sum"]
                     self._estimate(part, a.sum(axis=0)[:k])

@@ -116,6 +116,8 @@ cdef extern from "pegasos.h" nogil:
         double constant_weight
         double squared_norm
         double constant_sum
+        double pegasos_mass
+        double weight_seen
 
     void pegasos_hinge_slopes(int64_t n, const double *u, const double *moves,
                               const double *weights, const double *centre, double width, double t,
@@ -147,6 +149,7 @@ cdef extern from "pegasos.h" nogil:
         int64_t place
         int64_t n_epochs
         int64_t n_visits
+        int64_t n_steps
         int64_t n_visits_at_check
         int64_t snapshot_every
         int64_t next_snapshot
@@ -733,7 +736,7 @@ cdef int require_ascent(const pegasos_dual *p, const pegasos_ascent *s, int64_t 
     cdef bint holds = 0 <= p.position <= p.n_active <= s.n_inside <= n
     holds &= 0 < s.lam and 0 < s.mass and 0 <= s.part <= 3 and 0 <= s.place < n
     holds &= 0 <= s.n_epochs < LARGEST and 0 <= s.last_epoch < LARGEST
-    holds &= 0 <= s.n_visits < LARGEST and 0 <= s.n_visits_at_check < LARGEST
+    holds &= 0 <= s.n_steps < LARGEST and 0 <= s.n_visits < LARGEST and 0 <= s.n_visits_at_check < LARGEST
     holds &= 0 <= s.n_snapshots < LARGEST and (s.part != 2 or s.n_snapshots > 0)
     # The next snapshot is ahead.
     holds &= 0 <= s.snapshot_every <= n and 0 <= s.next_snapshot < LARGEST

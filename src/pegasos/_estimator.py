@@ -359,7 +359,7 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             **self._model_of(session, data),
             **data.seen,
             "classes_": data.classes,
-            "n_steps_": session.problems["n_steps"].copy(),
+            "n_steps_": session.n_steps,
             "n_iter_": session.n_iter,
             "_fitted": self._choices(session.settings),
         }

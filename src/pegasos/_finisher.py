@@ -31,6 +31,8 @@ class Finisher:
         Whether `primal` was computed on the present rows.
     n_epochs, n_visits : ndarray of int64 of shape (n_problems,)
         Passes over the rows, and rows visited.
+    n_steps : ndarray of int64 of shape (n_problems,)
+        Steps of Pegasos among them: a first epoch of dual ascent is one of Pegasos.
     fingerprints : ndarray of int64 of shape (n_problems,)
         Of the labels and row weights of each problem.
     n_inside : ndarray of int64 of shape (n_problems,)
@@ -52,7 +54,7 @@ class Finisher:
         return False
 
     _ARRAYS = (
-        "a", "coef", "intercept", "primal", "relative_gap", "n_epochs", "n_visits", "base",
+        "a", "coef", "intercept", "primal", "relative_gap", "n_epochs", "n_visits", "n_steps", "base",
         "fingerprints", "n_inside",
     )  # fmt: skip
 
@@ -65,6 +67,7 @@ class Finisher:
         self.relative_gap = np.full(n_problems, np.inf)
         self.n_epochs = np.zeros(n_problems, np.int64)
         self.n_visits = np.zeros(n_problems, np.int64)
+        self.n_steps = np.zeros(n_problems, np.int64)
         self.base = np.zeros(n_problems, np.int64)
         self.fingerprints = np.zeros(n_problems, np.int64)
         self.n_inside = np.zeros(n_problems, np.int64)

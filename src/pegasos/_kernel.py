@@ -111,11 +111,12 @@ class KernelPegasosClassifier(PegasosEstimator):
         asked for; see `margins`. NaN where its square is negative: such a kernel is not positive
         semi-definite.
     n_iter_, n_steps_, objective_, dual_objective_, duality_gap_, alpha_counts_
-        As in `PegasosClassifier`; objectives and gap are not set where scores were pulled, since
-        they take those of all rows. The gap and the dual objective are NaN where the kernel matrix
-        is not known to be positive semi-definite (see `assume_psd`), since then there need be no
-        duality. `tol` then asks for |P - D| <= tol P at one and the same point: no step along a
-        single dual variable gains much any more, but there may be better points.
+        As in `PegasosClassifier`, but `n_steps_` is 0 where a fit begins with dual coordinate
+        ascent. Objectives and gap are not set where scores were pulled, since they take those of
+        all rows. The gap and the dual objective are NaN where the kernel matrix is not known to be
+        positive semi-definite (see `assume_psd`), since then there need be no duality. `tol` then
+        asks for |P - D| <= tol P at one and the same point: no step along a single dual variable
+        gains much any more, but there may be better points.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
 

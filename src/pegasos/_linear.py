@@ -103,9 +103,9 @@ class PegasosClassifier(PegasosEstimator):
         Epochs so far over the rows of the last call; of problems that took different numbers, the
         most.
     n_steps_ : ndarray of shape (n_problems,)
-        Steps of Pegasos taken so far: 0 where a fit begins with dual coordinate ascent (see
-        `solver`). Where Pegasos goes on from the model of another solver, with those that this
-        model stands for; see `partial_fit`.
+        Steps of Pegasos taken so far. Every fit begins with an epoch of them, with steps of exact
+        length where dual coordinate ascent follows (see `solver`). Where Pegasos goes on from the
+        model of another solver, with those that this model stands for; see `partial_fit`.
     objective_ : ndarray of shape (n_problems,)
         P(w) of this model on the training data. Not set by `partial_fit`, nor when interrupted;
         the same goes for the next two.

@@ -245,6 +245,12 @@ class _Training:
         super().set_rows(labels, row_weights, **options)
 
     @property
+    def n_steps(self):
+        """Steps of Pegasos by each problem, those of a finisher's first epoch included."""
+        steps = self.problems["n_steps"].copy()
+        return steps if self.finisher is None else steps + self.finisher.n_steps
+
+    @property
     def n_iter(self):
         return super().n_iter + (0 if self.finisher is None else int(self.finisher.n_epochs.max()))
 

@@ -480,6 +480,7 @@ static int64_t ascend(ascent_bench *b, const pegasos_rows *rows, int free_interc
     b->problem.scale = 1 / (lam * m);
     b->problem.intercept_scaling = feature;
     pegasos_dual_start(&b->problem, b->ascent.n_inside);
+    b->problem.pegasos_mass = m; /* the first epoch is Pegasos */
     const pegasos_ascent_arrays x = {.labels = labels,
                                      .norms = b->norms,
                                      .active = b->active,
@@ -518,6 +519,18 @@ static void a_run_of_dual_ascent_ends_at_a_true_gap(void)
             CHECK(whole.ascent.relative_gap <= 1e-6);
             CHECK(ascend(&cut, &rows, free_intercept, 1e-12, 100000, 1e12) == 1);
             CHECK(cut.ascent.primal <= primal && primal <= cut.ascent.primal * (1 + 1e-6));
+            /* After an epoch of Pegasos, w is w(a), though each step took w to be longer. */
+            double w[D] = {0}, change = 0;
+            ascend(&cut, &rows, free_intercept, -1, 1, 1e12);
+            for (int i = 0; i < N; i++) {
+                const double factor = cut.problem.scale * cut.a[i] * labels[i];
+                pegasos_linear_combine(&rows, i, 1, &factor, w);
+            }
+            for (int j = 0; j < D; j++) {
+                CHECK(fabs(w[j] - cut.w[j]) < 1e-12);
+                change += fabs(w[j]);
+            }
+            CHECK(change > 0 && cut.problem.pegasos_mass == 0);
             /* Without a tolerance, by the number of epochs; 0 epochs are 0 epochs. */
             for (int64_t epochs = 0; epochs < 4; epochs++) {
                 ascend(&cut, &rows, free_intercept, -1, epochs, 300);
