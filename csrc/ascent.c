@@ -546,6 +546,7 @@ int64_t pegasos_ascent_advance(const pegasos_rows *rows, pegasos_dual *problem,
 {
     pegasos_ascent *s = ascent;
     const run r = {rows, arrays, problem, s, stored_numbers(rows) / (double)rows->n_rows};
+    const int64_t n_epochs = s->n_epochs;
     assert(are_there(rows, 0, 0) && s->lam > 0 && s->mass > 0);
     for (;;) {
         if (s->part == VISITS) {
@@ -555,7 +556,7 @@ int64_t pegasos_ascent_advance(const pegasos_rows *rows, pegasos_dual *problem,
             if (is_last) /* nothing is known of where this stands */
                 s->part = DUAL_VALUE;
         }
-        if (budget <= 0)
+        if (budget <= 0 || (s->by_epochs && s->n_epochs > n_epochs))
             return PEGASOS_RUNNING;
         const double cost = s->part == VISITS ? visit(&r, budget) : check_gap(&r);
         if (cost < 0)

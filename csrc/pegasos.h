@@ -301,6 +301,7 @@ typedef struct pegasos_ascent {
     int64_t free_intercept; /* 1: the intercept is not penalised */
     int64_t n_inside;       /* rows whose label is not 0 */
     int64_t last_epoch;     /* stop once n_epochs is so many */
+    int64_t by_epochs;      /* 1: return after every epoch, however much of the budget is left */
     /* state */
     int64_t part;     /* 0: visits; else the part of a gap check under way */
     int64_t place;    /* rows that it has read; 0 with part = 1 begins the check once more */

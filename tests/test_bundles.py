@@ -243,10 +243,22 @@ def test_a_fit_by_dual_ascent_begins_with_an_epoch_of_pegasos(rng, layout, dtype
     X = convert(X, layout, dtype)
     clf = PegasosClassifier(1e-2, solver="sdca", random_state=0, warm_start=True).fit(X, y)
     assert (clf.n_steps_ == 100).all()
+    assert clf.solver_epochs_ == {"pegasos": 1, "sdca": clf.n_iter_ - 1}
+    assert list(clf.solver_epochs_) == ["pegasos", "sdca"]
     assert (clf.duality_gap_ <= 1e-3 * clf.objective_).all()
     clf.set_params(tol=1e-5).fit(X, y)  # which goes on by dual ascent
     assert (clf.n_steps_ == 100).all()
     assert (clf.duality_gap_ <= 1e-5 * clf.objective_).all()
+    ascent = clf.n_iter_ - 1
+    assert clf.solver_epochs_ == {"pegasos": 1, "sdca": ascent}
+    clf.set_params(solver="newton", tol=1e-7).fit(X, y)
+    assert list(clf.solver_epochs_) == ["pegasos", "sdca", "newton"]
+    assert clf.solver_epochs_ == {"pegasos": 1, "sdca": ascent, "newton": clf.n_iter_ - ascent - 1}
+    clf.set_params(solver="pegasos", tol=None, max_iter=3).fit(X, y)
+    assert clf.solver_epochs_["pegasos"] == 4
+    assert sum(clf.solver_epochs_.values()) == clf.n_iter_
+    clf.fit(X[:50], y[:50])
+    assert clf.solver_epochs_ == {"pegasos": 3}
 
 
 def test_other_labels_are_noticed_by_a_warm_start(rng):

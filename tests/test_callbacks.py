@@ -77,6 +77,21 @@ def test_each_epoch_is_a_task_and_the_answer_stays(data, make):
     assert last["objective"].sum() < first["objective"].sum()
 
 
+class EpochCounter(Recorder):
+    def on_fit_task_end(self, estimator, context, *, fitted_estimator, **others):
+        if context.task_name == "epoch":
+            self.epochs.append(fitted_estimator.n_iter_)
+        return False
+
+
+def test_what_a_callback_sees_is_of_the_epoch_that_ended(data):
+    X, y = data
+    counter = EpochCounter()
+    clf = PegasosClassifier(1e-3, tol=1e-6, solver="sdca", random_state=0)
+    clf.set_callbacks(counter).fit(X, y > 0)
+    assert counter.epochs == list(range(1, clf.n_iter_ + 1))
+
+
 @pytest.mark.parametrize("solver", ["pegasos", "sdca", "newton"])
 def test_a_stop_is_honoured_and_a_warm_start_completes(data, solver):
     X, y = data

@@ -224,6 +224,7 @@ class DualAscent(Finisher):
         n, size = len(self.a), _session.lanes(self.rows)
         self.runs["tol"] = -1 if tol is None else tol
         self.runs["last_epoch"] = self.base + max_iter
+        self.runs["by_epochs"] = self.by_epochs
         jobs = []
         if goes_in_bundles(n):
             parts = [slice(of[0], of[-1] + 1) for of in np.array_split(range(n), -(-n // size))]

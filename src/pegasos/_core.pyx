@@ -145,6 +145,7 @@ cdef extern from "pegasos.h" nogil:
         int64_t free_intercept
         int64_t n_inside
         int64_t last_epoch
+        int64_t by_epochs
         int64_t part
         int64_t place
         int64_t n_epochs

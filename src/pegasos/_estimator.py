@@ -107,6 +107,7 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     classes_: np.ndarray
     intercept_: np.ndarray
     n_iter_: int
+    solver_epochs_: dict[str, int]
     n_steps_: np.ndarray
     objective_: np.ndarray
     dual_objective_: np.ndarray
@@ -361,6 +362,7 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             "classes_": data.classes,
             "n_steps_": session.n_steps,
             "n_iter_": session.n_iter,
+            "solver_epochs_": session.solver_epochs,
             "_fitted": self._choices(session.settings),
         }
 

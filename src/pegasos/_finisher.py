@@ -41,6 +41,8 @@ class Finisher:
 
     #: None until `begin`.
     rows = None
+    #: Whether somebody wants to hear of every epoch: pieces of work must then end with it.
+    by_epochs = False
 
     #: Whether a look computes the objective from the point itself, and not from running sums.
     is_exact = False

@@ -110,7 +110,7 @@ class KernelPegasosClassifier(PegasosEstimator):
         ‖w‖ of each problem, w = sum_j beta_j phi(x_j), without the intercept, computed when it is
         asked for; see `margins`. NaN where its square is negative: such a kernel is not positive
         semi-definite.
-    n_iter_, n_steps_, objective_, dual_objective_, duality_gap_, alpha_counts_
+    n_iter_, solver_epochs_, n_steps_, objective_, dual_objective_, duality_gap_, alpha_counts_
         As in `PegasosClassifier`, but `n_steps_` is 0 where a fit begins with dual coordinate
         ascent. Objectives and gap are not set where scores were pulled, since they take those of
         all rows. The gap and the dual objective are NaN where the kernel matrix is not known to be

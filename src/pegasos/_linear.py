@@ -102,6 +102,9 @@ class PegasosClassifier(PegasosEstimator):
     n_iter_ : int
         Epochs so far over the rows of the last call; of problems that took different numbers, the
         most.
+    solver_epochs_ : dict of str to int
+        Which solvers ran, and for how many of these epochs, in the order in which they began; such
+        as ``{"pegasos": 1, "sdca": 12}``.
     n_steps_ : ndarray of shape (n_problems,)
         Steps of Pegasos taken so far. Every fit begins with an epoch of them, with steps of exact
         length where dual coordinate ascent follows (see `solver`). Where Pegasos goes on from the

@@ -39,6 +39,8 @@ class _Training:
     #: Epochs done of a fit with a tolerance that is not over yet; and for "auto", the length of the
     #: finisher's turn and the gap before it.
     epochs_begun, turn, gap_before = 0, 0, np.inf
+    #: Solvers and their epochs, in the order in which they ran, up to when the last one took over.
+    _ran = ()
 
     # What overflows is found where models and certificates are made, and told in a sentence.
     @np.errstate(over="ignore", invalid="ignore", divide="ignore")
@@ -105,6 +107,7 @@ class _Training:
         inside = finisher.n_inside
         if self.labels is not None:
             inside = np.count_nonzero(self.labels, axis=1)
+        self._ran = tuple(self.solver_epochs.items())
         self.go_on_from(*finisher.model(), self.n_iter, inside, least_steps)
         if self.counts is not None:
             weights = 1 if self.row_weights is None else np.maximum(self.row_weights, 1e-300)
@@ -139,16 +142,16 @@ class _Training:
             finisher = self._begin(kind, rows, (super().dual(), *super().model()))
             with uninterrupted():
                 self._end_part()
-                self.finisher = finisher
+                self._hand_over(finisher)
                 self.epochs_begun += 1
         else:
             if self.finisher is None:
                 # Then Pegasos has done nothing, or what is to be gone on from.
                 start = super().dual(), *super().model()
-            self.finisher = self._begin(kind, rows, start)
+            self._hand_over(self._begin(kind, rows, start))
             del start  # as large as what training keeps
         threads["on_progress"] = self._count_epochs(**threads)
-        threads.pop("on_epoch", None)
+        self.finisher.by_epochs = threads.pop("on_epoch", None) is not None
         left = max(max_iter - self.epochs_begun, 0)
         if solver != "auto" or tol is None:
             self.finisher.run(tol, left, **threads)
@@ -168,8 +171,9 @@ class _Training:
                 return
             is_slow = gap > self.gap_before / 2
             following = self._begin(self._other(rows), rows) if is_slow else finisher
+            following.by_epochs = finisher.by_epochs
             with uninterrupted():
-                self.finisher = following
+                self._hand_over(following)
                 following.end_plan()
                 self.epochs_begun += used
                 self.turn = max(2 * self.turn, _TURN) if is_slow else self.turn
@@ -203,6 +207,30 @@ class _Training:
 
     def _finisher_epochs(self):
         return 0 if self.finisher is None else int(self.finisher.n_epochs.mean())
+
+    def _hand_over(self, finisher):
+        """Let a finisher go on, and remember what ran before."""
+        ran = tuple(self.solver_epochs.items())
+        with uninterrupted():
+            self._ran, self.finisher = ran, finisher
+
+    @property
+    def solver_epochs(self):
+        """Epochs of each solver, in the order in which they ran."""
+        ran = dict(self._ran)
+        left = self.n_iter - sum(ran.values())
+        if left < 0:  # those were of other rows
+            ran, left = {}, self.n_iter
+        at_work = "pegasos"
+        if self.finisher is not None:
+            at_work = next(
+                s for s, kind in self.finishers.items() if isinstance(self.finisher, kind)
+            )
+            if at_work == "sdca" and left and "pegasos" not in ran and self.finisher.n_steps.any():
+                ran["pegasos"], left = 1, left - 1  # see `DualAscent`
+        if left:
+            ran[at_work] = ran.get(at_work, 0) + left
+        return ran
 
     def _other(self, rows):
         """The finisher that is not at work."""
@@ -241,7 +269,7 @@ class _Training:
 
     def set_rows(self, labels, row_weights, **options):
         if labels.shape[1] != self.n_rows:
-            self.finisher = None
+            self.finisher, self._ran = None, ()
         super().set_rows(labels, row_weights, **options)
 
     @property
@@ -291,7 +319,10 @@ class _Training:
 
     def state(self):
         where = np.array([self.epochs_begun, self.turn, self.gap_before], np.float64)
-        state = super().state() | {"where": where}
+        ran, names = dict(self._ran), ("pegasos", *self.finishers)
+        places = {solver: place for place, solver in enumerate(ran, 1)}
+        epochs = [[of.get(solver, 0) for solver in names] for of in (ran, places)]
+        state = super().state() | {"where": where, "solver_epochs": np.array(epochs, np.int64)}
         for solver, kind in self.finishers.items():
             if isinstance(self.finisher, kind):
                 arrays = self.finisher.state()
@@ -303,6 +334,9 @@ class _Training:
         session = super().restore(settings, state)
         session.epochs_begun, session.turn = (int(number) for number in state["where"][:2])
         session.gap_before = float(state["where"][2])
+        names, (epochs, places) = ("pegasos", *cls.finishers), state["solver_epochs"].tolist()
+        ran = sorted(zip(places, names, epochs, strict=True))
+        session._ran = tuple((solver, n) for place, solver, n in ran if place > 0)
         for solver, kind in cls.finishers.items():
             prefix = f"{solver}."
             arrays = {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
