@@ -89,6 +89,7 @@ def _relations_of(solver, state, n_rows):
     """What must hold of a finisher."""
     own = {k.removeprefix(f"{solver}."): v for k, v in state.items() if k.startswith(f"{solver}.")}
     yield f"{solver}.base", own["base"] <= own["n_epochs"]
+    yield f"{solver}.n_steps", -(-own["n_steps"] // max(n_rows, 1)) <= own["n_epochs"]
     yield f"{solver}.a", own["a"] >= 0
     if "active" in own:
         yield f"{solver}.active", own["active"] < max(n_rows, 1)
@@ -101,6 +102,8 @@ def _relations_of(solver, state, n_rows):
 
     if "runs" in own:
         runs, has_begun = own["runs"], own["ascents"]["is_chosen"] != 0
+        for name in set(own) & set(runs.dtype.names):  # which say the same twice
+            yield f"{solver}.{name}", np.array_equal(own[name], runs[name], equal_nan=True)
         yield f"{solver}.runs", (runs["part"] <= 3) & (runs["place"] < max(n_rows, 1))
         yield f"{solver}.runs", (runs["part"] != 2) | (runs["n_snapshots"] > 0)
         yield f"{solver}.runs", runs["snapshot_every"] <= n_rows
