@@ -272,7 +272,7 @@ def test_threads_and_interruptions_do_not_change_the_answer(
     threads = paper.linear(0.02, n_jobs=3, **options).fit(X, y)
     np.testing.assert_array_equal(whole.coef_, threads.coef_)
     clf = paper.linear(0.02, warm_start=True, **options)
-    monkeypatch.setattr(_session, "_SECONDS_PER_CALL", 5e-5)  # shorter pieces, with the same bits
+    monkeypatch.setattr(_session, "_SECONDS_PER_CALL", 2e-5)  # shorter pieces, with the same bits
     real = getattr(_core, function)
     for after in when:
         calls = iter(range(10**9))
