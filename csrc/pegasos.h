@@ -429,6 +429,47 @@ void pegasos_kernel_gauss_rows(int64_t n, int64_t m, int64_t d, int64_t value_by
 void pegasos_kernel_laplace(int64_t n, int64_t m, int64_t d, int64_t value_bytes, const void *x,
                             const void *z, double gamma, int64_t stride, void *out);
 
+/* ---- Newton's method (newton.c) ----------------------------------------------------------------- */
+
+enum { PEGASOS_HINGE = 0 };
+
+/* One problem. The first block is set by the caller; the second is the caller's at the start: a width, say
+ * 0.25, infinite primal, relative_gap and -dual_objective, and zeros. */
+typedef struct pegasos_newton {
+    /* settings */
+    double lam;             /* lambda > 0 */
+    double mass;            /* m > 0: the sum of the rows' weights */
+    double feature;         /* value of the feature that carries the intercept; 0: there is none */
+    int64_t free_intercept; /* 1: the intercept is not penalised, and feature is 1 */
+    int64_t loss;           /* PEGASOS_HINGE */
+    /* state */
+    double width;          /* delta > 0 */
+    double primal;         /* the best so far, */
+    double dual_objective; /* likewise, */
+    double relative_gap;   /* and (primal - dual_objective)/primal */
+    double intercept;      /* of the best primal point */
+    int64_t n_epochs;      /* passes over the rows */
+    int64_t n_visits;      /* rows visited */
+} pegasos_newton;
+
+/* How many doubles the work space of pegasos_newton_run has. */
+int64_t pegasos_newton_work(int64_t n_rows, int64_t n_features);
+
+/*
+ * Iterates until relative_gap <= target, n_epochs >= last_epoch, or about `budget` numbers were read; an
+ * iteration is never cut. Returns how many were done; a run that is cut between two of them continues with
+ * the same bits.
+ * `labels`, `bounds` (c_i; 0 where labels are 0), `scores`, `centre` (A) and `a` have n_rows numbers,
+ * `point` n_features + 1: w, and the weight of the feature that carries the intercept; `scores` are those
+ * of `point`. `coef`, n_features numbers, and problem->intercept are the best primal point, `a` the best
+ * dual one. `work` may hold anything, and holds nothing between calls. Newton's matrix has
+ * (n_features + 1)^2 numbers: this is for few features.
+ */
+int64_t pegasos_newton_run(const pegasos_rows *rows, pegasos_newton *problem, const int8_t *labels,
+                           const double *bounds, double *point, double *scores, double *centre,
+                           double *a, double *coef, double *work, double target, int64_t last_epoch,
+                           int64_t budget);
+
 #ifdef __cplusplus
 }
 #endif

@@ -257,6 +257,7 @@ def test_pegasos_itself_stops_at_a_gap(problem):
     [
         ("sdca", "Order", (1, 2, 2)),  # between the epochs of a bundle
         ("sdca", "ascent_advance", (0, 2, 7)),
+        ("newton", "newton_run", (0, 2, 30)),
         ("newton", "combine", (1, 15, 30)),
         ("auto", "combine", (1, 3, 8)),
     ],
@@ -268,7 +269,10 @@ def test_threads_and_interruptions_do_not_change_the_answer(
     y = rng.integers(0, 5, 200)
     options = {"solver": solver, "tol": 1e-5, "max_iter": 3000, "random_state": 1}
     options |= INTERCEPTS[intercept]
+    if function == "combine":  # iterations that are not the core's own
+        monkeypatch.setattr(_newton, "_SHORT", 0)
     whole = paper.linear(0.02, **options).fit(X, y)
+    monkeypatch.setattr(_newton, "_AT_ONCE", 1)  # one iteration a call
     threads = paper.linear(0.02, n_jobs=3, **options).fit(X, y)
     np.testing.assert_array_equal(whole.coef_, threads.coef_)
     clf = paper.linear(0.02, warm_start=True, **options)
@@ -342,6 +346,27 @@ def test_newton_does_not_mind_the_unit_of_the_rows(rng, size):
     np.testing.assert_allclose(fits[0].objective_, fits[1].objective_, rtol=1e-5)
 
 
+@pytest.mark.parametrize("shape", [(200, 12), (30, 60)])
+@pytest.mark.parametrize("intercept", INTERCEPTS)
+def test_the_core_s_iterations_go_where_those_with_blas_go(
+    rng, monkeypatch, layout, dtype, intercept, shape
+):
+    X, y = make_rows(rng, n=shape[0], d=shape[1])
+    X[:, -2], X[:, -1] = X[:, 0], 1  # features depend on each other
+    weights = rng.uniform(0, 2, len(y))
+    fits = []
+    for short in (_newton._SHORT, 0):
+        monkeypatch.setattr(_newton, "_SHORT", short)
+        machine = PegasosClassifier(
+            1e-3, solver="newton", tol=1e-6, random_state=0, **INTERCEPTS[intercept]
+        )
+        fits.append(machine.fit(convert(X, layout, dtype), y, sample_weight=weights))
+    core, blas = fits
+    assert core.duality_gap_ <= 1e-6 * core.objective_
+    np.testing.assert_allclose(core.objective_, blas.objective_, rtol=2e-6)
+    assert core.n_iter_ <= 1.2 * blas.n_iter_ + 5
+
+
 def test_singular_equations_have_an_answer(dtype):
     """That of least effort in the direction that is undetermined."""
     x = _newton.solve_positive(np.ones((300, 300), dtype), np.full(300, 300, dtype))
@@ -350,6 +375,7 @@ def test_singular_equations_have_an_answer(dtype):
 
 def test_blas_has_its_threads_again_after_fits_side_by_side(rng, monkeypatch):
     monkeypatch.setattr(_newton, "_MANY", 10)
+    monkeypatch.setattr(_newton, "_SHORT", 0)
     X, y = make_rows(rng, n=400, d=40)
 
     def threads():
@@ -373,6 +399,7 @@ def test_newton_s_equations_are_solved_however_many_rows_there_are(
 ):
     monkeypatch.setattr(_newton, "_ROUNDING", rounding)
     monkeypatch.setattr(_newton, "_MANY", 30)
+    monkeypatch.setattr(_newton, "_SHORT", 0)
     X, _ = make_rows(rng, n=120, d=40)
     seen = []
     solve = _newton.Newton._solve

@@ -41,6 +41,16 @@ def runs(**fields):
     return state
 
 
+def newtons(**fields):
+    state = np.zeros(1, np.asarray(_core.BLANK_NEWTON).dtype)
+    state["lam"], state["mass"], state["width"] = 0.1, N, 0.25
+    state["primal"] = state["relative_gap"] = np.inf
+    state["dual_objective"] = -np.inf
+    for name, value in fields.items():
+        state[name] = value
+    return state
+
+
 def values(dtype, *shape):
     return np.linspace(0.1, 1, int(np.prod(shape))).reshape(shape).astype(dtype)
 
@@ -93,6 +103,10 @@ def calls(layout, dtype):
         rows, ascents(K), signs, one, one, np.zeros((N, lanes)), values(dtype, D, lanes),
         values(dtype, D, lanes), 0, draws,
     ]  # fmt: skip
+    yield "newton_run", [
+        rows, newtons(), labels[0], one, np.zeros(D + 1), np.zeros(N), np.zeros(N), np.zeros(N),
+        np.zeros(D), np.zeros(_core.newton_work(N, D)), 1e-3, 100, 10**4,
+    ]  # fmt: skip
     # Kernels.
     block = _core.kernel_block(values(dtype, N, N), np.arange(N), np.zeros(N, np.int8))
     wide = np.zeros((K, 2 * N + 1))
@@ -135,6 +149,7 @@ MAY_BE_LONGER = {
     ("dual_sweep", 1, 0), ("dual_sweep", 9, 0), ("fit", 7, 1), ("fit", 9, 0), ("kernel_block", 0, 0),
     ("push", 0, 0), ("gather", 0, 0), ("gather", 0, 1), ("dense_rows", 0, 0), ("dense_rows", 0, 1),
     ("Order", 1, 0), ("restart_averages", 1, 1), ("ascent_advance", 1, 0), ("ascent_advance", 2, 0),
+    ("newton_run", 1, 0), ("newton_run", 9, 0),
 }  # fmt: skip
 MAY_BE_SHORTER = {
     ("decision_function", 4, 0), ("combine", 2, 0), ("norms", 3, 0), ("fit", 9, 0), ("csr_rows", 2, 0),
@@ -296,6 +311,19 @@ def test_runs_in_no_state_that_can_be_are_refused(layout, dtype, fields):
                 name, [good[0], ascents(position=2, is_chosen=1), runs(next_snapshot=2), *good[3:]]
             )
             refused(name, [*good[:2], runs(free_intercept=1), *good[3:12], None, *good[13:]])
+
+
+@pytest.mark.parametrize("fields", [{"lam": 0.0}, {"lam": np.nan}, {"mass": 0.0}, {"width": 0.0},
+                                    {"loss": 1}, {"n_epochs": -1}, {"n_visits": 2**62}])  # fmt: skip
+def test_newton_s_numbers_are_looked_at(layout, dtype, fields):
+    for name, good in calls(layout, dtype):
+        if name == "newton_run":
+            refused(name, [good[0], newtons(**fields), *good[2:]])
+
+
+@pytest.mark.parametrize("sizes", [(0, 1), (1, 0), (1, 2**20), (2**54, 1), (-1, -1)])
+def test_a_work_space_has_a_size(sizes):
+    refused("newton_work", list(sizes))
 
 
 def test_pending_rows_are_looked_at(layout, dtype):

@@ -213,3 +213,22 @@ def gauss_rows(
 def laplace(
     x: NDArray[np.floating], z: NDArray[np.floating], gamma: float, out: NDArray[np.floating]
 ) -> None: ...
+
+BLANK_NEWTON: Final[Any]
+
+def newton_work(n_rows: int, n_features: int) -> int: ...
+def newton_run(
+    rows: Rows,
+    problem: NDArray[np.void],
+    labels: NDArray[np.int8],
+    bounds: NDArray[np.float64],
+    point: NDArray[np.float64],
+    scores: NDArray[np.float64],
+    centre: NDArray[np.float64],
+    a: NDArray[np.float64],
+    coef: NDArray[np.float64],
+    work: NDArray[np.float64],
+    target: float,
+    last_epoch: int,
+    budget: int,
+) -> int: ...

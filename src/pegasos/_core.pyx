@@ -215,6 +215,27 @@ cdef extern from "pegasos.h" nogil:
                                 const void *x, const void *z, double gamma, int64_t stride,
                                 void *out)
 
+    ctypedef struct pegasos_newton:
+        double lam
+        double mass
+        double feature
+        int64_t free_intercept
+        int64_t loss
+        double width
+        double primal
+        double dual_objective
+        double relative_gap
+        double intercept
+        int64_t n_epochs
+        int64_t n_visits
+
+    int PEGASOS_HINGE
+    int64_t pegasos_newton_work(int64_t n_rows, int64_t n_features)
+    int64_t pegasos_newton_run(const pegasos_rows *rows, pegasos_newton *problem,
+                               const int8_t *labels, const double *bounds, double *point,
+                               double *scores, double *centre, double *a, double *coef,
+                               double *work, double target, int64_t last_epoch, int64_t budget)
+
 ctypedef fused value_t:
     float
     double
@@ -990,3 +1011,47 @@ def laplace(const value_t[:, ::1] x not None, const value_t[:, ::1] z not None, 
     with nogil:
         pegasos_kernel_laplace(x.shape[0], z.shape[0], x.shape[1], sizeof(value_t), &x[0, 0],
                                &z[0, 0], gamma, apart, &out[0, 0])
+
+
+# ---- Newton's method ---------------------------------------------------------------------------
+
+cdef pegasos_newton _blank_newton
+#: One zeroed problem of Newton's method, as `BLANK_PROBLEM`.
+BLANK_NEWTON = <pegasos_newton[:1]> &_blank_newton
+
+# Newton's matrix is of this size at most, and its square no overflow.
+cdef int64_t MOST_EQUATIONS = 1 << 20
+
+
+def newton_work(int64_t n_rows, int64_t n_features):
+    """Return how many doubles `newton_run` works with."""
+    require(1 <= n_rows < LARGEST >> 8 and 1 <= n_features < MOST_EQUATIONS,
+            "n_rows must be in [1, 2**54), n_features in [1, 2**20)")
+    return pegasos_newton_work(n_rows, n_features)
+
+
+def newton_run(Rows rows not None, pegasos_newton[::1] problem not None,
+               const int8_t[::1] labels not None, const double[::1] bounds not None,
+               double[::1] point not None, double[::1] scores not None,
+               double[::1] centre not None, double[::1] a not None, double[::1] coef not None,
+               double[::1] work not None, double target, int64_t last_epoch, int64_t budget):
+    """Iterate until the budget is used; returns how often. See ``pegasos_newton_run``."""
+    require_real_rows(rows)
+    cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, done
+    require(problem.shape[0] >= 1, "problem must not be empty")
+    cdef const pegasos_newton *p = &problem[0]
+    require(p.lam > 0 and p.mass > 0 and p.width > 0, "lam, mass and width must be > 0")
+    require(p.loss == PEGASOS_HINGE, "loss is not known")
+    require(0 <= p.n_epochs < LARGEST and 0 <= p.n_visits < LARGEST and last_epoch < LARGEST
+            and budget < LARGEST, "numbers of epochs and visits must be in [0, 2**62)")
+    require(n == labels.shape[0] == bounds.shape[0] == scores.shape[0] == centre.shape[0]
+            and n == a.shape[0], "labels, bounds, scores, centre and a must have n_rows entries")
+    require(coef.shape[0] == d and point.shape[0] == d + 1,
+            "coef must have n_features entries, point one more")
+    require(d < MOST_EQUATIONS and work.shape[0] >= pegasos_newton_work(n, d),
+            "work must have newton_work(n_rows, n_features) entries")
+    with nogil:
+        done = pegasos_newton_run(&rows.c, &problem[0], &labels[0], &bounds[0], &point[0],
+                                  &scores[0], &centre[0], &a[0], &coef[0], &work[0], target,
+                                  last_epoch, budget)
+    return done

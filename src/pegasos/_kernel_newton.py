@@ -1,4 +1,4 @@
-"""Newton's method for kernel machines whose kernel matrix is at hand; `_newton` has the mathematics.
+"""Newton's method for kernel machines whose kernel matrix is at hand; csrc/newton.c has the mathematics.
 
 Points are coefficients, w = sum_j beta_j phi(x_j), and products between them go by way of scores:
 <w, w'> = sum_j beta_j f'(x_j). Newton's equations (lam + Z^T W Z) p = -g, where the rows of Z are those of
@@ -26,6 +26,11 @@ class KernelNewton(Newton):
     @property
     def has_dual(self):
         return self.rows.is_positive
+
+    @property
+    def _is_short(self):
+        """The core knows linear machines only."""
+        return False
 
     def _forget(self, k):
         self._forget_all_but_zero(k)

@@ -1,26 +1,13 @@
 """Newton's method on the smoothed hinge: a finisher for few features, and for the last digits.
 
-The proximal point method on the dual: given a dual point A, the next one is the best of
-
-    D(a) - delta/(2 m) sum_i (a_i - A_i)^2 / c_i,    0 <= a_i <= c_i.
-
-Its own dual is a smooth problem in w. With u_i = 1 - y_i f(x_i),
-
-    minimise  lam/2 |w|^2 + 1/m sum_i h_i(u_i),    h_i'(u) = a_i(u) = clip(A_i + c_i u/delta, 0, c_i),
-
-which for A = 0 is the hinge rounded off over a width delta (Huber). For any w the a_i(u_i) are
-dual-feasible and the gradient is lam (w - w(a)): every gradient brings a dual value with it, for nothing.
-Second derivatives come from the rows in the band 0 < a_i < c_i alone. Once the smooth problem is solved
-well enough, A becomes a: unlike Huber's width, delta need not go to 0 for the gap to do so, and the
-problems stay easy. (Rockafellar: Augmented Lagrangians and applications of the proximal point algorithm,
-Math. Oper. Res. 1 (1976) 97-116; Chapelle: Training a support vector machine in the primal, Neural
-Computation 19 (2007) 1155-1178.)
+``csrc/newton.c`` has the derivation, and does the iterations where they are short. Here are those of more
+numbers or features: they are done in pieces, so that Ctrl-C is heard, and with BLAS.
 """
 
 import numpy as np
 
 from pegasos import _certificate, _core, _rows, _session, _threads
-from pegasos._finisher import Finisher
+from pegasos._finisher import _SAFELY, Finisher
 
 # Width at first, and by how much it falls, to what, whenever the smooth problem is solved well enough:
 # once its own gap is this part of what the smoothing accounts for.
@@ -39,6 +26,10 @@ _TINY = 1e-30
 _PIECES, _PIECE = 200, (5e4, 1e6)
 # From so many equations on, they are worth a factorisation without copies.
 _MANY = 256
+# The core does iterations of its own, where one takes about as long as reading so many numbers at most:
+# 10 ms. They need no BLAS up to so many features. Calls end after about so many numbers.
+_SHORT, _FEW, _AT_ONCE = 10**7, 100, 10**7
+_NEWTON = np.asarray(_core.BLANK_NEWTON).dtype
 # Beside the trace: what makes a matrix regular again.
 _RIDGE = 1e-10
 
@@ -120,7 +111,7 @@ class Newton(Finisher):
         return (self.labels[k] != 0) * weights
 
     def _improve(self, k, tol, last):
-        yield from self._iterate(k, tol, last)
+        yield from (self._run_short if self._is_short else self._iterate)(k, tol, last)
         if self.settings.free_intercept:
             yield from self._settle_intercept(k)
 
@@ -134,6 +125,42 @@ class Newton(Finisher):
         with _threads.uninterrupted():
             self.intercept[k], self.primal[k] = best, primal
             self._keep(k, point[:-1], best, primal, self.dual_objective[k])
+
+    @property
+    def _is_short(self):
+        """Whether iterations are short enough to be done by the core, which does not cut them."""
+        n, d = self.rows.shape
+        return d <= _FEW and 5 * self.rows.size + 20 * n + (n + d) * d**2 // 8 <= _SHORT
+
+    def _run_short(self, k, tol, last):
+        """Iterations in the core, as many at once as take about 10 ms."""
+        c = np.ascontiguousarray(self._row_weights(k), np.float64)
+        work, problem = np.empty(_core.newton_work(*self.rows.shape)), np.zeros(1, _NEWTON)
+        names = (
+            "width",
+            "primal",
+            "dual_objective",
+            "relative_gap",
+            "intercept",
+            "n_epochs",
+            "n_visits",
+        )
+        p, target = problem[0], -1.0 if tol is None else _SAFELY * tol
+        p["lam"], p["mass"], p["feature"] = self.settings.lam, self.mass[k], self.feature
+        p["free_intercept"] = self.settings.free_intercept
+        while self.n_epochs[k] < last and not self._is_done(k, tol):
+            # All at once, so that an interruption leaves the end of an iteration.
+            with _threads.uninterrupted():
+                for name in names:
+                    p[name] = getattr(self, name)[k]
+                _core.newton_run(
+                    self.rows, problem, self.labels[k], c, self.point[k], self.scores[k],
+                    self.centre[k], self.a[k], self.coef[k], work, target, last, _AT_ONCE,
+                )  # fmt: skip
+                for name in names:
+                    getattr(self, name)[k] = p[name]
+                self.is_seen[k] = False
+            yield
 
     def _iterate(self, k, tol, last):
         c, room = self._row_weights(k), _Room()
