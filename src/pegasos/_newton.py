@@ -145,7 +145,7 @@ class Newton(Finisher):
             "n_epochs",
             "n_visits",
         )
-        p, target = problem[0], -1.0 if tol is None else _SAFELY * tol
+        p, target = problem[0], np.nan if tol is None else _SAFELY * tol
         p["lam"], p["mass"], p["feature"] = self.settings.lam, self.mass[k], self.feature
         p["free_intercept"] = self.settings.free_intercept
         while self.n_epochs[k] < last and not self._is_done(k, tol):
