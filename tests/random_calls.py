@@ -514,7 +514,7 @@ class Kernel:
         K, bound = np.empty((2, len(X), len(Z)))
         # Exponents by norms and products are as good as gamma |x|^2 is small.
         largest = max((M**2).sum(axis=1).max(initial=0) for M in (X, Z))
-        by_products = self.gamma * largest <= min(1e-5 / eps, 1e4)
+        by_products = self.gamma * largest * eps <= 1e-5 and self.gamma * largest <= 1e4
         centre = 0 if self.shifts or by_products or not len(Z) else Z.mean(axis=0)
         z2, z1 = ((Z - centre) ** 2).sum(axis=1), np.abs(Z).sum(axis=1)
         for i, x in enumerate(X):
