@@ -10,10 +10,11 @@
  *
  *     a_i <- clip(a_i + u_i / (s |x_i|^2), 0, c_i),      w <- w + s (change of a_i) y_i x_i
  *
- * (Hsieh, Chang, Lin, Keerthi, Sundararajan: A dual coordinate descent method for large-scale linear
- * SVM, ICML 2008; Shalev-Shwartz and Zhang, JMLR 14, 2013.) Vectors are double, whatever the rows: w follows
- * a through millions of changes, and the gap asked for may be 1e-6. Only bundles, which take the first and
- * coarse epochs, have weights of the rows' type: twice as many problems then share a line of cache.
+ * (Hsieh, Chang, Lin, Keerthi, Sundararajan: A dual coordinate descent method for large-scale
+ * linear SVM, ICML 2008; Shalev-Shwartz and Zhang, JMLR 14, 2013.) Vectors are double, whatever the
+ * rows: w follows a through millions of changes, and the gap asked for may be 1e-6. Only bundles,
+ * which take the first and coarse epochs, have weights of the rows' type: twice as many problems
+ * then share a line of cache.
  */
 #include "rows.h"
 
@@ -44,11 +45,12 @@ static INLINE void leave_out(pegasos_dual *p, int64_t *active)
 }
 
 /*
- * The first epoch from a = 0 is Pegasos, with steps of exact length (Shalev-Shwartz and Zhang, JMLR 14, 2013,
- * "SGD initialisation"). Pegasos's w_t is v/(lam t) with the sum of rows v; w(a) is v/(lam m), too short until
- * all rows were seen. So let N be the weight of the rows seen so far, but m/2 at least: the sample seen so
- * far has w_t = (m/N) w(a) and the curvature (m/N) s |x_i|^2, and its dual tells the length of the step. After
- * the epoch N = m, and w_t is w(a): dual ascent goes on from there. This returns m/N.
+ * The first epoch from a = 0 is Pegasos, with steps of exact length (Shalev-Shwartz and Zhang, JMLR
+ * 14, 2013, "SGD initialisation"). Pegasos's w_t is v/(lam t) with the sum of rows v; w(a) is
+ * v/(lam m), too short until all rows were seen. So let N be the weight of the rows seen so far,
+ * but m/2 at least: the sample seen so far has w_t = (m/N) w(a) and the curvature (m/N) s |x_i|^2,
+ * and its dual tells the length of the step. After the epoch N = m, and w_t is w(a): dual ascent
+ * goes on from there. This returns m/N.
  */
 static INLINE double growth(const pegasos_dual *p, double weight_seen)
 {
@@ -59,13 +61,14 @@ static INLINE double growth(const pegasos_dual *p, double weight_seen)
 /*
  * Up to `count` coordinates of the epoch under way.
  *
- * Shrinking (Hsieh et al., section 3.2): a row whose a_i is stuck at a bound, with a derivative that
- * pushes it further out than that of any row in the epoch before, is left out of later epochs. The
- * projected derivative of a row is u_i, or 0 where a bound stops it; all of them 0 is the optimum.
+ * Shrinking (Hsieh et al., section 3.2): a row whose a_i is stuck at a bound, with a derivative
+ * that pushes it further out than that of any row in the epoch before, is left out of later epochs.
+ * The projected derivative of a row is u_i, or 0 where a bound stops it; all of them 0 is the
+ * optimum.
  *
- * How far that is, the same numbers tell: for w = w(a), lam m |w|^2 = sum_i a_i y_i <w, x_i>, so that
- * m (P(w) - D(a)) = sum_i c_i max(0, u_i) - a_i u_i, to which rows with a projected derivative of 0 add
- * nothing. `gap` sums this over an epoch, each row as it was before its step.
+ * How far that is, the same numbers tell: for w = w(a), lam m |w|^2 = sum_i a_i y_i <w, x_i>, so
+ * that m (P(w) - D(a)) = sum_i c_i max(0, u_i) - a_i u_i, to which rows with a projected derivative
+ * of 0 add nothing. `gap` sums this over an epoch, each row as it was before its step.
  */
 static INLINE int64_t ascend(const row_functions *f, const pegasos_rows *rows, pegasos_dual *p,
                              const int8_t *labels, const double *bounds, const double *norms,
@@ -111,12 +114,13 @@ static INLINE int64_t ascend(const row_functions *f, const pegasos_rows *rows, p
 }
 
 /*
- * The same steps for a bundle of problems, over `count` rows in a given order: no row is left out, since
- * what most of the time goes into, reaching the numbers of w, serves all problems. a is double, and so is
- * what is worked out for a visit; v, where w = factor v, and the sums are of the rows' type.
+ * The same steps for a bundle of problems, over `count` rows in a given order: no row is left out,
+ * since what most of the time goes into, reaching the numbers of w, serves all problems. a is
+ * double, and so is what is worked out for a visit; v, where w = factor v, and the sums are of the
+ * rows' type.
  *
- * The mean of w over visits costs no pass over w: what is added at a visit, after `before` others, is
- * part of all w from then on, so that sum of w over visits = (number of visits) w - sums, where
+ * The mean of w over visits costs no pass over w: what is added at a visit, after `before` others,
+ * is part of all w from then on, so that sum of w over visits = (number of visits) w - sums, where
  * sums += before (what is added).
  */
 static INLINE void sweep(const row_functions *f, const pegasos_rows *rows, int64_t n_problems,
@@ -125,7 +129,8 @@ static INLINE void sweep(const row_functions *f, const pegasos_rows *rows, int64
                          int64_t count, const int64_t *draws)
 {
     const int B = f->lanes;
-    /* Lane by lane, so that lanes become SIMD; those to spare have labels of 0, and stay as they are. */
+    /* Lane by lane, so that lanes become SIMD; those to spare have labels of 0, and stay as they
+     * are. */
     double scale[MOST_LANES] = {0}, step[MOST_LANES] = {0}, feature[MOST_LANES] = {0};
     double intercept[MOST_LANES] = {0}, constant[MOST_LANES] = {0}, gap[MOST_LANES] = {0};
     double factor[MOST_LANES] = {0}, inverse[MOST_LANES] = {0}, squared[MOST_LANES] = {0};
@@ -267,16 +272,18 @@ void pegasos_dual_sweep(const pegasos_rows *rows, int64_t n_problems, pegasos_du
 /*
  * A whole run of one problem: epochs, gap checks, and when to stop.
  *
- * The dual point comes with two primal ones: w(a), and the mean of w(a) over snapshots of an epoch. Where
- * rows are many beside features, w(a) swings from visit to visit, and the mean is by far the better one.
+ * The dual point comes with two primal ones: w(a), and the mean of w(a) over snapshots of an epoch.
+ * Where rows are many beside features, w(a) swings from visit to visit, and the mean is by far the
+ * better one.
  *
- * A gap check costs about an epoch. It is made where it is likely to end the run, by the estimate that an
- * epoch gives (see `ascend`), and else whenever the visits have grown by so much since the last one.
+ * A gap check costs about an epoch. It is made where it is likely to end the run, by the estimate
+ * that an epoch gives (see `ascend`), and else whenever the visits have grown by so much since the
+ * last one.
  */
 enum { SNAPSHOTS = 8, EPOCHS_BEFORE_CHECK = 16, ROWS_PER_PIECE = 256, NUMBERS_PER_CALL = 25 };
 static const double GROWTH_BEFORE_CHECK = 1.5, HOPEFUL = 1.3;
-/* The mean is taken in every epoch where this costs at most so much of the epoch; else, in those whose end
- * is likely to see a gap check. */
+/* The mean is taken in every epoch where this costs at most so much of the epoch; else, in those
+ * whose end is likely to see a gap check. */
 static const double CHEAP = 0.1;
 
 /* What a run is at: visits, or a part of a gap check. */
@@ -381,7 +388,8 @@ static void take_snapshot(const run *r)
     r->s->next_snapshot += r->s->snapshot_every;
 }
 
-/* Visits rows until the next snapshot, the end of the epoch, or that of the budget. Returns its cost. */
+/* Visits rows until the next snapshot, the end of the epoch, or that of the budget. Returns its
+ * cost. */
 static double visit(const run *r, double budget)
 {
     pegasos_ascent *s = r->s;
@@ -424,8 +432,8 @@ static int64_t rows_of_piece(const run *r)
     return left < ROWS_PER_PIECE ? left : ROWS_PER_PIECE;
 }
 
-/* With a free intercept, dual variables are balanced first, so that their w is another one: its sum takes a
- * pass over the rows. */
+/* With a free intercept, dual variables are balanced first, so that their w is another one: its sum
+ * takes a pass over the rows. */
 static double add_balanced(const run *r)
 {
     pegasos_ascent *s = r->s;
@@ -481,8 +489,8 @@ static void end_check(const run *r)
         end_epoch(r, true);
 }
 
-/* Adds the losses of some more rows to the primal objective of `point`. At the end of the pass, keeps the
- * point if it is better, and goes on to the next part. False: a score overflows. */
+/* Adds the losses of some more rows to the primal objective of `point`. At the end of the pass,
+ * keeps the point if it is better, and goes on to the next part. False: a score overflows. */
 static bool find_primal_value(const run *r, const double *point, double constant)
 {
     pegasos_ascent *s = r->s;

@@ -1,19 +1,21 @@
 /*
- * certificate.c - primal and dual objective of one problem, which together prove how good a model is.
+ * certificate.c - primal and dual objective of one problem, which together prove how good a model
+ * is.
  *
  *     P(w, b) = lam/2 |w|^2 + 1/m sum_i c_i max(0, 1 - y_i f_i),      f_i = <w, x_i> + b
  *     D(a) = 1/m sum_i a_i - lam/2 |w(a)|^2,      w(a) = 1/(lam m) sum_i a_i y_i x_i
  *
- * For any w, b and any feasible a, P - D >= P - min P >= 0. Feasible means 0 <= a_i <= c_i and, where the
- * intercept is not penalised, sum_i a_i y_i = 0 as well. Sums run over the rows in their order.
+ * For any w, b and any feasible a, P - D >= P - min P >= 0. Feasible means 0 <= a_i <= c_i and,
+ * where the intercept is not penalised, sum_i a_i y_i = 0 as well. Sums run over the rows in their
+ * order.
  */
 #include "rows.h"
 
 #include <float.h>
 #include <math.h>
 
-/* A score that is infinite could pass for a row far on its right side: f - f, which is 0 for numbers and
- * NaN for everything else, shows it. */
+/* A score that is infinite could pass for a row far on its right side: f - f, which is 0 for
+ * numbers and NaN for everything else, shows it. */
 void pegasos_hinge_sums(int64_t count, int64_t n_problems, int64_t stride, const int8_t *labels,
                         const double *row_weights, const double *scores, double *sums)
 {
@@ -57,10 +59,10 @@ static const place *sort(int64_t n, place *places, place *other)
 }
 
 /*
- * sum_i c_i max(0, 1 - y_i (f_i + b)) is convex in b, and linear between the places b = y_i - f_i where a
- * row meets its margin. Its slope begins at minus the weight of the positive rows and grows by c_i at each
- * place. The best b are those where the slope changes its sign: from the place where it reaches 0 to the
- * place where it leaves 0, up to the rounding of so many additions.
+ * sum_i c_i max(0, 1 - y_i (f_i + b)) is convex in b, and linear between the places b = y_i - f_i
+ * where a row meets its margin. Its slope begins at minus the weight of the positive rows and grows
+ * by c_i at each place. The best b are those where the slope changes its sign: from the place where
+ * it reaches 0 to the place where it leaves 0, up to the rounding of so many additions.
  */
 double pegasos_best_intercept(int64_t n, const int8_t *labels, const double *row_weights,
                               const double *scores, double *room)
@@ -111,8 +113,8 @@ void pegasos_make_feasible(int64_t n, const int8_t *labels, const double *row_we
         feasible[i] *= labels[i] == heavier ? factor : 1;
 }
 
-/* With A = sum_i a_i/m and B = lam/2 |w(a)|^2, D(r a) = r A - r^2 B is highest at r = A/(2 B), as far as
- * the bounds let a grow. */
+/* With A = sum_i a_i/m and B = lam/2 |w(a)|^2, D(r a) = r A - r^2 B is highest at r = A/(2 B), as
+ * far as the bounds let a grow. */
 double pegasos_best_dual(int64_t n, const double *a, const double *row_weights, double squared_norm,
                          double mass, double lam, int64_t scaled)
 {

@@ -11,14 +11,15 @@
  *
  * which for A = 0 is the hinge rounded off over a width delta (Huber). For any w the a_i(u_i) are
  * dual-feasible and the gradient is lam (w - w(a)): every gradient brings a dual value with it, for
- * nothing. Second derivatives come from the rows in the band 0 < a_i < c_i alone. Once the smooth problem
- * is solved well enough, A becomes a: unlike Huber's width, delta need not go to 0 for the gap to do so,
- * and the problems stay easy. (Rockafellar: Augmented Lagrangians and applications of the proximal point
- * algorithm, Math. Oper. Res. 1 (1976) 97-116; Chapelle: Training a support vector machine in the primal,
- * Neural Computation 19 (2007) 1155-1178.)
+ * nothing. Second derivatives come from the rows in the band 0 < a_i < c_i alone. Once the smooth
+ * problem is solved well enough, A becomes a: unlike Huber's width, delta need not go to 0 for the
+ * gap to do so, and the problems stay easy. (Rockafellar: Augmented Lagrangians and applications of
+ * the proximal point algorithm, Math. Oper. Res. 1 (1976) 97-116; Chapelle: Training a support
+ * vector machine in the primal, Neural Computation 19 (2007) 1155-1178.)
  *
- * One iteration is a look at where w stands (objective, dual value, whether A moves), Newton's equations,
- * and an exact line search. Sums have a fixed shape, so that every instruction set gives the same bits.
+ * One iteration is a look at where w stands (objective, dual value, whether A moves), Newton's
+ * equations, and an exact line search. Sums have a fixed shape, so that every instruction set gives
+ * the same bits.
  */
 #include "loss.h"
 #include "rows.h"
@@ -71,7 +72,7 @@ static workspace lay_out(int64_t n, int64_t n_features, double *work)
     return s;
 }
 
-/* ---- Linear algebra --------------------------------------------------------------------------- */
+/* ---- Linear algebra -------------------------------------------------------------------------- */
 
 static INLINE double dot(const double *restrict x, const double *restrict y, int64_t n)
 {
@@ -129,8 +130,8 @@ CLONES_WIDE static void factorise(int64_t size, int64_t stride, const double *re
     *is_positive = 1;
 }
 
-/* Solves matrix x = x in place; where rounding has made the matrix singular, with a little more on its
- * diagonal. */
+/* Solves matrix x = x in place; where rounding has made the matrix singular, with a little more on
+ * its diagonal. */
 static void solve(workspace *s, int64_t size, double *restrict x)
 {
     double trace = 0, ridge = 0;
@@ -155,7 +156,7 @@ static void solve(workspace *s, int64_t size, double *restrict x)
     }
 }
 
-/* ---- Rows -------------------------------------------------------------------------------------- */
+/* ---- Rows ------------------------------------------------------------------------------------ */
 
 /* Writes root (x_i, feature), and zeros up to the stride. */
 static void scale_row(const pegasos_rows *rows, int64_t i, double root, double feature,
@@ -186,7 +187,7 @@ static void combine(const pegasos_rows *rows, const pegasos_newton *p, workspace
     s->sums[s->size - 1] = p->feature * total;
 }
 
-/* ---- One iteration ----------------------------------------------------------------------------- */
+/* ---- One iteration --------------------------------------------------------------------------- */
 
 /* lam of component j of a point, or 0 where it is not penalised. */
 static double penalised(const pegasos_newton *p, const workspace *s, int64_t j)
@@ -194,8 +195,8 @@ static double penalised(const pegasos_newton *p, const workspace *s, int64_t j)
     return j == s->size - 1 && (p->free_intercept || p->feature == 0) ? 0 : p->lam;
 }
 
-/* Makes the dual variables of both labels add up to the same, where the intercept is not penalised. Returns
- * the sum of all. */
+/* Makes the dual variables of both labels add up to the same, where the intercept is not penalised.
+ * Returns the sum of all. */
 static double balance(const pegasos_newton *p, int64_t n, const int8_t *labels, double *a)
 {
     double positive = 0, negative = 0;
@@ -221,8 +222,9 @@ static void write_slopes(const pegasos_newton *p, int64_t n, const int8_t *label
     }
 }
 
-/* Computes objectives at the point, keeps what is best so far, and moves A and narrows the width where the
- * smooth problem is solved. Leaves u, and in `sums` what the gradient is made of. Returns passes. */
+/* Computes objectives at the point, keeps what is best so far, and moves A and narrows the width
+ * where the smooth problem is solved. Leaves u, and in `sums` what the gradient is made of. Returns
+ * passes. */
 static int64_t look(const pegasos_rows *rows, pegasos_newton *p, const int8_t *labels,
                     const double *c, const double *point, const double *scores, double *centre,
                     double *a, double *coef, workspace *s)
@@ -323,9 +325,9 @@ static void solve_narrow(const pegasos_rows *rows, const pegasos_newton *p, work
         s->direction[j] /= p->lam;
 }
 
-/* The t >= 0 at which the smooth objective is least along the step. Its derivative, first + t second less
- * that of the loss, is piecewise linear and grows: Newton's method on it, kept between what is known to
- * lie left and right of the root. */
+/* The t >= 0 at which the smooth objective is least along the step. Its derivative, first + t
+ * second less that of the loss, is piecewise linear and grows: Newton's method on it, kept between
+ * what is known to lie left and right of the root. */
 static double search(const workspace *s, int64_t n, double width, double first, double second)
 {
     double low = 0, high = INFINITY, t = 1, fall, bend;

@@ -14,8 +14,9 @@
  *     pegasos_order    the order in which rows are drawn: a pure function of a seed;
  *     pegasos_linear   one problem (one column of labels, one lambda) and where its training stands.
  *
- * Kernel machines are linear machines on rows that cannot be written down: a block of a kernel matrix
- * is one more kind of pegasos_rows. The functions pegasos_kernel_* turn inner products into kernels.
+ * Kernel machines are linear machines on rows that cannot be written down: a block of a kernel
+ * matrix is one more kind of pegasos_rows. The functions pegasos_kernel_* turn inner products into
+ * kernels.
  *
  * Contract, for every function:
  *   - The caller owns all memory; nothing is allocated, freed, kept or printed here.
@@ -54,8 +55,8 @@ typedef struct pegasos_rows {
 } pegasos_rows;
 
 /* Whether the index arrays of CSR rows, of which `values` and `indices` have n_values entries,
- * describe a matrix: offsets that never decrease, from 0 at least to n_values at most, and columns in
- * [0, n_features). Reads indptr and indices in full. */
+ * describe a matrix: offsets that never decrease, from 0 at least to n_values at most, and columns
+ * in [0, n_features). Reads indptr and indices in full. */
 int pegasos_rows_are_valid(const pegasos_rows *rows, int64_t n_values);
 
 /*
@@ -133,9 +134,10 @@ typedef struct pegasos_linear {
 } pegasos_linear;
 
 /*
- * Problems over CSR rows can go as bundles, of as many problems as have their weights of one feature in
- * one cache line of PEGASOS_BUNDLE_BYTES. Vectors of features are then interleaved: number j of problem
- * l's vector is number j B + l, where B problems' numbers fill the line. Lanes to spare hold 0.
+ * Problems over CSR rows can go as bundles, of as many problems as have their weights of one
+ * feature in one cache line of PEGASOS_BUNDLE_BYTES. Vectors of features are then interleaved:
+ * number j of problem l's vector is number j B + l, where B problems' numbers fill the line. Lanes
+ * to spare hold 0.
  */
 enum { PEGASOS_BUNDLE_BYTES = 64 };
 
@@ -167,9 +169,10 @@ void pegasos_linear_restart_average(pegasos_linear *problem, int64_t n_features,
 
 /*
  * Runs every problem over draws number first .. first + count - 1; draws[j] is the row of draw
- * first + j. `first` is at most the next_draw of every problem that is not at its last step. A problem
- * skips draws before its own next_draw and stops at its own last_step, so a run that was cut anywhere
- * continues with the same bits. Problems do not see each other: a set gives the bits of separate runs.
+ * first + j. `first` is at most the next_draw of every problem that is not at its last step. A
+ * problem skips draws before its own next_draw and stops at its own last_step, so a run that was
+ * cut anywhere continues with the same bits. Problems do not see each other: a set gives the bits
+ * of separate runs.
  */
 void pegasos_linear_run(const pegasos_rows *rows, const pegasos_linear_set *set, int64_t first,
                         int64_t count, const int64_t *draws);
@@ -179,12 +182,12 @@ void pegasos_linear_run(const pegasos_rows *rows, const pegasos_linear_set *set,
 void pegasos_linear_model(const pegasos_linear *problem, int64_t n_features, int64_t value_bytes,
                           const void *weights, const void *sum, double *coef, double *intercept);
 
-/* ---- In double precision, for rows of any type (scores.c) ------------------------------------- */
+/* ---- In double precision, for rows of any type (scores.c) ------------------------------------ */
 
 /* scores[i * n_problems + k] = <coef_k, x_{first + i}> + intercepts[k] for i < count. `coef` is
- * n_problems x n_features; if `interleaved`, n_features x n_problems: faster for several problems. It is
- * double (coef_bytes = 8) or of the rows' type, in which products are then summed.
- * CSR rows then give the same bits; dense rows are summed in another order. */
+ * n_problems x n_features; if `interleaved`, n_features x n_problems: faster for several problems.
+ * It is double (coef_bytes = 8) or of the rows' type, in which products are then summed. CSR rows
+ * then give the same bits; dense rows are summed in another order. */
 void pegasos_linear_scores(const pegasos_rows *rows, int64_t first, int64_t count,
                            int64_t n_problems, const void *coef, int64_t coef_bytes,
                            int64_t interleaved, const double *intercepts, double *scores);
@@ -198,46 +201,47 @@ void pegasos_linear_scores_of(const pegasos_rows *rows, int64_t count, const int
 void pegasos_linear_combine(const pegasos_rows *rows, int64_t first, int64_t count,
                             const double *factors, double *sum);
 
-/* norms[i] = |x_{first + i}|^2, i < count. `scratch` is n_features zeros for CSR rows, and is so again
- * afterwards; dense rows do not touch it. */
+/* norms[i] = |x_{first + i}|^2, i < count. `scratch` is n_features zeros for CSR rows, and is so
+ * again afterwards; dense rows do not touch it. */
 void pegasos_linear_norms(const pegasos_rows *rows, int64_t first, int64_t count, double *scratch,
                           double *norms);
 
 /* Writes rows which[0 .. count - 1] as count x n_features numbers of the rows' type. */
 void pegasos_linear_copy(const pegasos_rows *rows, int64_t count, const int64_t *which, void *out);
 
-/* For a line search on the smoothed hinge: slope = sum_i weights[i] moves[i] clip(a_i, 0, 1) and curvature =
- * sum of weights[i] moves[i]^2 over 0 <= a_i <= 1, where a_i = centre[i] + (u[i] - t moves[i])/width. */
+/* For a line search on the smoothed hinge: slope = sum_i weights[i] moves[i] clip(a_i, 0, 1) and
+ * curvature = sum of weights[i] moves[i]^2 over 0 <= a_i <= 1, where a_i = centre[i] + (u[i] - t
+ * moves[i])/width. */
 void pegasos_hinge_slopes(int64_t n, const double *u, const double *moves, const double *weights,
                           const double *centre, double width, double t, double *slope,
                           double *curvature);
 
-/* ---- The certificate of one problem (certificate.c) -------------------------------------------- */
+/* ---- The certificate of one problem (certificate.c) ------------------------------------------ */
 
-/* sums[k] += sum_i c_i max(0, 1 - y_i f_i) over the rows i < count of problem k, added in this order: so a
- * pass over the rows may be cut anywhere. y_i is labels[k * stride + i], 0 for rows that are not in the
- * problem; c_i is row_weights[i], or 1 if that is NULL; f_i is scores[i * n_problems + k]. A score that is
- * not finite makes the sum NaN. */
+/* sums[k] += sum_i c_i max(0, 1 - y_i f_i) over the rows i < count of problem k, added in this
+ * order: so a pass over the rows may be cut anywhere. y_i is labels[k * stride + i], 0 for rows
+ * that are not in the problem; c_i is row_weights[i], or 1 if that is NULL; f_i is scores[i *
+ * n_problems + k]. A score that is not finite makes the sum NaN. */
 void pegasos_hinge_sums(int64_t count, int64_t n_problems, int64_t stride, const int8_t *labels,
                         const double *row_weights, const double *scores, double *sums);
 
-/* The b that minimises sum_i c_i max(0, 1 - y_i (scores[i] + b)). Where all b of an interval do, its middle,
- * as in LIBSVM; where that has one end, because all rows are of one class, this end. `room` is scratch for
- * 4 n numbers, in which places are sorted. */
+/* The b that minimises sum_i c_i max(0, 1 - y_i (scores[i] + b)). Where all b of an interval do,
+ * its middle, as in LIBSVM; where that has one end, because all rows are of one class, this end.
+ * `room` is scratch for 4 n numbers, in which places are sorted. */
 double pegasos_best_intercept(int64_t n, const int8_t *labels, const double *row_weights,
                               const double *scores, double *room);
 
-/* Writes dual variables within their bounds, and 0 where the label is; if `balance`, those of the heavier
- * class are scaled down, so that sum_i a_i y_i = 0. `feasible` may be `a`. */
+/* Writes dual variables within their bounds, and 0 where the label is; if `balance`, those of the
+ * heavier class are scaled down, so that sum_i a_i y_i = 0. `feasible` may be `a`. */
 void pegasos_make_feasible(int64_t n, const int8_t *labels, const double *row_weights,
                            int64_t balance, const double *a, double *feasible);
 
-/* D(a), given squared_norm = |w(a)|^2 with the constant feature, and mass = m; if `scaled`, the best value of
- * the feasible multiples of `a`. */
+/* D(a), given squared_norm = |w(a)|^2 with the constant feature, and mass = m; if `scaled`, the
+ * best value of the feasible multiples of `a`. */
 double pegasos_best_dual(int64_t n, const double *a, const double *row_weights, double squared_norm,
                          double mass, double lam, int64_t scaled);
 
-/* ---- Dual coordinate ascent ------------------------------------------------------------------- */
+/* ---- Dual coordinate ascent ------------------------------------------------------------------ */
 
 /* One problem. The first block is set by the caller, the second by pegasos_dual_start, and
  * constant_weight and squared_norm by the caller along with w = w(a). */
@@ -273,25 +277,26 @@ void pegasos_dual_start(pegasos_dual *problem, int64_t n_active);
 void pegasos_dual_begin_epoch(pegasos_dual *problem);
 
 /*
- * Visits up to `count` rows in random order, stopping at the end of the epoch, and returns how many. A run
- * that is cut anywhere continues with the same bits.
- * `labels`, `bounds` (c_i > 0; NULL: all one), `norms` (constant feature included) and `a` have
- * n_rows numbers, `w` n_features. `active` is the caller's list of row numbers, which is reordered;
- * rows with label 0 must not be in it. Of a kernel matrix, which must have the columns of all of them, `w`
- * is what stands for v (PEGASOS_KERNEL).
+ * Visits up to `count` rows in random order, stopping at the end of the epoch, and returns how
+ * many. A run that is cut anywhere continues with the same bits. `labels`, `bounds` (c_i > 0; NULL:
+ * all one), `norms` (constant feature included) and `a` have n_rows numbers, `w` n_features.
+ * `active` is the caller's list of row numbers, which is reordered; rows with label 0 must not be
+ * in it. Of a kernel matrix, which must have the columns of all of them, `w` is what stands for v
+ * (PEGASOS_KERNEL).
  */
 int64_t pegasos_dual_run(const pegasos_rows *rows, pegasos_dual *problem, const int8_t *labels,
                          const double *bounds, const double *norms, int64_t *active, double *a,
                          double *w, int64_t count);
 
 /*
- * Where the run of one problem stands: epochs, gap checks, and the best primal point so far. The first block
- * is set by the caller, the second is 0 at first, but for infinite estimates, primal and relative_gap.
+ * Where the run of one problem stands: epochs, gap checks, and the best primal point so far. The
+ * first block is set by the caller, the second is 0 at first, but for infinite estimates, primal
+ * and relative_gap.
  *
- * An unpenalised intercept has the condition sum_i a_i y_i = 0, which steps along single coordinates cannot
- * meet. A constant feature (intercept_scaling of pegasos_dual) penalises the distance of b from a reference
- * b_0, pegasos_dual's `intercept`, instead; moving b_0 to b after every epoch takes the penalty away (the
- * method of multipliers).
+ * An unpenalised intercept has the condition sum_i a_i y_i = 0, which steps along single
+ * coordinates cannot meet. A constant feature (intercept_scaling of pegasos_dual) penalises the
+ * distance of b from a reference b_0, pegasos_dual's `intercept`, instead; moving b_0 to b after
+ * every epoch takes the penalty away (the method of multipliers).
  */
 typedef struct pegasos_ascent {
     /* settings */
@@ -321,8 +326,8 @@ typedef struct pegasos_ascent {
     double loss;              /* sum of losses of the rows that it has read */
 } pegasos_ascent;
 
-/* The arrays that belong to it, of n = n_rows and d = n_features numbers. The last three are scratch, which
- * a gap check keeps between calls. */
+/* The arrays that belong to it, of n = n_rows and d = n_features numbers. The last three are
+ * scratch, which a gap check keeps between calls. */
 typedef struct pegasos_ascent_arrays {
     const int8_t *labels; /* n */
     const double *bounds; /* n: c_i > 0; NULL: all one */
@@ -336,31 +341,33 @@ typedef struct pegasos_ascent_arrays {
     double *room;         /* 4 n; NULL likewise */
 } pegasos_ascent_arrays;
 
-/* What pegasos_ascent_advance returns. PEGASOS_OVERFLOW: the objective of a point is not a finite number. */
+/* What pegasos_ascent_advance returns. PEGASOS_OVERFLOW: the objective of a point is not a finite
+ * number. */
 enum { PEGASOS_RUNNING = 0, PEGASOS_DONE = 1, PEGASOS_OVERFLOW = 2 };
 
 /*
- * Goes on with a run until it is done, or about `budget` numbers of the rows were read. `problem` has been
- * started by pegasos_dual_start, with its n_inside rows in `active`. A run that is cut anywhere continues with
- * the same bits; where its scratch is lost, set `place` to 0, and `part` to 1 unless it is 0.
+ * Goes on with a run until it is done, or about `budget` numbers of the rows were read. `problem`
+ * has been started by pegasos_dual_start, with its n_inside rows in `active`. A run that is cut
+ * anywhere continues with the same bits; where its scratch is lost, set `place` to 0, and `part` to
+ * 1 unless it is 0.
  */
 int64_t pegasos_ascent_advance(const pegasos_rows *rows, pegasos_dual *problem,
                                pegasos_ascent *ascent, const pegasos_ascent_arrays *arrays,
                                double budget);
 
 /*
- * Visits the rows draws[0 .. count - 1] for each of a bundle of at most B problems, all of whose arrays
- * are interleaved: `labels` and `a` are n_rows x B, `v`, where w = factor v, is n_features x B of the rows'
- * type, B numbers of which take PEGASOS_BUNDLE_BYTES. Rows with label 0 are passed over, and none is left
- * out; `position` and the bounds of projected derivatives mean nothing here. `sums`, NULL or like `v` and
- * zero at first, serves the mean of v over visits, of which there were `before` since the mean began: it is
- * v - sums/(before + count).
+ * Visits the rows draws[0 .. count - 1] for each of a bundle of at most B problems, all of whose
+ * arrays are interleaved: `labels` and `a` are n_rows x B, `v`, where w = factor v, is n_features x
+ * B of the rows' type, B numbers of which take PEGASOS_BUNDLE_BYTES. Rows with label 0 are passed
+ * over, and none is left out; `position` and the bounds of projected derivatives mean nothing here.
+ * `sums`, NULL or like `v` and zero at first, serves the mean of v over visits, of which there were
+ * `before` since the mean began: it is v - sums/(before + count).
  */
 void pegasos_dual_sweep(const pegasos_rows *rows, int64_t n_problems, pegasos_dual *problems,
                         const int8_t *labels, const double *bounds, const double *norms, double *a,
                         void *v, void *sums, int64_t before, int64_t count, const int64_t *draws);
 
-/* ---- Dual ascent on pairs, for kernel machines (pairs.c) -------------------------------------- */
+/* ---- Dual ascent on pairs, for kernel machines (pairs.c) ------------------------------------- */
 
 /*
  * Makes up to `most` exact steps on pairs of dual variables of a block of a kernel matrix, until
@@ -393,16 +400,16 @@ enum { PEGASOS_PANEL_BYTES = 4 * PEGASOS_BUNDLE_BYTES };
 void pegasos_thick_products(const pegasos_rows *x, const pegasos_rows *z, void *panel,
                             int64_t stride, void *products);
 
-/* scores[k][j] += sum_r coef[k][r] columns[places[r]][j], j < n: what coefficients of `count` columns
- * add to the scores of n rows, for n_problems problems. From one column to the next there are `stride`
- * numbers of value_bytes, from one problem's scores to the next `score_stride`; `coef` is
- * n_problems x count. Coefficients of zero cost nothing. */
+/* scores[k][j] += sum_r coef[k][r] columns[places[r]][j], j < n: what coefficients of `count`
+ * columns add to the scores of n rows, for n_problems problems. From one column to the next there
+ * are `stride` numbers of value_bytes, from one problem's scores to the next `score_stride`; `coef`
+ * is n_problems x count. Coefficients of zero cost nothing. */
 void pegasos_kernel_push(int64_t count, const int64_t *places, int64_t n, int64_t stride,
                          int64_t value_bytes, const void *columns, int64_t n_problems,
                          const double *coef, int64_t score_stride, double *scores);
 
-/* out[i][j] = columns[places[i]][which[j]], i < count, j < m: a block of the kernel matrix from some of its
- * columns; rows of `out` whose place is below 0 are left alone. */
+/* out[i][j] = columns[places[i]][which[j]], i < count, j < m: a block of the kernel matrix from
+ * some of its columns; rows of `out` whose place is below 0 are left alone. */
 void pegasos_kernel_gather(int64_t count, const int64_t *places, int64_t stride,
                            int64_t value_bytes, const void *columns, int64_t m,
                            const int64_t *which, int64_t out_stride, void *out);
@@ -421,7 +428,8 @@ void pegasos_kernel_polynomial(int64_t n, int64_t m, int64_t stride, int64_t val
 void pegasos_kernel_sigmoid(int64_t n, int64_t m, int64_t stride, int64_t value_bytes,
                             void *products, double gamma, double coef0);
 
-/* out[i][j] = exp(-gamma |x_i - z_j|^2) for dense rows x (n x d) and z (m x d), d > 0, by differences. */
+/* out[i][j] = exp(-gamma |x_i - z_j|^2) for dense rows x (n x d) and z (m x d), d > 0, by
+ * differences. */
 void pegasos_kernel_gauss_rows(int64_t n, int64_t m, int64_t d, int64_t value_bytes, const void *x,
                                const void *z, double gamma, int64_t stride, void *out);
 
@@ -429,12 +437,12 @@ void pegasos_kernel_gauss_rows(int64_t n, int64_t m, int64_t d, int64_t value_by
 void pegasos_kernel_laplace(int64_t n, int64_t m, int64_t d, int64_t value_bytes, const void *x,
                             const void *z, double gamma, int64_t stride, void *out);
 
-/* ---- Newton's method (newton.c) ----------------------------------------------------------------- */
+/* ---- Newton's method (newton.c) -------------------------------------------------------------- */
 
 enum { PEGASOS_HINGE = 0 };
 
-/* One problem. The first block is set by the caller; the second is the caller's at the start: a width, say
- * 0.25, infinite primal, relative_gap and -dual_objective, and zeros. */
+/* One problem. The first block is set by the caller; the second is the caller's at the start: a
+ * width, say 0.25, infinite primal, relative_gap and -dual_objective, and zeros. */
 typedef struct pegasos_newton {
     /* settings */
     double lam;             /* lambda > 0 */
@@ -456,14 +464,14 @@ typedef struct pegasos_newton {
 int64_t pegasos_newton_work(int64_t n_rows, int64_t n_features);
 
 /*
- * Iterates until relative_gap <= target, n_epochs >= last_epoch, or about `budget` numbers were read; an
- * iteration is never cut. Returns how many were done; a run that is cut between two of them continues with
- * the same bits.
- * `labels`, `bounds` (c_i; 0 where labels are 0), `scores`, `centre` (A) and `a` have n_rows numbers,
- * `point` n_features + 1: w, and the weight of the feature that carries the intercept; `scores` are those
- * of `point`. `coef`, n_features numbers, and problem->intercept are the best primal point, `a` the best
- * dual one. `work` may hold anything, and holds nothing between calls. Newton's matrix has
- * (n_features + 1)^2 numbers: this is for few features.
+ * Iterates until relative_gap <= target, n_epochs >= last_epoch, or about `budget` numbers were
+ * read; an iteration is never cut. Returns how many were done; a run that is cut between two of
+ * them continues with the same bits. `labels`, `bounds` (c_i; 0 where labels are 0), `scores`,
+ * `centre` (A) and `a` have n_rows numbers, `point` n_features + 1: w, and the weight of the
+ * feature that carries the intercept; `scores` are those of `point`. `coef`, n_features numbers,
+ * and problem->intercept are the best primal point, `a` the best dual one. `work` may hold
+ * anything, and holds nothing between calls. Newton's matrix has (n_features + 1)^2 numbers: this
+ * is for few features.
  */
 int64_t pegasos_newton_run(const pegasos_rows *rows, pegasos_newton *problem, const int8_t *labels,
                            const double *bounds, double *point, double *scores, double *centre,

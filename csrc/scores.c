@@ -17,8 +17,9 @@ static INLINE int64_t scored(int64_t first, const int64_t *which, int64_t j)
     return which ? which[j] : first + j;
 }
 
-/* Of a dense row, all scores while it is at hand; of sparse rows, one problem's at a time, since the
- * parts of its coefficients that they meet stay in cache, which those of all problems may not. */
+/* Of a dense row, all scores while it is at hand; of sparse rows, one problem's at a time, since
+ * the parts of its coefficients that they meet stay in cache, which those of all problems may not.
+ * */
 static INLINE void score_rows(const row_functions *f, const pegasos_rows *rows, int64_t first,
                               const int64_t *which, int64_t count, int64_t n_problems,
                               const void *coef, const double *intercepts, double *scores)
@@ -210,8 +211,8 @@ void pegasos_linear_copy(const pegasos_rows *rows, int64_t count, const int64_t 
     }
 }
 
-/* Sums have eight lanes, so that they become SIMD without a change of bits. At its bounds a_i may count for
- * the curvature, which has a jump there. */
+/* Sums have eight lanes, so that they become SIMD without a change of bits. At its bounds a_i may
+ * count for the curvature, which has a jump there. */
 enum { SLOPE_LANES = 8 };
 
 static INLINE void add_slopes_of(const double *u, const double *moves, const double *weights,

@@ -1,6 +1,7 @@
 """Dual coordinate ascent: a finisher for many features.
 
-``csrc/ascent.c`` has the algorithm, the gap checks and when to stop; here are the arrays, and bundles.
+``csrc/ascent.c`` has the algorithm, the gap checks and when to stop; here are the arrays, and
+bundles.
 """
 
 import functools
@@ -15,10 +16,11 @@ ASCENT = np.asarray(_core.BLANK_DUAL).dtype
 #: Layout of where its run stands, that of ``struct pegasos_ascent``.
 RUN = np.asarray(_core.BLANK_ASCENT).dtype
 
-# A bundle's gap is checked if it is estimated at no more than so many times the one that is asked for.
+# A bundle's gap is checked if it is estimated at no more than so many times the one that is asked
+# for.
 _HOPEFUL = 1.3
-# Epochs that problems begin with as bundles, at most, before each leaves out rows of its own. A bundle costs
-# as much as three problems.
+# Epochs that problems begin with as bundles, at most, before each leaves out rows of its own. A
+# bundle costs as much as three problems.
 SWEEPS, _LEAST_BUNDLE = 8, 3
 # What `n_swept` is once they are over.
 _OVER = 2**61
@@ -63,15 +65,16 @@ def sweep(
     Parameters
     ----------
     labels, a, v : ndarray of shape (n_rows or n_features, lanes)
-        Interleaved as by `pegasos._session.interleaved`, `v` of the type of the rows, and w = "factor" v;
-        `a`, `v` and `ascents` are updated in place.
+        Interleaved as by `pegasos._session.interleaved`, `v` of the type of the rows, and w =
+        "factor" v; `a`, `v` and `ascents` are updated in place.
     inside : ndarray of int64
         The rows that have a label in some of the problems: what the order is of.
     sums : ndarray, optional
-        Zeros, like `v`: ends as the mean of `v` over the last half of the last epoch, and "constant_sum"
-        as that of "constant_weight".
+        Zeros, like `v`: ends as the mean of `v` over the last half of the last epoch, and
+        "constant_sum" as that of "constant_weight".
     record : callable, optional
-        Told the number of the next draw along with every change, so that Ctrl-C cannot come between.
+        Told the number of the next draw along with every change, so that Ctrl-C cannot come
+        between.
 
     Yields
     ------
@@ -115,9 +118,10 @@ def sweep(
 def change_lam(ascents, a, v, masses, lam, before):
     """Bring a bundle from the λ `before` to a smaller one, in place.
 
-    With q = before/lam, w(a) becomes q w. Of the points r a, that of the best dual value is taken, where
-    1/q <= r <= 1: at r = 1/q, w stays as it is, as it does for small λ once no row is at its bound; at
-    r = 1, a does. D(r a) = r A - r^2 B, with A = sum_i a_i/m and B = lam/2 |q w|^2, is highest at A/(2 B).
+    With q = before/lam, w(a) becomes q w. Of the points r a, that of the best dual value is taken,
+    where 1/q <= r <= 1: at r = 1/q, w stays as it is, as it does for small λ once no row is at its
+    bound; at r = 1, a does. D(r a) = r A - r^2 B, with A = sum_i a_i/m and B = lam/2 |q w|^2, is
+    highest at A/(2 B).
     """
     k, q = len(ascents), before / lam
     twice_b, r = lam * q**2 * ascents["squared_norm"], np.ones(a.shape[1])
@@ -138,8 +142,8 @@ def shift(ascents):
     """Move the intercepts of problems whose intercept is not penalised.
 
     Such a problem has the condition sum_i a_i y_i = 0, which steps along single coordinates cannot
-    meet. A constant feature B penalises the distance of b from a reference b_0 instead; moving b_0 to b
-    after every epoch takes the penalty away (the method of multipliers).
+    meet. A constant feature B penalises the distance of b from a reference b_0 instead; moving b_0
+    to b after every epoch takes the penalty away (the method of multipliers).
     """
     ascents["intercept"] += ascents["intercept_scaling"] * ascents["constant_weight"]
 

@@ -5,9 +5,9 @@ Primal and dual objective of a problem, with m = sum_i c_i over its rows:
     P(w) = lam/2 |w|^2 + 1/m sum_i c_i max(0, 1 - y_i f(x_i))
     D(a) = 1/m sum_i a_i - lam/2 |w(a)|^2,    w(a) = s sum_i a_i y_i x_i,    s = 1/(lam m)
 
-For any w and any a with 0 <= a_i <= c_i, P(w) - D(a) >= P(w) - min P >= 0: the duality gap bounds how
-far w is from the optimum. The weight of a constant feature (a penalised intercept) is part of w; an
-unpenalised intercept is not, and adds the condition sum_i a_i y_i = 0.
+For any w and any a with 0 <= a_i <= c_i, P(w) - D(a) >= P(w) - min P >= 0: the duality gap bounds
+how far w is from the optimum. The weight of a constant feature (a penalised intercept) is part of
+w; an unpenalised intercept is not, and adds the condition sum_i a_i y_i = 0.
 
 Everything is computed afresh, in double precision, from the model and from a: no running sums.
 """
@@ -19,7 +19,8 @@ import numpy as np
 from pegasos import _core, _rows, _validate
 
 _CHUNK = 2048
-#: What |w|^2 may be below 0, beside the sizes of what it is a sum of, and a dual value above a primal one.
+#: What |w|^2 may be below 0, beside the sizes of what it is a sum of, and a dual value above a
+#: primal one.
 BY_ROUNDING = 1e-5
 
 
@@ -29,8 +30,8 @@ class Certificate:
 
     objective: np.ndarray
     dual_objective: np.ndarray
-    #: The relative gap by which a fit stops, where it is another one than what is proved: that of kernel machines
-    #: leaves rounding out, and is |P - D| / P where there may be no dual.
+    #: The relative gap by which a fit stops, where it is another one than what is proved: that of
+    #: kernel machines leaves rounding out, and is |P - D| / P where there may be no dual.
     estimate: np.ndarray | None = None
 
     @property
@@ -57,8 +58,8 @@ class Certificate:
 def certify(rows, labels, row_weights, dual, model, settings, lam, primal=None):
     """The certificate of linear models, by two passes over the rows.
 
-    Dual variables and models are asked for when it is their turn, and let go again: both are as large as
-    what training keeps.
+    Dual variables and models are asked for when it is their turn, and let go again: both are as
+    large as what training keeps.
 
     Parameters
     ----------
@@ -94,7 +95,8 @@ def certify(rows, labels, row_weights, dual, model, settings, lam, primal=None):
 def certify_kernel(cache, labels, row_weights, dual, model, settings, lam, primal=None):
     """The same for w_k = sum_j coef_kj phi(x_j) over the points of a `ColumnCache`.
 
-    The dual value leaves room for what rounding of kernel values does to it and to the primal value.
+    The dual value leaves room for what rounding of kernel values does to it and to the primal
+    value.
 
     The primal is computed in any case: the scores of running sums are not exact enough.
     """
@@ -126,8 +128,8 @@ def certify_kernel(cache, labels, row_weights, dual, model, settings, lam, prima
         cache.disprove()
     if not cache.is_positive:
         return Certificate(primal, np.full_like(dual, np.nan), estimate)
-    # The primal value may be larger than it seems, the dual one smaller: by rounding, and for the matrix with
-    # `ridge` on its diagonal, with which |w|^2 and each row's own score are larger.
+    # The primal value may be larger than it seems, the dual one smaller: by rounding, and for the
+    # matrix with `ridge` on its diagonal, with which |w|^2 and each row's own score are larger.
     errors = lam / 2 * (cache.ridge * (points**2).sum(axis=-1) + rounding)
     weights = (1.0 if row_weights is None else row_weights) * (labels != 0)
     own = doubt[0][:, None] + cache.ridge * np.abs(coef)
@@ -169,8 +171,8 @@ def _by_weights(points, coef):
 def _sharpen(cache, points, scores, labels, intercept):
     """Compute scores of float32 rows again in float64, in place, where that matters.
 
-    It does for rows with coefficients, and for those that may be within their margin; of others, rounding leaves
-    no doubt that they are outside. Returns what scores may still be off by.
+    It does for rows with coefficients, and for those that may be within their margin; of others,
+    rounding leaves no doubt that they are outside. Returns what scores may still be off by.
     """
     if cache.points.dtype == np.float32 and cache.points.kernel.is_positive:
         doubt = cache.doubt(points, np.float32)[0]

@@ -46,8 +46,8 @@ class Finisher:
 
     #: Whether a look computes the objective from the point itself, and not from running sums.
     is_exact = False
-    #: Whether dual values bound the optimum; else fits stop where |P - D| is small at one point, which does not
-    #: move any more then.
+    #: Whether dual values bound the optimum; else fits stop where |P - D| is small at one point,
+    #: which does not move any more then.
     has_dual = True
 
     @staticmethod
@@ -89,8 +89,8 @@ class Finisher:
         Returns
         -------
         tuple of three arrays, or None
-            `start`; where problems are others than before, whose sums and bounds are of no use any more,
-            the points at which the session stands.
+            `start`; where problems are others than before, whose sums and bounds are of no use any
+            more, the points at which the session stands.
         """
         self.rows, self.labels, self.row_weights = rows, labels, row_weights
         self.mass = _certificate.masses(labels, row_weights)
@@ -130,8 +130,8 @@ class Finisher:
     def run(self, tol, max_iter, *, n_threads=1, on_progress=None):
         """Go on until every problem's relative gap is at most `tol`, or for `max_iter` epochs.
 
-        Can be stopped at any time by an exception; a run that is called again, before `end_plan`, then
-        completes the one that was interrupted.
+        Can be stopped at any time by an exception; a run that is called again, before `end_plan`,
+        then completes the one that was interrupted.
 
         Parameters
         ----------

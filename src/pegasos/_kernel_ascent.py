@@ -58,8 +58,8 @@ class KernelAscent(Finisher):
     def begins_at_zero(rows):
         """Whether there is a dual.
 
-        An epoch of Pegasos asks for the column of every row that was a violator once; blocks ask for
-        the columns of those that still are when they end.
+        An epoch of Pegasos asks for the column of every row that was a violator once; blocks ask
+        for the columns of those that still are when they end.
         """
         return rows.is_positive
 

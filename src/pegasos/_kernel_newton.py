@@ -1,8 +1,8 @@
 """Newton's method for kernel machines whose kernel matrix is at hand; csrc/newton.c has the mathematics.
 
 Points are coefficients, w = sum_j beta_j phi(x_j), and products between them go by way of scores:
-<w, w'> = sum_j beta_j f'(x_j). Newton's equations (lam + Z^T W Z) p = -g, where the rows of Z are those of
-the band and W = c/(m delta), are solved among the rows of the band (Woodbury):
+<w, w'> = sum_j beta_j f'(x_j). Newton's equations (lam + Z^T W Z) p = -g, where the rows of Z are
+those of the band and W = c/(m delta), are solved among the rows of the band (Woodbury):
 
     p = -1/lam (g - Z^T x),    (lam W^-1 + Z Z^T) x = Z g.
 """
@@ -106,7 +106,8 @@ class KernelNewton(Newton):
             lam * self._inner(beta, moves, constant, step[-1]),
             lam * self._inner(step[:-1], moves, step[-1], step[-1]),
         )
-        # beta + step, but for a step of t = 1 exactly 0 where x and a are: no rounding errors are left.
+        # beta + step, but for a step of t = 1 exactly 0 where x and a are: no rounding errors are
+        # left.
         end = (x[0] + factors / mass) / lam
         point, at, last = (1 - t) * beta + t * end, scores + t * moves, constant + t * step[-1]
         if self._inner(point, at, last, last) < -BY_ROUNDING * inner(np.abs(point), np.abs(at)):

@@ -189,10 +189,11 @@ class LinearModel(_Model):
     n_steps : ndarray of shape (n_problems,)
         Steps taken.
     zero_based : bool or None
-        Whether the LIBSVM text that `pegasos train` read counts features from 0; None for other rows.
+        Whether the LIBSVM text that `pegasos train` read counts features from 0; None for other
+        rows.
     alpha_counts : ndarray of shape (n_problems, n_samples) or None
-        How often each training row was drawn and violated its margin. None unless Pegasos made the model
-        (``solver="pegasos"``, `n_steps` or `order`). Not saved.
+        How often each training row was drawn and violated its margin. None unless Pegasos made the
+        model (``solver="pegasos"``, `n_steps` or `order`). Not saved.
 
     Examples
     --------
@@ -241,8 +242,8 @@ class KernelModel(_Model):
     ----------
     support : pegasos.kernels.Points
         The support vectors with their kernel.
-    dual_coef : ndarray of shape (n_problems, n_support)
-    intercept, classes, multi_class, lam, objective, dual_objective, duality_gap, n_steps, zero_based
+    dual_coef : ndarray of shape (n_problems, n_support) intercept, classes, multi_class, lam,
+    objective, dual_objective, duality_gap, n_steps, zero_based
         As in `LinearModel`.
 
     Examples

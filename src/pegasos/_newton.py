@@ -1,7 +1,7 @@
 """Newton's method on the smoothed hinge: a finisher for few features, and for the last digits.
 
-``csrc/newton.c`` has the derivation, and does the iterations where they are short. Here are those of more
-numbers or features: they are done in pieces, so that Ctrl-C is heard, and with BLAS.
+``csrc/newton.c`` has the derivation, and does the iterations where they are short. Here are those
+of more numbers or features: they are done in pieces, so that Ctrl-C is heard, and with BLAS.
 """
 
 import numpy as np
@@ -9,25 +9,28 @@ import numpy as np
 from pegasos import _certificate, _core, _rows, _session, _threads
 from pegasos._finisher import _SAFELY, Finisher
 
-# Width at first, and by how much it falls, to what, whenever the smooth problem is solved well enough:
-# once its own gap is this part of what the smoothing accounts for.
+# Width at first, and by how much it falls, to what, whenever the smooth problem is solved well
+# enough: once its own gap is this part of what the smoothing accounts for.
 _WIDTH, _NARROWER, _NARROWEST, _SOLVED = 0.25, 0.6, 1e-4, 1
-# A line search ends where the slope is this part of that at its start, or after so many evaluations.
+# A line search ends where the slope is this part of that at its start, or after so many
+# evaluations.
 _FLAT, _SEARCHES = 0.01, 30
-# Newton's equations are solved as they stand up to this size (which takes less than 0.1 s, for which
-# Ctrl-C can wait); beyond it by conjugate gradients, to this accuracy, in so many products at most.
+# Newton's equations are solved as they stand up to this size (which takes less than 0.1 s, for
+# which Ctrl-C can wait); beyond it by conjugate gradients, to this accuracy, in so many products at
+# most.
 MOST_FEATURES = 2000
 _ACCURACY, _PRODUCTS = 0.01, 250
 # Beside lam: what rounding errors of Newton's matrix may be, and what it has for a free intercept.
 _ROUNDING, _FREE = 0.1, 1e-4
 # Numbers of single precision should lie well within its range.
 _TINY = 1e-30
-# Newton's matrix is summed up over pieces of the band: this part of all numbers in X, and within limits.
+# Newton's matrix is summed up over pieces of the band: this part of all numbers in X, and within
+# limits.
 _PIECES, _PIECE = 200, (5e4, 1e6)
 # From so many equations on, they are worth a factorisation without copies.
 _MANY = 256
-# The core does iterations of its own, where one takes about as long as reading so many numbers at most:
-# 10 ms. They need no BLAS up to so many features. Calls end after about so many numbers.
+# The core does iterations of its own, where one takes about as long as reading so many numbers at
+# most: 10 ms. They need no BLAS up to so many features. Calls end after about so many numbers.
 _SHORT, _FEW, _AT_ONCE = 10**7, 100, 10**7
 _NEWTON = np.asarray(_core.BLANK_NEWTON).dtype
 # Beside the trace: what makes a matrix regular again.
@@ -38,8 +41,8 @@ class Newton(Finisher):
     """Newton's method on the smoothed hinge.
 
     `point` holds w, and last the weight of the constant feature or the unpenalised intercept;
-    `scores` are those of `point`, `centre` is A, `width` delta; `dual_objective` is the best so far,
-    that of `a`.
+    `scores` are those of `point`, `centre` is A, `width` delta; `dual_objective` is the best so
+    far, that of `a`.
     """
 
     _ARRAYS = (*Finisher._ARRAYS, "point", "scores", "centre", "width", "dual_objective")
@@ -69,7 +72,8 @@ class Newton(Finisher):
             self.point[:, :-1] = self.coef
             self.point[:, -1] = self.intercept / (self.feature or 1)
         for k, scores in enumerate(self._scores()):
-            # The session knows these scores, but for rounding, unless the rows are others than before.
+            # The session knows these scores, but for rounding, unless the rows are others than
+            # before.
             distance = np.abs(scores - self.scores[k]).max()
             if start is None and distance <= 1e-9 * max(np.abs(scores).max(), 1):
                 continue
@@ -270,8 +274,9 @@ class Newton(Finisher):
     def _diagonal(self, band):
         """What Newton's matrix has beside the sum over the band.
 
-        An unpenalised intercept gets a little too, so that the matrix is definite, and lam where a band
-        without rows would let it leap. More would hold it back where it and w make up for each other.
+        An unpenalised intercept gets a little too, so that the matrix is definite, and lam where a
+        band without rows would let it leap. More would hold it back where it and w make up for each
+        other.
         """
         diagonal = np.full(self.point.shape[1], self.settings.lam)
         if self.settings.free_intercept and len(band):
@@ -281,8 +286,9 @@ class Newton(Finisher):
     def _solve(self, band, weights, right, room):
         """Solve Newton's equations with a matrix at hand.
 
-        With the rows sqrt(weight_i) (x_i, feature) of the band as A, they are (D + A^T A) p = r. Where the
-        band has fewer rows than there are features, and D = lam, there are fewer unknowns in (Woodbury)
+        With the rows sqrt(weight_i) (x_i, feature) of the band as A, they are (D + A^T A) p = r.
+        Where the band has fewer rows than there are features, and D = lam, there are fewer unknowns
+        in (Woodbury)
 
             p = (r - A^T x)/lam,    (lam + A A^T) x = A r.
         """
@@ -291,7 +297,8 @@ class Newton(Finisher):
         if not len(band):
             return right / diagonal, 0
         # Along directions in which nothing but lam holds the matrix up (features that add up to a
-        # constant), errors must stay small beside it: single precision will do for a large lam alone.
+        # constant), errors must stay small beside it: single precision will do for a large lam
+        # alone.
         largest = weights @ (self.norms[band] + self.feature**2)
         is_coarse = np.finfo(np.float32).eps * largest <= _ROUNDING * lam
         is_coarse &= lam > _TINY and largest < 1 / _TINY

@@ -1,7 +1,7 @@
 """Is a state one that training can get into? Asked of checkpoints, and of estimators before they go on.
 
-A state is a dictionary of arrays (`LinearSession.state`). Its numbers become sizes, indices, divisors and
-numbers of steps, so that a wrong one could end in a crash, or never.
+A state is a dictionary of arrays (`LinearSession.state`). Its numbers become sizes, indices,
+divisors and numbers of steps, so that a wrong one could end in a crash, or never.
 """
 
 import numpy as np

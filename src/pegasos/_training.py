@@ -16,23 +16,23 @@ from pegasos._threads import uninterrupted
 
 SOLVERS = ("auto", "pegasos", "sdca", "newton")
 
-# With a tolerance, Pegasos looks at the gap after so many epochs, then whenever they have doubled: a
-# look takes two passes over the rows, a tenth of what was done.
+# With a tolerance, Pegasos looks at the gap after so many epochs, then whenever they have doubled:
+# a look takes two passes over the rows, a tenth of what was done.
 _EPOCHS_BEFORE_LOOK = 20
 
 # Where Pegasos goes on from another solver: lam t stays within what single precision resolves.
 _MOST_GROWTH, _MOST_STEPS = 2**20, 2**50
 
-# "auto" lets a finisher go on for so many epochs; if the gap has not halved by then, it is the other's
-# turn, for twice as many.
+# "auto" lets a finisher go on for so many epochs; if the gap has not halved by then, it is the
+# other's turn, for twice as many.
 _TURN = 64
 
 
 class _Training:
     """A session, and the finisher that completes it if the solver has one."""
 
-    #: Finishers by solver; the one of them that "auto" begins with, as a function of the rows; and the
-    #: function that makes certificates.
+    #: Finishers by solver; the one of them that "auto" begins with, as a function of the rows; and
+    #: the function that makes certificates.
     finishers, cheaper, _certify = {}, None, None
 
     finisher = None
@@ -66,8 +66,8 @@ class _Training:
             As in `LinearSession.run`; with `on_epoch` one thread is used. Of a finisher's problems,
             which need not go together, an epoch is as many passes as there are problems.
         afresh : bool
-            Whether to compute the certificate from the model and the dual variables once more, or to
-            take over what a finisher saw last.
+            Whether to compute the certificate from the model and the dual variables once more, or
+            to take over what a finisher saw last.
 
         Returns
         -------
@@ -95,8 +95,8 @@ class _Training:
     def leave_finisher(self, rows):
         """Let Pegasos go on from the model of a finisher, with the epochs that led to it behind it.
 
-        So many steps are behind it, too, that the next one, of 1/(lam t), moves the score of a row of
-        average norm by 1 at most: few rows must not undo what a solver has made of many.
+        So many steps are behind it, too, that the next one, of 1/(lam t), moves the score of a row
+        of average norm by 1 at most: few rows must not undo what a solver has made of many.
         """
         finisher, settings = self.finisher, self.settings
         if finisher is None:
@@ -362,9 +362,10 @@ class LinearTraining(_Training, LinearSession):
     def cheaper(self, rows):
         """The finisher that is likely to reach a gap of about 1e-3 first, from sizes alone.
 
-        Newton's method takes some ten iterations of four passes, each with a matrix product over the
-        tenth of the rows that are in the band. Coordinate ascent takes about 15 epochs where features
-        are many, several times as many where rows are, each with additions to w in random order.
+        Newton's method takes some ten iterations of four passes, each with a matrix product over
+        the tenth of the rows that are in the band. Coordinate ascent takes about 15 epochs where
+        features are many, several times as many where rows are, each with additions to w in random
+        order.
         """
         n, d = rows.shape
         if d > MOST_FEATURES:
