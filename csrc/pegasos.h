@@ -478,6 +478,55 @@ int64_t pegasos_newton_run(const pegasos_rows *rows, pegasos_newton *problem, co
                            double *a, double *coef, double *work, double target, int64_t last_epoch,
                            int64_t budget);
 
+/* ---- A whole fit (solve.c) -------------------------------------------------------------------- */
+
+/* One problem: rows, labels, weights, lambda and intercept. What it points to must stay. */
+typedef struct pegasos_problem {
+    const pegasos_rows *rows;
+    const int8_t *labels;     /* n_rows: -1 or +1; 0: the row is not in the problem; not all 0 */
+    const double *weights;    /* n_rows: c_i > 0; NULL: all one */
+    double lam;               /* regularisation lambda > 0, finite */
+    double intercept_scaling; /* value of the constant feature of a penalised intercept; 0: none */
+    int64_t free_intercept;   /* 1: an intercept that is not penalised; intercept_scaling is 0 */
+} pegasos_problem;
+
+typedef struct pegasos_options {
+    double tol;         /* relative gap (P - D)/P to stop at; below 0: max_epochs alone counts */
+    int64_t max_epochs; /* passes over the rows, at most */
+    uint64_t seed;      /* names the order in which rows are visited */
+} pegasos_options;
+
+/* A fit under way. It lives in the caller's memory; copying that memory is not saving it. */
+typedef struct pegasos_solver pegasos_solver;
+
+/* How many bytes `memory` of pegasos_start has. */
+int64_t pegasos_memory(const pegasos_problem *problem);
+
+/* Begins a fit in memory that is aligned for double, as that of malloc is. */
+pegasos_solver *pegasos_start(const pegasos_problem *problem, const pegasos_options *options,
+                              void *memory);
+
+/* Goes on until about `budget` numbers of the rows were read, and returns PEGASOS_RUNNING; or until
+ * the gap is small enough or epochs are used up: PEGASOS_DONE; or PEGASOS_OVERFLOW. Wherever it is
+ * cut, it ends with the same bits. */
+int64_t pegasos_advance(pegasos_solver *solver, double budget);
+
+/* The best model so far: n_features weights, and the intercept. */
+const double *pegasos_weights(const pegasos_solver *solver);
+double pegasos_intercept(const pegasos_solver *solver);
+
+/* The n_rows dual variables a_i. */
+const double *pegasos_dual_variables(const pegasos_solver *solver);
+
+/* P of that model, and a bound below which no model is, at the last gap check: infinity and NaN
+ * before the first. */
+double pegasos_objective(const pegasos_solver *solver);
+double pegasos_dual_objective(const pegasos_solver *solver);
+double pegasos_relative_gap(const pegasos_solver *solver);
+
+/* Epochs done. */
+int64_t pegasos_epochs(const pegasos_solver *solver);
+
 #ifdef __cplusplus
 }
 #endif

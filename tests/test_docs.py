@@ -91,7 +91,7 @@ def test_the_c_program_builds_against_the_core_and_agrees_with_python(tmp_path):
     (program,) = (p for p in tmp_path.rglob("margin*") if p.name in ("margin", "margin.exe"))
     said = subprocess.run([program], capture_output=True, text=True, check=True).stdout
     steps, accuracy, objective, bound = (line.rsplit(" ", 1)[1] for line in said.splitlines())
-    # The rows of docs/c_example/margin.c, in whole numbers so that both have the same bits.
+    # The rows of docs/c_example, in whole numbers so that both have the same bits.
     i, j = np.arange(1000)[:, None], np.arange(5)
     X = (i * (2 * j + 3) * (j + 7) % 101) / 50 - 1
     y = np.where((X[:, 0] + X[:, 1] - X[:, 2] > 0) != (np.arange(1000) % 10 == 0), 1, -1)
@@ -104,3 +104,13 @@ def test_the_c_program_builds_against_the_core_and_agrees_with_python(tmp_path):
     # Python takes the best multiple of the same dual point.
     assert float(bound) <= model.dual_objective[0] + 1e-9
     assert model.dual_objective[0] <= model.objective[0]
+    # The other program asks for a gap; both answers are within it.
+    (program,) = (p for p in tmp_path.rglob("certified*") if p.stem == "certified" and p.is_file())
+    said = subprocess.run([program], capture_output=True, text=True, check=True).stdout
+    numbers = [float(line.rsplit(" ", 1)[1]) for line in said.splitlines() if "epoch" not in line]
+    *weights, intercept, objective, bound = numbers
+    model = pegasos.fit(X, y, 1e-2, tol=1e-9, random_state=0)
+    assert bound - 1e-9 <= model.objective[0] <= objective + 1e-9
+    assert objective - bound <= 1e-6 * objective + 1e-9
+    np.testing.assert_allclose(weights, model.coef[0], atol=0.01)
+    assert intercept == pytest.approx(model.intercept[0], abs=0.01)

@@ -604,6 +604,53 @@ static void newton_s_method_certifies_what_it_finds(void)
             }
 }
 
+/* A whole fit from C: cut anywhere it ends with the same bits, and its gap is that of its model. */
+static void a_whole_fit_is_certified(void)
+{
+    static double whole_memory[16 * N + 8 * D + 200], cut_memory[16 * N + 8 * D + 200];
+    double weights[N];
+    for (int i = 0; i < N; i++)
+        weights[i] = 1 + i % 3;
+    for (int type = 0; type < TYPES; type++)
+        for (int kind = 0; kind < 3; kind++) {
+            const pegasos_rows rows = rows_of_type(type);
+            const pegasos_problem problem = {.rows = &rows,
+                                             .labels = labels,
+                                             .weights = type % 2 ? weights : NULL,
+                                             .lam = 0.03,
+                                             .intercept_scaling = kind == 1 ? 0.5 : 0,
+                                             .free_intercept = kind == 2};
+            const pegasos_options options = {.tol = 1e-6, .max_epochs = 100000, .seed = 7};
+            CHECK(pegasos_memory(&problem) <= (int64_t)sizeof whole_memory);
+            pegasos_solver *whole = pegasos_start(&problem, &options, whole_memory);
+            pegasos_solver *cut = pegasos_start(&problem, &options, cut_memory);
+            CHECK(pegasos_advance(whole, 1e12) == PEGASOS_DONE);
+            int64_t status = PEGASOS_RUNNING;
+            while (status == PEGASOS_RUNNING)
+                status = pegasos_advance(cut, 1);
+            CHECK(status == PEGASOS_DONE && pegasos_epochs(whole) == pegasos_epochs(cut));
+            const double *w = pegasos_weights(whole), *a = pegasos_dual_variables(whole);
+            CHECK(memcmp(w, pegasos_weights(cut), D * sizeof *w) == 0);
+            double scores[N], loss = 0, norm = 0, mass = 0;
+            const double b = pegasos_intercept(whole);
+            pegasos_linear_scores(&rows, 0, N, 1, w, 8, 0, &b, scores);
+            pegasos_hinge_sums(N, 1, N, labels, problem.weights, scores, &loss);
+            for (int i = 0; i < N; i++) {
+                const double c = problem.weights ? weights[i] : 1;
+                mass += labels[i] ? c : 0;
+                CHECK(0 <= a[i] && a[i] <= c);
+            }
+            for (int j = 0; j < D; j++)
+                norm += w[j] * w[j];
+            norm += kind == 1 ? 4 * b * b : 0;
+            const double primal = 0.015 * norm + loss / mass;
+            CHECK(kind > 0 || b == 0);
+            CHECK(fabs(primal - pegasos_objective(whole)) < 1e-9 * primal);
+            CHECK(pegasos_relative_gap(whole) <= 1e-6);
+            CHECK(pegasos_dual_objective(whole) <= primal);
+        }
+}
+
 static uint64_t fnv1a(uint64_t digest, const void *data, size_t size)
 {
     for (size_t i = 0; i < size; i++)
@@ -659,6 +706,7 @@ int main(int argc, char **argv)
     RUN(steps_on_pairs_climb_to_the_top);
     RUN(the_certificate_is_the_textbook_s);
     RUN(a_run_of_dual_ascent_ends_at_a_true_gap);
+    RUN(a_whole_fit_is_certified);
     RUN(newton_s_method_certifies_what_it_finds);
     return REPORT();
 }
