@@ -159,7 +159,8 @@ class Newton(Finisher):
                     p[name] = getattr(self, name)[k]
                 _core.newton_run(
                     self.rows, problem, self.labels[k], c, self.point[k], self.scores[k],
-                    self.centre[k], self.a[k], self.coef[k], work, target, last, _AT_ONCE,
+                    self.centre[k], self.a[k], self.coef[k], work, target, last,
+                    1 if self.by_epochs else _AT_ONCE,
                 )  # fmt: skip
                 for name in names:
                     getattr(self, name)[k] = p[name]
