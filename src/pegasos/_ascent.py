@@ -234,7 +234,7 @@ class DualAscent(Finisher):
             parts = [slice(of[0], of[-1] + 1) for of in np.array_split(range(n), -(-n // size))]
             jobs = [functools.partial(self._sweep, part, tol, max_iter) for part in parts]
         _threads.in_threads(jobs, n_threads, on_progress)
-        jobs = [functools.partial(self._improve, k) for k in range(n)]
+        jobs = [functools.partial(self._ascend, k) for k in range(n)]
         _threads.in_threads(jobs, n_threads, on_progress)
 
     def _sweep(self, part, tol, max_iter):
@@ -308,7 +308,7 @@ class DualAscent(Finisher):
                         return False
         return True
 
-    def _improve(self, k):
+    def _ascend(self, k):
         """Bring problem k to the end of its run."""
         (n, d), run, known = self.rows.shape, self.runs[k : k + 1], self.primal[k]
         is_free = self.settings.free_intercept
