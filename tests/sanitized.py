@@ -51,9 +51,11 @@ def main(arguments):
         "cmake.define.CMAKE_C_FLAGS_DEBUG": "-O1",
         "cmake.define.PEGASOS_SANITIZE": "address,undefined",
     }
+    # Not -C: pip has it since 23.1 only.
+    settings = [f"--config-settings={name}={value}" for name, value in options.items()]
     subprocess.run(
         [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--upgrade", "--target",
-         PLACE / "package", *(f"-C{name}={value}" for name, value in options.items()), SOURCE],
+         PLACE / "package", *settings, SOURCE],
         check=True,
     )  # fmt: skip
     sanitized = os.environ | {
