@@ -16,7 +16,7 @@ from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
 import pegasos
-from pegasos import _problems, _session, _validate
+from pegasos import _problems, _pegasos, _validate
 
 LAM = 1e-4
 
@@ -31,8 +31,8 @@ class Epochs:
             columns = columns[:1].copy()
         columns = np.ascontiguousarray(np.resize(columns, (n_problems, len(y))))
         self.rows, dtype = _validate.rows(X, checked=True)
-        settings = _session.LinearSettings(LAM)
-        self.session = _session.LinearSession(settings, n_problems, X.shape[1], dtype, seed=0)
+        settings = _pegasos.Settings(LAM)
+        self.session = _pegasos.Pegasos(settings, n_problems, X.shape[1], dtype, seed=0)
         self.session.set_rows(columns, None)
 
     def run(self, n=1):

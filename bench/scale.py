@@ -15,7 +15,7 @@ from measure import peak_memory, say, timed, touch_memory
 from scipy import sparse
 
 import pegasos
-from pegasos import _core, _session
+from pegasos import _core, _pegasos
 
 LAM = 1e-4
 STEPS = 200_000
@@ -33,8 +33,8 @@ def rows(n, d, nonzeros, seed=0):
 
 def session(X, labels, seed=0):
     handle = _core.csr_rows(X.data, X.indices, X.indptr, X.shape[1])
-    trained = _session.LinearSession(
-        _session.LinearSettings(LAM, sampling="uniform"), len(labels), X.shape[1], X.dtype, seed
+    trained = _pegasos.Pegasos(
+        _pegasos.Settings(LAM, sampling="uniform"), len(labels), X.shape[1], X.dtype, seed
     )
     trained.set_rows(labels, None, count=False)
     return trained, handle

@@ -15,7 +15,7 @@ from sklearn.inspection import DecisionBoundaryDisplay
 from sklearn.metrics.pairwise import rbf_kernel
 
 from experiments import report
-from pegasos import KernelPegasosClassifier, PegasosClassifier, _problems, _session, _validate
+from pegasos import KernelPegasosClassifier, PegasosClassifier, _problems, _pegasos, _validate
 
 TITLE = "Toy set, two moons, pairs of Fashion-MNIST, and how time grows"
 DATA = ["fashion_mnist"]
@@ -240,8 +240,8 @@ def timed(call):
 def linear_steps(X, y, n_steps, seed):
     """Seconds of the steps alone, without labels and certificate."""
     rows, dtype = _validate.rows(X)
-    settings = _session.LinearSettings(1e-4, sampling="uniform")
-    session = _session.LinearSession(settings, 1, X.shape[1], dtype, seed=seed)
+    settings = _pegasos.Settings(1e-4, sampling="uniform")
+    session = _pegasos.Pegasos(settings, 1, X.shape[1], dtype, seed=seed)
     session.set_rows(_problems.label_columns(y, 2, "ovr"), None)
     session.plan(n_steps=n_steps)
     return timed(lambda: session.run(rows))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from rows import convert, make_rows
 
-from pegasos import PegasosClassifier, _ascent, _core, _rows, _session, _validate
+from pegasos import PegasosClassifier, _ascent, _core, _pegasos, _rows, _validate
 
 SPARSE = ("csr32", "csr64", "csr32-64")
 
@@ -20,8 +20,8 @@ def rows_of(X, layout, dtype):
 
 
 def session_of(labels, lams, dtype, rows, **settings):
-    session = _session.LinearSession(
-        _session.LinearSettings(min(lams), **settings), len(labels), rows.shape[1], dtype, 7
+    session = _pegasos.Pegasos(
+        _pegasos.Settings(min(lams), **settings), len(labels), rows.shape[1], dtype, 7
     )
     session.problems["lam"] = lams
     return session
@@ -119,9 +119,7 @@ def test_a_sweep_is_the_textbook_s(rng, layout, dtype, feature, n_problems, weig
     X, _ = make_rows(rng, n=40)
     rows = rows_of(X, layout, dtype)
     n, d, epochs, seed = len(X), X.shape[1], 3, 11
-    settings = _session.LinearSettings(
-        1.0, fit_intercept=feature > 0, intercept_scaling=feature or 1.0
-    )
+    settings = _pegasos.Settings(1.0, fit_intercept=feature > 0, intercept_scaling=feature or 1.0)
     labels = rng.integers(-1, 2, size=(n_problems, n)).astype(np.int8)
     lams = rng.uniform(1e-3, 0.1, n_problems)
     c = rng.uniform(0.2, 3, n) if weighted else np.ones(n)
@@ -136,11 +134,11 @@ def test_a_sweep_is_the_textbook_s(rng, layout, dtype, feature, n_problems, weig
     draws = np.empty(n * epochs, np.int64)
     order.draw(draws)
     ascents["factor"] = rng.uniform(0.5, 2, n_problems)
-    lanes = _session.lanes(rows)
+    lanes = _pegasos.lanes(rows)
     assert lanes * np.dtype(dtype).itemsize == _core.BUNDLE_BYTES
     a, w, sums = np.zeros((n, lanes)), np.zeros((d, lanes), dtype), np.zeros((d, lanes), dtype)
     for _ in _ascent.sweep(
-        rows, _session.interleaved(labels, lanes), np.arange(n), c if weighted else None, norms,
+        rows, _pegasos.interleaved(labels, lanes), np.arange(n), c if weighted else None, norms,
         settings, ascents, a, w, seed, 0, n * epochs, sums,
     ):  # fmt: skip
         pass
@@ -185,7 +183,7 @@ def test_another_lam_keeps_the_best_multiple_of_the_dual_point(rng):
     ascents["factor"] = factor = 0.7 * _ascent._LARGEST_FACTOR ** np.linspace(-1, 1, k)
     w = (a * labels) @ X / (before * n)
     ascents["squared_norm"] = (w**2).sum(axis=1)
-    after, w = (_session.interleaved(array, 8) for array in (a, w / factor[:, None]))
+    after, w = (_pegasos.interleaved(array, 8) for array in (a, w / factor[:, None]))
     _ascent.change_lam(ascents, after, w, np.full(k, n), lam, before)
     after, w = after[:, :k].T, (w[:, :k] * ascents["factor"]).T
     np.testing.assert_allclose(ascents["squared_norm"], (w**2).sum(axis=1))
@@ -216,7 +214,7 @@ def test_an_interrupted_sweep_goes_on_to_the_same_bits(rng, stop_after, monkeypa
     X, _ = make_rows(rng, n=150)
     y = (X[:, :5] + 0.3 * rng.normal(size=(150, 5))).argmax(axis=1)
     X = convert(X, "csr32", np.float32)
-    monkeypatch.setattr(_session, "_SECONDS_PER_CALL", 3e-5)
+    monkeypatch.setattr(_pegasos, "_SECONDS_PER_CALL", 3e-5)
     options = {"solver": "sdca", "tol": 1e-4, "random_state": 1, "warm_start": True}
     whole = PegasosClassifier(1e-2, **options).fit(X, y)
     parts = PegasosClassifier(1e-2, **options)

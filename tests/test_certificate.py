@@ -32,9 +32,9 @@ from pegasos import (
     _core,
     _kernel_ascent,
     _newton,
+    _pegasos,
     _problems,
-    _session,
-    _training,
+    _schedule,
     kernels,
 )
 
@@ -276,7 +276,7 @@ def test_threads_and_interruptions_do_not_change_the_answer(
     threads = paper.linear(0.02, n_jobs=3, **options).fit(X, y)
     np.testing.assert_array_equal(whole.coef_, threads.coef_)
     clf = paper.linear(0.02, warm_start=True, **options)
-    monkeypatch.setattr(_session, "_SECONDS_PER_CALL", 2e-5)  # shorter pieces, with the same bits
+    monkeypatch.setattr(_pegasos, "_SECONDS_PER_CALL", 2e-5)  # shorter pieces, with the same bits
     real = getattr(_core, function)
     for after in when:
         calls = iter(range(10**9))
@@ -427,11 +427,11 @@ def test_newton_s_equations_are_solved_however_many_rows_there_are(
 
 def test_a_change_of_finisher_leaves_what_is_done(monkeypatch):
     X, y = load_digits(return_X_y=True)
-    monkeypatch.setattr(_training, "_TURN", 8)
+    monkeypatch.setattr(_schedule, "_STAGE", 8)
     changes = []
-    other = _training._Training._other
+    other = _schedule.Schedule._next_kind
     monkeypatch.setattr(
-        _training._Training, "_other", lambda self, rows: changes.append(1) or other(self, rows)
+        _schedule.Schedule, "_next_kind", lambda self, rows: changes.append(1) or other(self, rows)
     )
     clf = PegasosClassifier(random_state=0).fit(X[:600], y[:600])
     assert len(changes) > 1

@@ -6,7 +6,7 @@ from rows import convert
 
 from pegasos import _core
 from pegasos._ascent import ASCENT, RUN
-from pegasos._session import PROBLEM
+from pegasos._pegasos import PROBLEM
 
 N, D, K = 6, 5, 2
 SAMPLING = _core.SAMPLINGS["permutation"]

@@ -399,7 +399,7 @@ def interrupted(monkeypatch, *, after):
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):  # noqa: PT012
         patch.setattr(pegasos._core, "fit", fit)
-        patch.setattr(pegasos._session, "rows_per_call", lambda *_: 64)
+        patch.setattr(pegasos._pegasos, "rows_per_call", lambda *_: 64)
         yield
 
 

@@ -220,13 +220,13 @@ def test_the_extension_fails_with_memory_errors_and_loses_nothing():
         import gc, sys
         import _testcapi
         import numpy as np
-        from pegasos import _core, _session
+        from pegasos import _core, _pegasos
         from pegasos._ascent import blank_ascents
 
         x, ones = np.eye(6), np.ones(6)
         indices, indptr = np.zeros(6, np.int32), np.arange(7)
         labels, draws = np.ones((2, 6), np.int8), np.arange(6)
-        problems = np.zeros(2, _session.PROBLEM)
+        problems = np.zeros(2, _pegasos.PROBLEM)
         problems["lam"], problems["last_step"], problems["weight_factor"] = 0.1, 9, 1
         _core.start(problems)
         ascents, active = blank_ascents(1, 0), np.arange(6)

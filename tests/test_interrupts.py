@@ -18,7 +18,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 import pegasos
-from pegasos import _threads, _training
+from pegasos import _schedule, _threads
 
 PACKAGE = os.path.dirname(pegasos.__file__)
 
@@ -162,22 +162,22 @@ def test_an_auto_fit_goes_on_to_the_same_bits_after_a_change_of_solver(
     rng, monkeypatch, n_features
 ):
     """Only one of the two begins with an epoch of Pegasos, which counts."""
-    monkeypatch.setattr(_training, "_TURN", 6)
+    monkeypatch.setattr(_schedule, "_STAGE", 6)
     X = rng.normal(size=(250, n_features))
     X[:, ::2] *= 30
     y = np.where(X[:, 0] + rng.normal(size=250) > 0, 1, -1)
     options = {"tol": 1e-15, "max_iter": 60, "random_state": 0}
     whole = pegasos.PegasosClassifier(1e-6, **options).fit(X, y)
     clf = pegasos.PegasosClassifier(1e-6, warm_start=True, **options)
-    change, changes = _training._Training._other, []
+    change, changes = _schedule.Schedule._next_kind, []
 
     def stop_at_the_second(self, rows):
-        changes.append(type(self.finisher))
+        changes.append(type(self.solver))
         if len(changes) == 2:
             raise KeyboardInterrupt
         return change(self, rows)
 
-    monkeypatch.setattr(_training._Training, "_other", stop_at_the_second)
+    monkeypatch.setattr(_schedule.Schedule, "_next_kind", stop_at_the_second)
     with pytest.raises(KeyboardInterrupt):
         clf.fit(X, y)
     assert clf.fit(X, y).n_iter_ == whole.n_iter_

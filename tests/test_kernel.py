@@ -21,10 +21,10 @@ import pegasos
 from pegasos import (
     KernelPegasosClassifier,
     _core,
-    _kernel_session,
+    _kernel_pegasos,
+    _pegasos,
     _problems,
     _rows,
-    _session,
     kernels,
 )
 from pegasos._validate import rows as make_core_rows
@@ -337,13 +337,13 @@ def test_the_linear_kernel_is_linear_pegasos_draw_for_draw(
     X, _ = make_rows(rng, n=300)
     labels = _problems.label_columns(rng.integers(0, 3, 300), 3, "ovo")
     weights = rng.uniform(0.1, 2, 300) if weighted else None
-    settings = _session.LinearSettings(
+    settings = _pegasos.Settings(
         0.02, batch_size=batch_size, project=project, average=average,
         fit_intercept=intercept != "none", penalize_intercept=intercept != "free",
         intercept_scaling=1.5,
     )  # fmt: skip
-    linear = _session.LinearSession(settings, 3, X.shape[1], np.float64, 1)
-    kernel = _kernel_session.KernelSession(settings, 3, len(X), np.float64, 1)
+    linear = _pegasos.Pegasos(settings, 3, X.shape[1], np.float64, 1)
+    kernel = _kernel_pegasos.KernelPegasos(settings, 3, len(X), np.float64, 1)
     cache = kernels.ColumnCache(kernels.make("linear").points(X), megabytes)
     for session, data in ((linear, make_core_rows(X)[0]), (kernel, cache)):
         session.set_rows(labels, weights)
@@ -533,7 +533,7 @@ def test_rows_that_are_out_have_a_coefficient_of_exactly_zero(
 
 @pytest.mark.parametrize("cache_size", [0.1, 10])
 def test_an_interrupted_fit_is_completed(rng, monkeypatch, cache_size):
-    monkeypatch.setattr(pegasos._kernel_session, "_SCORES_PER_CALL", 100)
+    monkeypatch.setattr(pegasos._kernel_pegasos, "_SCORES_PER_CALL", 100)
     X, y = make_rows(rng, n=300)
     options = {
         "gamma": 0.1, "max_iter": 9, "batch_size": 7, "random_state": 0, "cache_size": cache_size,

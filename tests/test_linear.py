@@ -11,7 +11,7 @@ from rows import LAYOUTS, convert, make_rows
 from scipy.optimize import minimize
 
 import pegasos
-from pegasos import _core, _session, _validate
+from pegasos import _core, _pegasos, _validate
 
 VARIANTS = list(
     itertools.product(
@@ -189,7 +189,7 @@ def test_scores_are_right_for_every_row_length(rng, layout, dtype, d):
     coef = rng.normal(size=(3, d))
     intercept = rng.normal(size=3)
     rows, _ = pegasos._validate.rows(convert(X, layout, dtype))
-    scores = _session.decision_function(rows, coef, intercept)
+    scores = _pegasos.decision_function(rows, coef, intercept)
     expected = X.astype(dtype).astype(float) @ coef.T + intercept
     np.testing.assert_allclose(scores, expected, atol=1e-12)
 
@@ -220,7 +220,7 @@ def test_rows_of_zeros_only_are_learned_by_the_intercept(layout, dtype):
 
 def _session_of(X, labels, settings, layout, dtype, weights=None):
     rows, dtype = pegasos._validate.rows(convert(X, layout, dtype))
-    session = _session.LinearSession(settings, len(labels), X.shape[1], dtype, seed=3)
+    session = _pegasos.Pegasos(settings, len(labels), X.shape[1], dtype, seed=3)
     session.set_rows(labels, weights)
     return session, rows
 
@@ -230,9 +230,7 @@ def _session_of(X, labels, settings, layout, dtype, weights=None):
 def test_resumed_equals_uninterrupted_bit_for_bit(rng, layout, dtype, sampling, cuts):
     X, _ = make_rows(rng)
     labels = rng.integers(-1, 2, size=(3, len(X))).astype(np.int8)
-    settings = _session.LinearSettings(
-        0.02, batch_size=3, sampling=sampling, project=True, average=True
-    )
+    settings = _pegasos.Settings(0.02, batch_size=3, sampling=sampling, project=True, average=True)
     whole, rows = _session_of(X, labels, settings, layout, dtype)
     whole.plan(n_steps=400)
     whole.run(rows)
@@ -240,7 +238,7 @@ def test_resumed_equals_uninterrupted_bit_for_bit(rng, layout, dtype, sampling, 
     parts, rows = _session_of(X, labels, settings, layout, dtype)
     for begin, end in itertools.pairwise([0, *cuts, 400]):
         # Each part in a session of its own, as after saving and loading.
-        parts = _session.LinearSession.restore(settings, parts.state())
+        parts = _pegasos.Pegasos.restore(settings, parts.state())
         parts.set_rows(labels, None)
         parts.plan(n_steps=end - begin)
         parts.run(rows)
@@ -252,7 +250,7 @@ def test_cutting_the_draws_anywhere_changes_nothing(rng, layout, dtype):
     X, _ = make_rows(rng)
     labels = rng.integers(-1, 2, size=(2, len(X))).astype(np.int8)
     draws = stream(len(X), 500, "uniform", 0)
-    settings = _session.LinearSettings(0.02, batch_size=4, average="suffix")
+    settings = _pegasos.Settings(0.02, batch_size=4, average="suffix")
 
     def run(pieces):
         session, rows = _session_of(X, labels, settings, layout, dtype)
@@ -295,10 +293,10 @@ def test_many_problems_equal_as_many_separate_fits(
     )
     labels = pegasos._problems.label_columns(y, 5, multi_class)
     assert len(labels) == len(together.coef) == {"ovr": 5, "ovo": 10}[multi_class]
-    settings = _session.LinearSettings(0.01, batch_size=2, average=True)
+    settings = _pegasos.Settings(0.01, batch_size=2, average=True)
     for k, column in enumerate(labels):
         rows, kind = pegasos._validate.rows(convert(X, layout, dtype))
-        alone = _session.LinearSession(settings, 1, X.shape[1], kind, seed=9)
+        alone = _pegasos.Pegasos(settings, 1, X.shape[1], kind, seed=9)
         alone.set_rows(column[None].copy(), weights)
         alone.plan(n_epochs=7)
         alone.run(rows)
@@ -314,7 +312,7 @@ def test_rows_outside_a_problem_advance_nothing(rng, layout):
     draws = rng.integers(0, len(y), 500)
     column = np.zeros((1, len(y)), np.int8)
     column[0, inside] = y[inside]
-    settings = _session.LinearSettings(0.02, fit_intercept=False)
+    settings = _pegasos.Settings(0.02, fit_intercept=False)
     session, rows = _session_of(X, column, settings, layout, np.float64)
     own = np.isin(draws, inside)
     session.plan(n_steps=int(own.sum()))

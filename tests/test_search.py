@@ -30,12 +30,12 @@ from pegasos import (
     PegasosClassifier,
     PegasosClassifierCV,
     _core,
+    _pegasos,
     _problems,
     _search,
-    _session,
     _validate,
 )
-from pegasos._training import LinearTraining
+from pegasos._pegasos import Pegasos
 
 LAMS = [1.0, 0.03, 1e-3]
 
@@ -71,7 +71,7 @@ def test_a_set_of_linear_machines_has_the_bits_of_separate_fits(
     weights = rng.uniform(0.5, 2, len(y)) if weighted else np.ones(len(y))
     options = {"average": "suffix", "random_state": 3, "multi_class": multi_class}
     found = {}
-    real = LinearTraining.model
+    real = Pegasos.model
 
     def spy(self):
         coef, intercept = real(self)
@@ -79,7 +79,7 @@ def test_a_set_of_linear_machines_has_the_bits_of_separate_fits(
             found[problem["lam"], self.labels[k].tobytes()] = coef[k], intercept[k]
         return coef, intercept
 
-    monkeypatch.setattr(LinearTraining, "model", spy)
+    monkeypatch.setattr(Pegasos, "model", spy)
     search = PegasosClassifierCV(LAMS, cv=3, cv_epochs=5, solver="pegasos", refit=False, **options)
     search.fit(X, y, sample_weight=weights)
     for k, (_, test) in enumerate(check_cv(3, y, classifier=True).split(X, y)):
@@ -615,7 +615,7 @@ def test_rows_that_lie_anywhere_have_the_scores_of_all(rng, layout, dtype, inter
                 _core.decision_function(rows, 0, given, intercept, scores, interleaved)
                 _core.decision_function_of(rows, which, given, intercept, some, interleaved)
                 np.testing.assert_array_equal(some, scores[which])
-            found = _session.decision_function(rows, coef, intercept, which)
+            found = _pegasos.decision_function(rows, coef, intercept, which)
             np.testing.assert_allclose(found, X[which] @ coef.T + intercept, atol=1e-12)
 
 

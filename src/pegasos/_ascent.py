@@ -1,4 +1,4 @@
-"""Dual coordinate ascent: a finisher for many features.
+"""Dual coordinate ascent: for many features.
 
 ``csrc/ascent.c`` has the algorithm, the gap checks and when to stop; here are the arrays, and
 bundles.
@@ -8,8 +8,8 @@ import functools
 
 import numpy as np
 
-from pegasos import _certificate, _core, _rows, _session, _threads, _validate
-from pegasos._finisher import Finisher
+from pegasos import _certificate, _core, _pegasos, _rows, _threads, _validate
+from pegasos._solver import Solver
 
 #: Layout of one problem's state, that of ``struct pegasos_dual``.
 ASCENT = np.asarray(_core.BLANK_DUAL).dtype
@@ -65,7 +65,7 @@ def sweep(
     Parameters
     ----------
     labels, a, v : ndarray of shape (n_rows or n_features, lanes)
-        Interleaved as by `pegasos._session.interleaved`, `v` of the type of the rows, and w =
+        Interleaved as by `pegasos._pegasos.interleaved`, `v` of the type of the rows, and w =
         "factor" v; `a`, `v` and `ascents` are updated in place.
     inside : ndarray of int64
         The rows that have a label in some of the problems: what the order is of.
@@ -85,7 +85,7 @@ def sweep(
     if n == 0:
         return  # as one-vs-one may have it: of two classes, no row has weight
     order = _core.Order(seed, np.empty(n, np.int64), _core.SAMPLINGS["permutation"], first)
-    size = _session.rows_per_call(rows, 2 * _LEAST_BUNDLE)
+    size = _pegasos.rows_per_call(rows, 2 * _LEAST_BUNDLE)
     averaged = n - n // 2
     while first < last:
         before = first - (last - averaged)
@@ -148,15 +148,30 @@ def shift(ascents):
     ascents["intercept"] += ascents["intercept_scaling"] * ascents["constant_weight"]
 
 
-class DualAscent(Finisher):
+class DualAscent(Solver):
     """Dual coordinate ascent. `w` is w(a)."""
 
+    name = "sdca"
     is_exact = True
-    _ARRAYS = (*Finisher._ARRAYS, "ascents", "runs", "w", "sums", "active", "n_swept")
+    _ARRAYS = (*Solver._ARRAYS, "ascents", "runs", "w", "sums", "active", "n_swept")
 
     @staticmethod
-    def begins_at_zero(rows):
-        """Always: its own first epoch is Pegasos, with steps of exact length instead of 0 or 1."""
+    def cost(rows):
+        """About 15 epochs where features are many, four times as many where rows are.
+
+        Their additions to w, in random order, cost as much as another pass.
+        """
+        n, d = rows.shape
+        return 2 * (15 if n < 2 * d else 60) * _rows.seconds_a_pass(rows)
+
+    @staticmethod
+    def head_start(n_problems):
+        """Several problems begin as bundles."""
+        return SWEEPS if goes_in_bundles(n_problems) else 0
+
+    @staticmethod
+    def begins_with_pegasos(rows):
+        """Always, with steps of exact length instead of 0 or 1."""
         return True
 
     def __init__(self, settings, n_problems, n_rows, n_features, seed):
@@ -165,7 +180,7 @@ class DualAscent(Finisher):
         self.runs = np.zeros(n_problems, RUN)
         for name in ("intercept", "primal", "relative_gap", "n_epochs", "n_visits", "n_steps"):
             self.runs[name] = getattr(self, name)
-            setattr(self, name, self.runs[name])  # the core writes what a `Finisher` has, too
+            setattr(self, name, self.runs[name])  # the core writes what a `Solver` has, too
         self.runs["estimate"] = self.runs["estimate_at_check"] = np.inf  # of the relative gap
         self.w = np.zeros((n_problems, n_features))
         # Sums over the snapshots of the epoch under way, the constant feature last.
@@ -225,7 +240,7 @@ class DualAscent(Finisher):
         return w, self.feature * total
 
     def run(self, tol, max_iter, *, n_threads=1, on_progress=None):
-        n, size = len(self.a), _session.lanes(self.rows)
+        n, size = len(self.a), _pegasos.lanes(self.rows)
         self.runs["tol"] = -1 if tol is None else tol
         self.runs["last_epoch"] = self.base + max_iter
         self.runs["by_epochs"] = self.by_epochs
@@ -276,8 +291,8 @@ class DualAscent(Finisher):
             estimate = self.runs["estimate"][part]
             return tol is not None and (estimate > factor * tol).sum() < _LEAST_BUNDLE
 
-        with _session.bundled(
-            _session.lanes(self.rows), self.w[part], self.a[part], self.sums[part, :-1],
+        with _pegasos.bundled(
+            _pegasos.lanes(self.rows), self.w[part], self.a[part], self.sums[part, :-1],
             dtypes=(narrow, np.float64, narrow),
         ) as (w, a, sums, heard):  # fmt: skip
 
@@ -291,7 +306,7 @@ class DualAscent(Finisher):
                     self.sums[part, -1] = ascents["constant_sum"]
                     self._estimate(part, a.sum(axis=0)[:k])
 
-            signs = _session.interleaved(labels, w.shape[1])
+            signs = _pegasos.interleaved(labels, w.shape[1])
             while (first := int(self.n_swept[part.start])) < last:
                 if most_are_within(_HOPEFUL):
                     break
@@ -324,7 +339,7 @@ class DualAscent(Finisher):
             status = _core.ascent_advance(
                 self.rows, self.ascents[k : k + 1], run, self.labels[k], self.row_weights,
                 self.norms, self.active[k], self.a[k], self.w[k], self.sums[k], self.coef[k],
-                *scratch, _session.numbers_per_call(),
+                *scratch, _pegasos.numbers_per_call(),
             )  # fmt: skip
             self.is_seen[k] |= self.primal[k] < known
             if status == _core.OVERFLOW:

@@ -70,7 +70,7 @@ def certify(rows, labels, row_weights, dual, model, settings, lam, primal=None):
         Returns dual variables of shape (n_problems, n_samples), which are made feasible first.
     model : callable
         Returns coefficients (n_problems, n_features) and intercepts (n_problems,).
-    settings : pegasos._session.LinearSettings
+    settings : pegasos._pegasos.Settings
     lam : ndarray of shape (n_problems,)
         λ of each problem.
     primal : ndarray of shape (n_problems,), optional

@@ -1,4 +1,4 @@
-"""What the estimators share: scikit-learn's conventions around a training session."""
+"""What the estimators share: scikit-learn's conventions around the schedule of a fit."""
 
 import copy
 import dataclasses
@@ -18,8 +18,9 @@ from sklearn.utils.validation import validate_data
 from pegasos import (
     _certificate,
     _parameters,
+    _pegasos,
     _problems,
-    _session,
+    _schedule,
     _state,
     _threads,
     _validate,
@@ -27,7 +28,7 @@ from pegasos import (
 from pegasos._callbacks import CallbackSupportMixin, StopRequestedError, Watch
 from pegasos._checkpoint import CheckpointDue
 from pegasos._progress import Progress
-from pegasos._training import warn_unless
+from pegasos._schedule import Schedule, warn_unless
 
 
 class _Fit:
@@ -98,11 +99,12 @@ def one_at_a_time(method):
 class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     """Base of `PegasosClassifier` and `KernelPegasosClassifier`.
 
-    A subclass makes sessions, and says in `_model_of` and `_state_of` what is kept of them.
+    A subclass names its kind of machines, and says in `_model_of` and `_state_of` what is kept of it.
     """
 
-    #: What its parameters may be, by `_parameters`.
-    _checks = _parameters.LINEAR
+    #: What its parameters may be, by `_parameters`; and which kind of machines it trains.
+    _checks: Any = _parameters.LINEAR
+    _machines = _schedule.LINEAR
 
     classes_: np.ndarray
     intercept_: np.ndarray
@@ -248,7 +250,7 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         return int(self.max_iter), None if self.n_steps is None else int(self.n_steps)
 
     def _settings(self):
-        return _session.LinearSettings(
+        return _pegasos.Settings(
             self.lam,
             batch_size=self.batch_size,
             sampling=self.sampling,
@@ -278,92 +280,106 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
                 f"{self.classes_.tolist()}, got {classes.tolist()}"
             )
 
-    def _restored(self, kind, settings, classes, n_features, dtype):
-        """The session that the last call left, of a class `kind`."""
-        n_problems = _problems.count(len(classes), self.multi_class)
+    def _begin(self, n_problems, n_rows, n_features, dtype):
+        """The schedule of a fit that begins now."""
+        kind, settings = self._machines, self._settings()
+        return Schedule(kind, settings, n_problems, n_features, dtype, self._seed())
+
+    def _restored(self, settings, classes, n_features, dtype):
+        """The schedule that the last call left."""
+        n_problems, kind = _problems.count(len(classes), self.multi_class), self._machines
         try:
-            _state.check(self._state, kind(settings, n_problems, n_features, dtype, 0))
+            _state.check(self._state, Schedule(kind, settings, n_problems, n_features, dtype, 0))
         except ValueError as error:
             raise ValueError(
                 f"this {type(self).__name__} was damaged, and cannot go on: {error}"
             ) from None
-        return kind.restore(settings, self._state)
+        return Schedule.restore(kind, settings, self._state)
 
     def _n_threads(self):
         return joblib.effective_n_jobs(self.n_jobs)
 
-    def _run(self, session, run, data):
-        """Call `run` with threads and progress; keep what was learned if it is interrupted."""
-
-        def on_progress():
-            progress.update(session.progress)
-            if self._checkpoints is not None:
-                self._checkpoints.watch()
-
-        with Progress(type(self).__name__, self.verbose) as progress:
-            while True:
-                try:
-                    return run(n_threads=self._n_threads(), on_progress=on_progress)
-                except KeyboardInterrupt:
-                    with _threads.uninterrupted():
-                        self._take(self._attributes(session, data) | self._state_of(session, data))
-                    self._write_checkpoint(session, data)
-                    raise
-                except CheckpointDue:
-                    self._write_checkpoint(session, data)
-
-    def _write_checkpoint(self, session, data):
+    def _write_checkpoint(self, schedule, data):
         if self._checkpoints is not None:
             twin = copy.copy(self)  # this one is left alone until the fit is over
-            twin._take(self._attributes(session, data) | self._state_of(session, data))
-            self._checkpoints.write(twin, (session.n_iter, session.progress()[0]))
+            twin._take(self._attributes(schedule, data) | self._state_of(schedule, data))
+            self._checkpoints.write(twin, (schedule.n_iter, schedule.progress()[0]))
 
-    def _train(self, session, rows, data, watch, max_iter, n_steps):
-        """Run `session` over `rows` and tell callbacks of it.
+    def _train(self, schedule, rows, data, watch=None, **plan):
+        """Carry out a plan with threads and progress, and tell callbacks of it.
+
+        What was learned is kept if this is interrupted.
+
+        Parameters
+        ----------
+        plan
+            What `Schedule.train` takes.
 
         Returns
         -------
-        certificate : pegasos._certificate.Certificate
+        certificate : pegasos._certificate.Certificate or None
         is_over : bool
             Whether the plan was carried out, and not stopped by a callback.
         """
-        run = functools.partial(
-            session.train, rows, solver=self.solver, tol=self.tol, max_iter=max_iter,
+
+        def on_progress():
+            progress.update(schedule.progress)
+            if self._checkpoints is not None:
+                self._checkpoints.watch()
+
+        if watch is not None and watch.is_needed:
+            plan["on_epoch"] = lambda: watch.epoch(
+                lambda: self._attributes(schedule, data), lambda: schedule.standing(rows)
+            )
+        plan |= {"n_threads": self._n_threads(), "on_progress": on_progress}
+        with Progress(type(self).__name__, self.verbose) as progress:
+            while True:
+                try:
+                    return schedule.train(rows, **plan), True
+                except StopRequestedError:
+                    return schedule.certify(rows), False
+                except KeyboardInterrupt:
+                    with _threads.uninterrupted():
+                        self._take(
+                            self._attributes(schedule, data) | self._state_of(schedule, data)
+                        )
+                    self._write_checkpoint(schedule, data)
+                    raise
+                except CheckpointDue:
+                    self._write_checkpoint(schedule, data)
+
+    def _complete(self, schedule, rows, data, max_iter, n_steps):
+        """Train, and take over the model."""
+        watch = self._watch(max_iter, n_steps, data.X, data.y)
+        certificate, is_over = self._train(
+            schedule, rows, data, watch, solver=self.solver, tol=self.tol, max_iter=max_iter,
             n_steps=n_steps,
         )  # fmt: skip
-        if watch.is_needed:
-            run = functools.partial(
-                run,
-                on_epoch=lambda: watch.epoch(
-                    lambda: self._attributes(session, data), lambda: session.standing(rows)
-                ),
-            )
-        try:
-            certificate = self._run(session, run, data)
-        except StopRequestedError:
-            return session.certify(rows), False
-        if n_steps is None:
+        if is_over and n_steps is None:
             name = functools.partial(
                 _problems.name, classes=data.classes, multi_class=self.multi_class
             )
-            warn_unless(certificate, self.tol, rows, session.settings, self.solver, max_iter, name)
-        return certificate, True
+            warn_unless(certificate, self.tol, rows, schedule.settings, self.solver, max_iter, name)
+        if is_over:
+            schedule.end_plan()
+        self._finish(schedule, data, certificate, watch)
+        return self
 
     def _watch(self, max_iter, n_steps, X, y):
         """Callbacks' view of a fit that begins now."""
         known = n_steps is None and self.tol is None and self.solver == "pegasos"
         return Watch(self, max_iter if known else None, X=X, y=y)
 
-    def _attributes(self, session, data):
+    def _attributes(self, schedule, data):
         """What a fitted estimator has at any time of a fit, as a dictionary."""
         return {
-            **self._model_of(session, data),
+            **self._model_of(schedule, data),
             **data.seen,
             "classes_": data.classes,
-            "n_steps_": session.n_steps,
-            "n_iter_": session.n_iter,
-            "solver_epochs_": session.solver_epochs,
-            "_fitted": self._choices(session.settings),
+            "n_steps_": schedule.n_steps,
+            "n_iter_": schedule.n_iter,
+            "solver_epochs_": schedule.solver_epochs,
+            "_fitted": self._choices(schedule.settings),
         }
 
     def _take(self, attributes):
@@ -372,19 +388,19 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         for name in set(_OPTIONAL) - attributes.keys():
             self.__dict__.pop(name, None)
 
-    def _finish(self, session, data, certificate, watch):
+    def _finish(self, schedule, data, certificate, watch):
         """Take over the model at the end of a fit, and tell callbacks of it."""
         with _threads.uninterrupted():
-            attributes = self._attributes(session, data)
-            if session.finisher is None:
-                counts = session.counts.view()
+            attributes = self._attributes(schedule, data)
+            if schedule.solver is schedule.pegasos:
+                counts = schedule.pegasos.counts.view()
                 counts.flags.writeable = False  # they may be part of the state
                 attributes["alpha_counts_"] = counts
             if certificate is not None:
                 attributes["objective_"] = certificate.objective
                 attributes["dual_objective_"] = certificate.dual_objective
                 attributes["duality_gap_"] = certificate.gap
-            attributes |= self._state_of(session, data, is_over=True)
+            attributes |= self._state_of(schedule, data, is_over=True)
             before = self.__dict__.copy()
             self._take(attributes)
         try:

@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike
 
 from pegasos import _problems, _validate
 from pegasos._model import LinearModel
+from pegasos._pegasos import Settings
 from pegasos._progress import Progress
-from pegasos._session import LinearSettings
-from pegasos._training import SOLVERS, LinearTraining, warn_unless
+from pegasos._schedule import LINEAR, Schedule, solver_names, warn_unless
 
 
 def fit(
@@ -125,7 +125,7 @@ def fit(
     >>> model.predict(X)
     array([0, 0, 1, 1])
     """
-    settings = LinearSettings(
+    settings = Settings(
         lam,
         batch_size=batch_size,
         sampling=sampling,
@@ -136,7 +136,7 @@ def fit(
         intercept_scaling=intercept_scaling,
     )
     _validate.choice("multi_class", multi_class, ["ovr", "ovo"])
-    _validate.choice("solver", solver, list(SOLVERS))
+    _validate.choice("solver", solver, solver_names())
     tol = _validate.real("tol", tol, above=0, besides=(None,))
     n_epochs = _validate.integer("max_iter", max_iter)
     if solver not in ("auto", "pegasos") and (n_steps is not None or order is not None):
@@ -154,8 +154,8 @@ def fit(
         order = _validate.order(order, n_samples)
 
     columns = _problems.label_columns(codes, len(classes), multi_class, weights)
-    session = LinearTraining(settings, len(columns), n_features, dtype, seed)
-    session.set_rows(columns, weights)
+    schedule = Schedule(LINEAR, settings, len(columns), n_features, dtype, seed)
+    schedule.set_rows(columns, weights)
     if order is not None:
         # Whole steps that each problem's own draws make.
         made = np.count_nonzero(columns[:, order], axis=1) // settings.batch_size
@@ -166,7 +166,7 @@ def fit(
             )
         n_steps = made if n_steps is None else np.minimum(made, n_steps)
     with Progress("training", bool(verbose)) as progress:
-        certificate = session.train(
+        certificate = schedule.train(
             rows,
             solver=solver,
             tol=tol,
@@ -174,12 +174,12 @@ def fit(
             n_steps=n_steps,
             order=order,
             n_threads=n_threads,
-            on_progress=lambda: progress.update(session.progress),
+            on_progress=lambda: progress.update(schedule.progress),
         )
     if n_steps is None:
         name = functools.partial(_problems.name, classes=classes, multi_class=multi_class)
         warn_unless(certificate, tol, rows, settings, solver, n_epochs, name)
-    coef, intercept = session.model()
+    coef, intercept = schedule.model()
     return LinearModel(
         coef=coef,
         intercept=intercept,
@@ -188,8 +188,8 @@ def fit(
         lam=settings.lam,
         objective=certificate.objective,
         dual_objective=certificate.dual_objective,
-        n_steps=session.problems["n_steps"].copy(),
-        alpha_counts=session.counts if session.finisher is None else None,
+        n_steps=schedule.n_steps,
+        alpha_counts=schedule.pegasos.counts if schedule.solver is schedule.pegasos else None,
     )
 
 

@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from pegasos import _parameters, _rows, _state, _threads, _validate, kernels
+from pegasos import _parameters, _rows, _schedule, _state, _threads, _validate, kernels
 from pegasos._callbacks import with_callbacks
 from pegasos._estimator import PegasosEstimator, one_at_a_time
 from pegasos._model import KernelModel
-from pegasos._training import KernelTraining
 from pegasos.kernels import ColumnCache
 
 
@@ -141,6 +140,7 @@ class KernelPegasosClassifier(PegasosEstimator):
     """
 
     _checks = _parameters.KERNEL
+    _machines = _schedule.KERNEL
 
     support_: np.ndarray
     support_vectors_: Any
@@ -242,23 +242,19 @@ class KernelPegasosClassifier(PegasosEstimator):
             megabytes=float(self.cache_size),
             n_threads=self._n_threads(),
         )
-        session = self._session_for(X, data.columns, data.classes, continuing)
-        session.set_rows(data.columns, data.weights)
+        schedule = self._schedule_for(X, data.columns, data.classes, continuing)
+        schedule.set_rows(data.columns, data.weights)
         max_iter, n_steps = self._plan()
         plain = n_steps is not None or (self.solver == "pegasos" and self.tol is None)
-        draws = self._few_draws(session, X.shape[0], n_steps, max_iter) if plain else None
-        watch = self._watch(max_iter, n_steps, X, data.y)
-        certificate = None
+        draws = self._few_draws(schedule, X.shape[0], n_steps, max_iter) if plain else None
         if draws is None:
             # Other solvers have been over all columns when the problems part.
             divides = self.solver in ("auto", "sdca") and kernel.is_positive
             cache = make_cache(kernel.points_among_themselves(X), divides=divides)
-            certificate, is_over = self._train(session, cache, data, watch, max_iter, n_steps)
-            if is_over:
-                session.end_plan()
-        else:
-            session.run_among(draws, lambda rows: make_cache(kernel.subset(X, rows)))
-        self._finish(session, data, certificate, watch)
+            return self._complete(schedule, cache, data, max_iter, n_steps)
+        watch = self._watch(max_iter, n_steps, X, data.y)
+        schedule.pegasos.run_among(draws, lambda rows: make_cache(kernel.subset(X, rows)))
+        self._finish(schedule, data, None, watch)
         return self
 
     @property
@@ -359,17 +355,17 @@ class KernelPegasosClassifier(PegasosEstimator):
         kernel.refuse_overflow(X)
         return kernel
 
-    def _few_draws(self, session, n, n_steps, max_iter):
+    def _few_draws(self, schedule, n, n_steps, max_iter):
         """The draws of the fit if scores are to be pulled, or None."""
         if self.scores == "push" or self.warm_start:
             return None
-        session.plan(n_steps=n_steps, n_epochs=max_iter)
-        return session.planned_draws(n // 2 if self.scores == "auto" else 2**40)
+        schedule.pegasos.plan(n_steps=n_steps, n_epochs=max_iter)
+        return schedule.pegasos.planned_draws(n // 2 if self.scores == "auto" else 2**40)
 
     def _begin(self, n_problems, n_rows, *_):
-        return KernelTraining(self._settings(), n_problems, n_rows, np.float64, self._seed())
+        return super()._begin(n_problems, n_rows, n_rows, np.float64)
 
-    def _session_for(self, X, columns, classes, continuing):
+    def _schedule_for(self, X, columns, classes, continuing):
         if not continuing:
             return self._begin(*columns.shape)
         settings = self._settings()
@@ -385,10 +381,10 @@ class KernelPegasosClassifier(PegasosEstimator):
                 "X must be that of the fit that warm_start continues, got one with other values, "
                 f"or of another type or layout ({type(X).__name__} of {X.dtype})"
             )
-        return self._restored(KernelTraining, settings, classes, n_rows, np.float64)
+        return self._restored(settings, classes, n_rows, np.float64)
 
-    def _model_of(self, session, data):
-        coef, intercept = session.model()
+    def _model_of(self, schedule, data):
+        coef, intercept = schedule.model()
         support, kernel, X = np.flatnonzero(coef.any(axis=0)), data.kernel, data.X
         vectors = np.empty((0, 0), dtype=X.dtype) if kernel.is_given else X[support]
         return {
@@ -401,13 +397,13 @@ class KernelPegasosClassifier(PegasosEstimator):
             "_support": kernel.points(vectors),
         }
 
-    def _state_of(self, session, data, is_over=False):
+    def _state_of(self, schedule, data, is_over=False):
         """What a warm start needs to go on, where one was asked for or the fit was interrupted."""
         if is_over and not self.warm_start:
             return {}
         # gamma="scale" depends on weights, which may change.
         return {
-            "_state": session.state(),
+            "_state": schedule.state(),
             "_fingerprint": _rows.fingerprint(data.X),
             "_gamma": data.kernel.gamma,
         }

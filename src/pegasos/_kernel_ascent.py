@@ -1,6 +1,6 @@
 """Dual coordinate ascent for kernel machines, over a kernel matrix that need never be held whole.
 
-The algorithm is that of ``csrc/ascent.c`` on scores, as in `_kernel_session`, on blocks of rows,
+The algorithm is that of ``csrc/ascent.c`` on scores, as in `_kernel_pegasos`, on blocks of rows,
 whose changes then move all scores.
 """
 
@@ -9,7 +9,7 @@ import numpy as np
 from pegasos import _certificate, _core
 from pegasos._ascent import ASCENT, blank_ascents
 from pegasos._certificate import inner
-from pegasos._finisher import Finisher
+from pegasos._solver import Solver
 from pegasos._threads import blas, uninterrupted
 
 # Rows of the first block, and of the longest: each is twice as long as the one before. Epochs over
@@ -43,7 +43,7 @@ def _likely(slopes, a, y, place, wanted):
     return np.sort(np.argpartition(-gains, n - 1)[:n])
 
 
-class KernelAscent(Finisher):
+class KernelAscent(Solver):
     """Dual coordinate ascent on kernel problems.
 
     `coef` is beta, w = sum_j beta_j phi(x_j); `scores` holds, for every problem, the scores of all
@@ -52,10 +52,16 @@ class KernelAscent(Finisher):
     is 0.
     """
 
-    _ARRAYS = (*Finisher._ARRAYS, "ascents", "scores", "active", "block")
+    name, checks_are_whole = "sdca", True
+    _ARRAYS = (*Solver._ARRAYS, "ascents", "scores", "active", "block")
 
     @staticmethod
-    def begins_at_zero(rows):
+    def cost(rows):
+        """Less than any other: it asks for few columns, for a first solution at least."""
+        return 0
+
+    @staticmethod
+    def begins_with_pegasos(rows):
         """Whether there is a dual.
 
         An epoch of Pegasos asks for the column of every row that was a violator once; blocks ask
@@ -99,7 +105,7 @@ class KernelAscent(Finisher):
             self._keep(k, *self._look(k, slice(None), rows))
 
     def run(self, tol, max_iter, *, n_threads=1, on_progress=None):
-        """Run as a `Finisher` does; problems that share the cache take turns, since it has threads."""
+        """Run as a `Solver` does; problems that share the cache take turns, since it has threads."""
         self._n_threads = None
         with blas.one_thread():
             if not self.rows.is_divided_by(self.labels):

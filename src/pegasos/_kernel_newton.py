@@ -16,11 +16,28 @@ from pegasos._newton import MOST_FEATURES, Newton, conjugate_gradients, solve_sy
 class KernelNewton(Newton):
     """Newton's method on the smoothed hinge; `rows` is a `ColumnCache` with room for all columns."""
 
+    checks_are_whole = True
+
+    @staticmethod
+    def suits(rows):
+        """Not where the objective may not be convex."""
+        return rows.is_positive
+
+    @staticmethod
+    def pays(rows):
+        """Every iteration goes over all columns with a coefficient."""
+        return rows.holds_all
+
+    @staticmethod
+    def cost(rows):
+        """More than dual ascent."""
+        return np.inf
+
     def __init__(self, settings, n_problems, n_rows, n_features, seed):
         super().__init__(settings, n_problems, n_rows, n_rows, seed)
 
     def run(self, tol, max_iter, *, n_threads=1, on_progress=None):
-        """As a `Finisher`; problems take turns, since they share the cache, which has threads."""
+        """As a `Solver`; problems take turns, since they share the cache, which has threads."""
         super().run(tol, max_iter, on_progress=on_progress)
 
     @property

@@ -1,6 +1,5 @@
 """The linear estimator, in scikit-learn's conventions."""
 
-import functools
 from typing import Any, Self
 
 import numpy as np
@@ -11,7 +10,6 @@ from pegasos import _parameters, _state, _threads, _validate
 from pegasos._callbacks import with_callbacks
 from pegasos._estimator import PegasosEstimator, one_at_a_time
 from pegasos._model import LinearModel
-from pegasos._training import LinearTraining
 
 
 class PegasosClassifier(PegasosEstimator):
@@ -224,18 +222,13 @@ class PegasosClassifier(PegasosEstimator):
         max_iter, n_steps = self._plan()
         rows, dtype = _validate.rows(data.X, checked=True)
         if continuing:
-            session = self._resume(data.classes, dtype)
-            if session.n_rows != rows.shape[0]:
-                session.leave_finisher(rows)  # whose dual variables are of other rows
+            schedule = self._resume(data.classes, dtype)
+            if schedule.pegasos.n_rows != rows.shape[0]:
+                schedule.return_to_pegasos(rows)  # dual variables are of other rows
         else:
-            session = self._begin(len(data.columns), rows.shape[0], rows.shape[1], dtype)
-        session.set_rows(data.columns, data.weights)
-        watch = self._watch(max_iter, n_steps, data.X, data.y)
-        certificate, is_over = self._train(session, rows, data, watch, max_iter, n_steps)
-        if is_over:
-            session.end_plan()
-        self._finish(session, data, certificate, watch)
-        return self
+            schedule = self._begin(len(data.columns), *rows.shape, dtype)
+        schedule.set_rows(data.columns, data.weights)
+        return self._complete(schedule, rows, data, max_iter, n_steps)
 
     @one_at_a_time
     def partial_fit(
@@ -291,18 +284,19 @@ class PegasosClassifier(PegasosEstimator):
         data = self._read(X, y, sample_weight, continuing=not first, labels=labels)
         if first:
             rows, dtype = _validate.rows(data.X, checked=True)
-            session = self._begin(len(data.columns), rows.shape[0], rows.shape[1], dtype)
+            schedule = self._begin(len(data.columns), *rows.shape, dtype)
         else:
-            session = self._resume(data.classes)
-            rows, _ = _validate.rows(data.X, checked=True, dtype=session.weights.dtype)
-            session.leave_finisher(rows)
-        session.begin_stream(session.stream + 1)
-        session.set_rows(data.columns, data.weights, count=False, normalize=False)
-        session.plan(n_epochs=1)
-        self._run(session, functools.partial(session.carry_out, rows), data)
-        session.end_plan()
+            schedule = self._resume(data.classes)
+            dtype = schedule.pegasos.weights.dtype
+            rows, _ = _validate.rows(data.X, checked=True, dtype=dtype)
+            schedule.return_to_pegasos(rows)
+        schedule.pegasos.begin_stream(schedule.pegasos.stream + 1)
+        schedule.set_rows(data.columns, data.weights, count=False, normalize=False)
+        plan = {"solver": "pegasos", "tol": None, "max_iter": 1, "check": "none"}
+        self._train(schedule, rows, data, **plan)
+        schedule.end_plan()
         with _threads.uninterrupted():
-            self._take(self._attributes(session, data) | self._state_of(session, data))
+            self._take(self._attributes(schedule, data) | self._state_of(schedule, data))
         return self
 
     def decision_function(self, X: Any) -> np.ndarray:
@@ -347,9 +341,6 @@ class PegasosClassifier(PegasosEstimator):
     def _scores(self, model, X):
         return model.scores(self._validate_rows(X, reset=False), checked=True)
 
-    def _begin(self, n_problems, n_rows, n_features, dtype):
-        return LinearTraining(self._settings(), n_problems, n_features, dtype, self._seed())
-
     def _resume(self, classes, dtype=None):
         settings = self._settings()
         self._check_unchanged(settings, classes)
@@ -358,15 +349,15 @@ class PegasosClassifier(PegasosEstimator):
             raise ValueError(
                 f"X must be {before}, as in the fit that warm_start continues, got {dtype}"
             )
-        return self._restored(LinearTraining, settings, classes, self.n_features_in_, before)
+        return self._restored(settings, classes, self.n_features_in_, before)
 
-    def _model_of(self, session, data):
-        coef, intercept = session.model()
+    def _model_of(self, schedule, data):
+        coef, intercept = schedule.model()
         return {"coef_": coef, "intercept_": intercept}
 
-    def _state_of(self, session, data, is_over=False):
+    def _state_of(self, schedule, data, is_over=False):
         """What a warm start or `partial_fit` needs to go on; of rows, only what was asked for."""
         if is_over and not self.warm_start:
-            session.leave_finisher(_validate.rows(data.X, checked=True)[0])
-            session.forget_rows()
-        return {"_state": session.state()}
+            schedule.return_to_pegasos(_validate.rows(data.X, checked=True)[0])
+            schedule.pegasos.forget_rows()
+        return {"_state": schedule.state()}

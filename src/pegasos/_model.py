@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from pegasos import _archive, _problems, _rows, _session, _threads, _validate
+from pegasos import _archive, _pegasos, _problems, _rows, _threads, _validate
 from pegasos._certificate import Certificate
 
 # Memory for one piece of a kernel prediction.
@@ -222,7 +222,7 @@ class LinearModel(_Model):
         """`decision_function`; `checked` as in `_validate.rows`."""
         coef, intercept = self._coefficients("coef")
         rows, _ = _validate.rows(X, n_features=coef.shape[1], checked=checked)
-        return self._class_scores(_session.decision_function(rows, coef, intercept))
+        return self._class_scores(_pegasos.decision_function(rows, coef, intercept))
 
     @classmethod
     def _from(cls, about, arrays):

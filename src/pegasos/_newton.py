@@ -1,4 +1,4 @@
-"""Newton's method on the smoothed hinge: a finisher for few features, and for the last digits.
+"""Newton's method on the smoothed hinge: for few features, and for the last digits.
 
 ``csrc/newton.c`` has the derivation, and does the iterations where they are short. Here are those
 of more numbers or features: they are done in pieces, so that Ctrl-C is heard, and with BLAS.
@@ -6,8 +6,8 @@ of more numbers or features: they are done in pieces, so that Ctrl-C is heard, a
 
 import numpy as np
 
-from pegasos import _certificate, _core, _rows, _session, _threads
-from pegasos._finisher import _SAFELY, Finisher
+from pegasos import _certificate, _core, _pegasos, _rows, _threads
+from pegasos._solver import _SAFELY, Solver
 
 # Width at first, and by how much it falls, to what, whenever the smooth problem is solved well
 # enough: once its own gap is this part of what the smoothing accounts for.
@@ -37,7 +37,7 @@ _NEWTON = np.asarray(_core.BLANK_NEWTON).dtype
 _RIDGE = 1e-10
 
 
-class Newton(Finisher):
+class Newton(Solver):
     """Newton's method on the smoothed hinge.
 
     `point` holds w, and last the weight of the constant feature or the unpenalised intercept;
@@ -45,7 +45,8 @@ class Newton(Finisher):
     far, that of `a`.
     """
 
-    _ARRAYS = (*Finisher._ARRAYS, "point", "scores", "centre", "width", "dual_objective")
+    name = "newton"
+    _ARRAYS = (*Solver._ARRAYS, "point", "scores", "centre", "width", "dual_objective")
 
     def __init__(self, settings, n_problems, n_rows, n_features, seed):
         super().__init__(settings, n_problems, n_rows, n_features, seed)
@@ -54,6 +55,14 @@ class Newton(Finisher):
         self.centre = np.zeros((n_problems, n_rows))
         self.width = np.full(n_problems, _WIDTH)
         self.dual_objective = np.full(n_problems, -np.inf)
+
+    @staticmethod
+    def cost(rows):
+        """Some ten iterations of four passes, each with a product over the tenth of rows in the band."""
+        n, d = rows.shape
+        if d > MOST_FEATURES:
+            return np.inf
+        return 10 * (4 * _rows.seconds_a_pass(rows) + 0.2 * n * d**2 / 1e11 + d**3 / 3e10)
 
     @property
     def feature(self):
@@ -89,7 +98,7 @@ class Newton(Finisher):
             self._keep(k, point[:-1], self.feature * point[-1], primal, -np.inf)
 
     def run(self, tol, max_iter, *, n_threads=1, on_progress=None):
-        """As a `Finisher`. Each problem has one thread, and so has BLAS, so that results do not depend on
+        """As a `Solver`. Each problem has one thread, and so has BLAS, so that results do not depend on
         how many there are.
         """
         with _threads.blas.one_thread():
@@ -362,7 +371,7 @@ class Newton(Finisher):
         """Write <w, x_i> + the intercept's part."""
         rows = rows or self.rows
         intercept = np.array([self.feature * point[-1]])
-        size = _session.rows_per_call(rows, 1)
+        size = _pegasos.rows_per_call(rows, 1)
         for first in range(0, len(out), size):
             part = out[first : first + size]
             _core.decision_function(rows, first, point[None, :-1].copy(), intercept, part[:, None])
@@ -372,7 +381,7 @@ class Newton(Finisher):
         """Return sum_i factors_i (x_i, feature)."""
         rows = rows or self.rows
         out = np.zeros(self.point.shape[1])
-        size = _session.rows_per_call(rows, 1)
+        size = _pegasos.rows_per_call(rows, 1)
         for first in range(0, len(factors), size):
             _core.combine(rows, first, factors[first : first + size], out[:-1])
             yield

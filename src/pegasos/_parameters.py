@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from pegasos import _core, _validate
-from pegasos._training import SOLVERS
+from pegasos._schedule import solver_names
 from pegasos._validate import boolean, choice, integer, real
 from pegasos.kernels import KERNELS, MOST_DEGREE
 
@@ -96,7 +96,7 @@ def _is_scoring(value: Any) -> bool:
 
 
 _SHARED = {
-    "solver": partial(choice, allowed=SOLVERS),
+    "solver": lambda name, value: choice(name, value, solver_names()),
     "tol": partial(real, above=0, besides=(None,)),
     "max_iter": integer,
     "batch_size": integer,

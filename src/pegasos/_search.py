@@ -30,8 +30,8 @@ from pegasos import (
     _core,
     _folds,
     _parameters,
+    _pegasos,
     _problems,
-    _session,
     _threads,
     _validate,
     kernels,
@@ -41,13 +41,11 @@ from pegasos._kernel import KernelPegasosClassifier
 from pegasos._linear import PegasosClassifier
 from pegasos._model import KernelModel, LinearModel
 from pegasos._progress import Progress
-from pegasos._training import KernelTraining, LinearTraining
+from pegasos._schedule import KERNEL, LINEAR, Schedule
 
 # Room for the state of a set of problems; larger sets are split.
 _SET_BYTES = 2**30
-_SETTINGS = [
-    name for name in inspect.signature(_session.LinearSettings).parameters if name != "lam"
-]
+_SETTINGS = [name for name in inspect.signature(_pegasos.Settings).parameters if name != "lam"]
 
 
 @dataclass
@@ -58,7 +56,7 @@ class _Machines:
     rows: _core.Rows | kernels.ColumnCache
     is_linear: bool
     in_bundles: bool  # whether problems of Pegasos go as bundles
-    session: Callable  # of settings, the number of problems and a seed
+    schedule: Callable  # of settings, the number of problems and a seed
     scores: Callable  # of the number of a fold and a model: scores of the fold's test rows
 
 
@@ -246,19 +244,19 @@ class _Search(ClassifierMixin, BaseEstimator):
         n_lams = max(1, together // (n_folds * n_problems))
         if machines.in_bundles:
             # Machines of one class that differ in λ add much the same rows.
-            together = min(together, threads * _session.lanes(machines.rows))
+            together = min(together, threads * _pegasos.lanes(machines.rows))
         for part in np.split(np.arange(len(lams)), range(n_lams, len(lams), n_lams)):
             members = itertools.product(range(n_problems), range(n_folds), part)
             while some := list(itertools.islice(members, together)):
                 column, fold, place = np.array(some).T
-                least = _session.LinearSettings(lams[place].min(), **settings)
-                session = machines.session(least, len(some), seed)
-                session.problems["lam"] = lams[place]
-                session.set_rows(folds.labels[fold, column], folds.weights, count=False)
+                least = _pegasos.Settings(lams[place].min(), **settings)
+                pegasos = machines.schedule(least, len(some), seed).pegasos
+                pegasos.problems["lam"] = lams[place]
+                pegasos.set_rows(folds.labels[fold, column], folds.weights, count=False)
                 for t, more in enumerate([None] if steps is None else np.diff(steps, prepend=0)):
-                    session.plan(n_steps=more, n_epochs=self.cv_epochs)
-                    session.run(machines.rows, n_threads=threads)
-                    coef, intercept = session.model()
+                    pegasos.plan(n_steps=more, n_epochs=self.cv_epochs)
+                    pegasos.run(machines.rows, n_threads=threads)
+                    coef, intercept = pegasos.model()
                     for k in np.unique(fold):
                         inside = np.flatnonzero(fold == k)
                         number = folds.numbers[k]
@@ -274,9 +272,9 @@ class _Search(ClassifierMixin, BaseEstimator):
         A machine begins a λ where its last one ended, and is scored by the mean of w over half an
         epoch.
         """
-        rows, settings = machines.rows, _session.LinearSettings(lams.min(), **settings)
+        rows, settings = machines.rows, _pegasos.Settings(lams.min(), **settings)
         (n_folds, n_problems, n_rows), d = folds.labels.shape, rows.shape[1]
-        size, narrow = _session.lanes(rows), f"f{rows.value_bytes}"
+        size, narrow = _pegasos.lanes(rows), f"f{rows.value_bytes}"
         norms, feature = _ascent.norms(rows, settings)
         overflow = _validate.overflow(np.dtype(narrow), lams.min())
         if not np.isfinite(norms).all():
@@ -291,9 +289,9 @@ class _Search(ClassifierMixin, BaseEstimator):
             ascents = _ascent.blank_ascents(len(y), seed)
             ascents["scale"] = 1 / (lams[places[0]] * masses)
             ascents["intercept_scaling"] = feature
-            interleaved = _session.interleaved(y, size)
-            a = _session.aligned_zeros((n_rows, size), np.float64)
-            v, mean = (_session.aligned_zeros((d, size), narrow) for _ in range(2))
+            interleaved = _pegasos.interleaved(y, size)
+            a = _pegasos.aligned_zeros((n_rows, size), np.float64)
+            v, mean = (_pegasos.aligned_zeros((d, size), narrow) for _ in range(2))
             for t, place in enumerate(places):
                 if t > 0:
                     _ascent.change_lam(ascents, a, v, masses, lams[place], lams[places[t - 1]])
@@ -338,16 +336,16 @@ class _Search(ClassifierMixin, BaseEstimator):
         last, (n_folds, n_problems, _) = None, folds.labels.shape
         flat = folds.labels.reshape(n_folds * n_problems, -1)
         for place in np.argsort(-lams):
-            settings_here = _session.LinearSettings(lams[place], **settings)
-            session = machines.session(settings_here, len(flat), seed)
-            session.set_rows(flat, folds.weights)
-            if last is not None and last.finisher is not None:
-                session.start_from(last, machines.rows)
-            certificate = session.train(
+            settings_here = _pegasos.Settings(lams[place], **settings)
+            schedule = machines.schedule(settings_here, len(flat), seed)
+            schedule.set_rows(flat, folds.weights)
+            if last is not None and last.solver is not last.pegasos:
+                schedule.start_from(last, machines.rows)
+            certificate = schedule.train(
                 machines.rows, solver=self.solver, tol=self.cv_tol, max_iter=self.max_iter,
-                n_threads=threads, afresh=False,
+                n_threads=threads, check="last",
             )  # fmt: skip
-            coef, intercept = session.model()
+            coef, intercept = schedule.model()
             where = (*machines.where, place)
             for number, of in zip(
                 folds.numbers, np.split(np.arange(len(flat)), n_folds), strict=True
@@ -355,7 +353,7 @@ class _Search(ClassifierMixin, BaseEstimator):
                 scores = machines.scores(number, coef[of], intercept[of])
                 grid.add(where, number, range(n_problems), scores)
             grid.add_gap(where, certificate.relative_gap.max())
-            last = session
+            last = schedule
 
     def _results(self, axes, grid):
         """Attributes of a search, in scikit-learn's form."""
@@ -536,8 +534,10 @@ class PegasosClassifierCV(_Search):
             rows=rows,
             is_linear=True,
             in_bundles=rows.is_sparse and simple,
-            session=lambda settings, n, seed: LinearTraining(settings, n, X.shape[1], dtype, seed),
-            scores=lambda k, *model: _session.decision_function(rows, *model, folds[k].test),
+            schedule=lambda settings, n, seed: Schedule(
+                LINEAR, settings, n, X.shape[1], dtype, seed
+            ),
+            scores=lambda k, *model: _pegasos.decision_function(rows, *model, folds[k].test),
         )
 
 
@@ -670,8 +670,8 @@ class KernelPegasosClassifierCV(_Search):
                 rows=cache,
                 is_linear=False,
                 in_bundles=False,
-                session=lambda settings, n, seed: KernelTraining(
-                    settings, n, X.shape[0], np.float64, seed
+                schedule=lambda settings, n, seed: Schedule(
+                    KERNEL, settings, n, X.shape[0], np.float64, seed
                 ),
                 scores=scores,
             )

@@ -1,6 +1,6 @@
 """Is a state one that training can get into? Asked of checkpoints, and of estimators before they go on.
 
-A state is a dictionary of arrays (`LinearSession.state`). Its numbers become sizes, indices,
+A state is a dictionary of arrays (`Schedule.state`). Its numbers become sizes, indices,
 divisors and numbers of steps, so that a wrong one could end in a crash, or never.
 """
 
@@ -31,13 +31,14 @@ def check(state, blank):
     """Raise a ValueError unless `state` is one that `blank`, a new session, could get into."""
     expected, n_rows = blank.state(), rows_of(state)[0]
     # One number stands for as many as there are rows: a false n_rows must not ask for memory.
-    per_row = np.broadcast_to(np.int64(0), (len(blank.problems), n_rows))
-    expected |= {"counts": per_row, "sums": blank.weights}
-    finishers = [solver for solver in blank.finishers if f"{solver}.a" in state]
-    for solver in finishers:
+    pegasos, solvers = blank.pegasos, blank.machines.solvers
+    per_row = np.broadcast_to(np.int64(0), (len(pegasos.problems), n_rows))
+    expected |= {"counts": per_row, "sums": pegasos.weights}
+    begun = [solver for solver in solvers if f"{solver}.a" in state]
+    for solver in begun:
         _same_kind(f"{solver}.a", state[f"{solver}.a"], np.broadcast_to(0.0, per_row.shape))
-        shape = (*per_row.shape, blank.weights.shape[1])
-        new = blank.finishers[solver](blank.settings, *shape, blank.seed).state()
+        shape = (*per_row.shape, pegasos.weights.shape[1])
+        new = solvers[solver](blank.settings, *shape, blank.seed).state()
         expected |= {f"{solver}.{name}": array for name, array in new.items()}
     for name in set(expected) - {"counts", "sums"} | set(state):
         if name not in expected:
@@ -48,17 +49,17 @@ def check(state, blank):
             _in_range(name, array if field is None else array[field], field)
     if state["numbers"][3] >= _LARGEST:
         raise ValueError(f"state.numbers must have fewer than {_LARGEST} epochs")
-    for name, holds in _relations(state, blank, n_rows, finishers):
+    for name, holds in _relations(state, pegasos, n_rows, begun):
         if not np.all(holds):
             raise ValueError(f"state: {name} does not fit the rest")
 
 
-def _relations(state, blank, n_rows, finishers):
+def _relations(state, pegasos, n_rows, begun):
     """What must hold between numbers: pairs of a name and a truth or an array of truths."""
     p, has_sums = state["problems"], "sums" in state
     for name in _SETTINGS:
-        yield name, p[name] == blank.problems[name]
-    batch_size = blank.settings.batch_size
+        yield name, p[name] == pegasos.problems[name]
+    batch_size = pegasos.settings.batch_size
     yield "n_drawn", p["n_drawn"] < batch_size
     yield "n_pending", p["n_pending"] <= p["n_drawn"]
     # What is not in use may be of other rows.
@@ -68,7 +69,7 @@ def _relations(state, blank, n_rows, finishers):
     yield "weight_factor", p["weight_factor"] > 0
     yield "squared_norm", p["squared_norm"] >= 0
     # What the settings leave out is 0.
-    has_constant, is_free = blank.settings.constant_feature != 0, p["free_intercept"] != 0
+    has_constant, is_free = pegasos.settings.constant_feature != 0, p["free_intercept"] != 0
     yield "constant_weight", has_constant | (p["constant_weight"] == 0)
     yield "intercept", is_free | (p["intercept"] == 0)
     yield "n_averaged", p["n_averaged"] <= p["n_steps"]
@@ -77,16 +78,17 @@ def _relations(state, blank, n_rows, finishers):
     yield "rate_sum", p["rate_sum"] >= 0
     # Plans are counted from here.
     yield "finished", (state["base"] <= state["finished"]) & (state["finished"] <= p["n_steps"])
-    begun, turn, gap = state["where"]
-    yield "where", 0 <= begun < 2**53 and 0 <= turn < 2**53 and begun % 1 == turn % 1 == 0 <= gap
-    for solver in finishers:
+    epochs, stage, gap = state["where"]
+    is_whole = epochs % 1 == stage % 1 == 0
+    yield "where", is_whole and 0 <= epochs < 2**53 and 0 <= stage < 2**53 and gap >= 0
+    for solver in begun:
         yield from _relations_of(solver, state, n_rows)
         if not (has_constant or is_free.any()):
             yield f"{solver}.intercept", state[f"{solver}.intercept"] == 0
 
 
 def _relations_of(solver, state, n_rows):
-    """What must hold of a finisher."""
+    """What must hold of a solver that completes what Pegasos begins."""
     own = {k.removeprefix(f"{solver}."): v for k, v in state.items() if k.startswith(f"{solver}.")}
     yield f"{solver}.base", own["base"] <= own["n_epochs"]
     yield f"{solver}.n_steps", -(-own["n_steps"] // max(n_rows, 1)) <= own["n_epochs"]

@@ -1,4 +1,4 @@
-"""Kernel Pegasos: training sessions over a kernel matrix that need never be held whole.
+"""Kernel Pegasos, over a kernel matrix that need never be held whole.
 
 The algorithm is that of ``csrc/pegasos.c`` with v = sum_j beta_j phi(x_j); the core keeps the
 scores <v, phi(x_i)> and asks for columns of the kernel matrix that it misses.
@@ -13,7 +13,7 @@ product, and the scores of all rows move by one more.
 import numpy as np
 
 from pegasos import _core
-from pegasos._session import LinearSession, next_draw
+from pegasos._pegasos import Pegasos, next_draw
 from pegasos._threads import blas, uninterrupted
 
 # Draws of a block at most, and at first: at first everything violates its margin, and scores say
@@ -27,15 +27,15 @@ _NEARLY = 1.2
 _SCORES_PER_CALL = 4e7
 
 
-class KernelSession(LinearSession):
-    """Kernel problems over the same rows, and where their training stands.
+class KernelPegasos(Pegasos):
+    """Kernel problems over the same rows, and where Pegasos stands on them.
 
     `weights` holds beta, `scores` the <v, phi(x_i)> of all rows, both of shape
     (n_problems, n_rows); `unpushed` is the part of beta that `scores` does not have yet. See
-    `LinearSession` for the rest.
+    `Pegasos` for the rest.
     """
 
-    _ARRAYS = (*LinearSession._ARRAYS, "scores", "unpushed")
+    _ARRAYS = (*Pegasos._ARRAYS, "scores", "unpushed")
 
     def __init__(self, settings, n_problems, n_rows, dtype, seed):
         super().__init__(settings, n_problems, n_rows, np.float64, seed)
@@ -178,7 +178,7 @@ class KernelSession(LinearSession):
             Makes the `ColumnCache` of an array of row numbers.
         """
         rows, order = np.unique(draws, return_inverse=True)
-        few = KernelSession(self.settings, len(self.problems), len(rows), np.float64, self.seed)
+        few = KernelPegasos(self.settings, len(self.problems), len(rows), np.float64, self.seed)
         few.set_rows(
             np.ascontiguousarray(self.labels[:, rows]),
             None if self.row_weights is None else self.row_weights[rows],
@@ -198,7 +198,7 @@ class _Block:
 
     Parameters
     ----------
-    session : KernelSession
+    session : KernelPegasos
     rows : ndarray of int of shape (m,), sorted
     columns : ndarray of shape (at most m, m)
         Room for columns of the kernel matrix among `rows`.

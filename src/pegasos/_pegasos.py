@@ -1,6 +1,6 @@
-"""Training sessions: problems and their state, run in pieces short enough to be interrupted.
+"""Pegasos: problems and where they stand, run in pieces short enough to be interrupted.
 
-The state of a session is plain arrays. Whoever keeps them can go on later, in another process if
+The state is plain arrays. Whoever keeps them can go on later, in another process if
 need be, and gets the bits of an uninterrupted run.
 """
 
@@ -29,8 +29,8 @@ _LEAST_BUNDLE = 3
 
 
 @dataclass(frozen=True)
-class LinearSettings:
-    """What all problems of a session share. See `pegasos.fit` for the meaning."""
+class Settings:
+    """What all problems of a fit share, λ first. See `pegasos.fit` for the meaning."""
 
     lam: float
     batch_size: int = 1
@@ -132,18 +132,21 @@ def next_draw(problems):
     return int(problems["next_draw"][unfinished].min()) if unfinished.any() else -1
 
 
-class LinearSession:
-    """Linear problems over the same features, and where their training stands.
+class Pegasos:
+    """Linear problems over the same features, and where Pegasos stands on them.
 
     Parameters
     ----------
-    settings : LinearSettings
+    settings : Settings
     n_problems, n_features : int
     dtype : numpy dtype
         float32 or float64, the type of the rows.
     seed : int
         Names the order of draws.
     """
+
+    #: Its name, as `solver=` has it.
+    name = "pegasos"
 
     def __init__(self, settings, n_problems, n_features, dtype, seed):
         self.settings = settings

@@ -1,4 +1,4 @@
-"""What the finishers share: solvers that bring problems to a certified gap."""
+"""What solvers share that bring problems from where Pegasos ends to a certified gap."""
 
 import numpy as np
 
@@ -8,12 +8,12 @@ from pegasos import _certificate, _rows, _threads, _validate
 _SAFELY = 0.99
 
 
-class Finisher:
+class Solver:
     """Problems over the same rows, on their way to a relative duality gap.
 
     Parameters
     ----------
-    settings : pegasos._session.LinearSettings
+    settings : pegasos._pegasos.Settings
         Of which λ and the intercept matter here.
     n_problems, n_rows, n_features : int
     seed : int
@@ -44,6 +44,10 @@ class Finisher:
     #: Whether somebody wants to hear of every epoch: pieces of work must then end with it.
     by_epochs = False
 
+    #: Its name, as `solver=` has it.
+    name = ""
+    #: Whether the gap that a check finds may be told as the certificate of a fit.
+    checks_are_whole = False
     #: Whether a look computes the objective from the point itself, and not from running sums.
     is_exact = False
     #: Whether dual values bound the optimum; else fits stop where |P - D| is small at one point,
@@ -51,8 +55,28 @@ class Finisher:
     has_dual = True
 
     @staticmethod
-    def begins_at_zero(rows):
-        """Whether a fit begins with this finisher, and not with an epoch of Pegasos."""
+    def suits(rows):
+        """Whether it can work on these rows."""
+        return True
+
+    @staticmethod
+    def pays(rows):
+        """Whether it may follow another solver that is slow."""
+        return True
+
+    @staticmethod
+    def cost(rows):
+        """Seconds that it is likely to take to a gap of about 1e-3, from sizes alone."""
+        return np.inf
+
+    @staticmethod
+    def head_start(n_problems):
+        """Epochs for which it begins a fit of so many problems, even if another one is cheaper."""
+        return 0
+
+    @staticmethod
+    def begins_with_pegasos(rows):
+        """Whether its own first epoch is one of Pegasos, so that it needs none before."""
         return False
 
     _ARRAYS = (
@@ -84,13 +108,13 @@ class Finisher:
         labels : ndarray of int8 of shape (n_problems, n_rows)
         row_weights : ndarray of shape (n_rows,) or None
         start : tuple of three arrays, optional
-            Dual variables, coefficients and intercepts. None: where the session stands.
+            Dual variables, coefficients and intercepts. None: where the solver stands.
 
         Returns
         -------
         tuple of three arrays, or None
             `start`; where problems are others than before, whose sums and bounds are of no use any
-            more, the points at which the session stands.
+            more, the points at which the solver stands.
         """
         self.rows, self.labels, self.row_weights = rows, labels, row_weights
         self.mass = _certificate.masses(labels, row_weights)
@@ -122,8 +146,8 @@ class Finisher:
         self.primal[changed] = self.relative_gap[changed] = np.inf
 
     def take_over(self, other):
-        """Go on counting from another finisher, and trust its certificates and what they are of."""
-        for name in Finisher._ARRAYS:
+        """Go on counting from another solver, and trust its certificates and what they are of."""
+        for name in Solver._ARRAYS:
             getattr(self, name)[...] = getattr(other, name)
         self.is_seen = other.is_seen.copy()
 
@@ -140,7 +164,7 @@ class Finisher:
         max_iter : int
             A last iteration that takes several epochs may end later.
         n_threads, on_progress
-            As in `LinearSession.run`.
+            As in `Pegasos.carry_out`.
         """
         last = self.base + max(max_iter, 0)
         _threads.in_threads(
@@ -193,6 +217,11 @@ class Finisher:
     def _is_done(self, k, tol):
         return tol is not None and self.relative_gap[k] <= (1 if self.is_exact else _SAFELY) * tol
 
+    def progress(self):
+        """Rows visited since this solver began, 0, and the largest gap."""
+        gap = self.relative_gap.max()
+        return int(self.n_visits.sum()), 0, f"gap {gap:.2g}" if np.isfinite(gap) else ""
+
     def model(self):
         """Coefficients and intercepts."""
         coef, intercept = self.coef.copy(), self.intercept.copy()
@@ -210,8 +239,8 @@ class Finisher:
 
     @classmethod
     def restore(cls, settings, state, seed):
-        """The session whose `state` this is; `begin` must follow."""
-        session = cls(settings, *state["a"].shape, state["coef"].shape[1], seed)
+        """The solver whose `state` this is; `begin` must follow."""
+        solver = cls(settings, *state["a"].shape, state["coef"].shape[1], seed)
         for name in cls._ARRAYS:
-            getattr(session, name)[...] = state[name]
-        return session
+            getattr(solver, name)[...] = state[name]
+        return solver

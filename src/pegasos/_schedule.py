@@ -1,0 +1,552 @@
+"""The schedule of a fit: which solver runs, for how many epochs, and when a model is good enough.
+
+Solvers are peers (`pegasos._solver.Solver`) in a registry for each kind of machines. Pegasos begins
+every fit; "auto" then lets the solver go on that is likely to be cheapest, and changes to the next
+one where the gap hardly falls.
+"""
+
+import dataclasses
+import functools
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from pegasos import _certificate, _core, _rows
+from pegasos._ascent import DualAscent
+from pegasos._kernel_ascent import KernelAscent
+from pegasos._kernel_newton import KernelNewton
+from pegasos._kernel_pegasos import KernelPegasos
+from pegasos._newton import Newton
+from pegasos._pegasos import Pegasos, Settings
+from pegasos._solver import Solver
+from pegasos._threads import uninterrupted
+
+# With a tolerance, Pegasos checks the gap after so many epochs, then whenever they have doubled:
+# a check takes two passes over the rows, a tenth of what was done.
+_EPOCHS_BEFORE_CHECK = 20
+
+# Where Pegasos goes on from another solver: lam t stays within what single precision resolves.
+_MOST_GROWTH, _MOST_STEPS = 2**20, 2**50
+
+# "auto" lets a solver go on for so many epochs; if the gap has not halved by then, the next solver
+# follows, for twice as many.
+_STAGE = 64
+
+
+@dataclasses.dataclass(frozen=True)
+class Machines:
+    """A kind of machines, linear or kernel: what the schedule must know of it.
+
+    Attributes
+    ----------
+    pegasos : type
+        Of the session of Pegasos.
+    certify : callable
+        Makes certificates, as `pegasos._certificate.certify`.
+    squared_norm : callable
+        Of the rows: the mean of |x_i|^2.
+    solvers : dict of str to type
+        What may complete that Pegasos begins, by the names of `solver=`; where one gets slow, the
+        next one follows.
+    """
+
+    pegasos: type[Pegasos]
+    certify: Callable[..., _certificate.Certificate]
+    squared_norm: Callable[[Any], float]
+    solvers: dict[str, type[Solver]] = dataclasses.field(default_factory=dict)
+
+    def register(self, *kinds: type[Solver]) -> None:
+        """Let estimators know these solvers by their names, too."""
+        self.solvers.update({kind.name: kind for kind in kinds})
+
+    def suitable(self, rows: Any) -> list[type[Solver]]:
+        """The solvers that can work on these rows, in the order of the registry."""
+        return [kind for kind in self.solvers.values() if kind.suits(rows)]
+
+    def cheapest(self, rows: Any) -> type[Solver]:
+        """The solver that is likely to reach a gap of about 1e-3 first, from sizes alone."""
+        return min(self.suitable(rows), key=lambda kind: kind.cost(rows))
+
+
+LINEAR = Machines(
+    Pegasos, _certificate.certify, lambda rows: float(_rows.squared_norms(rows).mean())
+)
+KERNEL = Machines(
+    KernelPegasos,
+    _certificate.certify_kernel,
+    lambda cache: float(np.abs(cache.points.diagonal()).mean()),
+)
+LINEAR.register(DualAscent, Newton)
+KERNEL.register(KernelAscent, KernelNewton)
+
+
+def solver_names() -> list[str]:
+    """What `solver=` may be."""
+    return ["auto", "pegasos", *dict.fromkeys([*LINEAR.solvers, *KERNEL.solvers])]
+
+
+class Schedule:
+    """Problems over the same rows, the solver that is at work on them, and what is left to do.
+
+    Parameters
+    ----------
+    machines : Machines
+    settings : pegasos._pegasos.Settings
+    n_problems, n_features : int
+        Of kernel machines, the number of rows stands for that of features.
+    dtype : numpy dtype
+        float32 or float64, the type of the rows.
+    seed : int
+        Names the order of draws.
+
+    Attributes
+    ----------
+    pegasos : pegasos._pegasos.Pegasos
+        The session of Pegasos, with the labels and weights of the rows.
+    solver : pegasos._pegasos.Pegasos or pegasos._solver.Solver
+        The one at work, whose model is that of the fit.
+    """
+
+    def __init__(
+        self,
+        machines: Machines,
+        settings: Settings,
+        n_problems: int,
+        n_features: int,
+        dtype: Any,
+        seed: int,
+    ) -> None:
+        self.machines, self.settings, self.seed = machines, settings, seed
+        self.pegasos = machines.pegasos(settings, n_problems, n_features, dtype, seed)
+        self.solver: Any = self.pegasos
+        # Epochs done of a fit that is not over yet; and for "auto", the length of the stage under
+        # way and the gap before it.
+        self.epochs_begun, self.stage, self.gap_before = 0, 0, np.inf
+        # Solvers and their epochs, in the order in which they ran, before the one at work.
+        self._ran: tuple[tuple[str, int], ...] = ()
+
+    # ---- Training --------------------------------------------------------------------------------
+
+    def set_rows(self, labels: np.ndarray, row_weights: np.ndarray | None, **options: bool) -> None:
+        """Say what the problems are, before `train`; see `pegasos._pegasos.Pegasos.set_rows`."""
+        if labels.shape[1] != self.pegasos.n_rows:
+            self.solver, self._ran = self.pegasos, ()
+        self.pegasos.set_rows(labels, row_weights, **options)
+
+    # What overflows is found where models and certificates are made, and told in a sentence.
+    @np.errstate(over="ignore", invalid="ignore", divide="ignore")
+    def train(
+        self,
+        rows: Any,
+        *,
+        solver: str,
+        tol: float | None,
+        max_iter: int,
+        n_steps: Any = None,
+        order: np.ndarray | None = None,
+        n_threads: int = 1,
+        on_progress: Callable[[], None] | None = None,
+        on_epoch: Callable[[], None] | None = None,
+        check: str = "afresh",
+    ) -> _certificate.Certificate | None:
+        """Run solvers until every relative duality gap is at most `tol`, or to the plan's end.
+
+        Can be stopped at any time by an exception; calling it again completes the plan. So it does
+        until `end_plan`, which belongs where the result is kept.
+
+        Parameters
+        ----------
+        rows : pegasos._core.Rows
+            Of kernel machines, a `ColumnCache`.
+        solver : str
+            One of `solver_names`.
+        tol : float or None
+            None: `max_iter` epochs or `n_steps` steps.
+        max_iter : int
+        n_steps, order
+            For "pegasos", in place of `max_iter` and `tol`.
+        n_threads, on_progress, on_epoch
+            As in `Pegasos.run`; with `on_epoch` one thread is used. Of a solver's problems, which
+            need not go together, an epoch is as many passes as there are problems.
+        check : {"afresh", "last", "none"}
+            Where the certificate comes from: computed from the model and the dual variables once
+            more, what the solver found last, or not wanted.
+
+        Returns
+        -------
+        pegasos._certificate.Certificate or None
+        """
+        threads: dict[str, Any] = {"n_threads": n_threads, "on_progress": on_progress}
+        if on_epoch is not None:
+            threads |= {"n_threads": 1, "on_epoch": on_epoch}
+        is_fixed = n_steps is not None or order is not None
+        if solver == "pegasos" or is_fixed:
+            stages = self._stages_of_pegasos(
+                rows, None if is_fixed else tol, max_iter, n_steps, order, threads
+            )
+        else:
+            stages = self._stages(rows, solver, tol, max_iter, threads)
+        for run in stages:
+            run()
+        if check == "none":
+            return None
+        is_known = self.solver is not self.pegasos and check == "last"
+        certificate = self.solver.certificate() if is_known else self.certify(rows)
+        if tol is None or is_fixed or certificate.estimate is None:
+            return certificate
+        # Where rounding, which solvers do not count, spoils a little of the gap, they go on for it.
+        excess = (certificate.relative_gap - certificate.estimate).max()
+        if certificate.relative_gap.max() > tol >= certificate.estimate.max() and excess < tol / 4:
+            return self.train(
+                rows, solver=solver, tol=tol - 2 * excess, max_iter=max_iter, on_epoch=on_epoch,
+                n_threads=n_threads, on_progress=on_progress, check=check,
+            )  # fmt: skip
+        return certificate
+
+    def _stages_of_pegasos(
+        self,
+        rows: Any,
+        tol: float | None,
+        max_iter: int,
+        n_steps: Any,
+        order: np.ndarray | None,
+        threads: dict[str, Any],
+    ) -> Iterator[Callable[[], None]]:
+        """Pegasos alone: the whole plan, or epochs until a check finds the gap small enough."""
+        self.return_to_pegasos(rows)
+        pegasos = self.pegasos
+        pegasos.average_as(self.settings.average)
+        if tol is None:
+            pegasos.plan(n_steps=n_steps, n_epochs=max_iter)
+            yield functools.partial(pegasos.carry_out, rows, order=order, **threads)
+            return
+        while True:
+            left = max(max_iter - self.epochs_begun, 0)
+            epochs = min(max(self.epochs_begun, _EPOCHS_BEFORE_CHECK), left)
+            pegasos.plan(n_epochs=epochs)
+            yield functools.partial(pegasos.carry_out, rows, **threads)
+            if epochs == left or self.certify(rows).stopping_gap.max() <= tol:
+                return
+            with uninterrupted():
+                pegasos.end_plan()
+                self.epochs_begun += epochs
+
+    def _stages(
+        self, rows: Any, name: str, tol: float | None, max_iter: int, threads: dict[str, Any]
+    ) -> Iterator[Callable[[], None]]:
+        """Pegasos for an epoch, then a solver; "auto": one that suits, and the next where it is slow."""
+        kind = self._kind(name, rows)
+        if self.solver is not self.pegasos:
+            self._put_to_work(self._begun(kind, rows))
+        elif kind.begins_with_pegasos(rows):
+            self._put_to_work(self._begun(kind, rows, self._point()))
+        else:
+            # An average is by far the better point to start at.
+            self.pegasos.average_as(self.settings.average or "suffix")
+            self.pegasos.plan(n_epochs=1)
+            yield functools.partial(self.pegasos.carry_out, rows, **threads)
+            solver = self._begun(kind, rows, self._point())
+            with uninterrupted():
+                self.pegasos.end_plan()
+                self._put_to_work(solver)
+                self.epochs_begun += 1
+        is_told = threads.pop("on_epoch", None)
+        threads["on_progress"] = self._telling(threads["on_progress"], is_told)
+        self.solver.by_epochs = is_told is not None
+        left = max(max_iter - self.epochs_begun, 0)
+        if name != "auto" or tol is None:
+            yield functools.partial(self.solver.run, tol, left, **threads)
+            return
+        if self.stage == 0:
+            self.gap_before, self.stage = np.inf, _STAGE
+            head_start = kind.head_start(len(self.pegasos.problems))
+            if head_start and not self.solver.n_visits.any() and kind is not self._cheapest(rows):
+                self.gap_before, self.stage = 0, head_start  # then the next follows in any case
+        while left > 0:
+            solver = self.solver
+            yield functools.partial(solver.run, tol, min(self.stage, left), **threads)
+            used = int((solver.n_epochs - solver.base).max())
+            left -= used
+            gap = solver.relative_gap.max()
+            if gap <= tol or left <= 0:
+                return
+            is_slow = gap > self.gap_before / 2
+            following = self._begun(self._next_kind(rows), rows) if is_slow else solver
+            following.by_epochs = solver.by_epochs
+            with uninterrupted():
+                self._put_to_work(following)
+                following.end_plan()
+                self.epochs_begun += used
+                self.stage = max(2 * self.stage, _STAGE) if is_slow else self.stage
+                self.gap_before = np.inf if is_slow else gap
+
+    def end_plan(self) -> None:
+        """Let the next `train` do more."""
+        self.solver.end_plan()
+        self.epochs_begun = self.stage = 0
+
+    # ---- Changing the solver ---------------------------------------------------------------------
+
+    def _kind(self, name: str, rows: Any) -> type[Solver]:
+        """The solver that goes on, or begins: one that was asked for, if it can work on these rows."""
+        suitable = self.machines.suitable(rows)
+        asked = self.machines.solvers.get(name)
+        if asked is not None:
+            return asked if asked in suitable else suitable[0]
+        if self.solver is not self.pegasos:
+            return type(self.solver)
+        n_problems = len(self.pegasos.problems)
+        return next((k for k in suitable if k.head_start(n_problems)), self._cheapest(rows))
+
+    def _cheapest(self, rows: Any) -> type[Solver]:
+        return self.machines.cheapest(rows)
+
+    def _next_kind(self, rows: Any) -> type[Solver]:
+        """The solver after the one at work, in the order of the registry."""
+        kinds = list(self.machines.solvers.values())
+        after = kinds.index(type(self.solver)) + 1
+        return next(k for k in kinds[after:] + kinds[:after] if k.suits(rows) and k.pays(rows))
+
+    def _begun(self, kind: type[Solver], rows: Any, start: Any = None) -> Solver:
+        """A solver of this kind that goes on from `start`, or where the present one stands."""
+        pegasos, last = self.pegasos, self.solver
+        problem = rows, pegasos.labels, pegasos.row_weights
+        if type(last) is kind:
+            last.begin(*problem, start)
+            return last
+        if start is None:
+            if last.rows is None:  # of a state: what it saw may have been of other rows
+                last.begin(*problem)
+            start = self._point()
+        new = kind(self.settings, len(pegasos.problems), *rows.shape, self.seed)
+        new.begin(*problem, start)
+        if last is not pegasos:
+            new.take_over(last)
+        return new
+
+    def _put_to_work(self, solver: Any) -> None:
+        """Let a solver go on, and remember what ran before."""
+        ran = tuple(self.solver_epochs.items())
+        with uninterrupted():
+            self._ran, self.solver = ran, solver
+
+    @np.errstate(over="ignore", invalid="ignore", divide="ignore")
+    def start_from(self, other: "Schedule", rows: Any) -> None:
+        """Begin where the solver of another schedule stands, whose problems have another λ.
+
+        w is kept, since optima change little with λ: dual variables of a smaller λ are smaller.
+        """
+        last = other.solver
+        a = last.a * min(1, self.settings.lam / other.settings.lam)
+        self._put_to_work(self._begun(type(last), rows, (a, *last.model())))
+
+    @np.errstate(over="ignore")
+    def return_to_pegasos(self, rows: Any) -> None:
+        """Let Pegasos go on from the model of another solver, with the epochs that led to it behind it.
+
+        So many steps are behind it, too, that the next one, of 1/(lam t), moves the score of a row
+        of average norm by 1 at most: few rows must not undo what a solver has made of many.
+        """
+        solver, pegasos, settings = self.solver, self.pegasos, self.settings
+        if solver is pegasos:
+            return
+        most = _MOST_GROWTH / settings.batch_size
+        growth = min(self.machines.squared_norm(rows) + settings.constant_feature**2, most)
+        least_steps = int(np.clip(growth / settings.lam, 1, _MOST_STEPS))
+        inside = solver.n_inside
+        if pegasos.labels is not None:
+            inside = np.count_nonzero(pegasos.labels, axis=1)
+        ran = tuple(self.solver_epochs.items())
+        pegasos.go_on_from(*solver.model(), self.n_iter, inside, least_steps)
+        if pegasos.counts is not None:
+            weights = 1 if pegasos.row_weights is None else np.maximum(pegasos.row_weights, 1e-300)
+            draws = pegasos.problems["n_steps"] * settings.batch_size
+            epochs = draws / np.maximum(inside, 1)
+            parts = np.clip(solver.dual() / weights, 0, 1)
+            pegasos.counts[...] = np.rint(epochs[:, None] * parts)
+        self._ran, self.solver = ran, pegasos
+
+    def _telling(
+        self, on_progress: Callable[[], None] | None, on_epoch: Callable[[], None] | None
+    ) -> Callable[[], None] | None:
+        """What a solver is to call now and then, so that `on_epoch` hears of each epoch."""
+        if on_epoch is None:
+            return on_progress
+        told = int(self.solver.n_epochs.mean())
+
+        def progress() -> None:
+            nonlocal told
+            if on_progress is not None:
+                on_progress()
+            while told < int(self.solver.n_epochs.mean()):
+                told += 1
+                on_epoch()
+
+        return progress
+
+    # ---- What there is so far --------------------------------------------------------------------
+
+    def _point(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Where a solver begins: dual variables, coefficients and intercepts."""
+        return (self.solver.dual(), *self.solver.model())
+
+    def model(self) -> tuple[np.ndarray, np.ndarray]:
+        """Coefficients (n_problems, n_features) and intercepts, in float64."""
+        model: tuple[np.ndarray, np.ndarray] = self.solver.model()
+        return model
+
+    @property
+    def n_steps(self) -> np.ndarray:
+        """Steps of Pegasos by each problem, those of another solver's first epoch included."""
+        steps = self.pegasos.problems["n_steps"].copy()
+        return steps if self.solver is self.pegasos else steps + self.solver.n_steps
+
+    @property
+    def n_iter(self) -> int:
+        """Passes over the present rows; of problems that took different numbers, the most."""
+        others = 0 if self.solver is self.pegasos else int(self.solver.n_epochs.max())
+        return self.pegasos.n_iter + others
+
+    @property
+    def solver_epochs(self) -> dict[str, int]:
+        """Epochs of each solver, in the order in which they ran."""
+        ran = dict(self._ran)
+        left = self.n_iter - sum(ran.values())
+        if left < 0:  # those were of other rows
+            ran, left = {}, self.n_iter
+        solver = self.solver
+        if left and "pegasos" not in ran and solver is not self.pegasos and solver.n_steps.any():
+            ran["pegasos"], left = 1, left - 1  # a first epoch with steps of exact length
+        if left:
+            ran[solver.name] = ran.get(solver.name, 0) + left
+        return ran
+
+    def progress(self) -> tuple[int, int, str]:
+        """What is done, how much is planned (0: not known), and a note."""
+        progress: tuple[int, int, str] = self.solver.progress()
+        return progress
+
+    def certify(self, rows: Any) -> _certificate.Certificate:
+        """The certificate of the present model, computed from it and from the dual variables.
+
+        Of a pass over the rows that a solver made with this very model, the result is taken over.
+        """
+        pegasos, solver = self.pegasos, self.solver
+        is_other = solver is not pegasos
+        is_seen = is_other and solver.is_seen.all()
+        if is_seen and solver.checks_are_whole:
+            return solver.certificate()
+        certificate = self.machines.certify(
+            rows, pegasos.labels, pegasos.row_weights, solver.dual, solver.model, self.settings,
+            pegasos.problems["lam"], solver.primal.copy() if is_seen else None,
+        )  # fmt: skip
+        if certificate.estimate is not None and is_other:
+            # It stops by what it sees; without a dual, that is at its last point, not at its best.
+            return dataclasses.replace(certificate, estimate=solver.relative_gap.copy())
+        return certificate
+
+    def standing(self, rows: Any) -> dict[str, np.ndarray]:
+        """Objectives and relative gaps: those a solver saw last, else certified now."""
+        solver = self.solver
+        if solver is not self.pegasos and np.isfinite(solver.relative_gap).all():
+            gap = solver.certificate().relative_gap
+            return {"objective": solver.primal.copy(), "relative_gap": gap}
+        certificate = self.certify(rows)
+        return {"objective": certificate.objective, "relative_gap": certificate.relative_gap}
+
+    # ---- Saving ----------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, np.ndarray]:
+        """The state as a dictionary of arrays, to be given to `restore`."""
+        where = np.array([self.epochs_begun, self.stage, self.gap_before], np.float64)
+        ran, names = dict(self._ran), ("pegasos", *self.machines.solvers)
+        places = {solver: place for place, solver in enumerate(ran, 1)}
+        epochs = [[of.get(solver, 0) for solver in names] for of in (ran, places)]
+        state = self.pegasos.state()
+        state |= {"where": where, "solver_epochs": np.array(epochs, np.int64)}
+        if self.solver is not self.pegasos:
+            arrays = self.solver.state()
+            state |= {f"{self.solver.name}.{name}": array for name, array in arrays.items()}
+        return state
+
+    @classmethod
+    def restore(
+        cls, machines: Machines, settings: Settings, state: dict[str, np.ndarray]
+    ) -> "Schedule":
+        """The schedule of a `state`; one that others could have changed is checked before."""
+        pegasos = machines.pegasos.restore(settings, state)
+        schedule = cls.__new__(cls)
+        schedule.machines, schedule.settings, schedule.seed = machines, settings, pegasos.seed
+        schedule.pegasos = schedule.solver = pegasos
+        schedule.epochs_begun, schedule.stage = (int(number) for number in state["where"][:2])
+        schedule.gap_before = float(state["where"][2])
+        names, (epochs, places) = ("pegasos", *machines.solvers), state["solver_epochs"].tolist()
+        ran = sorted(zip(places, names, epochs, strict=True))
+        schedule._ran = tuple((solver, n) for place, solver, n in ran if place > 0)
+        for name, kind in machines.solvers.items():
+            prefix = f"{name}."
+            arrays = {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
+            if arrays:
+                schedule.solver = kind.restore(settings, arrays, pegasos.seed)
+        return schedule
+
+
+def warn_unless(
+    certificate: _certificate.Certificate,
+    tol: float | None,
+    rows: Any,
+    settings: Settings,
+    solver: str,
+    max_iter: int,
+    name: Callable[[int], str],
+) -> None:
+    """Warn if a relative gap is above `tol`: what was reached, and what is likely to help.
+
+    `name` says in words which problem a number stands for.
+    """
+    if tol is None:
+        return
+    gaps, stopping = certificate.relative_gap, certificate.stopping_gap
+    gaps = np.where(np.isnan(gaps), stopping, gaps)
+    k = int(np.argmax(gaps))  # NaN is the largest
+    if gaps[k] <= tol:
+        return
+    from sklearn.exceptions import ConvergenceWarning
+
+    n = rows.shape[0]
+    size = 1.0  # of a kernel matrix, nothing is said
+    if isinstance(rows, _core.Rows):
+        size = np.sqrt(_rows.squared_norms(rows, 1000).mean())
+    if stopping[k] <= tol:
+        advice = "Rounding forbids to prove more: give X as float64, or a larger lam"
+    elif not 0.1 <= size <= 10:
+        advice = (
+            f"The rows of X have norms of about {size:.2g}: scale the features, so that these are "
+            "about 1"
+        )
+    elif solver == "pegasos":
+        advice = "Pegasos is slow to a fine solution: solver='auto' completes what it begins"
+    elif settings.lam * n < 1:
+        advice = (
+            f"lam={settings.lam:.2g} is small for {n} rows: a larger one is learned faster, and may "
+            "predict better"
+        )
+    else:
+        advice = "Give more epochs (max_iter), or accept a larger tol"
+    which = f" for {name(k)}" if len(gaps) > 1 else ""
+    if np.isnan(certificate.gap[k]):
+        reached = (
+            f"with primal and dual value {100 * gaps[k]:.3g} % of it apart (the kernel matrix is not known to "
+            "be positive semi-definite, so that this bounds nothing)"
+        )
+    else:
+        reached = f"with gap {certificate.gap[k]:.3g}, {100 * gaps[k]:.3g} % of the objective"
+    when = "" if stopping[k] <= tol else f" after max_iter={max_iter} epochs"
+    warnings.warn(
+        f"stopped{when}{which} at objective {certificate.objective[k]:.6g} "
+        f"{reached}; tol={tol:g} asks for {100 * tol:.3g} %. {advice}",
+        ConvergenceWarning,
+        stacklevel=5,
+    )
