@@ -150,19 +150,18 @@ def fit(
     classes, codes = _validate.labels(y, n_samples)
     weights = _validate.sample_weight(sample_weight, n_samples)
     _validate.at_least_two(classes, codes, weights)
-    if order is not None:
-        order = _validate.order(order, n_samples)
+    draws = None if order is None else _validate.order(order, n_samples)
 
     columns = _problems.label_columns(codes, len(classes), multi_class, weights)
     schedule = Schedule(LINEAR, settings, len(columns), n_features, dtype, seed)
     schedule.set_rows(columns, weights)
-    if order is not None:
+    if draws is not None:
         # Whole steps that each problem's own draws make.
-        made = np.count_nonzero(columns[:, order], axis=1) // settings.batch_size
+        made = np.count_nonzero(columns[:, draws], axis=1) // settings.batch_size
         if not made.any():
             raise ValueError(
                 f"order must hold at least batch_size={settings.batch_size} draws of rows that "
-                f"have weight, got {len(order)} draws"
+                f"have weight, got {len(draws)} draws"
             )
         n_steps = made if n_steps is None else np.minimum(made, n_steps)
     with Progress("training", bool(verbose)) as progress:
@@ -172,7 +171,7 @@ def fit(
             tol=tol,
             max_iter=n_epochs,
             n_steps=n_steps,
-            order=order,
+            order=draws,
             n_threads=n_threads,
             on_progress=lambda: progress.update(schedule.progress),
         )

@@ -226,7 +226,7 @@ class PegasosClassifier(PegasosEstimator):
             if schedule.pegasos.n_rows != rows.shape[0]:
                 schedule.return_to_pegasos(rows)  # dual variables are of other rows
         else:
-            schedule = self._begin(len(data.columns), *rows.shape, dtype)
+            schedule = self._begin(len(data.columns), rows.shape[0], rows.shape[1], dtype)
         schedule.set_rows(data.columns, data.weights)
         return self._complete(schedule, rows, data, max_iter, n_steps)
 
@@ -284,7 +284,7 @@ class PegasosClassifier(PegasosEstimator):
         data = self._read(X, y, sample_weight, continuing=not first, labels=labels)
         if first:
             rows, dtype = _validate.rows(data.X, checked=True)
-            schedule = self._begin(len(data.columns), *rows.shape, dtype)
+            schedule = self._begin(len(data.columns), rows.shape[0], rows.shape[1], dtype)
         else:
             schedule = self._resume(data.classes)
             dtype = schedule.pegasos.weights.dtype

@@ -5,8 +5,11 @@ need be, and gets the bits of an uninterrupted run.
 """
 
 import contextlib
+import functools
 import warnings
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 
@@ -41,7 +44,7 @@ class Settings:
     penalize_intercept: bool = True
     intercept_scaling: float = 1.0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check = {
             "lam": _validate.lam(self.lam),
             "batch_size": _validate.integer("batch_size", self.batch_size),
@@ -58,17 +61,17 @@ class Settings:
             object.__setattr__(self, name, value)
 
     @property
-    def constant_feature(self):
+    def constant_feature(self) -> float:
         """Value of the constant feature that carries a penalised intercept; 0 if there is none."""
         return self.intercept_scaling if self.fit_intercept and self.penalize_intercept else 0.0
 
     @property
-    def free_intercept(self):
+    def free_intercept(self) -> bool:
         """Whether there is an intercept that is not penalised."""
         return self.fit_intercept and not self.penalize_intercept
 
 
-def aligned_zeros(shape, dtype):
+def aligned_zeros(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     """Zeros that begin on a cache line: vector loads that straddle two lines cost a fifth more."""
     dtype = np.dtype(dtype)
     size = int(np.prod(shape)) * dtype.itemsize
@@ -77,12 +80,12 @@ def aligned_zeros(shape, dtype):
     return raw[skip : skip + size].view(dtype).reshape(shape)
 
 
-def lanes(rows):
+def lanes(rows: _core.Rows) -> int:
     """How many problems a bundle has room for: a feature's weights fill a line of cache."""
     return _core.BUNDLE_BYTES // rows.value_bytes
 
 
-def interleaved(array, lanes, dtype=None):
+def interleaved(array: np.ndarray, lanes: int, dtype: Any = None) -> np.ndarray:
     """Copy an array of shape (n_problems, n) to one of (n, lanes); lanes to spare hold zeros."""
     copy = aligned_zeros((array.shape[1], lanes), dtype or array.dtype)
     with np.errstate(over="ignore"):  # infinite, where float is too narrow
@@ -91,7 +94,7 @@ def interleaved(array, lanes, dtype=None):
 
 
 @contextlib.contextmanager
-def bundled(lanes, *arrays, dtypes=None):
+def bundled(lanes: int, *arrays: np.ndarray | None, dtypes: Any = None) -> Generator[Any]:
     """Interleave arrays of shape (n_problems, n_features), or None, as the core has bundles.
 
     What is in them in the end, however it comes, is written back. Ctrl-C waits until then: a block
@@ -106,23 +109,23 @@ def bundled(lanes, *arrays, dtypes=None):
             yield *copies, heard
         finally:
             for array, copy in zip(arrays, copies, strict=True):
-                if array is not None:
+                if array is not None and copy is not None:
                     array[...] = copy[:, : len(array)].T
 
 
-def rows_per_call(rows, n_passes, n_more=0):
+def rows_per_call(rows: _core.Rows, n_passes: float, n_more: float = 0) -> int:
     """How many rows a call into the core may go over, `n_passes` times, `n_more` numbers beside."""
     numbers = n_passes * rows.size / rows.shape[0] + n_more
     seconds = n_passes * _SECONDS_PER_DRAW + numbers * _SECONDS_PER_NUMBER
     return max(1, int(_SECONDS_PER_CALL / seconds))
 
 
-def numbers_per_call():
+def numbers_per_call() -> float:
     """How many numbers of X a call into the core may read."""
     return _SECONDS_PER_CALL / _SECONDS_PER_NUMBER
 
 
-def next_draw(problems):
+def next_draw(problems: np.ndarray) -> int:
     """Number of the first draw that a problem which goes on has not looked at; -1 if none goes on.
 
     Problems that wait for it may be far ahead: what they have looked at is not drawn again once
@@ -148,7 +151,9 @@ class Pegasos:
     #: Its name, as `solver=` has it.
     name = "pegasos"
 
-    def __init__(self, settings, n_problems, n_features, dtype, seed):
+    def __init__(
+        self, settings: Settings, n_problems: int, n_features: int, dtype: Any, seed: int
+    ) -> None:
         self.settings = settings
         self.seed = seed
         self.problems = np.zeros(n_problems, PROBLEM)
@@ -164,7 +169,8 @@ class Pegasos:
                 f"{n_features} weights for each of {n_problems} problems are more than memory has "
                 "room for"
             ) from None
-        self.average, self.sums = False, None
+        self.average: bool | str = False
+        self.sums: Any = None  # an array, where averages are wanted
         self.average_as(settings.average)
         try:
             self.pending = np.zeros((n_problems, settings.batch_size), np.int64)
@@ -172,8 +178,9 @@ class Pegasos:
             raise MemoryError(
                 f"batch_size={settings.batch_size} is more rows than memory has room for"
             ) from None
-        self.counts = None
-        self.labels = self.row_weights = None
+        self.counts: np.ndarray | None = None
+        self.labels: Any = None  # until `set_rows`
+        self.row_weights: np.ndarray | None = None
         self.n_rows = 0
         self.stream = 0
         # Where the last plan that was carried out ended; where epochs are counted from, and how
@@ -181,9 +188,9 @@ class Pegasos:
         self.finished = np.zeros(n_problems, np.int64)
         self.base = np.zeros(n_problems, np.int64)
         self.n_epochs = 0
-        self._planned_epochs = None
+        self._planned_epochs: int | None = None
 
-    def average_as(self, average):
+    def average_as(self, average: bool | str) -> None:
         """Let `average` (see `pegasos.fit`) be what later plans make of the iterates."""
         if average and self.sums is None:
             self.sums = aligned_zeros(self.weights.shape, self.weights.dtype)
@@ -193,7 +200,14 @@ class Pegasos:
             self.sums = None
         self.average = average
 
-    def go_on_from(self, coef, intercept, n_epochs, n_inside, least_steps):
+    def go_on_from(
+        self,
+        coef: np.ndarray,
+        intercept: np.ndarray,
+        n_epochs: int,
+        n_inside: np.ndarray,
+        least_steps: int,
+    ) -> None:
         """Go on from a model as if `n_epochs` epochs of Pegasos over `n_inside` rows had led to it.
 
         v = lam t w, with t at least `least_steps`. Averages begin anew.
@@ -215,12 +229,12 @@ class Pegasos:
         self.finished = problems["n_steps"].copy()
         self.base, self.n_epochs = self.finished - steps, n_epochs
 
-    def begin_stream(self, number):
+    def begin_stream(self, number: int) -> None:
         """Make the next rows follow stream `number` of the session's seed, from its first draw."""
         self.n_rows = 0
         self.stream = number
 
-    def forget_rows(self):
+    def forget_rows(self) -> None:
         """Keep nothing of the present rows but what was learned."""
         self.n_rows, self.counts = 0, None
         for name in ("next_draw", "n_drawn", "n_pending"):
@@ -228,7 +242,14 @@ class Pegasos:
         self.base = self.finished = self.problems["n_steps"].copy()
         self.n_epochs = 0
 
-    def set_rows(self, labels, row_weights, *, count=True, normalize=True):
+    def set_rows(
+        self,
+        labels: np.ndarray,
+        row_weights: np.ndarray | None,
+        *,
+        count: bool = True,
+        normalize: bool = True,
+    ) -> None:
         """Say what the problems are, before `plan` and `run`.
 
         With as many rows as before, their stream of draws and alpha counts go on; otherwise both
@@ -267,7 +288,7 @@ class Pegasos:
                 problems["weight_factor"][k] = np.count_nonzero(inside) / mass if mass > 0 else 1
         self.labels, self.row_weights = labels, row_weights
 
-    def plan(self, *, n_steps=None, n_epochs=None):
+    def plan(self, *, n_steps: Any = None, n_epochs: int = 0) -> None:
         """Set the step at which each problem stops: `n_steps` or `n_epochs` past the last plan.
 
         A step takes batch_size draws, so that E passes over the n_k rows of problem k are
@@ -277,31 +298,32 @@ class Pegasos:
         Parameters
         ----------
         n_steps : int or ndarray of shape (n_problems,), optional
-        n_epochs : int, optional
-            Needed if `n_steps` is None.
+        n_epochs : int, default=0
+            Where `n_steps` is None.
         """
         problems, batch_size = self.problems, self.settings.batch_size
         inside = np.count_nonzero(self.labels, axis=1)
         if n_steps is None:
             epochs = self.n_epochs + n_epochs
-            name, given = "max_iter", n_epochs
+            name, given, planned = "max_iter", n_epochs, epochs
             steps = [-(-epochs * int(n) // batch_size) for n in inside]
             targets = [int(b) + step for b, step in zip(self.base, steps, strict=True)]
         else:
-            epochs, name, given = None, "n_steps", n_steps
-            steps = np.broadcast_to(n_steps, inside.shape)
+            name, given, planned = "n_steps", n_steps, None
             targets = [
                 int(done) + int(step) * bool(n)  # no rows, no steps
-                for done, step, n in zip(self.finished, steps, inside, strict=True)
+                for done, step, n in zip(
+                    self.finished, np.broadcast_to(n_steps, inside.shape), inside, strict=True
+                )
             ]
         if max(targets) * batch_size >= 2**62:
             raise ValueError(f"{name} is too large for these data: {given} makes over 2**62 draws")
         problems["last_step"] = np.maximum(targets, problems["n_steps"])
-        self._planned_epochs = epochs
+        self._planned_epochs = planned
         self._check_precision()
         self._plan_averages()
 
-    def _check_precision(self):
+    def _check_precision(self) -> None:
         """Warn if single precision cannot hold the sums that the plan leads to.
 
         v grows like lam t w while rows are added with a factor of 1/k: once v is 2^24 times what is
@@ -318,7 +340,7 @@ class Pegasos:
                 stacklevel=4,
             )
 
-    def _plan_averages(self):
+    def _plan_averages(self) -> None:
         """Set the first step of each average.
 
         A suffix average covers the last half of the planned steps. When training goes on after an
@@ -339,19 +361,19 @@ class Pegasos:
                     _core.restart_averages(problems[k : k + 1], self.sums[k : k + 1])
                 problems["average_from"][k] = max(last // 2, done) + 1
 
-    def progress(self):
+    def progress(self) -> tuple[int, int, str]:
         """Steps taken by all problems, how many are planned, and a note."""
         p = self.problems
         return sum(p["n_steps"].tolist()), sum(p["last_step"].tolist()), ""
 
     @property
-    def n_iter(self):
+    def n_iter(self) -> int:
         """Passes over the present rows: those planned if the plan was one of epochs, else begun."""
         if self.n_epochs > 0:
             return self.n_epochs
         return -(-int(self.problems["next_draw"].max()) // max(1, self.n_rows))
 
-    def run(self, rows, *, order=None, **options):
+    def run(self, rows: Any, *, order: np.ndarray | None = None, **options: Any) -> None:
         """Carry out the plan, and end it: what comes after is another one.
 
         Takes what `carry_out` takes.
@@ -359,7 +381,15 @@ class Pegasos:
         self.carry_out(rows, order=order, **options)
         self.end_plan()
 
-    def carry_out(self, rows, *, order=None, n_threads=1, on_progress=None, on_epoch=None):
+    def carry_out(
+        self,
+        rows: Any,
+        *,
+        order: np.ndarray | None = None,
+        n_threads: int = 1,
+        on_progress: Callable[[], None] | None = None,
+        on_epoch: Callable[[], None] | None = None,
+    ) -> None:
         """Train until every problem has reached its last step, or `order` is used up.
 
         Can be stopped at any time by an exception (KeyboardInterrupt, or one raised by
@@ -382,7 +412,7 @@ class Pegasos:
         else:
             self._run_by_epochs(rows, n_threads, on_progress, on_epoch)
 
-    def end_plan(self):
+    def end_plan(self) -> None:
         """Let the next plan begin where the present one, which was carried out, ended."""
         self.finished = self.problems["n_steps"].copy()
         if self._planned_epochs is None:
@@ -390,7 +420,13 @@ class Pegasos:
         else:
             self.n_epochs = self._planned_epochs
 
-    def _run_by_epochs(self, rows, n_threads, on_progress, on_epoch):
+    def _run_by_epochs(
+        self,
+        rows: Any,
+        n_threads: int,
+        on_progress: Callable[[], None] | None,
+        on_epoch: Callable[[], None],
+    ) -> None:
         steps = -(-np.count_nonzero(self.labels, axis=1) // self.settings.batch_size)
         planned = self.problems["last_step"].copy()
         try:
@@ -401,17 +437,24 @@ class Pegasos:
         finally:
             self.problems["last_step"] = planned
 
-    def _run(self, rows, order, n_threads, on_progress):
+    def _run(
+        self,
+        rows: Any,
+        order: np.ndarray | None,
+        n_threads: int,
+        on_progress: Callable[[], None] | None,
+    ) -> None:
         n = len(self.problems)
         n_groups = min(n, max(n_threads, -(-n // self._together(rows))))
         groups = np.array_split(np.arange(n), n_groups)
         slices = [slice(group[0], group[-1] + 1) for group in groups]
         in_threads(
-            [lambda part=part: self._pieces(rows, part, order) for part in slices],
-            n_threads, on_progress,
-        )  # fmt: skip
+            [functools.partial(self._pieces, rows, part, order) for part in slices],
+            n_threads,
+            on_progress,
+        )
 
-    def _together(self, rows):
+    def _together(self, rows: _core.Rows) -> int:
         """How many problems go over blocks of rows together.
 
         Dense rows are shared, as long as all weight vectors stay in cache. Of sparse rows there is
@@ -422,7 +465,7 @@ class Pegasos:
         simple = self.settings.batch_size == 1 and not self.settings.project
         return lanes(rows) if simple else 1
 
-    def _pieces(self, rows, part, order):
+    def _pieces(self, rows: _core.Rows, part: slice, order: np.ndarray | None) -> Generator[None]:
         """Run the problems `part` piece by piece, yielding after each."""
         unfinished = self.problems[part]["n_steps"] < self.problems[part]["last_step"]
         if not unfinished.any():
@@ -433,15 +476,23 @@ class Pegasos:
             return
         problems = self.problems[part]
         while (problems["n_steps"] < problems["last_step"]).any():
-            with bundled(lanes(rows), weights, sums) as (*copies, heard):
-                for _ in self._pieces_of(rows, part, *copies, order, bundled=True):
+            with bundled(lanes(rows), weights, sums) as (w, a, heard):
+                for _ in self._pieces_of(rows, part, w, a, order, bundled=True):
                     yield
                     if heard:
                         break  # and go on, should Ctrl-C be answered by less than an exception
                 else:
                     return
 
-    def _pieces_of(self, rows, part, weights, sums, order, bundled=False):
+    def _pieces_of(
+        self,
+        rows: _core.Rows,
+        part: slice,
+        weights: np.ndarray,
+        sums: np.ndarray | None,
+        order: np.ndarray | None,
+        bundled: bool = False,
+    ) -> Generator[None]:
         problems = self.problems[part]
         arrays = (
             problems,
@@ -471,7 +522,7 @@ class Pegasos:
             if order is None and (following := next_draw(problems)) > first:
                 first, stream = following, self._order_from(following)
 
-    def _order_from(self, first):
+    def _order_from(self, first: int) -> _core.Order:
         """The session's order of draws, from draw number `first` on."""
         seed = self.seed
         if self.stream > 0:
@@ -480,7 +531,7 @@ class Pegasos:
         sampling = _core.SAMPLINGS[self.settings.sampling]
         return _core.Order(seed, np.empty(self.n_rows, np.int64), sampling, first)
 
-    def _draws_per_call(self, rows, n_problems):
+    def _draws_per_call(self, rows: _core.Rows, n_problems: int) -> int:
         # No more draws than there are to make: a short run should not pay for a long buffer.
         left = int((self.problems["last_step"] - self.problems["n_steps"]).max())
         # Projection may have to pass over the whole weight vector at every step.
@@ -489,7 +540,7 @@ class Pegasos:
         wanted = rows_per_call(rows, n_problems * passes, n_problems * whole)
         return min(wanted, max(64, left * self.settings.batch_size))
 
-    def model(self):
+    def model(self) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients (n_problems, n_features) and intercepts, in float64."""
         coef = np.empty(self.weights.shape)
         intercept = np.empty(len(self.problems))
@@ -499,7 +550,7 @@ class Pegasos:
             raise _validate.overflow(self.weights.dtype, self.settings.lam)
         return coef, intercept
 
-    def dual(self):
+    def dual(self) -> np.ndarray:
         """Dual variables that belong to the present state; see `_certificate.dual_of_counts`."""
         return _certificate.dual_of_counts(
             self.problems, self.counts, self.labels, self.row_weights, self.settings
@@ -509,7 +560,7 @@ class Pegasos:
 
     _ARRAYS = ("problems", "weights", "sums", "pending", "counts", "base", "finished")
 
-    def state(self):
+    def state(self) -> dict[str, np.ndarray]:
         """The state as a dictionary of arrays, to be given to `restore`."""
         state = {name: getattr(self, name) for name in self._ARRAYS}
         numbers = [self.seed, self.n_rows, self.stream, self.n_epochs]
@@ -517,11 +568,11 @@ class Pegasos:
         return {name: array for name, array in state.items() if array is not None}
 
     @classmethod
-    def restore(cls, settings, state):
+    def restore(cls, settings: Settings, state: dict[str, np.ndarray]) -> Self:
         """Return the session of a `state`; one that others could have changed is checked before."""
         weights = state["weights"]
         seed, n_rows, stream, n_epochs = (int(number) for number in state["numbers"])
-        session = cls(settings, *weights.shape, weights.dtype, seed)
+        session = cls(settings, weights.shape[0], weights.shape[1], weights.dtype, seed)
         session.n_rows, session.stream, session.n_epochs = n_rows, stream, n_epochs
         if "counts" in state:
             session.counts = np.empty_like(state["counts"])
@@ -533,7 +584,9 @@ class Pegasos:
         return session
 
 
-def decision_function(rows, coef, intercept, which=None):
+def decision_function(
+    rows: _core.Rows, coef: np.ndarray, intercept: np.ndarray, which: np.ndarray | None = None
+) -> np.ndarray:
     """Scores of shape (n_rows, n_problems), computed in pieces so that Ctrl-C is heard.
 
     `which` : ndarray of int64, the rows to score; None: all.

@@ -150,7 +150,7 @@ class Schedule:
         on_progress: Callable[[], None] | None = None,
         on_epoch: Callable[[], None] | None = None,
         check: str = "afresh",
-    ) -> _certificate.Certificate | None:
+    ) -> _certificate.Certificate:
         """Run solvers until every relative duality gap is at most `tol`, or to the plan's end.
 
         Can be stopped at any time by an exception; calling it again completes the plan. So it does
@@ -176,7 +176,7 @@ class Schedule:
 
         Returns
         -------
-        pegasos._certificate.Certificate or None
+        pegasos._certificate.Certificate
         """
         threads: dict[str, Any] = {"n_threads": n_threads, "on_progress": on_progress}
         if on_epoch is not None:
@@ -191,8 +191,9 @@ class Schedule:
         for run in stages:
             run()
         if check == "none":
-            return None
+            return _certificate.Certificate.unknown(len(self.pegasos.problems))
         is_known = self.solver is not self.pegasos and check == "last"
+        certificate: _certificate.Certificate
         certificate = self.solver.certificate() if is_known else self.certify(rows)
         if tol is None or is_fixed or certificate.estimate is None:
             return certificate
@@ -320,7 +321,8 @@ class Schedule:
             if last.rows is None:  # of a state: what it saw may have been of other rows
                 last.begin(*problem)
             start = self._point()
-        new = kind(self.settings, len(pegasos.problems), *rows.shape, self.seed)
+        n_rows, n_features = rows.shape
+        new = kind(self.settings, len(pegasos.problems), n_rows, n_features, self.seed)
         new.begin(*problem, start)
         if last is not pegasos:
             new.take_over(last)
@@ -359,7 +361,8 @@ class Schedule:
         if pegasos.labels is not None:
             inside = np.count_nonzero(pegasos.labels, axis=1)
         ran = tuple(self.solver_epochs.items())
-        pegasos.go_on_from(*solver.model(), self.n_iter, inside, least_steps)
+        coef, intercept = solver.model()
+        pegasos.go_on_from(coef, intercept, self.n_iter, inside, least_steps)
         if pegasos.counts is not None:
             weights = 1 if pegasos.row_weights is None else np.maximum(pegasos.row_weights, 1e-300)
             draws = pegasos.problems["n_steps"] * settings.batch_size

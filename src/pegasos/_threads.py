@@ -6,11 +6,13 @@ import functools
 import signal
 import threading
 import weakref
+from collections.abc import Callable, Generator, Sequence
+from typing import Any
 
 import numpy as np
 
 
-def _in_main_thread():
+def _in_main_thread() -> bool:
     return threading.get_ident() == threading.main_thread().ident
 
 
@@ -21,15 +23,17 @@ class _CtrlC:
     ignored, or ends the process, it stays so.
     """
 
-    def __init__(self):
-        self._before, self._heard, self._n_blocks, self._is_handler = None, [], 0, False
+    def __init__(self) -> None:
+        self._before: Any = None
+        self._heard: list[Any] = []
+        self._n_blocks, self._is_handler = 0, False
 
-    def __call__(self, *arguments):
+    def __call__(self, *arguments: Any) -> None:
         self._heard.append(arguments)
         if self._n_blocks == 0:
             self._answer()
 
-    def _answer(self):
+    def _answer(self) -> None:
         arguments = self._heard[0]
         self._heard.clear()
         # Ctrl-C ends what is under way, as a rule, and may do so at the first line that would put
@@ -40,7 +44,7 @@ class _CtrlC:
         before(*arguments)
 
     @contextlib.contextmanager
-    def handled(self):
+    def handled(self) -> Generator[None]:
         """Make this the handler for a block: blocks within it need not, which takes 10 us each."""
         before = signal.getsignal(signal.SIGINT) if _in_main_thread() else self
         if before is self or not callable(before):
@@ -59,7 +63,7 @@ class _CtrlC:
                 signal.signal(signal.SIGINT, before)
 
     @contextlib.contextmanager
-    def uninterrupted(self):
+    def uninterrupted(self) -> Generator[Sequence[Any]]:
         """Let Ctrl-C wait until the block ends, so that what it changes is changed as a whole.
 
         The block is given something that is true once Ctrl-C was pressed.
@@ -78,7 +82,7 @@ class _CtrlC:
                     self._answer()
 
     @contextlib.contextmanager
-    def answered(self):
+    def answered(self) -> Generator[None]:
         """Answer Ctrl-C at once in a block, though this be within others that let it wait."""
         outside = self._n_blocks if _in_main_thread() else 0
         if outside == 0:
@@ -97,7 +101,11 @@ _ctrl_c = _CtrlC()
 uninterrupted = _ctrl_c.uninterrupted
 
 
-def in_threads(jobs, n_threads, on_progress=None):
+def in_threads(
+    jobs: Sequence[Callable[[], Generator[Any]]],
+    n_threads: int,
+    on_progress: Callable[[], None] | None = None,
+) -> None:
     """Exhaust generators that run in pieces, several at a time.
 
     Parameters
@@ -109,34 +117,40 @@ def in_threads(jobs, n_threads, on_progress=None):
         Called now and then, from the calling thread: other fits may run in it. An exception stops
         all jobs after the piece under way.
     """
-    waiting, errors, is_over = collections.deque(jobs), [], threading.Event()
-    n_helpers, ended = min(n_threads, len(jobs)) - 1, []
 
-    def tell():
+    def tell() -> None:
         if on_progress is not None:
             with _ctrl_c.answered():
                 on_progress()
 
-    def work(tell):
+    n_helpers = min(n_threads, len(jobs)) - 1
+    if n_helpers < 1:
+        with _ctrl_c.handled():
+            for job in jobs:
+                # Closed at once, however they end: some have arrays to put back.
+                with contextlib.closing(job()) as pieces:
+                    for _ in pieces:
+                        tell()
+        return
+
+    waiting, is_over = collections.deque(jobs), threading.Event()
+    errors: list[BaseException] = []
+    ended: list[threading.Event] = []
+
+    def work(tell: Callable[[], None]) -> None:
         while not is_over.is_set():
             try:
                 job = waiting.popleft()
             except IndexError:
                 return
-            # Closed at once, however they end: some have arrays to put back.
             with contextlib.closing(job()) as pieces:
                 for _ in pieces:
                     tell()
                     if is_over.is_set():
                         return
 
-    if n_helpers < 1:
-        with _ctrl_c.handled():
-            work(tell)
-        return
-
     @np.errstate(**np.geterr())  # threads do not inherit it
-    def help_out(end):
+    def help_out(end: threading.Event) -> None:
         try:
             work(lambda: None)
         except BaseException as error:  # noqa: BLE001 it is the caller's
@@ -172,37 +186,38 @@ class _Block:
     """A block in which BLAS has one thread; nothing but the block refers to it."""
 
 
-def _no_block():
+def _no_block() -> None:
     """A dead reference to a block."""
 
 
 class _OfThread(threading.local):
     """A weak reference to the block that a thread is in."""
 
-    block = staticmethod(_no_block)
+    block: Callable[[], _Block | None] = staticmethod(_no_block)
 
 
 class _Blas:
     """The threads of BLAS, NumPy's and SciPy's."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         # One that an exception in the wrong line leaves locked does not lock its own thread out.
-        self._lock, self._blocks, self._limit = threading.RLock(), weakref.WeakSet(), None
+        self._lock, self._limit = threading.RLock(), None
+        self._blocks: weakref.WeakSet[_Block] = weakref.WeakSet()
         self._own = _OfThread()
 
     @functools.cached_property
-    def _libraries(self):  # to find them takes 3 ms
+    def _libraries(self) -> Any:  # to find them takes 3 ms
         import scipy.linalg  # noqa: F401 - its BLAS has to be there to be found
         from threadpoolctl import ThreadpoolController  # here, so that "import pegasos" is light
 
         return ThreadpoolController().select(user_api="blas")
 
-    def n_threads(self):
+    def n_threads(self) -> int:
         """How many there are."""
         return max((library.num_threads for library in self._libraries.lib_controllers), default=1)
 
     @contextlib.contextmanager
-    def _in_control(self):
+    def _in_control(self) -> Generator[None]:
         """Let this thread set the number: threadpoolctl leaves that to the thread that did it first."""
         known = [getattr(library, "clear_controlling_thread", None)
                  for library in self._libraries.lib_controllers]  # fmt: skip
@@ -216,7 +231,7 @@ class _Blas:
                 function(force=True)
 
     @contextlib.contextmanager
-    def one_thread(self):
+    def one_thread(self) -> Generator[None]:
         """A block in which there is one: ours then do not stand in its way.
 
         The number belongs to the process: of blocks that overlap, in threads, the last one puts it
