@@ -21,7 +21,7 @@ from pegasos._kernel_pegasos import KernelPegasos
 from pegasos._newton import Newton
 from pegasos._pegasos import Pegasos, Settings
 from pegasos._solver import Solver
-from pegasos._threads import uninterrupted
+from pegasos._threads import handled, uninterrupted
 
 # With a tolerance, Pegasos checks the gap after so many epochs, then whenever they have doubled:
 # a check takes two passes over the rows, a tenth of what was done.
@@ -137,6 +137,7 @@ class Schedule:
 
     # What overflows is found where models and certificates are made, and told in a sentence.
     @np.errstate(over="ignore", invalid="ignore", divide="ignore")
+    @handled()  # once, and not for each block that Ctrl-C must not cut in two
     def train(
         self,
         rows: Any,

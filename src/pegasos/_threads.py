@@ -98,7 +98,7 @@ class _CtrlC:
 
 
 _ctrl_c = _CtrlC()
-uninterrupted = _ctrl_c.uninterrupted
+handled, uninterrupted = _ctrl_c.handled, _ctrl_c.uninterrupted
 
 
 def in_threads(
