@@ -24,6 +24,12 @@ def rng():
     return np.random.default_rng(20261120)
 
 
+@pytest.fixture(autouse=True)
+def seeded():
+    """What is not given a random_state asks NumPy's global generator: the same in every run."""
+    np.random.seed(20261120)  # noqa: NPY002 scikit-learn's convention
+
+
 @pytest.fixture
 def problem(rng):
     return make_rows(rng)

@@ -276,7 +276,7 @@ def grid_scores(search, X, y, cv, **fit):
 
 def in_a_process(code):
     """Run code that may end the interpreter; returns what it prints."""
-    code = f"import numpy as np; from pegasos import *\n{code}"
+    code = f"import numpy as np; from pegasos import *; np.random.seed(0)\n{code}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, (done.returncode, done.stderr)
     return done.stdout
