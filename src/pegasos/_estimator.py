@@ -4,8 +4,9 @@ import copy
 import dataclasses
 import functools
 import weakref
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Self
 
 import joblib
 import numpy as np
@@ -77,11 +78,11 @@ class Data:
     kernel: Any = None
 
 
-def one_at_a_time(method):
+def one_at_a_time(method: Callable[..., Any]) -> Callable[..., Any]:
     """Refuse a call of this method of an estimator that is being fitted, by any thread."""
 
     @functools.wraps(method)
-    def fit(self, *arguments, **keywords):
+    def fit(self: Any, *arguments: Any, **keywords: Any) -> Any:
         this = _Fit()
         if _FITTING.setdefault(id(self), this) is not this:
             raise RuntimeError(
@@ -185,14 +186,14 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         with np.errstate(divide="ignore", invalid="ignore"):  # w may be 0
             return margins / self.weight_norm_ if geometric else margins
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
 
     # ---- Inside ----------------------------------------------------------------------------------
 
-    def _validate_rows(self, X, **options):
+    def _validate_rows(self, X: Any, **options: Any) -> Any:
         _validate.before_conversion(X)
         checks = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C"}
         # What is not finite is told below, with its place; so is what a conversion makes infinite.
@@ -209,7 +210,15 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         X = _validate.aligned(X)
         return (X, *others) if others else X
 
-    def _read(self, X, y, sample_weight, *, continuing, labels=_validate.labels):
+    def _read(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        *,
+        continuing: bool,
+        labels: Callable[..., Any] = _validate.labels,
+    ) -> Data:
         """The `Data` of a call, which goes on (`continuing`) or begins anew."""
         twin = self if continuing else copy.copy(self)  # which notes what columns there are
         X, y = twin._validate_rows(X, y=y, reset=not continuing)
@@ -227,7 +236,9 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             columns=_problems.label_columns(codes, len(classes), self.multi_class, weights),
         )
 
-    def _row_weights(self, sample_weight, codes, classes):
+    def _row_weights(
+        self, sample_weight: Any, codes: np.ndarray, classes: np.ndarray
+    ) -> np.ndarray | None:
         """Sample weight times class weight, or None if both are one."""
         weights = _validate.sample_weight(sample_weight, len(codes))
         if self.class_weight is None:
@@ -243,15 +254,16 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             weights = factor[codes] * (1.0 if weights is None else weights)
         return _validate.sample_weight(weights, len(codes), "sample_weight times class_weight")
 
-    def _plan(self):
+    def _plan(self) -> tuple[int, int | None]:
         """`max_iter` and `n_steps`, which must suit the solver."""
         if self.solver not in ("auto", "pegasos") and self.n_steps is not None:
             raise ValueError(f"n_steps needs solver='pegasos', got solver={self.solver!r}")
         return int(self.max_iter), None if self.n_steps is None else int(self.n_steps)
 
-    def _settings(self):
+    def _settings(self) -> _pegasos.Settings:
         return _pegasos.Settings(
             self.lam,
+            loss=self.loss,
             batch_size=self.batch_size,
             sampling=self.sampling,
             project=bool(self.project),
@@ -261,12 +273,12 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             intercept_scaling=self.intercept_scaling,
         )
 
-    def _seed(self):
+    def _seed(self) -> int:
         # None is NumPy's global generator here, as everywhere in scikit-learn.
         state = check_random_state(None) if self.random_state is None else self.random_state
         return _validate.seed(state)
 
-    def _check_unchanged(self, settings, classes):
+    def _check_unchanged(self, settings: _pegasos.Settings, classes: np.ndarray) -> None:
         """Raise unless training can go on from the state that is kept."""
         for name, value in self._choices(settings).items():
             if value != self._fitted[name]:
@@ -280,12 +292,14 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
                 f"{self.classes_.tolist()}, got {classes.tolist()}"
             )
 
-    def _begin(self, n_problems, n_rows, n_features, dtype):
+    def _begin(self, n_problems: int, n_rows: int, n_features: int, dtype: Any) -> Schedule:
         """The schedule of a fit that begins now."""
         kind, settings = self._machines, self._settings()
         return Schedule(kind, settings, n_problems, n_features, dtype, self._seed())
 
-    def _restored(self, settings, classes, n_features, dtype):
+    def _restored(
+        self, settings: _pegasos.Settings, classes: np.ndarray, n_features: int, dtype: Any
+    ) -> Schedule:
         """The schedule that the last call left."""
         n_problems, kind = _problems.count(len(classes), self.multi_class), self._machines
         try:
@@ -296,16 +310,18 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             ) from None
         return Schedule.restore(kind, settings, self._state)
 
-    def _n_threads(self):
+    def _n_threads(self) -> int:
         return joblib.effective_n_jobs(self.n_jobs)
 
-    def _write_checkpoint(self, schedule, data):
+    def _write_checkpoint(self, schedule: Schedule, data: Data) -> None:
         if self._checkpoints is not None:
             twin = copy.copy(self)  # this one is left alone until the fit is over
             twin._take(self._attributes(schedule, data) | self._state_of(schedule, data))
             self._checkpoints.write(twin, (schedule.n_iter, schedule.progress()[0]))
 
-    def _train(self, schedule, rows, data, watch=None, **plan):
+    def _train(
+        self, schedule: Schedule, rows: Any, data: Data, watch: Watch | None = None, **plan: Any
+    ) -> tuple[_certificate.Certificate, bool]:
         """Carry out a plan with threads and progress, and tell callbacks of it.
 
         What was learned is kept if this is interrupted.
@@ -322,7 +338,7 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             Whether the plan was carried out, and not stopped by a callback.
         """
 
-        def on_progress():
+        def on_progress() -> None:
             progress.update(schedule.progress)
             if self._checkpoints is not None:
                 self._checkpoints.watch()
@@ -348,7 +364,9 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
                 except CheckpointDue:
                     self._write_checkpoint(schedule, data)
 
-    def _complete(self, schedule, rows, data, max_iter, n_steps):
+    def _complete(
+        self, schedule: Schedule, rows: Any, data: Data, max_iter: int, n_steps: Any
+    ) -> Self:
         """Train, and take over the model."""
         watch = self._watch(max_iter, n_steps, data.X, data.y)
         certificate, is_over = self._train(
@@ -365,12 +383,12 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         self._finish(schedule, data, certificate, watch)
         return self
 
-    def _watch(self, max_iter, n_steps, X, y):
+    def _watch(self, max_iter: int, n_steps: Any, X: Any, y: Any) -> Watch:
         """Callbacks' view of a fit that begins now."""
         known = n_steps is None and self.tol is None and self.solver == "pegasos"
         return Watch(self, max_iter if known else None, X=X, y=y)
 
-    def _attributes(self, schedule, data):
+    def _attributes(self, schedule: Schedule, data: Data) -> dict[str, Any]:
         """What a fitted estimator has at any time of a fit, as a dictionary."""
         return {
             **self._model_of(schedule, data),
@@ -382,13 +400,19 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             "_fitted": self._choices(schedule.settings),
         }
 
-    def _take(self, attributes):
+    def _take(self, attributes: dict[str, Any]) -> None:
         """Become what `attributes` say: all was made before, so that what fails changes nothing."""
         self.__dict__.update(attributes)
         for name in set(_OPTIONAL) - attributes.keys():
             self.__dict__.pop(name, None)
 
-    def _finish(self, schedule, data, certificate, watch):
+    def _finish(
+        self,
+        schedule: Schedule,
+        data: Data,
+        certificate: _certificate.Certificate | None,
+        watch: Watch,
+    ) -> None:
         """Take over the model at the end of a fit, and tell callbacks of it."""
         with _threads.uninterrupted():
             attributes = self._attributes(schedule, data)
@@ -410,12 +434,12 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             self.__dict__.update(before)
             raise
 
-    def _certificate(self):
+    def _certificate(self) -> _certificate.Certificate:
         """What is known of the fitted model."""
         if hasattr(self, "objective_"):
             return _certificate.Certificate(self.objective_, self.dual_objective_)
         return _certificate.Certificate.unknown(len(self.n_steps_))
 
-    def _choices(self, settings):
+    def _choices(self, settings: _pegasos.Settings) -> dict[str, Any]:
         """What must not change while training goes on, and decides how scores are read."""
         return {**asdict(settings), "multi_class": self.multi_class}

@@ -19,6 +19,7 @@ def fit(
     y: ArrayLike,
     lam: float,
     *,
+    loss: str = "hinge",
     solver: str = "auto",
     tol: float | None = 1e-3,
     max_iter: int = 1000,
@@ -127,6 +128,7 @@ def fit(
     """
     settings = Settings(
         lam,
+        loss=loss,
         batch_size=batch_size,
         sampling=sampling,
         project=project,

@@ -12,12 +12,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from pegasos import _parameters, _rows, _schedule, _state, _threads, _validate, kernels
 from pegasos._callbacks import with_callbacks
-from pegasos._estimator import PegasosEstimator, one_at_a_time
+from pegasos._estimator import Data, PegasosEstimator, one_at_a_time
 from pegasos._model import KernelModel
+from pegasos._pegasos import Settings
+from pegasos._schedule import Schedule
 from pegasos.kernels import ColumnCache
 
 
-def _squared_norms(matrix, support, coef):
+def _squared_norms(matrix: Any, support: np.ndarray, coef: np.ndarray) -> np.ndarray:
     """beta' K beta of every problem, a few rows of the kernel matrix at a time."""
     squared = np.zeros(len(coef))
     for k in range(0, len(support), 256):
@@ -153,6 +155,7 @@ class KernelPegasosClassifier(PegasosEstimator):
         self,
         lam: float = 1e-4,
         *,
+        loss: str = "hinge",
         kernel: str | Callable[..., Any] = "rbf",
         gamma: float | str = "scale",
         degree: int = 3,
@@ -180,6 +183,7 @@ class KernelPegasosClassifier(PegasosEstimator):
         verbose: int = 0,
     ) -> None:
         self.lam = lam
+        self.loss = loss
         self.kernel = kernel
         self.gamma = gamma
         self.degree = degree
@@ -295,7 +299,7 @@ class KernelPegasosClassifier(PegasosEstimator):
             squared = np.einsum("ij,ij->i", self.dual_coef_, scores)
         return np.sqrt(np.where(squared >= 0, squared, np.nan))
 
-    def _scores(self, model, X):
+    def _scores(self, model: Any, X: Any) -> np.ndarray:
         X = self._validate_rows(X, reset=False)
         if self._support.kernel.is_given:
             X = X[:, self.support_]
@@ -321,7 +325,7 @@ class KernelPegasosClassifier(PegasosEstimator):
             zero_based=self._zero_based,
         )
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = kernels.kind(self.kernel).is_given
         tags.input_tags.sparse = not tags.input_tags.pairwise
@@ -329,12 +333,12 @@ class KernelPegasosClassifier(PegasosEstimator):
 
     # ---- Inside ----------------------------------------------------------------------------------
 
-    def _n_threads(self):
+    def _n_threads(self) -> int:
         if self.n_jobs is not None:
             return joblib.effective_n_jobs(self.n_jobs)
         return _threads.blas.n_threads()
 
-    def _validate_rows(self, X, **options):
+    def _validate_rows(self, X: Any, **options: Any) -> Any:
         kind = kernels.kind(self.kernel)
         if kind.is_given and _validate.is_sparse(X):
             raise TypeError("Sparse precomputed kernels are not supported; give a dense matrix")
@@ -343,7 +347,7 @@ class KernelPegasosClassifier(PegasosEstimator):
             kind.refuse(valid[0])
         return valid
 
-    def _make_kernel(self, X, weights, continuing):
+    def _make_kernel(self, X: Any, weights: np.ndarray | None, continuing: bool) -> kernels.Kernel:
         gamma = self.gamma
         if continuing and hasattr(self, "_gamma"):
             gamma = self._gamma
@@ -355,19 +359,25 @@ class KernelPegasosClassifier(PegasosEstimator):
         kernel.refuse_overflow(X)
         return kernel
 
-    def _few_draws(self, schedule, n, n_steps, max_iter):
+    def _few_draws(
+        self, schedule: Schedule, n: int, n_steps: Any, max_iter: int
+    ) -> np.ndarray | None:
         """The draws of the fit if scores are to be pulled, or None."""
         if self.scores == "push" or self.warm_start:
             return None
         schedule.pegasos.plan(n_steps=n_steps, n_epochs=max_iter)
         return schedule.pegasos.planned_draws(n // 2 if self.scores == "auto" else 2**40)
 
-    def _begin(self, n_problems, n_rows, *_):
+    def _begin(
+        self, n_problems: int, n_rows: int, n_features: int, dtype: Any = np.float64
+    ) -> Schedule:
         return super()._begin(n_problems, n_rows, n_rows, np.float64)
 
-    def _schedule_for(self, X, columns, classes, continuing):
+    def _schedule_for(
+        self, X: Any, columns: np.ndarray, classes: np.ndarray, continuing: bool
+    ) -> Schedule:
         if not continuing:
-            return self._begin(*columns.shape)
+            return self._begin(len(columns), X.shape[0], X.shape[1])
         settings = self._settings()
         self._check_unchanged(settings, classes)
         n_rows, _ = _state.rows_of(self._state)
@@ -383,7 +393,7 @@ class KernelPegasosClassifier(PegasosEstimator):
             )
         return self._restored(settings, classes, n_rows, np.float64)
 
-    def _model_of(self, schedule, data):
+    def _model_of(self, schedule: Schedule, data: Data) -> dict[str, Any]:
         coef, intercept = schedule.model()
         support, kernel, X = np.flatnonzero(coef.any(axis=0)), data.kernel, data.X
         vectors = np.empty((0, 0), dtype=X.dtype) if kernel.is_given else X[support]
@@ -397,7 +407,7 @@ class KernelPegasosClassifier(PegasosEstimator):
             "_support": kernel.points(vectors),
         }
 
-    def _state_of(self, schedule, data, is_over=False):
+    def _state_of(self, schedule: Schedule, data: Data, is_over: bool = False) -> dict[str, Any]:
         """What a warm start needs to go on, where one was asked for or the fit was interrupted."""
         if is_over and not self.warm_start:
             return {}
@@ -408,6 +418,6 @@ class KernelPegasosClassifier(PegasosEstimator):
             "_gamma": data.kernel.gamma,
         }
 
-    def _choices(self, settings):
+    def _choices(self, settings: Settings) -> dict[str, Any]:
         return {**super()._choices(settings), "kernel": self.kernel, "gamma": self.gamma,
                 "degree": self.degree, "coef0": self.coef0}  # fmt: skip

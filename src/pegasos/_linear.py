@@ -8,8 +8,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from pegasos import _parameters, _state, _threads, _validate
 from pegasos._callbacks import with_callbacks
-from pegasos._estimator import PegasosEstimator, one_at_a_time
+from pegasos._estimator import Data, PegasosEstimator, one_at_a_time
 from pegasos._model import LinearModel
+from pegasos._schedule import Schedule
 
 
 class PegasosClassifier(PegasosEstimator):
@@ -155,6 +156,7 @@ class PegasosClassifier(PegasosEstimator):
         self,
         lam: float = 1e-4,
         *,
+        loss: str = "hinge",
         solver: str = "auto",
         tol: float | None = 1e-3,
         max_iter: int = 1000,
@@ -174,6 +176,7 @@ class PegasosClassifier(PegasosEstimator):
         verbose: int = 0,
     ) -> None:
         self.lam = lam
+        self.loss = loss
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
@@ -278,7 +281,7 @@ class PegasosClassifier(PegasosEstimator):
             )
         known = None if first else self.classes_
 
-        def labels(y, _):
+        def labels(y: Any, _: Any) -> Any:
             return _validate.labels_among(y, classes, known)
 
         data = self._read(X, y, sample_weight, continuing=not first, labels=labels)
@@ -292,7 +295,7 @@ class PegasosClassifier(PegasosEstimator):
             schedule.return_to_pegasos(rows)
         schedule.pegasos.begin_stream(schedule.pegasos.stream + 1)
         schedule.set_rows(data.columns, data.weights, count=False, normalize=False)
-        plan = {"solver": "pegasos", "tol": None, "max_iter": 1, "check": "none"}
+        plan: dict[str, Any] = {"solver": "pegasos", "tol": None, "max_iter": 1, "check": "none"}
         self._train(schedule, rows, data, **plan)
         schedule.end_plan()
         with _threads.uninterrupted():
@@ -338,10 +341,10 @@ class PegasosClassifier(PegasosEstimator):
 
     # ---- Inside ----------------------------------------------------------------------------------
 
-    def _scores(self, model, X):
+    def _scores(self, model: Any, X: Any) -> np.ndarray:
         return model.scores(self._validate_rows(X, reset=False), checked=True)
 
-    def _resume(self, classes, dtype=None):
+    def _resume(self, classes: np.ndarray, dtype: Any = None) -> Schedule:
         settings = self._settings()
         self._check_unchanged(settings, classes)
         _, before = _state.rows_of(self._state)
@@ -351,11 +354,11 @@ class PegasosClassifier(PegasosEstimator):
             )
         return self._restored(settings, classes, self.n_features_in_, before)
 
-    def _model_of(self, schedule, data):
+    def _model_of(self, schedule: Schedule, data: Data) -> dict[str, Any]:
         coef, intercept = schedule.model()
         return {"coef_": coef, "intercept_": intercept}
 
-    def _state_of(self, schedule, data, is_over=False):
+    def _state_of(self, schedule: Schedule, data: Data, is_over: bool = False) -> dict[str, Any]:
         """What a warm start or `partial_fit` needs to go on; of rows, only what was asked for."""
         if is_over and not self.warm_start:
             schedule.return_to_pegasos(_validate.rows(data.X, checked=True)[0])

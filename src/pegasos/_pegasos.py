@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from pegasos import _certificate, _core, _rows, _validate
+from pegasos import _certificate, _core, _losses, _rows, _validate
 from pegasos._threads import in_threads, uninterrupted
 
 #: Layout of one problem's state, that of ``struct pegasos_linear``.
@@ -36,6 +36,7 @@ class Settings:
     """What all problems of a fit share, λ first. See `pegasos.fit` for the meaning."""
 
     lam: float
+    loss: str = "hinge"
     batch_size: int = 1
     sampling: str = "permutation"
     project: bool = False
@@ -47,6 +48,7 @@ class Settings:
     def __post_init__(self) -> None:
         check = {
             "lam": _validate.lam(self.lam),
+            "loss": _validate.choice("loss", self.loss, list(_losses.LOSSES)),
             "batch_size": _validate.integer("batch_size", self.batch_size),
             "sampling": _validate.choice("sampling", self.sampling, list(_core.SAMPLINGS)),
             "project": _validate.boolean("project", self.project),
@@ -59,6 +61,11 @@ class Settings:
         }
         for name, value in check.items():
             object.__setattr__(self, name, value)
+
+    @property
+    def loss_of_rows(self) -> _losses.Loss:
+        """The loss as an object."""
+        return _losses.LOSSES[self.loss]
 
     @property
     def constant_feature(self) -> float:
@@ -504,22 +511,21 @@ class Pegasos:
             self.pending[part],
         )
         first = next_draw(problems)
-        if order is None:
-            stream = self._order_from(first)
+        stream = self._order_from(first) if order is None else None
         size = self._draws_per_call(rows, _LEAST_BUNDLE if bundled else len(problems))
         buffer = np.empty(size, np.int64)
         while (problems["n_steps"] < problems["last_step"]).any():
-            if order is None:
+            draws = buffer
+            if stream is not None:
                 stream.draw(buffer)
-                draws = buffer
-            else:
+            elif order is not None:
                 draws = order[first : first + size]
                 if not len(draws):
                     return
             _core.fit(rows, *arrays, first, draws, bundled)
             first += len(draws)
             yield
-            if order is None and (following := next_draw(problems)) > first:
+            if stream is not None and (following := next_draw(problems)) > first:
                 first, stream = following, self._order_from(following)
 
     def _order_from(self, first: int) -> _core.Order:

@@ -119,7 +119,7 @@ class Schedule:
         seed: int,
     ) -> None:
         self.machines, self.settings, self.seed = machines, settings, seed
-        self.pegasos = machines.pegasos(settings, n_problems, n_features, dtype, seed)
+        self.pegasos: Any = machines.pegasos(settings, n_problems, n_features, dtype, seed)
         self.solver: Any = self.pegasos
         # Epochs done of a fit that is not over yet; and for "auto", the length of the stage under
         # way and the gap before it.
@@ -194,7 +194,6 @@ class Schedule:
         if check == "none":
             return _certificate.Certificate.unknown(len(self.pegasos.problems))
         is_known = self.solver is not self.pegasos and check == "last"
-        certificate: _certificate.Certificate
         certificate = self.solver.certificate() if is_known else self.certify(rows)
         if tol is None or is_fixed or certificate.estimate is None:
             return certificate
@@ -398,8 +397,7 @@ class Schedule:
 
     def model(self) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients (n_problems, n_features) and intercepts, in float64."""
-        model: tuple[np.ndarray, np.ndarray] = self.solver.model()
-        return model
+        return self.solver.model()
 
     @property
     def n_steps(self) -> np.ndarray:
@@ -429,8 +427,7 @@ class Schedule:
 
     def progress(self) -> tuple[int, int, str]:
         """What is done, how much is planned (0: not known), and a note."""
-        progress: tuple[int, int, str] = self.solver.progress()
-        return progress
+        return self.solver.progress()
 
     def certify(self, rows: Any) -> _certificate.Certificate:
         """The certificate of the present model, computed from it and from the dual variables.

@@ -11,7 +11,7 @@ import functools
 import inspect
 import itertools
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, Self
@@ -27,7 +27,6 @@ from sklearn.utils.validation import check_is_fitted
 from pegasos import (
     _ascent,
     _certificate,
-    _core,
     _folds,
     _parameters,
     _pegasos,
@@ -53,7 +52,7 @@ class _Machines:
     """What trains the machines of one place in the grid's outer axes, and what scores them."""
 
     where: tuple
-    rows: _core.Rows | kernels.ColumnCache
+    rows: Any  # pegasos._core.Rows or kernels.ColumnCache
     is_linear: bool
     in_bundles: bool  # whether problems of Pegasos go as bundles
     schedule: Callable  # of settings, the number of problems and a seed
@@ -74,13 +73,21 @@ class _Grid:
         Called with the number of folds that are scored, and that of all.
     """
 
-    def __init__(self, shape, n_folds, n_problems, score, tell):
+    def __init__(
+        self,
+        shape: Any,
+        n_folds: int,
+        n_problems: int,
+        score: Callable[..., float],
+        tell: Callable[[int, int], None],
+    ) -> None:
         self.scores = np.full((*shape, n_folds), np.nan)
         self.gaps = np.full(shape, np.nan)
         self._n_problems, self._score, self._tell = n_problems, score, tell
-        self._waiting, self._n_scored = {}, 0
+        self._waiting: dict[Any, dict[int, np.ndarray]] = {}
+        self._n_scored = 0
 
-    def add(self, where, fold, problems, scores):
+    def add(self, where: tuple[int, ...], fold: int, problems: Any, scores: np.ndarray) -> None:
         """Take scores of a fold's test rows by some of its problems; score them when all are there.
 
         They are let go then: those of all folds, at all places, would soon take as much room as X.
@@ -95,12 +102,12 @@ class _Grid:
         self._n_scored += 1
         self._tell(self._n_scored, self.scores.size)
 
-    def add_gap(self, where, gap):
+    def add_gap(self, where: tuple[int, ...], gap: float) -> None:
         """Take the largest gap among some machines of a place."""
         self.gaps[where] = np.fmax(self.gaps[where], gap)
 
 
-def _fitted_attributes(estimator):
+def _fitted_attributes(estimator: Any) -> dict[str, Any]:
     return {k: v for k, v in vars(estimator).items() if k.endswith("_") and not k.startswith("_")}
 
 
@@ -154,7 +161,7 @@ class _Search(ClassifierMixin, BaseEstimator):
         scoring = _folds.Scoring(self.scoring, given, X, y, codes, sample_weight, folds)
         columns = _problems.label_columns(codes, len(classes), self.multi_class, weights)
 
-        def score(where, fold, scores):
+        def score(where: tuple[int, ...], fold: int, scores: np.ndarray) -> Any:
             point = {name: axis[k] for (name, axis), k in zip(axes.items(), where, strict=True)}
             return scoring(
                 fold,
@@ -193,37 +200,39 @@ class _Search(ClassifierMixin, BaseEstimator):
         """The best estimator as a model, which can be saved without pickle."""
         return self._refitted().to_model()
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
 
     # ---- Inside ----------------------------------------------------------------------------------
 
-    def _refitted(self):
+    def _refitted(self) -> Any:
         check_is_fitted(self, "cv_results_")
         if not hasattr(self, "best_estimator_"):
             raise AttributeError(f"refit={self.refit!r}: there is no estimator to predict with")
         return self.best_estimator_
 
-    def _estimator(self):
+    def _estimator(self) -> Any:
         """One of the estimators that are searched over, with no value of what is searched."""
         names = set(inspect.signature(self._best).parameters) & set(self.get_params()) - {"n_steps"}
         return self._best(**{name: getattr(self, name) for name in names})
 
-    def _lams(self, n_samples):
+    def _lams(self, n_samples: int) -> np.ndarray:
         if isinstance(self.lams, Integral):
             return np.geomspace(10.0, 0.1 / max(n_samples, 10), self.lams)
         return np.asarray(self.lams, dtype=np.float64)
 
-    def _steps(self):
+    def _steps(self) -> np.ndarray | None:
         if self.n_steps is None:
             return None
         if self.solver not in ("auto", "pegasos"):
             raise ValueError(f"n_steps needs solver='pegasos', got solver={self.solver!r}")
         return np.atleast_1d(self.n_steps)
 
-    def _train(self, machines, folds, lams, steps, grid):
+    def _train(
+        self, machines: _Machines, folds: Any, lams: np.ndarray, steps: Any, grid: _Grid
+    ) -> None:
         """Train the problems of `folds`, a `Together`, for every λ and T; `grid` scores them."""
         settings = {name: getattr(self, name) for name in _SETTINGS}
         seed, threads = PegasosEstimator._seed(self), joblib.effective_n_jobs(self.n_jobs)
@@ -235,10 +244,20 @@ class _Search(ClassifierMixin, BaseEstimator):
         else:
             self._descend(*of_set, steps)
 
-    def _descend(self, machines, folds, lams, settings, seed, threads, grid, steps):
+    def _descend(
+        self,
+        machines: _Machines,
+        folds: Any,
+        lams: np.ndarray,
+        options: dict[str, Any],
+        seed: int,
+        threads: int,
+        grid: _Grid,
+        steps: Any,
+    ) -> None:
         """Pegasos, as many machines in a set as there is room for."""
         if steps is None and not self.average:
-            settings["average"] = "suffix"
+            options["average"] = "suffix"
         n_folds, n_problems, _ = folds.labels.shape
         together = max(1, _SET_BYTES // (24 * sum(machines.rows.shape)))
         n_lams = max(1, together // (n_folds * n_problems))
@@ -249,7 +268,7 @@ class _Search(ClassifierMixin, BaseEstimator):
             members = itertools.product(range(n_problems), range(n_folds), part)
             while some := list(itertools.islice(members, together)):
                 column, fold, place = np.array(some).T
-                least = _pegasos.Settings(lams[place].min(), **settings)
+                least = _pegasos.Settings(lams[place].min(), **options)
                 pegasos = machines.schedule(least, len(some), seed).pegasos
                 pegasos.problems["lam"] = lams[place]
                 pegasos.set_rows(folds.labels[fold, column], folds.weights, count=False)
@@ -266,22 +285,31 @@ class _Search(ClassifierMixin, BaseEstimator):
                             here = place[inside] == p
                             grid.add(where, number, column[inside][here], scores[:, here])
 
-    def _sweep(self, machines, folds, lams, settings, seed, threads, grid):
+    def _sweep(
+        self,
+        machines: _Machines,
+        folds: Any,
+        lams: np.ndarray,
+        options: dict[str, Any],
+        seed: int,
+        threads: int,
+        grid: _Grid,
+    ) -> None:
         """Epochs of dual coordinate ascent in bundles of machines, from the largest λ down.
 
         A machine begins a λ where its last one ended, and is scored by the mean of w over half an
         epoch.
         """
-        rows, settings = machines.rows, _pegasos.Settings(lams.min(), **settings)
+        rows, settings = machines.rows, _pegasos.Settings(lams.min(), **options)
         (n_folds, n_problems, n_rows), d = folds.labels.shape, rows.shape[1]
         size, narrow = _pegasos.lanes(rows), f"f{rows.value_bytes}"
         norms, feature = _ascent.norms(rows, settings)
         overflow = _validate.overflow(np.dtype(narrow), lams.min())
         if not np.isfinite(norms).all():
             raise overflow
-        found = collections.deque()
+        found: collections.deque[tuple[Any, ...]] = collections.deque()
 
-        def bundle(members, places):
+        def bundle(members: list[tuple[int, int]], places: np.ndarray) -> Generator[None]:
             fold, column = np.array(members).T
             y = folds.labels[fold, column]
             inside = np.flatnonzero(y.any(axis=0))
@@ -289,6 +317,9 @@ class _Search(ClassifierMixin, BaseEstimator):
             ascents = _ascent.blank_ascents(len(y), seed)
             ascents["scale"] = 1 / (lams[places[0]] * masses)
             ascents["intercept_scaling"] = feature
+            ascents["pegasos_mass"] = (
+                masses  # the first epoch is Pegasos, with steps of exact length
+            )
             interleaved = _pegasos.interleaved(y, size)
             a = _pegasos.aligned_zeros((n_rows, size), np.float64)
             v, mean = (_pegasos.aligned_zeros((d, size), narrow) for _ in range(2))
@@ -310,7 +341,7 @@ class _Search(ClassifierMixin, BaseEstimator):
                         raise overflow
                     found.append(((*machines.where, place), number, column[here], scores))
 
-        def take():  # in the thread that called: scorers of users' may not want others
+        def take() -> None:  # in the thread that called: scorers of users' may not want others
             while found:
                 grid.add(*found.popleft())
 
@@ -331,12 +362,21 @@ class _Search(ClassifierMixin, BaseEstimator):
         )
         take()
 
-    def _follow(self, machines, folds, lams, settings, seed, threads, grid):
+    def _follow(
+        self,
+        machines: _Machines,
+        folds: Any,
+        lams: np.ndarray,
+        options: dict[str, Any],
+        seed: int,
+        threads: int,
+        grid: _Grid,
+    ) -> None:
         """From the largest λ to the smallest, each beginning where the last ended."""
         last, (n_folds, n_problems, _) = None, folds.labels.shape
         flat = folds.labels.reshape(n_folds * n_problems, -1)
         for place in np.argsort(-lams):
-            settings_here = _pegasos.Settings(lams[place], **settings)
+            settings_here = _pegasos.Settings(lams[place], **options)
             schedule = machines.schedule(settings_here, len(flat), seed)
             schedule.set_rows(flat, folds.weights)
             if last is not None and last.solver is not last.pegasos:
@@ -355,12 +395,12 @@ class _Search(ClassifierMixin, BaseEstimator):
             grid.add_gap(where, certificate.relative_gap.max())
             last = schedule
 
-    def _results(self, axes, grid):
+    def _results(self, axes: dict[str, Any], grid: _Grid) -> dict[str, Any]:
         """Attributes of a search, in scikit-learn's form."""
         points = list(itertools.product(*axes.values()))
         params = [dict(zip(axes, point, strict=True)) for point in points]
         flat = grid.scores.reshape(len(points), -1)
-        results = {}
+        results: dict[str, Any] = {}
         for k, name in enumerate(axes):
             values = [point[k] for point in points]
             mixed = len({isinstance(value, str) for value in values}) > 1
@@ -478,6 +518,7 @@ class PegasosClassifierCV(_Search):
         self,
         lams: int | Sequence[float] = 10,
         *,
+        loss: str = "hinge",
         cv: Any = 5,
         scoring: str | Callable[..., float] | None = None,
         refit: bool = True,
@@ -501,6 +542,7 @@ class PegasosClassifierCV(_Search):
         verbose: int = 0,
     ) -> None:
         self.lams = lams
+        self.loss = loss
         self.cv = cv
         self.scoring = scoring
         self.refit = refit
@@ -523,10 +565,12 @@ class PegasosClassifierCV(_Search):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _other_axes(self):
+    def _other_axes(self) -> dict[str, Any]:
         return {}
 
-    def _machines(self, X, folds, sample_weight, axes):
+    def _machines(
+        self, X: Any, folds: Any, sample_weight: Any, axes: dict[str, Any]
+    ) -> Iterator[_Machines]:
         rows, dtype = _validate.rows(X, checked=True)
         simple = self.batch_size == 1 and not self.project
         yield _Machines(
@@ -537,7 +581,9 @@ class PegasosClassifierCV(_Search):
             schedule=lambda settings, n, seed: Schedule(
                 LINEAR, settings, n, X.shape[1], dtype, seed
             ),
-            scores=lambda k, *model: _pegasos.decision_function(rows, *model, folds[k].test),
+            scores=lambda k, coef, intercept: _pegasos.decision_function(
+                rows, coef, intercept, folds[k].test
+            ),
         )
 
 
@@ -585,6 +631,7 @@ class KernelPegasosClassifierCV(_Search):
         self,
         lams: int | Sequence[float] = 10,
         *,
+        loss: str = "hinge",
         gammas: Sequence[float | str] = ("scale",),
         cv: Any = 5,
         scoring: str | Callable[..., float] | None = None,
@@ -615,6 +662,7 @@ class KernelPegasosClassifierCV(_Search):
         verbose: int = 0,
     ) -> None:
         self.lams = lams
+        self.loss = loss
         self.gammas = gammas
         self.cv = cv
         self.scoring = scoring
@@ -644,23 +692,25 @@ class KernelPegasosClassifierCV(_Search):
         self.random_state = random_state
         self.verbose = verbose
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = kernels.kind(self.kernel).is_given
         tags.input_tags.sparse = not tags.input_tags.pairwise
         return tags
 
-    def _other_axes(self):
+    def _other_axes(self) -> dict[str, Any]:
         return {"gamma": list(self.gammas)}
 
-    def _machines(self, X, folds, sample_weight, axes):
+    def _machines(
+        self, X: Any, folds: Any, sample_weight: Any, axes: dict[str, Any]
+    ) -> Iterator[_Machines]:
         for g, gamma in enumerate(axes["gamma"]):
             estimator = self._estimator().set_params(gamma=gamma)
             kernel = estimator._make_kernel(X, sample_weight, continuing=False)
             points = kernel.points_among_themselves(X)
             cache = kernels.ColumnCache(points, float(self.cache_size), estimator._n_threads())
 
-            def scores(k, coef, intercept, cache=cache):
+            def scores(k: int, coef: np.ndarray, intercept: np.ndarray, cache: Any = cache) -> Any:
                 support = np.flatnonzero(coef.any(axis=0))
                 pushed = cache.push(coef[:, support], support)[:, folds[k].test]
                 return (pushed + intercept[:, None]).T

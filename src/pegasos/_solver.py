@@ -1,8 +1,13 @@
 """What solvers share that bring problems from where Pegasos ends to a certified gap."""
 
+import functools
+from collections.abc import Callable, Generator
+from typing import Any, ClassVar, Self
+
 import numpy as np
 
 from pegasos import _certificate, _rows, _threads, _validate
+from pegasos._pegasos import Settings
 
 # Of running sums, the gap may be a little smaller than the certificate finds it.
 _SAFELY = 0.99
@@ -40,7 +45,7 @@ class Solver:
     """
 
     #: None until `begin`.
-    rows = None
+    rows: Any = None
     #: Whether somebody wants to hear of every epoch: pieces of work must then end with it.
     by_epochs = False
 
@@ -55,36 +60,38 @@ class Solver:
     has_dual = True
 
     @staticmethod
-    def suits(rows):
+    def suits(rows: Any) -> bool:
         """Whether it can work on these rows."""
         return True
 
     @staticmethod
-    def pays(rows):
+    def pays(rows: Any) -> bool:
         """Whether it may follow another solver that is slow."""
         return True
 
     @staticmethod
-    def cost(rows):
+    def cost(rows: Any) -> float:
         """Seconds that it is likely to take to a gap of about 1e-3, from sizes alone."""
         return np.inf
 
     @staticmethod
-    def head_start(n_problems):
+    def head_start(n_problems: int) -> int:
         """Epochs for which it begins a fit of so many problems, even if another one is cheaper."""
         return 0
 
     @staticmethod
-    def begins_with_pegasos(rows):
+    def begins_with_pegasos(rows: Any) -> bool:
         """Whether its own first epoch is one of Pegasos, so that it needs none before."""
         return False
 
-    _ARRAYS = (
+    _ARRAYS: ClassVar[tuple[str, ...]] = (
         "a", "coef", "intercept", "primal", "relative_gap", "n_epochs", "n_visits", "n_steps", "base",
         "fingerprints", "n_inside",
     )  # fmt: skip
 
-    def __init__(self, settings, n_problems, n_rows, n_features, seed):
+    def __init__(
+        self, settings: Settings, n_problems: int, n_rows: int, n_features: int, seed: int
+    ) -> None:
         self.settings, self.seed = settings, seed
         self.a = np.zeros((n_problems, n_rows))
         self.coef = np.zeros((n_problems, n_features))
@@ -98,7 +105,9 @@ class Solver:
         self.fingerprints = np.zeros(n_problems, np.int64)
         self.n_inside = np.zeros(n_problems, np.int64)
 
-    def begin(self, rows, labels, row_weights, start=None):
+    def begin(
+        self, rows: Any, labels: np.ndarray, row_weights: np.ndarray | None, start: Any = None
+    ) -> Any:
         """Say what the rows and problems are, and where to start.
 
         Parameters
@@ -131,7 +140,7 @@ class Solver:
         self.is_seen = np.zeros(len(self.a), bool)
         return start
 
-    def _check_kept(self):
+    def _check_kept(self) -> None:
         """Forget what was seen of points that are kept, where that was on other rows."""
         each = [slice(k, k + 1) for k in range(len(self.a))]  # scores of several have other bits
         primal = np.concatenate([
@@ -145,13 +154,20 @@ class Solver:
         changed = ~np.isclose(primal, self.primal, rtol=1e-9, atol=0)
         self.primal[changed] = self.relative_gap[changed] = np.inf
 
-    def take_over(self, other):
+    def take_over(self, other: "Solver") -> None:
         """Go on counting from another solver, and trust its certificates and what they are of."""
         for name in Solver._ARRAYS:
             getattr(self, name)[...] = getattr(other, name)
         self.is_seen = other.is_seen.copy()
 
-    def run(self, tol, max_iter, *, n_threads=1, on_progress=None):
+    def run(
+        self,
+        tol: float | None,
+        max_iter: int,
+        *,
+        n_threads: int = 1,
+        on_progress: Callable[[], None] | None = None,
+    ) -> None:
         """Go on until every problem's relative gap is at most `tol`, or for `max_iter` epochs.
 
         Can be stopped at any time by an exception; a run that is called again, before `end_plan`,
@@ -168,19 +184,21 @@ class Solver:
         """
         last = self.base + max(max_iter, 0)
         _threads.in_threads(
-            [lambda k=k: self._improve(k, tol, last[k]) for k in range(len(self.a))],
+            [functools.partial(self._improve, k, tol, int(last[k])) for k in range(len(self.a))],
             n_threads, on_progress,
         )  # fmt: skip
 
-    def end_plan(self):
+    def end_plan(self) -> None:
         """Count the epochs of the next run from here."""
         self.base = self.n_epochs.copy()
 
-    def _improve(self, k, tol, last):
+    def _improve(self, k: int, tol: float | None, last: int) -> Generator[Any]:
         """Run problem `k` for up to `last` epochs in all, yielding after each piece of work."""
         raise NotImplementedError
 
-    def _keep(self, k, coef, intercept, primal, dual):
+    def _keep(
+        self, k: int, coef: np.ndarray, intercept: np.ndarray, primal: float, dual: float
+    ) -> None:
         """What a look found: a primal point, which is kept if it is the best so far, and a bound."""
         if primal < self.primal[k]:
             self.coef[k], self.intercept[k], self.primal[k] = coef, intercept, primal
@@ -192,11 +210,11 @@ class Solver:
             gap = abs(primal - dual)
         self.relative_gap[k] = gap / max(primal, 1e-300)
 
-    def _forget(self, k):
+    def _forget(self, k: int) -> None:
         """Forget what was seen of a problem; the coefficients that it has may not be the best any more."""
         self.relative_gap[k] = self.primal[k] = np.inf
 
-    def _forget_all_but_zero(self, k):
+    def _forget_all_but_zero(self, k: int) -> None:
         """The same, and begin with w = 0 as the best point so far: nothing worse is returned."""
         y = self.labels[k : k + 1]
         self.coef[k], self.intercept[k] = 0, 0
@@ -207,40 +225,42 @@ class Solver:
         hinge = (weights * np.maximum(0, 1 - y[0] * self.intercept[k])).sum()
         self.primal[k], self.relative_gap[k] = hinge / self.mass[k], np.inf
 
-    def certificate(self):
+    def certificate(self) -> _certificate.Certificate:
         """What was seen at the last look."""
         if not self.has_dual:
             unknown = np.full_like(self.primal, np.nan)
             return _certificate.Certificate(self.primal.copy(), unknown, self.relative_gap.copy())
         return _certificate.Certificate(self.primal.copy(), self.primal * (1 - self.relative_gap))
 
-    def _is_done(self, k, tol):
+    def _is_done(self, k: int, tol: float | None) -> bool:
         return tol is not None and self.relative_gap[k] <= (1 if self.is_exact else _SAFELY) * tol
 
-    def progress(self):
+    def progress(self) -> tuple[int, int, str]:
         """Rows visited since this solver began, 0, and the largest gap."""
         gap = self.relative_gap.max()
         return int(self.n_visits.sum()), 0, f"gap {gap:.2g}" if np.isfinite(gap) else ""
 
-    def model(self):
+    def model(self) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients and intercepts."""
         coef, intercept = self.coef.copy(), self.intercept.copy()
         if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
             raise _validate.overflow(np.dtype(np.float64), self.settings.lam)
         return coef, intercept
 
-    def dual(self):
+    def dual(self) -> np.ndarray:
         """Dual variables that belong to the present state."""
         return self.a
 
-    def state(self):
+    def state(self) -> dict[str, np.ndarray]:
         """The state as a dictionary of arrays, to be given to `restore`."""
         return {name: getattr(self, name) for name in self._ARRAYS}
 
     @classmethod
-    def restore(cls, settings, state, seed):
+    def restore(cls, settings: Settings, state: dict[str, np.ndarray], seed: int) -> Self:
         """The solver whose `state` this is; `begin` must follow."""
-        solver = cls(settings, *state["a"].shape, state["coef"].shape[1], seed)
+        solver = cls(
+            settings, state["a"].shape[0], state["a"].shape[1], state["coef"].shape[1], seed
+        )
         for name in cls._ARRAYS:
             getattr(solver, name)[...] = state[name]
         return solver

@@ -4,7 +4,13 @@ A state is a dictionary of arrays (`Schedule.state`). Its numbers become sizes, 
 divisors and numbers of steps, so that a wrong one could end in a crash, or never.
 """
 
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
+
+from pegasos._pegasos import Pegasos
+from pegasos._schedule import Schedule
 
 # Counters stay below, and the number of rows.
 _LARGEST, _MOST_ROWS = 2**62, 2**40
@@ -17,7 +23,7 @@ _MAY_BE_INFINITE = {
 _SETTINGS = ("lam", "intercept_scaling", "free_intercept", "project")
 
 
-def rows_of(state):
+def rows_of(state: dict[str, np.ndarray]) -> tuple[int, np.dtype]:
     """The number of rows that a state is of, and the type of its weights, float32 or float64."""
     _same_kind("numbers", state.get("numbers"), np.zeros(4, np.uint64))
     n_rows = int(state["numbers"][1])
@@ -27,8 +33,8 @@ def rows_of(state):
     return n_rows, np.dtype(np.float32 if dtype == np.float32 else np.float64)
 
 
-def check(state, blank):
-    """Raise a ValueError unless `state` is one that `blank`, a new session, could get into."""
+def check(state: dict[str, np.ndarray], blank: Schedule) -> None:
+    """Raise a ValueError unless `state` is one that `blank`, a new schedule, could get into."""
     expected, n_rows = blank.state(), rows_of(state)[0]
     # One number stands for as many as there are rows: a false n_rows must not ask for memory.
     pegasos, solvers = blank.pegasos, blank.machines.solvers
@@ -37,14 +43,14 @@ def check(state, blank):
     begun = [solver for solver in solvers if f"{solver}.a" in state]
     for solver in begun:
         _same_kind(f"{solver}.a", state[f"{solver}.a"], np.broadcast_to(0.0, per_row.shape))
-        shape = (*per_row.shape, pegasos.weights.shape[1])
-        new = solvers[solver](blank.settings, *shape, blank.seed).state()
+        n_problems, n_features = pegasos.weights.shape
+        new = solvers[solver](blank.settings, n_problems, n_rows, n_features, blank.seed).state()
         expected |= {f"{solver}.{name}": array for name, array in new.items()}
     for name in set(expected) - {"counts", "sums"} | set(state):
         if name not in expected:
             raise ValueError(f"state.{name} is not known")
-        array = state.get(name)
-        _same_kind(name, array, expected[name])
+        _same_kind(name, state.get(name), expected[name])
+        array = state[name]
         for field in array.dtype.names or [None]:
             _in_range(name, array if field is None else array[field], field)
     if state["numbers"][3] >= _LARGEST:
@@ -54,7 +60,9 @@ def check(state, blank):
             raise ValueError(f"state: {name} does not fit the rest")
 
 
-def _relations(state, pegasos, n_rows, begun):
+def _relations(
+    state: dict[str, np.ndarray], pegasos: Pegasos, n_rows: int, begun: list[str]
+) -> Iterator[tuple[str, Any]]:
     """What must hold between numbers: pairs of a name and a truth or an array of truths."""
     p, has_sums = state["problems"], "sums" in state
     for name in _SETTINGS:
@@ -87,7 +95,9 @@ def _relations(state, pegasos, n_rows, begun):
             yield f"{solver}.intercept", state[f"{solver}.intercept"] == 0
 
 
-def _relations_of(solver, state, n_rows):
+def _relations_of(
+    solver: str, state: dict[str, np.ndarray], n_rows: int
+) -> Iterator[tuple[str, Any]]:
     """What must hold of a solver that completes what Pegasos begins."""
     own = {k.removeprefix(f"{solver}."): v for k, v in state.items() if k.startswith(f"{solver}.")}
     yield f"{solver}.base", own["base"] <= own["n_epochs"]
@@ -104,7 +114,7 @@ def _relations_of(solver, state, n_rows):
 
     if "runs" in own:
         runs, has_begun = own["runs"], own["ascents"]["is_chosen"] != 0
-        for name in set(own) & set(runs.dtype.names):  # which say the same twice
+        for name in set(own) & set(runs.dtype.names or ()):  # which say the same twice
             yield f"{solver}.{name}", np.array_equal(own[name], runs[name], equal_nan=True)
         yield f"{solver}.runs", (runs["part"] <= 3) & (runs["place"] < max(n_rows, 1))
         yield f"{solver}.runs", (runs["part"] != 2) | (runs["n_snapshots"] > 0)
@@ -114,7 +124,7 @@ def _relations_of(solver, state, n_rows):
         yield f"{solver}.runs", is_ahead | is_over | ~has_begun
 
 
-def _same_kind(name, found, expected):
+def _same_kind(name: str, found: Any, expected: np.ndarray) -> None:
     if found is None:
         raise ValueError(f"state.{name} is missing")
     if not isinstance(found, np.ndarray):
@@ -126,7 +136,7 @@ def _same_kind(name, found, expected):
         )
 
 
-def _in_range(name, array, field):
+def _in_range(name: str, array: np.ndarray, field: str | None) -> None:
     """Whole numbers in [0, `_LARGEST`), and finite numbers, but for gaps not yet known."""
     what, leaf = (name, name.split(".")[-1]) if field is None else (f"{name}[{field!r}]", field)
     if array.dtype.kind == "i" and array.size and not 0 <= array.min() <= array.max() < _LARGEST:
