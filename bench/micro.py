@@ -16,7 +16,7 @@ from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
 import pegasos
-from pegasos import _problems, _pegasos, _validate
+from pegasos import _pegasos, _problems, _validate
 
 LAM = 1e-4
 

@@ -15,7 +15,7 @@ from sklearn.inspection import DecisionBoundaryDisplay
 from sklearn.metrics.pairwise import rbf_kernel
 
 from experiments import report
-from pegasos import KernelPegasosClassifier, PegasosClassifier, _problems, _pegasos, _validate
+from pegasos import KernelPegasosClassifier, PegasosClassifier, _pegasos, _problems, _validate
 
 TITLE = "Toy set, two moons, pairs of Fashion-MNIST, and how time grows"
 DATA = ["fashion_mnist"]
