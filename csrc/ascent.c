@@ -10,12 +10,15 @@
  *
  *     a_i <- clip(a_i + u_i / (s |x_i|^2), 0, c_i),      w <- w + s (change of a_i) y_i x_i
  *
+ * The squared hinge adds a diagonal h_i = 1/(2 c_i) to the curvature, has u_i - h_i a_i as its
+ * derivative, and no upper bound (loss.h).
  * (Hsieh, Chang, Lin, Keerthi, Sundararajan: A dual coordinate descent method for large-scale
  * linear SVM, ICML 2008; Shalev-Shwartz and Zhang, JMLR 14, 2013.) Vectors are double, whatever the
  * rows: w follows a through millions of changes, and the gap asked for may be 1e-6. Only bundles,
  * which take the first and coarse epochs, have weights of the rows' type: twice as many problems
  * then share a line of cache.
  */
+#include "loss.h"
 #include "rows.h"
 
 #include <float.h>
@@ -67,12 +70,13 @@ static INLINE double growth(const pegasos_dual *p, double weight_seen)
  * optimum.
  *
  * How far that is, the same numbers tell: for w = w(a), lam m |w|^2 = sum_i a_i y_i <w, x_i>, so
- * that m (P(w) - D(a)) = sum_i c_i max(0, u_i) - a_i u_i, to which rows with a projected derivative
+ * that m (P(w) - D(a)) = sum_i c_i max(0, u_i) - a_i u_i (loss_gap), to which rows with a projected derivative
  * of 0 add nothing. `gap` sums this over an epoch, each row as it was before its step.
  */
 static INLINE int64_t ascend(const row_functions *f, const pegasos_rows *rows, pegasos_dual *p,
                              const int8_t *labels, const double *bounds, const double *norms,
-                             int64_t *active, double *a, double *w, int64_t count)
+                             int64_t *active, double *a, double *w, int64_t count,
+                             const int64_t loss)
 {
     int64_t j = 0;
     if (!p->is_chosen) {
@@ -88,23 +92,26 @@ static INLINE int64_t ascend(const row_functions *f, const pegasos_rows *rows, p
         double longer = 1;
         if (p->pegasos_mass > 0)
             longer = growth(p, p->weight_seen += c);
+        const double most = loss_bound(loss, c), diagonal = loss_diagonal(loss, c);
         const double u = 1 - y * (longer * inner + p->intercept);
-        if ((a[i] <= 0 && u < p->lowest_before) || (a[i] >= c && u > p->highest_before)) {
+        const double slope = u - diagonal * a[i];
+        if ((a[i] <= 0 && slope < p->lowest_before)
+            || (a[i] >= most && slope > p->highest_before)) {
             leave_out(p, active);
             continue;
         }
         p->position++;
-        if ((a[i] <= 0 && u < 0) || (a[i] >= c && u > 0))
+        if ((a[i] <= 0 && slope < 0) || (a[i] >= most && slope > 0))
             continue;
-        p->highest = u > p->highest ? u : p->highest;
-        p->lowest = u < p->lowest ? u : p->lowest;
-        const double curvature = longer * p->scale * norms[i];
-        double best = curvature > 0 ? a[i] + u / curvature : (u > 0 ? c : 0);
-        best = best < 0 ? 0 : best > c ? c : best;
+        p->highest = slope > p->highest ? slope : p->highest;
+        p->lowest = slope < p->lowest ? slope : p->lowest;
+        const double curvature = longer * p->scale * norms[i] + diagonal;
+        double best = curvature > 0 ? a[i] + slope / curvature : (slope > 0 ? most : 0);
+        best = best < 0 ? 0 : best > most ? most : best;
         const double change = p->scale * (best - a[i]) * y;
         if (change == 0)
             continue;
-        p->gap += (u > 0 ? c * u : 0) - a[i] * u;
+        p->gap += loss_gap(loss, a[i], c, u);
         a[i] = best;
         f->add(rows, i, change, w);
         p->constant_weight += change * p->intercept_scaling;
@@ -126,7 +133,7 @@ static INLINE int64_t ascend(const row_functions *f, const pegasos_rows *rows, p
 static INLINE void sweep(const row_functions *f, const pegasos_rows *rows, int64_t n_problems,
                          pegasos_dual *problems, const int8_t *labels, const double *bounds,
                          const double *norms, double *a, void *v, void *sums, int64_t before,
-                         int64_t count, const int64_t *draws)
+                         int64_t count, const int64_t *draws, const int64_t loss)
 {
     const int B = f->lanes;
     /* Lane by lane, so that lanes become SIMD; those to spare have labels of 0, and stay as they
@@ -152,6 +159,7 @@ static INLINE void sweep(const row_functions *f, const pegasos_rows *rows, int64
         const int64_t i = draws[j], next = j + 1 < count ? draws[j + 1] : i;
         const double c = bounds ? bounds[i] : 1, norm = norms[i] > 0 ? norms[i] : DBL_MIN;
         const double visits = (double)(before + j);
+        const double most = loss_bound(loss, c), diagonal = loss_diagonal(loss, c);
         double score[MOST_LANES], change[MOST_LANES], summed[MOST_LANES], moved = 0;
         PREFETCH(labels + next * B);
         for (int l = 0; l < B; l += 64 / (int)sizeof(double))
@@ -167,11 +175,12 @@ static INLINE void sweep(const row_functions *f, const pegasos_rows *rows, int64
             const double y = labels[i * B + l], old = a[i * B + l];
             const double inner = factor[l] * score[l] + feature[l] * constant[l];
             const double u = 1 - y * (longer[l] * inner + intercept[l]);
-            double best = old + u * (step[l] / norm);
+            const double length = step[l] / norm, damped = 1 / (1 / length + diagonal);
+            double best = old + (u - diagonal * old) * (diagonal > 0 ? damped : length);
             best = best > 0 ? best : 0; /* NaN, which is 0 times infinity, too */
-            best = best < c ? best : c;
+            best = best < most ? best : most;
             best = y != 0 ? best : old;
-            gap[l] += y != 0 ? (u > 0 ? c * u : 0) - old * u : 0;
+            gap[l] += y != 0 ? loss_gap(loss, old, c, u) : 0;
             a[i * B + l] = best;
             change[l] = scale[l] * (best - old) * y;
             squared[l] += change[l] * (2 * inner + change[l] * norm);
@@ -201,8 +210,8 @@ static INLINE void sweep(const row_functions *f, const pegasos_rows *rows, int64
         const double *norms, int64_t *active, double *a, double *w, int64_t count, int64_t *done)  \
     {                                                                                              \
         pegasos_dual copy = *p; /* which need not go to memory at every change */                  \
-        *done =                                                                                    \
-            ascend(&functions_##TYPE, rows, &copy, labels, bounds, norms, active, a, w, count);    \
+        WITH_LOSS(p->loss, *done = ascend(&functions_##TYPE, rows, &copy, labels, bounds, norms,   \
+                                          active, a, w, count, LOSS));                             \
         *p = copy;                                                                                 \
     }
 FOR_EVERY_WIDE_TYPE(DEFINE_ASCENTS)
@@ -213,8 +222,8 @@ FOR_EVERY_WIDE_TYPE(DEFINE_ASCENTS)
         const int8_t *labels, const double *bounds, const double *norms, double *a, void *v,       \
         void *sums, int64_t before, int64_t count, const int64_t *draws)                           \
     {                                                                                              \
-        sweep(&functions_##TYPE, rows, n_problems, problems, labels, bounds, norms, a, v, sums,    \
-              before, count, draws);                                                               \
+        WITH_LOSS(problems[0].loss, sweep(&functions_##TYPE, rows, n_problems, problems, labels,   \
+                                          bounds, norms, a, v, sums, before, count, draws, LOSS)); \
     }
 FOR_EVERY_TYPE(DEFINE_SWEEPS)
 
@@ -223,7 +232,8 @@ CLONES static void ascend_kernel(const pegasos_rows *rows, pegasos_dual *p, cons
                                  double *a, double *v, int64_t count, int64_t *done)
 {
     pegasos_dual copy = *p;
-    *done = ascend(&functions_kernel, rows, &copy, labels, bounds, norms, active, a, v, count);
+    WITH_LOSS(p->loss, *done = ascend(&functions_kernel, rows, &copy, labels, bounds, norms, active,
+                                      a, v, count, LOSS));
     *p = copy;
 }
 
@@ -311,9 +321,10 @@ static bool is_within(const pegasos_ascent *s, double relative_gap, double facto
 /* An estimate of the relative gap, by what the last epoch saw: D from running sums, and the gap. */
 static void estimate_gap(const run *r)
 {
+    const double *const c = r->x->bounds;
     double sum = 0;
     for (int64_t i = 0; i < r->rows->n_rows; i++)
-        sum += r->x->a[i];
+        sum += r->x->a[i] - loss_smoothing(r->p->loss, r->x->a[i], c ? c[i] : 1);
     const double dual = sum / r->s->mass - r->s->lam / 2 * r->p->squared_norm;
     const double gap = r->p->gap / r->s->mass;
     r->s->estimate = gap / fmax(dual + gap, 1e-300);
@@ -440,7 +451,7 @@ static double add_balanced(const run *r)
     const int64_t n = r->rows->n_rows, d = r->rows->n_features, count = rows_of_piece(r);
     double factors[ROWS_PER_PIECE], *balanced = r->x->scores;
     if (s->place == 0) {
-        pegasos_make_feasible(n, r->x->labels, r->x->bounds, 1, r->x->a, balanced);
+        pegasos_make_feasible(r->p->loss, n, r->x->labels, r->x->bounds, 1, r->x->a, balanced);
         memset(r->x->point, 0, (size_t)d * sizeof(double));
     }
     for (int64_t i = 0; i < count; i++)
@@ -460,8 +471,8 @@ static double find_dual_value(const run *r)
     const double constant = r->p->constant_weight;
     const double norm =
         s->free_intercept ? squared(r->x->point, d) : squared(r->x->w, d) + constant * constant;
-    s->dual = pegasos_best_dual(n, s->free_intercept ? r->x->scores : r->x->a, r->x->bounds, norm,
-                                s->mass, s->lam, 1);
+    s->dual = pegasos_best_dual(r->p->loss, n, s->free_intercept ? r->x->scores : r->x->a,
+                                r->x->bounds, norm, s->mass, s->lam, 1);
     s->part = s->n_snapshots > 0 ? MEAN : LAST;
     s->place = 0;
     return cost;
@@ -501,18 +512,18 @@ static bool find_primal_value(const run *r, const double *point, double constant
     s->loss = s->place == 0 ? 0 : s->loss;
     pegasos_linear_scores(r->rows, s->place, count, 1, point, 8, 0, &intercept, scores);
     if (!s->free_intercept)
-        pegasos_hinge_sums(count, 1, count, r->x->labels + s->place, c ? c + s->place : NULL,
-                           scores, &s->loss);
+        pegasos_loss_sums(r->p->loss, count, 1, count, r->x->labels + s->place,
+                          c ? c + s->place : NULL, scores, &s->loss);
     s->place += count;
     if (s->place < n)
         return true;
     double norm = squared(point, d);
     if (s->free_intercept) { /* whose best value needs all scores */
         scores = r->x->scores;
-        intercept = pegasos_best_intercept(n, r->x->labels, c, scores, r->x->room);
+        intercept = pegasos_best_intercept(r->p->loss, n, r->x->labels, c, scores, r->x->room);
         for (int64_t i = 0; i < n; i++)
             scores[i] += intercept;
-        pegasos_hinge_sums(n, 1, n, r->x->labels, c, scores, &s->loss);
+        pegasos_loss_sums(r->p->loss, n, 1, n, r->x->labels, c, scores, &s->loss);
     } else if (intercept != 0) {
         const double weight =
             intercept / r->p->intercept_scaling; /* as of the model, with its bits */

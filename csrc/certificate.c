@@ -2,13 +2,15 @@
  * certificate.c - primal and dual objective of one problem, which together prove how good a model
  * is.
  *
- *     P(w, b) = lam/2 |w|^2 + 1/m sum_i c_i max(0, 1 - y_i f_i),      f_i = <w, x_i> + b
- *     D(a) = 1/m sum_i a_i - lam/2 |w(a)|^2,      w(a) = 1/(lam m) sum_i a_i y_i x_i
+ *     P(w, b) = lam/2 |w|^2 + 1/m sum_i c_i l(1 - y_i f_i),        f_i = <w, x_i> + b
+ *     D(a) = 1/m sum_i l*(a_i) - lam/2 |w(a)|^2,      w(a) = 1/(lam m) sum_i a_i y_i x_i
  *
- * For any w, b and any feasible a, P - D >= P - min P >= 0. Feasible means 0 <= a_i <= c_i and,
+ * (loss.h has l and l*). For any w, b and any feasible a, P - D >= P - min P >= 0. Feasible means
+ * that a_i is at least 0 and, for the hinge, at most c_i; and,
  * where the intercept is not penalised, sum_i a_i y_i = 0 as well. Sums run over the rows in their
  * order.
  */
+#include "loss.h"
 #include "rows.h"
 
 #include <float.h>
@@ -16,22 +18,23 @@
 
 /* A score that is infinite could pass for a row far on its right side: f - f, which is 0 for
  * numbers and NaN for everything else, shows it. */
-void pegasos_hinge_sums(int64_t count, int64_t n_problems, int64_t stride, const int8_t *labels,
-                        const double *row_weights, const double *scores, double *sums)
+void pegasos_loss_sums(int64_t loss, int64_t count, int64_t n_problems, int64_t stride,
+                       const int8_t *labels, const double *row_weights, const double *scores,
+                       double *sums)
 {
     assert(count >= 0 && n_problems >= 1 && stride >= count);
     for (int64_t k = 0; k < n_problems; k++) {
         double sum = sums[k];
         for (int64_t i = 0; i < count; i++) {
             const double y = labels[k * stride + i], f = scores[i * n_problems + k];
-            const double loss = 1 - y * f, c = row_weights ? row_weights[i] : 1;
-            sum += (y != 0 && loss > 0 ? c * loss : 0) + (f - f);
+            const double u = 1 - y * f, c = row_weights ? row_weights[i] : 1;
+            sum += (y != 0 && u > 0 ? c * loss_value(loss, u) : 0) + (f - f);
         }
         sums[k] = sum;
     }
 }
 
-/* Where a row meets its margin, as a function of b, and its weight. */
+/* Where a row meets its margin, as a function of b, and its label times its weight. */
 typedef struct place {
     double b, weight;
 } place;
@@ -64,28 +67,16 @@ static const place *sort(int64_t n, place *places, place *other)
  * by c_i at each place. The best b are those where the slope changes its sign: from the place where
  * it reaches 0 to the place where it leaves 0, up to the rounding of so many additions.
  */
-double pegasos_best_intercept(int64_t n, const int8_t *labels, const double *row_weights,
-                              const double *scores, double *room)
+static double best_of_hinges(int64_t count, const place *places, double weight, double positive)
 {
-    place *const unsorted = (place *)room;
-    double total = 0, positive = 0, slope = 0, sum_of_ends = 0;
-    int64_t count = 0, first = -1, last = -1, n_ends = 0;
-    for (int64_t i = 0; i < n; i++) {
-        const double c = row_weights ? row_weights[i] : 1;
-        if (labels[i] == 0)
-            continue;
-        unsorted[count++] = (place){labels[i] - scores[i], c};
-        total += c;
-        positive += labels[i] > 0 ? c : 0;
-    }
-    const double rounding = (double)count * DBL_EPSILON * total;
-    const place *const places = sort(count, unsorted, unsorted + n);
-    total = 0;
+    const double rounding = (double)count * DBL_EPSILON * weight;
+    double total = 0, slope = 0, sum_of_ends = 0;
+    int64_t first = -1, last = -1, n_ends = 0;
     for (int64_t j = 0; j <= count; j++) { /* the slope on the left of places[j] */
         slope = total - positive;
         first = first < 0 && slope >= -rounding ? j : first;
         last = last < 0 && slope > rounding ? j : last;
-        total += j < count ? places[j].weight : 0;
+        total += j < count ? fabs(places[j].weight) : 0;
     }
     if (first > 0)
         sum_of_ends += places[first - 1].b, n_ends++;
@@ -94,14 +85,72 @@ double pegasos_best_intercept(int64_t n, const int8_t *labels, const double *row
     return n_ends > 0 ? sum_of_ends / (double)n_ends : 0;
 }
 
-void pegasos_make_feasible(int64_t n, const int8_t *labels, const double *row_weights,
+/* Whether the row of place j is within its margin between places number `here` - 1 and `here`. */
+static bool is_within_margin(const place *places, int64_t j, int64_t here)
+{
+    return places[j].weight > 0 ? j >= here : j < here;
+}
+
+/*
+ * The squared hinge: half the slope is sum_i c_i (b - b_i) over the rows within their margins,
+ * positive rows with b_i > b and negative ones with b_i < b. Where there are none, the loss is 0.
+ * Else the root is the mean of their b_i, summed once more where running sums have found it.
+ */
+static double best_of_squares(int64_t count, const place *places)
+{
+    double above = -INFINITY, below = INFINITY, total = 0, moment = 0, mean = 0;
+    int64_t here = 0;
+    for (int64_t j = 0; j < count; j++) {
+        above = places[j].weight > 0 ? places[j].b : above;
+        below = places[j].weight < 0 && places[j].b < below ? places[j].b : below;
+        total += places[j].weight > 0 ? places[j].weight : 0;
+        moment += places[j].weight > 0 ? places[j].weight * (places[j].b - places[0].b) : 0;
+    }
+    if (above <= below) /* zero all between */
+        return isfinite(above) && isfinite(below) ? above / 2 + below / 2
+               : isfinite(above)                  ? above
+               : isfinite(below)                  ? below
+                                                  : 0;
+    while (here < count && total * (places[here].b - places[0].b) < moment) {
+        total -= places[here].weight; /* a positive row leaves, a negative one enters */
+        moment -= places[here].weight * (places[here].b - places[0].b);
+        here++;
+    }
+    total = 0;
+    for (int64_t j = 0; j < count; j++)
+        total += is_within_margin(places, j, here) ? fabs(places[j].weight) : 0;
+    for (int64_t j = 0; j < count; j++)
+        if (is_within_margin(places, j, here))
+            mean += fabs(places[j].weight) / total * places[j].b;
+    return mean;
+}
+
+double pegasos_best_intercept(int64_t loss, int64_t n, const int8_t *labels,
+                              const double *row_weights, const double *scores, double *room)
+{
+    place *const unsorted = (place *)room;
+    double total = 0, positive = 0;
+    int64_t count = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const double c = row_weights ? row_weights[i] : 1;
+        if (labels[i] == 0)
+            continue;
+        unsorted[count++] = (place){labels[i] - scores[i], labels[i] * c};
+        total += c;
+        positive += labels[i] > 0 ? c : 0;
+    }
+    const place *const places = sort(count, unsorted, unsorted + n);
+    return loss_is_smooth(loss) ? best_of_squares(count, places)
+                                : best_of_hinges(count, places, total, positive);
+}
+
+void pegasos_make_feasible(int64_t loss, int64_t n, const int8_t *labels, const double *row_weights,
                            int64_t balance, const double *a, double *feasible)
 {
     double positive = 0, negative = 0;
     for (int64_t i = 0; i < n; i++) {
         const double c = row_weights ? row_weights[i] : 1;
-        const double clipped = a[i] < c ? a[i] : c;
-        feasible[i] = labels[i] != 0 && clipped > 0 ? clipped : 0;
+        feasible[i] = labels[i] != 0 ? loss_clip(loss, a[i], c) : 0;
         positive += labels[i] > 0 ? feasible[i] : 0;
         negative += labels[i] < 0 ? feasible[i] : 0;
     }
@@ -113,18 +162,20 @@ void pegasos_make_feasible(int64_t n, const int8_t *labels, const double *row_we
         feasible[i] *= labels[i] == heavier ? factor : 1;
 }
 
-/* With A = sum_i a_i/m and B = lam/2 |w(a)|^2, D(r a) = r A - r^2 B is highest at r = A/(2 B), as
- * far as the bounds let a grow. */
-double pegasos_best_dual(int64_t n, const double *a, const double *row_weights, double squared_norm,
-                         double mass, double lam, int64_t scaled)
+/* With A = sum_i a_i/m and B = lam/2 |w(a)|^2 + sum_i (a_i - l*(a_i))/m, D(r a) = r A - r^2 B is
+ * highest at r = A/(2 B), as far as the bounds let a grow. */
+double pegasos_best_dual(int64_t loss, int64_t n, const double *a, const double *row_weights,
+                         double squared_norm, double mass, double lam, int64_t scaled)
 {
-    double sum = 0, part = 0;
+    double sum = 0, part = 0, smoothing = 0;
     for (int64_t i = 0; i < n; i++) {
         const double c = row_weights && row_weights[i] > 0 ? row_weights[i] : 1;
-        part = a[i] / c > part ? a[i] / c : part;
+        const double share = a[i] / loss_bound(loss, c);
+        part = share > part ? share : part;
         sum += a[i];
+        smoothing += loss_smoothing(loss, a[i], c);
     }
-    const double first = sum / mass, second = lam / 2 * squared_norm;
+    const double first = sum / mass, second = lam / 2 * squared_norm + smoothing / mass;
     double r = 1;
     if (scaled && first > 0) {
         const double most = 1 / part, best = second > 0 ? first / (2 * second) : most;

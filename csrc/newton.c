@@ -230,7 +230,7 @@ static int64_t look(const pegasos_rows *rows, pegasos_newton *p, const int8_t *l
                     double *a, double *coef, workspace *s)
 {
     const int64_t n = rows->n_rows, d = rows->n_features;
-    double penalty = 0, loss = 0, inner = 0, moved = 0, squared = 0;
+    double penalty = 0, loss = 0, inner = 0, moved = 0, squared = 0, less = 0;
     for (int64_t j = 0; j < s->size; j++)
         penalty += penalised(p, s, j) * point[j] * point[j] / 2;
     for (int64_t i = 0; i < n; i++)
@@ -248,13 +248,15 @@ static int64_t look(const pegasos_rows *rows, pegasos_newton *p, const int8_t *l
         balanced = s->moves;
     }
     const double total = balance(p, n, labels, p->free_intercept ? s->moves : s->a);
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < n; i++) {
         s->factors[i] = balanced[i] * labels[i];
+        less += loss_smoothing(p->loss, balanced[i], c[i]);
+    }
     combine(rows, p, s);
     for (int64_t j = 0; j < s->size - (p->free_intercept != 0); j++)
         squared += s->sums[j] * s->sums[j];
     const double primal = penalty + loss / p->mass, smoothing = p->width / 2 * moved / p->mass;
-    const double dual = total / p->mass - squared / (2 * p->lam * p->mass * p->mass);
+    const double dual = (total - less) / p->mass - squared / (2 * p->lam * p->mass * p->mass);
     const double smooth = penalty + inner / p->mass - smoothing;
     if (dual > p->dual_objective) {
         memcpy(a, balanced, (size_t)n * sizeof *a);
@@ -267,7 +269,8 @@ static int64_t look(const pegasos_rows *rows, pegasos_newton *p, const int8_t *l
     }
     const double gap = p->primal - p->dual_objective;
     p->relative_gap = (gap < 0 ? 0 : gap) / (p->primal > 1e-300 ? p->primal : 1e-300);
-    const int is_solved = smooth - (dual - smoothing) <= primal - smooth;
+    const int is_solved =
+        !loss_is_smooth(p->loss) && smooth - (dual - smoothing) <= primal - smooth;
     if (is_solved) {
         memcpy(centre, s->a, (size_t)n * sizeof *a);
         p->width = NARROWER * p->width > NARROWEST ? NARROWER * p->width : NARROWEST;
@@ -328,13 +331,16 @@ static void solve_narrow(const pegasos_rows *rows, const pegasos_newton *p, work
 /* The t >= 0 at which the smooth objective is least along the step. Its derivative, first + t
  * second less that of the loss, is piecewise linear and grows: Newton's method on it, kept between
  * what is known to lie left and right of the root. */
-static double search(const workspace *s, int64_t n, double width, double first, double second)
+static double search(const workspace *s, int64_t n, const pegasos_newton *p, double first,
+                     double second)
 {
+    const double width = p->width;
     double low = 0, high = INFINITY, t = 1, fall, bend;
-    pegasos_hinge_slopes(n, s->u, s->moves, s->weights, s->centre, width, 0, &fall, &bend);
+    pegasos_hinge_slopes(n, s->u, s->moves, s->weights, s->centre, width, 0, p->loss, &fall, &bend);
     const double flat = FLAT * fabs(first - fall);
     for (int k = 0; k < SEARCHES; k++) {
-        pegasos_hinge_slopes(n, s->u, s->moves, s->weights, s->centre, width, t, &fall, &bend);
+        pegasos_hinge_slopes(n, s->u, s->moves, s->weights, s->centre, width, t, p->loss, &fall,
+                             &bend);
         const double slope = first + t * second - fall, curvature = second + bend / width;
         *(slope < 0 ? &low : &high) = t;
         if (fabs(slope) <= flat || high - low <= 1e-12 * t)
@@ -380,7 +386,7 @@ static void step(const pegasos_rows *rows, const pegasos_newton *p, const int8_t
         first += penalised(p, s, j) * point[j] * s->direction[j];
         second += penalised(p, s, j) * s->direction[j] * s->direction[j];
     }
-    const double t = search(s, n, p->width, first, second);
+    const double t = search(s, n, p, first, second);
     for (int64_t j = 0; j < s->size; j++)
         point[j] += t * s->direction[j];
     for (int64_t i = 0; i < n; i++)

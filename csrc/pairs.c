@@ -15,6 +15,7 @@
  *
  * The order of rows decides between equal gains: nothing is random here.
  */
+#include "loss.h"
 #include "rows.h"
 
 #include <math.h>
@@ -32,7 +33,8 @@
 /* Rows of a block; arrays of m numbers each. */
 typedef struct pair_rows {
     int64_t m;
-    const double *sign, *bound, *curvature, *inverse; /* y, c, h and 1/h */
+    const double *sign, *bound, *curvature, *inverse; /* y, upper bound of a, h and 1/h */
+    const double *weight;                             /* c */
     double *a, *slope;                                /* a and u */
 } pair_rows;
 
@@ -141,17 +143,26 @@ DEFINE_MOVE_AND_CHOOSE(double)
 DEFINE_CHOOSE_PARTNER(float)
 DEFINE_CHOOSE_PARTNER(double)
 
-/* m (P - D) of the block: sum_k c_k max(0, u_k) - a_k u_k. */
-static double gap_of(const pair_rows *r)
+/* m (P - D) of the block. */
+static INLINE double sum_gaps(const pair_rows *r, int64_t loss)
 {
     double lane[LANES] = {0}, sum = 0;
     for (int64_t k = 0; k < r->m; k += LANES)
-        for (int l = 0; l < LANES; l++)
-            lane[l] += (r->slope[k + l] > 0 ? r->bound[k + l] * r->slope[k + l] : 0)
-                       - r->a[k + l] * r->slope[k + l];
+        for (int l = 0; l < LANES; l++) {
+            const double a = r->a[k + l], c = r->weight[k + l];
+            const double u = r->slope[k + l] + loss_diagonal(loss, c) * a;
+            lane[l] += loss_gap(loss, a, c, u);
+        }
     for (int l = 0; l < LANES; l++)
         sum += lane[l];
     return sum;
+}
+
+static double gap_of(const pair_rows *r, int64_t loss)
+{
+    double gap = 0;
+    WITH_LOSS(loss, gap = sum_gaps(r, LOSS));
+    return gap;
 }
 
 /* (1). */
@@ -190,31 +201,35 @@ static void pair_steps(const pair_rows *r, int64_t i, int64_t j, double q, doubl
 }
 
 /* Moves a_k, and returns by how much. At a bound it is that bound, to the last bit. */
-static double move(const pair_rows *r, int64_t k, double step)
+static double move(const pair_rows *r, int64_t loss, int64_t k, double step)
 {
-    const double before = r->a[k], c = r->bound[k];
+    const double before = r->a[k], most = r->bound[k];
     if (step <= -before)
         r->a[k] = 0;
-    else if (step >= c - before)
-        r->a[k] = c;
+    else if (step >= most - before)
+        r->a[k] = most;
     else
         r->a[k] = before + step;
-    return r->a[k] - before;
+    const double change = r->a[k] - before;
+    r->slope[k] -= loss_diagonal(loss, r->weight[k]) * change; /* the rest follows with all rows */
+    return change;
 }
 
 /* Arrays of `room`, with zeros after their ends: rows that no step moves. */
-static pair_rows rows_in(double *room, const pegasos_rows *block, double scale,
+static pair_rows rows_in(double *room, const pegasos_rows *block, int64_t loss, double scale,
                          const int8_t *labels, const double *bounds, const double *norms,
                          const double *a, const double *slopes)
 {
     const int64_t m = block->n_rows, size = m + LANES;
     double *sign = room, *bound = room + size, *curvature = room + 2 * size;
     double *inverse = room + 3 * size, *own = room + 4 * size, *slope = room + 5 * size;
-    memset(room, 0, (size_t)(6 * size) * sizeof(double));
+    double *weight = room + 6 * size;
+    memset(room, 0, (size_t)(PEGASOS_PAIRS_ARRAYS * size) * sizeof(double));
     for (int64_t k = 0; k < m; k++) {
         sign[k] = labels[k];
-        bound[k] = labels[k] == 0 ? a[k] : bounds ? bounds[k] : 1;
-        curvature[k] = scale * norms[k];
+        weight[k] = labels[k] == 0 ? 0 : bounds ? bounds[k] : 1;
+        bound[k] = labels[k] == 0 ? a[k] : loss_bound(loss, weight[k]);
+        curvature[k] = scale * norms[k] + loss_diagonal(loss, weight[k]);
         inverse[k] = curvature[k] > 0 ? 1 / curvature[k] : HUGE_STEP;
         own[k] = a[k];
         slope[k] = labels[k] == 0 ? 0 : slopes[k];
@@ -224,6 +239,7 @@ static pair_rows rows_in(double *room, const pegasos_rows *block, double scale,
                        .bound = bound,
                        .curvature = curvature,
                        .inverse = inverse,
+                       .weight = weight,
                        .a = own,
                        .slope = slope};
 }
@@ -257,7 +273,7 @@ static choice partner_of(const pegasos_rows *block, const pair_rows *r, int64_t 
     return partner;
 }
 
-int64_t pegasos_pairs_run(const pegasos_rows *block, double scale, double feature,
+int64_t pegasos_pairs_run(const pegasos_rows *block, int64_t loss, double scale, double feature,
                           const int8_t *labels, const double *bounds, const double *norms,
                           double *a, double *slopes, double enough, int64_t first_step,
                           int64_t most, double *room, double *gap)
@@ -265,14 +281,14 @@ int64_t pegasos_pairs_run(const pegasos_rows *block, double scale, double featur
     const int64_t m = block->n_rows, *place = block->indptr;
     const double constant = feature * feature;
     assert(are_plausible(block) && block->index_bytes == PEGASOS_KERNEL && scale > 0);
-    const pair_rows r = rows_in(room, block, scale, labels, bounds, norms, a, slopes);
+    const pair_rows r = rows_in(room, block, loss, scale, labels, bounds, norms, a, slopes);
     int64_t done = 0;
     choice first;
     /* No column is needed for a move by 0: any numbers will do. */
     move_and_choose(block, &r, r.sign, 0, r.sign, 0, 0, &first);
     while (done < most && first.gain > 0) {
         /* Wherever a run is cut, steps end at the same one. */
-        if ((first_step + done) % PAIRS_BEFORE_CHECK == 0 && gap_of(&r) <= enough)
+        if ((first_step + done) % PAIRS_BEFORE_CHECK == 0 && gap_of(&r, loss) <= enough)
             break;
         const int64_t i = first.row;
         if (place[i] < 0) {
@@ -291,13 +307,13 @@ int64_t pegasos_pairs_run(const pegasos_rows *block, double scale, double featur
             const double inner = get(column(block, i), block->column_bytes, j) + constant;
             pair_steps(&r, i, j, scale * r.sign[i] * r.sign[j] * inner, steps);
         }
-        const double p = scale * r.sign[i] * move(&r, i, steps[0]);
-        const double q = is_pair ? scale * r.sign[j] * move(&r, j, steps[1]) : 0;
+        const double p = scale * r.sign[i] * move(&r, loss, i, steps[0]);
+        const double q = is_pair ? scale * r.sign[j] * move(&r, loss, j, steps[1]) : 0;
         move_and_choose(block, &r, column(block, i), p, column(block, is_pair ? j : i), q,
                         (p + q) * constant, &first);
         done++;
     }
-    *gap = gap_of(&r);
+    *gap = gap_of(&r, loss);
     memcpy(a, r.a, (size_t)m * sizeof(double));
     for (int64_t k = 0; k < m; k++)
         slopes[k] = labels[k] == 0 ? slopes[k] : r.slope[k];

@@ -3,32 +3,40 @@
  *
  * The problem:   min_w  P(w) = lam/2 |w|^2 + 1/m sum_i c_i max(0, 1 - y_i <w, x_i>)
  *
- * Step t draws k rows A_t and keeps those that violate the margin,
+ * (with the hinge; for the squared one see below). Step t draws k rows A_t and keeps those that violate the margin,
  * A+ = {i in A_t : y_i <w_t, x_i> < 1}. It follows the sub-gradient of P on A_t with the rate
  * eta_t = 1/(lam t):
  *
  *     w_{t+1} = (1 - eta_t lam) w_t + eta_t/k sum_{A+} y_i x_i                                 (1)
  *
  * Then, if asked to, it projects on the ball that must hold the optimum:
- * w <- min(1, 1/(sqrt(lam) |w|)) w.
+ * w <- min(1, 1/(sqrt(lam) |w|)) w. (The ball of the squared hinge is smaller: loss.h.)
  *
- * The lazy scale. Shrinking w costs O(d) if done in place. But 1 - eta_t lam = (t - 1)/t, and these
- * factors telescope: with w_t = v_t / (lam (t - 1)) put into (1),
+ * The squared hinge, max(0, u)^2 with u = 1 - y <w, x>, has the slope 2 u where the hinge has 1:
+ * each row of A+ counts l'(u_i) times. No bound holds that slope, and a step of 1/(lam t) at small
+ * t would leap far beyond the optimum, from where the next leaps further back. So rates begin
+ * later: eta_t = 1/(lam (t + t0)), t0 = `delay`, which is 0 for the hinge. The loss on a row has
+ * the curvature 2 c |x|^2, so steps of eta_t <= 1/(2 c |x|^2) never leap: t0 >= 2 max c |x|^2 / lam.
+ * The caller, who knows the rows, sets it.
  *
- *     w_{t+1} = v_{t+1} / (lam t),      v_{t+1} = v_t + 1/k sum_{A+} y_i x_i
+ * The lazy scale. Shrinking w costs O(d) if done in place. But with T = t + t0, 1 - eta_t lam = (T - 1)/T,
+ * and these factors telescope: with w_t = v_t / (lam (T - 1)) put into (1),
+ *
+ *     w_{t+1} = v_{t+1} / (lam T),      v_{t+1} = v_t + 1/k sum_{A+} y_i x_i
  *
  * exactly. The scale is set, never multiplied: it cannot drift or underflow, v is a plain sum of
  * rows (which grows like lam t w: in float, lam t k is best kept below 2^22), and a step costs the
  * nonzeros of the rows it drew. Projection multiplies w by a factor; q is the product of these
  * factors, so that
  *
- *     w_{t+1} = q_t v_{t+1} / (lam t),  v_{t+1} = v_t + 1/(k q_{t-1}) sum_{A+} y_i x_i         (2)
+ *     w_{t+1} = q_t v_{t+1} / (lam T),  v_{t+1} = v_t + 1/(k q_{t-1}) sum_{A+} y_i x_i         (2)
  *
- * and without projection q = 1 throughout. The margin test is y q <v, x> < lam (t - 1), without a
+ * and without projection q = 1 throughout. The margin test is y q <v, x> < lam (T - 1), without a
  * division that would round; at t = 1 every row violates, since w = 0.
  *
  * Names: t step; k batch size; y label; u what is added to v per x; q, v, a, S as in pegasos.h.
  */
+#include "loss.h"
 #include "rows.h"
 
 #include <math.h>
@@ -149,16 +157,33 @@ void pegasos_linear_start(pegasos_linear *problem)
                                 .project = problem->project,
                                 .average_from = problem->average_from,
                                 .last_step = problem->last_step,
+                                .loss = problem->loss,
+                                .delay = problem->delay,
                                 .q = 1};
 }
 
-/* Is y <w_t, x> + y b < 1? Multiplied by lam (t - 1), so that nothing is divided. */
+/* w = q v / (lam time): T after the steps taken. */
+static INLINE double time_of(const pegasos_linear *p)
+{
+    return (double)(p->n_steps + p->delay);
+}
+
+/* Is y <w_t, x> + y b < 1? Multiplied by lam (T - 1), so that nothing is divided. */
 static INLINE bool violates(const pegasos_linear *p, double y, double dot)
 {
     if (p->n_steps == 0)
         return true;
     const double score = p->q * (dot + p->intercept_scaling * p->constant_weight);
-    return y * score < p->lam * (double)p->n_steps * (1 - y * p->intercept);
+    return y * score < p->lam * time_of(p) * (1 - y * p->intercept);
+}
+
+/* l'(u) of a row that violates its margin. */
+static INLINE double slope_of(const pegasos_linear *p, double y, double dot)
+{
+    if (p->n_steps == 0)
+        return loss_derivative(p->loss, 1);
+    const double score = p->q * (dot + p->intercept_scaling * p->constant_weight);
+    return loss_derivative(p->loss, 1 - y * (score / (p->lam * time_of(p)) + p->intercept));
 }
 
 /* v += u x_i, and |v|^2 with it: |v + u x|^2 - |v|^2 = u (<v, x> + <v + u x, x>), which holds for
@@ -192,7 +217,7 @@ static void fold(pegasos_linear *p, const pegasos_rows *rows, void *v, void *a)
     p->q = 1;
 }
 
-/* w <- min(1, 1/(sqrt(lam) |w|)) w, where w = q v / (lam t). O(1), save for two rare passes over v:
+/* w <- min(1, 1/(sqrt(lam) |w|)) w, where w = q v / (lam T). O(1), save for two rare passes over v:
  * its norm is summed afresh once in d additions, before rounding can pile up, and q is folded into
  * v before it gets small. */
 static void project(pegasos_linear *p, const pegasos_rows *rows, void *v, void *a)
@@ -203,7 +228,7 @@ static void project(pegasos_linear *p, const pegasos_rows *rows, void *v, void *
             squared_norm(v, rows->value_bytes, d) + p->constant_weight * p->constant_weight;
         p->n_norm_updates = 0;
     }
-    const double radius = sqrt(p->lam) * (double)p->n_steps; /* of q v */
+    const double radius = sqrt(loss_ball(p->loss) * p->lam) * time_of(p); /* of q v */
     if (p->q * p->q * p->squared_norm > radius * radius)
         p->q = radius / sqrt(p->squared_norm);
     if (p->q < 1.0 / 1024)
@@ -213,34 +238,35 @@ static void project(pegasos_linear *p, const pegasos_rows *rows, void *v, void *
 /*
  * Ends step t for the average.
  *
- * The average of w_{tau+1} = q_tau v_{tau+1} / (lam tau) over steps tau costs no O(d) either. With
- * S_t = sum_{tau <= t} q_tau / tau, a row added to v at step t with factor u is part of all later
+ * The average of w_{tau+1} = q_tau v_{tau+1} / (lam (tau + t0)) over steps costs no O(d) either. With
+ * S_t = sum_{tau <= t} q_tau / (tau + t0), a row added to v at step t with factor u is part of all later
  * iterates but of none before, and so contributes u (S_T - S_{t-1}) x / lam to their sum. Hence
  * a += S_{t-1} u x beside v += u x, and the sum is (S_T v - a) / lam.
  */
 static INLINE void count_step(pegasos_linear *p)
 {
     if (p->average_from > 0 && p->n_steps >= p->average_from) {
-        p->rate_sum += p->q / (double)p->n_steps;
+        p->rate_sum += p->q / time_of(p);
         p->intercept_sum += p->intercept;
         p->n_averaged++;
     }
 }
 
-/* What row i of the step under way adds to v per x; all but v and a take it in. */
+/* What row i of the step under way adds to v per x, where l'(u) is `slope`; all but v and a take it
+ * in. */
 static INLINE double take_row(const pegasos_rows *rows, const pegasos_linear_set *set,
-                              int64_t problem, pegasos_linear *p, int64_t i)
+                              int64_t problem, pegasos_linear *p, int64_t i, double slope)
 {
     const int64_t place = problem * rows->n_rows + i;
     const double c = set->row_weights ? set->row_weights[i] : 1;
-    const double g = set->labels[place] * c * (p->weight_factor / (double)set->batch_size);
+    const double g = slope * set->labels[place] * c * (p->weight_factor / (double)set->batch_size);
     const double u = g / p->q; /* minus the sub-gradient is g x_i */
     if (p->rate_sum > 0)
         p->constant_sum += p->rate_sum * u * p->intercept_scaling;
     if (p->free_intercept)
-        p->intercept += g / (p->lam * (double)p->n_steps);
+        p->intercept += g / (p->lam * time_of(p));
     if (set->counts)
-        set->counts[place]++;
+        set->counts[place] += slope;
     p->n_violations++;
     return u;
 }
@@ -251,13 +277,14 @@ static INLINE void take_step(const row_functions *f, const pegasos_rows *rows,
 {
     const int64_t d = rows->n_features, k = set->batch_size;
     const int64_t *pending = set->pending + problem * k;
+    const double *slopes = set->slopes ? set->slopes + problem * k : NULL;
     const int64_t row = problem * d * rows->value_bytes;
     char *v = (char *)set->weights + row;
     char *a = set->sums ? (char *)set->sums + row : NULL;
     p->n_steps++;
     for (int64_t j = 0; j < p->n_pending; j++) {
         const int64_t i = pending[j];
-        const double u = take_row(rows, set, problem, p, i);
+        const double u = take_row(rows, set, problem, p, i, slopes ? slopes[j] : 1);
         if (p->rate_sum > 0)
             f->add(rows, i, p->rate_sum * u, a);
         if (p->project) {
@@ -312,8 +339,12 @@ static INLINE void run_problems(const row_functions *f, const pegasos_rows *rows
             p[g].next_draw++;
             if (y == 0)
                 continue;
-            if (violation)
-                pending[g * k + p[g].n_pending++] = i;
+            if (violation) {
+                const int64_t place = g * k + p[g].n_pending++;
+                pending[place] = i;
+                if (set->slopes)
+                    set->slopes[first * k + place] = slope_of(&p[g], y, dots[g]);
+            }
             if (++p[g].n_drawn == k)
                 take_step(f, rows, set, first + g, &p[g]);
         }
@@ -344,9 +375,10 @@ static INLINE void run_bundle(const row_functions *f, const pegasos_rows *rows,
             if (y == 0)
                 continue;
             const bool violation = violates(&p[l], y, dots[l]);
+            const double slope = violation ? slope_of(&p[l], y, dots[l]) : 0;
             p[l].n_steps++;
             if (violation) {
-                u[l] = take_row(rows, set, l, &p[l], i);
+                u[l] = take_row(rows, set, l, &p[l], i, slope);
                 averaged[l] = p[l].rate_sum * u[l];
                 p[l].constant_weight += u[l] * p[l].intercept_scaling;
                 adds = true;
@@ -410,7 +442,8 @@ MAYBE_UNUSED static bool is_reachable(const pegasos_linear *p, const pegasos_lin
     const bool averages = p->average_from > 0 || p->n_averaged > 0 || p->rate_sum > 0;
     return p->lam > 0 && p->q > 0 && p->n_steps >= 0 && p->next_draw >= 0 && p->n_pending >= 0
            && p->n_pending <= p->n_drawn && p->n_drawn < set->batch_size && (set->sums || !averages)
-           && !(set->bundled && p->project)
+           && !(set->bundled && p->project) && p->delay >= 0
+           && (set->slopes || set->bundled || !loss_is_smooth(p->loss))
            && are_in_range(set->pending + k * set->batch_size, p->n_pending, 0, n_rows);
 }
 
@@ -475,7 +508,7 @@ void pegasos_linear_model(const pegasos_linear *problem, int64_t n_features, int
     assert(problem->lam > 0 && (sum || problem->n_averaged == 0));
     const pegasos_linear p = *problem;
     const bool average = p.n_averaged > 0;
-    const double divisor = p.lam * (double)(average ? p.n_averaged : p.n_steps);
+    const double divisor = p.lam * (average ? (double)p.n_averaged : time_of(&p));
     const double factor = p.n_steps == 0 ? 0 : (average ? p.rate_sum : p.q) / divisor;
     for (int64_t j = 0; j < n_features; j++) {
         double w = factor * get(weights, value_bytes, j);

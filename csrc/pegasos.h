@@ -3,7 +3,9 @@
  *
  * Trains support vector machines by Pegasos, stochastic sub-gradient descent on
  *
- *     P(w) = lam/2 |w|^2 + 1/m sum_i c_i max(0, 1 - y_i <w, x_i>),      m = sum_i c_i,
+ *     P(w) = lam/2 |w|^2 + 1/m sum_i c_i l(1 - y_i <w, x_i>),      m = sum_i c_i,
+ *
+ * where l(u) is the hinge max(0, u) or its square,
  *
  * after Shalev-Shwartz, Singer, Srebro and Cotter, "Pegasos: primal estimated sub-gradient solver
  * for SVM", Mathematical Programming B 127 (2011) 3-30.
@@ -37,6 +39,12 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* ---- Losses ---------------------------------------------------------------------------------- */
+
+/* What takes the place of max(0, u), u = 1 - y <w, x>. Bounds of dual variables below, 0 <= a_i <=
+ * c_i, are those of the hinge: those of the squared hinge have no upper end (loss.h). */
+enum { PEGASOS_HINGE = 0, PEGASOS_SQUARED_HINGE = 1 };
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
@@ -113,24 +121,29 @@ typedef struct pegasos_linear {
     double intercept_scaling; /* value of the constant feature whose weight is the (penalised)
                                  intercept; 0: there is no such feature */
     int64_t free_intercept;   /* 1: unpenalised intercept b, moved by eta_t; 0: none */
-    int64_t project;          /* 1: after every step project on the ball |w| <= 1/sqrt(lam) */
+    int64_t project;          /* 1: after every step project on a ball that holds the optimum:
+                                 |w| <= 1/sqrt(lam), or 1/sqrt(2 lam) for the squared hinge */
     int64_t average_from;     /* first step whose result enters the average; 0: no average */
     int64_t last_step;        /* T: the problem ignores draws once it has taken so many steps */
+    int64_t loss;             /* PEGASOS_HINGE or PEGASOS_SQUARED_HINGE */
+    int64_t delay;            /* t0 >= 0: rates are 1/(lam (t + t0)); 0 for the hinge, and at least
+                                 2/lam max_i weight_factor c_i |x_i|^2 for the squared hinge, with
+                                 the constant feature, which is 1 for a free intercept */
     /* state */
     int64_t n_steps;      /* t: steps taken */
     int64_t next_draw;    /* number of the next draw of the stream that this problem will look at */
     int64_t n_drawn;      /* rows drawn for the step under way, below batch_size */
     int64_t n_pending;    /* those of them that violate the margin */
     int64_t n_violations; /* violations in all steps so far */
-    double q; /* product of projection factors: w = q v / (lam t); 1 without projection */
+    double q; /* product of projection factors: w = q v / (lam (t + t0)); 1 without projection */
     double squared_norm;    /* |v|^2, constant feature included; kept only when projecting */
     int64_t n_norm_updates; /* additions to v since squared_norm was last summed afresh */
     double constant_weight; /* v's component for the constant feature */
     double intercept;       /* b of the unpenalised intercept */
-    double rate_sum;        /* S: sum of q_t/t over the averaged steps since v was last rescaled */
-    double constant_sum;    /* a's component for the constant feature, see `sums` */
-    double intercept_sum;   /* sum of b over the averaged steps */
-    int64_t n_averaged;     /* steps in the average */
+    double rate_sum;      /* S: sum of q_t/(t + t0) over averaged steps since v was last rescaled */
+    double constant_sum;  /* a's component for the constant feature, see `sums` */
+    double intercept_sum; /* sum of b over the averaged steps */
+    int64_t n_averaged;   /* steps in the average */
 } pegasos_linear;
 
 /*
@@ -154,9 +167,12 @@ typedef struct pegasos_linear_set {
     void *weights;             /* n_problems x n_features: v, zero at the start */
     void *sums;                /* n_problems x n_features: a, zero at the start, with
                                   sum of averaged w = (S v - a)/lam; NULL if no problem averages */
-    int64_t *counts;           /* n_problems x n_rows: alpha, how often each row was drawn and
-                                  violated its margin; zero at the start; NULL: not wanted */
-    int64_t *pending;          /* n_problems x batch_size: rows waiting for the step to end */
+    double *counts;   /* n_problems x n_rows: alpha, the sum of l'(u) over the draws of each
+                                  row in which it violated its margin: of the hinge, how often;
+                                  zero at the start; NULL: not wanted */
+    int64_t *pending; /* n_problems x batch_size: rows waiting for the step to end */
+    double *slopes;   /* n_problems x batch_size: l'(u) of these rows; NULL, all 1, for the
+                                  hinge; a bundle needs none */
 } pegasos_linear_set;
 
 /* Makes the state of `problem` that of w = 0 before its first step. Settings stay. */
@@ -209,37 +225,39 @@ void pegasos_linear_norms(const pegasos_rows *rows, int64_t first, int64_t count
 /* Writes rows which[0 .. count - 1] as count x n_features numbers of the rows' type. */
 void pegasos_linear_copy(const pegasos_rows *rows, int64_t count, const int64_t *which, void *out);
 
-/* For a line search on the smoothed hinge: slope = sum_i weights[i] moves[i] clip(a_i, 0, 1) and
- * curvature = sum of weights[i] moves[i]^2 over 0 <= a_i <= 1, where a_i = centre[i] + (u[i] - t
+/* For a line search on the smoothed hinge: slope = sum_i weights[i] moves[i] clip(a_i, 0, most)
+ * and curvature = sum of weights[i] moves[i]^2 over 0 <= a_i <= most, where most is 1 for the hinge
+ * and infinite for the squared hinge, and a_i = centre[i] + (u[i] - t
  * moves[i])/width. */
 void pegasos_hinge_slopes(int64_t n, const double *u, const double *moves, const double *weights,
-                          const double *centre, double width, double t, double *slope,
+                          const double *centre, double width, double t, int64_t loss, double *slope,
                           double *curvature);
 
 /* ---- The certificate of one problem (certificate.c) ------------------------------------------ */
 
-/* sums[k] += sum_i c_i max(0, 1 - y_i f_i) over the rows i < count of problem k, added in this
+/* sums[k] += sum_i c_i l(1 - y_i f_i) over the rows i < count of problem k, added in this
  * order: so a pass over the rows may be cut anywhere. y_i is labels[k * stride + i], 0 for rows
  * that are not in the problem; c_i is row_weights[i], or 1 if that is NULL; f_i is scores[i *
  * n_problems + k]. A score that is not finite makes the sum NaN. */
-void pegasos_hinge_sums(int64_t count, int64_t n_problems, int64_t stride, const int8_t *labels,
-                        const double *row_weights, const double *scores, double *sums);
+void pegasos_loss_sums(int64_t loss, int64_t count, int64_t n_problems, int64_t stride,
+                       const int8_t *labels, const double *row_weights, const double *scores,
+                       double *sums);
 
-/* The b that minimises sum_i c_i max(0, 1 - y_i (scores[i] + b)). Where all b of an interval do,
+/* The b that minimises sum_i c_i l(1 - y_i (scores[i] + b)). Where all b of an interval do,
  * its middle, as in LIBSVM; where that has one end, because all rows are of one class, this end.
  * `room` is scratch for 4 n numbers, in which places are sorted. */
-double pegasos_best_intercept(int64_t n, const int8_t *labels, const double *row_weights,
-                              const double *scores, double *room);
+double pegasos_best_intercept(int64_t loss, int64_t n, const int8_t *labels,
+                              const double *row_weights, const double *scores, double *room);
 
 /* Writes dual variables within their bounds, and 0 where the label is; if `balance`, those of the
  * heavier class are scaled down, so that sum_i a_i y_i = 0. `feasible` may be `a`. */
-void pegasos_make_feasible(int64_t n, const int8_t *labels, const double *row_weights,
+void pegasos_make_feasible(int64_t loss, int64_t n, const int8_t *labels, const double *row_weights,
                            int64_t balance, const double *a, double *feasible);
 
 /* D(a), given squared_norm = |w(a)|^2 with the constant feature, and mass = m; if `scaled`, the
  * best value of the feasible multiples of `a`. */
-double pegasos_best_dual(int64_t n, const double *a, const double *row_weights, double squared_norm,
-                         double mass, double lam, int64_t scaled);
+double pegasos_best_dual(int64_t loss, int64_t n, const double *a, const double *row_weights,
+                         double squared_norm, double mass, double lam, int64_t scaled);
 
 /* ---- Dual coordinate ascent ------------------------------------------------------------------ */
 
@@ -252,6 +270,7 @@ typedef struct pegasos_dual {
     double intercept;         /* of scores, held fixed */
     double factor;      /* of a bundle's problem: w is so many times the vector that is kept */
     uint64_t generator; /* SplitMix64 state; any number */
+    int64_t loss;       /* PEGASOS_HINGE or PEGASOS_SQUARED_HINGE; the same throughout a bundle */
     /* state */
     int64_t n_active;      /* rows that take part: active[0 .. n_active - 1] */
     int64_t position;      /* rows visited in the epoch under way */
@@ -377,10 +396,12 @@ void pegasos_dual_sweep(const pegasos_rows *rows, int64_t n_problems, pegasos_du
  * anywhere continues with the same bits.
  * `scale` is 1/(lam m), `feature` the value of the constant feature or 0, `norms` K(x, x) +
  * feature^2. `labels`, `bounds` (c_i >= 0; NULL: all one), `norms`, `a` and `slopes` have n_rows
- * numbers; slopes[i] = 1 - y_i f(x_i) is kept up to date. Rows with label 0 stay as they are.
- * `room` is 6 (n_rows + 8) numbers of scratch.
+ * numbers; slopes[i], the derivative of m D, is kept up to date: 1 - y_i f(x_i), less a_i/(2 c_i)
+ * for the squared hinge. Rows with label 0 stay as they are.
+ * `room` is PEGASOS_PAIRS_ARRAYS (n_rows + 8) numbers of scratch.
  */
-int64_t pegasos_pairs_run(const pegasos_rows *block, double scale, double feature,
+enum { PEGASOS_PAIRS_ARRAYS = 7 };
+int64_t pegasos_pairs_run(const pegasos_rows *block, int64_t loss, double scale, double feature,
                           const int8_t *labels, const double *bounds, const double *norms,
                           double *a, double *slopes, double enough, int64_t first_step,
                           int64_t most, double *room, double *gap);
@@ -439,17 +460,15 @@ void pegasos_kernel_laplace(int64_t n, int64_t m, int64_t d, int64_t value_bytes
 
 /* ---- Newton's method (newton.c) -------------------------------------------------------------- */
 
-enum { PEGASOS_HINGE = 0 };
-
 /* One problem. The first block is set by the caller; the second is the caller's at the start: a
- * width, say 0.25, infinite primal, relative_gap and -dual_objective, and zeros. */
+ * width, say 0.25, but 0.5 for the squared hinge, whose centre is 0 and stays so; infinite primal, relative_gap and -dual_objective, and zeros. */
 typedef struct pegasos_newton {
     /* settings */
     double lam;             /* lambda > 0 */
     double mass;            /* m > 0: the sum of the rows' weights */
     double feature;         /* value of the feature that carries the intercept; 0: there is none */
     int64_t free_intercept; /* 1: the intercept is not penalised, and feature is 1 */
-    int64_t loss;           /* PEGASOS_HINGE */
+    int64_t loss;           /* PEGASOS_HINGE or PEGASOS_SQUARED_HINGE */
     /* state */
     double width;          /* delta > 0 */
     double primal;         /* the best so far, */
@@ -488,6 +507,7 @@ typedef struct pegasos_problem {
     double lam;               /* regularisation lambda > 0, finite */
     double intercept_scaling; /* value of the constant feature of a penalised intercept; 0: none */
     int64_t free_intercept;   /* 1: an intercept that is not penalised; intercept_scaling is 0 */
+    int64_t loss;             /* PEGASOS_HINGE or PEGASOS_SQUARED_HINGE */
 } pegasos_problem;
 
 typedef struct pegasos_options {

@@ -1,6 +1,7 @@
 /*
  * scores.c - passes over rows in double precision, whatever the rows: scores, sums of rows, norms.
  */
+#include "loss.h"
 #include "rows.h"
 
 #include <string.h>
@@ -216,8 +217,8 @@ void pegasos_linear_copy(const pegasos_rows *rows, int64_t count, const int64_t 
 enum { SLOPE_LANES = 8 };
 
 static INLINE void add_slopes_of(const double *u, const double *moves, const double *weights,
-                                 const double *centre, double per_width, double t, double *first,
-                                 double *second)
+                                 const double *centre, double per_width, double t, double most,
+                                 double *first, double *second)
 {
     double a[SLOPE_LANES], clipped[SLOPE_LANES], weighted[SLOPE_LANES];
     for (int l = 0; l < SLOPE_LANES; l++)
@@ -225,7 +226,7 @@ static INLINE void add_slopes_of(const double *u, const double *moves, const dou
     for (int l = 0; l < SLOPE_LANES; l++)
         clipped[l] = a[l] > 0 ? a[l] : 0;
     for (int l = 0; l < SLOPE_LANES; l++)
-        clipped[l] = clipped[l] < 1 ? clipped[l] : 1;
+        clipped[l] = clipped[l] < most ? clipped[l] : most;
     for (int l = 0; l < SLOPE_LANES; l++)
         weighted[l] = weights[l] * moves[l];
     for (int l = 0; l < SLOPE_LANES; l++)
@@ -236,13 +237,13 @@ static INLINE void add_slopes_of(const double *u, const double *moves, const dou
 
 CLONES_WIDE static void add_slopes(int64_t n, const double *u, const double *moves,
                                    const double *weights, const double *centre, double width,
-                                   double t, double *slope, double *curvature)
+                                   double t, double most, double *slope, double *curvature)
 {
     const double per_width = 1 / width;
     double first[SLOPE_LANES] = {0}, second[SLOPE_LANES] = {0};
     int64_t i = 0;
     for (; n - i >= SLOPE_LANES; i += SLOPE_LANES)
-        add_slopes_of(u + i, moves + i, weights + i, centre + i, per_width, t, first, second);
+        add_slopes_of(u + i, moves + i, weights + i, centre + i, per_width, t, most, first, second);
     if (i < n) { /* the rest, with weights of 0 to fill up */
         double rest[4][SLOPE_LANES] = {{0}};
         const size_t bytes = (size_t)(n - i) * sizeof(double);
@@ -250,7 +251,7 @@ CLONES_WIDE static void add_slopes(int64_t n, const double *u, const double *mov
         memcpy(rest[1], moves + i, bytes);
         memcpy(rest[2], weights + i, bytes);
         memcpy(rest[3], centre + i, bytes);
-        add_slopes_of(rest[0], rest[1], rest[2], rest[3], per_width, t, first, second);
+        add_slopes_of(rest[0], rest[1], rest[2], rest[3], per_width, t, most, first, second);
     }
     *slope = *curvature = 0;
     for (int l = 0; l < SLOPE_LANES; l++) {
@@ -260,9 +261,9 @@ CLONES_WIDE static void add_slopes(int64_t n, const double *u, const double *mov
 }
 
 void pegasos_hinge_slopes(int64_t n, const double *u, const double *moves, const double *weights,
-                          const double *centre, double width, double t, double *slope,
+                          const double *centre, double width, double t, int64_t loss, double *slope,
                           double *curvature)
 {
     assert(n >= 0 && width > 0);
-    add_slopes(n, u, moves, weights, centre, width, t, slope, curvature);
+    add_slopes(n, u, moves, weights, centre, width, t, loss_bound(loss, 1), slope, curvature);
 }

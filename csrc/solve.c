@@ -70,6 +70,7 @@ pegasos_solver *pegasos_start(const pegasos_problem *problem, const pegasos_opti
     solver->dual.scale = 1 / (run->lam * run->mass);
     solver->dual.intercept_scaling = measure_rows(problem, scratch, norms);
     solver->dual.factor = 1;
+    solver->dual.loss = problem->loss;
     solver->dual.generator = options->seed;
     pegasos_dual_start(&solver->dual, run->n_inside);
     solver->dual.pegasos_mass = run->mass; /* the first epoch is Pegasos */

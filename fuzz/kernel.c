@@ -8,7 +8,8 @@
 typedef struct linear_state {
     pegasos_linear problems[3];
     double *v, *a;
-    int64_t *counts, *pending;
+    double *counts;
+    int64_t *pending;
 } linear_state;
 
 static linear_state copy_linear(input *in, const linear_state *from, int64_t K, int64_t m,

@@ -69,7 +69,7 @@ def calls(layout, dtype):
     pending = np.zeros((K, 1), np.int64)
     yield "fit", [
         rows, problems(), labels, one, values(dtype, K, D), values(dtype, K, D),
-        np.zeros((K, N), np.int64), pending, 0, draws,
+        np.zeros((K, N)), pending, 0, draws,
     ]  # fmt: skip
     yield "model", [
         problems(n_steps=3), values(dtype, K, D), values(dtype, K, D), np.empty((K, D)), np.empty(K),
@@ -86,7 +86,7 @@ def calls(layout, dtype):
     yield "norms", [rows, 0, np.zeros(D), np.empty(N)]
     yield "copy_rows", [rows, draws, values(dtype, N, D)]
     yield "hinge_slopes", [one, one, one, one, 0.1, 0.5]
-    yield "hinge_sums", [1, labels, one, np.ones((N - 1, K)), np.zeros(K)]
+    yield "loss_sums", [1, labels, one, np.ones((N - 1, K)), np.zeros(K)]
     yield "best_intercept", [labels[0], one, one, np.zeros(4 * N)]
     yield "make_feasible", [labels[0], one, True, np.ones(N)]
     yield "best_dual", [one, one, 1.0, 1.0, 0.1]
@@ -116,7 +116,7 @@ def calls(layout, dtype):
     ]  # fmt: skip
     yield "pairs_run", [
         block, 1.0, 1.0, labels[0], one, one, np.zeros(N), np.ones(N), 0.0, 0, 5,
-        np.empty(6 * (N + 8)),
+        np.empty(_core.PAIRS_ARRAYS * (N + 8)),
     ]  # fmt: skip
     yield "kernel_block", [values(dtype, N, N), np.arange(N) - 1, np.zeros(N, np.int8)]
     yield "push", [values(dtype, 3, N), np.array([2, 0]), np.ones((K, 2)), np.zeros((K, N))]
@@ -155,7 +155,7 @@ MAY_BE_SHORTER = {
     ("decision_function", 4, 0), ("combine", 2, 0), ("norms", 3, 0), ("fit", 9, 0), ("csr_rows", 2, 0),
     ("dual_sweep", 1, 0), ("dual_sweep", 9, 0), ("dense_rows", 0, 0), ("dense_rows", 0, 1),
     ("Order", 1, 0), ("restart_averages", 1, 1), ("push", 0, 0), ("gather", 0, 1),
-    ("kernel_block", 0, 0), ("hinge_sums", 3, 0),
+    ("kernel_block", 0, 0), ("loss_sums", 3, 0),
 }  # fmt: skip
 
 
@@ -256,7 +256,7 @@ def test_rows_that_are_not_there_are_refused(layout, dtype, first):
     for name, good in calls(layout, dtype):
         if name in ("decision_function", "combine", "norms"):
             refused(name, [good[0], first, *good[2:]])
-        elif name == "hinge_sums":
+        elif name == "loss_sums":
             refused(name, [first, *good[1:]])
 
 

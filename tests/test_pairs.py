@@ -30,7 +30,7 @@ def run(K, y, c, a, scale, feature, most, columns=None, place=None):
     norms = np.diag(K).astype(np.float64) + feature**2
     done, gap = _core.pairs_run(
         _core.kernel_block(columns, place, wanted), scale, feature, y, c, norms, a, slopes, 0.0,
-        0, most, np.empty(6 * (m + 8)),
+        0, most, np.empty(_core.PAIRS_ARRAYS * (m + 8)),
     )  # fmt: skip
     return done, gap, slopes, wanted
 

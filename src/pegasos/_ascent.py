@@ -203,6 +203,7 @@ class DualAscent(Solver):
         for k, problem in enumerate(self.ascents):
             problem["scale"] = 1 / (self.settings.lam * self.mass[k])
             problem["intercept_scaling"] = self.feature
+            problem["loss"] = self.settings.loss.number
             w, constant = self._weights_of(k)
             # The session stands at w(a), but for rounding, unless the rows are others than before.
             distance = np.abs(w - self.w[k]).max(initial=0)
@@ -212,7 +213,9 @@ class DualAscent(Solver):
                 continue
             self._set_weights(k, w, constant)
             if self.settings.free_intercept and start is not None:
-                best = _certificate.best_intercepts(rows, labels[k : k + 1], row_weights, w[None])
+                best = _certificate.best_intercepts(
+                    rows, labels[k : k + 1], row_weights, w[None], self.settings.loss
+                )
                 problem["intercept"] = best[0]
             self.coef[k] = w
             self.intercept[k] = problem["intercept"] + self.feature * constant
@@ -377,14 +380,18 @@ class DualAscent(Solver):
                     self.rows, labels[j], a[j], self.settings.lam * mass[j], self.settings
                 )
             squared_norm[j] += _certificate.inner(w, w)
-        return _certificate.best_dual(a, squared_norm, mass, self.row_weights, self.settings.lam)
+        return _certificate.best_dual(
+            a, squared_norm, mass, self.row_weights, self.settings.lam, self.settings.loss
+        )
 
     def _judge(self, problems, points, constants, dual):
         """Keep those of the points that are better than what problems have."""
         labels = self.labels[problems]
         intercepts = self.ascents["intercept"][problems] + self.feature * constants
         if self.settings.free_intercept:
-            intercepts = _certificate.best_intercepts(self.rows, labels, self.row_weights, points)
+            intercepts = _certificate.best_intercepts(
+                self.rows, labels, self.row_weights, points, self.settings.loss
+            )
         primal = _certificate.objectives(
             self.rows, labels, self.row_weights, points, intercepts, self.settings,
             self.settings.lam,

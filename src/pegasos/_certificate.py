@@ -2,10 +2,11 @@
 
 Primal and dual objective of a problem, with m = sum_i c_i over its rows:
 
-    P(w) = lam/2 |w|^2 + 1/m sum_i c_i max(0, 1 - y_i f(x_i))
-    D(a) = 1/m sum_i a_i - lam/2 |w(a)|^2,    w(a) = s sum_i a_i y_i x_i,    s = 1/(lam m)
+    P(w) = lam/2 |w|^2 + 1/m sum_i c_i l(1 - y_i f(x_i))
+    D(a) = 1/m sum_i l*(a_i) - lam/2 |w(a)|^2,    w(a) = s sum_i a_i y_i x_i,    s = 1/(lam m)
 
-For any w and any a with 0 <= a_i <= c_i, P(w) - D(a) >= P(w) - min P >= 0: the duality gap bounds
+The hinge has l(u) = max(0, u), l*(a) = a and 0 <= a_i <= c_i, the squared hinge l(u) = max(0, u)^2,
+l*(a) = a - a^2/(4 c_i) and 0 <= a_i. For any w and any such a, P(w) - D(a) >= P(w) - min P >= 0: the duality gap bounds
 how far w is from the optimum. The weight of a constant feature (a penalised intercept) is part of
 w; an unpenalised intercept is not, and adds the condition sum_i a_i y_i = 0.
 
@@ -89,7 +90,7 @@ def certify(rows, labels, row_weights, dual, model, settings, lam, primal=None):
     for k, (a_k, y) in enumerate(zip(a, labels, strict=True)):
         w, constant = weights_of(rows, y, a_k, lam[k] * mass[k], settings)
         squared_norm[k] = inner(w, w) + constant**2
-    return Certificate(primal, best_dual(a, squared_norm, mass, row_weights, lam))
+    return Certificate(primal, best_dual(a, squared_norm, mass, row_weights, lam, settings.loss))
 
 
 def certify_kernel(cache, labels, row_weights, dual, model, settings, lam, primal=None):
@@ -121,7 +122,7 @@ def certify_kernel(cache, labels, row_weights, dual, model, settings, lam, prima
         labels, row_weights, intercept, settings, lam, cache.points.dtype,
     )  # fmt: skip
     squared_norm = squared_norms[-1] + (settings.constant_feature * beta.sum(axis=1)) ** 2
-    dual = best_dual(a, squared_norm, mass, row_weights, lam, cache.is_positive)
+    dual = best_dual(a, squared_norm, mass, row_weights, lam, settings.loss, cache.is_positive)
     estimate = np.abs(primal - dual) / np.where(primal > 0, primal, 1)
     sizes = np.abs(points * scores).sum(axis=-1)
     if (squared_norms < -BY_ROUNDING * sizes).any() or (dual > primal * (1 + BY_ROUNDING)).any():
@@ -133,8 +134,8 @@ def certify_kernel(cache, labels, row_weights, dual, model, settings, lam, prima
     errors = lam / 2 * (cache.ridge * (points**2).sum(axis=-1) + rounding)
     weights = (1.0 if row_weights is None else row_weights) * (labels != 0)
     own = doubt[0][:, None] + cache.ridge * np.abs(coef)
-    reached = labels * (scores[0] + intercept[:, None]) <= 1 + own
-    more = errors[0] + (weights * reached * own).sum(axis=1) / mass
+    excess = 1 - labels * (scores[0] + intercept[:, None])
+    more = errors[0] + (weights * settings.loss.growth(excess, own)).sum(axis=1) / mass
     return Certificate(primal, dual - errors[-1] - more, estimate)
 
 
@@ -198,7 +199,7 @@ def dual_of_counts(problems, counts, labels, row_weights, settings):
     a_i = c_i alpha_i n/(T k). After E whole epochs of permutations T k = E n and alpha_i <= E: this
     is feasible, and the certificate tight.
     """
-    draws = np.maximum(problems["n_steps"], 1) * settings.batch_size
+    draws = np.maximum(problems["n_steps"] + problems["delay"], 1) * settings.batch_size
     epochs = draws / np.maximum(np.count_nonzero(labels, axis=1), 1)
     a = counts / epochs[:, None]
     return a if row_weights is None else a * row_weights
@@ -208,7 +209,7 @@ def feasible(a, labels, row_weights, settings):
     """`a` within its bounds and, for an unpenalised intercept, balanced between the labels."""
     a = np.array(a, np.float64, order="C")
     for y, a_k in zip(labels, a, strict=True):
-        _core.make_feasible(y, row_weights, settings.free_intercept, a_k)
+        _core.make_feasible(y, row_weights, settings.free_intercept, a_k, settings.loss.number)
     return a
 
 
@@ -237,11 +238,11 @@ def weights_of(rows, labels, a, lam_mass, settings):
     return w, settings.constant_feature * total
 
 
-def best_dual(a, squared_norm, mass, row_weights, lam, has_dual=True):
+def best_dual(a, squared_norm, mass, row_weights, lam, loss, has_dual=True):
     """The best D of the multiples of a, given |w(a)|^2; where D bounds nothing, that of a itself."""
     lams = np.broadcast_to(lam, len(a))
     return np.array([
-        _core.best_dual(*of, has_dual)
+        _core.best_dual(*of, has_dual, loss.number)
         for of in zip(a, [row_weights] * len(a), squared_norm, mass, lams, strict=True)
     ])  # fmt: skip
 
@@ -262,21 +263,21 @@ def objectives(rows, labels, row_weights, coef, intercept, settings, lam):
     return _primal(squared_norm, scores, labels, row_weights, intercept, settings, lam, coef.dtype)
 
 
-def best_intercepts(rows, labels, row_weights, coef):
+def best_intercepts(rows, labels, row_weights, coef, loss):
     """The b that minimises the objective for each w; see ``pegasos_best_intercept``."""
     n = labels.shape[1]
     scores = np.empty((n, len(coef)))
     write = _rows.scorer(rows, coef, np.zeros(len(coef)))
     for first in range(0, n, _CHUNK):
         write(first, scores[first : first + _CHUNK])
-    return best_intercepts_of(scores.T, labels, row_weights)
+    return best_intercepts_of(scores.T, labels, row_weights, loss)
 
 
-def best_intercepts_of(scores, labels, row_weights):
+def best_intercepts_of(scores, labels, row_weights, loss):
     """The same, given the scores without b, (n_problems, n_samples)."""
     room = np.empty(4 * labels.shape[1])
     return np.array([
-        _core.best_intercept(y, row_weights, np.ascontiguousarray(f, np.float64), room)
+        _core.best_intercept(y, row_weights, np.ascontiguousarray(f, np.float64), room, loss.number)
         for y, f in zip(labels, scores, strict=True)
     ])  # fmt: skip
 
@@ -285,10 +286,10 @@ def _primal(squared_norm, scores, labels, row_weights, intercept, settings, lam,
     """P(w) from |w|^2 without the intercept, and a function that gives the scores of some rows."""
     if settings.constant_feature:
         squared_norm = squared_norm + (intercept / settings.constant_feature) ** 2
-    hinge, labels = np.zeros(len(labels)), np.ascontiguousarray(labels)
+    losses, labels = np.zeros(len(labels)), np.ascontiguousarray(labels)
     for first in range(0, labels.shape[1], _CHUNK):
         f = np.ascontiguousarray(scores(first, min(_CHUNK, labels.shape[1] - first)))
-        _core.hinge_sums(first, labels, row_weights, f, hinge)
-    if not np.isfinite(squared_norm + hinge).all():
+        _core.loss_sums(first, labels, row_weights, f, losses, settings.loss.number)
+    if not np.isfinite(squared_norm + losses).all():
         raise _validate.overflow(dtype, np.min(lam))
-    return lam / 2 * squared_norm + hinge / masses(labels, row_weights)
+    return lam / 2 * squared_norm + losses / masses(labels, row_weights)

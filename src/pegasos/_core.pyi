@@ -6,6 +6,8 @@ from typing_extensions import disjoint_base
 
 BUNDLE_BYTES: Final[int]
 PANEL_BYTES: Final[int]
+PAIRS_ARRAYS: Final[int]
+LOSSES: Final[dict[str, int]]
 SAMPLINGS: Final[dict[str, int]]
 BLANK_PROBLEM: Final[Any]
 
@@ -44,11 +46,12 @@ def fit(
     row_weights: NDArray[np.float64] | None,
     weights: NDArray[np.floating],
     sums: NDArray[np.floating] | None,
-    counts: NDArray[np.int64] | None,
+    counts: NDArray[np.float64] | None,
     pending: NDArray[np.int64],
     first: int,
     draws: NDArray[np.int64],
     bundled: bool = ...,
+    slopes: NDArray[np.float64] | None = ...,
 ) -> None: ...
 def model(
     problems: NDArray[np.void],
@@ -90,25 +93,29 @@ def hinge_slopes(
     centre: NDArray[np.float64],
     width: float,
     t: float,
+    loss: int = ...,
 ) -> tuple[float, float]: ...
-def hinge_sums(
+def loss_sums(
     first: int,
     labels: NDArray[np.int8],
     row_weights: NDArray[np.float64] | None,
     scores: NDArray[np.float64],
     sums: NDArray[np.float64],
+    loss: int = ...,
 ) -> None: ...
 def best_intercept(
     labels: NDArray[np.int8],
     row_weights: NDArray[np.float64] | None,
     scores: NDArray[np.float64],
     room: NDArray[np.float64],
+    loss: int = ...,
 ) -> float: ...
 def make_feasible(
     labels: NDArray[np.int8],
     row_weights: NDArray[np.float64] | None,
     balance: bool,
     a: NDArray[np.float64],
+    loss: int = ...,
 ) -> None: ...
 def best_dual(
     a: NDArray[np.float64],
@@ -117,6 +124,7 @@ def best_dual(
     mass: float,
     lam: float,
     scaled: bool = ...,
+    loss: int = ...,
 ) -> float: ...
 
 BLANK_DUAL: Final[Any]
@@ -136,6 +144,7 @@ def pairs_run(
     first_step: int,
     most: int,
     room: NDArray[np.float64],
+    loss: int = ...,
 ) -> tuple[int, float]: ...
 def dual_run(
     rows: Rows,

@@ -28,6 +28,7 @@ cdef extern from "pegasos.h" nogil:
 
     int pegasos_rows_are_valid(const pegasos_rows *rows, int64_t n_values)
 
+    int PEGASOS_HINGE, PEGASOS_SQUARED_HINGE
     int PEGASOS_KERNEL
     int PEGASOS_PERMUTATION, PEGASOS_CYCLIC, PEGASOS_UNIFORM
 
@@ -47,6 +48,8 @@ cdef extern from "pegasos.h" nogil:
         int64_t project
         int64_t average_from
         int64_t last_step
+        int64_t loss
+        int64_t delay
         int64_t n_steps
         int64_t next_draw
         int64_t n_drawn
@@ -74,8 +77,9 @@ cdef extern from "pegasos.h" nogil:
         const double *row_weights
         void *weights
         void *sums
-        int64_t *counts
+        double *counts
         int64_t *pending
+        double *slopes
 
     void pegasos_linear_start(pegasos_linear *problem)
     void pegasos_linear_restart_average(pegasos_linear *problem, int64_t n_features,
@@ -105,6 +109,7 @@ cdef extern from "pegasos.h" nogil:
         double intercept
         double factor
         uint64_t generator
+        int64_t loss
         int64_t n_active
         int64_t position
         int64_t is_chosen
@@ -121,16 +126,16 @@ cdef extern from "pegasos.h" nogil:
 
     void pegasos_hinge_slopes(int64_t n, const double *u, const double *moves,
                               const double *weights, const double *centre, double width, double t,
-                              double *slope, double *curvature)
+                              int64_t loss, double *slope, double *curvature)
 
-    void pegasos_hinge_sums(int64_t count, int64_t n_problems, int64_t stride,
+    void pegasos_loss_sums(int64_t loss, int64_t count, int64_t n_problems, int64_t stride,
                             const int8_t *labels, const double *row_weights, const double *scores,
                             double *sums)
-    double pegasos_best_intercept(int64_t n, const int8_t *labels, const double *row_weights,
+    double pegasos_best_intercept(int64_t loss, int64_t n, const int8_t *labels, const double *row_weights,
                                   const double *scores, double *room)
-    void pegasos_make_feasible(int64_t n, const int8_t *labels, const double *row_weights,
+    void pegasos_make_feasible(int64_t loss, int64_t n, const int8_t *labels, const double *row_weights,
                                int64_t balance, const double *a, double *feasible)
-    double pegasos_best_dual(int64_t n, const double *a, const double *row_weights,
+    double pegasos_best_dual(int64_t loss, int64_t n, const double *a, const double *row_weights,
                              double squared_norm, double mass, double lam, int64_t scaled)
 
     void pegasos_dual_start(pegasos_dual *problem, int64_t n_active)
@@ -186,7 +191,8 @@ cdef extern from "pegasos.h" nogil:
                             double *a, void *v, void *sums, int64_t before, int64_t count,
                             const int64_t *draws)
 
-    int64_t pegasos_pairs_run(const pegasos_rows *block, double scale, double feature,
+    int PEGASOS_PAIRS_ARRAYS
+    int64_t pegasos_pairs_run(const pegasos_rows *block, int64_t loss, double scale, double feature,
                               const int8_t *labels, const double *bounds, const double *norms,
                               double *a, double *slopes, double enough, int64_t first_step,
                               int64_t most, double *room, double *gap)
@@ -229,7 +235,6 @@ cdef extern from "pegasos.h" nogil:
         int64_t n_epochs
         int64_t n_visits
 
-    int PEGASOS_HINGE
     int64_t pegasos_newton_work(int64_t n_rows, int64_t n_features)
     int64_t pegasos_newton_run(const pegasos_rows *rows, pegasos_newton *problem,
                                const int8_t *labels, const double *bounds, double *point,
@@ -252,6 +257,11 @@ ctypedef fused offset_t:
 BUNDLE_BYTES = PEGASOS_BUNDLE_BYTES
 #: Scratch of `thick_products`, for each feature.
 PANEL_BYTES = PEGASOS_PANEL_BYTES
+
+#: Arrays of `n_rows` + 8 numbers in the scratch of `pairs_run`.
+PAIRS_ARRAYS = PEGASOS_PAIRS_ARRAYS
+
+LOSSES = {"hinge": PEGASOS_HINGE, "squared_hinge": PEGASOS_SQUARED_HINGE}
 
 SAMPLINGS = {
     "permutation": PEGASOS_PERMUTATION,
@@ -293,6 +303,12 @@ cdef int require_aligned(const void *address, size_t bytes, str what) except -1:
     return require(<size_t>address % bytes == 0, what)
 
 
+cdef int require_loss(int64_t loss) except -1:
+    """Raise a ValueError unless `loss` is one that the core knows."""
+    return require(loss == PEGASOS_HINGE or loss == PEGASOS_SQUARED_HINGE,
+                   "loss must be one of LOSSES")
+
+
 cdef int require_real_rows(Rows rows) except -1:
     """Raise a ValueError if `rows` are a block of a kernel matrix."""
     return require(rows.c.index_bytes >= 0, "rows must be dense or CSR")
@@ -312,6 +328,8 @@ cdef int require_problems(const pegasos_linear[::1] problems, int64_t batch_size
     cdef bint holds = problems.shape[0] >= 1
     for k in range(problems.shape[0]):
         p = &problems[k]
+        require_loss(p.loss)
+        holds &= 0 <= p.delay < LARGEST
         holds &= 0 < p.lam and 0 < p.q
         holds &= 0 <= p.n_pending <= p.n_drawn and (p.n_drawn < batch_size or batch_size == 0)
         holds &= 0 <= p.n_steps < LARGEST and 0 <= p.next_draw < LARGEST
@@ -457,13 +475,13 @@ def restart_averages(pegasos_linear[::1] problems not None, value_t[:, ::1] sums
 
 def fit(Rows rows not None, pegasos_linear[::1] problems not None,
         const int8_t[:, ::1] labels not None, const double[::1] row_weights,
-        value_t[:, ::1] weights not None, value_t[:, ::1] sums, int64_t[:, ::1] counts,
+        value_t[:, ::1] weights not None, value_t[:, ::1] sums, double[:, ::1] counts,
         int64_t[:, ::1] pending not None, int64_t first, const int64_t[::1] draws not None,
-        bint bundled=False):
+        bint bundled=False, double[:, ::1] slopes=None):
     """Run the problems over draws number `first`, `first` + 1, ...; see ``pegasos_linear_run``.
 
-    `row_weights`, `sums` and `counts` may be None. `problems`, `weights`, `sums`, `counts` and
-    `pending` are updated in place. A row of `weights` and `sums` belongs to a problem, or, of a
+    `row_weights`, `sums` and `counts` may be None, and `slopes`, of the shape of `pending`, with the
+    hinge or a bundle. `problems`, `weights`, `sums`, `counts`, `pending` and `slopes` are updated in place. A row of `weights` and `sums` belongs to a problem, or, of a
     bundle, to a feature.
     """
     cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, k
@@ -477,6 +495,12 @@ def fit(Rows rows not None, pegasos_linear[::1] problems not None,
     require(row_weights is None or row_weights.shape[0] == n, "row_weights must have n_rows entries")
     require(counts is None or (counts.shape[0] == n_problems and counts.shape[1] == n),
             "counts must have shape (n_problems, n_rows)")
+    require(slopes is None or (slopes.shape[0] == n_problems
+                               and slopes.shape[1] == pending.shape[1]),
+            "slopes must have the shape of pending")
+    for k in range(n_problems):
+        require(bundled or slopes is not None or problems[k].loss == PEGASOS_HINGE,
+                "this loss needs slopes")
     if bundled:
         require(rows.c.index_bytes > 0 and n_problems <= lanes and pending.shape[1] == 1,
                 "a bundle is of CSR rows, and of one draw a step")
@@ -505,6 +529,7 @@ def fit(Rows rows not None, pegasos_linear[::1] problems not None,
     set.sums = NULL if sums is None else &sums[0, 0]
     set.counts = NULL if counts is None else &counts[0, 0]
     set.pending = &pending[0, 0]
+    set.slopes = NULL if slopes is None else &slopes[0, 0]
     with nogil:
         pegasos_linear_run(&rows.c, &set, first, draws.shape[0], &draws[0])
 
@@ -615,15 +640,16 @@ def copy_rows(Rows rows not None, const int64_t[::1] which not None,
 
 def hinge_slopes(const double[::1] u not None, const double[::1] moves not None,
                  const double[::1] weights not None, const double[::1] centre not None,
-                 double width, double t):
+                 double width, double t, int64_t loss=PEGASOS_HINGE):
     """Return slope and curvature of the smoothed hinge along a step; see ``pegasos_hinge_slopes``."""
     cdef double slope, curvature
     cdef int64_t n = u.shape[0]
     require(1 <= n == moves.shape[0] == weights.shape[0] == centre.shape[0],
             "u, moves, weights and centre must have the same length")
     require(width > 0, "width must be > 0")
+    require_loss(loss)
     with nogil:
-        pegasos_hinge_slopes(n, &u[0], &moves[0], &weights[0], &centre[0], width, t,
+        pegasos_hinge_slopes(n, &u[0], &moves[0], &weights[0], &centre[0], width, t, loss,
                              &slope, &curvature)
     return slope, curvature
 
@@ -637,63 +663,69 @@ cdef int require_row_weights(const double[::1] row_weights, int64_t n) except -1
                    "row_weights must have n_rows entries")
 
 
-def hinge_sums(int64_t first, const int8_t[:, ::1] labels not None, const double[::1] row_weights,
-               const double[:, ::1] scores not None, double[::1] sums not None):
+def loss_sums(int64_t first, const int8_t[:, ::1] labels not None, const double[::1] row_weights,
+              const double[:, ::1] scores not None, double[::1] sums not None,
+              int64_t loss=PEGASOS_HINGE):
     """Add the losses of rows `first`, ..., whose scores these are, to `sums`, one for each problem."""
     cdef int64_t count = scores.shape[0], n = labels.shape[1]
     require(1 <= labels.shape[0] == scores.shape[1] == sums.shape[0],
             "labels, scores and sums must be of the same problems")
     require(0 <= first <= n - count, "these rows are not all there")
+    require_loss(loss)
     require_row_weights(row_weights, n)
     if count == 0:
         return
     with nogil:
-        pegasos_hinge_sums(count, labels.shape[0], n, &labels[0, first],
+        pegasos_loss_sums(loss, count, labels.shape[0], n, &labels[0, first],
                            NULL if row_weights is None else &row_weights[first], &scores[0, 0],
                            &sums[0])
 
 
 def best_intercept(const int8_t[::1] labels not None, const double[::1] row_weights,
-                   const double[::1] scores not None, double[::1] room not None):
+                   const double[::1] scores not None, double[::1] room not None,
+                   int64_t loss=PEGASOS_HINGE):
     """Return the best unpenalised intercept; `room` has four entries for each row."""
     cdef int64_t n = labels.shape[0]
     cdef double best
     require(n == scores.shape[0], "scores must have n_rows entries")
     require(room.shape[0] // 4 == n and room.shape[0] % 4 == 0, "room must have 4 n_rows entries")
+    require_loss(loss)
     require_row_weights(row_weights, n)
     if n == 0:
         return 0.0
     with nogil:
-        best = pegasos_best_intercept(n, &labels[0],
+        best = pegasos_best_intercept(loss, n, &labels[0],
                                       NULL if row_weights is None else &row_weights[0],
                                       &scores[0], &room[0])
     return best
 
 
 def make_feasible(const int8_t[::1] labels not None, const double[::1] row_weights, bint balance,
-                  double[::1] a not None):
+                  double[::1] a not None, int64_t loss=PEGASOS_HINGE):
     """Bring dual variables within their bounds, in place; see ``pegasos_make_feasible``."""
     cdef int64_t n = labels.shape[0]
     require(n == a.shape[0], "a must have n_rows entries")
+    require_loss(loss)
     require_row_weights(row_weights, n)
     if n == 0:
         return
     with nogil:
-        pegasos_make_feasible(n, &labels[0], NULL if row_weights is None else &row_weights[0],
+        pegasos_make_feasible(loss, n, &labels[0], NULL if row_weights is None else &row_weights[0],
                               balance, &a[0], &a[0])
 
 
 def best_dual(const double[::1] a not None, const double[::1] row_weights, double squared_norm,
-              double mass, double lam, bint scaled=True):
+              double mass, double lam, bint scaled=True, int64_t loss=PEGASOS_HINGE):
     """Return the best dual value of the multiples of `a`, or that of `a`; see ``pegasos_best_dual``."""
     cdef int64_t n = a.shape[0]
     cdef double best
     require(mass > 0, "mass must be > 0")
+    require_loss(loss)
     require_row_weights(row_weights, n)
     if n == 0:
         return 0.0
     with nogil:
-        best = pegasos_best_dual(n, &a[0], NULL if row_weights is None else &row_weights[0],
+        best = pegasos_best_dual(loss, n, &a[0], NULL if row_weights is None else &row_weights[0],
                                  squared_norm, mass, lam, scaled)
     return best
 
@@ -724,6 +756,7 @@ def dual_run(Rows rows not None, pegasos_dual[::1] problem not None,
     """Visit up to `count` rows; returns how many. See ``pegasos_dual_run``."""
     cdef int64_t done, n = rows.c.n_rows
     require(problem.shape[0] >= 1, "problem must not be empty")
+    require_loss(problem[0].loss)
     require(n == labels.shape[0] == norms.shape[0] == a.shape[0],
             "labels, norms and a must have n_rows entries")
     require(bounds is None or bounds.shape[0] == n, "bounds must have n_rows entries")
@@ -755,6 +788,7 @@ RUNNING, DONE, OVERFLOW = PEGASOS_RUNNING, PEGASOS_DONE, PEGASOS_OVERFLOW
 
 cdef int require_ascent(const pegasos_dual *p, const pegasos_ascent *s, int64_t n) except -1:
     """Raise a ValueError unless a run over `n` rows is in a state that it can reach."""
+    require_loss(p.loss)
     cdef bint holds = 0 <= p.position <= p.n_active <= s.n_inside <= n
     holds &= 0 < s.lam and 0 < s.mass and 0 <= s.part <= 3 and 0 <= s.place < n
     holds &= 0 <= s.n_epochs < LARGEST and 0 <= s.last_epoch < LARGEST
@@ -829,8 +863,12 @@ def dual_sweep(Rows rows not None, pegasos_dual[::1] problems not None,
     """Visit rows for a bundle of problems; see ``pegasos_dual_sweep``."""
     require_real_rows(rows)
     cdef int64_t n = rows.c.n_rows, lanes = PEGASOS_BUNDLE_BYTES // rows.c.value_bytes
+    cdef int64_t k
     require(rows.c.value_bytes == sizeof(value_t), "v must have the type of the rows")
     require(1 <= problems.shape[0] <= lanes, "a bundle has room for no more problems")
+    require_loss(problems[0].loss)
+    for k in range(problems.shape[0]):
+        require(problems[k].loss == problems[0].loss, "a bundle has one loss")
     require(labels.shape[0] == n == a.shape[0] and labels.shape[1] == lanes == a.shape[1],
             "labels and a must have shape (n_rows, lanes)")
     require(bounds is None or bounds.shape[0] == n, "bounds must have n_rows entries")
@@ -854,7 +892,7 @@ def pairs_run(Rows block not None, double scale, double feature,
               const int8_t[::1] labels not None, const double[::1] bounds,
               const double[::1] norms not None, double[::1] a not None,
               double[::1] slopes not None, double enough, int64_t first_step, int64_t most,
-              double[::1] room not None):
+              double[::1] room not None, int64_t loss=PEGASOS_HINGE):
     """Make up to `most` steps on pairs; returns how many, and the gap. See ``pegasos_pairs_run``."""
     cdef int64_t done, m = block.c.n_rows
     cdef double gap = 0
@@ -864,9 +902,11 @@ def pairs_run(Rows block not None, double scale, double feature,
     require(bounds is None or bounds.shape[0] == m, "bounds must have n_rows entries")
     require(scale > 0, "scale must be positive")
     require(first_step >= 0, "first_step must not be negative")
-    require(room.shape[0] == 6 * (m + 8), "room must have 6 (n_rows + 8) entries")
+    require(room.shape[0] == PEGASOS_PAIRS_ARRAYS * (m + 8),
+            "room must have PAIRS_ARRAYS (n_rows + 8) entries")
+    require_loss(loss)
     with nogil:
-        done = pegasos_pairs_run(&block.c, scale, feature, &labels[0],
+        done = pegasos_pairs_run(&block.c, loss, scale, feature, &labels[0],
                                  NULL if bounds is None else &bounds[0], &norms[0], &a[0],
                                  &slopes[0], enough, first_step, most, &room[0],
                                  &gap)
@@ -1041,7 +1081,8 @@ def newton_run(Rows rows not None, pegasos_newton[::1] problem not None,
     require(problem.shape[0] >= 1, "problem must not be empty")
     cdef const pegasos_newton *p = &problem[0]
     require(p.lam > 0 and p.mass > 0 and p.width > 0, "lam, mass and width must be > 0")
-    require(p.loss == PEGASOS_HINGE, "loss is not known")
+    require_loss(p.loss)
+    require(p.loss == PEGASOS_HINGE or p.width == 0.5, "width must be 0.5 with the squared hinge")
     require(0 <= p.n_epochs < LARGEST and 0 <= p.n_visits < LARGEST and last_epoch < LARGEST
             and budget < LARGEST, "numbers of epochs and visits must be in [0, 2**62)")
     require(n == labels.shape[0] == bounds.shape[0] == scores.shape[0] == centre.shape[0]

@@ -417,9 +417,7 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         with _threads.uninterrupted():
             attributes = self._attributes(schedule, data)
             if schedule.solver is schedule.pegasos:
-                counts = schedule.pegasos.counts.view()
-                counts.flags.writeable = False  # they may be part of the state
-                attributes["alpha_counts_"] = counts
+                attributes["alpha_counts_"] = schedule.pegasos.alpha_counts()
             if certificate is not None:
                 attributes["objective_"] = certificate.objective
                 attributes["dual_objective_"] = certificate.dual_objective

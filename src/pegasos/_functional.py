@@ -190,7 +190,9 @@ def fit(
         objective=certificate.objective,
         dual_objective=certificate.dual_objective,
         n_steps=schedule.n_steps,
-        alpha_counts=schedule.pegasos.counts if schedule.solver is schedule.pegasos else None,
+        alpha_counts=schedule.pegasos.alpha_counts()
+        if schedule.solver is schedule.pegasos
+        else None,
     )
 
 

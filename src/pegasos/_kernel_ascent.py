@@ -90,6 +90,7 @@ class KernelAscent(Solver):
         for k, problem in enumerate(self.ascents):
             problem["scale"] = 1 / (self.settings.lam * self.mass[k])
             problem["intercept_scaling"] = self.feature
+            problem["loss"] = self.settings.loss.number
         if start is None:
             return
         beta = np.stack([self._beta(k, slice(None)) for k in range(len(labels))])
@@ -97,7 +98,7 @@ class KernelAscent(Solver):
         self.ascents["constant_weight"] = self.feature * beta.sum(axis=1)
         if self.settings.free_intercept:
             self.ascents["intercept"] = _certificate.best_intercepts_of(
-                self.scores, labels, row_weights
+                self.scores, labels, row_weights, self.settings.loss
             )
         self.block[:] = 0
         for k in range(len(labels)):
@@ -290,7 +291,11 @@ class KernelAscent(Solver):
         if m == 0:
             return 0
         bounds = None if self.row_weights is None else self.row_weights[which]
-        labels, norms, room = self.labels[k, which], self.norms[which], np.empty(6 * (m + 8))
+        labels, norms, room = (
+            self.labels[k, which],
+            self.norms[which],
+            np.empty(_core.PAIRS_ARRAYS * (m + 8)),
+        )
         scale, all_steps = self.ascents["scale"][k], 0
         most = max(1, int(_NUMBERS_PER_PIECE / (16 * m)))
         while all_steps < left:
@@ -326,13 +331,13 @@ class KernelAscent(Solver):
         weights = 1.0 if bounds is None else bounds
         constant = p["constant_weight"]
         if self.settings.free_intercept:
-            b = _certificate.best_intercepts_of(scores[None], y, bounds)[0]
+            b = _certificate.best_intercepts_of(scores[None], y, bounds, self.settings.loss)[0]
             squared = inner(beta, scores)
         else:
             b = self.feature * constant
             squared = inner(beta, scores) + constant**2
-        hinge = (weights * np.maximum(0, 1 - y[0] * (scores + b)) * (y[0] != 0)).sum()
-        primal = self.settings.lam / 2 * squared + hinge / self.mass[k]
+        losses = self.settings.loss.value(1 - y[0] * (scores + b)) * (y[0] != 0)
+        primal = self.settings.lam / 2 * squared + (weights * losses).sum() / self.mass[k]
         if self.settings.free_intercept:
             balanced = _certificate.feasible(a, y, bounds, self.settings)
             change = (balanced - a)[0] * y[0] * p["scale"]
@@ -341,6 +346,7 @@ class KernelAscent(Solver):
                 moved = scores + cache.push(change[None, which], which)[0]
                 squared = inner(beta + change, moved)
         dual = _certificate.best_dual(
-            a, np.array([squared]), self.mass[k : k + 1], bounds, self.settings.lam, self.has_dual
-        )[0]
+            a, np.array([squared]), self.mass[k : k + 1], bounds, self.settings.lam,
+            self.settings.loss, self.has_dual,
+        )[0]  # fmt: skip
         return all_beta, b, primal, dual

@@ -213,7 +213,7 @@ class _Block:
         self.labels = np.ascontiguousarray(session.labels[:, rows])
         weights = session.row_weights
         self.row_weights = None if weights is None else weights[rows]
-        self.counts = np.zeros(self.labels.shape, np.int64)
+        self.counts = np.zeros(self.labels.shape)
         self.pending = np.zeros_like(session.pending)
         waiting = session._waiting()
         self.pending[waiting] = np.searchsorted(rows, session.pending[waiting])

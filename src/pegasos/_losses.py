@@ -1,24 +1,36 @@
-"""Losses of a row, as functions of u = 1 - y f(x); ``csrc/loss.h`` has what the core's loops ask of them.
+"""Losses of a row, as functions of u = 1 - y f(x); ``csrc/loss.h`` has what the core asks of them.
 
-With the weight c of a row, its dual variable is a = c l'(u) at the optimum, and D has the term
-a - c l*(a/c), where l* is the conjugate of l.
+A row of weight c adds c l(u) to m P, and a - c l*(a/c) to m D, where l* is the conjugate of l and
+a, its dual variable, is c l'(u) at the optimum.
 """
 
 from typing import Any
 
 import numpy as np
 
+from pegasos import _core, _validate
+
 
 class Loss:
     """What Python asks of a loss; one class each, like `Hinge`."""
 
-    #: As `loss=` has it, and how ``csrc/loss.h`` numbers it.
+    #: Its name, as `loss=` has it and the core knows it.
     name: str
-    number: int
     #: The largest second derivative; 0 where the derivative jumps.
     curvature: float
     #: Whether the derivative is 0 or 1, so that Pegasos counts.
     counts: bool
+
+    def __repr__(self) -> str:
+        return repr(self.name)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return named, (self.name,)
+
+    @property
+    def number(self) -> int:
+        """How the core numbers it."""
+        return _core.LOSSES[self.name]
 
     def value(self, u: np.ndarray) -> np.ndarray:
         """l(u)."""
@@ -28,23 +40,23 @@ class Loss:
         """A sub-gradient of l at u."""
         raise NotImplementedError
 
+    def growth(self, u: np.ndarray, doubt: np.ndarray) -> np.ndarray:
+        """How much larger than l(u) it may be where u is known to within a doubt."""
+        return self.value(u + doubt) - self.value(u)
+
     def most(self, c: Any) -> Any:
         """The upper bound of the dual variable of a row of weight c."""
         raise NotImplementedError
 
-    def own_curvature(self, c: Any) -> Any:
+    def diagonal(self, c: Any) -> Any:
         """The second derivative of c l*(a/c), which a dual step adds to |x|^2/(lam m)."""
-        raise NotImplementedError
-
-    def conjugate(self, a: np.ndarray, c: Any) -> np.ndarray:
-        """c l*(a/c)."""
         raise NotImplementedError
 
 
 class Hinge(Loss):
     """max(0, u), the loss of the paper: 0 <= a <= c."""
 
-    name, number, curvature, counts = "hinge", 0, 0.0, True
+    name, curvature, counts = "hinge", 0.0, True
 
     def value(self, u: np.ndarray) -> np.ndarray:
         return np.maximum(u, 0)
@@ -52,14 +64,39 @@ class Hinge(Loss):
     def slope(self, u: np.ndarray) -> np.ndarray:
         return (u > 0).astype(np.float64)
 
+    def growth(self, u: np.ndarray, doubt: np.ndarray) -> np.ndarray:
+        return (u >= -doubt) * doubt
+
     def most(self, c: Any) -> Any:
         return c
 
-    def own_curvature(self, c: Any) -> Any:
+    def diagonal(self, c: Any) -> Any:
         return np.zeros_like(c, dtype=np.float64)
 
-    def conjugate(self, a: np.ndarray, c: Any) -> np.ndarray:
-        return np.zeros_like(a)
+
+class SquaredHinge(Loss):
+    """max(0, u)^2: a >= 0."""
+
+    name, curvature, counts = "squared_hinge", 2.0, False
+
+    def value(self, u: np.ndarray) -> np.ndarray:
+        return np.square(np.maximum(u, 0))
+
+    def slope(self, u: np.ndarray) -> np.ndarray:
+        return 2 * np.maximum(u, 0)
+
+    def most(self, c: Any) -> Any:
+        return np.full_like(c, np.inf, dtype=np.float64)
+
+    def diagonal(self, c: Any) -> Any:
+        return 0.5 / np.asarray(c, np.float64)
 
 
-LOSSES: dict[str, Loss] = {loss.name: loss for loss in (Hinge(),)}
+LOSSES: dict[str, Loss] = {loss.name: loss for loss in (Hinge(), SquaredHinge())}
+
+
+def named(name: Any) -> Loss:
+    """The loss of this name, or `name` itself if it is a loss."""
+    if isinstance(name, Loss):
+        return name
+    return LOSSES[_validate.choice("loss", name, list(LOSSES))]

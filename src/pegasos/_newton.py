@@ -132,7 +132,9 @@ class Newton(Solver):
         """Give the point that is kept its best intercept, of several the middle one."""
         y, point = self.labels[k], np.append(self.coef[k], 0)
         scores = yield from self._scores_at(point)
-        best = _certificate.best_intercepts_of(scores[None], y[None], self.row_weights)[0]
+        best = _certificate.best_intercepts_of(
+            scores[None], y[None], self.row_weights, self.settings.loss
+        )[0]
         hinge = self._row_weights(k) @ np.maximum(0, 1 - y * (scores + best))
         primal = self._penalty(point, scores) + hinge / self.mass[k]
         with _threads.uninterrupted():

@@ -36,7 +36,7 @@ class Settings:
     """What all problems of a fit share, λ first. See `pegasos.fit` for the meaning."""
 
     lam: float
-    loss: str = "hinge"
+    loss: Any = "hinge"  # a `Loss`, given by its name
     batch_size: int = 1
     sampling: str = "permutation"
     project: bool = False
@@ -48,7 +48,7 @@ class Settings:
     def __post_init__(self) -> None:
         check = {
             "lam": _validate.lam(self.lam),
-            "loss": _validate.choice("loss", self.loss, list(_losses.LOSSES)),
+            "loss": _losses.named(self.loss),
             "batch_size": _validate.integer("batch_size", self.batch_size),
             "sampling": _validate.choice("sampling", self.sampling, list(_core.SAMPLINGS)),
             "project": _validate.boolean("project", self.project),
@@ -61,11 +61,6 @@ class Settings:
         }
         for name, value in check.items():
             object.__setattr__(self, name, value)
-
-    @property
-    def loss_of_rows(self) -> _losses.Loss:
-        """The loss as an object."""
-        return _losses.LOSSES[self.loss]
 
     @property
     def constant_feature(self) -> float:
@@ -168,6 +163,7 @@ class Pegasos:
         self.problems["intercept_scaling"] = settings.constant_feature
         self.problems["free_intercept"] = settings.free_intercept
         self.problems["project"] = settings.project
+        self.problems["loss"] = settings.loss.number
         _core.start(self.problems)
         try:
             self.weights = aligned_zeros((n_problems, n_features), dtype)
@@ -281,7 +277,7 @@ class Pegasos:
             # Rows have come into problems, or left them: past epochs were of other lengths.
             self.base, self.n_epochs = self.finished.copy(), 0
         if count and self.counts is None:
-            self.counts = np.zeros(labels.shape, np.int64)
+            self.counts = np.zeros(labels.shape)
         elif not count:
             self.counts = None
         problems["weight_factor"] = 1
@@ -555,6 +551,14 @@ class Pegasos:
         if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
             raise _validate.overflow(self.weights.dtype, self.settings.lam)
         return coef, intercept
+
+    def alpha_counts(self) -> np.ndarray | None:
+        """A copy of the alpha counts, whole numbers where the loss counts, that nobody can change."""
+        if self.counts is None:
+            return None
+        counts = self.counts.astype(np.int64 if self.settings.loss.counts else np.float64)
+        counts.flags.writeable = False
+        return counts
 
     def dual(self) -> np.ndarray:
         """Dual variables that belong to the present state; see `_certificate.dual_of_counts`."""

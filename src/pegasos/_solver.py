@@ -216,14 +216,16 @@ class Solver:
 
     def _forget_all_but_zero(self, k: int) -> None:
         """The same, and begin with w = 0 as the best point so far: nothing worse is returned."""
-        y = self.labels[k : k + 1]
+        y, loss = self.labels[k : k + 1], self.settings.loss
         self.coef[k], self.intercept[k] = 0, 0
         if self.settings.free_intercept:
             scores = np.zeros(y.shape)
-            self.intercept[k] = _certificate.best_intercepts_of(scores, y, self.row_weights)[0]
+            self.intercept[k] = _certificate.best_intercepts_of(scores, y, self.row_weights, loss)[
+                0
+            ]
         weights = (1.0 if self.row_weights is None else self.row_weights) * (y[0] != 0)
-        hinge = (weights * np.maximum(0, 1 - y[0] * self.intercept[k])).sum()
-        self.primal[k], self.relative_gap[k] = hinge / self.mass[k], np.inf
+        losses = (weights * loss.value(1 - y[0] * self.intercept[k])).sum()
+        self.primal[k], self.relative_gap[k] = losses / self.mass[k], np.inf
 
     def certificate(self) -> _certificate.Certificate:
         """What was seen at the last look."""

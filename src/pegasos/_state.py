@@ -20,7 +20,7 @@ _MAY_BE_INFINITE = {
     "lowest_before",
 }  # fmt: skip
 # Settings of a problem, which the estimator's parameters say as well.
-_SETTINGS = ("lam", "intercept_scaling", "free_intercept", "project")
+_SETTINGS = ("lam", "intercept_scaling", "free_intercept", "project", "loss")
 
 
 def rows_of(state: dict[str, np.ndarray]) -> tuple[int, np.dtype]:
@@ -38,7 +38,7 @@ def check(state: dict[str, np.ndarray], blank: Schedule) -> None:
     expected, n_rows = blank.state(), rows_of(state)[0]
     # One number stands for as many as there are rows: a false n_rows must not ask for memory.
     pegasos, solvers = blank.pegasos, blank.machines.solvers
-    per_row = np.broadcast_to(np.int64(0), (len(pegasos.problems), n_rows))
+    per_row = np.broadcast_to(0.0, (len(pegasos.problems), n_rows))
     expected |= {"counts": per_row, "sums": pegasos.weights}
     begun = [solver for solver in solvers if f"{solver}.a" in state]
     for solver in begun:
@@ -137,9 +137,10 @@ def _same_kind(name: str, found: Any, expected: np.ndarray) -> None:
 
 
 def _in_range(name: str, array: np.ndarray, field: str | None) -> None:
-    """Whole numbers in [0, `_LARGEST`), and finite numbers, but for gaps not yet known."""
+    """Whole numbers and alpha counts in [0, `_LARGEST`), and finite numbers, but for gaps not yet known."""
     what, leaf = (name, name.split(".")[-1]) if field is None else (f"{name}[{field!r}]", field)
-    if array.dtype.kind == "i" and array.size and not 0 <= array.min() <= array.max() < _LARGEST:
+    is_counted = array.dtype.kind == "i" or leaf == "counts"
+    if is_counted and array.size and not 0 <= array.min() <= array.max() < _LARGEST:
         raise ValueError(f"state.{what} must be in [0, {_LARGEST})")
     if array.dtype.kind != "f" or leaf == "where":
         return

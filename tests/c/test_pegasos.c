@@ -82,7 +82,8 @@ typedef struct bench {
     vector weights, sums;
     double coef[K * D];
     double intercept[K];
-    int64_t counts[K * N], pending[K * BATCH];
+    double counts[K * N];
+    int64_t pending[K * BATCH];
     pegasos_linear_set set;
 } bench;
 
@@ -355,7 +356,8 @@ static void the_dual_is_climbed_to_its_top(void)
 /* The columns that are wanted are brought; D rises, and the gap is that of the slopes. */
 static void steps_on_pairs_climb_to_the_top(void)
 {
-    static double columns[N * N], gram[N * N], norms[N], a[N], slopes[N], room[6 * (N + 8)];
+    static double columns[N * N], gram[N * N], norms[N], a[N], slopes[N],
+        room[PEGASOS_PAIRS_ARRAYS * (N + 8)];
     static int64_t place[N];
     static int8_t wanted[N];
     const double scale = 5, feature = 0.5;
@@ -382,8 +384,8 @@ static void steps_on_pairs_climb_to_the_top(void)
                                 .column_bytes = 8,
                                 .wanted = wanted};
     for (;;) {
-        const int64_t done = pegasos_pairs_run(&block, scale, feature, labels, NULL, norms, a,
-                                               slopes, 1e-9, steps, 500, room, &gap);
+        const int64_t done = pegasos_pairs_run(&block, PEGASOS_HINGE, scale, feature, labels, NULL,
+                                               norms, a, slopes, 1e-9, steps, 500, room, &gap);
         steps += done;
         bool is_wanted = false;
         for (int64_t i = 0; i < N; i++)
@@ -415,12 +417,12 @@ static void the_certificate_is_the_textbook_s(void)
         bounds[i] = i % 3 == 0 ? 0.5 : 2;
         a[i] = 3 * cos(i);
     }
-    pegasos_hinge_sums(N, 1, N, labels, bounds, scores, &whole);
-    pegasos_hinge_sums(7, 1, N, labels, bounds, scores, &cut);
-    pegasos_hinge_sums(N - 7, 1, N - 7, labels + 7, bounds + 7, scores + 7, &cut);
+    pegasos_loss_sums(PEGASOS_HINGE, N, 1, N, labels, bounds, scores, &whole);
+    pegasos_loss_sums(PEGASOS_HINGE, 7, 1, N, labels, bounds, scores, &cut);
+    pegasos_loss_sums(PEGASOS_HINGE, N - 7, 1, N - 7, labels + 7, bounds + 7, scores + 7, &cut);
     CHECK(cut == whole);
     /* The best intercept: no place where a row meets its margin is better. */
-    const double best = pegasos_best_intercept(N, labels, bounds, scores, room);
+    const double best = pegasos_best_intercept(PEGASOS_HINGE, N, labels, bounds, scores, room);
     double least = INFINITY, at_best = 0;
     for (int j = -1; j < N; j++) {
         double sum = 0;
@@ -432,7 +434,7 @@ static void the_certificate_is_the_textbook_s(void)
     }
     CHECK(at_best <= least + 1e-12);
     double balance = 0, sum = 0;
-    pegasos_make_feasible(N, labels, bounds, 1, a, a);
+    pegasos_make_feasible(PEGASOS_HINGE, N, labels, bounds, 1, a, a);
     for (int i = 0; i < N; i++) {
         CHECK(0 <= a[i] && a[i] <= bounds[i] && (labels[i] || a[i] == 0));
         balance += a[i] * labels[i];
@@ -440,12 +442,12 @@ static void the_certificate_is_the_textbook_s(void)
     }
     CHECK(sum > 1 && fabs(balance) < 1e-12);
     const double squared = 40, lam = 0.3, dual = sum / N - lam / 2 * squared;
-    CHECK(fabs(pegasos_best_dual(N, a, bounds, squared, N, lam, 0) - dual) < 1e-12);
-    const double scaled = pegasos_best_dual(N, a, bounds, squared, N, lam, 1);
+    CHECK(fabs(pegasos_best_dual(PEGASOS_HINGE, N, a, bounds, squared, N, lam, 0) - dual) < 1e-12);
+    const double scaled = pegasos_best_dual(PEGASOS_HINGE, N, a, bounds, squared, N, lam, 1);
     for (int j = 0; j <= 100; j++) /* every multiple up to 1 is feasible */
         CHECK(j * 0.01 * sum / N - j * j * 1e-4 * lam / 2 * squared <= scaled + 1e-12);
     scores[3] = INFINITY;
-    pegasos_hinge_sums(N, 1, N, labels, bounds, scores, &whole);
+    pegasos_loss_sums(PEGASOS_HINGE, N, 1, N, labels, bounds, scores, &whole);
     CHECK(isnan(whole));
 }
 
@@ -510,7 +512,7 @@ static void a_run_of_dual_ascent_ends_at_a_true_gap(void)
             double scores[N], loss = 0, norm = 0;
             const double b = whole.ascent.intercept;
             pegasos_linear_scores(&rows, 0, N, 1, whole.coef, 8, 0, &b, scores);
-            pegasos_hinge_sums(N, 1, N, labels, NULL, scores, &loss);
+            pegasos_loss_sums(PEGASOS_HINGE, N, 1, N, labels, NULL, scores, &loss);
             for (int j = 0; j < D; j++)
                 norm += whole.coef[j] * whole.coef[j];
             norm += free_intercept ? 0 : 4 * b * b;
@@ -612,14 +614,17 @@ static void a_whole_fit_is_certified(void)
     for (int i = 0; i < N; i++)
         weights[i] = 1 + i % 3;
     for (int type = 0; type < TYPES; type++)
-        for (int kind = 0; kind < 3; kind++) {
+        for (int kind = 0; kind < 6; kind++) {
+            const bool is_squared = kind >= 3;
             const pegasos_rows rows = rows_of_type(type);
             const pegasos_problem problem = {.rows = &rows,
                                              .labels = labels,
                                              .weights = type % 2 ? weights : NULL,
                                              .lam = 0.03,
-                                             .intercept_scaling = kind == 1 ? 0.5 : 0,
-                                             .free_intercept = kind == 2};
+                                             .intercept_scaling = kind % 3 == 1 ? 0.5 : 0,
+                                             .free_intercept = kind % 3 == 2,
+                                             .loss = is_squared ? PEGASOS_SQUARED_HINGE
+                                                                : PEGASOS_HINGE};
             const pegasos_options options = {.tol = 1e-6, .max_epochs = 100000, .seed = 7};
             CHECK(pegasos_memory(&problem) <= (int64_t)sizeof whole_memory);
             pegasos_solver *whole = pegasos_start(&problem, &options, whole_memory);
@@ -631,20 +636,22 @@ static void a_whole_fit_is_certified(void)
             CHECK(status == PEGASOS_DONE && pegasos_epochs(whole) == pegasos_epochs(cut));
             const double *w = pegasos_weights(whole), *a = pegasos_dual_variables(whole);
             CHECK(memcmp(w, pegasos_weights(cut), D * sizeof *w) == 0);
-            double scores[N], loss = 0, norm = 0, mass = 0;
+            double scores[N], loss = 0, norm = 0, mass = 0, highest = 0;
             const double b = pegasos_intercept(whole);
             pegasos_linear_scores(&rows, 0, N, 1, w, 8, 0, &b, scores);
-            pegasos_hinge_sums(N, 1, N, labels, problem.weights, scores, &loss);
             for (int i = 0; i < N; i++) {
-                const double c = problem.weights ? weights[i] : 1;
+                const double c = problem.weights ? weights[i] : 1, u = 1 - labels[i] * scores[i];
                 mass += labels[i] ? c : 0;
-                CHECK(0 <= a[i] && a[i] <= c);
+                loss += labels[i] && u > 0 ? c * (is_squared ? u * u : u) : 0;
+                highest = fmax(highest, a[i] / c);
+                CHECK(0 <= a[i]);
             }
+            CHECK(is_squared == (highest > 1));
             for (int j = 0; j < D; j++)
                 norm += w[j] * w[j];
-            norm += kind == 1 ? 4 * b * b : 0;
+            norm += kind % 3 == 1 ? 4 * b * b : 0;
             const double primal = 0.015 * norm + loss / mass;
-            CHECK(kind > 0 || b == 0);
+            CHECK(kind % 3 > 0 || b == 0);
             CHECK(fabs(primal - pegasos_objective(whole)) < 1e-9 * primal);
             CHECK(pegasos_relative_gap(whole) <= 1e-6);
             CHECK(pegasos_dual_objective(whole) <= primal);

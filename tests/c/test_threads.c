@@ -20,7 +20,8 @@ typedef struct job {
     pegasos_linear problem;
     pegasos_dual dual;
     double weights[D], sums[D], a[N], w[D], norms[N], scratch[D], scores[N];
-    int64_t counts[N], pending[1], active[N];
+    double counts[N];
+    int64_t pending[1], active[N];
 } job;
 
 static void make_data(void)

@@ -1,0 +1,292 @@
+"""The squared hinge in the core, against NumPy and SciPy: steps, dual ascent, intercepts, bounds."""
+
+import numpy as np
+import pytest
+from rows import LAYOUTS, convert, make_rows
+from scipy.optimize import minimize, minimize_scalar
+
+from pegasos import _core
+
+SQUARED = _core.LOSSES["squared_hinge"]
+LAM = 0.05
+
+
+def rows_of(X, layout, dtype):
+    rows = convert(X, layout, dtype)
+    if layout == "dense":
+        return _core.dense_rows(rows)
+    return _core.csr_rows(rows.data, rows.indices, rows.indptr, rows.shape[1])
+
+
+def problems_of(n_problems, **settings):
+    problems = np.zeros(n_problems, np.asarray(_core.BLANK_PROBLEM).dtype)
+    settings = {"lam": LAM, "weight_factor": 1, "last_step": 10**9, "loss": SQUARED} | settings
+    for name, value in settings.items():
+        problems[name] = value
+    _core.start(problems)
+    return problems
+
+
+def delay_of(X, c, lam, feature=1.0):
+    """t0 with which the first step does not leap."""
+    return int(np.ceil(2 * (c * ((X**2).sum(axis=1) + feature**2)).max() / lam))
+
+
+def textbook(X, y, c, draws, delay, batch_size, project, average, intercept):
+    """Pegasos on the squared hinge with rates 1/(lam (t + delay)): w, b and sums of slopes."""
+    if intercept == "penalized":
+        X = np.column_stack([X, np.ones(len(X))])
+    w, b, counts, kept = np.zeros(X.shape[1]), 0.0, np.zeros(len(y)), []
+    for t in range(1, len(draws) // batch_size + 1):
+        batch = draws[(t - 1) * batch_size : t * batch_size]
+        eta = 1 / (LAM * (t + delay))
+        slopes = 2 * np.maximum(0, 1 - y[batch] * (X[batch] @ w + b))
+        w = (1 - eta * LAM) * w + eta / batch_size * (slopes * c[batch] * y[batch]) @ X[batch]
+        if intercept == "free":
+            b += eta / batch_size * (slopes * c[batch] * y[batch]).sum()
+        np.add.at(counts, batch, slopes)
+        if project and w @ w > 1 / (2 * LAM):
+            w *= np.sqrt(1 / (2 * LAM) / (w @ w))
+        kept.append((w, b))
+    if average:
+        w, b = np.mean([w for w, _ in kept], axis=0), np.mean([b for _, b in kept])
+    return (w[:-1], w[-1], counts) if intercept == "penalized" else (w, b, counts)
+
+
+def objective(X, y, c, w, b, penalty):
+    return (
+        LAM / 2 * (w @ w + penalty * b * b) + c @ np.maximum(0, 1 - y * (X @ w + b)) ** 2 / c.sum()
+    )
+
+
+def optimum(X, y, c, intercept):
+    """The objective's least value, by SciPy."""
+    feature, penalty = float(intercept != "none"), float(intercept == "penalized")
+
+    def value(z):
+        w, b = z[:-1], z[-1] * feature
+        excess = c * np.maximum(0, 1 - y * (X @ w + b)) / c.sum()
+        slope = -2 * excess * y
+        gradient = np.append(LAM * w + slope @ X, feature * slope.sum() + penalty * LAM * b)
+        return objective(X, y, c, w, b, penalty), gradient
+
+    options = {"ftol": 1e-15, "gtol": 1e-12, "maxiter": 10_000}
+    return minimize(
+        value, np.zeros(X.shape[1] + 1), jac=True, method="L-BFGS-B", options=options
+    ).fun
+
+
+@pytest.mark.parametrize("batch_size", [1, 7])
+@pytest.mark.parametrize("project", [False, True])
+@pytest.mark.parametrize("average", [False, True])
+@pytest.mark.parametrize("intercept", ["none", "penalized", "free"])
+def test_pegasos_steps_along_the_slope(rng, layout, dtype, batch_size, project, average, intercept):
+    X, y = make_rows(rng)
+    c = rng.uniform(0.2, 2, len(y))
+    # A short delay as well: then steps leap, so that there is something to project; but rounding
+    # to float32 would grow from leap to leap.
+    delay = 3 if project and dtype == np.float64 else delay_of(X, c, LAM)
+    problems = problems_of(
+        1, delay=delay, project=project, average_from=int(average),
+        intercept_scaling=float(intercept == "penalized"), free_intercept=intercept == "free",
+    )  # fmt: skip
+    weights, counts = np.zeros((1, X.shape[1]), dtype), np.zeros((1, len(y)))
+    sums = np.zeros_like(weights) if average else None
+    pending, slopes = np.zeros((1, batch_size), np.int64), np.zeros((1, batch_size))
+    draws, rows = rng.integers(0, len(y), 50 * batch_size), rows_of(X, layout, dtype)
+    for first, end in [(0, 23), (23, len(draws))]:  # cut within a step
+        _core.fit(
+            rows, problems, y.astype(np.int8)[None], c, weights, sums, counts, pending, first,
+            draws[first:end], False, slopes,
+        )  # fmt: skip
+    coef, b = np.empty((1, X.shape[1])), np.empty(1)
+    _core.model(problems, weights, sums, coef, b)
+    w, expected, sums_of_slopes = textbook(
+        X, y, c, draws, delay, batch_size, project, average, intercept
+    )
+    tolerance = (
+        {"rtol": 1e-9, "atol": 1e-9} if dtype == np.float64 else {"rtol": 1e-3, "atol": 1e-3}
+    )
+    np.testing.assert_allclose(coef[0], w, **tolerance)
+    np.testing.assert_allclose(b[0], expected, **tolerance)
+    np.testing.assert_allclose(counts[0], sums_of_slopes, **tolerance)
+
+
+def test_a_bundle_takes_the_steps_of_its_problems(rng, dtype):
+    X, y = make_rows(rng)
+    labels = np.stack([y, -y, np.roll(y, 1)]).astype(np.int8)
+    rows, draws = rows_of(X, "csr32", dtype), rng.integers(0, len(y), 300)
+    lanes = _core.BUNDLE_BYTES // np.dtype(dtype).itemsize
+    settings = {
+        "delay": delay_of(X, np.ones(len(y)), LAM),
+        "intercept_scaling": 1,
+        "average_from": 5,
+    }
+    models = []
+    for bundled in (False, True):
+        problems, counts = problems_of(3, **settings), np.zeros(labels.shape)
+        shape = (X.shape[1], lanes) if bundled else (3, X.shape[1])
+        weights, sums = np.zeros(shape, dtype), np.zeros(shape, dtype)
+        pending, slopes = np.zeros((3, 1), np.int64), None if bundled else np.zeros((3, 1))
+        _core.fit(
+            rows, problems, labels, None, weights, sums, counts, pending, 0, draws, bundled, slopes
+        )
+        if bundled:
+            weights, sums = (np.ascontiguousarray(v.T[:3]) for v in (weights, sums))
+        coef, b = np.empty((3, X.shape[1])), np.empty(3)
+        _core.model(problems, weights, sums, coef, b)
+        models.append((coef, b, counts))
+    for alone, together in zip(*models, strict=True):
+        np.testing.assert_allclose(together, alone, rtol=1e-4, atol=1e-4)
+
+
+def test_a_loss_that_needs_slopes_is_refused_without(rng):
+    X, y = make_rows(rng)
+    arguments = [
+        rows_of(X, "dense", np.float64), problems_of(1), y.astype(np.int8)[None], None,
+        np.zeros((1, X.shape[1])), None, None, np.zeros((1, 1), np.int64), 0, np.zeros(1, np.int64),
+    ]  # fmt: skip
+    with pytest.raises(ValueError, match="slopes"):
+        _core.fit(*arguments)
+    arguments[1]["loss"] = 2
+    with pytest.raises(ValueError, match="LOSSES"):
+        _core.fit(*arguments)
+
+
+@pytest.mark.parametrize("intercept", ["none", "penalized", "free"])
+@pytest.mark.parametrize("layout", LAYOUTS[:2])
+def test_dual_ascent_climbs_to_the_optimum(rng, layout, dtype, intercept):
+    X, y = make_rows(rng)
+    c, (n, d) = rng.uniform(0.2, 2, len(y)), X.shape
+    y8, feature = y.astype(np.int8), float(intercept != "none")
+    dual = np.zeros(1, np.asarray(_core.BLANK_DUAL).dtype)
+    run = np.zeros(1, np.asarray(_core.BLANK_ASCENT).dtype)
+    dual["scale"], dual["intercept_scaling"], dual["factor"] = 1 / (LAM * c.sum()), feature, 1
+    dual["loss"] = SQUARED
+    for name, value in {
+        "lam": LAM, "mass": c.sum(), "tol": 1e-9, "free_intercept": intercept == "free", "n_inside": n,
+        "last_epoch": 100_000, "estimate": np.inf, "estimate_at_check": np.inf, "primal": np.inf,
+        "relative_gap": np.inf,
+    }.items():  # fmt: skip
+        run[name] = value
+    _core.dual_start(dual, n)
+    dual["pegasos_mass"] = c.sum()
+    a, w, coef = np.zeros(n), np.zeros(d), np.zeros(d)
+    status = _core.ascent_advance(
+        rows_of(X, layout, dtype), dual, run, y8, c, (X**2).sum(axis=1) + feature**2, np.arange(n), a,
+        w, np.zeros(d + 1), coef, np.zeros(d), np.zeros(n), np.zeros(4 * n), 1e12,
+    )  # fmt: skip
+    assert status == _core.DONE
+    assert run["relative_gap"][0] <= 1e-9
+    b = run["intercept"][0]
+    primal = objective(X, y, c, coef, b, intercept == "penalized")
+    assert primal == pytest.approx(run["primal"][0], rel=1e-12)
+    assert primal == pytest.approx(optimum(X, y, c, intercept), rel=1e-7)
+    assert a.max() > c.max()  # no bound of the hinge
+    # The optimum is within the ball on which Pegasos projects.
+    assert coef @ coef + (intercept == "penalized") * b**2 <= 1 / (2 * LAM)
+
+
+def test_newton_s_method_finds_the_optimum(rng, dtype):
+    X, y = make_rows(rng)
+    c, (n, d) = rng.uniform(0.2, 2, len(y)), X.shape
+    for intercept in ("none", "penalized", "free"):
+        p = np.zeros(1, np.asarray(_core.BLANK_NEWTON).dtype)
+        for name, value in {
+            "lam": LAM, "mass": c.sum(), "feature": intercept != "none", "width": 0.5, "loss": SQUARED,
+            "free_intercept": intercept == "free", "primal": np.inf, "relative_gap": np.inf,
+            "dual_objective": -np.inf,
+        }.items():  # fmt: skip
+            p[name] = value
+        coef, centre = np.zeros(d), np.zeros(n)
+        _core.newton_run(
+            rows_of(X, "dense", dtype), p, y.astype(np.int8), c, np.zeros(d + 1), np.zeros(n), centre,
+            np.zeros(n), coef, np.empty(_core.newton_work(n, d)), 1e-9, 500, 10**12,
+        )  # fmt: skip
+        assert p["relative_gap"][0] <= 1e-9
+        assert not centre.any()
+        primal = objective(X, y, c, coef, p["intercept"][0], intercept == "penalized")
+        assert primal == pytest.approx(optimum(X, y, c, intercept), rel=1e-7)
+
+
+def test_steps_on_pairs_climb_to_the_optimum(rng, dtype):
+    m = 37
+    X = rng.normal(size=(m, 2))
+    X[5] = X[4]
+    K = np.exp(-0.5 * ((X[:, None] - X[None]) ** 2).sum(axis=2)).astype(dtype)
+    y = np.where(X[:, 0] * X[:, 1] > 0, 1, -1).astype(np.int8)
+    y[7] = 0
+    c, scale, ends = rng.uniform(0.2, 2, m), 0.7, []
+    for piece in (10**6, 1):
+        a, slopes, wanted, steps = np.zeros(m), np.ones(m), np.zeros(m, np.int8), 0
+        while True:
+            done, gap = _core.pairs_run(
+                _core.kernel_block(K, np.arange(m), wanted), scale, 0.0, y, c, np.diag(K).astype(float),
+                a, slopes, 1e-9, steps, piece, np.empty(_core.PAIRS_ARRAYS * (m + 8)), SQUARED,
+            )  # fmt: skip
+            steps += done
+            if done < piece:
+                break
+        ends.append((a, slopes))
+    np.testing.assert_array_equal(*ends)  # wherever it is cut
+    inside = y != 0
+    f = scale * K.astype(float) @ (a * y)
+    np.testing.assert_allclose(slopes[inside], (1 - y * f - a / (2 * c))[inside], atol=1e-6)
+    primal = (a * y) @ f / 2 + (c * np.maximum(0, 1 - y * f) ** 2)[inside].sum()
+    dual = (a - a**2 / (4 * c)).sum() - (a * y) @ f / 2
+    assert gap == pytest.approx(primal - dual, abs=1e-6)
+    assert primal - dual <= 1e-5
+    assert a[7] == 0
+
+
+def test_the_best_intercept_is_the_best(rng):
+    for n in (2, 3, 10, 200):
+        for spread in (0.1, 1, 30):
+            y = np.where(rng.random(n) < 0.4, 1, -1).astype(np.int8)
+            y[:2] = 1, -1
+            scores, c = spread * rng.normal(size=n), rng.uniform(0.1, 3, n)
+
+            def loss(b, of=(y, scores, c)):
+                y, scores, c = of
+                return c @ np.maximum(0, 1 - y * (scores + b)) ** 2
+
+            best = _core.best_intercept(y, c, scores, np.empty(4 * n), SQUARED)
+            found = minimize_scalar(loss, bracket=(-1, 1), tol=1e-12)
+            assert loss(best) <= found.fun * (1 + 1e-12) + 1e-12
+    # Where a whole interval has no loss, its middle; where it has one end, this end.
+    y, scores = np.array([1, 1, -1, 0], np.int8), np.array([5.0, 4.0, -7.0, 100.0])
+    room = np.empty(16)
+    assert _core.best_intercept(y, None, scores, room, SQUARED) == (-3 + 6) / 2
+    assert _core.best_intercept(np.abs(y), None, scores, room, SQUARED) == 8
+    assert _core.best_intercept(0 * y, None, scores, room, SQUARED) == 0
+
+
+def test_no_dual_value_is_above_the_optimum(rng):
+    X, y = make_rows(rng)
+    c, y8 = rng.uniform(0.2, 2, len(y)), y.astype(np.int8)
+    for intercept in ("none", "free"):
+        least = optimum(X, y, c, intercept)
+        for size in (0.1, 1, 5):
+            a = size * rng.normal(size=len(y))
+            _core.make_feasible(y8, c, intercept == "free", a, SQUARED)
+            assert a.min() >= 0
+            assert intercept == "none" or a @ y == pytest.approx(0, abs=1e-12)
+            w = (a * y) @ X / (LAM * c.sum())
+            own, best = (
+                _core.best_dual(a, c, w @ w, c.sum(), LAM, scaled, SQUARED)
+                for scaled in (False, True)
+            )
+            assert own == pytest.approx((a - a**2 / (4 * c)).sum() / c.sum() - LAM / 2 * w @ w)
+            values = [
+                r * a.sum() / c.sum() - r * r * ((a**2 / (4 * c)).sum() / c.sum() + LAM / 2 * w @ w)
+                for r in np.geomspace(1e-3, 1e3, 2001)
+            ]
+            assert max(values) <= best <= least
+
+
+def test_losses_are_summed(rng):
+    y, c = np.array([[1, -1, 0, 1]], np.int8), np.array([1.0, 2, 3, 4])
+    scores, sums = rng.normal(size=(4, 1)), np.zeros(1)
+    _core.loss_sums(0, y, c, scores, sums, SQUARED)
+    expected = (c * (y[0] != 0) * np.maximum(0, 1 - y[0] * scores[:, 0]) ** 2).sum()
+    assert sums[0] == pytest.approx(expected)
