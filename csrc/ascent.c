@@ -18,11 +18,10 @@
  * which take the first and coarse epochs, have weights of the rows' type: twice as many problems
  * then share a line of cache.
  */
+#include "ascent.h"
 #include "loss.h"
-#include "rows.h"
 
 #include <float.h>
-#include <math.h>
 #include <string.h>
 
 /* Moves a random one of the rows active[begin .. end - 1] to the front. */
@@ -290,14 +289,11 @@ void pegasos_dual_sweep(const pegasos_rows *rows, int64_t n_problems, pegasos_du
  * that an epoch gives (see `ascend`), and else whenever the visits have grown by so much since the
  * last one.
  */
-enum { SNAPSHOTS = 8, EPOCHS_BEFORE_CHECK = 16, ROWS_PER_PIECE = 256, NUMBERS_PER_CALL = 25 };
-static const double GROWTH_BEFORE_CHECK = 1.5, HOPEFUL = 1.3;
+enum { SNAPSHOTS = 8, EPOCHS_BEFORE_CHECK = 16, ROWS_PER_PIECE = 256 };
+static const double GROWTH_BEFORE_CHECK = 1.5;
 /* The mean is taken in every epoch where this costs at most so much of the epoch; else, in those
  * whose end is likely to see a gap check. */
 static const double CHEAP = 0.1;
-
-/* What a run is at: visits, or a part of a gap check. */
-enum { VISITS, DUAL_VALUE, MEAN, LAST };
 
 typedef struct run {
     const pegasos_rows *rows;
@@ -307,37 +303,17 @@ typedef struct run {
     double numbers; /* that a row has, on average */
 } run;
 
-static double stored_numbers(const pegasos_rows *rows)
-{
-    return rows->index_bytes == 0 ? (double)rows->n_rows * (double)rows->n_features
-                                  : (double)(row_offset(rows, rows->n_rows) - row_offset(rows, 0));
-}
-
-static bool is_within(const pegasos_ascent *s, double relative_gap, double factor)
-{
-    return s->tol >= 0 && relative_gap <= factor * s->tol;
-}
-
-/* An estimate of the relative gap, by what the last epoch saw: D from running sums, and the gap. */
-static void estimate_gap(const run *r)
-{
-    const double *const c = r->x->bounds;
-    double sum = 0;
-    for (int64_t i = 0; i < r->rows->n_rows; i++)
-        sum += r->x->a[i] - loss_smoothing(r->p->loss, r->x->a[i], c ? c[i] : 1);
-    const double dual = sum / r->s->mass - r->s->lam / 2 * r->p->squared_norm;
-    const double gap = r->p->gap / r->s->mass;
-    r->s->estimate = gap / fmax(dual + gap, 1e-300);
-}
-
 static bool is_time_to_check(const run *r)
 {
     pegasos_ascent *s = r->s;
+    double sum = 0;
     if (s->n_epochs + 1 >= s->last_epoch)
         return true;
     if (s->tol < 0)
         return false;
-    estimate_gap(r);
+    WITH_LOSS(r->p->loss, for (int64_t i = 0; i < r->rows->n_rows; i++) sum +=
+                          loss_conjugate(LOSS, r->x->a[i], r->x->bounds ? r->x->bounds[i] : 1));
+    estimate_gap(r->p, s, sum);
     if (is_within(s, s->estimate, HOPEFUL) && s->estimate <= s->estimate_at_check / 1.5
         && s->n_visits >= s->n_visits_at_check + s->n_inside)
         return true;
@@ -375,6 +351,15 @@ static void end_epoch(const run *r, bool settled)
         pegasos_dual_begin_epoch(r->p);
     if (s->free_intercept)
         r->p->intercept += r->p->intercept_scaling * r->p->constant_weight;
+}
+
+/* All rows of an epoch were visited. */
+static void see_epoch(const run *r)
+{
+    if (is_time_to_check(r))
+        r->s->part = PEGASOS_DUAL_VALUE;
+    else
+        end_epoch(r, is_settled(r));
 }
 
 /* At the start of an epoch: every how many rows to take a snapshot; 0: never. */
@@ -421,12 +406,8 @@ static double visit(const run *r, double budget)
     }
     if (!is_over)
         return cost;
-    cost += (double)r->rows->n_rows;
-    if (is_time_to_check(r))
-        s->part = DUAL_VALUE;
-    else
-        end_epoch(r, is_settled(r));
-    return cost;
+    see_epoch(r);
+    return cost + (double)r->rows->n_rows;
 }
 
 static double squared(const double *vector, int64_t n)
@@ -443,22 +424,49 @@ static int64_t rows_of_piece(const run *r)
     return left < ROWS_PER_PIECE ? left : ROWS_PER_PIECE;
 }
 
+/* Adds what some more rows are of w(a) to `point`; returns its cost. */
+static double add_rows(const run *r, const double *a)
+{
+    pegasos_ascent *s = r->s;
+    const int64_t count = rows_of_piece(r);
+    double factors[ROWS_PER_PIECE];
+    if (s->place == 0)
+        memset(r->x->point, 0, (size_t)r->rows->n_features * sizeof(double));
+    for (int64_t i = 0; i < count; i++)
+        factors[i] = r->p->scale * a[s->place + i] * r->x->labels[s->place + i];
+    pegasos_linear_combine(r->rows, s->place, count, factors, r->x->point);
+    s->place += count;
+    return (double)count * (r->numbers + NUMBERS_PER_CALL);
+}
+
 /* With a free intercept, dual variables are balanced first, so that their w is another one: its sum
  * takes a pass over the rows. */
 static double add_balanced(const run *r)
 {
-    pegasos_ascent *s = r->s;
-    const int64_t n = r->rows->n_rows, d = r->rows->n_features, count = rows_of_piece(r);
-    double factors[ROWS_PER_PIECE], *balanced = r->x->scores;
-    if (s->place == 0) {
-        pegasos_make_feasible(r->p->loss, n, r->x->labels, r->x->bounds, 1, r->x->a, balanced);
-        memset(r->x->point, 0, (size_t)d * sizeof(double));
+    if (r->s->place == 0)
+        pegasos_make_feasible(r->p->loss, r->rows->n_rows, r->x->labels, r->x->bounds, 1, r->x->a,
+                              r->x->scores);
+    return add_rows(r, r->x->scores);
+}
+
+/* What a bundle leaves: an epoch that is over, as a rule, and w in the rows' type. From here on it is
+ * double. */
+static double take_from_bundle(const run *r)
+{
+    const int64_t n = r->rows->n_rows, d = r->rows->n_features;
+    double cost = (double)n;
+    if (r->rows->value_bytes == 4) {
+        cost = add_rows(r, r->x->a);
+        if (r->s->place < n)
+            return cost;
+        memcpy(r->x->w, r->x->point, (size_t)d * sizeof(double));
+        r->p->squared_norm = squared(r->x->w, d) + r->p->constant_weight * r->p->constant_weight;
     }
-    for (int64_t i = 0; i < count; i++)
-        factors[i] = r->p->scale * balanced[s->place + i] * r->x->labels[s->place + i];
-    pegasos_linear_combine(r->rows, s->place, count, factors, r->x->point);
-    s->place += count;
-    return (double)count * (r->numbers + NUMBERS_PER_CALL);
+    r->s->place = 0;
+    r->s->part = PEGASOS_VISITS;
+    if (r->p->position >= r->p->n_active)
+        see_epoch(r);
+    return cost;
 }
 
 static double find_dual_value(const run *r)
@@ -473,7 +481,7 @@ static double find_dual_value(const run *r)
         s->free_intercept ? squared(r->x->point, d) : squared(r->x->w, d) + constant * constant;
     s->dual = pegasos_best_dual(r->p->loss, n, s->free_intercept ? r->x->scores : r->x->a,
                                 r->x->bounds, norm, s->mass, s->lam, 1);
-    s->part = s->n_snapshots > 0 ? MEAN : LAST;
+    s->part = s->n_snapshots > 0 ? PEGASOS_MEAN : PEGASOS_LAST;
     s->place = 0;
     return cost;
 }
@@ -495,7 +503,7 @@ static void end_check(const run *r)
     pegasos_ascent *s = r->s;
     s->n_visits_at_check = s->n_visits;
     s->estimate_at_check = s->estimate;
-    s->part = VISITS;
+    s->part = PEGASOS_VISITS;
     if (r->p->position >= r->p->n_active)
         end_epoch(r, true);
 }
@@ -532,13 +540,13 @@ static bool find_primal_value(const run *r, const double *point, double constant
     const double primal = s->lam / 2 * norm + s->loss / s->mass;
     s->place = 0;
     if (!isfinite(primal)) {
-        s->part = DUAL_VALUE;
+        s->part = PEGASOS_DUAL_VALUE;
         s->loss = 0;
         return false;
     }
     keep(r, point, intercept, primal);
-    if (s->part == MEAN && !is_within(s, s->relative_gap, 1))
-        s->part = LAST;
+    if (s->part == PEGASOS_MEAN && !is_within(s, s->relative_gap, 1))
+        s->part = PEGASOS_LAST;
     else
         end_check(r);
     return true;
@@ -548,10 +556,10 @@ static bool find_primal_value(const run *r, const double *point, double constant
 static double check_gap(const run *r)
 {
     const int64_t d = r->rows->n_features, n_snapshots = r->s->n_snapshots;
-    if (r->s->part == DUAL_VALUE)
+    if (r->s->part == PEGASOS_DUAL_VALUE)
         return find_dual_value(r);
     const double cost = (double)rows_of_piece(r) * (r->numbers + NUMBERS_PER_CALL);
-    const bool is_mean = r->s->part == MEAN;
+    const bool is_mean = r->s->part == PEGASOS_MEAN;
     if (is_mean && r->s->place == 0)
         for (int64_t j = 0; j < d; j++)
             r->x->point[j] = r->x->sums[j] / (double)n_snapshots;
@@ -566,18 +574,20 @@ int64_t pegasos_ascent_advance(const pegasos_rows *rows, pegasos_dual *problem,
     pegasos_ascent *s = ascent;
     const run r = {rows, arrays, problem, s, stored_numbers(rows) / (double)rows->n_rows};
     const int64_t n_epochs = s->n_epochs;
-    assert(are_there(rows, 0, 0) && s->lam > 0 && s->mass > 0);
+    assert(are_there(rows, 0, 0) && s->lam > 0 && s->mass > 0 && s->part != PEGASOS_BUNDLE);
     for (;;) {
-        if (s->part == VISITS) {
+        if (s->part == PEGASOS_VISITS) {
             const bool is_last = s->n_epochs >= s->last_epoch;
             if (is_within(s, s->relative_gap, 1) || (is_last && isfinite(s->primal)))
                 return PEGASOS_DONE;
             if (is_last) /* nothing is known of where this stands */
-                s->part = DUAL_VALUE;
+                s->part = PEGASOS_DUAL_VALUE;
         }
         if (budget <= 0 || (s->by_epochs && s->n_epochs > n_epochs))
             return PEGASOS_RUNNING;
-        const double cost = s->part == VISITS ? visit(&r, budget) : check_gap(&r);
+        const double cost = s->part == PEGASOS_VISITS    ? visit(&r, budget)
+                            : s->part == PEGASOS_WEIGHTS ? take_from_bundle(&r)
+                                                         : check_gap(&r);
         if (cost < 0)
             return PEGASOS_OVERFLOW;
         budget -= cost;

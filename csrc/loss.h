@@ -74,6 +74,12 @@ static INLINE double loss_smoothing(int64_t loss, double a, double c)
     return loss_diagonal(loss, c) * a * a / 2;
 }
 
+/* l*(a). */
+static INLINE double loss_conjugate(int64_t loss, double a, double c)
+{
+    return loss_is_smooth(loss) ? a - loss_smoothing(loss, a, c) : a;
+}
+
 /* What a row adds to m (P - D) where w = w(a): c l(u) - l*(a) + a (1 - u). */
 static INLINE double loss_gap(int64_t loss, double a, double c, double u)
 {

@@ -327,8 +327,8 @@ typedef struct pegasos_ascent {
     int64_t last_epoch;     /* stop once n_epochs is so many */
     int64_t by_epochs;      /* 1: return after every epoch, however much of the budget is left */
     /* state */
-    int64_t part;     /* 0: visits; else the part of a gap check under way */
-    int64_t place;    /* rows that it has read; 0 with part = 1 begins the check once more */
+    int64_t part;     /* what it is at: PEGASOS_VISITS, ... */
+    int64_t place;    /* rows that this part has read */
     int64_t n_epochs; /* epochs done */
     int64_t n_visits; /* rows visited */
     int64_t n_steps;  /* of them, in an epoch of Pegasos */
@@ -344,6 +344,17 @@ typedef struct pegasos_ascent {
     double dual;              /* dual value at the gap check under way */
     double loss;              /* sum of losses of the rows that it has read */
 } pegasos_ascent;
+
+/* What a run is at: visits, epochs in a bundle, taking w from a bundle; or a part of a gap check,
+ * the dual value, the objective of the mean, that of w(a). */
+enum {
+    PEGASOS_VISITS = 0,
+    PEGASOS_BUNDLE = 1,
+    PEGASOS_WEIGHTS = 2,
+    PEGASOS_DUAL_VALUE = 3,
+    PEGASOS_MEAN = 4,
+    PEGASOS_LAST = 5
+};
 
 /* The arrays that belong to it, of n = n_rows and d = n_features numbers. The last three are
  * scratch, which a gap check keeps between calls. */
@@ -366,9 +377,9 @@ enum { PEGASOS_RUNNING = 0, PEGASOS_DONE = 1, PEGASOS_OVERFLOW = 2 };
 
 /*
  * Goes on with a run until it is done, or about `budget` numbers of the rows were read. `problem`
- * has been started by pegasos_dual_start, with its n_inside rows in `active`. A run that is cut
- * anywhere continues with the same bits; where its scratch is lost, set `place` to 0, and `part` to
- * 1 unless it is 0.
+ * has been started by pegasos_dual_start, with its n_inside rows in `active`, and is not in a bundle
+ * any more. A run that is cut anywhere continues with the same bits; where its scratch is lost, set
+ * `place` to 0, and `part` to PEGASOS_DUAL_VALUE if it is beyond.
  */
 int64_t pegasos_ascent_advance(const pegasos_rows *rows, pegasos_dual *problem,
                                pegasos_ascent *ascent, const pegasos_ascent_arrays *arrays,
@@ -385,6 +396,40 @@ int64_t pegasos_ascent_advance(const pegasos_rows *rows, pegasos_dual *problem,
 void pegasos_dual_sweep(const pegasos_rows *rows, int64_t n_problems, pegasos_dual *problems,
                         const int8_t *labels, const double *bounds, const double *norms, double *a,
                         void *v, void *sums, int64_t before, int64_t count, const int64_t *draws);
+
+/*
+ * The first epochs of several problems over the same rows, which they make together. Each has a
+ * pegasos_dual, started by pegasos_dual_start, and a pegasos_ascent whose part is PEGASOS_BUNDLE;
+ * settings but for n_inside and mass are the same for all. Arrays are interleaved: B problems'
+ * numbers take PEGASOS_BUNDLE_BYTES in the rows' type, and lanes to spare hold 0.
+ */
+typedef struct pegasos_bundle {
+    int64_t n_problems; /* 1 to B */
+    int64_t last_epoch; /* the bundle ends when n_epochs of the first problem is so many */
+    pegasos_dual *problems;
+    pegasos_ascent *ascents;
+    const int8_t *labels;  /* n x B */
+    const double *bounds;  /* n: c_i > 0; NULL: all one */
+    const double *norms;   /* n: |x_i|^2, constant feature included */
+    double *a;             /* n x B: dual variables */
+    void *v;               /* d x B of the rows' type: w(a), `factor` of pegasos_dual beside */
+    void *sums;            /* (d + 1) x B likewise, zero at first */
+    const int64_t *inside; /* the n_inside >= 1 rows that have a label in some of the problems */
+    int64_t n_inside;
+    pegasos_order *order; /* of n_inside rows, at draw number n_epochs n_inside + place of the first
+                             problem; with its permutation */
+    int64_t *permutation;
+} pegasos_bundle;
+
+/*
+ * Goes on until the bundle is over, PEGASOS_DONE, or about `budget` numbers of the rows were read,
+ * PEGASOS_RUNNING. A bundle that is cut anywhere continues with the same bits. It is over when all
+ * but two problems are likely to be near their gap, or at its last epoch. Then each goes on by
+ * pegasos_ascent_advance, with arrays of its own: a, w = factor v in double, and `sums`, which now
+ * hold the mean of w over half an epoch, or zeros.
+ */
+int64_t pegasos_bundle_advance(const pegasos_rows *rows, const pegasos_bundle *bundle,
+                               double budget);
 
 /* ---- Dual ascent on pairs, for kernel machines (pairs.c) ------------------------------------- */
 

@@ -130,20 +130,26 @@ def test_a_sweep_is_the_textbook_s(rng, layout, dtype, feature, n_problems, weig
     ascents["intercept_scaling"] = feature
     if pegasos:
         ascents["pegasos_mass"] = 1 / (lams * ascents["scale"])
-    order = _core.Order(seed, np.empty(n, np.int64), _core.SAMPLINGS["permutation"], 0)
-    draws = np.empty(n * epochs, np.int64)
-    order.draw(draws)
+    runs = _ascent.blank_runs(
+        n_problems, lam=lams, mass=1 / (lams * ascents["scale"]), tol=-1, part=_core.BUNDLE,
+        n_inside=np.count_nonzero(labels, axis=1),
+    )  # fmt: skip
+    inside = np.arange(n)
+    order, draws = _ascent.order_of(inside, seed, 0), np.empty(n * epochs, np.int64)
+    _ascent.order_of(inside, seed, 0).draw(draws)
     ascents["factor"] = rng.uniform(0.5, 2, n_problems)
     lanes = _pegasos.lanes(rows)
     assert lanes * np.dtype(dtype).itemsize == _core.BUNDLE_BYTES
-    a, w, sums = np.zeros((n, lanes)), np.zeros((d, lanes), dtype), np.zeros((d, lanes), dtype)
+    a, w, sums = (np.zeros((m, lanes), t) for m, t in ((n, "f8"), (d, dtype), (d + 1, dtype)))
     for _ in _ascent.sweep(
-        rows, _pegasos.interleaved(labels, lanes), np.arange(n), c if weighted else None, norms,
-        settings, ascents, a, w, seed, 0, n * epochs, sums,
+        rows, order, inside, ascents, runs, _pegasos.interleaved(labels, lanes),
+        c if weighted else None, norms, a, w, sums, epochs,
     ):  # fmt: skip
         pass
+    assert (runs["part"] == _core.WEIGHTS).all()
+    assert (runs["n_visits"] == epochs * runs["n_inside"]).all()
     w[:, :n_problems] *= ascents["factor"].astype(dtype)
-    sums[:, :n_problems] *= ascents["factor"].astype(dtype)
+    sums[:d, :n_problems] *= ascents["factor"].astype(dtype)
     near = {"rtol": 1e-9, "atol": 1e-10} if dtype == np.float64 else {"rtol": 1e-4, "atol": 1e-4}
     for k in range(n_problems):
         expected, last, mean = textbook(
@@ -158,13 +164,84 @@ def test_a_sweep_is_the_textbook_s(rng, layout, dtype, feature, n_problems, weig
         )
         np.testing.assert_allclose(a[:, k], expected, **near)
         np.testing.assert_allclose(w[:, k], last[:-1], **near)
-        np.testing.assert_allclose(sums[:, k], mean[:-1], **near)
+        np.testing.assert_allclose(sums[:, k], mean, **near)
         np.testing.assert_allclose(ascents["constant_weight"][k], last[-1], **near)
-        np.testing.assert_allclose(ascents["constant_sum"][k], mean[-1], **near)
         np.testing.assert_allclose(ascents["squared_norm"][k], last @ last, **near)
     assert not a[:, n_problems:].any()
     assert not w[:, n_problems:].any()
     assert not sums[:, n_problems:].any()
+
+
+def begun(X, labels, layout, dtype, tol, free):
+    """The arguments of `_ascent.sweep` for problems before their first epoch."""
+    rows = rows_of(X, layout, dtype)
+    (k, n), lam, lanes = labels.shape, 0.01, _pegasos.lanes(rows)
+    settings = _pegasos.Settings(lam, penalize_intercept=not free)
+    norms, feature = _ascent.norms(rows, settings)
+    inside, n_inside = np.flatnonzero(labels.any(axis=0)), np.count_nonzero(labels, axis=1)
+    ascents = _ascent.blank_ascents(k, 0)
+    ascents["scale"], ascents["intercept_scaling"] = 1 / (lam * n_inside), feature
+    ascents["pegasos_mass"] = n_inside
+    runs = _ascent.blank_runs(
+        k, lam=lam, mass=n_inside, n_inside=n_inside, tol=tol, free_intercept=free,
+        last_epoch=50, part=_core.BUNDLE,
+    )  # fmt: skip
+    shapes = [(n, lanes, "f8"), (X.shape[1], lanes, dtype), (X.shape[1] + 1, lanes, dtype)]
+    a, v, sums = (np.zeros(shape, kind) for *shape, kind in shapes)
+    signs, order = _pegasos.interleaved(labels, lanes), _ascent.order_of(inside, 5, 0)
+    return rows, order, inside, ascents, runs, signs, None, norms, a, v, sums, 8
+
+
+@pytest.mark.parametrize("layout", [*SPARSE, "dense"])
+@pytest.mark.parametrize("free", [False, True])
+def test_a_sweep_has_the_same_bits_for_any_budget(rng, layout, dtype, free):
+    X, _ = make_rows(rng, n=700)
+    labels = rng.choice([-1, 0, 1], p=[0.5, 0.1, 0.4], size=(5, 700)).astype(np.int8)
+    for tol in (-1, 1e-3, 0.3):
+        ends = []
+        for budget in (1e12, 1, 3e5):
+            arguments, statuses = begun(X, labels, layout, dtype, tol, free), [_core.RUNNING]
+            while statuses[-1] == _core.RUNNING:
+                statuses.append(_core.bundle_advance(*arguments, budget))
+            assert statuses[-1] == _core.DONE
+            assert len(statuses) > 6 if budget == 1 else len(statuses) == 2 or budget < 1e12
+            ends.append(arguments)
+        assert (ends[0][4]["n_snapshots"] == 1).all()
+        assert (ends[0][4]["n_epochs"] == 7).all() == (tol < 0.3)
+        for end in ends[1:]:
+            for which in (3, 4, 8, 9, 10):
+                assert end[which].tobytes() == ends[0][which].tobytes()
+
+
+@pytest.mark.parametrize("n_changed", [1, 5])
+def test_other_labels_are_noticed_within_a_bundle(rng, dtype, n_changed, monkeypatch):
+    """Those problems begin anew, and the others do not wait for them."""
+    X, _ = make_rows(rng, n=700)
+    y = (X[:, :5] + 0.3 * rng.normal(size=(700, 5))).argmax(axis=1)
+    X = convert(X, "csr32", dtype)
+    options = {"solver": "sdca", "tol": 1e-5, "max_iter": 10**4, "warm_start": True}
+    clf = PegasosClassifier(1e-2, random_state=0, **options)
+    real, calls = _core.bundle_advance, iter(range(10**9))
+
+    def interrupted(*arguments):
+        if next(calls) == 3:
+            raise KeyboardInterrupt
+        return real(*arguments)
+
+    monkeypatch.setattr(_pegasos, "_SECONDS_PER_CALL", 3e-5)
+    monkeypatch.setattr(_core, "bundle_advance", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        clf.fit(X, y)
+    changed = y < n_changed
+    y[changed] = (y[changed] + (rng.random(changed.sum()) < 0.5)) % 5
+    clf.fit(X, y)
+    scores = X @ clf.coef_.T + clf.intercept_
+    hinge = np.maximum(0, 1 - np.where(y[:, None] == np.arange(5), 1, -1) * scores).mean(axis=0)
+    norms = (clf.coef_**2).sum(axis=1) + clf.intercept_**2
+    np.testing.assert_allclose(clf.objective_, 0.5e-2 * norms + hinge, rtol=1e-9)
+    assert (clf.duality_gap_ <= 1e-5 * clf.objective_).all()
+    best = PegasosClassifier(1e-2, **options | {"tol": 1e-8}).fit(X, y)
+    assert (clf.objective_ <= best.objective_ * (1 + 1.1e-5)).all()
 
 
 def test_another_lam_keeps_the_best_multiple_of_the_dual_point(rng):
@@ -218,15 +295,15 @@ def test_an_interrupted_sweep_goes_on_to_the_same_bits(rng, stop_after, monkeypa
     options = {"solver": "sdca", "tol": 1e-4, "random_state": 1, "warm_start": True}
     whole = PegasosClassifier(1e-2, **options).fit(X, y)
     parts = PegasosClassifier(1e-2, **options)
-    real, calls = _core.dual_sweep, []
+    real, calls = _core.bundle_advance, []
 
     def interrupted(*arguments):
         calls.append(1)
         if len(calls) == stop_after:
             raise KeyboardInterrupt
-        real(*arguments)
+        return real(*arguments)
 
-    monkeypatch.setattr(_core, "dual_sweep", interrupted)
+    monkeypatch.setattr(_core, "bundle_advance", interrupted)
     with pytest.raises(KeyboardInterrupt):
         parts.fit(X, y)
     parts.fit(X, y)

@@ -37,6 +37,7 @@ from pegasos import (
     _schedule,
     kernels,
 )
+from pegasos._losses import LOSSES
 
 INTERCEPTS = {
     "none": {"fit_intercept": False},
@@ -255,7 +256,7 @@ def test_pegasos_itself_stops_at_a_gap(problem):
 @pytest.mark.parametrize(
     ("solver", "function", "when"),
     [
-        ("sdca", "Order", (1, 2, 2)),  # between the epochs of a bundle
+        ("sdca", "bundle_advance", (0, 2, 3)),
         ("sdca", "ascent_advance", (0, 2, 7)),
         ("newton", "newton_run", (0, 2, 30)),
         ("newton", "combine", (1, 15, 30)),
@@ -438,22 +439,26 @@ def test_a_change_of_finisher_leaves_what_is_done(monkeypatch):
     assert (clf.duality_gap_ <= 1e-3 * clf.objective_).all()
 
 
-def test_the_best_intercept_is_the_best(rng):
+@pytest.mark.parametrize("loss", LOSSES.values(), ids=str)
+def test_the_best_intercept_is_the_best(rng, loss):
     X, y = make_rows(rng, n=60, d=5)
     rows, _ = pegasos._validate.rows(X)
     labels = np.stack([y, -y]).astype(np.int8)
     labels[1, :7] = 0
     weights = rng.uniform(0.1, 2, 60)
     coef = rng.normal(size=(2, 5))
-    best = _certificate.best_intercepts(rows, labels, weights, coef)
+    best = _certificate.best_intercepts(rows, labels, weights, coef, loss)
     for k in range(2):
 
-        def loss(b, k=k):
+        def total(b, k=k):
             inside = labels[k] != 0
-            hinge = np.maximum(0, 1 - labels[k] * (X @ coef[k] + b))
-            return (weights * hinge)[inside].sum()
+            losses = loss.value(1 - labels[k] * (X @ coef[k] + b))
+            return (weights * losses)[inside].sum()
 
-        assert all(loss(best[k]) <= loss(b) + 1e-9 for b in np.linspace(-9, 9, 2001))
+        assert all(total(best[k]) <= total(b) + 1e-9 for b in np.linspace(-9, 9, 2001))
+
+
+best_intercepts = functools.partial(_certificate.best_intercepts_of, loss=LOSSES["hinge"])
 
 
 def test_of_several_best_intercepts_the_middle_one_is_taken(rng):
@@ -468,18 +473,16 @@ def test_of_several_best_intercepts_the_middle_one_is_taken(rng):
         y, scores = np.append(y, np.ones(2 * n, np.int8)), np.append(scores, np.tile(scores[n:], 2))
         weights = np.append(weights, np.full(2 * n, size / 3))
         order = rng.permutation(4 * n)
-        best = _certificate.best_intercepts_of(scores[order][None], y[order][None], weights[order])[
-            0
-        ]
+        best = best_intercepts(scores[order][None], y[order][None], weights[order])[0]
         # Between the last negative row that meets its margin and the first positive one.
         ends = (y - scores)[y < 0].max(), (y - scores)[y > 0].min()
         assert best == pytest.approx(sum(ends) / 2, abs=1e-12)
     one_class = np.array([[0.5, -0.25, 0.0]])
     for sign, end in ((1, 1.25), (-1, -1.5)):
         labels = np.full((1, 3), sign, np.int8)
-        assert _certificate.best_intercepts_of(one_class, labels, None)[0] == end
+        assert best_intercepts(one_class, labels, None)[0] == end
     nobody = np.zeros((1, 3), np.int8)
-    assert _certificate.best_intercepts_of(one_class, nobody, None)[0] == 0
+    assert best_intercepts(one_class, nobody, None)[0] == 0
 
 
 @pytest.mark.parametrize("lam", [1, 10])

@@ -17,7 +17,15 @@ from rows import make_rows
 from scipy import sparse
 
 import pegasos
-from pegasos import KernelPegasosClassifier, PegasosClassifier, _archive, _checkpoint, cli
+from pegasos import (
+    KernelPegasosClassifier,
+    PegasosClassifier,
+    _archive,
+    _checkpoint,
+    _core,
+    _pegasos,
+    cli,
+)
 
 
 @pytest.fixture
@@ -237,9 +245,31 @@ def warm(kind, **options):
     return clf.fit(X, y), X, y
 
 
+def interrupted(kind, **options):
+    """The same, stopped within the epochs that problems make together."""
+    X, y = make_rows(np.random.default_rng(0), n=280, d=5)[0], np.arange(280) % 3
+    clf = kind(0.1, warm_start=True, random_state=0, **options)
+    real, calls = _core.bundle_advance, iter(range(10**9))
+
+    def stop(*arguments):
+        if next(calls) == 3:
+            raise KeyboardInterrupt
+        return real(*arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_pegasos, "_SECONDS_PER_CALL", 1e-6)
+        patch.setattr(_core, "bundle_advance", stop)
+        with pytest.raises(KeyboardInterrupt):
+            clf.fit(X, y)
+    assert (clf._state["sdca.runs"]["part"] == _core.BUNDLE).all()
+    assert clf._state["sdca.runs"]["place"].all()
+    return clf, X, y
+
+
 WARM = {
     "pegasos": (PegasosClassifier, {"n_steps": 17, "batch_size": 3, "average": True}),
     "sdca": (PegasosClassifier, {"solver": "sdca", "tol": None, "max_iter": 3}),
+    "sdca, in a bundle": (PegasosClassifier, {"solver": "sdca", "tol": None, "max_iter": 9}),
     "newton": (PegasosClassifier, {"solver": "newton", "tol": None, "max_iter": 3}),
     "kernel": (KernelPegasosClassifier, {"n_steps": 17, "batch_size": 3}),
     "kernel sdca": (KernelPegasosClassifier, {"solver": "sdca", "tol": None, "max_iter": 3}),
@@ -278,12 +308,16 @@ def damaged(state):
         yield "numbers", f"{value} rows", state | {"numbers": numbers}
 
 
+def warm_or_interrupted(name):
+    kind, options = WARM[name]
+    return (interrupted if name == "sdca, in a bundle" else warm)(kind, **options)
+
+
 @pytest.mark.parametrize("name", WARM)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_a_damaged_pickle_is_refused(name):
     """Who unpickles trusts; what was damaged since must not lead the core to foreign memory."""
-    kind, options = WARM[name]
-    clf, X, y = warm(kind, **options)
+    clf, X, y = warm_or_interrupted(name)
     kinds_of_damage = list(damaged(clf._state))
     assert len(kinds_of_damage) > 50
     for array, what, state in kinds_of_damage:
@@ -314,8 +348,7 @@ def edited(state):
 @pytest.mark.filterwarnings("ignore:lam . steps . batch_size")
 def test_whatever_a_state_says_a_fit_ends(name):
     """Refused, or carried out in the epochs that were asked for, to a model that is made of numbers."""
-    kind, options = WARM[name]
-    clf, X, y = warm(kind, **options)
+    clf, X, y = warm_or_interrupted(name)
     n_refused = 0
     for what, state in edited(clf._state):
         other = copy.copy(clf)
@@ -332,8 +365,30 @@ def test_whatever_a_state_says_a_fit_ends(name):
             n_refused += 1
             continue
         assert np.isfinite(other.decision_function(X)).all(), what
-        assert (other.n_steps_ <= before + 40 * 20).all(), what
+        assert (other.n_steps_ <= before + len(X) * 20).all(), what
     assert n_refused > 50
+
+
+@pytest.mark.parametrize("fields", [
+    {"n_epochs": 2**54}, {"place": [0, 1, 2]}, {"place": 279}, {"part": [0, 1, 1]},
+    {"part": [1, 2, 5]}, {"part": 2}, {"part": 0},
+])  # fmt: skip
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_bundle_out_of_step_is_refused_or_put_right(fields):
+    clf, X, y = warm_or_interrupted("sdca, in a bundle")
+    for name, value in fields.items():
+        clf._state["sdca.runs"][name] = value
+        if f"sdca.{name}" in clf._state:
+            clf._state[f"sdca.{name}"][...] = value
+    clf.set_params(tol=1e-5, max_iter=1000)
+    if "n_epochs" in fields:
+        with pytest.raises(ValueError, match="state"):
+            clf.fit(X, y)
+        return
+    clf.fit(X, y)
+    best = PegasosClassifier(0.1, tol=1e-8).fit(X, y)
+    assert (clf.duality_gap_ <= 1e-5 * clf.objective_).all()
+    assert (clf.objective_ <= best.objective_ * (1 + 1.1e-5)).all()
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

@@ -31,8 +31,8 @@ def ascents(k=1, **fields):
     return state
 
 
-def runs(**fields):
-    state = np.zeros(1, RUN)
+def runs(k=1, **fields):
+    state = np.zeros(k, RUN)
     state["lam"], state["mass"], state["n_inside"], state["last_epoch"] = 0.1, N, N, 3
     for name in ("estimate", "estimate_at_check", "primal", "relative_gap"):
         state[name] = np.inf
@@ -99,9 +99,10 @@ def calls(layout, dtype):
     ]  # fmt: skip
     signs = np.zeros((N, lanes), np.int8)
     signs[:, :K] = 1
-    yield "dual_sweep", [
-        rows, ascents(K), signs, one, one, np.zeros((N, lanes)), values(dtype, D, lanes),
-        values(dtype, D, lanes), 0, draws,
+    yield "bundle_advance", [
+        rows, _core.Order(0, draws.copy(), SAMPLING, 0), draws, ascents(K), runs(K, part=_core.BUNDLE),
+        signs, one, one, np.zeros((N, lanes)), values(dtype, D, lanes), values(dtype, D + 1, lanes),
+        3, 1e6,
     ]  # fmt: skip
     yield "newton_run", [
         rows, newtons(), labels[0], one, np.zeros(D + 1), np.zeros(N), np.zeros(N), np.zeros(N),
@@ -146,14 +147,14 @@ def calls(layout, dtype):
 # rows, draws, columns or problems may be asked for.
 MAY_BE_LONGER = {
     ("csr_rows", 0, 0), ("csr_rows", 1, 0), ("csr_rows", 2, 0), ("dual_run", 1, 0), ("dual_run", 5, 0),
-    ("dual_sweep", 1, 0), ("dual_sweep", 9, 0), ("fit", 7, 1), ("fit", 9, 0), ("kernel_block", 0, 0),
+    ("fit", 7, 1), ("fit", 9, 0), ("kernel_block", 0, 0),
     ("push", 0, 0), ("gather", 0, 0), ("gather", 0, 1), ("dense_rows", 0, 0), ("dense_rows", 0, 1),
     ("Order", 1, 0), ("restart_averages", 1, 1), ("ascent_advance", 1, 0), ("ascent_advance", 2, 0),
     ("newton_run", 1, 0), ("newton_run", 9, 0),
 }  # fmt: skip
 MAY_BE_SHORTER = {
     ("decision_function", 4, 0), ("combine", 2, 0), ("norms", 3, 0), ("fit", 9, 0), ("csr_rows", 2, 0),
-    ("dual_sweep", 1, 0), ("dual_sweep", 9, 0), ("dense_rows", 0, 0), ("dense_rows", 0, 1),
+    ("dense_rows", 0, 0), ("dense_rows", 0, 1),
     ("Order", 1, 0), ("restart_averages", 1, 1), ("push", 0, 0), ("gather", 0, 1),
     ("kernel_block", 0, 0), ("loss_sums", 3, 0),
 }  # fmt: skip
@@ -238,7 +239,7 @@ def test_types_that_do_not_go_together_are_refused(layout, dtype):
 
 @pytest.mark.parametrize("wrong", [-1, N, 2**62, -(2**63)])
 def test_indices_out_of_range_are_refused(layout, dtype, wrong):
-    indices = {"fit": [9], "decision_function_of": [1], "copy_rows": [1], "dual_run": [5], "dual_sweep": [9],
+    indices = {"fit": [9], "decision_function_of": [1], "copy_rows": [1], "dual_run": [5], "bundle_advance": [2],
                "ascent_advance": [6], "push": [1],
                "gather": [1, 2], "kernel_block": [1]}  # fmt: skip
     for name, good in calls(layout, dtype):
@@ -296,7 +297,8 @@ def test_lists_of_active_rows_are_not_left(layout, dtype, fields):
 @pytest.mark.parametrize(
     "fields",
     [
-        {"lam": 0.0}, {"mass": 0.0}, {"mass": np.nan}, {"part": 4}, {"part": -1}, {"part": 2},
+        {"lam": 0.0}, {"mass": 0.0}, {"mass": np.nan}, {"part": _core.LAST + 1}, {"part": -1},
+        {"part": _core.MEAN}, {"part": _core.BUNDLE},
         {"place": N}, {"place": -1}, {"n_epochs": -1}, {"last_epoch": 2**62}, {"n_visits": -1},
         {"n_inside": N + 1}, {"n_inside": N - 1}, {"snapshot_every": N + 1}, {"next_snapshot": -1},
         {"n_snapshots": -1},
@@ -311,6 +313,21 @@ def test_runs_in_no_state_that_can_be_are_refused(layout, dtype, fields):
                 name, [good[0], ascents(position=2, is_chosen=1), runs(next_snapshot=2), *good[3:]]
             )
             refused(name, [*good[:2], runs(free_intercept=1), *good[3:12], None, *good[13:]])
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"lam": 0.0}, {"mass": np.nan}, {"n_inside": N + 1}, {"place": N}, {"place": -1},
+        {"part": _core.VISITS}, {"part": _core.WEIGHTS}, {"place": [0, 1]}, {"part": [1, 0]},
+    ],
+)  # fmt: skip
+def test_bundles_that_are_not_in_step_are_refused(layout, dtype, fields):
+    for name, good in calls(layout, dtype):
+        if name == "bundle_advance":
+            out_of_step = runs(K, **({"part": _core.BUNDLE} | fields))
+            refused(name, [*good[:4], out_of_step, *good[5:]])
+            refused(name, [*good[:2], good[2][:-1], *good[3:]])  # an order of other rows
 
 
 @pytest.mark.parametrize("fields", [{"lam": 0.0}, {"lam": np.nan}, {"mass": 0.0}, {"width": 0.0},

@@ -1,7 +1,7 @@
 """Dual coordinate ascent: for many features.
 
-``csrc/ascent.c`` has the algorithm, the gap checks and when to stop; here are the arrays, and
-bundles.
+``csrc/ascent.c`` has the algorithm, the gap checks and when to stop, ``csrc/bundle.c`` the first
+epochs of several problems; here are the arrays.
 """
 
 import functools
@@ -16,14 +16,9 @@ ASCENT = np.asarray(_core.BLANK_DUAL).dtype
 #: Layout of where its run stands, that of ``struct pegasos_ascent``.
 RUN = np.asarray(_core.BLANK_ASCENT).dtype
 
-# A bundle's gap is checked if it is estimated at no more than so many times the one that is asked
-# for.
-_HOPEFUL = 1.3
-# Epochs that problems begin with as bundles, at most, before each leaves out rows of its own. A
+# Epochs that problems begin with as bundles, at most, before each leaves out rows of its own; a
 # bundle costs as much as three problems.
 SWEEPS, _LEAST_BUNDLE = 8, 3
-# What `n_swept` is once they are over.
-_OVER = 2**61
 # From where on a bundle's factor is folded into its vectors, whose numbers get small beside it.
 _LARGEST_FACTOR = 1e6
 
@@ -32,15 +27,12 @@ def blank_ascents(n_problems, seed):
     """The states of problems before their first epoch, each with a generator of its own."""
     ascents = np.zeros(n_problems, ASCENT)
     ascents["factor"] = 1
-    ascents["generator"] = [
-        np.random.SeedSequence([seed, 1, k]).generate_state(1, np.uint64)[0]
-        for k in range(n_problems)
-    ]
+    ascents["generator"] = np.random.SeedSequence([seed, 1]).generate_state(n_problems, np.uint64)
     return ascents
 
 
 def goes_in_bundles(n_problems):
-    """Whether problems begin together, by `sweep`."""
+    """Whether problems begin together."""
     return n_problems >= _LEAST_BUNDLE
 
 
@@ -56,63 +48,28 @@ def norms(rows, settings):
     return out + feature**2, feature
 
 
-def sweep(
-    rows, labels, inside, row_weights, norms, settings, ascents, a, v, seed, first, last, sums=None,
-    record=None,
-):  # fmt: skip
-    """Bring a bundle of problems from draw number `first` of an order of rows to number `last`.
+def blank_runs(n_problems, **fields):
+    """Where runs of problems stand before their first epoch."""
+    runs = np.zeros(n_problems, RUN)
+    for name in ("estimate", "estimate_at_check", "primal", "relative_gap"):
+        runs[name] = np.inf
+    for name, value in fields.items():
+        runs[name] = value
+    return runs
 
-    Parameters
-    ----------
-    labels, a, v : ndarray of shape (n_rows or n_features, lanes)
-        Interleaved as by `pegasos._pegasos.interleaved`, `v` of the type of the rows, and w =
-        "factor" v; `a`, `v` and `ascents` are updated in place.
-    inside : ndarray of int64
-        The rows that have a label in some of the problems: what the order is of.
-    sums : ndarray, optional
-        Zeros, like `v`: ends as the mean of `v` over the last half of the last epoch, and
-        "constant_sum" as that of "constant_weight".
-    record : callable, optional
-        Told the number of the next draw along with every change, so that Ctrl-C cannot come
-        between.
 
-    Yields
-    ------
-    int
-        The number of the next draw, after each piece of work.
-    """
-    n = len(inside)
-    if n == 0:
-        return  # as one-vs-one may have it: of two classes, no row has weight
-    order = _core.Order(seed, np.empty(n, np.int64), _core.SAMPLINGS["permutation"], first)
-    size = _pegasos.rows_per_call(rows, 2 * _LEAST_BUNDLE)
-    averaged = n - n // 2
-    while first < last:
-        before = first - (last - averaged)
-        until_mean = -before if before < 0 and sums is not None else last
-        draws = np.empty(min(size, last - first, n - first % n, until_mean), np.int64)
-        order.draw(draws)
-        draws = inside[draws]
-        with _threads.uninterrupted():
-            if first % n == 0:
-                ascents["gap"] = ascents["constant_sum"] = 0
-                if first > 0:
-                    ascents["pegasos_mass"] = 0
-                    if settings.free_intercept:
-                        shift(ascents)
-            _core.dual_sweep(
-                rows, ascents, labels, row_weights, norms, a, v, sums if before >= 0 else None,
-                before, draws,
-            )  # fmt: skip
-            first += len(draws)
-            if first == last and sums is not None:
-                sums *= -1 / averaged
-                sums += v
-                ascents["constant_sum"] *= -1 / averaged
-                ascents["constant_sum"] += ascents["constant_weight"]
-            if record is not None:
-                record(first)
-        yield first
+def order_of(inside, seed, next_draw):
+    """The order in which a bundle visits the rows `inside`, before draw number `next_draw`."""
+    permutation = np.empty(len(inside), np.int64)
+    return _core.Order(seed, permutation, _core.SAMPLINGS["permutation"], next_draw)
+
+
+def sweep(*arguments):
+    """Bring a bundle to its end by `_core.bundle_advance`, yielding after each call."""
+    status = _core.RUNNING
+    while status == _core.RUNNING:
+        status = _core.bundle_advance(*arguments, _pegasos.numbers_per_call())
+        yield
 
 
 def change_lam(ascents, a, v, masses, lam, before):
@@ -153,7 +110,7 @@ class DualAscent(Solver):
 
     name = "sdca"
     is_exact = True
-    _ARRAYS = (*Solver._ARRAYS, "ascents", "runs", "w", "sums", "active", "n_swept")
+    _ARRAYS = (*Solver._ARRAYS, "ascents", "runs", "w", "sums", "active")
 
     @staticmethod
     def cost(rows):
@@ -177,16 +134,13 @@ class DualAscent(Solver):
     def __init__(self, settings, n_problems, n_rows, n_features, seed):
         super().__init__(settings, n_problems, n_rows, n_features, seed)
         self.ascents = blank_ascents(n_problems, seed)
-        self.runs = np.zeros(n_problems, RUN)
+        self.runs = blank_runs(n_problems)
         for name in ("intercept", "primal", "relative_gap", "n_epochs", "n_visits", "n_steps"):
-            self.runs[name] = getattr(self, name)
-            setattr(self, name, self.runs[name])  # the core writes what a `Solver` has, too
-        self.runs["estimate"] = self.runs["estimate_at_check"] = np.inf  # of the relative gap
+            setattr(self, name, self.runs[name])  # the core writes what a `Solver` has
         self.w = np.zeros((n_problems, n_features))
         # Sums over the snapshots of the epoch under way, the constant feature last.
         self.sums = np.zeros((n_problems, n_features + 1))
         self.active = np.zeros((n_problems, n_rows), np.int64)
-        self.n_swept = np.zeros(n_problems, np.int64)  # draws of `sweep`, or `_OVER`
 
     def begin(self, rows, labels, row_weights, start=None):
         start = super().begin(rows, labels, row_weights, start)
@@ -198,44 +152,58 @@ class DualAscent(Solver):
             ("free_intercept", self.settings.free_intercept),
         ):  # fmt: skip
             self.runs[name] = value
-        np.clip(self.a, 0, 1 if row_weights is None else row_weights, out=self.a)
+        most = self.settings.loss.most(1.0 if row_weights is None else row_weights)
+        np.clip(self.a, 0, most, out=self.a)
         self.a *= labels != 0
-        for k, problem in enumerate(self.ascents):
-            problem["scale"] = 1 / (self.settings.lam * self.mass[k])
-            problem["intercept_scaling"] = self.feature
-            problem["loss"] = self.settings.loss.number
-            w, constant = self._weights_of(k)
-            # The session stands at w(a), but for rounding, unless the rows are others than before.
-            distance = np.abs(w - self.w[k]).max(initial=0)
-            summed = problem["scale"] * (self.a[k] * np.sqrt(self.norms)).sum()
-            is_coarse = 0 < self.n_swept[k] < _OVER and rows.value_bytes == 4
-            if start is None and distance <= (1e-4 if is_coarse else 1e-9) * summed:
-                continue
-            self._set_weights(k, w, constant)
-            if self.settings.free_intercept and start is not None:
-                best = _certificate.best_intercepts(
-                    rows, labels[k : k + 1], row_weights, w[None], self.settings.loss
-                )
-                problem["intercept"] = best[0]
-            self.coef[k] = w
-            self.intercept[k] = problem["intercept"] + self.feature * constant
-            for name in ("primal", "relative_gap", "estimate", "estimate_at_check"):
-                self.runs[name][k] = np.inf
-            for name in ("n_visits", "n_visits_at_check", "n_snapshots", "part", "place"):
-                self.runs[name][k] = 0
-            self.sums[k] = self.n_swept[k] = 0
-            inside = np.flatnonzero(labels[k])
-            self.active[k, : len(inside)] = inside
-            _core.dual_start(self.ascents[k : k + 1], len(inside))
-            if not self.a[k].any():
-                problem["pegasos_mass"] = self.mass[k]
+        self.ascents["scale"] = 1 / (self.settings.lam * self.mass)
+        self.ascents["intercept_scaling"] = self.feature
+        self.ascents["loss"] = self.settings.loss.number
+        runs, bundles = self.runs, self._bundles()
+        anew = np.ones(len(self.a), bool)
+        if start is None:
+            anew[:] = [not self._is_at_w(k) for k in range(len(self.a))]
+            for part in bundles:  # of which no problem goes on without the others
+                if anew[part].any() or np.ptp(runs["part"][part]) or np.ptp(runs["place"][part]):
+                    anew[part] |= runs["part"][part] == _core.BUNDLE
+        for name in ("primal", "relative_gap", "estimate", "estimate_at_check"):
+            runs[name][anew] = np.inf
+        for name in ("n_visits", "n_visits_at_check", "n_snapshots", "part", "place"):
+            runs[name][anew] = 0
+        self.sums[anew] = 0
+        for k in np.flatnonzero(anew):
+            self._restart(k, start is not None)
+        for part in bundles:
+            if anew[part].all() and self.n_inside[part].any():
+                runs["part"][part] = _core.BUNDLE
 
-    def _set_weights(self, k, w, constant):
-        self.w[k], problem = w, self.ascents[k]
-        problem["constant_weight"] = constant
+    def _is_at_w(self, k):
+        """Whether problem k stands at w(a), but for rounding: else the rows are others than before."""
+        problem, run = self.ascents[k], self.runs[k]
+        distance = np.abs(self._weights_of(k)[0] - self.w[k]).max(initial=0)
+        summed = problem["scale"] * (self.a[k] * np.sqrt(self.norms)).sum()
+        is_coarse = self.rows.value_bytes == 4 and run["part"] in (_core.BUNDLE, _core.WEIGHTS)
+        return distance <= (1e-4 if is_coarse else 1e-9) * summed
+
+    def _restart(self, k, moved):
+        """Let problem k go on from w(a), with the best intercept if it has `moved` there."""
+        problem, inside = self.ascents[k], np.flatnonzero(self.labels[k])
+        w, constant = self._weights_of(k)
+        self.w[k], problem["constant_weight"] = w, constant
         problem["squared_norm"] = _certificate.inner(w, w) + constant**2
+        if self.settings.free_intercept and moved:
+            best = _certificate.best_intercepts(
+                self.rows, self.labels[k : k + 1], self.row_weights, w[None], self.settings.loss
+            )
+            problem["intercept"] = best[0]
+        self.coef[k], self.intercept[k] = w, problem["intercept"] + self.feature * constant
+        self.active[k, : len(inside)] = inside
+        _core.dual_start(self.ascents[k : k + 1], len(inside))
+        if not self.a[k].any():
+            problem["pegasos_mass"] = self.mass[k]
 
     def _weights_of(self, k):
+        if not self.a[k].any():
+            return np.zeros(self.rows.shape[1]), 0.0
         w, _ = _certificate.weights_of(
             self.rows, self.labels[k], self.a[k], self.settings.lam * self.mass[k], self.settings
         )
@@ -243,88 +211,43 @@ class DualAscent(Solver):
         return w, self.feature * total
 
     def run(self, tol, max_iter, *, n_threads=1, on_progress=None):
-        n, size = len(self.a), _pegasos.lanes(self.rows)
         self.runs["tol"] = -1 if tol is None else tol
         self.runs["last_epoch"] = self.base + max_iter
         self.runs["by_epochs"] = self.by_epochs
-        jobs = []
-        if goes_in_bundles(n):
-            parts = [slice(of[0], of[-1] + 1) for of in np.array_split(range(n), -(-n // size))]
-            jobs = [functools.partial(self._sweep, part, tol, max_iter) for part in parts]
+        jobs = [
+            functools.partial(self._begin_together, part, min(SWEEPS, max_iter))
+            for part in self._bundles()
+            if self.runs["part"][part.start] == _core.BUNDLE
+        ]
         _threads.in_threads(jobs, n_threads, on_progress)
-        jobs = [functools.partial(self._ascend, k) for k in range(n)]
+        jobs = [functools.partial(self._ascend, k) for k in range(len(self.a))]
         _threads.in_threads(jobs, n_threads, on_progress)
 
-    def _sweep(self, part, tol, max_iter):
-        """The first epochs of the problems `part`, as a bundle, and a gap check of those that may be done."""
-        if max_iter == 0 or self.n_swept[part.start] == _OVER:
-            return
-        ascents, problems = self.ascents[part], np.arange(part.start, part.stop)
-        n_inside = np.count_nonzero(self.labels[part], axis=1)
-        while not (yield from self._sweep_bundle(part, tol, min(SWEEPS, max_iter))):
-            pass  # Ctrl-C was answered by less than an exception
-        if self.rows.value_bytes == 4:
-            # From here on w is w(a) in double.
-            for j in problems:
-                self._set_weights(j, *self._weights_of(j))
-                yield
-        if tol is not None and max_iter > SWEEPS:
-            problems = problems[self.runs["estimate"][part] <= _HOPEFUL * tol]
-        if len(problems):
-            self._check_gaps(problems, tol)
-        with _threads.uninterrupted():
-            for name in ("n_visits", "estimate"):
-                self.runs[f"{name}_at_check"][problems] = self.runs[name][problems]
-            self.n_swept[part] = _OVER  # and what follows them was done, too
-            self.sums[part] = self.runs["n_snapshots"][part] = 0
-            for j in range(len(ascents)):
-                _core.dual_start(ascents[j : j + 1], n_inside[j])
-            if self.settings.free_intercept:
-                shift(ascents)
-        yield
+    def _bundles(self):
+        """The problems that begin together, as slices."""
+        n = len(self.a)
+        n_parts = -(-n // _pegasos.lanes(self.rows)) if goes_in_bundles(n) else 0
+        return [slice(j * n // n_parts, (j + 1) * n // n_parts) for j in range(n_parts)]
 
-    def _sweep_bundle(self, part, tol, n_epochs):
-        """Up to `n_epochs` epochs of the problems `part`; returns whether they were done, as far as wanted."""
-        ascents, labels = self.ascents[part], self.labels[part]
-        inside, n_inside = np.flatnonzero(labels.any(axis=0)), np.count_nonzero(labels, axis=1)
-        n, k = len(inside), len(labels)
-        last, narrow = n_epochs * n, f"f{self.rows.value_bytes}"
-
-        def most_are_within(factor):
-            estimate = self.runs["estimate"][part]
-            return tol is not None and (estimate > factor * tol).sum() < _LEAST_BUNDLE
-
-        with _pegasos.bundled(
-            _pegasos.lanes(self.rows), self.w[part], self.a[part], self.sums[part, :-1],
-            dtypes=(narrow, np.float64, narrow),
-        ) as (w, a, sums, heard):  # fmt: skip
-
-            def record(done):
-                self.n_swept[part] = done
-                if done % n == 0:
-                    self.n_epochs[part] += 1
-                    self.n_visits[part] += n_inside
-                    self.n_steps[part] += n_inside * (ascents["pegasos_mass"] > 0)
-                    self.runs["n_snapshots"][part] = averages
-                    self.sums[part, -1] = ascents["constant_sum"]
-                    self._estimate(part, a.sum(axis=0)[:k])
-
-            signs = _pegasos.interleaved(labels, w.shape[1])
-            while (first := int(self.n_swept[part.start])) < last:
-                if most_are_within(_HOPEFUL):
-                    break
-                end = first - first % n + n
-                averages = most_are_within(4 * _HOPEFUL) or end == last
-                if first % n == 0:
-                    sums[:] = 0
+    def _begin_together(self, part, n_epochs):
+        """The first epochs of the problems `part`."""
+        lanes, narrow = _pegasos.lanes(self.rows), f"f{self.rows.value_bytes}"
+        labels, runs = _pegasos.interleaved(self.labels[part], lanes), self.runs[part]
+        inside = np.flatnonzero(self.labels[part].any(axis=0))
+        first = int(runs["n_epochs"][0]) * len(inside) + int(runs["place"][0])
+        order, last = order_of(inside, self.seed, first), int(self.base[part.start]) + n_epochs
+        while runs["part"][0] == _core.BUNDLE:  # Ctrl-C may be answered by less than an exception
+            with _pegasos.bundled(
+                lanes, self.a[part], self.w[part], self.sums[part],
+                dtypes=(np.float64, narrow, narrow),
+            ) as (*arrays, heard):  # fmt: skip
                 for _ in sweep(
-                    self.rows, signs, inside, self.row_weights, self.norms, self.settings, ascents,
-                    a, w, self.seed, first, end, sums if averages else None, record,
+                    self.rows, order, inside, self.ascents[part], runs, labels, self.row_weights,
+                    self.norms, *arrays, last,
                 ):  # fmt: skip
                     yield
                     if heard:
-                        return False
-        return True
+                        break
 
     def _ascend(self, k):
         """Bring problem k to the end of its run."""
@@ -335,8 +258,8 @@ class DualAscent(Solver):
             np.empty(n) if is_free else None,
             np.empty(4 * n) if is_free else None,
         )
-        if run["part"][0] > 0:  # an interrupted gap check is made once more
-            run["part"], run["place"] = 1, 0
+        # What was interrupted within a pass over the rows is done once more.
+        run["part"], run["place"] = min(run["part"][0], _core.DUAL_VALUE), 0
         status = _core.RUNNING
         while status == _core.RUNNING:
             status = _core.ascent_advance(
@@ -348,53 +271,3 @@ class DualAscent(Solver):
             if status == _core.OVERFLOW:
                 raise _validate.overflow(np.dtype(np.float64), self.settings.lam)
             yield
-
-    def _estimate(self, part, total):
-        """Estimate relative gaps from what was seen in the last epoch and sum_i a_i."""
-        p, mass = self.ascents[part], self.mass[part]
-        dual, gap = total / mass - self.settings.lam / 2 * p["squared_norm"], p["gap"] / mass
-        self.runs["estimate"][part] = gap / np.maximum(dual + gap, 1e-300)
-
-    def _check_gaps(self, problems, tol):
-        """Find relative gaps: of the mean of w where there is one, and of w itself if that will not do."""
-        problems = np.asarray(problems)
-        dual = np.full(len(self.a), np.nan)
-        dual[problems] = self._dual_values(problems)
-        averaged = problems[self.runs["n_snapshots"][problems] > 0]
-        if len(averaged):
-            means = self.sums[averaged]
-            self._judge(averaged, means[:, :-1], means[:, -1], dual)
-        left = [k for k in problems if k not in averaged or not self._is_done(k, tol)]
-        if left:
-            self._judge(left, self.w[left], self.ascents["constant_weight"][left], dual)
-
-    def _dual_values(self, problems):
-        labels, mass = self.labels[problems], self.mass[problems]
-        a = _certificate.feasible(self.a[problems], labels, self.row_weights, self.settings)
-        squared_norm = self.ascents["constant_weight"][problems] ** 2
-        for j, k in enumerate(problems):
-            w = self.w[k]
-            if self.settings.free_intercept:
-                squared_norm[j] = 0
-                w, _ = _certificate.weights_of(
-                    self.rows, labels[j], a[j], self.settings.lam * mass[j], self.settings
-                )
-            squared_norm[j] += _certificate.inner(w, w)
-        return _certificate.best_dual(
-            a, squared_norm, mass, self.row_weights, self.settings.lam, self.settings.loss
-        )
-
-    def _judge(self, problems, points, constants, dual):
-        """Keep those of the points that are better than what problems have."""
-        labels = self.labels[problems]
-        intercepts = self.ascents["intercept"][problems] + self.feature * constants
-        if self.settings.free_intercept:
-            intercepts = _certificate.best_intercepts(
-                self.rows, labels, self.row_weights, points, self.settings.loss
-            )
-        primal = _certificate.objectives(
-            self.rows, labels, self.row_weights, points, intercepts, self.settings,
-            self.settings.lam,
-        )  # fmt: skip
-        for j, k in enumerate(problems):
-            self._keep(k, points[j], intercepts[j], primal[j], dual[k])

@@ -162,6 +162,12 @@ BLANK_ASCENT: Final[Any]
 RUNNING: Final[int]
 DONE: Final[int]
 OVERFLOW: Final[int]
+VISITS: Final[int]
+BUNDLE: Final[int]
+WEIGHTS: Final[int]
+DUAL_VALUE: Final[int]
+MEAN: Final[int]
+LAST: Final[int]
 
 def ascent_advance(
     rows: Rows,
@@ -180,18 +186,21 @@ def ascent_advance(
     room: NDArray[np.float64] | None,
     budget: float,
 ) -> int: ...
-def dual_sweep(
+def bundle_advance(
     rows: Rows,
+    order: Order,
+    inside: NDArray[np.int64],
     problems: NDArray[np.void],
+    ascents: NDArray[np.void],
     labels: NDArray[np.int8],
     bounds: NDArray[np.float64] | None,
     norms: NDArray[np.float64],
     a: NDArray[np.float64],
     v: NDArray[np.floating],
-    sums: NDArray[np.floating] | None,
-    before: int,
-    draws: NDArray[np.int64],
-) -> None: ...
+    sums: NDArray[np.floating],
+    last_epoch: int,
+    budget: float,
+) -> int: ...
 def sparse_products(x: Rows, inverted: Rows, products: NDArray[np.floating]) -> None: ...
 def thick_products(
     x: Rows, z: Rows, panel: NDArray[np.floating], products: NDArray[np.floating]

@@ -33,6 +33,7 @@ cdef extern from "pegasos.h" nogil:
     int PEGASOS_PERMUTATION, PEGASOS_CYCLIC, PEGASOS_UNIFORM
 
     ctypedef struct pegasos_order:
+        int64_t n_rows
         int64_t next
 
     void pegasos_order_seek(pegasos_order *order, uint64_t seed, int64_t n_rows, int64_t sampling,
@@ -186,10 +187,27 @@ cdef extern from "pegasos.h" nogil:
     int64_t pegasos_ascent_advance(const pegasos_rows *rows, pegasos_dual *problem,
                                    pegasos_ascent *ascent, const pegasos_ascent_arrays *arrays,
                                    double budget)
-    void pegasos_dual_sweep(const pegasos_rows *rows, int64_t n_problems, pegasos_dual *problems,
-                            const int8_t *labels, const double *bounds, const double *norms,
-                            double *a, void *v, void *sums, int64_t before, int64_t count,
-                            const int64_t *draws)
+    int PEGASOS_VISITS, PEGASOS_BUNDLE, PEGASOS_WEIGHTS, PEGASOS_DUAL_VALUE, PEGASOS_MEAN
+    int PEGASOS_LAST
+
+    ctypedef struct pegasos_bundle:
+        int64_t n_problems
+        int64_t last_epoch
+        pegasos_dual *problems
+        pegasos_ascent *ascents
+        const int8_t *labels
+        const double *bounds
+        const double *norms
+        double *a
+        void *v
+        void *sums
+        const int64_t *inside
+        int64_t n_inside
+        pegasos_order *order
+        int64_t *permutation
+
+    int64_t pegasos_bundle_advance(const pegasos_rows *rows, const pegasos_bundle *bundle,
+                                   double budget)
 
     int PEGASOS_PAIRS_ARRAYS
     int64_t pegasos_pairs_run(const pegasos_rows *block, int64_t loss, double scale, double feature,
@@ -782,18 +800,22 @@ def dual_run(Rows rows not None, pegasos_dual[::1] problem not None,
 cdef pegasos_ascent _blank_ascent
 #: One zeroed run, as `BLANK_PROBLEM`.
 BLANK_ASCENT = <pegasos_ascent[:1]> &_blank_ascent
-#: What `ascent_advance` returns.
+#: What `ascent_advance` and `bundle_advance` return.
 RUNNING, DONE, OVERFLOW = PEGASOS_RUNNING, PEGASOS_DONE, PEGASOS_OVERFLOW
+#: What a run is at.
+VISITS, BUNDLE, WEIGHTS, DUAL_VALUE, MEAN, LAST = (
+    PEGASOS_VISITS, PEGASOS_BUNDLE, PEGASOS_WEIGHTS, PEGASOS_DUAL_VALUE, PEGASOS_MEAN, PEGASOS_LAST
+)
 
 
 cdef int require_ascent(const pegasos_dual *p, const pegasos_ascent *s, int64_t n) except -1:
     """Raise a ValueError unless a run over `n` rows is in a state that it can reach."""
     require_loss(p.loss)
     cdef bint holds = 0 <= p.position <= p.n_active <= s.n_inside <= n
-    holds &= 0 < s.lam and 0 < s.mass and 0 <= s.part <= 3 and 0 <= s.place < n
+    holds &= 0 < s.lam and 0 < s.mass and 0 <= s.part <= PEGASOS_LAST and 0 <= s.place < n
     holds &= 0 <= s.n_epochs < LARGEST and 0 <= s.last_epoch < LARGEST
     holds &= 0 <= s.n_steps < LARGEST and 0 <= s.n_visits < LARGEST and 0 <= s.n_visits_at_check < LARGEST
-    holds &= 0 <= s.n_snapshots < LARGEST and (s.part != 2 or s.n_snapshots > 0)
+    holds &= 0 <= s.n_snapshots < LARGEST and (s.part != PEGASOS_MEAN or s.n_snapshots > 0)
     # The next snapshot is ahead.
     holds &= 0 <= s.snapshot_every <= n and 0 <= s.next_snapshot < LARGEST
     holds &= not p.is_chosen or p.position == p.n_active or p.position < s.next_snapshot
@@ -826,6 +848,7 @@ def ascent_advance(Rows rows not None, pegasos_dual[::1] problem not None,
     require(not ascent[0].free_intercept or (scores is not None and room is not None),
             "an intercept that is not penalised needs scores and room")
     require_ascent(&problem[0], &ascent[0], n)
+    require(ascent[0].part != PEGASOS_BUNDLE, "a problem in a bundle does not go on by itself")
     # As of `dual_run`.
     if problem[0].position == 0:
         require_indices(active[:problem[0].n_active], 0, n, "active must be in [0, n_rows)")
@@ -855,17 +878,20 @@ cdef int require_columns(Rows block, const int64_t[::1] which) except -1:
     return require(holds, "dual ascent needs the columns of all active rows")
 
 
-def dual_sweep(Rows rows not None, pegasos_dual[::1] problems not None,
-               const int8_t[:, ::1] labels not None, const double[::1] bounds,
-               const double[::1] norms not None, double[:, ::1] a not None,
-               value_t[:, ::1] v not None, value_t[:, ::1] sums, int64_t before,
-               const int64_t[::1] draws not None):
-    """Visit rows for a bundle of problems; see ``pegasos_dual_sweep``."""
+def bundle_advance(Rows rows not None, Order order not None, const int64_t[::1] inside not None,
+                   pegasos_dual[::1] problems not None, pegasos_ascent[::1] ascents not None,
+                   const int8_t[:, ::1] labels not None, const double[::1] bounds,
+                   const double[::1] norms not None, double[:, ::1] a not None,
+                   value_t[:, ::1] v not None, value_t[:, ::1] sums not None, int64_t last_epoch,
+                   double budget):
+    """Go on with the epochs of a bundle; returns a status. See ``pegasos_bundle_advance``."""
+    cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, k, status
+    cdef int64_t lanes = PEGASOS_BUNDLE_BYTES // rows.c.value_bytes
+    cdef pegasos_bundle bundle
     require_real_rows(rows)
-    cdef int64_t n = rows.c.n_rows, lanes = PEGASOS_BUNDLE_BYTES // rows.c.value_bytes
-    cdef int64_t k
     require(rows.c.value_bytes == sizeof(value_t), "v must have the type of the rows")
-    require(1 <= problems.shape[0] <= lanes, "a bundle has room for no more problems")
+    require(1 <= problems.shape[0] == ascents.shape[0] <= lanes,
+            "there must be as many ascents as problems, and a bundle has room for no more")
     require_loss(problems[0].loss)
     for k in range(problems.shape[0]):
         require(problems[k].loss == problems[0].loss, "a bundle has one loss")
@@ -873,19 +899,32 @@ def dual_sweep(Rows rows not None, pegasos_dual[::1] problems not None,
             "labels and a must have shape (n_rows, lanes)")
     require(bounds is None or bounds.shape[0] == n, "bounds must have n_rows entries")
     require(norms.shape[0] == n, "norms must have n_rows entries")
-    require(v.shape[0] == rows.c.n_features and v.shape[1] == lanes,
-            "v must have shape (n_features, lanes)")
-    require(sums is None or (sums.shape[0] == v.shape[0] and sums.shape[1] == lanes),
-            "sums must have the shape of v")
-    require(-LARGEST < before < LARGEST, "before must be in (-2**62, 2**62)")
-    require_indices(draws, 0, n, "draws must be in [0, n_rows)")
-    if draws.shape[0] == 0:
-        return
+    require(v.shape[0] == d == sums.shape[0] - 1 and v.shape[1] == lanes == sums.shape[1],
+            "v must have shape (n_features, lanes), and sums one more row")
+    require(order.permutation is not None and order.c.n_rows == inside.shape[0],
+            "the order must be of the rows inside")
+    require_indices(inside, 0, n, "inside must be in [0, n_rows)")
+    for k in range(problems.shape[0]):
+        require_ascent(&problems[k], &ascents[k], n)
+        require(ascents[k].part == PEGASOS_BUNDLE and ascents[k].place == ascents[0].place
+                and ascents[k].place < inside.shape[0], "a bundle's problems must be in step")
+    bundle.n_problems = problems.shape[0]
+    bundle.last_epoch = last_epoch
+    bundle.problems = &problems[0]
+    bundle.ascents = &ascents[0]
+    bundle.labels = &labels[0, 0]
+    bundle.bounds = NULL if bounds is None else &bounds[0]
+    bundle.norms = &norms[0]
+    bundle.a = &a[0, 0]
+    bundle.v = &v[0, 0]
+    bundle.sums = &sums[0, 0]
+    bundle.inside = &inside[0]
+    bundle.n_inside = inside.shape[0]
+    bundle.order = &order.c
+    bundle.permutation = &order.permutation[0]
     with nogil:
-        pegasos_dual_sweep(&rows.c, problems.shape[0], &problems[0], &labels[0, 0],
-                           NULL if bounds is None else &bounds[0], &norms[0], &a[0, 0],
-                           &v[0, 0], NULL if sums is None else &sums[0, 0], before,
-                           draws.shape[0], &draws[0])
+        status = pegasos_bundle_advance(&rows.c, &bundle, budget)
+    return status
 
 
 def pairs_run(Rows block not None, double scale, double feature,

@@ -27,6 +27,7 @@ from sklearn.utils.validation import check_is_fitted
 from pegasos import (
     _ascent,
     _certificate,
+    _core,
     _folds,
     _parameters,
     _pegasos,
@@ -317,25 +318,33 @@ class _Search(ClassifierMixin, BaseEstimator):
             ascents = _ascent.blank_ascents(len(y), seed)
             ascents["scale"] = 1 / (lams[places[0]] * masses)
             ascents["intercept_scaling"] = feature
-            ascents["pegasos_mass"] = (
-                masses  # the first epoch is Pegasos, with steps of exact length
-            )
+            # The first epoch is Pegasos, with steps of exact length.
+            ascents["pegasos_mass"] = masses
+            ascents["loss"] = settings.loss.number
+            runs = _ascent.blank_runs(
+                len(y), mass=masses, tol=-1, free_intercept=settings.free_intercept,
+                n_inside=np.count_nonzero(y, axis=1),
+            )  # fmt: skip
             interleaved = _pegasos.interleaved(y, size)
             a = _pegasos.aligned_zeros((n_rows, size), np.float64)
-            v, mean = (_pegasos.aligned_zeros((d, size), narrow) for _ in range(2))
+            v, mean = (_pegasos.aligned_zeros((d + more, size), narrow) for more in range(2))
+            order = _ascent.order_of(inside, seed, 0) if len(inside) else None
             for t, place in enumerate(places):
                 if t > 0:
                     _ascent.change_lam(ascents, a, v, masses, lams[place], lams[places[t - 1]])
-                    mean[:] = 0
-                first = t * self.cv_epochs * len(inside)
-                yield from _ascent.sweep(
-                    rows, interleaved, inside, folds.weights, norms, settings, ascents, a, v, seed,
-                    first, first + self.cv_epochs * len(inside), mean,
-                )  # fmt: skip
-                intercept = ascents["intercept"] + feature * ascents["constant_sum"]
+                    if settings.free_intercept:
+                        _ascent.shift(ascents)
+                runs["lam"], runs["part"] = lams[place], _core.BUNDLE
+                runs["n_epochs"] = t * self.cv_epochs
+                if order is not None:  # of two classes, a fold may have no row
+                    yield from _ascent.sweep(
+                        rows, order, inside, ascents, runs, interleaved, folds.weights, norms, a,
+                        v, mean, (t + 1) * self.cv_epochs,
+                    )  # fmt: skip
+                intercept = ascents["intercept"] + feature * mean[d, : len(y)]
                 for k in np.unique(fold):
                     number, here = folds.numbers[k], np.flatnonzero(fold == k)
-                    scores = machines.scores(number, mean.T, np.zeros(size))[:, here]
+                    scores = machines.scores(number, mean[:d].T, np.zeros(size))[:, here]
                     scores = ascents["factor"][here] * scores + intercept[here]
                     if not np.isfinite(scores).all():
                         raise overflow

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from pegasos import _core
 from pegasos._pegasos import Pegasos
 from pegasos._schedule import Schedule
 
@@ -116,9 +117,11 @@ def _relations_of(
         runs, has_begun = own["runs"], own["ascents"]["is_chosen"] != 0
         for name in set(own) & set(runs.dtype.names or ()):  # which say the same twice
             yield f"{solver}.{name}", np.array_equal(own[name], runs[name], equal_nan=True)
-        yield f"{solver}.runs", (runs["part"] <= 3) & (runs["place"] < max(n_rows, 1))
-        yield f"{solver}.runs", (runs["part"] != 2) | (runs["n_snapshots"] > 0)
+        yield f"{solver}.runs", (runs["part"] <= _core.LAST) & (runs["place"] < max(n_rows, 1))
+        yield f"{solver}.runs", (runs["part"] != _core.MEAN) | (runs["n_snapshots"] > 0)
         yield f"{solver}.runs", runs["snapshot_every"] <= n_rows
+        # Draws of a bundle have numbers.
+        yield f"{solver}.runs", runs["n_epochs"] < _LARGEST // max(n_rows, 1) - 1
         is_ahead = runs["next_snapshot"] > own["ascents"]["position"]
         is_over = own["ascents"]["position"] == own["ascents"]["n_active"]
         yield f"{solver}.runs", is_ahead | is_over | ~has_begun

@@ -459,8 +459,8 @@ typedef struct ascent_bench {
     int64_t active[N];
 } ascent_bench;
 
-static int64_t ascend(ascent_bench *b, const pegasos_rows *rows, int free_intercept, double tol,
-                      int64_t last_epoch, double budget)
+static void begin_ascent(ascent_bench *b, const pegasos_rows *rows, const int8_t *y,
+                         int free_intercept, double tol, int64_t last_epoch)
 {
     double scratch[D] = {0};
     const double lam = 0.03, feature = 0.5;
@@ -468,7 +468,7 @@ static int64_t ascend(ascent_bench *b, const pegasos_rows *rows, int free_interc
     pegasos_linear_norms(rows, 0, N, rows->index_bytes == 0 ? NULL : scratch, b->norms);
     for (int i = 0; i < N; i++) {
         b->norms[i] += feature * feature;
-        if (labels[i] != 0)
+        if (y[i] != 0)
             b->active[b->ascent.n_inside++] = i;
     }
     const double m = (double)b->ascent.n_inside;
@@ -483,7 +483,12 @@ static int64_t ascend(ascent_bench *b, const pegasos_rows *rows, int free_interc
     b->problem.intercept_scaling = feature;
     pegasos_dual_start(&b->problem, b->ascent.n_inside);
     b->problem.pegasos_mass = m; /* the first epoch is Pegasos */
-    const pegasos_ascent_arrays x = {.labels = labels,
+}
+
+/* To the end of the run; how many calls that took. */
+static int64_t end_ascent(ascent_bench *b, const pegasos_rows *rows, const int8_t *y, double budget)
+{
+    const pegasos_ascent_arrays x = {.labels = y,
                                      .norms = b->norms,
                                      .active = b->active,
                                      .a = b->a,
@@ -500,6 +505,26 @@ static int64_t ascend(ascent_bench *b, const pegasos_rows *rows, int free_interc
     return calls;
 }
 
+static int64_t ascend(ascent_bench *b, const pegasos_rows *rows, int free_intercept, double tol,
+                      int64_t last_epoch, double budget)
+{
+    begin_ascent(b, rows, labels, free_intercept, tol, last_epoch);
+    return end_ascent(b, rows, labels, budget);
+}
+
+/* The objective of its model, computed afresh. */
+static double objective_of(const ascent_bench *b, const pegasos_rows *rows, const int8_t *y)
+{
+    double scores[N], loss = 0, norm = 0;
+    const double intercept = b->ascent.intercept;
+    pegasos_linear_scores(rows, 0, N, 1, b->coef, 8, 0, &intercept, scores);
+    pegasos_loss_sums(PEGASOS_HINGE, N, 1, N, y, NULL, scores, &loss);
+    for (int j = 0; j < D; j++)
+        norm += b->coef[j] * b->coef[j];
+    norm += b->ascent.free_intercept ? 0 : 4 * intercept * intercept;
+    return 0.015 * norm + loss / b->ascent.mass;
+}
+
 static void a_run_of_dual_ascent_ends_at_a_true_gap(void)
 {
     for (int type = 0; type < TYPES; type++)
@@ -509,14 +534,7 @@ static void a_run_of_dual_ascent_ends_at_a_true_gap(void)
             CHECK(ascend(&whole, &rows, free_intercept, 1e-6, 100000, 1e12) == 1);
             CHECK(ascend(&cut, &rows, free_intercept, 1e-6, 100000, 1) > 100);
             CHECK(memcmp(&whole, &cut, sizeof whole) == 0); /* wherever it is cut */
-            double scores[N], loss = 0, norm = 0;
-            const double b = whole.ascent.intercept;
-            pegasos_linear_scores(&rows, 0, N, 1, whole.coef, 8, 0, &b, scores);
-            pegasos_loss_sums(PEGASOS_HINGE, N, 1, N, labels, NULL, scores, &loss);
-            for (int j = 0; j < D; j++)
-                norm += whole.coef[j] * whole.coef[j];
-            norm += free_intercept ? 0 : 4 * b * b;
-            const double primal = 0.015 * norm + loss / whole.ascent.mass;
+            const double primal = objective_of(&whole, &rows, labels);
             CHECK(fabs(primal - whole.ascent.primal) < 1e-9 * primal);
             CHECK(whole.ascent.relative_gap <= 1e-6);
             CHECK(ascend(&cut, &rows, free_intercept, 1e-12, 100000, 1e12) == 1);
@@ -537,6 +555,98 @@ static void a_run_of_dual_ascent_ends_at_a_true_gap(void)
             for (int64_t epochs = 0; epochs < 4; epochs++) {
                 ascend(&cut, &rows, free_intercept, -1, epochs, 300);
                 CHECK(cut.ascent.n_epochs == epochs && isfinite(cut.ascent.primal));
+            }
+        }
+}
+
+/* K problems that begin together, for up to `epochs` epochs; how many calls that took. */
+static int64_t begin_together(ascent_bench *b, const pegasos_rows *rows, int64_t epochs,
+                              double budget)
+{
+    enum { MOST = PEGASOS_BUNDLE_BYTES / sizeof(float) };
+    int8_t signs[N * MOST] = {0};
+    double a[N * MOST] = {0}, v[D * 8] = {0}, sums[(D + 1) * 8] = {0};
+    const int64_t bytes = rows->value_bytes, lanes = PEGASOS_BUNDLE_BYTES / bytes;
+    int64_t permutation[N], inside[N], status = PEGASOS_RUNNING, calls = 0;
+    pegasos_dual problems[K];
+    pegasos_ascent ascents[K];
+    pegasos_order order;
+    pegasos_order_seek(&order, 3, N, PEGASOS_PERMUTATION, 0, permutation);
+    for (int i = 0; i < N; i++) {
+        inside[i] = i;
+        for (int k = 0; k < K; k++)
+            signs[i * lanes + k] = labels[k * N + i];
+    }
+    for (int k = 0; k < K; k++) {
+        problems[k] = b[k].problem;
+        problems[k].factor = 1;
+        ascents[k] = b[k].ascent;
+        ascents[k].part = PEGASOS_BUNDLE;
+    }
+    const pegasos_bundle bundle = {.n_problems = K,
+                                   .last_epoch = epochs,
+                                   .problems = problems,
+                                   .ascents = ascents,
+                                   .labels = signs,
+                                   .norms = b->norms,
+                                   .a = a,
+                                   .v = v,
+                                   .sums = sums,
+                                   .inside = inside,
+                                   .n_inside = N,
+                                   .order = &order,
+                                   .permutation = permutation};
+    for (; status == PEGASOS_RUNNING; calls++)
+        status = pegasos_bundle_advance(rows, &bundle, budget);
+    CHECK(status == PEGASOS_DONE);
+    for (int k = 0; k < K; k++) {
+        CHECK(ascents[k].part == PEGASOS_WEIGHTS && ascents[k].place == 0);
+        b[k].problem = problems[k];
+        b[k].ascent = ascents[k];
+        for (int i = 0; i < N; i++)
+            b[k].a[i] = a[i * lanes + k];
+        for (int64_t j = 0; j <= D; j++) {
+            const int64_t at = j * lanes + k;
+            b[k].sums[j] = bytes == 4 ? (double)((float *)sums)[at] : sums[at];
+            if (j < D)
+                b[k].w[j] = bytes == 4 ? (double)((float *)v)[at] : v[at];
+        }
+    }
+    return calls;
+}
+
+static void problems_that_begin_together_end_at_true_gaps(void)
+{
+    for (int type = 0; type < TYPES; type++)
+        for (int variant = 0; variant < 6; variant++) {
+            static ascent_bench whole[K], cut[K], alone;
+            const pegasos_rows rows = rows_of_type(type);
+            const int free_intercept = variant % 2, has_tol = variant < 4;
+            const int64_t epochs = variant < 2 ? 8 : 1, last = has_tol ? 100000 : epochs;
+            for (int k = 0; k < K; k++) {
+                const double tol = has_tol ? 1e-6 : -1;
+                begin_ascent(&whole[k], &rows, labels + k * N, free_intercept, tol, last);
+                begin_ascent(&cut[k], &rows, labels + k * N, free_intercept, tol, last);
+            }
+            CHECK(begin_together(whole, &rows, epochs, 1e12) == 1);
+            CHECK(begin_together(cut, &rows, epochs, 1) > epochs);
+            for (int k = 0; k < K; k++) {
+                const int8_t *y = labels + k * N;
+                CHECK(end_ascent(&whole[k], &rows, y, 1e12) == 1);
+                end_ascent(&cut[k], &rows, y, 1);
+                CHECK(memcmp(&whole[k], &cut[k], sizeof cut[k]) == 0);
+                const double primal = objective_of(&whole[k], &rows, y);
+                CHECK(fabs(primal - whole[k].ascent.primal) < 1e-9 * primal);
+                CHECK(whole[k].ascent.n_steps == whole[k].ascent.n_inside);
+                if (!has_tol) {
+                    CHECK(whole[k].ascent.n_epochs == epochs);
+                    continue;
+                }
+                CHECK(whole[k].ascent.relative_gap <= 1e-6);
+                begin_ascent(&alone, &rows, y, free_intercept, 1e-9, 100000);
+                end_ascent(&alone, &rows, y, 1e12);
+                CHECK(alone.ascent.primal <= primal * (1 + 1e-9));
+                CHECK(primal <= alone.ascent.primal * (1 + 1e-6));
             }
         }
 }
@@ -713,6 +823,7 @@ int main(int argc, char **argv)
     RUN(steps_on_pairs_climb_to_the_top);
     RUN(the_certificate_is_the_textbook_s);
     RUN(a_run_of_dual_ascent_ends_at_a_true_gap);
+    RUN(problems_that_begin_together_end_at_true_gaps);
     RUN(a_whole_fit_is_certified);
     RUN(newton_s_method_certifies_what_it_finds);
     return REPORT();

@@ -1,0 +1,35 @@
+/*
+ * ascent.h - what a run of dual coordinate ascent and a bundle share.
+ */
+#ifndef PEGASOS_ASCENT_H
+#define PEGASOS_ASCENT_H
+
+#include "rows.h"
+
+#include <math.h>
+
+/* What a call for a row costs, in numbers read. */
+enum { NUMBERS_PER_CALL = 25 };
+/* A gap is checked if it is estimated at no more than so many times the one that is asked for. */
+static const double HOPEFUL = 1.3;
+
+static INLINE double stored_numbers(const pegasos_rows *rows)
+{
+    return rows->index_bytes == 0 ? (double)rows->n_rows * (double)rows->n_features
+                                  : (double)(row_offset(rows, rows->n_rows) - row_offset(rows, 0));
+}
+
+static INLINE bool is_within(const pegasos_ascent *s, double relative_gap, double factor)
+{
+    return s->tol >= 0 && relative_gap <= factor * s->tol;
+}
+
+/* Estimates the relative gap by what the last epoch saw and sum_i l*(a_i): D from running sums, and
+ * the gap. */
+static INLINE void estimate_gap(const pegasos_dual *p, pegasos_ascent *s, double sum)
+{
+    const double dual = sum / s->mass - s->lam / 2 * p->squared_norm, gap = p->gap / s->mass;
+    s->estimate = gap / fmax(dual + gap, 1e-300);
+}
+
+#endif
