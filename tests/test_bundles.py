@@ -244,7 +244,8 @@ def test_other_labels_are_noticed_within_a_bundle(rng, dtype, n_changed, monkeyp
     assert (clf.objective_ <= best.objective_ * (1 + 1.1e-5)).all()
 
 
-def test_another_lam_keeps_the_best_multiple_of_the_dual_point(rng):
+@pytest.mark.parametrize("diagonal", [0, 0.5])
+def test_another_lam_keeps_the_best_multiple_of_the_dual_point(rng, diagonal):
     """Of the multiples between a and the one that keeps w; D by its definition."""
     n, d, k, before, lam = 30, 7, 5, 1.0, 0.2
     X, labels = rng.normal(size=(n, d)), rng.choice([-1, 1], size=(k, n))
@@ -252,8 +253,10 @@ def test_another_lam_keeps_the_best_multiple_of_the_dual_point(rng):
 
     def dual(a, lam):
         w = (a * labels) @ X / (lam * n)
-        return a.sum(axis=1) / n - lam / 2 * (w**2).sum(axis=1)
+        linear = (a - diagonal * a**2 / 2).sum(axis=1)
+        return linear / n - lam / 2 * (w**2).sum(axis=1)
 
+    diagonal = np.full(n, diagonal)
     factors = np.linspace(lam / before, 1, 1001)
     best = np.max([dual(factor * a, lam) for factor in factors], axis=0)
     ascents = _ascent.blank_ascents(k, 0)
@@ -261,7 +264,7 @@ def test_another_lam_keeps_the_best_multiple_of_the_dual_point(rng):
     w = (a * labels) @ X / (before * n)
     ascents["squared_norm"] = (w**2).sum(axis=1)
     after, w = (_pegasos.interleaved(array, 8) for array in (a, w / factor[:, None]))
-    _ascent.change_lam(ascents, after, w, np.full(k, n), lam, before)
+    _ascent.change_lam(ascents, after, w, np.full(k, n), lam, before, diagonal)
     after, w = after[:, :k].T, (w[:, :k] * ascents["factor"]).T
     np.testing.assert_allclose(ascents["squared_norm"], (w**2).sum(axis=1))
     np.testing.assert_allclose(dual(after, lam), best, rtol=1e-5)

@@ -72,16 +72,17 @@ def sweep(*arguments):
         yield
 
 
-def change_lam(ascents, a, v, masses, lam, before):
+def change_lam(ascents, a, v, masses, lam, before, diagonal):
     """Bring a bundle from the λ `before` to a smaller one, in place.
 
     With q = before/lam, w(a) becomes q w. Of the points r a, that of the best dual value is taken,
     where 1/q <= r <= 1: at r = 1/q, w stays as it is, as it does for small λ once no row is at its
-    bound; at r = 1, a does. D(r a) = r A - r^2 B, with A = sum_i a_i/m and B = lam/2 |q w|^2, is
-    highest at A/(2 B).
+    bound; at r = 1, a does. D(r a) = r A - r^2 B, with A = sum_i a_i/m and B = lam/2 |q w|^2 + sum_i
+    h_i a_i^2/(2m), is highest at A/(2 B). `diagonal` has the h_i of `Loss.diagonal`.
     """
     k, q = len(ascents), before / lam
     twice_b, r = lam * q**2 * ascents["squared_norm"], np.ones(a.shape[1])
+    twice_b = twice_b + np.einsum("i,ij,ij->j", diagonal, a, a)[:k] / masses
     linear = a.sum(axis=0)[:k] / masses
     np.divide(linear, twice_b, out=r[:k], where=twice_b > 0)
     np.clip(r, 1 / q, 1, out=r)

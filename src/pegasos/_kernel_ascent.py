@@ -27,9 +27,9 @@ _HARDLY = 0.9
 _NUMBERS_PER_PIECE = 1e7
 
 
-def _unsettled(slopes, a, y, c):
+def _unsettled(slopes, a, y, most):
     """Rows that steps may move before all others are where they belong."""
-    low, high = a <= 0, a >= c
+    low, high = a <= 0, a >= most
     outside = np.where(low, -slopes, np.where(high, slopes, -np.inf))
     violation = np.where(low, slopes, np.where(high, -slopes, np.abs(slopes)))
     return np.flatnonzero((outside < violation.max(initial=0, where=y != 0)) & (y != 0))
@@ -210,7 +210,9 @@ class KernelAscent(Solver):
         """
         p, m = self.ascents[k], len(which)
         local = np.zeros(1, ASCENT)
-        for name in ("scale", "intercept_scaling", "intercept", "constant_weight", "generator"):
+        for name in (
+            "scale", "intercept_scaling", "intercept", "constant_weight", "generator", "loss",
+        ):  # fmt: skip
             local[name] = p[name]
         v = np.zeros(2 * m + 1)
         v[:m] = self.scores[k, which]
@@ -232,7 +234,8 @@ class KernelAscent(Solver):
                 break
             if gap > _SLOW * before and self.rows.is_positive:
                 constant = self.feature * local["constant_weight"][0]
-                slopes, old = 1 - labels * (v[:m] + constant + local["intercept"][0]), a.copy()
+                u, old = 1 - labels * (v[:m] + constant + local["intercept"][0]), a.copy()
+                slopes = u - self._diagonal(which) * a
                 visits += 2 * (yield from self._steps_on_pairs(
                     k, which, (columns, np.arange(m)), a, slopes, _SETTLED * first, _INNER * m // 2
                 ))  # fmt: skip
@@ -254,12 +257,11 @@ class KernelAscent(Solver):
         """
         inside = np.arange(self.labels.shape[1])[inside]
         y, a, n = self.labels[k, inside], self.a[k, inside], len(inside)
-        bounds = None if self.row_weights is None else self.row_weights[inside]
         scores = self.scores[k, inside] + self.feature * p["constant_weight"] + p["intercept"]
-        slopes, enough = 1 - y * scores, 0.0
+        slopes, enough = 1 - y * scores - self._diagonal(inside) * a, 0.0
         if tol is not None:
             enough = _WELL_BELOW * tol * self.primal[k] * self.mass[k]
-        rows = _unsettled(slopes, a, y, 1 if bounds is None else bounds)
+        rows = _unsettled(slopes, a, y, self._most(inside))
         if len(rows) < _COMPACT * n:
             columns = np.empty((len(rows), len(rows)), cache.points.dtype)
             cache.keep(rows)
@@ -303,7 +305,7 @@ class KernelAscent(Solver):
             asked = min(most, left - all_steps)
             done, _ = _core.pairs_run(
                 _core.kernel_block(columns, place, wanted), scale, self.feature, labels, bounds,
-                norms, a, slopes, enough, all_steps, asked, room,
+                norms, a, slopes, enough, all_steps, asked, room, self.settings.loss.number,
             )  # fmt: skip
             all_steps += done
             if wanted.any():
@@ -314,13 +316,24 @@ class KernelAscent(Solver):
         return all_steps
 
     def _projected(self, k, inside):
-        """Derivatives u_i = 1 - y_i f(x_i), 0 where a bound stops them."""
+        """Derivatives of m D along each a_i, 0 where a bound stops them."""
         p, y, a = self.ascents[k], self.labels[k, inside], self.a[k, inside]
-        c = 1 if self.row_weights is None else self.row_weights[inside]
-        scores = self.scores[k, inside]
-        u = 1 - y * (scores + self.feature * p["constant_weight"] + p["intercept"])
-        stopped = (y == 0) | ((a <= 0) & (u < 0)) | ((a >= c) & (u > 0))
-        return np.where(stopped, 0, u)
+        scores = self.scores[k, inside] + self.feature * p["constant_weight"] + p["intercept"]
+        slopes = 1 - y * scores - self._diagonal(inside) * a
+        is_high = a >= self._most(inside)
+        stopped = (y == 0) | ((a <= 0) & (slopes < 0)) | (is_high & (slopes > 0))
+        return np.where(stopped, 0, slopes)
+
+    def _most(self, which):
+        """Upper bounds of the dual variables of some rows."""
+        return self.settings.loss.most(self._weights(which))
+
+    def _diagonal(self, which):
+        """What the loss adds to the second derivatives of the dual."""
+        return self.settings.loss.diagonal(self._weights(which))
+
+    def _weights(self, which):
+        return 1.0 if self.row_weights is None else np.maximum(self.row_weights[which], 1e-300)
 
     def _look(self, k, inside, cache):
         """What `_keep` is to be told; scores are at hand, so this takes no pass over the rows."""

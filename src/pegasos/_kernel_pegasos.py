@@ -46,6 +46,14 @@ class KernelPegasos(Pegasos):
         super().go_on_from(coef, intercept, n_epochs, n_inside, least_steps)
         self.scores[...], self.unpushed[...] = 0, self.weights
 
+    def _squared_norms(self, cache):
+        return np.abs(cache.points.diagonal())
+
+    def _scale(self, factor):
+        super()._scale(factor)
+        self.scores *= factor[:, None]
+        self.unpushed *= factor[:, None]
+
     def _run(self, cache, order, n_threads, on_progress):
         """Run over the points of a `ColumnCache`; threads are those of the cache."""
         first = next_draw(self.problems)
@@ -147,7 +155,12 @@ class KernelPegasos(Pegasos):
                 self.unpushed[:, rows] = 0
 
     def planned_draws(self, most):
-        """The draws that the plan will make, or None if there are more than `most`."""
+        """The draws that the plan will make, or None if there are more than `most`.
+
+        None as well where steps depend on rows that are not drawn: see `_shorten_steps`.
+        """
+        if self.settings.loss.curvature:
+            return None
         left = (self.problems["last_step"] - self.problems["n_steps"]) * self.settings.batch_size
         if left.max() > most:
             return None
@@ -215,6 +228,7 @@ class _Block:
         self.row_weights = None if weights is None else weights[rows]
         self.counts = np.zeros(self.labels.shape)
         self.pending = np.zeros_like(session.pending)
+        self.slopes = None if session.slopes is None else session.slopes.copy()
         waiting = session._waiting()
         self.pending[waiting] = np.searchsorted(rows, session.pending[waiting])
         self.v = np.zeros((len(self.problems), 2 * m + 1))
@@ -238,7 +252,7 @@ class _Block:
         As the core decides, but for rounding: for choosing what to compute, not for deciding.
         """
         p = {name: self.problems[name][:, None] for name in self.problems.dtype.names}
-        scale = p["q"] / np.maximum(p["lam"] * p["n_steps"], 1e-300)
+        scale = p["q"] / np.maximum(p["lam"] * (p["n_steps"] + p["delay"]), 1e-300)
         v = self.v[:, : len(self.rows)] + p["intercept_scaling"] * p["constant_weight"]
         margins = np.where(p["n_steps"] == 0, -np.inf, self.labels * (scale * v + p["intercept"]))
         margins[(self.labels == 0) | (p["n_steps"] >= p["last_step"])] = np.inf
@@ -271,7 +285,7 @@ class _Block:
             block = _core.kernel_block(self.columns, self.place, wanted)
             _core.fit(
                 block, self.problems, self.labels, self.row_weights, self.v, self.a,
-                self.counts, self.pending, first, draws,
+                self.counts, self.pending, first, draws, False, self.slopes,
             )  # fmt: skip
             missing = np.flatnonzero(wanted)
             if not len(missing):
@@ -301,4 +315,6 @@ class _Block:
         if session.counts is not None:
             session.counts[:, self.rows] += self.counts
         session.pending[...] = self.rows[self.pending]
+        if session.slopes is not None:
+            session.slopes[...] = self.slopes
         self.report(session)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from pegasos import _core, _validate
+from pegasos._losses import LOSSES
 from pegasos._schedule import solver_names
 from pegasos._validate import boolean, choice, integer, real
 from pegasos.kernels import KERNELS, MOST_DEGREE
@@ -96,7 +97,7 @@ def _is_scoring(value: Any) -> bool:
 
 
 _SHARED = {
-    "loss": partial(choice, allowed=["hinge"]),
+    "loss": partial(choice, allowed=LOSSES),
     "solver": lambda name, value: choice(name, value, solver_names()),
     "tol": partial(real, above=0, besides=(None,)),
     "max_iter": integer,

@@ -177,6 +177,8 @@ class Pegasos:
         self.average_as(settings.average)
         try:
             self.pending = np.zeros((n_problems, settings.batch_size), np.int64)
+            # l'(u) of pending rows, where that is not always 1.
+            self.slopes = None if settings.loss.counts else np.zeros(self.pending.shape)
         except (MemoryError, ValueError):
             raise MemoryError(
                 f"batch_size={settings.batch_size} is more rows than memory has room for"
@@ -213,12 +215,12 @@ class Pegasos:
     ) -> None:
         """Go on from a model as if `n_epochs` epochs of Pegasos over `n_inside` rows had led to it.
 
-        v = lam t w, with t at least `least_steps`. Averages begin anew.
+        v = lam (t + t0) w, with t at least `least_steps`. Averages begin anew.
         """
         problems = self.problems
         steps = -(-n_epochs * n_inside // self.settings.batch_size)
         problems["n_steps"] = np.maximum(problems["n_steps"], np.maximum(steps, least_steps))
-        growth = problems["lam"] * problems["n_steps"]
+        growth = problems["lam"] * (problems["n_steps"] + problems["delay"])
         with np.errstate(over="ignore"):  # infinite, where float is too narrow
             self.weights[...] = growth[:, None] * coef
         feature = self.settings.constant_feature
@@ -410,10 +412,49 @@ class Pegasos:
         on_epoch : callable, optional
             Called after every epoch, when the state is that of a run that ended there.
         """
+        self._shorten_steps(rows)
         if on_epoch is None:
             self._run(rows, order, n_threads, on_progress)
         else:
             self._run_by_epochs(rows, n_threads, on_progress, on_epoch)
+
+    def _shorten_steps(self, rows: Any) -> None:
+        """Make sure of t0, the delay of a smooth loss, for these rows: see ``pegasos.c``.
+
+        Where it grows, w stays what it is: v = lam (t + t0) w/q grows with it.
+        """
+        curvature, problems = self.settings.loss.curvature, self.problems
+        if curvature == 0:
+            return
+        norms = self._squared_norms(rows)
+        norms = norms + max(self.settings.constant_feature**2, float(self.settings.free_intercept))
+        if self.row_weights is not None:
+            norms = norms * self.row_weights
+        longest = (norms * (self.labels != 0)).max(axis=1)
+        least = np.ceil(curvature * problems["weight_factor"] * longest / problems["lam"])
+        if not least.max() < 2**53:
+            raise _validate.overflow(self.weights.dtype, problems["lam"].min())
+        least = np.maximum(least.astype(np.int64), problems["delay"])
+        before = problems["n_steps"] + problems["delay"]
+        factor = (problems["n_steps"] + least) / np.maximum(before, 1)
+        factor[before == 0] = 1  # v is 0
+        with uninterrupted():
+            problems["delay"] = least
+            if (factor != 1).any():
+                self._scale(factor)
+
+    def _squared_norms(self, rows: Any) -> np.ndarray:
+        """|x_i|^2."""
+        return _rows.squared_norms(rows)
+
+    def _scale(self, factor: np.ndarray) -> None:
+        """Multiply v of each problem, and what goes with it."""
+        self.weights *= factor[:, None].astype(self.weights.dtype)
+        if self.counts is not None:
+            self.counts *= factor[:, None]
+        self.problems["constant_weight"] *= factor
+        self.problems["squared_norm"] *= factor**2
+        self.problems["rate_sum"] /= factor
 
     def end_plan(self) -> None:
         """Let the next plan begin where the present one, which was carried out, ended."""
@@ -506,6 +547,7 @@ class Pegasos:
             None if self.counts is None else self.counts[part],
             self.pending[part],
         )
+        slopes = None if self.slopes is None else self.slopes[part]
         first = next_draw(problems)
         stream = self._order_from(first) if order is None else None
         size = self._draws_per_call(rows, _LEAST_BUNDLE if bundled else len(problems))
@@ -518,7 +560,7 @@ class Pegasos:
                 draws = order[first : first + size]
                 if not len(draws):
                     return
-            _core.fit(rows, *arrays, first, draws, bundled)
+            _core.fit(rows, *arrays, first, draws, bundled, slopes)
             first += len(draws)
             yield
             if stream is not None and (following := next_draw(problems)) > first:
@@ -568,7 +610,7 @@ class Pegasos:
 
     # ---- Saving ----------------------------------------------------------------------------------
 
-    _ARRAYS = ("problems", "weights", "sums", "pending", "counts", "base", "finished")
+    _ARRAYS = ("problems", "weights", "sums", "pending", "slopes", "counts", "base", "finished")
 
     def state(self) -> dict[str, np.ndarray]:
         """The state as a dictionary of arrays, to be given to `restore`."""

@@ -365,10 +365,10 @@ class Schedule:
         pegasos.go_on_from(coef, intercept, self.n_iter, inside, least_steps)
         if pegasos.counts is not None:
             weights = 1 if pegasos.row_weights is None else np.maximum(pegasos.row_weights, 1e-300)
-            draws = pegasos.problems["n_steps"] * settings.batch_size
-            epochs = draws / np.maximum(inside, 1)
-            parts = np.clip(solver.dual() / weights, 0, 1)
-            pegasos.counts[...] = np.rint(epochs[:, None] * parts)
+            steps = pegasos.problems["n_steps"] + pegasos.problems["delay"]
+            epochs = steps * settings.batch_size / np.maximum(inside, 1)
+            counts = epochs[:, None] * np.clip(solver.dual() / weights, 0, settings.loss.most(1.0))
+            pegasos.counts[...] = np.rint(counts) if settings.loss.counts else counts
         self._ran, self.solver = ran, pegasos
 
     def _telling(

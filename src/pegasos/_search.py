@@ -308,6 +308,8 @@ class _Search(ClassifierMixin, BaseEstimator):
         overflow = _validate.overflow(np.dtype(narrow), lams.min())
         if not np.isfinite(norms).all():
             raise overflow
+        weights = np.ones(n_rows) if folds.weights is None else folds.weights
+        diagonal = settings.loss.diagonal(np.maximum(weights, 1e-300))
         found: collections.deque[tuple[Any, ...]] = collections.deque()
 
         def bundle(members: list[tuple[int, int]], places: np.ndarray) -> Generator[None]:
@@ -331,7 +333,9 @@ class _Search(ClassifierMixin, BaseEstimator):
             order = _ascent.order_of(inside, seed, 0) if len(inside) else None
             for t, place in enumerate(places):
                 if t > 0:
-                    _ascent.change_lam(ascents, a, v, masses, lams[place], lams[places[t - 1]])
+                    _ascent.change_lam(
+                        ascents, a, v, masses, lams[place], lams[places[t - 1]], diagonal
+                    )
                     if settings.free_intercept:
                         _ascent.shift(ascents)
                 runs["lam"], runs["part"] = lams[place], _core.BUNDLE

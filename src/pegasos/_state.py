@@ -85,6 +85,7 @@ def _relations(
     for name in ("average_from", "n_averaged", "rate_sum"):
         yield name, has_sums | (p[name] == 0)
     yield "rate_sum", p["rate_sum"] >= 0
+    yield "delay", (p["delay"] == 0) | (pegasos.settings.loss.curvature > 0)
     # Plans are counted from here.
     yield "finished", (state["base"] <= state["finished"]) & (state["finished"] <= p["n_steps"])
     epochs, stage, gap = state["where"]
