@@ -1,11 +1,22 @@
-"""The squared hinge in the core, against NumPy and SciPy: steps, dual ascent, intercepts, bounds."""
+"""The squared hinge, against NumPy, SciPy and LIBLINEAR: the core, and what is built on it."""
+
+import functools
 
 import numpy as np
 import pytest
 from rows import LAYOUTS, convert, make_rows
 from scipy.optimize import minimize, minimize_scalar
+from sklearn.model_selection import StratifiedKFold, cross_val_score
+from sklearn.svm import LinearSVC
 
-from pegasos import _core
+from pegasos import (
+    KernelPegasosClassifier,
+    PegasosClassifier,
+    PegasosClassifierCV,
+    _core,
+    _pegasos,
+    _validate,
+)
 
 SQUARED = _core.LOSSES["squared_hinge"]
 LAM = 0.05
@@ -290,3 +301,180 @@ def test_losses_are_summed(rng):
     _core.loss_sums(0, y, c, scores, sums, SQUARED)
     expected = (c * (y[0] != 0) * np.maximum(0, 1 - y[0] * scores[:, 0]) ** 2).sum()
     assert sums[0] == pytest.approx(expected)
+
+
+# ---- Estimators ----------------------------------------------------------------------------------
+
+
+def classes_of(X, kind, rng):
+    scores = X[:, :4] @ rng.normal(size=(4, 4)) + 0.3 * rng.normal(size=(len(X), 4))
+    return (scores[:, 0] > 0).astype(int) if kind == "binary" else scores.argmax(axis=1)
+
+
+def labels_of(y, multi_class):
+    """The labels of every problem, (n_problems, n_samples), in the order of the estimators."""
+    classes = np.unique(y)
+    if len(classes) == 2:
+        return np.where(y == classes[1], 1, -1)[None]
+    if multi_class == "ovr":
+        return np.where(y == classes[:, None], 1, -1)
+    pairs = [(a, b) for i, a in enumerate(classes) for b in classes[i + 1 :]]
+    return np.array([(y == b) * 1 - (y == a) * 1 for a, b in pairs])
+
+
+def objectives(fitted, scores, y, c, squared_norm, free):
+    labels = labels_of(y, fitted.multi_class)
+    weights = c * (labels != 0)
+    losses = (weights * np.maximum(0, 1 - labels * scores.T) ** 2).sum(axis=1)
+    penalty = squared_norm + (0 if free else fitted.intercept_**2)
+    return fitted.lam / 2 * penalty + losses / weights.sum(axis=1)
+
+
+@pytest.mark.parametrize("solver", ["auto", "sdca", "newton"])
+@pytest.mark.parametrize("kind", ["binary", "multi-class"])
+def test_linear_machines_meet_liblinear_s(rng, layout, dtype, solver, kind):
+    X, _ = make_rows(rng, n=150)
+    y = classes_of(X, kind, rng)
+    clf = PegasosClassifier(
+        1 / len(y), loss="squared_hinge", solver=solver, tol=1e-8, max_iter=10**5, random_state=0
+    ).fit(convert(X, layout, dtype), y)
+    peer = LinearSVC(C=1, tol=1e-12, max_iter=10**6).fit(X, y)
+    theirs = X @ peer.coef_.T + peer.intercept_
+    labels = labels_of(y, "ovr")
+    losses = (np.maximum(0, 1 - labels * theirs.T) ** 2).mean(axis=1)
+    least = 0.5 / len(y) * ((peer.coef_**2).sum(axis=1) + peer.intercept_**2) + losses
+    np.testing.assert_allclose(clf.objective_, least, rtol=1e-6)
+
+
+@pytest.mark.parametrize("intercept", ["none", "penalized", "free"])
+@pytest.mark.parametrize("solver", ["auto", "sdca", "newton", "pegasos"])
+@pytest.mark.parametrize("multi_class", ["ovr", "ovo"])
+def test_certificates_of_linear_machines_are_true(
+    rng, layout, dtype, solver, intercept, multi_class
+):
+    X, _ = make_rows(rng, n=120)
+    y, c = classes_of(X, "multi-class", rng), rng.uniform(0.2, 3, 120)
+    options = {
+        "fit_intercept": intercept != "none", "penalize_intercept": intercept != "free",
+        "multi_class": multi_class, "random_state": 0,
+    }  # fmt: skip
+    fit = functools.partial(PegasosClassifier, 0.02, loss="squared_hinge", max_iter=300, **options)
+    tol = 0.2 if solver == "pegasos" else 1e-4
+    X = convert(X, layout, dtype)
+    clf = fit(solver=solver, tol=tol).fit(X, y, sample_weight=c)
+    norms = (clf.coef_**2).sum(axis=1)
+    dense = X if layout == "dense" else X.toarray()
+    scores = dense.astype(float) @ clf.coef_.T + clf.intercept_
+    primal = objectives(clf, scores, y, c, norms, intercept == "free")
+    np.testing.assert_allclose(clf.objective_, primal, rtol=1e-9)
+    assert (clf.duality_gap_ <= tol * clf.objective_).all()
+    best = fit(solver="sdca", tol=1e-7).fit(X, y, sample_weight=c)
+    assert (clf.objective_ - clf.duality_gap_ <= best.objective_ * (1 + 1e-12)).all()
+
+
+@pytest.mark.parametrize("solver", ["auto", "sdca", "newton", "pegasos"])
+@pytest.mark.parametrize("free", [False, True])
+@pytest.mark.parametrize("multi_class", ["ovr", "ovo"])
+@pytest.mark.parametrize("cache_size", [200, 0.05])
+def test_kernel_machines_are_linear_machines_of_more_features(
+    rng, dtype, solver, free, multi_class, cache_size
+):
+    X, _ = make_rows(rng, n=150, d=6, density=1)
+    y, c = classes_of(X, "multi-class", rng), rng.uniform(0.2, 3, 150)
+    options = {
+        "loss": "squared_hinge", "penalize_intercept": not free, "multi_class": multi_class,
+        "random_state": 0, "max_iter": 300,
+    }  # fmt: skip
+    tol = 0.5 if solver == "pegasos" else 1e-4
+    clf = KernelPegasosClassifier(
+        0.02, kernel="poly", degree=2, gamma=1, coef0=1, solver=solver, tol=tol,
+        cache_size=cache_size, **options,
+    ).fit(X.astype(dtype), y, sample_weight=c)  # fmt: skip
+    # (<x, x'> + 1)^2 is the product of these.
+    pairs = [X[:, i] * X[:, j] * np.sqrt(1 + (i != j)) for i in range(6) for j in range(i + 1)]
+    features = np.column_stack([np.ones(150), np.sqrt(2) * X, *pairs])
+    linear = PegasosClassifier(0.02, solver="sdca", tol=1e-7, **options | {"max_iter": 10**4})
+    least = linear.fit(features, y, sample_weight=c).objective_
+    assert (clf.duality_gap_ <= tol * clf.objective_).all()
+    assert (clf.objective_ >= least * (1 - 2e-7)).all()
+    assert (clf.objective_ - clf.duality_gap_ <= least * (1 + 1e-6)).all()
+
+
+@pytest.mark.parametrize("kind", [PegasosClassifier, KernelPegasosClassifier])
+@pytest.mark.parametrize("solver", ["pegasos", "sdca", "auto"])
+def test_threads_and_interruptions_change_no_bits(rng, kind, solver, monkeypatch):
+    X, _ = make_rows(rng, n=150)
+    y = classes_of(X, "multi-class", rng)
+    monkeypatch.setattr(_pegasos, "_SECONDS_PER_CALL", 1e-5)
+    options = {"loss": "squared_hinge", "solver": solver, "tol": None, "max_iter": 7}
+    fit = functools.partial(kind, 0.02, random_state=0, **options)
+    whole, shared = fit().fit(X, y), fit(n_jobs=2).fit(X, y) if kind is PegasosClassifier else None
+    longer = fit(warm_start=True, max_iter=7)
+    calls = []
+
+    def interrupt(name):
+        real = getattr(_core, name)
+
+        def interrupted(*arguments):
+            result = real(*arguments)
+            calls.append(name)
+            if len(calls) == 4:
+                raise KeyboardInterrupt
+            return result
+
+        return interrupted
+
+    with monkeypatch.context() as patch:
+        for name in ("fit", "bundle_advance", "ascent_advance", "dual_run"):
+            patch.setattr(_core, name, interrupt(name))
+        with pytest.raises(KeyboardInterrupt):
+            longer.fit(X, y)
+    longer.fit(X, y)
+    for other in [longer] + [shared] * (shared is not None):
+        # Of a kernel machine that is cut, sums are added up in other groups.
+        near = 1e-12 if kind is KernelPegasosClassifier else 0
+        np.testing.assert_allclose(
+            other.decision_function(X), whole.decision_function(X), rtol=near, atol=near
+        )
+
+
+@pytest.mark.parametrize("average", [False, True])
+@pytest.mark.parametrize("intercept", ["penalized", "free"])
+def test_longer_rows_make_steps_shorter_and_leave_the_model(rng, average, intercept):
+    """Rows that need a larger t0: w stays, and so does what averages hold."""
+    X, y = make_rows(rng)
+    settings = _pegasos.Settings(
+        LAM, "squared_hinge", average=average, penalize_intercept=intercept != "free"
+    )
+    session = _pegasos.Pegasos(settings, 1, X.shape[1], np.float64, 0)
+    for factor in (1, 10):
+        rows, _ = _validate.rows(factor * X)
+        session.set_rows(y[None].astype(np.int8), None)
+        before = session.model()
+        session._shorten_steps(rows)
+        for old, new in zip(before, session.model(), strict=True):
+            np.testing.assert_allclose(new, old, rtol=1e-12)
+        feature = 1  # of either intercept
+        longest = (factor**2 * (X**2).sum(axis=1) + feature).max()
+        assert session.problems["delay"][0] == np.ceil(2 * longest / LAM)
+        session.plan(n_epochs=1)
+        session.run(rows)
+
+
+def test_searches_score_machines_of_the_loss(rng):
+    X, _ = make_rows(rng, n=150)
+    y = classes_of(X, "multi-class", rng)
+    lams = [0.5, 0.05, 0.005]
+    for options in ({}, {"cv_epochs": 30}, {"cv_epochs": 200, "solver": "pegasos", "refit": False}):
+        search = PegasosClassifierCV(
+            lams, loss="squared_hinge", cv=3, random_state=0, **options
+        ).fit(X, y)
+        if search.refit:
+            assert search.best_estimator_.loss == "squared_hinge"
+        for k, lam in enumerate(lams):
+            scores = cross_val_score(
+                PegasosClassifier(lam, loss="squared_hinge", solver="sdca", tol=1e-6), X, y,
+                cv=StratifiedKFold(3),
+            )  # fmt: skip
+            found = search.cv_results_["mean_test_score"][k]
+            assert found == pytest.approx(scores.mean(), abs=0.035)
