@@ -5,10 +5,13 @@ epochs of several problems; here are the arrays.
 """
 
 import functools
+from collections.abc import Callable, Generator
+from typing import Any
 
 import numpy as np
 
 from pegasos import _certificate, _core, _pegasos, _rows, _threads, _validate
+from pegasos._pegasos import Settings
 from pegasos._solver import Solver
 
 #: Layout of one problem's state, that of ``struct pegasos_dual``.
@@ -23,7 +26,7 @@ SWEEPS, _LEAST_BUNDLE = 8, 3
 _LARGEST_FACTOR = 1e6
 
 
-def blank_ascents(n_problems, seed):
+def blank_ascents(n_problems: int, seed: int) -> np.ndarray:
     """The states of problems before their first epoch, each with a generator of its own."""
     ascents = np.zeros(n_problems, ASCENT)
     ascents["factor"] = 1
@@ -31,12 +34,12 @@ def blank_ascents(n_problems, seed):
     return ascents
 
 
-def goes_in_bundles(n_problems):
+def goes_in_bundles(n_problems: int) -> bool:
     """Whether problems begin together."""
     return n_problems >= _LEAST_BUNDLE
 
 
-def norms(rows, settings):
+def norms(rows: _core.Rows, settings: Settings) -> tuple[np.ndarray, float]:
     """|x_i|^2 with the constant feature, and the value of that feature.
 
     An unpenalised intercept has one as well: see `shift`.
@@ -48,7 +51,7 @@ def norms(rows, settings):
     return out + feature**2, feature
 
 
-def blank_runs(n_problems, **fields):
+def blank_runs(n_problems: int, **fields: Any) -> np.ndarray:
     """Where runs of problems stand before their first epoch."""
     runs = np.zeros(n_problems, RUN)
     for name in ("estimate", "estimate_at_check", "primal", "relative_gap"):
@@ -58,21 +61,30 @@ def blank_runs(n_problems, **fields):
     return runs
 
 
-def order_of(inside, seed, next_draw):
+def order_of(inside: np.ndarray, seed: int, next_draw: int) -> _core.Order:
     """The order in which a bundle visits the rows `inside`, before draw number `next_draw`."""
     permutation = np.empty(len(inside), np.int64)
     return _core.Order(seed, permutation, _core.SAMPLINGS["permutation"], next_draw)
 
 
-def sweep(*arguments):
+def sweep(*bundle: Any) -> Generator[None]:
     """Bring a bundle to its end by `_core.bundle_advance`, yielding after each call."""
+    advance: Callable[..., int] = _core.bundle_advance
     status = _core.RUNNING
     while status == _core.RUNNING:
-        status = _core.bundle_advance(*arguments, _pegasos.numbers_per_call())
+        status = advance(*bundle, _pegasos.numbers_per_call())
         yield
 
 
-def change_lam(ascents, a, v, masses, lam, before, diagonal):
+def change_lam(
+    ascents: np.ndarray,
+    a: np.ndarray,
+    v: np.ndarray,
+    masses: np.ndarray,
+    lam: float,
+    before: float,
+    diagonal: np.ndarray,
+) -> None:
     """Bring a bundle from the λ `before` to a smaller one, in place.
 
     With q = before/lam, w(a) becomes q w. Of the points r a, that of the best dual value is taken,
@@ -96,7 +108,7 @@ def change_lam(ascents, a, v, masses, lam, before, diagonal):
         ascents["factor"] = 1
 
 
-def shift(ascents):
+def shift(ascents: np.ndarray) -> None:
     """Move the intercepts of problems whose intercept is not penalised.
 
     Such a problem has the condition sum_i a_i y_i = 0, which steps along single coordinates cannot
@@ -114,7 +126,7 @@ class DualAscent(Solver):
     _ARRAYS = (*Solver._ARRAYS, "ascents", "runs", "w", "sums", "active")
 
     @staticmethod
-    def cost(rows):
+    def cost(rows: _core.Rows) -> float:
         """About 15 epochs where features are many, four times as many where rows are.
 
         Their additions to w, in random order, cost as much as another pass.
@@ -123,16 +135,18 @@ class DualAscent(Solver):
         return 2 * (15 if n < 2 * d else 60) * _rows.seconds_a_pass(rows)
 
     @staticmethod
-    def head_start(n_problems):
+    def head_start(n_problems: int) -> int:
         """Several problems begin as bundles."""
         return SWEEPS if goes_in_bundles(n_problems) else 0
 
     @staticmethod
-    def begins_with_pegasos(rows):
+    def begins_with_pegasos(rows: _core.Rows) -> bool:
         """Always, with steps of exact length instead of 0 or 1."""
         return True
 
-    def __init__(self, settings, n_problems, n_rows, n_features, seed):
+    def __init__(
+        self, settings: Settings, n_problems: int, n_rows: int, n_features: int, seed: int
+    ) -> None:
         super().__init__(settings, n_problems, n_rows, n_features, seed)
         self.ascents = blank_ascents(n_problems, seed)
         self.runs = blank_runs(n_problems)
@@ -143,7 +157,13 @@ class DualAscent(Solver):
         self.sums = np.zeros((n_problems, n_features + 1))
         self.active = np.zeros((n_problems, n_rows), np.int64)
 
-    def begin(self, rows, labels, row_weights, start=None):
+    def begin(
+        self,
+        rows: _core.Rows,
+        labels: np.ndarray,
+        row_weights: np.ndarray | None,
+        start: Any = None,
+    ) -> Any:
         start = super().begin(rows, labels, row_weights, start)
         self.norms, self.feature = norms(rows, self.settings)
         if start is None:
@@ -171,13 +191,13 @@ class DualAscent(Solver):
         for name in ("n_visits", "n_visits_at_check", "n_snapshots", "part", "place"):
             runs[name][anew] = 0
         self.sums[anew] = 0
-        for k in np.flatnonzero(anew):
+        for k in np.flatnonzero(anew).tolist():
             self._restart(k, start is not None)
         for part in bundles:
             if anew[part].all() and self.n_inside[part].any():
                 runs["part"][part] = _core.BUNDLE
 
-    def _is_at_w(self, k):
+    def _is_at_w(self, k: int) -> bool:
         """Whether problem k stands at w(a), but for rounding: else the rows are others than before."""
         problem, run = self.ascents[k], self.runs[k]
         distance = np.abs(self._weights_of(k)[0] - self.w[k]).max(initial=0)
@@ -185,7 +205,7 @@ class DualAscent(Solver):
         is_coarse = self.rows.value_bytes == 4 and run["part"] in (_core.BUNDLE, _core.WEIGHTS)
         return distance <= (1e-4 if is_coarse else 1e-9) * summed
 
-    def _restart(self, k, moved):
+    def _restart(self, k: int, moved: bool) -> None:
         """Let problem k go on from w(a), with the best intercept if it has `moved` there."""
         problem, inside = self.ascents[k], np.flatnonzero(self.labels[k])
         w, constant = self._weights_of(k)
@@ -202,7 +222,7 @@ class DualAscent(Solver):
         if not self.a[k].any():
             problem["pegasos_mass"] = self.mass[k]
 
-    def _weights_of(self, k):
+    def _weights_of(self, k: int) -> tuple[np.ndarray, float]:
         if not self.a[k].any():
             return np.zeros(self.rows.shape[1]), 0.0
         w, _ = _certificate.weights_of(
@@ -211,7 +231,14 @@ class DualAscent(Solver):
         total = (self.a[k] * self.labels[k]).sum() * self.ascents["scale"][k]
         return w, self.feature * total
 
-    def run(self, tol, max_iter, *, n_threads=1, on_progress=None):
+    def run(
+        self,
+        tol: float | None,
+        max_iter: int,
+        *,
+        n_threads: int = 1,
+        on_progress: Callable[[], None] | None = None,
+    ) -> None:
         self.runs["tol"] = -1 if tol is None else tol
         self.runs["last_epoch"] = self.base + max_iter
         self.runs["by_epochs"] = self.by_epochs
@@ -224,13 +251,13 @@ class DualAscent(Solver):
         jobs = [functools.partial(self._ascend, k) for k in range(len(self.a))]
         _threads.in_threads(jobs, n_threads, on_progress)
 
-    def _bundles(self):
+    def _bundles(self) -> list[slice]:
         """The problems that begin together, as slices."""
         n = len(self.a)
         n_parts = -(-n // _pegasos.lanes(self.rows)) if goes_in_bundles(n) else 0
         return [slice(j * n // n_parts, (j + 1) * n // n_parts) for j in range(n_parts)]
 
-    def _begin_together(self, part, n_epochs):
+    def _begin_together(self, part: slice, n_epochs: int) -> Generator[None]:
         """The first epochs of the problems `part`."""
         lanes, narrow = _pegasos.lanes(self.rows), f"f{self.rows.value_bytes}"
         labels, runs = _pegasos.interleaved(self.labels[part], lanes), self.runs[part]
@@ -250,7 +277,7 @@ class DualAscent(Solver):
                     if heard:
                         break
 
-    def _ascend(self, k):
+    def _ascend(self, k: int) -> Generator[None]:
         """Bring problem k to the end of its run."""
         (n, d), run, known = self.rows.shape, self.runs[k : k + 1], self.primal[k]
         is_free = self.settings.free_intercept

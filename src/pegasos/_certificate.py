@@ -13,11 +13,17 @@ w; an unpenalised intercept is not, and adds the condition sum_i a_i y_i = 0.
 Everything is computed afresh, in double precision, from the model and from a: no running sums.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pegasos import _core, _rows, _validate
+from pegasos._losses import Loss
+
+if TYPE_CHECKING:
+    from pegasos._pegasos import Settings
 
 _CHUNK = 2048
 #: What |w|^2 may be below 0, beside the sizes of what it is a sum of, and a dual value above a
@@ -36,27 +42,36 @@ class Certificate:
     estimate: np.ndarray | None = None
 
     @property
-    def gap(self):
+    def gap(self) -> np.ndarray:
         """How far the objective is above the optimum, at most."""
         return np.maximum(self.objective - self.dual_objective, 0)  # below 0 by rounding only
 
     @classmethod
-    def unknown(cls, n_problems):
+    def unknown(cls, n_problems: int) -> "Certificate":
         """What is known of models without a look at their rows."""
         return cls(np.full(n_problems, np.nan), np.full(n_problems, np.nan))
 
     @property
-    def relative_gap(self):
+    def relative_gap(self) -> np.ndarray:
         """The gap as a part of the objective."""
         return self.gap / np.where(self.objective > 0, self.objective, 1)
 
     @property
-    def stopping_gap(self):
+    def stopping_gap(self) -> np.ndarray:
         """What `tol` is compared with: the relative gap, or what stands for it where nothing is proved."""
         return self.relative_gap if self.estimate is None else self.estimate
 
 
-def certify(rows, labels, row_weights, dual, model, settings, lam, primal=None):
+def certify(
+    rows: _core.Rows,
+    labels: np.ndarray,
+    row_weights: np.ndarray | None,
+    dual: Callable[[], np.ndarray],
+    model: Callable[[], tuple[np.ndarray, np.ndarray]],
+    settings: "Settings",
+    lam: Any,
+    primal: np.ndarray | None = None,
+) -> Certificate:
     """The certificate of linear models, by two passes over the rows.
 
     Dual variables and models are asked for when it is their turn, and let go again: both are as
@@ -93,7 +108,16 @@ def certify(rows, labels, row_weights, dual, model, settings, lam, primal=None):
     return Certificate(primal, best_dual(a, squared_norm, mass, row_weights, lam, settings.loss))
 
 
-def certify_kernel(cache, labels, row_weights, dual, model, settings, lam, primal=None):
+def certify_kernel(
+    cache: Any,
+    labels: np.ndarray,
+    row_weights: np.ndarray | None,
+    dual: Callable[[], np.ndarray],
+    model: Callable[[], tuple[np.ndarray, np.ndarray]],
+    settings: "Settings",
+    lam: Any,
+    primal: np.ndarray | None = None,
+) -> Certificate:
     """The same for w_k = sum_j coef_kj phi(x_j) over the points of a `ColumnCache`.
 
     The dual value leaves room for what rounding of kernel values does to it and to the primal
@@ -122,13 +146,17 @@ def certify_kernel(cache, labels, row_weights, dual, model, settings, lam, prima
         labels, row_weights, intercept, settings, lam, cache.points.dtype,
     )  # fmt: skip
     squared_norm = squared_norms[-1] + (settings.constant_feature * beta.sum(axis=1)) ** 2
-    dual = best_dual(a, squared_norm, mass, row_weights, lam, settings.loss, cache.is_positive)
-    estimate = np.abs(primal - dual) / np.where(primal > 0, primal, 1)
+    dual_value = best_dual(
+        a, squared_norm, mass, row_weights, lam, settings.loss, cache.is_positive
+    )
+    estimate = np.abs(primal - dual_value) / np.where(primal > 0, primal, 1)
     sizes = np.abs(points * scores).sum(axis=-1)
-    if (squared_norms < -BY_ROUNDING * sizes).any() or (dual > primal * (1 + BY_ROUNDING)).any():
+    if (squared_norms < -BY_ROUNDING * sizes).any() or (
+        dual_value > primal * (1 + BY_ROUNDING)
+    ).any():
         cache.disprove()
     if not cache.is_positive:
-        return Certificate(primal, np.full_like(dual, np.nan), estimate)
+        return Certificate(primal, np.full_like(dual_value, np.nan), estimate)
     # The primal value may be larger than it seems, the dual one smaller: by rounding, and for the
     # matrix with `ridge` on its diagonal, with which |w|^2 and each row's own score are larger.
     errors = lam / 2 * (cache.ridge * (points**2).sum(axis=-1) + rounding)
@@ -136,10 +164,10 @@ def certify_kernel(cache, labels, row_weights, dual, model, settings, lam, prima
     own = doubt[0][:, None] + cache.ridge * np.abs(coef)
     excess = 1 - labels * (scores[0] + intercept[:, None])
     more = errors[0] + (weights * settings.loss.growth(excess, own)).sum(axis=1) / mass
-    return Certificate(primal, dual - errors[-1] - more, estimate)
+    return Certificate(primal, dual_value - errors[-1] - more, estimate)
 
 
-def _by_weights(points, coef):
+def _by_weights(points: Any, coef: np.ndarray) -> tuple[np.ndarray, ...]:
     """Scores of all rows and |w|^2 for the linear kernel, by way of w, and what rounding can make of them.
 
     What is rounded in w itself matters for |w(a)|^2 alone: any w has a primal value.
@@ -169,7 +197,9 @@ def _by_weights(points, coef):
     )  # fmt: skip
 
 
-def _sharpen(cache, points, scores, labels, intercept):
+def _sharpen(
+    cache: Any, points: Any, scores: Any, labels: np.ndarray, intercept: np.ndarray
+) -> np.ndarray:
     """Compute scores of float32 rows again in float64, in place, where that matters.
 
     It does for rows with coefficients, and for those that may be within their margin; of others,
@@ -192,7 +222,13 @@ def _sharpen(cache, points, scores, labels, intercept):
     return cache.doubt(points, np.float64)
 
 
-def dual_of_counts(problems, counts, labels, row_weights, settings):
+def dual_of_counts(
+    problems: np.ndarray,
+    counts: np.ndarray,
+    labels: np.ndarray,
+    row_weights: np.ndarray | None,
+    settings: "Settings",
+) -> np.ndarray:
     """The dual variables that Pegasos carries for free.
 
     w = 1/(lam T k) sum_i (n c_i/m) alpha_i y_i x_i after T steps of k draws, so that w(a) = w for
@@ -205,7 +241,9 @@ def dual_of_counts(problems, counts, labels, row_weights, settings):
     return a if row_weights is None else a * row_weights
 
 
-def feasible(a, labels, row_weights, settings):
+def feasible(
+    a: np.ndarray, labels: np.ndarray, row_weights: np.ndarray | None, settings: "Settings"
+) -> np.ndarray:
     """`a` within its bounds and, for an unpenalised intercept, balanced between the labels."""
     a = np.array(a, np.float64, order="C")
     for y, a_k in zip(labels, a, strict=True):
@@ -213,12 +251,12 @@ def feasible(a, labels, row_weights, settings):
     return a
 
 
-def inner(x, y):
+def inner(x: np.ndarray, y: np.ndarray) -> float:
     """<x, y>, without BLAS: its threads, once awake, take time from ours for a while."""
     return np.einsum("j,j->", x, y)
 
 
-def masses(labels, row_weights):
+def masses(labels: np.ndarray, row_weights: np.ndarray | None) -> np.ndarray:
     """m of every problem: the sum of its rows' weights."""
     if row_weights is None:
         mass = np.count_nonzero(labels, axis=1).astype(np.float64)
@@ -227,7 +265,9 @@ def masses(labels, row_weights):
     return np.where(mass > 0, mass, 1)
 
 
-def weights_of(rows, labels, a, lam_mass, settings):
+def weights_of(
+    rows: _core.Rows, labels: np.ndarray, a: np.ndarray, lam_mass: float, settings: "Settings"
+) -> tuple[np.ndarray, float]:
     """w(a) of one problem, given lam m, and its weight of the constant feature."""
     w, total = np.zeros(rows.shape[1]), 0.0
     for first in range(0, len(a), _CHUNK):
@@ -238,7 +278,15 @@ def weights_of(rows, labels, a, lam_mass, settings):
     return w, settings.constant_feature * total
 
 
-def best_dual(a, squared_norm, mass, row_weights, lam, loss, has_dual=True):
+def best_dual(
+    a: np.ndarray,
+    squared_norm: np.ndarray,
+    mass: np.ndarray,
+    row_weights: np.ndarray | None,
+    lam: Any,
+    loss: Loss,
+    has_dual: bool = True,
+) -> np.ndarray:
     """The best D of the multiples of a, given |w(a)|^2; where D bounds nothing, that of a itself."""
     lams = np.broadcast_to(lam, len(a))
     return np.array([
@@ -247,7 +295,15 @@ def best_dual(a, squared_norm, mass, row_weights, lam, loss, has_dual=True):
     ])  # fmt: skip
 
 
-def objectives(rows, labels, row_weights, coef, intercept, settings, lam):
+def objectives(
+    rows: _core.Rows,
+    labels: np.ndarray,
+    row_weights: np.ndarray | None,
+    coef: np.ndarray,
+    intercept: np.ndarray,
+    settings: "Settings",
+    lam: Any,
+) -> np.ndarray:
     """Primal objective of every problem, in float64; one pass over the rows."""
     with np.errstate(over="ignore"):
         # One after the other, as the core does in a gap check: the same point has the same bits.
@@ -255,7 +311,7 @@ def objectives(rows, labels, row_weights, coef, intercept, settings, lam):
 
     write = _rows.scorer(rows, coef, intercept)
 
-    def scores(first, count):
+    def scores(first: int, count: int) -> np.ndarray:
         out = np.empty((count, len(coef)))
         write(first, out)
         return out
@@ -263,7 +319,13 @@ def objectives(rows, labels, row_weights, coef, intercept, settings, lam):
     return _primal(squared_norm, scores, labels, row_weights, intercept, settings, lam, coef.dtype)
 
 
-def best_intercepts(rows, labels, row_weights, coef, loss):
+def best_intercepts(
+    rows: _core.Rows,
+    labels: np.ndarray,
+    row_weights: np.ndarray | None,
+    coef: np.ndarray,
+    loss: Loss,
+) -> np.ndarray:
     """The b that minimises the objective for each w; see ``pegasos_best_intercept``."""
     n = labels.shape[1]
     scores = np.empty((n, len(coef)))
@@ -273,7 +335,9 @@ def best_intercepts(rows, labels, row_weights, coef, loss):
     return best_intercepts_of(scores.T, labels, row_weights, loss)
 
 
-def best_intercepts_of(scores, labels, row_weights, loss):
+def best_intercepts_of(
+    scores: Any, labels: np.ndarray, row_weights: np.ndarray | None, loss: Loss
+) -> np.ndarray:
     """The same, given the scores without b, (n_problems, n_samples)."""
     room = np.empty(4 * labels.shape[1])
     return np.array([
@@ -282,7 +346,16 @@ def best_intercepts_of(scores, labels, row_weights, loss):
     ])  # fmt: skip
 
 
-def _primal(squared_norm, scores, labels, row_weights, intercept, settings, lam, dtype):
+def _primal(
+    squared_norm: np.ndarray,
+    scores: Any,
+    labels: np.ndarray,
+    row_weights: np.ndarray | None,
+    intercept: np.ndarray,
+    settings: "Settings",
+    lam: Any,
+    dtype: Any,
+) -> np.ndarray:
     """P(w) from |w|^2 without the intercept, and a function that gives the scores of some rows."""
     if settings.constant_feature:
         squared_norm = squared_norm + (intercept / settings.constant_feature) ** 2

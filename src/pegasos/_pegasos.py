@@ -604,6 +604,7 @@ class Pegasos:
 
     def dual(self) -> np.ndarray:
         """Dual variables that belong to the present state; see `_certificate.dual_of_counts`."""
+        assert self.counts is not None  # as `set_rows` leaves it for who asks
         return _certificate.dual_of_counts(
             self.problems, self.counts, self.labels, self.row_weights, self.settings
         )

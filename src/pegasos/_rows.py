@@ -1,6 +1,8 @@
 """Parts of matrices, as the core takes them, and scores of their rows."""
 
 import zlib
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +12,7 @@ from pegasos import _core, _validate
 _NUMBERS = 2**24
 
 
-def take(rows, which):
+def take(rows: _core.Rows, which: np.ndarray) -> _core.Rows | None:
     """Some rows, copied together.
 
     Parameters
@@ -38,7 +40,7 @@ def take(rows, which):
     return _core.csr_rows(values[entries], indices[entries], ends, rows.shape[1])
 
 
-def squared_norms(rows, count=None):
+def squared_norms(rows: _core.Rows, count: int | None = None) -> np.ndarray:
     """|x_i|^2 of the first `count` rows, in float64; None: of all.
 
     Piece by piece, so that Ctrl-C is heard.
@@ -59,13 +61,13 @@ def squared_norms(rows, count=None):
     return out
 
 
-def seconds_a_pass(rows):
+def seconds_a_pass(rows: _core.Rows) -> float:
     """About how long it takes to multiply all rows by a vector."""
     n, d = rows.shape
     return rows.size * (0.4e-9 if rows.size == n * d else 1.5e-9)
 
 
-def fingerprint(*arrays, crc=0):
+def fingerprint(*arrays: Any, crc: int = 0) -> int:
     """Return a checksum of arrays, dense or sparse, that finds mistakes but proves nothing."""
     for array in arrays:
         is_sparse = _validate.is_sparse(array)
@@ -74,7 +76,7 @@ def fingerprint(*arrays, crc=0):
     return crc
 
 
-def without_zeros(X):
+def without_zeros(X: Any) -> Any:
     """A dense array in CSR; in a quarter of the time that SciPy takes."""
     from scipy import sparse
 
@@ -88,7 +90,9 @@ def without_zeros(X):
     return sparse.csr_array((values, places.astype(dtype), ends.astype(dtype)), shape=X.shape)
 
 
-def scorer(rows, coef, intercept, which=None):
+def scorer(
+    rows: _core.Rows, coef: np.ndarray, intercept: np.ndarray, which: np.ndarray | None = None
+) -> Callable[[int, np.ndarray], None]:
     """A function that writes the scores of rows `first`, `first` + 1, ... to its second argument.
 
     Parameters

@@ -7,6 +7,8 @@ any object with ``data``, ``indices``, ``indptr`` and ``shape``.
 
 import numbers
 import types
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -15,16 +17,24 @@ from pegasos import _core
 _CHUNK_ROWS = 4096
 
 
-def _or(besides):
+def _or(besides: Sequence[Any]) -> str:
     """What is allowed besides a number, in words: None or strings."""
     return ", " * bool(besides) + " ".join(f"or {value!r}" for value in besides)
 
 
-def _is_one(value, besides):
+def _is_one(value: Any, besides: Sequence[Any]) -> bool:
     return (value is None or isinstance(value, str)) and value in besides
 
 
-def real(name, value, *, above=None, at_least=None, at_most=None, besides=()):
+def real(
+    name: str,
+    value: Any,
+    *,
+    above: float | None = None,
+    at_least: float | None = None,
+    at_most: float | None = None,
+    besides: Sequence[Any] = (),
+) -> Any:
     """Return `value` as a finite float, or as it is if it is one of `besides`; or raise."""
     if _is_one(value, besides):
         return value
@@ -52,20 +62,27 @@ def real(name, value, *, above=None, at_least=None, at_most=None, besides=()):
     return number
 
 
-def integer(name, value, *, at_least=1, at_most=2**62 - 1, besides=()):
+def integer(
+    name: str,
+    value: Any,
+    *,
+    at_least: int = 1,
+    at_most: int = 2**62 - 1,
+    besides: Sequence[Any] = (),
+) -> Any:
     """Return `value` as an int in a range, or as it is if it is one of `besides`; or raise."""
     if _is_one(value, besides):
         return value
     wanted = f"an integer >= {at_least}"
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral):
         raise TypeError(f"{name} must be {wanted}{_or(besides)}, got {value!r}")
-    if not at_least <= value <= at_most:
+    if not at_least <= int(value) <= at_most:
         wanted += " and < 2**62" if at_most == 2**62 - 1 else f" and <= {at_most}"
         raise ValueError(f"{name} must be {wanted}{_or(besides)}, got {value!r}")
     return int(value)
 
 
-def lam(value, name="lam"):
+def lam(value: Any, name: str = "lam") -> float:
     """Return λ as a float whose reciprocal, times what rows bring, is not soon out of range."""
     value = real(name, value, above=0)
     if not 1e-300 <= value <= 1e300:
@@ -73,20 +90,20 @@ def lam(value, name="lam"):
     return value
 
 
-def verbose(value):
+def verbose(value: Any) -> Any:
     """Raise unless `value` is a degree of talkativeness."""
     if not isinstance(value, (bool, np.bool_)):
         integer("verbose", value, at_least=0)
 
 
-def boolean(name, value):
+def boolean(name: str, value: Any) -> bool:
     """Return `value` as a bool, or raise."""
     if not isinstance(value, (bool, np.bool_)):
         raise TypeError(f"{name} must be True or False, got {value!r}")
     return bool(value)
 
 
-def choice(name, value, allowed):
+def choice(name: str, value: Any, allowed: Iterable[Any]) -> Any:
     """Return the one of `allowed` that `value` is, or raise."""
     for option in allowed:
         # NumPy's strings and booleans will do; 1 == True, but 1 is not a value of such an option.
@@ -97,7 +114,7 @@ def choice(name, value, allowed):
     raise ValueError(f"{name} must be one of {options}, got {value!r}")
 
 
-def random_state(name, value):
+def random_state(name: str, value: Any) -> None:
     """Raise unless a seed can be had from `value`; a generator is not asked for one."""
     if value is None or isinstance(value, (np.random.Generator, np.random.RandomState)):
         return
@@ -105,11 +122,11 @@ def random_state(name, value):
         raise TypeError(
             f"{name} must be None, an int, a numpy Generator or RandomState, got {value!r}"
         )
-    if not 0 <= value < 2**64:
+    if not 0 <= int(value) < 2**64:
         raise ValueError(f"{name} must be in [0, 2**64), got {value!r}")
 
 
-def seed(source):
+def seed(source: Any) -> int:
     """Return the 64-bit seed that a `random_state` stands for.
 
     An int is the seed itself; a generator is asked for one; None takes one from the system.
@@ -127,7 +144,7 @@ def seed(source):
 # ---- Matrices ------------------------------------------------------------------------------------
 
 
-def is_sparse(X):
+def is_sparse(X: Any) -> bool:
     """Whether `X` is a sparse matrix or array of any format, told without importing SciPy."""
     parts = ("data", "indices", "indptr")
     # A data frame whose columns have these names converts to an array; a sparse matrix does not.
@@ -136,7 +153,7 @@ def is_sparse(X):
     )
 
 
-def sparse_structure(X):
+def sparse_structure(X: Any) -> Any:
     """Raise a ValueError if the index arrays of a sparse `X` do not describe a matrix.
 
     Libraries that trust them crash: an index out of range reads or writes foreign memory.
@@ -186,7 +203,7 @@ def sparse_structure(X):
             _indices_in_range(f"the keys of X (axis {axis})", index, X.shape[axis])
 
 
-def csr(data, indices, indptr, shape):
+def csr(data: Any, indices: Any, indptr: Any, shape: Any) -> Any:
     """The CSR matrix of these arrays, or a ValueError; SciPy would make whole numbers of others."""
     from scipy import sparse
 
@@ -194,7 +211,7 @@ def csr(data, indices, indptr, shape):
     return sparse.csr_array((data, indices, indptr), shape=shape)
 
 
-def _compressed_structure(X, n_major, n_minor):
+def _compressed_structure(X: Any, n_major: int, n_minor: int) -> Any:
     if not isinstance(X.data, np.ndarray) or (
         X.data.ndim != 1 and getattr(X, "format", "csr") != "bsr"
     ):
@@ -226,7 +243,7 @@ def _compressed_structure(X, n_major, n_minor):
     _indices_in_range("X.indices", X.indices[:nnz], n_minor)
 
 
-def _indices_in_range(name, index, stop, start=0):
+def _indices_in_range(name: str, index: Any, stop: int, start: int = 0) -> None:
     if index.dtype.kind not in "iu":
         raise ValueError(f"{name} must be integers, got {index.dtype}")
     if index.size and (index.min() < start or index.max() >= stop):
@@ -234,13 +251,13 @@ def _indices_in_range(name, index, stop, start=0):
         raise ValueError(f"{name} must be in [{start}, {stop}), but contains {bad}")
 
 
-def not_masked(X):
+def not_masked(X: Any) -> None:
     """Raise if `X` is a masked array with something masked: what is masked would be used."""
     if isinstance(X, np.ma.MaskedArray) and np.ma.is_masked(X):
         raise ValueError("X must not have masked values; fill them, for instance with X.filled(0)")
 
 
-def _dense(X):
+def _dense(X: Any) -> Any:
     """Return dense `X` as a two-dimensional array of numbers or of what may turn out not to be."""
     not_masked(X)
     try:
@@ -259,7 +276,7 @@ def _dense(X):
     return values
 
 
-def before_conversion(X):
+def before_conversion(X: Any) -> None:
     """Raise for an `X`, sparse of any format or dense, that scikit-learn would take or misname."""
     if is_sparse(X):
         sparse_structure(X)
@@ -272,7 +289,7 @@ def before_conversion(X):
         _numbers("X", _dense(X).dtype)
 
 
-def _numbers(name, dtype):
+def _numbers(name: str, dtype: Any) -> None:
     """Raise unless `dtype` is one of real numbers."""
     if dtype.kind == "c":
         raise ValueError(f"{name} must be real, got {dtype}. Complex data not supported")
@@ -280,7 +297,7 @@ def _numbers(name, dtype):
         raise TypeError(f"{name} must be numeric, got dtype {dtype}")
 
 
-def _not_finite(values):
+def _not_finite(values: Any) -> tuple[int, ...] | None:
     """Where the first NaN or infinity of a one- or two-dimensional array is, or None."""
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(values.sum()):
@@ -294,7 +311,7 @@ def _not_finite(values):
     return None
 
 
-def _finite(name, values, place=lambda *at: at):
+def _finite(name: str, values: Any, place: Callable[..., Any] = lambda *at: at) -> None:
     """Raise if `values` contain NaN or infinity; `place` tells indices from those in `values`."""
     where = _not_finite(values)
     if where is not None:
@@ -304,19 +321,19 @@ def _finite(name, values, place=lambda *at: at):
         )
 
 
-def finite_rows(X, values=None):
+def finite_rows(X: Any, values: Any = None) -> None:
     """Raise if a matrix of good structure has NaN or infinity; `values` may replace its own."""
     if not is_sparse(X):
         _finite("X", X if values is None else values)
         return
 
-    def place(at):
+    def place(at: int) -> tuple[int, int]:
         return int(np.searchsorted(X.indptr, at, side="right")) - 1, int(X.indices[at])
 
     _finite("X", X.data[: int(X.indptr[-1])] if values is None else values, place)
 
 
-def aligned(X):
+def aligned(X: Any) -> Any:
     """A matrix, dense or CSR, whose numbers lie where processors read them; else a copy.
 
     Index arrays of CSR become int32 or int64: SciPy converts others with a warning, or not at all.
@@ -330,7 +347,7 @@ def aligned(X):
     return type(X)(good, shape=X.shape)
 
 
-def _native(array, dtype=None):
+def _native(array: Any, dtype: Any = None) -> np.ndarray:
     """Return `array` contiguous, aligned, in native byte order, as `dtype`.
 
     Without `dtype`, float32 and float64 stay what they are and others become float64. What is so
@@ -344,30 +361,32 @@ def _native(array, dtype=None):
         return np.require(array, np.dtype(dtype).newbyteorder("="), ["C", "A"])
 
 
-def coefficients(name, values):
+def coefficients(name: str, values: Any) -> np.ndarray:
     """Return coefficients of a model as float64; arrays that the core takes are not copied."""
     values = np.asarray(values)
     _numbers(name, values.dtype)
     return _native(values, np.float64)
 
 
-def _index_array(index):
+def _index_array(index: Any) -> np.ndarray:
     dtype = np.int32 if index.dtype.itemsize <= 4 and index.dtype != np.uint32 else np.int64
     return np.require(index, dtype, ["C", "A"])
 
 
-def trusted_csr(X):
+def trusted_csr(X: Any) -> _core.Rows:
     """A CSR matrix that is known to be valid, of float32 or float64, as rows for the core."""
     return trusted_parts(X)(0, X.shape[0])
 
 
-def trusted_parts(X):
+def trusted_parts(X: Any) -> Callable[[int, int], _core.Rows]:
     """A function that returns rows number `first` to `last` of such a matrix, that one excluded."""
     indices, indptr, d = _index_array(X.indices), _index_array(X.indptr), int(X.shape[1])
     return lambda first, last: _core.csr_rows(X.data, indices, indptr[first : last + 1], d)
 
 
-def rows(X, *, n_features=None, checked=False, dtype=None):
+def rows(
+    X: Any, *, n_features: int | None = None, checked: bool = False, dtype: Any = None
+) -> tuple[_core.Rows, np.dtype]:
     """Return `X` as rows for the core, without a copy where layout and type allow.
 
     Parameters
@@ -394,7 +413,7 @@ def rows(X, *, n_features=None, checked=False, dtype=None):
         shape = tuple(X.shape)
         if len(shape) != 2:
             raise ValueError(f"X must be two-dimensional, got shape {shape}")
-        if not all(isinstance(n, numbers.Integral) and 0 <= n < 2**62 for n in shape):
+        if not all(isinstance(n, numbers.Integral) and 0 <= int(n) < 2**62 for n in shape):
             raise ValueError(f"X.shape must be two sizes, got {shape}")
         if not checked:
             _compressed_structure(X, *shape)
@@ -416,7 +435,7 @@ def rows(X, *, n_features=None, checked=False, dtype=None):
     return _core.csr_rows(converted, indices, indptr, int(shape[1])), converted.dtype
 
 
-def overflow(dtype, lam):
+def overflow(dtype: Any, lam: Any) -> ValueError:
     """The error to raise when finite rows led to numbers that are not."""
     return ValueError(
         f"training overflowed {dtype}: the features of X are too large for lam={lam:g}. "
@@ -428,7 +447,7 @@ def overflow(dtype, lam):
 # ---- Labels and weights --------------------------------------------------------------------------
 
 
-def labels(y, n_samples, name="y"):
+def labels(y: Any, n_samples: int, name: str = "y") -> tuple[np.ndarray, np.ndarray]:
     """Return the distinct labels, sorted, and the index of each row's label among them."""
     y = np.asarray(y)
     if y.ndim != 1:
@@ -457,7 +476,7 @@ def labels(y, n_samples, name="y"):
     return classes, codes
 
 
-def at_least_two(classes, codes=None, weights=None):
+def at_least_two(classes: np.ndarray, codes: Any = None, weights: Any = None) -> None:
     """Raise unless there are two classes, of positive weight if weights are given."""
     if weights is not None:
         classes = classes[np.unique(codes[weights > 0])]
@@ -465,7 +484,7 @@ def at_least_two(classes, codes=None, weights=None):
         raise ValueError(f"y must contain at least two classes, got one class: {classes.tolist()}")
 
 
-def labels_among(y, classes, known):
+def labels_among(y: Any, classes: Any, known: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return the classes that labels may have, and the index of each label of `y` among them.
 
     `classes` is what a call says they are, `known` what earlier calls said; either may be None.
@@ -487,7 +506,7 @@ def labels_among(y, classes, known):
     return classes, np.searchsorted(classes, y)
 
 
-def sample_weight(weights, n_samples, name="sample_weight"):
+def sample_weight(weights: Any, n_samples: int, name: str = "sample_weight") -> np.ndarray | None:
     """Return `weights` as float64 of shape (n_samples,), or None for None."""
     if weights is None:
         return None
@@ -518,7 +537,7 @@ def sample_weight(weights, n_samples, name="sample_weight"):
     return weights
 
 
-def row_numbers(name, rows, n_rows):
+def row_numbers(name: str, rows: Any, n_rows: int) -> np.ndarray:
     """Return row numbers (those below 0 count from the end) or a mask as int64 from 0 on."""
     wanted = f"{name} must be row numbers, or True or False for each of {n_rows} rows"
     try:
@@ -534,7 +553,7 @@ def row_numbers(name, rows, n_rows):
     return np.where(rows < 0, rows.astype(np.int64) + n_rows, rows).astype(np.int64)
 
 
-def order(draws, n_samples):
+def order(draws: Any, n_samples: int) -> np.ndarray:
     """Return `draws`, the rows that a fit is told to visit, as int64."""
     draws = np.asarray(draws)
     if draws.ndim != 1 or draws.dtype.kind not in "iu" or draws.size == 0:
