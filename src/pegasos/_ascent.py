@@ -118,6 +118,86 @@ def shift(ascents: np.ndarray) -> None:
     ascents["intercept"] += ascents["intercept_scaling"] * ascents["constant_weight"]
 
 
+class LamPath:
+    """A bundle of problems on the way along a path of λ, from large ones to small ones.
+
+    A λ begins where the last one ended, the first with an epoch of Pegasos.
+
+    Parameters
+    ----------
+    rows : pegasos._core.Rows
+    norms, feature
+        From `norms`.
+    labels : ndarray of int8 of shape (n_problems, n_rows)
+    row_weights : ndarray of shape (n_rows,) or None
+    settings : pegasos._pegasos.Settings
+        Of which λ does not matter.
+    seed : int
+    """
+
+    def __init__(
+        self,
+        rows: _core.Rows,
+        norms: np.ndarray,
+        feature: float,
+        labels: np.ndarray,
+        row_weights: np.ndarray | None,
+        settings: Settings,
+        seed: int,
+    ) -> None:
+        self.rows, self.norms, self.feature = rows, norms, feature
+        self.row_weights, self.settings = row_weights, settings
+        (k, n), d, lanes = labels.shape, rows.shape[1], _pegasos.lanes(rows)
+        weights = 1.0 if row_weights is None else np.maximum(row_weights, 1e-300)
+        self.diagonal = np.broadcast_to(settings.loss.diagonal(weights), n)
+        self.masses = _certificate.masses(labels, row_weights)
+        self.labels = _pegasos.interleaved(labels, lanes)
+        self.inside = np.flatnonzero(labels.any(axis=0))
+        self.ascents = blank_ascents(k, seed)
+        self.ascents["intercept_scaling"] = feature
+        self.ascents["loss"] = settings.loss.number
+        self.ascents["pegasos_mass"] = self.masses
+        self.runs = blank_runs(
+            k, mass=self.masses, tol=-1, free_intercept=settings.free_intercept,
+            n_inside=np.count_nonzero(labels, axis=1),
+        )  # fmt: skip
+        self.a = _pegasos.aligned_zeros((n, lanes), np.float64)
+        self.v, self.mean = (
+            _pegasos.aligned_zeros((d + more, lanes), f"f{rows.value_bytes}") for more in (0, 1)
+        )
+        if len(self.inside):  # of two classes, a fold may have no row
+            self.order = order_of(self.inside, seed, 0)
+        self.lam, self.n_epochs = 0.0, 0
+
+    def run(self, lam: float, n_epochs: int) -> Generator[None]:
+        """Make `n_epochs` epochs at `lam`, at most that of the call before; yields now and then."""
+        ascents = self.ascents
+        if self.n_epochs == 0:
+            ascents["scale"] = 1 / (lam * self.masses)
+        else:
+            ascents["pegasos_mass"] = 0
+            change_lam(ascents, self.a, self.v, self.masses, lam, self.lam, self.diagonal)
+            if self.settings.free_intercept:
+                shift(ascents)
+        self.runs["lam"], self.runs["part"], self.runs["n_epochs"] = (
+            lam,
+            _core.BUNDLE,
+            self.n_epochs,
+        )
+        self.lam, self.n_epochs = lam, self.n_epochs + n_epochs
+        if len(self.inside):
+            yield from sweep(
+                self.rows, self.order, self.inside, ascents, self.runs, self.labels,
+                self.row_weights, self.norms, self.a, self.v, self.mean, self.n_epochs,
+            )  # fmt: skip
+
+    def model(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The means of w over the last half epoch, each divided by a factor, factors, intercepts."""
+        d, k = len(self.v), len(self.ascents)
+        constant = self.feature * self.mean[d, :k]
+        return self.mean[:d].T, self.ascents["factor"], self.ascents["intercept"] + constant
+
+
 class DualAscent(Solver):
     """Dual coordinate ascent. `w` is w(a)."""
 

@@ -288,11 +288,7 @@ def _read_csv(
     header: str,
 ) -> tuple[np.ndarray, np.ndarray | None]:
     name = os.fspath(path)
-    with _opened(path) as file, io.TextIOWrapper(file, "utf-8", "replace") as text:
-        line = text.readline(_MAX_LINE)
-        only_one_line = not text.readline(_MAX_LINE).strip()
-    delimiter = max(",;\t", key=re.sub('"[^"]*"', "", line).count)  # of equals the first
-    first = _fields(line, delimiter)
+    first, delimiter, is_alone = _first_line(path)
     n_columns = len(first)
     if n_columns == 0:
         raise ValueError(f"{name} is empty, or its first line is")
@@ -305,7 +301,7 @@ def _read_csv(
     if not columns:
         raise ValueError(f"{name}, line 1: a label and at least one feature are needed")
     if header == "auto":
-        skip = int(_is_header(name, first, columns) and not only_one_line)
+        skip = int(_is_header(name, first, columns) and not is_alone)
     else:
         skip = int(header == "yes")
     labels: dict[str, int] = {}  # each label's text and its number, in order of appearance
@@ -326,16 +322,12 @@ def _read_csv(
             raise ValueError("the label is empty")
         return labels.setdefault(label.strip(), len(labels))
 
+    layout: dict[str, Any] = {"delimiter": delimiter, "skiprows": skip}
+    if has_labels:
+        layout["converters"] = {label_column: number_of}
     try:
         table = np.loadtxt(
-            path,
-            delimiter=delimiter,
-            quotechar='"',
-            comments=None,
-            encoding="utf-8-sig",
-            skiprows=skip,
-            converters={label_column: number_of} if has_labels else None,
-            ndmin=2,
+            path, quotechar='"', comments=None, encoding="utf-8-sig", ndmin=2, **layout
         )
     except UnicodeDecodeError:
         raise
@@ -348,6 +340,15 @@ def _read_csv(
         _check_labels(f"labels, in column {label_column % n_columns + 1},", classes, table[:, 0])
     y = classes[table[:, label_column].astype(np.intp)]
     return np.ascontiguousarray(table[:, columns]), y
+
+
+def _first_line(path: _archive.Path) -> tuple[list[str], str, bool]:
+    """The fields of the first line, what is between them, and whether it is the only line."""
+    with _opened(path) as file, io.TextIOWrapper(file, "utf-8", "replace") as text:
+        line = text.readline(_MAX_LINE)
+        is_alone = not text.readline(_MAX_LINE).strip()
+    delimiter = max(",;\t", key=re.sub('"[^"]*"', "", line).count)  # of equals the first
+    return _fields(line, delimiter), delimiter, is_alone
 
 
 def _is_header(name: str, first: list[str], columns: list[int]) -> bool:

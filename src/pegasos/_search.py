@@ -26,8 +26,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from pegasos import (
     _ascent,
-    _certificate,
-    _core,
     _folds,
     _parameters,
     _pegasos,
@@ -302,54 +300,24 @@ class _Search(ClassifierMixin, BaseEstimator):
         epoch.
         """
         rows, settings = machines.rows, _pegasos.Settings(lams.min(), **options)
-        (n_folds, n_problems, n_rows), d = folds.labels.shape, rows.shape[1]
-        size, narrow = _pegasos.lanes(rows), f"f{rows.value_bytes}"
+        (n_folds, n_problems, _), size = folds.labels.shape, _pegasos.lanes(rows)
         norms, feature = _ascent.norms(rows, settings)
-        overflow = _validate.overflow(np.dtype(narrow), lams.min())
+        overflow = _validate.overflow(np.dtype(f"f{rows.value_bytes}"), lams.min())
         if not np.isfinite(norms).all():
             raise overflow
-        weights = np.ones(n_rows) if folds.weights is None else folds.weights
-        diagonal = settings.loss.diagonal(np.maximum(weights, 1e-300))
         found: collections.deque[tuple[Any, ...]] = collections.deque()
 
-        def bundle(members: list[tuple[int, int]], places: np.ndarray) -> Generator[None]:
+        def follow(members: list[tuple[int, int]], places: np.ndarray) -> Generator[None]:
             fold, column = np.array(members).T
-            y = folds.labels[fold, column]
-            inside = np.flatnonzero(y.any(axis=0))
-            masses = _certificate.masses(y, folds.weights)
-            ascents = _ascent.blank_ascents(len(y), seed)
-            ascents["scale"] = 1 / (lams[places[0]] * masses)
-            ascents["intercept_scaling"] = feature
-            # The first epoch is Pegasos, with steps of exact length.
-            ascents["pegasos_mass"] = masses
-            ascents["loss"] = settings.loss.number
-            runs = _ascent.blank_runs(
-                len(y), mass=masses, tol=-1, free_intercept=settings.free_intercept,
-                n_inside=np.count_nonzero(y, axis=1),
-            )  # fmt: skip
-            interleaved = _pegasos.interleaved(y, size)
-            a = _pegasos.aligned_zeros((n_rows, size), np.float64)
-            v, mean = (_pegasos.aligned_zeros((d + more, size), narrow) for more in range(2))
-            order = _ascent.order_of(inside, seed, 0) if len(inside) else None
-            for t, place in enumerate(places):
-                if t > 0:
-                    _ascent.change_lam(
-                        ascents, a, v, masses, lams[place], lams[places[t - 1]], diagonal
-                    )
-                    if settings.free_intercept:
-                        _ascent.shift(ascents)
-                runs["lam"], runs["part"] = lams[place], _core.BUNDLE
-                runs["n_epochs"] = t * self.cv_epochs
-                if order is not None:  # of two classes, a fold may have no row
-                    yield from _ascent.sweep(
-                        rows, order, inside, ascents, runs, interleaved, folds.weights, norms, a,
-                        v, mean, (t + 1) * self.cv_epochs,
-                    )  # fmt: skip
-                intercept = ascents["intercept"] + feature * mean[d, : len(y)]
+            labels = folds.labels[fold, column]
+            path = _ascent.LamPath(rows, norms, feature, labels, folds.weights, settings, seed)
+            for place in places:
+                yield from path.run(lams[place], self.cv_epochs)
+                coef, factor, intercept = path.model()
                 for k in np.unique(fold):
                     number, here = folds.numbers[k], np.flatnonzero(fold == k)
-                    scores = machines.scores(number, mean[:d].T, np.zeros(size))[:, here]
-                    scores = ascents["factor"][here] * scores + intercept[here]
+                    scores = machines.scores(number, coef, np.zeros(size))[:, here]
+                    scores = factor[here] * scores + intercept[here]
                     if not np.isfinite(scores).all():
                         raise overflow
                     found.append(((*machines.where, place), number, column[here], scores))
@@ -365,7 +333,7 @@ class _Search(ClassifierMixin, BaseEstimator):
         paths = np.array_split(np.argsort(-lams, kind="stable"), 2 if len(parts) == 1 else 1)
         _threads.in_threads(
             [
-                functools.partial(bundle, part, path)
+                functools.partial(follow, part, path)
                 for path in paths
                 for part in parts
                 if len(path)

@@ -124,15 +124,21 @@ def in_threads(
                 on_progress()
 
     n_helpers = min(n_threads, len(jobs)) - 1
-    if n_helpers < 1:
-        with _ctrl_c.handled():
-            for job in jobs:
-                # Closed at once, however they end: some have arrays to put back.
-                with contextlib.closing(job()) as pieces:
-                    for _ in pieces:
-                        tell()
+    if n_helpers >= 1:
+        _share(jobs, n_helpers, tell)
         return
+    with _ctrl_c.handled():
+        for job in jobs:
+            # Closed at once, however they end: some have arrays to put back.
+            with contextlib.closing(job()) as pieces:
+                for _ in pieces:
+                    tell()
 
+
+def _share(
+    jobs: Sequence[Callable[[], Generator[Any]]], n_helpers: int, tell: Callable[[], None]
+) -> None:
+    """Let the calling thread, which works too, and `n_helpers` others exhaust generators."""
     waiting, is_over = collections.deque(jobs), threading.Event()
     errors: list[BaseException] = []
     ended: list[threading.Event] = []
