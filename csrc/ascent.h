@@ -13,12 +13,6 @@ enum { NUMBERS_PER_CALL = 25 };
 /* A gap is checked if it is estimated at no more than so many times the one that is asked for. */
 static const double HOPEFUL = 1.3;
 
-static INLINE double stored_numbers(const pegasos_rows *rows)
-{
-    return rows->index_bytes == 0 ? (double)rows->n_rows * (double)rows->n_features
-                                  : (double)(row_offset(rows, rows->n_rows) - row_offset(rows, 0));
-}
-
 static INLINE bool is_within(const pegasos_ascent *s, double relative_gap, double factor)
 {
     return s->tol >= 0 && relative_gap <= factor * s->tol;

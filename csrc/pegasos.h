@@ -505,15 +505,34 @@ void pegasos_kernel_laplace(int64_t n, int64_t m, int64_t d, int64_t value_bytes
 
 /* ---- Newton's method (newton.c) -------------------------------------------------------------- */
 
+/* Up to so many features its equations are solved with a matrix at hand; beyond by products. */
+enum { PEGASOS_NEWTON_MOST = 2000 };
+
+/* Routines of BLAS and LAPACK, as Fortran has them, in double and in single precision: triangles
+ * "U", products "N" and "T", one right side. */
+typedef struct pegasos_blas {
+    void (*dsyrk)(char *, char *, int *, int *, double *, double *, int *, double *, double *,
+                  int *);
+    void (*ssyrk)(char *, char *, int *, int *, float *, float *, int *, float *, float *, int *);
+    void (*dpotrf)(char *, int *, double *, int *, int *);
+    void (*spotrf)(char *, int *, float *, int *, int *);
+    void (*dpotrs)(char *, int *, int *, double *, int *, double *, int *, int *);
+    void (*spotrs)(char *, int *, int *, float *, int *, float *, int *, int *);
+} pegasos_blas;
+
 /* One problem. The first block is set by the caller; the second is the caller's at the start: a
- * width, say 0.25, but 0.5 for the squared hinge, whose centre is 0 and stays so; infinite primal, relative_gap and -dual_objective, and zeros. */
+ * width, say 0.25, infinite primal, relative_gap and -dual_objective, and zeros. With the squared
+ * hinge the width is 0.5, and the centre 0; both stay so. */
 typedef struct pegasos_newton {
     /* settings */
-    double lam;             /* lambda > 0 */
-    double mass;            /* m > 0: the sum of the rows' weights */
-    double feature;         /* value of the feature that carries the intercept; 0: there is none */
+    double lam;     /* lambda > 0 */
+    double mass;    /* m > 0: the sum of the weights of the rows that are in the problem */
+    double tol;     /* the relative gap to stop at; below 0: last_epoch alone ends the run */
+    double feature; /* value of the feature that carries the intercept; 0: there is none */
     int64_t free_intercept; /* 1: the intercept is not penalised, and feature is 1 */
     int64_t loss;           /* PEGASOS_HINGE or PEGASOS_SQUARED_HINGE */
+    int64_t last_epoch;     /* stop once n_epochs is so many */
+    int64_t by_epochs; /* 1: return after every iteration, however much of the budget is left */
     /* state */
     double width;          /* delta > 0 */
     double primal;         /* the best so far, */
@@ -524,23 +543,38 @@ typedef struct pegasos_newton {
     int64_t n_visits;      /* rows visited */
 } pegasos_newton;
 
-/* How many doubles the work space of pegasos_newton_run has. */
+/* The arrays that belong to it, of n = n_rows and d = n_features numbers. */
+typedef struct pegasos_newton_arrays {
+    const int8_t *labels;  /* n; 0: the row is not in the problem */
+    const double *weights; /* n: c_i > 0; NULL: all one */
+    double *point;         /* d + 1: w, and the weight of the feature that carries the intercept */
+    double *scores;        /* n: those of `point` */
+    double *centre;        /* n: A; 0 where labels are 0 */
+    double *a;             /* n: the best dual point */
+    double *coef;          /* d: the best primal one */
+    void *work;            /* the iteration under way: memory as that of malloc, whose first 8 bytes
+                              are 0 at first. Are they made 0, the iteration begins anew. */
+    const pegasos_blas *blas; /* NULL: plain loops */
+} pegasos_newton_arrays;
+
+/* How many bytes `work` has. */
 int64_t pegasos_newton_work(int64_t n_rows, int64_t n_features);
 
 /*
- * Iterates until relative_gap <= target, n_epochs >= last_epoch, or about `budget` numbers were
- * read; an iteration is never cut. Returns how many were done; a run that is cut between two of
- * them continues with the same bits. `labels`, `bounds` (c_i; 0 where labels are 0), `scores`,
- * `centre` (A) and `a` have n_rows numbers, `point` n_features + 1: w, and the weight of the
- * feature that carries the intercept; `scores` are those of `point`. `coef`, n_features numbers,
- * and problem->intercept are the best primal point, `a` the best dual one. `work` may hold
- * anything, and holds nothing between calls. Newton's matrix has (n_features + 1)^2 numbers: this
- * is for few features.
+ * Goes on until relative_gap <= tol or n_epochs >= last_epoch: PEGASOS_DONE; or until about
+ * `budget` numbers were read: PEGASOS_RUNNING. PEGASOS_OVERFLOW: the objective of a point is not a
+ * finite number. A run that is cut anywhere continues with the same bits, and so does one whose
+ * iteration begins anew: but for the best points so far, and what is told of them, all is changed
+ * at its end.
  */
-int64_t pegasos_newton_run(const pegasos_rows *rows, pegasos_newton *problem, const int8_t *labels,
-                           const double *bounds, double *point, double *scores, double *centre,
-                           double *a, double *coef, double *work, double target, int64_t last_epoch,
-                           int64_t budget);
+int64_t pegasos_newton_advance(const pegasos_rows *rows, pegasos_newton *problem,
+                               const pegasos_newton_arrays *arrays, double budget);
+
+/* The t >= 0 at which the smooth objective is least along a step: its derivative is first + t
+ * second less the slope that pegasos_hinge_slopes tells. */
+double pegasos_line_search(int64_t loss, int64_t n, const double *u, const double *moves,
+                           const double *weights, const double *centre, double width, double first,
+                           double second);
 
 /* ---- A whole fit (solve.c) -------------------------------------------------------------------- */
 

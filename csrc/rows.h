@@ -67,6 +67,13 @@ static INLINE int64_t row_offset(const pegasos_rows *rows, int64_t i)
                                    : ((const int64_t *)rows->indptr)[i];
 }
 
+/* How many numbers are stored. */
+static INLINE double stored_numbers(const pegasos_rows *rows)
+{
+    return rows->index_bytes == 0 ? (double)rows->n_rows * (double)rows->n_features
+                                  : (double)(row_offset(rows, rows->n_rows) - row_offset(rows, 0));
+}
+
 /* Column of CSR value number j. */
 static INLINE int64_t row_column(const pegasos_rows *rows, int64_t j)
 {

@@ -31,7 +31,6 @@ from pegasos import (
     _certificate,
     _core,
     _kernel_ascent,
-    _newton,
     _pegasos,
     _problems,
     _schedule,
@@ -179,24 +178,6 @@ def test_finishers_reach_the_gap_that_is_asked_for(
         assert (model.duality_gap <= tol * model.objective).all()
 
 
-@pytest.mark.parametrize("intercept", INTERCEPTS)
-@pytest.mark.parametrize("lam", [1e-3, 1e-6, 1e-9])
-def test_newton_copes_with_small_lambda_and_bad_scales(rng, layout, intercept, lam):
-    X, y = make_rows(rng, n=150, d=6)
-    y[:30] *= -1
-    for scale in (np.ones(6), 10.0 ** np.arange(-3, 3)):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # slow is allowed, false is not
-            model = paper.fit(
-                convert(X * scale, layout, np.float64), y, lam, solver="newton", tol=1e-4,
-                max_iter=2000, random_state=0, **INTERCEPTS[intercept],
-            )  # fmt: skip
-        assert np.isfinite(model.coef).all()
-        assert 0 <= model.dual_objective[0] <= model.objective[0] <= 1 + 1e-9
-        hinge = np.maximum(0, 1 - y * model.decision_function(X * scale)).mean()
-        assert model.objective[0] >= hinge * (1 - 1e-9)
-
-
 @pytest.mark.parametrize("solver", ["auto", "pegasos", "sdca", "newton"])
 def test_a_fit_that_stops_short_says_so(problem, solver):
     X, y = problem
@@ -258,8 +239,7 @@ def test_pegasos_itself_stops_at_a_gap(problem):
     [
         ("sdca", "bundle_advance", (0, 2, 3)),
         ("sdca", "ascent_advance", (0, 2, 7)),
-        ("newton", "newton_run", (0, 2, 30)),
-        ("newton", "combine", (1, 15, 30)),
+        ("newton", "Newton", (0, 2, 30)),
         ("auto", "combine", (1, 3, 8)),
     ],
 )
@@ -270,10 +250,7 @@ def test_threads_and_interruptions_do_not_change_the_answer(
     y = rng.integers(0, 5, 200)
     options = {"solver": solver, "tol": 1e-5, "max_iter": 3000, "random_state": 1}
     options |= INTERCEPTS[intercept]
-    if function == "combine":  # iterations that are not the core's own
-        monkeypatch.setattr(_newton, "_SHORT", 0)
     whole = paper.linear(0.02, **options).fit(X, y)
-    monkeypatch.setattr(_newton, "_AT_ONCE", 1)  # one iteration a call
     threads = paper.linear(0.02, n_jobs=3, **options).fit(X, y)
     np.testing.assert_array_equal(whole.coef_, threads.coef_)
     clf = paper.linear(0.02, warm_start=True, **options)
@@ -282,12 +259,17 @@ def test_threads_and_interruptions_do_not_change_the_answer(
     for after in when:
         calls = iter(range(10**9))
 
-        def run(*arguments, calls=calls, after=after):
+        def call(what, *arguments, calls=calls, after=after):
             if next(calls) >= after:
                 raise KeyboardInterrupt
-            return real(*arguments)
+            return what(*arguments)
 
-        monkeypatch.setattr(_core, function, run)
+        class Newton(_core.Newton):
+            def advance(self, budget, call=call):
+                return call(super().advance, budget)
+
+        cut = Newton if function == "Newton" else functools.partial(call, real)
+        monkeypatch.setattr(_core, function, cut)
         with pytest.raises(KeyboardInterrupt):
             clf.fit(X, y)
         clf.predict(X)
@@ -318,66 +300,8 @@ def test_defaults_suit_small_data(load, scaled, make):
         assert (clf.duality_gap_ <= tol * clf.objective_).all()
 
 
-def test_a_free_intercept_is_not_held_back_where_features_are_large():
-    """Newton's matrix once had all of lam at the intercept: hundreds of steps of a thousandth each."""
-    X, y = load_wine(return_X_y=True)
-    clf = PegasosClassifier(penalize_intercept=False, multi_class="ovo", random_state=0).fit(X, y)
-    assert (clf.duality_gap_ <= 1e-3 * clf.objective_).all()
-    assert clf.n_iter_ < 250
-
-
-def test_newton_s_equations_are_solved_when_rounding_spoils_the_factor(rng):
-    matrix = rng.normal(size=(300, 300))
-    for solvable in (matrix @ matrix.T, matrix + matrix.T):  # the second is indefinite
-        right = rng.normal(size=300)
-        x = _newton.solve_positive(solvable.copy(), right)
-        np.testing.assert_allclose(solvable @ x, right, rtol=1e-6, atol=1e-6)
-
-
-@pytest.mark.parametrize("size", [1e-25, 1e-18, 1e18, 1e25])
-def test_newton_does_not_mind_the_unit_of_the_rows(rng, size):
-    """Its matrix may be one of single precision, whose range ends sooner."""
-    X, y = make_rows(rng, n=200, d=10)
-    fits = [
-        PegasosClassifier(
-            0.1 * s**2, solver="newton", tol=1e-6, fit_intercept=False, random_state=0
-        ).fit(s * X, y)
-        for s in (1, size)
-    ]
-    np.testing.assert_allclose(fits[0].objective_, fits[1].objective_, rtol=1e-5)
-
-
-@pytest.mark.parametrize("shape", [(200, 12), (30, 60)])
-@pytest.mark.parametrize("intercept", INTERCEPTS)
-def test_the_core_s_iterations_go_where_those_with_blas_go(
-    rng, monkeypatch, layout, dtype, intercept, shape
-):
-    X, y = make_rows(rng, n=shape[0], d=shape[1])
-    X[:, -2], X[:, -1] = X[:, 0], 1  # features depend on each other
-    weights = rng.uniform(0, 2, len(y))
-    fits = []
-    for short in (_newton._SHORT, 0):
-        monkeypatch.setattr(_newton, "_SHORT", short)
-        machine = PegasosClassifier(
-            1e-3, solver="newton", tol=1e-6, random_state=0, **INTERCEPTS[intercept]
-        )
-        fits.append(machine.fit(convert(X, layout, dtype), y, sample_weight=weights))
-    core, blas = fits
-    assert core.duality_gap_ <= 1e-6 * core.objective_
-    np.testing.assert_allclose(core.objective_, blas.objective_, rtol=2e-6)
-    assert core.n_iter_ <= 1.2 * blas.n_iter_ + 5
-
-
-def test_singular_equations_have_an_answer(dtype):
-    """That of least effort in the direction that is undetermined."""
-    x = _newton.solve_positive(np.ones((300, 300), dtype), np.full(300, 300, dtype))
-    np.testing.assert_allclose(x, 1, rtol=1e-4)
-
-
-def test_blas_has_its_threads_again_after_fits_side_by_side(rng, monkeypatch):
-    monkeypatch.setattr(_newton, "_MANY", 10)
-    monkeypatch.setattr(_newton, "_SHORT", 0)
-    X, y = make_rows(rng, n=400, d=40)
+def test_blas_has_its_threads_again_after_fits_side_by_side(rng):
+    X, y = make_rows(rng, n=300, d=120)
 
     def threads():
         return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
@@ -390,40 +314,6 @@ def test_blas_has_its_threads_again_after_fits_side_by_side(rng, monkeypatch):
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(fit, range(24)))
     assert threads() == before
-
-
-@pytest.mark.parametrize("n_band", [0, 1, 17, 40, 41, 42, 100])
-@pytest.mark.parametrize("intercept", INTERCEPTS)
-@pytest.mark.parametrize(("lam", "rounding"), [(1e-6, 0), (1, 0), (1, 0.1)])
-def test_newton_s_equations_are_solved_however_many_rows_there_are(
-    rng, monkeypatch, layout, dtype, intercept, lam, rounding, n_band
-):
-    monkeypatch.setattr(_newton, "_ROUNDING", rounding)
-    monkeypatch.setattr(_newton, "_MANY", 30)
-    monkeypatch.setattr(_newton, "_SHORT", 0)
-    X, _ = make_rows(rng, n=120, d=40)
-    seen = []
-    solve = _newton.Newton._solve
-
-    def checked(self, band, weights, right, room):
-        band, weights = (
-            np.sort(rng.choice(120, n_band, replace=False)),
-            rng.uniform(1e-3, 1, n_band),
-        )
-        direction, cost = yield from solve(self, band, weights, right, room)
-        z = np.column_stack([X[band], np.full(n_band, self.feature)])
-        matrix = np.diag(self._diagonal(band)) + z.T @ (weights[:, None] * z)
-        tolerance = max(rounding, 1e-4) * np.linalg.norm(right)
-        np.testing.assert_allclose(matrix @ direction, right, rtol=0, atol=tolerance)
-        seen.append(n_band)
-        return direction, cost
-
-    monkeypatch.setattr(_newton.Newton, "_solve", checked)
-    machine = PegasosClassifier(
-        lam, solver="newton", tol=None, max_iter=12, random_state=0, **INTERCEPTS[intercept]
-    )
-    machine.fit(convert(X, layout, dtype), rng.integers(0, 2, 120))
-    assert seen
 
 
 def test_a_change_of_finisher_leaves_what_is_done(monkeypatch):

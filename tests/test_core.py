@@ -43,7 +43,7 @@ def runs(k=1, **fields):
 
 def newtons(**fields):
     state = np.zeros(1, np.asarray(_core.BLANK_NEWTON).dtype)
-    state["lam"], state["mass"], state["width"] = 0.1, N, 0.25
+    state["lam"], state["mass"], state["width"], state["last_epoch"] = 0.1, N, 0.25, 9
     state["primal"] = state["relative_gap"] = np.inf
     state["dual_objective"] = -np.inf
     for name, value in fields.items():
@@ -85,7 +85,7 @@ def calls(layout, dtype):
     yield "combine", [rows, 2, np.ones(N - 2), np.ones(D)]
     yield "norms", [rows, 0, np.zeros(D), np.empty(N)]
     yield "copy_rows", [rows, draws, values(dtype, N, D)]
-    yield "hinge_slopes", [one, one, one, one, 0.1, 0.5]
+    yield "line_search", [one, one, one, one, 0.1, 0.0, 0.5]
     yield "loss_sums", [1, labels, one, np.ones((N - 1, K)), np.zeros(K)]
     yield "best_intercept", [labels[0], one, one, np.zeros(4 * N)]
     yield "make_feasible", [labels[0], one, True, np.ones(N)]
@@ -104,9 +104,9 @@ def calls(layout, dtype):
         signs, one, one, np.zeros((N, lanes)), values(dtype, D, lanes), values(dtype, D + 1, lanes),
         3, 1e6,
     ]  # fmt: skip
-    yield "newton_run", [
+    yield "Newton", [
         rows, newtons(), labels[0], one, np.zeros(D + 1), np.zeros(N), np.zeros(N), np.zeros(N),
-        np.zeros(D), np.zeros(_core.newton_work(N, D)), 1e-3, 100, 10**4,
+        np.zeros(D),
     ]  # fmt: skip
     # Kernels.
     block = _core.kernel_block(values(dtype, N, N), np.arange(N), np.zeros(N, np.int8))
@@ -150,7 +150,7 @@ MAY_BE_LONGER = {
     ("fit", 7, 1), ("fit", 9, 0), ("kernel_block", 0, 0),
     ("push", 0, 0), ("gather", 0, 0), ("gather", 0, 1), ("dense_rows", 0, 0), ("dense_rows", 0, 1),
     ("Order", 1, 0), ("restart_averages", 1, 1), ("ascent_advance", 1, 0), ("ascent_advance", 2, 0),
-    ("newton_run", 1, 0), ("newton_run", 9, 0),
+    ("Newton", 1, 0),
 }  # fmt: skip
 MAY_BE_SHORTER = {
     ("decision_function", 4, 0), ("combine", 2, 0), ("norms", 3, 0), ("fit", 9, 0), ("csr_rows", 2, 0),
@@ -331,16 +331,16 @@ def test_bundles_that_are_not_in_step_are_refused(layout, dtype, fields):
 
 
 @pytest.mark.parametrize("fields", [{"lam": 0.0}, {"lam": np.nan}, {"mass": 0.0}, {"width": 0.0},
-                                    {"loss": 1}, {"n_epochs": -1}, {"n_visits": 2**62}])  # fmt: skip
+                                    {"loss": 1}, {"loss": 2}, {"n_epochs": -1}, {"n_visits": 2**62}])  # fmt: skip
 def test_newton_s_numbers_are_looked_at(layout, dtype, fields):
     for name, good in calls(layout, dtype):
-        if name == "newton_run":
-            refused(name, [good[0], newtons(**fields), *good[2:]])
-
-
-@pytest.mark.parametrize("sizes", [(0, 1), (1, 0), (1, 2**20), (2**54, 1), (-1, -1)])
-def test_a_work_space_has_a_size(sizes):
-    refused("newton_work", list(sizes))
+        if name == "Newton":
+            newton = _core.Newton(*good)
+            assert newton.advance(1e9) == _core.DONE
+            for field, value in fields.items():
+                good[1][field] = value  # an iteration may be under way
+            with pytest.raises(ValueError, match="must be"):
+                newton.advance(1.0)
 
 
 def test_pending_rows_are_looked_at(layout, dtype):

@@ -11,7 +11,6 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 import pegasos
-from pegasos import _newton
 
 SOLVERS = ("pegasos", "sdca", "newton", "auto")
 LONG = np.longdouble
@@ -163,12 +162,3 @@ def test_very_many_cheap_steps():
     model = paper.fit(X, [0, 1], 0.5, n_steps=2 * 10**7, fit_intercept=False, random_state=0)
     assert model.n_steps.tolist() == [2 * 10**7]
     np.testing.assert_allclose(model.coef, [[-1.0]], rtol=1e-6)  # min of w^2/4 + max(0, 1 - w)
-
-
-def test_equations_that_rounding_has_made_singular_have_a_solution(rng):
-    z = rng.normal(size=(5, 8))
-    matrix, right = z.T @ z, z.T @ rng.normal(size=5)  # of rank 5, to rounding; then exactly
-    for singular in (matrix, np.ones((8, 8))):
-        consistent = right if singular is matrix else np.ones(8)
-        x = _newton.solve_symmetric(singular.copy(), consistent)
-        np.testing.assert_allclose(singular @ x, consistent, rtol=1e-6, atol=1e-6)

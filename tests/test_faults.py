@@ -244,7 +244,7 @@ def test_the_extension_fails_with_memory_errors_and_loses_nothing():
             (_core.decision_function, rows, 0, coef, intercept, out),
             (_core.combine, sparse, 0, ones, norms), (_core.norms, rows, 0, None, norms),
             (_core.copy_rows, sparse, draws, x.copy()),
-            (_core.hinge_slopes, ones, ones, ones, ones, 0.1, 0.5),
+            (_core.line_search, ones, ones, ones, ones, 0.1, 0.0, 0.5),
             (_core.dual_start, ascents, 6),
             (_core.dual_run, sparse, ascents, labels[0], None, norms, active, ones.copy(), ones, 6),
         ]

@@ -198,28 +198,6 @@ def test_dual_ascent_climbs_to_the_optimum(rng, layout, dtype, intercept):
     assert coef @ coef + (intercept == "penalized") * b**2 <= 1 / (2 * LAM)
 
 
-def test_newton_s_method_finds_the_optimum(rng, dtype):
-    X, y = make_rows(rng)
-    c, (n, d) = rng.uniform(0.2, 2, len(y)), X.shape
-    for intercept in ("none", "penalized", "free"):
-        p = np.zeros(1, np.asarray(_core.BLANK_NEWTON).dtype)
-        for name, value in {
-            "lam": LAM, "mass": c.sum(), "feature": intercept != "none", "width": 0.5, "loss": SQUARED,
-            "free_intercept": intercept == "free", "primal": np.inf, "relative_gap": np.inf,
-            "dual_objective": -np.inf,
-        }.items():  # fmt: skip
-            p[name] = value
-        coef, centre = np.zeros(d), np.zeros(n)
-        _core.newton_run(
-            rows_of(X, "dense", dtype), p, y.astype(np.int8), c, np.zeros(d + 1), np.zeros(n), centre,
-            np.zeros(n), coef, np.empty(_core.newton_work(n, d)), 1e-9, 500, 10**12,
-        )  # fmt: skip
-        assert p["relative_gap"][0] <= 1e-9
-        assert not centre.any()
-        primal = objective(X, y, c, coef, p["intercept"][0], intercept == "penalized")
-        assert primal == pytest.approx(optimum(X, y, c, intercept), rel=1e-7)
-
-
 def test_steps_on_pairs_climb_to_the_optimum(rng, dtype):
     m = 37
     X = rng.normal(size=(m, 2))

@@ -86,15 +86,6 @@ def norms(
     rows: Rows, first: int, scratch: NDArray[np.float64] | None, out: NDArray[np.float64]
 ) -> None: ...
 def copy_rows(rows: Rows, which: NDArray[np.int64], out: NDArray[np.floating]) -> None: ...
-def hinge_slopes(
-    u: NDArray[np.float64],
-    moves: NDArray[np.float64],
-    weights: NDArray[np.float64],
-    centre: NDArray[np.float64],
-    width: float,
-    t: float,
-    loss: int = ...,
-) -> tuple[float, float]: ...
 def loss_sums(
     first: int,
     labels: NDArray[np.int8],
@@ -233,20 +224,32 @@ def laplace(
 ) -> None: ...
 
 BLANK_NEWTON: Final[Any]
+NEWTON_MOST: Final[int]
 
-def newton_work(n_rows: int, n_features: int) -> int: ...
-def newton_run(
-    rows: Rows,
-    problem: NDArray[np.void],
-    labels: NDArray[np.int8],
-    bounds: NDArray[np.float64],
-    point: NDArray[np.float64],
-    scores: NDArray[np.float64],
+@disjoint_base
+class Newton:
+    def __init__(
+        self,
+        rows: Rows,
+        problem: NDArray[np.void],
+        labels: NDArray[np.int8],
+        row_weights: NDArray[np.float64] | None,
+        point: NDArray[np.float64],
+        scores: NDArray[np.float64],
+        centre: NDArray[np.float64],
+        a: NDArray[np.float64],
+        coef: NDArray[np.float64],
+        has_blas: bool = ...,
+    ) -> None: ...
+    def advance(self, budget: float) -> int: ...
+
+def line_search(
+    u: NDArray[np.float64],
+    moves: NDArray[np.float64],
+    weights: NDArray[np.float64],
     centre: NDArray[np.float64],
-    a: NDArray[np.float64],
-    coef: NDArray[np.float64],
-    work: NDArray[np.float64],
-    target: float,
-    last_epoch: int,
-    budget: int,
-) -> int: ...
+    width: float,
+    first: float,
+    second: float,
+    loss: int = ...,
+) -> float: ...

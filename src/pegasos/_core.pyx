@@ -11,7 +11,12 @@ foreign memory. Sentences for people, with the names that they know, are ``_vali
 The checks take constant time, except that index arrays are read in full: a fraction of what the
 call does with them.
 """
+import re
+
+from cpython.pycapsule cimport PyCapsule_GetName, PyCapsule_GetPointer
 from libc.stdint cimport int8_t, int32_t, int64_t, uint64_t
+from libc.stdlib cimport free, malloc
+from libc.string cimport memset
 
 cdef extern from "pegasos.h" nogil:
     ctypedef struct pegasos_rows:
@@ -125,10 +130,6 @@ cdef extern from "pegasos.h" nogil:
         double pegasos_mass
         double weight_seen
 
-    void pegasos_hinge_slopes(int64_t n, const double *u, const double *moves,
-                              const double *weights, const double *centre, double width, double t,
-                              int64_t loss, double *slope, double *curvature)
-
     void pegasos_loss_sums(int64_t loss, int64_t count, int64_t n_problems, int64_t stride,
                             const int8_t *labels, const double *row_weights, const double *scores,
                             double *sums)
@@ -239,12 +240,25 @@ cdef extern from "pegasos.h" nogil:
                                 const void *x, const void *z, double gamma, int64_t stride,
                                 void *out)
 
+    ctypedef struct pegasos_blas:
+        void (*dsyrk)(char *, char *, int *, int *, double *, double *, int *, double *, double *,
+                      int *)
+        void (*ssyrk)(char *, char *, int *, int *, float *, float *, int *, float *, float *,
+                      int *)
+        void (*dpotrf)(char *, int *, double *, int *, int *)
+        void (*spotrf)(char *, int *, float *, int *, int *)
+        void (*dpotrs)(char *, int *, int *, double *, int *, double *, int *, int *)
+        void (*spotrs)(char *, int *, int *, float *, int *, float *, int *, int *)
+
     ctypedef struct pegasos_newton:
         double lam
         double mass
+        double tol
         double feature
         int64_t free_intercept
         int64_t loss
+        int64_t last_epoch
+        int64_t by_epochs
         double width
         double primal
         double dual_objective
@@ -253,11 +267,24 @@ cdef extern from "pegasos.h" nogil:
         int64_t n_epochs
         int64_t n_visits
 
+    ctypedef struct pegasos_newton_arrays:
+        const int8_t *labels
+        const double *weights
+        double *point
+        double *scores
+        double *centre
+        double *a
+        double *coef
+        void *work
+        const pegasos_blas *blas
+
+    int PEGASOS_NEWTON_MOST
     int64_t pegasos_newton_work(int64_t n_rows, int64_t n_features)
-    int64_t pegasos_newton_run(const pegasos_rows *rows, pegasos_newton *problem,
-                               const int8_t *labels, const double *bounds, double *point,
-                               double *scores, double *centre, double *a, double *coef,
-                               double *work, double target, int64_t last_epoch, int64_t budget)
+    int64_t pegasos_newton_advance(const pegasos_rows *rows, pegasos_newton *problem,
+                                   const pegasos_newton_arrays *arrays, double budget)
+    double pegasos_line_search(int64_t loss, int64_t n, const double *u, const double *moves,
+                               const double *weights, const double *centre, double width,
+                               double first, double second)
 
 ctypedef fused value_t:
     float
@@ -654,22 +681,6 @@ def copy_rows(Rows rows not None, const int64_t[::1] which not None,
         return
     with nogil:
         pegasos_linear_copy(&rows.c, which.shape[0], &which[0], &out[0, 0])
-
-
-def hinge_slopes(const double[::1] u not None, const double[::1] moves not None,
-                 const double[::1] weights not None, const double[::1] centre not None,
-                 double width, double t, int64_t loss=PEGASOS_HINGE):
-    """Return slope and curvature of the smoothed hinge along a step; see ``pegasos_hinge_slopes``."""
-    cdef double slope, curvature
-    cdef int64_t n = u.shape[0]
-    require(1 <= n == moves.shape[0] == weights.shape[0] == centre.shape[0],
-            "u, moves, weights and centre must have the same length")
-    require(width > 0, "width must be > 0")
-    require_loss(loss)
-    with nogil:
-        pegasos_hinge_slopes(n, &u[0], &moves[0], &weights[0], &centre[0], width, t, loss,
-                             &slope, &curvature)
-    return slope, curvature
 
 
 # ---- The certificate ---------------------------------------------------------------------------
@@ -1098,40 +1109,113 @@ cdef pegasos_newton _blank_newton
 #: One zeroed problem of Newton's method, as `BLANK_PROBLEM`.
 BLANK_NEWTON = <pegasos_newton[:1]> &_blank_newton
 
-# Newton's matrix is of this size at most, and its square no overflow.
-cdef int64_t MOST_EQUATIONS = 1 << 20
+#: Up to so many features Newton's equations are solved with a matrix at hand.
+NEWTON_MOST = PEGASOS_NEWTON_MOST
+
+cdef pegasos_blas _blas
+cdef bint _blas_is_there = False
+
+# What routines take, with x for their numbers.
+SYRK = "void (char *, char *, int *, int *, x *, x *, int *, x *, x *, int *)"
+POTRF = "void (char *, int *, x *, int *, int *)"
+POTRS = "void (char *, int *, int *, x *, int *, x *, int *, int *)"
 
 
-def newton_work(int64_t n_rows, int64_t n_features):
-    """Return how many doubles `newton_run` works with."""
-    require(1 <= n_rows < LARGEST >> 8 and 1 <= n_features < MOST_EQUATIONS,
-            "n_rows must be in [1, 2**54), n_features in [1, 2**20)")
-    return pegasos_newton_work(n_rows, n_features)
+cdef void *routine(object module, str name, str form) except NULL:
+    """What SciPy offers to Cython by this name."""
+    capsule = module.__pyx_capi__[name]
+    cdef const char *signature = PyCapsule_GetName(capsule)
+    if re.sub(rf"\w+_{name[0]} \*", "x *", (<bytes> signature).decode()) != form:
+        raise ImportError(f"SciPy has another {name}")
+    return PyCapsule_GetPointer(capsule, signature)
 
 
-def newton_run(Rows rows not None, pegasos_newton[::1] problem not None,
-               const int8_t[::1] labels not None, const double[::1] bounds not None,
-               double[::1] point not None, double[::1] scores not None,
-               double[::1] centre not None, double[::1] a not None, double[::1] coef not None,
-               double[::1] work not None, double target, int64_t last_epoch, int64_t budget):
-    """Iterate until the budget is used; returns how often. See ``pegasos_newton_run``."""
-    require_real_rows(rows)
-    cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, done
-    require(problem.shape[0] >= 1, "problem must not be empty")
-    cdef const pegasos_newton *p = &problem[0]
-    require(p.lam > 0 and p.mass > 0 and p.width > 0, "lam, mass and width must be > 0")
-    require_loss(p.loss)
-    require(p.loss == PEGASOS_HINGE or p.width == 0.5, "width must be 0.5 with the squared hinge")
-    require(0 <= p.n_epochs < LARGEST and 0 <= p.n_visits < LARGEST and last_epoch < LARGEST
-            and budget < LARGEST, "numbers of epochs and visits must be in [0, 2**62)")
-    require(n == labels.shape[0] == bounds.shape[0] == scores.shape[0] == centre.shape[0]
-            and n == a.shape[0], "labels, bounds, scores, centre and a must have n_rows entries")
-    require(coef.shape[0] == d and point.shape[0] == d + 1,
-            "coef must have n_features entries, point one more")
-    require(d < MOST_EQUATIONS and work.shape[0] >= pegasos_newton_work(n, d),
-            "work must have newton_work(n_rows, n_features) entries")
+cdef const pegasos_blas *blas() except? NULL:
+    """SciPy's BLAS and LAPACK, which are loaded where they are first needed; NULL without them."""
+    global _blas_is_there
+    if _blas_is_there:
+        return &_blas
+    try:
+        from scipy.linalg import cython_blas, cython_lapack
+        (<void **> &_blas.dsyrk)[0] = routine(cython_blas, "dsyrk", SYRK)
+        (<void **> &_blas.ssyrk)[0] = routine(cython_blas, "ssyrk", SYRK)
+        (<void **> &_blas.dpotrf)[0] = routine(cython_lapack, "dpotrf", POTRF)
+        (<void **> &_blas.spotrf)[0] = routine(cython_lapack, "spotrf", POTRF)
+        (<void **> &_blas.dpotrs)[0] = routine(cython_lapack, "dpotrs", POTRS)
+        (<void **> &_blas.spotrs)[0] = routine(cython_lapack, "spotrs", POTRS)
+    except ImportError:
+        return NULL
+    _blas_is_there = True
+    return &_blas
+
+
+cdef class Newton:
+    """Newton's method on one problem: its arrays, and the iteration under way.
+
+    `row_weights` may be None. `problem`, one entry of the type of `BLANK_NEWTON`, and the arrays
+    after the weights are updated in place. `has_blas`: use SciPy's BLAS, if that is there.
+    """
+    cdef Rows rows
+    cdef pegasos_newton[::1] problem
+    cdef pegasos_newton_arrays arrays
+    cdef tuple kept
+
+    def __cinit__(self, Rows rows not None, pegasos_newton[::1] problem not None,
+                  const int8_t[::1] labels not None, const double[::1] row_weights,
+                  double[::1] point not None, double[::1] scores not None,
+                  double[::1] centre not None, double[::1] a not None, double[::1] coef not None,
+                  bint has_blas=False):
+        cdef int64_t n = rows.c.n_rows, d = rows.c.n_features
+        require_real_rows(rows)
+        require(problem.shape[0] >= 1, "problem must not be empty")
+        require(n == labels.shape[0] == scores.shape[0] == centre.shape[0] == a.shape[0],
+                "labels, scores, centre and a must have n_rows entries")
+        require_row_weights(row_weights, n)
+        require(coef.shape[0] == d and point.shape[0] == d + 1,
+                "coef must have n_features entries, point one more")
+        self.rows, self.problem = rows, problem
+        self.kept = labels, row_weights, point, scores, centre, a, coef
+        self.arrays.labels = &labels[0]
+        self.arrays.weights = NULL if row_weights is None else &row_weights[0]
+        self.arrays.point = &point[0]
+        self.arrays.scores = &scores[0]
+        self.arrays.centre = &centre[0]
+        self.arrays.a = &a[0]
+        self.arrays.coef = &coef[0]
+        self.arrays.blas = blas() if has_blas else NULL
+        self.arrays.work = malloc(<size_t> pegasos_newton_work(n, d))
+        if self.arrays.work == NULL:
+            raise MemoryError(f"Newton's method has no room for {n} rows of {d} features")
+        memset(self.arrays.work, 0, sizeof(int64_t))
+
+    def __dealloc__(self):
+        free(self.arrays.work)
+
+    def advance(self, double budget):
+        """Go on until about so many numbers were read; returns a status. See ``pegasos_newton_advance``."""
+        cdef int64_t status
+        cdef pegasos_newton *p = &self.problem[0]
+        require(p.lam > 0 and p.mass > 0 and p.width > 0, "lam, mass and width must be > 0")
+        require_loss(p.loss)
+        require(p.loss == PEGASOS_HINGE or p.width == 0.5, "width must be 0.5 with the squared hinge")
+        require(0 <= p.n_epochs < LARGEST and 0 <= p.n_visits < LARGEST and p.last_epoch < LARGEST,
+                "numbers of epochs and visits must be in [0, 2**62)")
+        with nogil:
+            status = pegasos_newton_advance(&self.rows.c, p, &self.arrays, budget)
+        return status
+
+
+def line_search(const double[::1] u not None, const double[::1] moves not None,
+                const double[::1] weights not None, const double[::1] centre not None,
+                double width, double first, double second, int64_t loss=PEGASOS_HINGE):
+    """Return how far to go along a step; see ``pegasos_line_search``."""
+    cdef double t
+    cdef int64_t n = u.shape[0]
+    require(1 <= n == moves.shape[0] == weights.shape[0] == centre.shape[0],
+            "u, moves, weights and centre must have the same length")
+    require_loss(loss)
+    require(width > 0, "width must be > 0")
     with nogil:
-        done = pegasos_newton_run(&rows.c, &problem[0], &labels[0], &bounds[0], &point[0],
-                                  &scores[0], &centre[0], &a[0], &coef[0], &work[0], target,
-                                  last_epoch, budget)
-    return done
+        t = pegasos_line_search(loss, n, &u[0], &moves[0], &weights[0], &centre[0], width, first,
+                                second)
+    return t

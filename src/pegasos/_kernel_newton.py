@@ -9,12 +9,20 @@ those of the band and W = c/(m delta), are solved among the rows of the band (Wo
 
 import numpy as np
 
+from pegasos import _certificate, _core, _threads
 from pegasos._certificate import BY_ROUNDING, inner
-from pegasos._newton import MOST_FEATURES, Newton, conjugate_gradients, solve_symmetric
+from pegasos._newton import Newton
+from pegasos._solver import Solver
+
+# As in csrc/newton.c.
+_MOST = _core.NEWTON_MOST
+_NARROWER, _NARROWEST = 0.6, 1e-4
+_ACCURACY, _PRODUCTS = 0.01, 250
+_RIDGE = 1e-10
 
 
 class KernelNewton(Newton):
-    """Newton's method on the smoothed hinge; `rows` is a `ColumnCache` with room for all columns."""
+    """Newton's method on a smooth loss, or the smoothed hinge; `rows` is a `ColumnCache` with room for all columns."""
 
     checks_are_whole = True
 
@@ -36,27 +44,24 @@ class KernelNewton(Newton):
     def __init__(self, settings, n_problems, n_rows, n_features, seed):
         super().__init__(settings, n_problems, n_rows, n_rows, seed)
 
+    @_threads.blas.one_thread()
+    def begin(self, rows, labels, row_weights, start=None):
+        return super().begin(rows, labels, row_weights, start)
+
+    @_threads.blas.one_thread()
     def run(self, tol, max_iter, *, n_threads=1, on_progress=None):
         """As a `Solver`; problems take turns, since they share the cache, which has threads."""
-        super().run(tol, max_iter, on_progress=on_progress)
+        Solver.run(self, tol, max_iter, on_progress=on_progress)
 
     @property
     def has_dual(self):
         return self.rows.is_positive
-
-    @property
-    def _is_short(self):
-        """The core knows linear machines only."""
-        return False
 
     def _forget(self, k):
         self._forget_all_but_zero(k)
 
     def _check_kept(self):
         """Nothing to do: kernel machines go on with the same rows only."""
-
-    def _row_norms(self):
-        """Not asked for."""
 
     def _push(self, coef):
         """Scores without the intercept."""
@@ -75,36 +80,91 @@ class KernelNewton(Newton):
         """<w, w'>, given the coefficients of one and the scores without intercept of the other."""
         return inner(coef, scores) + self._penalises_intercept * constant * other_constant
 
-    def _scores_at(self, point):
-        scores = self._push(point[None, :-1])[0]
-        yield
-        return scores + self.feature * point[-1]
-
     def _penalty(self, point, scores):
         beta, constant = point[:-1], point[-1]
         scores = scores - self.feature * constant
         return self.settings.lam / 2 * self._inner(beta, scores, constant, constant)
 
-    def _sum(self, factors):
-        scores = self._push(factors[None])[0]
-        yield
-        return factors, scores
-
-    def _squared(self, sums):
-        factors, scores = sums
+    def _squared(self, factors, scores):
         constant = self.feature * factors.sum()
         return self._inner(factors, scores, constant, constant)
 
-    def _step(self, k, slopes, sums, room):
+    def _improve(self, k, tol, last):
+        while self.n_epochs[k] < last and not self._is_done(k, tol):
+            # A function of its own, so that its arrays are let go.
+            yield from self._iteration(k)
+            yield
+        if not self.settings.free_intercept:
+            return
+        # The point that is kept gets its best intercept, of several the middle one.
+        y, point = self.labels[k], np.append(self.coef[k], 0)
+        scores = self._push(point[None, :-1])
+        yield
+        loss = self.settings.loss
+        best = _certificate.best_intercepts_of(scores, y[None], self.row_weights, loss)[0]
+        losses = self._row_weights(k) @ loss.value(1 - y * (scores[0] + best))
+        primal = self._penalty(point, scores[0]) + losses / self.mass[k]
+        with _threads.uninterrupted():
+            self.intercept[k], self.primal[k] = best, primal
+            self._keep(k, point[:-1], best, primal, self.dual_objective[k])
+
+    def _iteration(self, k):
+        y, mass, centre, width = self.labels[k], self.mass[k], self.centre[k], self.width[k]
+        c, loss = self._row_weights(k), self.settings.loss
+        own = np.where(c > 0, c, 1)
+        per_weight = 1 / own
+        u = 1 - y * self.scores[k]
+        penalty = self._penalty(self.point[k], self.scores[k])
+        primal = penalty + c @ loss.value(u) / mass
+        a = np.clip(centre + c * u / width, 0, loss.most(c))
+        sums = a * y, self._push((a * y)[None])[0]
+        yield
+        balanced, dual_sums = a, sums
+        if self.settings.free_intercept:
+            balanced = _certificate.feasible(
+                a[None], self.labels[k : k + 1], self.row_weights, self.settings
+            )[0]
+            dual_sums = balanced * y, self._push((balanced * y)[None])[0]
+            yield
+        squared = self._squared(*dual_sums) / (2 * self.settings.lam * mass**2)
+        less = (loss.diagonal(own) * balanced**2).sum() / 2
+        dual = (balanced.sum() - less) / mass - squared
+        smoothing = width / 2 * (per_weight @ (a - centre) ** 2) / mass
+        smooth = penalty + a @ u / mass - smoothing
+        solved = not loss.curvature and smooth - (dual - smoothing) <= primal - smooth
+        if solved:
+            centre, width = a, max(_NARROWER * width, _NARROWEST)
+            factors = np.clip(centre + c * u / width, 0, loss.most(c)) * y
+            sums = factors, self._push(factors[None])[0]
+            yield
+        following, moves = yield from self._step(k, u, c / mass, centre * per_weight, width, *sums)
+        # All at once, so that an interruption leaves the end of one iteration or of the next.
+        with _threads.uninterrupted():
+            if dual > self.dual_objective[k] or not self.has_dual:
+                self.a[k], self.dual_objective[k] = balanced, dual
+            point = self.point[k]
+            self._keep(k, point[:-1], self.feature * point[-1], primal, self.dual_objective[k])
+            self.point[k] = following
+            self.scores[k] += moves
+            self.centre[k], self.width[k] = centre, width
+            passes = 3 + solved + self.settings.free_intercept
+            self.n_epochs[k] += passes
+            self.n_visits[k] += passes * len(a)
+
+    def _step(self, k, u, weights, centre, width, factors, sum_scores):
+        """The point after a step of Newton's with exact line search, and how scores move.
+
+        `weights` are the c_i/m, `centre` the A_i/c_i.
+        """
         lam, mass, feature = self.settings.lam, self.mass[k], self.feature
         beta, constant = self.point[k, :-1], self.point[k, -1]
         scores = self.scores[k] - feature * constant
-        factors, sum_scores = sums
         gradient = lam * beta - factors / mass
         gradient_scores = lam * scores - sum_scores / mass
         gradient_constant = lam * self._penalises_intercept * constant
         gradient_constant -= feature * factors.sum() / mass
-        band = slopes.band()
+        a = centre + u / width
+        band = np.flatnonzero((a > 0) & (a < self.settings.loss.most(1.0)) & (weights > 0))
         x = np.zeros((1, len(beta)))
         if len(band):
             self.rows.keep(band)
@@ -112,17 +172,17 @@ class KernelNewton(Newton):
             self.rows.among(band, self.rows.select(band), matrix)
             yield
             matrix = matrix.astype(np.float64) + feature**2
-            matrix[np.diag_indices(len(band))] += lam * slopes.width / slopes.weights[band]
+            matrix[np.diag_indices(len(band))] += lam * width / weights[band]
             right = gradient_scores[band] + feature * gradient_constant
-            x[0, band] = yield from _solve(matrix, right)
+            x[0, band] = yield from solve(matrix, right)
         step = np.append((x[0] - gradient) / lam, (feature * x.sum() - gradient_constant) / lam)
         moves = (self._push(x)[0] - gradient_scores) / lam
         yield
-        t = slopes.search(
-            self.labels[k] * (moves + feature * step[-1]),
+        t = _core.line_search(
+            u, self.labels[k] * (moves + feature * step[-1]), weights, centre, width,
             lam * self._inner(beta, moves, constant, step[-1]),
-            lam * self._inner(step[:-1], moves, step[-1], step[-1]),
-        )
+            lam * self._inner(step[:-1], moves, step[-1], step[-1]), self.settings.loss.number,
+        )  # fmt: skip
         # beta + step, but for a step of t = 1 exactly 0 where x and a are: no rounding errors are
         # left.
         end = (x[0] + factors / mass) / lam
@@ -130,16 +190,33 @@ class KernelNewton(Newton):
         if self._inner(point, at, last, last) < -BY_ROUNDING * inner(np.abs(point), np.abs(at)):
             # |w|^2 < 0: the kernel matrix is not positive semi-definite, and there is no minimum
             self.rows.disprove()
-            return self.point[k].copy(), np.zeros_like(moves), 1
-        return np.append(point, last), t * (moves + feature * step[-1]), 1
+            return self.point[k].copy(), np.zeros_like(moves)
+        return np.append(point, last), t * (moves + feature * step[-1])
 
 
-def _solve(matrix, right):
-    if len(right) <= MOST_FEATURES:
-        return solve_symmetric(matrix, right)
+def solve(matrix, right):
+    """Solve equations with a positive definite matrix: beyond some size by conjugate gradients.
 
-    def product(direction):
+    Where rounding has made the matrix singular, with a little more on its diagonal. A generator, of
+    pieces.
+    """
+    if len(right) <= _MOST:
+        try:
+            return np.linalg.solve(matrix, right)
+        except np.linalg.LinAlgError:
+            matrix[np.diag_indices_from(matrix)] += _RIDGE * matrix.trace()
+            return np.linalg.solve(matrix, right)
+    x, residual = np.zeros_like(right), right.copy()
+    direction, squared = residual.copy(), residual @ residual
+    enough = _ACCURACY**2 * squared
+    for _ in range(_PRODUCTS):
+        if squared <= enough:
+            break
+        moved = matrix @ direction
         yield
-        return matrix @ direction
-
-    return (yield from conjugate_gradients(product, right))
+        t = squared / (direction @ moved)
+        x += t * direction
+        residual -= t * moved
+        before, squared = squared, residual @ residual
+        direction = residual + squared / before * direction
+    return x

@@ -651,42 +651,61 @@ static void problems_that_begin_together_end_at_true_gaps(void)
         }
 }
 
-/* Newton's method on rows of one type, `budget` numbers a call; what it leaves is checked: objectives
- * computed afresh, dual variables within their bounds, the gap that it says. */
-static void newton_reaches_its_gap(int type, double feature, int free_intercept, int64_t n_rows,
-                                   int64_t budget, double *coef)
+/* Newton's method on rows of one type, `budget` numbers a call, by plain loops; what it leaves is
+ * checked: objectives computed afresh, dual variables within their bounds, the gap that it says. */
+static void newton_reaches_its_gap(int type, int64_t loss, double feature, int free_intercept,
+                                   int64_t n_rows, double budget, double *coef)
 {
-    enum { WORK = 6 * N + 5 * (D + 9) + 3 * (D + 9) * (D + 9) };
-    static double work[WORK];
     pegasos_rows rows = rows_of_type(type);
     rows.n_rows = n_rows;
     double point[D + 1] = {0}, scores[N] = {0}, centre[N] = {0}, a[N] = {0}, bounds[N];
+    void *work = malloc((size_t)pegasos_newton_work(n_rows, D));
+    if (!work)
+        exit(1);
+    memset(work, 0, 8);
     pegasos_newton p = {.lam = 1e-3,
+                        .tol = 1e-6,
+                        .last_epoch = 5000,
                         .feature = feature,
                         .free_intercept = free_intercept,
-                        .width = 0.25,
+                        .loss = loss,
+                        .width = loss == PEGASOS_HINGE ? 0.25 : 0.5,
                         .primal = INFINITY,
                         .relative_gap = INFINITY,
                         .dual_objective = -INFINITY};
     for (int64_t i = 0; i < n_rows; i++) {
-        bounds[i] = labels[i] == 0 ? 0 : i % 3 == 0 ? 0.5 : 2;
-        p.mass += bounds[i];
+        bounds[i] = i % 3 == 0 ? 0.5 : 2;
+        p.mass += labels[i] == 0 ? 0 : bounds[i];
     }
-    CHECK(pegasos_newton_work(n_rows, D) <= WORK);
-    while (pegasos_newton_run(&rows, &p, labels, bounds, point, scores, centre, a, coef, work, 1e-6,
-                              5000, budget)
-           > 0)
-        ;
+    const pegasos_newton_arrays arrays = {.labels = labels,
+                                          .weights = bounds,
+                                          .point = point,
+                                          .scores = scores,
+                                          .centre = centre,
+                                          .a = a,
+                                          .coef = coef,
+                                          .work = work};
+    int64_t status = PEGASOS_RUNNING, calls = 0, dropped = 1;
+    while (status == PEGASOS_RUNNING) {
+        status = pegasos_newton_advance(&rows, &p, &arrays, budget);
+        if (++calls == dropped) { /* the iteration under way begins anew */
+            memset(work, 0, 8);
+            dropped *= 2;
+        }
+    }
+    CHECK(status == PEGASOS_DONE && (budget > 1e9 ? calls == 1 : calls > 20));
+    free(work);
     CHECK(p.relative_gap <= 1e-6 && p.n_epochs < 5000 && p.n_visits == p.n_epochs * n_rows);
     pegasos_linear_scores(&rows, 0, n_rows, 1, coef, 8, 0, &p.intercept, scores);
     const double constant = feature == 0 ? 0 : p.intercept / feature;
     double primal = free_intercept ? 0 : p.lam / 2 * constant * constant;
     double dual = 0, sums[D] = {0}, balance = 0, factors[N];
     for (int64_t i = 0; i < n_rows; i++) {
-        const double u = 1 - labels[i] * scores[i];
-        CHECK(0 <= a[i] && a[i] <= bounds[i]);
-        primal += bounds[i] * (u > 0 ? u : 0) / p.mass;
-        dual += a[i] / p.mass;
+        const double u = 1 - labels[i] * scores[i], c = bounds[i];
+        const bool is_squared = loss == PEGASOS_SQUARED_HINGE;
+        CHECK(0 <= a[i] && (is_squared || a[i] <= c));
+        primal += labels[i] != 0 && u > 0 ? c * (is_squared ? u * u : u) / p.mass : 0;
+        dual += (a[i] - (is_squared ? a[i] * a[i] / (4 * c) : 0)) / p.mass;
         factors[i] = a[i] * labels[i] / (p.lam * p.mass);
         balance += factors[i];
     }
@@ -706,12 +725,13 @@ static void newton_reaches_its_gap(int type, double feature, int free_intercept,
 static void newton_s_method_certifies_what_it_finds(void)
 {
     for (int type = 0; type < TYPES; type++)
-        for (int kind = 0; kind < 3; kind++)
+        for (int kind = 0; kind < 6; kind++)
             for (int64_t n_rows = 20; n_rows <= N; n_rows += N - 20) {
                 double whole[D] = {0}, pieces[D] = {0};
-                const double feature = kind == 0 ? 0 : kind == 1 ? 0.5 : 1;
-                newton_reaches_its_gap(type, feature, kind == 2, n_rows, INT64_MAX, whole);
-                newton_reaches_its_gap(type, feature, kind == 2, n_rows, 1, pieces);
+                const double feature = kind / 2 == 0 ? 0 : kind / 2 == 1 ? 0.5 : 1;
+                const int64_t loss = kind % 2 ? PEGASOS_SQUARED_HINGE : PEGASOS_HINGE;
+                newton_reaches_its_gap(type, loss, feature, kind / 2 == 2, n_rows, 1e12, whole);
+                newton_reaches_its_gap(type, loss, feature, kind / 2 == 2, n_rows, 1, pieces);
                 CHECK(memcmp(whole, pieces, sizeof whole) == 0);
             }
 }
@@ -797,7 +817,7 @@ static int write_digest(const char *path)
     }
     for (int type = 0; type < TYPES; type++) {
         double coef[D] = {0};
-        newton_reaches_its_gap(type, 1, type % 2, N, INT64_MAX, coef);
+        newton_reaches_its_gap(type, PEGASOS_HINGE, 1, type % 2, N, 1e12, coef);
         digest = fnv1a(digest, coef, sizeof coef);
     }
     FILE *file = fopen(path, "w");

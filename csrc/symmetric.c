@@ -1,0 +1,185 @@
+/*
+ * symmetric.c - symmetric matrices: sums of products of rows, and equations with them.
+ *
+ * Rows are stored one after the other, which for Fortran are columns: a lower triangle of ours is
+ * its upper one. Sums of plain loops have a fixed shape, so that every instruction set gives the
+ * same bits; BLAS may round its own way.
+ */
+#include "symmetric.h"
+#include "rows.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { LANES = SYMMETRIC_LANES };
+
+/* Multiplications of a piece, about. */
+static const double PIECE = 1e8, PIECE_OF_BLAS = 1e9;
+
+static INLINE double dot(const double *restrict x, const double *restrict y, int64_t n)
+{
+    double lanes[LANES] = {0}, sum = 0;
+    int64_t j = 0;
+    for (; n - j >= LANES; j += LANES)
+        for (int l = 0; l < LANES; l++)
+            lanes[l] += x[j + l] * y[j + l];
+    for (; j < n; j++)
+        sum += x[j] * y[j];
+    for (int l = 0; l < LANES; l++)
+        sum += lanes[l];
+    return sum;
+}
+
+/* Adds to the lower triangle of `matrix` the products of columns of TILE_ROWS rows `z`. */
+CLONES_WIDE static void add_tile(int64_t size, int64_t stride, const double *restrict z,
+                                 double *restrict matrix)
+{
+    for (int64_t i = 0; i < size; i++)
+        for (int64_t j = 0; j <= i; j += LANES) {
+            double sum[LANES] = {0};
+            for (int t = 0; t < TILE_ROWS; t++)
+                for (int l = 0; l < LANES; l++)
+                    sum[l] += z[t * stride + i] * z[t * stride + j + l];
+            for (int l = 0; l < LANES; l++)
+                matrix[i * stride + j + l] += sum[l];
+        }
+}
+
+CLONES_WIDE static void multiply_row(int64_t i, int64_t length, int64_t stride,
+                                     const double *restrict z, double *restrict row)
+{
+    for (int64_t j = 0; j <= i; j++)
+        row[j] = dot(z + i * stride, z + j * stride, length);
+}
+
+/* Row i of the factor, given those above it; returns its pivot before the root. */
+CLONES_WIDE static void factorise_row(int64_t i, int64_t stride, double *restrict lower,
+                                      double *pivot)
+{
+    double *row = lower + i * stride;
+    for (int64_t j = 0; j < i; j++)
+        row[j] = (row[j] - dot(row, lower + j * stride, j)) / lower[j * stride + j];
+    *pivot = row[i] - dot(row, row, i);
+}
+
+/* Adds z z^T for columns z of `count` rows or, if they are `inner` products, of `count` columns for
+ * rows z. */
+static void add_by_blas(const symmetric *m, int64_t count, const void *z, int inner, int is_first)
+{
+    double one = 1, before = is_first ? 0 : 1;
+    float one_float = 1, before_float = is_first ? 0 : 1;
+    int size = (int)m->size, n = (int)count, stride = (int)m->stride;
+    char *const form = inner ? "T" : "N";
+    if (m->bytes == 4)
+        m->blas->ssyrk("U", form, &size, &n, &one_float, (float *)z, &stride, &before_float,
+                       m->numbers, &stride);
+    else
+        m->blas->dsyrk("U", form, &size, &n, &one, (double *)z, &stride, &before, m->numbers,
+                       &stride);
+}
+
+void symmetric_add_outer(const symmetric *m, int64_t count, void *z, int is_first)
+{
+    if (m->blas) {
+        add_by_blas(m, count, z, 0, is_first);
+        return;
+    }
+    const int64_t tiles = (count + TILE_ROWS - 1) / TILE_ROWS;
+    double *const rows = z;
+    memset(rows + count * m->stride, 0,
+           (size_t)((tiles * TILE_ROWS - count) * m->stride) * sizeof(double));
+    if (is_first)
+        memset(m->numbers, 0, (size_t)(m->size * m->stride) * sizeof(double));
+    for (int64_t k = 0; k < tiles; k++)
+        add_tile(m->size, m->stride, rows + k * TILE_ROWS * m->stride, m->numbers);
+}
+
+int symmetric_add_inner(const symmetric *m, const void *z, int64_t length, int64_t *place,
+                        double *cost)
+{
+    if (m->blas) {
+        const double n = (double)m->size, most = PIECE_OF_BLAS / (n * n);
+        const int64_t left = length - *place, part = most < 16 ? 16 : (int64_t)most;
+        const int64_t count = part < left ? part : left;
+        add_by_blas(m, count, (const char *)z + *place * m->bytes, 1, *place == 0);
+        *place += count;
+        *cost += n * n * (double)count / 2;
+        return *place == length;
+    }
+    double done = 0;
+    for (; *place < m->size && done < PIECE; ++*place) {
+        multiply_row(*place, length, m->stride, z, (double *)m->numbers + *place * m->stride);
+        done += (double)(*place * length);
+    }
+    *cost += done;
+    return *place == m->size;
+}
+
+double symmetric_add_diagonal(const symmetric *m, double each, double last)
+{
+    double trace = 0;
+    for (int64_t i = 0; i < m->size; i++) {
+        const int64_t at = i * m->stride + i;
+        const double value = get(m->numbers, m->bytes, at) + (i < m->size - 1 ? each : last);
+        set_to(m->numbers, m->bytes, at, value);
+        trace += value;
+    }
+    return trace;
+}
+
+int symmetric_factorise(const symmetric *m, int64_t *place, double *cost)
+{
+    int size = (int)m->size, stride = (int)m->stride, failed = 0;
+    const double n = (double)size;
+    if (m->blas) {
+        if (m->bytes == 4)
+            m->blas->spotrf("U", &size, m->numbers, &stride, &failed);
+        else
+            m->blas->dpotrf("U", &size, m->numbers, &stride, &failed);
+        *cost += n * n * n / 6;
+        /* A pivot that is no number may pass; so are all after it. */
+        const double last = get(m->numbers, m->bytes, (m->size - 1) * (m->stride + 1));
+        return failed || !(last < INFINITY) ? SYMMETRIC_NOT_POSITIVE : SYMMETRIC_FACTORED;
+    }
+    double done = 0, pivot;
+    for (; *place < m->size && done < PIECE; ++*place) {
+        factorise_row(*place, m->stride, m->numbers, &pivot);
+        if (!(pivot > 0 && pivot < INFINITY))
+            return SYMMETRIC_NOT_POSITIVE;
+        ((double *)m->numbers)[*place * m->stride + *place] = sqrt(pivot);
+        done += (double)(*place * *place) / 2;
+    }
+    *cost += done;
+    return *place == m->size ? SYMMETRIC_FACTORED : SYMMETRIC_RUNNING;
+}
+
+static void solve_by_blas(const symmetric *m, double *x, void *room)
+{
+    int size = (int)m->size, stride = (int)m->stride, one = 1, failed = 0;
+    if (m->bytes == 8) {
+        m->blas->dpotrs("U", &size, &one, m->numbers, &stride, x, &size, &failed);
+        return;
+    }
+    for (int64_t i = 0; i < m->size; i++)
+        ((float *)room)[i] = (float)x[i];
+    m->blas->spotrs("U", &size, &one, m->numbers, &stride, room, &size, &failed);
+    for (int64_t i = 0; i < m->size; i++)
+        x[i] = (double)((float *)room)[i];
+}
+
+void symmetric_solve(const symmetric *m, double *x, void *room)
+{
+    const double *const lower = m->numbers;
+    const int64_t n = m->size, stride = m->stride;
+    if (m->blas) {
+        solve_by_blas(m, x, room);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++)
+        x[i] = (x[i] - dot(lower + i * stride, x, i)) / lower[i * stride + i];
+    for (int64_t i = n - 1; i >= 0; i--) {
+        x[i] /= lower[i * stride + i];
+        for (int64_t j = 0; j < i; j++)
+            x[j] -= lower[i * stride + j] * x[i];
+    }
+}

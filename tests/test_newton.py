@@ -1,0 +1,362 @@
+"""Newton's method in the core: its equations, its line search, and that it may be cut anywhere."""
+
+import warnings
+
+import numpy as np
+import pytest
+from rows import convert, make_rows
+from sklearn.datasets import load_wine
+from sklearn.exceptions import ConvergenceWarning
+
+from pegasos import (
+    PegasosClassifier,
+    _certificate,
+    _core,
+    _kernel_newton,
+    _newton,
+    _pegasos,
+    _threads,
+    _validate,
+    kernels,
+)
+
+NEWTON = np.asarray(_core.BLANK_NEWTON).dtype
+# Value of the feature that carries the intercept, and whether that is not penalised.
+INTERCEPTS = {"none": (0.0, 0), "penalized": (0.5, 0), "free": (1.0, 1)}
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    with _threads.blas.one_thread():
+        yield
+
+
+class Problem:
+    """A problem at w = 0, and its iterations."""
+
+    def __init__(
+        self, X, y, lam, intercept="none", weights=None, loss="hinge", width=0.25, **options
+    ):
+        n, d = X.shape
+        self.rows, self.labels = _validate.rows(X)[0], y.astype(np.int8)
+        self.weights = weights
+        self.c = np.where(y == 0, 0.0, 1.0 if weights is None else weights)
+        self.state = np.zeros(1, NEWTON)
+        self.state["lam"], self.state["mass"] = lam, self.c.sum()
+        self.state["loss"], self.is_squared = _core.LOSSES[loss], loss == "squared_hinge"
+        self.state["width"] = 0.5 if self.is_squared else width
+        self.most = np.where(self.is_squared & (self.c > 0), np.inf, self.c)
+        self.state["feature"], self.state["free_intercept"] = INTERCEPTS[intercept]
+        self.state["primal"] = self.state["relative_gap"] = np.inf
+        self.state["dual_objective"], self.state["last_epoch"] = -np.inf, 10**4
+        for name, value in options.items():
+            self.state[name] = value
+        self.point, self.coef = np.zeros(d + 1), np.zeros(d)
+        self.scores, self.centre, self.a = np.zeros(n), np.zeros(n), np.zeros(n)
+
+    def newton(self, has_blas):
+        return _core.Newton(
+            self.rows, self.state, self.labels, self.weights, self.point, self.scores, self.centre,
+            self.a, self.coef, has_blas,
+        )  # fmt: skip
+
+    def run(self, has_blas, budget=1e12):
+        newton, n_calls = self.newton(has_blas), 1
+        while newton.advance(budget) == _core.RUNNING:
+            n_calls += 1
+        return n_calls
+
+    def bits(self):
+        arrays = self.state, self.point, self.scores, self.centre, self.a, self.coef
+        return b"".join(array.tobytes() for array in arrays)
+
+    def move_to(self, point, X):
+        self.point[:] = point
+        self.scores[:] = X.astype(np.float64) @ point[:-1] + self.state["feature"] * point[-1]
+
+    def gap(self, X):
+        """P - D of what was found, in parts of P, written down."""
+        p, c = self.state[0], self.c
+        a, b, X = self.a * self.labels, p["intercept"], X.astype(np.float64)
+        assert (self.a >= 0).all()
+        assert (self.a <= self.most).all()
+        assert not (self.is_squared and self.centre.any())
+        constant = 0 if p["free_intercept"] or not p["feature"] else b / p["feature"]
+        excess = np.maximum(0, 1 - self.labels * (X @ self.coef + b))
+        penalty = p["lam"] / 2 * (self.coef @ self.coef + constant**2)
+        primal = penalty + c @ excess ** (2 if self.is_squared else 1) / p["mass"]
+        w = np.append(a @ X, 0 if p["free_intercept"] else p["feature"] * a.sum())
+        if p["free_intercept"]:
+            assert abs(a.sum()) <= 1e-9 * self.a.sum()
+        less = self.a[c > 0] ** 2 / (4 * c[c > 0]) if self.is_squared else np.zeros(1)
+        dual = (self.a.sum() - less.sum()) / p["mass"]
+        dual -= w @ w / (2 * p["lam"] * p["mass"] ** 2)
+        assert primal == pytest.approx(p["primal"], rel=1e-9)
+        assert dual == pytest.approx(p["dual_objective"], rel=1e-9)
+        return (primal - dual) / primal
+
+    def check_step(self, X, has_blas, tolerance):
+        """Make one iteration, and compare its step with Newton's equations written down."""
+        p, w, u = self.state[0], self.point.copy(), 1 - self.labels * self.scores
+        p["by_epochs"] = 1
+        p["last_epoch"] = p["n_epochs"] + 1
+        self.newton(has_blas).advance(1e12)
+        # With the A and delta of the step, which it leaves.
+        width, m, lam = p["width"], p["mass"], p["lam"]
+        a = np.clip(self.centre + self.c * u / width, 0, self.most)
+        band = np.flatnonzero((a > 0) & (a < self.most))
+        z = np.column_stack([X.astype(np.float64), np.full(len(X), p["feature"])])
+        penalised = np.full(len(w), lam)
+        if p["free_intercept"] or not p["feature"]:
+            penalised[-1] = 0
+        diagonal = np.full(len(w), lam)
+        if p["free_intercept"] and len(band):
+            diagonal[-1] *= 1e-4
+        right = (a * self.labels) @ z / m - penalised * w
+        step = self.point - w
+        found = diagonal * step + z[band].T @ (self.c[band] / (m * width) * (z[band] @ step))
+        np.testing.assert_allclose(
+            found / np.linalg.norm(found), right / np.linalg.norm(right), rtol=0, atol=tolerance
+        )
+        if lam < 1e-12:
+            return len(band)  # a line search may not come to its end where the least is so far
+        # It ends where the slope is a hundredth of what it was.
+        np.testing.assert_allclose(self.scores, z @ self.point, rtol=1e-9, atol=1e-9)
+        u = 1 - self.labels * self.scores
+        after = np.clip(self.centre + self.c * u / width, 0, self.most)
+        slope = penalised * self.point - (after * self.labels) @ z / m
+        assert abs(slope @ step) <= 0.0101 * abs(right @ step)
+        return len(band)
+
+
+def in_band(X, y, n_band, rng, loss, layout, *arguments):
+    """A problem of whose rows so many are in the band at first, and stay there if A moves."""
+    problem = Problem(convert(X, layout, X.dtype), y, *arguments, loss=loss, width=10.0)
+    inside = rng.permutation(len(y)) < n_band
+    if loss == "hinge":
+        problem.centre[:] = np.where(inside, rng.uniform(0.1, 0.6, len(y)), 1) * problem.c
+    else:  # those that are within the margin
+        problem.move_to(rng.normal(size=X.shape[1] + 1), X)
+        problem.labels[:] = np.where(problem.scores > 0, 1, -1)
+        sizes = np.sort(np.abs(problem.scores))
+        sizes = np.concatenate([[0], sizes, 2 * sizes[-1:]])
+        problem.move_to(problem.point / sizes[n_band : n_band + 2].mean(), X)
+    return problem
+
+
+@pytest.mark.parametrize("loss", _core.LOSSES)
+@pytest.mark.parametrize("has_blas", [False, True])
+@pytest.mark.parametrize("intercept", INTERCEPTS)
+@pytest.mark.parametrize("lam", [1e-6, 1e-2, 1.0])
+def test_equations_are_solved_however_many_rows_there_are(
+    rng, layout, dtype, intercept, lam, has_blas, loss
+):
+    X, y = make_rows(rng, n=120, d=40)
+    X[3] = X[4] / 2  # scores differ
+    X = X.astype(dtype)
+    weights = rng.uniform(0.5, 2, len(y))
+    # BLAS has single precision, as far as its errors stay below a tenth of what lam adds.
+    # Those grow with the matrix, which is twenty times as large for the squared hinge.
+    single = 1e-6 if loss == "hinge" else 2e-5
+    tolerance = (0.1 if lam < 1e-2 else single) if has_blas else 1e-9
+    for n_band in (0, 1, 17, 40, 41, 42, 100):
+        problem = in_band(X, y, n_band, rng, loss, layout, lam, intercept, weights)
+        assert problem.check_step(X, has_blas, tolerance) == n_band
+
+
+@pytest.mark.parametrize("has_blas", [False, True])
+@pytest.mark.parametrize("intercept", INTERCEPTS)
+def test_features_that_add_up_to_a_constant_are_no_trouble(rng, dtype, intercept, has_blas):
+    """Nothing but a small lam holds the matrix up: rounding errors of single precision would show."""
+    X = np.repeat(np.eye(40), 5, axis=0)[rng.permutation(200)].astype(dtype)
+    y = np.where(rng.uniform(size=200) < 0.5, 1, -1)
+    problem = in_band(X, y, 200, rng, "hinge", "dense", 1e-9, intercept)
+    assert problem.check_step(X, has_blas, 1e-7) == 200
+
+
+@pytest.mark.parametrize("has_blas", [False, True])
+@pytest.mark.parametrize("intercept", INTERCEPTS)
+@pytest.mark.parametrize("n_band", [10, 200])
+def test_singular_equations_have_an_answer(rng, dtype, intercept, has_blas, n_band):
+    """lam is lost beside the sum: of equal features, none leaps."""
+    X, y = np.ones((200, 30), dtype), np.where(rng.uniform(size=200) < 0.3, 1, -1)
+    problem = in_band(X, y, n_band, rng, "hinge", "dense", 1e-22, intercept)
+    problem.check_step(X, has_blas, 1e-4)
+    np.testing.assert_allclose(problem.point[:-1], problem.point[0], rtol=1e-3)
+
+
+@pytest.mark.parametrize("loss", _core.LOSSES)
+@pytest.mark.parametrize("intercept", INTERCEPTS)
+def test_conjugate_gradients_solve_the_equations_of_many_features(
+    rng, layout, dtype, intercept, loss
+):
+    n, d = 60, _core.NEWTON_MOST + 50
+    X, y = make_rows(rng, n=n, d=d)
+    X[3] = X[4] / 2  # scores differ
+    X = X.astype(dtype)
+    for n_band in (0, 20, 60):
+        problem = in_band(X, y, n_band, rng, loss, layout, 0.1, intercept)
+        assert problem.check_step(X, True, 0.02) == n_band
+
+
+@pytest.mark.parametrize("loss", _core.LOSSES)
+@pytest.mark.parametrize("intercept", INTERCEPTS)
+def test_features_without_values_change_nothing(rng, layout, intercept, loss):
+    """So many that equations are solved by products."""
+    X, y = make_rows(rng, n=80, d=10)
+    wide = np.zeros((80, _core.NEWTON_MOST + 1))
+    wide[:, :10] = X
+    options = {"loss": loss, "tol": 1e-6}
+    few = Problem(convert(X, layout, np.float64), y, 1e-2, intercept, **options)
+    many = Problem(convert(wide, layout, np.float64), y, 1e-2, intercept, **options)
+    few.run(False), many.run(False)
+    assert max(few.gap(X), many.gap(wide)) <= 1.01e-6
+    np.testing.assert_allclose(few.state["primal"], many.state["primal"], rtol=2e-6)
+
+
+@pytest.mark.parametrize("loss", _core.LOSSES)
+@pytest.mark.parametrize("has_blas", [False, True])
+@pytest.mark.parametrize("intercept", INTERCEPTS)
+@pytest.mark.parametrize("shape", [(600, 12), (30, 60)])
+def test_a_run_may_be_cut_anywhere(rng, layout, dtype, intercept, has_blas, shape, loss):
+    X, y = make_rows(rng, n=shape[0], d=shape[1])
+    y[::7] = 0
+    weights = rng.uniform(0.5, 2, len(y))
+
+    def problem():
+        X_k = convert(X, layout, dtype)
+        return Problem(X_k, y, 1e-2, intercept, weights, loss, tol=1e-6)
+
+    whole, cut, dropped = problem(), problem(), problem()
+    assert whole.run(has_blas) == 1
+    assert whole.gap(X.astype(dtype)) <= 1.01e-6
+    assert cut.run(has_blas, 1) > 20
+    assert cut.bits() == whole.bits()
+    # An iteration that is dropped begins anew.
+    status, n_calls = _core.RUNNING, 1
+    while status == _core.RUNNING:
+        newton = dropped.newton(has_blas)
+        for _ in range(n_calls):
+            status = newton.advance(1)
+        n_calls += 1
+    assert dropped.bits() == whole.bits()
+
+
+def test_a_call_ends_after_its_budget(rng):
+    """Of many rows or features, whatever is under way: a piece is worth a million numbers or so."""
+    for shape in ((30_000, 20), (400, 300), (50, 2500)):
+        X, y = make_rows(rng, n=shape[0], d=shape[1])
+        problem = Problem(X, y, 1e-3, by_epochs=0, last_epoch=30)
+        calls = problem.run(False, 1e6)
+        assert calls >= 30 * X.size / 4e6
+
+
+@pytest.mark.parametrize("loss", _core.LOSSES)
+@pytest.mark.parametrize("intercept", INTERCEPTS)
+@pytest.mark.parametrize("shape", [(200, 12), (30, 60), (150, 300)])
+def test_plain_loops_go_where_blas_goes(rng, layout, dtype, intercept, shape, loss):
+    X, y = make_rows(rng, n=shape[0], d=shape[1])
+    X[:, -2], X[:, -1] = X[:, 0], 1  # features depend on each other
+    weights = rng.uniform(0.1, 2, len(y))
+    loops, blas = (
+        Problem(convert(X, layout, dtype), y, 1e-3, intercept, weights, loss, tol=1e-6)
+        for _ in range(2)
+    )
+    loops.run(False), blas.run(True)
+    assert max(loops.gap(X.astype(dtype)), blas.gap(X.astype(dtype))) <= 1.01e-6
+    np.testing.assert_allclose(loops.state["primal"], blas.state["primal"], rtol=2e-6)
+    assert loops.state["n_epochs"] <= 1.2 * blas.state["n_epochs"] + 5
+
+
+def test_a_point_whose_objective_is_no_number_is_told(rng):
+    X, y = make_rows(rng, n=20, d=3)
+    problem = Problem(X, y, 0.1)
+    problem.scores[3] = np.inf
+    problem.labels[3] = -1
+    assert problem.newton(False).advance(1e12) == _core.OVERFLOW
+
+
+@pytest.mark.parametrize("size", [1e-25, 1e-18, 1e18, 1e25])
+@pytest.mark.parametrize("few", [0, 100])
+def test_the_unit_of_the_rows_does_not_matter(rng, monkeypatch, size, few):
+    """The matrix may be one of single precision, whose range ends sooner."""
+    monkeypatch.setattr(_newton, "_FEW", few)
+    X, y = make_rows(rng, n=200, d=10)
+    fits = [
+        PegasosClassifier(
+            0.1 * s**2, solver="newton", tol=1e-6, fit_intercept=False, random_state=0
+        ).fit(s * X, y)
+        for s in (1, size)
+    ]
+    np.testing.assert_allclose(fits[0].objective_, fits[1].objective_, rtol=1e-5)
+
+
+@pytest.mark.parametrize("lam", [1e-3, 1e-6, 1e-9])
+@pytest.mark.parametrize("free", [False, True])
+def test_newton_copes_with_small_lambda_and_bad_scales(rng, layout, free, lam):
+    X, y = make_rows(rng, n=150, d=6)
+    y[:30] *= -1
+    for scale in (np.ones(6), 10.0 ** np.arange(-3, 3)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # slow is allowed, false is not
+            model = PegasosClassifier(
+                lam, solver="newton", tol=1e-4, max_iter=2000, random_state=0,
+                penalize_intercept=not free,
+            ).fit(convert(X * scale, layout, np.float64), y)  # fmt: skip
+        assert np.isfinite(model.coef_).all()
+        assert 0 <= model.dual_objective_[0] <= model.objective_[0] <= 1 + 1e-9
+        hinge = np.maximum(0, 1 - y * model.decision_function(X * scale)).mean()
+        assert model.objective_[0] >= hinge * (1 - 1e-9)
+
+
+def test_a_free_intercept_is_not_held_back_where_features_are_large():
+    """Newton's matrix once had all of lam at the intercept: hundreds of steps of a thousandth each."""
+    X, y = load_wine(return_X_y=True)
+    clf = PegasosClassifier(penalize_intercept=False, multi_class="ovo", random_state=0).fit(X, y)
+    assert (clf.duality_gap_ <= 1e-3 * clf.objective_).all()
+    assert clf.n_iter_ < 250
+
+
+def exhaust(pieces):
+    """What a generator returns."""
+    while True:
+        try:
+            next(pieces)
+        except StopIteration as end:
+            return end.value
+
+
+@pytest.mark.parametrize("most", [4, 1000])
+def test_equations_of_kernel_machines_are_solved(rng, monkeypatch, most):
+    """Singular or not, and by conjugate gradients, too."""
+    z = rng.normal(size=(5, 8))
+    matrix, right = z.T @ z, z.T @ rng.normal(size=5)  # of rank 5, to rounding; then exactly
+    monkeypatch.setattr(_kernel_newton, "_MOST", most)
+    tolerance = 0.02 if most < 8 else 1e-6
+    for singular, sides in ((matrix, right), (np.ones((8, 8)), np.ones(8))):
+        x = exhaust(_kernel_newton.solve(singular.copy(), sides))
+        np.testing.assert_allclose(
+            singular @ x, sides, rtol=0, atol=tolerance * np.linalg.norm(sides)
+        )
+
+
+@pytest.mark.parametrize("loss", _core.LOSSES)
+@pytest.mark.parametrize("intercept", INTERCEPTS)
+def test_kernel_machines_reach_their_gap(rng, dtype, loss, intercept):
+    X, y = make_rows(rng, n=80, d=4)
+    settings = _pegasos.Settings(
+        0.01, loss, fit_intercept=intercept != "none", penalize_intercept=intercept != "free"
+    )
+    points = kernels.make("rbf", gamma=0.3).points(X.astype(dtype))
+    c, n = rng.uniform(0.5, 2, len(y)), len(y)
+    newton = _kernel_newton.KernelNewton(settings, 1, n, n, 0)
+    cache = kernels.ColumnCache(points, 1)
+    labels = y.astype(np.int8)[None]
+    newton.begin(cache, labels, c, (np.zeros((1, n)), np.zeros((1, n)), np.zeros(1)))
+    newton.run(1e-6, 500)
+    assert newton.relative_gap[0] <= 1e-6
+    seen = _certificate.certify_kernel(
+        cache, labels, c, newton.dual, newton.model, settings, np.array([0.01])
+    )
+    assert seen.objective == pytest.approx(newton.primal, rel=1e-5)
+    assert seen.estimate[0] <= 1e-5
