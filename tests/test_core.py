@@ -72,18 +72,18 @@ def calls(layout, dtype):
         np.zeros((K, N)), pending, 0, draws,
     ]  # fmt: skip
     yield "model", [
-        problems(n_steps=3), values(dtype, K, D), values(dtype, K, D), np.empty((K, D)), np.empty(K),
+        problems(n_steps=3), values(dtype, K, D), values(dtype, K, D), np.zeros((K, D)), np.zeros(K),
     ]  # fmt: skip
     yield "restart_averages", [problems(), values(dtype, K, D)]
-    yield "decision_function", [rows, 1, values(dtype, K, D), np.ones(K), np.empty((N - 1, K))]
+    yield "decision_function", [rows, 1, values(dtype, K, D), np.ones(K), np.zeros((N - 1, K))]
     yield "decision_function", [
-        rows, 0, values(np.float64, D, K), np.ones(K), np.empty((N, K)), True,
+        rows, 0, values(np.float64, D, K), np.ones(K), np.zeros((N, K)), True,
     ]  # fmt: skip
     yield "decision_function_of", [
-        rows, np.array([3, 0]), values(dtype, K, D), np.ones(K), np.empty((2, K)),
+        rows, np.array([3, 0]), values(dtype, K, D), np.ones(K), np.zeros((2, K)),
     ]  # fmt: skip
     yield "combine", [rows, 2, np.ones(N - 2), np.ones(D)]
-    yield "norms", [rows, 0, np.zeros(D), np.empty(N)]
+    yield "norms", [rows, 0, np.zeros(D), np.zeros(N)]
     yield "copy_rows", [rows, draws, values(dtype, N, D)]
     yield "line_search", [one, one, one, one, 0.1, 0.0, 0.5]
     yield "loss_sums", [1, labels, one, np.ones((N - 1, K)), np.zeros(K)]
@@ -117,7 +117,7 @@ def calls(layout, dtype):
     ]  # fmt: skip
     yield "pairs_run", [
         block, 1.0, 1.0, labels[0], one, one, np.zeros(N), np.ones(N), 0.0, 0, 5,
-        np.empty(_core.PAIRS_ARRAYS * (N + 8)),
+        np.zeros(_core.PAIRS_ARRAYS * (N + 8)),
     ]  # fmt: skip
     yield "kernel_block", [values(dtype, N, N), np.arange(N) - 1, np.zeros(N, np.int8)]
     yield "push", [values(dtype, 3, N), np.array([2, 0]), np.ones((K, 2)), np.zeros((K, N))]
@@ -125,7 +125,7 @@ def calls(layout, dtype):
     yield "gauss", [values(dtype, 3, N), values(dtype, 3), values(dtype, N), 0.5]
     yield "laplace", [values(dtype, 3, D), values(dtype, N, D), 0.5, values(dtype, 3, N)]
     yield "gauss_rows", [values(dtype, 3, D), values(dtype, N, D), 0.5, values(dtype, 3, N)]
-    yield "Order", [0, np.empty(N, np.int64), SAMPLING, 0]
+    yield "Order", [0, np.zeros(N, np.int64), SAMPLING, 0]
     if layout == "dense":
         yield "dense_rows", [values(dtype, N, D)]
         return
@@ -135,7 +135,7 @@ def calls(layout, dtype):
     z = _core.csr_rows(other.data, other.indices, other.indptr, D)
     turned = convert(values(dtype, 4, D).T, layout, dtype)
     inverted = _core.csr_rows(turned.data, turned.indices, turned.indptr, 4)
-    panel = np.empty((D, _core.PANEL_BYTES // np.dtype(dtype).itemsize), dtype)
+    panel = np.zeros((D, _core.PANEL_BYTES // np.dtype(dtype).itemsize), dtype)
     yield "sparse_products", [rows, inverted, values(dtype, N, 4)]
     yield "thick_products", [rows, z, panel, values(dtype, N, 4)]
     yield "fit", [
