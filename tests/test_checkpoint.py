@@ -230,6 +230,21 @@ def test_an_intercept_that_is_not_fitted_stays_zero(rng, solver, n_iter, name):
         clf.fit(X, y)
 
 
+@pytest.mark.parametrize("name", ["width", "centre"])
+@pytest.mark.parametrize("make", [PegasosClassifier, KernelPegasosClassifier])
+def test_a_smooth_loss_is_not_smoothed_further(rng, make, name):
+    X = rng.normal(size=(60, 4))
+    y = X[:, 0] + rng.normal(size=60) > 0
+    clf = make(
+        0.1, solver="newton", loss="squared_hinge", tol=None, max_iter=20, warm_start=True,
+        random_state=0,
+    ).fit(X, y)  # fmt: skip
+    clf.fit(X, y)
+    clf._state[f"newton.{name}"][...] = 0.25
+    with pytest.raises(ValueError, match=rf"state: newton.{name} does not fit the rest"):
+        clf.fit(X, y)
+
+
 def test_what_a_checkpoint_is_of_must_be_readable(checkpoint, capsys):
     train, file, arrays = checkpoint
     for text in ("[]", "no JSON", json.dumps({"parameters": 5, "data": 0}), "[" * 10**5):

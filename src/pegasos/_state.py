@@ -95,6 +95,10 @@ def _relations(
         yield from _relations_of(solver, state, n_rows)
         if not (has_constant or is_free.any()):
             yield f"{solver}.intercept", state[f"{solver}.intercept"] == 0
+        curvature = pegasos.settings.loss.curvature
+        if curvature and f"{solver}.width" in state:  # smooth as it is
+            yield f"{solver}.width", state[f"{solver}.width"] == 1 / curvature
+            yield f"{solver}.centre", state[f"{solver}.centre"] == 0
 
 
 def _relations_of(
