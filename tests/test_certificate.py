@@ -37,6 +37,7 @@ from pegasos import (
     kernels,
 )
 from pegasos._losses import LOSSES
+from pegasos._problem import Problem
 
 INTERCEPTS = {
     "none": {"fit_intercept": False},
@@ -337,7 +338,8 @@ def test_the_best_intercept_is_the_best(rng, loss):
     labels[1, :7] = 0
     weights = rng.uniform(0.1, 2, 60)
     coef = rng.normal(size=(2, 5))
-    best = _certificate.best_intercepts(rows, labels, weights, coef, loss)
+    problem = Problem(rows, labels, weights, _pegasos.Settings(1, loss))
+    best = _certificate.best_intercepts(problem, coef)
     for k in range(2):
 
         def total(b, k=k):
@@ -348,7 +350,9 @@ def test_the_best_intercept_is_the_best(rng, loss):
         assert all(total(best[k]) <= total(b) + 1e-9 for b in np.linspace(-9, 9, 2001))
 
 
-best_intercepts = functools.partial(_certificate.best_intercepts_of, loss=LOSSES["hinge"])
+def best_intercepts(scores, labels, weights):
+    problem = Problem(None, np.ascontiguousarray(labels), weights, _pegasos.Settings(1))
+    return _certificate.best_intercepts_of(problem, scores)
 
 
 def test_of_several_best_intercepts_the_middle_one_is_taken(rng):

@@ -87,9 +87,9 @@ def calls(layout, dtype):
     yield "copy_rows", [rows, draws, values(dtype, N, D)]
     yield "line_search", [one, one, one, one, 0.1, 0.0, 0.5]
     yield "loss_sums", [1, labels, one, np.ones((N - 1, K)), np.zeros(K)]
-    yield "best_intercept", [labels[0], one, one, np.zeros(4 * N)]
-    yield "make_feasible", [labels[0], one, True, np.ones(N)]
-    yield "best_dual", [one, one, 1.0, 1.0, 0.1]
+    yield "best_intercepts", [labels, one, np.ones((K, N)), np.zeros(4 * N), np.zeros(K)]
+    yield "make_feasible", [labels, one, True, np.ones((K, N))]
+    yield "best_duals", [np.ones((K, N)), one, np.ones(K), np.ones(K), 0.1, np.zeros(K)]
     yield "dual_run", [
         rows, ascents(), labels[0], one, one, np.arange(N), np.zeros(N), np.zeros(D), N,
     ]  # fmt: skip

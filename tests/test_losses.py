@@ -228,6 +228,12 @@ def test_steps_on_pairs_climb_to_the_optimum(rng, dtype):
     assert a[7] == 0
 
 
+def best_intercept(y, c, scores):
+    best = np.empty(1)
+    _core.best_intercepts(y[None], c, scores[None], np.empty(4 * len(y)), best, SQUARED)
+    return best[0]
+
+
 def test_the_best_intercept_is_the_best(rng):
     for n in (2, 3, 10, 200):
         for spread in (0.1, 1, 30):
@@ -239,15 +245,21 @@ def test_the_best_intercept_is_the_best(rng):
                 y, scores, c = of
                 return c @ np.maximum(0, 1 - y * (scores + b)) ** 2
 
-            best = _core.best_intercept(y, c, scores, np.empty(4 * n), SQUARED)
+            best = best_intercept(y, c, scores)
             found = minimize_scalar(loss, bracket=(-1, 1), tol=1e-12)
             assert loss(best) <= found.fun * (1 + 1e-12) + 1e-12
     # Where a whole interval has no loss, its middle; where it has one end, this end.
     y, scores = np.array([1, 1, -1, 0], np.int8), np.array([5.0, 4.0, -7.0, 100.0])
-    room = np.empty(16)
-    assert _core.best_intercept(y, None, scores, room, SQUARED) == (-3 + 6) / 2
-    assert _core.best_intercept(np.abs(y), None, scores, room, SQUARED) == 8
-    assert _core.best_intercept(0 * y, None, scores, room, SQUARED) == 0
+    assert best_intercept(y, None, scores) == (-3 + 6) / 2
+    assert best_intercept(np.abs(y), None, scores) == 8
+    assert best_intercept(0 * y, None, scores) == 0
+
+
+def best_dual(a, c, w, scaled):
+    best = np.empty(1)
+    masses = np.array([c.sum()])
+    _core.best_duals(a[None], c, np.array([w @ w]), masses, LAM, best, scaled, SQUARED)
+    return best[0]
 
 
 def test_no_dual_value_is_above_the_optimum(rng):
@@ -257,14 +269,11 @@ def test_no_dual_value_is_above_the_optimum(rng):
         least = optimum(X, y, c, intercept)
         for size in (0.1, 1, 5):
             a = size * rng.normal(size=len(y))
-            _core.make_feasible(y8, c, intercept == "free", a, SQUARED)
+            _core.make_feasible(y8[None], c, intercept == "free", a[None], SQUARED)
             assert a.min() >= 0
             assert intercept == "none" or a @ y == pytest.approx(0, abs=1e-12)
             w = (a * y) @ X / (LAM * c.sum())
-            own, best = (
-                _core.best_dual(a, c, w @ w, c.sum(), LAM, scaled, SQUARED)
-                for scaled in (False, True)
-            )
+            own, best = (best_dual(a, c, w, scaled) for scaled in (False, True))
             assert own == pytest.approx((a - a**2 / (4 * c)).sum() / c.sum() - LAM / 2 * w @ w)
             values = [
                 r * a.sum() / c.sum() - r * r * ((a**2 / (4 * c)).sum() / c.sum() + LAM / 2 * w @ w)

@@ -28,7 +28,7 @@ class ProjectedAscent(Solver):
         feature = self.settings.constant_feature
         size = (pegasos._rows.squared_norms(self.rows) + feature**2).sum() / lam_mass
         while self.n_epochs[k] < last and not self._is_done(k, tol):
-            w, constant = _certificate.weights_of(self.rows, y, self.a[k], lam_mass, self.settings)
+            w, constant = _certificate.weights_of(self.problem, k, self.a[k])
             intercept = np.array([feature * constant])
             scores = np.empty((len(y), 1))
             pegasos._rows.scorer(self.rows, w[None], intercept)(0, scores)

@@ -15,6 +15,7 @@ from pegasos import (
     _kernel_newton,
     _newton,
     _pegasos,
+    _problem,
     _threads,
     _validate,
     kernels,
@@ -352,11 +353,10 @@ def test_kernel_machines_reach_their_gap(rng, dtype, loss, intercept):
     newton = _kernel_newton.KernelNewton(settings, 1, n, n, 0)
     cache = kernels.ColumnCache(points, 1)
     labels = y.astype(np.int8)[None]
-    newton.begin(cache, labels, c, (np.zeros((1, n)), np.zeros((1, n)), np.zeros(1)))
+    problem = _problem.Problem(cache, labels, c, settings)
+    newton.begin(problem, (np.zeros((1, n)), np.zeros((1, n)), np.zeros(1)))
     newton.run(1e-6, 500)
     assert newton.relative_gap[0] <= 1e-6
-    seen = _certificate.certify_kernel(
-        cache, labels, c, newton.dual, newton.model, settings, np.array([0.01])
-    )
+    seen = _certificate.certify_kernel(problem, newton.dual, newton.model)
     assert seen.objective == pytest.approx(newton.primal, rel=1e-5)
     assert seen.estimate[0] <= 1e-5

@@ -12,6 +12,7 @@ import numpy as np
 
 from pegasos import _certificate, _core, _pegasos, _rows, _threads, _validate
 from pegasos._pegasos import Settings
+from pegasos._problem import Problem
 from pegasos._solver import Solver
 
 #: Layout of one problem's state, that of ``struct pegasos_dual``.
@@ -125,41 +126,28 @@ class LamPath:
 
     Parameters
     ----------
-    rows : pegasos._core.Rows
+    problem : pegasos._problem.Problem
+        Of which λ does not matter.
     norms, feature
         From `norms`.
-    labels : ndarray of int8 of shape (n_problems, n_rows)
-    row_weights : ndarray of shape (n_rows,) or None
-    settings : pegasos._pegasos.Settings
-        Of which λ does not matter.
     seed : int
     """
 
-    def __init__(
-        self,
-        rows: _core.Rows,
-        norms: np.ndarray,
-        feature: float,
-        labels: np.ndarray,
-        row_weights: np.ndarray | None,
-        settings: Settings,
-        seed: int,
-    ) -> None:
-        self.rows, self.norms, self.feature = rows, norms, feature
-        self.row_weights, self.settings = row_weights, settings
+    def __init__(self, problem: Problem, norms: np.ndarray, feature: float, seed: int) -> None:
+        self.problem, self.norms, self.feature = problem, norms, feature
+        rows, labels, row_weights = problem.rows, problem.labels, problem.row_weights
         (k, n), d, lanes = labels.shape, rows.shape[1], _pegasos.lanes(rows)
         weights = 1.0 if row_weights is None else np.maximum(row_weights, 1e-300)
-        self.diagonal = np.broadcast_to(settings.loss.diagonal(weights), n)
-        self.masses = _certificate.masses(labels, row_weights)
+        self.diagonal = np.broadcast_to(problem.settings.loss.diagonal(weights), n)
         self.labels = _pegasos.interleaved(labels, lanes)
         self.inside = np.flatnonzero(labels.any(axis=0))
         self.ascents = blank_ascents(k, seed)
         self.ascents["intercept_scaling"] = feature
-        self.ascents["loss"] = settings.loss.number
-        self.ascents["pegasos_mass"] = self.masses
+        self.ascents["loss"] = problem.settings.loss.number
+        self.ascents["pegasos_mass"] = problem.masses
         self.runs = blank_runs(
-            k, mass=self.masses, tol=-1, free_intercept=settings.free_intercept,
-            n_inside=np.count_nonzero(labels, axis=1),
+            k, mass=problem.masses, tol=-1, free_intercept=problem.settings.free_intercept,
+            n_inside=problem.n_inside,
         )  # fmt: skip
         self.a = _pegasos.aligned_zeros((n, lanes), np.float64)
         self.v, self.mean = (
@@ -171,13 +159,13 @@ class LamPath:
 
     def run(self, lam: float, n_epochs: int) -> Generator[None]:
         """Make `n_epochs` epochs at `lam`, at most that of the call before; yields now and then."""
-        ascents = self.ascents
+        ascents, problem = self.ascents, self.problem
         if self.n_epochs == 0:
-            ascents["scale"] = 1 / (lam * self.masses)
+            ascents["scale"] = 1 / (lam * problem.masses)
         else:
             ascents["pegasos_mass"] = 0
-            change_lam(ascents, self.a, self.v, self.masses, lam, self.lam, self.diagonal)
-            if self.settings.free_intercept:
+            change_lam(ascents, self.a, self.v, problem.masses, lam, self.lam, self.diagonal)
+            if problem.settings.free_intercept:
                 shift(ascents)
         self.runs["lam"], self.runs["part"], self.runs["n_epochs"] = (
             lam,
@@ -187,8 +175,8 @@ class LamPath:
         self.lam, self.n_epochs = lam, self.n_epochs + n_epochs
         if len(self.inside):
             yield from sweep(
-                self.rows, self.order, self.inside, ascents, self.runs, self.labels,
-                self.row_weights, self.norms, self.a, self.v, self.mean, self.n_epochs,
+                problem.rows, self.order, self.inside, ascents, self.runs, self.labels,
+                problem.row_weights, self.norms, self.a, self.v, self.mean, self.n_epochs,
             )  # fmt: skip
 
     def model(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -237,15 +225,9 @@ class DualAscent(Solver):
         self.sums = np.zeros((n_problems, n_features + 1))
         self.active = np.zeros((n_problems, n_rows), np.int64)
 
-    def begin(
-        self,
-        rows: _core.Rows,
-        labels: np.ndarray,
-        row_weights: np.ndarray | None,
-        start: Any = None,
-    ) -> Any:
-        start = super().begin(rows, labels, row_weights, start)
-        self.norms, self.feature = norms(rows, self.settings)
+    def begin(self, problem: Problem, start: Any = None) -> Any:
+        start = super().begin(problem, start)
+        self.norms, self.feature = norms(problem.rows, self.settings)
         if start is None:
             self._check_kept()
         for name, value in (
@@ -253,9 +235,9 @@ class DualAscent(Solver):
             ("free_intercept", self.settings.free_intercept),
         ):  # fmt: skip
             self.runs[name] = value
-        most = self.settings.loss.most(1.0 if row_weights is None else row_weights)
+        most = self.settings.loss.most(1.0 if self.row_weights is None else self.row_weights)
         np.clip(self.a, 0, most, out=self.a)
-        self.a *= labels != 0
+        self.a *= self.labels != 0
         self.ascents["scale"] = 1 / (self.settings.lam * self.mass)
         self.ascents["intercept_scaling"] = self.feature
         self.ascents["loss"] = self.settings.loss.number
@@ -292,9 +274,7 @@ class DualAscent(Solver):
         self.w[k], problem["constant_weight"] = w, constant
         problem["squared_norm"] = _certificate.inner(w, w) + constant**2
         if self.settings.free_intercept and moved:
-            best = _certificate.best_intercepts(
-                self.rows, self.labels[k : k + 1], self.row_weights, w[None], self.settings.loss
-            )
+            best = _certificate.best_intercepts(self.problem.only(k), w[None])
             problem["intercept"] = best[0]
         self.coef[k], self.intercept[k] = w, problem["intercept"] + self.feature * constant
         self.active[k, : len(inside)] = inside
@@ -305,9 +285,7 @@ class DualAscent(Solver):
     def _weights_of(self, k: int) -> tuple[np.ndarray, float]:
         if not self.a[k].any():
             return np.zeros(self.rows.shape[1]), 0.0
-        w, _ = _certificate.weights_of(
-            self.rows, self.labels[k], self.a[k], self.settings.lam * self.mass[k], self.settings
-        )
+        w, _ = _certificate.weights_of(self.problem, k, self.a[k])
         total = (self.a[k] * self.labels[k]).sum() * self.ascents["scale"][k]
         return w, self.feature * total
 

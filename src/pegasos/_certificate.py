@@ -13,22 +13,25 @@ w; an unpenalised intercept is not, and adds the condition sum_i a_i y_i = 0.
 Everything is computed afresh, in double precision, from the model and from a: no running sums.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from pegasos import _core, _rows, _validate
-from pegasos._losses import Loss
+from pegasos._problem import Problem
 
-if TYPE_CHECKING:
-    from pegasos._pegasos import Settings
-
-_CHUNK = 2048
+# Rows that scores are computed of at a time, and dual variables that a call goes over.
+_CHUNK, _NUMBERS = 2048, 2**20
 #: What |w|^2 may be below 0, beside the sizes of what it is a sum of, and a dual value above a
 #: primal one.
 BY_ROUNDING = 1e-5
+
+
+#: What returns dual variables, and what returns coefficients and intercepts.
+Point = Callable[[], np.ndarray]
+Model = Callable[[], tuple[np.ndarray, np.ndarray]]
 
 
 @dataclass(frozen=True)
@@ -63,32 +66,20 @@ class Certificate:
 
 
 def certify(
-    rows: _core.Rows,
-    labels: np.ndarray,
-    row_weights: np.ndarray | None,
-    dual: Callable[[], np.ndarray],
-    model: Callable[[], tuple[np.ndarray, np.ndarray]],
-    settings: "Settings",
-    lam: Any,
-    primal: np.ndarray | None = None,
+    problem: Problem, dual: Point, model: Model, primal: np.ndarray | None = None
 ) -> Certificate:
     """The certificate of linear models, by two passes over the rows.
 
-    Dual variables and models are asked for when it is their turn, and let go again: both are as
+    Dual variables and models are asked for when they are needed, and let go again: both are as
     large as what training keeps.
 
     Parameters
     ----------
-    rows : pegasos._core.Rows
-    labels : ndarray of int8 of shape (n_problems, n_samples)
-    row_weights : ndarray of shape (n_samples,) or None
+    problem : pegasos._problem.Problem
     dual : callable
         Returns dual variables of shape (n_problems, n_samples), which are made feasible first.
     model : callable
         Returns coefficients (n_problems, n_features) and intercepts (n_problems,).
-    settings : pegasos._pegasos.Settings
-    lam : ndarray of shape (n_problems,)
-        λ of each problem.
     primal : ndarray of shape (n_problems,), optional
         The objectives of these models, where they are known from a pass over these rows.
 
@@ -98,25 +89,17 @@ def certify(
         If a score overflows: then nothing can be said of the model.
     """
     if primal is None:
-        primal = objectives(rows, labels, row_weights, *model(), settings, lam)
-    a = feasible(dual(), labels, row_weights, settings)
-    mass = masses(labels, row_weights)
+        primal = objectives(problem, *model())
+    a = feasible(problem, dual())
     squared_norm = np.empty(len(a))
-    for k, (a_k, y) in enumerate(zip(a, labels, strict=True)):
-        w, constant = weights_of(rows, y, a_k, lam[k] * mass[k], settings)
+    for k, a_k in enumerate(a):
+        w, constant = weights_of(problem, k, a_k)
         squared_norm[k] = inner(w, w) + constant**2
-    return Certificate(primal, best_dual(a, squared_norm, mass, row_weights, lam, settings.loss))
+    return Certificate(primal, best_dual(problem, a, squared_norm))
 
 
 def certify_kernel(
-    cache: Any,
-    labels: np.ndarray,
-    row_weights: np.ndarray | None,
-    dual: Callable[[], np.ndarray],
-    model: Callable[[], tuple[np.ndarray, np.ndarray]],
-    settings: "Settings",
-    lam: Any,
-    primal: np.ndarray | None = None,
+    problem: Problem, dual: Point, model: Model, primal: np.ndarray | None = None
 ) -> Certificate:
     """The same for w_k = sum_j coef_kj phi(x_j) over the points of a `ColumnCache`.
 
@@ -125,9 +108,9 @@ def certify_kernel(
 
     The primal is computed in any case: the scores of running sums are not exact enough.
     """
-    a, mass = feasible(dual(), labels, row_weights, settings), masses(labels, row_weights)
-    coef, intercept = model()
-    beta = a * labels / (lam * mass)[:, None]
+    cache, labels, settings = problem.rows, problem.labels, problem.settings
+    a, (coef, intercept) = feasible(problem, dual()), model()
+    beta = a * labels / (settings.lam * problem.masses)[:, None]
     same = np.isclose(beta, coef, rtol=1e-9, atol=0).all()
     # Both at once: what takes time is the kernel matrix.
     points = coef[None] if same else np.stack([coef, beta])
@@ -140,30 +123,25 @@ def certify_kernel(
             (points * scores).sum(axis=-1),
             doubt * np.abs(points).sum(axis=-1),
         )
-    primal = _primal(
-        squared_norms[0],
-        lambda first, count: scores[0, :, first : first + count].T + intercept,
-        labels, row_weights, intercept, settings, lam, cache.points.dtype,
-    )  # fmt: skip
+    losses = np.zeros(len(labels))
+    _add_losses(problem, 0, scores[0].T + intercept, losses)
+    primal = _primal(problem, squared_norms[0], intercept, losses, cache.points.dtype)
     squared_norm = squared_norms[-1] + (settings.constant_feature * beta.sum(axis=1)) ** 2
-    dual_value = best_dual(
-        a, squared_norm, mass, row_weights, lam, settings.loss, cache.is_positive
-    )
+    dual_value = best_dual(problem, a, squared_norm, cache.is_positive)
     estimate = np.abs(primal - dual_value) / np.where(primal > 0, primal, 1)
     sizes = np.abs(points * scores).sum(axis=-1)
-    if (squared_norms < -BY_ROUNDING * sizes).any() or (
-        dual_value > primal * (1 + BY_ROUNDING)
-    ).any():
+    is_negative = (squared_norms < -BY_ROUNDING * sizes).any()
+    if is_negative or (dual_value > primal * (1 + BY_ROUNDING)).any():
         cache.disprove()
     if not cache.is_positive:
         return Certificate(primal, np.full_like(dual_value, np.nan), estimate)
     # The primal value may be larger than it seems, the dual one smaller: by rounding, and for the
     # matrix with `ridge` on its diagonal, with which |w|^2 and each row's own score are larger.
-    errors = lam / 2 * (cache.ridge * (points**2).sum(axis=-1) + rounding)
-    weights = (1.0 if row_weights is None else row_weights) * (labels != 0)
+    errors = settings.lam / 2 * (cache.ridge * (points**2).sum(axis=-1) + rounding)
     own = doubt[0][:, None] + cache.ridge * np.abs(coef)
     excess = 1 - labels * (scores[0] + intercept[:, None])
-    more = errors[0] + (weights * settings.loss.growth(excess, own)).sum(axis=1) / mass
+    growth = (problem.weights * settings.loss.growth(excess, own)).sum(axis=1)
+    more = errors[0] + growth / problem.masses
     return Certificate(primal, dual_value - errors[-1] - more, estimate)
 
 
@@ -222,32 +200,14 @@ def _sharpen(
     return cache.doubt(points, np.float64)
 
 
-def dual_of_counts(
-    problems: np.ndarray,
-    counts: np.ndarray,
-    labels: np.ndarray,
-    row_weights: np.ndarray | None,
-    settings: "Settings",
-) -> np.ndarray:
-    """The dual variables that Pegasos carries for free.
-
-    w = 1/(lam T k) sum_i (n c_i/m) alpha_i y_i x_i after T steps of k draws, so that w(a) = w for
-    a_i = c_i alpha_i n/(T k). After E whole epochs of permutations T k = E n and alpha_i <= E: this
-    is feasible, and the certificate tight.
-    """
-    draws = np.maximum(problems["n_steps"] + problems["delay"], 1) * settings.batch_size
-    epochs = draws / np.maximum(np.count_nonzero(labels, axis=1), 1)
-    a = counts / epochs[:, None]
-    return a if row_weights is None else a * row_weights
-
-
-def feasible(
-    a: np.ndarray, labels: np.ndarray, row_weights: np.ndarray | None, settings: "Settings"
-) -> np.ndarray:
+def feasible(problem: Problem, a: np.ndarray) -> np.ndarray:
     """`a` within its bounds and, for an unpenalised intercept, balanced between the labels."""
-    a = np.array(a, np.float64, order="C")
-    for y, a_k in zip(labels, a, strict=True):
-        _core.make_feasible(y, row_weights, settings.free_intercept, a_k, settings.loss.number)
+    a, settings = np.array(a, np.float64, order="C"), problem.settings
+    for some in _some_at_a_time(problem):
+        _core.make_feasible(
+            problem.labels[some], problem.row_weights, settings.free_intercept, a[some],
+            settings.loss.number,
+        )  # fmt: skip
     return a
 
 
@@ -256,113 +216,94 @@ def inner(x: np.ndarray, y: np.ndarray) -> float:
     return np.einsum("j,j->", x, y)
 
 
-def masses(labels: np.ndarray, row_weights: np.ndarray | None) -> np.ndarray:
-    """m of every problem: the sum of its rows' weights."""
-    if row_weights is None:
-        mass = np.count_nonzero(labels, axis=1).astype(np.float64)
-    else:
-        mass = np.array([(row_weights * (y != 0)).sum() for y in labels])
-    return np.where(mass > 0, mass, 1)
-
-
-def weights_of(
-    rows: _core.Rows, labels: np.ndarray, a: np.ndarray, lam_mass: float, settings: "Settings"
-) -> tuple[np.ndarray, float]:
-    """w(a) of one problem, given lam m, and its weight of the constant feature."""
-    w, total = np.zeros(rows.shape[1]), 0.0
+def weights_of(problem: Problem, k: int, a: np.ndarray) -> tuple[np.ndarray, float]:
+    """w(a) of problem `k`, and its weight of the constant feature."""
+    w, total = np.zeros(problem.rows.shape[1]), 0.0
     for first in range(0, len(a), _CHUNK):
         part = slice(first, first + _CHUNK)
-        factors = a[part] * labels[part] / lam_mass
-        _core.combine(rows, first, factors, w)
+        factors = a[part] * problem.labels[k, part] / (problem.settings.lam * problem.masses[k])
+        _core.combine(problem.rows, first, factors, w)
         total += factors.sum()
-    return w, settings.constant_feature * total
+    return w, problem.settings.constant_feature * total
 
 
 def best_dual(
-    a: np.ndarray,
-    squared_norm: np.ndarray,
-    mass: np.ndarray,
-    row_weights: np.ndarray | None,
-    lam: Any,
-    loss: Loss,
-    has_dual: bool = True,
+    problem: Problem, a: np.ndarray, squared_norm: np.ndarray, has_dual: bool = True
 ) -> np.ndarray:
     """The best D of the multiples of a, given |w(a)|^2; where D bounds nothing, that of a itself."""
-    lams = np.broadcast_to(lam, len(a))
-    return np.array([
-        _core.best_dual(*of, has_dual, loss.number)
-        for of in zip(a, [row_weights] * len(a), squared_norm, mass, lams, strict=True)
-    ])  # fmt: skip
+    settings, best = problem.settings, np.empty(len(problem))
+    for some in _some_at_a_time(problem):
+        _core.best_duals(
+            a[some], problem.row_weights, squared_norm[some], problem.masses[some], settings.lam,
+            best[some], has_dual, settings.loss.number,
+        )  # fmt: skip
+    return best
 
 
-def objectives(
-    rows: _core.Rows,
-    labels: np.ndarray,
-    row_weights: np.ndarray | None,
-    coef: np.ndarray,
-    intercept: np.ndarray,
-    settings: "Settings",
-    lam: Any,
-) -> np.ndarray:
+def objectives(problem: Problem, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
     """Primal objective of every problem, in float64; one pass over the rows."""
     with np.errstate(over="ignore"):
         # One after the other, as the core does in a gap check: the same point has the same bits.
         squared_norm = np.array([np.add.accumulate(w * w)[-1] for w in coef.astype(np.float64)])
-
-    write = _rows.scorer(rows, coef, intercept)
-
-    def scores(first: int, count: int) -> np.ndarray:
-        out = np.empty((count, len(coef)))
-        write(first, out)
-        return out
-
-    return _primal(squared_norm, scores, labels, row_weights, intercept, settings, lam, coef.dtype)
+    losses = np.zeros(len(coef))
+    for first, scores in _pieces(problem.rows, coef, intercept):
+        _add_losses(problem, first, scores, losses)
+    return _primal(problem, squared_norm, intercept, losses, coef.dtype)
 
 
-def best_intercepts(
-    rows: _core.Rows,
-    labels: np.ndarray,
-    row_weights: np.ndarray | None,
-    coef: np.ndarray,
-    loss: Loss,
-) -> np.ndarray:
+def best_intercepts(problem: Problem, coef: np.ndarray) -> np.ndarray:
     """The b that minimises the objective for each w; see ``pegasos_best_intercept``."""
-    n = labels.shape[1]
-    scores = np.empty((n, len(coef)))
-    write = _rows.scorer(rows, coef, np.zeros(len(coef)))
-    for first in range(0, n, _CHUNK):
-        write(first, scores[first : first + _CHUNK])
-    return best_intercepts_of(scores.T, labels, row_weights, loss)
+    pieces = [scores for _, scores in _pieces(problem.rows, coef, np.zeros(len(coef)))]
+    return best_intercepts_of(problem, np.concatenate(pieces).T)
 
 
-def best_intercepts_of(
-    scores: Any, labels: np.ndarray, row_weights: np.ndarray | None, loss: Loss
-) -> np.ndarray:
+def best_intercepts_of(problem: Problem, scores: np.ndarray) -> np.ndarray:
     """The same, given the scores without b, (n_problems, n_samples)."""
-    room = np.empty(4 * labels.shape[1])
-    return np.array([
-        _core.best_intercept(y, row_weights, np.ascontiguousarray(f, np.float64), room, loss.number)
-        for y, f in zip(labels, scores, strict=True)
-    ])  # fmt: skip
+    scores, room = np.ascontiguousarray(scores, np.float64), np.empty(4 * scores.shape[1])
+    best = np.empty(len(problem))
+    for some in _some_at_a_time(problem):
+        _core.best_intercepts(
+            problem.labels[some], problem.row_weights, scores[some], room, best[some],
+            problem.settings.loss.number,
+        )  # fmt: skip
+    return best
+
+
+def _some_at_a_time(problem: Problem) -> list[slice]:
+    """Problems that one call may go over: Ctrl-C waits for it."""
+    size = max(1, _NUMBERS // max(1, problem.labels.shape[1]))
+    return [slice(k, k + size) for k in range(0, len(problem), size)]
+
+
+def _pieces(
+    rows: _core.Rows, coef: np.ndarray, intercept: np.ndarray
+) -> Iterator[tuple[int, np.ndarray]]:
+    """The number of the first row, and the scores, of one piece of the rows after the other."""
+    write = _rows.scorer(rows, coef, intercept)
+    for first in range(0, rows.shape[0], _CHUNK):
+        scores = np.empty((min(_CHUNK, rows.shape[0] - first), len(coef)))
+        write(first, scores)
+        yield first, scores
+
+
+def _add_losses(problem: Problem, first: int, scores: np.ndarray, losses: np.ndarray) -> None:
+    """Add the losses of row number `first` and those that follow, of scores (n_rows, n_problems)."""
+    scores = np.ascontiguousarray(scores)
+    loss = problem.settings.loss.number
+    _core.loss_sums(first, problem.labels, problem.row_weights, scores, losses, loss)
 
 
 def _primal(
+    problem: Problem,
     squared_norm: np.ndarray,
-    scores: Any,
-    labels: np.ndarray,
-    row_weights: np.ndarray | None,
     intercept: np.ndarray,
-    settings: "Settings",
-    lam: Any,
+    losses: np.ndarray,
     dtype: Any,
 ) -> np.ndarray:
-    """P(w) from |w|^2 without the intercept, and a function that gives the scores of some rows."""
+    """P(w) from |w|^2 without the intercept and the sums of losses."""
+    settings = problem.settings
     if settings.constant_feature:
         squared_norm = squared_norm + (intercept / settings.constant_feature) ** 2
-    losses, labels = np.zeros(len(labels)), np.ascontiguousarray(labels)
-    for first in range(0, labels.shape[1], _CHUNK):
-        f = np.ascontiguousarray(scores(first, min(_CHUNK, labels.shape[1] - first)))
-        _core.loss_sums(first, labels, row_weights, f, losses, settings.loss.number)
     if not np.isfinite(squared_norm + losses).all():
-        raise _validate.overflow(dtype, np.min(lam))
-    return lam / 2 * squared_norm + losses / masses(labels, row_weights)
+        raise _validate.overflow(dtype, settings.lam)
+    return settings.lam / 2 * squared_norm + losses / problem.masses

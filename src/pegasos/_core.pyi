@@ -94,13 +94,14 @@ def loss_sums(
     sums: NDArray[np.float64],
     loss: int = ...,
 ) -> None: ...
-def best_intercept(
+def best_intercepts(
     labels: NDArray[np.int8],
     row_weights: NDArray[np.float64] | None,
     scores: NDArray[np.float64],
     room: NDArray[np.float64],
+    best: NDArray[np.float64],
     loss: int = ...,
-) -> float: ...
+) -> None: ...
 def make_feasible(
     labels: NDArray[np.int8],
     row_weights: NDArray[np.float64] | None,
@@ -108,15 +109,16 @@ def make_feasible(
     a: NDArray[np.float64],
     loss: int = ...,
 ) -> None: ...
-def best_dual(
+def best_duals(
     a: NDArray[np.float64],
     row_weights: NDArray[np.float64] | None,
-    squared_norm: float,
-    mass: float,
+    squared_norms: NDArray[np.float64],
+    masses: NDArray[np.float64],
     lam: float,
+    best: NDArray[np.float64],
     scaled: bool = ...,
     loss: int = ...,
-) -> float: ...
+) -> None: ...
 
 BLANK_DUAL: Final[Any]
 

@@ -710,53 +710,65 @@ def loss_sums(int64_t first, const int8_t[:, ::1] labels not None, const double[
                            &sums[0])
 
 
-def best_intercept(const int8_t[::1] labels not None, const double[::1] row_weights,
-                   const double[::1] scores not None, double[::1] room not None,
-                   int64_t loss=PEGASOS_HINGE):
-    """Return the best unpenalised intercept; `room` has four entries for each row."""
-    cdef int64_t n = labels.shape[0]
-    cdef double best
-    require(n == scores.shape[0], "scores must have n_rows entries")
+def best_intercepts(const int8_t[:, ::1] labels not None, const double[::1] row_weights,
+                    const double[:, ::1] scores not None, double[::1] room not None,
+                    double[::1] best not None, int64_t loss=PEGASOS_HINGE):
+    """Write the best unpenalised intercepts; `room` has four entries for each row."""
+    cdef int64_t n_problems = labels.shape[0], n = labels.shape[1], k
+    require(n_problems == scores.shape[0] == best.shape[0] and n == scores.shape[1],
+            "scores must have the shape of labels, and best a number for each problem")
     require(room.shape[0] // 4 == n and room.shape[0] % 4 == 0, "room must have 4 n_rows entries")
     require_loss(loss)
     require_row_weights(row_weights, n)
-    if n == 0:
-        return 0.0
-    with nogil:
-        best = pegasos_best_intercept(loss, n, &labels[0],
-                                      NULL if row_weights is None else &row_weights[0],
-                                      &scores[0], &room[0])
-    return best
-
-
-def make_feasible(const int8_t[::1] labels not None, const double[::1] row_weights, bint balance,
-                  double[::1] a not None, int64_t loss=PEGASOS_HINGE):
-    """Bring dual variables within their bounds, in place; see ``pegasos_make_feasible``."""
-    cdef int64_t n = labels.shape[0]
-    require(n == a.shape[0], "a must have n_rows entries")
-    require_loss(loss)
-    require_row_weights(row_weights, n)
-    if n == 0:
+    if n_problems == 0 or n == 0:
+        best[:] = 0
         return
     with nogil:
-        pegasos_make_feasible(loss, n, &labels[0], NULL if row_weights is None else &row_weights[0],
-                              balance, &a[0], &a[0])
+        for k in range(n_problems):
+            best[k] = pegasos_best_intercept(loss, n, &labels[k, 0],
+                                             NULL if row_weights is None else &row_weights[0],
+                                             &scores[k, 0], &room[0])
 
 
-def best_dual(const double[::1] a not None, const double[::1] row_weights, double squared_norm,
-              double mass, double lam, bint scaled=True, int64_t loss=PEGASOS_HINGE):
-    """Return the best dual value of the multiples of `a`, or that of `a`; see ``pegasos_best_dual``."""
-    cdef int64_t n = a.shape[0]
-    cdef double best
-    require(mass > 0, "mass must be > 0")
+def make_feasible(const int8_t[:, ::1] labels not None, const double[::1] row_weights,
+                  bint balance, double[:, ::1] a not None, int64_t loss=PEGASOS_HINGE):
+    """Bring dual variables within their bounds, in place; see ``pegasos_make_feasible``."""
+    cdef int64_t n_problems = labels.shape[0], n = labels.shape[1], k
+    require(n_problems == a.shape[0] and n == a.shape[1], "a must have the shape of labels")
     require_loss(loss)
     require_row_weights(row_weights, n)
-    if n == 0:
-        return 0.0
+    if n_problems == 0 or n == 0:
+        return
     with nogil:
-        best = pegasos_best_dual(loss, n, &a[0], NULL if row_weights is None else &row_weights[0],
-                                 squared_norm, mass, lam, scaled)
-    return best
+        for k in range(n_problems):
+            pegasos_make_feasible(loss, n, &labels[k, 0],
+                                  NULL if row_weights is None else &row_weights[0], balance,
+                                  &a[k, 0], &a[k, 0])
+
+
+def best_duals(const double[:, ::1] a not None, const double[::1] row_weights,
+               const double[::1] squared_norms not None, const double[::1] masses not None,
+               double lam, double[::1] best not None, bint scaled=True,
+               int64_t loss=PEGASOS_HINGE):
+    """Write the best dual values of the multiples of rows of `a`, or those of the rows.
+
+    See ``pegasos_best_dual``.
+    """
+    cdef int64_t n_problems = a.shape[0], n = a.shape[1], k
+    require(n_problems == squared_norms.shape[0] == masses.shape[0] == best.shape[0],
+            "squared_norms, masses and best must have a number for each problem")
+    for k in range(n_problems):
+        require(masses[k] > 0, "masses must be > 0")
+    require_loss(loss)
+    require_row_weights(row_weights, n)
+    if n_problems == 0 or n == 0:
+        best[:] = 0
+        return
+    with nogil:
+        for k in range(n_problems):
+            best[k] = pegasos_best_dual(loss, n, &a[k, 0],
+                                        NULL if row_weights is None else &row_weights[0],
+                                        squared_norms[k], masses[k], lam, scaled)
 
 
 # ---- Dual coordinate ascent --------------------------------------------------------------------

@@ -80,26 +80,24 @@ class KernelAscent(Solver):
         self.active = np.zeros((n_problems, n_rows), np.int64)
         self.block = np.zeros(n_problems, np.int64)
 
-    def begin(self, rows, labels, row_weights, start=None):
-        start = super().begin(rows, labels, row_weights, start)
+    def begin(self, problem, start=None):
+        start = super().begin(problem, start)
+        rows, labels = problem.rows, problem.labels
         diagonal = rows.points.diagonal()
         self.feature = self.settings.constant_feature
         if self.settings.free_intercept:
             self.feature = max(np.sqrt(np.abs(diagonal).mean()), 1e-3)
         self.norms = diagonal + self.feature**2
-        for k, problem in enumerate(self.ascents):
-            problem["scale"] = 1 / (self.settings.lam * self.mass[k])
-            problem["intercept_scaling"] = self.feature
-            problem["loss"] = self.settings.loss.number
+        self.ascents["scale"] = 1 / (self.settings.lam * self.mass)
+        self.ascents["intercept_scaling"] = self.feature
+        self.ascents["loss"] = self.settings.loss.number
         if start is None:
             return
         beta = np.stack([self._beta(k, slice(None)) for k in range(len(labels))])
         self.scores[...] = rows.scores(beta[None], labels)[0] if beta.any() else 0
         self.ascents["constant_weight"] = self.feature * beta.sum(axis=1)
         if self.settings.free_intercept:
-            self.ascents["intercept"] = _certificate.best_intercepts_of(
-                self.scores, labels, row_weights, self.settings.loss
-            )
+            self.ascents["intercept"] = _certificate.best_intercepts_of(problem, self.scores)
         self.block[:] = 0
         for k in range(len(labels)):
             self._forget_all_but_zero(k)
@@ -153,13 +151,11 @@ class KernelAscent(Solver):
 
     def _certify(self, k, inside, cache):
         """Look once more, without running sums, while columns are at hand."""
-        bounds = None if self.row_weights is None else self.row_weights[inside]
         seen = _certificate.certify_kernel(
-            cache, self.labels[k : k + 1, inside], bounds,
+            self.problem.part(k, inside, cache),
             lambda: self.a[k : k + 1, inside],
             lambda: (self.coef[k : k + 1, inside], self.intercept[k : k + 1]),
-            self.settings, np.array([self.settings.lam]),
-        )  # fmt: skip
+        )
         if seen.relative_gap[0] >= 0:  # else no bound is known
             self.primal[k], self.relative_gap[k] = seen.objective[0], seen.relative_gap[0]
             self.is_seen[k] = True
@@ -337,29 +333,28 @@ class KernelAscent(Solver):
 
     def _look(self, k, inside, cache):
         """What `_keep` is to be told; scores are at hand, so this takes no pass over the rows."""
-        p, all_beta = self.ascents[k], self._beta(k, slice(None))
-        scores, beta = self.scores[k, inside], all_beta[inside]
-        y, a = self.labels[k : k + 1, inside], self.a[k : k + 1, inside]
-        bounds = None if self.row_weights is None else self.row_weights[inside]
-        weights = 1.0 if bounds is None else bounds
-        constant = p["constant_weight"]
+        p, all_beta, part = (
+            self.ascents[k],
+            self._beta(k, slice(None)),
+            self.problem.part(k, inside, cache),
+        )
+        scores, beta, y = self.scores[k, inside], all_beta[inside], part.labels[0]
+        a, constant = self.a[k : k + 1, inside], p["constant_weight"]
         if self.settings.free_intercept:
-            b = _certificate.best_intercepts_of(scores[None], y, bounds, self.settings.loss)[0]
+            b = _certificate.best_intercepts_of(part, scores[None])[0]
             squared = inner(beta, scores)
         else:
             b = self.feature * constant
             squared = inner(beta, scores) + constant**2
-        losses = self.settings.loss.value(1 - y[0] * (scores + b)) * (y[0] != 0)
-        primal = self.settings.lam / 2 * squared + (weights * losses).sum() / self.mass[k]
+        losses = (part.weights[0] * self.settings.loss.value(1 - y * (scores + b))).sum()
+        primal = self.settings.lam / 2 * squared + losses / self.mass[k]
         if self.settings.free_intercept:
-            balanced = _certificate.feasible(a, y, bounds, self.settings)
-            change = (balanced - a)[0] * y[0] * p["scale"]
+            balanced = _certificate.feasible(part, a)
+            change = (balanced - a)[0] * y * p["scale"]
             a, which = balanced, np.flatnonzero(change)
             if len(which):
                 moved = scores + cache.push(change[None, which], which)[0]
                 squared = inner(beta + change, moved)
-        dual = _certificate.best_dual(
-            a, np.array([squared]), self.mass[k : k + 1], bounds, self.settings.lam,
-            self.settings.loss, self.has_dual,
-        )[0]  # fmt: skip
+        squared_norm = np.array([squared])
+        dual = _certificate.best_dual(part, np.ascontiguousarray(a), squared_norm, self.has_dual)[0]
         return all_beta, b, primal, dual

@@ -45,8 +45,8 @@ class KernelNewton(Newton):
         super().__init__(settings, n_problems, n_rows, n_rows, seed)
 
     @_threads.blas.one_thread()
-    def begin(self, rows, labels, row_weights, start=None):
-        return super().begin(rows, labels, row_weights, start)
+    def begin(self, problem, start=None):
+        return super().begin(problem, start)
 
     @_threads.blas.one_thread()
     def run(self, tol, max_iter, *, n_threads=1, on_progress=None):
@@ -101,7 +101,7 @@ class KernelNewton(Newton):
         scores = self._push(point[None, :-1])
         yield
         loss = self.settings.loss
-        best = _certificate.best_intercepts_of(scores, y[None], self.row_weights, loss)[0]
+        best = _certificate.best_intercepts_of(self.problem.only(k), scores)[0]
         losses = self._row_weights(k) @ loss.value(1 - y * (scores[0] + best))
         primal = self._penalty(point, scores[0]) + losses / self.mass[k]
         with _threads.uninterrupted():
@@ -121,9 +121,7 @@ class KernelNewton(Newton):
         yield
         balanced, dual_sums = a, sums
         if self.settings.free_intercept:
-            balanced = _certificate.feasible(
-                a[None], self.labels[k : k + 1], self.row_weights, self.settings
-            )[0]
+            balanced = _certificate.feasible(self.problem.only(k), a[None])[0]
             dual_sums = balanced * y, self._push((balanced * y)[None])[0]
             yield
         squared = self._squared(*dual_sums) / (2 * self.settings.lam * mass**2)

@@ -60,8 +60,8 @@ class Newton(Solver):
         """Value of the feature that carries the intercept; 0 if there is none."""
         return 1.0 if self.settings.free_intercept else self.settings.constant_feature
 
-    def begin(self, rows, labels, row_weights, start=None):
-        start = super().begin(rows, labels, row_weights, start)
+    def begin(self, problem, start=None):
+        start = super().begin(problem, start)
         if start is None:
             self._check_kept()
         else:

@@ -13,7 +13,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from pegasos import _certificate, _core, _losses, _rows, _validate
+from pegasos import _core, _losses, _rows, _validate
+from pegasos._problem import Problem
 from pegasos._threads import in_threads, uninterrupted
 
 #: Layout of one problem's state, that of ``struct pegasos_linear``.
@@ -185,6 +186,7 @@ class Pegasos:
             ) from None
         self.counts: np.ndarray | None = None
         self.labels: Any = None  # until `set_rows`
+        self._problem: Problem | None = None
         self.row_weights: np.ndarray | None = None
         self.n_rows = 0
         self.stream = 0
@@ -291,7 +293,13 @@ class Pegasos:
                 inside = column != 0
                 mass = row_weights[inside].sum()
                 problems["weight_factor"][k] = np.count_nonzero(inside) / mass if mass > 0 else 1
-        self.labels, self.row_weights = labels, row_weights
+        self.labels, self.row_weights, self._problem = labels, row_weights, None
+
+    def problem(self, rows: Any) -> Problem:
+        """What is minimised over `rows`, which `set_rows` has told of."""
+        if self._problem is None or self._problem.rows is not rows:
+            self._problem = Problem(rows, self.labels, self.row_weights, self.settings)
+        return self._problem
 
     def plan(self, *, n_steps: Any = None, n_epochs: int = 0) -> None:
         """Set the step at which each problem stops: `n_steps` or `n_epochs` past the last plan.
@@ -603,11 +611,17 @@ class Pegasos:
         return counts
 
     def dual(self) -> np.ndarray:
-        """Dual variables that belong to the present state; see `_certificate.dual_of_counts`."""
+        """The dual variables that Pegasos carries for free.
+
+        w = 1/(lam (T + t0) k) sum_i (n c_i/m) alpha_i y_i x_i after T steps of k draws, so that
+        w(a) = w for a_i = c_i alpha_i n/((T + t0) k). Of the hinge, after E whole epochs of
+        permutations T k = E n and alpha_i <= E: this is feasible, and the certificate tight.
+        """
         assert self.counts is not None  # as `set_rows` leaves it for who asks
-        return _certificate.dual_of_counts(
-            self.problems, self.counts, self.labels, self.row_weights, self.settings
-        )
+        steps = np.maximum(self.problems["n_steps"] + self.problems["delay"], 1)
+        n_inside = np.maximum(np.count_nonzero(self.labels, axis=1), 1)
+        a = self.counts / (steps * self.settings.batch_size / n_inside)[:, None]
+        return a if self.row_weights is None else a * self.row_weights
 
     # ---- Saving ----------------------------------------------------------------------------------
 

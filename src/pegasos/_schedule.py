@@ -313,17 +313,17 @@ class Schedule:
     def _begun(self, kind: type[Solver], rows: Any, start: Any = None) -> Solver:
         """A solver of this kind that goes on from `start`, or where the present one stands."""
         pegasos, last = self.pegasos, self.solver
-        problem = rows, pegasos.labels, pegasos.row_weights
+        problem = pegasos.problem(rows)
         if type(last) is kind:
-            last.begin(*problem, start)
+            last.begin(problem, start)
             return last
         if start is None:
             if last.rows is None:  # of a state: what it saw may have been of other rows
-                last.begin(*problem)
+                last.begin(problem)
             start = self._point()
         n_rows, n_features = rows.shape
         new = kind(self.settings, len(pegasos.problems), n_rows, n_features, self.seed)
-        new.begin(*problem, start)
+        new.begin(problem, start)
         if last is not pegasos:
             new.take_over(last)
         return new
@@ -440,8 +440,8 @@ class Schedule:
         if is_seen and solver.checks_are_whole:
             return solver.certificate()
         certificate = self.machines.certify(
-            rows, pegasos.labels, pegasos.row_weights, solver.dual, solver.model, self.settings,
-            pegasos.problems["lam"], solver.primal.copy() if is_seen else None,
+            pegasos.problem(rows), solver.dual, solver.model,
+            solver.primal.copy() if is_seen else None,
         )  # fmt: skip
         if certificate.estimate is not None and is_other:
             # It stops by what it sees; without a dual, that is at its last point, not at its best.

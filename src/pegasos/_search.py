@@ -38,6 +38,7 @@ from pegasos._estimator import PegasosEstimator
 from pegasos._kernel import KernelPegasosClassifier
 from pegasos._linear import PegasosClassifier
 from pegasos._model import KernelModel, LinearModel
+from pegasos._problem import Problem
 from pegasos._progress import Progress
 from pegasos._schedule import KERNEL, LINEAR, Schedule
 
@@ -309,8 +310,8 @@ class _Search(ClassifierMixin, BaseEstimator):
 
         def follow(members: list[tuple[int, int]], places: np.ndarray) -> Generator[None]:
             fold, column = np.array(members).T
-            labels = folds.labels[fold, column]
-            path = _ascent.LamPath(rows, norms, feature, labels, folds.weights, settings, seed)
+            problem = Problem(rows, folds.labels[fold, column], folds.weights, settings)
+            path = _ascent.LamPath(problem, norms, feature, seed)
             for place in places:
                 yield from path.run(lams[place], self.cv_epochs)
                 coef, factor, intercept = path.model()

@@ -6,8 +6,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from pegasos import _certificate, _rows, _threads, _validate
+from pegasos import _certificate, _threads, _validate
 from pegasos._pegasos import Settings
+from pegasos._problem import Problem
 
 # Of running sums, the gap may be a little smaller than the certificate finds it.
 _SAFELY = 0.99
@@ -105,17 +106,12 @@ class Solver:
         self.fingerprints = np.zeros(n_problems, np.int64)
         self.n_inside = np.zeros(n_problems, np.int64)
 
-    def begin(
-        self, rows: Any, labels: np.ndarray, row_weights: np.ndarray | None, start: Any = None
-    ) -> Any:
-        """Say what the rows and problems are, and where to start.
+    def begin(self, problem: Problem, start: Any = None) -> Any:
+        """Say what is minimised, and where to start.
 
         Parameters
         ----------
-        rows : pegasos._core.Rows
-            Of kernel machines, a `ColumnCache`.
-        labels : ndarray of int8 of shape (n_problems, n_rows)
-        row_weights : ndarray of shape (n_rows,) or None
+        problem : pegasos._problem.Problem
         start : tuple of three arrays, optional
             Dual variables, coefficients and intercepts. None: where the solver stands.
 
@@ -125,30 +121,31 @@ class Solver:
             `start`; where problems are others than before, whose sums and bounds are of no use any
             more, the points at which the solver stands.
         """
-        self.rows, self.labels, self.row_weights = rows, labels, row_weights
-        self.mass = _certificate.masses(labels, row_weights)
-        weights = 0 if row_weights is None else _rows.fingerprint(row_weights)
-        fingerprints = [_rows.fingerprint(y, crc=weights) for y in labels]
-        if start is None and (self.fingerprints != fingerprints).any():
+        self.problem, self.rows = problem, problem.rows
+        self.labels, self.row_weights, self.mass = (
+            problem.labels,
+            problem.row_weights,
+            problem.masses,
+        )
+        if start is None and (self.fingerprints != problem.fingerprints).any():
             start = self.a, self.coef, self.intercept
-        self.fingerprints[:] = fingerprints
-        self.n_inside[:] = np.count_nonzero(labels, axis=1)
+        self.fingerprints[:] = problem.fingerprints
+        self.n_inside[:] = problem.n_inside
         if start is not None:
             a, self.coef[...], self.intercept[...] = start
-            self.a[...] = _certificate.feasible(a, labels, row_weights, self.settings)
+            self.a[...] = _certificate.feasible(problem, a)
             self.primal[:] = self.relative_gap[:] = np.inf
         self.is_seen = np.zeros(len(self.a), bool)
         return start
 
     def _check_kept(self) -> None:
         """Forget what was seen of points that are kept, where that was on other rows."""
-        each = [slice(k, k + 1) for k in range(len(self.a))]  # scores of several have other bits
+        # One by one: scores of several have other bits.
         primal = np.concatenate([
             _certificate.objectives(
-                self.rows, self.labels[k], self.row_weights, self.coef[k], self.intercept[k],
-                self.settings, self.settings.lam,
+                self.problem.only(k), self.coef[k : k + 1], self.intercept[k : k + 1]
             )
-            for k in each
+            for k in range(len(self.a))
         ])  # fmt: skip
         self.is_seen = primal == self.primal
         changed = ~np.isclose(primal, self.primal, rtol=1e-9, atol=0)
@@ -219,10 +216,8 @@ class Solver:
         y, loss = self.labels[k : k + 1], self.settings.loss
         self.coef[k], self.intercept[k] = 0, 0
         if self.settings.free_intercept:
-            scores = np.zeros(y.shape)
-            self.intercept[k] = _certificate.best_intercepts_of(scores, y, self.row_weights, loss)[
-                0
-            ]
+            only = self.problem.only(k)
+            self.intercept[k] = _certificate.best_intercepts_of(only, np.zeros(y.shape))[0]
         weights = (1.0 if self.row_weights is None else self.row_weights) * (y[0] != 0)
         losses = (weights * loss.value(1 - y[0] * self.intercept[k])).sum()
         self.primal[k], self.relative_gap[k] = losses / self.mass[k], np.inf
