@@ -234,28 +234,47 @@ static double start(const run *r)
 
 enum { SUMS = 7 };
 
-/* Writes u, a(u) and y a as factors, and adds to what a look sums up. */
-static INLINE void look_at(const pegasos_newton *p, piece *x, const double *scores,
+/* Writes u, a(u) and y a as factors, and adds to what a look sums up; statement by statement, so
+ * that lanes become SIMD. */
+static INLINE void look_at(const pegasos_newton *p, piece *x, const double *restrict scores,
                            double *restrict u, double *restrict a, double *sums, const int64_t loss)
 {
     double lanes[SUMS][LANES] = {{0}};
     const double width = p->width;
-    for (int64_t i = 0; i < x->count; i += LANES)
-        for (int l = 0; l < LANES; l++) {
-            const double y = x->y[i + l], c = x->c[i + l], centre = x->centre[i + l];
-            u[i + l] = 1 - y * scores[i + l];
-            const double slope = loss_slope(loss, centre, c, u[i + l], width);
-            const double change = slope - centre, less = loss_smoothing(loss, slope, c);
-            a[i + l] = slope;
-            x->factors[i + l] = y * slope;
-            lanes[0][l] += c * loss_value(loss, u[i + l]);
-            lanes[1][l] += slope * u[i + l];
-            lanes[2][l] += change * change / (c > 0 ? c : 1);
-            lanes[3][l] += y > 0 ? slope : 0;
-            lanes[4][l] += y < 0 ? slope : 0;
-            lanes[5][l] += y > 0 ? less : 0;
-            lanes[6][l] += y < 0 ? less : 0;
-        }
+    for (int64_t i = 0; i < x->count; i += LANES) {
+        const double *const y = x->y + i, *const c = x->c + i, *const centre = x->centre + i;
+        double now[LANES], slope[LANES], value[LANES], change[LANES], less[LANES];
+        for (int l = 0; l < LANES; l++)
+            now[l] = 1 - y[l] * scores[i + l];
+        for (int l = 0; l < LANES; l++)
+            slope[l] = loss_slope(loss, centre[l], c[l], now[l], width);
+        for (int l = 0; l < LANES; l++)
+            value[l] = c[l] * loss_value(loss, now[l]);
+        for (int l = 0; l < LANES; l++)
+            change[l] = slope[l] - centre[l];
+        for (int l = 0; l < LANES; l++)
+            change[l] = change[l] * change[l] / (c[l] > 0 ? c[l] : 1);
+        for (int l = 0; l < LANES; l++)
+            less[l] = loss_smoothing(loss, slope[l], c[l]);
+        for (int l = 0; l < LANES; l++)
+            lanes[0][l] += value[l];
+        for (int l = 0; l < LANES; l++)
+            lanes[1][l] += slope[l] * now[l];
+        for (int l = 0; l < LANES; l++)
+            lanes[2][l] += change[l];
+        for (int l = 0; l < LANES; l++)
+            lanes[3][l] += y[l] > 0 ? slope[l] : 0;
+        for (int l = 0; l < LANES; l++)
+            lanes[4][l] += y[l] < 0 ? slope[l] : 0;
+        for (int l = 0; l < LANES; l++)
+            lanes[5][l] += y[l] > 0 ? less[l] : 0;
+        for (int l = 0; l < LANES; l++)
+            lanes[6][l] += y[l] < 0 ? less[l] : 0;
+        for (int l = 0; l < LANES; l++)
+            x->factors[i + l] = y[l] * slope[l];
+        memcpy(u + i, now, sizeof now);
+        memcpy(a + i, slope, sizeof slope);
+    }
     for (int k = 0; k < SUMS; k++)
         for (int l = 0; l < LANES; l++)
             sums[k] += lanes[k][l];
@@ -323,9 +342,9 @@ static void keep(const run *r, double primal, double dual)
 {
     pegasos_newton *p = r->p;
     if (dual > p->dual_objective) {
-        const double up = balance_factor(r, 1), down = balance_factor(r, -1);
+        const double factors[] = {balance_factor(r, -1), balance_factor(r, 1)};
         for (int64_t i = 0; i < r->n; i++)
-            r->x->a[i] = r->a[i] * (r->x->labels[i] > 0 ? up : down);
+            r->x->a[i] = r->a[i] * factors[r->x->labels[i] > 0];
         p->dual_objective = dual;
     }
     if (primal < p->primal) {
@@ -386,19 +405,24 @@ static double judge(const run *r)
 
 /* A/c and c/m of rows and, where A has become a, the new a(u) and y a as factors. */
 static INLINE void bend_some(const pegasos_newton *p, double width, int64_t is_solved, piece *x,
-                             const double *u, double *restrict a, double *restrict weights,
+                             const double *restrict u, double *restrict a, double *restrict weights,
                              double *restrict ratios, const int64_t loss)
 {
     const double per_mass = 1 / p->mass;
-    for (int64_t i = 0; i < x->count; i += LANES)
-        for (int l = 0; l < LANES; l++) {
-            const double c = x->c[i + l], centre = is_solved ? a[i + l] : x->centre[i + l];
-            const double slope = loss_slope(loss, centre, c, u[i + l], width);
-            weights[i + l] = c * per_mass;
-            ratios[i + l] = centre / (c > 0 ? c : 1);
-            a[i + l] = slope;
-            x->factors[i + l] = x->y[i + l] * slope;
-        }
+    for (int64_t i = 0; i < x->count; i += LANES) {
+        const double *const y = x->y + i, *const c = x->c + i;
+        double centre[LANES], slope[LANES];
+        memcpy(centre, is_solved ? a + i : x->centre + i, sizeof centre);
+        for (int l = 0; l < LANES; l++)
+            slope[l] = loss_slope(loss, centre[l], c[l], u[i + l], width);
+        for (int l = 0; l < LANES; l++)
+            weights[i + l] = c[l] * per_mass;
+        for (int l = 0; l < LANES; l++)
+            ratios[i + l] = centre[l] / (c[l] > 0 ? c[l] : 1);
+        for (int l = 0; l < LANES; l++)
+            x->factors[i + l] = y[l] * slope[l];
+        memcpy(a + i, slope, sizeof slope);
+    }
 }
 
 CLONES_WIDE static void bend_rows(const pegasos_newton *p, double width, int64_t is_solved,
@@ -723,6 +747,12 @@ double pegasos_line_search(int64_t loss, int64_t n, const double *u, const doubl
     return s.t;
 }
 
+/* Rows outside have the sign +1. No branch: labels cannot be foreseen. */
+static INLINE double sign_of(int8_t label)
+{
+    return 1 - 2 * (label < 0);
+}
+
 static double score(const run *r)
 {
     iteration *s = r->s;
@@ -731,7 +761,7 @@ static double score(const run *r)
     double *const moves = r->moves + s->place;
     pegasos_linear_scores(r->rows, s->place, count, 1, r->direction, 8, 0, &intercept, moves);
     for (int64_t i = 0; i < count; i++)
-        moves[i] = r->x->labels[s->place + i] < 0 ? -moves[i] : moves[i];
+        moves[i] *= sign_of(r->x->labels[s->place + i]);
     s->place += count;
     if (s->place < r->n)
         return cost_of_rows(r, count);
@@ -764,7 +794,7 @@ static double move(const run *r)
     for (int64_t j = 0; j < r->size; j++)
         r->x->point[j] += t * r->direction[j];
     for (int64_t i = 0; i < r->n; i++)
-        r->x->scores[i] += t * (r->x->labels[i] < 0 ? -r->moves[i] : r->moves[i]);
+        r->x->scores[i] += t * sign_of(r->x->labels[i]) * r->moves[i];
     for (int64_t i = 0; s->is_solved && i < r->n; i++)
         r->x->centre[i] = r->ratios[i] * (r->x->weights ? r->x->weights[i] : 1);
     r->p->width = s->width;
