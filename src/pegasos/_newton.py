@@ -12,8 +12,8 @@ from pegasos._solver import _SAFELY, Solver
 
 # Over what width the hinge is smoothed at first.
 _WIDTH = 0.25
-# With more features, or products of features with each other in a pass, BLAS is worth its while.
-_FEW, _PRODUCTS = 100, 10**8
+# With more features BLAS is worth its while.
+_FEW = 50
 #: Layout of one problem's state, that of ``struct pegasos_newton``.
 _NEWTON = np.asarray(_core.BLANK_NEWTON).dtype
 
@@ -141,8 +141,7 @@ class Newton(Solver):
 
     @property
     def _has_blas(self):
-        n, d = self.rows.shape
-        return d < _core.NEWTON_MOST and (d > _FEW or n * d**2 > _PRODUCTS)
+        return _FEW < self.rows.shape[1] < _core.NEWTON_MOST
 
     def _improve(self, k, tol, last):
         self.runs["last_epoch"][k] = last
