@@ -651,10 +651,57 @@ static void problems_that_begin_together_end_at_true_gaps(void)
         }
 }
 
-/* Newton's method on rows of one type, `budget` numbers a call, by plain loops; what it leaves is
- * checked: objectives computed afresh, dual variables within their bounds, the gap that it says. */
-static void newton_reaches_its_gap(int type, int64_t loss, double feature, int free_intercept,
-                                   int64_t n_rows, double budget, double *coef)
+/* BLAS and LAPACK, as far as a caller brings them: upper triangles of columns. */
+#define DEFINE_BLAS(P, VALUE)                                                                      \
+    static void P##syrk(char *uplo, char *trans, int *n, int *k, VALUE *alpha, VALUE *a, int *lda, \
+                        VALUE *beta, VALUE *c, int *ldc)                                           \
+    {                                                                                              \
+        CHECK(*uplo == 'U' && *alpha == 1);                                                        \
+        const int row = *trans == 'N' ? 1 : *lda, column = *trans == 'N' ? *lda : 1;               \
+        for (int j = 0; j < *n; j++)                                                               \
+            for (int i = 0; i <= j; i++) {                                                         \
+                VALUE sum = *beta == 0 ? 0 : c[i + j * *ldc];                                      \
+                for (int l = 0; l < *k; l++)                                                       \
+                    sum += a[i * row + l * column] * a[j * row + l * column];                      \
+                c[i + j * *ldc] = sum;                                                             \
+            }                                                                                      \
+    }                                                                                              \
+    static void P##potrf(char *uplo, int *n, VALUE *a, int *lda, int *info)                        \
+    {                                                                                              \
+        CHECK(*uplo == 'U');                                                                       \
+        *info = 0;                                                                                 \
+        for (int j = 0; j < *n && *info == 0; j++)                                                 \
+            for (int i = 0; i <= j; i++) {                                                         \
+                VALUE sum = a[i + j * *lda];                                                       \
+                for (int l = 0; l < i; l++)                                                        \
+                    sum -= a[l + i * *lda] * a[l + j * *lda];                                      \
+                *info = i == j && !(sum > 0) ? j + 1 : 0;                                          \
+                a[i + j * *lda] = i == j ? (VALUE)sqrt(sum) : sum / a[i + i * *lda];               \
+            }                                                                                      \
+    }                                                                                              \
+    static void P##potrs(char *uplo, int *n, int *count, VALUE *a, int *lda, VALUE *b, int *ldb,   \
+                         int *info)                                                                \
+    {                                                                                              \
+        CHECK(*uplo == 'U' && *count == 1 && *ldb == *n);                                          \
+        for (int i = 0; i < *n; i++) {                                                             \
+            for (int l = 0; l < i; l++)                                                            \
+                b[i] -= a[l + i * *lda] * b[l];                                                    \
+            b[i] /= a[i + i * *lda];                                                               \
+        }                                                                                          \
+        for (int i = *n - 1; i >= 0; i--) {                                                        \
+            b[i] /= a[i + i * *lda];                                                               \
+            for (int l = 0; l < i; l++)                                                            \
+                b[l] -= a[l + i * *lda] * b[i];                                                    \
+        }                                                                                          \
+        *info = 0;                                                                                 \
+    }
+DEFINE_BLAS(d, double)
+DEFINE_BLAS(s, float)
+
+/* Newton's method on rows of one type, `budget` numbers a call; what it leaves is checked: objectives
+ * computed afresh, dual variables within their bounds, the gap that it says. */
+static void newton_reaches_its_gap(int type, int64_t loss, const pegasos_blas *blas, double feature,
+                                   int free_intercept, int64_t n_rows, double budget, double *coef)
 {
     pegasos_rows rows = rows_of_type(type);
     rows.n_rows = n_rows;
@@ -684,7 +731,8 @@ static void newton_reaches_its_gap(int type, int64_t loss, double feature, int f
                                           .centre = centre,
                                           .a = a,
                                           .coef = coef,
-                                          .work = work};
+                                          .work = work,
+                                          .blas = blas};
     int64_t status = PEGASOS_RUNNING, calls = 0, dropped = 1;
     while (status == PEGASOS_RUNNING) {
         status = pegasos_newton_advance(&rows, &p, &arrays, budget);
@@ -724,14 +772,17 @@ static void newton_reaches_its_gap(int type, int64_t loss, double feature, int f
 
 static void newton_s_method_certifies_what_it_finds(void)
 {
+    const pegasos_blas blas = {dsyrk, ssyrk, dpotrf, spotrf, dpotrs, spotrs};
     for (int type = 0; type < TYPES; type++)
-        for (int kind = 0; kind < 6; kind++)
+        for (int kind = 0; kind < 12; kind++)
             for (int64_t n_rows = 20; n_rows <= N; n_rows += N - 20) {
                 double whole[D] = {0}, pieces[D] = {0};
-                const double feature = kind / 2 == 0 ? 0 : kind / 2 == 1 ? 0.5 : 1;
+                const int is_free = kind % 3 == 2;
+                const double feature = kind % 3 == 0 ? 0 : is_free ? 1 : 0.5;
                 const int64_t loss = kind % 2 ? PEGASOS_SQUARED_HINGE : PEGASOS_HINGE;
-                newton_reaches_its_gap(type, loss, feature, kind / 2 == 2, n_rows, 1e12, whole);
-                newton_reaches_its_gap(type, loss, feature, kind / 2 == 2, n_rows, 1, pieces);
+                const pegasos_blas *own = kind < 6 ? NULL : &blas;
+                newton_reaches_its_gap(type, loss, own, feature, is_free, n_rows, 1e12, whole);
+                newton_reaches_its_gap(type, loss, own, feature, is_free, n_rows, 1, pieces);
                 CHECK(memcmp(whole, pieces, sizeof whole) == 0);
             }
 }
@@ -817,7 +868,7 @@ static int write_digest(const char *path)
     }
     for (int type = 0; type < TYPES; type++) {
         double coef[D] = {0};
-        newton_reaches_its_gap(type, PEGASOS_HINGE, 1, type % 2, N, 1e12, coef);
+        newton_reaches_its_gap(type, PEGASOS_HINGE, NULL, 1, type % 2, N, 1e12, coef);
         digest = fnv1a(digest, coef, sizeof coef);
     }
     FILE *file = fopen(path, "w");
