@@ -80,7 +80,7 @@ def test_interleaved_scores_have_the_bits_of_plain_ones(rng, layout, dtype, n_pr
     rows = rows_of(X, layout, dtype)
     coef, intercept = rng.normal(size=(n_problems, X.shape[1])), rng.normal(size=n_problems)
     plain, fast = np.empty((2, len(X), n_problems))
-    _core.decision_function(rows, 0, coef, intercept, plain)
+    _core.decision_function(rows, coef, intercept, False, 0, plain)
     _rows.scorer(rows, coef, intercept)(0, fast)
     np.testing.assert_array_equal(fast, plain)
 
@@ -361,11 +361,11 @@ def test_scores_of_weights_of_the_rows_type(rng, layout, dtype, interleaved, k):
     coef, intercept = rng.normal(size=(k, X.shape[1])).astype(dtype), rng.normal(size=k)
     scores = np.empty((len(X), k))
     given = np.ascontiguousarray(coef.T if interleaved else coef)
-    _core.decision_function(rows, 0, given, intercept, scores, interleaved)
+    _core.decision_function(rows, given, intercept, interleaved, 0, scores)
     near = 1e-12 if dtype == np.float64 else 1e-4
     np.testing.assert_allclose(scores, X @ coef.T + intercept, rtol=near, atol=near)
     alone = np.empty((len(X), 1))
     for j in range(k):
         part = np.ascontiguousarray(given[:, j : j + 1] if interleaved else given[j : j + 1])
-        _core.decision_function(rows, 0, part, intercept[j : j + 1], alone, interleaved)
+        _core.decision_function(rows, part, intercept[j : j + 1], interleaved, 0, alone)
         np.testing.assert_array_equal(alone[:, 0], scores[:, j])

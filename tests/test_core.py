@@ -25,7 +25,7 @@ def problems(**fields):
 def ascents(k=1, **fields):
     state = np.zeros(k, ASCENT)
     state["scale"] = state["factor"] = 1
-    _core.dual_start(state, N)
+    _core.dual_start(state, np.full(len(state), N))
     for name, value in fields.items():
         state[name] = value
     return state
@@ -75,9 +75,11 @@ def calls(layout, dtype):
         problems(n_steps=3), values(dtype, K, D), values(dtype, K, D), np.zeros((K, D)), np.zeros(K),
     ]  # fmt: skip
     yield "restart_averages", [problems(), values(dtype, K, D)]
-    yield "decision_function", [rows, 1, values(dtype, K, D), np.ones(K), np.zeros((N - 1, K))]
     yield "decision_function", [
-        rows, 0, values(np.float64, D, K), np.ones(K), np.zeros((N, K)), True,
+        rows, values(dtype, K, D), np.ones(K), False, 1, np.zeros((N - 1, K)),
+    ]  # fmt: skip
+    yield "decision_function", [
+        rows, values(np.float64, D, K), np.ones(K), True, 0, np.zeros((N, K)),
     ]  # fmt: skip
     yield "decision_function_of", [
         rows, np.array([3, 0]), values(dtype, K, D), np.ones(K), np.zeros((2, K)),
@@ -153,7 +155,7 @@ MAY_BE_LONGER = {
     ("Newton", 1, 0),
 }  # fmt: skip
 MAY_BE_SHORTER = {
-    ("decision_function", 4, 0), ("combine", 2, 0), ("norms", 3, 0), ("fit", 9, 0), ("csr_rows", 2, 0),
+    ("decision_function", 5, 0), ("combine", 2, 0), ("norms", 3, 0), ("fit", 9, 0), ("csr_rows", 2, 0),
     ("dense_rows", 0, 0), ("dense_rows", 0, 1),
     ("Order", 1, 0), ("restart_averages", 1, 1), ("push", 0, 0), ("gather", 0, 1),
     ("kernel_block", 0, 0), ("loss_sums", 3, 0),
@@ -213,7 +215,7 @@ def test_misaligned_arrays_are_refused(layout, dtype):
                 continue
             arguments = list(good)
             arguments[k] = misaligned(array)
-            ours = {("kernel_block", 1), ("decision_function", 4), ("decision_function_of", 1),
+            ours = {("kernel_block", 1), ("decision_function", 5), ("decision_function_of", 1),
                     ("decision_function_of", 4)}  # fmt: skip
             if (name, k) in ours:
                 continue
@@ -230,7 +232,9 @@ def test_types_that_do_not_go_together_are_refused(layout, dtype):
                 continue
             if name in ("dense_rows", "csr_rows", "kernel_block", "restart_averages", "push"):
                 continue  # either type will do for the only array that has a choice
-            if name.startswith("decision_function") and k != 2:
+            if (name, k) in {("decision_function", 5), ("decision_function", 2)}:
+                continue
+            if name == "decision_function_of" and k != 2:
                 continue
             arguments = list(good)
             arguments[k] = array.astype(other)
@@ -255,7 +259,9 @@ def test_indices_out_of_range_are_refused(layout, dtype, wrong):
 @pytest.mark.parametrize("first", [-1, 3, 2**63 - 1])
 def test_rows_that_are_not_there_are_refused(layout, dtype, first):
     for name, good in calls(layout, dtype):
-        if name in ("decision_function", "combine", "norms"):
+        if name == "decision_function":
+            refused(name, [*good[:4], first, *good[5:]])
+        elif name in ("combine", "norms"):
             refused(name, [good[0], first, *good[2:]])
         elif name == "loss_sums":
             refused(name, [first, *good[1:]])

@@ -241,11 +241,11 @@ def test_the_extension_fails_with_memory_errors_and_loses_nothing():
             (_core.fit, rows, problems, labels, ones, weights, None, None, pending, 0, draws),
             (_core.fit, sparse, problems, labels, None, weights, weights, labels * 1, pending, 0, draws),
             (_core.model, problems, weights, None, coef, intercept),
-            (_core.decision_function, rows, 0, coef, intercept, out),
+            (_core.decision_function, rows, coef, intercept, False, 0, out),
             (_core.combine, sparse, 0, ones, norms), (_core.norms, rows, 0, None, norms),
             (_core.copy_rows, sparse, draws, x.copy()),
             (_core.line_search, ones, ones, ones, ones, 0.1, 0.0, 0.5),
-            (_core.dual_start, ascents, 6),
+            (_core.dual_start, ascents, np.full(len(ascents), 6)),
             (_core.dual_run, sparse, ascents, labels[0], None, norms, active, ones.copy(), ones, 6),
         ]
         calls[6] = calls[6][:7] + (np.zeros((2, 6), np.int64),) + calls[6][8:]

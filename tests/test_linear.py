@@ -577,11 +577,11 @@ def test_interleaved_scores_do_not_depend_on_the_other_rows(
     coef, intercept = rng.normal(size=(n_problems, n_features)), rng.normal(size=n_problems)
     rows, _ = _validate.rows(convert(X, layout, dtype))
     columns, scores = np.ascontiguousarray(coef.T), np.empty((11, n_problems))
-    _core.decision_function(rows, 0, columns, intercept, scores, True)
+    _core.decision_function(rows, columns, intercept, True, 0, scores)
     np.testing.assert_allclose(scores, X.astype(float) @ coef.T + intercept, rtol=1e-9, atol=1e-9)
     for first in range(11):
         part = np.empty((min(3, 11 - first), n_problems))
-        _core.decision_function(rows, first, columns, intercept, part, True)
+        _core.decision_function(rows, columns, intercept, True, first, part)
         np.testing.assert_array_equal(part, scores[first : first + len(part)])
 
 

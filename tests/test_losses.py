@@ -180,7 +180,7 @@ def test_dual_ascent_climbs_to_the_optimum(rng, layout, dtype, intercept):
         "relative_gap": np.inf,
     }.items():  # fmt: skip
         run[name] = value
-    _core.dual_start(dual, n)
+    _core.dual_start(dual, np.array([n]))
     dual["pegasos_mass"] = c.sum()
     a, w, coef = np.zeros(n), np.zeros(d), np.zeros(d)
     status = _core.ascent_advance(

@@ -612,7 +612,7 @@ def test_rows_that_lie_anywhere_have_the_scores_of_all(rng, layout, dtype, inter
             for kind in {np.float64, dtype}:
                 given = np.ascontiguousarray((coef.T if interleaved else coef).astype(kind))
                 scores, some = np.empty((80, n_problems)), np.empty((len(which), n_problems))
-                _core.decision_function(rows, 0, given, intercept, scores, interleaved)
+                _core.decision_function(rows, given, intercept, interleaved, 0, scores)
                 _core.decision_function_of(rows, which, given, intercept, some, interleaved)
                 np.testing.assert_array_equal(some, scores[which])
             found = _pegasos.decision_function(rows, coef, intercept, which)

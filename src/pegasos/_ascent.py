@@ -253,6 +253,9 @@ class DualAscent(Solver):
         for name in ("n_visits", "n_visits_at_check", "n_snapshots", "part", "place"):
             runs[name][anew] = 0
         self.sums[anew] = 0
+        started = self.ascents[anew]
+        _core.dual_start(started, self.n_inside[anew])
+        self.ascents[anew] = started
         for k in np.flatnonzero(anew).tolist():
             self._restart(k, start is not None)
         for part in bundles:
@@ -278,7 +281,6 @@ class DualAscent(Solver):
             problem["intercept"] = best[0]
         self.coef[k], self.intercept[k] = w, problem["intercept"] + self.feature * constant
         self.active[k, : len(inside)] = inside
-        _core.dual_start(self.ascents[k : k + 1], len(inside))
         if not self.a[k].any():
             problem["pegasos_mass"] = self.mass[k]
 

@@ -13,7 +13,7 @@ w; an unpenalised intercept is not, and adds the condition sum_i a_i y_i = 0.
 Everything is computed afresh, in double precision, from the model and from a: no running sums.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -124,7 +124,10 @@ def certify_kernel(
             doubt * np.abs(points).sum(axis=-1),
         )
     losses = np.zeros(len(labels))
-    _add_losses(problem, 0, scores[0].T + intercept, losses)
+    _core.loss_sums(
+        0, labels, problem.row_weights, np.ascontiguousarray(scores[0].T + intercept), losses,
+        settings.loss.number,
+    )  # fmt: skip
     primal = _primal(problem, squared_norms[0], intercept, losses, cache.points.dtype)
     squared_norm = squared_norms[-1] + (settings.constant_feature * beta.sum(axis=1)) ** 2
     dual_value = best_dual(problem, a, squared_norm, cache.is_positive)
@@ -245,16 +248,22 @@ def objectives(problem: Problem, coef: np.ndarray, intercept: np.ndarray) -> np.
     with np.errstate(over="ignore"):
         # One after the other, as the core does in a gap check: the same point has the same bits.
         squared_norm = np.array([np.add.accumulate(w * w)[-1] for w in coef.astype(np.float64)])
-    losses = np.zeros(len(coef))
-    for first, scores in _pieces(problem.rows, coef, intercept):
-        _add_losses(problem, first, scores, losses)
+    write = _rows.scorer(problem.rows, coef, intercept)
+    losses, loss = np.zeros(len(coef)), problem.settings.loss.number
+    for first in range(0, problem.rows.shape[0], _CHUNK):
+        scores = np.empty((min(_CHUNK, problem.rows.shape[0] - first), len(coef)))
+        write(first, scores)
+        _core.loss_sums(first, problem.labels, problem.row_weights, scores, losses, loss)
     return _primal(problem, squared_norm, intercept, losses, coef.dtype)
 
 
 def best_intercepts(problem: Problem, coef: np.ndarray) -> np.ndarray:
     """The b that minimises the objective for each w; see ``pegasos_best_intercept``."""
-    pieces = [scores for _, scores in _pieces(problem.rows, coef, np.zeros(len(coef)))]
-    return best_intercepts_of(problem, np.concatenate(pieces).T)
+    scores = np.empty((problem.rows.shape[0], len(coef)))
+    write = _rows.scorer(problem.rows, coef, np.zeros(len(coef)))
+    for first in range(0, len(scores), _CHUNK):
+        write(first, scores[first : first + _CHUNK])
+    return best_intercepts_of(problem, scores.T)
 
 
 def best_intercepts_of(problem: Problem, scores: np.ndarray) -> np.ndarray:
@@ -273,24 +282,6 @@ def _some_at_a_time(problem: Problem) -> list[slice]:
     """Problems that one call may go over: Ctrl-C waits for it."""
     size = max(1, _NUMBERS // max(1, problem.labels.shape[1]))
     return [slice(k, k + size) for k in range(0, len(problem), size)]
-
-
-def _pieces(
-    rows: _core.Rows, coef: np.ndarray, intercept: np.ndarray
-) -> Iterator[tuple[int, np.ndarray]]:
-    """The number of the first row, and the scores, of one piece of the rows after the other."""
-    write = _rows.scorer(rows, coef, intercept)
-    for first in range(0, rows.shape[0], _CHUNK):
-        scores = np.empty((min(_CHUNK, rows.shape[0] - first), len(coef)))
-        write(first, scores)
-        yield first, scores
-
-
-def _add_losses(problem: Problem, first: int, scores: np.ndarray, losses: np.ndarray) -> None:
-    """Add the losses of row number `first` and those that follow, of scores (n_rows, n_problems)."""
-    scores = np.ascontiguousarray(scores)
-    loss = problem.settings.loss.number
-    _core.loss_sums(first, problem.labels, problem.row_weights, scores, losses, loss)
 
 
 def _primal(

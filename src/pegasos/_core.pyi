@@ -62,11 +62,11 @@ def model(
 ) -> None: ...
 def decision_function(
     rows: Rows,
-    first: int,
     coef: NDArray[np.floating],
     intercept: NDArray[np.float64],
+    interleaved: bool,
+    first: int,
     scores: NDArray[np.float64],
-    interleaved: bool = ...,
 ) -> None: ...
 def decision_function_of(
     rows: Rows,
@@ -122,7 +122,7 @@ def best_duals(
 
 BLANK_DUAL: Final[Any]
 
-def dual_start(problem: NDArray[np.void], n_active: int) -> None: ...
+def dual_start(problems: NDArray[np.void], n_active: NDArray[np.int64]) -> None: ...
 def dual_begin_epoch(problem: NDArray[np.void]) -> None: ...
 def pairs_run(
     block: Rows,

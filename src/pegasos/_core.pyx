@@ -613,9 +613,9 @@ cdef int require_coefficients(Rows rows, const value_t[:, ::1] coef, const doubl
     return require_aligned(&intercept[0], sizeof(double), "intercept must be aligned")
 
 
-def decision_function(Rows rows not None, int64_t first, const value_t[:, ::1] coef not None,
-                      const double[::1] intercept not None, double[:, ::1] scores not None,
-                      bint interleaved=False):
+def decision_function(Rows rows not None, const value_t[:, ::1] coef not None,
+                      const double[::1] intercept not None, bint interleaved, int64_t first,
+                      double[:, ::1] scores not None):
     """Write the scores of rows `first`, `first` + 1, ..., one column per problem.
 
     `coef`, float64 or of the rows' type, has a row for each problem or, if `interleaved`, for each feature.
@@ -778,10 +778,13 @@ cdef pegasos_dual _blank_dual
 BLANK_DUAL = <pegasos_dual[:1]> &_blank_dual
 
 
-def dual_start(pegasos_dual[::1] problem not None, int64_t n_active):
-    """Let the first `n_active` rows of the list take part, in an epoch that begins now."""
-    require(problem.shape[0] >= 1 and 0 <= n_active < LARGEST, "n_active must be in [0, 2**62)")
-    pegasos_dual_start(&problem[0], n_active)
+def dual_start(pegasos_dual[::1] problems not None, const int64_t[::1] n_active not None):
+    """Let the first `n_active` rows of their lists take part, in an epoch that begins now."""
+    cdef int64_t k
+    require(n_active.shape[0] == problems.shape[0], "n_active must have a number for each problem")
+    require_indices(n_active, 0, LARGEST, "n_active must be in [0, 2**62)")
+    for k in range(problems.shape[0]):
+        pegasos_dual_start(&problems[k], n_active[k])
 
 
 def dual_begin_epoch(pegasos_dual[::1] problem not None):

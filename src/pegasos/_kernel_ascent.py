@@ -216,7 +216,7 @@ class KernelAscent(Solver):
         bounds = None if self.row_weights is None else self.row_weights[which]
         block = _core.kernel_block(columns, np.arange(m), np.zeros(m, np.int8))
         active, first, gap, numbers, visits = np.arange(m), np.inf, np.inf, 0, 0
-        _core.dual_start(local, m)
+        _core.dual_start(local, np.array([m]))
         for again in range(_INNER):
             visited = _core.dual_run(block, local, labels, bounds, norms, active, a, v, m)
             visits += visited

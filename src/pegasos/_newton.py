@@ -105,12 +105,9 @@ class Newton(Solver):
         return (self.labels[k] != 0) * weights
 
     def _objective(self, k, point, scores):
-        losses = np.zeros(1)
-        _core.loss_sums(
-            0, self.labels[k : k + 1], self.row_weights, scores[:, None], losses,
-            self.settings.loss.number,
-        )  # fmt: skip
-        return self._penalty(point, scores) + losses[0] / self.mass[k]
+        losses = self.settings.loss.value(1 - self.labels[k] * scores)
+        sum_of_losses = _certificate.inner(self._row_weights(k), losses)
+        return self._penalty(point, scores) + sum_of_losses / self.mass[k]
 
     def _scores(self):
         """Scores of all points, one after the other."""

@@ -1,5 +1,6 @@
 """Parts of matrices, as the core takes them, and scores of their rows."""
 
+import functools
 import zlib
 from collections.abc import Callable
 from typing import Any
@@ -117,9 +118,7 @@ def scorer(
     coef = np.ascontiguousarray(coef.T if interleaved else coef)
     intercept = np.ascontiguousarray(intercept)
     if which is None:
-        return lambda first, out: _core.decision_function(
-            rows, first, coef, intercept, out, interleaved
-        )
+        return functools.partial(_core.decision_function, rows, coef, intercept, interleaved)
     return lambda first, out: _core.decision_function_of(
         rows, which[first : first + len(out)], coef, intercept, out, interleaved
     )
