@@ -440,4 +440,5 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     def _choices(self, settings: _pegasos.Settings) -> dict[str, Any]:
         """What must not change while training goes on, and decides how scores are read."""
-        return {**asdict(settings), "multi_class": self.multi_class}
+        choices = asdict(settings) | {"loss": settings.loss.name}  # as files have it
+        return {**choices, "multi_class": self.multi_class}
