@@ -33,8 +33,9 @@ CONVERGED = {"tol": 1e-8, "max_iter": 10**5}
 
 @parametrize_with_checks(
     [
-        PegasosClassifier(**CONVERGED),
-        PegasosClassifier(**CONVERGED, multi_class="ovo", n_jobs=2),
+        PegasosClassifier(),
+        PegasosClassifier(multi_class="ovo", n_jobs=2),
+        PegasosClassifier(loss="squared_hinge"),
     ]
 )
 def test_scikit_learn_accepts_the_estimator(estimator, check):

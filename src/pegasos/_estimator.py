@@ -29,7 +29,7 @@ from pegasos import (
 from pegasos._callbacks import CallbackSupportMixin, StopRequestedError, Watch
 from pegasos._checkpoint import CheckpointDue
 from pegasos._progress import Progress
-from pegasos._schedule import Schedule, warn_unless
+from pegasos._schedule import Schedule, tolerance, warn_unless
 
 
 class _Fit:
@@ -377,7 +377,8 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             name = functools.partial(
                 _problems.name, classes=data.classes, multi_class=self.multi_class
             )
-            warn_unless(certificate, self.tol, rows, schedule.settings, self.solver, max_iter, name)
+            tol = tolerance(self.tol)
+            warn_unless(certificate, tol, rows, schedule.settings, self.solver, max_iter, name)
         if is_over:
             schedule.end_plan()
         self._finish(schedule, data, certificate, watch)

@@ -11,7 +11,7 @@ from pegasos import _problems, _validate
 from pegasos._model import LinearModel
 from pegasos._pegasos import Settings
 from pegasos._progress import Progress
-from pegasos._schedule import LINEAR, Schedule, solver_names, warn_unless
+from pegasos._schedule import LINEAR, Schedule, solver_names, tolerance, warn_unless
 
 
 def fit(
@@ -21,7 +21,7 @@ def fit(
     *,
     loss: str = "hinge",
     solver: str = "auto",
-    tol: float | None = 1e-3,
+    tol: float | str | None = "auto",
     max_iter: int = 1000,
     n_steps: int | None = None,
     batch_size: int = 1,
@@ -139,7 +139,7 @@ def fit(
     )
     _validate.choice("multi_class", multi_class, ["ovr", "ovo"])
     _validate.choice("solver", solver, solver_names())
-    tol = _validate.real("tol", tol, above=0, besides=(None,))
+    tol = _validate.real("tol", tol, above=0, besides=("auto", None))
     n_epochs = _validate.integer("max_iter", max_iter)
     if solver not in ("auto", "pegasos") and (n_steps is not None or order is not None):
         raise ValueError(f"n_steps and order need solver='pegasos', got solver={solver!r}")
@@ -179,7 +179,7 @@ def fit(
         )
     if n_steps is None:
         name = functools.partial(_problems.name, classes=classes, multi_class=multi_class)
-        warn_unless(certificate, tol, rows, settings, solver, n_epochs, name)
+        warn_unless(certificate, tolerance(tol), rows, settings, solver, n_epochs, name)
     coef, intercept = schedule.model()
     return LinearModel(
         coef=coef,

@@ -165,7 +165,7 @@ class KernelPegasosClassifier(PegasosEstimator):
         cache_size: float = 1000,
         scores: str = "auto",
         solver: str = "auto",
-        tol: float | None = 1e-3,
+        tol: float | str | None = "auto",
         max_iter: int = 1000,
         n_steps: int | None = None,
         batch_size: int = 1,

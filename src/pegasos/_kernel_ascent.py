@@ -52,7 +52,7 @@ class KernelAscent(Solver):
     is 0.
     """
 
-    name, checks_are_whole = "sdca", True
+    name, checks_are_whole, ends_exactly = "sdca", True, True
     _ARRAYS = (*Solver._ARRAYS, "ascents", "scores", "active", "block")
 
     @staticmethod

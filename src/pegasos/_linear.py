@@ -158,7 +158,7 @@ class PegasosClassifier(PegasosEstimator):
         *,
         loss: str = "hinge",
         solver: str = "auto",
-        tol: float | None = 1e-3,
+        tol: float | str | None = "auto",
         max_iter: int = 1000,
         n_steps: int | None = None,
         batch_size: int = 1,

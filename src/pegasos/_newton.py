@@ -26,7 +26,7 @@ class Newton(Solver):
     far, that of `a`.
     """
 
-    name = "newton"
+    name, ends_exactly = "newton", True
     _ARRAYS = (*Solver._ARRAYS, "point", "scores", "centre", "width", "dual_objective")
 
     def __init__(self, settings, n_problems, n_rows, n_features, seed):

@@ -99,7 +99,7 @@ def _is_scoring(value: Any) -> bool:
 _SHARED = {
     "loss": partial(choice, allowed=LOSSES),
     "solver": lambda name, value: choice(name, value, solver_names()),
-    "tol": partial(real, above=0, besides=(None,)),
+    "tol": partial(real, above=0, besides=("auto", None)),
     "max_iter": integer,
     "batch_size": integer,
     "sampling": partial(choice, allowed=_core.SAMPLINGS),

@@ -60,6 +60,9 @@ class Solver:
     #: which does not move any more then.
     has_dual = True
 
+    #: Whether its last iterations are few, and leave nothing but rounding.
+    ends_exactly = False
+
     @staticmethod
     def suits(rows: Any) -> bool:
         """Whether it can work on these rows."""

@@ -74,6 +74,11 @@ class ColumnCache:
         return len(self.points), len(self.points)
 
     @property
+    def size(self):
+        """How many numbers the kernel matrix has."""
+        return len(self.points) ** 2
+
+    @property
     def is_positive(self):
         """Whether the kernel matrix is known to be positive semi-definite, so that there is a dual.
 
