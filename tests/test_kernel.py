@@ -67,6 +67,14 @@ def test_scikit_learn_accepts_the_estimator(estimator, check):
     check(estimator)
 
 
+def test_rounding_where_all_scores_are_0_disproves_nothing(rng):
+    """Classes that three features cannot tell apart: w = 0 is best, and |w|^2 is a rounding error."""
+    X = rng.normal(3, size=(20, 3))
+    y = (10 * rng.random(20)).astype(int)
+    fitted = KernelPegasosClassifier(kernel="precomputed", tol=1e-7, random_state=0).fit(X @ X.T, y)
+    assert np.isfinite(fitted.duality_gap_).all()
+
+
 @pytest.mark.parametrize("kernel", ["sigmoid", "poly", "precomputed"])
 def test_kernels_without_a_dual_learn_all_the_same(kernel):
     X, y = load_iris(return_X_y=True)

@@ -185,7 +185,8 @@ class KernelNewton(Newton):
         # left.
         end = (x[0] + factors / mass) / lam
         point, at, last = (1 - t) * beta + t * end, scores + t * moves, constant + t * step[-1]
-        if self._inner(point, at, last, last) < -BY_ROUNDING * inner(np.abs(point), np.abs(at)):
+        size = BY_ROUNDING * inner(np.abs(point), np.abs(at)) + _certificate.noise(self.rows, point)
+        if self._inner(point, at, last, last) < -size:
             # |w|^2 < 0: the kernel matrix is not positive semi-definite, and there is no minimum
             self.rows.disprove()
             return self.point[k].copy(), np.zeros_like(moves)
