@@ -17,7 +17,7 @@ from reference import pegasos as textbook
 from rows import convert, make_rows
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.datasets import load_digits, load_iris
+from sklearn.datasets import load_digits, load_iris, load_wine
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -594,3 +594,18 @@ def test_free_intercepts_cost_nothing_in_the_objective(problem):
     clf.fit(X, y)
     expected = objective(X, y, 0.01, clf.coef_[0], clf.intercept_[0], penalized=False)
     assert clf.objective_[0] == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("kind", [PegasosClassifier, KernelPegasosClassifier])
+@pytest.mark.parametrize("load", [load_iris, load_wine])
+def test_small_fits_depend_on_no_seed_by_default(kind, load, loss):
+    X, y = load(return_X_y=True)
+    X = (X - X.mean(axis=0)) / X.std(axis=0)
+    order = np.random.default_rng(0).permutation(len(y))
+    one = kind(0.01, loss=loss, random_state=0).fit(X, y)
+    other = kind(0.01, loss=loss, random_state=1).fit(X[order], y[order])
+    np.testing.assert_allclose(
+        one.decision_function(X), other.decision_function(X), rtol=1e-4, atol=1e-6
+    )
+    assert (one.duality_gap_ <= 1e-9 * one.objective_).all()

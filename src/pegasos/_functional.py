@@ -60,9 +60,10 @@ def fit(
         ends, for few; "auto" the one that is likely to be cheaper, changing over when it stalls.
         "auto" with `n_steps` is "pegasos". Three problems or more begin with epochs of dual
         coordinate ascent that go together, but for "newton".
-    tol : float or None, default=1e-3
+    tol : float, "auto" or None, default="auto"
         Relative duality gap (P - D)/P at which to stop; with a `ConvergenceWarning` if `max_iter`
-        comes first. None: `max_iter` epochs, neither more nor fewer. Means nothing with `n_steps`
+        comes first. "auto": 1e-3, or what rounding leaves where X has few numbers; see
+        `PegasosClassifier`. None: `max_iter` epochs, neither more nor fewer. Means nothing with `n_steps`
         or `order`.
     max_iter : int, default=1000
         Passes over the data (epochs), at most, if `n_steps` is None. An iteration of Newton's

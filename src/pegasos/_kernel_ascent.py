@@ -52,13 +52,18 @@ class KernelAscent(Solver):
     is 0.
     """
 
-    name, checks_are_whole, ends_exactly = "sdca", True, True
+    name, checks_are_whole = "sdca", True
     _ARRAYS = (*Solver._ARRAYS, "ascents", "scores", "active", "block")
 
     @staticmethod
     def cost(rows):
         """Less than any other: it asks for few columns, for a first solution at least."""
         return 0
+
+    @staticmethod
+    def ends_exactly(rows):
+        """By steps on pairs."""
+        return rows.is_positive
 
     @staticmethod
     def begins_with_pegasos(rows):

@@ -34,10 +34,13 @@ class PegasosClassifier(PegasosEstimator):
         ends, for few; "auto" the one that is likely to be cheaper, changing over when it stalls.
         "auto" with `n_steps` is "pegasos". Three problems or more begin with epochs of dual
         coordinate ascent that go together, but for "newton".
-    tol : float or None, default=1e-3
+    tol : float, "auto" or None, default="auto"
         Relative duality gap (P - D)/P at which to stop, with a `ConvergenceWarning` if `max_iter`
-        comes first. None: run `max_iter` epochs, neither more nor fewer. The default is well below
-        what a test set of thousands of rows can tell. Means nothing with `n_steps`.
+        comes first. "auto" is 1e-3, well below what a test set of thousands of rows can tell; but
+        where X, or the kernel matrix, has few numbers (2**18 for all binary problems together) and
+        Newton's method is likely to take no longer than 5 ms, fits go on to what rounding leaves,
+        so that neither the seed nor the order of rows matters to what they answer. None: run
+        `max_iter` epochs, neither more nor fewer. Means nothing with `n_steps`.
     max_iter : int, default=1000
         Passes over the data (epochs), at most, if `n_steps` is None; rows that are left out for a
         while, because they are where they belong, do not make an epoch longer. An iteration of

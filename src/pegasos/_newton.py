@@ -26,7 +26,7 @@ class Newton(Solver):
     far, that of `a`.
     """
 
-    name, ends_exactly = "newton", True
+    name = "newton"
     _ARRAYS = (*Solver._ARRAYS, "point", "scores", "centre", "width", "dual_objective")
 
     def __init__(self, settings, n_problems, n_rows, n_features, seed):
@@ -54,6 +54,11 @@ class Newton(Solver):
         if d >= _core.NEWTON_MOST:
             return np.inf
         return 10 * (4 * _rows.seconds_a_pass(rows) + 0.2 * n * d**2 / 1e11 + d**3 / 3e10)
+
+    @staticmethod
+    def ends_exactly(rows):
+        """Once the rows within the smoothed corner are those at the corner."""
+        return True
 
     @property
     def feature(self):

@@ -239,7 +239,7 @@ class Schedule:
         if rows.size * n_problems > _FEW_NUMBERS:
             return None
         for kind in self.machines.suitable(rows):
-            is_cheap = kind.ends_exactly and n_problems * kind.cost(rows) <= _CHEAP
+            is_cheap = kind.ends_exactly(rows) and n_problems * kind.cost(rows) <= _CHEAP
             if is_cheap and name in ("auto", kind.name):
                 return kind.name
         return None

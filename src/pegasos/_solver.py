@@ -60,9 +60,6 @@ class Solver:
     #: which does not move any more then.
     has_dual = True
 
-    #: Whether its last iterations are few, and leave nothing but rounding.
-    ends_exactly = False
-
     @staticmethod
     def suits(rows: Any) -> bool:
         """Whether it can work on these rows."""
@@ -77,6 +74,11 @@ class Solver:
     def cost(rows: Any) -> float:
         """Seconds that it is likely to take to a gap of about 1e-3, from sizes alone."""
         return np.inf
+
+    @staticmethod
+    def ends_exactly(rows: Any) -> bool:
+        """Whether its last iterations are few, and leave nothing but rounding."""
+        return False
 
     @staticmethod
     def head_start(n_problems: int) -> int:

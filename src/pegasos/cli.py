@@ -96,8 +96,9 @@ def _parser() -> argparse.ArgumentParser:
         default="auto",
         help="pegasos, or a solver that goes to the optimum (default auto: one that suits)",
     )
-    add("--tol", type=_tol, default=1e-3, metavar="G",
-        help="stop at this relative duality gap (default 1e-3; none: at --max-iter)")  # fmt: skip
+    add("--tol", type=_tol, default="auto", metavar="G",
+        help="stop at this relative duality gap (default auto: 1e-3, or what rounding leaves "
+             "of few numbers; none: at --max-iter)")  # fmt: skip
     add(
         "--max-iter",
         type=int,
@@ -171,9 +172,9 @@ def _gamma(text: str) -> str | float:
     return text if text in ("scale", "auto") else float(text)
 
 
-def _tol(text: str) -> float | None:
-    """ "none" or a number, for argparse."""
-    return None if text == "none" else float(text)
+def _tol(text: str) -> float | str | None:
+    """ "auto", "none" or a number, for argparse."""
+    return {"auto": "auto", "none": None}[text] if text in ("auto", "none") else float(text)
 
 
 def _train(args: argparse.Namespace) -> int:
