@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pegasos import _problems, _validate
+from pegasos._certificate import Certificate
 from pegasos._model import LinearModel
 from pegasos._pegasos import Settings
 from pegasos._progress import Progress
@@ -42,7 +43,9 @@ def fit(
 
     Minimises, for each problem that the labels make,
 
-    ``P(w) = lam/2 |w|^2 + 1/m sum_i c_i max(0, 1 - y_i (<w, x_i> + b))``, ``m = sum_i c_i``.
+    ``P(w) = lam/2 |w|^2 + 1/m sum_i c_i max(0, 1 - y_i (<w, x_i> + b))``, ``m = sum_i c_i``,
+
+    or the same with the square of max(0, ...).
 
     Parameters
     ----------
@@ -53,10 +56,12 @@ def fit(
         Labels, numbers or strings, of at least two classes.
     lam : float
         Regularisation λ > 0. ``lam_from_C`` converts from C.
+    loss : {"hinge", "squared_hinge"}, default="hinge"
+        max(0, u) of u = 1 - y f(x), or its square; see `PegasosClassifier`.
     solver : {"auto", "pegasos", "sdca", "newton"}, default="auto"
         "pegasos" is the algorithm of the paper and nothing else: fast to a rough solution. The
         others are fast to a fine solution: "sdca" dual coordinate ascent with shrinking, for many
-        features; "newton" Newton's method on the smoothed hinge, from where an epoch of Pegasos
+        features; "newton" Newton's method (the hinge is smoothed for it), from where an epoch of Pegasos
         ends, for few; "auto" the one that is likely to be cheaper, changing over when it stalls.
         "auto" with `n_steps` is "pegasos". Three problems or more begin with epochs of dual
         coordinate ascent that go together, but for "newton".
@@ -76,7 +81,8 @@ def fit(
         A new permutation of the rows every epoch, one permutation kept, or independent draws with
         replacement. The first converges fastest in practice; the last is what the theory is about.
     project : bool, default=False
-        After every step, project on the ball ``|w| <= 1/sqrt(lam)`` that holds the optimum. Calms
+        After every step, project on a ball that holds the optimum, ``|w| <= 1/sqrt(lam)``, or
+        ``1/sqrt(2 lam)`` for the squared hinge. Calms
         the first steps, changes little later.
     average : bool or "suffix", default=False
         Return the last iterate (False), the average of all (True), or of the last half ("suffix").
@@ -144,7 +150,7 @@ def fit(
     n_epochs = _validate.integer("max_iter", max_iter)
     if solver not in ("auto", "pegasos") and (n_steps is not None or order is not None):
         raise ValueError(f"n_steps and order need solver='pegasos', got solver={solver!r}")
-    n_steps = _validate.integer("n_steps", n_steps, besides=(None,))
+    steps: Any = _validate.integer("n_steps", n_steps, besides=(None,))
     n_threads = _validate.integer("n_jobs", n_jobs)
     _validate.verbose(verbose)
     seed = _validate.seed(random_state)
@@ -159,42 +165,48 @@ def fit(
     schedule = Schedule(LINEAR, settings, len(columns), n_features, dtype, seed)
     schedule.set_rows(columns, weights)
     if draws is not None:
-        # Whole steps that each problem's own draws make.
-        made = np.count_nonzero(columns[:, draws], axis=1) // settings.batch_size
-        if not made.any():
-            raise ValueError(
-                f"order must hold at least batch_size={settings.batch_size} draws of rows that "
-                f"have weight, got {len(draws)} draws"
-            )
-        n_steps = made if n_steps is None else np.minimum(made, n_steps)
+        made = _whole_steps(columns[:, draws], settings.batch_size)
+        steps = made if steps is None else np.minimum(made, steps)
     with Progress("training", bool(verbose)) as progress:
         certificate = schedule.train(
-            rows,
-            solver=solver,
-            tol=tol,
-            max_iter=n_epochs,
-            n_steps=n_steps,
-            order=draws,
-            n_threads=n_threads,
-            on_progress=lambda: progress.update(schedule.progress),
-        )
-    if n_steps is None:
+            rows, solver=solver, tol=tol, max_iter=n_epochs, n_steps=steps, order=draws,
+            n_threads=n_threads, on_progress=lambda: progress.update(schedule.progress),
+        )  # fmt: skip
+    if steps is None:
         name = functools.partial(_problems.name, classes=classes, multi_class=multi_class)
         warn_unless(certificate, tolerance(tol), rows, settings, solver, n_epochs, name)
+    return _model(schedule, certificate, classes, multi_class)
+
+
+def _model(
+    schedule: Schedule, certificate: Certificate, classes: np.ndarray, multi_class: str
+) -> LinearModel:
+    """What a fit returns."""
     coef, intercept = schedule.model()
+    is_pegasos = schedule.solver is schedule.pegasos
     return LinearModel(
         coef=coef,
         intercept=intercept,
         classes=classes,
         multi_class=multi_class,
-        lam=settings.lam,
+        lam=schedule.settings.lam,
+        loss=schedule.settings.loss.name,
         objective=certificate.objective,
         dual_objective=certificate.dual_objective,
         n_steps=schedule.n_steps,
-        alpha_counts=schedule.pegasos.alpha_counts()
-        if schedule.solver is schedule.pegasos
-        else None,
+        alpha_counts=schedule.pegasos.alpha_counts() if is_pegasos else None,
     )
+
+
+def _whole_steps(labels: np.ndarray, batch_size: int) -> np.ndarray:
+    """The whole steps that each problem's own draws make, given the labels of rows as they are drawn."""
+    made = np.count_nonzero(labels, axis=1) // batch_size
+    if not made.any():
+        raise ValueError(
+            f"order must hold at least batch_size={batch_size} draws of rows that have weight, got "
+            f"{labels.shape[1]} draws"
+        )
+    return made
 
 
 def decision_function(model: LinearModel, X: Any) -> np.ndarray:

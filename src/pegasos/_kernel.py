@@ -36,9 +36,9 @@ class KernelPegasosClassifier(PegasosEstimator):
 
     ``P(w) = lam/2 |w|^2 + 1/m sum_i c_i max(0, 1 - y_i (<w, phi(x_i)> + b))``, ``m = sum_i c_i``,
 
-    with ``<phi(x), phi(z)> = K(x, z)``, by the algorithm of `PegasosClassifier` with
+    or the same with the square of max(0, ...), with ``<phi(x), phi(z)> = K(x, z)``, by the algorithm of `PegasosClassifier` with
     ``w = sum_j beta_j phi(x_j)``: the alpha of a row counts how often it was drawn and violated its
-    margin.
+    margin (of the squared hinge, by how much).
 
     Parameters
     ----------
@@ -71,11 +71,13 @@ class KernelPegasosClassifier(PegasosEstimator):
         the fit will draw ("pull"), so that few steps on many rows do not cost more for more rows.
         The decisions are the same. "auto" pulls when at most half as many draws as rows are made.
         A warm start always pushes.
+    loss : {{"hinge", "squared_hinge"}}, default="hinge"
+        As in `PegasosClassifier`.
     solver : {{"auto", "pegasos", "sdca", "newton"}}, default="auto"
         "pegasos" is the algorithm of the paper; "sdca" dual coordinate ascent on blocks of rows,
         from 0 where the kernel is known to be positive semi-definite, which asks for fewer columns,
-        else from where an epoch of Pegasos ends; "newton" from there Newton's method on the
-        smoothed hinge, for few rows (without a dual it is "sdca"); "auto" is "sdca", and "newton"
+        else from where an epoch of Pegasos ends; "newton" from there Newton's method (the
+        hinge is smoothed for it), for few rows (without a dual it is "sdca"); "auto" is "sdca", and "newton"
         where that stalls and all columns fit the cache. "auto" with `n_steps` is "pegasos".
     tol, max_iter, n_steps, batch_size, sampling, project, average
         As in `PegasosClassifier`.
@@ -319,6 +321,7 @@ class KernelPegasosClassifier(PegasosEstimator):
             classes=self.classes_,
             multi_class=self._fitted["multi_class"],
             lam=float(self._fitted["lam"]),
+            loss=self._fitted["loss"],
             objective=self._certificate().objective,
             dual_objective=self._certificate().dual_objective,
             n_steps=self.n_steps_,

@@ -20,17 +20,25 @@ class PegasosClassifier(PegasosEstimator):
 
     ``P(w) = lam/2 |w|^2 + 1/m sum_i c_i max(0, 1 - y_i (<w, x_i> + b))``, ``m = sum_i c_i``,
 
-    by stochastic sub-gradient descent on the primal with step size 1/(lam t). ``c_i`` is the
-    sample weight times the class weight of row i.
+    or the same with the square of max(0, ...), by stochastic sub-gradient descent on the primal
+    with step size 1/(lam t). ``c_i`` is the sample weight times the class weight of row i. With
+    λ = 1/(C n_samples), P is 1/(C n_samples) times the objective of `sklearn.svm.LinearSVC` of the
+    same loss.
 
     Parameters
     ----------
     lam : float, default=1e-4
         Regularisation λ > 0; λ = 1/(C n_samples), see `pegasos.lam_from_C`.
+    loss : {"hinge", "squared_hinge"}, default="hinge"
+        l(u) of a row, u = 1 - y f(x): max(0, u), the loss of the paper, or its square, that of
+        `sklearn.svm.LinearSVC`. The square is smooth, so that fits to a fine gap are faster; it
+        weighs rows far on the wrong side more, and has more support vectors. Its slope has no
+        bound: the steps of Pegasos are 1/(lam (t + t0)), t0 = 2/lam max_i c_i |x_i|^2, and so
+        short at first that none leaps beyond the optimum.
     solver : {"auto", "pegasos", "sdca", "newton"}, default="auto"
         "pegasos" is the algorithm of the paper and nothing else: fast to a rough solution. The
         others are fast to a fine solution: "sdca" dual coordinate ascent with shrinking, for many
-        features; "newton" Newton's method on the smoothed hinge, from where an epoch of Pegasos
+        features; "newton" Newton's method (the hinge is smoothed for it), from where an epoch of Pegasos
         ends, for few; "auto" the one that is likely to be cheaper, changing over when it stalls.
         "auto" with `n_steps` is "pegasos". Three problems or more begin with epochs of dual
         coordinate ascent that go together, but for "newton".
@@ -53,7 +61,8 @@ class PegasosClassifier(PegasosEstimator):
         A new permutation of the rows every epoch, one permutation kept, or independent draws with
         replacement as in the paper's analysis. The first converges fastest in practice.
     project : bool, default=False
-        After every step, project on the ball ``|w| <= 1/sqrt(lam)`` that holds the optimum.
+        After every step, project on a ball that holds the optimum: ``|w| <= 1/sqrt(lam)``, or
+        ``1/sqrt(2 lam)`` for the squared hinge.
     average : bool or "suffix", default=False
         Keep the last iterate (False), which the paper found best in practice, the average of all
         (True), or of the last half ("suffix"; when training goes on by `warm_start` or
@@ -121,8 +130,9 @@ class PegasosClassifier(PegasosEstimator):
         whole epochs of permutations, for the last iterate without projection; otherwise true as
         well, but not as tight.
     alpha_counts_ : ndarray of shape (n_problems, n_samples)
-        How often a step of Pegasos drew each row and found its margin violated. Only set by a `fit`
-        that ends with Pegasos: ``solver="pegasos"``, or with `n_steps`.
+        How often a step of Pegasos drew each row and found its margin violated; of the squared
+        hinge, the sum of its slopes 2 (1 - y f(x)) then, in float64. Only set by a `fit` that ends
+        with Pegasos: ``solver="pegasos"``, or with `n_steps`.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
         Set when the columns of X have names that are strings.
@@ -336,6 +346,7 @@ class PegasosClassifier(PegasosEstimator):
             classes=self.classes_,
             multi_class=self._fitted["multi_class"],
             lam=float(self._fitted["lam"]),
+            loss=self._fitted["loss"],
             objective=self._certificate().objective,
             dual_objective=self._certificate().dual_objective,
             n_steps=self.n_steps_,

@@ -10,6 +10,7 @@ import numpy as np
 
 from pegasos import _archive, _pegasos, _problems, _rows, _threads, _validate
 from pegasos._certificate import Certificate
+from pegasos._losses import LOSSES
 
 # Memory for one piece of a kernel prediction.
 _PREDICT_BYTES = 2**23
@@ -28,6 +29,7 @@ class _Model:
     objective: np.ndarray
     dual_objective: np.ndarray
     n_steps: np.ndarray
+    loss: str = "hinge"
     zero_based: bool | None = None
 
     #: Names the layout of the file, and its version.
@@ -41,7 +43,7 @@ class _Model:
         "dual_objective",
         "n_steps",
     )
-    _ABOUT: ClassVar[tuple[str, ...]] = ("multi_class", "lam", "zero_based")
+    _ABOUT: ClassVar[tuple[str, ...]] = ("multi_class", "lam", "loss", "zero_based")
 
     @property
     def duality_gap(self) -> np.ndarray:
@@ -105,6 +107,7 @@ class _Model:
     def _check(self):
         """Raise a ValueError unless the arrays fit together; returns the number of problems."""
         _validate.choice("multi_class", self.multi_class, ["ovr", "ovo"])
+        _validate.choice("loss", self.loss, list(LOSSES))
         _validate.choice("zero_based", self.zero_based, [None, True, False])
         if self.classes.ndim != 1 or self.classes.dtype.kind not in "fiubU":
             raise ValueError("classes must be one-dimensional numbers or strings")
@@ -188,12 +191,14 @@ class LinearModel(_Model):
         `objective` - `dual_objective`.
     n_steps : ndarray of shape (n_problems,)
         Steps taken.
+    loss : {"hinge", "squared_hinge"}
+        What `objective` sums over the rows.
     zero_based : bool or None
         Whether the LIBSVM text that `pegasos train` read counts features from 0; None for other
         rows.
     alpha_counts : ndarray of shape (n_problems, n_samples) or None
-        How often each training row was drawn and violated its margin. None unless Pegasos made the
-        model (``solver="pegasos"``, `n_steps` or `order`). Not saved.
+        How often each training row was drawn and violated its margin; of the squared hinge, the sum
+        of its slopes 2 (1 - y f(x)) when it did, in float64. None unless Pegasos made the model (``solver="pegasos"``, `n_steps` or `order`). Not saved.
 
     Examples
     --------
@@ -242,8 +247,10 @@ class KernelModel(_Model):
     ----------
     support : pegasos.kernels.Points
         The support vectors with their kernel.
-    dual_coef : ndarray of shape (n_problems, n_support) intercept, classes, multi_class, lam,
-    objective, dual_objective, duality_gap, n_steps, zero_based
+    dual_coef : ndarray of shape (n_problems, n_support)
+    intercept, classes, multi_class, lam, loss, objective, dual_objective, duality_gap, n_steps
+        As in `LinearModel`.
+    zero_based
         As in `LinearModel`.
 
     Examples

@@ -469,7 +469,7 @@ class PegasosClassifierCV(_Search):
     ----------
 {_DOC["what"]}
 {_DOC["rest"]}
-    solver, tol, max_iter, batch_size, sampling, project, average, fit_intercept
+    loss, solver, tol, max_iter, batch_size, sampling, project, average, fit_intercept
         As in `PegasosClassifier`.
     penalize_intercept, intercept_scaling, multi_class, n_jobs, random_state
         As in `PegasosClassifier`.
@@ -582,7 +582,7 @@ class KernelPegasosClassifierCV(_Search):
 {_DOC["rest"]}
     kernel, degree, coef0, kernel_params, assume_psd, cache_size, n_jobs
         As in `KernelPegasosClassifier`.
-    solver, tol, max_iter, batch_size, sampling, project, average, fit_intercept
+    loss, solver, tol, max_iter, batch_size, sampling, project, average, fit_intercept
         As in `PegasosClassifier`.
     penalize_intercept, intercept_scaling, multi_class, class_weight, random_state, verbose
         As in `PegasosClassifierCV`.

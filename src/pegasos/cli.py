@@ -13,6 +13,7 @@ import numpy as np
 
 import pegasos
 from pegasos import kernels
+from pegasos._losses import LOSSES
 
 _DATA_HELP = """\
 DATA is LIBSVM/SVMlight text ("label index:value ..."), CSV (one row a line,
@@ -67,29 +68,58 @@ def _parser() -> argparse.ArgumentParser:
         sub.set_defaults(run=run)
         return sub
 
-    def data_options(sub: argparse.ArgumentParser) -> None:
-        sub.add_argument("data", metavar="DATA", help="file with the rows")
-        sub.add_argument("--format", choices=("libsvm", "csv", "npz"), help="format of DATA")
-        sub.add_argument(
-            "--label-column", type=int, default=-1, metavar="J",
-            help="CSV: column of the label, from 0; negative from the end (default -1, the last)",
-        )  # fmt: skip
-        sub.add_argument(
-            "--header", choices=("auto", "yes", "no"), default="auto",
-            help="CSV: whether the first line is one (default auto: if it has no numbers)",
-        )  # fmt: skip
-        sub.add_argument(
-            "--zero-based", choices=("auto", "yes", "no"), default="auto",
-            help="LIBSVM: whether features are counted from 0 (default auto: if there is a feature "
-            "0; a model remembers)",
-        )  # fmt: skip
-
     train = command("train", _train, "train a linear or kernel support vector machine and save it")
-    data_options(train)
-    add = train.add_argument
-    add("-o", "--output", default="model.npz", metavar="FILE", help="the model (default model.npz)")
+    _add_data_options(train)
+    train.add_argument(
+        "-o", "--output", default="model.npz", metavar="FILE", help="the model (default model.npz)"
+    )
+    _add_machine_options(train.add_argument)
+    _add_kernel_options(train.add_argument)
+    _add_run_options(train.add_argument)
+
+    predict = command("predict", _predict, "predict labels with a saved model, one a line")
+    predict.add_argument("model", metavar="MODEL", help="file written by `pegasos train`")
+    _add_data_options(predict)
+    predict.add_argument(
+        "-o",
+        "--output",
+        default="-",
+        metavar="FILE",
+        help="write here, not to standard output",
+    )
+    predict.add_argument("--scores", action="store_true", help="scores in place of labels")
+
+    demo = command("demo", _demo, "train on handwritten digits and draw what was learned")
+    demo.add_argument(
+        "-o", "--output", default="pegasos-demo.svg", metavar="FILE",
+        help="the picture, which any browser shows (default pegasos-demo.svg)",
+    )  # fmt: skip
+    return parser
+
+
+def _add_data_options(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("data", metavar="DATA", help="file with the rows")
+    sub.add_argument("--format", choices=("libsvm", "csv", "npz"), help="format of DATA")
+    sub.add_argument(
+        "--label-column", type=int, default=-1, metavar="J",
+        help="CSV: column of the label, from 0; negative from the end (default -1, the last)",
+    )  # fmt: skip
+    sub.add_argument(
+        "--header", choices=("auto", "yes", "no"), default="auto",
+        help="CSV: whether the first line is one (default auto: if it has no numbers)",
+    )  # fmt: skip
+    sub.add_argument(
+        "--zero-based", choices=("auto", "yes", "no"), default="auto",
+        help="LIBSVM: whether features are counted from 0 (default auto: if there is a feature "
+        "0; a model remembers)",
+    )  # fmt: skip
+
+
+def _add_machine_options(add: Callable[..., Any]) -> None:
     add("--lam", type=float, default=1e-4, metavar="L",
         help="regularisation lambda = 1/(C n); smaller fits closer (default 1e-4)")  # fmt: skip
+    add("--loss", choices=tuple(LOSSES), default="hinge",
+        help="of a row, max(0, 1 - y f(x)) (default) or its square")  # fmt: skip
     add(
         "--solver",
         choices=("auto", "pegasos", "sdca", "newton"),
@@ -110,13 +140,16 @@ def _parser() -> argparse.ArgumentParser:
     add("--batch-size", type=int, default=1, metavar="K", help="rows per step (default 1)")
     add("--sampling", choices=("permutation", "cyclic", "uniform"), default="permutation",
         help="new permutation every epoch, one kept, or with replacement")  # fmt: skip
-    add("--project", action="store_true", help="project on the ball |w| <= 1/sqrt(lambda)")
+    add("--project", action="store_true", help="project on a ball that holds the optimum")
     add("--average", choices=("none", "all", "suffix"), default="none",
         help="output the last iterate, the average of all, or of the last half")  # fmt: skip
     add("--intercept", choices=("none", "penalized", "free"), default="penalized",
         help="b: none, weight of a constant feature (default), or not penalised")  # fmt: skip
     add("--multi-class", choices=("ovr", "ovo"), default="ovr",
         help="one-vs-rest (default) or one-vs-one, for three classes or more")  # fmt: skip
+
+
+def _add_kernel_options(add: Callable[..., Any]) -> None:
     add("--kernel", choices=kernels.stored_names(),
         help="train a kernel machine (default: a linear one, without a kernel)")  # fmt: skip
     add(
@@ -132,6 +165,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--cache-size", type=float, default=1000, metavar="MB",
         help="memory for columns of the kernel matrix (default 1000)")  # fmt: skip
+
+
+def _add_run_options(add: Callable[..., Any]) -> None:
     add("--n-features", type=int, metavar="D", help="columns of X, where the file cannot tell")
     add("--float32", action="store_true", help="store and train in single precision")
     add("--seed", type=int, default=0, metavar="S", help="names the order of draws (default 0)")
@@ -147,25 +183,6 @@ def _parser() -> argparse.ArgumentParser:
         help="go on from a checkpoint, with the same DATA and options")  # fmt: skip
     add("-q", "--quiet", action="store_true", help="no progress, no report")
 
-    predict = command("predict", _predict, "predict labels with a saved model, one a line")
-    predict.add_argument("model", metavar="MODEL", help="file written by `pegasos train`")
-    data_options(predict)
-    predict.add_argument(
-        "-o",
-        "--output",
-        default="-",
-        metavar="FILE",
-        help="write here, not to standard output",
-    )
-    predict.add_argument("--scores", action="store_true", help="scores in place of labels")
-
-    demo = command("demo", _demo, "train on handwritten digits and draw what was learned")
-    demo.add_argument(
-        "-o", "--output", default="pegasos-demo.svg", metavar="FILE",
-        help="the picture, which any browser shows (default pegasos-demo.svg)",
-    )  # fmt: skip
-    return parser
-
 
 def _gamma(text: str) -> str | float:
     """ "scale", "auto" or a number, for argparse."""
@@ -175,6 +192,32 @@ def _gamma(text: str) -> str | float:
 def _tol(text: str) -> float | str | None:
     """ "auto", "none" or a number, for argparse."""
     return {"auto": "auto", "none": None}[text] if text in ("auto", "none") else float(text)
+
+
+def _machine(args: argparse.Namespace) -> Any:
+    """The estimator that the options ask for."""
+    options: dict[str, Any] = {
+        "loss": args.loss,
+        "solver": args.solver,
+        "tol": args.tol,
+        "max_iter": args.max_iter,
+        "n_steps": args.n_steps,
+        "batch_size": args.batch_size,
+        "sampling": args.sampling,
+        "project": args.project,
+        "average": {"none": False, "all": True, "suffix": "suffix"}[args.average],
+        "fit_intercept": args.intercept != "none",
+        "penalize_intercept": args.intercept != "free",
+        "multi_class": args.multi_class,
+        "random_state": args.seed,
+        "verbose": int(not args.quiet),
+    }
+    if args.kernel:
+        return pegasos.KernelPegasosClassifier(
+            args.lam, kernel=args.kernel, gamma=args.gamma, degree=args.degree, coef0=args.coef0,
+            cache_size=args.cache_size, **options,
+        )  # fmt: skip
+    return pegasos.PegasosClassifier(args.lam, n_jobs=args.jobs, **options)
 
 
 def _train(args: argparse.Namespace) -> int:
@@ -194,28 +237,7 @@ def _train(args: argparse.Namespace) -> int:
         X = X.astype(np.float32)
     say(f"{X.shape[0]} rows, {X.shape[1]} features")
     began = time.perf_counter()
-    options = {
-        "solver": args.solver,
-        "tol": args.tol,
-        "max_iter": args.max_iter,
-        "n_steps": args.n_steps,
-        "batch_size": args.batch_size,
-        "sampling": args.sampling,
-        "project": args.project,
-        "average": {"none": False, "all": True, "suffix": "suffix"}[args.average],
-        "fit_intercept": args.intercept != "none",
-        "penalize_intercept": args.intercept != "free",
-        "multi_class": args.multi_class,
-        "random_state": args.seed,
-        "verbose": int(not args.quiet),
-    }
-    if args.kernel:
-        machine = pegasos.KernelPegasosClassifier(
-            args.lam, kernel=args.kernel, gamma=args.gamma, degree=args.degree, coef0=args.coef0,
-            cache_size=args.cache_size, **options,
-        )  # fmt: skip
-    else:
-        machine = pegasos.PegasosClassifier(args.lam, n_jobs=args.jobs, **options)
+    machine = _machine(args)
     _parameters.check(machine)  # before files are read or written
     machine._zero_based = zero_based
     if args.resume is not None:
