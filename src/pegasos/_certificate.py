@@ -133,8 +133,10 @@ def certify_kernel(
     dual_value = best_dual(problem, a, squared_norm, cache.is_positive)
     estimate = np.abs(primal - dual_value) / np.where(primal > 0, primal, 1)
     sizes = np.abs(points * scores).sum(axis=-1)
-    is_negative = (squared_norms < -BY_ROUNDING * sizes - noise(cache, points)).any()
-    if is_negative or (dual_value > primal * (1 + BY_ROUNDING)).any():
+    if (
+        is_negative(cache, points, squared_norms, sizes)
+        or (dual_value > primal * (1 + BY_ROUNDING)).any()
+    ):
         cache.disprove()
     if not cache.is_positive:
         return Certificate(primal, np.full_like(dual_value, np.nan), estimate)
@@ -148,11 +150,16 @@ def certify_kernel(
     return Certificate(primal, dual_value - errors[-1] - more, estimate)
 
 
-def noise(cache: Any, points: np.ndarray) -> np.ndarray:
-    """What rounding alone can make of |w|^2, where scores cancel to 0."""
+def is_negative(cache: Any, points: np.ndarray, squared_norms: Any, sizes: Any) -> bool:
+    """Whether |w|^2, a sum of numbers of these sizes, is below 0 by more than rounding explains.
+
+    Where scores cancel to 0, the numbers themselves are rounding errors.
+    """
+    if not (squared_norms < -BY_ROUNDING * sizes).any():
+        return False
     lengths = np.sqrt(np.abs(cache.points.diagonal()))
-    eps = np.finfo(cache.points.dtype).eps
-    return len(lengths) * eps * np.square(np.abs(points) @ lengths)
+    noise = len(lengths) * np.finfo(cache.points.dtype).eps * np.square(np.abs(points) @ lengths)
+    return bool((squared_norms < -BY_ROUNDING * sizes - noise).any())
 
 
 def _by_weights(points: Any, coef: np.ndarray) -> tuple[np.ndarray, ...]:

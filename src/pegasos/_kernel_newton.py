@@ -10,7 +10,7 @@ those of the band and W = c/(m delta), are solved among the rows of the band (Wo
 import numpy as np
 
 from pegasos import _certificate, _core, _threads
-from pegasos._certificate import BY_ROUNDING, inner
+from pegasos._certificate import inner
 from pegasos._newton import Newton
 from pegasos._solver import Solver
 
@@ -185,8 +185,8 @@ class KernelNewton(Newton):
         # left.
         end = (x[0] + factors / mass) / lam
         point, at, last = (1 - t) * beta + t * end, scores + t * moves, constant + t * step[-1]
-        size = BY_ROUNDING * inner(np.abs(point), np.abs(at)) + _certificate.noise(self.rows, point)
-        if self._inner(point, at, last, last) < -size:
+        squared, size = self._inner(point, at, last, last), inner(np.abs(point), np.abs(at))
+        if _certificate.is_negative(self.rows, point, np.asarray(squared), size):
             # |w|^2 < 0: the kernel matrix is not positive semi-definite, and there is no minimum
             self.rows.disprove()
             return self.point[k].copy(), np.zeros_like(moves)
