@@ -392,8 +392,9 @@ def draw_options(case):
     """Parameters that linear and kernel machines share."""
     solver = case.pick("auto", "auto", "pegasos", "sdca", "newton")
     options = {
+        "loss": case.pick("hinge", "hinge", "squared_hinge"),
         "solver": solver,
-        "tol": case.pick(1e-3, 1e-2, 1e-6, None),
+        "tol": case.pick("auto", 1e-3, 1e-2, 1e-6, None),
         "max_iter": case.pick(1, 2, 5, 30, 100),
         "batch_size": case.pick(1, 1, 1, 2, 7, 100),
         "sampling": case.pick("permutation", "cyclic", "uniform"),
@@ -636,6 +637,7 @@ def check_certificate(what, machine, rows, codes, weights, n_classes, options, s
     penal = options["fit_intercept"] and options["penalize_intercept"]
     free = options["fit_intercept"] and not penal
     columns = label_columns(codes, n_classes, options["multi_class"])
+    power = 2 if options.get("loss") == "squared_hinge" else 1
     if objective.shape != (len(columns),) or dual.shape != objective.shape:
         raise Wrong(f"{what}: objectives of shapes {objective.shape}, {dual.shape}")
     for k, y in enumerate(columns):
@@ -649,10 +651,13 @@ def check_certificate(what, machine, rows, codes, weights, n_classes, options, s
             """P of r times the model, its intercept moved."""
             new = r * b + shift
             norm = r * r * norms[k] + (penal and (new / options["intercept_scaling"]) ** 2)
-            return said["lam"] / 2 * norm + c @ np.maximum(0, 1 - y * (r * f + shift)) / total
+            losses = np.maximum(0, 1 - y * (r * f + shift)) ** power
+            return said["lam"] / 2 * norm + c @ losses / total
 
-        P = primal(1.0)
-        error = said["lam"] / 2 * norm_errors[k] + c @ bound[inside, k] / total + 1e-9 * abs(P)
+        P, off = primal(1.0), bound[inside, k]
+        if power == 2:
+            off = off * (2 * np.maximum(0, 1 - y * f) + off)
+        error = said["lam"] / 2 * norm_errors[k] + c @ off / total + 1e-9 * abs(P)
         if not np.isfinite(error):
             continue
         if np.isfinite(objective[k]) and abs(objective[k] - P) > 2 * error + 1e-12:
@@ -756,6 +761,13 @@ def make_precomputed(case, p):
         case.may_be_refused("symmetric")
 
 
+def allow_no_minimum(case, options):
+    """The squared hinge wants kernels that are positive."""
+    is_positive = options["kernel"] in ("rbf", "linear", "laplacian")
+    if options["loss"] == "squared_hinge" and not is_positive:
+        case.may_be_refused("positive semi-definite")
+
+
 def make_estimator(case, p, *, is_kernel, **more):
     """An unfitted estimator for a problem."""
     options = draw_options(case) | {"class_weight": p.class_weight} | more
@@ -769,6 +781,7 @@ def make_estimator(case, p, *, is_kernel, **more):
         make_precomputed(case, p)
     if options["kernel"] == "poly" and case.scale > 100:
         case.may_be_refused("overflow|too large|finite")
+    allow_no_minimum(case, options)
     return pegasos.KernelPegasosClassifier(draw_lam(case), **options)
 
 
@@ -806,7 +819,8 @@ def check_fit(case, clf, p):
         )
         if clf.tol is not None and clf.n_steps is None and case.converged:
             gap, P = clf.duality_gap_, clf.objective_
-            if not (np.isnan(gap) | (gap <= clf.tol * P * (1 + 1e-9) + 1e-300)).all():
+            tol = 1e-3 if clf.tol == "auto" else clf.tol
+            if not (np.isnan(gap) | (gap <= tol * P * (1 + 1e-9) + 1e-300)).all():
                 raise Wrong(f"no warning, but gaps {gap} with objectives {P}, tol={clf.tol}")
     elif clf.n_steps is None and not (is_kernel and clf.solver == "pegasos"):
         raise Wrong("fit has set no objective_")
@@ -1202,6 +1216,8 @@ def search(case):
         lams, options["cv_tol"] = [case.pick(0.03, 0.2, 1.0)], case.pick(1e-5, 1e-7)
     scorer = options["scoring"]
     make = pegasos.KernelPegasosClassifierCV if is_kernel else pegasos.PegasosClassifierCV
+    if is_kernel:
+        allow_no_minimum(case, options)
     clf = make(lams, **options)
     case.call(
         f"{told(clf)}.fit({p.told()}), folds {kind}",
@@ -1532,6 +1548,9 @@ def command(case):
         options += ["--n-features", d]
     if case.chance(0.4):
         options += ["--kernel", case.pick("linear", "poly", "rbf", "sigmoid", "laplacian")]
+    options += case.pick([], ["--loss", "squared_hinge"])
+    if "squared_hinge" in options and ("poly" in options or "sigmoid" in options):
+        case.may_be_refused("positive semi-definite")
     options += case.pick(
         [], ["--float32"], ["--solver", "newton"], ["--jobs", 2], ["--multi-class", "ovo"]
     )
@@ -1603,7 +1622,8 @@ def checkpoint(case):
         else {"data": S.data, "indices": S.indices, "indptr": S.indptr, "shape": S.shape}
     )
     np.savez(path, y=codes, **dense)
-    options = ["-q", "--lam", "1e-3", "--max-iter", case.pick(20, 100),
+    loss = case.pick("hinge", "squared_hinge")
+    options = ["-q", "--lam", "1e-3", "--loss", loss, "--max-iter", case.pick(20, 100),
                "--tol", case.pick("none", "1e-9"),
                "--solver", case.pick("auto", "pegasos", "sdca", "newton"),
                "--average", case.pick("none", "all", "suffix"), "--batch-size", case.pick(1, 3),
@@ -1627,7 +1647,7 @@ def checkpoint(case):
     rows = Rows(None, X, np.dtype("f8"), "data")
     intercept = options[options.index("--intercept") + 1]
     settings = {"fit_intercept": intercept != "none", "penalize_intercept": intercept != "free",
-                "intercept_scaling": 1.0, "multi_class": model.multi_class}  # fmt: skip
+                "intercept_scaling": 1.0, "multi_class": model.multi_class, "loss": loss}  # fmt: skip
     said = {"lam": 1e-3, "objective": model.objective, "dual_objective": model.dual_objective}
     check_certificate(
         "resumed", machine_of(model), rows, codes, np.ones(n), len(model.classes), settings, said

@@ -387,6 +387,18 @@ def test_kernel_machines_are_linear_machines_of_more_features(
     assert (clf.objective_ - clf.duality_gap_ <= least * (1 + 1e-6)).all()
 
 
+@pytest.mark.parametrize("solver", ["auto", "sdca", "newton", "pegasos"])
+def test_kernels_without_a_minimum_are_refused(rng, solver):
+    y = make_rows(rng, n=50)[1]
+    K = rng.normal(size=(50, 50))
+    indefinite, positive = K + K.T, K @ K.T
+    clf = KernelPegasosClassifier(0.1, kernel="precomputed", loss="squared_hinge", solver=solver)
+    with pytest.raises(ValueError, match=r"squared_hinge.*positive semi-definite.*assume_psd"):
+        clf.fit(indefinite, y)
+    assert not hasattr(clf, "intercept_")
+    clf.set_params(tol=0.3).fit(positive, y)
+
+
 @pytest.mark.parametrize("kind", [PegasosClassifier, KernelPegasosClassifier])
 @pytest.mark.parametrize("solver", ["pegasos", "sdca", "auto"])
 def test_threads_and_interruptions_change_no_bits(rng, kind, solver, monkeypatch):

@@ -72,7 +72,8 @@ class KernelPegasosClassifier(PegasosEstimator):
         The decisions are the same. "auto" pulls when at most half as many draws as rows are made.
         A warm start always pushes.
     loss : {{"hinge", "squared_hinge"}}, default="hinge"
-        As in `PegasosClassifier`.
+        As in `PegasosClassifier`. "squared_hinge" needs a kernel that is known to be positive
+        semi-definite (see `assume_psd`): there may be no minimum otherwise.
     solver : {{"auto", "pegasos", "sdca", "newton"}}, default="auto"
         "pegasos" is the algorithm of the paper; "sdca" dual coordinate ascent on blocks of rows,
         from 0 where the kernel is known to be positive semi-definite, which asks for fewer columns,

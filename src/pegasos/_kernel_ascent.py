@@ -9,6 +9,7 @@ import numpy as np
 from pegasos import _certificate, _core
 from pegasos._ascent import ASCENT, blank_ascents
 from pegasos._certificate import inner
+from pegasos._kernel_pegasos import check_convex
 from pegasos._solver import Solver
 from pegasos._threads import blas, uninterrupted
 
@@ -88,6 +89,7 @@ class KernelAscent(Solver):
     def begin(self, problem, start=None):
         start = super().begin(problem, start)
         rows, labels = problem.rows, problem.labels
+        check_convex(self.settings, rows)
         diagonal = rows.points.diagonal()
         self.feature = self.settings.constant_feature
         if self.settings.free_intercept:

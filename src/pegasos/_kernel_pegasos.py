@@ -27,6 +27,20 @@ _NEARLY = 1.2
 _SCORES_PER_CALL = 4e7
 
 
+def check_convex(settings, cache):
+    """Raise a ValueError where there may be no minimum.
+
+    If |w|^2 can be below 0, only bounds on dual variables, which smooth losses do not have, keep w finite.
+    """
+    if settings.loss.curvature and not cache.is_positive:
+        raise ValueError(
+            f"loss={settings.loss.name!r} needs a kernel matrix that is known to be positive "
+            "semi-definite, since there may be no minimum otherwise: take loss='hinge', the kernel "
+            "'rbf', 'laplacian', 'linear', or 'poly' with coef0 >= 0, or say assume_psd=True if you "
+            "know that it is"
+        )
+
+
 class KernelPegasos(Pegasos):
     """Kernel problems over the same rows, and where Pegasos stands on them.
 
@@ -47,6 +61,7 @@ class KernelPegasos(Pegasos):
         self.scores[...], self.unpushed[...] = 0, self.weights
 
     def _squared_norms(self, cache):
+        check_convex(self.settings, cache)
         return np.abs(cache.points.diagonal())
 
     def _scale(self, factor):
