@@ -68,6 +68,20 @@ def test_scikit_learn_accepts_the_estimator(estimator, check):
     check(estimator)
 
 
+@pytest.mark.parametrize("multi_class", ["ovr", "ovo"])
+@pytest.mark.parametrize("n", [90, 600])  # one block of rows, or several
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_pegasos_begins_every_fit(rng, multi_class, n, loss):
+    X, y = rng.normal(size=(n, 4)), np.arange(n) % 3
+    fitted = KernelPegasosClassifier(0.05, loss=loss, multi_class=multi_class, random_state=0).fit(
+        X, y
+    )
+    n_rows = n if multi_class == "ovr" else 2 * n // 3
+    assert (fitted.n_steps_ == n_rows).all()
+    assert next(iter(fitted.solver_epochs_.items())) == ("pegasos", 1)
+    assert sum(fitted.solver_epochs_.values()) == fitted.n_iter_
+
+
 def test_rounding_where_all_scores_are_0_disproves_nothing(rng):
     """Classes that three features cannot tell apart: w = 0 is best, and |w|^2 is a rounding error."""
     X = rng.normal(3, size=(20, 3))

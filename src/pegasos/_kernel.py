@@ -75,11 +75,11 @@ class KernelPegasosClassifier(PegasosEstimator):
         As in `PegasosClassifier`. "squared_hinge" needs a kernel that is known to be positive
         semi-definite (see `assume_psd`): there may be no minimum otherwise.
     solver : {{"auto", "pegasos", "sdca", "newton"}}, default="auto"
-        "pegasos" is the algorithm of the paper; "sdca" dual coordinate ascent on blocks of rows,
-        from 0 where the kernel is known to be positive semi-definite, which asks for fewer columns,
-        else from where an epoch of Pegasos ends; "newton" from there Newton's method (the
-        hinge is smoothed for it), for few rows (without a dual it is "sdca"); "auto" is "sdca", and "newton"
-        where that stalls and all columns fit the cache. "auto" with `n_steps` is "pegasos".
+        "pegasos" is the algorithm of the paper; "sdca" dual coordinate ascent on blocks of rows:
+        its first epoch is Pegasos, with steps of exact length, where the kernel is known to be
+        positive semi-definite; elsewhere it goes on from where an epoch of Pegasos ends; "newton"
+        from there Newton's method (the hinge is smoothed for it), for few rows (without a dual it
+        is "sdca"); "auto" is "sdca", and "newton" where that stalls and all columns fit the cache. "auto" with `n_steps` is "pegasos".
     tol, max_iter, n_steps, batch_size, sampling, project, average
         As in `PegasosClassifier`.
     fit_intercept, penalize_intercept, intercept_scaling
@@ -115,8 +115,7 @@ class KernelPegasosClassifier(PegasosEstimator):
         asked for; see `margins`. NaN where its square is negative: such a kernel is not positive
         semi-definite.
     n_iter_, solver_epochs_, n_steps_, objective_, dual_objective_, duality_gap_, alpha_counts_
-        As in `PegasosClassifier`, but `n_steps_` is 0 where a fit begins with dual coordinate
-        ascent. Objectives and gap are not set where scores were pulled, since they take those of
+        As in `PegasosClassifier`. Objectives and gap are not set where scores were pulled, since they take those of
         all rows. The gap and the dual objective are NaN where the kernel matrix is not known to be
         positive semi-definite (see `assume_psd`), since then there need be no duality. `tol` then
         asks for |P - D| <= tol P at one and the same point: no step along a single dual variable

@@ -12,6 +12,7 @@ from pegasos._certificate import inner
 from pegasos._kernel_pegasos import check_convex
 from pegasos._solver import Solver
 from pegasos._threads import blas, uninterrupted
+from pegasos.kernels._cache import SMALL
 
 # Rows of the first block, and of the longest: each is twice as long as the one before. Epochs over
 # a block before its changes are pushed to the scores of all rows: at most so many, or until this
@@ -68,10 +69,10 @@ class KernelAscent(Solver):
 
     @staticmethod
     def begins_with_pegasos(rows):
-        """Whether there is a dual.
+        """Whether there is a dual: its own first epoch is Pegasos, with steps of exact length.
 
-        An epoch of Pegasos asks for the column of every row that was a violator once; blocks ask
-        for the columns of those that still are when they end.
+        An epoch of plain Pegasos asks for the column of every row that was a violator once; blocks
+        ask for the columns of those that still are when they end.
         """
         return rows.is_positive
 
@@ -100,6 +101,8 @@ class KernelAscent(Solver):
         self.ascents["loss"] = self.settings.loss.number
         if start is None:
             return
+        # From a = 0, the first epoch is one of Pegasos, with steps of exact length.
+        self.ascents["pegasos_mass"] = np.where(self.a.any(axis=1), 0, self.mass)
         beta = np.stack([self._beta(k, slice(None)) for k in range(len(labels))])
         self.scores[...] = rows.scores(beta[None], labels)[0] if beta.any() else 0
         self.ascents["constant_weight"] = self.feature * beta.sum(axis=1)
@@ -108,7 +111,10 @@ class KernelAscent(Solver):
         self.block[:] = 0
         for k in range(len(labels)):
             self._forget_all_but_zero(k)
-            self._keep(k, *self._look(k, slice(None), rows))
+            if self.a[k].any():
+                self._keep(k, *self._look(k, slice(None), rows))
+            else:
+                self._keep(k, self.coef[k], self.intercept[k], self.primal[k], 0.0)
 
     def run(self, tol, max_iter, *, n_threads=1, on_progress=None):
         """Run as a `Solver` does; problems that share the cache take turns, since it has threads."""
@@ -143,6 +149,9 @@ class KernelAscent(Solver):
                 self._keep(k, *seen)
                 self.n_epochs[k] += 1
                 self.block[k] = 0
+                if p["pegasos_mass"] > 0:
+                    p["pegasos_mass"] = 0
+                    self.n_steps[k] += self.n_inside[k]
                 if self.settings.free_intercept:
                     p["intercept"] += self.feature * p["constant_weight"]  # see `_ascent.shift`
             yield
@@ -172,44 +181,68 @@ class KernelAscent(Solver):
 
         A step costs as much as the block is long. Rows that earlier blocks have put in their place
         are passed over when it is their turn, so that the first epoch from 0 begins with short
-        blocks.
+        blocks. It is one of Pegasos: see `growth` in ``csrc/ascent.c``. Every block is then solved
+        for the sample of the rows seen so far.
         """
         inside = np.arange(self.labels.shape[1])[inside]
         if self.block[k] == 0:
-            rng = np.random.default_rng([int(p["generator"] % 2**63), int(self.n_epochs[k])])
+            n, size = len(inside), _FIRST_BLOCK if self.n_visits[k] == 0 else _BLOCK
+            order = np.arange(n)
+            if len(cache.points) <= SMALL:
+                size = max(size, n)  # one block: no order of rows
+            else:
+                seed = [int(p["generator"] % 2**63), int(self.n_epochs[k])]
+                order = np.random.default_rng(seed).permutation(n)
             with uninterrupted():
-                self.active[k, : len(inside)] = rng.permutation(len(inside))
-                p["n_active"] = len(inside)
-                self.block[k] = _FIRST_BLOCK if self.n_visits[k] == 0 else _BLOCK
+                self.active[k, :n], p["n_active"], self.block[k] = order, n, size
         while True:
             size, rest = self.block[k], self.active[k, : p["n_active"]]
-            rest = rest[self._projected(k, inside)[rest] != 0]
+            growth = self._growth(k, self._weight_seen(k, inside[rest]))
+            rest = rest[self._projected(k, inside, growth)[rest] != 0]
             part, rest = np.sort(rest[:size]), rest[size:]
-            m = len(part)
-            if m == 0:
+            if len(part) == 0:
                 return
-            columns = np.empty((m, m), cache.points.dtype)
-            cache.among(part, cache.select(part), columns)
-            which = inside[part]
+            matrix, which = self._matrix(part, cache), inside[part]
             yield
             before = self._beta(k, which)
-            a, after, visits = yield from self._ascend(k, which, columns)
+            a, generator, visits = yield from self._ascend(k, which, matrix, inside[rest])
             gained = self._beta_of(k, which, a) - before
             changed = np.flatnonzero(gained)
             scores = cache.push(gained[None, changed], part[changed])[0]
             with uninterrupted():
                 self.scores[k, inside] += scores
                 self.a[k, which] = a
-                p["constant_weight"], p["generator"] = after["constant_weight"], after["generator"]
+                p["constant_weight"] += self.feature * gained.sum()
+                p["generator"] = generator
                 self.n_visits[k] += visits
                 self.active[k, : len(rest)], p["n_active"] = rest, len(rest)
                 self.block[k] = min(2 * size, _BLOCK)
             yield
 
-    def _ascend(self, k, which, columns):
+    def _weight_seen(self, k, to_come):
+        """The weight of the rows that an epoch has seen, given those that are still to come."""
+        weights = self.row_weights
+        return self.mass[k] - (len(to_come) if weights is None else weights[to_come].sum())
+
+    def _growth(self, k, weight_seen):
+        """m/N: how many times as long as w(a) the w of the sample seen so far is, in an epoch of Pegasos."""
+        mass = self.ascents["pegasos_mass"][k]
+        return mass / max(weight_seen, mass / 2) if mass > 0 else 1.0
+
+    @staticmethod
+    def _matrix(rows, cache):
+        """The kernel matrix among some rows: columns, and which of them is that of each row."""
+        if cache.is_small and len(rows) == len(cache.points):
+            cache.keep(rows)
+            return cache.columns, cache.place
+        columns = np.empty((len(rows), len(rows)), cache.points.dtype)
+        cache.among(rows, cache.select(rows), columns)
+        return columns, np.arange(len(rows))
+
+    def _ascend(self, k, which, matrix, to_come):
         """Epochs over a block of rows, given the kernel matrix among them.
 
-        Returns their dual variables, where this ended, and how many rows were visited.
+        Returns their dual variables, the state of the generator, and how many rows were visited.
         """
         p, m = self.ascents[k], len(which)
         local = np.zeros(1, ASCENT)
@@ -221,9 +254,12 @@ class KernelAscent(Solver):
         v[:m] = self.scores[k, which]
         a, labels, norms = self.a[k, which], self.labels[k, which], self.norms[which]
         bounds = None if self.row_weights is None else self.row_weights[which]
-        block = _core.kernel_block(columns, np.arange(m), np.zeros(m, np.int8))
+        block = _core.kernel_block(*matrix, np.zeros(m, np.int8))
         active, first, gap, numbers, visits = np.arange(m), np.inf, np.inf, 0, 0
         _core.dual_start(local, np.array([m]))
+        seen = self._weight_seen(k, to_come)
+        local["pegasos_mass"] = p["pegasos_mass"]
+        local["weight_seen"] = seen - (m if bounds is None else bounds.sum())
         for again in range(_INNER):
             visited = _core.dual_run(block, local, labels, bounds, norms, active, a, v, m)
             visits += visited
@@ -231,21 +267,25 @@ class KernelAscent(Solver):
             if numbers > _NUMBERS_PER_PIECE:
                 numbers = 0
                 yield
+            if again == 0:  # further epochs: on the sample that was seen with this block
+                growth = self._growth(k, seen)
+                local["scale"] *= growth
+                local["constant_weight"] *= growth
+                v[:m] *= growth
             before, gap = gap, local["gap"][0]
             first = gap if again == 0 else first
             if again > 0 and gap <= _SETTLED * first:
                 break
             if gap > _SLOW * before and self.rows.is_positive:
                 constant = self.feature * local["constant_weight"][0]
-                u, old = 1 - labels * (v[:m] + constant + local["intercept"][0]), a.copy()
-                slopes = u - self._diagonal(which) * a
+                u = 1 - labels * (v[:m] + constant + local["intercept"][0])
                 visits += 2 * (yield from self._steps_on_pairs(
-                    k, which, (columns, np.arange(m)), a, slopes, _SETTLED * first, _INNER * m // 2
+                    k, which, matrix, local["scale"][0], a, u - self._diagonal(which) * a,
+                    _SETTLED * first, _INNER * m // 2,
                 ))  # fmt: skip
-                local["constant_weight"] += self.feature * self._beta_of(k, which, a - old).sum()
                 break
             _core.dual_begin_epoch(local)
-        return a, local[0], visits
+        return a, local["generator"][0], visits
 
     def _goes_by_pairs(self, k, cache):
         """Whether the next epoch makes steps on pairs: all but the first do, where columns fit."""
@@ -266,16 +306,14 @@ class KernelAscent(Solver):
             enough = _WELL_BELOW * tol * self.primal[k] * self.mass[k]
         rows = _unsettled(slopes, a, y, self._most(inside))
         if len(rows) < _COMPACT * n:
-            columns = np.empty((len(rows), len(rows)), cache.points.dtype)
             cache.keep(rows)
-            cache.among(rows, cache.select(rows), columns)
-            place, columns_of = np.arange(len(rows)), None
+            matrix, columns_of = self._matrix(rows, cache), None
         else:
-            rows, columns, place, columns_of = np.arange(n), cache.columns, cache.place, cache
+            rows, matrix, columns_of = np.arange(n), (cache.columns, cache.place), cache
         yield
         own, most = a[rows], -(-n // 2)
         done = yield from self._steps_on_pairs(
-            k, inside[rows], (columns, place), own, slopes[rows], enough, most, columns_of
+            k, inside[rows], matrix, p["scale"], own, slopes[rows], enough, most, columns_of
         )
         gained = np.zeros(n)
         gained[rows] = self._beta_of(k, inside[rows], own) - self._beta(k, inside[rows])
@@ -287,7 +325,7 @@ class KernelAscent(Solver):
             p["constant_weight"] += self.feature * gained.sum()
             self.n_visits[k] += 2 * done
 
-    def _steps_on_pairs(self, k, which, matrix, a, slopes, enough, left, cache=None):
+    def _steps_on_pairs(self, k, which, matrix, scale, a, slopes, enough, left, cache=None):
         """Change `a` by steps on pairs of rows `which`, until their part of m (P - D) is `enough`.
 
         Returns how many steps, `left` at most. Columns that `matrix` lacks are computed by `cache`.
@@ -301,7 +339,7 @@ class KernelAscent(Solver):
             self.norms[which],
             np.empty(_core.PAIRS_ARRAYS * (m + 8)),
         )
-        scale, all_steps = self.ascents["scale"][k], 0
+        all_steps = 0
         most = max(1, int(_NUMBERS_PER_PIECE / (16 * m)))
         while all_steps < left:
             wanted = np.zeros(m, np.int8)
@@ -318,11 +356,11 @@ class KernelAscent(Solver):
             yield
         return all_steps
 
-    def _projected(self, k, inside):
-        """Derivatives of m D along each a_i, 0 where a bound stops them."""
+    def _projected(self, k, inside, growth=1.0):
+        """Derivatives of m D along each a_i, 0 where a bound stops them; w is `growth` times w(a)."""
         p, y, a = self.ascents[k], self.labels[k, inside], self.a[k, inside]
-        scores = self.scores[k, inside] + self.feature * p["constant_weight"] + p["intercept"]
-        slopes = 1 - y * scores - self._diagonal(inside) * a
+        scores = self.scores[k, inside] + self.feature * p["constant_weight"]
+        slopes = 1 - y * (growth * scores + p["intercept"]) - self._diagonal(inside) * a
         is_high = a >= self._most(inside)
         stopped = (y == 0) | ((a <= 0) & (slopes < 0)) | (is_high & (slopes > 0))
         return np.where(stopped, 0, slopes)

@@ -14,6 +14,8 @@ _CHUNK_SPARSE, _CHUNK_AMONG = 64, 128
 _FAR = 16
 # A problem that has no more than this part of all rows gets a kernel matrix of its own.
 _MOST = 1 / 2
+#: All columns of so few points are computed at once, where there is room for them.
+SMALL = 512
 # At most this many of these problems are trained at a time.
 _SIDE_BY_SIDE = 8
 # Matrices of at most this many rows are factorised, to see whether they are positive semi-definite.
@@ -128,6 +130,11 @@ class ColumnCache:
     def holds_all(self):
         """Whether there is room for all columns."""
         return len(self.columns) == len(self.points)
+
+    @property
+    def is_small(self):
+        """Whether `keep` computes all columns at once, column i in place i."""
+        return len(self.points) <= SMALL and self.holds_all
 
     def inside(self, labels, n_threads=None):
         """The rows of one problem, and a cache of the kernel matrix among them.
@@ -251,18 +258,22 @@ class ColumnCache:
         -------
         ndarray of float64 of shape (n_problems, n_points)
         """
-        if not self.points.is_cheap:
+        if self.is_small or not self.points.is_cheap:
             self.keep(rows)
         place, scores = self.place[rows], np.zeros((len(coef), len(self.points)))
         here = place >= 0
-        self._push(self.columns, place[here], coef[:, here], scores)
-        self._push_computed(rows[~here], coef[:, ~here], scores)
+        if here.all():
+            self._push(self.columns, place, coef, scores)
+        else:
+            self._push(self.columns, place[here], coef[:, here], scores)
+            self._push_computed(rows[~here], coef[:, ~here], scores)
         return scores
 
     def _push(self, columns, which, coef, scores):
         """Push `columns` number `which`."""
         pieces = [
-            (which[some], coef[:, some].copy()) for some in _work.parts(len(which), self.PIECE)
+            (which[some], np.ascontiguousarray(coef[:, some]))
+            for some in _work.parts(len(which), self.PIECE)
         ]
 
         def push(first, last):
@@ -287,6 +298,12 @@ class ColumnCache:
     def keep(self, rows):
         """Compute columns of `rows` that are not here, as many as there is room for."""
         rows = rows[self.place[rows] < 0]
+        if len(rows) and self.is_small:
+            with _threads.blas.one_thread():
+                self.points.against(self.points, self.columns)
+            self.place[:] = np.arange(len(self.points))
+            self._used = len(self.points)
+            return
         rows = rows[: len(self.columns) - self._used]
         for some in _work.parts(len(rows), 4 * self.PIECE):
             part = rows[some]
@@ -328,8 +345,11 @@ class ColumnCache:
             From `select`.
         out : ndarray of shape (m, len(columns))
         """
-        points, place = self.points, self.place[rows]
-        if points.is_thick and len(points) > _FAR * len(columns.rows):
+        points = self.points
+        if self.is_small:
+            self.keep(rows)
+        place = self.place[rows]
+        if not self.is_small and points.is_thick and len(points) > _FAR * len(columns.rows):
             missing = np.arange(len(rows))
         else:
             missing = np.flatnonzero(place < 0)

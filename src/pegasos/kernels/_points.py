@@ -4,6 +4,8 @@ BLAS (NumPy) multiplies dense rows, the core sparse ones. What remains of a kern
 the products, `Kernel.transform`.
 """
 
+import functools
+
 import numpy as np
 
 from pegasos import _core, _rows, _threads, _validate
@@ -52,7 +54,7 @@ class Points:
             with np.errstate(over="ignore"):
                 self.norms = norms.astype(X.dtype)
 
-    @property
+    @functools.cached_property
     def _density(self):
         """The part that is stored of sparse rows of which products are asked for; else NaN."""
         if not _validate.is_sparse(self.X) or not self.kernel.is_of_products:

@@ -1,5 +1,6 @@
 """Pieces of work: how large they are, and how threads share them."""
 
+import collections
 import functools
 import itertools
 
@@ -20,6 +21,9 @@ def share(n, width, work, n_threads, size=1):
     """
     n_pieces = -(-n // size)
     n_threads = max(1, min(n_threads, 1 + n * width // _FEW, n_pieces))
+    if n_threads == 1:  # many shares are small
+        collections.deque(work(0, n), maxlen=0)
+        return
     ends = [min(n, size * (n_pieces * k // n_threads)) for k in range(n_threads + 1)]
     jobs = [functools.partial(work, *pair) for pair in itertools.pairwise(ends)]
     _threads.in_threads(jobs, n_threads)
