@@ -16,7 +16,9 @@ from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
 import pegasos
-from pegasos import _pegasos, _problems, _validate
+from pegasos.problems import _columns as _problems
+from pegasos.problems import _validate
+from pegasos.solvers import _pegasos
 
 LAM = 1e-4
 

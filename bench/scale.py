@@ -15,7 +15,8 @@ from measure import peak_memory, say, timed, touch_memory
 from scipy import sparse
 
 import pegasos
-from pegasos import _core, _pegasos
+from pegasos import _core
+from pegasos.solvers import _pegasos
 
 LAM = 1e-4
 STEPS = 200_000

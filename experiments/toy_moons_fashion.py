@@ -15,7 +15,10 @@ from sklearn.inspection import DecisionBoundaryDisplay
 from sklearn.metrics.pairwise import rbf_kernel
 
 from experiments import report
-from pegasos import KernelPegasosClassifier, PegasosClassifier, _pegasos, _problems, _validate
+from pegasos import KernelPegasosClassifier, PegasosClassifier
+from pegasos.problems import _columns as _problems
+from pegasos.problems import _validate
+from pegasos.solvers import _pegasos
 
 TITLE = "Toy set, two moons, pairs of Fashion-MNIST, and how time grows"
 DATA = ["fashion_mnist"]

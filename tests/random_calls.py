@@ -40,7 +40,8 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError, UndefinedMetr
 from sklearn.model_selection import check_cv
 
 import pegasos
-from pegasos import _archive, cli
+from pegasos import cli
+from pegasos.io import _archive
 
 # Words of NumPy, Cython and Python that tell a user nothing.
 _RIDDLES = re.compile(

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pegasos import _archive
+from pegasos.io import _archive
 
 
 def seal(path):

@@ -22,7 +22,8 @@ from scipy import sparse
 from seal import seal
 
 import pegasos
-from pegasos import _archive, _readers, cli
+from pegasos import cli
+from pegasos.io import _archive, _readers
 
 GOOD = np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 3.0], [1.0, 1.0]])
 LABELS = [0, 1, 0, 1]

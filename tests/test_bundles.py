@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from rows import convert, make_rows
 
-from pegasos import PegasosClassifier, _ascent, _core, _pegasos, _rows, _validate
+from pegasos import PegasosClassifier, _core
+from pegasos.problems import _rows, _validate
+from pegasos.solvers import _ascent, _pegasos
 
 SPARSE = ("csr32", "csr64", "csr32-64")
 

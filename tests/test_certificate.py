@@ -28,16 +28,14 @@ from pegasos import (
     KernelPegasosClassifier,
     KernelPegasosClassifierCV,
     PegasosClassifier,
-    _certificate,
     _core,
-    _kernel_ascent,
-    _pegasos,
-    _problems,
-    _schedule,
     kernels,
 )
-from pegasos._losses import LOSSES
-from pegasos._problem import Problem
+from pegasos.problems import _certificate
+from pegasos.problems import _columns as _problems
+from pegasos.problems._losses import LOSSES
+from pegasos.problems._problem import Problem
+from pegasos.solvers import _kernel_ascent, _pegasos, _schedule
 
 INTERCEPTS = {
     "none": {"fit_intercept": False},
@@ -333,7 +331,7 @@ def test_a_change_of_finisher_leaves_what_is_done(monkeypatch):
 @pytest.mark.parametrize("loss", LOSSES.values(), ids=str)
 def test_the_best_intercept_is_the_best(rng, loss):
     X, y = make_rows(rng, n=60, d=5)
-    rows, _ = pegasos._validate.rows(X)
+    rows, _ = pegasos.problems._validate.rows(X)
     labels = np.stack([y, -y]).astype(np.int8)
     labels[1, :7] = 0
     weights = rng.uniform(0.1, 2, 60)

@@ -17,15 +17,9 @@ from rows import make_rows
 from scipy import sparse
 
 import pegasos
-from pegasos import (
-    KernelPegasosClassifier,
-    PegasosClassifier,
-    _archive,
-    _checkpoint,
-    _core,
-    _pegasos,
-    cli,
-)
+from pegasos import KernelPegasosClassifier, PegasosClassifier, _core, cli
+from pegasos.io import _archive, _checkpoint
+from pegasos.solvers import _pegasos
 
 
 @pytest.fixture
@@ -49,7 +43,8 @@ def small(tmp_path, rng, n=300):
 # From the first one on, lines of a file or folder are counted, and one of them kills.
 KILLED = """
 import itertools, os, signal, sys, types
-from pegasos import _checkpoint, cli
+from pegasos import cli
+from pegasos.io import _checkpoint
 
 left, place, write = int(sys.argv[1]), sys.argv[2], _checkpoint.Checkpoints.write
 _checkpoint.time = types.SimpleNamespace(monotonic=itertools.count().__next__)

@@ -15,7 +15,8 @@ from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 
 import pegasos
-from pegasos import _readers, cli
+from pegasos import cli
+from pegasos.io import _readers
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ import pytest
 from rows import convert
 
 from pegasos import _core
-from pegasos._ascent import ASCENT, RUN
-from pegasos._pegasos import PROBLEM
+from pegasos.solvers._ascent import ASCENT, RUN
+from pegasos.solvers._pegasos import PROBLEM
 
 N, D, K = 6, 5, 2
 SAMPLING = _core.SAMPLINGS["permutation"]

@@ -73,7 +73,7 @@ def test_every_parameter_is_checked(kind):
     assert kind._checks.keys() == kind().get_params().keys()
 
 
-@pytest.mark.parametrize("path", sorted(Path(pegasos.__file__).parent.glob("*.py")), ids=str)
+@pytest.mark.parametrize("path", sorted(Path(pegasos.__file__).parent.rglob("*.py")), ids=str)
 def test_dependencies_are_used_by_their_public_interfaces(path):
     """No import of a name, or of a part of a module's name, that begins with an underscore."""
     for node in ast.walk(ast.parse(path.read_text())):
@@ -400,7 +400,7 @@ def interrupted(monkeypatch, *, after):
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):  # noqa: PT012
         patch.setattr(pegasos._core, "fit", fit)
-        patch.setattr(pegasos._pegasos, "rows_per_call", lambda *_: 64)
+        patch.setattr(pegasos.solvers._pegasos, "rows_per_call", lambda *_: 64)
         yield
 
 

@@ -220,8 +220,9 @@ def test_the_extension_fails_with_memory_errors_and_loses_nothing():
         import gc, sys
         import _testcapi
         import numpy as np
-        from pegasos import _core, _pegasos
-        from pegasos._ascent import blank_ascents
+        from pegasos import _core
+        from pegasos.solvers import _pegasos
+        from pegasos.solvers._ascent import blank_ascents
 
         x, ones = np.eye(6), np.ones(6)
         indices, indptr = np.zeros(6, np.int32), np.arange(7)

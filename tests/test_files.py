@@ -17,8 +17,9 @@ from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 
 import pegasos
-from pegasos import _archive, _readers, cli
-from pegasos._progress import Progress
+from pegasos import cli
+from pegasos.io import _archive, _readers
+from pegasos.io._progress import Progress
 
 COMMAND = [sys.executable, "-m", "pegasos"]
 posix = pytest.mark.skipif(os.name != "posix", reason="needs POSIX")
@@ -526,7 +527,7 @@ def test_progress_in_a_file_is_lines(tmp_path, capsys, small):
 def test_lines_of_progress_are_few(capsys, monkeypatch):
     """In a file: as far apart as the run is old, and at most a minute."""
     now = [0.0]
-    monkeypatch.setattr("pegasos._progress.time.perf_counter", lambda: now[0])
+    monkeypatch.setattr("pegasos.io._progress.time.perf_counter", lambda: now[0])
     with Progress("running") as progress:
         for _ in range(10 * 3600):
             now[0] += 0.1

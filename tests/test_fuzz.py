@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from seal import seal
 
 import pegasos
-from pegasos import KernelPegasosClassifier, _archive, _readers
+from pegasos import KernelPegasosClassifier
+from pegasos.io import _archive, _readers
 
 FEW = settings(
     max_examples=60,

@@ -18,7 +18,8 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 import pegasos
-from pegasos import _schedule, _threads
+from pegasos import _threads
+from pegasos.solvers import _schedule
 
 PACKAGE = os.path.dirname(pegasos.__file__)
 

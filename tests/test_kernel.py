@@ -18,16 +18,11 @@ from test_estimator import CONVERGED, interrupted
 from test_linear import stream
 
 import pegasos
-from pegasos import (
-    KernelPegasosClassifier,
-    _core,
-    _kernel_pegasos,
-    _pegasos,
-    _problems,
-    _rows,
-    kernels,
-)
-from pegasos._validate import rows as make_core_rows
+from pegasos import KernelPegasosClassifier, _core, kernels
+from pegasos.problems import _columns as _problems
+from pegasos.problems import _rows
+from pegasos.problems._validate import rows as make_core_rows
+from pegasos.solvers import _kernel_pegasos, _pegasos
 
 
 def cosine(X, Z, scale=1.0):
@@ -556,7 +551,7 @@ def test_rows_that_are_out_have_a_coefficient_of_exactly_zero(
 
 @pytest.mark.parametrize("cache_size", [0.1, 10])
 def test_an_interrupted_fit_is_completed(rng, monkeypatch, cache_size):
-    monkeypatch.setattr(pegasos._kernel_pegasos, "_SCORES_PER_CALL", 100)
+    monkeypatch.setattr(pegasos.solvers._kernel_pegasos, "_SCORES_PER_CALL", 100)
     X, y = make_rows(rng, n=300)
     options = {
         "gamma": 0.1, "max_iter": 9, "batch_size": 7, "random_state": 0, "cache_size": cache_size,
@@ -589,7 +584,7 @@ def test_predictions_come_in_pieces_of_bounded_size(rng, monkeypatch):
     X, y = make_rows(rng)
     clf = paper.kernel(1e-2, random_state=0).fit(X, y)
     whole = clf.decision_function(X)
-    monkeypatch.setattr(pegasos._model, "_PREDICT_BYTES", 1000)
+    monkeypatch.setattr(pegasos.io._model, "_PREDICT_BYTES", 1000)
     np.testing.assert_allclose(clf.decision_function(X), whole, rtol=1e-12)
 
 

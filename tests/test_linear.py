@@ -11,7 +11,9 @@ from rows import LAYOUTS, convert, make_rows
 from scipy.optimize import minimize
 
 import pegasos
-from pegasos import _core, _pegasos, _validate
+from pegasos import _core
+from pegasos.problems import _validate
+from pegasos.solvers import _pegasos
 
 VARIANTS = list(
     itertools.product(
@@ -188,7 +190,7 @@ def test_scores_are_right_for_every_row_length(rng, layout, dtype, d):
     X = rng.normal(size=(5, d))
     coef = rng.normal(size=(3, d))
     intercept = rng.normal(size=3)
-    rows, _ = pegasos._validate.rows(convert(X, layout, dtype))
+    rows, _ = pegasos.problems._validate.rows(convert(X, layout, dtype))
     scores = _pegasos.decision_function(rows, coef, intercept)
     expected = X.astype(dtype).astype(float) @ coef.T + intercept
     np.testing.assert_allclose(scores, expected, atol=1e-12)
@@ -219,7 +221,7 @@ def test_rows_of_zeros_only_are_learned_by_the_intercept(layout, dtype):
 
 
 def _session_of(X, labels, settings, layout, dtype, weights=None):
-    rows, dtype = pegasos._validate.rows(convert(X, layout, dtype))
+    rows, dtype = pegasos.problems._validate.rows(convert(X, layout, dtype))
     session = _pegasos.Pegasos(settings, len(labels), X.shape[1], dtype, seed=3)
     session.set_rows(labels, weights)
     return session, rows
@@ -291,11 +293,11 @@ def test_many_problems_equal_as_many_separate_fits(
     together = paper.fit(
         convert(X, layout, dtype), y, 0.01, multi_class=multi_class, n_jobs=n_jobs, **options
     )
-    labels = pegasos._problems.label_columns(y, 5, multi_class)
+    labels = pegasos.problems._columns.label_columns(y, 5, multi_class)
     assert len(labels) == len(together.coef) == {"ovr": 5, "ovo": 10}[multi_class]
     settings = _pegasos.Settings(0.01, batch_size=2, average=True)
     for k, column in enumerate(labels):
-        rows, kind = pegasos._validate.rows(convert(X, layout, dtype))
+        rows, kind = pegasos.problems._validate.rows(convert(X, layout, dtype))
         alone = _pegasos.Pegasos(settings, 1, X.shape[1], kind, seed=9)
         alone.set_rows(column[None].copy(), weights)
         alone.plan(n_epochs=7)

@@ -9,14 +9,9 @@ from scipy.optimize import minimize, minimize_scalar
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.svm import LinearSVC
 
-from pegasos import (
-    KernelPegasosClassifier,
-    PegasosClassifier,
-    PegasosClassifierCV,
-    _core,
-    _pegasos,
-    _validate,
-)
+from pegasos import KernelPegasosClassifier, PegasosClassifier, PegasosClassifierCV, _core
+from pegasos.problems import _validate
+from pegasos.solvers import _pegasos
 
 SQUARED = _core.LOSSES["squared_hinge"]
 LAM = 0.05

@@ -6,8 +6,10 @@ from rows import make_rows
 from sklearn.exceptions import ConvergenceWarning
 
 import pegasos
-from pegasos import PegasosClassifier, _certificate, _schedule
-from pegasos._solver import Solver
+from pegasos import PegasosClassifier
+from pegasos.problems import _certificate
+from pegasos.solvers import _schedule
+from pegasos.solvers._solver import Solver
 
 
 class ProjectedAscent(Solver):
@@ -26,12 +28,12 @@ class ProjectedAscent(Solver):
         y, lam_mass = self.labels[k], self.settings.lam * self.mass[k]
         c = 1.0 if self.row_weights is None else self.row_weights
         feature = self.settings.constant_feature
-        size = (pegasos._rows.squared_norms(self.rows) + feature**2).sum() / lam_mass
+        size = (pegasos.problems._rows.squared_norms(self.rows) + feature**2).sum() / lam_mass
         while self.n_epochs[k] < last and not self._is_done(k, tol):
             w, constant = _certificate.weights_of(self.problem, k, self.a[k])
             intercept = np.array([feature * constant])
             scores = np.empty((len(y), 1))
-            pegasos._rows.scorer(self.rows, w[None], intercept)(0, scores)
+            pegasos.problems._rows.scorer(self.rows, w[None], intercept)(0, scores)
             u = 1 - y * scores[:, 0]
             squared = w @ w + constant**2
             primal = self.settings.lam / 2 * squared + (c * np.maximum(u, 0)).sum() / self.mass[k]

@@ -8,18 +8,9 @@ from rows import convert, make_rows
 from sklearn.datasets import load_wine
 from sklearn.exceptions import ConvergenceWarning
 
-from pegasos import (
-    PegasosClassifier,
-    _certificate,
-    _core,
-    _kernel_newton,
-    _newton,
-    _pegasos,
-    _problem,
-    _threads,
-    _validate,
-    kernels,
-)
+from pegasos import PegasosClassifier, _core, _threads, kernels
+from pegasos.problems import _certificate, _problem, _validate
+from pegasos.solvers import _kernel_newton, _newton, _pegasos
 
 NEWTON = np.asarray(_core.BLANK_NEWTON).dtype
 # Value of the feature that carries the intercept, and whether that is not penalised.

@@ -30,12 +30,12 @@ from pegasos import (
     PegasosClassifier,
     PegasosClassifierCV,
     _core,
-    _pegasos,
-    _problems,
-    _search,
-    _validate,
 )
-from pegasos._pegasos import Pegasos
+from pegasos.estimators import _search
+from pegasos.problems import _columns as _problems
+from pegasos.problems import _validate
+from pegasos.solvers import _pegasos
+from pegasos.solvers._pegasos import Pegasos
 
 LAMS = [1.0, 0.03, 1e-3]
 

@@ -15,8 +15,9 @@ import threadpoolctl
 from rows import convert, make_rows
 
 import pegasos
-from pegasos import _model, kernels
+from pegasos import kernels
 from pegasos._threads import blas
+from pegasos.io import _model
 
 CSR_PARTS = ("data", "indices", "indptr")
 

@@ -8,20 +8,20 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from pegasos._functional import C_from_lam, decision_function, fit, lam_from_C
-from pegasos._model import KernelModel, LinearModel, load
+from pegasos.io._model import KernelModel, LinearModel, load
 
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from pegasos._kernel import KernelPegasosClassifier
-    from pegasos._linear import PegasosClassifier
-    from pegasos._search import KernelPegasosClassifierCV, PegasosClassifierCV
+    from pegasos.estimators._kernel import KernelPegasosClassifier
+    from pegasos.estimators._linear import PegasosClassifier
+    from pegasos.estimators._search import KernelPegasosClassifierCV, PegasosClassifierCV
 
 _ESTIMATORS = {
-    "KernelPegasosClassifier": "pegasos._kernel",
-    "KernelPegasosClassifierCV": "pegasos._search",
-    "PegasosClassifier": "pegasos._linear",
-    "PegasosClassifierCV": "pegasos._search",
+    "KernelPegasosClassifier": "pegasos.estimators._kernel",
+    "KernelPegasosClassifierCV": "pegasos.estimators._search",
+    "PegasosClassifier": "pegasos.estimators._linear",
+    "PegasosClassifierCV": "pegasos.estimators._search",
 }
 
 __all__ = [

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pegasos import _problems, _validate
-from pegasos._certificate import Certificate
-from pegasos._model import LinearModel
-from pegasos._pegasos import Settings
-from pegasos._progress import Progress
-from pegasos._schedule import LINEAR, Schedule, solver_names, tolerance, warn_unless
+from pegasos.io._model import LinearModel
+from pegasos.io._progress import Progress
+from pegasos.problems import _columns as _problems
+from pegasos.problems import _validate
+from pegasos.problems._certificate import Certificate
+from pegasos.solvers._pegasos import Settings
+from pegasos.solvers._schedule import LINEAR, Schedule, solver_names, tolerance, warn_unless
 
 
 def fit(

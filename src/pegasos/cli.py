@@ -13,7 +13,7 @@ import numpy as np
 
 import pegasos
 from pegasos import kernels
-from pegasos._losses import LOSSES
+from pegasos.problems._losses import LOSSES
 
 _DATA_HELP = """\
 DATA is LIBSVM/SVMlight text ("label index:value ..."), CSV (one row a line,
@@ -221,7 +221,8 @@ def _machine(args: argparse.Namespace) -> Any:
 
 
 def _train(args: argparse.Namespace) -> int:
-    from pegasos import _checkpoint, _parameters, _readers
+    from pegasos.estimators import _parameters
+    from pegasos.io import _checkpoint, _readers
 
     say: Callable[..., None] = (lambda *_: None) if args.quiet else _say
     if args.output == "-":
@@ -276,7 +277,7 @@ def _report(say: Callable[..., None], model: Any, seconds: float, is_kernel: boo
 
 
 def _predict(args: argparse.Namespace) -> int:
-    from pegasos import _readers
+    from pegasos.io import _readers
 
     if args.output != "-":
         _check_output(args.output, args.data, args.model)
@@ -325,7 +326,7 @@ def _predict(args: argparse.Namespace) -> int:
 
 def _check_output(path: str | None, *read: str) -> None:
     """Raise unless `path`, if there is one, can be written to without loss of what is `read`."""
-    from pegasos import _archive
+    from pegasos.io import _archive
 
     if path is None:
         return
@@ -337,7 +338,7 @@ def _check_output(path: str | None, *read: str) -> None:
 
 def _write(path: str, out: np.ndarray) -> None:
     """Write an array as text to a file, or to standard output."""
-    from pegasos import _archive
+    from pegasos.io import _archive
 
     form = "%.9g" if out.dtype.kind == "f" else "%s"
     if path != "-":
@@ -353,7 +354,7 @@ def _write(path: str, out: np.ndarray) -> None:
 
 
 def _demo(args: argparse.Namespace) -> int:
-    from pegasos import _demo
+    from pegasos.io import _demo
 
     _demo.run(args.output)
     return 0

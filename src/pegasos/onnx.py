@@ -20,7 +20,8 @@ from skl2onnx.common.data_types import (
 )
 
 import pegasos
-from pegasos import _problems, _validate
+from pegasos.problems import _columns as _problems
+from pegasos.problems import _validate
 
 # Types of labels, by NumPy's kinds.
 _LABELS = {
@@ -126,7 +127,7 @@ def _kernel_values(ops: _Operators, X: Any, estimator: Any, support: Any) -> Any
 
 
 def _votes(ops: _Operators, scores: Any, n_classes: int) -> Any:
-    """Scores of classes from those of pairs; see `pegasos._problems.class_scores`."""
+    """Scores of classes from those of pairs; see `pegasos.problems._columns.class_scores`."""
     pairs = _problems.pairs(n_classes)
     for_first, for_second = np.zeros((2, len(pairs), n_classes))
     for k, (i, j) in enumerate(pairs):

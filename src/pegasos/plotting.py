@@ -18,7 +18,9 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.inspection import DecisionBoundaryDisplay
 
-from pegasos import _problems, _validate, kernels
+from pegasos import kernels
+from pegasos.problems import _columns as _problems
+from pegasos.problems import _validate
 
 try:
     import matplotlib.pyplot as plt

@@ -8,13 +8,13 @@ import textwrap
 from collections.abc import Callable
 from typing import Any
 
-from pegasos import _validate
 from pegasos.kernels._base import Kernel
 from pegasos.kernels._cache import ColumnCache
 from pegasos.kernels._distances import Gaussian, Laplacian
 from pegasos.kernels._given import Function, Precomputed
 from pegasos.kernels._points import Points
 from pegasos.kernels._products import Linear, Polynomial, Sigmoid
+from pegasos.problems import _validate
 
 __all__ = ["KERNELS", "ColumnCache", "Kernel", "Points", "from_stored", "kind", "make", "register"]
 

@@ -4,9 +4,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from pegasos import _rows, _validate
 from pegasos.kernels._points import Points, is_hollow
 from pegasos.kernels._scale import scale
+from pegasos.problems import _rows, _validate
 
 # Dense columns without entries are left out of products if they are more than this part of all.
 _EMPTY = 1 / 20

@@ -8,8 +8,9 @@ import functools
 
 import numpy as np
 
-from pegasos import _core, _rows, _threads, _validate
+from pegasos import _core, _threads
 from pegasos.kernels import _work
+from pegasos.problems import _rows, _validate
 
 # Multiply-adds, or differences, in one piece of work: Ctrl-C waits for it. BLAS, which is faster,
 # has larger pieces.

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from pegasos import _validate
-from pegasos._certificate import inner
+from pegasos.problems import _validate
+from pegasos.problems._certificate import inner
 
 # Entries of X that are worked on at a time.
 _NUMBERS = 2**18

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from pegasos import _core
-from pegasos._pegasos import Pegasos
-from pegasos._schedule import Schedule
+from pegasos.solvers._pegasos import Pegasos
+from pegasos.solvers._schedule import Schedule
 
 # Counters stay below, and the number of rows.
 _LARGEST, _MOST_ROWS = 2**62, 2**40

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pegasos import _rows
+from pegasos.problems import _rows
 
 if TYPE_CHECKING:
-    from pegasos._pegasos import Settings
+    from pegasos.solvers._pegasos import Settings
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +26,7 @@ class Problem:
         y_i of each problem; 0 for rows that are not in it.
     row_weights : ndarray of float64 of shape (n_rows,) or None
         c_i; None: all 1.
-    settings : pegasos._pegasos.Settings
+    settings : pegasos.solvers._pegasos.Settings
         λ, the loss and the intercept.
     """
 

@@ -16,20 +16,15 @@ from sklearn.utils import check_random_state, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from pegasos import (
-    _certificate,
-    _parameters,
-    _pegasos,
-    _problems,
-    _schedule,
-    _state,
-    _threads,
-    _validate,
-)
-from pegasos._callbacks import CallbackSupportMixin, StopRequestedError, Watch
-from pegasos._checkpoint import CheckpointDue
-from pegasos._progress import Progress
-from pegasos._schedule import Schedule, tolerance, warn_unless
+from pegasos import _threads
+from pegasos.estimators import _parameters
+from pegasos.estimators._callbacks import CallbackSupportMixin, StopRequestedError, Watch
+from pegasos.io._checkpoint import CheckpointDue
+from pegasos.io._progress import Progress
+from pegasos.problems import _certificate, _validate
+from pegasos.problems import _columns as _problems
+from pegasos.solvers import _pegasos, _schedule, _state
+from pegasos.solvers._schedule import Schedule, tolerance, warn_unless
 
 
 class _Fit:
@@ -333,7 +328,7 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
         Returns
         -------
-        certificate : pegasos._certificate.Certificate or None
+        certificate : pegasos.problems._certificate.Certificate or None
         is_over : bool
             Whether the plan was carried out, and not stopped by a callback.
         """

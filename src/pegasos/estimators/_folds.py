@@ -13,7 +13,8 @@ import numpy as np
 from sklearn.metrics import get_scorer
 from sklearn.model_selection import check_cv
 
-from pegasos import _problems, _validate
+from pegasos.problems import _columns as _problems
+from pegasos.problems import _validate
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from pegasos import _certificate, _core, _pegasos, _rows, _threads, _validate
-from pegasos._pegasos import Settings
-from pegasos._problem import Problem
-from pegasos._solver import Solver
+from pegasos import _core, _threads
+from pegasos.problems import _certificate, _rows, _validate
+from pegasos.problems._problem import Problem
+from pegasos.solvers import _pegasos
+from pegasos.solvers._pegasos import Settings
+from pegasos.solvers._solver import Solver
 
 #: Layout of one problem's state, that of ``struct pegasos_dual``.
 ASCENT = np.asarray(_core.BLANK_DUAL).dtype
@@ -126,7 +128,7 @@ class LamPath:
 
     Parameters
     ----------
-    problem : pegasos._problem.Problem
+    problem : pegasos.problems._problem.Problem
         Of which λ does not matter.
     norms, feature
         From `norms`.

@@ -6,11 +6,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from pegasos import _parameters, _state, _threads, _validate
-from pegasos._callbacks import with_callbacks
-from pegasos._estimator import Data, PegasosEstimator, one_at_a_time
-from pegasos._model import LinearModel
-from pegasos._schedule import Schedule
+from pegasos import _threads
+from pegasos.estimators import _parameters
+from pegasos.estimators._base import Data, PegasosEstimator, one_at_a_time
+from pegasos.estimators._callbacks import with_callbacks
+from pegasos.io._model import LinearModel
+from pegasos.problems import _validate
+from pegasos.solvers import _state
+from pegasos.solvers._schedule import Schedule
 
 
 class PegasosClassifier(PegasosEstimator):

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from pegasos import _core, _validate
+from pegasos import _core
+from pegasos.problems import _validate
 
 # Numbers that a call of the core goes over: Ctrl-C waits for it.
 _NUMBERS = 2**24

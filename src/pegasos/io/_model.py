@@ -8,9 +8,13 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from pegasos import _archive, _pegasos, _problems, _rows, _threads, _validate
-from pegasos._certificate import Certificate
-from pegasos._losses import LOSSES
+from pegasos import _threads
+from pegasos.io import _archive
+from pegasos.problems import _columns as _problems
+from pegasos.problems import _rows, _validate
+from pegasos.problems._certificate import Certificate
+from pegasos.problems._losses import LOSSES
+from pegasos.solvers import _pegasos
 
 # Memory for one piece of a kernel prediction.
 _PREDICT_BYTES = 2**23

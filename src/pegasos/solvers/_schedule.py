@@ -1,6 +1,6 @@
 """The schedule of a fit: which solver runs, for how many epochs, and when a model is good enough.
 
-Solvers are peers (`pegasos._solver.Solver`) in a registry for each kind of machines. Pegasos begins
+Solvers are peers (`pegasos.solvers._solver.Solver`) in a registry for each kind of machines. Pegasos begins
 every fit; "auto" then lets the solver go on that is likely to be cheapest, and changes to the next
 one where the gap hardly falls.
 """
@@ -13,15 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from pegasos import _certificate, _core, _rows
-from pegasos._ascent import DualAscent
-from pegasos._kernel_ascent import KernelAscent
-from pegasos._kernel_newton import KernelNewton
-from pegasos._kernel_pegasos import KernelPegasos
-from pegasos._newton import Newton
-from pegasos._pegasos import Pegasos, Settings
-from pegasos._solver import Solver
+from pegasos import _core
 from pegasos._threads import handled, uninterrupted
+from pegasos.problems import _certificate, _rows
+from pegasos.solvers._ascent import DualAscent
+from pegasos.solvers._kernel_ascent import KernelAscent
+from pegasos.solvers._kernel_newton import KernelNewton
+from pegasos.solvers._kernel_pegasos import KernelPegasos
+from pegasos.solvers._newton import Newton
+from pegasos.solvers._pegasos import Pegasos, Settings
+from pegasos.solvers._solver import Solver
 
 # With a tolerance, Pegasos checks the gap after so many epochs, then whenever they have doubled:
 # a check takes two passes over the rows, a tenth of what was done.
@@ -59,7 +60,7 @@ class Machines:
     pegasos : type
         Of the session of Pegasos.
     certify : callable
-        Makes certificates, as `pegasos._certificate.certify`.
+        Makes certificates, as `pegasos.problems._certificate.certify`.
     squared_norm : callable
         Of the rows: the mean of |x_i|^2.
     solvers : dict of str to type
@@ -108,7 +109,7 @@ class Schedule:
     Parameters
     ----------
     machines : Machines
-    settings : pegasos._pegasos.Settings
+    settings : pegasos.solvers._pegasos.Settings
     n_problems, n_features : int
         Of kernel machines, the number of rows stands for that of features.
     dtype : numpy dtype
@@ -118,9 +119,9 @@ class Schedule:
 
     Attributes
     ----------
-    pegasos : pegasos._pegasos.Pegasos
+    pegasos : pegasos.solvers._pegasos.Pegasos
         The session of Pegasos, with the labels and weights of the rows.
-    solver : pegasos._pegasos.Pegasos or pegasos._solver.Solver
+    solver : pegasos.solvers._pegasos.Pegasos or pegasos.solvers._solver.Solver
         The one at work, whose model is that of the fit.
     """
 
@@ -145,7 +146,7 @@ class Schedule:
     # ---- Training --------------------------------------------------------------------------------
 
     def set_rows(self, labels: np.ndarray, row_weights: np.ndarray | None, **options: bool) -> None:
-        """Say what the problems are, before `train`; see `pegasos._pegasos.Pegasos.set_rows`."""
+        """Say what the problems are, before `train`; see `pegasos.solvers._pegasos.Pegasos.set_rows`."""
         if labels.shape[1] != self.pegasos.n_rows:
             self.solver, self._ran = self.pegasos, ()
         self.pegasos.set_rows(labels, row_weights, **options)
@@ -193,7 +194,7 @@ class Schedule:
 
         Returns
         -------
-        pegasos._certificate.Certificate
+        pegasos.problems._certificate.Certificate
         """
         is_fixed = n_steps is not None or order is not None
         threads: dict[str, Any] = {"n_threads": n_threads, "on_progress": on_progress}

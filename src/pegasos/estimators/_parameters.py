@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from pegasos import _core, _validate
-from pegasos._losses import LOSSES
-from pegasos._schedule import solver_names
-from pegasos._validate import boolean, choice, integer, real
+from pegasos import _core
 from pegasos.kernels import KERNELS, MOST_DEGREE
+from pegasos.problems import _validate
+from pegasos.problems._losses import LOSSES
+from pegasos.problems._validate import boolean, choice, integer, real
+from pegasos.solvers._schedule import solver_names
 
 Check = Callable[[str, Any], Any]
 

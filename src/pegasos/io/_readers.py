@@ -23,7 +23,8 @@ import numpy as np
 from scipy import sparse
 from sklearn.datasets import load_svmlight_file
 
-from pegasos import _archive, _validate
+from pegasos.io import _archive
+from pegasos.problems import _validate
 
 FORMATS = ("libsvm", "csv", "npz")
 

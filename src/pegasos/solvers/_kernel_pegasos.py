@@ -13,8 +13,8 @@ product, and the scores of all rows move by one more.
 import numpy as np
 
 from pegasos import _core
-from pegasos._pegasos import Pegasos, next_draw
 from pegasos._threads import blas, uninterrupted
+from pegasos.solvers._pegasos import Pegasos, next_draw
 
 # Draws of a block at most, and at first: at first everything violates its margin, and scores say
 # little about the next draw.

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from pegasos import _core, _validate
+from pegasos import _core
+from pegasos.problems import _validate
 
 
 class Loss:

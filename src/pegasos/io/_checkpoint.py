@@ -12,7 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from pegasos import _archive, _model, _problems, _rows, _state, _validate
+from pegasos.io import _archive, _model
+from pegasos.problems import _columns as _problems
+from pegasos.problems import _rows, _validate
+from pegasos.solvers import _state
 
 # What may differ when a fit goes on; the rest decides the bits.
 _FREE = {"max_iter", "tol", "n_jobs", "verbose", "warm_start", "cache_size", "scores"}

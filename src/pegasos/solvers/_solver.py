@@ -6,9 +6,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from pegasos import _certificate, _threads, _validate
-from pegasos._pegasos import Settings
-from pegasos._problem import Problem
+from pegasos import _threads
+from pegasos.problems import _certificate, _validate
+from pegasos.problems._problem import Problem
+from pegasos.solvers._pegasos import Settings
 
 # Of running sums, the gap may be a little smaller than the certificate finds it.
 _SAFELY = 0.99
@@ -19,7 +20,7 @@ class Solver:
 
     Parameters
     ----------
-    settings : pegasos._pegasos.Settings
+    settings : pegasos.solvers._pegasos.Settings
         Of which λ and the intercept matter here.
     n_problems, n_rows, n_features : int
     seed : int
@@ -116,7 +117,7 @@ class Solver:
 
         Parameters
         ----------
-        problem : pegasos._problem.Problem
+        problem : pegasos.problems._problem.Problem
         start : tuple of three arrays, optional
             Dual variables, coefficients and intercepts. None: where the solver stands.
 

@@ -10,13 +10,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from pegasos import _parameters, _rows, _schedule, _state, _threads, _validate, kernels
-from pegasos._callbacks import with_callbacks
-from pegasos._estimator import Data, PegasosEstimator, one_at_a_time
-from pegasos._model import KernelModel
-from pegasos._pegasos import Settings
-from pegasos._schedule import Schedule
+from pegasos import _threads, kernels
+from pegasos.estimators import _parameters
+from pegasos.estimators._base import Data, PegasosEstimator, one_at_a_time
+from pegasos.estimators._callbacks import with_callbacks
+from pegasos.io._model import KernelModel
 from pegasos.kernels import ColumnCache
+from pegasos.problems import _rows, _validate
+from pegasos.solvers import _schedule, _state
+from pegasos.solvers._pegasos import Settings
+from pegasos.solvers._schedule import Schedule
 
 
 def _squared_norms(matrix: Any, support: np.ndarray, coef: np.ndarray) -> np.ndarray:

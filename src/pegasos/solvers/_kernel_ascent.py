@@ -6,13 +6,14 @@ whose changes then move all scores.
 
 import numpy as np
 
-from pegasos import _certificate, _core
-from pegasos._ascent import ASCENT, blank_ascents
-from pegasos._certificate import inner
-from pegasos._kernel_pegasos import check_convex
-from pegasos._solver import Solver
+from pegasos import _core
 from pegasos._threads import blas, uninterrupted
 from pegasos.kernels._cache import SMALL
+from pegasos.problems import _certificate
+from pegasos.problems._certificate import inner
+from pegasos.solvers._ascent import ASCENT, blank_ascents
+from pegasos.solvers._kernel_pegasos import check_convex
+from pegasos.solvers._solver import Solver
 
 # Rows of the first block, and of the longest: each is twice as long as the one before. Epochs over
 # a block before its changes are pushed to the scores of all rows: at most so many, or until this

@@ -19,8 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from pegasos import _core, _rows, _validate
-from pegasos._problem import Problem
+from pegasos import _core
+from pegasos.problems import _rows, _validate
+from pegasos.problems._problem import Problem
 
 # Rows that scores are computed of at a time, and dual variables that a call goes over.
 _CHUNK, _NUMBERS = 2048, 2**20
@@ -75,7 +76,7 @@ def certify(
 
     Parameters
     ----------
-    problem : pegasos._problem.Problem
+    problem : pegasos.problems._problem.Problem
     dual : callable
         Returns dual variables of shape (n_problems, n_samples), which are made feasible first.
     model : callable

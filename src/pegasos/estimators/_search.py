@@ -24,23 +24,18 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from pegasos import (
-    _ascent,
-    _folds,
-    _parameters,
-    _pegasos,
-    _problems,
-    _threads,
-    _validate,
-    kernels,
-)
-from pegasos._estimator import PegasosEstimator
-from pegasos._kernel import KernelPegasosClassifier
-from pegasos._linear import PegasosClassifier
-from pegasos._model import KernelModel, LinearModel
-from pegasos._problem import Problem
-from pegasos._progress import Progress
-from pegasos._schedule import KERNEL, LINEAR, Schedule
+from pegasos import _threads, kernels
+from pegasos.estimators import _folds, _parameters
+from pegasos.estimators._base import PegasosEstimator
+from pegasos.estimators._kernel import KernelPegasosClassifier
+from pegasos.estimators._linear import PegasosClassifier
+from pegasos.io._model import KernelModel, LinearModel
+from pegasos.io._progress import Progress
+from pegasos.problems import _columns as _problems
+from pegasos.problems import _validate
+from pegasos.problems._problem import Problem
+from pegasos.solvers import _ascent, _pegasos
+from pegasos.solvers._schedule import KERNEL, LINEAR, Schedule
 
 # Room for the state of a set of problems; larger sets are split.
 _SET_BYTES = 2**30

@@ -7,8 +7,10 @@ import contextlib
 
 import numpy as np
 
-from pegasos import _certificate, _core, _pegasos, _rows, _threads, _validate
-from pegasos._solver import _SAFELY, Solver
+from pegasos import _core, _threads
+from pegasos.problems import _certificate, _rows, _validate
+from pegasos.solvers import _pegasos
+from pegasos.solvers._solver import _SAFELY, Solver
 
 # Over what width the hinge is smoothed at first.
 _WIDTH = 0.25

@@ -12,7 +12,8 @@ from sklearn.datasets import load_digits, make_moons
 from sklearn.metrics import confusion_matrix
 from sklearn.model_selection import train_test_split
 
-from pegasos import KernelPegasosClassifier, PegasosClassifier, _archive
+from pegasos import KernelPegasosClassifier, PegasosClassifier
+from pegasos.io import _archive
 
 _INK, _GREY, _RED, _BLUE = "#222222", "#777777", (178, 24, 43), (33, 102, 172)
 

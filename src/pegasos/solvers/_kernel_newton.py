@@ -9,10 +9,11 @@ those of the band and W = c/(m delta), are solved among the rows of the band (Wo
 
 import numpy as np
 
-from pegasos import _certificate, _core, _threads
-from pegasos._certificate import inner
-from pegasos._newton import Newton
-from pegasos._solver import Solver
+from pegasos import _core, _threads
+from pegasos.problems import _certificate
+from pegasos.problems._certificate import inner
+from pegasos.solvers._newton import Newton
+from pegasos.solvers._solver import Solver
 
 # As in csrc/newton.c.
 _MOST = _core.NEWTON_MOST

@@ -13,9 +13,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from pegasos import _core, _losses, _rows, _validate
-from pegasos._problem import Problem
+from pegasos import _core
 from pegasos._threads import in_threads, uninterrupted
+from pegasos.problems import _losses, _rows, _validate
+from pegasos.problems._problem import Problem
 
 #: Layout of one problem's state, that of ``struct pegasos_linear``.
 PROBLEM = np.asarray(_core.BLANK_PROBLEM).dtype

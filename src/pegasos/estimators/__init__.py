@@ -1,0 +1,1 @@
+"""What people fit: estimators and searches after scikit-learn's conventions."""

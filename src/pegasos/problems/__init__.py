@@ -1,0 +1,1 @@
+"""What is minimised: losses, labels, rows and their weights; objectives and certificates."""
