@@ -322,7 +322,7 @@ static bool is_time_to_check(const run *r)
 }
 
 /* Whether active rows are where they want to be, so that the others must be asked. */
-static bool is_settled(const run *r)
+static bool are_solved(const run *r)
 {
     const pegasos_ascent *s = r->s;
     const double seen = fmin(fmin(s->relative_gap, s->estimate), 1);
@@ -331,9 +331,9 @@ static bool is_settled(const run *r)
     return spread <= fmax(s->tol, 0.3 * seen) * fmin(s->primal, 1);
 }
 
-/* Begins the next epoch, over all rows if the active ones are settled. A free intercept moves: see
+/* Begins the next epoch, over all rows if the active ones are solved. A free intercept moves: see
  * `pegasos_ascent`. */
-static void end_epoch(const run *r, bool settled)
+static void end_epoch(const run *r, bool solved)
 {
     pegasos_ascent *s = r->s;
     s->n_epochs++;
@@ -341,7 +341,7 @@ static void end_epoch(const run *r, bool settled)
     if (s->n_snapshots > 0)
         memset(r->x->sums, 0, (size_t)(r->rows->n_features + 1) * sizeof(double));
     s->n_snapshots = 0;
-    if (settled && r->p->n_active < s->n_inside) {
+    if (solved && r->p->n_active < s->n_inside) {
         int64_t n_active = 0;
         for (int64_t i = 0; i < r->rows->n_rows; i++)
             if (r->x->labels[i] != 0)
@@ -359,7 +359,7 @@ static void see_epoch(const run *r)
     if (is_time_to_check(r))
         r->s->part = PEGASOS_DUAL_VALUE;
     else
-        end_epoch(r, is_settled(r));
+        end_epoch(r, are_solved(r));
 }
 
 /* At the start of an epoch: every how many rows to take a snapshot; 0: never. */

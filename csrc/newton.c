@@ -65,7 +65,7 @@ static const double PRODUCTS_PER_NUMBER = 16;
 /* What comes next. */
 enum {
     START,
-    LOOK,
+    CHECK,
     BALANCE,
     JUDGE,
     BEND,
@@ -89,7 +89,7 @@ typedef struct line_search {
 /* The iteration under way. */
 typedef struct iteration {
     int64_t part, place; /* what comes next, and how far that is */
-    /* of a look: sums of losses, a_i u_i, (a_i - A_i)^2/c_i; by labels, of a_i and a_i - l*(a_i) */
+    /* of a gap check: sums of losses, a_i u_i, (a_i - A_i)^2/c_i; by labels, of a_i and a_i - l*(a_i) */
     double loss, inner, moved, positive, negative, less_positive, less_negative;
     /* after it */
     int64_t is_solved;
@@ -229,12 +229,12 @@ static double start(const run *r)
     memset(r->sums, 0, (size_t)r->size * sizeof(double));
     s->loss = s->inner = s->moved = 0;
     s->positive = s->negative = s->less_positive = s->less_negative = 0;
-    return go_to(r, LOOK, (double)r->size);
+    return go_to(r, CHECK, (double)r->size);
 }
 
 enum { SUMS = 7 };
 
-/* Writes u, a(u) and y a as factors, and adds to what a look sums up; statement by statement, so
+/* Writes u, a(u) and y a as factors, and adds to what a gap check sums up; statement by statement, so
  * that lanes become SIMD. */
 static INLINE void look_at(const pegasos_newton *p, piece *x, const double *restrict scores,
                            double *restrict u, double *restrict a, double *sums, const int64_t loss)
@@ -286,7 +286,7 @@ CLONES_WIDE static void look_at_rows(const pegasos_newton *p, piece *x, const do
     WITH_LOSS(p->loss, look_at(p, x, scores, u, a, sums, LOSS));
 }
 
-static double look(const run *r)
+static double check_gap(const run *r)
 {
     iteration *s = r->s;
     piece x;
@@ -848,14 +848,10 @@ int64_t pegasos_newton_advance(const pegasos_rows *rows, pegasos_newton *problem
                                const pegasos_newton_arrays *arrays, double budget)
 {
     static double (*const parts[])(const run *) = {
-        [START] = start,       [LOOK] = look,
-        [BALANCE] = balance,   [JUDGE] = judge,
-        [BEND] = bend,         [GATHER] = gather,
-        [MULTIPLY] = multiply, [FACTORISE] = factorise,
-        [SOLVE] = solve,       [PRODUCT] = multiply_band,
-        [SCORE] = score,       [SEARCH] = search,
-        [MOVE] = move,         [SETTLE] = settle,
-        [SETTLED] = start,
+        [START] = start, [CHECK] = check_gap,       [BALANCE] = balance,   [JUDGE] = judge,
+        [BEND] = bend,   [GATHER] = gather,         [MULTIPLY] = multiply, [FACTORISE] = factorise,
+        [SOLVE] = solve, [PRODUCT] = multiply_band, [SCORE] = score,       [SEARCH] = search,
+        [MOVE] = move,   [SETTLE] = settle,         [SETTLED] = start,
     };
     assert(are_there(rows, 0, 0) && are_settings(problem) && arrays->work);
     assert(!arrays->blas || are_routines(arrays->blas));

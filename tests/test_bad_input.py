@@ -547,11 +547,11 @@ UNFITTING = {
         lambda: paper.fit(GOOD, LABELS, 0.1, order=[0], sample_weight=[0, 1, 1, 1]),
         ValueError, r"rows that have weight",
     ),
-    "fit: order and a finisher": (
+    "fit: order and another solver": (
         lambda: pegasos.fit(GOOD, LABELS, 0.1, order=[0], solver="sdca"),
         ValueError, r"order need solver='pegasos', got solver='sdca'",
     ),
-    "PegasosClassifier.fit: n_steps and a finisher": (
+    "PegasosClassifier.fit: n_steps and another solver": (
         lambda: pegasos.PegasosClassifier(n_steps=3, solver="newton").fit(GOOD, LABELS),
         ValueError, r"n_steps needs solver='pegasos', got solver='newton'",
     ),
@@ -593,7 +593,7 @@ UNFITTING = {
     "PegasosClassifier.partial_fit: words among numbers": (
         lambda: partial((GOOD, ["a", "b"] * 2, [0, 1])), BOTH, r"y must contain only labels",
     ),
-    "PegasosClassifier.partial_fit: a finisher": (
+    "PegasosClassifier.partial_fit: another solver": (
         lambda: partial((GOOD, LABELS, [0, 1]), solver="sdca"),
         ValueError, r"partial_fit needs solver='pegasos', got solver='sdca'",
     ),

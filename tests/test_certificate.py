@@ -161,7 +161,7 @@ def test_primal_and_dual_are_those_of_extended_precision(rng, layout, dtype):
 @pytest.mark.parametrize("intercept", INTERCEPTS)
 @pytest.mark.parametrize("multi_class", ["ovr", "ovo"])
 @pytest.mark.parametrize("solver", ["auto", "sdca", "newton"])
-def test_finishers_reach_the_gap_that_is_asked_for(
+def test_solvers_reach_the_gap_that_is_asked_for(
     rng, layout, dtype, intercept, multi_class, solver
 ):
     X, _ = make_rows(rng, n=150, d=12)
@@ -315,7 +315,7 @@ def test_blas_has_its_threads_again_after_fits_side_by_side(rng):
     assert threads() == before
 
 
-def test_a_change_of_finisher_leaves_what_is_done(monkeypatch):
+def test_a_change_of_solver_leaves_what_is_done(monkeypatch):
     X, y = load_digits(return_X_y=True)
     monkeypatch.setattr(_schedule, "_STAGE", 8)
     changes = []

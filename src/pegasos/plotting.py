@@ -267,7 +267,7 @@ class ConvergenceDisplay:
     """Objective and certified relative gap while a fit goes on.
 
     A line for each problem, or one for the largest value if there are more than ten, with a mark
-    where it changes. A finisher takes one problem after the other: their lines fall in turn.
+    where it changes. Other solvers take one problem after the other: their lines fall one by one.
 
     Parameters
     ----------

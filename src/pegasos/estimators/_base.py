@@ -362,7 +362,7 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     def _complete(
         self, schedule: Schedule, rows: Any, data: Data, max_iter: int, n_steps: Any
     ) -> Self:
-        """Train, and take over the model."""
+        """Train, and keep the model."""
         watch = self._watch(max_iter, n_steps, data.X, data.y)
         certificate, is_over = self._train(
             schedule, rows, data, watch, solver=self.solver, tol=self.tol, max_iter=max_iter,

@@ -87,7 +87,7 @@ class PegasosClassifier(PegasosEstimator):
         True: `fit` goes on from where the last `fit` ended, for `max_iter` epochs or `n_steps`
         steps more. With solver="pegasos" and `n_steps` or ``tol=None`` the same data give the bits
         of one longer fit (but for ``average="suffix"``, whose halves then differ). The other
-        solvers look at the gap where a fit ends, which decides what they do next: two fits end
+        solvers check the gap where a fit ends, which decides what they do next: two fits end
         elsewhere than one, with a certificate as true. If the last fit was interrupted, it is
         completed instead, to the bits that it would have had. λ and the other settings must be the
         same; the solver may be another one. False: a fitted estimator keeps nothing that grows with

@@ -30,7 +30,7 @@ _HARDLY = 0.9
 _NUMBERS_PER_PIECE = 1e7
 
 
-def _unsettled(slopes, a, y, most):
+def _may_move(slopes, a, y, most):
     """Rows that steps may move before all others are where they belong."""
     low, high = a <= 0, a >= most
     outside = np.where(low, -slopes, np.where(high, slopes, -np.inf))
@@ -113,7 +113,7 @@ class KernelAscent(Solver):
         for k in range(len(labels)):
             self._forget_all_but_zero(k)
             if self.a[k].any():
-                self._keep(k, *self._look(k, slice(None), rows))
+                self._keep(k, *self._check_gap(k, slice(None), rows))
             else:
                 self._keep(k, self.coef[k], self.intercept[k], self.primal[k], 0.0)
 
@@ -145,7 +145,7 @@ class KernelAscent(Solver):
                 yield from self._epoch_of_pairs(k, p, inside, cache, tol)
             else:
                 yield from self._epoch(k, p, inside, cache)
-            seen = self._look(k, inside, cache)
+            seen = self._check_gap(k, inside, cache)
             with uninterrupted():
                 self._keep(k, *seen)
                 self.n_epochs[k] += 1
@@ -305,7 +305,7 @@ class KernelAscent(Solver):
         slopes, enough = 1 - y * scores - self._diagonal(inside) * a, 0.0
         if tol is not None:
             enough = _WELL_BELOW * tol * self.primal[k] * self.mass[k]
-        rows = _unsettled(slopes, a, y, self._most(inside))
+        rows = _may_move(slopes, a, y, self._most(inside))
         if len(rows) < _COMPACT * n:
             cache.keep(rows)
             matrix, columns_of = self._matrix(rows, cache), None
@@ -377,7 +377,7 @@ class KernelAscent(Solver):
     def _weights(self, which):
         return 1.0 if self.row_weights is None else np.maximum(self.row_weights[which], 1e-300)
 
-    def _look(self, k, inside, cache):
+    def _check_gap(self, k, inside, cache):
         """What `_keep` is to be told; scores are at hand, so this takes no pass over the rows."""
         p, all_beta, part = (
             self.ascents[k],

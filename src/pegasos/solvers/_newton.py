@@ -103,8 +103,8 @@ class Newton(Solver):
         self.point[k] *= t
         self.scores[k] *= t
 
-    def take_over(self, other):
-        super().take_over(other)
+    def continue_from(self, other):
+        super().continue_from(other)
         self.dual_objective[:] = other.primal * (1 - other.relative_gap)
 
     def _row_weights(self, k):

@@ -364,7 +364,7 @@ class Schedule:
         new = kind(self.settings, len(pegasos.problems), n_rows, n_features, self.seed)
         new.begin(problem, start)
         if last is not pegasos:
-            new.take_over(last)
+            new.continue_from(last)
         return new
 
     def _put_to_work(self, solver: Any) -> None:
@@ -471,7 +471,7 @@ class Schedule:
     def certify(self, rows: Any) -> _certificate.Certificate:
         """The certificate of the present model, computed from it and from the dual variables.
 
-        Of a pass over the rows that a solver made with this very model, the result is taken over.
+        Of a pass over the rows that a solver made with this very model, the result is kept.
         """
         pegasos, solver = self.pegasos, self.solver
         is_other = solver is not pegasos

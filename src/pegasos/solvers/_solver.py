@@ -31,9 +31,9 @@ class Solver:
     a : ndarray of shape (n_problems, n_rows)
         Dual variables.
     coef : ndarray of shape (n_problems, n_features)
-        The best primal point at the last look, with `intercept`, and its objective `primal`.
+        The best primal point at the last gap check, with `intercept`, and its objective `primal`.
     relative_gap : ndarray of shape (n_problems,)
-        As of the last look.
+        As of the last gap check.
     is_seen : ndarray of bool of shape (n_problems,)
         Whether `primal` was computed on the present rows.
     n_epochs, n_visits : ndarray of int64 of shape (n_problems,)
@@ -55,7 +55,7 @@ class Solver:
     name = ""
     #: Whether the gap that a check finds may be told as the certificate of a fit.
     checks_are_whole = False
-    #: Whether a look computes the objective from the point itself, and not from running sums.
+    #: Whether a gap check computes the objective from the point itself, and not from running sums.
     is_exact = False
     #: Whether dual values bound the optimum; else fits stop where |P - D| is small at one point,
     #: which does not move any more then.
@@ -157,7 +157,7 @@ class Solver:
         changed = ~np.isclose(primal, self.primal, rtol=1e-9, atol=0)
         self.primal[changed] = self.relative_gap[changed] = np.inf
 
-    def take_over(self, other: "Solver") -> None:
+    def continue_from(self, other: "Solver") -> None:
         """Go on counting from another solver, and trust its certificates and what they are of."""
         for name in Solver._ARRAYS:
             getattr(self, name)[...] = getattr(other, name)
@@ -202,7 +202,7 @@ class Solver:
     def _keep(
         self, k: int, coef: np.ndarray, intercept: np.ndarray, primal: float, dual: float
     ) -> None:
-        """What a look found: a primal point, which is kept if it is the best so far, and a bound."""
+        """What a gap check found: a primal point, which is kept if it is the best so far, and a bound."""
         if primal < self.primal[k]:
             self.coef[k], self.intercept[k], self.primal[k] = coef, intercept, primal
             self.is_seen[k] = True
@@ -229,7 +229,7 @@ class Solver:
         self.primal[k], self.relative_gap[k] = losses / self.mass[k], np.inf
 
     def certificate(self) -> _certificate.Certificate:
-        """What was seen at the last look."""
+        """What the last gap check found."""
         if not self.has_dual:
             unknown = np.full_like(self.primal, np.nan)
             return _certificate.Certificate(self.primal.copy(), unknown, self.relative_gap.copy())
