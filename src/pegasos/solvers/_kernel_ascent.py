@@ -4,6 +4,9 @@ The algorithm is that of ``csrc/ascent.c`` on scores, as in `_kernel_pegasos`, o
 whose changes then move all scores.
 """
 
+from collections.abc import Callable, Generator
+from typing import Any
+
 import numpy as np
 
 from pegasos import _core
@@ -11,8 +14,10 @@ from pegasos._threads import blas, uninterrupted
 from pegasos.kernels._cache import SMALL
 from pegasos.problems import _certificate
 from pegasos.problems._certificate import inner
+from pegasos.problems._problem import Problem
 from pegasos.solvers._ascent import ASCENT, blank_ascents
 from pegasos.solvers._kernel_pegasos import check_convex
+from pegasos.solvers._pegasos import Settings
 from pegasos.solvers._solver import Solver
 
 # Rows of the first block, and of the longest: each is twice as long as the one before. Epochs over
@@ -30,7 +35,7 @@ _HARDLY = 0.9
 _NUMBERS_PER_PIECE = 1e7
 
 
-def _may_move(slopes, a, y, most):
+def _may_move(slopes: np.ndarray, a: np.ndarray, y: np.ndarray, most: Any) -> np.ndarray:
     """Rows that steps may move before all others are where they belong."""
     low, high = a <= 0, a >= most
     outside = np.where(low, -slopes, np.where(high, slopes, -np.inf))
@@ -38,11 +43,13 @@ def _may_move(slopes, a, y, most):
     return np.flatnonzero((outside < violation.max(initial=0, where=y != 0)) & (y != 0))
 
 
-def _likely(slopes, a, y, place, wanted):
+def _likely(
+    slopes: np.ndarray, a: np.ndarray, y: np.ndarray, place: np.ndarray, wanted: np.ndarray
+) -> np.ndarray:
     """Rows whose columns are wanted, and others that may well be next, to be computed together."""
     gains = np.where((place < 0) & (y != 0), np.maximum(slopes, -slopes * (a > 0)), -np.inf)
     gains[wanted != 0] = np.inf
-    n = min(_TOGETHER, np.count_nonzero(gains > 0))
+    n = min(_TOGETHER, int(np.count_nonzero(gains > 0)))
     return np.sort(np.argpartition(-gains, n - 1)[:n])
 
 
@@ -59,17 +66,17 @@ class KernelAscent(Solver):
     _ARRAYS = (*Solver._ARRAYS, "ascents", "scores", "active", "block")
 
     @staticmethod
-    def cost(rows):
+    def cost(rows: Any) -> float:
         """Less than any other: it asks for few columns, for a first solution at least."""
         return 0
 
     @staticmethod
-    def ends_exactly(rows):
+    def ends_exactly(rows: Any) -> bool:
         """By steps on pairs."""
         return rows.is_positive
 
     @staticmethod
-    def begins_with_pegasos(rows):
+    def begins_with_pegasos(rows: Any) -> bool:
         """Whether there is a dual: its own first epoch is Pegasos, with steps of exact length.
 
         An epoch of plain Pegasos asks for the column of every row that was a violator once; blocks
@@ -78,17 +85,19 @@ class KernelAscent(Solver):
         return rows.is_positive
 
     @property
-    def has_dual(self):
+    def has_dual(self) -> bool:
         return self.rows.is_positive
 
-    def __init__(self, settings, n_problems, n_rows, n_features, seed):
+    def __init__(
+        self, settings: Settings, n_problems: int, n_rows: int, n_features: int, seed: int
+    ) -> None:
         super().__init__(settings, n_problems, n_rows, n_rows, seed)
         self.ascents = blank_ascents(n_problems, seed)
         self.scores = np.zeros((n_problems, n_rows))
         self.active = np.zeros((n_problems, n_rows), np.int64)
         self.block = np.zeros(n_problems, np.int64)
 
-    def begin(self, problem, start=None):
+    def begin(self, problem: Problem, start: Any = None) -> Any:
         start = super().begin(problem, start)
         rows, labels = problem.rows, problem.labels
         check_convex(self.settings, rows)
@@ -117,7 +126,14 @@ class KernelAscent(Solver):
             else:
                 self._keep(k, self.coef[k], self.intercept[k], self.primal[k], 0.0)
 
-    def run(self, tol, max_iter, *, n_threads=1, on_progress=None):
+    def run(
+        self,
+        tol: float | None,
+        max_iter: int,
+        *,
+        n_threads: int = 1,
+        on_progress: Callable[[], None] | None = None,
+    ) -> None:
         """Run as a `Solver` does; problems that share the cache take turns, since it has threads."""
         self._n_threads = None
         with blas.one_thread():
@@ -127,14 +143,14 @@ class KernelAscent(Solver):
             most, self._n_threads = self.rows.side_by_side(len(self.a))
             super().run(tol, max_iter, n_threads=min(n_threads, most), on_progress=on_progress)
 
-    def _beta(self, k, which):
+    def _beta(self, k: int, which: Any) -> np.ndarray:
         """Coefficients of some rows; not summed up, so that a_i = 0 leaves no rounding errors."""
         return self._beta_of(k, which, self.a[k, which])
 
-    def _beta_of(self, k, which, a):
+    def _beta_of(self, k: int, which: Any, a: np.ndarray) -> np.ndarray:
         return self.ascents["scale"][k] * a * self.labels[k, which]
 
-    def _improve(self, k, tol, last):
+    def _improve(self, k: int, tol: float | None, last: int) -> Generator[None]:
         if self.n_epochs[k] >= last or self._is_done(k, tol):
             return
         p = self.ascents[k]
@@ -166,7 +182,7 @@ class KernelAscent(Solver):
                     return  # what keeps the gap open is rounding, which epochs do not change
                 proved = self.relative_gap[k]
 
-    def _certify(self, k, inside, cache):
+    def _certify(self, k: int, inside: Any, cache: Any) -> None:
         """Look once more, without running sums, while columns are at hand."""
         seen = _certificate.certify_kernel(
             self.problem.part(k, inside, cache),
@@ -177,7 +193,7 @@ class KernelAscent(Solver):
             self.primal[k], self.relative_gap[k] = seen.objective[0], seen.relative_gap[0]
             self.is_seen[k] = True
 
-    def _epoch(self, k, p, inside, cache):
+    def _epoch(self, k: int, p: Any, inside: Any, cache: Any) -> Generator[None]:
         """Go over the rows that have left their place at a bound, or would, block by block.
 
         A step costs as much as the block is long. Rows that earlier blocks have put in their place
@@ -220,18 +236,18 @@ class KernelAscent(Solver):
                 self.block[k] = min(2 * size, _BLOCK)
             yield
 
-    def _weight_seen(self, k, to_come):
+    def _weight_seen(self, k: int, to_come: np.ndarray) -> float:
         """The weight of the rows that an epoch has seen, given those that are still to come."""
         weights = self.row_weights
         return self.mass[k] - (len(to_come) if weights is None else weights[to_come].sum())
 
-    def _growth(self, k, weight_seen):
+    def _growth(self, k: int, weight_seen: float) -> float:
         """m/N: how many times as long as w(a) the w of the sample seen so far is, in an epoch of Pegasos."""
         mass = self.ascents["pegasos_mass"][k]
         return mass / max(weight_seen, mass / 2) if mass > 0 else 1.0
 
     @staticmethod
-    def _matrix(rows, cache):
+    def _matrix(rows: Any, cache: Any) -> tuple[np.ndarray, np.ndarray]:
         """The kernel matrix among some rows: columns, and which of them is that of each row."""
         if cache.is_small and len(rows) == len(cache.points):
             cache.keep(rows)
@@ -240,7 +256,9 @@ class KernelAscent(Solver):
         cache.among(rows, cache.select(rows), columns)
         return columns, np.arange(len(rows))
 
-    def _ascend(self, k, which, matrix, to_come):
+    def _ascend(
+        self, k: int, which: Any, matrix: Any, to_come: np.ndarray
+    ) -> Generator[Any, Any, Any]:
         """Epochs over a block of rows, given the kernel matrix among them.
 
         Returns their dual variables, the state of the generator, and how many rows were visited.
@@ -255,7 +273,8 @@ class KernelAscent(Solver):
         v[:m] = self.scores[k, which]
         a, labels, norms = self.a[k, which], self.labels[k, which], self.norms[which]
         bounds = None if self.row_weights is None else self.row_weights[which]
-        block = _core.kernel_block(*matrix, np.zeros(m, np.int8))
+        columns, place = matrix
+        block = _core.kernel_block(columns, place, np.zeros(m, np.int8))
         active, first, gap, numbers, visits = np.arange(m), np.inf, np.inf, 0, 0
         _core.dual_start(local, np.array([m]))
         seen = self._weight_seen(k, to_come)
@@ -288,12 +307,14 @@ class KernelAscent(Solver):
             _core.dual_begin_epoch(local)
         return a, local["generator"][0], visits
 
-    def _goes_by_pairs(self, k, cache):
+    def _goes_by_pairs(self, k: int, cache: Any) -> bool:
         """Whether the next epoch makes steps on pairs: all but the first do, where columns fit."""
         can = cache.holds_all and cache.is_positive and not cache.points.is_cheap
         return can and self.n_epochs[k] > 0
 
-    def _epoch_of_pairs(self, k, p, inside, cache, tol):
+    def _epoch_of_pairs(
+        self, k: int, p: Any, inside: Any, cache: Any, tol: float | None
+    ) -> Generator[None]:
         """As many steps on pairs as move each row once, or until the gap is well below `tol`.
 
         Rows are left out that are at a bound and would stay there, were slopes to change by as much
@@ -326,7 +347,18 @@ class KernelAscent(Solver):
             p["constant_weight"] += self.feature * gained.sum()
             self.n_visits[k] += 2 * done
 
-    def _steps_on_pairs(self, k, which, matrix, scale, a, slopes, enough, left, cache=None):
+    def _steps_on_pairs(
+        self,
+        k: int,
+        which: Any,
+        matrix: Any,
+        scale: float,
+        a: np.ndarray,
+        slopes: np.ndarray,
+        enough: float,
+        left: int,
+        cache: Any = None,
+    ) -> Generator[Any, Any, int]:
         """Change `a` by steps on pairs of rows `which`, until their part of m (P - D) is `enough`.
 
         Returns how many steps, `left` at most. Columns that `matrix` lacks are computed by `cache`.
@@ -357,7 +389,7 @@ class KernelAscent(Solver):
             yield
         return all_steps
 
-    def _projected(self, k, inside, growth=1.0):
+    def _projected(self, k: int, inside: Any, growth: float = 1.0) -> np.ndarray:
         """Derivatives of m D along each a_i, 0 where a bound stops them; w is `growth` times w(a)."""
         p, y, a = self.ascents[k], self.labels[k, inside], self.a[k, inside]
         scores = self.scores[k, inside] + self.feature * p["constant_weight"]
@@ -366,18 +398,18 @@ class KernelAscent(Solver):
         stopped = (y == 0) | ((a <= 0) & (slopes < 0)) | (is_high & (slopes > 0))
         return np.where(stopped, 0, slopes)
 
-    def _most(self, which):
+    def _most(self, which: Any) -> Any:
         """Upper bounds of the dual variables of some rows."""
         return self.settings.loss.most(self._weights(which))
 
-    def _diagonal(self, which):
+    def _diagonal(self, which: Any) -> Any:
         """What the loss adds to the second derivatives of the dual."""
         return self.settings.loss.diagonal(self._weights(which))
 
-    def _weights(self, which):
+    def _weights(self, which: Any) -> Any:
         return 1.0 if self.row_weights is None else np.maximum(self.row_weights[which], 1e-300)
 
-    def _check_gap(self, k, inside, cache):
+    def _check_gap(self, k: int, inside: Any, cache: Any) -> tuple[np.ndarray, Any, Any, Any]:
         """What `_keep` is to be told; scores are at hand, so this takes no pass over the rows."""
         p, all_beta, part = (
             self.ascents[k],

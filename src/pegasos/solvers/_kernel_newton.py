@@ -7,12 +7,17 @@ those of the band and W = c/(m delta), are solved among the rows of the band (Wo
     p = -1/lam (g - Z^T x),    (lam W^-1 + Z Z^T) x = Z g.
 """
 
+from collections.abc import Callable, Generator
+from typing import Any
+
 import numpy as np
 
 from pegasos import _core, _threads
 from pegasos.problems import _certificate
 from pegasos.problems._certificate import inner
+from pegasos.problems._problem import Problem
 from pegasos.solvers._newton import Newton
+from pegasos.solvers._pegasos import Settings
 from pegasos.solvers._solver import Solver
 
 # As in csrc/newton.c.
@@ -28,69 +33,80 @@ class KernelNewton(Newton):
     checks_are_whole = True
 
     @staticmethod
-    def suits(rows):
+    def suits(rows: Any) -> bool:
         """Not where the objective may not be convex."""
         return rows.is_positive
 
     @staticmethod
-    def pays(rows):
+    def pays(rows: Any) -> bool:
         """Every iteration goes over all columns with a coefficient."""
         return rows.holds_all
 
     @staticmethod
-    def cost(rows):
+    def cost(rows: Any) -> float:
         """More than dual ascent."""
         return np.inf
 
-    def __init__(self, settings, n_problems, n_rows, n_features, seed):
+    def __init__(
+        self, settings: Settings, n_problems: int, n_rows: int, n_features: int, seed: int
+    ) -> None:
         super().__init__(settings, n_problems, n_rows, n_rows, seed)
 
     @_threads.blas.one_thread()
-    def begin(self, problem, start=None):
+    def begin(self, problem: Problem, start: Any = None) -> Any:
         return super().begin(problem, start)
 
     @_threads.blas.one_thread()
-    def run(self, tol, max_iter, *, n_threads=1, on_progress=None):
+    def run(
+        self,
+        tol: float | None,
+        max_iter: int,
+        *,
+        n_threads: int = 1,
+        on_progress: Callable[[], None] | None = None,
+    ) -> None:
         """As a `Solver`; problems take turns, since they share the cache, which has threads."""
         Solver.run(self, tol, max_iter, on_progress=on_progress)
 
     @property
-    def has_dual(self):
+    def has_dual(self) -> bool:
         return self.rows.is_positive
 
-    def _forget(self, k):
+    def _forget(self, k: int) -> None:
         self._forget_all_but_zero(k)
 
-    def _check_kept(self):
+    def _check_kept(self) -> None:
         """Nothing to do: kernel machines go on with the same rows only."""
 
-    def _push(self, coef):
+    def _push(self, coef: np.ndarray) -> np.ndarray:
         """Scores without the intercept."""
         support = np.flatnonzero(coef.any(axis=0))
         self.rows.keep(support)  # to be asked for again soon
         return self.rows.push(coef[:, support], support)
 
-    def _scores(self):
+    def _scores(self) -> Any:
         return self._push(self.point[:, :-1]) + self.feature * self.point[:, -1:]
 
     @property
-    def _penalises_intercept(self):
+    def _penalises_intercept(self) -> Any:
         return bool(self.feature) and not self.settings.free_intercept
 
-    def _inner(self, coef, scores, constant, other_constant):
+    def _inner(
+        self, coef: np.ndarray, scores: np.ndarray, constant: Any, other_constant: Any
+    ) -> Any:
         """<w, w'>, given the coefficients of one and the scores without intercept of the other."""
         return inner(coef, scores) + self._penalises_intercept * constant * other_constant
 
-    def _penalty(self, point, scores):
+    def _penalty(self, point: np.ndarray, scores: np.ndarray) -> float:
         beta, constant = point[:-1], point[-1]
         scores = scores - self.feature * constant
         return self.settings.lam / 2 * self._inner(beta, scores, constant, constant)
 
-    def _squared(self, factors, scores):
+    def _squared(self, factors: np.ndarray, scores: np.ndarray) -> float:
         constant = self.feature * factors.sum()
         return self._inner(factors, scores, constant, constant)
 
-    def _improve(self, k, tol, last):
+    def _improve(self, k: int, tol: float | None, last: int) -> Generator[None]:
         while self.n_epochs[k] < last and not self._is_done(k, tol):
             # A function of its own, so that its arrays are let go.
             yield from self._iteration(k)
@@ -109,7 +125,7 @@ class KernelNewton(Newton):
             self.intercept[k], self.primal[k] = best, primal
             self._keep(k, point[:-1], best, primal, self.dual_objective[k])
 
-    def _iteration(self, k):
+    def _iteration(self, k: int) -> Generator[None]:
         y, mass, centre, width = self.labels[k], self.mass[k], self.centre[k], self.width[k]
         c, loss = self._row_weights(k), self.settings.loss
         own = np.where(c > 0, c, 1)
@@ -150,7 +166,16 @@ class KernelNewton(Newton):
             self.n_epochs[k] += passes
             self.n_visits[k] += passes * len(a)
 
-    def _step(self, k, u, weights, centre, width, factors, sum_scores):
+    def _step(
+        self,
+        k: int,
+        u: np.ndarray,
+        weights: np.ndarray,
+        centre: np.ndarray,
+        width: float,
+        factors: np.ndarray,
+        sum_scores: np.ndarray,
+    ) -> Generator[Any, Any, Any]:
         """The point after a step of Newton's with exact line search, and how scores move.
 
         `weights` are the c_i/m, `centre` the A_i/c_i.
@@ -194,7 +219,7 @@ class KernelNewton(Newton):
         return np.append(point, last), t * (moves + feature * step[-1])
 
 
-def solve(matrix, right):
+def solve(matrix: Any, right: np.ndarray) -> Any:
     """Solve equations with a positive definite matrix: beyond some size by conjugate gradients.
 
     Where rounding has made the matrix singular, with a little more on its diagonal. A generator, of

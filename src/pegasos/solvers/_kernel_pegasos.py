@@ -10,11 +10,14 @@ known exactly; their columns are computed once enough of them are together to ma
 product, and the scores of all rows move by one more.
 """
 
+from collections.abc import Callable, Generator
+from typing import Any
+
 import numpy as np
 
 from pegasos import _core
 from pegasos._threads import blas, uninterrupted
-from pegasos.solvers._pegasos import Pegasos, next_draw
+from pegasos.solvers._pegasos import Pegasos, Settings, next_draw
 
 # Draws of a block at most, and at first: at first everything violates its margin, and scores say
 # little about the next draw.
@@ -27,7 +30,7 @@ _NEARLY = 1.2
 _SCORES_PER_CALL = 4e7
 
 
-def check_convex(settings, cache):
+def check_convex(settings: Settings, cache: Any) -> None:
     """Raise a ValueError where there may be no minimum.
 
     If |w|^2 can be below 0, only bounds on dual variables, which smooth losses do not have, keep w finite.
@@ -51,25 +54,40 @@ class KernelPegasos(Pegasos):
 
     _ARRAYS = (*Pegasos._ARRAYS, "scores", "unpushed")
 
-    def __init__(self, settings, n_problems, n_rows, dtype, seed):
+    def __init__(
+        self, settings: Settings, n_problems: int, n_rows: int, dtype: Any, seed: int
+    ) -> None:
         super().__init__(settings, n_problems, n_rows, np.float64, seed)
         self.scores = np.zeros((n_problems, n_rows))
         self.unpushed = np.zeros((n_problems, n_rows))
 
-    def go_on_from(self, coef, intercept, n_epochs, n_inside, least_steps):
+    def go_on_from(
+        self,
+        coef: np.ndarray,
+        intercept: np.ndarray,
+        n_epochs: int,
+        n_inside: np.ndarray,
+        least_steps: int,
+    ) -> None:
         super().go_on_from(coef, intercept, n_epochs, n_inside, least_steps)
         self.scores[...], self.unpushed[...] = 0, self.weights
 
-    def _squared_norms(self, cache):
+    def _squared_norms(self, cache: Any) -> np.ndarray:
         check_convex(self.settings, cache)
         return np.abs(cache.points.diagonal())
 
-    def _scale(self, factor):
+    def _scale(self, factor: np.ndarray) -> None:
         super()._scale(factor)
         self.scores *= factor[:, None]
         self.unpushed *= factor[:, None]
 
-    def _run(self, cache, order, n_threads, on_progress):
+    def _run(
+        self,
+        cache: Any,
+        order: np.ndarray | None,
+        n_threads: int,
+        on_progress: Callable[[], None] | None,
+    ) -> None:
         """Run over the points of a `ColumnCache`; threads are those of the cache."""
         first = next_draw(self.problems)
         if first < 0:
@@ -80,13 +98,13 @@ class KernelPegasos(Pegasos):
                 if on_progress:
                     on_progress()
 
-    def _run_whole(self, cache, first, order):
+    def _run_whole(self, cache: Any, first: int, order: np.ndarray | None) -> Generator[None]:
         """Run over the whole matrix, yielding now and then."""
         self._push(cache)
         block = _Block(self, np.arange(self.n_rows), cache.columns, cache.place)
         longest = max(_SHORTEST, int(_SCORES_PER_CALL / self.scores.size))
 
-        def bring(missing, _):
+        def bring(missing: np.ndarray, _: Any) -> None:
             cache.keep(block.and_likely(missing, _TOGETHER))
 
         try:
@@ -99,7 +117,7 @@ class KernelPegasos(Pegasos):
             with uninterrupted():
                 block.keep(self, pushed=True)
 
-    def _run_blocks(self, cache, first, order):
+    def _run_blocks(self, cache: Any, first: int, order: np.ndarray | None) -> Generator[None]:
         """Run block by block, yielding after each."""
         # More rows: longer blocks, since each touches arrays that are as long as all rows.
         longest = int(np.clip(self.n_rows // 4, _SHORTEST, _LONGEST))
@@ -115,10 +133,12 @@ class KernelPegasos(Pegasos):
                 cache.among(some, selection, values)
                 block.add_scores(coef.astype(values.dtype) @ values)
 
-            def fetch(needed, block=block, selection=selection):
+            def fetch(needed: np.ndarray, block: Any = block, selection: Any = selection) -> None:
                 cache.among(block.rows[needed], selection, block.place_for(needed))
 
-            def bring(missing, to_come, block=block, fetch=fetch):
+            def bring(
+                missing: np.ndarray, to_come: np.ndarray, block: Any = block, fetch: Any = fetch
+            ) -> None:
                 fetch(block.and_likely(missing, _TOGETHER_IN_BLOCK, to_come))
 
             fetch(np.union1d(np.flatnonzero(block.margins() < 1), where[len(draws) :]))
@@ -131,7 +151,9 @@ class KernelPegasos(Pegasos):
                 self._push(cache)
         self._push(cache)
 
-    def _draws(self, first, order, longest):
+    def _draws(
+        self, first: int, order: np.ndarray | None, longest: int
+    ) -> Generator[tuple[int, np.ndarray]]:
         """Yield the draws from number `first` on, block by block, until all problems are done."""
         if order is None:
             stream = self._order_from(first)
@@ -150,17 +172,17 @@ class KernelPegasos(Pegasos):
             if order is None and (following := next_draw(self.problems)) > first:
                 first, stream = following, self._order_from(following)
 
-    def _waiting(self):
+    def _waiting(self) -> np.ndarray:
         """Which entries of `pending` are in use."""
         return np.arange(self.settings.batch_size) < self.problems["n_pending"][:, None]
 
-    def _unpushed(self, size):
+    def _unpushed(self, size: int) -> Generator[tuple[np.ndarray, np.ndarray]]:
         """Rows that `unpushed` names, and their coefficients, at most `size` at a time."""
         rows = np.flatnonzero(self.unpushed.any(axis=0))
         for k in range(0, len(rows), size):
             yield rows[k : k + size], self.unpushed[:, rows[k : k + size]]
 
-    def _push(self, cache):
+    def _push(self, cache: Any) -> None:
         """Let the scores of all rows know all coefficients."""
         rows = np.flatnonzero(self.unpushed.any(axis=0))
         if len(rows):
@@ -169,7 +191,7 @@ class KernelPegasos(Pegasos):
                 self.scores += change
                 self.unpushed[:, rows] = 0
 
-    def planned_draws(self, most):
+    def planned_draws(self, most: Any) -> np.ndarray | None:
         """The draws that the plan will make, or None if there are more than `most`.
 
         None as well where steps depend on rows that are not drawn: see `_shorten_steps`.
@@ -191,7 +213,12 @@ class KernelPegasos(Pegasos):
                 return None
         return draws
 
-    def run_among(self, draws, make_cache, on_progress=None):
+    def run_among(
+        self,
+        draws: np.ndarray,
+        make_cache: Callable[[np.ndarray], Any],
+        on_progress: Callable[[], None] | None = None,
+    ) -> None:
         """Carry out a first plan over the rows that `draws` names, as if there were no others.
 
         A decision needs the score of the row that was drawn, and only rows that will be drawn need
@@ -216,7 +243,8 @@ class KernelPegasos(Pegasos):
         few.run(make_cache(rows), order=order.astype(np.int64), on_progress=on_progress)
         self.problems[...] = few.problems
         self.weights[:, rows] = few.weights
-        self.counts[:, rows] = few.counts
+        if self.counts is not None:
+            self.counts[:, rows] = few.counts
         if self.sums is not None:
             self.sums[:, rows] = few.sums
 
@@ -234,7 +262,9 @@ class _Block:
         Which of `columns` belongs to each row; -1: none.
     """
 
-    def __init__(self, session, rows, columns, place):
+    def __init__(
+        self, session: KernelPegasos, rows: Any, columns: np.ndarray, place: np.ndarray
+    ) -> None:
         self.rows, self.columns, self.place = rows, columns, place
         m = len(rows)
         self.problems = session.problems.copy()
@@ -251,17 +281,17 @@ class _Block:
         self.v[:, 2 * m] = 1
         self.a = None if session.sums is None else np.zeros_like(self.v)
 
-    def add_scores(self, change):
+    def add_scores(self, change: np.ndarray) -> None:
         """Add to the scores of the block's rows."""
         self.v[:, : len(self.rows)] += change
 
-    def place_for(self, needed):
+    def place_for(self, needed: np.ndarray) -> np.ndarray:
         """Make the next columns those of rows number `needed`; returns them, to be filled."""
         used = np.count_nonzero(self.place >= 0)
         self.place[needed] = np.arange(used, used + len(needed))
         return self.columns[used : used + len(needed)]
 
-    def margins(self):
+    def margins(self) -> np.ndarray:
         """The least y f(x) of each row over the problems that go on; -inf before their first step.
 
         As the core decides, but for rounding: for choosing what to compute, not for deciding.
@@ -273,7 +303,7 @@ class _Block:
         margins[(self.labels == 0) | (p["n_steps"] >= p["last_step"])] = np.inf
         return margins.min(axis=0)
 
-    def and_likely(self, missing, n, among=True):
+    def and_likely(self, missing: np.ndarray, n: int, among: Any = True) -> np.ndarray:
         """Rows `missing`, filled up to `n` with others that may well violate their margins.
 
         They may have become violators too, and to stop at each of them would take long.
@@ -287,7 +317,9 @@ class _Block:
             others = others[np.argpartition(margins[others], n)[:n]]
         return np.concatenate([missing, others])
 
-    def decide(self, first, draws, bring):
+    def decide(
+        self, first: int, draws: np.ndarray, bring: Callable[[np.ndarray, np.ndarray], None]
+    ) -> None:
         """Run the core over draws number `first`, ..., given as numbers within the block.
 
         Where columns are missing, `bring` is called with the numbers of their rows and a mask of
@@ -307,15 +339,15 @@ class _Block:
                 return
             bring(missing, last_draw >= self.problems["next_draw"].min() - first)
 
-    def report(self, session):
+    def report(self, session: KernelPegasos) -> None:
         """Let `session` know how far its problems are."""
         session.problems[...] = self.problems
 
-    def keep(self, session, pushed):
+    def keep(self, session: KernelPegasos, pushed: bool) -> None:
         """Make what was decided the state of `session`; `pushed`: the block is of all rows."""
         m = len(self.rows)
         gained, factor = self.v[:, m : 2 * m], self.v[:, 2 * m :]
-        if session.sums is not None:
+        if self.a is not None:
             session.sums += self.a[:, 2 * m :] * session.weights
             session.sums[:, self.rows] += self.a[:, m : 2 * m]
         if (factor != 1).any():

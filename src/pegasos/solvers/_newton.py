@@ -4,12 +4,16 @@
 """
 
 import contextlib
+from collections.abc import Callable, Generator
+from typing import Any
 
 import numpy as np
 
 from pegasos import _core, _threads
 from pegasos.problems import _certificate, _rows, _validate
+from pegasos.problems._problem import Problem
 from pegasos.solvers import _pegasos
+from pegasos.solvers._pegasos import Settings
 from pegasos.solvers._solver import _SAFELY, Solver
 
 # Over what width the hinge is smoothed at first.
@@ -31,7 +35,9 @@ class Newton(Solver):
     name = "newton"
     _ARRAYS = (*Solver._ARRAYS, "point", "scores", "centre", "width", "dual_objective")
 
-    def __init__(self, settings, n_problems, n_rows, n_features, seed):
+    def __init__(
+        self, settings: Settings, n_problems: int, n_rows: int, n_features: int, seed: int
+    ) -> None:
         super().__init__(settings, n_problems, n_rows, n_features, seed)
         self.runs = np.zeros(n_problems, _NEWTON)
         self.point = np.zeros((n_problems, n_features + 1))
@@ -39,18 +45,18 @@ class Newton(Solver):
         self.centre = np.zeros((n_problems, n_rows))
         self.width = np.full(n_problems, self._first_width)
         self.dual_objective = np.full(n_problems, -np.inf)
-        for name in set(_NEWTON.names) & set(self._ARRAYS):  # the core writes them, too
+        for name in set(_NEWTON.names or ()) & set(self._ARRAYS):  # the core writes them, too
             self.runs[name] = getattr(self, name)
             setattr(self, name, self.runs[name])
 
     @property
-    def _first_width(self):
+    def _first_width(self) -> float:
         """A smooth loss has one of its own, which stays."""
         curvature = self.settings.loss.curvature
         return 1 / curvature if curvature else _WIDTH
 
     @staticmethod
-    def cost(rows):
+    def cost(rows: Any) -> float:
         """Some ten iterations of four passes, each with a product over the tenth of rows in the band."""
         n, d = rows.shape
         if d >= _core.NEWTON_MOST:
@@ -58,16 +64,16 @@ class Newton(Solver):
         return 10 * (4 * _rows.seconds_a_pass(rows) + 0.2 * n * d**2 / 1e11 + d**3 / 3e10)
 
     @staticmethod
-    def ends_exactly(rows):
+    def ends_exactly(rows: Any) -> bool:
         """Once the rows within the smoothed corner are those at the corner."""
         return True
 
     @property
-    def feature(self):
+    def feature(self) -> float:
         """Value of the feature that carries the intercept; 0 if there is none."""
         return 1.0 if self.settings.free_intercept else self.settings.constant_feature
 
-    def begin(self, problem, start=None):
+    def begin(self, problem: Problem, start: Any = None) -> Any:
         start = super().begin(problem, start)
         if start is None:
             self._check_kept()
@@ -92,7 +98,7 @@ class Newton(Solver):
             primal = self._objective(k, point, self.scores[k])
             self._keep(k, point[:-1], self.feature * point[-1], primal, -np.inf)
 
-    def _shrink(self, k):
+    def _shrink(self, k: int) -> None:
         """Replace a point by the best multiple of it: after an epoch, w can be worse than 0."""
         y, weights = self.labels[k], self._row_weights(k) / self.mass[k]
         penalty = self._penalty(self.point[k], self.scores[k])
@@ -103,20 +109,20 @@ class Newton(Solver):
         self.point[k] *= t
         self.scores[k] *= t
 
-    def continue_from(self, other):
+    def continue_from(self, other: Solver) -> None:
         super().continue_from(other)
         self.dual_objective[:] = other.primal * (1 - other.relative_gap)
 
-    def _row_weights(self, k):
+    def _row_weights(self, k: int) -> np.ndarray:
         weights = 1.0 if self.row_weights is None else self.row_weights
         return (self.labels[k] != 0) * weights
 
-    def _objective(self, k, point, scores):
+    def _objective(self, k: int, point: np.ndarray, scores: np.ndarray) -> float:
         losses = self.settings.loss.value(1 - self.labels[k] * scores)
         sum_of_losses = _certificate.inner(self._row_weights(k), losses)
         return self._penalty(point, scores) + sum_of_losses / self.mass[k]
 
-    def _scores(self):
+    def _scores(self) -> Any:
         """Scores of all points, one after the other."""
         n, size = self.scores.shape[1], _pegasos.rows_per_call(self.rows, 1)
         for point in self.point:
@@ -126,12 +132,19 @@ class Newton(Solver):
                 write(first, scores[first : first + size])
             yield scores[:, 0]
 
-    def _penalty(self, point, scores):
+    def _penalty(self, point: np.ndarray, scores: np.ndarray) -> float:
         """lam/2 |w|^2 of a point, whose scores kernel machines need."""
         w = point[:-1] if self.settings.free_intercept or not self.feature else point
         return self.settings.lam / 2 * _certificate.inner(w, w)
 
-    def run(self, tol, max_iter, *, n_threads=1, on_progress=None):
+    def run(
+        self,
+        tol: float | None,
+        max_iter: int,
+        *,
+        n_threads: int = 1,
+        on_progress: Callable[[], None] | None = None,
+    ) -> None:
         """As a `Solver`. Each problem has one thread, and so has BLAS, so that results do not depend on
         how many there are.
         """
@@ -144,10 +157,10 @@ class Newton(Solver):
             super().run(tol, max_iter, n_threads=n_threads, on_progress=on_progress)
 
     @property
-    def _has_blas(self):
+    def _has_blas(self) -> bool:
         return _FEW < self.rows.shape[1] < _core.NEWTON_MOST
 
-    def _improve(self, k, tol, last):
+    def _improve(self, k: int, tol: float | None, last: int) -> Generator[None]:
         self.runs["last_epoch"][k] = last
         core = _core.Newton(
             self.rows, self.runs[k : k + 1], self.labels[k], self.row_weights, self.point[k],

@@ -57,9 +57,6 @@ class Solver:
     checks_are_whole = False
     #: Whether a gap check computes the objective from the point itself, and not from running sums.
     is_exact = False
-    #: Whether dual values bound the optimum; else fits stop where |P - D| is small at one point,
-    #: which does not move any more then.
-    has_dual = True
 
     @staticmethod
     def suits(rows: Any) -> bool:
@@ -90,6 +87,14 @@ class Solver:
     def begins_with_pegasos(rows: Any) -> bool:
         """Whether its own first epoch is one of Pegasos, so that it needs none before."""
         return False
+
+    @property
+    def has_dual(self) -> bool:
+        """Whether dual values bound the optimum.
+
+        Else fits stop where |P - D| is small at one point, which does not move any more then.
+        """
+        return True
 
     _ARRAYS: ClassVar[tuple[str, ...]] = (
         "a", "coef", "intercept", "primal", "relative_gap", "n_epochs", "n_visits", "n_steps", "base",
