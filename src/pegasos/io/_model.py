@@ -3,6 +3,7 @@
 import functools
 import json
 import os
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -74,7 +75,7 @@ class _Model:
         """Write the model to `path` as an .npz archive of plain arrays, replacing it whole."""
         _archive.save(path, self.arrays())
 
-    def arrays(self):
+    def arrays(self) -> dict[str, np.ndarray]:
         """What the file holds: a ValueError where `load` would refuse it."""
         classes = self.classes
         if classes.dtype == object:  # from a list or a data frame: of one kind after all?
@@ -108,7 +109,7 @@ class _Model:
             )
         return model
 
-    def _check(self):
+    def _check(self) -> Any:
         """Raise a ValueError unless the arrays fit together; returns the number of problems."""
         _validate.choice("multi_class", self.multi_class, ["ovr", "ovo"])
         _validate.choice("loss", self.loss, list(LOSSES))
@@ -136,7 +137,7 @@ class _Model:
             raise ValueError(f"n_steps must be >= 0, got {self.n_steps.tolist()}")
         return n_problems
 
-    def _coefficients(self, name):
+    def _coefficients(self, name: str) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients and intercepts, which users may set, as float64; one row for each problem."""
         matrix = _validate.coefficients(name, getattr(self, name))
         intercept = _validate.coefficients("intercept", self.intercept)
@@ -148,7 +149,7 @@ class _Model:
             )
         return matrix, intercept
 
-    def _class_scores(self, scores):
+    def _class_scores(self, scores: np.ndarray) -> np.ndarray:
         """Scores for each class from those of the problems, which must be numbers."""
         # A plain sum says in one pass whether any is infinite or NaN; infinite ones may win.
         with np.errstate(over="ignore", invalid="ignore"):
@@ -160,7 +161,7 @@ class _Model:
                 )
         return _problems.class_scores(scores, len(self.classes), self.multi_class)
 
-    def _check_matrix(self, name, n_rows, types):
+    def _check_matrix(self, name: str, n_rows: int, types: Any) -> None:
         matrix = getattr(self, name)
         if matrix.ndim != 2 or matrix.shape[0] != n_rows:
             raise ValueError(
@@ -234,10 +235,11 @@ class LinearModel(_Model):
         return self._class_scores(_pegasos.decision_function(rows, coef, intercept))
 
     @classmethod
-    def _from(cls, about, arrays):
-        return cls(**about, **{name: np.ascontiguousarray(arrays[name]) for name in cls._ARRAYS})
+    def _from(cls, about: dict[str, Any], arrays: dict[str, Any]) -> Any:
+        fields: dict[str, Any] = {name: np.ascontiguousarray(arrays[name]) for name in cls._ARRAYS}
+        return cls(**about, **fields)
 
-    def _check(self):
+    def _check(self) -> Any:
         self._check_matrix("coef", super()._check(), types=(np.float64,))
         if self.coef.shape[1] < 1:
             raise ValueError(f"coef has shape {self.coef.shape}")
@@ -318,7 +320,7 @@ class KernelModel(_Model):
         if support.is_thin:
             _ = support.inverted  # before threads ask for it
 
-        def add(first):
+        def add(first: int) -> Generator[Any]:
             part = X[first : first + size]
             if not kernel.is_given:
                 part = kernel.points(_alike(part, support.X)).against(support)
@@ -330,15 +332,13 @@ class KernelModel(_Model):
             _threads.in_threads(jobs, 1 if kernel.is_function else n_threads)
         return self._class_scores(scores)
 
-    def _checked(self, X):
+    def _checked(self, X: Any) -> Any:
         from sklearn.utils import check_array
 
         _validate.before_conversion(X)
         with np.errstate(over="ignore"):
-            X = check_array(
-                X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C",
-                ensure_all_finite=False,
-            )  # fmt: skip
+            wanted: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
+            X = check_array(X, order="C", ensure_all_finite=False, **wanted)
         _validate.finite_rows(X)
         X = _validate.aligned(X)
         if X.shape[1] != self.n_features:
@@ -365,36 +365,36 @@ class KernelModel(_Model):
         super().save(path)
 
     @property
-    def kernel(self):
+    def kernel(self) -> dict[str, Any]:
         """The kernel's name and parameters, as the file has them."""
         return self.support.kernel.stored
 
     @property
-    def shape(self):
+    def shape(self) -> Any:
         """Of the matrix of support vectors."""
         return [int(n) for n in self.support.X.shape]
 
     @property
-    def vectors(self):
+    def vectors(self) -> Any:
         """Support vectors: the matrix, or the stored values of a sparse one."""
         return self.support.X.data if _validate.is_sparse(self.support.X) else self.support.X
 
     @property
-    def indices(self):
+    def indices(self) -> np.ndarray:
         """Columns of stored values; empty for a dense matrix."""
         return self._index("indices")
 
     @property
-    def indptr(self):
+    def indptr(self) -> np.ndarray:
         """Where sparse rows begin; empty for a dense matrix."""
         return self._index("indptr")
 
-    def _index(self, name):
+    def _index(self, name: str) -> np.ndarray:
         X = self.support.X
         return getattr(X, name) if _validate.is_sparse(X) else np.empty(0, np.int64)
 
     @classmethod
-    def _from(cls, about, arrays):
+    def _from(cls, about: dict[str, Any], arrays: dict[str, Any]) -> Any:
         from pegasos import kernels
 
         about = dict(about)
@@ -412,7 +412,7 @@ class KernelModel(_Model):
             raise ValueError(f"vectors have shape {vectors.shape}, not {shape}")
         return cls(support=kernel.points(vectors), **about, **arrays)
 
-    def _check(self):
+    def _check(self) -> Any:
         self._check_matrix("dual_coef", super()._check(), types=(np.float64,))
         if self.dual_coef.shape[1] != len(self.support):
             raise ValueError(
@@ -470,7 +470,7 @@ def load(path: str | os.PathLike[str]) -> LinearModel | KernelModel:
     return model
 
 
-def _alike(part, other):
+def _alike(part: Any, other: Any) -> Any:
     """Rows in the layout and type of others, which must be able to hold them."""
     with np.errstate(over="ignore"):  # the check follows
         if _validate.is_sparse(other):

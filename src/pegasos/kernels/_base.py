@@ -62,7 +62,7 @@ class Kernel:
 
     # ---- Values ----------------------------------------------------------------------------------
 
-    def transform(self, products, x_norms, z_norms):
+    def transform(self, products: np.ndarray, x_norms: Any, z_norms: Any) -> Any:
         """Turn inner products <x, z> into values, in place.
 
         Parameters
@@ -73,11 +73,11 @@ class Kernel:
             |x|^2 and |z|^2, if `needs_norms`.
         """
 
-    def between(self, X, Z, out):
+    def between(self, X: Any, Z: Any, out: np.ndarray) -> Any:
         """Write values between rows of dense matrices into `out`, whose rows are contiguous."""
         raise NotImplementedError(f"kernel {self.name!r} has no values between rows")
 
-    def write(self, X, Z, out):
+    def write(self, X: Any, Z: Any, out: np.ndarray) -> None:
         """Write values between rows of dense or sparse matrices into `out`."""
         if not _validate.is_sparse(X):
             self.between(np.ascontiguousarray(X), np.ascontiguousarray(Z), out)
@@ -89,14 +89,14 @@ class Kernel:
             for i in range(0, X.shape[0], size):
                 self.between(_dense(X[i : i + size]), dense, out[i : i + size, k : k + size])
 
-    def is_far(self, largest, type_):
+    def is_far(self, largest: float, type_: Any) -> bool:
         """Whether values come from `between`, since products would lose too many digits.
 
         `largest` is the largest |x|^2, `type_` the `numpy.finfo` of the products.
         """
         return False
 
-    def rounding(self, points, dtype):
+    def rounding(self, points: Any, dtype: Any) -> Any:
         """Bound the errors of kernel values that are computed in `dtype`.
 
         Certificates ask this of kernels that are positive by their form. A sum of d products has an
@@ -114,7 +114,7 @@ class Kernel:
     # ---- What rows it takes ----------------------------------------------------------------------
 
     @classmethod
-    def gamma_of(cls, gamma, X, weights):
+    def gamma_of(cls, gamma: Any, X: Any, weights: Any) -> float:
         """The number that ``gamma=`` stands for: "scale" and "auto" depend on X."""
         if gamma == "auto":
             return 1 / X.shape[1]
@@ -123,14 +123,14 @@ class Kernel:
         return float(gamma)
 
     @classmethod
-    def refuse(cls, X):
+    def refuse(cls, X: Any) -> None:
         """Raise unless a machine can be fitted to `X` with such a kernel."""
 
-    def largest(self, squared):
+    def largest(self, squared: Any) -> Any:
         """The largest number in the computation of values, for rows with |x|^2 up to `squared`."""
         return squared
 
-    def refuse_overflow(self, X):
+    def refuse_overflow(self, X: Any) -> None:
         """Raise unless the type of `X` holds all numbers in the computation of kernel values."""
         if not self.is_of_products:
             return
@@ -143,15 +143,15 @@ class Kernel:
                 f"{squared:.3g}: scale X"
             )
 
-    def is_hollow(self, X):
+    def is_hollow(self, X: Any) -> bool:
         """Whether these rows are dense, but kernel values are computed faster of sparse ones."""
         return self.is_of_products and is_hollow(X)
 
-    def points(self, X):
+    def points(self, X: Any) -> Any:
         """The rows of `X` (dense or CSR, float32 or float64) with what the kernel needs of them."""
         return Points(self, X)
 
-    def points_among_themselves(self, X):
+    def points_among_themselves(self, X: Any) -> Any:
         """The rows of `X` in the best layout for values between two of them.
 
         Columns that are zero in all rows are left out if that changes nothing: images have many.
@@ -165,18 +165,18 @@ class Kernel:
                 X = np.ascontiguousarray(X[:, used])
         return Points(self, X)
 
-    def subset(self, X, rows):
+    def subset(self, X: Any, rows: np.ndarray) -> Any:
         """Some rows of `X` in the best layout for values between two of them."""
         return self.points_among_themselves(X[rows])
 
     # ---- What leaves the library -----------------------------------------------------------------
 
     @property
-    def stored(self):
+    def stored(self) -> Any:
         """The name and the parameters, for model files."""
         return {name: getattr(self, name) for name in ("name", "gamma", "degree", "coef0")}
 
-    def onnx(self, ops, X, Z, rows):
+    def onnx(self, ops: Any, X: Any, Z: Any, rows: np.ndarray) -> Any:
         """Values between `X` and the support vectors, as an ONNX expression in double precision.
 
         `ops` has every ONNX operator: ``ops.Exp(x)``. `X` is an expression, and `Z` the support
@@ -185,7 +185,7 @@ class Kernel:
         raise ValueError(f"kernel={self.name!r} has no ONNX form")
 
 
-def _dense(X):
+def _dense(X: Any) -> Any:
     try:
         return X.toarray()
     except (MemoryError, ValueError):

@@ -1,6 +1,8 @@
 """A cache of columns of a kernel matrix."""
 
 import functools
+from collections.abc import Generator
+from typing import Any
 
 import numpy as np
 
@@ -51,7 +53,9 @@ class ColumnCache:
     #: Columns that are computed together at most.
     PIECE = _work.PIECE
 
-    def __init__(self, points, megabytes, n_threads=1, divides=False):
+    def __init__(
+        self, points: Any, megabytes: float, n_threads: int = 1, divides: bool = False
+    ) -> None:
         n = len(points)
         self.points, self._megabytes, self._n_threads = points, megabytes, n_threads
         self._divides = divides
@@ -71,17 +75,17 @@ class ColumnCache:
         self._used = 0
 
     @property
-    def shape(self):
+    def shape(self) -> tuple[int, int]:
         """Of the kernel matrix."""
         return len(self.points), len(self.points)
 
     @property
-    def size(self):
+    def size(self) -> int:
         """How many numbers the kernel matrix has."""
         return len(self.points) ** 2
 
     @property
-    def is_positive(self):
+    def is_positive(self) -> bool:
         """Whether the kernel matrix is known to be positive semi-definite, so that there is a dual.
 
         The kernel's form says so, the user vouches for it, or a factorisation shows it.
@@ -89,7 +93,7 @@ class ColumnCache:
         return not np.isnan(self.ridge)
 
     @functools.cached_property
-    def ridge(self):
+    def ridge(self) -> float:
         """What makes the matrix positive semi-definite for certain, when added to its diagonal.
 
         0 where the kernel's form or the user says that it is, NaN where nothing is known.
@@ -100,13 +104,13 @@ class ColumnCache:
         return np.nan if n > _MOST_FACTORED else ridge(self._whole())
 
     @functools.cached_property
-    def skew(self):
+    def skew(self) -> float:
         """The largest asymmetry of a matrix that is given or was factorised; else 0."""
         if not (self.points.kernel.is_given or self.ridge > 0):
             return 0.0
         return asymmetry(self._whole())[1]
 
-    def disprove(self):
+    def disprove(self) -> None:
         """Take note of a negative |w|^2, or of a dual value above a primal one: there is no dual.
 
         If the kernel's form says that there is one, rounding is the cause.
@@ -114,7 +118,7 @@ class ColumnCache:
         if not self.points.kernel.is_positive:
             self.ridge = np.nan
 
-    def _whole(self):
+    def _whole(self) -> np.ndarray:
         """The kernel matrix."""
         rows = np.arange(len(self.points))
         if self.points.kernel.is_given:
@@ -127,16 +131,16 @@ class ColumnCache:
         return matrix
 
     @property
-    def holds_all(self):
+    def holds_all(self) -> bool:
         """Whether there is room for all columns."""
         return len(self.columns) == len(self.points)
 
     @property
-    def is_small(self):
+    def is_small(self) -> bool:
         """Whether `keep` computes all columns at once, column i in place i."""
         return len(self.points) <= SMALL and self.holds_all
 
-    def inside(self, labels, n_threads=None):
+    def inside(self, labels: np.ndarray, n_threads: int | None = None) -> tuple[Any, Any]:
         """The rows of one problem, and a cache of the kernel matrix among them.
 
         This cache serves all rows. A problem that most rows are not in (label 0), as in one-vs-one,
@@ -152,17 +156,17 @@ class ColumnCache:
         rows, room = np.flatnonzero(labels), self._megabytes / _SIDE_BY_SIDE
         return rows, ColumnCache(self.points[rows], room, n_threads or self._n_threads)
 
-    def is_divided_by(self, labels):
+    def is_divided_by(self, labels: np.ndarray) -> bool:
         """Whether each of these problems has a cache of its own."""
         few = np.count_nonzero(labels, axis=-1) <= _MOST * labels.shape[-1]
         return self._divides and few.all()
 
-    def side_by_side(self, n_problems):
+    def side_by_side(self, n_problems: int) -> tuple[int, int]:
         """How many problems with caches of their own go side by side, and the threads of each."""
         n = min(self._n_threads, n_problems, _SIDE_BY_SIDE)
         return n, self._n_threads // n
 
-    def scores(self, points, labels):
+    def scores(self, points: Any, labels: np.ndarray) -> np.ndarray:
         """Scores of every problem's own rows under its coefficients; those of others are left 0.
 
         Parameters
@@ -194,7 +198,7 @@ class ColumnCache:
         return scores
 
     @_threads.blas.one_thread()
-    def scores_in_double(self, coef, rows):
+    def scores_in_double(self, coef: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Scores of some rows, by kernel values in float64 that are not kept.
 
         Parameters
@@ -229,7 +233,7 @@ class ColumnCache:
         scores[:, order] = sums
         return scores
 
-    def doubt(self, points, dtype):
+    def doubt(self, points: Any, dtype: Any) -> np.ndarray:
         """By how much rounding of kernel values to `dtype` can change scores: (n_sets, n_problems).
 
         It includes the rounding of sums in float64. Where nothing is known of the kernel's form, it
@@ -242,11 +246,11 @@ class ColumnCache:
         added = (n_added + 2) * np.finfo(np.float64).eps * sizes
         return (np.abs(points) * (errors + added)).sum(axis=-1)
 
-    def count_missing(self, rows):
+    def count_missing(self, rows: np.ndarray) -> int:
         """How many columns of `rows` are not here."""
-        return np.count_nonzero(self.place[rows] < 0)
+        return int(np.count_nonzero(self.place[rows] < 0))
 
-    def push(self, coef, rows):
+    def push(self, coef: np.ndarray, rows: np.ndarray) -> Any:
         """Scores of all points under coefficients of some: ``coef @ K[rows]``, summed in double.
 
         Parameters
@@ -269,14 +273,14 @@ class ColumnCache:
             self._push_computed(rows[~here], coef[:, ~here], scores)
         return scores
 
-    def _push(self, columns, which, coef, scores):
+    def _push(self, columns: Any, which: np.ndarray, coef: np.ndarray, scores: np.ndarray) -> None:
         """Push `columns` number `which`."""
         pieces = [
             (which[some], np.ascontiguousarray(coef[:, some]))
             for some in _work.parts(len(which), self.PIECE)
         ]
 
-        def push(first, last):
+        def push(first: int, last: int) -> Any:
             for places, factors in pieces:
                 _core.push(columns[:, first:last], places, factors, scores[:, first:last])
                 yield
@@ -284,7 +288,7 @@ class ColumnCache:
         # A kernel value takes about eight times as long.
         _work.share(len(self.points), coef.size // 8, push, self._n_threads)
 
-    def _push_computed(self, rows, coef, scores):
+    def _push_computed(self, rows: np.ndarray, coef: np.ndarray, scores: np.ndarray) -> None:
         """Push columns that are not kept."""
         points = self.points
         if not points.is_thin:
@@ -295,7 +299,7 @@ class ColumnCache:
             self._fill(rows[some], columns)
             self._push(columns, np.arange(len(columns)), coef[:, some], scores)
 
-    def keep(self, rows):
+    def keep(self, rows: np.ndarray) -> None:
         """Compute columns of `rows` that are not here, as many as there is room for."""
         rows = rows[self.place[rows] < 0]
         if len(rows) and self.is_small:
@@ -312,13 +316,13 @@ class ColumnCache:
             self.place[part] = np.arange(begin, end)
             self._used = end
 
-    def _fill(self, rows, out):
+    def _fill(self, rows: np.ndarray, out: np.ndarray) -> None:
         """Write kernel values between some of the points and all of them into `out`."""
         points = self.points
         if points.is_thin:
             _ = points.inverted  # before threads ask for it
 
-            def fill(first, last):
+            def fill(first: int, last: int) -> Any:
                 for part in _work.parts(last - first, _CHUNK_SPARSE, first):
                     yield from points[rows[part]].pieces_against(points, out[part])
 
@@ -327,14 +331,14 @@ class ColumnCache:
         size = points.piece(self.PIECE, _work.CHUNK)
         pieces = [(points[rows[some]], out[some]) for some in _work.parts(len(rows), size)]
 
-        def fill_tiles(first, last):
+        def fill_tiles(first: int, last: int) -> Generator[Any]:
             for some, columns in pieces:
                 for _ in points.tiles(some, first, last, columns):
                     yield
 
         points.share_values(len(points), len(rows), fill_tiles, self._n_threads, _work.CHUNK)
 
-    def among(self, rows, columns, out):
+    def among(self, rows: np.ndarray, columns: Any, out: np.ndarray) -> None:
         """Write kernel values between two selections of the points into `out`.
 
         Parameters
@@ -355,7 +359,7 @@ class ColumnCache:
             missing = np.flatnonzero(place < 0)
             if len(missing) < len(rows):
 
-                def gather(first, last):
+                def gather(first: int, last: int) -> Generator[Any]:
                     for some in _work.parts(last - first, self.PIECE, first):
                         _core.gather(self.columns, place[some], columns.rows, out[some])
                         yield
@@ -367,7 +371,7 @@ class ColumnCache:
         if others.is_thin:
             _ = others.inverted  # before threads ask for it
 
-        def compute(first, last):
+        def compute(first: int, last: int) -> Generator[Any]:
             for part in _work.parts(last - first, _CHUNK_AMONG, first):
                 some = missing[part]
                 values = np.empty((len(some), len(others)), points.dtype)
@@ -376,7 +380,7 @@ class ColumnCache:
 
         points.share_values(len(missing), len(others), compute, self._n_threads, _CHUNK_AMONG)
 
-    def select(self, rows):
+    def select(self, rows: np.ndarray) -> Any:
         """Some of the points, for `among`."""
         return Selection(self.points, rows)
 
@@ -384,12 +388,12 @@ class ColumnCache:
 class Selection:
     """Some rows of `points`, copied together when they are first needed."""
 
-    def __init__(self, points, rows):
+    def __init__(self, points: Any, rows: np.ndarray) -> None:
         self.rows = rows
         self._all, self._points = points, None
 
     @property
-    def points(self):
+    def points(self) -> Any:
         if self._points is None:
             self._points = self._all[self.rows]
         return self._points

@@ -1,5 +1,7 @@
 """Kernels that are functions of a distance: Gaussian, Laplacian."""
 
+from typing import Any
+
 import numpy as np
 
 from pegasos import _core
@@ -20,23 +22,23 @@ class _OfDistance(Kernel):
     has_unit_diagonal = True
 
     @property
-    def _factor(self):
+    def _factor(self) -> float:
         """What the core multiplies differences by, in the type of X."""
         return self.gamma
 
-    def refuse_overflow(self, X):
+    def refuse_overflow(self, X: Any) -> None:
         if not self._factor < float(np.finfo(X.dtype).max):
             raise ValueError(
                 f"gamma is too large for features in {X.dtype}, got {self.gamma:.3g}: scale X, or "
                 "give it as float64"
             )
 
-    def rounding(self, points, dtype):
+    def rounding(self, points: Any, dtype: Any) -> Any:
         """Bound the errors: that of an exponent t is relative to t, and t exp(-t) <= 1/e."""
         sizes = np.ones(len(points))
         return np.finfo(dtype).eps * (points.longest() + 16) * sizes, sizes
 
-    def _onnx_exp(self, ops, distances):
+    def _onnx_exp(self, ops: Any, distances: Any) -> Any:
         return ops.Exp(ops.Mul(distances, -np.array([self.gamma], dtype=np.float64)))
 
 
@@ -49,23 +51,23 @@ class Gaussian(_OfDistance):
     needs_norms = True
 
     @property
-    def _factor(self):
+    def _factor(self) -> float:
         return np.sqrt(self.gamma)
 
-    def transform(self, products, x_norms, z_norms):
+    def transform(self, products: np.ndarray, x_norms: Any, z_norms: Any) -> Any:
         _core.gauss(products, x_norms, z_norms, self.gamma)
 
-    def between(self, X, Z, out):
+    def between(self, X: Any, Z: Any, out: np.ndarray) -> Any:
         _core.gauss_rows(X, Z, self.gamma, out)
 
-    def is_far(self, largest, type_):
+    def is_far(self, largest: float, type_: Any) -> bool:
         """Whether |x|^2 + |z|^2 - 2 <x, z> loses too many digits of a distance, or overflows."""
         largest, least, most = float(largest), float(type_.tiny), float(type_.max)
         is_within = 4 * largest < most and least < self.gamma < most
         most_far = min(_BLURRED / float(type_.eps), _FARTHEST)
         return not (is_within and self.gamma * largest <= most_far)
 
-    def rounding(self, points, dtype):
+    def rounding(self, points: Any, dtype: Any) -> Any:
         """Bound the errors of values by products or, where rows are far, by differences.
 
         By products, the exponent's error is (d + 4) u gamma (|x| + |z|)^2, to be multiplied by the
@@ -78,7 +80,7 @@ class Gaussian(_OfDistance):
         blur = 9 * (points.longest() + 4) * np.maximum(exponents, 1 / np.e)
         return np.finfo(dtype).eps * (blur + 8), np.ones(len(points))
 
-    def onnx(self, ops, X, Z, rows):
+    def onnx(self, ops: Any, X: Any, Z: Any, rows: np.ndarray) -> Any:
         # As for `_OfSums`, the factor goes into the matrix.
         products = ops.MatMul(X, np.ascontiguousarray(-2.0 * Z.T))
         norms = ops.ReduceSum(ops.Mul(X, X), np.array([1]), keepdims=1)
@@ -93,9 +95,9 @@ class Laplacian(_OfDistance):
     formula = "exp(−γ‖x−z‖₁)"
     ignores_zeros = True
 
-    def between(self, X, Z, out):
+    def between(self, X: Any, Z: Any, out: np.ndarray) -> Any:
         _core.laplace(X, Z, self.gamma, out)
 
-    def onnx(self, ops, X, Z, rows):
+    def onnx(self, ops: Any, X: Any, Z: Any, rows: np.ndarray) -> Any:
         apart = ops.Abs(ops.Sub(ops.Unsqueeze(X, np.array([1])), Z))
         return self._onnx_exp(ops, ops.ReduceSum(apart, np.array([2]), keepdims=0))

@@ -1,5 +1,7 @@
 """Kernels that users bring: a matrix, or a function."""
 
+from typing import Any
+
 import numpy as np
 
 from pegasos.kernels._base import Kernel
@@ -16,7 +18,7 @@ class Precomputed(Kernel):
     is_stored = False
 
     @classmethod
-    def refuse(cls, X):
+    def refuse(cls, X: Any) -> None:
         if X.shape[0] != X.shape[1]:
             raise ValueError(f"Precomputed matrix must be a square matrix, got shape {X.shape}")
         if not is_symmetric(X):
@@ -26,10 +28,10 @@ class Precomputed(Kernel):
                 f"and X[{j}, {i}] is {X[j, i]:.9g}"
             )
 
-    def subset(self, X, rows):
+    def subset(self, X: Any, rows: np.ndarray) -> Any:
         return Points(self, X[np.ix_(rows, rows)])
 
-    def onnx(self, ops, X, Z, rows):
+    def onnx(self, ops: Any, X: Any, Z: Any, rows: np.ndarray) -> Any:
         return ops.Gather(X, rows, axis=1)
 
 
@@ -40,11 +42,11 @@ class Function(Kernel):
     is_function = True
     is_stored = False
 
-    def __init__(self, function, **parameters):
+    def __init__(self, function: Any, **parameters: Any) -> None:
         super().__init__(**parameters)
         self.name = function
 
-    def write(self, X, Z, out):
+    def write(self, X: Any, Z: Any, out: np.ndarray) -> None:
         values = self.name(X, Z, **self.params)
         values = np.asarray(values.toarray() if hasattr(values, "toarray") else values)
         shape = (X.shape[0], Z.shape[0])
@@ -57,5 +59,5 @@ class Function(Kernel):
             raise ValueError("kernel must return finite real numbers, got NaN, infinity or others")
         out[...] = values
 
-    def onnx(self, ops, X, Z, rows):
+    def onnx(self, ops: Any, X: Any, Z: Any, rows: np.ndarray) -> Any:
         raise ValueError(f"a kernel that is a function cannot be exported, got {self.name!r}")

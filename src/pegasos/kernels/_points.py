@@ -5,6 +5,8 @@ the products, `Kernel.transform`.
 """
 
 import functools
+from collections.abc import Callable, Generator
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +30,7 @@ _WIDEST = 4096
 _CHEAP = 32
 
 
-def is_hollow(X):
+def is_hollow(X: Any) -> bool:
     """Whether these rows are dense, and inner products are computed faster when they are not."""
     if _validate.is_sparse(X):
         return False
@@ -46,9 +48,12 @@ class Points:
         Whether values come from differences of rows; see `Kernel.is_far`.
     """
 
-    def __init__(self, kernel, X, norms=None, is_far=False):
+    def __init__(
+        self, kernel: Any, X: Any, norms: np.ndarray | None = None, is_far: bool = False
+    ) -> None:
         self.kernel, self.X = kernel, X
-        self.norms, self.is_far, self._inverted = norms, is_far, None
+        self.norms, self.is_far = norms, is_far
+        self._inverted: _core.Rows | None = None
         if norms is None and kernel.needs_norms:
             norms = self.squared_norms()
             self.is_far = kernel.is_far(norms.max(initial=0), np.finfo(X.dtype))
@@ -56,19 +61,19 @@ class Points:
                 self.norms = norms.astype(X.dtype)
 
     @functools.cached_property
-    def _density(self):
+    def _density(self) -> float:
         """The part that is stored of sparse rows of which products are asked for; else NaN."""
         if not _validate.is_sparse(self.X) or not self.kernel.is_of_products:
             return np.nan
         return self.X.nnz / max(1, self.X.shape[0] * self.X.shape[1])
 
     @property
-    def is_thin(self):
+    def is_thin(self) -> bool:
         """Whether these are sparse rows, for products, of which little is stored."""
         return self._density < _THICK
 
     @property
-    def is_thick(self):
+    def is_thick(self) -> bool:
         """Whether these are sparse rows, for products, of which a good part is stored.
 
         What holds more still, or is wider, is made dense for BLAS.
@@ -76,12 +81,12 @@ class Points:
         return _THICK <= self._density <= _HOLLOW and self.X.shape[1] <= _WIDEST
 
     @property
-    def is_cheap(self):
+    def is_cheap(self) -> bool:
         """Whether it is faster to compute kernel values again than to keep them in memory."""
         return self.is_thick and not self.is_far and self.X.nnz <= _CHEAP * len(self)
 
     @property
-    def inverted(self):
+    def inverted(self) -> Any:
         """The transpose of sparse rows, for products with them."""
         if self._inverted is None:
             try:
@@ -94,35 +99,36 @@ class Points:
             self._inverted = _validate.trusted_csr(transpose)
         return self._inverted
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.X.shape[0]
 
-    def rows(self):
+    def rows(self) -> Any:
         """The rows, for the core."""
         if _validate.is_sparse(self.X):
             return _validate.trusted_csr(self.X)
         return _core.dense_rows(np.ascontiguousarray(self.X))
 
-    def squared_norms(self):
+    def squared_norms(self) -> np.ndarray:
         """|x|^2 of all rows, in float64."""
         return _rows.squared_norms(self.rows()) if len(self) else np.empty(0)
 
-    def longest(self):
+    def longest(self) -> int:
         """How many entries are stored of a row, at most."""
         is_sparse = _validate.is_sparse(self.X)
         return int(np.diff(self.X.indptr).max(initial=0)) if is_sparse else self.X.shape[1]
 
-    def is_far_in(self, dtype):
+    def is_far_in(self, dtype: Any) -> bool:
         """Whether values would come from differences if the rows were of this type."""
-        return self.kernel.is_far(self.norms.max(initial=0), np.finfo(dtype))
+        largest = 0.0 if self.norms is None else self.norms.max(initial=0)
+        return self.kernel.is_far(largest, np.finfo(dtype))
 
-    def in_double(self, rows):
+    def in_double(self, rows: np.ndarray) -> Any:
         """Some of the rows as float64."""
         points = Points(self.kernel, self.X[rows].astype(np.float64))
         points.is_far = self.norms is not None and self.is_far_in(np.float64)
         return points
 
-    def diagonal(self):
+    def diagonal(self) -> np.ndarray:
         """K(x, x) of every row."""
         if self.kernel.is_given:
             return self.X.diagonal().astype(np.float64)
@@ -134,19 +140,19 @@ class Points:
                 values[some] = self[some].against(self[some]).diagonal()
         return values
 
-    def __getstate__(self):
+    def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_inverted": None}  # can be had again
 
     @property
-    def dtype(self):
+    def dtype(self) -> Any:
         return self.X.dtype
 
-    def __getitem__(self, rows):
+    def __getitem__(self, rows: Any) -> "Points":
         """Some of the rows; of a precomputed matrix, its rows."""
         norms = None if self.norms is None else self.norms[rows]
         return Points(self.kernel, self.X[rows], norms, self.is_far)
 
-    def against(self, other, out=None):
+    def against(self, other: "Points", out: np.ndarray | None = None) -> np.ndarray:
         """Kernel values between these rows and those of `other`: an (n, m) array, `out` if given.
 
         The rows of `out` must be contiguous; they may lie apart.
@@ -157,7 +163,7 @@ class Points:
             pass
         return out
 
-    def pieces_against(self, other, out):
+    def pieces_against(self, other: "Points", out: np.ndarray) -> Generator[Any]:
         """Write kernel values with rows of `other` into `out`; yields after each piece of work."""
         # Thin rows are transposed whole, once.
         most = len(other) if other.is_thin else _work.CHUNK
@@ -172,7 +178,7 @@ class Points:
                     yield
 
     @property
-    def _values_in_a_piece(self):
+    def _values_in_a_piece(self) -> float:
         """How many kernel values with these rows one piece of work may have."""
         if self.kernel.is_function:
             return np.inf
@@ -183,7 +189,7 @@ class Points:
             cost = max(1, self.X.nnz / max(1, n) * (self._density if self.is_thin else 1))
         return work / cost
 
-    def piece(self, n, most):
+    def piece(self, n: int, most: float) -> int:
         """How many of `n` rows go together to be multiplied with `most` of these, or with fewer."""
         values = self._values_in_a_piece
         if n * min(most, len(self)) <= values:
@@ -191,7 +197,7 @@ class Points:
         least = values / len(self) if self.is_thin else np.sqrt(values)
         return int(np.clip(max(least, values / most), 1, n))
 
-    def _rows_of_a_tile(self, some):
+    def _rows_of_a_tile(self, some: Any) -> int:
         """How many of these rows are multiplied with `some` at a time.
 
         A power of 2, so that tiles begin at the same rows, however many threads share them.
@@ -201,7 +207,9 @@ class Points:
             size //= 2
         return size
 
-    def tiles(self, some, first, last, out=None):
+    def tiles(
+        self, some: Any, first: int, last: int, out: np.ndarray | None = None
+    ) -> Generator[Any]:
         """Kernel values between `some` points and rows `first` to `last` of these, tile by tile.
 
         Yields
@@ -212,7 +220,9 @@ class Points:
             ``out[:, part]`` if `out` is given; else good until the next tile is asked for.
         """
         size = self._rows_of_a_tile(some)
-        room = np.empty((len(some), min(size, last - first)), self.dtype) if out is None else None
+        room: Any = None
+        if out is None:
+            room = np.empty((len(some), min(size, last - first)), self.dtype)
         evaluate = some._evaluator(self)
         for begin in range(first, last, size):
             end = min(begin + size, last)
@@ -220,7 +230,7 @@ class Points:
             evaluate(begin, end, values)
             yield slice(begin, end), values
 
-    def add_scores(self, some, coef, scores, n_threads):
+    def add_scores(self, some: Any, coef: np.ndarray, scores: np.ndarray, n_threads: int) -> None:
         """Add to the scores of these rows what `some` points contribute, tile by tile.
 
         Parameters
@@ -237,7 +247,7 @@ class Points:
             for part in _work.parts(len(some), self.piece(_work.PIECE, _work.CHUNK))
         ]
 
-        def add(first, last):
+        def add(first: int, last: int) -> Generator[Any]:
             for piece, which, factors in pieces:
                 for part, values in self.tiles(piece, first, last):
                     _core.push(values, which, factors, scores[:, part])
@@ -245,11 +255,11 @@ class Points:
 
         self.share_values(len(self), len(some), add, n_threads, _work.CHUNK)
 
-    def fill(self, some, first, out, n_threads):
+    def fill(self, some: Any, first: int, out: np.ndarray, n_threads: int) -> None:
         """Write kernel values between `some` points and these from number `first` on into `out`."""
         size = self._rows_of_a_tile(some)
 
-        def write(begin, end):
+        def write(begin: int, end: int) -> Generator[None]:
             evaluate = some._evaluator(self)
             for part in _work.parts(end - begin, size, begin):
                 evaluate(first + part.start, first + part.stop, out[:, part])
@@ -257,7 +267,14 @@ class Points:
 
         self.share_values(out.shape[1], len(some), write, n_threads, _work.CHUNK)
 
-    def share_values(self, n, width, work, n_threads, size):
+    def share_values(
+        self,
+        n: int,
+        width: float,
+        work: Callable[[int, int], Generator[Any]],
+        n_threads: int,
+        size: int,
+    ) -> None:
         """Share work that computes kernel values among threads; see `_work.share`.
 
         BLAS has one thread meanwhile, and the pieces do not depend on the number of threads:
@@ -266,20 +283,20 @@ class Points:
         with _threads.blas.one_thread():
             _work.share(n, 4 * width, work, 1 if self.kernel.is_function else n_threads, size)
 
-    def _evaluator(self, other):
+    def _evaluator(self, other: "Points") -> Callable[..., Any]:
         """A function of (first, last, out) that writes kernel values with these rows of `other`."""
         kernel, X, Z = self.kernel, self.X, other.X
         if self.is_far or other.is_far or not kernel.is_of_products:
             return lambda first, last, out: kernel.write(X, Z[first:last], out)
         multiply, norms = self._multiplier(other), other.norms
 
-        def evaluate(first, last, out):
+        def evaluate(first: int, last: int, out: np.ndarray) -> Any:
             multiply(first, last, out)
             kernel.transform(out, self.norms, None if norms is None else norms[first:last])
 
         return evaluate
 
-    def _multiplier(self, other):
+    def _multiplier(self, other: "Points") -> Callable[..., Any]:
         """A function of (first, last, out) that writes inner products with rows of `other`."""
         X, Z = self.X, other.X
         if not _validate.is_sparse(X):
@@ -287,7 +304,7 @@ class Points:
         x = _validate.trusted_csr(X)
         if other.is_thin:
 
-            def multiply(first, last, out):
+            def multiply(first: int, last: int, out: np.ndarray) -> Any:
                 part = other if last - first == len(other) else other[first:last]
                 _core.sparse_products(x, part.inverted, out)
 

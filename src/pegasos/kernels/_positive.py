@@ -10,12 +10,12 @@ _ROWS = 64
 _SYMMETRIC = 1e-4
 
 
-def is_symmetric(matrix):
+def is_symmetric(matrix: np.ndarray) -> bool:
     """Whether a square matrix is symmetric up to rounding."""
     return asymmetry(matrix)[1] <= _SYMMETRIC * np.abs(matrix).max(initial=0)
 
 
-def asymmetry(matrix):
+def asymmetry(matrix: np.ndarray) -> tuple[tuple[int, int], float]:
     """Where a square matrix is least symmetric, and by how much, block by block."""
     place, most = (0, 0), 0.0
     for rows in _work.parts(len(matrix), _ROWS):
@@ -27,7 +27,7 @@ def asymmetry(matrix):
     return place, float(most)
 
 
-def ridge(matrix):
+def ridge(matrix: np.ndarray) -> float:
     """What makes a matrix positive semi-definite, when added to its diagonal; NaN if that is much.
 
     If a factorisation A = L L^T succeeds in floating point, A plus (n + 1) u trace(A) on its

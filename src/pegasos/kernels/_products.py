@@ -1,5 +1,7 @@
 """Kernels that are functions of one inner product: linear, polynomial, sigmoid."""
 
+from typing import Any
+
 import numpy as np
 
 from pegasos import _core
@@ -15,7 +17,7 @@ class Linear(Kernel):
     is_positive = True
     has_weights = True
 
-    def onnx(self, ops, X, Z, rows):
+    def onnx(self, ops: Any, X: Any, Z: Any, rows: np.ndarray) -> Any:
         return ops.MatMul(X, np.ascontiguousarray(Z.T))
 
 
@@ -24,10 +26,10 @@ class _OfSums(Kernel):
 
     is_of_products = True
 
-    def largest(self, squared):
+    def largest(self, squared: Any) -> Any:
         return max(squared, abs(self.gamma) * squared + abs(self.coef0))
 
-    def _onnx_sums(self, ops, X, Z):
+    def _onnx_sums(self, ops: Any, X: Any, Z: Any) -> Any:
         # Factors go into the matrix: onnxruntime would join a product by a number to the matrix
         # product, and round the number to single precision.
         products = ops.MatMul(X, np.ascontiguousarray(self.gamma * Z.T))
@@ -41,24 +43,24 @@ class Polynomial(_OfSums):
     formula = "(γ⟨x,z⟩ + coef0)^degree"
     uses = ("gamma", "degree", "coef0")
 
-    def __init__(self, *parameters, **more):
+    def __init__(self, *parameters: Any, **more: Any) -> None:
         super().__init__(*parameters, **more)
         self.is_positive = self.coef0 >= 0  # sums and products of such matrices are
 
-    def transform(self, products, x_norms, z_norms):
+    def transform(self, products: np.ndarray, x_norms: Any, z_norms: Any) -> Any:
         _core.polynomial(products, self.gamma, self.coef0, self.degree)
 
-    def rounding(self, points, dtype):
+    def rounding(self, points: Any, dtype: Any) -> Any:
         eps, d = np.finfo(dtype).eps, points.longest()
         norms = np.sqrt(points.squared_norms())
         sizes = (self.gamma * norms * norms.max(initial=0) + self.coef0) ** self.degree
         return eps * (self.degree * (d + 6) + 4) * sizes, sizes
 
-    def largest(self, squared):
+    def largest(self, squared: Any) -> Any:
         value = super().largest(squared)
         return max(value, np.float64(value) ** self.degree)
 
-    def onnx(self, ops, X, Z, rows):
+    def onnx(self, ops: Any, X: Any, Z: Any, rows: np.ndarray) -> Any:
         return ops.Pow(self._onnx_sums(ops, X, Z), np.array([self.degree], dtype=np.float64))
 
 
@@ -69,8 +71,8 @@ class Sigmoid(_OfSums):
     formula = "tanh(γ⟨x,z⟩ + coef0)"
     uses = ("gamma", "coef0")
 
-    def transform(self, products, x_norms, z_norms):
+    def transform(self, products: np.ndarray, x_norms: Any, z_norms: Any) -> Any:
         _core.sigmoid(products, self.gamma, self.coef0)
 
-    def onnx(self, ops, X, Z, rows):
+    def onnx(self, ops: Any, X: Any, Z: Any, rows: np.ndarray) -> Any:
         return ops.Tanh(self._onnx_sums(ops, X, Z))

@@ -1,5 +1,7 @@
 """The γ that "scale" is."""
 
+from typing import Any
+
 import numpy as np
 
 from pegasos.problems import _validate
@@ -9,7 +11,7 @@ from pegasos.problems._certificate import inner
 _NUMBERS = 2**18
 
 
-def _entries(X, weights):
+def _entries(X: Any, weights: Any) -> Any:
     """Yield parts of X in float64, rows or stored entries, and their weights."""
     if not _validate.is_sparse(X):
         size = max(1, _NUMBERS // X.shape[1])
@@ -24,7 +26,7 @@ def _entries(X, weights):
 
 
 @np.errstate(over="ignore", invalid="ignore")
-def scale(X, weights):
+def scale(X: Any, weights: Any) -> float:
     """1 / (n_features * X.var()), rows weighted, with temporaries of bounded size."""
     weights = np.ones(X.shape[0]) if weights is None else weights / weights.max()
     if _validate.is_sparse(X) and not X.has_canonical_format:

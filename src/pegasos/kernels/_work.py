@@ -3,6 +3,8 @@
 import collections
 import functools
 import itertools
+from collections.abc import Callable, Generator
+from typing import Any
 
 from pegasos import _threads
 
@@ -14,13 +16,15 @@ PIECE = 512
 _FEW = 2**20
 
 
-def share(n, width, work, n_threads, size=1):
+def share(
+    n: int, width: float, work: Callable[[int, int], Generator[Any]], n_threads: int, size: int = 1
+) -> None:
     """Exhaust ``work(first, last)``, a generator, for shares of range(n), of `width` values each.
 
     Each begins at a multiple of `size`.
     """
     n_pieces = -(-n // size)
-    n_threads = max(1, min(n_threads, 1 + n * width // _FEW, n_pieces))
+    n_threads = max(1, min(n_threads, 1 + int(n * width // _FEW), n_pieces))
     if n_threads == 1:  # many shares are small
         collections.deque(work(0, n), maxlen=0)
         return
@@ -29,6 +33,6 @@ def share(n, width, work, n_threads, size=1):
     _threads.in_threads(jobs, n_threads)
 
 
-def parts(n, size, first=0):
+def parts(n: int, size: int, first: int = 0) -> list[slice]:
     """Slices of at most `size` that cover first, ..., first + n - 1."""
     return [slice(k, min(k + size, first + n)) for k in range(first, first + n, size)]
