@@ -1,4 +1,4 @@
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -230,8 +230,8 @@ NEWTON_MOST: Final[int]
 
 @disjoint_base
 class Newton:
-    def __init__(
-        self,
+    def __new__(
+        cls,
         rows: Rows,
         problem: NDArray[np.void],
         labels: NDArray[np.int8],
@@ -242,7 +242,7 @@ class Newton:
         a: NDArray[np.float64],
         coef: NDArray[np.float64],
         has_blas: bool = ...,
-    ) -> None: ...
+    ) -> Self: ...
     def advance(self, budget: float) -> int: ...
 
 def line_search(

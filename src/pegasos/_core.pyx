@@ -1131,9 +1131,9 @@ cdef pegasos_blas _blas
 cdef bint _blas_is_there = False
 
 # What routines take, with x for their numbers.
-SYRK = "void (char *, char *, int *, int *, x *, x *, int *, x *, x *, int *)"
-POTRF = "void (char *, int *, x *, int *, int *)"
-POTRS = "void (char *, int *, int *, x *, int *, x *, int *, int *)"
+_SYRK = "void (char *, char *, int *, int *, x *, x *, int *, x *, x *, int *)"
+_POTRF = "void (char *, int *, x *, int *, int *)"
+_POTRS = "void (char *, int *, int *, x *, int *, x *, int *, int *)"
 
 
 cdef void *routine(object module, str name, str form) except NULL:
@@ -1152,12 +1152,12 @@ cdef const pegasos_blas *blas() except? NULL:
         return &_blas
     try:
         from scipy.linalg import cython_blas, cython_lapack
-        (<void **> &_blas.dsyrk)[0] = routine(cython_blas, "dsyrk", SYRK)
-        (<void **> &_blas.ssyrk)[0] = routine(cython_blas, "ssyrk", SYRK)
-        (<void **> &_blas.dpotrf)[0] = routine(cython_lapack, "dpotrf", POTRF)
-        (<void **> &_blas.spotrf)[0] = routine(cython_lapack, "spotrf", POTRF)
-        (<void **> &_blas.dpotrs)[0] = routine(cython_lapack, "dpotrs", POTRS)
-        (<void **> &_blas.spotrs)[0] = routine(cython_lapack, "spotrs", POTRS)
+        (<void **> &_blas.dsyrk)[0] = routine(cython_blas, "dsyrk", _SYRK)
+        (<void **> &_blas.ssyrk)[0] = routine(cython_blas, "ssyrk", _SYRK)
+        (<void **> &_blas.dpotrf)[0] = routine(cython_lapack, "dpotrf", _POTRF)
+        (<void **> &_blas.spotrf)[0] = routine(cython_lapack, "spotrf", _POTRF)
+        (<void **> &_blas.dpotrs)[0] = routine(cython_lapack, "dpotrs", _POTRS)
+        (<void **> &_blas.spotrs)[0] = routine(cython_lapack, "spotrs", _POTRS)
     except ImportError:
         return NULL
     _blas_is_there = True
