@@ -34,10 +34,10 @@ class PegasosClassifier(PegasosEstimator):
         Regularisation λ > 0; λ = 1/(C n_samples), see `pegasos.lam_from_C`.
     loss : {"hinge", "squared_hinge"}, default="hinge"
         l(u) of a row, u = 1 - y f(x): max(0, u), the loss of the paper, or its square, that of
-        `sklearn.svm.LinearSVC`. The square is smooth, so that fits to a fine gap are faster; it
-        weighs rows far on the wrong side more, and has more support vectors. Its slope has no
-        bound: the steps of Pegasos are 1/(lam (t + t0)), t0 = 2/lam max_i c_i |x_i|^2, and so
-        short at first that none leaps beyond the optimum.
+        `sklearn.svm.LinearSVC`. The square is smooth, so that Newton's method takes fewer
+        iterations; it weighs rows far on the wrong side more, and has more support vectors. Its
+        slope has no bound: the steps of Pegasos are 1/(lam (t + t0)), t0 = 2/lam max_i c_i
+        |x_i|^2, and so short at first that none leaps beyond the optimum.
     solver : {"auto", "pegasos", "sdca", "newton"}, default="auto"
         "pegasos" is the algorithm of the paper and nothing else: fast to a rough solution. The
         others are fast to a fine solution: "sdca" dual coordinate ascent with shrinking, for many
