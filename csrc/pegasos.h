@@ -451,6 +451,95 @@ int64_t pegasos_pairs_run(const pegasos_rows *block, int64_t loss, double scale,
                           double *a, double *slopes, double enough, int64_t first_step,
                           int64_t most, double *room, double *gap);
 
+/* ---- Dual ascent on a kernel problem (kernel_ascent.c) --------------------------------------- */
+
+/* Where the run of one problem stands. The first block is set by the caller, the second is 0 at
+ * first, but for `part`, infinite primal and relative_gap. */
+typedef struct pegasos_kernel_run {
+    /* settings */
+    double lam;  /* > 0 */
+    double mass; /* m, > 0 */
+    double tol;  /* the relative gap to stop at; below 0: last_epoch alone ends the run */
+    int64_t free_intercept; /* 1: the intercept is not penalised; see pegasos_ascent */
+    int64_t is_positive;    /* 1: the matrix is positive semi-definite, so that D is a bound. Else
+                               relative_gap is |P - D|/P at the last point. */
+    int64_t is_whole;       /* 1: all columns are there: nothing will be wanted */
+    int64_t by_pairs;    /* 1: epochs but the first are steps on pairs; columns that are not there
+                               have room, and the matrix is positive semi-definite */
+    int64_t first_block; /* rows of the first block of an epoch, >= 1; n_rows: it holds all */
+    int64_t last_block;  /* each is twice as long as the one before, but this long at most */
+    int64_t n_inside;    /* rows whose label is not 0 */
+    int64_t last_epoch;  /* stop once n_epochs is so many */
+    int64_t by_epochs;   /* 1: return after every epoch, however much of the budget is left */
+    /* state */
+    int64_t part;        /* what it is at: PEGASOS_KERNEL_BLOCK, ... */
+    int64_t longest;     /* rows of the next block, at most; 0: no epoch is under way */
+    int64_t n_active;    /* active[0 .. n_active - 1] are still to come in this epoch, */
+    int64_t n_rest;      /* and so many of them after the block under way, */
+    int64_t m;           /* which has the rows which[0 .. m - 1], ascending */
+    int64_t is_all;      /* 1: it has all rows */
+    int64_t n_epochs;    /* epochs done */
+    int64_t n_visits;    /* rows visited */
+    int64_t n_steps;     /* of them, in an epoch of Pegasos */
+    double primal;       /* objective of the best point so far */
+    double intercept;    /* its intercept, penalised or not */
+    double relative_gap; /* at the last gap check */
+} pegasos_kernel_run;
+
+/* What it is at: to choose a block; epochs over it, steps on pairs, its push to all scores, and when
+ * these are there; a gap check, and when its scores are there. A run may begin with a check. */
+enum {
+    PEGASOS_KERNEL_BLOCK = 0,
+    PEGASOS_KERNEL_EPOCHS = 1,
+    PEGASOS_KERNEL_PAIRS = 2,
+    PEGASOS_KERNEL_PUSH = 3,
+    PEGASOS_KERNEL_PUSHED = 4,
+    PEGASOS_KERNEL_CHECK = 5,
+    PEGASOS_KERNEL_CHECKED = 6
+};
+
+/* The arrays that belong to it, of n = n_rows numbers. The last block is scratch. */
+typedef struct pegasos_kernel_arrays {
+    const int8_t *labels; /* 0: the row is not in the problem */
+    const double *bounds; /* c_i > 0; NULL: all one */
+    const double *norms;  /* K(x_i, x_i), and the square of the constant feature */
+    double *a;            /* dual variables */
+    double *scores;       /* sum_j s a_j y_j K(x_j, x_i), without the intercept */
+    double *coef;         /* s a_i y_i of the best point so far */
+    int64_t *active;
+    int64_t *which; /* rows of the block */
+    double *change; /* how coefficients change, */
+    double *pushed; /* and what this adds to the scores */
+    void *matrix;   /* n/2 x n/2 numbers of column_bytes; NULL unless is_whole */
+    void *work;     /* memory as that of malloc, whose first 8 bytes are 0 at first. Are they
+                             made 0, the block or the check under way begins anew. */
+} pegasos_kernel_arrays;
+
+/* How many bytes `work` has. */
+int64_t pegasos_kernel_work(int64_t n_rows);
+
+/* At most so many columns are wanted together, and two more. */
+enum { PEGASOS_TOGETHER = 62 };
+
+/* What pegasos_kernel_advance returns besides PEGASOS_RUNNING and PEGASOS_DONE. */
+enum {
+    PEGASOS_WANTS_BLOCK = 3, /* `given`, until the next block is wanted: the kernel matrix among the
+                                  rows `which` */
+    PEGASOS_WANTS_COLUMNS = 4, /* those of the rows that are marked in `wanted`, to be unmarked */
+    PEGASOS_WANTS_SCORES = 5   /* pushed[i] = sum_j change[j] K(x_j, x_i) */
+};
+
+/*
+ * Goes on with a run until it is done, needs kernel values, or read about `budget` numbers. `all`
+ * is a PEGASOS_KERNEL of all rows with the columns that are there, `given` NULL or one of a block.
+ * Of `problem`, the caller sets scale, intercept_scaling, loss and a generator, and, in accordance
+ * with `a`, constant_weight, intercept and, where a = 0, pegasos_mass. A run that is cut anywhere
+ * continues with the same bits.
+ */
+int64_t pegasos_kernel_advance(const pegasos_rows *all, const pegasos_rows *given,
+                               pegasos_dual *problem, pegasos_kernel_run *state,
+                               const pegasos_kernel_arrays *arrays, double budget);
+
 /* ---- Kernels --------------------------------------------------------------------------------- */
 
 /* Arrays of products are n x m with `stride` numbers from one row to the next. */

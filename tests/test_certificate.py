@@ -500,7 +500,8 @@ def test_an_interrupted_kernel_ascent_goes_on_where_it_was(
     another one from there, to an answer as good.
     """
     monkeypatch.setattr(_kernel_ascent, "_FIRST_BLOCK", 8)
-    monkeypatch.setattr(_kernel_ascent, "_BLOCK", 32)
+    monkeypatch.setattr(_kernel_ascent, "_LAST_BLOCK", 32)
+    monkeypatch.setattr(_pegasos, "numbers_per_call", lambda: 1e4)
     X, _ = make_rows(rng, n=150, d=12)
     X = np.exp(-0.1 * np.abs(X[:, None] - X).sum(axis=2)) if kernel == "precomputed" else X
     y = rng.integers(0, 4, 150)
@@ -509,23 +510,22 @@ def test_an_interrupted_kernel_ascent_goes_on_where_it_was(
     options |= INTERCEPTS[intercept]
     whole = paper.kernel(0.01, **options).fit(X, y)
     clf = paper.kernel(0.01, warm_start=True, **options)
-    real = {name: getattr(_core, name) for name in ("dual_run", "pairs_run")}
+    real = _core.KernelAscent
     for after in (3, 10):
         calls = iter(range(10**9))
 
-        def run(name, *arguments, calls=calls, after=after):
-            if next(calls) >= after:
-                raise KeyboardInterrupt
-            return real[name](*arguments)
+        class Interrupted(real):
+            def advance(self, *arguments, calls=calls, after=after):
+                if next(calls) >= after:
+                    raise KeyboardInterrupt
+                return super().advance(*arguments)
 
-        for name in real:
-            monkeypatch.setattr(_core, name, functools.partial(run, name))
+        monkeypatch.setattr(_core, "KernelAscent", Interrupted)
         with pytest.raises(KeyboardInterrupt):
             clf.fit(X, y)
         clf.predict(X)
         clf = pickle.loads(pickle.dumps(clf))
-    for name, function in real.items():
-        monkeypatch.setattr(_core, name, function)
+    monkeypatch.setattr(_core, "KernelAscent", real)
     clf.fit(X, y)
     assert (clf.duality_gap_ <= 1e-5 * clf.objective_).all()
     np.testing.assert_allclose(clf.objective_, whole.objective_, rtol=2e-5)

@@ -245,6 +245,33 @@ class Newton:
     ) -> Self: ...
     def advance(self, budget: float) -> int: ...
 
+BLANK_KERNEL_RUN: Final[Any]
+WANTS_BLOCK: Final[int]
+WANTS_COLUMNS: Final[int]
+WANTS_SCORES: Final[int]
+KERNEL_CHECK: Final[int]
+KERNEL_CHECKED: Final[int]
+
+@disjoint_base
+class KernelAscent:
+    def __new__(
+        cls,
+        all_rows: Rows,
+        problem: NDArray[np.void],
+        run: NDArray[np.void],
+        labels: NDArray[np.int8],
+        row_weights: NDArray[np.float64] | None,
+        norms: NDArray[np.float64],
+        a: NDArray[np.float64],
+        scores: NDArray[np.float64],
+        coef: NDArray[np.float64],
+        active: NDArray[np.int64],
+        which: NDArray[np.int64],
+        change: NDArray[np.float64],
+        pushed: NDArray[np.float64],
+    ) -> Self: ...
+    def advance(self, given: Rows | None, budget: float) -> int: ...
+
 def line_search(
     u: NDArray[np.float64],
     moves: NDArray[np.float64],

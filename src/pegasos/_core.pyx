@@ -216,6 +216,54 @@ cdef extern from "pegasos.h" nogil:
                               double *a, double *slopes, double enough, int64_t first_step,
                               int64_t most, double *room, double *gap)
 
+    ctypedef struct pegasos_kernel_run:
+        double lam
+        double mass
+        double tol
+        int64_t free_intercept
+        int64_t is_positive
+        int64_t is_whole
+        int64_t by_pairs
+        int64_t first_block
+        int64_t last_block
+        int64_t n_inside
+        int64_t last_epoch
+        int64_t by_epochs
+        int64_t part
+        int64_t longest
+        int64_t n_active
+        int64_t n_rest
+        int64_t m
+        int64_t is_all
+        int64_t n_epochs
+        int64_t n_visits
+        int64_t n_steps
+        double primal
+        double intercept
+        double relative_gap
+
+    ctypedef struct pegasos_kernel_arrays:
+        const int8_t *labels
+        const double *bounds
+        const double *norms
+        double *a
+        double *scores
+        double *coef
+        int64_t *active
+        int64_t *which
+        double *change
+        double *pushed
+        void *matrix
+        void *work
+
+    int PEGASOS_KERNEL_BLOCK, PEGASOS_KERNEL_EPOCHS, PEGASOS_KERNEL_PUSHED
+    int PEGASOS_KERNEL_CHECK, PEGASOS_KERNEL_CHECKED
+    int PEGASOS_WANTS_BLOCK, PEGASOS_WANTS_COLUMNS, PEGASOS_WANTS_SCORES
+    int64_t pegasos_kernel_work(int64_t n_rows)
+    int64_t pegasos_kernel_advance(const pegasos_rows *all, const pegasos_rows *given,
+                                   pegasos_dual *problem, pegasos_kernel_run *state,
+                                   const pegasos_kernel_arrays *arrays, double budget)
+
     void pegasos_sparse_products(const pegasos_rows *x, const pegasos_rows *inverted,
                                  int64_t stride, void *products)
     void pegasos_thick_products(const pegasos_rows *x, const pegasos_rows *z, void *panel,
@@ -976,6 +1024,102 @@ def pairs_run(Rows block not None, double scale, double feature,
                                  &slopes[0], enough, first_step, most, &room[0],
                                  &gap)
     return done, gap
+
+
+cdef pegasos_kernel_run _blank_kernel_run
+#: One zeroed run of a kernel problem, as `BLANK_PROBLEM`.
+BLANK_KERNEL_RUN = <pegasos_kernel_run[:1]> &_blank_kernel_run
+#: What `KernelAscent.advance` returns besides `RUNNING` and `DONE`.
+WANTS_BLOCK, WANTS_COLUMNS, WANTS_SCORES = (
+    PEGASOS_WANTS_BLOCK, PEGASOS_WANTS_COLUMNS, PEGASOS_WANTS_SCORES
+)
+#: Where a run begins whose dual variables are not all 0, and what comes last.
+KERNEL_CHECK, KERNEL_CHECKED = PEGASOS_KERNEL_CHECK, PEGASOS_KERNEL_CHECKED
+
+
+cdef class KernelAscent:
+    """The run of a kernel problem: its arrays, and the block under way.
+
+    `all_rows` is a `kernel_block` of all rows; `row_weights` may be None. `problem` and `run`, one
+    entry each of the types of `BLANK_DUAL` and `BLANK_KERNEL_RUN`, and the arrays after the norms
+    are updated in place.
+    """
+    cdef Rows all_rows
+    cdef pegasos_dual[::1] problem
+    cdef pegasos_kernel_run[::1] run
+    cdef pegasos_kernel_arrays arrays
+    cdef tuple kept
+
+    def __cinit__(self, Rows all_rows not None, pegasos_dual[::1] problem not None,
+                  pegasos_kernel_run[::1] run not None, const int8_t[::1] labels not None,
+                  const double[::1] row_weights, const double[::1] norms not None,
+                  double[::1] a not None, double[::1] scores not None, double[::1] coef not None,
+                  int64_t[::1] active not None, int64_t[::1] which not None,
+                  double[::1] change not None, double[::1] pushed not None):
+        cdef int64_t n = all_rows.c.n_rows
+        require(all_rows.c.index_bytes == PEGASOS_KERNEL, "rows must be a block of a kernel matrix")
+        require(problem.shape[0] >= 1 and run.shape[0] >= 1, "problem and run must not be empty")
+        require(n == labels.shape[0] == norms.shape[0] == a.shape[0] == scores.shape[0]
+                == coef.shape[0] == active.shape[0] == which.shape[0] == change.shape[0]
+                == pushed.shape[0], "arrays must have n_rows entries")
+        require(row_weights is None or row_weights.shape[0] == n,
+                "row_weights must have n_rows entries")
+        self.all_rows, self.problem, self.run = all_rows, problem, run
+        self.kept = labels, row_weights, norms, a, scores, coef, active, which, change, pushed
+        self.arrays.labels = &labels[0]
+        self.arrays.bounds = NULL if row_weights is None else &row_weights[0]
+        self.arrays.norms = &norms[0]
+        self.arrays.a = &a[0]
+        self.arrays.scores = &scores[0]
+        self.arrays.coef = &coef[0]
+        self.arrays.active = &active[0]
+        self.arrays.which = &which[0]
+        self.arrays.change = &change[0]
+        self.arrays.pushed = &pushed[0]
+        self.arrays.work = malloc(<size_t> pegasos_kernel_work(n))
+        if run[0].is_whole:
+            self.arrays.matrix = malloc(<size_t> (n // 2 * (n // 2) * all_rows.c.column_bytes + 1))
+        if self.arrays.work == NULL or (run[0].is_whole and self.arrays.matrix == NULL):
+            raise MemoryError(f"dual ascent has no room for {n} rows")
+        memset(self.arrays.work, 0, sizeof(int64_t))
+
+    def __dealloc__(self):
+        free(self.arrays.work)
+        free(self.arrays.matrix)
+
+    def advance(self, Rows given, double budget):
+        """Go on until something is wanted, or about so many numbers were read; returns a status.
+
+        `given` is a `kernel_block` of the rows `which` once that was wanted. See
+        ``pegasos_kernel_advance``.
+        """
+        cdef int64_t status, n = self.all_rows.c.n_rows
+        cdef pegasos_kernel_run *s = &self.run[0]
+        cdef const int64_t[::1] place = self.all_rows.arrays[1], active = self.kept[6]
+        cdef const int64_t[::1] which = self.kept[7]
+        require_loss(self.problem[0].loss)
+        require(0 < s.lam and 0 < s.mass and 0 <= s.part <= PEGASOS_KERNEL_CHECKED
+                and 1 <= s.first_block <= s.last_block and 0 <= s.longest and 0 <= s.n_active <= n
+                and 0 <= s.n_rest <= n and 0 <= s.m <= n and 0 <= s.n_epochs < LARGEST
+                and 0 <= s.n_visits < LARGEST and 0 <= s.n_steps < LARGEST
+                and s.last_epoch < LARGEST, "run is not in a state that a run can reach")
+        require_indices(place, 0 if s.is_whole else -1, self.all_rows.arrays[0].shape[0],
+                        "place must be in [-1, n_columns), and none missing of a whole matrix")
+        require(not s.is_whole or self.arrays.matrix != NULL, "run must have been whole at first")
+        require_indices(active[:s.n_active], 0, n, "active must be in [0, n_rows)")
+        # Else the block begins anew.
+        cdef bint is_begun = (<int64_t *> self.arrays.work)[0]
+        if is_begun and PEGASOS_KERNEL_EPOCHS <= s.part <= PEGASOS_KERNEL_PUSHED:
+            require_indices(which[:s.m], 0, n, "which must be in [0, n_rows)")
+            require(s.m == n if s.is_all else s.m <= n // 2 or not s.is_whole,
+                    "a block must fit its matrix")
+            require(s.is_all or s.is_whole or (given is not None and given.c.n_rows == s.m
+                    and given.c.index_bytes == PEGASOS_KERNEL), "a block of the rows which is wanted")
+        with nogil:
+            status = pegasos_kernel_advance(
+                &self.all_rows.c, NULL if given is None else &given.c, &self.problem[0], s,
+                &self.arrays, budget)
+        return status
 
 
 # ---- Kernels -----------------------------------------------------------------------------------

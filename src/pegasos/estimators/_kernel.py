@@ -250,6 +250,7 @@ class KernelPegasosClassifier(PegasosEstimator):
             ColumnCache,
             megabytes=float(self.cache_size),
             n_threads=self._n_threads(),
+            n_problems=len(data.columns),
         )
         schedule = self._schedule_for(X, data.columns, data.classes, continuing)
         schedule.set_rows(data.columns, data.weights)

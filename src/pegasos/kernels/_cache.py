@@ -1,6 +1,7 @@
 """A cache of columns of a kernel matrix."""
 
 import functools
+import math
 from collections.abc import Generator
 from typing import Any
 
@@ -16,8 +17,9 @@ _CHUNK_SPARSE, _CHUNK_AMONG = 64, 128
 _FAR = 16
 # A problem that has no more than this part of all rows gets a kernel matrix of its own.
 _MOST = 1 / 2
-#: All columns of so few points are computed at once, where there is room for them.
-SMALL = 512
+# All columns of so few points are computed at once, where there is room for them: 512 for one
+# problem, more for several, which are likely to ask for most of them.
+_SMALL, _LARGEST_SMALL = 512, 2048
 # At most this many of these problems are trained at a time.
 _SIDE_BY_SIDE = 8
 # Matrices of at most this many rows are factorised, to see whether they are positive semi-definite.
@@ -42,6 +44,8 @@ class ColumnCache:
     divides : bool
         Whether problems that have few of the points get caches of their own. That does not pay
         where columns serve several solvers, or several folds.
+    n_problems : int
+        How many problems columns serve.
 
     Attributes
     ----------
@@ -54,9 +58,15 @@ class ColumnCache:
     PIECE = _work.PIECE
 
     def __init__(
-        self, points: Any, megabytes: float, n_threads: int = 1, divides: bool = False
+        self,
+        points: Any,
+        megabytes: float,
+        n_threads: int = 1,
+        divides: bool = False,
+        n_problems: int = 1,
     ) -> None:
         n = len(points)
+        self._small = min(_SMALL * math.sqrt(n_problems), _LARGEST_SMALL)
         self.points, self._megabytes, self._n_threads = points, megabytes, n_threads
         self._divides = divides
         if points.kernel.is_given:
@@ -138,7 +148,7 @@ class ColumnCache:
     @property
     def is_small(self) -> bool:
         """Whether `keep` computes all columns at once, column i in place i."""
-        return len(self.points) <= SMALL and self.holds_all
+        return len(self.points) <= self._small and self.holds_all
 
     def inside(self, labels: np.ndarray, n_threads: int | None = None) -> tuple[Any, Any]:
         """The rows of one problem, and a cache of the kernel matrix among them.

@@ -14,7 +14,7 @@ from pegasos.problems import _certificate, _rows, _validate
 from pegasos.problems._problem import Problem
 from pegasos.solvers import _pegasos
 from pegasos.solvers._pegasos import Settings
-from pegasos.solvers._solver import _SAFELY, Solver
+from pegasos.solvers._solver import SAFELY, Solver
 
 # Over what width the hinge is smoothed at first.
 _WIDTH = 0.25
@@ -151,7 +151,7 @@ class Newton(Solver):
         self.runs["lam"], self.runs["mass"] = self.settings.lam, self.mass
         self.runs["loss"], self.runs["feature"] = self.settings.loss.number, self.feature
         self.runs["free_intercept"] = self.settings.free_intercept
-        self.runs["tol"] = -1 if tol is None else _SAFELY * tol
+        self.runs["tol"] = -1 if tol is None else SAFELY * tol
         self.runs["by_epochs"] = self.by_epochs
         with _threads.blas.one_thread() if self._has_blas else contextlib.nullcontext():
             super().run(tol, max_iter, n_threads=n_threads, on_progress=on_progress)

@@ -11,8 +11,8 @@ from pegasos.problems import _certificate, _validate
 from pegasos.problems._problem import Problem
 from pegasos.solvers._pegasos import Settings
 
-# Of running sums, the gap may be a little smaller than the certificate finds it.
-_SAFELY = 0.99
+#: Of running sums, the gap may be a little smaller than the certificate finds it.
+SAFELY = 0.99
 
 
 class Solver:
@@ -241,7 +241,7 @@ class Solver:
         return _certificate.Certificate(self.primal.copy(), self.primal * (1 - self.relative_gap))
 
     def _is_done(self, k: int, tol: float | None) -> bool:
-        return tol is not None and self.relative_gap[k] <= (1 if self.is_exact else _SAFELY) * tol
+        return tol is not None and self.relative_gap[k] <= (1 if self.is_exact else SAFELY) * tol
 
     def progress(self) -> tuple[int, int, str]:
         """Rows visited since this solver began, 0, and the largest gap."""

@@ -119,17 +119,28 @@ def _relations_of(
         yield f"{solver}.ascents", (ascents["n_active"] <= n_rows) & (ascents["factor"] > 0)
 
     if "runs" in own:
-        runs, has_begun = own["runs"], own["ascents"]["is_chosen"] != 0
+        runs = own["runs"]
         for name in set(own) & set(runs.dtype.names or ()):  # which say the same twice
             yield f"{solver}.{name}", np.array_equal(own[name], runs[name], equal_nan=True)
-        yield f"{solver}.runs", (runs["part"] <= _core.LAST) & (runs["place"] < max(n_rows, 1))
-        yield f"{solver}.runs", (runs["part"] != _core.MEAN) | (runs["n_snapshots"] > 0)
-        yield f"{solver}.runs", runs["snapshot_every"] <= n_rows
-        # Draws of a bundle have numbers.
-        yield f"{solver}.runs", runs["n_epochs"] < _LARGEST // max(n_rows, 1) - 1
-        is_ahead = runs["next_snapshot"] > own["ascents"]["position"]
-        is_over = own["ascents"]["position"] == own["ascents"]["n_active"]
-        yield f"{solver}.runs", is_ahead | is_over | ~has_begun
+        yield from ((f"{solver}.runs", holds) for holds in _relations_of_runs(own, n_rows))
+
+
+def _relations_of_runs(own: dict[str, np.ndarray], n_rows: int) -> Iterator[Any]:
+    """What must hold of the runs of dual ascent, linear or kernel."""
+    runs, ascents = own["runs"], own["ascents"]
+    if "longest" in runs.dtype.names:
+        yield runs["part"] <= _core.KERNEL_CHECKED
+        for name in ("n_active", "n_rest", "m"):
+            yield runs[name] <= n_rows
+        return
+    yield (runs["part"] <= _core.LAST) & (runs["place"] < max(n_rows, 1))
+    yield (runs["part"] != _core.MEAN) | (runs["n_snapshots"] > 0)
+    yield runs["snapshot_every"] <= n_rows
+    # Draws of a bundle have numbers.
+    yield runs["n_epochs"] < _LARGEST // max(n_rows, 1) - 1
+    is_ahead = runs["next_snapshot"] > ascents["position"]
+    is_over = ascents["position"] == ascents["n_active"]
+    yield is_ahead | is_over | (ascents["is_chosen"] == 0)
 
 
 def _same_kind(name: str, found: Any, expected: np.ndarray) -> None:
