@@ -501,6 +501,7 @@ def test_an_interrupted_kernel_ascent_goes_on_where_it_was(
     """
     monkeypatch.setattr(_kernel_ascent, "_FIRST_BLOCK", 8)
     monkeypatch.setattr(_kernel_ascent, "_LAST_BLOCK", 32)
+    monkeypatch.setattr(_kernel_ascent, "_ONE_BLOCK", 0)
     monkeypatch.setattr(_pegasos, "numbers_per_call", lambda: 1e4)
     X, _ = make_rows(rng, n=150, d=12)
     X = np.exp(-0.1 * np.abs(X[:, None] - X).sum(axis=2)) if kernel == "precomputed" else X

@@ -1048,6 +1048,7 @@ cdef class KernelAscent:
     cdef pegasos_dual[::1] problem
     cdef pegasos_kernel_run[::1] run
     cdef pegasos_kernel_arrays arrays
+    cdef int64_t room
     cdef tuple kept
 
     def __cinit__(self, Rows all_rows not None, pegasos_dual[::1] problem not None,
@@ -1077,8 +1078,9 @@ cdef class KernelAscent:
         self.arrays.change = &change[0]
         self.arrays.pushed = &pushed[0]
         self.arrays.work = malloc(<size_t> pegasos_kernel_work(n))
+        self.room = max(n // 2, min(n, run[0].last_block))
         if run[0].is_whole:
-            self.arrays.matrix = malloc(<size_t> (n // 2 * (n // 2) * all_rows.c.column_bytes + 1))
+            self.arrays.matrix = malloc(<size_t> (self.room**2 * all_rows.c.column_bytes))
         if self.arrays.work == NULL or (run[0].is_whole and self.arrays.matrix == NULL):
             raise MemoryError(f"dual ascent has no room for {n} rows")
         memset(self.arrays.work, 0, sizeof(int64_t))
@@ -1105,13 +1107,14 @@ cdef class KernelAscent:
                 and s.last_epoch < LARGEST, "run is not in a state that a run can reach")
         require_indices(place, 0 if s.is_whole else -1, self.all_rows.arrays[0].shape[0],
                         "place must be in [-1, n_columns), and none missing of a whole matrix")
-        require(not s.is_whole or self.arrays.matrix != NULL, "run must have been whole at first")
+        require(not s.is_whole or (self.arrays.matrix != NULL and s.last_block <= self.room),
+                "run must have been whole at first, with the same last_block")
         require_indices(active[:s.n_active], 0, n, "active must be in [0, n_rows)")
         # Else the block begins anew.
         cdef bint is_begun = (<int64_t *> self.arrays.work)[0]
         if is_begun and PEGASOS_KERNEL_EPOCHS <= s.part <= PEGASOS_KERNEL_PUSHED:
             require_indices(which[:s.m], 0, n, "which must be in [0, n_rows)")
-            require(s.m == n if s.is_all else s.m <= n // 2 or not s.is_whole,
+            require(s.m == n if s.is_all else s.m <= self.room or not s.is_whole,
                     "a block must fit its matrix")
             require(s.is_all or s.is_whole or (given is not None and given.c.n_rows == s.m
                     and given.c.index_bytes == PEGASOS_KERNEL), "a block of the rows which is wanted")

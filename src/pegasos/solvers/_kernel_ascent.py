@@ -22,8 +22,8 @@ from pegasos.solvers._solver import SAFELY, Solver
 #: Layout of where a problem's run stands, that of ``struct pegasos_kernel_run``.
 RUN = np.asarray(_core.BLANK_KERNEL_RUN).dtype
 
-# Rows of the first block of a matrix that is not small, and of the last one at most.
-_FIRST_BLOCK, _LAST_BLOCK = 256, 2048
+# Rows that go in one block; of more, rows of the first block, and of the last one at most.
+_ONE_BLOCK, _FIRST_BLOCK, _LAST_BLOCK = 512, 256, 2048
 # A gap that is proved once more, and is above this part of what it was, hardly gets smaller.
 _HARDLY = 0.9
 # Problems over a whole matrix with fewer numbers than this in all are not worth another thread.
@@ -155,9 +155,8 @@ class KernelAscent(Solver):
         if n == 0:
             return
         is_whole = cache.is_small and cache.count_missing(np.arange(n)) == 0
-        run["is_whole"], run["first_block"], run["last_block"] = is_whole, _FIRST_BLOCK, _LAST_BLOCK
-        if cache.is_small:
-            run["first_block"] = run["last_block"] = n
+        run["is_whole"], run["last_block"] = is_whole, min(n, _LAST_BLOCK)
+        run["first_block"] = n if n <= _ONE_BLOCK else _FIRST_BLOCK
         run["by_pairs"] = cache.holds_all and self.rows.is_positive and not points.is_cheap
         wanted, which, (change, pushed) = np.zeros(n, np.int8), np.empty(n, np.int64), np.empty((2, n))
         state = self.a, self.scores, self.coef, self.active
