@@ -125,7 +125,7 @@ def test_a_sweep_is_the_textbook_s(rng, layout, dtype, feature, n_problems, weig
     labels = rng.integers(-1, 2, size=(n_problems, n)).astype(np.int8)
     lams = rng.uniform(1e-3, 0.1, n_problems)
     c = rng.uniform(0.2, 3, n) if weighted else np.ones(n)
-    norms, value = _ascent.norms(rows, settings)
+    norms, value = _ascent.with_feature(_rows.squared_norms(rows), settings)
     assert value == feature
     ascents = _ascent.blank_ascents(n_problems, 0)
     ascents["scale"] = 1 / (lams * [(c * (y != 0)).sum() for y in labels])
@@ -179,7 +179,7 @@ def begun(X, labels, layout, dtype, tol, free):
     rows = rows_of(X, layout, dtype)
     (k, n), lam, lanes = labels.shape, 0.01, _pegasos.lanes(rows)
     settings = _pegasos.Settings(lam, penalize_intercept=not free)
-    norms, feature = _ascent.norms(rows, settings)
+    norms, feature = _ascent.with_feature(_rows.squared_norms(rows), settings)
     inside, n_inside = np.flatnonzero(labels.any(axis=0)), np.count_nonzero(labels, axis=1)
     ascents = _ascent.blank_ascents(k, 0)
     ascents["scale"], ascents["intercept_scaling"] = 1 / (lam * n_inside), feature

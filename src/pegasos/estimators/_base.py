@@ -1,10 +1,11 @@
 """What the estimators share: scikit-learn's conventions around the schedule of a fit."""
 
+import contextlib
 import copy
 import dataclasses
 import functools
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
@@ -73,23 +74,19 @@ class Data:
     kernel: Any = None
 
 
-def one_at_a_time(method: Callable[..., Any]) -> Callable[..., Any]:
+@contextlib.contextmanager
+def one_at_a_time(estimator: Any, method: str) -> Generator[None]:
     """Refuse a call of this method of an estimator that is being fitted, by any thread."""
-
-    @functools.wraps(method)
-    def fit(self: Any, *arguments: Any, **keywords: Any) -> Any:
-        this = _Fit()
-        if _FITTING.setdefault(id(self), this) is not this:
-            raise RuntimeError(
-                f"{method.__name__} was called while this {type(self).__name__} is being fitted, "
-                "by its kernel function, a callback or another thread; fit a clone of it"
-            )
-        try:
-            return method(self, *arguments, **keywords)
-        finally:
-            del this  # or a traceback would keep it
-
-    return fit
+    this = _Fit()
+    if _FITTING.setdefault(id(estimator), this) is not this:
+        raise RuntimeError(
+            f"{method} was called while this {type(estimator).__name__} is being fitted, "
+            "by its kernel function, a callback or another thread; fit a clone of it"
+        )
+    try:
+        yield
+    finally:
+        del this  # or a traceback would keep it
 
 
 class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
@@ -359,15 +356,16 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
                 except CheckpointDue:
                     self._write_checkpoint(schedule, data)
 
-    def _complete(
-        self, schedule: Schedule, rows: Any, data: Data, max_iter: int, n_steps: Any
+    def _conclude(
+        self,
+        schedule: Schedule,
+        rows: Any,
+        data: Data,
+        watch: Watch,
+        outcome: tuple[_certificate.Certificate, bool],
     ) -> Self:
-        """Train, and keep the model."""
-        watch = self._watch(max_iter, n_steps, data.X, data.y)
-        certificate, is_over = self._train(
-            schedule, rows, data, watch, solver=self.solver, tol=self.tol, max_iter=max_iter,
-            n_steps=n_steps,
-        )  # fmt: skip
+        """End a fit with what `_train` returned: warn where it stopped early, and keep the model."""
+        (certificate, is_over), (max_iter, n_steps) = outcome, self._plan()
         if is_over and n_steps is None:
             name = functools.partial(
                 _problems.name, classes=data.classes, multi_class=self.multi_class

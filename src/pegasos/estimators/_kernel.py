@@ -215,7 +215,6 @@ class KernelPegasosClassifier(PegasosEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    @one_at_a_time
     @with_callbacks
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Train on the rows of `X`.
@@ -238,34 +237,42 @@ class KernelPegasosClassifier(PegasosEstimator):
         ValueError
             If X, y or the weights are not as described, or fewer than two classes have weight.
         """
-        _parameters.check(self)
-        continuing = self.warm_start and hasattr(self, "_state")
-        data = self._read(X, y, sample_weight, continuing=continuing)
-        X = data.X
-        _validate.at_least_two(data.classes, data.codes, data.weights)
-        weights = _validate.sample_weight(sample_weight, X.shape[0])
-        kernel = self._make_kernel(X, weights, continuing)
-        data = dataclasses.replace(data, kernel=kernel)
-        make_cache = functools.partial(
-            ColumnCache,
-            megabytes=float(self.cache_size),
-            n_threads=self._n_threads(),
-            n_problems=len(data.columns),
-        )
-        schedule = self._schedule_for(X, data.columns, data.classes, continuing)
-        schedule.set_rows(data.columns, data.weights)
-        max_iter, n_steps = self._plan()
-        plain = n_steps is not None or (self.solver == "pegasos" and self.tol is None)
-        draws = self._few_draws(schedule, X.shape[0], n_steps, max_iter) if plain else None
-        if draws is None:
-            # Other solvers have been over all columns when the problems part.
-            divides = self.solver in ("auto", "sdca") and kernel.is_positive
-            cache = make_cache(kernel.points_among_themselves(X), divides=divides)
-            return self._complete(schedule, cache, data, max_iter, n_steps)
-        watch = self._watch(max_iter, n_steps, X, data.y)
-        schedule.pegasos.run_among(draws, lambda rows: make_cache(kernel.subset(X, rows)))
-        self._finish(schedule, data, None, watch)
-        return self
+        with one_at_a_time(self, "fit"):
+            _parameters.check(self)
+            continuing = self.warm_start and hasattr(self, "_state")
+            data = self._read(X, y, sample_weight, continuing=continuing)
+            X = data.X
+            _validate.at_least_two(data.classes, data.codes, data.weights)
+            weights = _validate.sample_weight(sample_weight, X.shape[0])
+            kernel = self._make_kernel(X, weights, continuing)
+            data = dataclasses.replace(data, kernel=kernel)
+            make_cache = functools.partial(
+                ColumnCache,
+                megabytes=float(self.cache_size),
+                n_threads=self._n_threads(),
+                n_problems=len(data.columns),
+            )
+            schedule = self._schedule_for(X, data.columns, data.classes, continuing)
+            schedule.set_rows(data.columns, data.weights)
+            max_iter, n_steps = self._plan()
+            plain = n_steps is not None or (self.solver == "pegasos" and self.tol is None)
+            draws = self._few_draws(schedule, X.shape[0], n_steps, max_iter) if plain else None
+            watch = self._watch(max_iter, n_steps, X, data.y)
+            if draws is None:
+                # Other solvers have been over all columns when the problems part.
+                divides = self.solver in ("auto", "sdca") and kernel.is_positive
+                cache = make_cache(kernel.points_among_themselves(X), divides=divides)
+                plan = {
+                    "solver": self.solver,
+                    "tol": self.tol,
+                    "max_iter": max_iter,
+                    "n_steps": n_steps,
+                }
+                outcome = self._train(schedule, cache, data, watch, **plan)
+                return self._conclude(schedule, cache, data, watch, outcome)
+            schedule.pegasos.run_among(draws, lambda rows: make_cache(kernel.subset(X, rows)))
+            self._finish(schedule, data, None, watch)
+            return self
 
     @property
     def coef_(self) -> np.ndarray:

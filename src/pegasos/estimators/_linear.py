@@ -211,7 +211,6 @@ class PegasosClassifier(PegasosEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    @one_at_a_time
     @with_callbacks
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Train on the rows of `X`.
@@ -234,22 +233,30 @@ class PegasosClassifier(PegasosEstimator):
         ValueError
             If X, y or the weights are not as described, or fewer than two classes have weight.
         """
-        _parameters.check(self)
-        continuing = self.warm_start and hasattr(self, "_state")
-        data = self._read(X, y, sample_weight, continuing=continuing)
-        _validate.at_least_two(data.classes, data.codes, data.weights)
-        max_iter, n_steps = self._plan()
-        rows, dtype = _validate.rows(data.X, checked=True)
-        if continuing:
-            schedule = self._resume(data.classes, dtype)
-            if schedule.pegasos.n_rows != rows.shape[0]:
-                schedule.return_to_pegasos(rows)  # dual variables are of other rows
-        else:
-            schedule = self._begin(len(data.columns), rows.shape[0], rows.shape[1], dtype)
-        schedule.set_rows(data.columns, data.weights)
-        return self._complete(schedule, rows, data, max_iter, n_steps)
+        with one_at_a_time(self, "fit"):
+            _parameters.check(self)
+            continuing = self.warm_start and hasattr(self, "_state")
+            data = self._read(X, y, sample_weight, continuing=continuing)
+            _validate.at_least_two(data.classes, data.codes, data.weights)
+            max_iter, n_steps = self._plan()
+            rows, dtype = _validate.rows(data.X, checked=True)
+            if continuing:
+                schedule = self._resume(data.classes, dtype)
+                if schedule.pegasos.n_rows != rows.shape[0]:
+                    schedule.return_to_pegasos(rows)  # dual variables are of other rows
+            else:
+                schedule = self._begin(len(data.columns), rows.shape[0], rows.shape[1], dtype)
+            schedule.set_rows(data.columns, data.weights)
+            watch = self._watch(max_iter, n_steps, data.X, data.y)
+            plan = {
+                "solver": self.solver,
+                "tol": self.tol,
+                "max_iter": max_iter,
+                "n_steps": n_steps,
+            }
+            outcome = self._train(schedule, rows, data, watch, **plan)
+            return self._conclude(schedule, rows, data, watch, outcome)
 
-    @one_at_a_time
     def partial_fit(
         self,
         X: Any,
@@ -284,39 +291,45 @@ class PegasosClassifier(PegasosEstimator):
         ValueError
             If X, y or the weights are not as described, or a label is not in `classes`.
         """
-        _parameters.check(self)
-        if self.solver not in ("auto", "pegasos"):
-            raise ValueError(f"partial_fit needs solver='pegasos', got solver={self.solver!r}")
-        first = not hasattr(self, "_state")
-        if first and classes is None:
-            raise ValueError("classes must be given in the first call to partial_fit")
-        if self.class_weight == "balanced":
-            raise ValueError(
-                "class_weight='balanced' needs all data at once; for partial_fit give "
-                "class_weight as a dict, for instance from sklearn.utils.compute_class_weight"
-            )
-        known = None if first else self.classes_
+        with one_at_a_time(self, "partial_fit"):
+            _parameters.check(self)
+            if self.solver not in ("auto", "pegasos"):
+                raise ValueError(f"partial_fit needs solver='pegasos', got solver={self.solver!r}")
+            first = not hasattr(self, "_state")
+            if first and classes is None:
+                raise ValueError("classes must be given in the first call to partial_fit")
+            if self.class_weight == "balanced":
+                raise ValueError(
+                    "class_weight='balanced' needs all data at once; for partial_fit give "
+                    "class_weight as a dict, for instance from sklearn.utils.compute_class_weight"
+                )
+            known = None if first else self.classes_
 
-        def labels(y: Any, _: Any) -> Any:
-            return _validate.labels_among(y, classes, known)
+            def labels(y: Any, _: Any) -> Any:
+                return _validate.labels_among(y, classes, known)
 
-        data = self._read(X, y, sample_weight, continuing=not first, labels=labels)
-        if first:
-            rows, dtype = _validate.rows(data.X, checked=True)
-            schedule = self._begin(len(data.columns), rows.shape[0], rows.shape[1], dtype)
-        else:
-            schedule = self._resume(data.classes)
-            dtype = schedule.pegasos.weights.dtype
-            rows, _ = _validate.rows(data.X, checked=True, dtype=dtype)
-            schedule.return_to_pegasos(rows)
-        schedule.pegasos.begin_stream(schedule.pegasos.stream + 1)
-        schedule.set_rows(data.columns, data.weights, count=False, normalize=False)
-        plan: dict[str, Any] = {"solver": "pegasos", "tol": None, "max_iter": 1, "check": "none"}
-        self._train(schedule, rows, data, **plan)
-        schedule.end_plan()
-        with _threads.uninterrupted():
-            self._take(self._attributes(schedule, data) | self._state_of(schedule, data))
-        return self
+            data = self._read(X, y, sample_weight, continuing=not first, labels=labels)
+            if first:
+                rows, dtype = _validate.rows(data.X, checked=True)
+                schedule = self._begin(len(data.columns), rows.shape[0], rows.shape[1], dtype)
+            else:
+                schedule = self._resume(data.classes)
+                dtype = schedule.pegasos.weights.dtype
+                rows, _ = _validate.rows(data.X, checked=True, dtype=dtype)
+                schedule.return_to_pegasos(rows)
+            schedule.pegasos.begin_stream(schedule.pegasos.stream + 1)
+            schedule.set_rows(data.columns, data.weights, count=False, normalize=False)
+            plan: dict[str, Any] = {
+                "solver": "pegasos",
+                "tol": None,
+                "max_iter": 1,
+                "check": "none",
+            }
+            self._train(schedule, rows, data, **plan)
+            schedule.end_plan()
+            with _threads.uninterrupted():
+                self._take(self._attributes(schedule, data) | self._state_of(schedule, data))
+            return self
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores of the rows of `X`.

@@ -32,7 +32,7 @@ from pegasos.estimators._linear import PegasosClassifier
 from pegasos.io._model import KernelModel, LinearModel
 from pegasos.io._progress import Progress
 from pegasos.problems import _columns as _problems
-from pegasos.problems import _validate
+from pegasos.problems import _rows, _validate
 from pegasos.problems._problem import Problem
 from pegasos.solvers import _ascent, _pegasos
 from pegasos.solvers._schedule import KERNEL, LINEAR, Schedule
@@ -297,7 +297,7 @@ class _Search(ClassifierMixin, BaseEstimator):
         """
         rows, settings = machines.rows, _pegasos.Settings(lams.min(), **options)
         (n_folds, n_problems, _), size = folds.labels.shape, _pegasos.lanes(rows)
-        norms, feature = _ascent.norms(rows, settings)
+        norms, feature = _ascent.with_feature(_rows.squared_norms(rows), settings)
         overflow = _validate.overflow(np.dtype(f"f{rows.value_bytes}"), lams.min())
         if not np.isfinite(norms).all():
             raise overflow

@@ -42,16 +42,15 @@ def goes_in_bundles(n_problems: int) -> bool:
     return n_problems >= _LEAST_BUNDLE
 
 
-def norms(rows: _core.Rows, settings: Settings) -> tuple[np.ndarray, float]:
+def with_feature(norms: np.ndarray, settings: Settings) -> tuple[np.ndarray, float]:
     """|x_i|^2 with the constant feature, and the value of that feature.
 
     An unpenalised intercept has one as well: see `shift`.
     """
-    out = _rows.squared_norms(rows)
     feature = settings.constant_feature
     if settings.free_intercept:
-        feature = max(np.sqrt(out.mean()), 1e-3)
-    return out + feature**2, feature
+        feature = max(np.sqrt(np.abs(norms).mean()), 1e-3)
+    return norms + feature**2, feature
 
 
 def blank_runs(n_problems: int, **fields: Any) -> np.ndarray:
@@ -131,7 +130,7 @@ class LamPath:
     problem : pegasos.problems._problem.Problem
         Of which λ does not matter.
     norms, feature
-        From `norms`.
+        From `with_feature`.
     seed : int
     """
 
@@ -229,7 +228,7 @@ class DualAscent(Solver):
 
     def begin(self, problem: Problem, start: Any = None) -> Any:
         start = super().begin(problem, start)
-        self.norms, self.feature = norms(problem.rows, self.settings)
+        self.norms, self.feature = with_feature(_rows.squared_norms(problem.rows), self.settings)
         if start is None:
             self._check_kept()
         for name, value in (

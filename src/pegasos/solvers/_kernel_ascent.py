@@ -14,7 +14,7 @@ from pegasos._threads import blas, uninterrupted
 from pegasos.problems import _certificate
 from pegasos.problems._problem import Problem
 from pegasos.solvers import _pegasos
-from pegasos.solvers._ascent import blank_ascents
+from pegasos.solvers._ascent import blank_ascents, with_feature
 from pegasos.solvers._kernel_pegasos import check_convex
 from pegasos.solvers._pegasos import Settings
 from pegasos.solvers._solver import SAFELY, Solver
@@ -79,11 +79,7 @@ class KernelAscent(Solver):
         start = super().begin(problem, start)
         rows, labels, is_free = problem.rows, problem.labels, self.settings.free_intercept
         check_convex(self.settings, rows)
-        diagonal = rows.points.diagonal()
-        self.feature = self.settings.constant_feature
-        if is_free:
-            self.feature = max(np.sqrt(np.abs(diagonal).mean()), 1e-3)
-        self.norms = diagonal + self.feature**2
+        self.norms, self.feature = with_feature(rows.points.diagonal(), self.settings)
         self.ascents["scale"] = 1 / (self.settings.lam * self.mass)
         self.ascents["intercept_scaling"] = self.feature
         self.ascents["loss"] = self.settings.loss.number
@@ -134,7 +130,9 @@ class KernelAscent(Solver):
     def _improve(self, k: int, tol: float | None, last: int) -> Generator[None]:
         run = self.runs[k : k + 1]
         run["tol"], run["last_epoch"] = -1 if tol is None else SAFELY * tol, last
-        if run["part"][0] != _core.KERNEL_CHECK and (last <= self.n_epochs[k] or self._is_done(k, tol)):
+        if run["part"][0] != _core.KERNEL_CHECK and (
+            last <= self.n_epochs[k] or self._is_done(k, tol)
+        ):
             return
         inside, cache = self.rows.inside(self.labels[k], self._n_threads)
         proved = np.inf
@@ -158,7 +156,11 @@ class KernelAscent(Solver):
         run["is_whole"], run["last_block"] = is_whole, min(n, _LAST_BLOCK)
         run["first_block"] = n if n <= _ONE_BLOCK else _FIRST_BLOCK
         run["by_pairs"] = cache.holds_all and self.rows.is_positive and not points.is_cheap
-        wanted, which, (change, pushed) = np.zeros(n, np.int8), np.empty(n, np.int64), np.empty((2, n))
+        wanted, which, (change, pushed) = (
+            np.zeros(n, np.int8),
+            np.empty(n, np.int64),
+            np.empty((2, n)),
+        )
         state = self.a, self.scores, self.coef, self.active
         own = [array[k, inside] for array in state]  # copies, where some rows are not inside
         ascent = _core.KernelAscent(
@@ -174,7 +176,9 @@ class KernelAscent(Solver):
                     for array, part in zip(state, own, strict=True):
                         array[k, inside] = part
             if status == _core.WANTS_BLOCK:
-                given = self._block(which[: run["m"][0]], cache, run["by_pairs"] and run["n_epochs"])
+                given = self._block(
+                    which[: run["m"][0]], cache, run["by_pairs"] and run["n_epochs"]
+                )
             elif status == _core.WANTS_COLUMNS:
                 cache.keep(np.flatnonzero(wanted))
                 wanted[:] = 0

@@ -353,13 +353,16 @@ class Schedule:
         """A solver of this kind that goes on from `start`, or where the present one stands."""
         pegasos, last = self.pegasos, self.solver
         problem = pegasos.problem(rows)
+        if start is not None:
+            start = (_certificate.feasible(problem, start[0]), *start[1:])
         if type(last) is kind:
             last.begin(problem, start)
             return last
         if start is None:
             if last.rows is None:  # of a state: what it saw may have been of other rows
                 last.begin(problem)
-            start = self._point()
+            dual, *model = self._point()
+            start = (_certificate.feasible(problem, dual), *model)
         n_rows, n_features = rows.shape
         new = kind(self.settings, len(pegasos.problems), n_rows, n_features, self.seed)
         new.begin(problem, start)

@@ -124,7 +124,7 @@ class Solver:
         ----------
         problem : pegasos.problems._problem.Problem
         start : tuple of three arrays, optional
-            Dual variables, coefficients and intercepts. None: where the solver stands.
+            Dual variables, feasible, coefficients and intercepts. None: where the solver stands.
 
         Returns
         -------
@@ -139,12 +139,11 @@ class Solver:
             problem.masses,
         )
         if start is None and (self.fingerprints != problem.fingerprints).any():
-            start = self.a, self.coef, self.intercept
+            start = _certificate.feasible(problem, self.a), self.coef, self.intercept
         self.fingerprints[:] = problem.fingerprints
         self.n_inside[:] = problem.n_inside
         if start is not None:
-            a, self.coef[...], self.intercept[...] = start
-            self.a[...] = _certificate.feasible(problem, a)
+            self.a[...], self.coef[...], self.intercept[...] = start
             self.primal[:] = self.relative_gap[:] = np.inf
         self.is_seen = np.zeros(len(self.a), bool)
         return start
