@@ -217,11 +217,14 @@ def check_onnx(run_onnx, estimator, X, rtol):
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("multi_class", ["ovr", "ovo"])
-def test_linear_machines_in_onnx_decide_the_same(iris, dtype, n_classes, multi_class, run_onnx):
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_linear_machines_in_onnx_decide_the_same(
+    iris, dtype, n_classes, multi_class, loss, run_onnx
+):
     X, y = iris[0].astype(dtype), iris[1]
     some = y < n_classes
-    clf = PegasosClassifier(1e-3, multi_class=multi_class, random_state=0).fit(X[some], y[some])
-    check_onnx(run_onnx, clf, X, rtol=1e-12)
+    clf = PegasosClassifier(1e-3, loss=loss, multi_class=multi_class, random_state=0)
+    check_onnx(run_onnx, clf.fit(X[some], y[some]), X, rtol=1e-12)
 
 
 @pytest.mark.parametrize("multi_class", ["ovr", "ovo"])
@@ -234,6 +237,9 @@ def test_kernel_machines_in_onnx_decide_the_same(iris, kernel, multi_class, run_
     )  # fmt: skip
     check_onnx(run_onnx, clf.fit(X, y), X, rtol=1e-10)
     check_onnx(run_onnx, clf.fit(X, y != 1), X, rtol=1e-10)
+    if kernel != "sigmoid":  # the squared hinge needs a positive semi-definite kernel
+        clf.set_params(loss="squared_hinge", max_iter=1000, tol=0.01)
+        check_onnx(run_onnx, clf.fit(X, y), X, rtol=1e-10)
 
 
 def test_a_precomputed_kernel_in_onnx_takes_values_with_all_training_rows(iris, run_onnx):
