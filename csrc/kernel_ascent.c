@@ -351,7 +351,8 @@ static int64_t step_on_pairs(const run *r, double *budget)
     block *b = r->w.b;
     const int64_t m = r->s->m;
     const double each = NUMBERS_PER_PAIR * (double)m;
-    const int64_t affordable = 1 + (int64_t)(*budget / each), left = b->most_pairs - b->n_pairs;
+    const int64_t affordable = 1 + (int64_t)(fmax(*budget, 0) / each);
+    const int64_t left = b->most_pairs - b->n_pairs;
     const int64_t asked = left < affordable ? left : affordable;
     const pegasos_rows matrix = matrix_of(r);
     double gap;

@@ -51,6 +51,18 @@ def newtons(**fields):
     return state
 
 
+def kernel_runs(**fields):
+    state = np.zeros(1, np.asarray(_core.BLANK_KERNEL_RUN).dtype)
+    state["lam"], state["mass"], state["n_inside"], state["last_epoch"] = 0.1, N, N, 3
+    state["primal"] = state["relative_gap"] = np.inf
+    state["first_block"], state["last_block"] = 2, N
+    for name in ("is_positive", "is_whole", "by_pairs"):
+        state[name] = 1
+    for name, value in fields.items():
+        state[name] = value
+    return state
+
+
 def values(dtype, *shape):
     return np.linspace(0.1, 1, int(np.prod(shape))).reshape(shape).astype(dtype)
 
@@ -121,6 +133,10 @@ def calls(layout, dtype):
         block, 1.0, 1.0, labels[0], one, one, np.zeros(N), np.ones(N), 0.0, 0, 5,
         np.zeros(_core.PAIRS_ARRAYS * (N + 8)),
     ]  # fmt: skip
+    yield "KernelAscent", [
+        block, ascents(), kernel_runs(), labels[0], one, one, np.zeros(N), np.zeros(N), np.zeros(N),
+        np.arange(N), np.arange(N), np.zeros(N), np.zeros(N),
+    ]  # fmt: skip
     yield "kernel_block", [values(dtype, N, N), np.arange(N) - 1, np.zeros(N, np.int8)]
     yield "push", [values(dtype, 3, N), np.array([2, 0]), np.ones((K, 2)), np.zeros((K, N))]
     yield "gather", [values(dtype, 3, N), np.array([2, -1]), draws[:4], values(dtype, 2, 4)]
@@ -152,7 +168,7 @@ MAY_BE_LONGER = {
     ("fit", 7, 1), ("fit", 9, 0), ("kernel_block", 0, 0),
     ("push", 0, 0), ("gather", 0, 0), ("gather", 0, 1), ("dense_rows", 0, 0), ("dense_rows", 0, 1),
     ("Order", 1, 0), ("restart_averages", 1, 1), ("ascent_advance", 1, 0), ("ascent_advance", 2, 0),
-    ("Newton", 1, 0),
+    ("Newton", 1, 0), ("KernelAscent", 1, 0), ("KernelAscent", 2, 0),
 }  # fmt: skip
 MAY_BE_SHORTER = {
     ("decision_function", 5, 0), ("combine", 2, 0), ("norms", 3, 0), ("fit", 9, 0), ("csr_rows", 2, 0),
@@ -347,6 +363,57 @@ def test_newton_s_numbers_are_looked_at(layout, dtype, fields):
                 good[1][field] = value  # an iteration may be under way
             with pytest.raises(ValueError, match="must be"):
                 newton.advance(1.0)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"lam": 0.0}, {"mass": np.nan}, {"part": 7}, {"part": -1}, {"first_block": 0}, {"first_block": 9},
+        {"last_block": 2**40}, {"longest": -1}, {"n_active": N + 1}, {"n_active": -1}, {"n_rest": N + 1},
+        {"m": -1}, {"n_epochs": -1}, {"n_visits": 2**62}, {"n_steps": -1}, {"last_epoch": 2**62},
+        {"part": 1, "m": 1, "is_all": 1}, {"part": 2, "m": 1, "is_all": 0, "is_whole": 0},
+    ],
+)  # fmt: skip
+def test_runs_of_kernel_problems_are_looked_at(layout, dtype, fields):
+    for name, good in calls(layout, dtype):
+        if name == "KernelAscent":
+            ascent = _core.KernelAscent(*good)
+            assert ascent.advance(None, 1.0) == _core.RUNNING
+            for field, value in fields.items():
+                good[2][field] = value
+            with pytest.raises(ValueError, match=r"must|wanted|can reach"):
+                ascent.advance(None, 1e9)
+
+
+@pytest.mark.parametrize("which", [9, 10])
+def test_rows_of_kernel_problems_are_looked_at(layout, dtype, which):
+    for name, good in calls(layout, dtype):
+        if name == "KernelAscent":
+            ascent = _core.KernelAscent(*good)
+            assert ascent.advance(None, 1.0) == _core.RUNNING  # a block is under way
+            good[2]["n_active"] = N
+            good[which][0] = N
+            with pytest.raises(ValueError, match=r"must be in \[0, n_rows\)"):
+                ascent.advance(None, 1.0)
+
+
+def test_a_whole_kernel_matrix_has_all_columns(dtype):
+    for name, good in calls("dense", dtype):
+        if name == "KernelAscent":
+            good[0] = _core.kernel_block(
+                values(dtype, N, N), np.arange(N) - 1, np.zeros(N, np.int8)
+            )
+            ascent = _core.KernelAscent(*good)
+            with pytest.raises(ValueError, match="none missing of a whole matrix"):
+                ascent.advance(None, 1.0)
+            good[2]["is_whole"] = 0
+            given = _core.kernel_block(values(dtype, 3, 3), np.arange(3), np.zeros(3, np.int8))
+            assert ascent.advance(None, 1e9) == _core.WANTS_BLOCK
+            with pytest.raises(ValueError, match="a block of the rows which is wanted"):
+                ascent.advance(given, 1e9)
+            good[2]["is_whole"] = 1  # which it was not when arrays were made
+            with pytest.raises(ValueError, match="whole"):
+                _core.KernelAscent(*good).advance(None, 1.0)
 
 
 def test_pending_rows_are_looked_at(layout, dtype):

@@ -409,6 +409,117 @@ static void steps_on_pairs_climb_to_the_top(void)
     }
 }
 
+/* How columns are given to a kernel run: all at once, when they are wanted, or for blocks alone. */
+enum { WHOLE, COLUMNS, BLOCKS };
+
+/* Brings a kernel problem to a gap of 1e-9 by calls of some budget; returns its objective. */
+static double kernel_objective(const double *gram, int mode, int is_free, int loss, double budget,
+                               double *coef)
+{
+    static double columns[N * N], block[N * N], norms[N], a[N], scores[N], change[N], pushed[N];
+    static int64_t place[N], identity[N], active[N], which[N];
+    static int8_t wanted[N];
+    const double feature = 0.7, lam = 0.02;
+    pegasos_kernel_run run = {.lam = lam,
+                              .tol = 1e-9,
+                              .free_intercept = is_free,
+                              .is_positive = 1,
+                              .is_whole = mode == WHOLE,
+                              .by_pairs = mode != BLOCKS,
+                              .first_block = 3,
+                              .last_block = 12,
+                              .last_epoch = 100000,
+                              .primal = INFINITY,
+                              .relative_gap = INFINITY};
+    pegasos_rows all = {.n_rows = N,
+                        .n_features = 2 * N + 1,
+                        .value_bytes = 8,
+                        .index_bytes = PEGASOS_KERNEL,
+                        .values = columns,
+                        .indptr = place,
+                        .column_bytes = 8,
+                        .wanted = wanted};
+    pegasos_rows given = all;
+    given.values = block;
+    given.indptr = identity;
+    for (int64_t i = 0; i < N; i++) {
+        place[i] = mode == WHOLE ? i : -1;
+        identity[i] = i;
+        norms[i] = gram[i * N + i] + feature * feature;
+        a[i] = scores[i] = 0;
+        run.n_inside += labels[i] != 0;
+    }
+    memcpy(columns, gram, sizeof columns);
+    run.mass = (double)run.n_inside;
+    pegasos_dual problem = {.scale = 1 / (lam * run.mass),
+                            .intercept_scaling = feature,
+                            .factor = 1,
+                            .generator = 5,
+                            .pegasos_mass = run.mass,
+                            .loss = loss};
+    void *work = calloc(1, (size_t)pegasos_kernel_work(N)),
+         *matrix = malloc(N * N * sizeof(double));
+    const pegasos_kernel_arrays arrays = {.labels = labels,
+                                          .norms = norms,
+                                          .a = a,
+                                          .scores = scores,
+                                          .coef = coef,
+                                          .active = active,
+                                          .which = which,
+                                          .change = change,
+                                          .pushed = pushed,
+                                          .matrix = matrix,
+                                          .work = work};
+    int64_t status, n_columns = 0;
+    while ((status = pegasos_kernel_advance(&all, &given, &problem, &run, &arrays, budget))
+           != PEGASOS_DONE) {
+        CHECK(mode != WHOLE || status == PEGASOS_RUNNING);
+        CHECK(mode != BLOCKS || status != PEGASOS_WANTS_COLUMNS);
+        given.n_rows = run.m;
+        given.n_features = 2 * run.m + 1;
+        for (int64_t j = 0; status == PEGASOS_WANTS_BLOCK && j < run.m; j++)
+            for (int64_t l = 0; l < run.m; l++)
+                block[j * run.m + l] = gram[which[j] * N + which[l]];
+        for (int64_t i = 0; i < N; i++) {
+            pushed[i] = status == PEGASOS_WANTS_SCORES ? 0 : pushed[i];
+            for (int64_t k = 0; status == PEGASOS_WANTS_SCORES && k < N; k++)
+                pushed[i] += change[k] * gram[k * N + i];
+            if (status == PEGASOS_WANTS_COLUMNS && wanted[i]) {
+                CHECK(place[i] < 0);
+                memcpy(columns + n_columns * N, gram + i * N, N * sizeof(double));
+                place[i] = n_columns++;
+            }
+            wanted[i] = 0;
+        }
+    }
+    CHECK(run.relative_gap <= 1e-9 && run.n_steps == run.n_inside);
+    free(work);
+    free(matrix);
+    return run.primal;
+}
+
+/* Wherever it is cut, with the same bits; and however kernel values come, to the same optimum. */
+static void kernel_problems_are_solved(void)
+{
+    static double gram[N * N], coef[N], cut[N];
+    for (int64_t i = 0; i < N; i++)
+        for (int64_t k = 0; k < N; k++) {
+            gram[i * N + k] = 0;
+            for (int64_t j = 0; j < D; j++)
+                gram[i * N + k] += dense_double[i * D + j] * dense_double[k * D + j];
+        }
+    for (int is_free = 0; is_free < 2; is_free++)
+        for (int loss = 0; loss < 2; loss++) {
+            const double whole = kernel_objective(gram, WHOLE, is_free, loss, 1e9, coef);
+            for (int mode = WHOLE; mode <= BLOCKS; mode++) {
+                const double once = kernel_objective(gram, mode, is_free, loss, 1e9, coef);
+                CHECK(fabs(once - whole) <= 2e-9 * whole);
+                CHECK(kernel_objective(gram, mode, is_free, loss, 1, cut) == once);
+                CHECK(memcmp(coef, cut, sizeof coef) == 0);
+            }
+        }
+}
+
 static void the_certificate_is_the_textbook_s(void)
 {
     double scores[N], room[4 * N], a[N], bounds[N], cut = 0, whole = 0;
@@ -892,6 +1003,7 @@ int main(int argc, char **argv)
     RUN(scores_are_dot_products);
     RUN(the_dual_is_climbed_to_its_top);
     RUN(steps_on_pairs_climb_to_the_top);
+    RUN(kernel_problems_are_solved);
     RUN(the_certificate_is_the_textbook_s);
     RUN(a_run_of_dual_ascent_ends_at_a_true_gap);
     RUN(problems_that_begin_together_end_at_true_gaps);

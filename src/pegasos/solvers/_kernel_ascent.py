@@ -91,7 +91,7 @@ class KernelAscent(Solver):
         if start is None:
             return
         # From a = 0, the first epoch is one of Pegasos, with steps of exact length.
-        is_zero = ~self.a.any(axis=1)
+        is_zero = np.asarray(self.a.any(axis=1) == 0)
         self.ascents["pegasos_mass"] = np.where(is_zero, self.mass, 0)
         self.runs["part"] = np.where(is_zero, 0, _core.KERNEL_CHECK)
         self.runs["longest"] = 0
@@ -156,17 +156,14 @@ class KernelAscent(Solver):
         run["is_whole"], run["last_block"] = is_whole, min(n, _LAST_BLOCK)
         run["first_block"] = n if n <= _ONE_BLOCK else _FIRST_BLOCK
         run["by_pairs"] = cache.holds_all and self.rows.is_positive and not points.is_cheap
-        wanted, which, (change, pushed) = (
-            np.zeros(n, np.int8),
-            np.empty(n, np.int64),
-            np.empty((2, n)),
-        )
+        wanted, which = np.zeros(n, np.int8), np.empty(n, np.int64)
+        change, pushed = np.empty((2, n))
         state = self.a, self.scores, self.coef, self.active
         own = [array[k, inside] for array in state]  # copies, where some rows are not inside
         ascent = _core.KernelAscent(
             _core.kernel_block(cache.columns, cache.place, wanted), self.ascents[k : k + 1], run,
             self.labels[k, inside], None if self.row_weights is None else self.row_weights[inside],
-            self.norms[inside], *own, which, change, pushed,
+            self.norms[inside], own[0], own[1], own[2], own[3], which, change, pushed,
         )  # fmt: skip
         given, status = None, _core.RUNNING
         while status != _core.DONE:
@@ -176,9 +173,8 @@ class KernelAscent(Solver):
                     for array, part in zip(state, own, strict=True):
                         array[k, inside] = part
             if status == _core.WANTS_BLOCK:
-                given = self._block(
-                    which[: run["m"][0]], cache, run["by_pairs"] and run["n_epochs"]
-                )
+                keeps = bool(run["by_pairs"][0] and run["n_epochs"][0])
+                given = self._block(which[: run["m"][0]], cache, keeps)
             elif status == _core.WANTS_COLUMNS:
                 cache.keep(np.flatnonzero(wanted))
                 wanted[:] = 0

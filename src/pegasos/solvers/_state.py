@@ -128,7 +128,7 @@ def _relations_of(
 def _relations_of_runs(own: dict[str, np.ndarray], n_rows: int) -> Iterator[Any]:
     """What must hold of the runs of dual ascent, linear or kernel."""
     runs, ascents = own["runs"], own["ascents"]
-    if "longest" in runs.dtype.names:
+    if "longest" in (runs.dtype.names or ()):
         yield runs["part"] <= _core.KERNEL_CHECKED
         for name in ("n_active", "n_rest", "m"):
             yield runs[name] <= n_rows
