@@ -24,7 +24,7 @@ LAMS = np.geomspace(1e-2, 1e-6, 10)
 FOLDS = 5
 
 # name: options of our search
-CASES = {name: {"cv_epochs": 1} for name in ("imdb", "newsgroups20", "fashion_mnist")}
+CASES = {name: {"cv_effort": 1} for name in ("imdb", "newsgroups20", "fashion_mnist")}
 
 
 def contenders(options, n, dense, slow):
@@ -36,7 +36,7 @@ def contenders(options, n, dense, slow):
         pegasos.PegasosClassifierCV(LAMS, n_jobs=jobs, random_state=0, **options),
     )
     yield (
-        "same, cv_tol=0.05",
+        "same, cv_effort=0.05",
         pegasos.PegasosClassifierCV(LAMS, n_jobs=jobs, random_state=0, **certified),
     )
     if slow or not dense:

@@ -65,7 +65,7 @@ CASES = {
             "one-vs-rest": linear,
             "one-vs-one": lambda **options: linear(multi_class="ovo", **options),
             "search": search,
-            "search, cv_epochs=1": lambda **options: search(cv_epochs=1, **options),
+            "search, cv_effort=1": lambda **options: search(cv_effort=1, **options),
         },
     ),
     "dense, 26 classes": (
@@ -85,7 +85,7 @@ CASES = {
             "one-vs-rest": linear,
             "one-vs-one": lambda **options: linear(multi_class="ovo", **options),
             "search": search,
-            "search, cv_epochs=1": lambda **options: search(cv_epochs=1, **options),
+            "search, cv_effort=1": lambda **options: search(cv_effort=1, **options),
         },
     ),
     "kernel, 2 classes": (

@@ -1210,11 +1210,10 @@ def search(case):
     if case.chance(0.4):  # so that the scores are known
         options |= {"max_iter": 500, "penalize_intercept": True, "refit": True, "scoring": None}
         options |= {
-            "cv_epochs": None,
             "n_steps": None,
             "solver": case.pick("sdca", "newton", "auto"),
         }
-        lams, options["cv_tol"] = [case.pick(0.03, 0.2, 1.0)], case.pick(1e-5, 1e-7)
+        lams, options["cv_effort"] = [case.pick(0.03, 0.2, 1.0)], case.pick(1e-5, 1e-7)
     scorer = options["scoring"]
     make = pegasos.KernelPegasosClassifierCV if is_kernel else pegasos.PegasosClassifierCV
     if is_kernel:
@@ -1253,14 +1252,15 @@ def draw_search(case, p, is_kernel):
             None, None, None, "accuracy", "f1_macro", "balanced_accuracy", "roc_auc", Asserting()
         ),
         "refit": case.chance(0.8),
-        "cv_tol": case.pick(0.05, 1e-3, 1e-6),
+        "cv_effort": case.pick("auto", 0.05, 1e-3, 1e-6),
+        "one_standard_error": case.chance(0.3),
         "n_steps": None,
     }
     if options["scoring"] == "roc_auc":
         case.may_be_refused("roc_auc|multi_class|probability|predict_proba|score")
-    how = case.pick("tol", "epochs", "steps")
+    how = case.pick("tol", "epochs", "steps", "auto")
     if how == "epochs":
-        options["cv_epochs"] = case.pick(1, 2, 5)
+        options["cv_effort"] = case.pick(1, 2, 5)
     elif how == "steps":
         options["n_steps"] = case.pick(30, [20, 50])
         case.may_be_refused("n_steps needs")
@@ -1283,7 +1283,7 @@ def check_search(case, clf, p):
     if clf.scoring is None or clf.scoring == "accuracy":
         if not ((clf.scores_ >= 0) & (clf.scores_ <= 1)).all():
             raise Wrong(f"accuracies {clf.scores_}")
-        if clf.n_steps is None and clf.cv_epochs is None and clf.refit:
+        if clf.n_steps is None and isinstance(clf.cv_effort, float) and clf.refit:
             check_fold_scores(case, clf, p)
     if not clf.refit:
         check_no_refit(clf, p)

@@ -138,6 +138,48 @@ def test_training_options_reach_the_solver(tmp_path, data):
     np.testing.assert_array_equal(model.coef, direct.coef)
 
 
+@pytest.mark.parametrize("kernel", [None, "rbf"])
+def test_lam_may_be_chosen_by_cross_validation(tmp_path, data, kernel, capsys):
+    X, y = data
+    file, model = write(tmp_path / "a.npz", X, y), str(tmp_path / "m.npz")
+    options = ["--loss", "squared_hinge", "--intercept", "free", "--seed", "2", "-o", model]
+    options += [] if kernel is None else ["--kernel", kernel, "--gamma", "0.2"]
+    arguments = ["train", str(file), "--cv", "4", "--lams", "6", *options]
+    assert cli.main(arguments) == 0
+    report = capsys.readouterr().err
+    shared = {"cv": 4, "loss": "squared_hinge", "penalize_intercept": False, "random_state": 2}
+    if kernel is None:
+        search = pegasos.PegasosClassifierCV(6, **shared)
+    else:
+        search = pegasos.KernelPegasosClassifierCV(6, gammas=[0.2], **shared)
+    search.fit(X, y)
+    results = search.cv_results_
+    for k, lam in enumerate(results["param_lam"]):
+        mark = "  best" if k == search.best_index_ else ""
+        mean, error = results["mean_test_score"][k], results["standard_error"][k]
+        assert f"{lam:>10.3g}  {mean:.4f} +- {error:.4f}{mark}\n" in report
+    loaded = pegasos.load(model)
+    assert loaded.lam == search.lam_
+    np.testing.assert_array_equal(loaded.decision_function(X), search.decision_function(X))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--cv", "1"], "cv must be"), (["--lams", "5"], "--lams goes with --cv"),
+        (["--cv", "3", "--lam", "0.1"], "--lam does not go with --cv"),
+        (["--cv", "3", "--lams", "0"], "lams"),
+        (["--cv", "3", "--checkpoint", "c.npz"], "--checkpoint does not go with --cv"),
+        (["--cv", "3", "--resume", "c.npz"], "--resume does not go with --cv"),
+    ],
+)  # fmt: skip
+def test_options_that_do_not_go_with_a_search_are_refused(tmp_path, options, message, capsys):
+    arguments = ["train", "no such file", "-o", str(tmp_path / "m.npz"), *options]
+    assert cli.main(arguments) == 2
+    assert message in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("kernel", ["linear", "poly", "rbf", "sigmoid", "laplacian"])
 @pytest.mark.parametrize("name", ["a.svm", "a.csv"])
 def test_kernel_models_train_and_predict_like_the_library(tmp_path, data, name, kernel, capsys):

@@ -461,7 +461,7 @@ def test_searches_score_machines_of_the_loss(rng):
     X, _ = make_rows(rng, n=150)
     y = classes_of(X, "multi-class", rng)
     lams = [0.5, 0.05, 0.005]
-    for options in ({}, {"cv_epochs": 30}, {"cv_epochs": 200, "solver": "pegasos", "refit": False}):
+    for options in ({}, {"cv_effort": 30}, {"cv_effort": 200, "solver": "pegasos", "refit": False}):
         search = PegasosClassifierCV(
             lams, loss="squared_hinge", cv=3, random_state=0, **options
         ).fit(X, y)

@@ -15,7 +15,12 @@ from sklearn.datasets import make_blobs, make_moons
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 
-from pegasos import KernelPegasosClassifier, PegasosClassifier
+from pegasos import (
+    KernelPegasosClassifier,
+    KernelPegasosClassifierCV,
+    PegasosClassifier,
+    PegasosClassifierCV,
+)
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
@@ -115,6 +120,29 @@ def test_a_search_over_one_parameter_is_a_curve(moons):
     np.testing.assert_allclose(lengths, 2 * std)
     assert display.ax_.get_xscale() == "log"
     assert (display.ax_.get_xlabel(), display.ax_.get_ylabel()) == ("lam", "mean_test_score")
+
+
+def test_best_points_are_marked(moons):
+    best, within = "best mean score", "largest λ within one standard error"
+    search = PegasosClassifierCV(np.geomspace(1e-4, 1, 7), cv=3, random_state=0).fit(*moons)
+    display = SearchDisplay.from_estimator(search)
+    means, error = search.cv_results_["mean_test_score"], search.cv_results_["standard_error"]
+    lams = search.cv_results_["param_lam"].data
+    k = search.best_index_
+    assert display.marks[best] == (search.lam_,)
+    assert display.marks[within] == (lams[means >= means[k] - error[k]].max(),)
+    marked = {
+        line.get_label(): line for line in display.ax_.lines if line.get_label() in (best, within)
+    }
+    for name, (lam,) in display.marks.items():
+        assert marked[name].get_xdata()[0] == lam
+        assert marked[name].get_ydata()[0] == means[lams == lam][0]
+    search = KernelPegasosClassifierCV([0.1, 1e-3], gammas=[0.1, 3, 20], cv=3, random_state=0)
+    display = SearchDisplay.from_estimator(search.fit(*moons))
+    lam, gamma = display.marks[best]
+    at = display.y_values.index(gamma), display.x_values.index(lam)
+    assert display.values[at] == np.max(display.values) == search.best_score_
+    assert {text.get_text() for text in display.ax_.get_legend().get_texts()} == {best, within}
 
 
 def test_a_cell_shows_the_best_over_other_parameters():

@@ -1,5 +1,6 @@
 """Searches: sets of classes × λ × folds equal what separate fits give, and follow scikit-learn's form."""
 
+import itertools
 import subprocess
 import sys
 import tracemalloc
@@ -33,7 +34,7 @@ from pegasos import (
 )
 from pegasos.estimators import _search
 from pegasos.problems import _columns as _problems
-from pegasos.problems import _validate
+from pegasos.problems import _rows, _validate
 from pegasos.solvers import _pegasos
 from pegasos.solvers._pegasos import Pegasos
 
@@ -80,7 +81,7 @@ def test_a_set_of_linear_machines_has_the_bits_of_separate_fits(
         return coef, intercept
 
     monkeypatch.setattr(Pegasos, "model", spy)
-    search = PegasosClassifierCV(LAMS, cv=3, cv_epochs=5, solver="pegasos", refit=False, **options)
+    search = PegasosClassifierCV(LAMS, cv=3, cv_effort=5, solver="pegasos", refit=False, **options)
     search.fit(X, y, sample_weight=weights)
     for k, (_, test) in enumerate(check_cv(3, y, classifier=True).split(X, y)):
         held_out = weights.copy()
@@ -126,7 +127,9 @@ def test_a_set_of_kernel_machines_takes_the_decisions_of_separate_fits(data, cac
 def test_every_machine_is_within_the_tolerance(data, solver, kernel):
     X, y = data
     make = KernelPegasosClassifierCV if kernel else PegasosClassifierCV
-    search = make(LAMS, cv=3, cv_tol=1e-6, tol=1e-6, max_iter=10**4, solver=solver, random_state=0)
+    search = make(
+        LAMS, cv=3, cv_effort=1e-6, tol=1e-6, max_iter=10**4, solver=solver, random_state=0
+    )
     search.fit(X, y)
     assert (search.cv_results_["relative_gap"] <= 1e-6).all()
     assert (search.duality_gap_ <= 1e-6 * search.objective_).all()
@@ -185,8 +188,8 @@ def test_a_class_that_a_fold_lacks_is_learned_from_the_others(data):
         ({"n_steps": [100], "solver": "sdca"}, "n_steps needs solver='pegasos', got solver='sdca'"),
         ({"cv": 1}, "n_splits|folds"),
         ({"scoring": "speed"}, "scoring"),
-        ({"cv_tol": 0}, "cv_tol"),
-        ({"cv_epochs": 0}, "cv_epochs"),
+        ({"cv_effort": 0}, "cv_effort"),
+        ({"cv_effort": 2.0}, "cv_effort"),
     ],
 )
 def test_bad_parameters_are_named(data, options, message):
@@ -219,7 +222,7 @@ def test_the_answer_does_not_depend_on_the_number_of_threads():
 def test_scores_that_overflow_are_told(rng):
     X, y = 1e200 * rng.normal(size=(60, 4)), np.arange(60) % 3
     with pytest.raises(ValueError, match="overflowed"):
-        PegasosClassifierCV([1e-300], cv=3, cv_epochs=2, refit=False).fit(X, y)
+        PegasosClassifierCV([1e-300], cv=3, cv_effort=2, refit=False).fit(X, y)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 10])
@@ -240,15 +243,115 @@ def test_epochs_lead_to_certified_machines(rng, layout, dtype, n_classes):
         PegasosClassifierCV(lams, scoring=keep, **how, **options).fit(X, y)
         return found
 
-    exact, found = scores(cv_tol=1e-8), scores(cv_epochs=1000)
-    again = scores(cv_epochs=1000, n_jobs=2)
+    exact, found = scores(cv_effort=1e-8), scores(cv_effort=1000)
+    again = scores(cv_effort=1000, n_jobs=2)
     assert len(exact) == len(found) == 3 * len(lams)
     for point, right in exact.items():
         np.testing.assert_array_equal(found[point], again[point])
         assert np.abs(found[point] - right).max() <= 0.03
 
 
-CONVERGED = {"cv_tol": 1e-6, "max_iter": 10**4, "refit": False, "random_state": 0}
+def wide(rng, n=700, d=3000, n_classes=3):
+    """Sparse rows with more features than rows, of classes that overlap."""
+    X = sparse.random(n, d, 0.01, "csr", random_state=np.random.RandomState(rng.integers(2**31)))
+    y = (X @ rng.normal(size=(d, n_classes)) + 0.3 * rng.normal(size=(n, n_classes))).argmax(axis=1)
+    return X, y
+
+
+def test_few_features_are_certified_and_many_make_epochs_by_themselves(rng, data):
+    X, y = data
+    narrow = PegasosClassifierCV(LAMS, cv=3, refit=False, random_state=0).fit(X, y).cv_results_
+    certified = PegasosClassifierCV(LAMS, cv=3, cv_effort=0.05, refit=False, random_state=0)
+    np.testing.assert_array_equal(
+        narrow["mean_test_score"], certified.fit(X, y).cv_results_["mean_test_score"]
+    )
+    assert (narrow["relative_gap"] <= 0.05).all()
+    found = PegasosClassifierCV(LAMS, cv=3, refit=False, random_state=0).fit(*wide(rng))
+    assert np.isnan(found.cv_results_["relative_gap"]).all()
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_epochs_go_on_for_what_may_be_best(rng, monkeypatch, n_classes):
+    """Twice as many for the λ within a standard error, until the best one has settled."""
+    X, y = wide(rng, n_classes=n_classes)
+    monkeypatch.setattr(_search, "_VISITS", 0)
+    lams = np.geomspace(1e-5, 1, 6)
+    swept = []
+    real = PegasosClassifierCV._sweep
+
+    def spy(self, *arguments):
+        real(self, *arguments)
+        grid, places, epochs = arguments[-3:]
+        swept.append((places, epochs, grid.scores.mean(axis=-1), grid.scores.copy()))
+
+    monkeypatch.setattr(PegasosClassifierCV, "_sweep", spy)
+    options = {"cv": 4, "refit": False, "random_state": 0}
+    search = PegasosClassifierCV(lams, **options).fit(X, y)
+    assert [epochs for _, epochs, *_ in swept] == [2, 4, 8, 16][: len(swept)]
+    assert len(swept) >= 2
+    np.testing.assert_array_equal(swept[0][0], np.arange(6))
+    expected = np.full(6, 2)
+    for (_, _, means, scores), (places, epochs, *_) in itertools.pairwise(swept):
+        best = means.argmax()
+        error = scores[best].std(ddof=1) / 2
+        np.testing.assert_array_equal(places, np.flatnonzero(means >= means[best] - error))
+        expected[places] = epochs
+    np.testing.assert_array_equal(search.cv_results_["n_epochs"], expected)
+    last, before = swept[-1], swept[-2]
+    best = last[2].argmax()
+    change = abs(last[2][best] - before[2][best])
+    has_settled = best == before[2].argmax() or change <= last[3][best].std(ddof=1) / 4
+    assert has_settled or last[1] == 16
+    # Single precision serves rows of double precision as well; threads change nothing.
+    monkeypatch.setattr(PegasosClassifierCV, "_sweep", real)
+    for others, jobs in ((X, 2), (X.astype(np.float32), 1)):
+        again = PegasosClassifierCV(lams, n_jobs=jobs, **options).fit(others, y)
+        np.testing.assert_array_equal(again.scores_, search.scores_)
+
+
+def test_rows_beyond_single_precision_stay_as_they_are(rng):
+    X, _ = wide(rng, n=80, d=300, n_classes=2)
+    rows, _ = _validate.rows(1e100 * X)
+    assert _rows.narrowed(rows) is rows
+    rows, _ = _validate.rows(X)
+    narrow = _rows.narrowed(rows)
+    assert (rows.value_bytes, narrow.value_bytes, narrow.shape) == (8, 4, rows.shape)
+    assert _rows.narrowed(narrow) is narrow
+    dense, _ = _validate.rows(X.toarray())
+    assert _rows.narrowed(dense) is dense
+
+
+@pytest.mark.parametrize("effort", ["auto", 0.05, 2])
+def test_results_tell_standard_errors_epochs_and_times(data, effort):
+    X, y = data
+    search = PegasosClassifierCV(LAMS, cv=4, cv_effort=effort, random_state=0).fit(X, y)
+    results, scores = search.cv_results_, search.scores_
+    np.testing.assert_allclose(results["standard_error"], scores.std(axis=1, ddof=1) / 2)
+    assert (results["mean_fit_time"] > 0).all()
+    assert (results["n_epochs"] >= 1).all()
+    kernel = KernelPegasosClassifierCV(LAMS, cv=4, cv_effort=effort, random_state=0).fit(X, y)
+    assert (kernel.cv_results_["n_epochs"] >= 1).all()
+    assert (kernel.cv_results_["mean_fit_time"] > 0).all()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_rule_of_one_standard_error_takes_the_largest_lam(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(60, 4))
+    y = (X[:, 0] + rng.normal(size=60) > 0).astype(int)
+    options = {"lams": np.geomspace(1e-4, 1, 8), "cv": 3, "random_state": 0}
+    best = PegasosClassifierCV(**options).fit(X, y)
+    search = PegasosClassifierCV(one_standard_error=True, **options).fit(X, y)
+    np.testing.assert_array_equal(search.scores_, best.scores_)
+    results, k = search.cv_results_, best.best_index_
+    mean, error = results["mean_test_score"], results["standard_error"]
+    within = results["param_lam"][mean >= mean[k] - error[k]]
+    assert search.lam_ == within.max() >= best.lam_
+    assert search.best_estimator_.lam == search.lam_
+    assert search.best_score_ == mean[search.best_index_]
+
+
+CONVERGED = {"cv_effort": 1e-6, "max_iter": 10**4, "refit": False, "random_state": 0}
 
 
 def both(scale=0.3, **options):
@@ -289,7 +392,7 @@ def test_pairs_of_classes_without_rows_are_no_division_by_zero(how):
     fit, options = (how, "") if how.startswith("sample") else ("", how)
     out = in_a_process(f"""
 X = np.random.default_rng(0).normal(size=(80, 3)); y = np.arange(80) % 8; X[:, 0] += 9 * (y == 0)
-for more in ({{"cv_epochs": 1}}, {{"cv_epochs": 1, "penalize_intercept": False}}, {{}}):
+for more in ({{"cv_effort": 1}}, {{"cv_effort": 1, "penalize_intercept": False}}, {{}}):
     search = PegasosClassifierCV([1, 1e-2], multi_class="ovo", refit=False, **more, {options})
     print(search.fit(X, y, {fit}).scores_.mean())
 """)
@@ -341,10 +444,10 @@ def test_rows_that_are_repeated_count_as_often(rng, layout, dtype):
     train, test = folds[0]
     times = np.bincount(train, minlength=120)
     for given in (None, weights):
-        for epochs in (None, 2):
+        for effort in ("auto", 1e-6, 2):
             options = {
                 **CONVERGED,
-                "cv_epochs": epochs,
+                "cv_effort": effort,
                 "scoring": lambda clf, X, y: clf.score(X, y),
             }
             one = PegasosClassifierCV(LAMS, cv=[(train, test)], **options)
@@ -444,7 +547,7 @@ def test_gamma_of_the_search_is_that_of_the_refit(rng, weighted):
     weights = rng.uniform(0.1, 3, 60) if weighted else None
     cv = [(np.arange(60), np.arange(60))]
     search = KernelPegasosClassifierCV(
-        [1e-2], class_weight={0: 1, 1: 40}, cv=cv, scoring=_mean_score, cv_tol=1e-8, tol=1e-8
+        [1e-2], class_weight={0: 1, 1: 40}, cv=cv, scoring=_mean_score, cv_effort=1e-8, tol=1e-8
     ).fit(X, y, sample_weight=weights)
     assert search.best_score_ == pytest.approx(_mean_score(search.best_estimator_, X, y), rel=1e-4)
 
@@ -453,7 +556,7 @@ def _mean_score(clf, X, y):
     return np.abs(clf.decision_function(X)).mean()
 
 
-@pytest.mark.parametrize("how", [{}, {"cv_epochs": 2}, {"n_steps": [50, 100]}])
+@pytest.mark.parametrize("how", [{}, {"cv_effort": 2}, {"n_steps": [50, 100]}])
 def test_scoring_sees_rows_and_a_fitted_estimator(data, layout, dtype, how):
     X, y = data
     X = convert(X, layout, dtype)
@@ -565,7 +668,7 @@ def test_scores_that_are_not_numbers_rank_last(data):
     assert np.isfinite(lacking.scores_[:, 0]).all()
 
 
-@pytest.mark.parametrize("how", [{}, {"cv_epochs": 1}])
+@pytest.mark.parametrize("how", [{}, {"cv_effort": 1}])
 def test_rows_without_entries_are_searched(how):
     X, y = sparse.csr_array((80, 3)), np.arange(80) % 4
     for make in (PegasosClassifierCV, KernelPegasosClassifierCV):
@@ -574,7 +677,7 @@ def test_rows_without_entries_are_searched(how):
 
 
 @pytest.mark.parametrize("shuffle", [False, True])
-@pytest.mark.parametrize("how", [{}, {"cv_epochs": 1}, {"n_steps": [200, 400]}])
+@pytest.mark.parametrize("how", [{}, {"cv_effort": 0.5}, {"cv_effort": 1}, {"n_steps": [200, 400]}])
 @pytest.mark.parametrize("kind", ["dense", "csr"])
 def test_a_search_keeps_no_copies_of_rows(rng, kind, how, shuffle):
     """Beside X there is what machines need, some ten numbers for each row and each feature of a problem."""
@@ -585,7 +688,7 @@ def test_a_search_keeps_no_copies_of_rows(rng, kind, how, shuffle):
         X = sparse.csr_array((X.ravel(), columns.ravel(), np.arange(0, n * d + 1, d)), (n, 2 * d))
     y = rng.integers(2, size=n)
     cv = StratifiedKFold(5, shuffle=shuffle, random_state=0 if shuffle else None)
-    search = PegasosClassifierCV([1.0, 0.5], cv=cv, cv_tol=0.5, refit=False, n_jobs=1, **how)
+    search = PegasosClassifierCV([1.0, 0.5], cv=cv, refit=False, n_jobs=1, **how)
     search.fit(X[:100], y[:100])  # what is imported on the way is not counted
     bytes_of_X = X.nbytes if kind == "dense" else X.data.nbytes + X.indices.nbytes
     tracemalloc.start()
@@ -621,7 +724,7 @@ def test_rows_that_lie_anywhere_have_the_scores_of_all(rng, layout, dtype, inter
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("n_classes", [2, 5])
-@pytest.mark.parametrize("options", [{}, {"cv_epochs": 2}])
+@pytest.mark.parametrize("options", [{}, {"cv_effort": 2}])
 def test_rows_whose_squares_overflow_are_searched_or_refused_in_words(rng, n_classes, options):
     X, y = 1e200 * rng.normal(size=(40, 5)), np.arange(40) % n_classes
     search = PegasosClassifierCV([1.0, 0.1, 0.03], max_iter=5, cv=4, random_state=0, **options)

@@ -116,8 +116,12 @@ def _add_data_options(sub: argparse.ArgumentParser) -> None:
 
 
 def _add_machine_options(add: Callable[..., Any]) -> None:
-    add("--lam", type=float, default=1e-4, metavar="L",
+    add("--lam", type=float, metavar="L",
         help="regularisation lambda = 1/(C n); smaller fits closer (default 1e-4)")  # fmt: skip
+    add("--cv", type=int, metavar="FOLDS",
+        help="take the lambda that cross-validation with so many folds finds best")  # fmt: skip
+    add("--lams", type=int, metavar="K",
+        help="with --cv: how many to try, from 10 to 0.1/n (default 10)")  # fmt: skip
     add("--loss", choices=tuple(LOSSES), default="hinge",
         help="of a row, max(0, 1 - y f(x)) (default) or its square")  # fmt: skip
     add(
@@ -194,8 +198,44 @@ def _tol(text: str) -> float | str | None:
     return {"auto": "auto", "none": None}[text] if text in ("auto", "none") else float(text)
 
 
-def _machine(args: argparse.Namespace) -> Any:
+def _machine(args: argparse.Namespace, lam: float) -> Any:
     """The estimator that the options ask for."""
+    options = _options(args)
+    if args.kernel:
+        return pegasos.KernelPegasosClassifier(lam, gamma=args.gamma, **options)
+    return pegasos.PegasosClassifier(lam, n_jobs=args.jobs, **options)
+
+
+def _search(args: argparse.Namespace) -> Any:
+    """The search that the options ask for, or None."""
+    if args.cv is None:
+        if args.lams is not None:
+            raise ValueError("--lams goes with --cv FOLDS")
+        return None
+    for name in ("lam", "checkpoint", "resume"):
+        if getattr(args, name) is not None:
+            raise ValueError(
+                f"--{name} does not go with --cv, which makes many fits and chooses lambda"
+            )
+    lams = 10 if args.lams is None else args.lams
+    options = _options(args) | {"cv": args.cv, "refit": False}
+    if args.kernel:
+        return pegasos.KernelPegasosClassifierCV(lams, gammas=[args.gamma], **options)
+    return pegasos.PegasosClassifierCV(lams, n_jobs=args.jobs, **options)
+
+
+def _report_search(say: Callable[..., None], search: Any) -> None:
+    results = search.cv_results_
+    say(f"{'lambda':>10}  mean score of {search.n_splits_} folds, standard error")
+    for point, mean, error in zip(
+        results["params"], results["mean_test_score"], results["standard_error"], strict=True
+    ):
+        mark = "  best" if point == search.best_params_ else ""
+        say(f"{point['lam']:>10.3g}  {mean:.4f} +- {error:.4f}{mark}")
+
+
+def _options(args: argparse.Namespace) -> dict[str, Any]:
+    """Those that a fit and a search share."""
     options: dict[str, Any] = {
         "loss": args.loss,
         "solver": args.solver,
@@ -213,11 +253,9 @@ def _machine(args: argparse.Namespace) -> Any:
         "verbose": int(not args.quiet),
     }
     if args.kernel:
-        return pegasos.KernelPegasosClassifier(
-            args.lam, kernel=args.kernel, gamma=args.gamma, degree=args.degree, coef0=args.coef0,
-            cache_size=args.cache_size, **options,
-        )  # fmt: skip
-    return pegasos.PegasosClassifier(args.lam, n_jobs=args.jobs, **options)
+        names = ("kernel", "degree", "coef0", "cache_size")
+        options |= {name: getattr(args, name) for name in names}
+    return options
 
 
 def _train(args: argparse.Namespace) -> int:
@@ -229,6 +267,10 @@ def _train(args: argparse.Namespace) -> int:
         raise ValueError("a model is written to a file: say -o FILE")
     for path in (args.output, args.checkpoint):
         _check_output(path, args.data)
+    search, machine = _search(args), _machine(args, 1e-4 if args.lam is None else args.lam)
+    for estimator in (machine, search):  # before files are read or written
+        if estimator is not None:
+            _parameters.check(estimator)
     say(f"reading {args.data}")
     X, y, zero_based = _readers.read(
         args.data, format=args.format, n_features=args.n_features, label_column=args.label_column,
@@ -238,8 +280,10 @@ def _train(args: argparse.Namespace) -> int:
         X = X.astype(np.float32)
     say(f"{X.shape[0]} rows, {X.shape[1]} features")
     began = time.perf_counter()
-    machine = _machine(args)
-    _parameters.check(machine)  # before files are read or written
+    if search is not None:
+        search.fit(X, y)
+        _report_search(say, search)
+        machine.lam = search.lam_
     machine._zero_based = zero_based
     if args.resume is not None:
         _checkpoint.resume(machine, args.resume, X, y)

@@ -39,6 +39,12 @@ __all__ = [
 ]
 
 _MOST_LINES = 10
+# How points of a search are marked.
+_BEST, _WITHIN = "best mean score", "largest λ within one standard error"
+_MARKS: dict[str, dict[str, Any]] = {
+    _BEST: {"marker": "*", "markersize": 14, "color": "tab:red", "linestyle": "none"},
+    _WITHIN: {"marker": "D", "markersize": 7, "color": "tab:orange", "linestyle": "none"},
+}
 
 
 class SearchDisplay:
@@ -54,6 +60,9 @@ class SearchDisplay:
         Names of the parameters and of the score.
     std : array-like of shape (n_x,), default=None
         Standard deviations, the error bars of a curve.
+    marks : dict, default=None
+        Points to be marked, as tuples of one value of x and, of a heat map, one of y; by their names
+        in the legend, "best mean score" and "largest λ within one standard error".
 
     Attributes
     ----------
@@ -83,9 +92,11 @@ class SearchDisplay:
         y_values: Sequence[Any] | None = None,
         labels: Sequence[str] = ("x", "y", "score"),
         std: ArrayLike | None = None,
+        marks: dict[str, tuple[Any, ...]] | None = None,
     ) -> None:
         self.values = np.asarray(values, dtype=float)
         self.x_values, self.y_values, self.labels, self.std = x_values, y_values, labels, std
+        self.marks = marks or {}
         shape = (len(x_values),) if y_values is None else (len(y_values), len(x_values))
         if self.values.shape != shape:
             raise ValueError(
@@ -105,6 +116,9 @@ class SearchDisplay:
         **options: Any,
     ) -> Self:
         """Draw what a search found.
+
+        Of mean scores the best one is marked and, of searches of this library, the largest λ whose score
+        is within one standard error of it.
 
         Parameters
         ----------
@@ -140,16 +154,19 @@ class SearchDisplay:
         best = {keys[i]: i for i in np.argsort(-scores)[::-1] if not masked[i]}
         if not best:
             raise ValueError(f"y must be set together with x={x!r} in a candidate, got {y!r}")
+        marks = {}
+        if metric == "mean_test_score":
+            marks = {name: keys[i] for name, i in _marked(results, list(best.values())).items()}
         x_values, *rest = (_in_order(column) for column in zip(*best, strict=True))
         if y is None:
             at = [best[(value,)] for value in x_values]
             std = results.get("std_" + metric[5:]) if metric.startswith("mean_") else None
             std = None if std is None else np.asarray(std)[at]
-            display = cls(scores[at], x_values, None, (x, "", metric), std)
+            display = cls(scores[at], x_values, None, (x, "", metric), std, marks)
         else:
             scores = np.append(scores, np.nan)
             values = [[scores[best.get((u, v), -1)] for u in x_values] for v in rest[0]]
-            display = cls(values, x_values, rest[0], (x, y, metric))
+            display = cls(values, x_values, rest[0], (x, y, metric), None, marks)
         return display.plot(ax=ax, **options)
 
     def plot(
@@ -176,6 +193,11 @@ class SearchDisplay:
                 ax.set_xticks(x, _tick_labels(self.x_values))
             self.errorbar_ = ax.errorbar(x, self.values, self.std, marker="o", capsize=3)
             ax.set_ylabel(value_label)
+            for name, key in self.marks.items():
+                at = self.x_values.index(key[0])
+                ax.plot(x[at], self.values[at], label=name, **_MARKS[name])
+            if self.marks:
+                ax.legend()
             return self
         self.image_ = ax.imshow(self.values, cmap=cmap, origin="lower", aspect="auto")
         self.colorbar_ = self.figure_.colorbar(self.image_, ax=ax, label=value_label)
@@ -189,6 +211,11 @@ class SearchDisplay:
                 ink = "black" if np.dot(colour[:3], (0.299, 0.587, 0.114)) > 0.5 else "white"
                 text = format(value, values_format)
                 self.texts_[i, j] = ax.text(j, i, text, ha="center", va="center", color=ink)
+        for name, (u, v) in self.marks.items():
+            j, i = self.x_values.index(u), self.y_values.index(v)
+            ax.plot(j, i - 0.35, label=name, clip_on=False, **_MARKS[name])
+        if self.marks:
+            ax.legend(loc="upper left", bbox_to_anchor=(0, -0.1), ncols=2, frameon=False)
         return self
 
 
@@ -584,6 +611,22 @@ def _problem_names(classes: np.ndarray, multi_class: str) -> list[str]:
     if len(classes) > 2 and multi_class == "ovr":
         return [str(label) for label in classes]
     return [f"{classes[j]} against {classes[i]}" for i, j in _problems.pairs(len(classes))]
+
+
+def _marked(results: Any, points: list[int]) -> dict[str, int]:
+    """Which of some points of a search have a mark, by its name."""
+    means = np.asarray(results["mean_test_score"], dtype=float)[points]
+    if not np.isfinite(means).any():
+        return {}
+    lams = np.zeros(len(points))
+    if "param_lam" in results:  # of equally good points, our searches take the largest λ
+        lams = np.ma.filled(np.ma.asarray(results["param_lam"], dtype=float), 0)[points]
+    best = int(np.lexsort((lams, np.where(np.isnan(means), -np.inf, means)))[-1])
+    marked = {_BEST: points[best]}
+    if "standard_error" in results and lams.any():
+        least = means[best] - np.asarray(results["standard_error"])[points[best]]
+        marked[_WITHIN] = points[int(np.argmax(np.where(means >= least, lams, 0)))]
+    return marked
 
 
 def _fitted(estimator: Any) -> tuple[Any, Any]:

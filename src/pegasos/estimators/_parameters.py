@@ -89,6 +89,14 @@ def _is_cv(value: Any) -> bool:
     )
 
 
+def _is_effort(value: Any) -> bool:
+    if isinstance(value, bool | np.bool_):
+        return False
+    if isinstance(value, Integral):
+        return 1 <= int(value) < 2**31
+    return _named(value, ("auto",)) or (isinstance(value, Real) and 0 < float(value) < 1)
+
+
 def _is_scoring(value: Any) -> bool:
     if isinstance(value, str):
         from sklearn.metrics import get_scorer_names  # only now: this import takes 80 ms
@@ -152,8 +160,10 @@ LINEAR_SEARCH = {
     "cv": _that("a number of folds >= 2, a splitter, splits of the rows or None", _is_cv),
     "scoring": _that("a function, None or one of sklearn.metrics.get_scorer_names()", _is_scoring),
     "refit": boolean,
-    "cv_tol": partial(real, above=0),
-    "cv_epochs": partial(integer, besides=(None,)),
+    "one_standard_error": boolean,
+    "cv_effort": _that(
+        "'auto', an integer >= 1 (epochs) or a float in (0, 1) (a relative duality gap)", _is_effort
+    ),
 }
 
 KERNEL_SEARCH = {**LINEAR_SEARCH, **_OF_KERNELS, "gammas": _gammas}

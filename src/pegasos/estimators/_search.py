@@ -10,6 +10,7 @@ import collections
 import functools
 import inspect
 import itertools
+import time
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
@@ -39,6 +40,13 @@ from pegasos.solvers._schedule import KERNEL, LINEAR, Schedule
 
 # Room for the state of a set of problems; larger sets are split.
 _SET_BYTES = 2**30
+# cv_effort="auto" certifies machines to this gap where all of them are likely to take so many
+# seconds, by the costs that solvers state. A path of λ begins each machine where one is nearly
+# solved: it takes a tenth of a cold start.
+_GAP, _SECONDS, _WARM = 0.05, 1.0, 0.1
+# ... else it makes epochs: two at first, more of few rows, so that so many rows are visited; then
+# twice as many, up to `_MOST_EPOCHS`, of what may be best, until the best score has settled.
+_LEAST_EPOCHS, _MOST_EPOCHS, _VISITS = 2, 16, 2**14
 _SETTINGS = [name for name in inspect.signature(_pegasos.Settings).parameters if name != "lam"]
 
 
@@ -52,6 +60,7 @@ class _Machines:
     in_bundles: bool  # whether problems of Pegasos go as bundles
     schedule: Callable  # of settings, the number of problems and a seed
     scores: Callable  # of the number of a fold and a model: scores of the fold's test rows
+    narrow: Any = None  # makes the same over rows in single precision, if they are linear
 
 
 class _Grid:
@@ -78,6 +87,8 @@ class _Grid:
     ) -> None:
         self.scores = np.full((*shape, n_folds), np.nan)
         self.gaps = np.full(shape, np.nan)
+        self.epochs = np.zeros(shape, np.int64)
+        self.seconds = np.zeros(shape)
         self._n_problems, self._score, self._tell = n_problems, score, tell
         self._waiting: dict[Any, dict[int, np.ndarray]] = {}
         self._n_scored = 0
@@ -93,13 +104,24 @@ class _Grid:
             return
         del self._waiting[where, fold]
         scores = np.stack([waiting[k] for k in range(self._n_problems)], axis=1)
+        self._n_scored += bool(np.isnan(self.scores[(*where, fold)]))  # and not a second time
         self.scores[(*where, fold)] = self._score(where, fold, scores)
-        self._n_scored += 1
         self._tell(self._n_scored, self.scores.size)
 
     def add_gap(self, where: tuple[int, ...], gap: float) -> None:
         """Take the largest gap among some machines of a place."""
         self.gaps[where] = np.fmax(self.gaps[where], gap)
+
+    def standing(self, where: tuple[int, ...], folds: list[int]) -> tuple[np.ndarray, np.ndarray]:
+        """Means over some folds of the points at a place of the outer axes, and their standard errors."""
+        scores = self.scores[where][..., folds]
+        return scores.mean(axis=-1), standard_errors(scores)
+
+
+def standard_errors(scores: np.ndarray) -> np.ndarray:
+    """Of means over the last axis, folds, as if these were independent; of one fold 0."""
+    n_folds = scores.shape[-1]
+    return scores.std(axis=-1, ddof=n_folds > 1) / np.sqrt(n_folds)
 
 
 def _fitted_attributes(estimator: Any) -> dict[str, Any]:
@@ -232,12 +254,55 @@ class _Search(ClassifierMixin, BaseEstimator):
         settings = {name: getattr(self, name) for name in _SETTINGS}
         seed, threads = PegasosEstimator._seed(self), joblib.effective_n_jobs(self.n_jobs)
         of_set = (machines, folds, lams, settings, seed, threads, grid)
-        if steps is None and self.cv_epochs is None:
-            self._follow(*of_set)
-        elif steps is None and machines.is_linear and self.solver in ("auto", "sdca"):
-            self._sweep(*of_set)
+        effort = self.cv_effort
+        if steps is not None:
+            self._descend(*of_set, steps, None)
+        elif isinstance(effort, str):
+            if (
+                machines.is_linear
+                and self.solver == "auto"
+                and not _is_cheap(machines, folds, lams)
+            ):
+                self._settle(*of_set)
+            else:
+                self._follow(*of_set, _GAP)
+        elif not isinstance(effort, Integral):
+            self._follow(*of_set, effort)
+        elif machines.is_linear and self.solver in ("auto", "sdca"):
+            self._sweep(*of_set, np.arange(len(lams)), int(effort))
         else:
-            self._descend(*of_set, steps)
+            self._descend(*of_set, None, int(effort))
+
+    def _settle(
+        self,
+        machines: _Machines,
+        folds: Any,
+        lams: np.ndarray,
+        options: dict[str, Any],
+        seed: int,
+        threads: int,
+        grid: _Grid,
+    ) -> None:
+        """Epochs for all λ, then twice as many, from 0, for those that may be best, until these settle.
+
+        A λ may be best if its mean score is within a standard error of the best one. The best one has
+        settled if it was so before, or twice as many epochs change its score by half a standard
+        error at most.
+        """
+        machines, where = machines.narrow(), machines.where
+        of_set = (machines, folds, lams, options, seed, threads, grid)
+        epochs = int(np.clip(_VISITS // machines.rows.shape[0], _LEAST_EPOCHS, _MOST_EPOCHS))
+        places, last, before = np.arange(len(lams)), -1, np.full(len(lams), np.inf)
+        while True:
+            self._sweep(*of_set, places, epochs)
+            means, errors = grid.standing(where, folds.numbers)
+            if not np.isfinite(means).all() or epochs >= _MOST_EPOCHS:
+                return
+            best = int(np.argmax(means))
+            if best == last or abs(means[best] - before[best]) <= errors[best] / 2:
+                return
+            before, last, epochs = means, best, 2 * epochs
+            places = np.flatnonzero(means >= means[best] - errors[best])
 
     def _descend(
         self,
@@ -249,6 +314,7 @@ class _Search(ClassifierMixin, BaseEstimator):
         threads: int,
         grid: _Grid,
         steps: Any,
+        epochs: int | None,
     ) -> None:
         """Pegasos, as many machines in a set as there is room for."""
         if steps is None and not self.average:
@@ -268,7 +334,8 @@ class _Search(ClassifierMixin, BaseEstimator):
                 pegasos.problems["lam"] = lams[place]
                 pegasos.set_rows(folds.labels[fold, column], folds.weights, count=False)
                 for t, more in enumerate([None] if steps is None else np.diff(steps, prepend=0)):
-                    pegasos.plan(n_steps=more, n_epochs=self.cv_epochs)
+                    began = time.perf_counter()
+                    pegasos.plan(n_steps=more, n_epochs=epochs)
                     pegasos.run(machines.rows, n_threads=threads)
                     coef, intercept = pegasos.model()
                     for k in np.unique(fold):
@@ -278,7 +345,11 @@ class _Search(ClassifierMixin, BaseEstimator):
                         for p in np.unique(place[inside]):
                             where = (*machines.where, p) + (() if steps is None else (t,))
                             here = place[inside] == p
+                            grid.epochs[where] = epochs or 0
                             grid.add(where, number, column[inside][here], scores[:, here])
+                    each = (time.perf_counter() - began) / len(some)
+                    for p in place:
+                        grid.seconds[(*machines.where, p, *([] if steps is None else [t]))] += each
 
     def _sweep(
         self,
@@ -289,8 +360,10 @@ class _Search(ClassifierMixin, BaseEstimator):
         seed: int,
         threads: int,
         grid: _Grid,
+        places: np.ndarray,
+        epochs: int,
     ) -> None:
-        """Epochs of dual coordinate ascent in bundles of machines, from the largest λ down.
+        """Epochs of dual coordinate ascent in bundles of machines, from the largest λ of `places` down.
 
         A machine begins a λ where its last one ended, and is scored by the mean of w over half an
         epoch.
@@ -303,12 +376,13 @@ class _Search(ClassifierMixin, BaseEstimator):
             raise overflow
         found: collections.deque[tuple[Any, ...]] = collections.deque()
 
-        def follow(members: list[tuple[int, int]], places: np.ndarray) -> Generator[None]:
+        def follow(members: list[tuple[int, int]], order: np.ndarray) -> Generator[None]:
             fold, column = np.array(members).T
             problem = Problem(rows, folds.labels[fold, column], folds.weights, settings)
             path = _ascent.LamPath(problem, norms, feature, seed)
-            for place in places:
-                yield from path.run(lams[place], self.cv_epochs)
+            for place in order:
+                where, began = (*machines.where, place), time.perf_counter()
+                yield from path.run(lams[place], epochs)
                 coef, factor, intercept = path.model()
                 for k in np.unique(fold):
                     number, here = folds.numbers[k], np.flatnonzero(fold == k)
@@ -316,7 +390,9 @@ class _Search(ClassifierMixin, BaseEstimator):
                     scores = factor[here] * scores + intercept[here]
                     if not np.isfinite(scores).all():
                         raise overflow
-                    found.append(((*machines.where, place), number, column[here], scores))
+                    found.append((where, number, column[here], scores))
+                grid.epochs[where] = epochs
+                grid.seconds[where] += time.perf_counter() - began
 
         def take() -> None:  # in the thread that called: scorers of users' may not want others
             while found:
@@ -326,7 +402,8 @@ class _Search(ClassifierMixin, BaseEstimator):
         # would leave a second thread without work: it goes over half of the λ at a time.
         members = list(itertools.product(range(n_folds), range(n_problems)))
         parts = [members[k : k + size] for k in range(0, len(members), size)]
-        paths = np.array_split(np.argsort(-lams, kind="stable"), 2 if len(parts) == 1 else 1)
+        order = places[np.argsort(-lams[places], kind="stable")]
+        paths = np.array_split(order, 2 if len(parts) == 1 else 1)
         _threads.in_threads(
             [
                 functools.partial(follow, part, path)
@@ -348,18 +425,19 @@ class _Search(ClassifierMixin, BaseEstimator):
         seed: int,
         threads: int,
         grid: _Grid,
+        tol: float,
     ) -> None:
-        """From the largest λ to the smallest, each beginning where the last ended."""
+        """From the largest λ to the smallest, to a gap, each beginning where the last ended."""
         last, (n_folds, n_problems, _) = None, folds.labels.shape
         flat = folds.labels.reshape(n_folds * n_problems, -1)
         for place in np.argsort(-lams):
-            settings_here = _pegasos.Settings(lams[place], **options)
+            settings_here, began = _pegasos.Settings(lams[place], **options), time.perf_counter()
             schedule = machines.schedule(settings_here, len(flat), seed)
             schedule.set_rows(flat, folds.weights)
             if last is not None and last.solver is not last.pegasos:
                 schedule.start_from(last, machines.rows)
             certificate = schedule.train(
-                machines.rows, solver=self.solver, tol=self.cv_tol, max_iter=self.max_iter,
+                machines.rows, solver=self.solver, tol=tol, max_iter=self.max_iter,
                 n_threads=threads, check="last",
             )  # fmt: skip
             coef, intercept = schedule.model()
@@ -370,6 +448,8 @@ class _Search(ClassifierMixin, BaseEstimator):
                 scores = machines.scores(number, coef[of], intercept[of])
                 grid.add(where, number, range(n_problems), scores)
             grid.add_gap(where, certificate.relative_gap.max())
+            grid.epochs[where] = max(grid.epochs[where], schedule.n_iter)
+            grid.seconds[where] += time.perf_counter() - began
             last = schedule
 
     def _results(self, axes: dict[str, Any], grid: _Grid) -> dict[str, Any]:
@@ -385,13 +465,15 @@ class _Search(ClassifierMixin, BaseEstimator):
         results["params"] = params
         for k in range(flat.shape[1]):
             results[f"split{k}_test_score"] = flat[:, k]
-        mean = flat.mean(axis=1)
+        mean, error = flat.mean(axis=1), standard_errors(flat)
         results["mean_test_score"], results["std_test_score"] = mean, flat.std(axis=1)
+        results["standard_error"] = error
         # What was not scored everywhere ranks last, as in scikit-learn's searches.
         results["rank_test_score"] = rank = rankdata(
             np.where(np.isnan(mean), np.inf, -mean), method="min"
         ).astype(np.int32)
-        results["relative_gap"] = grid.gaps.ravel()
+        results["relative_gap"], results["n_epochs"] = grid.gaps.ravel(), grid.epochs.ravel()
+        results["mean_fit_time"] = grid.seconds.ravel() / flat.shape[1]
         if not np.isfinite(mean).all():
             warnings.warn(
                 f"scoring gave scores that are not finite, with the means {mean}: where a mean is "
@@ -401,6 +483,8 @@ class _Search(ClassifierMixin, BaseEstimator):
             )
         # Of equally good points, the one that is regularised most.
         best = np.flatnonzero(rank == rank.min())
+        if self.one_standard_error and np.isfinite(mean[best[0]]):
+            best = np.flatnonzero(mean >= mean[best[0]] - error[best[0]])
         index = int(best[np.argmax([params[k]["lam"] for k in best])])
         return {
             "cv_results_": results,
@@ -412,6 +496,14 @@ class _Search(ClassifierMixin, BaseEstimator):
             # But for T, which fitted estimators have per problem.
             **{f"{name}_": params[index][name] for name in axes if name != "n_steps"},
         }
+
+
+def _is_cheap(machines: _Machines, folds: Any, lams: np.ndarray) -> bool:
+    """Whether all machines of a search can be certified in little time."""
+    n_folds, n_problems, _ = folds.labels.shape
+    kind = LINEAR.cheapest(machines.rows)
+    seconds = n_folds * n_problems * len(lams) * _WARM * kind.cost(machines.rows)
+    return kind.ends_exactly(machines.rows) and seconds <= _SECONDS
 
 
 _DOC = {
@@ -427,23 +519,33 @@ _DOC = {
         order.
     refit : bool, default=True
         Whether to train on all rows with what was best, to the gap `tol`.
-    cv_tol : float, default=0.05
-        Relative duality gap to which the machines of the search are trained; scores change little
-        below it.
-    cv_epochs : int, default=None
-        In place of `cv_tol`: so many epochs, all problems over shared passes; nothing is certified
-        then. The fastest way; 1 or 2 often do. Linear machines: dual coordinate ascent from the
-        largest λ to the smallest, each beginning where the last ended, and the mean over half an
-        epoch; `batch_size`, `sampling`, `project` and `average` mean nothing then. Kernel machines,
-        and ``solver="pegasos"``: Pegasos with an average (of the last half, unless `average` says
-        otherwise).
+    one_standard_error : bool, default=False
+        Whether to choose, of all points whose mean score is within one standard error of the best one,
+        the one with the largest λ.
+    cv_effort : "auto", int or float, default="auto"
+        How well the machines of the search are trained; the model at the end is trained to `tol`.
+
+        - A float in (0, 1): to this relative duality gap, from the largest λ to the smallest, each
+          beginning where the last ended. Scores change little below 0.05.
+        - An int: so many epochs, all problems over shared passes; nothing is certified then. Linear
+          machines: dual coordinate ascent from the largest λ to the smallest, each beginning where
+          the last ended, and the mean over half an epoch; `batch_size`, `sampling`, `project` and
+          `average` mean nothing then. Kernel machines, and ``solver="pegasos"``: Pegasos with an
+          average (of the last half, unless `average` says otherwise).
+        - "auto": 0.05 for kernel machines, for another `solver` than "auto", and for linear ones
+          where certifying all of them takes about a second or less: few features. Else epochs: two,
+          more of fewer than 8192 rows; then twice as many, up to 16, for the λ within a standard error of
+          the best score, until the same λ is best again, or that score changes by half a standard
+          error at most. Sparse rows are in single precision meanwhile.
     n_steps : int or list of int, default=None
         With solver "pegasos" (or "auto"): T, or several in growing order, each of which is scored
-        on the way to the last; `cv_tol` then means nothing.""",
+        on the way to the last; `cv_effort` then means nothing.""",
     "attributes": """    cv_results_ : dict
-        As that of `sklearn.model_selection.GridSearchCV`, without times; "relative_gap" is the
-        largest certified gap among the machines of a point, NaN where `cv_tol` was not used or
-        nothing is certified.
+        As that of `sklearn.model_selection.GridSearchCV`, and for each point: "standard_error" of the
+        mean score; "n_epochs", how long its machines were trained; "relative_gap", the largest
+        certified gap among them, NaN where nothing is certified. "mean_fit_time" are the seconds
+        spent on its machines and their scores, divided by the number of folds; what several points share is
+        left out.
     scores_ : ndarray
         Scores, one axis for each of what is searched, in the order of `cv_results_`, and last the
         folds.
@@ -499,8 +601,8 @@ class PegasosClassifierCV(_Search):
         cv: Any = 5,
         scoring: str | Callable[..., float] | None = None,
         refit: bool = True,
-        cv_tol: float | None = 0.05,
-        cv_epochs: int | None = None,
+        one_standard_error: bool = False,
+        cv_effort: float | str = "auto",
         solver: str = "auto",
         tol: float | str | None = "auto",
         max_iter: int = 1000,
@@ -523,8 +625,8 @@ class PegasosClassifierCV(_Search):
         self.cv = cv
         self.scoring = scoring
         self.refit = refit
-        self.cv_tol = cv_tol
-        self.cv_epochs = cv_epochs
+        self.one_standard_error = one_standard_error
+        self.cv_effort = cv_effort
         self.solver = solver
         self.tol = tol
         self.max_iter = max_iter
@@ -549,18 +651,21 @@ class PegasosClassifierCV(_Search):
         self, X: Any, folds: Any, sample_weight: Any, axes: dict[str, Any]
     ) -> Iterator[_Machines]:
         rows, dtype = _validate.rows(X, checked=True)
-        simple = self.batch_size == 1 and not self.project
-        yield _Machines(
+        yield self._machines_over(rows, dtype, folds)
+
+    def _machines_over(self, rows: Any, dtype: Any, folds: Any) -> _Machines:
+        return _Machines(
             where=(),
             rows=rows,
             is_linear=True,
-            in_bundles=rows.is_sparse and simple,
+            in_bundles=rows.is_sparse and self.batch_size == 1 and not self.project,
             schedule=lambda settings, n, seed: Schedule(
-                LINEAR, settings, n, X.shape[1], dtype, seed
+                LINEAR, settings, n, rows.shape[1], dtype, seed
             ),
             scores=lambda k, coef, intercept: _pegasos.decision_function(
                 rows, coef, intercept, folds[k].test
             ),
+            narrow=lambda: self._machines_over(_rows.narrowed(rows), np.float32, folds),
         )
 
 
@@ -613,8 +718,8 @@ class KernelPegasosClassifierCV(_Search):
         cv: Any = 5,
         scoring: str | Callable[..., float] | None = None,
         refit: bool = True,
-        cv_tol: float | None = 0.05,
-        cv_epochs: int | None = None,
+        one_standard_error: bool = False,
+        cv_effort: float | str = "auto",
         kernel: str | Callable[..., Any] = "rbf",
         degree: int = 3,
         coef0: float = 0.0,
@@ -644,8 +749,8 @@ class KernelPegasosClassifierCV(_Search):
         self.cv = cv
         self.scoring = scoring
         self.refit = refit
-        self.cv_tol = cv_tol
-        self.cv_epochs = cv_epochs
+        self.one_standard_error = one_standard_error
+        self.cv_effort = cv_effort
         self.kernel = kernel
         self.degree = degree
         self.coef0 = coef0

@@ -42,6 +42,18 @@ def take(rows: _core.Rows, which: np.ndarray) -> _core.Rows | None:
     return _core.csr_rows(values[entries], indices[entries], ends, rows.shape[1])
 
 
+def narrowed(rows: _core.Rows) -> _core.Rows:
+    """Sparse rows in single precision, if they are not and their values have room there; else `rows`."""
+    if not rows.is_sparse or rows.value_bytes == 4:
+        return rows
+    values, indices, indptr = (np.asarray(array) for array in rows.arrays)
+    with np.errstate(over="ignore"):
+        values = values.astype(np.float32)
+    if not np.isfinite(values).all():
+        return rows
+    return _core.csr_rows(values, indices, indptr, rows.shape[1])
+
+
 def squared_norms(rows: _core.Rows, count: int | None = None) -> np.ndarray:
     """|x_i|^2 of the first `count` rows, in float64; None: of all.
 
@@ -112,10 +124,11 @@ def scorer(
         Of an int and an ndarray of shape (count, n_problems).
     """
     # Several problems want their coefficients interleaved, unless there are so few rows that to
-    # interleave them would take longer.
+    # interleave them would take longer. Those of bundles are so already.
     least = 2 if rows.is_sparse else 4
     part = 1 if which is None else len(which) / rows.shape[0]
-    interleaved = len(coef) >= least and part * rows.size > 2 * rows.shape[1]
+    is_worth_it = part * rows.size > 2 * rows.shape[1] or coef.T.flags.c_contiguous
+    interleaved = len(coef) >= least and is_worth_it
     coef = np.ascontiguousarray(coef.T if interleaved else coef)
     intercept = np.ascontiguousarray(intercept)
     if which is None:
