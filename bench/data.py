@@ -153,6 +153,8 @@ _SHAPES = {
     "newsgroups20": (11314, 130107, 157, 20),
     "fashion_mnist": (60000, 784, None, 10),
     "mnist": (60000, 784, None, 10),
+    "adult": (32561, 123, 14, 2),
+    "covtype": (522911, 54, None, 2),
 }
 
 

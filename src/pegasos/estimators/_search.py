@@ -44,9 +44,10 @@ _SET_BYTES = 2**30
 # seconds, by the costs that solvers state. A path of λ begins each machine where one is nearly
 # solved: it takes a tenth of a cold start.
 _GAP, _SECONDS, _WARM = 0.05, 1.0, 0.1
-# ... else it makes epochs: two at first, more of few rows, so that so many rows are visited; then
-# twice as many, up to `_MOST_EPOCHS`, of what may be best, until the best score has settled.
-_LEAST_EPOCHS, _MOST_EPOCHS, _VISITS = 2, 16, 2**14
+# ... else it makes epochs: two at first, or as many as are likely to take so many seconds; then
+# twice as many, up to `_MOST_EPOCHS`, of what may be best, until the best score has settled. Visits
+# cost so many passes over their rows.
+_LEAST_EPOCHS, _MOST_EPOCHS, _AFFORDED, _PASSES = 2, 16, 0.1, 3
 _SETTINGS = [name for name in inspect.signature(_pegasos.Settings).parameters if name != "lam"]
 
 
@@ -285,23 +286,24 @@ class _Search(ClassifierMixin, BaseEstimator):
     ) -> None:
         """Epochs for all λ, then twice as many, from 0, for those that may be best, until these settle.
 
-        A λ may be best if its mean score is within a standard error of the best one. The best one has
-        settled if it was so before, or twice as many epochs change its score by half a standard
-        error at most.
+        A λ may be best if its mean score is within a standard error of the best one. They have settled if
+        twice as many epochs raise the best score by half a standard error at most.
         """
         machines, where = machines.narrow(), machines.where
         of_set = (machines, folds, lams, options, seed, threads, grid)
-        epochs = int(np.clip(_VISITS // machines.rows.shape[0], _LEAST_EPOCHS, _MOST_EPOCHS))
-        places, last, before = np.arange(len(lams)), -1, np.full(len(lams), np.inf)
+        n_bundles = -(-len(folds.numbers) * folds.labels.shape[1] // _pegasos.lanes(machines.rows))
+        each = _PASSES * n_bundles * len(lams) * _rows.seconds_a_pass(machines.rows)
+        epochs = int(np.clip(_AFFORDED / each, _LEAST_EPOCHS, _MOST_EPOCHS))
+        places, before = np.arange(len(lams)), -np.inf
         while True:
             self._sweep(*of_set, places, epochs)
             means, errors = grid.standing(where, folds.numbers)
             if not np.isfinite(means).all() or epochs >= _MOST_EPOCHS:
                 return
             best = int(np.argmax(means))
-            if best == last or abs(means[best] - before[best]) <= errors[best] / 2:
+            if means[best] - before <= errors[best] / 2:
                 return
-            before, last, epochs = means, best, 2 * epochs
+            before, epochs = means[best], 2 * epochs
             places = np.flatnonzero(means >= means[best] - errors[best])
 
     def _descend(
@@ -534,9 +536,9 @@ _DOC = {
           average (of the last half, unless `average` says otherwise).
         - "auto": 0.05 for kernel machines, for another `solver` than "auto", and for linear ones
           where certifying all of them takes about a second or less: few features. Else epochs: two,
-          more of fewer than 8192 rows; then twice as many, up to 16, for the λ within a standard error of
-          the best score, until the same λ is best again, or that score changes by half a standard
-          error at most. Sparse rows are in single precision meanwhile.
+          or as many, up to 16, as a tenth of a second affords; then twice as many for the λ within a
+          standard error of the best score, until that rises by half a standard error at most.
+          Sparse rows are in single precision meanwhile.
     n_steps : int or list of int, default=None
         With solver "pegasos" (or "auto"): T, or several in growing order, each of which is scored
         on the way to the last; `cv_effort` then means nothing.""",
