@@ -74,7 +74,9 @@ def halves(name, X, y):
     """A set that is tested on its second half."""
     n = len(y) // 2
     if sparse.issparse(X):  # liblinear reads 32-bit indices only
-        X = sparse.csr_array((X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), X.shape)
+        X = sparse.csr_array(
+            (X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), X.shape
+        )
     return sets.Data(name, X[:n], y[:n], X[n:], y[n:], real=False)
 
 

@@ -136,6 +136,7 @@ def calls(layout, dtype):
     yield "KernelAscent", [
         block, ascents(), kernel_runs(), labels[0], one, one, np.zeros(N), np.zeros(N), np.zeros(N),
         np.arange(N), np.arange(N), np.zeros(N), np.zeros(N),
+        np.zeros(N * N * np.dtype(dtype).itemsize // 8),
     ]  # fmt: skip
     yield "kernel_block", [values(dtype, N, N), np.arange(N) - 1, np.zeros(N, np.int8)]
     yield "push", [values(dtype, 3, N), np.array([2, 0]), np.ones((K, 2)), np.zeros((K, N))]
@@ -168,7 +169,7 @@ MAY_BE_LONGER = {
     ("fit", 7, 1), ("fit", 9, 0), ("kernel_block", 0, 0),
     ("push", 0, 0), ("gather", 0, 0), ("gather", 0, 1), ("dense_rows", 0, 0), ("dense_rows", 0, 1),
     ("Order", 1, 0), ("restart_averages", 1, 1), ("ascent_advance", 1, 0), ("ascent_advance", 2, 0),
-    ("Newton", 1, 0), ("KernelAscent", 1, 0), ("KernelAscent", 2, 0),
+    ("Newton", 1, 0), ("KernelAscent", 1, 0), ("KernelAscent", 2, 0), ("KernelAscent", 13, 0),
 }  # fmt: skip
 MAY_BE_SHORTER = {
     ("decision_function", 5, 0), ("combine", 2, 0), ("norms", 3, 0), ("fit", 9, 0), ("csr_rows", 2, 0),

@@ -269,6 +269,7 @@ class KernelAscent:
         which: NDArray[np.int64],
         change: NDArray[np.float64],
         pushed: NDArray[np.float64],
+        matrix: NDArray[np.float64] | None = ...,
     ) -> Self: ...
     def advance(self, given: Rows | None, budget: float) -> int: ...
 

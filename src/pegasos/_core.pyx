@@ -1042,7 +1042,8 @@ cdef class KernelAscent:
 
     `all_rows` is a `kernel_block` of all rows; `row_weights` may be None. `problem` and `run`, one
     entry each of the types of `BLANK_DUAL` and `BLANK_KERNEL_RUN`, and the arrays after the norms
-    are updated in place.
+    are updated in place. `matrix` is scratch for a part of a matrix that is whole: M^2 of its
+    numbers, M the larger of n_rows // 2 and min(n_rows, last_block).
     """
     cdef Rows all_rows
     cdef pegasos_dual[::1] problem
@@ -1056,7 +1057,8 @@ cdef class KernelAscent:
                   const double[::1] row_weights, const double[::1] norms not None,
                   double[::1] a not None, double[::1] scores not None, double[::1] coef not None,
                   int64_t[::1] active not None, int64_t[::1] which not None,
-                  double[::1] change not None, double[::1] pushed not None):
+                  double[::1] change not None, double[::1] pushed not None,
+                  double[::1] matrix=None):
         cdef int64_t n = all_rows.c.n_rows
         require(all_rows.c.index_bytes == PEGASOS_KERNEL, "rows must be a block of a kernel matrix")
         require(problem.shape[0] >= 1 and run.shape[0] >= 1, "problem and run must not be empty")
@@ -1066,7 +1068,7 @@ cdef class KernelAscent:
         require(row_weights is None or row_weights.shape[0] == n,
                 "row_weights must have n_rows entries")
         self.all_rows, self.problem, self.run = all_rows, problem, run
-        self.kept = labels, row_weights, norms, a, scores, coef, active, which, change, pushed
+        self.kept = labels, row_weights, norms, a, scores, coef, active, which, change, pushed, matrix
         self.arrays.labels = &labels[0]
         self.arrays.bounds = NULL if row_weights is None else &row_weights[0]
         self.arrays.norms = &norms[0]
@@ -1080,14 +1082,16 @@ cdef class KernelAscent:
         self.arrays.work = malloc(<size_t> pegasos_kernel_work(n))
         self.room = max(n // 2, min(n, run[0].last_block))
         if run[0].is_whole:
-            self.arrays.matrix = malloc(<size_t> (self.room**2 * all_rows.c.column_bytes))
-        if self.arrays.work == NULL or (run[0].is_whole and self.arrays.matrix == NULL):
+            require(matrix is not None and matrix.shape[0] >= self.room
+                    and matrix.shape[0] // self.room * 8 >= self.room * all_rows.c.column_bytes,
+                    "a whole matrix needs room for a part of it")
+            self.arrays.matrix = &matrix[0]
+        if self.arrays.work == NULL:
             raise MemoryError(f"dual ascent has no room for {n} rows")
         memset(self.arrays.work, 0, sizeof(int64_t))
 
     def __dealloc__(self):
         free(self.arrays.work)
-        free(self.arrays.matrix)
 
     def advance(self, Rows given, double budget):
         """Go on until something is wanted, or about so many numbers were read; returns a status.

@@ -61,6 +61,7 @@ class _Machines:
     in_bundles: bool  # whether problems of Pegasos go as bundles
     schedule: Callable  # of settings, the number of problems and a seed
     scores: Callable  # of the number of a fold and a model: scores of the fold's test rows
+    tests: Any = None  # rows that folds are tested on, of kernel machines
     narrow: Any = None  # makes the same over rows in single precision, if they are linear
 
 
@@ -443,11 +444,14 @@ class _Search(ClassifierMixin, BaseEstimator):
                 n_threads=threads, check="last",
             )  # fmt: skip
             coef, intercept = schedule.model()
-            where = (*machines.where, place)
+            where, known = (*machines.where, place), schedule.solver.scores_of_model()
             for number, of in zip(
                 folds.numbers, np.split(np.arange(len(flat)), n_folds), strict=True
             ):
-                scores = machines.scores(number, coef[of], intercept[of])
+                if known is None:
+                    scores = machines.scores(number, coef[of], intercept[of])
+                else:
+                    scores = known[of][:, machines.tests[number]].T
                 grid.add(where, number, range(n_problems), scores)
             grid.add_gap(where, certificate.relative_gap.max())
             grid.epochs[where] = max(grid.epochs[where], schedule.n_iter)
@@ -508,6 +512,20 @@ def _is_cheap(machines: _Machines, folds: Any, lams: np.ndarray) -> bool:
     return kind.ends_exactly(machines.rows) and seconds <= _SECONDS
 
 
+def _narrowed(X: Any, kernel: kernels.Kernel) -> Any:
+    """The rows in single precision, if their kernel values are ours to compute and have room there."""
+    if kernel.is_given or kernel.is_function or X.dtype == np.float32:
+        return X
+    with np.errstate(over="ignore"):
+        narrow = X.astype(np.float32)
+    try:
+        kernel.refuse_overflow(narrow)
+    except ValueError:
+        return X
+    is_finite = np.isfinite(narrow.data if _validate.is_sparse(narrow) else narrow).all()
+    return narrow if is_finite else X
+
+
 _DOC = {
     "what": """    lams : int or list of float, default=10
         The λ to try; a number: so many from 10 to 0.1/n_samples, evenly on a log scale.""",
@@ -538,7 +556,7 @@ _DOC = {
           where certifying all of them takes about a second or less: few features. Else epochs: two,
           or as many, up to 16, as a tenth of a second affords; then twice as many for the λ within a
           standard error of the best score, until that rises by half a standard error at most.
-          Sparse rows are in single precision meanwhile.
+          Sparse rows, and those of kernel machines, are in single precision meanwhile.
     n_steps : int or list of int, default=None
         With solver "pegasos" (or "auto"): T, or several in growing order, each of which is scored
         on the way to the last; `cv_effort` then means nothing.""",
@@ -791,8 +809,12 @@ class KernelPegasosClassifierCV(_Search):
         for g, gamma in enumerate(axes["gamma"]):
             estimator = self._estimator().set_params(gamma=gamma)
             kernel = estimator._make_kernel(X, sample_weight, continuing=False)
-            points = kernel.points_among_themselves(X)
-            cache = kernels.ColumnCache(points, float(self.cache_size), estimator._n_threads())
+            rows = _narrowed(X, kernel) if isinstance(self.cv_effort, str) else X
+            points = kernel.points_among_themselves(rows)
+            # Folds of a class share most columns: two of them are hardly more than one problem.
+            cache = kernels.ColumnCache(
+                points, float(self.cache_size), estimator._n_threads(), n_problems=len(folds)
+            )
 
             def scores(k: int, coef: np.ndarray, intercept: np.ndarray, cache: Any = cache) -> Any:
                 support = np.flatnonzero(coef.any(axis=0))
@@ -808,4 +830,5 @@ class KernelPegasosClassifierCV(_Search):
                     KERNEL, settings, n, X.shape[0], np.float64, seed
                 ),
                 scores=scores,
+                tests=[fold.test for fold in folds],
             )

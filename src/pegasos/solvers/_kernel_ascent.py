@@ -115,17 +115,21 @@ class KernelAscent(Solver):
     ) -> None:
         """Run as a `Solver` does, problems side by side where they do not add columns to one cache."""
         self._n_threads, rows = None, self.rows
+        self._rooms: list[np.ndarray] = []  # to be used again: new memory takes time when written
         self.runs["is_positive"] = rows.is_positive
         self.runs["by_epochs"] = self.by_epochs
-        with blas.one_thread():
-            if rows.is_divided_by(self.labels):
-                most, self._n_threads = rows.side_by_side(len(self.a))
-            elif rows.is_small:
-                rows.keep(np.arange(len(rows.points)))
-                most = n_threads if rows.size * len(self.a) > _FEW else 1
-            else:
-                most = 1
-            super().run(tol, max_iter, n_threads=min(n_threads, most), on_progress=on_progress)
+        try:
+            with blas.one_thread():
+                if rows.is_divided_by(self.labels):
+                    most, self._n_threads = rows.side_by_side(len(self.a))
+                elif rows.is_small:
+                    rows.keep(np.arange(len(rows.points)))
+                    most = n_threads if rows.size * len(self.a) > _FEW else 1
+                else:
+                    most = 1
+                super().run(tol, max_iter, n_threads=min(n_threads, most), on_progress=on_progress)
+        finally:
+            self._rooms.clear()
 
     def _improve(self, k: int, tol: float | None, last: int) -> Generator[None]:
         run = self.runs[k : k + 1]
@@ -158,12 +162,16 @@ class KernelAscent(Solver):
         run["by_pairs"] = cache.holds_all and self.rows.is_positive and not points.is_cheap
         wanted, which = np.zeros(n, np.int8), np.empty(n, np.int64)
         change, pushed = np.empty((2, n))
+        room = None
+        if is_whole:
+            size = max(n // 2, int(run["last_block"][0])) ** 2 * points.dtype.itemsize
+            room = self._rooms.pop() if self._rooms else np.empty(-(-size // 8))
         state = self.a, self.scores, self.coef, self.active
         own = [array[k, inside] for array in state]  # copies, where some rows are not inside
         ascent = _core.KernelAscent(
             _core.kernel_block(cache.columns, cache.place, wanted), self.ascents[k : k + 1], run,
             self.labels[k, inside], None if self.row_weights is None else self.row_weights[inside],
-            self.norms[inside], own[0], own[1], own[2], own[3], which, change, pushed,
+            self.norms[inside], own[0], own[1], own[2], own[3], which, change, pushed, room,
         )  # fmt: skip
         given, status = None, _core.RUNNING
         while status != _core.DONE:
@@ -182,6 +190,8 @@ class KernelAscent(Solver):
                 changed = np.flatnonzero(change)
                 pushed[:] = cache.push(change[None, changed], changed)[0]
             yield
+        if room is not None:
+            self._rooms.append(room)
 
     @staticmethod
     def _block(rows: np.ndarray, cache: Any, keeps: bool) -> _core.Rows:
@@ -191,6 +201,12 @@ class KernelAscent(Solver):
         columns = np.empty((len(rows), len(rows)), cache.points.dtype)
         cache.among(rows, cache.select(rows), columns)
         return _core.kernel_block(columns, np.arange(len(rows)), np.zeros(len(rows), np.int8))
+
+    def scores_of_model(self) -> np.ndarray | None:
+        """Those of w(a), where that is the best point so far."""
+        beta = self.ascents["scale"][:, None] * self.a * self.labels
+        is_other = self.rows.is_divided_by(self.labels) or not np.array_equal(beta, self.coef)
+        return None if is_other else self.scores + self.intercept[:, None]
 
     def _certify(self, k: int, inside: Any, cache: Any) -> None:
         seen = _certificate.certify_kernel(

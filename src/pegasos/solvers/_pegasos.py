@@ -611,6 +611,9 @@ class Pegasos:
         counts.flags.writeable = False
         return counts
 
+    def scores_of_model(self) -> None:
+        """Not at hand."""
+
     def dual(self) -> np.ndarray:
         """The dual variables that Pegasos carries for free.
 

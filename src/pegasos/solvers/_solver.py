@@ -254,6 +254,10 @@ class Solver:
             raise _validate.overflow(np.dtype(np.float64), self.settings.lam)
         return coef, intercept
 
+    def scores_of_model(self) -> np.ndarray | None:
+        """Scores of all rows under the model, (n_problems, n_rows), if they are at hand."""
+        return None
+
     def dual(self) -> np.ndarray:
         """Dual variables that belong to the present state."""
         return self.a
