@@ -1082,8 +1082,8 @@ cdef class KernelAscent:
         self.arrays.work = malloc(<size_t> pegasos_kernel_work(n))
         self.room = max(n // 2, min(n, run[0].last_block))
         if run[0].is_whole:
-            require(matrix is not None and matrix.shape[0] >= self.room
-                    and matrix.shape[0] // self.room * 8 >= self.room * all_rows.c.column_bytes,
+            require(matrix is not None and matrix.shape[0] >= 1 and <double> self.room * self.room
+                    * all_rows.c.column_bytes <= 8.0 * matrix.shape[0],
                     "a whole matrix needs room for a part of it")
             self.arrays.matrix = &matrix[0]
         if self.arrays.work == NULL:

@@ -294,7 +294,7 @@ class _Search(ClassifierMixin, BaseEstimator):
         of_set = (machines, folds, lams, options, seed, threads, grid)
         n_bundles = -(-len(folds.numbers) * folds.labels.shape[1] // _pegasos.lanes(machines.rows))
         each = _PASSES * n_bundles * len(lams) * _rows.seconds_a_pass(machines.rows)
-        epochs = int(np.clip(_AFFORDED / each, _LEAST_EPOCHS, _MOST_EPOCHS))
+        epochs = int(np.clip(_AFFORDED / max(each, 1e-9), _LEAST_EPOCHS, _MOST_EPOCHS))
         places, before = np.arange(len(lams)), -np.inf
         while True:
             self._sweep(*of_set, places, epochs)

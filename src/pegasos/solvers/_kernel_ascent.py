@@ -156,16 +156,14 @@ class KernelAscent(Solver):
         n, points = len(cache.points), cache.points
         if n == 0:
             return
-        is_whole = cache.is_small and cache.count_missing(np.arange(n)) == 0
+        if is_whole := cache.is_small:
+            cache.keep(np.arange(n))
         run["is_whole"], run["last_block"] = is_whole, min(n, _LAST_BLOCK)
         run["first_block"] = n if n <= _ONE_BLOCK else _FIRST_BLOCK
         run["by_pairs"] = cache.holds_all and self.rows.is_positive and not points.is_cheap
         wanted, which = np.zeros(n, np.int8), np.empty(n, np.int64)
         change, pushed = np.empty((2, n))
-        room = None
-        if is_whole:
-            size = max(n // 2, int(run["last_block"][0])) ** 2 * points.dtype.itemsize
-            room = self._rooms.pop() if self._rooms else np.empty(-(-size // 8))
+        room = self._room(max(n // 2, min(n, _LAST_BLOCK)), points.dtype) if is_whole else None
         state = self.a, self.scores, self.coef, self.active
         own = [array[k, inside] for array in state]  # copies, where some rows are not inside
         ascent = _core.KernelAscent(
@@ -192,6 +190,12 @@ class KernelAscent(Solver):
             yield
         if room is not None:
             self._rooms.append(room)
+
+    def _room(self, n: int, dtype: Any) -> np.ndarray:
+        """Scratch for n x n numbers: what another problem has used, if it is large enough."""
+        size = -(-n * n * dtype.itemsize // 8)
+        room = self._rooms.pop() if self._rooms else np.empty(size)
+        return room if len(room) >= size else np.empty(size)
 
     @staticmethod
     def _block(rows: np.ndarray, cache: Any, keeps: bool) -> _core.Rows:
