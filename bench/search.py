@@ -34,7 +34,12 @@ FOLDS = 5
 def blobs(d, n_classes, n=8000, seed=0, **options):
     """Dense standardised rows of overlapping classes, float64."""
     X, y = make_classification(
-        2 * n, d, n_informative=min(max(d // 2, 10), d - 2), n_classes=n_classes, random_state=seed, **options
+        2 * n,
+        d,
+        n_informative=min(max(d // 2, 10), d - 2),
+        n_classes=n_classes,
+        random_state=seed,
+        **options,
     )
     return halves(f"{d} features, {n_classes}", StandardScaler().fit_transform(X), y)
 
