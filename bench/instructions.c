@@ -4,6 +4,7 @@
  */
 #include "pegasos.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,14 +15,24 @@
 #define NOINLINE
 #endif
 
-enum { N = 400, D = 1000, PER_ROW = 60, DENSE_D = 300, K = 8, STEPS = 2000, BUNDLE = 16 };
+enum {
+    N = 400,
+    D = 1000,
+    PER_ROW = 60,
+    DENSE_D = 300,
+    K = 8,
+    STEPS = 2000,
+    BUNDLE = 16,
+    FEW_D = 16
+};
 
 static float values[N * PER_ROW], dense[N * DENSE_D], weights[D * BUNDLE], sums[D * BUNDLE];
 static int32_t columns[N * PER_ROW], offsets[N + 1];
 static int8_t labels[BUNDLE * N];
 static int64_t draws[STEPS], active[N], places[N], pending[BUNDLE];
 static double a[N * BUNDLE], w[D * K], norms[N], intercepts[K], scores[N * K], kernel_v[2 * N + 1];
-static float matrix[N * N], row_norms[N], panel[D * PEGASOS_PANEL_BYTES / sizeof(float)];
+static float matrix[N * N], near[N * N], row_norms[N],
+    panel[D * PEGASOS_PANEL_BYTES / sizeof(float)];
 static int8_t wanted[N];
 
 static pegasos_rows sparse_rows = {.n_rows = N,
@@ -70,6 +81,8 @@ static void make(void)
         norms[i] = row_norms[i] = 20;
         for (int64_t j = 0; j < N; j++)
             matrix[i * N + j] = i == j ? 1 : (float)0.1;
+        for (int64_t j = 0; j < N; j++) /* a kernel of places, positive definite */
+            near[i * N + j] = 1 / (1 + (float)((i - j) * (i - j)) / 16);
     }
     for (int64_t k = 0; k < BUNDLE; k++) {
         problems[k] = (pegasos_linear){
@@ -187,6 +200,87 @@ static void kernel_push(void)
     pegasos_kernel_push(N, places, N, N, 4, matrix, K, a, N, scores);
 }
 
+/* ---- Whole fits of a few rows, to certified gaps ---- */
+
+static void fit_sdca(void)
+{
+    const pegasos_problem problem = {
+        .rows = &sparse_rows, .labels = labels, .lam = 1e-3, .intercept_scaling = 1};
+    const pegasos_options options = {.tol = 1e-3, .max_epochs = 1000};
+    pegasos_solver *solver =
+        pegasos_start(&problem, &options, malloc((size_t)pegasos_memory(&problem)));
+    while (pegasos_advance(solver, 1e6) == PEGASOS_RUNNING)
+        ;
+    free(solver);
+}
+
+static void fit_newton(void)
+{
+    pegasos_rows few = dense_rows;
+    few.n_features = FEW_D;
+    pegasos_newton problem = {.lam = 1e-2,
+                              .mass = N,
+                              .tol = 1e-6,
+                              .feature = 1,
+                              .last_epoch = 1000,
+                              .width = 0.25,
+                              .primal = INFINITY,
+                              .relative_gap = INFINITY,
+                              .dual_objective = -INFINITY};
+    const pegasos_newton_arrays arrays = {.labels = labels,
+                                          .point = w,
+                                          .scores = scores,
+                                          .centre = a,
+                                          .a = a + N,
+                                          .coef = w + D,
+                                          .work = calloc(1, (size_t)pegasos_newton_work(N, FEW_D))};
+    memset(w, 0, sizeof w);
+    while (pegasos_newton_advance(&few, &problem, &arrays, 1e6) == PEGASOS_RUNNING)
+        ;
+    free(arrays.work);
+}
+
+static void fit_kernel(void)
+{
+    pegasos_kernel_run run = {.lam = 1e-3,
+                              .mass = N,
+                              .tol = 1e-6,
+                              .is_positive = 1,
+                              .is_whole = 1,
+                              .by_pairs = 1,
+                              .first_block = N,
+                              .last_block = N,
+                              .n_inside = N,
+                              .last_epoch = 1000,
+                              .primal = INFINITY,
+                              .relative_gap = INFINITY};
+    pegasos_dual problem = {.scale = 1 / (run.lam * run.mass),
+                            .intercept_scaling = 1,
+                            .factor = 1,
+                            .pegasos_mass = run.mass};
+    const pegasos_kernel_arrays arrays = {
+        .labels = labels,
+        .norms = norms,
+        .a = a,
+        .scores = scores,
+        .coef = a + N,
+        .active = active,
+        .which = draws,
+        .change = a + 2 * N,
+        .pushed = a + 3 * N,
+        .matrix = malloc(N * N * sizeof(float)),
+        .work = calloc(1, (size_t)pegasos_kernel_work(N)),
+    };
+    for (int64_t i = 0; i < N; i++)
+        norms[i] = 2; /* of the matrix, and of the constant feature */
+    pegasos_rows all = kernel_rows;
+    all.values = near;
+    while (pegasos_kernel_advance(&all, NULL, &problem, &run, &arrays, 1e6) == PEGASOS_RUNNING)
+        ;
+    free(arrays.matrix);
+    free(arrays.work);
+}
+
 #define PATH(name) {#name, name}
 static const struct {
     const char *name;
@@ -195,7 +289,7 @@ static const struct {
              PATH(step_kernel),  PATH(ascent_sparse),  PATH(ascent_dense),       PATH(sweep_sparse),
              PATH(sweep_dense),  PATH(scores_plain),   PATH(scores_interleaved), PATH(scores_dense),
              PATH(scores_tiled), PATH(combine_sparse), PATH(kernel_gauss),       PATH(kernel_push),
-             PATH(kernel_thick)};
+             PATH(kernel_thick), PATH(fit_sdca),       PATH(fit_newton),         PATH(fit_kernel)};
 
 /* What is counted. */
 NOINLINE void work(void (*run)(void));

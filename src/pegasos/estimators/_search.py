@@ -1,8 +1,9 @@
 """Searches over λ (and γ, and T) by cross-validation: classes × λ × folds as sets of problems.
 
-A fold is a problem that leaves out rows: their labels are 0. So all folds share X, one matrix serves all of a γ, and nothing is checked or encoded more than once. By epochs, machines go
-over one order of draws, in bundles or sets; to a gap, the problems of a smaller λ begin where those
-of the next larger one ended.
+A fold is a problem that leaves out rows: their labels are 0. So all folds share X, one kernel matrix
+serves all of a γ, and nothing is checked or encoded more than once. By epochs, machines go over one
+order of draws, in bundles or sets; to a gap, the problems of a smaller λ begin where those of the
+next larger one ended.
 """
 
 import collections
