@@ -4,6 +4,7 @@ import itertools
 import subprocess
 import sys
 import tracemalloc
+import warnings
 
 import numpy as np
 import paper
@@ -307,16 +308,42 @@ def test_epochs_go_on_for_what_may_be_best(rng, monkeypatch, n_classes):
         np.testing.assert_array_equal(again.scores_, search.scores_)
 
 
-def test_rows_beyond_single_precision_stay_as_they_are(rng):
-    X, _ = wide(rng, n=80, d=300, n_classes=2)
-    rows, _ = _validate.rows(1e100 * X)
-    assert _rows.narrowed(rows) is rows
-    rows, _ = _validate.rows(X)
-    narrow = _rows.narrowed(rows)
-    assert (rows.value_bytes, narrow.value_bytes, narrow.shape) == (8, 4, rows.shape)
-    assert _rows.narrowed(narrow) is narrow
-    dense, _ = _validate.rows(X.toarray())
-    assert _rows.narrowed(dense) is dense
+def test_rows_that_single_precision_would_blur_stay_as_they_are(rng):
+    X, y = wide(rng, n=80, d=300, n_classes=2)
+    seen = []
+
+    def keep(clf, X, y):
+        seen.append(clf.decision_function(X))
+        return 0.0
+
+    for make, options in (
+        (PegasosClassifierCV, {}), (KernelPegasosClassifierCV, {"gammas": [0.5]}),
+    ):  # fmt: skip
+        for rows, is_narrow in (
+            (X, True), (X.toarray(), make is KernelPegasosClassifierCV), (X.astype(np.float32), True),
+            (sparse.hstack([X, sparse.csr_array(1.6e9 + np.arange(80.0)[:, None])], "csr"), False),
+            (np.c_[X.toarray(), np.linspace(1e5, 1e5 + 1, 80)], False),
+        ):  # fmt: skip
+            seen.clear()
+            with np.errstate(all="ignore"), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                make([0.1], cv=2, refit=False, scoring=keep, random_state=0, **options).fit(rows, y)
+                scores = [s.copy() for s in seen]
+                seen.clear()
+                narrow = rows.astype(np.float32)
+                make([0.1], cv=2, refit=False, scoring=keep, random_state=0, **options).fit(
+                    narrow, y
+                )
+            same = all(np.array_equal(a, b) for a, b in zip(scores, seen, strict=True))
+            assert same == is_narrow, (make, is_narrow)
+    assert not _rows.survives_rounding(1e100 * X)
+    assert not _rows.survives_rounding(1e100 * X.toarray())
+
+
+def test_epochs_of_a_search_keep_to_max_iter(rng, monkeypatch):
+    X, y = wide(rng)
+    search = PegasosClassifierCV(LAMS, cv=3, max_iter=1, refit=False, random_state=0).fit(X, y)
+    assert (search.cv_results_["n_epochs"] == 1).all()
 
 
 @pytest.mark.parametrize("effort", ["auto", 0.05, 2])

@@ -294,12 +294,13 @@ class _Search(ClassifierMixin, BaseEstimator):
         of_set = (machines, folds, lams, options, seed, threads, grid)
         n_bundles = -(-len(folds.numbers) * folds.labels.shape[1] // _pegasos.lanes(machines.rows))
         each = _PASSES * n_bundles * len(lams) * _rows.seconds_a_pass(machines.rows)
-        epochs = int(np.clip(_AFFORDED / max(each, 1e-9), _LEAST_EPOCHS, _MOST_EPOCHS))
+        most = min(_MOST_EPOCHS, self.max_iter)
+        epochs = int(np.clip(_AFFORDED / max(each, 1e-9), min(_LEAST_EPOCHS, most), most))
         places, before = np.arange(len(lams)), -np.inf
         while True:
             self._sweep(*of_set, places, epochs)
             means, errors = grid.standing(where, folds.numbers)
-            if not np.isfinite(means).all() or epochs >= _MOST_EPOCHS:
+            if not np.isfinite(means).all() or 2 * epochs > most:
                 return
             best = int(np.argmax(means))
             if means[best] - before <= errors[best] / 2:
@@ -378,6 +379,7 @@ class _Search(ClassifierMixin, BaseEstimator):
         if not np.isfinite(norms).all():
             raise overflow
         found: collections.deque[tuple[Any, ...]] = collections.deque()
+        spent: collections.deque[tuple[Any, float]] = collections.deque()
 
         def follow(members: list[tuple[int, int]], order: np.ndarray) -> Generator[None]:
             fold, column = np.array(members).T
@@ -394,10 +396,12 @@ class _Search(ClassifierMixin, BaseEstimator):
                     if not np.isfinite(scores).all():
                         raise overflow
                     found.append((where, number, column[here], scores))
-                grid.epochs[where] = epochs
-                grid.seconds[where] += time.perf_counter() - began
+                spent.append((where, time.perf_counter() - began))
 
         def take() -> None:  # in the thread that called: scorers of users' may not want others
+            while spent:
+                where, seconds = spent.popleft()
+                grid.epochs[where], grid.seconds[where] = epochs, grid.seconds[where] + seconds
             while found:
                 grid.add(*found.popleft())
 
@@ -516,14 +520,15 @@ def _narrowed(X: Any, kernel: kernels.Kernel) -> Any:
     """The rows in single precision, if their kernel values are ours to compute and have room there."""
     if kernel.is_given or kernel.is_function or X.dtype == np.float32:
         return X
-    with np.errstate(over="ignore"):
-        narrow = X.astype(np.float32)
+    with np.errstate(over="ignore", invalid="ignore"):
+        if not _rows.survives_rounding(X):
+            return X
+    narrow = X.astype(np.float32)
     try:
         kernel.refuse_overflow(narrow)
     except ValueError:
         return X
-    is_finite = np.isfinite(narrow.data if _validate.is_sparse(narrow) else narrow).all()
-    return narrow if is_finite else X
+    return narrow
 
 
 _DOC = {
@@ -556,7 +561,8 @@ _DOC = {
           where certifying all of them takes about a second or less: few features. Else epochs: two,
           or as many, up to 16, as a tenth of a second affords; then twice as many for the λ within a
           standard error of the best score, until that rises by half a standard error at most.
-          Sparse rows, and those of kernel machines, are in single precision meanwhile.
+          Sparse rows, and those of kernel machines, are in single precision meanwhile, unless that
+          would blur what tells them apart. There are `max_iter` epochs at most.
     n_steps : int or list of int, default=None
         With solver "pegasos" (or "auto"): T, or several in growing order, each of which is scored
         on the way to the last; `cv_effort` then means nothing.""",
@@ -671,9 +677,16 @@ class PegasosClassifierCV(_Search):
         self, X: Any, folds: Any, sample_weight: Any, axes: dict[str, Any]
     ) -> Iterator[_Machines]:
         rows, dtype = _validate.rows(X, checked=True)
-        yield self._machines_over(rows, dtype, folds)
+        yield self._machines_over(X, rows, dtype, folds)
 
-    def _machines_over(self, rows: Any, dtype: Any, folds: Any) -> _Machines:
+    def _machines_over(self, X: Any, rows: Any, dtype: Any, folds: Any) -> _Machines:
+        def narrow() -> _Machines:
+            with np.errstate(over="ignore", invalid="ignore"):
+                is_wide = rows.is_sparse and rows.value_bytes == 8
+                if not is_wide or not _rows.survives_rounding(X):
+                    return self._machines_over(X, rows, dtype, folds)
+            return self._machines_over(X, _rows.narrowed(rows), np.float32, folds)
+
         return _Machines(
             where=(),
             rows=rows,
@@ -685,7 +698,7 @@ class PegasosClassifierCV(_Search):
             scores=lambda k, coef, intercept: _pegasos.decision_function(
                 rows, coef, intercept, folds[k].test
             ),
-            narrow=lambda: self._machines_over(_rows.narrowed(rows), np.float32, folds),
+            narrow=narrow,
         )
 
 

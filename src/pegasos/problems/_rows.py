@@ -12,6 +12,8 @@ from pegasos.problems import _validate
 
 # Numbers that a call of the core goes over: Ctrl-C waits for it.
 _NUMBERS = 2**24
+# Rounding may move a number by this part of its column's range.
+_BLUR = 1e-4
 
 
 def take(rows: _core.Rows, which: np.ndarray) -> _core.Rows | None:
@@ -42,16 +44,39 @@ def take(rows: _core.Rows, which: np.ndarray) -> _core.Rows | None:
     return _core.csr_rows(values[entries], indices[entries], ends, rows.shape[1])
 
 
+def survives_rounding(X: Any) -> bool:
+    """Whether float32 tells rows apart as `X` does.
+
+    No number is beyond it, and rounding moves none by more than a small part of its column's range:
+    timestamps and the like lose all that tells them apart. Of sparse rows, columns that most rows
+    have are asked; in others, zeros are far from the rest.
+    """
+    largest = np.finfo(np.float32).max
+    if not _validate.is_sparse(X):
+        least, most = X.min(axis=0), X.max(axis=0)
+    else:
+        if X.nnz and not max(X.data.max(), -X.data.min()) < largest:
+            return False
+        is_common = np.bincount(X.indices, minlength=X.shape[1]) > X.shape[0] / 2
+        if not is_common.any():
+            return True
+        inside = is_common[X.indices]
+        columns, values = X.indices[inside], X.data[inside]
+        least, most = np.full((2, X.shape[1]), [[np.inf], [-np.inf]])
+        np.minimum.at(least, columns, values)
+        np.maximum.at(most, columns, values)
+        least, most = least[is_common], most[is_common]
+    sizes, ranges = np.maximum(np.abs(least), np.abs(most)), most - least
+    rounding = sizes * np.finfo(np.float32).eps / 2
+    return bool((((rounding <= _BLUR * ranges) | (ranges == 0)) & (sizes < largest)).all())
+
+
 def narrowed(rows: _core.Rows) -> _core.Rows:
-    """Sparse rows in single precision, if they are not and their values have room there; else `rows`."""
+    """Sparse rows in single precision; see `survives_rounding`."""
     if not rows.is_sparse or rows.value_bytes == 4:
         return rows
     values, indices, indptr = (np.asarray(array) for array in rows.arrays)
-    with np.errstate(over="ignore"):
-        values = values.astype(np.float32)
-    if not np.isfinite(values).all():
-        return rows
-    return _core.csr_rows(values, indices, indptr, rows.shape[1])
+    return _core.csr_rows(values.astype(np.float32), indices, indptr, rows.shape[1])
 
 
 def squared_norms(rows: _core.Rows, count: int | None = None) -> np.ndarray:
