@@ -135,16 +135,10 @@ def fit(
     array([0, 0, 1, 1])
     """
     settings = Settings(
-        lam,
-        loss=loss,
-        batch_size=batch_size,
-        sampling=sampling,
-        project=project,
-        average=average,
-        fit_intercept=fit_intercept,
-        penalize_intercept=penalize_intercept,
+        lam, loss=loss, batch_size=batch_size, sampling=sampling, project=project,
+        average=average, fit_intercept=fit_intercept, penalize_intercept=penalize_intercept,
         intercept_scaling=intercept_scaling,
-    )
+    )  # fmt: skip
     _validate.choice("multi_class", multi_class, ["ovr", "ovo"])
     _validate.choice("solver", solver, solver_names())
     tol = _validate.real("tol", tol, above=0, besides=("auto", None))
@@ -157,12 +151,9 @@ def fit(
     seed = _validate.seed(random_state)
     rows, dtype = _validate.rows(X)
     n_samples, n_features = rows.shape
-    classes, codes = _validate.labels(y, n_samples)
-    weights = _validate.sample_weight(sample_weight, n_samples)
-    _validate.at_least_two(classes, codes, weights)
+    classes, columns, weights = _targets(y, sample_weight, multi_class, n_samples)
     draws = None if order is None else _validate.order(order, n_samples)
 
-    columns = _problems.label_columns(codes, len(classes), multi_class, weights)
     schedule = Schedule(LINEAR, settings, len(columns), n_features, dtype, seed)
     schedule.set_rows(columns, weights)
     if draws is not None:
@@ -177,6 +168,16 @@ def fit(
         name = functools.partial(_problems.name, classes=classes, multi_class=multi_class)
         warn_unless(certificate, tolerance(tol), rows, settings, solver, n_epochs, name)
     return _model(schedule, certificate, classes, multi_class)
+
+
+def _targets(
+    y: ArrayLike, sample_weight: ArrayLike | None, multi_class: str, n_samples: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """The classes, labels in {-1, 0, 1} for each problem, and weights."""
+    classes, codes = _validate.labels(y, n_samples)
+    weights = _validate.sample_weight(sample_weight, n_samples)
+    _validate.at_least_two(classes, codes, weights)
+    return classes, _problems.label_columns(codes, len(classes), multi_class, weights), weights
 
 
 def _model(

@@ -6,7 +6,7 @@ import functools
 import signal
 import threading
 import weakref
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -101,8 +101,12 @@ _ctrl_c = _CtrlC()
 handled, uninterrupted = _ctrl_c.handled, _ctrl_c.uninterrupted
 
 
+class _OverError(Exception):
+    """What a thread has to do is over: another one failed, or was interrupted."""
+
+
 def in_threads(
-    jobs: Sequence[Callable[[], Generator[Any]]],
+    jobs: Iterable[Callable[[], Generator[Any]]],
     n_threads: int,
     on_progress: Callable[[], None] | None = None,
 ) -> None:
@@ -110,80 +114,66 @@ def in_threads(
 
     Parameters
     ----------
-    jobs : list of callables
+    jobs : iterable of callables
         Each returns a generator, which yields between short pieces of work.
     n_threads : int
+        The calling thread works, too: one that is not needed need not be woken.
     on_progress : callable, optional
         Called now and then, from the calling thread: other fits may run in it. An exception stops
         all jobs after the piece under way.
     """
+    jobs = list(jobs) if n_threads > 1 else jobs
+    n_helpers = min(n_threads, len(jobs)) - 1 if isinstance(jobs, list) else 0
+    # Each thread takes jobs until it takes a None.
+    waiting = collections.deque([*jobs, *[None] * (n_helpers + 1)] if n_helpers > 0 else ())
+    is_over, errors = threading.Event(), list[BaseException]()
+    ended: list[threading.Event] = []
 
     def tell() -> None:
         if on_progress is not None:
             with _ctrl_c.answered():
                 on_progress()
 
-    n_helpers = min(n_threads, len(jobs)) - 1
-    if n_helpers >= 1:
-        _share(jobs, n_helpers, tell)
-        return
-    with _ctrl_c.handled():
-        for job in jobs:
-            # Closed at once, however they end: some have arrays to put back.
-            with contextlib.closing(job()) as pieces:
-                for _ in pieces:
-                    tell()
+    def check() -> None:
+        if is_over.is_set():
+            raise _OverError
 
-
-def _share(
-    jobs: Sequence[Callable[[], Generator[Any]]], n_helpers: int, tell: Callable[[], None]
-) -> None:
-    """Let the calling thread, which works too, and `n_helpers` others exhaust generators."""
-    waiting, is_over = collections.deque(jobs), threading.Event()
-    errors: list[BaseException] = []
-    ended: list[threading.Event] = []
-
-    def work(tell: Callable[[], None]) -> None:
-        while not is_over.is_set():
-            try:
-                job = waiting.popleft()
-            except IndexError:
-                return
-            with contextlib.closing(job()) as pieces:
-                for _ in pieces:
-                    tell()
-                    if is_over.is_set():
-                        return
-
-    @np.errstate(**np.geterr())  # threads do not inherit it
     def help_out(end: threading.Event) -> None:
         try:
-            work(lambda: None)
+            in_threads(iter(waiting.popleft, None), 1, check)
         except BaseException as error:  # noqa: BLE001 it is the caller's
             errors.append(error)
             is_over.set()
         finally:
             end.set()
 
-    # The caller works, too: a thread that is not needed need not be woken. None must be at work
-    # when this returns or raises: that is why Ctrl-C waits while threads start, and while they end.
-    # Neither `start` nor `join` of a thread can be interrupted and then say truly whether the
-    # thread runs.
+    # None must be at work when this returns or raises: that is why Ctrl-C waits while threads
+    # start, and while they end. Neither `start` nor `join` of a thread can be interrupted and then
+    # say truly whether the thread runs.
     try:
-        with uninterrupted():
-            for end in [threading.Event() for _ in range(n_helpers)]:
-                threading.Thread(target=help_out, args=[end]).start()
-                ended.append(end)
+        if n_helpers > 0:
+            with uninterrupted():
+                inherited = np.errstate(**np.geterr())
+                for end in [threading.Event() for _ in range(n_helpers)]:
+                    threading.Thread(target=inherited(help_out), args=[end]).start()
+                    ended.append(end)
         with _ctrl_c.handled():
-            work(tell)
+            for job in iter(waiting.popleft, None) if n_helpers > 0 else jobs:
+                # Closed at once, however they end: some have arrays to put back.
+                with contextlib.closing(job()) as pieces:
+                    for _ in pieces:
+                        tell()
+                        if errors:
+                            raise errors[0]
         for end in ended:
             while not end.wait(timeout=0.05):
                 tell()
     finally:
-        with uninterrupted():
-            is_over.set()
-            for end in ended:
-                end.wait()
+        if ended:
+            with uninterrupted():
+                is_over.set()
+                for end in ended:
+                    end.wait()
     if errors:
         raise errors[0]
 

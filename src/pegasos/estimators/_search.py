@@ -410,17 +410,9 @@ class _Search(ClassifierMixin, BaseEstimator):
         members = list(itertools.product(range(n_folds), range(n_problems)))
         parts = [members[k : k + size] for k in range(0, len(members), size)]
         order = places[np.argsort(-lams[places], kind="stable")]
-        paths = np.array_split(order, 2 if len(parts) == 1 else 1)
-        _threads.in_threads(
-            [
-                functools.partial(follow, part, path)
-                for path in paths
-                for part in parts
-                if len(path)
-            ],
-            threads,
-            take,
-        )
+        paths = np.array_split(order, 2 if len(parts) == 1 < len(order) else 1)
+        jobs = [functools.partial(follow, *job) for job in itertools.product(parts, paths)]
+        _threads.in_threads(jobs, threads, take)
         take()
 
     def _follow(

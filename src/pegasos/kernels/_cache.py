@@ -277,26 +277,28 @@ class ColumnCache:
         place, scores = self.place[rows], np.zeros((len(coef), len(self.points)))
         here = place >= 0
         if here.all():
-            self._push(self.columns, place, coef, scores)
+            jobs = self._pushes(self.columns, place, coef, scores)
+            _threads.in_threads(jobs, self._n_threads)
         else:
-            self._push(self.columns, place[here], coef[:, here], scores)
+            jobs = self._pushes(self.columns, place[here], coef[:, here], scores)
+            _threads.in_threads(jobs, self._n_threads)
             self._push_computed(rows[~here], coef[:, ~here], scores)
         return scores
 
-    def _push(self, columns: Any, which: np.ndarray, coef: np.ndarray, scores: np.ndarray) -> None:
-        """Push `columns` number `which`."""
+    def _pushes(self, columns: Any, which: np.ndarray, coef: np.ndarray, scores: np.ndarray) -> Any:
+        """Jobs that push `columns` number `which`."""
         pieces = [
             (which[some], np.ascontiguousarray(coef[:, some]))
             for some in _work.parts(len(which), self.PIECE)
         ]
 
-        def push(first: int, last: int) -> Any:
+        def push(first: int, last: int) -> Generator[None]:
             for places, factors in pieces:
                 _core.push(columns[:, first:last], places, factors, scores[:, first:last])
                 yield
 
         # A kernel value takes about eight times as long.
-        _work.share(len(self.points), coef.size // 8, push, self._n_threads)
+        return _work.shares(len(self.points), coef.size // 8, push, self._n_threads)
 
     def _push_computed(self, rows: np.ndarray, coef: np.ndarray, scores: np.ndarray) -> None:
         """Push columns that are not kept."""
@@ -307,14 +309,16 @@ class ColumnCache:
         for some in _work.parts(len(rows), self.PIECE):
             columns = np.empty((len(rows[some]), len(points)), points.dtype)
             self._fill(rows[some], columns)
-            self._push(columns, np.arange(len(columns)), coef[:, some], scores)
+            jobs = self._pushes(columns, np.arange(len(columns)), coef[:, some], scores)
+            _threads.in_threads(jobs, self._n_threads)
 
     def keep(self, rows: np.ndarray) -> None:
         """Compute columns of `rows` that are not here, as many as there is room for."""
         rows = rows[self.place[rows] < 0]
         if len(rows) and self.is_small:
             with _threads.blas.one_thread():
-                self.points.against(self.points, self.columns)
+                for _ in self.points.pieces_against(self.points, self.columns):
+                    pass
             self.place[:] = np.arange(len(self.points))
             self._used = len(self.points)
             return
@@ -374,7 +378,8 @@ class ColumnCache:
                         _core.gather(self.columns, place[some], columns.rows, out[some])
                         yield
 
-                _work.share(len(rows), len(columns.rows), gather, self._n_threads)
+                jobs = _work.shares(len(rows), len(columns.rows), gather, self._n_threads)
+                _threads.in_threads(jobs, self._n_threads)
         if not len(missing):
             return
         others = columns.points

@@ -275,13 +275,14 @@ class Points:
         n_threads: int,
         size: int,
     ) -> None:
-        """Share work that computes kernel values among threads; see `_work.share`.
+        """Share work that computes kernel values among threads; see `_work.shares`.
 
         BLAS has one thread meanwhile, and the pieces do not depend on the number of threads:
         neither do results. Users' functions may not want threads.
         """
+        n_threads = 1 if self.kernel.is_function else n_threads
         with _threads.blas.one_thread():
-            _work.share(n, 4 * width, work, 1 if self.kernel.is_function else n_threads, size)
+            _threads.in_threads(_work.shares(n, 4 * width, work, n_threads, size), n_threads)
 
     def _evaluator(self, other: "Points") -> Callable[..., Any]:
         """A function of (first, last, out) that writes kernel values with these rows of `other`."""
