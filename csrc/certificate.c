@@ -183,3 +183,39 @@ double pegasos_best_dual(int64_t loss, int64_t n, const double *a, const double 
     }
     return isfinite(r) ? r * first - r * r * second : first - second;
 }
+
+void pegasos_sum_point(int64_t n, const double *coef, const double *scores, const double *errors,
+                       const double *sizes, pegasos_point_sums *sums)
+{
+    pegasos_point_sums s = {0};
+    double n_added = 2, rounding = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const double beta = coef[i], length = fabs(beta), product = beta * scores[i];
+        s.squared_norm += product;
+        s.size += fabs(product);
+        s.length += length;
+        s.squares += beta * beta;
+        s.doubt += length * errors[i];
+        rounding += length * sizes[i];
+        n_added += beta != 0;
+    }
+    s.doubt += n_added * DBL_EPSILON * rounding;
+    *sums = s;
+}
+
+double pegasos_losses_in_doubt(int64_t loss, int64_t n, const int8_t *labels,
+                               const double *row_weights, const double *scores, double intercept,
+                               const double *coef, double doubt, double ridge, double *growth)
+{
+    double sum = 0, more = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const double c = row_weights ? row_weights[i] : 1, f = scores[i] + intercept;
+        const double u = 1 - labels[i] * f, own = doubt + ridge * fabs(coef[i]);
+        if (labels[i] == 0)
+            continue;
+        sum += c * loss_value(loss, u) + (f - f);
+        more += u + own > 0 ? c * own * loss_derivative(loss, u + own) : 0; /* it is convex */
+    }
+    *growth = more;
+    return sum;
+}

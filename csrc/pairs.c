@@ -30,12 +30,15 @@
 /* A pair whose two equations have a determinant below this part of h_i h_j is one row twice. */
 #define SINGULAR 1e-12
 
-/* Rows of a block; arrays of m numbers each. */
+/* Rows of a block: arrays of m numbers each, and zeros after their ends, for rows that no step
+ * moves. */
 typedef struct pair_rows {
     int64_t m;
-    const double *sign, *bound, *curvature, *inverse; /* y, upper bound of a, h and 1/h */
-    const double *weight;                             /* c */
-    double *a, *slope;                                /* a and u */
+    const double *sign, *weight;       /* y, and c */
+    const double *curvature, *inverse; /* h > 0 and 1/h */
+    double *a, *slope, *lowest,
+        *highest;           /* a, u, and how far a may move: -a, and its bound less a */
+    double *first, *second; /* q_k of the rows of a pair with all others */
 } pair_rows;
 
 /* A row, and what a step along it alone would gain. */
@@ -44,104 +47,121 @@ typedef struct choice {
     double gain;
 } choice;
 
+static INLINE double smaller(double a, double b)
+{
+    return a < b ? a : b;
+}
+
+static INLINE double larger(double a, double b)
+{
+    return a > b ? a : b;
+}
+
 /* The best step along row k at slope u, within its bounds. */
 static INLINE double best_step(const pair_rows *r, int64_t k, double u)
 {
-    const double least = -r->a[k], most = r->bound[k] - r->a[k];
-    double step = u * r->inverse[k];
-    step = step < least ? least : step;
-    return step > most ? most : step;
+    return smaller(larger(u * r->inverse[k], r->lowest[k]), r->highest[k]);
 }
 
-/* The best of lanes; lane l found its own in the group of rows that begins at groups[l]. */
-static choice best_of_lanes(const double *gains, const double *groups)
+/* Keeps the best of each lane, and in which group of rows it was found. */
+static INLINE void keep_best(const double *gains, double group, double *best, double *where)
 {
-    choice best = {.row = (int64_t)groups[0], .gain = gains[0]};
-    for (int l = 1; l < LANES; l++) {
-        const int64_t row = (int64_t)groups[l] + l;
-        if (gains[l] > best.gain || (gains[l] == best.gain && row < best.row))
-            best = (choice){.row = row, .gain = gains[l]};
+    double most[LANES], place[LANES];
+    for (int l = 0; l < LANES; l++) {
+        place[l] = gains[l] > best[l] ? group : where[l];
+        most[l] = gains[l] > best[l] ? gains[l] : best[l];
     }
-    return best;
+    memcpy(best, most, sizeof most);
+    memcpy(where, place, sizeof place);
 }
 
-/*
- * Moves the slopes of all rows by -y_k (p x_k + q z_k + r), where x and z are columns i and j, and
- * finds the row that gains most by a step of its own.
- */
-#define DEFINE_MOVE_AND_CHOOSE(VALUE)                                                              \
-    CLONES_WIDE static void move_and_choose_##VALUE(                                               \
-        const pair_rows *rows, const VALUE *restrict x, double p, const VALUE *restrict z,         \
-        double q, double r, choice *out)                                                           \
-    {                                                                                              \
-        const double *restrict sign = rows->sign, *restrict bound = rows->bound;                   \
-        const double *restrict curvature = rows->curvature, *restrict inverse = rows->inverse;     \
-        const double *restrict a = rows->a;                                                        \
-        double *restrict slope = rows->slope, best[LANES] = {0}, where[LANES] = {0};               \
-        const int64_t full = rows->m - rows->m % LANES;                                            \
-        VALUE last_x[LANES] = {0}, last_z[LANES] = {0};                                            \
-        memcpy(last_x, x + full, (size_t)(rows->m - full) * sizeof(VALUE));                        \
-        memcpy(last_z, z + full, (size_t)(rows->m - full) * sizeof(VALUE));                        \
-        for (int64_t k = 0; k < rows->m; k += LANES) {                                             \
-            const VALUE *restrict some = k < full ? x + k : last_x;                                \
-            const VALUE *restrict others = k < full ? z + k : last_z;                              \
-            double here[LANES];                                                                    \
-            for (int l = 0; l < LANES; l++) {                                                      \
-                const double moved = p * (double)some[l] + q * (double)others[l] + r;              \
-                const double u = slope[k + l] - sign[k + l] * moved;                               \
-                const double least = -a[k + l], most = bound[k + l] - a[k + l];                    \
-                double step = u * inverse[k + l];                                                  \
-                step = step < least ? least : step;                                                \
-                step = step > most ? most : step;                                                  \
-                const double gain = step * (u - 0.5 * curvature[k + l] * step);                    \
-                here[l] = u;                                                                       \
-                where[l] = gain > best[l] ? (double)k : where[l];                                  \
-                best[l] = gain > best[l] ? gain : best[l];                                         \
-            }                                                                                      \
-            memcpy(slope + k, here, sizeof here);                                                  \
-        }                                                                                          \
-        *out = best_of_lanes(best, where);                                                         \
+#define OF_LANES(f, x) f(f(f(x[0], x[1]), f(x[2], x[3])), f(f(x[4], x[5]), f(x[6], x[7])))
+
+/* The best of all lanes, which of several is the first; groups begin at where[l]. */
+static INLINE choice best_of_lanes(const double *best, const double *where)
+{
+    const double most = OF_LANES(larger, best);
+    double rows[LANES];
+    for (int l = 0; l < LANES; l++)
+        rows[l] = best[l] == most ? where[l] + l : INFINITY;
+    return (choice){.row = (int64_t)OF_LANES(smaller, rows), .gain = most};
+}
+
+/* Moves the slopes of all rows by -(p x_k + t z_k), and finds the row that gains most by a step of
+ * its own. */
+CLONES_WIDE static void move_and_choose(const pair_rows *r, double p, double t, choice *out)
+{
+    const double *restrict x = r->first, *restrict z = r->second;
+    const double *restrict curvature = r->curvature, *restrict inverse = r->inverse;
+    const double *restrict lowest = r->lowest, *restrict highest = r->highest;
+    double *restrict slope = r->slope, best[LANES] = {0}, where[LANES] = {0};
+    for (int64_t k = 0; k < r->m; k += LANES) {
+        double moved[LANES], gains[LANES];
+        for (int l = 0; l < LANES; l++) {
+            const double u = slope[k + l] - (p * x[k + l] + t * z[k + l]);
+            const double far = larger(u * inverse[k + l], lowest[k + l]);
+            const double step = smaller(far, highest[k + l]);
+            gains[l] = step * (u - 0.5 * curvature[k + l] * step);
+            moved[l] = u;
+        }
+        memcpy(slope + k, moved, sizeof moved);
+        keep_best(gains, (double)k, best, where);
     }
-DEFINE_MOVE_AND_CHOOSE(float)
-DEFINE_MOVE_AND_CHOOSE(double)
+    *out = best_of_lanes(best, where);
+}
 
 /*
  * The row that gains most once row i has made its own step, which moves the slopes of others by
- * -q_k step with q_k = y_k (t x_k + r). If row i is `free` to follow, the curvature along row k is
- * h_k - q_k^2/h_i: `shared` is 1/h_i then, else 0.
+ * -q_k step. If row i is free to follow, the curvature along row k is h_k - q_k^2/h_i: `shared` is
+ * 1/h_i then, else 0.
  */
-#define DEFINE_CHOOSE_PARTNER(VALUE)                                                               \
-    CLONES_WIDE static void choose_partner_##VALUE(const pair_rows *rows, const VALUE *restrict x, \
-                                                   double t, double r, double step_of_i,           \
-                                                   double shared, choice *out)                     \
-    {                                                                                              \
-        const double *restrict sign = rows->sign, *restrict bound = rows->bound;                   \
-        const double *restrict curvature = rows->curvature, *restrict slope = rows->slope;         \
-        const double *restrict a = rows->a;                                                        \
-        double best[LANES] = {0}, where[LANES] = {0};                                              \
-        const int64_t full = rows->m - rows->m % LANES;                                            \
-        VALUE last[LANES] = {0};                                                                   \
-        memcpy(last, x + full, (size_t)(rows->m - full) * sizeof(VALUE));                          \
-        for (int64_t k = 0; k < rows->m; k += LANES) {                                             \
-            const VALUE *restrict some = k < full ? x + k : last;                                  \
-            for (int l = 0; l < LANES; l++) {                                                      \
-                const double q = sign[k + l] * (t * (double)some[l] + r);                          \
-                const double u = slope[k + l] - q * step_of_i, h = curvature[k + l];               \
-                const double alone = h - q * q * shared, floor = SINGULAR * h + 1 / HUGE_STEP;     \
-                const double left = alone > floor ? alone : floor;                                 \
-                const double least = -a[k + l], most = bound[k + l] - a[k + l];                    \
-                double step = u / left;                                                            \
-                step = step < least ? least : step;                                                \
-                step = step > most ? most : step;                                                  \
-                const double gain = step * (u - 0.5 * left * step);                                \
-                where[l] = gain > best[l] ? (double)k : where[l];                                  \
-                best[l] = gain > best[l] ? gain : best[l];                                         \
-            }                                                                                      \
-        }                                                                                          \
-        *out = best_of_lanes(best, where);                                                         \
+CLONES_WIDE static void choose_partner(const pair_rows *r, double step_of_i, double shared,
+                                       choice *out)
+{
+    const double *restrict q = r->first, *restrict slope = r->slope;
+    const double *restrict curvature = r->curvature;
+    const double *restrict lowest = r->lowest, *restrict highest = r->highest;
+    double best[LANES] = {0}, where[LANES] = {0};
+    for (int64_t k = 0; k < r->m; k += LANES) {
+        double gains[LANES];
+        for (int l = 0; l < LANES; l++) {
+            const double u = slope[k + l] - q[k + l] * step_of_i, h = curvature[k + l];
+            const double left = larger(h - q[k + l] * q[k + l] * shared, SINGULAR * h);
+            const double step = smaller(larger(u / left, lowest[k + l]), highest[k + l]);
+            gains[l] = step * (u - 0.5 * left * step);
+        }
+        keep_best(gains, (double)k, best, where);
     }
-DEFINE_CHOOSE_PARTNER(float)
-DEFINE_CHOOSE_PARTNER(double)
+    *out = best_of_lanes(best, where);
+}
+
+/* q_k = y_k t (<x_i, x_k> + constant), for all k. */
+#define DEFINE_READ_COLUMN(VALUE)                                                                  \
+    CLONES_WIDE static void read_##VALUE##s(int64_t m, const VALUE *restrict column,               \
+                                            const double *restrict sign, double t,                 \
+                                            double constant, double *restrict q)                   \
+    {                                                                                              \
+        const int64_t full = m - m % LANES;                                                        \
+        for (int64_t k = 0; k < full; k += LANES)                                                  \
+            for (int l = 0; l < LANES; l++)                                                        \
+                q[k + l] = sign[k + l] * (t * ((double)column[k + l] + constant));                 \
+        for (int64_t k = full; k < m; k++)                                                         \
+            q[k] = sign[k] * (t * ((double)column[k] + constant));                                 \
+    }
+DEFINE_READ_COLUMN(float)
+DEFINE_READ_COLUMN(double)
+
+/* The same for row i of the block, with t = s y_i. */
+static void read_column(const pegasos_rows *block, const pair_rows *r, int64_t i, double scale,
+                        double constant, double *q)
+{
+    const int64_t place = ((const int64_t *)block->indptr)[i] * block->n_rows;
+    const double t = scale * r->sign[i];
+    if (block->column_bytes == 4)
+        read_floats(r->m, (const float *)block->values + place, r->sign, t, constant, q);
+    else
+        read_doubles(r->m, (const double *)block->values + place, r->sign, t, constant, q);
+}
 
 /* m (P - D) of the block. */
 static INLINE double sum_gaps(const pair_rows *r, int64_t loss)
@@ -176,8 +196,8 @@ static double pair_gain(const pair_rows *r, int64_t i, int64_t j, double q, cons
 static void pair_steps(const pair_rows *r, int64_t i, int64_t j, double q, double *step)
 {
     const double hi = r->curvature[i], hj = r->curvature[j], ui = r->slope[i], uj = r->slope[j];
-    const double least[2] = {-r->a[i], -r->a[j]};
-    const double most[2] = {r->bound[i] - r->a[i], r->bound[j] - r->a[j]};
+    const double least[2] = {r->lowest[i], r->lowest[j]};
+    const double most[2] = {r->highest[i], r->highest[j]};
     const double determinant = hi * hj - q * q;
     if (determinant > SINGULAR * hi * hj) {
         step[0] = (hj * ui - q * uj) / determinant;
@@ -203,73 +223,62 @@ static void pair_steps(const pair_rows *r, int64_t i, int64_t j, double q, doubl
 /* Moves a_k, and returns by how much. At a bound it is that bound, to the last bit. */
 static double move(const pair_rows *r, int64_t loss, int64_t k, double step)
 {
-    const double before = r->a[k], most = r->bound[k];
-    if (step <= -before)
+    const double before = r->a[k], bound = loss_bound(loss, r->weight[k]);
+    if (step <= r->lowest[k])
         r->a[k] = 0;
-    else if (step >= most - before)
-        r->a[k] = most;
+    else if (step >= r->highest[k])
+        r->a[k] = bound;
     else
         r->a[k] = before + step;
     const double change = r->a[k] - before;
+    r->lowest[k] = -r->a[k];
+    r->highest[k] = bound - r->a[k];
     r->slope[k] -= loss_diagonal(loss, r->weight[k]) * change; /* the rest follows with all rows */
     return change;
 }
 
-/* Arrays of `room`, with zeros after their ends: rows that no step moves. */
 static pair_rows rows_in(double *room, const pegasos_rows *block, int64_t loss, double scale,
                          const int8_t *labels, const double *bounds, const double *norms,
                          const double *a, const double *slopes)
 {
     const int64_t m = block->n_rows, size = m + LANES;
-    double *sign = room, *bound = room + size, *curvature = room + 2 * size;
-    double *inverse = room + 3 * size, *own = room + 4 * size, *slope = room + 5 * size;
-    double *weight = room + 6 * size;
+    double *sign = room, *weight = room + size, *curvature = room + 2 * size;
+    double *inverse = room + 3 * size;
+    const pair_rows r = {.m = m,
+                         .sign = sign,
+                         .weight = weight,
+                         .curvature = curvature,
+                         .inverse = inverse,
+                         .a = room + 4 * size,
+                         .slope = room + 5 * size,
+                         .lowest = room + 6 * size,
+                         .highest = room + 7 * size,
+                         .first = room + 8 * size,
+                         .second = room + 9 * size};
     memset(room, 0, (size_t)(PEGASOS_PAIRS_ARRAYS * size) * sizeof(double));
+    for (int64_t k = 0; k < size; k++)
+        curvature[k] = inverse[k] = 1;
     for (int64_t k = 0; k < m; k++) {
+        r.a[k] = a[k];
+        if (labels[k] == 0)
+            continue;
         sign[k] = labels[k];
-        weight[k] = labels[k] == 0 ? 0 : bounds ? bounds[k] : 1;
-        bound[k] = labels[k] == 0 ? a[k] : loss_bound(loss, weight[k]);
-        curvature[k] = scale * norms[k] + loss_diagonal(loss, weight[k]);
-        inverse[k] = curvature[k] > 0 ? 1 / curvature[k] : HUGE_STEP;
-        own[k] = a[k];
-        slope[k] = labels[k] == 0 ? 0 : slopes[k];
+        weight[k] = bounds ? bounds[k] : 1;
+        curvature[k] = larger(scale * norms[k] + loss_diagonal(loss, weight[k]), 1 / HUGE_STEP);
+        inverse[k] = 1 / curvature[k];
+        r.slope[k] = slopes[k];
+        r.lowest[k] = -a[k];
+        r.highest[k] = loss_bound(loss, weight[k]) - a[k];
     }
-    return (pair_rows){.m = m,
-                       .sign = sign,
-                       .bound = bound,
-                       .curvature = curvature,
-                       .inverse = inverse,
-                       .weight = weight,
-                       .a = own,
-                       .slope = slope};
-}
-
-static const void *column(const pegasos_rows *block, int64_t i)
-{
-    const int64_t place = ((const int64_t *)block->indptr)[i];
-    return (const char *)block->values + place * block->n_rows * block->column_bytes;
-}
-
-static void move_and_choose(const pegasos_rows *block, const pair_rows *r, const void *x, double p,
-                            const void *z, double q, double constant, choice *out)
-{
-    if (block->column_bytes == 4)
-        move_and_choose_float(r, x, p, z, q, constant, out);
-    else
-        move_and_choose_double(r, x, p, z, q, constant, out);
+    return r;
 }
 
 /* The partner of row i, of which a step of its own would be `step`. */
-static choice partner_of(const pegasos_rows *block, const pair_rows *r, int64_t i, double step,
-                         double scale, double constant)
+static choice partner_of(const pair_rows *r, int64_t i, double step)
 {
-    const double t = scale * r->sign[i], end = step < 0 ? -r->a[i] : r->bound[i] - r->a[i];
-    const double shared = step != end && r->curvature[i] > 0 ? 1 / r->curvature[i] : 0;
+    const bool is_free = r->lowest[i] < step && step < r->highest[i];
     choice partner;
-    if (block->column_bytes == 4)
-        choose_partner_float(r, column(block, i), t, t * constant, step, shared, &partner);
-    else
-        choose_partner_double(r, column(block, i), t, t * constant, step, shared, &partner);
+    choose_partner(r, step, is_free ? r->inverse[i] : 0, &partner);
     return partner;
 }
 
@@ -284,8 +293,7 @@ int64_t pegasos_pairs_run(const pegasos_rows *block, int64_t loss, double scale,
     const pair_rows r = rows_in(room, block, loss, scale, labels, bounds, norms, a, slopes);
     int64_t done = 0;
     choice first;
-    /* No column is needed for a move by 0: any numbers will do. */
-    move_and_choose(block, &r, r.sign, 0, r.sign, 0, 0, &first);
+    move_and_choose(&r, 0, 0, &first);
     while (done < most && first.gain > 0) {
         /* Wherever a run is cut, steps end at the same one. */
         if ((first_step + done) % PAIRS_BEFORE_CHECK == 0 && gap_of(&r, loss) <= enough)
@@ -296,21 +304,22 @@ int64_t pegasos_pairs_run(const pegasos_rows *block, int64_t loss, double scale,
             break;
         }
         double steps[2] = {best_step(&r, i, r.slope[i]), 0};
-        const choice partner = partner_of(block, &r, i, steps[0], scale, constant);
+        read_column(block, &r, i, scale, constant, r.first);
+        const choice partner = partner_of(&r, i, steps[0]);
         const int64_t j = partner.row;
         const bool is_pair = j != i && partner.gain > 0;
         if (is_pair && place[j] < 0) {
             block->wanted[j] = 1;
             break;
         }
+        double t = 0;
         if (is_pair) {
-            const double inner = get(column(block, i), block->column_bytes, j) + constant;
-            pair_steps(&r, i, j, scale * r.sign[i] * r.sign[j] * inner, steps);
+            pair_steps(&r, i, j, r.first[j], steps);
+            read_column(block, &r, j, scale, constant, r.second);
+            t = move(&r, loss, j, steps[1]);
         }
-        const double p = scale * r.sign[i] * move(&r, loss, i, steps[0]);
-        const double q = is_pair ? scale * r.sign[j] * move(&r, loss, j, steps[1]) : 0;
-        move_and_choose(block, &r, column(block, i), p, column(block, is_pair ? j : i), q,
-                        (p + q) * constant, &first);
+        const double p = move(&r, loss, i, steps[0]);
+        move_and_choose(&r, p, t, &first);
         done++;
     }
     *gap = gap_of(&r, loss);

@@ -431,6 +431,26 @@ typedef struct pegasos_bundle {
 int64_t pegasos_bundle_advance(const pegasos_rows *rows, const pegasos_bundle *bundle,
                                double budget);
 
+/* What the certificate of a kernel machine with coefficients beta and scores f has to know. */
+typedef struct pegasos_point_sums {
+    double squared_norm; /* sum_i beta_i f_i */
+    double size;         /* sum_i |beta_i f_i| */
+    double doubt;        /* by how much rounding can change a score */
+    double length;       /* sum_i |beta_i| */
+    double squares;      /* sum_i beta_i^2 */
+} pegasos_point_sums;
+
+/* Kernel values K(x_i, .) are off by errors[i] at most, and at most sizes[i], so that sums of them in
+ * double are off by a part of that for each number added. `scores` are without the intercept. */
+void pegasos_sum_point(int64_t n, const double *coef, const double *scores, const double *errors,
+                       const double *sizes, pegasos_point_sums *sums);
+
+/* Returns sum_i c_i l(1 - y_i (f_i + b)), and writes by how much it grows at most where each
+ * 1 - y_i (f_i + b) is larger by doubt + ridge |beta_i|. NULL weights: all one. */
+double pegasos_losses_in_doubt(int64_t loss, int64_t n, const int8_t *labels,
+                               const double *row_weights, const double *scores, double intercept,
+                               const double *coef, double doubt, double ridge, double *growth);
+
 /* ---- Dual ascent on pairs, for kernel machines (pairs.c) ------------------------------------- */
 
 /*
@@ -445,7 +465,7 @@ int64_t pegasos_bundle_advance(const pegasos_rows *rows, const pegasos_bundle *b
  * for the squared hinge. Rows with label 0 stay as they are.
  * `room` is PEGASOS_PAIRS_ARRAYS (n_rows + 8) numbers of scratch.
  */
-enum { PEGASOS_PAIRS_ARRAYS = 7 };
+enum { PEGASOS_PAIRS_ARRAYS = 10 };
 int64_t pegasos_pairs_run(const pegasos_rows *block, int64_t loss, double scale, double feature,
                           const int8_t *labels, const double *bounds, const double *norms,
                           double *a, double *slopes, double enough, int64_t first_step,

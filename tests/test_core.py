@@ -51,8 +51,8 @@ def newtons(**fields):
     return state
 
 
-def kernel_runs(**fields):
-    state = np.zeros(1, np.asarray(_core.BLANK_KERNEL_RUN).dtype)
+def kernel_runs(k=1, **fields):
+    state = np.zeros(k, np.asarray(_core.BLANK_KERNEL_RUN).dtype)
     state["lam"], state["mass"], state["n_inside"], state["last_epoch"] = 0.1, N, N, 3
     state["primal"] = state["relative_gap"] = np.inf
     state["first_block"], state["last_block"] = 2, N
@@ -134,9 +134,23 @@ def calls(layout, dtype):
         np.zeros(_core.PAIRS_ARRAYS * (N + 8)),
     ]  # fmt: skip
     yield "KernelAscent", [
-        block, ascents(), kernel_runs(), labels[0], one, one, np.zeros(N), np.zeros(N), np.zeros(N),
-        np.arange(N), np.arange(N), np.zeros(N), np.zeros(N),
+        block, ascents(), kernel_runs(), np.array([0, N]), None, labels[0], one, one, np.zeros(N),
+        np.zeros(N), np.zeros(N), np.arange(N), np.arange(N), np.zeros(N), np.zeros(N),
         np.zeros(N * N * np.dtype(dtype).itemsize // 8),
+    ]  # fmt: skip
+    first, inside, few = np.array([0, 4, 7]), np.array([5, 1, 3, 2, 0, 4, 5]), np.ones(7)
+    yield "KernelAscent", [
+        block, ascents(2), kernel_runs(2, last_block=3), first, inside, np.ones(7, np.int8), few, few,
+        np.zeros(7), np.zeros(7), np.zeros(7), np.arange(7), np.zeros(4, np.int64), np.zeros(4),
+        np.zeros(4), np.zeros(-(-(9 + 16) * np.dtype(dtype).itemsize // 8)),
+    ]  # fmt: skip
+    yield "push_inside", [
+        values(dtype, N, N), first, inside, inside.copy(), np.ones((2, N)), np.zeros((2, N)),
+    ]  # fmt: skip
+    sums = np.zeros(K, np.asarray(_core.BLANK_SUMS).dtype)
+    yield "point_sums", [np.ones((K, N)), np.ones((K, N)), one, one, sums]
+    yield "losses_in_doubt", [
+        labels, one, np.ones((K, N)), np.ones(K), np.ones((K, N)), np.ones(K), 0.1, np.zeros((K, 2)),
     ]  # fmt: skip
     yield "kernel_block", [values(dtype, N, N), np.arange(N) - 1, np.zeros(N, np.int8)]
     yield "push", [values(dtype, 3, N), np.array([2, 0]), np.ones((K, 2)), np.zeros((K, N))]
@@ -169,7 +183,7 @@ MAY_BE_LONGER = {
     ("fit", 7, 1), ("fit", 9, 0), ("kernel_block", 0, 0),
     ("push", 0, 0), ("gather", 0, 0), ("gather", 0, 1), ("dense_rows", 0, 0), ("dense_rows", 0, 1),
     ("Order", 1, 0), ("restart_averages", 1, 1), ("ascent_advance", 1, 0), ("ascent_advance", 2, 0),
-    ("Newton", 1, 0), ("KernelAscent", 1, 0), ("KernelAscent", 2, 0), ("KernelAscent", 13, 0),
+    ("Newton", 1, 0), ("KernelAscent", 15, 0),
 }  # fmt: skip
 MAY_BE_SHORTER = {
     ("decision_function", 5, 0), ("combine", 2, 0), ("norms", 3, 0), ("fit", 9, 0), ("csr_rows", 2, 0),
@@ -247,7 +261,14 @@ def test_types_that_do_not_go_together_are_refused(layout, dtype):
         for k, array in enumerate(good):
             if not isinstance(array, np.ndarray) or array.dtype != dtype:
                 continue
-            if name in ("dense_rows", "csr_rows", "kernel_block", "restart_averages", "push"):
+            if name in (
+                "dense_rows",
+                "csr_rows",
+                "kernel_block",
+                "restart_averages",
+                "push",
+                "push_inside",
+            ):
                 continue  # either type will do for the only array that has a choice
             if (name, k) in {("decision_function", 5), ("decision_function", 2)}:
                 continue
@@ -262,11 +283,16 @@ def test_types_that_do_not_go_together_are_refused(layout, dtype):
 def test_indices_out_of_range_are_refused(layout, dtype, wrong):
     indices = {"fit": [9], "decision_function_of": [1], "copy_rows": [1], "dual_run": [5], "bundle_advance": [2],
                "ascent_advance": [6], "push": [1],
-               "gather": [1, 2], "kernel_block": [1]}  # fmt: skip
+               "gather": [1, 2], "kernel_block": [1], "push_inside": [1, 2, 3],
+               "KernelAscent": [4]}  # fmt: skip
     for name, good in calls(layout, dtype):
         for k in indices.get(name, []):
-            if wrong == -1 and (name, k) in {("gather", 1), ("kernel_block", 1)}:
+            if good[k] is None or (
+                wrong == -1 and (name, k) in {("gather", 1), ("kernel_block", 1)}
+            ):
                 continue  # there is no column
+            if (name, k, wrong) == ("push_inside", 1, N):
+                continue  # it has seven
             arguments = list(good)
             arguments[k] = good[k].copy()
             arguments[k][-1] = wrong
@@ -386,13 +412,13 @@ def test_runs_of_kernel_problems_are_looked_at(layout, dtype, fields):
                 ascent.advance(None, 1e9)
 
 
-@pytest.mark.parametrize("which", [9, 10])
+@pytest.mark.parametrize("which", [11, 12])
 def test_rows_of_kernel_problems_are_looked_at(layout, dtype, which):
     for name, good in calls(layout, dtype):
         if name == "KernelAscent":
             ascent = _core.KernelAscent(*good)
             assert ascent.advance(None, 1.0) == _core.RUNNING  # a block is under way
-            good[2]["n_active"] = N
+            good[2]["n_active"] = 1
             good[which][0] = N
             with pytest.raises(ValueError, match=r"must be in \[0, n_rows\)"):
                 ascent.advance(None, 1.0)
@@ -400,7 +426,7 @@ def test_rows_of_kernel_problems_are_looked_at(layout, dtype, which):
 
 def test_a_whole_kernel_matrix_has_all_columns(dtype):
     for name, good in calls("dense", dtype):
-        if name == "KernelAscent":
+        if name == "KernelAscent" and good[4] is None:
             good[0] = _core.kernel_block(
                 values(dtype, N, N), np.arange(N) - 1, np.zeros(N, np.int8)
             )

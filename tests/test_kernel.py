@@ -19,6 +19,7 @@ from test_linear import stream
 
 import pegasos
 from pegasos import KernelPegasosClassifier, _core, kernels
+from pegasos.kernels import _cache
 from pegasos.problems import _columns as _problems
 from pegasos.problems import _rows
 from pegasos.problems._validate import rows as make_core_rows
@@ -461,11 +462,16 @@ def test_many_problems_equal_as_many_separate_fits(rng, dtype, multi_class):
     "intercept", [{"fit_intercept": False}, {}, {"penalize_intercept": False}], ids=str
 )
 @pytest.mark.parametrize("which", ["rbf", "laplacian", "precomputed"])
+@pytest.mark.parametrize("together", [True, False])
 def test_pairs_of_classes_are_certified_among_their_own_rows(
-    rng, monkeypatch, layout, dtype, which, intercept, weighted
+    rng, monkeypatch, layout, dtype, which, intercept, weighted, together
 ):
+    """Whether over one matrix of all rows or, as if there were too many, each over its own."""
     if which == "precomputed" and layout != "dense":
         pytest.skip("precomputed kernels are dense")
+    if not together:
+        monkeypatch.setattr(_cache, "_SMALL", 0)
+        monkeypatch.setattr(_cache, "_SMALL_IF_SHARED", 0)
     X, _ = make_rows(rng, n=240, d=30)
     X *= rng.uniform(size=X.shape) < 0.3  # hollow if dense, thick if sparse
     X, y = X.astype(dtype), (5 * rng.uniform(size=240) ** 1.1).astype(int)
@@ -499,7 +505,7 @@ def test_pairs_of_classes_are_certified_among_their_own_rows(
         for pair in itertools.combinations(range(5), 2)
     }
     # A precomputed matrix is used where it lies.
-    expected = {240} if which == "precomputed" else sizes
+    expected = {240} if which == "precomputed" else set() if together else sizes
     assert {len(cache.points) for _, cache in asked} == expected
     assert (machine.duality_gap_ <= 1e-4 * machine.objective_).all()
     coef = np.zeros((10, 240))

@@ -210,6 +210,35 @@ def gather(
     which: NDArray[np.int64],
     out: NDArray[np.floating],
 ) -> None: ...
+def push_inside(
+    columns: NDArray[np.floating],
+    first: NDArray[np.int64],
+    inside: NDArray[np.int64],
+    rows: NDArray[np.int64],
+    coef: NDArray[np.float64],
+    scores: NDArray[np.float64],
+) -> None: ...
+
+BLANK_SUMS: Final[Any]
+
+def point_sums(
+    coef: NDArray[np.float64],
+    scores: NDArray[np.float64],
+    errors: NDArray[np.float64],
+    sizes: NDArray[np.float64],
+    sums: NDArray[np.void],
+) -> None: ...
+def losses_in_doubt(
+    labels: NDArray[np.int8],
+    row_weights: NDArray[np.float64] | None,
+    scores: NDArray[np.float64],
+    intercept: NDArray[np.float64],
+    coef: NDArray[np.float64],
+    doubt: NDArray[np.float64],
+    ridge: float,
+    losses: NDArray[np.float64],
+    loss: int = ...,
+) -> None: ...
 def gauss(
     products: NDArray[np.floating],
     x_norms: NDArray[np.floating],
@@ -257,8 +286,10 @@ class KernelAscent:
     def __new__(
         cls,
         all_rows: Rows,
-        problem: NDArray[np.void],
-        run: NDArray[np.void],
+        problems: NDArray[np.void],
+        runs: NDArray[np.void],
+        first: NDArray[np.int64],
+        inside: NDArray[np.int64] | None,
         labels: NDArray[np.int8],
         row_weights: NDArray[np.float64] | None,
         norms: NDArray[np.float64],

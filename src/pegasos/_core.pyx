@@ -268,6 +268,19 @@ cdef extern from "pegasos.h" nogil:
                                  int64_t stride, void *products)
     void pegasos_thick_products(const pegasos_rows *x, const pegasos_rows *z, void *panel,
                                 int64_t stride, void *products)
+    ctypedef struct pegasos_point_sums:
+        double squared_norm
+        double size
+        double doubt
+        double length
+        double squares
+
+    void pegasos_sum_point(int64_t n, const double *coef, const double *scores,
+                           const double *errors, const double *sizes, pegasos_point_sums *sums)
+    double pegasos_losses_in_doubt(int64_t loss, int64_t n, const int8_t *labels,
+                                   const double *row_weights, const double *scores,
+                                   double intercept, const double *coef, double doubt,
+                                   double ridge, double *growth)
     void pegasos_kernel_push(int64_t count, const int64_t *places, int64_t n, int64_t stride,
                              int64_t value_bytes, const void *columns, int64_t n_problems,
                              const double *coef, int64_t score_stride, double *scores)
@@ -1038,60 +1051,120 @@ KERNEL_CHECK, KERNEL_CHECKED = PEGASOS_KERNEL_CHECK, PEGASOS_KERNEL_CHECKED
 
 
 cdef class KernelAscent:
-    """The run of a kernel problem: its arrays, and the block under way.
+    """Runs of kernel problems, one after the other: their arrays, and the block under way.
 
-    `all_rows` is a `kernel_block` of all rows; `row_weights` may be None. `problem` and `run`, one
-    entry each of the types of `BLANK_DUAL` and `BLANK_KERNEL_RUN`, and the arrays after the norms
-    are updated in place. `matrix` is scratch for a part of a matrix that is whole: M^2 of its
-    numbers, M the larger of n_rows // 2 and min(n_rows, last_block).
+    `all_rows` is a `kernel_block` of all rows. Problem k has the rows ``inside[first[k]:first[k +
+    1]]``, or all if `inside` is None; with `inside`, all columns must be there. Arrays of its rows
+    begin at first[k]. `norms` and `row_weights`, which may be None, do where `inside` is given, and
+    are else those of all rows. `problems` and `runs`, of the types of `BLANK_DUAL` and
+    `BLANK_KERNEL_RUN`, and `a`, `scores`, `coef` and `active` are updated in place. `which`, `change`
+    and `pushed` are scratch for the rows of one problem, m at most; `matrix` is scratch for parts of
+    a matrix that is whole: M^2 of its numbers, M the larger of m // 2 and min(m, last_block), and
+    m^2 before them where `inside` is given.
     """
     cdef Rows all_rows
-    cdef pegasos_dual[::1] problem
-    cdef pegasos_kernel_run[::1] run
-    cdef pegasos_kernel_arrays arrays
-    cdef int64_t room
+    cdef pegasos_rows block
+    cdef pegasos_dual[::1] problems
+    cdef pegasos_kernel_run[::1] runs
+    cdef const int64_t[::1] first, inside
+    cdef int64_t *identity
+    cdef pegasos_kernel_arrays all_arrays, arrays
+    cdef int64_t k, room
+    cdef bint is_ready
     cdef tuple kept
 
-    def __cinit__(self, Rows all_rows not None, pegasos_dual[::1] problem not None,
-                  pegasos_kernel_run[::1] run not None, const int8_t[::1] labels not None,
+    def __cinit__(self, Rows all_rows not None, pegasos_dual[::1] problems not None,
+                  pegasos_kernel_run[::1] runs not None, const int64_t[::1] first not None,
+                  const int64_t[::1] inside, const int8_t[::1] labels not None,
                   const double[::1] row_weights, const double[::1] norms not None,
                   double[::1] a not None, double[::1] scores not None, double[::1] coef not None,
                   int64_t[::1] active not None, int64_t[::1] which not None,
                   double[::1] change not None, double[::1] pushed not None,
                   double[::1] matrix=None):
-        cdef int64_t n = all_rows.c.n_rows
+        cdef int64_t n = all_rows.c.n_rows, total = labels.shape[0], longest = 0, k
         require(all_rows.c.index_bytes == PEGASOS_KERNEL, "rows must be a block of a kernel matrix")
-        require(problem.shape[0] >= 1 and run.shape[0] >= 1, "problem and run must not be empty")
-        require(n == labels.shape[0] == norms.shape[0] == a.shape[0] == scores.shape[0]
-                == coef.shape[0] == active.shape[0] == which.shape[0] == change.shape[0]
-                == pushed.shape[0], "arrays must have n_rows entries")
-        require(row_weights is None or row_weights.shape[0] == n,
-                "row_weights must have n_rows entries")
-        self.all_rows, self.problem, self.run = all_rows, problem, run
+        require(1 <= problems.shape[0] == runs.shape[0] == first.shape[0] - 1,
+                "problems and runs must not be empty, and first have one entry more")
+        for k in range(problems.shape[0]):
+            require(first[k] <= first[k + 1] <= first[k] + n, "first must ascend, by n_rows at most")
+            require(inside is not None or first[k + 1] == first[k] + n, "problems must have all rows")
+            longest = max(longest, first[k + 1] - first[k])
+        require(first[0] == 0 and 1 <= total == first[problems.shape[0]] == a.shape[0] == scores.shape[0]
+                == coef.shape[0] == active.shape[0]
+                and longest == which.shape[0] == change.shape[0] == pushed.shape[0],
+                "arrays must have n_rows entries")
+        require(norms.shape[0] == (n if inside is None else total) and (row_weights is None
+                or row_weights.shape[0] == norms.shape[0])
+                and (inside is None or inside.shape[0] == total),
+                "norms, row_weights and inside must have n_rows entries")
+        if inside is not None:
+            require_indices(inside, 0, n, "inside must be in [0, n_rows)")
+        self.all_rows, self.problems, self.runs = all_rows, problems, runs
+        self.first, self.inside = first, inside
         self.kept = labels, row_weights, norms, a, scores, coef, active, which, change, pushed, matrix
-        self.arrays.labels = &labels[0]
-        self.arrays.bounds = NULL if row_weights is None else &row_weights[0]
-        self.arrays.norms = &norms[0]
-        self.arrays.a = &a[0]
-        self.arrays.scores = &scores[0]
-        self.arrays.coef = &coef[0]
-        self.arrays.active = &active[0]
-        self.arrays.which = &which[0]
-        self.arrays.change = &change[0]
-        self.arrays.pushed = &pushed[0]
-        self.arrays.work = malloc(<size_t> pegasos_kernel_work(n))
-        self.room = max(n // 2, min(n, run[0].last_block))
-        if run[0].is_whole:
-            require(matrix is not None and matrix.shape[0] >= 1 and <double> self.room * self.room
+        self.all_arrays.labels = &labels[0]
+        self.all_arrays.bounds = NULL if row_weights is None else &row_weights[0]
+        self.all_arrays.norms = &norms[0]
+        self.all_arrays.a = &a[0]
+        self.all_arrays.scores = &scores[0]
+        self.all_arrays.coef = &coef[0]
+        self.all_arrays.active = &active[0]
+        self.all_arrays.which = &which[0]
+        self.all_arrays.change = &change[0]
+        self.all_arrays.pushed = &pushed[0]
+        self.all_arrays.work = malloc(<size_t> pegasos_kernel_work(longest))
+        self.identity = <int64_t *> malloc(<size_t> longest * sizeof(int64_t))
+        if self.all_arrays.work == NULL or self.identity == NULL:
+            raise MemoryError(f"dual ascent has no room for {longest} rows")
+        for k in range(longest):
+            self.identity[k] = k
+        self.room = 0
+        for k in range(problems.shape[0]):
+            self.room = max(self.room, min(longest, runs[k].last_block))
+            require(runs[k].is_whole == runs[0].is_whole, "all runs must be whole, or none")
+        self.room = max(self.room, longest // 2)
+        require(inside is None or runs[0].is_whole, "parts of the rows must have all columns")
+        if runs[0].is_whole:
+            require(matrix is not None and matrix.shape[0] >= 1 and (<double> self.room * self.room
+                    + (0 if inside is None else <double> longest * longest))
                     * all_rows.c.column_bytes <= 8.0 * matrix.shape[0],
                     "a whole matrix needs room for a part of it")
-            self.arrays.matrix = &matrix[0]
-        if self.arrays.work == NULL:
-            raise MemoryError(f"dual ascent has no room for {n} rows")
-        memset(self.arrays.work, 0, sizeof(int64_t))
+            self.all_arrays.matrix = &matrix[0]
 
     def __dealloc__(self):
-        free(self.arrays.work)
+        free(self.all_arrays.work)
+        free(self.identity)
+
+    cdef int point(self) except -1:
+        """Point at the arrays of problem k, and copy the part of a whole matrix that it needs."""
+        cdef int64_t begin = self.first[self.k], m = self.first[self.k + 1] - begin, i
+        cdef int64_t own = 0 if self.inside is None else begin, n = self.all_rows.c.n_rows
+        cdef const int64_t *which
+        cdef const int64_t *place = <const int64_t *> self.all_rows.c.indptr
+        self.arrays = self.all_arrays
+        self.arrays.labels += begin
+        self.arrays.norms += own
+        if self.arrays.bounds != NULL:
+            self.arrays.bounds += own
+        self.arrays.a += begin
+        self.arrays.scores += begin
+        self.arrays.coef += begin
+        self.arrays.active += begin
+        memset(self.arrays.work, 0, sizeof(int64_t))
+        self.block = self.all_rows.c
+        if self.inside is not None:
+            which = &self.inside[begin]
+            require_indices(self.all_rows.arrays[1], 0, n, "all columns must be there")
+            with nogil:
+                for i in range(m):
+                    self.arrays.which[i] = place[which[i]]
+                pegasos_kernel_gather(m, self.arrays.which, n, self.block.column_bytes,
+                                      self.block.values, m, which, m, self.arrays.matrix)
+            self.block.n_rows, self.block.n_features = m, 2 * m + 1
+            self.block.values, self.block.indptr = self.arrays.matrix, self.identity
+            self.arrays.matrix = <char *> self.arrays.matrix + m * m * self.block.column_bytes
+        self.is_ready = True
+        return 0
 
     def advance(self, Rows given, double budget):
         """Go on until something is wanted, or about so many numbers were read; returns a status.
@@ -1099,21 +1172,49 @@ cdef class KernelAscent:
         `given` is a `kernel_block` of the rows `which` once that was wanted. See
         ``pegasos_kernel_advance``.
         """
-        cdef int64_t status, n = self.all_rows.c.n_rows
-        cdef pegasos_kernel_run *s = &self.run[0]
+        cdef int64_t status = PEGASOS_DONE, visits, n
+        cdef pegasos_kernel_run *s
+        while self.k < self.problems.shape[0]:
+            s = &self.runs[self.k]
+            if self.first[self.k] == self.first[self.k + 1]:
+                self.k += 1
+                continue
+            if not self.is_ready:
+                self.point()
+            self.check(given)
+            n, visits = self.block.n_rows, s.n_visits
+            with nogil:
+                status = pegasos_kernel_advance(
+                    &self.block, NULL if given is None else &given.c, &self.problems[self.k], s,
+                    &self.arrays, budget)
+            if status != PEGASOS_DONE:
+                return status
+            budget -= <double> (s.n_visits - visits + n) * n
+            self.k += 1
+            self.is_ready = False
+            if budget <= 0 and self.k < self.problems.shape[0]:
+                return PEGASOS_RUNNING
+        return PEGASOS_DONE
+
+    cdef int check(self, Rows given) except -1:
+        """Raise a ValueError unless the run of problem k is in a state that it can go on from."""
+        cdef int64_t n = self.block.n_rows, begin = self.first[self.k]
+        cdef pegasos_kernel_run *s = &self.runs[self.k]
         cdef const int64_t[::1] place = self.all_rows.arrays[1], active = self.kept[6]
         cdef const int64_t[::1] which = self.kept[7]
-        require_loss(self.problem[0].loss)
+        require_loss(self.problems[self.k].loss)
         require(0 < s.lam and 0 < s.mass and 0 <= s.part <= PEGASOS_KERNEL_CHECKED
                 and 1 <= s.first_block <= s.last_block and 0 <= s.longest and 0 <= s.n_active <= n
                 and 0 <= s.n_rest <= n and 0 <= s.m <= n and 0 <= s.n_epochs < LARGEST
                 and 0 <= s.n_visits < LARGEST and 0 <= s.n_steps < LARGEST
                 and s.last_epoch < LARGEST, "run is not in a state that a run can reach")
-        require_indices(place, 0 if s.is_whole else -1, self.all_rows.arrays[0].shape[0],
-                        "place must be in [-1, n_columns), and none missing of a whole matrix")
+        if self.inside is None:
+            require_indices(place, 0 if s.is_whole else -1, self.all_rows.arrays[0].shape[0],
+                            "place must be in [-1, n_columns), and none missing of a whole matrix")
         require(not s.is_whole or (self.arrays.matrix != NULL and s.last_block <= self.room),
                 "run must have been whole at first, with the same last_block")
-        require_indices(active[:s.n_active], 0, n, "active must be in [0, n_rows)")
+        require(s.is_whole or self.inside is None, "parts of the rows must have all columns")
+        require_indices(active[begin:begin + s.n_active], 0, n, "active must be in [0, n_rows)")
         # Else the block begins anew.
         cdef bint is_begun = (<int64_t *> self.arrays.work)[0]
         if is_begun and PEGASOS_KERNEL_EPOCHS <= s.part <= PEGASOS_KERNEL_PUSHED:
@@ -1122,11 +1223,7 @@ cdef class KernelAscent:
                     "a block must fit its matrix")
             require(s.is_all or s.is_whole or (given is not None and given.c.n_rows == s.m
                     and given.c.index_bytes == PEGASOS_KERNEL), "a block of the rows which is wanted")
-        with nogil:
-            status = pegasos_kernel_advance(
-                &self.all_rows.c, NULL if given is None else &given.c, &self.problem[0], s,
-                &self.arrays, budget)
-        return status
+        return 0
 
 
 # ---- Kernels -----------------------------------------------------------------------------------
@@ -1205,6 +1302,74 @@ def gather(const value_t[:, :] columns not None, const int64_t[::1] places not N
     with nogil:
         pegasos_kernel_gather(places.shape[0], &places[0], apart, sizeof(value_t), &columns[0, 0],
                               which.shape[0], &which[0], out_apart, &out[0, 0])
+
+
+def push_inside(const value_t[:, :] columns not None, const int64_t[::1] first not None,
+                const int64_t[::1] inside not None, const int64_t[::1] rows not None,
+                const double[:, ::1] coef not None, double[:, ::1] scores not None):
+    """Add ``coef[k, r] @ columns[i][:, i]`` to ``scores[k, r]`` for every problem k.
+
+    Its rows are ``r = rows[first[k]:first[k + 1]]``, which have the numbers i of `inside` in
+    `columns`, a whole matrix.
+    """
+    cdef int64_t n = columns.shape[1], k, i, j
+    cdef double factor
+    cdef const value_t *column
+    require(columns.shape[0] == n == coef.shape[1] == scores.shape[1]
+            and coef.shape[0] == scores.shape[0] == first.shape[0] - 1,
+            "coef and scores must have shape (n_problems, n_columns)")
+    stride(columns)
+    require_indices(inside, 0, n, "inside must be in [0, n_rows)")
+    require_indices(rows, 0, n, "rows must be in [0, n_rows)")
+    require_indices(first, 0, inside.shape[0] + 1, "first must be in [0, n_inside]")
+    require(rows.shape[0] == inside.shape[0], "rows must be as many as inside")
+    with nogil:
+        for k in range(coef.shape[0]):
+            for i in range(first[k], first[k + 1]):
+                factor, column = coef[k, rows[i]], &columns[inside[i], 0]
+                if factor != 0:
+                    for j in range(first[k], first[k + 1]):
+                        scores[k, rows[j]] += factor * column[inside[j]]
+
+
+cdef pegasos_point_sums _blank_sums
+#: One zeroed entry of the sums of a point, as `BLANK_PROBLEM`.
+BLANK_SUMS = <pegasos_point_sums[:1]> &_blank_sums
+
+
+def point_sums(const double[:, ::1] coef not None, const double[:, ::1] scores not None,
+               const double[::1] errors not None, const double[::1] sizes not None,
+               pegasos_point_sums[::1] sums not None):
+    """Write what a certificate of kernel machines has to know of each point; see the core."""
+    cdef int64_t n = coef.shape[1], k
+    require(coef.shape[0] == scores.shape[0] == sums.shape[0] and n == scores.shape[1]
+            and n == errors.shape[0] == sizes.shape[0], "sums must be of each point")
+    if n == 0 or coef.shape[0] == 0:
+        return
+    with nogil:
+        for k in range(coef.shape[0]):
+            pegasos_sum_point(n, &coef[k, 0], &scores[k, 0], &errors[0], &sizes[0], &sums[k])
+
+
+def losses_in_doubt(const int8_t[:, ::1] labels not None, const double[::1] row_weights,
+                    const double[:, ::1] scores not None, const double[::1] intercept not None,
+                    const double[:, ::1] coef not None, const double[:] doubt not None,
+                    double ridge, double[:, ::1] losses not None, int64_t loss=PEGASOS_HINGE):
+    """Write the losses of every problem, and by how much these may be larger; see the core."""
+    cdef int64_t n = labels.shape[1], k
+    require(labels.shape[0] == scores.shape[0] == coef.shape[0] == intercept.shape[0]
+            == doubt.shape[0] == losses.shape[0] and losses.shape[1] == 2
+            and n == scores.shape[1] == coef.shape[1], "arrays must be of the same problems")
+    require_loss(loss)
+    require_row_weights(row_weights, n)
+    if n == 0 or labels.shape[0] == 0:
+        losses[:] = 0
+        return
+    with nogil:
+        for k in range(labels.shape[0]):
+            losses[k, 0] = pegasos_losses_in_doubt(
+                loss, n, &labels[k, 0], NULL if row_weights is None else &row_weights[0],
+                &scores[k, 0], intercept[k], &coef[k, 0], doubt[k], ridge, &losses[k, 1])
 
 
 def gauss(value_t[:, :] products not None, const value_t[::1] x_norms not None,

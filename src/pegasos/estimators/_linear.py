@@ -48,10 +48,11 @@ class PegasosClassifier(PegasosEstimator):
     tol : float, "auto" or None, default="auto"
         Relative duality gap (P - D)/P at which to stop, with a `ConvergenceWarning` if `max_iter`
         comes first. "auto" is 1e-3, well below what a test set of thousands of rows can tell; but
-        where X, or the kernel matrix, has few numbers (2**18 for all binary problems together) and
-        Newton's method is likely to take no longer than 5 ms, fits go on to what rounding leaves,
-        so that neither the seed nor the order of rows matters to what they answer. None: run
-        `max_iter` epochs, neither more nor fewer. Means nothing with `n_steps`.
+        where X has few numbers (2**18 for all binary problems together) and Newton's method is
+        likely to take no longer than 5 ms, or where kernel matrices have no more than 2**17, fits
+        go on to what rounding leaves, so that neither the seed nor the order of rows matters to
+        what they answer. None: run `max_iter` epochs, neither more nor fewer. Means nothing with
+        `n_steps`.
     max_iter : int, default=1000
         Passes over the data (epochs), at most, if `n_steps` is None; rows that are left out for a
         while, because they are where they belong, do not make an epoch longer. An iteration of

@@ -27,6 +27,10 @@ _SIDE_BY_SIDE = 8
 _MOST_FACTORED = 1000
 
 
+# Layout of what certificates know of a point, that of ``struct pegasos_point_sums``.
+_SUMS = np.asarray(_core.BLANK_SUMS).dtype
+
+
 class ColumnCache:
     """Columns of the kernel matrix of `points`, each computed once as long as there is room.
 
@@ -69,6 +73,7 @@ class ColumnCache:
         self._small = _SMALL_IF_SHARED if n_problems >= _SHARED else _SMALL
         self.points, self._megabytes, self._n_threads = points, megabytes, n_threads
         self._divides = divides
+        self._parts: Parts | None = None
         if points.kernel.is_given:
             self.columns, self.place = points.X, np.arange(n)
             self._used = n
@@ -171,6 +176,13 @@ class ColumnCache:
         few = np.count_nonzero(labels, axis=-1) <= _MOST * labels.shape[-1]
         return self._divides and few.all()
 
+    def parts(self, labels: np.ndarray) -> "Parts":
+        """Which rows each problem has, and all columns, in an order in which those lie together."""
+        known = self._parts
+        if known is None or not np.array_equal(known.labels, labels):
+            known = self._parts = Parts(self, labels)
+        return known
+
     def side_by_side(self, n_problems: int) -> tuple[int, int]:
         """How many problems with caches of their own go side by side, and the threads of each."""
         n = min(self._n_threads, n_problems, _SIDE_BY_SIDE)
@@ -190,6 +202,13 @@ class ColumnCache:
         ndarray of float64 of shape (n_sets, n_problems, n)
         """
         scores, together = np.zeros(points.shape), []
+        if self.is_small and self.is_divided_by(labels):
+            parts = self.parts(labels)
+            for coef, found in zip(points, scores, strict=True):
+                _core.push_inside(
+                    parts.cache.columns, parts.first, parts.inside, parts.rows, coef, found
+                )
+            return scores
         for k, y in enumerate(labels):
             rows, cache = self.inside(y)
             if cache is self or points[:, k, y == 0].any():
@@ -243,18 +262,33 @@ class ColumnCache:
         scores[:, order] = sums
         return scores
 
-    def doubt(self, points: Any, dtype: Any) -> np.ndarray:
-        """By how much rounding of kernel values to `dtype` can change scores: (n_sets, n_problems).
+    def rounding(self, dtype: Any) -> tuple[np.ndarray, np.ndarray]:
+        """By how much kernel values of each point may be off, computed in `dtype`, and their sizes.
 
-        It includes the rounding of sums in float64. Where nothing is known of the kernel's form, it
-        is what the matrix's asymmetry can change.
+        Where nothing is known of the kernel's form, the error is what asymmetry can change.
         """
+        n = len(self.points)
+        if self.points.kernel.has_weights:  # certificates go by way of them
+            return np.zeros(n), np.zeros(n)
         if not self.points.kernel.is_positive:
-            return self.skew / 2 * np.abs(points).sum(axis=-1)
+            return np.full(n, self.skew / 2), np.zeros(n)
         errors, sizes = self.points.kernel.rounding(self.points, dtype)
-        n_added = np.count_nonzero(points, axis=-1)[..., None]
-        added = (n_added + 2) * np.finfo(np.float64).eps * sizes
-        return (np.abs(points) * (errors + added)).sum(axis=-1)
+        return np.broadcast_to(errors, sizes.shape).astype(np.float64), sizes
+
+    def sums(self, points: np.ndarray, scores: np.ndarray, dtype: Any = np.float64) -> Any:
+        """Sums over each of several points, with their scores, computed in `dtype`.
+
+        Returns
+        -------
+        structured ndarray of shape (n_sets, n_problems)
+            See ``pegasos_point_sums`` in the core.
+        """
+        flat = (-1, points.shape[-1])
+        sums = np.zeros(points.shape[:-1], _SUMS)
+        _core.point_sums(
+            points.reshape(flat), scores.reshape(flat), *self.rounding(dtype), sums.reshape(-1)
+        )
+        return sums
 
     def count_missing(self, rows: np.ndarray) -> int:
         """How many columns of `rows` are not here."""
@@ -412,3 +446,35 @@ class Selection:
         if self._points is None:
             self._points = self._all[self.rows]
         return self._points
+
+
+class Parts:
+    """The rows of problems that have few each, as in one-vs-one, and kernel values among them.
+
+    Rows of one class lie together here: what a problem needs of a column are two pieces.
+
+    Attributes
+    ----------
+    cache : ColumnCache
+        All columns of the points in this order.
+    first : ndarray of int64 of shape (n_problems + 1,)
+        Where the rows of each problem begin, and the last ones end,
+    inside, rows : ndarray of int64
+        in these lists of all of them: numbers in `cache`, and in the cache that this is made of.
+    """
+
+    def __init__(self, cache: ColumnCache, labels: np.ndarray) -> None:
+        self.labels, n = labels, len(cache.points)
+        order = np.arange(n)
+        if not cache.points.kernel.is_given:
+            # The first problem that a row is in, and its label there, tell its class.
+            problem = (labels != 0).argmax(axis=0)
+            order = np.lexsort((labels[problem, order], problem))
+            cache = ColumnCache(cache.points[order], cache._megabytes, cache._n_threads,
+                                n_problems=len(labels))  # fmt: skip
+        cache.keep(np.arange(n))
+        self.cache = cache
+        self.first = np.zeros(len(labels) + 1, np.int64)
+        np.cumsum(np.count_nonzero(labels, axis=1), out=self.first[1:])
+        self.inside = np.flatnonzero(labels[:, order]) % n
+        self.rows = order[self.inside]

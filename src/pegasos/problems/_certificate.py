@@ -112,30 +112,29 @@ def certify_kernel(
     cache, labels, settings = problem.rows, problem.labels, problem.settings
     a, (coef, intercept) = feasible(problem, dual()), model()
     beta = a * labels / (settings.lam * problem.masses)[:, None]
-    same = np.isclose(beta, coef, rtol=1e-9, atol=0).all()
+    same = (np.abs(beta - coef) <= 1e-9 * np.abs(coef)).all()
     # Both at once: what takes time is the kernel matrix.
     points = coef[None] if same else np.stack([coef, beta])
     if cache.points.kernel.has_weights:
         scores, squared_norms, doubt, rounding = _by_weights(cache.points, points)
+        sums = cache.sums(points, scores)
     else:
         scores = cache.scores(points, labels)
-        doubt = _sharpen(cache, points, scores, labels, intercept)
-        squared_norms, rounding = (
-            (points * scores).sum(axis=-1),
-            doubt * np.abs(points).sum(axis=-1),
-        )
-    losses = np.zeros(len(labels))
-    _core.loss_sums(
-        0, labels, problem.row_weights, np.ascontiguousarray(scores[0].T + intercept), losses,
-        settings.loss.number,
+        _sharpen(cache, points, scores, labels, intercept)
+        sums = cache.sums(points, scores)
+        squared_norms, doubt = sums["squared_norm"], sums["doubt"]
+        rounding = doubt * sums["length"]
+    losses = np.empty((len(labels), 2))
+    _core.losses_in_doubt(
+        labels, problem.row_weights, scores[0], intercept, coef, doubt[0],
+        cache.ridge, losses, settings.loss.number,
     )  # fmt: skip
-    primal = _primal(problem, squared_norms[0], intercept, losses, cache.points.dtype)
+    primal = _primal(problem, squared_norms[0], intercept, losses[:, 0], cache.points.dtype)
     squared_norm = squared_norms[-1] + (settings.constant_feature * beta.sum(axis=1)) ** 2
     dual_value = best_dual(problem, a, squared_norm, cache.is_positive)
     estimate = np.abs(primal - dual_value) / np.where(primal > 0, primal, 1)
-    sizes = np.abs(points * scores).sum(axis=-1)
     if (
-        is_negative(cache, points, squared_norms, sizes)
+        is_negative(cache, points, squared_norms, sums["size"])
         or (dual_value > primal * (1 + BY_ROUNDING)).any()
     ):
         cache.disprove()
@@ -143,11 +142,8 @@ def certify_kernel(
         return Certificate(primal, np.full_like(dual_value, np.nan), estimate)
     # The primal value may be larger than it seems, the dual one smaller: by rounding, and for the
     # matrix with `ridge` on its diagonal, with which |w|^2 and each row's own score are larger.
-    errors = settings.lam / 2 * (cache.ridge * (points**2).sum(axis=-1) + rounding)
-    own = doubt[0][:, None] + cache.ridge * np.abs(coef)
-    excess = 1 - labels * (scores[0] + intercept[:, None])
-    growth = (problem.weights * settings.loss.growth(excess, own)).sum(axis=1)
-    more = errors[0] + growth / problem.masses
+    errors = settings.lam / 2 * (cache.ridge * sums["squares"] + rounding)
+    more = errors[0] + losses[:, 1] / problem.masses
     return Certificate(primal, dual_value - errors[-1] - more, estimate)
 
 
@@ -188,21 +184,21 @@ def _by_weights(points: Any, coef: np.ndarray) -> tuple[np.ndarray, ...]:
     rounding = (2 * np.sqrt(squares) + summed) * summed + (rows.shape[1] + 4) * eps * squares
     shape = coef.shape[:-1]
     return (
-        scores.T.reshape(coef.shape), squares.reshape(shape), doubt.reshape(shape),
+        np.ascontiguousarray(scores.T).reshape(coef.shape), squares.reshape(shape), doubt.reshape(shape),
         rounding.reshape(shape),
     )  # fmt: skip
 
 
 def _sharpen(
     cache: Any, points: Any, scores: Any, labels: np.ndarray, intercept: np.ndarray
-) -> np.ndarray:
+) -> None:
     """Compute scores of float32 rows again in float64, in place, where that matters.
 
     It does for rows with coefficients, and for those that may be within their margin; of others,
-    rounding leaves no doubt that they are outside. Returns what scores may still be off by.
+    rounding leaves no doubt that they are outside.
     """
     if cache.points.dtype == np.float32 and cache.points.kernel.is_positive:
-        doubt = cache.doubt(points, np.float32)[0]
+        doubt = cache.sums(points, scores, np.float32)["doubt"][0]
         near = labels * (scores[0] + intercept[:, None]) <= 1 + doubt[:, None]
         near = (near & (labels != 0)) | points.any(axis=0)
         together, support = near.any(axis=0), points.any(axis=0)
@@ -215,7 +211,6 @@ def _sharpen(
             rows, coef = np.flatnonzero(inside), points[:, which]
             found = cache.scores_in_double(coef.reshape(-1, coef.shape[-1]), rows)
             scores[:, which, rows] = found.reshape(*coef.shape[:-1], len(rows))
-    return cache.doubt(points, np.float64)
 
 
 def feasible(problem: Problem, a: np.ndarray) -> np.ndarray:

@@ -41,10 +41,6 @@ class Loss:
         """A sub-gradient of l at u."""
         raise NotImplementedError
 
-    def growth(self, u: np.ndarray, doubt: np.ndarray) -> np.ndarray:
-        """How much larger than l(u) it may be where u is known to within a doubt."""
-        return self.value(u + doubt) - self.value(u)
-
     def most(self, c: Any) -> Any:
         """The upper bound of the dual variable of a row of weight c."""
         raise NotImplementedError
@@ -64,9 +60,6 @@ class Hinge(Loss):
 
     def slope(self, u: np.ndarray) -> np.ndarray:
         return (u > 0).astype(np.float64)
-
-    def growth(self, u: np.ndarray, doubt: np.ndarray) -> np.ndarray:
-        return (u >= -doubt) * doubt
 
     def most(self, c: Any) -> Any:
         return c

@@ -4,6 +4,8 @@
 and the kernel values that it asks for.
 """
 
+import functools
+import itertools
 from collections.abc import Callable, Generator
 from typing import Any
 
@@ -26,8 +28,9 @@ RUN = np.asarray(_core.BLANK_KERNEL_RUN).dtype
 _ONE_BLOCK, _FIRST_BLOCK, _LAST_BLOCK = 512, 256, 2048
 # A gap that is proved once more, and is above this part of what it was, hardly gets smaller.
 _HARDLY = 0.9
-# Problems over a whole matrix with fewer numbers than this in all are not worth another thread.
-_FEW = 2**20
+# Problems over a whole matrix with fewer numbers than this in all are not worth another thread; each
+# thread has so many groups of them in turn.
+_FEW, _GROUPS = 2**20, 8
 
 
 class KernelAscent(Solver):
@@ -100,10 +103,8 @@ class KernelAscent(Solver):
         self.ascents["constant_weight"] = self.feature * beta.sum(axis=1)
         if is_free:
             self.ascents["intercept"] = _certificate.best_intercepts_of(problem, self.scores)
-        for k in range(len(labels)):
-            self._forget_all_but_zero(k)
-            if is_zero[k]:
-                self._keep(k, self.coef[k], self.intercept[k], self.primal[k], 0.0)
+        self._forget_all_but_zero(slice(None))
+        self.relative_gap[is_zero] = self.primal[is_zero] > 0  # the dual value of a = 0 is 0
 
     def run(
         self,
@@ -120,28 +121,58 @@ class KernelAscent(Solver):
         self.runs["by_epochs"] = self.by_epochs
         try:
             with blas.one_thread():
-                if rows.is_divided_by(self.labels):
-                    most, self._n_threads = rows.side_by_side(len(self.a))
-                elif rows.is_small:
-                    rows.keep(np.arange(len(rows.points)))
+                if rows.is_small:
+                    if not rows.is_divided_by(self.labels):
+                        rows.keep(np.arange(len(rows.points)))
                     most = n_threads if rows.size * len(self.a) > _FEW else 1
+                elif rows.is_divided_by(self.labels):
+                    most, self._n_threads = rows.side_by_side(len(self.a))
                 else:
                     most = 1
                 super().run(tol, max_iter, n_threads=min(n_threads, most), on_progress=on_progress)
         finally:
             self._rooms.clear()
 
+    def _jobs(self, tol: float | None, last: np.ndarray, n_threads: int) -> list[Any]:
+        if not self.rows.is_small:
+            return super()._jobs(tol, last, n_threads)
+        n = len(self.a)
+        n_groups = 1 if n_threads == 1 else min(n, _GROUPS * n_threads)
+        if self.by_epochs:  # what is told of each is not to take all of them with it
+            n_groups = n
+        ends = [n * k // n_groups for k in range(n_groups + 1)]
+        return [
+            functools.partial(self._improve_group, slice(*pair), tol, last)
+            for pair in itertools.pairwise(ends)
+        ]
+
+    def _improve_group(self, group: slice, tol: float | None, last: np.ndarray) -> Generator[None]:
+        """Run problems over a whole matrix, one after the other."""
+        self._set_goal(group, tol, last[group])
+        if not self.rows.is_divided_by(self.labels):
+            yield from self._ascend(group, self.rows)
+            return
+        parts = self.rows.parts(self.labels)
+        first = parts.first[group.start : group.stop + 1]
+        some = slice(first[0], first[-1])
+        yield from self._ascend(
+            group, parts.cache, parts.rows[some], parts.inside[some], first - first[0]
+        )
+
+    def _set_goal(self, group: slice, tol: float | None, last: Any) -> None:
+        self.runs["tol"][group] = -1 if tol is None else SAFELY * tol
+        self.runs["last_epoch"][group] = last
+
     def _improve(self, k: int, tol: float | None, last: int) -> Generator[None]:
-        run = self.runs[k : k + 1]
-        run["tol"], run["last_epoch"] = -1 if tol is None else SAFELY * tol, last
-        if run["part"][0] != _core.KERNEL_CHECK and (
+        self._set_goal(slice(k, k + 1), tol, last)
+        if self.runs["part"][k] != _core.KERNEL_CHECK and (
             last <= self.n_epochs[k] or self._is_done(k, tol)
         ):
             return
         inside, cache = self.rows.inside(self.labels[k], self._n_threads)
-        proved = np.inf
+        rows, proved = None if cache is self.rows else inside, np.inf
         while True:
-            yield from self._ascend(k, run, inside, cache)
+            yield from self._ascend(slice(k, k + 1), cache, rows)
             if cache is self.rows or not len(cache.points):
                 return
             # Once more, without running sums, while columns are at hand.
@@ -151,49 +182,83 @@ class KernelAscent(Solver):
                 return
             proved = self.relative_gap[k]
 
-    def _ascend(self, k: int, run: np.ndarray, inside: Any, cache: Any) -> Generator[None]:
-        """Bring problem k to the end of its run, over a cache of the rows inside."""
-        n, points = len(cache.points), cache.points
-        if n == 0:
+    def _ascend(
+        self, group: slice, cache: Any, rows: Any = None, inside: Any = None, first: Any = None
+    ) -> Generator[None]:
+        """Bring problems to the end of their runs.
+
+        Parameters
+        ----------
+        group : slice
+            Of problems; of a cache that is not whole, one problem.
+        cache : pegasos.kernels.ColumnCache
+        rows : ndarray of int64, optional
+            The rows of each, one problem after the other. None: all.
+        inside : ndarray of int64, optional
+            What numbers these have in `cache`. None: each problem has all that are in it.
+        first : ndarray of int64, optional
+            Where the rows of each problem begin in these lists, and the last ones end.
+        """
+        points, runs, n = cache.points, self.runs[group], self.a.shape[1]
+        numbers = np.arange(group.start, group.stop)
+        if first is None:
+            first = len(points) * np.arange(len(numbers) + 1)
+        counts = np.diff(first)
+        if (m := int(counts.max())) == 0:
             return
+        mine, shared = slice(n * group.start, n * group.stop), slice(None)
+        if rows is not None:
+            mine, shared = rows + n * np.repeat(numbers, counts), rows
         if is_whole := cache.is_small:
-            cache.keep(np.arange(n))
-        run["is_whole"], run["last_block"] = is_whole, min(n, _LAST_BLOCK)
-        run["first_block"] = n if n <= _ONE_BLOCK else _FIRST_BLOCK
-        run["by_pairs"] = cache.holds_all and self.rows.is_positive and not points.is_cheap
-        wanted, which = np.zeros(n, np.int8), np.empty(n, np.int64)
-        change, pushed = np.empty((2, n))
-        room = self._room(max(n // 2, min(n, _LAST_BLOCK)), points.dtype) if is_whole else None
-        state = self.a, self.scores, self.coef, self.active
-        own = [array[k, inside] for array in state]  # copies, where some rows are not inside
+            cache.keep(np.arange(len(points)))
+        runs["is_whole"], runs["last_block"] = is_whole, np.minimum(counts, _LAST_BLOCK)
+        runs["first_block"] = np.where(counts <= _ONE_BLOCK, counts, _FIRST_BLOCK)
+        runs["by_pairs"] = cache.holds_all and self.rows.is_positive and not points.is_cheap
+        wanted, which = np.zeros(len(points), np.int8), np.empty(m, np.int64)
+        change, pushed = np.empty((2, m))
+        room = self._room(m, inside is not None, points.dtype) if is_whole else None
+        state: list[Any] = [self.a, self.scores, self.coef, self.active]
+        state = [array.reshape(-1) for array in state]
+        own = [array[mine] for array in state]  # copies, where some rows are not inside
         ascent = _core.KernelAscent(
-            _core.kernel_block(cache.columns, cache.place, wanted), self.ascents[k : k + 1], run,
-            self.labels[k, inside], None if self.row_weights is None else self.row_weights[inside],
-            self.norms[inside], own[0], own[1], own[2], own[3], which, change, pushed, room,
+            _core.kernel_block(cache.columns, cache.place, wanted), self.ascents[group], runs,
+            first, inside, self.labels.reshape(-1)[mine],
+            None if self.row_weights is None else self.row_weights[shared], self.norms[shared],
+            own[0], own[1], own[2], own[3], which, change, pushed, room,
         )  # fmt: skip
+
+        def put_back() -> None:
+            if rows is not None:
+                for array, part in zip(state, own, strict=True):
+                    array[mine] = part
+
         given, status = None, _core.RUNNING
-        while status != _core.DONE:
+        try:
+            while status != _core.DONE:
+                with uninterrupted():
+                    status = ascent.advance(given, _pegasos.numbers_per_call())
+                if status == _core.WANTS_BLOCK:
+                    keeps = bool(runs["by_pairs"][0] and runs["n_epochs"][0])
+                    given = self._block(which[: runs["m"][0]], cache, keeps)
+                elif status == _core.WANTS_COLUMNS:
+                    cache.keep(np.flatnonzero(wanted))
+                    wanted[:] = 0
+                elif status == _core.WANTS_SCORES:
+                    changed = np.flatnonzero(change)
+                    pushed[:] = cache.push(change[None, changed], changed)[0]
+                if self.by_epochs:
+                    put_back()
+                yield
+        finally:
             with uninterrupted():
-                status = ascent.advance(given, _pegasos.numbers_per_call())
-                if cache is not self.rows:
-                    for array, part in zip(state, own, strict=True):
-                        array[k, inside] = part
-            if status == _core.WANTS_BLOCK:
-                keeps = bool(run["by_pairs"][0] and run["n_epochs"][0])
-                given = self._block(which[: run["m"][0]], cache, keeps)
-            elif status == _core.WANTS_COLUMNS:
-                cache.keep(np.flatnonzero(wanted))
-                wanted[:] = 0
-            elif status == _core.WANTS_SCORES:
-                changed = np.flatnonzero(change)
-                pushed[:] = cache.push(change[None, changed], changed)[0]
-            yield
+                put_back()
         if room is not None:
             self._rooms.append(room)
 
-    def _room(self, n: int, dtype: Any) -> np.ndarray:
-        """Scratch for n x n numbers: what another problem has used, if it is large enough."""
-        size = -(-n * n * dtype.itemsize // 8)
+    def _room(self, m: int, is_part: bool, dtype: Any) -> np.ndarray:
+        """Scratch for parts of a matrix: what another problem has used, if it is large enough."""
+        n = max(m // 2, min(m, _LAST_BLOCK))
+        size = -(-(n * n + is_part * m * m) * dtype.itemsize // 8)
         room = self._rooms.pop() if self._rooms else np.empty(size)
         return room if len(room) >= size else np.empty(size)
 

@@ -73,7 +73,7 @@ class KernelNewton(Newton):
         return self.rows.is_positive
 
     def _forget(self, k: int) -> None:
-        self._forget_all_but_zero(k)
+        self._forget_all_but_zero(slice(k, k + 1))
 
     def _check_kept(self) -> None:
         """Nothing to do: kernel machines go on with the same rows only."""

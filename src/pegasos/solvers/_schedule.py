@@ -37,10 +37,11 @@ _STAGE = 64
 
 
 # What tol="auto" asks for: a gap well below what thousands of test rows can tell; and, where the rows
-# or kernel matrices of all problems have so few numbers, one that leaves nothing but rounding, within
-# so many epochs. (w is off by the root of the gap where the loss is smooth; the hinge has corners, which
-# are found exactly.) With few features, a fit of 1.2 to 2.1 ms takes hardly longer by it.
-GAP, _FEW_NUMBERS, _MOST_EPOCHS = 1e-3, 2**18, 200
+# or kernel matrices of all problems have few numbers (`Machines.few`), one that leaves nothing but
+# rounding, within so many epochs. (w is off by the root of the gap where the loss is smooth; the hinge
+# has corners, which are found exactly.) With few features, a fit of 1.2 to 2.1 ms takes hardly longer
+# by it; kernel machines of 500 rows would take 1.3 to 2.5 times as long.
+GAP, _MOST_EPOCHS = 1e-3, 200
 _LEAST_GAP, _LEAST_GAP_IF_SMOOTH = 1e-10, 1e-14
 # ... by a solver that ends exactly, if that is likely to take so many seconds.
 _CHEAP = 0.005
@@ -63,6 +64,8 @@ class Machines:
         Makes certificates, as `pegasos.problems._certificate.certify`.
     squared_norm : callable
         Of the rows: the mean of |x_i|^2.
+    few : int
+        So many numbers in the rows, or kernel matrices, of all problems are few.
     solvers : dict of str to type
         What may complete that Pegasos begins, by the names of `solver=`; where one gets slow, the
         next one follows.
@@ -71,6 +74,7 @@ class Machines:
     pegasos: type[Pegasos]
     certify: Callable[..., _certificate.Certificate]
     squared_norm: Callable[[Any], float]
+    few: int
     solvers: dict[str, type[Solver]] = dataclasses.field(default_factory=dict)
 
     def register(self, *kinds: type[Solver]) -> None:
@@ -87,12 +91,13 @@ class Machines:
 
 
 LINEAR = Machines(
-    Pegasos, _certificate.certify, lambda rows: float(_rows.squared_norms(rows).mean())
+    Pegasos, _certificate.certify, lambda rows: float(_rows.squared_norms(rows).mean()), few=2**18
 )
 KERNEL = Machines(
     KernelPegasos,
     _certificate.certify_kernel,
     lambda cache: float(np.abs(cache.points.diagonal()).mean()),
+    few=2**17,
 )
 LINEAR.register(DualAscent, Newton)
 KERNEL.register(KernelAscent, KernelNewton)
@@ -237,7 +242,7 @@ class Schedule:
     def _exact(self, name: str, rows: Any) -> str | None:
         """A solver that leaves nothing but rounding, where that costs little; None: none does."""
         n_problems = len(self.pegasos.problems)
-        if rows.size * n_problems > _FEW_NUMBERS:
+        if rows.size * n_problems > self.machines.few:
             return None
         for kind in self.machines.suitable(rows):
             is_cheap = kind.ends_exactly(rows) and n_problems * kind.cost(rows) <= _CHEAP

@@ -190,10 +190,11 @@ class Solver:
             As in `Pegasos.carry_out`.
         """
         last = self.base + max(max_iter, 0)
-        _threads.in_threads(
-            [functools.partial(self._improve, k, tol, int(last[k])) for k in range(len(self.a))],
-            n_threads, on_progress,
-        )  # fmt: skip
+        _threads.in_threads(self._jobs(tol, last, n_threads), n_threads, on_progress)
+
+    def _jobs(self, tol: float | None, last: np.ndarray, n_threads: int) -> list[Any]:
+        """What `run` has to do, for `in_threads`."""
+        return [functools.partial(self._improve, k, tol, int(last[k])) for k in range(len(self.a))]
 
     def end_plan(self) -> None:
         """Count the epochs of the next run from here."""
@@ -221,16 +222,16 @@ class Solver:
         """Forget what was seen of a problem; the coefficients that it has may not be the best any more."""
         self.relative_gap[k] = self.primal[k] = np.inf
 
-    def _forget_all_but_zero(self, k: int) -> None:
-        """The same, and begin with w = 0 as the best point so far: nothing worse is returned."""
-        y, loss = self.labels[k : k + 1], self.settings.loss
-        self.coef[k], self.intercept[k] = 0, 0
+    def _forget_all_but_zero(self, which: slice) -> None:
+        """The same of some, and begin with w = 0 as the best point so far: nothing worse is returned."""
+        self.coef[which], self.intercept[which], self.relative_gap[which] = 0, 0, np.inf
+        loss, y = self.settings.loss, self.labels[which]
+        self.primal[which] = np.where(y.any(axis=1), loss.value(np.ones(len(y))), 0)
         if self.settings.free_intercept:
-            only = self.problem.only(k)
-            self.intercept[k] = _certificate.best_intercepts_of(only, np.zeros(y.shape))[0]
-        weights = (1.0 if self.row_weights is None else self.row_weights) * (y[0] != 0)
-        losses = (weights * loss.value(1 - y[0] * self.intercept[k])).sum()
-        self.primal[k], self.relative_gap[k] = losses / self.mass[k], np.inf
+            some = Problem(self.rows, y, self.row_weights, self.settings)
+            b = _certificate.best_intercepts_of(some, np.zeros(y.shape))
+            losses = (some.weights * loss.value(1 - y * b[:, None])).sum(axis=1)
+            self.intercept[which], self.primal[which] = b, losses / some.masses
 
     def certificate(self) -> _certificate.Certificate:
         """What the last gap check found."""
