@@ -5,13 +5,15 @@ four epochs of dual coordinate ascent. "gap 1e-3" is ours with
 default settings, to a certified relative gap; "pairs" the same one-vs-one, as SVC does where there are
 more than two classes, with the λ that its C is for pairs of mean size. Each contender
 trains and predicts in turn, after a first small fit that is not counted. "memory" is
-what the process took above what it had when training began.
+what the process took above what it had when training began. "grid" is another table: λ x γ x rows x
+classes beside SVC (kernel_grid.py), of 15,000 rows with --slow only.
 """
 
 import statistics
 import warnings
 
 import data as sets
+import kernel_grid
 import numpy as np
 from measure import peak_memory, say, timed, touch_memory
 from sklearn.svm import SVC
@@ -135,4 +137,6 @@ def run(args):
         lam = lam or 1 / (10 * data.X.shape[0])
         slow = slow and not args.slow
         results["kernel"] += measure(name, data, gamma, lam, epochs, more, slow, repetitions)
+    if not args.sets or "grid" in args.sets:
+        results["grid"], results["summary"] = kernel_grid.run(args)
     return results
