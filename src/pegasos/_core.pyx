@@ -1059,8 +1059,7 @@ cdef class KernelAscent:
     are else those of all rows. `problems` and `runs`, of the types of `BLANK_DUAL` and
     `BLANK_KERNEL_RUN`, and `a`, `scores`, `coef` and `active` are updated in place. `which`, `change`
     and `pushed` are scratch for the rows of one problem, m at most; `matrix` is scratch for parts of
-    a matrix that is whole: M^2 of its numbers, M the larger of m // 2 and min(m, last_block), and
-    m^2 before them where `inside` is given.
+    a matrix that is whole: (m // 2)^2 of its numbers, and m^2 before them where `inside` is given.
     """
     cdef Rows all_rows
     cdef pegasos_rows block
@@ -1118,18 +1117,17 @@ cdef class KernelAscent:
             raise MemoryError(f"dual ascent has no room for {longest} rows")
         for k in range(longest):
             self.identity[k] = k
-        self.room = 0
         for k in range(problems.shape[0]):
-            self.room = max(self.room, min(longest, runs[k].last_block))
             require(runs[k].is_whole == runs[0].is_whole, "all runs must be whole, or none")
-        self.room = max(self.room, longest // 2)
+        self.room = longest // 2
         require(inside is None or runs[0].is_whole, "parts of the rows must have all columns")
         if runs[0].is_whole:
-            require(matrix is not None and matrix.shape[0] >= 1 and (<double> self.room * self.room
+            require(matrix is not None and (<double> self.room * self.room
                     + (0 if inside is None else <double> longest * longest))
                     * all_rows.c.column_bytes <= 8.0 * matrix.shape[0],
                     "a whole matrix needs room for a part of it")
-            self.all_arrays.matrix = &matrix[0]
+            # Of a single row, nothing is ever copied: any address will do.
+            self.all_arrays.matrix = &matrix[0] if matrix.shape[0] else self.all_arrays.work
 
     def __dealloc__(self):
         free(self.all_arrays.work)
@@ -1211,8 +1209,7 @@ cdef class KernelAscent:
         if self.inside is None:
             require_indices(place, 0 if s.is_whole else -1, self.all_rows.arrays[0].shape[0],
                             "place must be in [-1, n_columns), and none missing of a whole matrix")
-        require(not s.is_whole or (self.arrays.matrix != NULL and s.last_block <= self.room),
-                "run must have been whole at first, with the same last_block")
+        require(not s.is_whole or self.arrays.matrix != NULL, "run must have been whole at first")
         require(s.is_whole or self.inside is None, "parts of the rows must have all columns")
         require_indices(active[begin:begin + s.n_active], 0, n, "active must be in [0, n_rows)")
         # Else the block begins anew.

@@ -257,8 +257,7 @@ class KernelAscent(Solver):
 
     def _room(self, m: int, is_part: bool, dtype: Any) -> np.ndarray:
         """Scratch for parts of a matrix: what another problem has used, if it is large enough."""
-        n = max(m // 2, min(m, _LAST_BLOCK))
-        size = -(-(n * n + is_part * m * m) * dtype.itemsize // 8)
+        size = -(-((m // 2) ** 2 + is_part * m * m) * dtype.itemsize // 8)
         room = self._rooms.pop() if self._rooms else np.empty(size)
         return room if len(room) >= size else np.empty(size)
 
