@@ -117,37 +117,68 @@ void pegasos_thick_products(const pegasos_rows *x, const pegasos_rows *z, void *
 
 /* ---- Scores ---------------------------------------------------------------------------------- */
 
-/* Rows whose scores move before the next ones: those of all problems stay in cache meanwhile. */
-#define PUSH_BLOCK 8192
+/* Rows whose scores move before the next ones, and columns that go over them meanwhile: both stay in
+ * cache. */
+enum { PUSH_ROWS = 8192, PUSH_COLUMNS = 16, PUSH_TOGETHER = 4, PUSH_LANES = 8 };
 
-CLONES static void push_columns(int64_t count, const int64_t *places, int64_t n, int64_t stride,
-                                int64_t value_bytes, const void *columns, int64_t n_problems,
-                                const double *coef, int64_t score_stride, double *scores)
-{
-    for (int64_t first = 0; first < n; first += PUSH_BLOCK) {
-        const int64_t m = n - first < PUSH_BLOCK ? n - first : PUSH_BLOCK;
-        for (int64_t r = 0; r < count; r++)
-            for (int64_t k = 0; k < n_problems; k++) {
-                const double u = coef[k * count + r];
-                const int64_t from = places[r] * stride + first;
-                double *to = scores + k * score_stride + first;
-                if (u == 0)
-                    continue;
-                if (value_bytes == 4)
-                    push_float(m, u, (const float *)columns + from, to);
-                else
-                    push_double(m, u, (const double *)columns + from, to);
-            }
+/* Adds four columns to scores, one after the other for each row: as if by four pushes. */
+#define DEFINE_PUSH_FOUR(VALUE)                                                                    \
+    static INLINE void push_four_##VALUE(int64_t m, const double *u, const VALUE *const *columns,  \
+                                         double *restrict to)                                      \
+    {                                                                                              \
+        const VALUE *restrict c0 = columns[0], *restrict c1 = columns[1];                          \
+        const VALUE *restrict c2 = columns[2], *restrict c3 = columns[3];                          \
+        const double u0 = u[0], u1 = u[1], u2 = u[2], u3 = u[3];                                   \
+        const int64_t full = m - m % PUSH_LANES;                                                   \
+        for (int64_t i = 0; i < full; i += PUSH_LANES)                                             \
+            for (int l = 0; l < PUSH_LANES; l++)                                                   \
+                to[i + l] = to[i + l] + u0 * (double)c0[i + l] + u1 * (double)c1[i + l]            \
+                            + u2 * (double)c2[i + l] + u3 * (double)c3[i + l];                     \
+        for (int64_t i = full; i < m; i++)                                                         \
+            to[i] = to[i] + u0 * (double)c0[i] + u1 * (double)c1[i] + u2 * (double)c2[i]           \
+                    + u3 * (double)c3[i];                                                          \
+    }                                                                                              \
+                                                                                                   \
+    CLONES_WIDE static void push_some_##VALUE(int64_t count, const int64_t *places, int64_t m,     \
+                                              int64_t stride, const VALUE *columns,                \
+                                              const double *coef, double *to)                      \
+    {                                                                                              \
+        const VALUE *chosen[PUSH_COLUMNS];                                                         \
+        double u[PUSH_COLUMNS];                                                                    \
+        int64_t n = 0, r = 0;                                                                      \
+        for (int64_t j = 0; j < count; j++)                                                        \
+            if (coef[j] != 0) {                                                                    \
+                u[n] = coef[j];                                                                    \
+                chosen[n++] = columns + places[j] * stride;                                        \
+            }                                                                                      \
+        for (; r + PUSH_TOGETHER <= n; r += PUSH_TOGETHER)                                         \
+            push_four_##VALUE(m, u + r, chosen + r, to);                                           \
+        for (; r < n; r++)                                                                         \
+            push_##VALUE(m, u[r], chosen[r], to);                                                  \
     }
-}
+DEFINE_PUSH_FOUR(float)
+DEFINE_PUSH_FOUR(double)
 
 void pegasos_kernel_push(int64_t count, const int64_t *places, int64_t n, int64_t stride,
                          int64_t value_bytes, const void *columns, int64_t n_problems,
                          const double *coef, int64_t score_stride, double *scores)
 {
     assert(count >= 0 && n >= 0 && n_problems >= 0 && (value_bytes == 4 || value_bytes == 8));
-    push_columns(count, places, n, stride, value_bytes, columns, n_problems, coef, score_stride,
-                 scores);
+    for (int64_t first = 0; first < n; first += PUSH_ROWS) {
+        const int64_t m = n - first < PUSH_ROWS ? n - first : PUSH_ROWS;
+        for (int64_t r = 0; r < count; r += PUSH_COLUMNS) {
+            const int64_t some = count - r < PUSH_COLUMNS ? count - r : PUSH_COLUMNS;
+            for (int64_t k = 0; k < n_problems; k++) {
+                double *to = scores + k * score_stride + first;
+                if (value_bytes == 4)
+                    push_some_float(some, places + r, m, stride, (const float *)columns + first,
+                                    coef + k * count + r, to);
+                else
+                    push_some_double(some, places + r, m, stride, (const double *)columns + first,
+                                     coef + k * count + r, to);
+            }
+        }
+    }
 }
 
 /* ---- Blocks ---------------------------------------------------------------------------------- */
