@@ -99,7 +99,10 @@ class KernelAscent(Solver):
         self.runs["part"] = np.where(is_zero, 0, _core.KERNEL_CHECK)
         self.runs["longest"] = 0
         beta = self.ascents["scale"][:, None] * self.a * labels
-        self.scores[...] = 0 if is_zero.all() else rows.scores(beta[None], labels)[0]
+        if len(start) > 3:
+            self.scores[...] = start[3]
+        else:
+            self.scores[...] = 0 if is_zero.all() else rows.scores(beta[None], labels)[0]
         self.ascents["constant_weight"] = self.feature * beta.sum(axis=1)
         if is_free:
             self.ascents["intercept"] = _certificate.best_intercepts_of(problem, self.scores)
@@ -269,6 +272,9 @@ class KernelAscent(Solver):
         columns = np.empty((len(rows), len(rows)), cache.points.dtype)
         cache.among(rows, cache.select(rows), columns)
         return _core.kernel_block(columns, np.arange(len(rows)), np.zeros(len(rows), np.int8))
+
+    def scores_of_dual(self) -> np.ndarray | None:
+        return None if self.rows.is_divided_by(self.labels) else self.scores
 
     def scores_of_model(self) -> np.ndarray | None:
         """Those of w(a), where that is the best point so far."""

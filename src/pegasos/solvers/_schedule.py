@@ -387,9 +387,12 @@ class Schedule:
 
         w is kept, since optima change little with λ: dual variables of a smaller λ are smaller.
         """
-        last = other.solver
-        a = last.a * min(1, self.settings.lam / other.settings.lam)
-        self._put_to_work(self._begun(type(last), rows, (a, *last.model())))
+        last, lam, before = other.solver, self.settings.lam, other.settings.lam
+        factor = min(1, lam / before)
+        known = last.scores_of_dual() if not self.settings.free_intercept else None
+        scores = () if known is None else (known * (factor * before / lam),)
+        start = (last.a * factor, *last.model(), *scores)
+        self._put_to_work(self._begun(type(last), rows, start))
 
     @np.errstate(over="ignore")
     def return_to_pegasos(self, rows: Any) -> None:

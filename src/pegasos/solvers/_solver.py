@@ -123,12 +123,13 @@ class Solver:
         Parameters
         ----------
         problem : pegasos.problems._problem.Problem
-        start : tuple of three arrays, optional
-            Dual variables, feasible, coefficients and intercepts. None: where the solver stands.
+        start : tuple of arrays, optional
+            Dual variables, feasible, coefficients and intercepts; and, if they are known, scores of
+            all rows under w(a) without the intercept. None: where the solver stands.
 
         Returns
         -------
-        tuple of three arrays, or None
+        tuple of arrays, or None
             `start`; where problems are others than before, whose sums and bounds are of no use any
             more, the points at which the solver stands.
         """
@@ -143,7 +144,7 @@ class Solver:
         self.fingerprints[:] = problem.fingerprints
         self.n_inside[:] = problem.n_inside
         if start is not None:
-            self.a[...], self.coef[...], self.intercept[...] = start
+            self.a[...], self.coef[...], self.intercept[...] = start[:3]
             self.primal[:] = self.relative_gap[:] = np.inf
         self.is_seen = np.zeros(len(self.a), bool)
         return start
@@ -257,6 +258,10 @@ class Solver:
 
     def scores_of_model(self) -> np.ndarray | None:
         """Scores of all rows under the model, (n_problems, n_rows), if they are at hand."""
+        return None
+
+    def scores_of_dual(self) -> np.ndarray | None:
+        """Scores of all rows under w(a) without the intercept, if they are at hand."""
         return None
 
     def dual(self) -> np.ndarray:
