@@ -2,16 +2,21 @@
 
 All minimise the same objective, with the intercept as the weight of a constant feature. Every contender
 is given budgets from small to large, each a whole fit from scratch: tolerances for ours and for
-liblinear-official, numbers of epochs for the others. What a fit reached is computed off the clock from
+liblinear's, numbers of epochs for the others. What a fit reached is computed off the clock from
 its coefficients; its time to a suboptimality is that of its fastest budget that got there. The optimum
 is the dual bound of a fit of ours to a certified gap of 1e-9 (or the best that was reached). Of several
 binary problems, objectives are added up.
 
-Peers get float64, which is what they compute with, and a matrix that they need not convert.
+Peers get what they compute with (float32 for snapml, float64 for the others), and a matrix that they
+need not convert. SGDClassifier has its default schedule, and the best of fourteen. All have one
+thread unless their name says otherwise; liblinear-multicore takes the place of liblinear-official
+where it is installed, since both are the module "liblinear".
 """
 
 import contextlib
+import importlib.metadata
 import io
+import itertools
 import statistics
 import warnings
 
@@ -28,6 +33,14 @@ try:
     from liblinear import liblinearutil
 except ImportError:
     liblinearutil = None
+try:
+    import snapml
+except ImportError:
+    snapml = None
+try:
+    import skglm
+except ImportError:
+    skglm = None
 
 LEVELS = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)
 # A contender gets no larger budget after a fit of so many seconds.
@@ -88,13 +101,23 @@ class Linear:
 
 
 class Gradient:
-    """scikit-learn's SGDClassifier, on rows with a constant feature, so that b is penalised."""
+    """scikit-learn's SGDClassifier, on rows with a constant feature, so that b is penalised.
 
-    budgets = (1, 2, 3, 5, 8, 12, 20, 30, 50)
+    A budget is a schedule, whether iterates are averaged, and a number of epochs. "best schedule"
+    counts the fastest fit, but not the search for its schedule.
+    """
 
-    def __init__(self, lam, average):
-        self.lam, self.average = lam, average
-        self.name = "SGDClassifier" + (", averaged" if average else "")
+    epochs = (1, 2, 3, 5, 8, 12, 20, 30, 50)
+    schedules = (
+        ("optimal", 0.0), ("constant", 0.003), ("constant", 0.03), ("constant", 0.3),
+        ("invscaling", 0.03), ("invscaling", 0.3), ("invscaling", 3.0),
+    )  # fmt: skip
+
+    def __init__(self, lam, searches):
+        self.lam, schedules = lam, self.schedules if searches else self.schedules[:1]
+        self.name = "SGDClassifier" + (", best schedule" if searches else "")
+        averages = (False, True) if searches else (False,)
+        self.budgets = tuple(itertools.product(self.epochs, schedules, averages))
 
     def take(self, X, y):
         self.y, ones = y, np.ones((X.shape[0], 1))
@@ -103,10 +126,11 @@ class Gradient:
         else:
             self.X = np.hstack([X, ones])
 
-    def fit(self, epochs):
+    def fit(self, budget):
+        epochs, (schedule, eta0), average = budget
         machine = SGDClassifier(
-            alpha=self.lam, max_iter=epochs, tol=None, average=self.average, fit_intercept=False,
-            random_state=0,
+            alpha=self.lam, max_iter=epochs, tol=None, average=average, fit_intercept=False,
+            learning_rate=schedule, eta0=eta0 or 0.01, random_state=0,
         )  # fmt: skip
         self.machine = machine.fit(self.X, self.y)
 
@@ -115,13 +139,18 @@ class Gradient:
 
 
 class Liblinear:
-    """liblinear-official, whose only budget is its tolerance."""
+    """liblinear-official or, where that is installed, liblinear-multicore: both are "liblinear".
 
-    name = "liblinear-official"
+    Their only budget is a tolerance.
+    """
+
     budgets = (1.0, 0.3, 0.1, 0.03, 0.01, 1e-3, 1e-4)
 
-    def __init__(self, lam):
-        self.lam = lam
+    def __init__(self, lam, n_threads=None):
+        self.lam, self.threads = lam, f" -m {n_threads}" if n_threads else ""
+        self.name = "liblinear-official"
+        if n_threads:
+            self.name = f"liblinear-multicore, {n_threads} thread{'s' * (n_threads > 1)}"
 
     def take(self, X, y):
         self.classes, codes = np.unique(y, return_inverse=True)
@@ -131,7 +160,9 @@ class Liblinear:
     def fit(self, tol):
         C = pegasos.C_from_lam(self.lam, self.X.shape[0])
         with contextlib.redirect_stdout(io.StringIO()):
-            self.machine = liblinearutil.train(self.problem, f"-s 3 -c {C} -e {tol} -B 1 -q")
+            self.machine = liblinearutil.train(
+                self.problem, f"-s 3 -c {C} -e {tol} -B 1 -q{self.threads}"
+            )
 
     def model(self):
         labels = self.machine.get_labels()
@@ -143,6 +174,63 @@ class Liblinear:
         return np.array([w for w, _ in by_class]), np.array([b for _, b in by_class])
 
 
+class Snap:
+    """snapml, on one thread; a penalised intercept is a constant feature there, too."""
+
+    name = "snapml"
+    budgets = (1, 2, 3, 5, 8, 12, 20, 30, 50, 80, 120, 200, 400, 1000)
+
+    def __init__(self, lam):
+        self.lam = lam
+
+    def take(self, X, y):
+        self.X, self.y = X.astype(np.float32), y  # what it computes with
+        if sparse.issparse(X):
+            self.X = sparse.csr_matrix(self.X)
+
+    def fit(self, epochs):
+        machine = snapml.SupportVectorMachine(
+            regularizer=self.lam * self.X.shape[0], fit_intercept=True, max_iter=epochs, tol=1e-9,
+            random_state=0,
+        )  # fmt: skip
+        self.machine = machine.fit(self.X, self.y)
+
+    def model(self):
+        d = self.X.shape[1]
+        coef = np.asarray(self.machine.coef_, np.float64).reshape(-1, d)
+        return coef, np.asarray(self.machine.intercept_, np.float64).reshape(-1)
+
+
+class Skglm:
+    """skglm, with all rows in its working set, and compiled before the clock runs; two classes."""
+
+    name = "skglm"
+    budgets = (1, 2, 3, 5, 8, 12, 20, 30, 50, 80, 120, 200, 400, 1000)
+
+    def __init__(self, lam):
+        self.lam = lam
+
+    def take(self, X, y):
+        self.y, ones = np.where(y == np.unique(y)[1], 1, -1), np.ones((X.shape[0], 1))
+        if sparse.issparse(X):
+            self.X = sparse.hstack([X, ones], format="csc", dtype=np.float64)
+        else:
+            self.X = np.asfortranarray(np.hstack([X, ones]))
+        self.fit(1)
+
+    def fit(self, epochs):
+        n = self.X.shape[0]
+        machine = skglm.LinearSVC(
+            C=pegasos.C_from_lam(self.lam, n), max_iter=1, max_epochs=epochs, p0=n, tol=1e-9,
+            fit_intercept=False,
+        )  # fmt: skip
+        self.machine = machine.fit(self.X, self.y)
+
+    def model(self):
+        coef = self.machine.coef_.reshape(1, -1)
+        return coef[:, :-1], coef[:, -1]
+
+
 def contenders(lam, n_classes, slow):
     for dtype in (np.float32, np.float64):
         yield Ours(lam, dtype, 1)
@@ -150,9 +238,19 @@ def contenders(lam, n_classes, slow):
         yield Ours(lam, np.float32, 2)
     yield Linear(lam)
     if liblinearutil is not None and (slow or n_classes == 2):
-        yield Liblinear(lam)
-    for average in (False, True):
-        yield Gradient(lam, average)
+        try:
+            importlib.metadata.version("liblinear-multicore")
+        except importlib.metadata.PackageNotFoundError:
+            yield Liblinear(lam)
+        else:
+            yield Liblinear(lam, 1)
+            yield Liblinear(lam, 2)
+    if snapml is not None:
+        yield Snap(lam)
+    if skglm is not None and n_classes == 2:
+        yield Skglm(lam)
+    for searches in (False, True):
+        yield Gradient(lam, searches)
 
 
 def objective(X, columns, lam, coef, intercept):
@@ -218,7 +316,7 @@ def measure(name, data, lam, args, repetitions):
             {
                 "set": name,
                 "machine": machine.name,
-                "budget": [k[1] for k in keys],
+                "budget": [str(k[1]) for k in keys],
                 "seconds": [statistics.median(times[k]) for k in keys],
                 "suboptimality": [float(reached[k]) for k in keys],
                 "error %": [float(errors[k]) for k in keys],

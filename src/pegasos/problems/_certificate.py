@@ -111,8 +111,9 @@ def certify_kernel(
     """
     cache, labels, settings = problem.rows, problem.labels, problem.settings
     a, (coef, intercept) = feasible(problem, dual()), model()
-    beta = a * labels / (settings.lam * problem.masses)[:, None]
-    same = (np.abs(beta - coef) <= 1e-9 * np.abs(coef)).all()
+    beta = a * labels
+    beta *= (1 / (settings.lam * problem.masses))[:, None]
+    same = np.array_equal(beta, coef) or (np.abs(beta - coef) <= 1e-9 * np.abs(coef)).all()
     # Both at once: what takes time is the kernel matrix.
     points = coef[None] if same else np.stack([coef, beta])
     if cache.points.kernel.has_weights:
