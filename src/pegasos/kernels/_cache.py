@@ -204,9 +204,9 @@ class ColumnCache:
         scores, together = np.zeros(points.shape), []
         if self.is_small and self.is_divided_by(labels):
             parts = self.parts(labels)
-            for coef, found in zip(points, scores, strict=True):
+            for k in range(len(points)):
                 _core.push_inside(
-                    parts.cache.columns, parts.first, parts.inside, parts.rows, coef, found
+                    parts.cache.columns, parts.first, parts.inside, parts.rows, points[k], scores[k]
                 )
             return scores
         for k, y in enumerate(labels):
