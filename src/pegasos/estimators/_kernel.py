@@ -67,8 +67,10 @@ class KernelPegasosClassifier(PegasosEstimator):
         those.
     cache_size : float, default=1000
         Room for columns of the kernel matrix while training, in MB; beyond it, columns are
-        computed again when they are needed. One-vs-one, by coordinate ascent, pairs of classes that
-        have at most half of the rows have matrices of their own, each with an eighth of the room.
+        computed again when they are needed, and a small λ takes longer. The pairs of one-vs-one, by
+        coordinate ascent, share one matrix of up to 4096 rows; of more rows, pairs that have at
+        most half of them have matrices of their own, each with an eighth of the room. Models by
+        other rooms agree within `tol`, not to the bit.
     scores : {{"auto", "push", "pull"}}, default="auto"
         Whether each violation updates the scores of all rows ("push"), or only of those rows that
         the fit will draw ("pull"), so that few steps on many rows do not cost more for more rows.
