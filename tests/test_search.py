@@ -12,7 +12,7 @@ import pytest
 from rows import convert, make_rows
 from scipy import sparse
 from sklearn.base import is_classifier
-from sklearn.datasets import load_iris
+from sklearn.datasets import load_iris, make_classification
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import f1_score, make_scorer
 from sklearn.model_selection import (
@@ -22,6 +22,7 @@ from sklearn.model_selection import (
     ShuffleSplit,
     StratifiedKFold,
     check_cv,
+    cross_val_score,
 )
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import check_is_fitted
@@ -607,13 +608,17 @@ def test_scoring_sees_rows_and_a_fitted_estimator(data, layout, dtype, how):
                 ValueError, match="scoring can ask for those of the rows that it was"
             ):
                 clf.predict(others)
-        points.append((clf.lam, clf.n_steps))
+        points.append((clf.lam, clf.n_steps, clf.tol))
         return clf.score(X_test, y_test)
 
     for make in (PegasosClassifierCV, KernelPegasosClassifierCV):
         points.clear()
         search = make(LAMS, cv=folds, scoring=scoring, random_state=0, refit=False, **how).fit(X, y)
-        assert len(set(points)) == len(search.cv_results_["params"]) == len(points) / 3
+        n = len(search.cv_results_["params"])
+        if make is PegasosClassifierCV and not how:  # machines that stop early, too
+            n += sum(tol is None for _, _, tol in points) // 3
+            assert n == 2 * len(search.cv_results_["params"])
+        assert len(set(points)) == n == len(points) / 3
         plain = make(LAMS, cv=folds, random_state=0, refit=False, **how).fit(X, y)
         np.testing.assert_array_equal(search.scores_, plain.scores_)
 
@@ -759,3 +764,33 @@ def test_rows_whose_squares_overflow_are_searched_or_refused_in_words(rng, n_cla
         assert "X" in str(error)  # noqa: PT017
     else:
         assert np.isfinite(search.predict(X)).all()
+
+
+def test_a_search_stops_early_where_few_epochs_score_better():
+    X, y = make_classification(
+        2000, 16, n_informative=10, n_classes=26, n_clusters_per_class=1, class_sep=1.5, random_state=0
+    )  # fmt: skip
+    X, lams = X / X.std(axis=0), [1e-4, 1e-3, 1e-2]
+    search = PegasosClassifierCV(lams, random_state=0).fit(X, y)
+    certified = PegasosClassifierCV(lams, cv_effort=0.05, random_state=0).fit(X, y)
+    error = certified.cv_results_["standard_error"][certified.best_index_]
+    assert search.best_score_ > certified.best_score_ + error
+    assert certified.best_params_.keys() == {"lam"}
+    assert all(
+        params.keys() == {"lam", "max_iter", "tol"} for params in search.cv_results_["params"]
+    )
+    assert search.best_params_["tol"] is None
+    assert (search.cv_results_["n_epochs"] == 2).all()
+    alone = PegasosClassifier(**search.best_params_, random_state=0).fit(X, y)
+    np.testing.assert_array_equal(search.best_estimator_.coef_, alone.coef_)
+    # What was scored is what is trained, but for the order of rows.
+    scores = cross_val_score(PegasosClassifier(**search.best_params_, random_state=0), X, y)
+    assert scores.mean() == pytest.approx(search.best_score_, abs=5 * error)
+    assert scores.mean() > certified.best_score_ + error
+
+
+def test_a_search_does_not_stop_early_where_that_gains_nothing():
+    X, y = load_iris(return_X_y=True)
+    search = PegasosClassifierCV([1e-4, 1e-3, 1e-2], random_state=0).fit(X, y)
+    assert search.best_params_.keys() == {"lam"}
+    assert (search.cv_results_["relative_gap"] <= 0.05).all()

@@ -232,6 +232,8 @@ def _report_search(say: Callable[..., None], search: Any) -> None:
     ):
         mark = "  best" if point == search.best_params_ else ""
         say(f"{point['lam']:>10.3g}  {mean:.4f} +- {error:.4f}{mark}")
+    if "max_iter" in search.best_params_:
+        say(f"best after {search.best_params_['max_iter']} epochs: more score less")
 
 
 def _options(args: argparse.Namespace) -> dict[str, Any]:
@@ -283,7 +285,7 @@ def _train(args: argparse.Namespace) -> int:
     if search is not None:
         search.fit(X, y)
         _report_search(say, search)
-        machine.lam = search.lam_
+        machine.set_params(**search.best_params_)
     machine._zero_based = zero_based
     if args.resume is not None:
         _checkpoint.resume(machine, args.resume, X, y)

@@ -114,6 +114,18 @@ class _Grid:
         """Take the largest gap among some machines of a place."""
         self.gaps[where] = np.fmax(self.gaps[where], gap)
 
+    def take_over(self, other: "_Grid") -> bool:
+        """Be as `other` if that scores better by more than a standard error; tell whether it does."""
+        if np.isnan(other.scores).any():  # it has not run, or a scorer has no number for it
+            return False
+        mean, theirs = self.scores.mean(axis=-1), other.scores.mean(axis=-1).max()
+        best = np.unravel_index(np.argmax(mean), mean.shape)
+        if not theirs > mean[best] + standard_errors(self.scores)[best]:
+            return False
+        self.scores, self.gaps, self.epochs = other.scores, other.gaps, other.epochs
+        self.seconds = other.seconds
+        return True
+
     def standing(self, where: tuple[int, ...], folds: list[int]) -> tuple[np.ndarray, np.ndarray]:
         """Means over some folds of the points at a place of the outer axes, and their standard errors."""
         scores = self.scores[where][..., folds]
@@ -180,23 +192,29 @@ class _Search(ClassifierMixin, BaseEstimator):
         scoring = _folds.Scoring(self.scoring, given, X, y, codes, sample_weight, folds)
         columns = _problems.label_columns(codes, len(classes), self.multi_class, weights)
 
-        def score(where: tuple[int, ...], fold: int, scores: np.ndarray) -> Any:
+        def score(more: Any, where: tuple[int, ...], fold: int, scores: np.ndarray) -> Any:
             point = {name: axis[k] for (name, axis), k in zip(axes.items(), where, strict=True)}
             return scoring(
                 fold,
                 _problems.class_scores(scores, len(classes), self.multi_class),
-                lambda: _folds.fitted(estimator, classes, **point),
+                lambda: _folds.fitted(estimator, classes, **point, **more),
             )
 
+        few = {"max_iter": min(_LEAST_EPOCHS, self.max_iter), "tol": None}
+
         with Progress(type(self).__name__, self.verbose) as progress:
-            grid = _Grid(
-                [len(axis) for axis in axes.values()], len(folds), len(columns), score,
-                lambda *done: progress.update(lambda: (*done, "")),
+            shape = [len(axis) for axis in axes.values()], len(folds), len(columns)
+            grid, early = (
+                _Grid(*shape, functools.partial(score, more), tell)
+                for more, tell in (
+                    ({}, lambda *done: progress.update(lambda: (*done, ""))), (few, lambda *_: None),
+                )
             )  # fmt: skip
             for machines in self._machines(X, folds, sample_weight, axes):
                 for together in _folds.together(folds, columns, weights):
-                    self._train(machines, together, axes["lam"], steps, grid)
-        fitted = seen | {"classes_": classes} | self._results(axes, grid)
+                    self._train(machines, together, axes["lam"], steps, grid, early)
+        more = few if grid.take_over(early) else {}
+        fitted = seen | {"classes_": classes} | self._results(axes, more, grid)
         if self.refit:
             estimator.set_params(**fitted["best_params_"]).fit(X, y, sample_weight=sample_weight)
             estimator.__dict__.update(seen)
@@ -250,9 +268,18 @@ class _Search(ClassifierMixin, BaseEstimator):
         return np.atleast_1d(self.n_steps)
 
     def _train(
-        self, machines: _Machines, folds: Any, lams: np.ndarray, steps: Any, grid: _Grid
+        self,
+        machines: _Machines,
+        folds: Any,
+        lams: np.ndarray,
+        steps: Any,
+        grid: _Grid,
+        early: _Grid,
     ) -> None:
-        """Train the problems of `folds`, a `Together`, for every λ and T; `grid` scores them."""
+        """Train the problems of `folds`, a `Together`, for every λ and T; `grid` scores them.
+
+        Of several classes in few features, `early` scores machines that make few epochs, too.
+        """
         settings = {name: getattr(self, name) for name in _SETTINGS}
         seed, threads = PegasosEstimator._seed(self), joblib.effective_n_jobs(self.n_jobs)
         of_set = (machines, folds, lams, settings, seed, threads, grid)
@@ -268,6 +295,12 @@ class _Search(ClassifierMixin, BaseEstimator):
                 self._settle(*of_set)
             else:
                 self._follow(*of_set, _GAP)
+                # Not with class weights: rough machines may score better for not heeding them.
+                is_usual = (
+                    machines.is_linear and self.solver == "auto" and self.class_weight is None
+                )
+                if is_usual and folds.labels.shape[1] > 2:
+                    self._follow(*of_set[:-1], early, None)
         elif not isinstance(effort, Integral):
             self._follow(*of_set, effort)
         elif machines.is_linear and self.solver in ("auto", "sdca"):
@@ -424,20 +457,23 @@ class _Search(ClassifierMixin, BaseEstimator):
         seed: int,
         threads: int,
         grid: _Grid,
-        tol: float,
+        tol: float | None,
     ) -> None:
-        """From the largest λ to the smallest, to a gap, each beginning where the last ended."""
+        """From the largest λ to the smallest, to a gap, each beginning where the last ended.
+
+        Without a gap, a few epochs, each beginning at 0.
+        """
         last, (n_folds, n_problems, _) = None, folds.labels.shape
         flat = folds.labels.reshape(n_folds * n_problems, -1)
         for place in np.argsort(-lams):
             settings_here, began = _pegasos.Settings(lams[place], **options), time.perf_counter()
             schedule = machines.schedule(settings_here, len(flat), seed)
             schedule.set_rows(flat, folds.weights)
-            if last is not None and last.solver is not last.pegasos:
+            if tol is not None and last is not None and last.solver is not last.pegasos:
                 schedule.start_from(last, machines.rows)
             certificate = schedule.train(
-                machines.rows, solver=self.solver, tol=tol, max_iter=self.max_iter,
-                n_threads=threads, check="last",
+                machines.rows, solver=self.solver, tol=tol, check="last", n_threads=threads,
+                max_iter=min(_LEAST_EPOCHS, self.max_iter) if tol is None else self.max_iter,
             )  # fmt: skip
             coef, intercept = schedule.model()
             where, known = (*machines.where, place), schedule.solver.scores_of_model()
@@ -454,10 +490,10 @@ class _Search(ClassifierMixin, BaseEstimator):
             grid.seconds[where] += time.perf_counter() - began
             last = schedule
 
-    def _results(self, axes: dict[str, Any], grid: _Grid) -> dict[str, Any]:
-        """Attributes of a search, in scikit-learn's form."""
+    def _results(self, axes: dict[str, Any], more: dict[str, Any], grid: _Grid) -> dict[str, Any]:
+        """Attributes of a search, in scikit-learn's form; all points have the parameters `more`, too."""
         points = list(itertools.product(*axes.values()))
-        params = [dict(zip(axes, point, strict=True)) for point in points]
+        params = [dict(zip(axes, point, strict=True)) | more for point in points]
         flat = grid.scores.reshape(len(points), -1)
         results: dict[str, Any] = {}
         for k, name in enumerate(axes):
@@ -554,7 +590,10 @@ _DOC = {
           or as many, up to 16, as a tenth of a second affords; then twice as many for the λ within a
           standard error of the best score, until that rises by half a standard error at most.
           Sparse rows, and those of kernel machines, are in single precision meanwhile, unless that
-          would blur what tells them apart. There are `max_iter` epochs at most.
+          would blur what tells them apart. There are `max_iter` epochs at most. Of more than two
+          classes in few features, without `class_weight`, linear machines that stop after two
+          epochs are scored, too; if their best score is higher by more than a standard error, the
+          search is over them, and `best_params_` has ``max_iter`` and ``tol=None`` besides.
     n_steps : int or list of int, default=None
         With solver "pegasos" (or "auto"): T, or several in growing order, each of which is scored
         on the way to the last; `cv_effort` then means nothing.""",
