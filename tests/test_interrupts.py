@@ -4,6 +4,7 @@
 clock, which on a busy machine says little, and in CPU time of the process.
 """
 
+import contextlib
 import functools
 import os
 import signal
@@ -19,7 +20,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import pegasos
 from pegasos import _threads
-from pegasos.solvers import _schedule
+from pegasos.solvers import _kernel_ascent, _schedule
 
 PACKAGE = os.path.dirname(pegasos.__file__)
 
@@ -237,6 +238,40 @@ def test_ctrl_c_may_come_at_any_line(fit, rng):
         clf = interrupted_at(number + 1, make)
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
         if not hasattr(clf, "objective_"):  # else it was over: another fit would do more
+            clf.fit(X, y)
+        check(clf, whole, X)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_ctrl_c_just_before_it_has_to_wait_loses_no_pairs(monkeypatch, n_jobs):
+    """Not where results of problems that have ended wait to be put where they belong, either."""
+
+    def make():
+        clf, X, y = FITS["kernel, sdca, pairs"](200)
+        return clf.set_params(n_jobs=n_jobs), X, y
+
+    whole, X, y = make()
+    whole.fit(X, y)
+    real, n_left = _kernel_ascent.uninterrupted, 10**9
+
+    def pressed():
+        nonlocal n_left
+        if threading.current_thread() is threading.main_thread():
+            n_left -= 1
+            if n_left == 0:
+                signal.raise_signal(signal.SIGINT)
+        return real()
+
+    monkeypatch.setattr(_kernel_ascent, "uninterrupted", pressed)
+    n_calls = 10**9
+    make()[0].fit(X, y)
+    n_calls -= n_left
+    for number in range(1, n_calls + 1):
+        clf, n_left = make()[0], number
+        with contextlib.suppress(KeyboardInterrupt):
+            clf.fit(X, y)
+        n_left = 10**9
+        if not hasattr(clf, "objective_"):
             clf.fit(X, y)
         check(clf, whole, X)
 

@@ -240,6 +240,8 @@ class KernelAscent(Solver):
             while status != _core.DONE:
                 with uninterrupted():
                     status = ascent.advance(given, _pegasos.numbers_per_call())
+                    if self.by_epochs or status == _core.DONE:
+                        put_back()
                 if status == _core.WANTS_BLOCK:
                     keeps = bool(runs["by_pairs"][0] and runs["n_epochs"][0])
                     given = self._block(which[: runs["m"][0]], cache, keeps)
@@ -249,12 +251,12 @@ class KernelAscent(Solver):
                 elif status == _core.WANTS_SCORES:
                     changed = np.flatnonzero(change)
                     pushed[:] = cache.push(change[None, changed], changed)[0]
-                if self.by_epochs:
-                    put_back()
                 yield
         finally:
-            with uninterrupted():
-                put_back()
+            # Ctrl-C may come here before it has to wait: only what goes on is put back by this alone.
+            if status != _core.DONE:
+                with uninterrupted():
+                    put_back()
         if room is not None:
             self._rooms.append(room)
 
