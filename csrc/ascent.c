@@ -303,17 +303,41 @@ typedef struct run {
     double numbers; /* that a row has, on average */
 } run;
 
+/* sum_i l*(a_i), in four sums, since an addition takes the time of four. */
+static double sum_of_conjugates(const run *r)
+{
+    const double *const a = r->x->a, *const c = r->x->bounds;
+    const int64_t n = r->rows->n_rows;
+    double sum[4] = {0};
+    WITH_LOSS(r->p->loss, for (int64_t i = 0; i + 4 <= n; i += 4) for (int64_t l = 0; l < 4; l++)
+                              sum[l] += loss_conjugate(LOSS, a[i + l], c ? c[i + l] : 1);
+              for (int64_t i = n / 4 * 4; i < n; i++) sum[0] +=
+              loss_conjugate(LOSS, a[i], c ? c[i] : 1));
+    return sum[0] + sum[1] + (sum[2] + sum[3]);
+}
+
+/* Dual variables grow by lam m/|x_i|^2 at most in an epoch, for each unit by which a row violates its
+ * margin. Where that is little beside 1, and no class is rare, ascent takes many epochs over all
+ * rows only to get near the optimum. */
+static bool is_hopeless(const run *r)
+{
+    return r->s->estimate > 0.5 && r->p->n_active > r->s->n_inside / 2;
+}
+
 static bool is_time_to_check(const run *r)
 {
     pegasos_ascent *s = r->s;
-    double sum = 0;
     if (s->n_epochs + 1 >= s->last_epoch)
         return true;
     if (s->tol < 0)
         return false;
-    WITH_LOSS(r->p->loss, for (int64_t i = 0; i < r->rows->n_rows; i++) sum +=
-                          loss_conjugate(LOSS, r->x->a[i], r->x->bounds ? r->x->bounds[i] : 1));
-    estimate_gap(r->p, s, sum);
+    estimate_gap(r->p, s, sum_of_conjugates(r));
+    if (s->patience > 0 && s->n_visits >= s->patience) {
+        s->patience = 0;
+        s->has_stopped = is_hopeless(r);
+        if (s->has_stopped)
+            return true;
+    }
     if (is_within(s, s->estimate, HOPEFUL) && s->estimate <= s->estimate_at_check / 1.5
         && s->n_visits >= s->n_visits_at_check + s->n_inside)
         return true;
@@ -577,7 +601,7 @@ int64_t pegasos_ascent_advance(const pegasos_rows *rows, pegasos_dual *problem,
     assert(are_there(rows, 0, 0) && s->lam > 0 && s->mass > 0 && s->part != PEGASOS_BUNDLE);
     for (;;) {
         if (s->part == PEGASOS_VISITS) {
-            const bool is_last = s->n_epochs >= s->last_epoch;
+            const bool is_last = s->has_stopped || s->n_epochs >= s->last_epoch;
             if (is_within(s, s->relative_gap, 1) || (is_last && isfinite(s->primal)))
                 return PEGASOS_DONE;
             if (is_last) /* nothing is known of where this stands */

@@ -326,12 +326,15 @@ typedef struct pegasos_ascent {
     int64_t n_inside;       /* rows whose label is not 0 */
     int64_t last_epoch;     /* stop once n_epochs is so many */
     int64_t by_epochs;      /* 1: return after every epoch, however much of the budget is left */
+    int64_t patience; /* stop at the first epoch that ends with so many visits, if it is far from
+                               the optimum and most rows are active; 0: never */
     /* state */
-    int64_t part;     /* what it is at: PEGASOS_VISITS, ... */
-    int64_t place;    /* rows that this part has read */
-    int64_t n_epochs; /* epochs done */
-    int64_t n_visits; /* rows visited */
-    int64_t n_steps;  /* of them, in an epoch of Pegasos */
+    int64_t has_stopped; /* for want of patience */
+    int64_t part;        /* what it is at: PEGASOS_VISITS, ... */
+    int64_t place;       /* rows that this part has read */
+    int64_t n_epochs;    /* epochs done */
+    int64_t n_visits;    /* rows visited */
+    int64_t n_steps;     /* of them, in an epoch of Pegasos */
     int64_t n_visits_at_check;
     int64_t snapshot_every; /* visits from one snapshot of w to the next in this epoch; 0: none */
     int64_t next_snapshot;

@@ -10,6 +10,7 @@ import numpy as np
 import paper
 import pytest
 from rows import convert, make_rows
+from scipy import sparse
 from sklearn.datasets import (
     load_breast_cancer,
     load_digits,
@@ -326,6 +327,22 @@ def test_a_change_of_solver_leaves_what_is_done(monkeypatch):
     clf = PegasosClassifier(random_state=0).fit(X[:600], y[:600])
     assert len(changes) > 1
     assert (clf.duality_gap_ <= 1e-3 * clf.objective_).all()
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_ascent_that_gets_nowhere_gives_up(rng, n_classes):
+    """Where lam m is little beside |x|^2, epochs over all rows hardly move dual variables."""
+    X = sparse.csr_array(sparse.random(4000, 200, 0.04, "csr", rng=rng))
+    X.data[:] = 3
+    scores = X @ rng.normal(size=(200, n_classes))
+    y = (scores + 2 * scores.std() * rng.normal(size=scores.shape)).argmax(axis=1)
+    for lam, solvers in ((1e-4, ["pegasos", "sdca", "newton"]), (1, ["pegasos", "sdca"])):
+        clf = PegasosClassifier(lam, tol=1e-3, random_state=0).fit(X, y)
+        assert list(clf.solver_epochs_) == solvers
+        assert clf.solver_epochs_["sdca"] < (8 if n_classes == 2 else 16)
+        assert (clf.duality_gap_ <= 1e-3 * clf.objective_).all()
+    clf.set_params(lam=1e-4, solver="sdca", tol=0.1).fit(X, y)
+    assert list(clf.solver_epochs_) == ["pegasos", "sdca"]
 
 
 @pytest.mark.parametrize("loss", LOSSES.values(), ids=str)

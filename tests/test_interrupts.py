@@ -31,16 +31,19 @@ def rows(kind, n=4000, n_classes=3):
         X = rng.normal(size=(n, 60)).astype(np.float32)
         centres = rng.normal(size=(60, n_classes))
     else:
-        X = sparse.random_array((n, 2000), density=0.01, format="csr", random_state=rng)
-        centres = rng.normal(size=(2000, n_classes))
+        d, density = (200, 0.04) if kind == "sparse, few features" else (2000, 0.01)
+        X = sparse.random_array((n, d), density=density, format="csr", random_state=rng)
+        X *= 10 if d == 200 else 1
+        centres = rng.normal(size=(d, n_classes))
     scores = X @ centres
     return X, (scores + scores.std() * rng.normal(size=scores.shape)).argmax(axis=1)
 
 
 def linear(solver, kind, n_classes, **options):
     def make(n=4000):
+        plan = {"tol": None, "max_iter": 60} | options
         clf = pegasos.PegasosClassifier(
-            1e-4, solver=solver, tol=None, max_iter=60, warm_start=True, random_state=0, **options
+            1e-4, solver=solver, warm_start=True, random_state=0, **plan
         )
         return clf, *rows(kind, n, n_classes)
 
@@ -68,6 +71,7 @@ FITS = {
     "newton, dense": linear("newton", "dense", 3, multi_class="ovo", penalize_intercept=False),
     "auto, dense": linear("auto", "dense", 3),
     "auto, sparse": linear("auto", "sparse", 3),
+    "auto, ascent gives up": linear("auto", "sparse, few features", 2, tol=1e-3, max_iter=1000),
     "auto, sparse, threads": linear("auto", "sparse", 3, n_jobs=2),
     "kernel, sdca": kernel("sdca", "dense"),
     "kernel, auto, small cache": kernel("auto", "sparse", cache_size=1),

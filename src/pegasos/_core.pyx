@@ -153,6 +153,8 @@ cdef extern from "pegasos.h" nogil:
         int64_t n_inside
         int64_t last_epoch
         int64_t by_epochs
+        int64_t patience
+        int64_t has_stopped
         int64_t part
         int64_t place
         int64_t n_epochs
@@ -901,6 +903,7 @@ cdef int require_ascent(const pegasos_dual *p, const pegasos_ascent *s, int64_t 
     cdef bint holds = 0 <= p.position <= p.n_active <= s.n_inside <= n
     holds &= 0 < s.lam and 0 < s.mass and 0 <= s.part <= PEGASOS_LAST and 0 <= s.place < n
     holds &= 0 <= s.n_epochs < LARGEST and 0 <= s.last_epoch < LARGEST
+    holds &= 0 <= s.patience < LARGEST and 0 <= s.has_stopped <= 1
     holds &= 0 <= s.n_steps < LARGEST and 0 <= s.n_visits < LARGEST and 0 <= s.n_visits_at_check < LARGEST
     holds &= 0 <= s.n_snapshots < LARGEST and (s.part != PEGASOS_MEAN or s.n_snapshots > 0)
     # The next snapshot is ahead.

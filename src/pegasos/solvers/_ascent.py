@@ -251,7 +251,9 @@ class DualAscent(Solver):
                     anew[part] |= runs["part"][part] == _core.BUNDLE
         for name in ("primal", "relative_gap", "estimate", "estimate_at_check"):
             runs[name][anew] = np.inf
-        for name in ("n_visits", "n_visits_at_check", "n_snapshots", "part", "place"):
+        for name in (
+            "n_visits", "n_visits_at_check", "n_snapshots", "part", "place", "patience", "has_stopped",
+        ):  # fmt: skip
             runs[name][anew] = 0
         self.sums[anew] = 0
         started = self.ascents[anew]
@@ -311,6 +313,13 @@ class DualAscent(Solver):
         _threads.in_threads(jobs, n_threads, on_progress)
         jobs = [functools.partial(self._ascend, k) for k in range(len(self.a))]
         _threads.in_threads(jobs, n_threads, on_progress)
+
+    def be_patient(self, n_epochs: int) -> None:
+        self.runs["patience"] = n_epochs * self.n_inside
+
+    def end_plan(self) -> None:
+        super().end_plan()
+        self.runs["patience"] = self.runs["has_stopped"] = 0
 
     def _bundles(self) -> list[slice]:
         """The problems that begin together, as slices."""

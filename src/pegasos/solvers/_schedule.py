@@ -35,6 +35,10 @@ _MOST_GROWTH, _MOST_STEPS = 2**20, 2**50
 # follows, for twice as many.
 _STAGE = 64
 
+# A solver's first stage may end early, if it gets nowhere in so many epochs (`Solver.be_patient`)
+# and another one is likely to take at most so many times as long.
+_PATIENCE, _MOST_DEARER = 5, 4
+
 
 # What tol="auto" asks for: a gap well below what thousands of test rows can tell; and, where the rows
 # or kernel matrices of all problems have few numbers (`Machines.few`), one that leaves nothing but
@@ -307,17 +311,20 @@ class Schedule:
         if self.stage == 0:
             self.gap_before, self.stage = np.inf, _STAGE
             head_start = kind.head_start(len(self.pegasos.problems))
-            if head_start and not self.solver.n_visits.any() and kind is not self._cheapest(rows):
-                self.gap_before, self.stage = 0, head_start  # then the next follows in any case
+            if not self.solver.n_visits.any():
+                if head_start and kind is not self._cheapest(rows):
+                    self.gap_before, self.stage = 0, head_start  # then the next follows in any case
+                elif self._has_rival(kind, rows):
+                    self.solver.be_patient(head_start + _PATIENCE)
         while left > 0:
             solver = self.solver
             yield functools.partial(solver.run, tol, min(self.stage, left), **threads)
             used = int((solver.n_epochs - solver.base).max())
-            left -= used
             gap = solver.relative_gap.max()
-            if gap <= tol or left <= 0:
+            if gap <= tol or used >= left:
                 return
-            is_slow = gap > self.gap_before / 2
+            is_slow = used < min(self.stage, left) or gap > self.gap_before / 2
+            left -= used
             following = self._begun(self._next_kind(rows), rows) if is_slow else solver
             following.by_epochs = solver.by_epochs
             with uninterrupted():
@@ -347,6 +354,11 @@ class Schedule:
 
     def _cheapest(self, rows: Any) -> type[Solver]:
         return self.machines.cheapest(rows)
+
+    def _has_rival(self, kind: type[Solver], rows: Any) -> bool:
+        """Whether another solver is likely to take not much longer than this one."""
+        others = [other.cost(rows) for other in self.machines.suitable(rows) if other is not kind]
+        return min(others, default=np.inf) <= _MOST_DEARER * kind.cost(rows)
 
     def _next_kind(self, rows: Any) -> type[Solver]:
         """The solver after the one at work, in the order of the registry."""

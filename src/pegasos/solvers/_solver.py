@@ -83,6 +83,9 @@ class Solver:
         """Epochs for which it begins a fit of so many problems, even if another one is cheaper."""
         return 0
 
+    def be_patient(self, n_epochs: int) -> None:
+        """Let runs end above `tol` that get nowhere in what so many epochs over all rows visit."""
+
     @staticmethod
     def begins_with_pegasos(rows: Any) -> bool:
         """Whether its own first epoch is one of Pegasos, so that it needs none before."""
