@@ -12,6 +12,8 @@ from pathlib import Path
 
 import numpy as np
 from scipy import sparse
+from sklearn.datasets import make_classification
+from sklearn.preprocessing import StandardScaler
 
 _ROOT = Path(__file__).parents[1]
 _CACHE = Path(__file__).parent / "cache"
@@ -35,11 +37,11 @@ class Data:
     def first(self, n):
         """`n` rows spread evenly over the set, and over its test rows."""
         every = max(1, self.X.shape[0] // n)
-        test = slice(None, None, max(1, self.X_test.shape[0] // n))
-        return replace(
-            self, X=self.X[::every], y=self.y[::every],
-            X_test=self.X_test[test], y_test=self.y_test[test],
-        )  # fmt: skip
+        some = replace(self, X=self.X[::every], y=self.y[::every])
+        if self.X_test is not None:
+            test = slice(None, None, max(1, self.X_test.shape[0] // n))
+            some.X_test, some.y_test = self.X_test[test], self.y_test[test]
+        return some
 
 
 def folder():
@@ -227,3 +229,67 @@ def imitate(name, n, d, nonzeros, n_classes, seed=0):
     truth = rng.normal(size=(d, n_classes)).astype(np.float32)
     y = np.asarray(X @ truth - (X @ truth).mean(0)).argmax(axis=1)
     return Data(f"{name} (imitation)", X, y, real=False)
+
+
+def blobs(d, n_classes, n=8000, seed=0, **options):
+    """Dense standardised rows of overlapping classes, float64."""
+    X, y = make_classification(
+        2 * n,
+        d,
+        n_informative=min(max(d // 2, 10), d - 2),
+        n_classes=n_classes,
+        random_state=seed,
+        **options,
+    )
+    return halves(f"{d} features, {n_classes}", StandardScaler().fit_transform(X), y)
+
+
+def text(d, n_classes, n=8000, seed=0):
+    """Rows of words: a background by Zipf's law, words of topics, logarithms of counts; float64."""
+    rng = np.random.default_rng(seed)
+    common = 1 / np.arange(1, d + 1) ** 1.05
+    common /= common.sum()
+    topics = [rng.choice(d, 400, replace=False) for _ in range(n_classes)]
+    y = rng.integers(0, n_classes, 2 * n)
+    rows, columns, values = [], [], []
+    for i, topic in enumerate(y):
+        length = max(5, int(rng.lognormal(np.log(60), 0.6)))
+        own = length // 8
+        words = np.concatenate([
+            rng.choice(d, length - own, p=common), rng.choice(topics[topic], own),
+            rng.choice(topics[rng.integers(n_classes)], own // 2),
+        ])  # fmt: skip
+        found, counts = np.unique(words, return_counts=True)
+        value = (1 + np.log(counts)) * np.log1p(1 / common[found])
+        rows.append(np.full(len(found), i))
+        columns.append(found)
+        values.append(value / np.linalg.norm(value))
+    parts = np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))
+    return halves(f"text, {n_classes}", sparse.csr_array(parts, shape=(2 * n, d)), y)
+
+
+def binary(n=8000, d=300, seed=0, threshold=1.0):
+    """Sparse rows of ones; the larger the threshold, the rarer one class."""
+    rng = np.random.default_rng(seed)
+    X = sparse.csr_array(sparse.random(2 * n, d, 0.04, "csr", random_state=seed))
+    X.data[:] = 1
+    y = (X @ rng.normal(size=d) + rng.normal(size=2 * n) * 0.5 > threshold).astype(int)
+    return halves("sparse, 300", X, y)
+
+
+def halves(name, X, y):
+    """A set that is tested on its second half."""
+    n = len(y) // 2
+    if sparse.issparse(X):  # liblinear reads 32-bit indices only
+        X = sparse.csr_array(
+            (X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), X.shape
+        )
+    return Data(name, X[:n], y[:n], X[n:], y[n:], real=False)
+
+
+def real(name, every=1):
+    """A real set, or an imitation."""
+    data = load_or_imitate(name)
+    if data.X_test is None:
+        data = halves(name, data.X, data.y)
+    return data if every == 1 else data.first(data.X.shape[0] // every)

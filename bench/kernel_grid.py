@@ -12,8 +12,8 @@ import time
 import warnings
 
 import numpy as np
+from data import binary, blobs
 from measure import say, touch_memory
-from search import binary, blobs
 from sklearn.svm import SVC
 
 import pegasos

@@ -16,83 +16,17 @@ import warnings
 
 import data as sets
 import numpy as np
+from data import binary, blobs, halves, real, text
 from measure import say, timed, touch_memory
-from scipy import sparse
-from sklearn.datasets import make_classification
 from sklearn.decomposition import PCA
 from sklearn.linear_model import SGDClassifier
 from sklearn.model_selection import GridSearchCV, KFold
-from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 
 import pegasos
 
 LAMS = np.geomspace(1e-2, 1e-6, 10)
 FOLDS = 5
-
-
-def blobs(d, n_classes, n=8000, seed=0, **options):
-    """Dense standardised rows of overlapping classes, float64."""
-    X, y = make_classification(
-        2 * n,
-        d,
-        n_informative=min(max(d // 2, 10), d - 2),
-        n_classes=n_classes,
-        random_state=seed,
-        **options,
-    )
-    return halves(f"{d} features, {n_classes}", StandardScaler().fit_transform(X), y)
-
-
-def text(d, n_classes, n=8000, seed=0):
-    """Rows of words: a background by Zipf's law, words of topics, logarithms of counts; float64."""
-    rng = np.random.default_rng(seed)
-    common = 1 / np.arange(1, d + 1) ** 1.05
-    common /= common.sum()
-    topics = [rng.choice(d, 400, replace=False) for _ in range(n_classes)]
-    y = rng.integers(0, n_classes, 2 * n)
-    rows, columns, values = [], [], []
-    for i, topic in enumerate(y):
-        length = max(5, int(rng.lognormal(np.log(60), 0.6)))
-        own = length // 8
-        words = np.concatenate([
-            rng.choice(d, length - own, p=common), rng.choice(topics[topic], own),
-            rng.choice(topics[rng.integers(n_classes)], own // 2),
-        ])  # fmt: skip
-        found, counts = np.unique(words, return_counts=True)
-        value = (1 + np.log(counts)) * np.log1p(1 / common[found])
-        rows.append(np.full(len(found), i))
-        columns.append(found)
-        values.append(value / np.linalg.norm(value))
-    parts = np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))
-    return halves(f"text, {n_classes}", sparse.csr_array(parts, shape=(2 * n, d)), y)
-
-
-def binary(n=8000, d=300, seed=0):
-    """Sparse rows of ones."""
-    rng = np.random.default_rng(seed)
-    X = sparse.csr_array(sparse.random(2 * n, d, 0.04, "csr", random_state=seed))
-    X.data[:] = 1
-    y = (X @ rng.normal(size=d) + rng.normal(size=2 * n) * 0.5 > 1).astype(int)
-    return halves("sparse, 300", X, y)
-
-
-def halves(name, X, y):
-    """A set that is tested on its second half."""
-    n = len(y) // 2
-    if sparse.issparse(X):  # liblinear reads 32-bit indices only
-        X = sparse.csr_array(
-            (X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), X.shape
-        )
-    return sets.Data(name, X[:n], y[:n], X[n:], y[n:], real=False)
-
-
-def real(name, every=1):
-    """A real set, or an imitation."""
-    data = sets.load_or_imitate(name)
-    if data.X_test is None:
-        data = halves(name, data.X, data.y)
-    return data if every == 1 else data.first(data.X.shape[0] // every)
 
 
 # name: how to get it, and which peers run without --slow.
