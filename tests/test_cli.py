@@ -12,7 +12,7 @@ import paper
 import pytest
 from rows import make_rows
 from scipy import sparse
-from sklearn.datasets import dump_svmlight_file
+from sklearn.datasets import dump_svmlight_file, make_blobs
 
 import pegasos
 from pegasos import cli
@@ -136,6 +136,20 @@ def test_training_options_reach_the_solver(tmp_path, data):
         average="suffix", penalize_intercept=False, random_state=0,
     )  # fmt: skip
     np.testing.assert_array_equal(model.coef, direct.coef)
+
+
+def test_what_a_search_drops_is_told(tmp_path, capsys):
+    X, y = make_blobs(600, 3, centers=8, cluster_std=2.0, random_state=0)
+    file, model = write(tmp_path / "a.npz", X, y), str(tmp_path / "m.npz")
+    options = ["--kernel", "rbf", "--gamma", "0.001", "--cv", "5", "--lams", "5", "-o", model]
+    assert cli.main(["train", str(file), *options]) == 0
+    report = capsys.readouterr().err
+    search = pegasos.KernelPegasosClassifierCV(5, gammas=[0.001], random_state=0).fit(X, y)
+    results = search.cv_results_
+    assert 0 < results["dropped"].sum() < 5
+    for k, lam in enumerate(results["param_lam"]):
+        rest = " in the first fold: dropped" if results["dropped"][k] else "+- "
+        assert f"{lam:>10.3g}  {results['mean_test_score'][k]:.4f} {rest}" in report
 
 
 @pytest.mark.parametrize("kernel", [None, "rbf"])

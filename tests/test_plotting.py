@@ -145,6 +145,13 @@ def test_best_points_are_marked(moons):
     assert {text.get_text() for text in display.ax_.get_legend().get_texts()} == {best, within}
 
 
+def test_what_was_dropped_is_not_marked():
+    search = finished(lam=[1.0, 0.1, 0.01], mean_test_score=[0.9, 0.8, 0.7])
+    search.cv_results_ |= {"dropped": [True, False, False], "standard_error": [np.nan, 0.05, 0.05]}
+    marks = SearchDisplay.from_estimator(search).marks
+    assert set(marks.values()) == {(0.1,)}
+
+
 def test_a_cell_shows_the_best_over_other_parameters():
     search = finished(
         lam=[0.1, 0.1, 0.1, 0.2, 0.2],

@@ -12,8 +12,8 @@ import pytest
 from rows import convert, make_rows
 from scipy import sparse
 from sklearn.base import is_classifier
-from sklearn.datasets import load_iris, make_classification
-from sklearn.exceptions import UndefinedMetricWarning
+from sklearn.datasets import load_iris, make_blobs, make_classification
+from sklearn.exceptions import ConvergenceWarning, UndefinedMetricWarning
 from sklearn.metrics import f1_score, make_scorer
 from sklearn.model_selection import (
     GridSearchCV,
@@ -794,3 +794,78 @@ def test_a_search_does_not_stop_early_where_that_gains_nothing():
     search = PegasosClassifierCV([1e-4, 1e-3, 1e-2], random_state=0).fit(X, y)
     assert search.best_params_.keys() == {"lam"}
     assert (search.cv_results_["relative_gap"] <= 0.05).all()
+
+
+@pytest.fixture(scope="module")
+def several_classes():
+    X, y = make_blobs(600, 3, centers=8, cluster_std=3.0, random_state=0)
+    return X, np.char.add("class ", y.astype(str))
+
+
+OF_KERNELS = {"lams": [1.0, 1e-2, 1e-4], "gammas": [1e-4, 0.1, 100.0], "random_state": 0}
+
+
+def test_kernel_points_that_have_lost_are_dropped_after_the_first_fold(several_classes):
+    X, y = several_classes
+    search = KernelPegasosClassifierCV(**OF_KERNELS).fit(X, y)
+    results, scores = search.cv_results_, search.scores_.reshape(-1, 5)
+    dropped, mean = results["dropped"], results["mean_test_score"]
+    assert 0 < dropped.sum() < len(dropped)
+    assert np.isfinite(scores[:, 0]).all()
+    assert np.isnan(scores[dropped, 1:]).all()
+    assert np.isfinite(scores[~dropped]).all()
+    np.testing.assert_array_equal(mean[dropped], scores[dropped, 0])
+    assert np.isnan(results["standard_error"][dropped]).all()
+    assert not dropped[search.best_index_]
+    assert results["rank_test_score"][dropped].min() > results["rank_test_score"][~dropped].max()
+    assert (results["mean_fit_time"] > 0).all()
+    # The rule, of shares of 120 rows with two more of either kind.
+    share = (120 * scores[:, 0] + 2) / 124
+    variance, best = share * (1 - share) / 124, np.argmax(share)
+    rule = share[best] - share > 4 * np.sqrt(variance + variance[best])
+    np.testing.assert_array_equal(dropped, rule)
+    # All folds of all points find the same.
+    whole = KernelPegasosClassifierCV(cv_effort=0.05, **OF_KERNELS).fit(X, y)
+    assert not whole.cv_results_["dropped"].any()
+    assert whole.cv_results_["mean_test_score"][dropped].max() < whole.best_score_ - 0.1
+    assert abs(whole.best_score_ - search.best_score_) < 0.01
+    chosen = KernelPegasosClassifierCV(one_standard_error=True, **OF_KERNELS).fit(X, y)
+    assert not dropped[chosen.best_index_]
+
+
+def test_what_is_dropped_does_not_depend_on_threads(several_classes):
+    one, other = (
+        KernelPegasosClassifierCV(n_jobs=k, **OF_KERNELS).fit(*several_classes) for k in (1, 2)
+    )
+    np.testing.assert_array_equal(one.scores_, other.scores_)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"scoring": "balanced_accuracy"},
+        {"cv_effort": 0.2},
+        {"cv_effort": 2},
+        {"n_steps": 500},
+        {"cv": 2},
+    ],
+)
+def test_nothing_is_dropped_where_shares_do_not_tell_or_it_was_not_asked_for(
+    several_classes, options
+):
+    X, y = several_classes
+    search = KernelPegasosClassifierCV(refit=False, **OF_KERNELS, **options).fit(X, y)
+    assert not search.cv_results_["dropped"].any()
+    assert np.isfinite(search.scores_).all()
+
+
+def test_rows_of_little_weight_tell_less(several_classes):
+    """With all weight on few of the test rows, nothing is surely worse."""
+    X, y = several_classes
+    weights = np.full(len(y), 1e-9)
+    weights[::40] = 1
+    search = KernelPegasosClassifierCV(refit=False, cv=3, **OF_KERNELS)
+    assert search.fit(X, y).cv_results_["dropped"].any()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        assert not search.fit(X, y, sample_weight=weights).cv_results_["dropped"].any()

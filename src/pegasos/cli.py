@@ -227,11 +227,13 @@ def _search(args: argparse.Namespace) -> Any:
 def _report_search(say: Callable[..., None], search: Any) -> None:
     results = search.cv_results_
     say(f"{'lambda':>10}  mean score of {search.n_splits_} folds, standard error")
-    for point, mean, error in zip(
-        results["params"], results["mean_test_score"], results["standard_error"], strict=True
-    ):
-        mark = "  best" if point == search.best_params_ else ""
-        say(f"{point['lam']:>10.3g}  {mean:.4f} +- {error:.4f}{mark}")
+    for k, point in enumerate(results["params"]):
+        rest = f" +- {results['standard_error'][k]:.4f}"
+        if results["dropped"][k]:
+            rest = "  in the first fold: dropped"
+        elif point == search.best_params_:
+            rest += "  best"
+        say(f"{point['lam']:>10.3g}  {results['mean_test_score'][k]:.4f}{rest}")
     if "max_iter" in search.best_params_:
         say(f"best after {search.best_params_['max_iter']} epochs: more score less")
 

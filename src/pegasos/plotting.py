@@ -615,7 +615,8 @@ def _problem_names(classes: np.ndarray, multi_class: str) -> list[str]:
 
 def _marked(results: Any, points: list[int]) -> dict[str, int]:
     """Which of some points of a search have a mark, by its name."""
-    means = np.asarray(results["mean_test_score"], dtype=float)[points]
+    means = np.asarray(results["mean_test_score"], dtype=float)
+    means = np.where(results.get("dropped", False), np.nan, means)[points]
     if not np.isfinite(means).any():
         return {}
     lams = np.zeros(len(points))

@@ -4,7 +4,7 @@ import contextlib
 import copy
 import inspect
 import reprlib
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -106,17 +106,18 @@ class Together:
 
 
 def together(
-    folds: list[Fold], columns: np.ndarray, weights: np.ndarray | None
+    folds: list[Fold], numbers: Sequence[int], columns: np.ndarray, weights: np.ndarray | None
 ) -> Generator[Together]:
-    """Yield the folds as `Together`: a row that is k times in a fold has k times its weight."""
+    """Yield the folds `numbers` as `Together`: a row that is k times in one has k times its weight."""
 
     def some(numbers: list[int], weights: np.ndarray | None) -> Together:
         return Together(numbers, np.stack([columns * folds[k].learns for k in numbers]), weights)
 
-    once = [k for k, fold in enumerate(folds) if fold.times is None]
+    once = [k for k in numbers if folds[k].times is None]
     if once:
         yield some(once, weights)
-    for k, fold in enumerate(folds):
+    for k in numbers:
+        fold = folds[k]
         if fold.times is None:
             continue
         with np.errstate(over="ignore"):  # the check follows
@@ -162,6 +163,12 @@ class Scoring:
         for k, test in enumerate(self._tests):
             if self._weights is not None and not self._weights[test].any():
                 raise ValueError(f"cv: fold {k} has no rows of weight to test on")
+
+    def sizes(self) -> np.ndarray:
+        """How many independent rows of equal weight tell as much as the test rows of each fold."""
+        weights = [np.ones(len(test)) if self._weights is None else self._weights[test]
+                   for test in self._tests]  # fmt: skip
+        return np.array([of.sum() ** 2 / np.square(of).sum() for of in weights])
 
     def __call__(self, k: int, scores: np.ndarray, make_estimator: Callable[[], Any]) -> float:
         """The score of fold `k`, given those of its test rows, as of `_problems.class_scores`.

@@ -48,6 +48,10 @@ _GAP, _SECONDS, _WARM = 0.05, 1.0, 0.1
 # twice as many, up to `_MOST_EPOCHS`, of what may be best, until the best score has settled. Visits
 # cost so many passes over their rows.
 _LEAST_EPOCHS, _MOST_EPOCHS, _AFFORDED, _PASSES = 2, 16, 0.1, 3
+# Kernel machines of several classes are dropped after the first fold if they score so many standard
+# errors less than the best one there. Where a fold has one problem, or problems have so few kernel
+# values together, going over the γ twice takes longer than what is dropped.
+_SURELY, _FEW = 4, 2**20
 _SETTINGS = [name for name in inspect.signature(_pegasos.Settings).parameters if name != "lam"]
 
 
@@ -91,6 +95,7 @@ class _Grid:
         self.gaps = np.full(shape, np.nan)
         self.epochs = np.zeros(shape, np.int64)
         self.seconds = np.zeros(shape)
+        self.dropped = np.zeros(shape, bool)
         self._n_problems, self._score, self._tell = n_problems, score, tell
         self._waiting: dict[Any, dict[int, np.ndarray]] = {}
         self._n_scored = 0
@@ -108,7 +113,22 @@ class _Grid:
         scores = np.stack([waiting[k] for k in range(self._n_problems)], axis=1)
         self._n_scored += bool(np.isnan(self.scores[(*where, fold)]))  # and not a second time
         self.scores[(*where, fold)] = self._score(where, fold, scores)
-        self._tell(self._n_scored, self.scores.size)
+        n_dropped = int(np.isnan(self.scores[self.dropped]).sum())
+        self._tell(self._n_scored + n_dropped, self.scores.size)
+
+    def drop(self, folds: Sequence[int], sizes: np.ndarray) -> None:
+        """Drop points that tell surely less rows right than the best one, by some folds of such sizes.
+
+        The variance of a share p of n rows is p (1 - p)/n, with two rows of either kind more, since p is
+        an estimate (Agresti and Coull, The American Statistician 52, 1998); that points are
+        tested on the same rows makes their difference vary less than the sum of both.
+        """
+        few = sizes[folds]
+        n = few.sum() + 4
+        share = (self.scores[..., folds] @ few + 2) / n
+        variance = share * (1 - share) / n
+        best = np.unravel_index(np.argmax(share), share.shape)
+        self.dropped = share < share[best] - _SURELY * np.sqrt(variance + variance[best])
 
     def add_gap(self, where: tuple[int, ...], gap: float) -> None:
         """Take the largest gap among some machines of a place."""
@@ -210,9 +230,13 @@ class _Search(ClassifierMixin, BaseEstimator):
                     ({}, lambda *done: progress.update(lambda: (*done, ""))), (few, lambda *_: None),
                 )
             )  # fmt: skip
-            for machines in self._machines(X, folds, sample_weight, axes):
-                for together in _folds.together(folds, columns, weights):
-                    self._train(machines, together, axes["lam"], steps, grid, early)
+            first, *rest = self._rounds(len(folds), *columns.shape)
+            for numbers in (first, *rest):
+                if numbers is not first:
+                    grid.drop(first, scoring.sizes())
+                for machines in self._machines(X, folds, sample_weight, axes):
+                    for together in _folds.together(folds, numbers, columns, weights):
+                        self._train(machines, together, axes["lam"], steps, grid, early)
         more = few if grid.take_over(early) else {}
         fitted = seen | {"classes_": classes} | self._results(axes, more, grid)
         if self.refit:
@@ -266,6 +290,10 @@ class _Search(ClassifierMixin, BaseEstimator):
         if self.solver not in ("auto", "pegasos"):
             raise ValueError(f"n_steps needs solver='pegasos', got solver={self.solver!r}")
         return np.atleast_1d(self.n_steps)
+
+    def _rounds(self, n_folds: int, n_problems: int, n_rows: int) -> list[range]:
+        """The folds, or those after which points may be dropped, and the others."""
+        return [range(n_folds)]
 
     def _train(
         self,
@@ -461,11 +489,12 @@ class _Search(ClassifierMixin, BaseEstimator):
     ) -> None:
         """From the largest λ to the smallest, to a gap, each beginning where the last ended.
 
-        Without a gap, a few epochs, each beginning at 0.
+        Those that were dropped are left out. Without a gap, a few epochs, each beginning at 0.
         """
         last, (n_folds, n_problems, _) = None, folds.labels.shape
         flat = folds.labels.reshape(n_folds * n_problems, -1)
-        for place in np.argsort(-lams):
+        places = np.argsort(-lams)
+        for place in places[~grid.dropped[machines.where][places]]:
             settings_here, began = _pegasos.Settings(lams[place], **options), time.perf_counter()
             schedule = machines.schedule(settings_here, len(flat), seed)
             schedule.set_rows(flat, folds.weights)
@@ -503,15 +532,18 @@ class _Search(ClassifierMixin, BaseEstimator):
         results["params"] = params
         for k in range(flat.shape[1]):
             results[f"split{k}_test_score"] = flat[:, k]
-        mean, error = flat.mean(axis=1), standard_errors(flat)
-        results["mean_test_score"], results["std_test_score"] = mean, flat.std(axis=1)
-        results["standard_error"] = error
+        mean, error, dropped = flat.mean(axis=1), standard_errors(flat), grid.dropped.ravel()
+        results["std_test_score"], results["standard_error"] = flat.std(axis=1), error
+        mean[dropped] = np.nanmean(flat[dropped], axis=1)
+        n_scored = np.where(dropped, np.isfinite(flat).sum(axis=1), flat.shape[1])
+        results["mean_test_score"] = mean
         # What was not scored everywhere ranks last, as in scikit-learn's searches.
         results["rank_test_score"] = rank = rankdata(
-            np.where(np.isnan(mean), np.inf, -mean), method="min"
+            np.where(np.isnan(mean) | dropped, np.inf, -mean), method="min"
         ).astype(np.int32)
         results["relative_gap"], results["n_epochs"] = grid.gaps.ravel(), grid.epochs.ravel()
-        results["mean_fit_time"] = grid.seconds.ravel() / flat.shape[1]
+        results["mean_fit_time"] = grid.seconds.ravel() / n_scored
+        results["dropped"] = dropped
         if not np.isfinite(mean).all():
             warnings.warn(
                 f"scoring gave scores that are not finite, with the means {mean}: where a mean is "
@@ -522,7 +554,7 @@ class _Search(ClassifierMixin, BaseEstimator):
         # Of equally good points, the one that is regularised most.
         best = np.flatnonzero(rank == rank.min())
         if self.one_standard_error and np.isfinite(mean[best[0]]):
-            best = np.flatnonzero(mean >= mean[best[0]] - error[best[0]])
+            best = np.flatnonzero(~dropped & (mean >= mean[best[0]] - error[best[0]]))
         index = int(best[np.argmax([params[k]["lam"] for k in best])])
         return {
             "cv_results_": results,
@@ -594,15 +626,19 @@ _DOC = {
           classes in few features, without `class_weight`, linear machines that stop after two
           epochs are scored, too; if their best score is higher by more than a standard error, the
           search is over them, and `best_params_` has ``max_iter`` and ``tol=None`` besides.
+          Kernel machines of several classes, where `scoring` is accuracy, are dropped after the first
+          fold if they tell surely less of its rows right than the best point there: by more than
+          four standard errors of a difference of independent shares. (Of few rows they are not.)
     n_steps : int or list of int, default=None
         With solver "pegasos" (or "auto"): T, or several in growing order, each of which is scored
         on the way to the last; `cv_effort` then means nothing.""",
     "attributes": """    cv_results_ : dict
         As that of `sklearn.model_selection.GridSearchCV`, and for each point: "standard_error" of the
         mean score; "n_epochs", how long its machines were trained; "relative_gap", the largest
-        certified gap among them, NaN where nothing is certified. "mean_fit_time" are the seconds
-        spent on its machines and their scores, divided by the number of folds; what several points share is
-        left out.
+        certified gap among them, NaN where nothing is certified; "dropped", whether it was left after
+        the first fold (see `cv_effort`): scores of the others are NaN then, its mean is that of one fold, and
+        it ranks last. "mean_fit_time" are the seconds spent on its machines and their scores,
+        divided by the number of its folds; what several points share is left out.
     scores_ : ndarray
         Scores, one axis for each of what is searched, in the order of `cv_results_`, and last the
         folds.
@@ -837,6 +873,13 @@ class KernelPegasosClassifierCV(_Search):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+
+    def _rounds(self, n_folds: int, n_problems: int, n_rows: int) -> list[range]:
+        is_automatic = isinstance(self.cv_effort, str) and self.n_steps is None
+        is_long = n_problems > 1 and n_problems * n_rows**2 > _FEW
+        if is_automatic and self.scoring in (None, "accuracy") and is_long and n_folds > 2:
+            return [range(1), range(1, n_folds)]
+        return super()._rounds(n_folds, n_problems, n_rows)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
