@@ -869,3 +869,33 @@ def test_rows_of_little_weight_tell_less(several_classes):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         assert not search.fit(X, y, sample_weight=weights).cv_results_["dropped"].any()
+
+
+def test_progress_ends_when_all_is_done(rng, data, several_classes, monkeypatch):
+    """Where epochs are doubled, and where points are dropped, too."""
+    told = []
+
+    class Watched(_search.Progress):
+        def update(self, look):
+            told.append(look()[:2])
+
+    monkeypatch.setattr(_search, "Progress", Watched)
+    monkeypatch.setattr(_search, "_LEAST_EPOCHS", 1)
+    monkeypatch.setattr(_search, "_AFFORDED", 0)
+    for search, (X, y), n_points, change in (
+        (PegasosClassifierCV(np.geomspace(1, 1e-4, 5), cv=3, random_state=0), wide(rng), 5, "more"),
+        (PegasosClassifierCV(LAMS, cv=3, random_state=0), data, 3, "none"),
+        (PegasosClassifierCV(LAMS, cv=3, n_steps=[50, 90], random_state=0), data, 6, "none"),
+        (KernelPegasosClassifierCV(cv=3, **OF_KERNELS), several_classes, 9, "less"),
+    ):
+        told.clear()
+        search.fit(X, y)
+        done, expected = np.array(told).T
+        assert done.tolist() == list(range(1, len(told) + 1))
+        assert (done <= expected).all()
+        assert done[-1] == expected[-1]
+        assert expected[0] == 3 * n_points
+        changed = expected[-1] - expected[0]
+        assert np.sign(changed) == {"more": 1, "none": 0, "less": -1}[change]
+        if change == "less":
+            assert changed == -2 * search.cv_results_["dropped"].sum()

@@ -80,7 +80,7 @@ class _Grid:
         Of a place in the grid, the number of a fold and scores (n_test, n_problems) of its test
         rows; returns a number.
     tell : callable
-        Called with the number of folds that are scored, and that of all.
+        Called with the number of folds that are scored, and that of all that will be.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class _Grid:
         self.dropped = np.zeros(shape, bool)
         self._n_problems, self._score, self._tell = n_problems, score, tell
         self._waiting: dict[Any, dict[int, np.ndarray]] = {}
-        self._n_scored = 0
+        self._n_scored, self._n_expected = 0, self.scores.size
 
     def add(self, where: tuple[int, ...], fold: int, problems: Any, scores: np.ndarray) -> None:
         """Take scores of a fold's test rows by some of its problems; score them when all are there.
@@ -111,10 +111,13 @@ class _Grid:
             return
         del self._waiting[where, fold]
         scores = np.stack([waiting[k] for k in range(self._n_problems)], axis=1)
-        self._n_scored += bool(np.isnan(self.scores[(*where, fold)]))  # and not a second time
         self.scores[(*where, fold)] = self._score(where, fold, scores)
-        n_dropped = int(np.isnan(self.scores[self.dropped]).sum())
-        self._tell(self._n_scored + n_dropped, self.scores.size)
+        self._n_scored += 1
+        self._tell(self._n_scored, self._n_expected)
+
+    def expect(self, n_more: int) -> None:
+        """So many folds of points will be scored once more."""
+        self._n_expected += n_more
 
     def drop(self, folds: Sequence[int], sizes: np.ndarray) -> None:
         """Drop points that tell surely less rows right than the best one, by some folds of such sizes.
@@ -129,6 +132,7 @@ class _Grid:
         variance = share * (1 - share) / n
         best = np.unravel_index(np.argmax(share), share.shape)
         self.dropped = share < share[best] - _SURELY * np.sqrt(variance + variance[best])
+        self.expect(-int(np.isnan(self.scores[self.dropped]).sum()))
 
     def add_gap(self, where: tuple[int, ...], gap: float) -> None:
         """Take the largest gap among some machines of a place."""
@@ -368,6 +372,7 @@ class _Search(ClassifierMixin, BaseEstimator):
                 return
             before, epochs = means[best], 2 * epochs
             places = np.flatnonzero(means >= means[best] - errors[best])
+            grid.expect(len(places) * len(folds.numbers))
 
     def _descend(
         self,
