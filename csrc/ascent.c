@@ -528,8 +528,9 @@ static void end_check(const run *r)
     s->n_visits_at_check = s->n_visits;
     s->estimate_at_check = s->estimate;
     s->part = PEGASOS_VISITS;
+    /* A check that only the end of a run brought says nothing about the other rows. */
     if (r->p->position >= r->p->n_active)
-        end_epoch(r, true);
+        end_epoch(r, s->n_epochs + 1 < s->last_epoch || are_solved(r));
 }
 
 /* Adds the losses of some more rows to the primal objective of `point`. At the end of the pass,
