@@ -12,7 +12,8 @@ BUILD = ("scikit-build-core>=0.10", "cython>=3.1", "cython-cmake>=0.2", "cmake>=
 # The lower bounds of pyproject.toml.
 OLDEST = ("numpy==2.0.*", "scipy==1.13.*", "scikit-learn==1.6.*", "pandas==2.2.*", "pytest==8.0.*")
 TARGETS = (
-    "x86_64-windows-gnu", "x86_64-macos", "aarch64-macos", "x86_64-linux-musl", "aarch64-linux-musl",
+    "x86_64-windows-gnu", "x86_64-macos", "aarch64-macos", "x86_64-linux-musl",
+    "aarch64-linux-musl",
 )  # fmt: skip
 # All that reaches the extension; the rest tests other programs (compilers, valgrind), or documents.
 SANITIZED = ("-q", "-n", "auto", "tests", *(
@@ -62,7 +63,7 @@ def interoperability(session):
 @nox.session
 @nox.parametrize("preset", ["asan", "tsan", "valgrind"], ids=["asan", "tsan", "valgrind"])
 def sanitizers(session, preset):
-    """The C tests under a sanitizer, or valgrind, which must be installed; see CMakePresets.json."""
+    """Run the C tests under a sanitizer or valgrind, if installed; see CMakePresets.json."""
     session.install("cmake>=3.26", "ninja")
     session.run("cmake", "--preset", preset, "-G", "Ninja")
     session.run("cmake", "--build", "--preset", preset)

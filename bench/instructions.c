@@ -1,6 +1,7 @@
 /*
- * instructions.c - a small fixed workload for each hot path of the core. bench/instructions.py counts the
- * instructions that `work` takes: unlike times, they do not depend on what else a machine does.
+ * instructions.c - a small fixed workload for each hot path of the core. bench/instructions.py
+ * counts the instructions that `work` takes: unlike times, they do not depend on what else a
+ * machine does.
  */
 #include "pegasos.h"
 

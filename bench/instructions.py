@@ -1,4 +1,6 @@
-"""Instruction counts of the core's hot paths and small fits, beside those recorded: ``python bench/instructions.py``.
+"""Instruction counts of hot paths and small fits, beside those recorded.
+
+Run it by ``python bench/instructions.py``.
 
 Counts do not depend on what else a machine does, but on the compiler and the instruction set: those
 recorded are of one compiler, and others are only printed. ``--write`` records the present ones.

@@ -2,11 +2,11 @@
 
 Pegasos without an intercept, as in the paper's kernel experiments; SVC always has one. "mnist 8" is
 four epochs of dual coordinate ascent. "gap 1e-3" is ours with
-default settings, to a certified relative gap; "pairs" the same one-vs-one, as SVC does where there are
-more than two classes, with the λ that its C is for pairs of mean size. Each contender
-trains and predicts in turn, after a first small fit that is not counted. "memory" is
-what the process took above what it had when training began. "grid" is another table: λ x γ x rows x
-classes beside SVC (kernel_grid.py), of 15,000 rows with --slow only.
+default settings, to a certified relative gap; "pairs" the same one-vs-one, as SVC does where there
+are more than two classes, with the λ that its C is for pairs of mean size. Each contender trains
+and predicts in turn, after a first small fit that is not counted. "memory" is what the process took
+above what it had when training began. "grid" is another table: λ x γ x rows x classes beside SVC
+(kernel_grid.py), of 15,000 rows with --slow only.
 """
 
 import statistics
@@ -67,8 +67,8 @@ def contenders(gamma, lam, epochs, more, n, n_classes, slow):
         yield (
             "pegasos, pairs, gap 1e-3",
             pegasos.KernelPegasosClassifier(
-                lam * n_classes / 2, gamma=gamma, fit_intercept=False, cache_size=6000, random_state=0,
-                multi_class="ovo", n_jobs=2,
+                lam * n_classes / 2, gamma=gamma, fit_intercept=False, cache_size=6000,
+                random_state=0, multi_class="ovo", n_jobs=2,
             ),
         )  # fmt: skip
     if IntelSVC is not None:

@@ -1,16 +1,16 @@
 """Linear machines: time to a relative suboptimality, and test error against time, beside peers.
 
-All minimise the same objective, with the intercept as the weight of a constant feature. Every contender
-is given budgets from small to large, each a whole fit from scratch: tolerances for ours and for
-liblinear's, numbers of epochs for the others. What a fit reached is computed off the clock from
-its coefficients; its time to a suboptimality is that of its fastest budget that got there. The optimum
-is the dual bound of a fit of ours to a certified gap of 1e-9 (or the best that was reached). Of several
-binary problems, objectives are added up.
+All minimise the same objective, with the intercept as the weight of a constant feature. Every
+contender is given budgets from small to large, each a whole fit from scratch: tolerances for ours
+and for liblinear's, numbers of epochs for the others. What a fit reached is computed off the clock
+from its coefficients; its time to a suboptimality is that of its fastest budget that got there. The
+optimum is the dual bound of a fit of ours to a certified gap of 1e-9 (or the best that was
+reached). Of several binary problems, objectives are added up.
 
-Peers get what they compute with (float32 for snapml, float64 for the others), and a matrix that they
-need not convert. SGDClassifier has its default schedule, and, of two classes, the best of
-eight. All have one thread unless their name says otherwise; liblinear-multicore takes the place of liblinear-official
-where it is installed, since both are the module "liblinear".
+Peers get what they compute with (float32 for snapml, float64 for the others), and a matrix that
+they need not convert. SGDClassifier has its default schedule, and, of two classes, the best of
+eight. All have one thread unless their name says otherwise; liblinear-multicore takes the place of
+liblinear-official where it is installed, since both are the module "liblinear".
 """
 
 import contextlib
@@ -278,7 +278,7 @@ def optimum(X, y, lam, n_jobs):
 
 
 def measure(name, data, lam, args, repetitions):
-    """Rows of the table for one set, and the curves: seconds, suboptimality and error per budget."""
+    """Rows of the table for one set, and curves of seconds, suboptimality and error."""
     classes, codes = np.unique(data.y, return_inverse=True)
     columns = np.where(codes[:, None] == np.arange(len(classes)), 1.0, -1.0)
     columns = columns[:, 1:] if len(classes) == 2 else columns
@@ -337,7 +337,7 @@ def measure(name, data, lam, args, repetitions):
 
 
 def _ratio(rows, ours, level):
-    """How many times as long the fastest peer takes; None where we or all peers do not get there."""
+    """Time of the fastest peer over ours; None where we or all peers do not get there."""
     peers = [r[level] for r in rows if not r["machine"].startswith("pegasos") and r[level]]
     return min(peers) / ours[level] if peers and ours[level] else None
 

@@ -1,4 +1,4 @@
-"""The smallest pieces: a linear epoch beside one product ``X @ w``, memory, and prediction beside peers.
+"""The smallest pieces: an epoch beside one product ``X @ w``, memory, prediction beside peers.
 
 An epoch is one pass in a new random order, update steps included. ``X @ w`` is timed twice: with
 BLAS on one thread, as an epoch is, and with as many threads as BLAS takes. Prediction is that of

@@ -1,10 +1,10 @@
-"""How cost grows: with rows, features, nonzeros a row, problems and support vectors; and one large run.
+"""How cost grows with rows, features, nonzeros, problems and support vectors; one large run.
 
 Every curve is the time of training on synthetic rows of growing size, all else fixed; its slope on
 logarithmic axes is fitted by least squares: 0 is "does not matter", 1 is "in proportion". Sizes are
-measured in turn, round after round, and the fastest of each counts, so that a busy spell of the machine
-does not bend a curve. The large run is one epoch over at least 100 million nonzeros; with --huge over
-more than 2**31, which need 64-bit row offsets and about 20 GB of memory.
+measured in turn, round after round, and the fastest of each counts, so that a busy spell of the
+machine does not bend a curve. The large run is one epoch over at least 100 million nonzeros; with
+--huge over more than 2**31, which need 64-bit row offsets and about 20 GB of memory.
 """
 
 import gc

@@ -69,8 +69,8 @@ static INLINE double growth(const pegasos_dual *p, double weight_seen)
  * optimum.
  *
  * How far that is, the same numbers tell: for w = w(a), lam m |w|^2 = sum_i a_i y_i <w, x_i>, so
- * that m (P(w) - D(a)) = sum_i c_i max(0, u_i) - a_i u_i (loss_gap), to which rows with a projected derivative
- * of 0 add nothing. `gap` sums this over an epoch, each row as it was before its step.
+ * that m (P(w) - D(a)) = sum_i c_i max(0, u_i) - a_i u_i (loss_gap), to which rows with a projected
+ * derivative of 0 add nothing. `gap` sums this over an epoch, each row as it was before its step.
  */
 static INLINE int64_t ascend(const row_functions *f, const pegasos_rows *rows, pegasos_dual *p,
                              const int8_t *labels, const double *bounds, const double *norms,
@@ -316,9 +316,11 @@ static double sum_of_conjugates(const run *r)
     return sum[0] + sum[1] + (sum[2] + sum[3]);
 }
 
-/* Dual variables grow by lam m/|x_i|^2 at most in an epoch, for each unit by which a row violates its
- * margin. Where that is little beside 1, and no class is rare, ascent takes many epochs over all
- * rows only to get near the optimum. */
+/*
+ * Whether the run is far from the optimum and most rows are active. In an epoch, a dual variable
+ * grows by at most lam m/|x_i|^2 times the violation of the margin. If that is small beside 1 and
+ * most rows violate their margin, ascent needs many epochs over all rows to get near the optimum.
+ */
 static bool is_hopeless(const run *r)
 {
     return r->s->estimate > 0.5 && r->p->n_active > r->s->n_inside / 2;
@@ -473,8 +475,8 @@ static double add_balanced(const run *r)
     return add_rows(r, r->x->scores);
 }
 
-/* What a bundle leaves: an epoch that is over, as a rule, and w in the rows' type. From here on it is
- * double. */
+/* Goes on from a bundle, which has ended an epoch, as a rule. Its w has the rows' type; from here on
+ * w is double. */
 static double take_from_bundle(const run *r)
 {
     const int64_t n = r->rows->n_rows, d = r->rows->n_features;

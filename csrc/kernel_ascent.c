@@ -23,8 +23,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Epochs over a block, and the part of the gap that it had at which it is left; an epoch that leaves
- * more than `SLOW` of the gap is followed by steps on pairs. */
+/* A block has at most `EPOCHS` epochs, until its gap is `SOLVED` of what it was. Steps on pairs
+ * follow an epoch that leaves more than `SLOW` of the gap. */
 enum { EPOCHS = 30 };
 static const double SOLVED = 0.1, SLOW = 0.5;
 /* Steps on pairs of all rows end at this part of the gap that is asked for. They go over the rows

@@ -2,8 +2,9 @@
  * kernels.c - blocks of kernel matrices: products of sparse rows, what kernels do to products, in
  * place, and what coefficients of columns add to scores.
  *
- * A kernel is a class in src/pegasos/kernels, which leaves products of dense rows to BLAS. Only one that
- * NumPy computes too slowly needs a function in kernels_body.h, an entry here, in pegasos.h and _core.pyx.
+ * A kernel is a class in src/pegasos/kernels, which leaves products of dense rows to BLAS. Only one
+ * that NumPy computes too slowly needs a function in kernels_body.h, an entry here, in pegasos.h
+ * and _core.pyx.
  */
 #include "rows.h"
 
@@ -117,8 +118,8 @@ void pegasos_thick_products(const pegasos_rows *x, const pegasos_rows *z, void *
 
 /* ---- Scores ---------------------------------------------------------------------------------- */
 
-/* Rows whose scores move before the next ones, and columns that go over them meanwhile: both stay in
- * cache. */
+/* Scores of `PUSH_ROWS` rows are updated by `PUSH_COLUMNS` columns before the next rows: both stay
+ * in cache. */
 enum { PUSH_ROWS = 8192, PUSH_COLUMNS = 16, PUSH_TOGETHER = 4, PUSH_LANES = 8 };
 
 /* Adds four columns to scores, one after the other for each row: as if by four pushes. */

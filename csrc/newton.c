@@ -7,7 +7,8 @@
  *
  * Its own dual is a smooth problem in w. With u_i = 1 - y_i f(x_i),
  *
- *     minimise  lam/2 |w|^2 + 1/m sum_i h_i(u_i),    h_i'(u) = a_i(u) = clip(A_i + c_i u/delta, 0, c_i),
+ *     minimise  lam/2 |w|^2 + 1/m sum_i h_i(u_i),
+ *     h_i'(u) = a_i(u) = clip(A_i + c_i u/delta, 0, c_i),
  *
  * which for A = 0 is the hinge rounded off over a width delta (Huber). For any w the a_i(u_i) are
  * dual-feasible and the gradient is lam (w - w(a)): every gradient brings a dual value with it, for
@@ -89,7 +90,8 @@ typedef struct line_search {
 /* The iteration under way. */
 typedef struct iteration {
     int64_t part, place; /* what comes next, and how far that is */
-    /* of a gap check: sums of losses, a_i u_i, (a_i - A_i)^2/c_i; by labels, of a_i and a_i - l*(a_i) */
+    /* of a gap check: sums of losses, a_i u_i and (a_i - A_i)^2/c_i; for each label, sums of a_i
+     * and of a_i - l*(a_i) */
     double loss, inner, moved, positive, negative, less_positive, less_negative;
     /* after it */
     int64_t is_solved;
@@ -234,8 +236,8 @@ static double start(const run *r)
 
 enum { SUMS = 7 };
 
-/* Writes u, a(u) and y a as factors, and adds to what a gap check sums up; statement by statement, so
- * that lanes become SIMD. */
+/* Writes u, a(u) and y a as factors, and adds to the sums of a gap check. Each statement has a loop
+ * of its own, so that lanes become SIMD. */
 static INLINE void look_at(const pegasos_newton *p, piece *x, const double *restrict scores,
                            double *restrict u, double *restrict a, double *sums, const int64_t loss)
 {

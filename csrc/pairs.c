@@ -1,10 +1,10 @@
 /*
  * pairs.c - dual ascent on a block of a kernel matrix by exact steps on pairs, greedily chosen.
  *
- * Steps on one row at a time (ascent.c) undo each other where rows are near to one another and lam is
- * small. Steps on pairs do not (Steinwart, Hush and Scovel: Training SVMs without offset, JMLR 12,
- * 2011). With h_i = s |x_i|^2, q = s y_i y_j <x_i, x_j> and the slopes u_i = 1 - y_i f(x_i), steps
- * p_i and p_j of two dual variables raise m D by
+ * Steps on one row at a time (ascent.c) undo each other where rows are near to one another and lam
+ * is small. Steps on pairs do not (Steinwart, Hush and Scovel: Training SVMs without offset, JMLR
+ * 12, 2011). With h_i = s |x_i|^2, q = s y_i y_j <x_i, x_j> and the slopes u_i = 1 - y_i f(x_i),
+ * steps p_i and p_j of two dual variables raise m D by
  *
  *     u_i p_i + u_j p_j - (h_i p_i^2 + 2 q p_i p_j + h_j p_j^2)/2,                             (1)
  *

@@ -3,9 +3,9 @@
  *
  * The problem:   min_w  P(w) = lam/2 |w|^2 + 1/m sum_i c_i max(0, 1 - y_i <w, x_i>)
  *
- * (with the hinge; for the squared one see below). Step t draws k rows A_t and keeps those that violate the margin,
- * A+ = {i in A_t : y_i <w_t, x_i> < 1}. It follows the sub-gradient of P on A_t with the rate
- * eta_t = 1/(lam t):
+ * (with the hinge; for the squared one see below). Step t draws k rows A_t and keeps those that
+ * violate the margin, A+ = {i in A_t : y_i <w_t, x_i> < 1}. It follows the sub-gradient of P on A_t
+ * with the rate eta_t = 1/(lam t):
  *
  *     w_{t+1} = (1 - eta_t lam) w_t + eta_t/k sum_{A+} y_i x_i                                 (1)
  *
@@ -16,11 +16,12 @@
  * each row of A+ counts l'(u_i) times. No bound holds that slope, and a step of 1/(lam t) at small
  * t would leap far beyond the optimum, from where the next leaps further back. So rates begin
  * later: eta_t = 1/(lam (t + t0)), t0 = `delay`, which is 0 for the hinge. The loss on a row has
- * the curvature 2 c |x|^2, so steps of eta_t <= 1/(2 c |x|^2) never leap: t0 >= 2 max c |x|^2 / lam.
- * The caller, who knows the rows, sets it.
+ * the curvature 2 c |x|^2, so steps of eta_t <= 1/(2 c |x|^2) never leap:
+ * t0 >= 2 max c |x|^2/lam. The caller, who knows the rows, sets it.
  *
- * The lazy scale. Shrinking w costs O(d) if done in place. But with T = t + t0, 1 - eta_t lam = (T - 1)/T,
- * and these factors telescope: with w_t = v_t / (lam (T - 1)) put into (1),
+ * The lazy scale. Shrinking w costs O(d) if done in place. But with T = t + t0,
+ * 1 - eta_t lam = (T - 1)/T, and these factors telescope: with w_t = v_t / (lam (T - 1)) put
+ * into (1),
  *
  *     w_{t+1} = v_{t+1} / (lam T),      v_{t+1} = v_t + 1/k sum_{A+} y_i x_i
  *
@@ -238,10 +239,10 @@ static void project(pegasos_linear *p, const pegasos_rows *rows, void *v, void *
 /*
  * Ends step t for the average.
  *
- * The average of w_{tau+1} = q_tau v_{tau+1} / (lam (tau + t0)) over steps costs no O(d) either. With
- * S_t = sum_{tau <= t} q_tau / (tau + t0), a row added to v at step t with factor u is part of all later
- * iterates but of none before, and so contributes u (S_T - S_{t-1}) x / lam to their sum. Hence
- * a += S_{t-1} u x beside v += u x, and the sum is (S_T v - a) / lam.
+ * The average of w_{tau+1} = q_tau v_{tau+1} / (lam (tau + t0)) over steps costs no O(d) either.
+ * With S_t = sum_{tau <= t} q_tau / (tau + t0), a row added to v at step t with factor u is part of
+ * all later iterates but of none before, and so contributes u (S_T - S_{t-1}) x / lam to their sum.
+ * Hence a += S_{t-1} u x beside v += u x, and the sum is (S_T v - a) / lam.
  */
 static INLINE void count_step(pegasos_linear *p)
 {

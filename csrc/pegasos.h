@@ -14,7 +14,8 @@
  *
  *     pegasos_rows     the training rows, dense or CSR, read where they lie;
  *     pegasos_order    the order in which rows are drawn: a pure function of a seed;
- *     pegasos_linear   one problem (one column of labels, one lambda) and where its training stands.
+ *     pegasos_linear   one problem (one column of labels, one lambda), and where its training
+ *                      stands.
  *
  * Kernel machines are linear machines on rows that cannot be written down: a block of a kernel
  * matrix is one more kind of pegasos_rows. The functions pegasos_kernel_* turn inner products into
@@ -72,7 +73,8 @@ int pegasos_rows_are_valid(const pegasos_rows *rows, int64_t n_values);
  *   - n_features is 2 m + 1 and value_bytes 8: v is m scores, m coefficients gained in this block,
  *     and a factor for the coefficients from before, which the caller sets to 1;
  *   - values holds columns of the block's m x m kernel matrix, m numbers of column_bytes each;
- *   - indptr holds, as int64_t, the number of each row's column in values, or -1 if it is not there;
+ *   - indptr holds, as int64_t, the number of each row's column in values, or -1 if it is not
+ *     there;
  *   - a problem that needs a column which is not there sets wanted[i] = 1 and stops before the draw
  *     that needs it: the caller adds the column and calls again.
  */
@@ -283,10 +285,10 @@ typedef struct pegasos_dual {
     double constant_weight; /* w(a)'s weight of the constant feature */
     double squared_norm;    /* |w(a)|^2, the constant feature included */
     double constant_sum;    /* its component of the sums of pegasos_dual_sweep */
-    double
-        pegasos_mass; /* m in a first epoch of Pegasos, see ascent.c; else 0. The caller sets it after
-                            pegasos_dual_start, where a = 0; pegasos_dual_begin_epoch makes it 0 */
-    double weight_seen; /* of the rows visited in that epoch */
+    double pegasos_mass;    /* m in a first epoch of Pegasos, see ascent.c; else 0. The caller sets
+                               it after pegasos_dual_start, where a = 0; pegasos_dual_begin_epoch
+                               makes it 0 */
+    double weight_seen;     /* of the rows visited in that epoch */
 } pegasos_dual;
 
 /* Lets the rows active[0 .. n_active - 1] take part, in an epoch that begins now. */
@@ -380,9 +382,9 @@ enum { PEGASOS_RUNNING = 0, PEGASOS_DONE = 1, PEGASOS_OVERFLOW = 2 };
 
 /*
  * Goes on with a run until it is done, or about `budget` numbers of the rows were read. `problem`
- * has been started by pegasos_dual_start, with its n_inside rows in `active`, and is not in a bundle
- * any more. A run that is cut anywhere continues with the same bits; where its scratch is lost, set
- * `place` to 0, and `part` to PEGASOS_DUAL_VALUE if it is beyond.
+ * has been started by pegasos_dual_start, with its n_inside rows in `active`, and is not in a
+ * bundle any more. A run that is cut anywhere continues with the same bits; where its scratch is
+ * lost, set `place` to 0, and `part` to PEGASOS_DUAL_VALUE if it is beyond.
  */
 int64_t pegasos_ascent_advance(const pegasos_rows *rows, pegasos_dual *problem,
                                pegasos_ascent *ascent, const pegasos_ascent_arrays *arrays,
@@ -443,8 +445,9 @@ typedef struct pegasos_point_sums {
     double squares;      /* sum_i beta_i^2 */
 } pegasos_point_sums;
 
-/* Kernel values K(x_i, .) are off by errors[i] at most, and at most sizes[i], so that sums of them in
- * double are off by a part of that for each number added. `scores` are without the intercept. */
+/* Kernel values K(x_i, .) are at most sizes[i], with an error of at most errors[i]. A sum of them
+ * in double adds an error of a part of sizes[i] for each number added. `scores` are without the
+ * intercept. */
 void pegasos_sum_point(int64_t n, const double *coef, const double *scores, const double *errors,
                        const double *sizes, pegasos_point_sums *sums);
 
@@ -509,8 +512,8 @@ typedef struct pegasos_kernel_run {
     double relative_gap; /* at the last gap check */
 } pegasos_kernel_run;
 
-/* What it is at: to choose a block; epochs over it, steps on pairs, its push to all scores, and when
- * these are there; a gap check, and when its scores are there. A run may begin with a check. */
+/* What a run is at: the choice of a block; epochs over it, steps on pairs, the push to all scores,
+ * and the end of that; a gap check, and the end of its scores. A run may begin with a check. */
 enum {
     PEGASOS_KERNEL_BLOCK = 0,
     PEGASOS_KERNEL_EPOCHS = 1,
@@ -688,7 +691,7 @@ double pegasos_line_search(int64_t loss, int64_t n, const double *u, const doubl
                            const double *weights, const double *centre, double width, double first,
                            double second);
 
-/* ---- A whole fit (solve.c) -------------------------------------------------------------------- */
+/* ---- A whole fit (solve.c) ------------------------------------------------------------------ */
 
 /* One problem: rows, labels, weights, lambda and intercept. What it points to must stay. */
 typedef struct pegasos_problem {

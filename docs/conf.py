@@ -1,4 +1,4 @@
-"""The documentation site: ``python -m sphinx -W -b html docs docs/_build/html``. Needs no network."""
+"""The documentation site: ``python -m sphinx -W -b html docs docs/_build/html``, offline."""
 
 import argparse
 import re
@@ -66,7 +66,7 @@ sphinx_gallery_conf = {
 
 
 def c_manual():
-    """``csrc/pegasos.h`` as a page: a heading for every section and for what each block declares."""
+    """Make a page of ``csrc/pegasos.h``, with a heading for each section and declaration."""
     header = (HERE.parent / "csrc" / "pegasos.h").read_text(encoding="utf-8")
     introduction, _, body = header.partition("#ifndef PEGASOS_H")
     body = body.partition('extern "C" {\n#endif\n')[2].rpartition("#ifdef __cplusplus")[0]

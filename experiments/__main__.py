@@ -1,7 +1,7 @@
 """Runs the experiments that the data on this machine allow, and writes a report.
 
-Published tables and figures, reproduced: ours beside theirs, with the spread over seeds. In a report
-that is there already, sections of experiments that are not run stay as they are.
+Published tables and figures, reproduced: ours beside theirs, with the spread over seeds. In a
+report that is there already, sections of experiments that are not run stay as they are.
 """
 
 import argparse

@@ -1,8 +1,9 @@
 """The paper's table 2: Gaussian kernel, its γ and λ, time to its primal suboptimality ε and the test
-error there, on one core of a 2008 machine. Ours is plain Pegasos, stopped after the first whole number
-of epochs whose objective is within ε of the optimum, and the default solver to a certified gap of
-1e-3; times are of whole fits, kernel values and certificate included, on all cores. USPS there has
-another scaling: γ is the one of a few at which the optimum's test error comes closest to the paper's.
+error there, on one core of a 2008 machine. Ours is plain Pegasos, stopped after the first whole
+number of epochs whose objective is within ε of the optimum, and the default solver to a certified
+gap of 1e-3; times are of whole fits, kernel values and certificate included, on all cores. USPS
+there has another scaling: γ is the one of a few at which the optimum's test error comes closest to
+the paper's.
 """
 
 import itertools
@@ -17,8 +18,9 @@ TITLE = "The paper's table 2: Gaussian kernel"
 DATA = ["reuters_moneyfx", "adult", "usps", "mnist"]
 DRAWS = False
 
-# set: class against the rest, γ (several: to choose from), λ, ε, published seconds of Pegasos, SDCA,
-# SVM-Light, LASVM, test error of Pegasos and at the optimum in percent, and most epochs to try
+# set: class against the rest, γ (several: to choose from), λ, ε, published seconds of Pegasos,
+# SDCA, SVM-Light, LASVM, test error of Pegasos and at the optimum in percent, and most epochs to
+# try
 CASES = {
     "reuters_moneyfx": (None, (1.0,), 1.29e-4, 0.00719, (15, 13, 4.1, 4.7), 2.91, 2.88, 64),
     "adult": (None, (0.05,), 3.07e-5, 0.0445, (30, 4.8, 59, 1.5), 15.5, 14.9, 8),

@@ -1,7 +1,7 @@
 """Kernel Pegasos on 700 USPS digits, ten one-vs-rest machines, 5-fold cross-validation: a report's grids
-of T, λ, kernels and input dimensions. There, a row counts as wrong when its largest score is negative;
-here, as its text says, the class of the largest score wins. A cell is the mean risk in percent ± its
-standard deviation over seeds (folds and draws), with the published one in brackets.
+of T, λ, kernels and input dimensions. There, a row counts as wrong when its largest score is
+negative; here, as its text says, the class of the largest score wins. A cell is the mean risk in
+percent ± its standard deviation over seeds (folds and draws), with the published one in brackets.
 """
 
 import time

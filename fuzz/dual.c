@@ -1,6 +1,7 @@
 /*
  * dual.c - dual coordinate ascent: bounds hold, w stays w(a), the order stays a permutation, and
- * epochs cut after a row that stays and sweeps of bundles give the numbers of whole and separate ones.
+ * epochs cut after a row that stays and sweeps of bundles give the numbers of whole and separate
+ * ones.
  */
 #include "input.h"
 

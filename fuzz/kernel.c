@@ -1,7 +1,7 @@
 /*
  * kernel.c - kernel values are what they should be, and training on blocks of a kernel matrix whose
- * columns come as they are wanted gives the numbers of training on the whole matrix (Pegasos), or keeps
- * its bounds and coefficients (ascent).
+ * columns come as they are wanted gives the numbers of training on the whole matrix (Pegasos), or
+ * keeps its bounds and coefficients (ascent).
  */
 #include "input.h"
 

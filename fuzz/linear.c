@@ -1,6 +1,6 @@
 /*
- * linear.c - Pegasos on rows of every type: a run that is cut anywhere, each piece from a copy of the
- * state, problems in a bundle and problems on their own all give the same numbers.
+ * linear.c - Pegasos on rows of every type: a run that is cut anywhere, each piece from a copy of
+ * the state, problems in a bundle and problems on their own all give the same numbers.
  */
 #include "input.h"
 

@@ -1,5 +1,6 @@
 /*
- * replay.c - runs a fuzz target without libFuzzer: on the files given, then on `count` random inputs.
+ * replay.c - runs a fuzz target without libFuzzer: on the files given, then on `count` random
+ * inputs.
  *
  *     replay_TARGET COUNT SEED FILE...
  */

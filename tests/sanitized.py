@@ -1,9 +1,10 @@
 """Runs Python tests on an extension that is built with AddressSanitizer and UBSan.
 
-``python tests/sanitized.py tests/test_kernel.py -x`` builds the package into ``build/sanitized`` and runs
-pytest on it with the arguments given; what is installed is not touched. ``python tests/sanitized.py --calls
-SECONDS [--seed N]`` makes random calls instead (see random_calls.py). Needs gcc on Linux and the ``test``
-extra. Where the compiler has no sanitizers, it says so and does nothing.
+``python tests/sanitized.py tests/test_kernel.py -x`` builds the package into ``build/sanitized``
+and runs pytest on it with the arguments given; what is installed is not touched. ``python
+tests/sanitized.py --calls SECONDS [--seed N]`` makes random calls instead (see random_calls.py).
+Needs gcc on Linux and the ``test`` extra. Where the compiler has no sanitizers, it says so and does
+nothing.
 """
 
 import os

@@ -513,8 +513,8 @@ def test_an_interrupted_kernel_ascent_goes_on_where_it_was(
 ):
     """In the middle of an epoch, too, with what was still to come of its order.
 
-    Where kernel values that are computed anew have other last bits, or are added in another order, the path is
-    another one from there, to an answer as good.
+    Where kernel values that are computed anew have other last bits, or are added in another order,
+    the path is another one from there, to an answer as good.
     """
     monkeypatch.setattr(_kernel_ascent, "_FIRST_BLOCK", 8)
     monkeypatch.setattr(_kernel_ascent, "_LAST_BLOCK", 32)
@@ -595,7 +595,8 @@ def test_no_point_is_below_what_is_claimed_of_any_symmetric_matrix(rng, dtype, s
         if np.isnan(clf.duality_gap_[0]):
             continue
         known += 1
-        # The claim is of the next matrix that is positive semi-definite: rounding may have made K of it.
+        # The claim is of the next matrix that is positive semi-definite: rounding may have made K
+        # of it.
         least = max(0, -values[0]) + 1e-14 * values[-1]
         K = K.astype(np.float64) + least * np.eye(len(K))
         found = np.zeros(len(y))

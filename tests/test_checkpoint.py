@@ -39,8 +39,8 @@ def small(tmp_path, rng, n=300):
     return ["train", str(tmp_path / "small.npz"), "-q", "--lam", "1e-3"]
 
 
-# Asking for the time takes a second, however fast the machine is: what a checkpoint waits for is work.
-# From the first one on, lines of a file or folder are counted, and one of them kills.
+# Asking for the time takes a second, however fast the machine is: what a checkpoint waits for is
+# work. From the first one on, lines of a file or folder are counted, and one of them kills.
 KILLED = """
 import itertools, os, signal, sys, types
 from pegasos import cli

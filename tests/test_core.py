@@ -176,8 +176,8 @@ def calls(layout, dtype):
     ]  # fmt: skip
 
 
-# Other lengths that are no mistake: of index arrays and lists of rows the first entries count, and fewer
-# rows, draws, columns or problems may be asked for.
+# Other lengths that are no mistake: of index arrays and lists of rows the first entries count, and
+# fewer rows, draws, columns or problems may be asked for.
 MAY_BE_LONGER = {
     ("csr_rows", 0, 0), ("csr_rows", 1, 0), ("csr_rows", 2, 0), ("dual_run", 1, 0), ("dual_run", 5, 0),
     ("fit", 7, 1), ("fit", 9, 0), ("kernel_block", 0, 0),

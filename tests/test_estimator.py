@@ -177,8 +177,8 @@ def test_without_a_tolerance_a_fit_runs_the_epochs_that_were_asked_for(
         for max_iter in (1, 2, 5, 12):
             clf = fit(max_iter, labels)
             if clf.n_iter_ != max_iter:
-                # Of Newton's method, iterations of several epochs are not cut: this is where the first
-                # that reaches `max_iter` ends.
+                # Of Newton's method, iterations of several epochs are not cut: this is where the
+                # first that reaches `max_iter` ends.
                 assert solver in ("auto", "newton")
                 assert clf.n_iter_ > max_iter
                 if len(clf.intercept_) == 1:

@@ -1,7 +1,7 @@
 """Memory that runs out, and memory that does not come back.
 
-``python tests/test_faults.py 10000`` makes so many fits of all kinds, with predictions, files, pickles and
-searches, and prints the resident memory ten times on the way.
+``python tests/test_faults.py 10000`` makes so many fits of all kinds, with predictions, files,
+pickles and searches, and prints the resident memory ten times on the way.
 """
 
 import copy
@@ -145,8 +145,9 @@ def test_beside_x_a_fit_takes_memory_for_its_rows_alone(layout, solver, n_classe
 def fails_at(number, work, *arguments):
     """Do the work, but for a MemoryError at one of the package's lines; whether it came so far.
 
-    Lines of `_threads` are left out. A trace can raise after the last line of a `with` block and before its
-    end, where nothing can fail; a lock would stay locked, and other threads would wait for it for ever.
+    Lines of `_threads` are left out. A trace can raise after the last line of a `with` block and
+    before its end, where nothing can fail; a lock would stay locked, and other threads would wait
+    for it for ever.
     """
     left = number
 
@@ -240,14 +241,13 @@ def test_the_extension_fails_with_memory_errors_and_loses_nothing():
             (lambda *a: _core.Order(*a).draw(np.empty(6, np.int64)), 1, draws.copy(), 0, 0),
             (_core.start, problems),
             (_core.fit, rows, problems, labels, ones, weights, None, None, pending, 0, draws),
-            (_core.fit, sparse, problems, labels, None, weights, weights, labels * 1, pending, 0, draws),
-            (_core.model, problems, weights, None, coef, intercept),
-            (_core.decision_function, rows, coef, intercept, False, 0, out),
-            (_core.combine, sparse, 0, ones, norms), (_core.norms, rows, 0, None, norms),
-            (_core.copy_rows, sparse, draws, x.copy()),
-            (_core.line_search, ones, ones, ones, ones, 0.1, 0.0, 0.5),
-            (_core.dual_start, ascents, np.full(len(ascents), 6)),
-            (_core.dual_run, sparse, ascents, labels[0], None, norms, active, ones.copy(), ones, 6),
+            (_core.fit, sparse, problems, labels, None, weights, weights, labels * 1, pending, 0,
+            draws), (_core.model, problems, weights, None, coef, intercept),
+            (_core.decision_function, rows, coef, intercept, False, 0, out), (_core.combine, sparse,
+            0, ones, norms), (_core.norms, rows, 0, None, norms), (_core.copy_rows, sparse, draws,
+            x.copy()), (_core.line_search, ones, ones, ones, ones, 0.1, 0.0, 0.5),
+            (_core.dual_start, ascents, np.full(len(ascents), 6)), (_core.dual_run, sparse, ascents,
+            labels[0], None, norms, active, ones.copy(), ones, 6),
         ]
         calls[6] = calls[6][:7] + (np.zeros((2, 6), np.int64),) + calls[6][8:]
 

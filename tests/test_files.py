@@ -65,7 +65,8 @@ def piped(path, content):
     writer.join()
 
 
-# ---- Reading ---------------------------------------------------------------------------------------
+# ---- Reading
+# ---------------------------------------------------------------------------------------
 
 
 @posix
@@ -281,7 +282,8 @@ def test_labels_that_are_not_those_of_the_model_are_told(tmp_path, rows, capsys)
     assert "accuracy" in capsys.readouterr().err
 
 
-# ---- Writing ---------------------------------------------------------------------------------------
+# ---- Writing
+# ---------------------------------------------------------------------------------------
 
 MODEL = pegasos.fit(np.eye(4), [0, 1, 0, 1], 0.1, random_state=0)
 
@@ -440,7 +442,8 @@ def test_a_write_that_fails_leaves_what_was_there(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["a.txt"]
 
 
-# ---- Streams ---------------------------------------------------------------------------------------
+# ---- Streams
+# ---------------------------------------------------------------------------------------
 
 
 @pytest.fixture

@@ -139,7 +139,8 @@ def test_changed_texts_are_refused_or_read(tmp_path, kind, zipped, changes):
     assert X.shape[0] == len(y) >= 1
 
 
-# ---- Found by fuzzing ------------------------------------------------------------------------------
+# ---- Found by fuzzing
+# ------------------------------------------------------------------------------
 
 
 def npy(header, data=b""):

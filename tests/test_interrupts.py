@@ -1,7 +1,7 @@
 """Ctrl-C at random pieces of work and lines: it is answered, and a warm start goes on to the same bits.
 
-``python tests/test_interrupts.py 200`` interrupts so many fits and prints how long answers took: by the
-clock, which on a busy machine says little, and in CPU time of the process.
+``python tests/test_interrupts.py 200`` interrupts so many fits and prints how long answers took: by
+the clock, which on a busy machine says little, and in CPU time of the process.
 """
 
 import contextlib
@@ -83,8 +83,9 @@ FITS = {
 class CtrlC:
     """Comes `delay` seconds after a fit began its piece of work number `piece`, from 0 on; counts pieces.
 
-    It stands where checkpoints are asked for, after each piece of the main thread. Another thread raises
-    the signal, for which the end of the next piece waits, unless the time it takes is of interest.
+    It stands where checkpoints are asked for, after each piece of the main thread. Another thread
+    raises the signal, for which the end of the next piece waits, unless the time it takes is of
+    interest.
     """
 
     def __init__(self, piece=None, delay=0.0, is_awaited=True):

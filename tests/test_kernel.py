@@ -778,7 +778,8 @@ def test_index_arrays_of_any_integers_will_do(rng, dtype, kind):
     np.testing.assert_array_equal(clf.decision_function(twin), expected)
 
 
-# ---- What scikit-learn's SVC has ----------------------------------------------------------------------
+# ---- What scikit-learn's SVC has
+# ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("make", [sparse.csr_array, sparse.csr_matrix, sparse.coo_array])
@@ -825,7 +826,8 @@ def test_support_vectors_come_in_the_order_of_rows(rng):
     np.testing.assert_array_equal(clf.n_support_, np.unique(y[clf.support_], return_counts=True)[1])
 
 
-# ---- Pieces of work ----------------------------------------------------------------------------------
+# ---- Pieces of work
+# ----------------------------------------------------------------------------------
 
 
 SHAPES = [(200, 5000), (20, 40000), (1500, 200)]

@@ -427,7 +427,8 @@ def test_threads_and_interruptions_change_no_bits(rng, kind, solver, monkeypatch
             longer.fit(X, y)
     longer.fit(X, y)
     for other in (longer, shared):
-        # Of a kernel machine that Pegasos trains and that is cut, sums are added up in other groups.
+        # Of a kernel machine that Pegasos trains and that is cut, sums are added up in other
+        # groups.
         near = 1e-12 if kind is KernelPegasosClassifier and solver == "pegasos" else 0
         np.testing.assert_allclose(
             other.decision_function(X), whole.decision_function(X), rtol=near, atol=near

@@ -51,7 +51,8 @@ def test_pairs_have_margins_of_their_own_rows_only(machine, rng):
         for j in range(i + 1, 4):
             inside = (y == i) | (y == j)
             assert np.isnan(margins[~inside, k]).all()
-            # A pair's machine is that of the other rows alone, but for rounding and the order of rows.
+            # A pair's machine is that of the other rows alone, but for rounding and the order of
+            # rows.
             pair = machine(0.05, **options).fit(X[inside], y[inside])
             np.testing.assert_allclose(
                 margins[inside, k], pair.margins(X[inside], y[inside])[:, 0], atol=1e-3

@@ -2,9 +2,9 @@
 Probabilities
 =============
 
-A support vector machine has scores, not probabilities. ``CalibratedClassifierCV`` learns how one follows
-from the other. With ``ensemble=False`` it predicts with a single machine, trained on all rows; the scores
-that it calibrates by come from cross-validation, so that no row judges itself.
+A support vector machine has scores, not probabilities. ``CalibratedClassifierCV`` learns how one
+follows from the other. With ``ensemble=False`` it predicts with a single machine, trained on all
+rows; the scores that it calibrates by come from cross-validation, so that no row judges itself.
 """
 
 import matplotlib.pyplot as plt

@@ -20,8 +20,8 @@ print(
 SupportVectorsDisplay.from_estimator(clf, X, y)
 
 # %%
-# A larger λ asks for a wider margin, and more rows support it; a larger γ lets each row speak for its
-# neighbourhood only.
+# A larger λ asks for a wider margin, and more rows support it; a larger γ lets each row speak for
+# its neighbourhood only.
 
 fig, axes = plt.subplots(2, 2, figsize=(9, 7), layout="constrained", sharex=True, sharey=True)
 for row, lam in zip(axes, (1e-1, 1e-4), strict=True):
@@ -41,7 +41,8 @@ search = KernelPegasosClassifierCV(
 SearchDisplay.from_estimator(search)
 
 # %%
-# How the certified gap falls while a fit goes on (with scikit-learn 1.9 or later, which has callbacks).
+# How the certified gap falls while a fit goes on (with scikit-learn 1.9 or later, which has
+# callbacks).
 
 if hasattr(clf, "set_callbacks"):
     ConvergenceDisplay.from_estimator(

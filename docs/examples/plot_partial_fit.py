@@ -2,8 +2,8 @@
 Data that do not fit in memory
 ==============================
 
-``partial_fit`` takes the rows that are at hand and goes on for one epoch over them. Here the rows are in a
-file on disk, of which a thousand at a time are read.
+``partial_fit`` takes the rows that are at hand and goes on for one epoch over them. Here the rows
+are in a file on disk, of which a thousand at a time are read.
 """
 
 import tempfile
@@ -26,8 +26,8 @@ path = Path(folder.name) / "rows.npy"
 np.save(path, X)
 
 # %%
-# Chunks in a new order every time, since a pass over sorted data would forget its beginning. All classes
-# must be named in the first call. ``average="suffix"`` calms the last steps.
+# Chunks in a new order every time, since a pass over sorted data would forget its beginning. All
+# classes must be named in the first call. ``average="suffix"`` calms the last steps.
 
 lam, rng = 1e-4, np.random.default_rng(0)
 on_disk = np.load(path, mmap_mode="r")
@@ -44,8 +44,8 @@ for _ in range(5):
         objective.append(lam / 2 * norm + np.maximum(0, 1 - margins).mean())
 
 # %%
-# A stream has no rows to go back to, hence no certificate. A fit of all rows has one, and its lower bound
-# holds for the streamed model, too.
+# A stream has no rows to go back to, hence no certificate. A fit of all rows has one, and its lower
+# bound holds for the streamed model, too.
 
 full = fit(X, y, lam, random_state=0)
 print(f"streamed: objective {objective[-1]:.4f}, held-out accuracy {accuracy[-1]:.3f}")

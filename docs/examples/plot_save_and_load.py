@@ -29,8 +29,8 @@ folder = tempfile.TemporaryDirectory()
 # A model as .npz
 # ---------------
 #
-# ``to_model`` gives what predicts, and nothing that training needs. The file is an archive of plain arrays,
-# which any program that reads NumPy's format can open.
+# ``to_model`` gives what predicts, and nothing that training needs. The file is an archive of plain
+# arrays, which any program that reads NumPy's format can open.
 
 path = Path(folder.name) / "digits.npz"
 pipeline[-1].to_model().save(path)
@@ -50,8 +50,8 @@ print(f"the same labels: {same.all()}")
 # A whole pipeline with skops
 # ---------------------------
 #
-# skops writes scikit-learn's objects without pickle. A file says which types it holds beyond those that skops
-# knows. Look at the list, and name those that you trust:
+# skops writes scikit-learn's objects without pickle. A file says which types it holds beyond those
+# that skops knows. Look at the list, and name those that you trust:
 
 path = Path(folder.name) / "digits.skops"
 skops.io.dump(pipeline, path)

@@ -2,8 +2,9 @@
 Text: which package is this docstring from?
 ===========================================
 
-Python's own standard library makes a small collection of texts that every machine has: the docstrings of
-functions and classes, labelled by their package. TF-IDF and a linear machine in one pipeline.
+Python's own standard library makes a small collection of texts that every machine has: the
+docstrings of functions and classes, labelled by their package. TF-IDF and a linear machine in one
+pipeline.
 """
 
 import ast
@@ -43,8 +44,8 @@ texts_train, texts_test, y_train, y_test = train_test_split(
 )
 
 # %%
-# TF-IDF gives sparse rows of norm one, which are read as they are. Eight classes are eight problems over
-# them.
+# TF-IDF gives sparse rows of norm one, which are read as they are. Eight classes are eight problems
+# over them.
 
 clf = make_pipeline(
     TfidfVectorizer(sublinear_tf=True),

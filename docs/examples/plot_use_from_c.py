@@ -2,8 +2,8 @@
 Use from C
 ==========
 
-Builds the program of :doc:`/c_use`, runs it, and trains the same machine from Python: the objectives are the
-same to the last digit that is printed.
+Builds the program of :doc:`/c_use`, runs it, and trains the same machine from Python: the
+objectives are the same to the last digit that is printed.
 """
 
 # sphinx_gallery_thumbnail_path = "_static/thumbnail_C.svg"

@@ -133,10 +133,11 @@ cdef extern from "pegasos.h" nogil:
     void pegasos_loss_sums(int64_t loss, int64_t count, int64_t n_problems, int64_t stride,
                             const int8_t *labels, const double *row_weights, const double *scores,
                             double *sums)
-    double pegasos_best_intercept(int64_t loss, int64_t n, const int8_t *labels, const double *row_weights,
-                                  const double *scores, double *room)
-    void pegasos_make_feasible(int64_t loss, int64_t n, const int8_t *labels, const double *row_weights,
-                               int64_t balance, const double *a, double *feasible)
+    double pegasos_best_intercept(int64_t loss, int64_t n, const int8_t *labels,
+                                  const double *row_weights, const double *scores, double *room)
+    void pegasos_make_feasible(int64_t loss, int64_t n, const int8_t *labels,
+                               const double *row_weights, int64_t balance, const double *a,
+                               double *feasible)
     double pegasos_best_dual(int64_t loss, int64_t n, const double *a, const double *row_weights,
                              double squared_norm, double mass, double lam, int64_t scaled)
 
@@ -506,8 +507,8 @@ def csr_rows(const value_t[::1] values not None, const index_t[::1] indices not 
     cdef int is_valid
     with nogil:
         is_valid = pegasos_rows_are_valid(&rows.c, n_values)
-    require(is_valid, "indices and indptr must describe a matrix: offsets that never decrease and end "
-            "within the values, columns in [0, n_features)")
+    require(is_valid, "indices and indptr must describe a matrix: offsets that never decrease and "
+            "end within the values, columns in [0, n_features)")
     rows.size = values.shape[0]
     rows.arrays = (values, indices, indptr)
     return rows
@@ -588,9 +589,10 @@ def fit(Rows rows not None, pegasos_linear[::1] problems not None,
         bint bundled=False, double[:, ::1] slopes=None):
     """Run the problems over draws number `first`, `first` + 1, ...; see ``pegasos_linear_run``.
 
-    `row_weights`, `sums` and `counts` may be None, and `slopes`, of the shape of `pending`, with the
-    hinge or a bundle. `problems`, `weights`, `sums`, `counts`, `pending` and `slopes` are updated in place. A row of `weights` and `sums` belongs to a problem, or, of a
-    bundle, to a feature.
+    `row_weights`, `sums` and `counts` may be None, and `slopes`, of the shape of `pending`, with
+    the hinge or a bundle. `problems`, `weights`, `sums`, `counts`, `pending` and `slopes` are
+    updated in place. A row of `weights` and `sums` belongs to a problem, or, of a bundle, to a
+    feature.
     """
     cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, k
     cdef int64_t n_problems = problems.shape[0], lanes = PEGASOS_BUNDLE_BYTES // rows.c.value_bytes
@@ -600,7 +602,8 @@ def fit(Rows rows not None, pegasos_linear[::1] problems not None,
     require_problems(problems, pending.shape[1], sums is not None)
     require(labels.shape[0] == n_problems and labels.shape[1] == n,
             "labels must have shape (n_problems, n_rows)")
-    require(row_weights is None or row_weights.shape[0] == n, "row_weights must have n_rows entries")
+    require(row_weights is None or row_weights.shape[0] == n,
+            "row_weights must have n_rows entries")
     require(counts is None or (counts.shape[0] == n_problems and counts.shape[1] == n),
             "counts must have shape (n_problems, n_rows)")
     require(slopes is None or (slopes.shape[0] == n_problems
@@ -651,7 +654,8 @@ def model(const pegasos_linear[::1] problems not None, const value_t[:, ::1] wei
     require(weights.shape[0] == n_problems and d >= 1, "weights must have one row for each problem")
     require(sums is None or (sums.shape[0] == n_problems and sums.shape[1] == d),
             "sums must have the shape of weights")
-    require(coef.shape[0] == n_problems and coef.shape[1] == d, "coef must have the shape of weights")
+    require(coef.shape[0] == n_problems and coef.shape[1] == d,
+            "coef must have the shape of weights")
     require(intercept.shape[0] == n_problems, "intercept must have one entry for each problem")
     for k in range(n_problems):
         pegasos_linear_model(&problems[k], d, sizeof(value_t), &weights[k, 0],
@@ -681,7 +685,8 @@ def decision_function(Rows rows not None, const value_t[:, ::1] coef not None,
                       double[:, ::1] scores not None):
     """Write the scores of rows `first`, `first` + 1, ..., one column per problem.
 
-    `coef`, float64 or of the rows' type, has a row for each problem or, if `interleaved`, for each feature.
+    `coef`, float64 or of the rows' type, has a row for each problem or, if `interleaved`, for each
+    feature.
     """
     cdef int64_t n_problems = scores.shape[1]
     require_part(rows, first, scores.shape[0])
@@ -758,7 +763,7 @@ cdef int require_row_weights(const double[::1] row_weights, int64_t n) except -1
 def loss_sums(int64_t first, const int8_t[:, ::1] labels not None, const double[::1] row_weights,
               const double[:, ::1] scores not None, double[::1] sums not None,
               int64_t loss=PEGASOS_HINGE):
-    """Add the losses of rows `first`, ..., whose scores these are, to `sums`, one for each problem."""
+    """Add the losses of rows `first`, ..., with these scores, to `sums`, one a problem."""
     cdef int64_t count = scores.shape[0], n = labels.shape[1]
     require(1 <= labels.shape[0] == scores.shape[1] == sums.shape[0],
             "labels, scores and sums must be of the same problems")
@@ -904,7 +909,8 @@ cdef int require_ascent(const pegasos_dual *p, const pegasos_ascent *s, int64_t 
     holds &= 0 < s.lam and 0 < s.mass and 0 <= s.part <= PEGASOS_LAST and 0 <= s.place < n
     holds &= 0 <= s.n_epochs < LARGEST and 0 <= s.last_epoch < LARGEST
     holds &= 0 <= s.patience < LARGEST and 0 <= s.has_stopped <= 1
-    holds &= 0 <= s.n_steps < LARGEST and 0 <= s.n_visits < LARGEST and 0 <= s.n_visits_at_check < LARGEST
+    holds &= 0 <= s.n_steps < LARGEST and 0 <= s.n_visits < LARGEST
+    holds &= 0 <= s.n_visits_at_check < LARGEST
     holds &= 0 <= s.n_snapshots < LARGEST and (s.part != PEGASOS_MEAN or s.n_snapshots > 0)
     # The next snapshot is ahead.
     holds &= 0 <= s.snapshot_every <= n and 0 <= s.next_snapshot < LARGEST
@@ -1022,7 +1028,10 @@ def pairs_run(Rows block not None, double scale, double feature,
               const double[::1] norms not None, double[::1] a not None,
               double[::1] slopes not None, double enough, int64_t first_step, int64_t most,
               double[::1] room not None, int64_t loss=PEGASOS_HINGE):
-    """Make up to `most` steps on pairs; returns how many, and the gap. See ``pegasos_pairs_run``."""
+    """Make up to `most` steps on pairs; return their number and the gap.
+
+    See ``pegasos_pairs_run``.
+    """
     cdef int64_t done, m = block.c.n_rows
     cdef double gap = 0
     require(block.c.index_bytes == PEGASOS_KERNEL, "rows must be a block of a kernel matrix")
@@ -1060,9 +1069,10 @@ cdef class KernelAscent:
     1]]``, or all if `inside` is None; with `inside`, all columns must be there. Arrays of its rows
     begin at first[k]. `norms` and `row_weights`, which may be None, do where `inside` is given, and
     are else those of all rows. `problems` and `runs`, of the types of `BLANK_DUAL` and
-    `BLANK_KERNEL_RUN`, and `a`, `scores`, `coef` and `active` are updated in place. `which`, `change`
-    and `pushed` are scratch for the rows of one problem, m at most; `matrix` is scratch for parts of
-    a matrix that is whole: (m // 2)^2 of its numbers, and m^2 before them where `inside` is given.
+    `BLANK_KERNEL_RUN`, and `a`, `scores`, `coef` and `active` are updated in place. `which`,
+    `change` and `pushed` are scratch for the rows of one problem, m at most; `matrix` is scratch
+    for parts of a matrix that is whole: (m // 2)^2 of its numbers, and m^2 before them where
+    `inside` is given.
     """
     cdef Rows all_rows
     cdef pegasos_rows block
@@ -1088,11 +1098,13 @@ cdef class KernelAscent:
         require(1 <= problems.shape[0] == runs.shape[0] == first.shape[0] - 1,
                 "problems and runs must not be empty, and first have one entry more")
         for k in range(problems.shape[0]):
-            require(first[k] <= first[k + 1] <= first[k] + n, "first must ascend, by n_rows at most")
-            require(inside is not None or first[k + 1] == first[k] + n, "problems must have all rows")
+            require(first[k] <= first[k + 1] <= first[k] + n,
+                    "first must ascend, by n_rows at most")
+            require(inside is not None or first[k + 1] == first[k] + n,
+                    "problems must have all rows")
             longest = max(longest, first[k + 1] - first[k])
-        require(first[0] == 0 and 1 <= total == first[problems.shape[0]] == a.shape[0] == scores.shape[0]
-                == coef.shape[0] == active.shape[0]
+        require(first[0] == 0 and 1 <= total == first[problems.shape[0]] == a.shape[0]
+                == scores.shape[0] == coef.shape[0] == active.shape[0]
                 and longest == which.shape[0] == change.shape[0] == pushed.shape[0],
                 "arrays must have n_rows entries")
         require(norms.shape[0] == (n if inside is None else total) and (row_weights is None
@@ -1103,7 +1115,8 @@ cdef class KernelAscent:
             require_indices(inside, 0, n, "inside must be in [0, n_rows)")
         self.all_rows, self.problems, self.runs = all_rows, problems, runs
         self.first, self.inside = first, inside
-        self.kept = labels, row_weights, norms, a, scores, coef, active, which, change, pushed, matrix
+        self.kept = (labels, row_weights, norms, a, scores, coef, active, which, change, pushed,
+                     matrix)
         self.all_arrays.labels = &labels[0]
         self.all_arrays.bounds = NULL if row_weights is None else &row_weights[0]
         self.all_arrays.norms = &norms[0]
@@ -1222,7 +1235,8 @@ cdef class KernelAscent:
             require(s.m == n if s.is_all else s.m <= self.room or not s.is_whole,
                     "a block must fit its matrix")
             require(s.is_all or s.is_whole or (given is not None and given.c.n_rows == s.m
-                    and given.c.index_bytes == PEGASOS_KERNEL), "a block of the rows which is wanted")
+                    and given.c.index_bytes == PEGASOS_KERNEL),
+                    "a block of the rows which is wanted")
         return 0
 
 
@@ -1252,7 +1266,8 @@ def sparse_products(Rows x not None, Rows inverted not None, value_t[:, :] produ
     """Write the inner products of CSR rows `x` with those whose transpose is `inverted`."""
     cdef int64_t apart = stride(products)
     require_products(x, inverted, sizeof(value_t))
-    require(x.c.n_features == inverted.c.n_rows, "x must have as many features as inverted has rows")
+    require(x.c.n_features == inverted.c.n_rows,
+            "x must have as many features as inverted has rows")
     require(products.shape[0] == x.c.n_rows and products.shape[1] == inverted.c.n_features,
             "products must have shape (rows of x, features of inverted)")
     with nogil:
@@ -1291,7 +1306,10 @@ def push(const value_t[:, :] columns not None, const int64_t[::1] places not Non
 
 def gather(const value_t[:, :] columns not None, const int64_t[::1] places not None,
            const int64_t[::1] which not None, value_t[:, :] out not None):
-    """Write ``columns[places][:, which]``, but where a place is below 0; rows of both are contiguous."""
+    """Write ``columns[places][:, which]`` except where a place is below 0.
+
+    Rows of both are contiguous.
+    """
     cdef int64_t apart = stride(columns), out_apart = stride(out)
     require(out.shape[0] == places.shape[0] and out.shape[1] == which.shape[0],
             "out must have shape (n_places, n_which)")
@@ -1523,12 +1541,16 @@ cdef class Newton:
         free(self.arrays.work)
 
     def advance(self, double budget):
-        """Go on until about so many numbers were read; returns a status. See ``pegasos_newton_advance``."""
+        """Go on until about `budget` numbers were read; return a status.
+
+        See ``pegasos_newton_advance``.
+        """
         cdef int64_t status
         cdef pegasos_newton *p = &self.problem[0]
         require(p.lam > 0 and p.mass > 0 and p.width > 0, "lam, mass and width must be > 0")
         require_loss(p.loss)
-        require(p.loss == PEGASOS_HINGE or p.width == 0.5, "width must be 0.5 with the squared hinge")
+        require(p.loss == PEGASOS_HINGE or p.width == 0.5,
+                "width must be 0.5 with the squared hinge")
         require(0 <= p.n_epochs < LARGEST and 0 <= p.n_visits < LARGEST and p.last_epoch < LARGEST,
                 "numbers of epochs and visits must be in [0, 2**62)")
         with nogil:

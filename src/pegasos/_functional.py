@@ -62,15 +62,15 @@ def fit(
     solver : {"auto", "pegasos", "sdca", "newton"}, default="auto"
         "pegasos" is the algorithm of the paper and nothing else: fast to a rough solution. The
         others are fast to a fine solution: "sdca" dual coordinate ascent with shrinking, for many
-        features; "newton" Newton's method (the hinge is smoothed for it), from where an epoch of Pegasos
-        ends, for few; "auto" the one that is likely to be cheaper, changing over when it stalls.
-        "auto" with `n_steps` is "pegasos". Three problems or more begin with epochs of dual
+        features; "newton" Newton's method (the hinge is smoothed for it), from where an epoch of
+        Pegasos ends, for few; "auto" the one that is likely to be cheaper, changing over when it
+        stalls. "auto" with `n_steps` is "pegasos". Three problems or more begin with epochs of dual
         coordinate ascent that go together, but for "newton".
     tol : float, "auto" or None, default="auto"
         Relative duality gap (P - D)/P at which to stop; with a `ConvergenceWarning` if `max_iter`
         comes first. "auto": 1e-3, or what rounding leaves where X has few numbers; see
-        `PegasosClassifier`. None: `max_iter` epochs, neither more nor fewer. Means nothing with `n_steps`
-        or `order`.
+        `PegasosClassifier`. None: `max_iter` epochs, neither more nor fewer. Means nothing with
+        `n_steps` or `order`.
     max_iter : int, default=1000
         Passes over the data (epochs), at most, if `n_steps` is None. An iteration of Newton's
         method takes several, and the last may end after `max_iter` of them.
@@ -201,7 +201,7 @@ def _model(
 
 
 def _whole_steps(labels: np.ndarray, batch_size: int) -> np.ndarray:
-    """The whole steps that each problem's own draws make, given the labels of rows as they are drawn."""
+    """Count the whole steps of each problem in draws with these labels."""
     made = np.count_nonzero(labels, axis=1) // batch_size
     if not made.any():
         raise ValueError(

@@ -214,7 +214,7 @@ class _Blas:
 
     @contextlib.contextmanager
     def _in_control(self) -> Generator[None]:
-        """Let this thread set the number: threadpoolctl leaves that to the thread that did it first."""
+        """Let this thread set the number, as threadpoolctl lets only the first thread do."""
         known = [getattr(library, "clear_controlling_thread", None)
                  for library in self._libraries.lib_controllers]  # fmt: skip
         clear = [function for function in known if function]  # old versions have none

@@ -61,8 +61,8 @@ class SearchDisplay:
     std : array-like of shape (n_x,), default=None
         Standard deviations, the error bars of a curve.
     marks : dict, default=None
-        Points to be marked, as tuples of one value of x and, of a heat map, one of y; by their names
-        in the legend, "best mean score" and "largest λ within one standard error".
+        Points to be marked, as tuples of one value of x and, of a heat map, one of y; by their
+        names in the legend, "best mean score" and "largest λ within one standard error".
 
     Attributes
     ----------
@@ -117,8 +117,8 @@ class SearchDisplay:
     ) -> Self:
         """Draw what a search found.
 
-        Of mean scores the best one is marked and, of searches of this library, the largest λ whose score
-        is within one standard error of it.
+        Of mean scores the best one is marked and, of searches of this library, the largest λ whose
+        score is within one standard error of it.
 
         Parameters
         ----------

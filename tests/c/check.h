@@ -1,4 +1,4 @@
-/* check.h - a C test framework of one page: CHECK(condition) counts and reports, RUN(test) names. */
+/* check.h - a C test framework of one page: CHECK(condition) reports, RUN(test) names. */
 #ifndef CHECK_H
 #define CHECK_H
 

@@ -809,7 +809,7 @@ static void problems_that_begin_together_end_at_true_gaps(void)
 DEFINE_BLAS(d, double)
 DEFINE_BLAS(s, float)
 
-/* Newton's method on rows of one type, `budget` numbers a call; what it leaves is checked: objectives
+/* Newton's method on rows of one type, `budget` numbers a call. Checks what it leaves: objectives
  * computed afresh, dual variables within their bounds, the gap that it says. */
 static void newton_reaches_its_gap(int type, int64_t loss, const pegasos_blas *blas, double feature,
                                    int free_intercept, int64_t n_rows, double budget, double *coef)

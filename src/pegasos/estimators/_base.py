@@ -92,7 +92,8 @@ def one_at_a_time(estimator: Any, method: str) -> Generator[None]:
 class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     """Base of `PegasosClassifier` and `KernelPegasosClassifier`.
 
-    A subclass names its kind of machines, and says in `_model_of` and `_state_of` what is kept of it.
+    A subclass names its kind of machines, and says in `_model_of` and `_state_of` what is kept of
+    it.
     """
 
     #: What its parameters may be, by `_parameters`; and which kind of machines it trains.
@@ -364,7 +365,7 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         watch: Watch,
         outcome: tuple[_certificate.Certificate, bool],
     ) -> Self:
-        """End a fit with what `_train` returned: warn where it stopped early, and keep the model."""
+        """End a fit after `_train`: warn where it stopped early, and keep the model."""
         (certificate, is_over), (max_iter, n_steps) = outcome, self._plan()
         if is_over and n_steps is None:
             name = functools.partial(

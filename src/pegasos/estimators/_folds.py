@@ -108,7 +108,10 @@ class Together:
 def together(
     folds: list[Fold], numbers: Sequence[int], columns: np.ndarray, weights: np.ndarray | None
 ) -> Generator[Together]:
-    """Yield the folds `numbers` as `Together`: a row that is k times in one has k times its weight."""
+    """Yield the folds `numbers` as `Together`.
+
+    A row that is k times in a fold has k times its weight.
+    """
 
     def some(numbers: list[int], weights: np.ndarray | None) -> Together:
         return Together(numbers, np.stack([columns * folds[k].learns for k in numbers]), weights)

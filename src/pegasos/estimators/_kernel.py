@@ -39,9 +39,9 @@ class KernelPegasosClassifier(PegasosEstimator):
 
     ``P(w) = lam/2 |w|^2 + 1/m sum_i c_i max(0, 1 - y_i (<w, phi(x_i)> + b))``, ``m = sum_i c_i``,
 
-    or the same with the square of max(0, ...), with ``<phi(x), phi(z)> = K(x, z)``, by the algorithm of `PegasosClassifier` with
-    ``w = sum_j beta_j phi(x_j)``: the alpha of a row counts how often it was drawn and violated its
-    margin (of the squared hinge, by how much).
+    or the same with the square of max(0, ...), with ``<phi(x), phi(z)> = K(x, z)``, by the
+    algorithm of `PegasosClassifier` with ``w = sum_j beta_j phi(x_j)``: the alpha of a row counts
+    how often it was drawn and violated its margin (of the squared hinge, by how much).
 
     Parameters
     ----------
@@ -84,7 +84,8 @@ class KernelPegasosClassifier(PegasosEstimator):
         its first epoch is Pegasos, with steps of exact length, where the kernel is known to be
         positive semi-definite; elsewhere it goes on from where an epoch of Pegasos ends; "newton"
         from there Newton's method (the hinge is smoothed for it), for few rows (without a dual it
-        is "sdca"); "auto" is "sdca", and "newton" where that stalls and all columns fit the cache. "auto" with `n_steps` is "pegasos".
+        is "sdca"); "auto" is "sdca", and "newton" where that stalls and all columns fit the cache.
+        "auto" with `n_steps` is "pegasos".
     tol, max_iter, n_steps, batch_size, sampling, project, average
         As in `PegasosClassifier`.
     fit_intercept, penalize_intercept, intercept_scaling
@@ -120,11 +121,11 @@ class KernelPegasosClassifier(PegasosEstimator):
         asked for; see `margins`. NaN where its square is negative: such a kernel is not positive
         semi-definite.
     n_iter_, solver_epochs_, n_steps_, objective_, dual_objective_, duality_gap_, alpha_counts_
-        As in `PegasosClassifier`. Objectives and gap are not set where scores were pulled, since they take those of
-        all rows. The gap and the dual objective are NaN where the kernel matrix is not known to be
-        positive semi-definite (see `assume_psd`), since then there need be no duality. `tol` then
-        asks for |P - D| <= tol P at one and the same point: no step along a single dual variable
-        gains much any more, but there may be better points.
+        As in `PegasosClassifier`. Objectives and gap are not set where scores were pulled, since
+        they take those of all rows. The gap and the dual objective are NaN where the kernel matrix
+        is not known to be positive semi-definite (see `assume_psd`), since then there need be no
+        duality. `tol` then asks for |P - D| <= tol P at one and the same point: no step along a
+        single dual variable gains much any more, but there may be better points.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
 

@@ -41,9 +41,9 @@ class PegasosClassifier(PegasosEstimator):
     solver : {"auto", "pegasos", "sdca", "newton"}, default="auto"
         "pegasos" is the algorithm of the paper and nothing else: fast to a rough solution. The
         others are fast to a fine solution: "sdca" dual coordinate ascent with shrinking, for many
-        features; "newton" Newton's method (the hinge is smoothed for it), from where an epoch of Pegasos
-        ends, for few; "auto" the one that is likely to be cheaper, changing over when it stalls.
-        "auto" with `n_steps` is "pegasos". Three problems or more begin with epochs of dual
+        features; "newton" Newton's method (the hinge is smoothed for it), from where an epoch of
+        Pegasos ends, for few; "auto" the one that is likely to be cheaper, changing over when it
+        stalls. "auto" with `n_steps` is "pegasos". Three problems or more begin with epochs of dual
         coordinate ascent that go together, but for "newton".
     tol : float, "auto" or None, default="auto"
         Relative duality gap (P - D)/P at which to stop, with a `ConvergenceWarning` if `max_iter`

@@ -1,9 +1,9 @@
 """Searches over λ (and γ, and T) by cross-validation: classes × λ × folds as sets of problems.
 
-A fold is a problem that leaves out rows: their labels are 0. So all folds share X, one kernel matrix
-serves all of a γ, and nothing is checked or encoded more than once. By epochs, machines go over one
-order of draws, in bundles or sets; to a gap, the problems of a smaller λ begin where those of the
-next larger one ended.
+A fold is a problem that leaves out rows: their labels are 0. So all folds share X, one kernel
+matrix serves all of a γ, and nothing is checked or encoded more than once. By epochs, machines go
+over one order of draws, in bundles or sets; to a gap, the problems of a smaller λ begin where those
+of the next larger one ended.
 """
 
 import collections
@@ -120,10 +120,10 @@ class _Grid:
         self._n_expected += n_more
 
     def drop(self, folds: Sequence[int], sizes: np.ndarray) -> None:
-        """Drop points that tell surely less rows right than the best one, by some folds of such sizes.
+        """Drop points whose accuracy on some folds is surely below that of the best point.
 
-        The variance of a share p of n rows is p (1 - p)/n, with two rows of either kind more, since p is
-        an estimate (Agresti and Coull, The American Statistician 52, 1998); that points are
+        The variance of a share p of n rows is p (1 - p)/n, with two rows of either kind more, since
+        p is an estimate (Agresti and Coull, The American Statistician 52, 1998); that points are
         tested on the same rows makes their difference vary less than the sum of both.
         """
         few = sizes[folds]
@@ -139,7 +139,10 @@ class _Grid:
         self.gaps[where] = np.fmax(self.gaps[where], gap)
 
     def take_over(self, other: "_Grid") -> bool:
-        """Be as `other` if that scores better by more than a standard error; tell whether it does."""
+        """Take what `other` found if it scores better by more than a standard error.
+
+        Return whether it does.
+        """
         if np.isnan(other.scores).any():  # it has not run, or a scorer has no number for it
             return False
         mean, theirs = self.scores.mean(axis=-1), other.scores.mean(axis=-1).max()
@@ -151,7 +154,7 @@ class _Grid:
         return True
 
     def standing(self, where: tuple[int, ...], folds: list[int]) -> tuple[np.ndarray, np.ndarray]:
-        """Means over some folds of the points at a place of the outer axes, and their standard errors."""
+        """Mean scores over some folds at a place of the outer axes, and their standard errors."""
         scores = self.scores[where][..., folds]
         return scores.mean(axis=-1), standard_errors(scores)
 
@@ -231,7 +234,8 @@ class _Search(ClassifierMixin, BaseEstimator):
             grid, early = (
                 _Grid(*shape, functools.partial(score, more), tell)
                 for more, tell in (
-                    ({}, lambda *done: progress.update(lambda: (*done, ""))), (few, lambda *_: None),
+                    ({}, lambda *done: progress.update(lambda: (*done, ""))),
+                    (few, lambda *_: None),
                 )
             )  # fmt: skip
             first, *rest = self._rounds(len(folds), *columns.shape)
@@ -350,10 +354,10 @@ class _Search(ClassifierMixin, BaseEstimator):
         threads: int,
         grid: _Grid,
     ) -> None:
-        """Epochs for all λ, then twice as many, from 0, for those that may be best, until these settle.
+        """Make epochs for all λ, then twice as many for those that may be best, until these settle.
 
-        A λ may be best if its mean score is within a standard error of the best one. They have settled if
-        twice as many epochs raise the best score by half a standard error at most.
+        A λ may be best if its mean score is within a standard error of the best one. They have
+        settled if twice as many epochs raise the best score by half a standard error at most.
         """
         machines, where = machines.narrow(), machines.where
         of_set = (machines, folds, lams, options, seed, threads, grid)
@@ -433,7 +437,7 @@ class _Search(ClassifierMixin, BaseEstimator):
         places: np.ndarray,
         epochs: int,
     ) -> None:
-        """Epochs of dual coordinate ascent in bundles of machines, from the largest λ of `places` down.
+        """Make epochs of dual ascent in bundles, from the largest λ of `places` to the smallest.
 
         A machine begins a λ where its last one ended, and is scored by the mean of w over half an
         epoch.
@@ -525,7 +529,7 @@ class _Search(ClassifierMixin, BaseEstimator):
             last = schedule
 
     def _results(self, axes: dict[str, Any], more: dict[str, Any], grid: _Grid) -> dict[str, Any]:
-        """Attributes of a search, in scikit-learn's form; all points have the parameters `more`, too."""
+        """Attributes of a search, as scikit-learn names them; all points have `more` parameters."""
         points = list(itertools.product(*axes.values()))
         params = [dict(zip(axes, point, strict=True)) | more for point in points]
         flat = grid.scores.reshape(len(points), -1)
@@ -582,7 +586,7 @@ def _is_cheap(machines: _Machines, folds: Any, lams: np.ndarray) -> bool:
 
 
 def _narrowed(X: Any, kernel: kernels.Kernel) -> Any:
-    """The rows in single precision, if their kernel values are ours to compute and have room there."""
+    """Return the rows in single precision if their kernel values can be computed there."""
     if kernel.is_given or kernel.is_function or X.dtype == np.float32:
         return X
     with np.errstate(over="ignore", invalid="ignore"):
@@ -610,8 +614,8 @@ _DOC = {
     refit : bool, default=True
         Whether to train on all rows with what was best, to the gap `tol`.
     one_standard_error : bool, default=False
-        Whether to choose, of all points whose mean score is within one standard error of the best one,
-        the one with the largest λ.
+        Whether to choose, of all points whose mean score is within one standard error of the best
+        one, the one with the largest λ.
     cv_effort : "auto", int or float, default="auto"
         How well the machines of the search are trained; the model at the end is trained to `tol`.
 
@@ -624,26 +628,26 @@ _DOC = {
           average (of the last half, unless `average` says otherwise).
         - "auto": 0.05 for kernel machines, for another `solver` than "auto", and for linear ones
           where certifying all of them takes about a second or less: few features. Else epochs: two,
-          or as many, up to 16, as a tenth of a second affords; then twice as many for the λ within a
-          standard error of the best score, until that rises by half a standard error at most.
+          or as many, up to 16, as a tenth of a second affords; then twice as many for the λ within
+          a standard error of the best score, until that rises by half a standard error at most.
           Sparse rows, and those of kernel machines, are in single precision meanwhile, unless that
           would blur what tells them apart. There are `max_iter` epochs at most. Of more than two
           classes in few features, without `class_weight`, linear machines that stop after two
           epochs are scored, too; if their best score is higher by more than a standard error, the
-          search is over them, and `best_params_` has ``max_iter`` and ``tol=None`` besides.
-          Kernel machines of several classes, where `scoring` is accuracy, are dropped after the first
-          fold if they tell surely less of its rows right than the best point there: by more than
-          four standard errors of a difference of independent shares. (Of few rows they are not.)
+          search is over them, and `best_params_` has ``max_iter`` and ``tol=None`` besides. Kernel
+          machines of several classes, where `scoring` is accuracy, are dropped after the first fold
+          if they tell surely less of its rows right than the best point there: by more than four
+          standard errors of a difference of independent shares. (Of few rows they are not.)
     n_steps : int or list of int, default=None
         With solver "pegasos" (or "auto"): T, or several in growing order, each of which is scored
         on the way to the last; `cv_effort` then means nothing.""",
     "attributes": """    cv_results_ : dict
-        As that of `sklearn.model_selection.GridSearchCV`, and for each point: "standard_error" of the
-        mean score; "n_epochs", how long its machines were trained; "relative_gap", the largest
-        certified gap among them, NaN where nothing is certified; "dropped", whether it was left after
-        the first fold (see `cv_effort`): scores of the others are NaN then, its mean is that of one fold, and
-        it ranks last. "mean_fit_time" are the seconds spent on its machines and their scores,
-        divided by the number of its folds; what several points share is left out.
+        As that of `sklearn.model_selection.GridSearchCV`, and for each point: "standard_error" of
+        the mean score; "n_epochs", how long its machines were trained; "relative_gap", the largest
+        certified gap among them, NaN where nothing is certified; "dropped", whether it was left
+        after the first fold (see `cv_effort`): scores of the others are NaN then, its mean is that
+        of one fold, and it ranks last. "mean_fit_time" are the seconds spent on its machines and
+        their scores, divided by the number of its folds; what several points share is left out.
     scores_ : ndarray
         Scores, one axis for each of what is searched, in the order of `cv_results_`, and last the
         folds.

@@ -138,14 +138,14 @@ class _Model:
         return n_problems
 
     def _coefficients(self, name: str) -> tuple[np.ndarray, np.ndarray]:
-        """Coefficients and intercepts, which users may set, as float64; one row for each problem."""
+        """Return coefficients and intercepts, which users may set, as float64, a row a problem."""
         matrix = _validate.coefficients(name, getattr(self, name))
         intercept = _validate.coefficients("intercept", self.intercept)
         n_problems = _problems.count(len(self.classes), self.multi_class)
         if matrix.ndim != 2 or len(matrix) != n_problems or intercept.shape != (n_problems,):
             raise ValueError(
-                f"{name} and intercept must have {n_problems} rows for {len(self.classes)} classes, "
-                f"got shapes {matrix.shape} and {intercept.shape}"
+                f"{name} and intercept must have {n_problems} rows for {len(self.classes)} "
+                f"classes, got shapes {matrix.shape} and {intercept.shape}"
             )
         return matrix, intercept
 
@@ -156,8 +156,8 @@ class _Model:
             if np.isnan(scores.sum()) and np.isnan(scores).any():
                 at = int(np.argmax(np.isnan(scores).any(axis=1)))
                 raise ValueError(
-                    f"the score of X[{at}] is not a number: coefficients are not finite, or X is too "
-                    "large for float64"
+                    f"the score of X[{at}] is not a number: coefficients are not finite, or X is "
+                    "too large for float64"
                 )
         return _problems.class_scores(scores, len(self.classes), self.multi_class)
 
@@ -203,7 +203,8 @@ class LinearModel(_Model):
         rows.
     alpha_counts : ndarray of shape (n_problems, n_samples) or None
         How often each training row was drawn and violated its margin; of the squared hinge, the sum
-        of its slopes 2 (1 - y f(x)) when it did, in float64. None unless Pegasos made the model (``solver="pegasos"``, `n_steps` or `order`). Not saved.
+        of its slopes 2 (1 - y f(x)) when it did, in float64. None unless Pegasos made the model
+        (``solver="pegasos"``, `n_steps` or `order`). Not saved.
 
     Examples
     --------
@@ -423,7 +424,7 @@ class KernelModel(_Model):
 
 
 def load(path: str | os.PathLike[str]) -> LinearModel | KernelModel:
-    """Read a model, linear or kernel, that was saved by its `save`. Nothing in the file is executed.
+    """Read a linear or kernel model from a file of `save`. Nothing in the file is executed.
 
     Parameters
     ----------

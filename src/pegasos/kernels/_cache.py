@@ -17,8 +17,8 @@ _FAR = 16
 # A problem that has no more than this part of all rows gets a kernel matrix of its own.
 _MOST = 1 / 2
 # All columns of so few points are computed at once, where there is room for them. Several problems
-# ask for most of them, and can then go side by side: digits and 700 to 4000 rows of ten classes take
-# 0.65 of the time on two cores, 0.85 to 1.0 on one.
+# ask for most of them, and can then go side by side: digits and 700 to 4000 rows of ten classes
+# take 0.65 of the time on two cores, 0.85 to 1.0 on one.
 _SMALL, _SMALL_IF_SHARED, _SHARED = 512, 4096, 3
 # At most this many of these problems are trained at a time.
 _SIDE_BY_SIDE = 8

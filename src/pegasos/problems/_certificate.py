@@ -6,9 +6,9 @@ Primal and dual objective of a problem, with m = sum_i c_i over its rows:
     D(a) = 1/m sum_i l*(a_i) - lam/2 |w(a)|^2,    w(a) = s sum_i a_i y_i x_i,    s = 1/(lam m)
 
 The hinge has l(u) = max(0, u), l*(a) = a and 0 <= a_i <= c_i, the squared hinge l(u) = max(0, u)^2,
-l*(a) = a - a^2/(4 c_i) and 0 <= a_i. For any w and any such a, P(w) - D(a) >= P(w) - min P >= 0: the duality gap bounds
-how far w is from the optimum. The weight of a constant feature (a penalised intercept) is part of
-w; an unpenalised intercept is not, and adds the condition sum_i a_i y_i = 0.
+l*(a) = a - a^2/(4 c_i) and 0 <= a_i. For any w and any such a, P(w) - D(a) >= P(w) - min P >= 0:
+the duality gap bounds how far w is from the optimum. The weight of a constant feature (a penalised
+intercept) is part of w; an unpenalised intercept is not, and adds the condition sum_i a_i y_i = 0.
 
 Everything is computed afresh, in double precision, from the model and from a: no running sums.
 """
@@ -62,7 +62,7 @@ class Certificate:
 
     @property
     def stopping_gap(self) -> np.ndarray:
-        """What `tol` is compared with: the relative gap, or what stands for it where nothing is proved."""
+        """What `tol` is compared with: the relative gap, or an estimate if nothing is proved."""
         return self.relative_gap if self.estimate is None else self.estimate
 
 
@@ -161,7 +161,7 @@ def is_negative(cache: Any, points: np.ndarray, squared_norms: Any, sizes: Any) 
 
 
 def _by_weights(points: Any, coef: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Scores of all rows and |w|^2 for the linear kernel, by way of w, and what rounding can make of them.
+    """Scores of all rows and |w|^2 for the linear kernel, computed from w, and their rounding.
 
     What is rounded in w itself matters for |w(a)|^2 alone: any w has a primal value.
 
@@ -185,7 +185,9 @@ def _by_weights(points: Any, coef: np.ndarray) -> tuple[np.ndarray, ...]:
     rounding = (2 * np.sqrt(squares) + summed) * summed + (rows.shape[1] + 4) * eps * squares
     shape = coef.shape[:-1]
     return (
-        np.ascontiguousarray(scores.T).reshape(coef.shape), squares.reshape(shape), doubt.reshape(shape),
+        np.ascontiguousarray(scores.T).reshape(coef.shape),
+        squares.reshape(shape),
+        doubt.reshape(shape),
         rounding.reshape(shape),
     )  # fmt: skip
 
@@ -244,7 +246,7 @@ def weights_of(problem: Problem, k: int, a: np.ndarray) -> tuple[np.ndarray, flo
 def best_dual(
     problem: Problem, a: np.ndarray, squared_norm: np.ndarray, has_dual: bool = True
 ) -> np.ndarray:
-    """The best D of the multiples of a, given |w(a)|^2; where D bounds nothing, that of a itself."""
+    """The best D among multiples of a, given |w(a)|^2; without duality, the value of a itself."""
     settings, best = problem.settings, np.empty(len(problem))
     for some in _some_at_a_time(problem):
         _core.best_duals(

@@ -91,8 +91,8 @@ def change_lam(
 
     With q = before/lam, w(a) becomes q w. Of the points r a, that of the best dual value is taken,
     where 1/q <= r <= 1: at r = 1/q, w stays as it is, as it does for small λ once no row is at its
-    bound; at r = 1, a does. D(r a) = r A - r^2 B, with A = sum_i a_i/m and B = lam/2 |q w|^2 + sum_i
-    h_i a_i^2/(2m), is highest at A/(2 B). `diagonal` has the h_i of `Loss.diagonal`.
+    bound; at r = 1, a does. D(r a) = r A - r^2 B, with A = sum_i a_i/m and B = lam/2 |q w|^2 +
+    sum_i h_i a_i^2/(2m), is highest at A/(2 B). `diagonal` has the h_i of `Loss.diagonal`.
     """
     k, q = len(ascents), before / lam
     twice_b, r = lam * q**2 * ascents["squared_norm"], np.ones(a.shape[1])
@@ -181,7 +181,7 @@ class LamPath:
             )  # fmt: skip
 
     def model(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The means of w over the last half epoch, each divided by a factor, factors, intercepts."""
+        """Means of w over the last half epoch, the factors to divide them by, and intercepts."""
         d, k = len(self.v), len(self.ascents)
         constant = self.feature * self.mean[d, :k]
         return self.mean[:d].T, self.ascents["factor"], self.ascents["intercept"] + constant
@@ -252,7 +252,8 @@ class DualAscent(Solver):
         for name in ("primal", "relative_gap", "estimate", "estimate_at_check"):
             runs[name][anew] = np.inf
         for name in (
-            "n_visits", "n_visits_at_check", "n_snapshots", "part", "place", "patience", "has_stopped",
+            "n_visits", "n_visits_at_check", "n_snapshots", "part", "place", "patience",
+            "has_stopped",
         ):  # fmt: skip
             runs[name][anew] = 0
         self.sums[anew] = 0
@@ -266,7 +267,7 @@ class DualAscent(Solver):
                 runs["part"][part] = _core.BUNDLE
 
     def _is_at_w(self, k: int) -> bool:
-        """Whether problem k stands at w(a), but for rounding: else the rows are others than before."""
+        """Whether problem k is at w(a) up to rounding; if not, its rows have changed."""
         problem, run = self.ascents[k], self.runs[k]
         distance = np.abs(self._weights_of(k)[0] - self.w[k]).max(initial=0)
         summed = problem["scale"] * (self.a[k] * np.sqrt(self.norms)).sum()

@@ -28,8 +28,8 @@ RUN = np.asarray(_core.BLANK_KERNEL_RUN).dtype
 _ONE_BLOCK, _FIRST_BLOCK, _LAST_BLOCK = 512, 256, 2048
 # A gap that is proved once more, and is above this part of what it was, hardly gets smaller.
 _HARDLY = 0.9
-# Problems over a whole matrix with fewer numbers than this in all are not worth another thread; each
-# thread has so many groups of them in turn.
+# Problems over a whole matrix with fewer numbers than this in all are not worth another thread;
+# each thread has so many groups of them in turn.
 _FEW, _GROUPS = 2**20, 8
 
 
@@ -117,7 +117,7 @@ class KernelAscent(Solver):
         n_threads: int = 1,
         on_progress: Callable[[], None] | None = None,
     ) -> None:
-        """Run as a `Solver` does, problems side by side where they do not add columns to one cache."""
+        """Run all problems, in threads unless they add columns to one cache."""
         self._n_threads, rows = None, self.rows
         self._rooms: list[np.ndarray] = []  # to be used again: new memory takes time when written
         self.runs["is_positive"] = rows.is_positive
@@ -253,7 +253,8 @@ class KernelAscent(Solver):
                     pushed[:] = cache.push(change[None, changed], changed)[0]
                 yield
         finally:
-            # Ctrl-C may come here before it has to wait: only what goes on is put back by this alone.
+            # Ctrl-C may come here before it has to wait: only what goes on is put back by this
+            # alone.
             if status != _core.DONE:
                 with uninterrupted():
                     put_back()

@@ -1,4 +1,4 @@
-"""Newton's method for kernel machines whose kernel matrix is at hand; csrc/newton.c has the mathematics.
+"""Newton's method for kernel machines with the whole kernel matrix; see csrc/newton.c.
 
 Points are coefficients, w = sum_j beta_j phi(x_j), and products between them go by way of scores:
 <w, w'> = sum_j beta_j f'(x_j). Newton's equations (lam + Z^T W Z) p = -g, where the rows of Z are
@@ -28,7 +28,7 @@ _RIDGE = 1e-10
 
 
 class KernelNewton(Newton):
-    """Newton's method on a smooth loss, or the smoothed hinge; `rows` is a `ColumnCache` with room for all columns."""
+    """Newton's method on a smooth or smoothed loss; `rows` is a `ColumnCache` of all columns."""
 
     checks_are_whole = True
 

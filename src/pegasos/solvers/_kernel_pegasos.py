@@ -33,14 +33,15 @@ _SCORES_PER_CALL = 4e7
 def check_convex(settings: Settings, cache: Any) -> None:
     """Raise a ValueError where there may be no minimum.
 
-    If |w|^2 can be below 0, only bounds on dual variables, which smooth losses do not have, keep w finite.
+    If |w|^2 can be below 0, only bounds on dual variables, which smooth losses do not have, keep w
+    finite.
     """
     if settings.loss.curvature and not cache.is_positive:
         raise ValueError(
             f"loss={settings.loss.name!r} needs a kernel matrix that is known to be positive "
             "semi-definite, since there may be no minimum otherwise: take loss='hinge', the kernel "
-            "'rbf', 'laplacian', 'linear', or 'poly' with coef0 >= 0, or say assume_psd=True if you "
-            "know that it is"
+            "'rbf', 'laplacian', 'linear', or 'poly' with coef0 >= 0, or say assume_psd=True if "
+            "you know that it is"
         )
 
 

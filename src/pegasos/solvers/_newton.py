@@ -57,7 +57,7 @@ class Newton(Solver):
 
     @staticmethod
     def cost(rows: Any) -> float:
-        """Some ten iterations of four passes, each with a product over the tenth of rows in the band."""
+        """Ten iterations of four passes and a product over the rows in the band, a tenth of all."""
         n, d = rows.shape
         if d >= _core.NEWTON_MOST:
             return np.inf
@@ -145,9 +145,7 @@ class Newton(Solver):
         n_threads: int = 1,
         on_progress: Callable[[], None] | None = None,
     ) -> None:
-        """As a `Solver`. Each problem has one thread, and so has BLAS, so that results do not depend on
-        how many there are.
-        """
+        """Run all problems. Each has one thread, and so has BLAS: results do not depend on them."""
         self.runs["lam"], self.runs["mass"] = self.settings.lam, self.mass
         self.runs["loss"], self.runs["feature"] = self.settings.loss.number, self.feature
         self.runs["free_intercept"] = self.settings.free_intercept

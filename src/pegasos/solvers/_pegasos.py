@@ -604,7 +604,7 @@ class Pegasos:
         return coef, intercept
 
     def alpha_counts(self) -> np.ndarray | None:
-        """A copy of the alpha counts, whole numbers where the loss counts, that nobody can change."""
+        """Return a read-only copy of the alpha counts, integers if the loss counts."""
         if self.counts is None:
             return None
         counts = self.counts.astype(np.int64 if self.settings.loss.counts else np.float64)

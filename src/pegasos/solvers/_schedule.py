@@ -1,8 +1,8 @@
 """The schedule of a fit: which solver runs, for how many epochs, and when a model is good enough.
 
-Solvers are peers (`pegasos.solvers._solver.Solver`) in a registry for each kind of machines. Pegasos begins
-every fit; "auto" then lets the solver go on that is likely to be cheapest, and changes to the next
-one where the gap hardly falls.
+Solvers are peers (`pegasos.solvers._solver.Solver`) in a registry for each kind of machines.
+Pegasos begins every fit; "auto" then lets the solver go on that is likely to be cheapest, and
+changes to the next one where the gap hardly falls.
 """
 
 import dataclasses
@@ -40,11 +40,11 @@ _STAGE = 64
 _PATIENCE, _MOST_DEARER = 5, 4
 
 
-# What tol="auto" asks for: a gap well below what thousands of test rows can tell; and, where the rows
-# or kernel matrices of all problems have few numbers (`Machines.few`), one that leaves nothing but
-# rounding, within so many epochs. (w is off by the root of the gap where the loss is smooth; the hinge
-# has corners, which are found exactly.) With few features, a fit of 1.2 to 2.1 ms takes hardly longer
-# by it; kernel machines of 500 rows would take 1.3 to 2.5 times as long.
+# What tol="auto" asks for: a gap well below what thousands of test rows can tell; and, where the
+# rows or kernel matrices of all problems have few numbers (`Machines.few`), one that leaves nothing
+# but rounding, within so many epochs. (w is off by the root of the gap where the loss is smooth;
+# the hinge has corners, which are found exactly.) With few features, a fit of 1.2 to 2.1 ms takes
+# hardly longer by it; kernel machines of 500 rows would take 1.3 to 2.5 times as long.
 GAP, _MOST_EPOCHS = 1e-3, 200
 _LEAST_GAP, _LEAST_GAP_IF_SMOOTH = 1e-10, 1e-14
 # ... by a solver that ends exactly, if that is likely to take so many seconds.
@@ -155,7 +155,7 @@ class Schedule:
     # ---- Training --------------------------------------------------------------------------------
 
     def set_rows(self, labels: np.ndarray, row_weights: np.ndarray | None, **options: bool) -> None:
-        """Say what the problems are, before `train`; see `pegasos.solvers._pegasos.Pegasos.set_rows`."""
+        """Set the problems, before `train`; see `pegasos.solvers._pegasos.Pegasos.set_rows`."""
         if labels.shape[1] != self.pegasos.n_rows:
             self.solver, self._ran = self.pegasos, ()
         self.pegasos.set_rows(labels, row_weights, **options)
@@ -213,7 +213,8 @@ class Schedule:
             if exact is not None:
                 least = _LEAST_GAP_IF_SMOOTH if self.settings.loss.curvature else _LEAST_GAP
                 certificate = self.train(
-                    rows, solver=exact, tol=least, max_iter=min(max_iter, _MOST_EPOCHS), check=check,
+                    rows, solver=exact, tol=least, max_iter=min(max_iter, _MOST_EPOCHS),
+                    check=check,
                     on_epoch=on_epoch, **threads,
                 )  # fmt: skip
                 if certificate.stopping_gap.max() <= GAP:
@@ -285,7 +286,7 @@ class Schedule:
     def _stages(
         self, rows: Any, name: str, tol: float | None, max_iter: int, threads: dict[str, Any]
     ) -> Iterator[Callable[[], None]]:
-        """Pegasos for an epoch, then a solver; "auto": one that suits, and the next where it is slow."""
+        """Yield an epoch of Pegasos, then runs of a solver; "auto": of the next if it is slow."""
         kind = self._kind(name, rows)
         if self.solver is not self.pegasos:
             self._put_to_work(self._begun(kind, rows))
@@ -342,7 +343,7 @@ class Schedule:
     # ---- Changing the solver ---------------------------------------------------------------------
 
     def _kind(self, name: str, rows: Any) -> type[Solver]:
-        """The solver that goes on, or begins: one that was asked for, if it can work on these rows."""
+        """The solver that begins or goes on: the one asked for, if it suits these rows."""
         suitable = self.machines.suitable(rows)
         asked = self.machines.solvers.get(name)
         if asked is not None:
@@ -408,7 +409,7 @@ class Schedule:
 
     @np.errstate(over="ignore")
     def return_to_pegasos(self, rows: Any) -> None:
-        """Let Pegasos go on from the model of another solver, with the epochs that led to it behind it.
+        """Let Pegasos go on from another solver's model, and count the epochs that led to it.
 
         So many steps are behind it, too, that the next one, of 1/(lam t), moves the score of a row
         of average norm by 1 at most: few rows must not undo what a solver has made of many.
@@ -593,16 +594,16 @@ def warn_unless(
         advice = "Pegasos is slow to a fine solution: solver='auto' completes what it begins"
     elif settings.lam * n < 1:
         advice = (
-            f"lam={settings.lam:.2g} is small for {n} rows: a larger one is learned faster, and may "
-            "predict better"
+            f"lam={settings.lam:.2g} is small for {n} rows: a larger one is learned faster, and "
+            "may predict better"
         )
     else:
         advice = "Give more epochs (max_iter), or accept a larger tol"
     which = f" for {name(k)}" if len(gaps) > 1 else ""
     if np.isnan(certificate.gap[k]):
         reached = (
-            f"with primal and dual value {100 * gaps[k]:.3g} % of it apart (the kernel matrix is not known to "
-            "be positive semi-definite, so that this bounds nothing)"
+            f"with primal and dual value {100 * gaps[k]:.3g} % of it apart (the kernel matrix is "
+            "not known to be positive semi-definite, so that this bounds nothing)"
         )
     else:
         reached = f"with gap {certificate.gap[k]:.3g}, {100 * gaps[k]:.3g} % of the objective"

@@ -100,7 +100,8 @@ class Solver:
         return True
 
     _ARRAYS: ClassVar[tuple[str, ...]] = (
-        "a", "coef", "intercept", "primal", "relative_gap", "n_epochs", "n_visits", "n_steps", "base",
+        "a", "coef", "intercept", "primal", "relative_gap", "n_epochs", "n_visits", "n_steps",
+        "base",
         "fingerprints", "n_inside",
     )  # fmt: skip
 
@@ -211,7 +212,7 @@ class Solver:
     def _keep(
         self, k: int, coef: np.ndarray, intercept: np.ndarray, primal: float, dual: float
     ) -> None:
-        """What a gap check found: a primal point, which is kept if it is the best so far, and a bound."""
+        """Take the result of a gap check: keep the primal point if it is the best, set the gap."""
         if primal < self.primal[k]:
             self.coef[k], self.intercept[k], self.primal[k] = coef, intercept, primal
             self.is_seen[k] = True
@@ -223,11 +224,11 @@ class Solver:
         self.relative_gap[k] = gap / max(primal, 1e-300)
 
     def _forget(self, k: int) -> None:
-        """Forget what was seen of a problem; the coefficients that it has may not be the best any more."""
+        """Forget the objective and gap of a problem, whose coefficients may not be the best."""
         self.relative_gap[k] = self.primal[k] = np.inf
 
     def _forget_all_but_zero(self, which: slice) -> None:
-        """The same of some, and begin with w = 0 as the best point so far: nothing worse is returned."""
+        """Forget those of some problems, and take w = 0 as the best point so far."""
         self.coef[which], self.intercept[which], self.relative_gap[which] = 0, 0, np.inf
         loss, y = self.settings.loss, self.labels[which]
         self.primal[which] = np.where(y.any(axis=1), loss.value(np.ones(len(y))), 0)

@@ -1,4 +1,4 @@
-"""Is a state one that training can get into? Asked of checkpoints, and of estimators before they go on.
+"""Check that a state is one that training can reach, before a checkpoint or estimator goes on.
 
 A state is a dictionary of arrays (`Schedule.state`). Its numbers become sizes, indices,
 divisors and numbers of steps, so that a wrong one could end in a crash, or never.
@@ -156,7 +156,7 @@ def _same_kind(name: str, found: Any, expected: np.ndarray) -> None:
 
 
 def _in_range(name: str, array: np.ndarray, field: str | None) -> None:
-    """Whole numbers and alpha counts in [0, `_LARGEST`), and finite numbers, but for gaps not yet known."""
+    """Check that counts are in [0, `_LARGEST`) and numbers finite, except gaps not known yet."""
     what, leaf = (name, name.split(".")[-1]) if field is None else (f"{name}[{field!r}]", field)
     is_counted = array.dtype.kind == "i" or leaf == "counts"
     if is_counted and array.size and not 0 <= array.min() <= array.max() < _LARGEST:
