@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import weakref
 from collections.abc import Callable, Generator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Self
 
 import joblib
@@ -435,5 +435,5 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     def _choices(self, settings: _pegasos.Settings) -> dict[str, Any]:
         """What must not change while training goes on, and decides how scores are read."""
-        choices = asdict(settings) | {"loss": settings.loss.name}  # as files have it
+        choices = vars(settings) | {"loss": settings.loss.name}  # as files have it
         return {**choices, "multi_class": self.multi_class}
