@@ -318,6 +318,10 @@ class DualAscent(Solver):
     def be_patient(self, n_epochs: int) -> None:
         self.runs["patience"] = n_epochs * self.n_inside
 
+    @property
+    def has_given_up(self) -> bool:
+        return bool(self.runs["has_stopped"].any())
+
     def end_plan(self) -> None:
         super().end_plan()
         self.runs["patience"] = self.runs["has_stopped"] = 0

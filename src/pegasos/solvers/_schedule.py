@@ -324,7 +324,7 @@ class Schedule:
             gap = solver.relative_gap.max()
             if gap <= tol or used >= left:
                 return
-            is_slow = used < min(self.stage, left) or gap > self.gap_before / 2
+            is_slow = solver.has_given_up or gap > self.gap_before / 2
             left -= used
             following = self._begun(self._next_kind(rows), rows) if is_slow else solver
             following.by_epochs = solver.by_epochs

@@ -84,7 +84,12 @@ class Solver:
         return 0
 
     def be_patient(self, n_epochs: int) -> None:
-        """Let runs end above `tol` that get nowhere in what so many epochs over all rows visit."""
+        """Let problems give up that are far from `tol` after the visits of so many full epochs."""
+
+    @property
+    def has_given_up(self) -> bool:
+        """Whether the last run of a problem has ended above `tol` because it got nowhere."""
+        return False
 
     @staticmethod
     def begins_with_pegasos(rows: Any) -> bool:
