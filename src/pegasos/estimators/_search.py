@@ -530,6 +530,7 @@ class _Search(ClassifierMixin, BaseEstimator):
 
     def _results(self, axes: dict[str, Any], more: dict[str, Any], grid: _Grid) -> dict[str, Any]:
         """Attributes of a search, as scikit-learn names them; all points have `more` parameters."""
+        axes = {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in axes.items()}
         points = list(itertools.product(*axes.values()))
         params = [dict(zip(axes, point, strict=True)) | more for point in points]
         flat = grid.scores.reshape(len(points), -1)
