@@ -42,11 +42,11 @@ def fit(
 ) -> LinearModel:
     """Train a linear support vector machine by Pegasos.
 
-    Minimises, for each problem that the labels make,
+    Minimises, for each binary problem,
 
     ``P(w) = lam/2 |w|^2 + 1/m sum_i c_i max(0, 1 - y_i (<w, x_i> + b))``, ``m = sum_i c_i``,
 
-    or the same with the square of max(0, ...).
+    or, with ``loss="squared_hinge"``, the square of max(0, ...).
 
     Parameters
     ----------
@@ -60,50 +60,52 @@ def fit(
     loss : {"hinge", "squared_hinge"}, default="hinge"
         max(0, u) of u = 1 - y f(x), or its square; see `PegasosClassifier`.
     solver : {"auto", "pegasos", "sdca", "newton"}, default="auto"
-        "pegasos" is the algorithm of the paper and nothing else: fast to a rough solution. The
-        others are fast to a fine solution: "sdca" dual coordinate ascent with shrinking, for many
-        features; "newton" Newton's method (the hinge is smoothed for it), from where an epoch of
-        Pegasos ends, for few; "auto" the one that is likely to be cheaper, changing over when it
-        stalls. "auto" with `n_steps` is "pegasos". Three problems or more begin with epochs of dual
-        coordinate ascent that go together, but for "newton".
+        "pegasos" is the algorithm of the paper and nothing else. It is fast to a rough solution.
+        The others begin with an epoch of Pegasos and are fast to a fine solution. "sdca" goes on by
+        dual coordinate ascent with shrinking, for many features. "newton" goes on by Newton's
+        method, for few features; the hinge is smoothed for it. "auto" takes the one that is likely
+        to be cheaper and changes to the other one if it is slow; with `n_steps`, "auto" is
+        "pegasos". Three problems or more begin with epochs of dual coordinate ascent in bundles,
+        except with "newton".
     tol : float, "auto" or None, default="auto"
-        Relative duality gap (P - D)/P at which to stop; with a `ConvergenceWarning` if `max_iter`
-        comes first. "auto": 1e-3, or what rounding leaves where X has few numbers; see
-        `PegasosClassifier`. None: `max_iter` epochs, neither more nor fewer. Means nothing with
-        `n_steps` or `order`.
+        Relative duality gap (P - D)/P at which a fit stops. A `ConvergenceWarning` is issued if
+        `max_iter` comes first. "auto" is 1e-3, or what rounding leaves if X has few numbers; see
+        `PegasosClassifier`. None: run exactly `max_iter` epochs. Ignored if `n_steps` or `order` is
+        given.
     max_iter : int, default=1000
-        Passes over the data (epochs), at most, if `n_steps` is None. An iteration of Newton's
-        method takes several, and the last may end after `max_iter` of them.
+        Most epochs (passes over the data), if `n_steps` is None. An iteration of Newton's method
+        takes several epochs, and the last one may end after `max_iter`.
     n_steps : int, optional
         T, the number of steps of each problem; a step takes `batch_size` draws.
     batch_size : int, default=1
         k, rows drawn per step. The paper finds that up to a few hundred cost nothing at equal k T.
     sampling : {"permutation", "cyclic", "uniform"}, default="permutation"
-        A new permutation of the rows every epoch, one permutation kept, or independent draws with
-        replacement. The first converges fastest in practice; the last is what the theory is about.
+        A new permutation of the rows every epoch, one fixed permutation, or independent draws with
+        replacement. The first converges fastest in practice. The paper analyses the last.
     project : bool, default=False
         After every step, project on a ball that holds the optimum, ``|w| <= 1/sqrt(lam)``, or
-        ``1/sqrt(2 lam)`` for the squared hinge. Calms
-        the first steps, changes little later.
+        ``1/sqrt(2 lam)`` for the squared hinge. This calms the first steps and changes little
+        later.
     average : bool or "suffix", default=False
         Return the last iterate (False), the average of all (True), or of the last half ("suffix").
     fit_intercept : bool, default=True
+        Whether there is an intercept b.
     penalize_intercept : bool, default=True
         True: the intercept is the weight of a constant feature and part of ``|w|``. False: it is
-        free; "pegasos" moves it by the step size 1/(lam t), which is large at first if lam is
-        small, and other solvers end with the best one, or the middle of several that are equally
-        good.
+        free. "pegasos" then moves it by the step size 1/(lam t), which is large at first if lam is
+        small. The other solvers end with the best intercept, or the middle of several equally good
+        ones.
     intercept_scaling : float, default=1.0
-        Value of the constant feature; the larger, the less its weight is penalised.
+        Value of the constant feature. A larger value penalises the intercept less.
     multi_class : {"ovr", "ovo"}, default="ovr"
         One-vs-rest or one-vs-one, for three classes or more.
     sample_weight : array-like of shape (n_samples,), optional
         c_i >= 0. A row of weight zero is in no problem: drawing it changes nothing.
     order : array-like of int, optional
-        The rows to draw, one after the other, in place of random ones; then every problem takes
-        the steps that these draws make, at most `n_steps`, and `max_iter` means nothing.
+        The rows to draw, in this order, instead of random ones. Every problem takes the steps that
+        these draws make, at most `n_steps`. `max_iter` is then ignored.
     random_state : int, numpy Generator or RandomState, optional
-        Names the order of draws: the same int gives the same bits, whatever `n_jobs`.
+        Seed for the order of rows: the same int gives the same bits, whatever `n_jobs`.
     n_jobs : int, default=1
         Threads that share the problems.
     verbose : int, default=0
@@ -112,9 +114,10 @@ def fit(
     Returns
     -------
     LinearModel
-        With `objective` and `duality_gap`: the objective it reaches, and a bound, proved by a dual
-        point, on how far that is above the optimum. The bound is tight after whole epochs of
-        permutations, for the last iterate without projection; else it holds too, only less tightly.
+        With `objective`, the objective P(w) of the model, and `duality_gap`, a bound on how far
+        P(w) is above the optimum. A dual point proves the bound. With "pegasos", it is tight after
+        whole epochs of permutations, for the last iterate without projection. Otherwise it is true,
+        but not as tight.
 
     Raises
     ------
@@ -133,6 +136,8 @@ def fit(
     >>> model = pegasos.fit(X, [0, 0, 1, 1], lam=0.1, random_state=0)
     >>> model.predict(X)
     array([0, 0, 1, 1])
+    >>> print(f"objective {model.objective[0]:.3f}, gap {model.duality_gap[0]:.3f}")
+    objective 0.050, gap 0.000
     """
     settings = Settings(
         lam, loss=loss, batch_size=batch_size, sampling=sampling, project=project,

@@ -39,9 +39,10 @@ class KernelPegasosClassifier(PegasosEstimator):
 
     ``P(w) = lam/2 |w|^2 + 1/m sum_i c_i max(0, 1 - y_i (<w, phi(x_i)> + b))``, ``m = sum_i c_i``,
 
-    or, with ``loss="squared_hinge"``, the square of max(0, ...); ``<phi(x), phi(z)> = K(x, z)``. The
-    algorithm is that of `PegasosClassifier` with ``w = sum_j beta_j phi(x_j)``. The alpha of a row
-    counts how often it was drawn and violated its margin; for the squared hinge, by how much.
+    or, with ``loss="squared_hinge"``, the square of max(0, ...). The kernel is
+    ``K(x, z) = <phi(x), phi(z)>``, and ``w = sum_j beta_j phi(x_j)``. The algorithm is that of
+    `PegasosClassifier`. The alpha of a row counts how often it was drawn and violated its margin;
+    for the squared hinge, by how much.
 
     Parameters
     ----------

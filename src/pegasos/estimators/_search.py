@@ -1,9 +1,9 @@
 """Searches over λ (and γ, and T) by cross-validation: classes × λ × folds as sets of problems.
 
-A fold is a problem that leaves out rows: their labels are 0. So all folds share X, one kernel
-matrix serves all of a γ, and nothing is checked or encoded more than once. By epochs, machines go
-over one order of draws, in bundles or sets; to a gap, the problems of a smaller λ begin where those
-of the next larger one ended.
+A fold is a problem in which test rows have the label 0. So all folds share X, one kernel matrix
+serves all problems with one γ, and X is checked and encoded once. A search by epochs trains
+machines in bundles or sets over one order of rows. A search to a gap begins the problems of each λ
+where those of the next larger λ ended.
 """
 
 import collections
@@ -603,58 +603,65 @@ def _narrowed(X: Any, kernel: kernels.Kernel) -> Any:
 
 _DOC = {
     "what": """    lams : int or list of float, default=10
-        The λ to try; a number: so many from 10 to 0.1/n_samples, evenly on a log scale.""",
+        The λ to try. A number means: so many from 10 to 0.1/n_samples, evenly on a log scale.""",
     "rest": """    cv : int, cross-validation generator or iterable, default=5
-        As in scikit-learn: an int means stratified folds. Rows that a fold is to learn from several
-        times (oversampling, bootstrap) have as many times their weight there.
+        As in scikit-learn: an int means stratified folds. If a fold names a training row several
+        times (oversampling, bootstrap), the row has as many times its weight.
     scoring : str or callable, default=None
         As in scikit-learn; None is accuracy. A callable is given a fold's test rows and an
-        estimator that has their scores, and no others: of the machines of a search, nothing else is
-        kept. One that takes `sample_weight` is given the weights of the rows. Folds come in any
-        order.
+        estimator that knows the scores of these rows, and of no others: a search keeps no other
+        part of its machines. If it takes `sample_weight`, it is given the weights of the rows.
+        Folds come in any order.
     refit : bool, default=True
-        Whether to train on all rows with what was best, to the gap `tol`.
+        Whether to train on all rows with the best parameters, to the gap `tol`.
     one_standard_error : bool, default=False
-        Whether to choose, of all points whose mean score is within one standard error of the best
-        one, the one with the largest λ.
+        True: of all points whose mean score is within one standard error of the best one, choose
+        the one with the largest λ.
     cv_effort : "auto", int or float, default="auto"
-        How well the machines of the search are trained; the model at the end is trained to `tol`.
+        How well the machines of the search are trained. The final model is trained to `tol`.
 
-        - A float in (0, 1): to this relative duality gap, from the largest λ to the smallest, each
-          beginning where the last ended. Scores change little below 0.05.
-        - An int: so many epochs, all problems over shared passes; nothing is certified then. Linear
-          machines: dual coordinate ascent from the largest λ to the smallest, each beginning where
-          the last ended, and the mean over half an epoch; `batch_size`, `sampling`, `project` and
-          `average` mean nothing then. Kernel machines, and ``solver="pegasos"``: Pegasos with an
-          average (of the last half, unless `average` says otherwise).
-        - "auto": 0.05 for kernel machines, for another `solver` than "auto", and for linear ones
-          where certifying all of them takes about a second or less: few features. Else epochs: two,
-          or as many, up to 16, as a tenth of a second affords; then twice as many for the λ within
-          a standard error of the best score, until that rises by half a standard error at most.
-          Sparse rows, and those of kernel machines, are in single precision meanwhile, unless that
-          would blur what tells them apart. There are `max_iter` epochs at most. Of more than two
-          classes in few features, without `class_weight`, linear machines that stop after two
-          epochs are scored, too; if their best score is higher by more than a standard error, the
-          search is over them, and `best_params_` has ``max_iter`` and ``tol=None`` besides. Kernel
-          machines of several classes, where `scoring` is accuracy, are dropped after the first fold
-          if they tell surely less of its rows right than the best point there: by more than four
-          standard errors of a difference of independent shares. (Of few rows they are not.)
+        - A float in (0, 1): to this relative duality gap, from the largest λ to the smallest. Each
+          machine begins where the one with the larger λ ended. Scores change little below 0.05.
+        - An int: this number of epochs, in which all problems share passes over the rows. Nothing
+          is certified. Linear machines use dual coordinate ascent, from the largest λ to the
+          smallest, and are scored by the mean over the last half epoch; `batch_size`, `sampling`,
+          `project` and `average` are ignored. Kernel machines, and ``solver="pegasos"``, use
+          Pegasos with an average (of the last half, unless `average` says otherwise).
+        - "auto": 0.05 for kernel machines, for another `solver` than "auto", and for linear
+          machines if certifying all of them is likely to take a second or less, as with few
+          features. Otherwise epochs: two, or more, up to 16, if these take less than a tenth of a
+          second. The number then doubles for the λ within a standard error of the best score,
+          until the best score rises by at most half a standard error. A fit never makes more than
+          `max_iter` epochs.
+
+        With "auto", three more rules save time or improve scores. Sparse rows of linear machines,
+        and rows of kernel machines, are in single precision during the search, unless this would
+        blur what tells them apart. If `scoring` is accuracy, kernel machines of several classes are
+        dropped after the first fold if they surely lose: if their share of correct rows is below
+        the best one by more than four standard errors of the difference of independent shares. (A
+        search over few rows drops nothing.) For more than two classes in few features, without
+        `class_weight`, linear machines that stop after two epochs are scored, too. If their best
+        score is higher by more than a standard error, the search is over these machines, and
+        `best_params_` also has ``max_iter`` and ``tol=None``.
     n_steps : int or list of int, default=None
-        With solver "pegasos" (or "auto"): T, or several in growing order, each of which is scored
-        on the way to the last; `cv_effort` then means nothing.""",
+        With solver "pegasos" (or "auto"): T, or several T in growing order. Each of them is scored
+        on the way to the last one. `cv_effort` is then ignored.""",
     "attributes": """    cv_results_ : dict
-        As that of `sklearn.model_selection.GridSearchCV`, and for each point: "standard_error" of
-        the mean score; "n_epochs", how long its machines were trained; "relative_gap", the largest
-        certified gap among them, NaN where nothing is certified; "dropped", whether it was left
-        after the first fold (see `cv_effort`): scores of the others are NaN then, its mean is that
-        of one fold, and it ranks last. "mean_fit_time" are the seconds spent on its machines and
-        their scores, divided by the number of its folds; what several points share is left out.
+        As in `sklearn.model_selection.GridSearchCV`, with these keys for each point besides:
+
+        - "standard_error": of the mean score;
+        - "n_epochs": how many epochs its machines were trained;
+        - "relative_gap": the largest certified gap of its machines, NaN if nothing is certified;
+        - "dropped": whether it was left after the first fold (see `cv_effort`). Then its mean is
+          the score of that fold, scores of other folds are NaN, and it ranks last;
+        - "mean_fit_time": seconds spent on its machines and their scores, divided by the number of
+          its folds. Work that several points share is left out.
     scores_ : ndarray
-        Scores, one axis for each of what is searched, in the order of `cv_results_`, and last the
+        Scores, one axis for each searched parameter, in the order of `cv_results_`, and one for the
         folds.
     best_params_, best_score_, best_index_
-        As in `GridSearchCV`; of equally good points, the one with the largest λ. Points with a
-        score of NaN rank last.
+        As in `GridSearchCV`. Of equally good points, the one with the largest λ is best. Points
+        with a score of NaN rank last.
     lam_ : float
         The best λ.""",
 }
@@ -674,7 +681,7 @@ class PegasosClassifierCV(_Search):
     penalize_intercept, intercept_scaling, multi_class, n_jobs, random_state
         As in `PegasosClassifier`.
     class_weight : dict or "balanced", default=None
-        As in `PegasosClassifier`; "balanced" counts the classes of all rows, not of each fold.
+        As in `PegasosClassifier`. "balanced" counts the classes of all rows, not of each fold.
     verbose : int, default=0
         1: show progress on standard error.
 
@@ -682,7 +689,7 @@ class PegasosClassifierCV(_Search):
     ----------
 {_DOC["attributes"]}
     best_estimator_ : PegasosClassifier
-        Trained on all rows; its fitted attributes are attributes here as well.
+        Trained on all rows. The search has its fitted attributes, too.
 
     Examples
     --------
@@ -803,7 +810,7 @@ class KernelPegasosClassifierCV(_Search):
     gamma_ : float or str
         The best γ.
     best_estimator_ : KernelPegasosClassifier
-        Trained on all rows; its fitted attributes are attributes here as well.
+        Trained on all rows. The search has its fitted attributes, too.
 
     Examples
     --------
