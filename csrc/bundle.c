@@ -82,7 +82,7 @@ static void hand_over(const pegasos_rows *rows, const pegasos_bundle *b, bool at
         if (at_end) {
             p->gap = gap;
             p->pegasos_mass = mass;
-            p->position = p->n_active;
+            p->position = p->n_chosen = p->n_kept = p->n_active;
         } else
             s->n_snapshots = 0;
     }

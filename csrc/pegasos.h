@@ -275,8 +275,10 @@ typedef struct pegasos_dual {
     int64_t loss;       /* PEGASOS_HINGE or PEGASOS_SQUARED_HINGE; the same throughout a bundle */
     /* state */
     int64_t n_active;      /* rows that take part: active[0 .. n_active - 1] */
-    int64_t position;      /* rows visited in the epoch under way */
-    int64_t is_chosen;     /* whether active[position] is the row to visit next */
+    int64_t position;      /* rows visited in the epoch under way; at its end n_active, which
+                              those left out are no longer part of */
+    int64_t n_chosen;      /* active[position .. n_chosen - 1] are to be visited next */
+    int64_t n_kept;        /* active[0 .. n_kept - 1] were visited, and are not left out */
     double highest_before; /* of the projected derivatives in the epoch before */
     double lowest_before;
     double highest; /* in this one, so far */

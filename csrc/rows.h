@@ -93,6 +93,9 @@ static INLINE int64_t prefetch_end(const pegasos_rows *rows, int64_t i)
 typedef struct row_functions {
     /* Can row i be added now? NULL: always. If not, it is marked as wanted. */
     bool (*ready)(const pegasos_rows *rows, int64_t i);
+    /* Asks for where row i begins, and for its first numbers; NULL where they are at hand. */
+    void (*prefetch_offset)(const pegasos_rows *rows, int64_t i);
+    void (*prefetch)(const pegasos_rows *rows, int64_t i);
     /* <v, x_i> */
     double (*dot)(const pegasos_rows *rows, int64_t i, const void *v, int64_t next);
     /* out[g] = <v_g, x_i> for g = 0, 1; NULL where pairs do not pay */

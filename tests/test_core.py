@@ -336,7 +336,8 @@ def test_an_average_needs_sums(layout, dtype, fields):
 
 
 @pytest.mark.parametrize("fields", [{"n_active": N + 1}, {"n_active": -1}, {"position": -1},
-                                    {"position": N + 1}])  # fmt: skip
+                                    {"position": N + 1}, {"n_chosen": N + 1}, {"n_chosen": -1},
+                                    {"n_kept": 1}, {"n_kept": -1}])  # fmt: skip
 def test_lists_of_active_rows_are_not_left(layout, dtype, fields):
     for name, good in calls(layout, dtype):
         if name in ("dual_run", "ascent_advance"):
@@ -358,9 +359,8 @@ def test_runs_in_no_state_that_can_be_are_refused(layout, dtype, fields):
         if name == "ascent_advance":
             refused(name, [*good[:2], runs(**fields), *good[3:]])
             # In an epoch under way, the next snapshot is ahead.
-            refused(
-                name, [good[0], ascents(position=2, is_chosen=1), runs(next_snapshot=2), *good[3:]]
-            )
+            under_way = ascents(n_kept=1, position=2, n_chosen=3)
+            refused(name, [good[0], under_way, runs(next_snapshot=2), *good[3:]])
             refused(name, [*good[:2], runs(free_intercept=1), *good[3:12], None, *good[13:]])
 
 

@@ -118,7 +118,8 @@ cdef extern from "pegasos.h" nogil:
         int64_t loss
         int64_t n_active
         int64_t position
-        int64_t is_chosen
+        int64_t n_chosen
+        int64_t n_kept
         double highest_before
         double lowest_before
         double highest
@@ -874,8 +875,9 @@ def dual_run(Rows rows not None, pegasos_dual[::1] problem not None,
     require(bounds is None or bounds.shape[0] == n, "bounds must have n_rows entries")
     require(w.shape[0] == rows.c.n_features, "w must have n_features entries")
     cdef int64_t position = problem[0].position, n_active = problem[0].n_active
-    require(0 <= position <= n_active <= active.shape[0],
-            "position and n_active must lie within the list of active rows")
+    require(0 <= problem[0].n_kept <= position <= problem[0].n_chosen <= n_active
+            and n_active <= active.shape[0],
+            "n_kept, position, n_chosen and n_active must lie within the list of active rows")
     # Any of these rows may be chosen next, so the list is read in full; once an epoch, since
     # nothing but this function changes it within one.
     if position == 0 or rows.c.index_bytes == PEGASOS_KERNEL:
@@ -905,7 +907,8 @@ VISITS, BUNDLE, WEIGHTS, DUAL_VALUE, MEAN, LAST = (
 cdef int require_ascent(const pegasos_dual *p, const pegasos_ascent *s, int64_t n) except -1:
     """Raise a ValueError unless a run over `n` rows is in a state that it can reach."""
     require_loss(p.loss)
-    cdef bint holds = 0 <= p.position <= p.n_active <= s.n_inside <= n
+    cdef bint holds = 0 <= p.n_kept <= p.position <= p.n_chosen
+    holds &= p.n_chosen <= p.n_active <= s.n_inside <= n
     holds &= 0 < s.lam and 0 < s.mass and 0 <= s.part <= PEGASOS_LAST and 0 <= s.place < n
     holds &= 0 <= s.n_epochs < LARGEST and 0 <= s.last_epoch < LARGEST
     holds &= 0 <= s.patience < LARGEST and 0 <= s.has_stopped <= 1
@@ -914,7 +917,7 @@ cdef int require_ascent(const pegasos_dual *p, const pegasos_ascent *s, int64_t 
     holds &= 0 <= s.n_snapshots < LARGEST and (s.part != PEGASOS_MEAN or s.n_snapshots > 0)
     # The next snapshot is ahead.
     holds &= 0 <= s.snapshot_every <= n and 0 <= s.next_snapshot < LARGEST
-    holds &= not p.is_chosen or p.position == p.n_active or p.position < s.next_snapshot
+    holds &= p.n_chosen == 0 or p.position == p.n_active or p.position < s.next_snapshot
     return require(holds, "ascent is not in a state that a run can reach")
 
 

@@ -4,6 +4,7 @@ A state is a dictionary of arrays (`Schedule.state`). Its numbers become sizes, 
 divisors and numbers of steps, so that a wrong one could end in a crash, or never.
 """
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -115,7 +116,9 @@ def _relations_of(
         yield f"{solver}.width", own["width"] > 0
     if "ascents" in own:
         ascents = own["ascents"]
-        yield f"{solver}.ascents", ascents["position"] <= ascents["n_active"]
+        places = ("n_kept", "position", "n_chosen", "n_active")
+        for before, after in itertools.pairwise(places):
+            yield f"{solver}.ascents", ascents[before] <= ascents[after]
         yield f"{solver}.ascents", (ascents["n_active"] <= n_rows) & (ascents["factor"] > 0)
 
     if "runs" in own:
@@ -140,7 +143,7 @@ def _relations_of_runs(own: dict[str, np.ndarray], n_rows: int) -> Iterator[Any]
     yield runs["n_epochs"] < _LARGEST // max(n_rows, 1) - 1
     is_ahead = runs["next_snapshot"] > ascents["position"]
     is_over = ascents["position"] == ascents["n_active"]
-    yield is_ahead | is_over | (ascents["is_chosen"] == 0)
+    yield is_ahead | is_over | (ascents["n_chosen"] == 0)
 
 
 def _same_kind(name: str, found: Any, expected: np.ndarray) -> None:
