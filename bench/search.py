@@ -2,7 +2,7 @@
 
 All use the CPUs there are (n_jobs) and try the same ten λ in five folds; peers have their default
 settings but for λ, the hinge and the seed. "x ours" is time beside ours with default settings in
-the same turn; "score" the best mean score that each search reports, "test" the accuracy of the
+the same round; "score" the best mean score that each search reports, "test" the accuracy of the
 model it ends with, on the test rows of the set or on the second half of it. LinearSVC runs where a
 search takes it a minute or less, or with --slow. Kernel searches try six γ around "scale" and six
 λ, beside SVC, whose classes are pairs and whose intercept is free; ours are one-vs-rest. "usps

@@ -7,8 +7,8 @@ settings, and in a second row the loosest tolerance that reaches a relative gap 
 does, with iterations enough. Kernel: same γ and C; SVC's intercept is free, and its problems are
 pairs of classes. So ours is measured with pairs too, with the λ that C is for pairs of mean size.
 
-Each turn times one fit of each machine. "x pegasos" is how many times as long as ours a fit
-takes, the median over turns; the quartiles stand beside. "gap" is the relative gap of the sum of
+Each round times one fit of each machine. "x pegasos" is how many times as long as ours a fit
+takes, the median over rounds; the quartiles stand beside. "gap" is the relative gap of the sum of
 objectives: ours is certified, a peer's is computed afterwards from the best dual bound that is
 known here.
 """

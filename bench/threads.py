@@ -2,8 +2,8 @@
 
 "two fits": one fit in each of two Python threads, beside both fits one after the other in one
 thread. "n_jobs": a fit with n_jobs=2 beside the same fit with n_jobs=1. Both sides are timed in
-turn, in one process; "speed-up" is the median over turns, between quartiles. "bits" says whether
-the models are equal bit for bit. "limit" is what the machine gave in the same turns: the speed-up
+turn, in one process; "speed-up" is the median over rounds, between quartiles. "bits" says whether
+the models are equal bit for bit. "limit" is what the machine gave in the same rounds: the speed-up
 of two threads that compute checksums, which need neither the interpreter nor much memory. On a
 busy machine it is below 2, and a fit can hardly do better. Sizes are such that a fit takes 20 ms
 to 1 s on one thread.

@@ -68,7 +68,7 @@ static void estimate_gaps(const pegasos_rows *rows, const pegasos_bundle *b)
 }
 
 /* Lets each problem go on by itself, from the end of an epoch or from within one. */
-static void hand_over(const pegasos_rows *rows, const pegasos_bundle *b, bool at_end)
+static void split_up(const pegasos_rows *rows, const pegasos_bundle *b, bool at_end)
 {
     if (!at_end)
         memset(b->sums, 0, (size_t)(rows->n_features + 1) * BUNDLE_BYTES);
@@ -96,7 +96,7 @@ static void end_epoch(const pegasos_rows *rows, const pegasos_bundle *b)
     for (int64_t l = 0; l < b->n_problems; l++)
         b->ascents[l].n_visits += b->ascents[l].n_inside;
     if (b->ascents->n_epochs + 1 >= b->last_epoch || most_are_within(b, HOPEFUL)) {
-        hand_over(rows, b, true);
+        split_up(rows, b, true);
         return;
     }
     for (int64_t l = 0; l < b->n_problems; l++) {
@@ -152,6 +152,6 @@ int64_t pegasos_bundle_advance(const pegasos_rows *rows, const pegasos_bundle *b
         budget -= visit(rows, bundle);
     }
     if (first->part == PEGASOS_BUNDLE)
-        hand_over(rows, bundle, false);
+        split_up(rows, bundle, false);
     return PEGASOS_DONE;
 }

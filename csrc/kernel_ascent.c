@@ -10,8 +10,8 @@
  *
  * The first epoch goes over the rows in random order, in blocks each twice as long as the one
  * before. It is one of Pegasos (see `growth` in ascent.c): a block is solved for the sample of the
- * rows seen so far. Rows that earlier blocks have put in their place are passed over when it is
- * their turn. Every block begins with coordinate ascent (ascent.c), which settles most rows, and
+ * rows seen so far. Rows whose dual variable would not change, after the pushes of earlier blocks,
+ * are skipped. Every block begins with coordinate ascent (ascent.c), which solves for most rows, and
  * ends with steps on pairs (pairs.c), which do not undo each other.
  *
  * Later epochs are steps on pairs of all rows that may move, so many that each row could move once.

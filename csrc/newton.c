@@ -21,7 +21,7 @@
  * The squared hinge is smooth as it is: what is above, without the bound c_i, for delta = 1/2 and A
  * = 0, which stay so.
  *
- * One iteration looks at where w stands (objective, dual value, whether A moves), solves Newton's
+ * One iteration evaluates w (objective, dual value, whether A moves), solves Newton's
  * equations, and searches along the step. Each part goes over rows, or a matrix, in pieces whose
  * size does not depend on the budget, and says what comes next: so a run may be cut between any two
  * pieces. Sums have a fixed shape, so that every instruction set gives the same bits.
@@ -78,8 +78,8 @@ enum {
     SCORE,
     SEARCH,
     MOVE,
-    SETTLE,
-    SETTLED /* as START, but the best point has its best intercept */
+    FIT_INTERCEPT,
+    FINISHED /* as START, but the best point has its best intercept */
 };
 
 typedef struct line_search {
@@ -806,7 +806,7 @@ static double move(const run *r)
 }
 
 /* At the end of a run: gives the best point the best intercept, where that is not penalised. */
-static double settle(const run *r)
+static double fit_intercept(const run *r)
 {
     iteration *s = r->s;
     pegasos_newton *p = r->p;
@@ -829,7 +829,7 @@ static double settle(const run *r)
         primal += p->lam * r->x->coef[j] * r->x->coef[j] / 2;
     p->primal = primal + loss / p->mass;
     p->relative_gap = fmax(p->primal - p->dual_objective, 0) / fmax(p->primal, 1e-300);
-    return go_to(r, SETTLED, cost_of_rows(r, count) + 20 * (double)r->n);
+    return go_to(r, FINISHED, cost_of_rows(r, count) + 20 * (double)r->n);
 }
 
 /* For assertions. */
@@ -850,10 +850,14 @@ int64_t pegasos_newton_advance(const pegasos_rows *rows, pegasos_newton *problem
                                const pegasos_newton_arrays *arrays, double budget)
 {
     static double (*const parts[])(const run *) = {
-        [START] = start, [CHECK] = check_gap,       [BALANCE] = balance,   [JUDGE] = judge,
-        [BEND] = bend,   [GATHER] = gather,         [MULTIPLY] = multiply, [FACTORISE] = factorise,
-        [SOLVE] = solve, [PRODUCT] = multiply_band, [SCORE] = score,       [SEARCH] = search,
-        [MOVE] = move,   [SETTLE] = settle,         [SETTLED] = start,
+        [START] = start,       [CHECK] = check_gap,
+        [BALANCE] = balance,   [JUDGE] = judge,
+        [BEND] = bend,         [GATHER] = gather,
+        [MULTIPLY] = multiply, [FACTORISE] = factorise,
+        [SOLVE] = solve,       [PRODUCT] = multiply_band,
+        [SCORE] = score,       [SEARCH] = search,
+        [MOVE] = move,         [FIT_INTERCEPT] = fit_intercept,
+        [FINISHED] = start,
     };
     assert(are_there(rows, 0, 0) && are_settings(problem) && arrays->work);
     assert(!arrays->blas || are_routines(arrays->blas));
@@ -861,10 +865,10 @@ int64_t pegasos_newton_advance(const pegasos_rows *rows, pegasos_newton *problem
     const int64_t n_epochs = problem->n_epochs;
     for (;;) {
         const int64_t part = r.s->part;
-        if ((part == START || part == SETTLED) && is_over(problem)) {
-            if (part == SETTLED || !problem->free_intercept)
+        if ((part == START || part == FINISHED) && is_over(problem)) {
+            if (part == FINISHED || !problem->free_intercept)
                 return PEGASOS_DONE;
-            go_to(&r, SETTLE, 0);
+            go_to(&r, FIT_INTERCEPT, 0);
         }
         if (budget <= 0 || (problem->by_epochs && problem->n_epochs > n_epochs))
             return PEGASOS_RUNNING;

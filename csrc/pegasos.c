@@ -431,7 +431,7 @@ DEFINE_PAIR_DRIVER(double_dense)
 FOR_EVERY_SPARSE_TYPE(DEFINE_BUNDLE_DRIVER)
 
 /* Draws that every problem goes through before the next ones. Dense rows are long beside a weight
- * vector, so a few of them stay in cache while the problems take turns. A sparse row is short, and
+ * vector, so a few of them stay in cache while each problem steps on them. A sparse row is short, and
  * a change of problem brings a whole new weight vector into cache: it pays to stay long. */
 #define BLOCK_DENSE  32
 #define BLOCK_SPARSE 4096

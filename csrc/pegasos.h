@@ -133,7 +133,7 @@ typedef struct pegasos_linear {
                                  the constant feature, which is 1 for a free intercept */
     /* state */
     int64_t n_steps;      /* t: steps taken */
-    int64_t next_draw;    /* number of the next draw of the stream that this problem will look at */
+    int64_t next_draw;    /* number of the next draw of the stream that this problem reads */
     int64_t n_drawn;      /* rows drawn for the step under way, below batch_size */
     int64_t n_pending;    /* those of them that violate the margin */
     int64_t n_violations; /* violations in all steps so far */

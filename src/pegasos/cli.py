@@ -318,7 +318,7 @@ def _report(say: Callable[..., None], model: Any, seconds: float, is_kernel: boo
     if is_kernel:
         say(f"{len(model.support)} support vectors")
     for k, (objective, gap) in enumerate(zip(model.objective, model.duality_gap, strict=True)):
-        if np.isnan(objective):  # few steps on many rows: the others were never looked at
+        if np.isnan(objective):  # few steps on many rows: the others were never read
             break
         bound = "" if np.isnan(gap) else f", at most {gap:.2g} above the optimum"
         say(f"objective {objective:.6g}{bound}" + (f"  (problem {k})" if n_problems > 1 else ""))

@@ -408,7 +408,7 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         certificate: _certificate.Certificate | None,
         watch: Watch,
     ) -> None:
-        """Take over the model at the end of a fit, and tell callbacks of it."""
+        """Set fitted attributes at the end of a fit, and tell callbacks of it."""
         with _threads.uninterrupted():
             attributes = self._attributes(schedule, data)
             if schedule.solver is schedule.pegasos:

@@ -45,8 +45,8 @@ _SET_BYTES = 2**30
 # solved: it takes a tenth of a cold start.
 _GAP, _SECONDS, _WARM = 0.05, 1.0, 0.1
 # ... else it makes epochs: two at first, or as many as are likely to take so many seconds; then
-# twice as many, up to `_MOST_EPOCHS`, of what may be best, until the best score has settled. Visits
-# cost so many passes over their rows.
+# twice as many, up to `_MOST_EPOCHS`, of what may be best, until the best score stops rising. An
+# epoch costs so many passes over its rows.
 _LEAST_EPOCHS, _MOST_EPOCHS, _AFFORDED, _PASSES = 2, 16, 0.1, 3
 # Kernel machines of several classes are dropped after the first fold if they score so many standard
 # errors less than the best one there. Where a fold has one problem, or problems have so few kernel
@@ -138,8 +138,8 @@ class _Grid:
         """Take the largest gap among some machines of a place."""
         self.gaps[where] = np.fmax(self.gaps[where], gap)
 
-    def take_over(self, other: "_Grid") -> bool:
-        """Take what `other` found if it scores better by more than a standard error.
+    def adopt_if_better(self, other: "_Grid") -> bool:
+        """Adopt what `other` found if it scores better by more than a standard error.
 
         Return whether it does.
         """
@@ -245,7 +245,7 @@ class _Search(ClassifierMixin, BaseEstimator):
                 for machines in self._machines(X, folds, sample_weight, axes):
                     for together in _folds.together(folds, numbers, columns, weights):
                         self._train(machines, together, axes["lam"], steps, grid, early)
-        more = few if grid.take_over(early) else {}
+        more = few if grid.adopt_if_better(early) else {}
         fitted = seen | {"classes_": classes} | self._results(axes, more, grid)
         if self.refit:
             estimator.set_params(**fitted["best_params_"]).fit(X, y, sample_weight=sample_weight)
@@ -328,7 +328,7 @@ class _Search(ClassifierMixin, BaseEstimator):
                 and self.solver == "auto"
                 and not _is_cheap(machines, folds, lams)
             ):
-                self._settle(*of_set)
+                self._double_epochs(*of_set)
             else:
                 self._follow(*of_set, _GAP)
                 # Not with class weights: rough machines may score better for not heeding them.
@@ -344,7 +344,7 @@ class _Search(ClassifierMixin, BaseEstimator):
         else:
             self._descend(*of_set, None, int(effort))
 
-    def _settle(
+    def _double_epochs(
         self,
         machines: _Machines,
         folds: Any,
@@ -354,10 +354,10 @@ class _Search(ClassifierMixin, BaseEstimator):
         threads: int,
         grid: _Grid,
     ) -> None:
-        """Make epochs for all λ, then twice as many for those that may be best, until these settle.
+        """Make epochs for all λ, then twice as many for those that may be best, while this helps.
 
-        A λ may be best if its mean score is within a standard error of the best one. They have
-        settled if twice as many epochs raise the best score by half a standard error at most.
+        A λ may be best if its mean score is within a standard error of the best one. It no longer
+        helps if twice as many epochs raise the best score by half a standard error at most.
         """
         machines, where = machines.narrow(), machines.where
         of_set = (machines, folds, lams, options, seed, threads, grid)

@@ -65,7 +65,7 @@ class Checkpoints:
 def resume(estimator: Any, path: _archive.Path, X: Any, y: Any) -> None:
     """Let the next fit of `estimator`, which must be of `X` and `y`, go on from a checkpoint.
 
-    The state is used by code that trusts it, and is therefore looked at like any other input.
+    The state is used by code that trusts it, and is therefore checked like any other input.
 
     Raises
     ------

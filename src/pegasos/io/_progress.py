@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Self
 
 #: Returns how much is done, of how much (0: not known), and a note.
-Look = Callable[[], tuple[float, float, str]]
+Position = Callable[[], tuple[float, float, str]]
 
 # Seconds between lines in a file: as many as went by, up to so many.
 _SELDOM = 60
@@ -34,7 +34,7 @@ class Progress:
         self._is_live = self.enabled and (is_terminal or "ipykernel" in sys.modules)
         self._bar: Any = None
         self._began = self._shown = 0.0
-        self._look: Look = lambda: (0, 0, "")
+        self._position: Position = lambda: (0, 0, "")
 
     def __enter__(self) -> Self:
         self._began = self._shown = time.perf_counter()
@@ -47,14 +47,14 @@ class Progress:
                 self._bar = tqdm(total=0, desc=self.description, unit="row", unit_scale=True)
         return self
 
-    def update(self, look: Look) -> None:
-        """Show, if it is time, what `look` returns."""
-        self._look = look
+    def update(self, position: Position) -> None:
+        """Show, if it is time, what `position` returns."""
+        self._position = position
         if not self.enabled:
             return
         pause = 0.2 if self._is_live else min(max(self._shown - self._began, 1), _SELDOM)
         if time.perf_counter() - self._shown > pause:
-            self._show(*look())
+            self._show(*position())
 
     def __exit__(
         self,
@@ -63,7 +63,7 @@ class Progress:
         trace: TracebackType | None,
     ) -> None:
         if self.enabled:
-            done, total, note = self._look()
+            done, total, note = self._position()
             self._show(total or done if kind is None else done, total, note, last=True)
 
     def _show(self, done: float, total: float, note: str, last: bool = False) -> None:

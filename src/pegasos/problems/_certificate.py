@@ -52,7 +52,7 @@ class Certificate:
 
     @classmethod
     def unknown(cls, n_problems: int) -> "Certificate":
-        """What is known of models without a look at their rows."""
+        """What is known of models whose rows were not read."""
         return cls(np.full(n_problems, np.nan), np.full(n_problems, np.nan))
 
     @property

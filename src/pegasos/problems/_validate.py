@@ -397,7 +397,7 @@ def rows(
     n_features : int, optional
         What the number of columns must be.
     checked : bool, default=False
-        True: structure and values are known to be good and are not looked at again.
+        True: structure and values are known to be good and are not checked again.
     dtype : numpy dtype, optional
         float32 or float64: the type that the values must have, converted if need be.
 

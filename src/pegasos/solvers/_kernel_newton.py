@@ -65,7 +65,7 @@ class KernelNewton(Newton):
         n_threads: int = 1,
         on_progress: Callable[[], None] | None = None,
     ) -> None:
-        """As a `Solver`; problems take turns, since they share the cache, which has threads."""
+        """As a `Solver`; problems run one after the other, and the cache they share has threads."""
         Solver.run(self, tol, max_iter, on_progress=on_progress)
 
     @property

@@ -130,10 +130,9 @@ def numbers_per_call() -> float:
 
 
 def next_draw(problems: np.ndarray) -> int:
-    """Number of the first draw that a problem which goes on has not looked at; -1 if none goes on.
+    """Number of the first draw that an unfinished problem has not read; -1 if all are finished.
 
-    Problems that wait for it may be far ahead: what they have looked at is not drawn again once
-    those behind are done.
+    Finished problems may be far ahead: what they have read is not drawn again.
     """
     unfinished = problems["n_steps"] < problems["last_step"]
     return int(problems["next_draw"][unfinished].min()) if unfinished.any() else -1
