@@ -301,6 +301,9 @@ void pegasos_dual_sweep(const pegasos_rows *rows, int64_t n_problems, pegasos_du
  */
 enum { SNAPSHOTS = 8, EPOCHS_BEFORE_CHECK = 16, ROWS_PER_PIECE = 256 };
 static const double GROWTH_BEFORE_CHECK = 1.5;
+/* The estimate sums over all rows. Epochs of few active rows make one after n/8 visits: at the end of
+ * each, it would take as long as the epoch. */
+enum { VISITS_TO_ESTIMATE = 8 };
 /* The mean is taken in every epoch where this costs at most so much of the epoch; else, in those
  * whose end is likely to see a gap check. */
 static const double CHEAP = 0.1;
@@ -341,8 +344,9 @@ static bool is_time_to_check(const run *r)
     pegasos_ascent *s = r->s;
     if (s->n_epochs + 1 >= s->last_epoch)
         return true;
-    if (s->tol < 0)
+    if (s->tol < 0 || s->n_visits < s->n_visits_at_estimate + r->rows->n_rows / VISITS_TO_ESTIMATE)
         return false;
+    s->n_visits_at_estimate = s->n_visits;
     estimate_gap(r->p, s, sum_of_conjugates(r));
     if (s->patience > 0 && s->n_visits >= s->patience) {
         s->patience = 0;

@@ -339,6 +339,7 @@ typedef struct pegasos_ascent {
     int64_t n_epochs;    /* epochs done */
     int64_t n_visits;    /* rows visited */
     int64_t n_steps;     /* of them, in an epoch of Pegasos */
+    int64_t n_visits_at_estimate;
     int64_t n_visits_at_check;
     int64_t snapshot_every; /* visits from one snapshot of w to the next in this epoch; 0: none */
     int64_t next_snapshot;

@@ -352,6 +352,7 @@ def test_lists_of_active_rows_are_not_left(layout, dtype, fields):
         {"place": N}, {"place": -1}, {"n_epochs": -1}, {"last_epoch": 2**62}, {"n_visits": -1},
         {"n_inside": N + 1}, {"n_inside": N - 1}, {"snapshot_every": N + 1}, {"next_snapshot": -1},
         {"n_snapshots": -1}, {"patience": -1}, {"has_stopped": 2},
+        {"n_visits_at_estimate": -1},
     ],
 )  # fmt: skip
 def test_runs_in_no_state_that_can_be_are_refused(layout, dtype, fields):

@@ -162,6 +162,7 @@ cdef extern from "pegasos.h" nogil:
         int64_t n_epochs
         int64_t n_visits
         int64_t n_steps
+        int64_t n_visits_at_estimate
         int64_t n_visits_at_check
         int64_t snapshot_every
         int64_t next_snapshot
@@ -913,7 +914,7 @@ cdef int require_ascent(const pegasos_dual *p, const pegasos_ascent *s, int64_t 
     holds &= 0 <= s.n_epochs < LARGEST and 0 <= s.last_epoch < LARGEST
     holds &= 0 <= s.patience < LARGEST and 0 <= s.has_stopped <= 1
     holds &= 0 <= s.n_steps < LARGEST and 0 <= s.n_visits < LARGEST
-    holds &= 0 <= s.n_visits_at_check < LARGEST
+    holds &= 0 <= s.n_visits_at_estimate < LARGEST and 0 <= s.n_visits_at_check < LARGEST
     holds &= 0 <= s.n_snapshots < LARGEST and (s.part != PEGASOS_MEAN or s.n_snapshots > 0)
     # The next snapshot is ahead.
     holds &= 0 <= s.snapshot_every <= n and 0 <= s.next_snapshot < LARGEST

@@ -252,8 +252,8 @@ class DualAscent(Solver):
         for name in ("primal", "relative_gap", "estimate", "estimate_at_check"):
             runs[name][anew] = np.inf
         for name in (
-            "n_visits", "n_visits_at_check", "n_snapshots", "part", "place", "patience",
-            "has_stopped",
+            "n_visits", "n_visits_at_estimate", "n_visits_at_check", "n_snapshots", "part", "place",
+            "patience", "has_stopped",
         ):  # fmt: skip
             runs[name][anew] = 0
         self.sums[anew] = 0
