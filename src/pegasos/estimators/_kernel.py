@@ -299,6 +299,12 @@ class KernelPegasosClassifier(PegasosEstimator):
         ndarray of shape (n_samples,) or (n_samples, n_classes)
             Two classes: positive means ``classes_[1]``. Otherwise the class of the largest score
             wins; for one-vs-one these are votes, with ties broken by summed scores.
+
+        Notes
+        -----
+        With ``kernel="linear"`` or "precomputed", a row's scores do not depend on the rows that
+        are passed with it. With other kernels, BLAS multiplies blocks of rows. It may round a row
+        differently in a block of another size, so the last bits of a score may differ.
         """
         check_is_fitted(self, "dual_coef_")
         return self._scores(self.to_model(), X)

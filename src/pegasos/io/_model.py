@@ -304,10 +304,14 @@ class KernelModel(_Model):
             )
         if not checked:
             X = self._checked(X)
-        n = X.shape[0]
-        scores = np.tile(intercept, (n, 1))
         if n_support == 0:
-            return self._class_scores(scores)
+            return self._class_scores(np.tile(intercept, (X.shape[0], 1)))
+        if kernel.is_given or kernel.has_weights:
+            # Sums of the core, in a fixed order: no matter which rows are scored together.
+            coef = dual_coef if kernel.is_given else support.weights(dual_coef)
+            rows, _ = _validate.rows(X, checked=True)
+            return self._class_scores(_pegasos.decision_function(rows, coef, intercept))
+        n, scores = X.shape[0], np.tile(intercept, (X.shape[0], 1))
         coef = dual_coef.T.astype(support.dtype)
         made_dense = _validate.is_sparse(support.X) and not (support.is_thin or support.is_thick)
         width = max(n_support, X.shape[1] if made_dense else 0)
@@ -322,10 +326,8 @@ class KernelModel(_Model):
             _ = support.inverted  # before threads ask for it
 
         def add(first: int) -> Generator[Any]:
-            part = X[first : first + size]
-            if not kernel.is_given:
-                part = kernel.points(_alike(part, support.X)).against(support)
-            scores[first : first + size] += part @ coef
+            part = kernel.points(_alike(X[first : first + size], support.X))
+            scores[first : first + size] += part.against(support) @ coef
             yield
 
         jobs = [functools.partial(add, first) for first in range(0, n, size)]

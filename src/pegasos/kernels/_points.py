@@ -140,6 +140,13 @@ class Points:
                 values[some] = self[some].against(self[some]).diagonal()
         return values
 
+    def weights(self, coef: np.ndarray) -> np.ndarray:
+        """Sums of the rows, in float64, of shape (n_sums, n_features), for `coef` (n_sums, n)."""
+        sums, rows = np.zeros((len(coef), self.X.shape[1])), self.rows()
+        for factors, total in zip(np.ascontiguousarray(coef, np.float64), sums, strict=True):
+            _core.combine(rows, 0, factors, total)
+        return sums
+
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_inverted": None}  # can be had again
 

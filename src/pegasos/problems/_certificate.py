@@ -172,9 +172,7 @@ def _by_weights(points: Any, coef: np.ndarray) -> tuple[np.ndarray, ...]:
     """
     rows, norms = points.rows(), np.sqrt(points.squared_norms())
     eps, flat = np.finfo(np.float64).eps, coef.reshape(-1, coef.shape[-1])
-    w, scores = np.zeros((len(flat), rows.shape[1])), np.empty((rows.shape[0], len(flat)))
-    for w_k, coef_k in zip(w, flat, strict=True):
-        _core.combine(rows, 0, np.ascontiguousarray(coef_k), w_k)
+    w, scores = points.weights(flat), np.empty((rows.shape[0], len(flat)))
     write = _rows.scorer(rows, w, np.zeros(len(w)))
     for first in range(0, len(scores), _CHUNK):
         write(first, scores[first : first + _CHUNK])

@@ -148,11 +148,14 @@ def scorer(
     callable
         Of an int and an ndarray of shape (count, n_problems).
     """
-    # Several problems want their coefficients interleaved, unless there are so few rows that to
-    # interleave them would take longer. Those of bundles are so already.
+    # Several problems want their coefficients interleaved. Sums over dense rows then have other
+    # bits, so the number of problems alone decides: a row's scores must not depend on the rows that
+    # are scored with it. Sums over sparse rows have the same bits either way; of few sparse rows,
+    # interleaving would take longer than scoring.
     least = 2 if rows.is_sparse else 4
     part = 1 if which is None else len(which) / rows.shape[0]
-    is_worth_it = part * rows.size > 2 * rows.shape[1] or coef.T.flags.c_contiguous
+    is_worth_it = not rows.is_sparse or part * rows.size > 2 * rows.shape[1]
+    is_worth_it = is_worth_it or coef.T.flags.c_contiguous
     interleaved = len(coef) >= least and is_worth_it
     coef = np.ascontiguousarray(coef.T if interleaved else coef)
     intercept = np.ascontiguousarray(intercept)
