@@ -112,9 +112,10 @@ def test_kernels_are_those_of_scikit_learn(rng, layout, dtype, which, n, m):
     kernel = kernels.make(name, **parameters)
     points = [kernel.points(convert(part, layout, dtype)) for part in (X, Z)]
     values = points[0].against(points[1])
-    assert values.dtype == dtype
+    # What rounding does to float32 is known of kernels that are positive by their form.
+    assert values.dtype == (np.float64 if which in ("sigmoid", "callable") else dtype)
     assert values.flags.c_contiguous
-    tolerance = 2e-4 if dtype is np.float32 else 1e-10
+    tolerance = 2e-4 if values.dtype == np.float32 else 1e-10
     np.testing.assert_allclose(values, expected(X, Z), rtol=tolerance, atol=tolerance)
 
 

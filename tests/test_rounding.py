@@ -7,6 +7,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 from pegasos import KernelPegasosClassifier, kernels
 
+
+def gauss(X, Z):
+    """A kernel of a user's, which returns float64."""
+    return np.asarray(exact("rbf", X, Z, gamma=0.5), np.float64)
+
+
 KERNELS = {
     "rbf": {"gamma": 0.05},
     "laplacian": {"gamma": 0.05},
@@ -58,6 +64,36 @@ def test_near_duplicates_have_a_true_certificate(rng, layout, kernel, offset, in
         assert dual_objective <= best
         assert P - best <= objective - dual_objective
         assert abs(objective - P) <= objective - dual_objective
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kernel", ["callable", "sigmoid", "poly"])
+def test_values_of_other_kernels_are_not_rounded_to_the_type_of_the_rows(dtype, kernel):
+    """Nothing is known of what rounding does to them, so that no gap could leave room for it."""
+    n_certified = 0
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        X, y = rng.normal(size=(30, 3)).astype(dtype), rng.choice([-1, 1], 30)
+        wide, lam, options = X.astype(np.float64), 1e-5, {"gamma": 0.3, "coef0": -0.1, "degree": 3}
+        if kernel == "callable":
+            K, which = gauss(wide, wide), gauss
+        else:
+            K, which = 0.3 * wide @ wide.T - 0.1, kernel
+            K = np.tanh(K) if kernel == "sigmoid" else K**3
+        clf = KernelPegasosClassifier(
+            lam, kernel=which, fit_intercept=False, tol=1e-6, random_state=seed, **options
+        )
+        clf.fit(X, y)
+        beta = np.zeros(len(y))
+        beta[clf.support_] = clf.dual_coef_[0]
+        P = lam / 2 * beta @ K @ beta + np.maximum(0, 1 - y * (K @ beta)).mean()
+        assert clf.objective_[0] == pytest.approx(P, rel=1e-9)
+        if np.isfinite(clf.duality_gap_[0]):
+            n_certified += 1
+            assert 0 <= P - clf.dual_objective_[0] <= clf.duality_gap_[0] + 1e-9 * P
+        np.testing.assert_allclose(clf.decision_function(X), K @ beta, rtol=1e-9, atol=1e-9)
+    assert n_certified == (6 if kernel == "callable" else 0)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

@@ -50,7 +50,9 @@ class KernelPegasosClassifier(PegasosEstimator):
         Regularisation λ > 0; λ = 1/(C n_samples), see `pegasos.lam_from_C`.
     kernel : str or callable, default="rbf"
         {kernels.formulas(indent=8)},
-        or a function of two matrices (n, d) and (m, d) that returns (n, m), dense or sparse.
+        or a function of two matrices (n, d) and (m, d) that returns (n, m), dense or sparse. A
+        function, "sigmoid", and "poly" with coef0 < 0 are computed in float64: float32 rows are
+        converted, since nothing bounds the rounding of such kernels.
     gamma : "scale", "auto" or float, default="scale"
         "scale" is 1 / (n_features * X.var()), rows weighted by `sample_weight`; "auto" is
         1 / n_features. A width σ is γ = 1/(2σ²); a Gaussian exp(−‖x−z‖²/(2g)) is γ = 1/(2g).

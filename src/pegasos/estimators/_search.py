@@ -588,7 +588,7 @@ def _is_cheap(machines: _Machines, folds: Any, lams: np.ndarray) -> bool:
 
 def _narrowed(X: Any, kernel: kernels.Kernel) -> Any:
     """Return the rows in single precision if their kernel values can be computed there."""
-    if kernel.is_given or kernel.is_function or X.dtype == np.float32:
+    if kernel.is_given or not kernel.keeps_type or X.dtype == np.float32:
         return X
     with np.errstate(over="ignore", invalid="ignore"):
         if not _rows.survives_rounding(X):

@@ -137,11 +137,25 @@ class Kernel:
         squared = _rows.squared_norms(_validate.rows(X, checked=True)[0]).max(initial=0)
         with np.errstate(over="ignore"):
             value = self.largest(squared)
-        if not value < float(np.finfo(X.dtype).max):
+        dtype = X.dtype if self.keeps_type else np.dtype(np.float64)
+        if not value < float(np.finfo(dtype).max):
             raise ValueError(
-                f"kernel={self.name!r} has values beyond {X.dtype} for rows with |x|^2 up to "
+                f"kernel={self.name!r} has values beyond {dtype} for rows with |x|^2 up to "
                 f"{squared:.3g}: scale X"
             )
+
+    @property
+    def keeps_type(self) -> bool:
+        """Whether values are computed in the type of X, and not in float64 whatever that is.
+
+        What float32 values may be off by is known of kernels that are positive by their form, see
+        `rounding`. A gap of other kernels would be claimed for numbers that are not the model's.
+        """
+        return self.is_positive or self.is_given
+
+    def _typed(self, X: Any) -> Any:
+        """`X` in the type in which values are computed."""
+        return X if self.keeps_type else X.astype(np.float64, copy=False)
 
     def is_hollow(self, X: Any) -> bool:
         """Whether these rows are dense, but kernel values are computed faster of sparse ones."""
@@ -149,13 +163,14 @@ class Kernel:
 
     def points(self, X: Any) -> Any:
         """The rows of `X` (dense or CSR, float32 or float64) with what the kernel needs of them."""
-        return Points(self, X)
+        return Points(self, self._typed(X))
 
     def points_among_themselves(self, X: Any) -> Any:
         """The rows of `X` in the best layout for values between two of them.
 
         Columns that are zero in all rows are left out if that changes nothing: images have many.
         """
+        X = self._typed(X)
         if self.is_hollow(X):
             return Points(self, _rows.without_zeros(X))
         if (self.is_of_products or self.ignores_zeros) and not _validate.is_sparse(X):
