@@ -126,15 +126,12 @@ class ColumnCache:
         return asymmetry(self._whole())[1]
 
     @functools.cached_property
-    def _sizes(self) -> np.ndarray:
-        """The largest value of each point with any other, if the matrix is positive."""
-        points, here = self.points, np.flatnonzero(self.place >= 0)
-        if len(here) < len(points):
-            diagonal = points.diagonal()
-        else:
-            diagonal = self.columns[self.place, here].astype(np.float64)
-        lengths = np.sqrt(np.abs(diagonal))
-        return lengths * lengths.max(initial=0)
+    def diagonal(self) -> np.ndarray:
+        """K(x, x) of every point, in float64."""
+        here = np.flatnonzero(self.place >= 0)
+        if len(here) < len(self.points):
+            return self.points.diagonal()
+        return self.columns[self.place, here].astype(np.float64)
 
     def disprove(self) -> None:
         """Take note of a negative |w|^2, or of a dual value above a primal one: there is no dual.
@@ -282,7 +279,8 @@ class ColumnCache:
         if self.points.kernel.has_weights:  # certificates go by way of them
             return np.zeros(n), np.zeros(n)
         if not self.points.kernel.is_positive:
-            return np.full(n, self.skew / 2), self._sizes
+            lengths = np.sqrt(np.abs(self.diagonal))
+            return np.full(n, self.skew / 2), lengths * lengths.max(initial=0)
         errors, sizes = self.points.kernel.rounding(self.points, dtype)
         return np.broadcast_to(errors, sizes.shape).astype(np.float64), sizes
 

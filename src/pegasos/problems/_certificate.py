@@ -155,7 +155,7 @@ def is_negative(cache: Any, points: np.ndarray, squared_norms: Any, sizes: Any) 
     """
     if not (squared_norms < -BY_ROUNDING * sizes).any():
         return False
-    lengths = np.sqrt(np.abs(cache.points.diagonal()))
+    lengths = np.sqrt(np.abs(cache.diagonal))
     noise = len(lengths) * np.finfo(cache.points.dtype).eps * np.square(np.abs(points) @ lengths)
     return bool((squared_norms < -BY_ROUNDING * sizes - noise).any())
 

@@ -5,6 +5,11 @@ Points are coefficients, w = sum_j beta_j phi(x_j), and products between them go
 those of the band and W = c/(m delta), are solved among the rows of the band (Woodbury):
 
     p = -1/lam (g - Z^T x),    (lam W^-1 + Z Z^T) x = Z g.
+
+A penalised intercept belongs to w, and to Z. A free one, b, has no lam: with 1 for its column in Z,
+and h for the derivative by b, its step q comes from a second right-hand side,
+
+    (lam W^-1 + Z Z^T) x = Z g - lam q 1,    1^T x = h.
 """
 
 from collections.abc import Callable, Generator
@@ -54,6 +59,10 @@ class KernelNewton(Newton):
 
     @_threads.blas.one_thread()
     def begin(self, problem: Problem, start: Any = None) -> Any:
+        # A change of all a_i by c_i moves scores by about K/(lam m): smoothing the hinge over a
+        # width far above that would let dual variables creep.
+        moves = np.abs(problem.rows.diagonal).mean() / (self.settings.lam * problem.masses)
+        self._narrowest = _NARROWEST * np.minimum(1, moves)
         return super().begin(problem, start)
 
     @_threads.blas.one_thread()
@@ -148,19 +157,18 @@ class KernelNewton(Newton):
         smooth = penalty + a @ u / mass - smoothing
         solved = not loss.curvature and smooth - (dual - smoothing) <= primal - smooth
         if solved:
-            centre, width = a, max(_NARROWER * width, _NARROWEST)
+            centre, width = a, max(_NARROWER * width, self._narrowest[k])
             factors = np.clip(centre + c * u / width, 0, loss.most(c)) * y
             sums = factors, self._push(factors[None])[0]
             yield
-        following, moves = yield from self._step(k, u, c / mass, centre * per_weight, width, *sums)
+        point, scores = yield from self._step(k, u, c / mass, centre * per_weight, width, *sums)
         # All at once, so that an interruption leaves the end of one iteration or of the next.
         with _threads.uninterrupted():
             if dual > self.dual_objective[k] or not self.has_dual:
                 self.a[k], self.dual_objective[k] = balanced, dual
-            point = self.point[k]
-            self._keep(k, point[:-1], self.feature * point[-1], primal, self.dual_objective[k])
-            self.point[k] = following
-            self.scores[k] += moves
+            last = self.point[k]
+            self._keep(k, last[:-1], self.feature * last[-1], primal, self.dual_objective[k])
+            self.point[k], self.scores[k] = point, scores
             self.centre[k], self.width[k] = centre, width
             passes = 3 + solved + self.settings.free_intercept
             self.n_epochs[k] += passes
@@ -176,47 +184,65 @@ class KernelNewton(Newton):
         factors: np.ndarray,
         sum_scores: np.ndarray,
     ) -> Generator[Any, Any, Any]:
-        """The point after a step of Newton's with exact line search, and how scores move.
+        """The point after a step of Newton's with exact line search, and its scores.
 
         `weights` are the c_i/m, `centre` the A_i/c_i.
         """
         lam, mass, feature = self.settings.lam, self.mass[k], self.feature
         beta, constant = self.point[k, :-1], self.point[k, -1]
         scores = self.scores[k] - feature * constant
-        gradient = lam * beta - factors / mass
-        gradient_scores = lam * scores - sum_scores / mass
-        gradient_constant = lam * self._penalises_intercept * constant
-        gradient_constant -= feature * factors.sum() / mass
+        # -h, the derivative of the sum of losses by the intercept
+        fall = feature * factors.sum() / mass
         a = centre + u / width
         band = np.flatnonzero((a > 0) & (a < self.settings.loss.most(1.0)) & (weights > 0))
-        x = np.zeros((1, len(beta)))
+        x, last = np.zeros((1, len(beta))), fall / lam
+        if self.settings.free_intercept and not len(band):  # it has no curvature
+            last = _certificate.best_intercepts_of(self.problem.only(k), scores[None])[0]
         if len(band):
             self.rows.keep(band)
             matrix = np.empty((len(band), len(band)), self.rows.points.dtype)
             self.rows.among(band, self.rows.select(band), matrix)
             yield
-            matrix = matrix.astype(np.float64) + feature**2
+            matrix = matrix.astype(np.float64)
             matrix[np.diag_indices(len(band))] += lam * width / weights[band]
-            right = gradient_scores[band] + feature * gradient_constant
-            x[0, band] = yield from solve(matrix, right)
-        step = np.append((x[0] - gradient) / lam, (feature * x.sum() - gradient_constant) / lam)
-        moves = (self._push(x)[0] - gradient_scores) / lam
-        yield
-        t = _core.line_search(
-            u, self.labels[k] * (moves + feature * step[-1]), weights, centre, width,
-            lam * self._inner(beta, moves, constant, step[-1]),
-            lam * self._inner(step[:-1], moves, step[-1], step[-1]), self.settings.loss.number,
-        )  # fmt: skip
-        # beta + step, but for a step of t = 1 exactly 0 where x and a are: no rounding errors are
-        # left.
+            right = lam * scores[band] - sum_scores[band] / mass
+            if self.settings.free_intercept:
+                x[0, band] = yield from solve(matrix, right)
+                ones = yield from solve(matrix, np.ones(len(band)))
+                moved = (x.sum() + fall) / ones.sum()  # lam q
+                x[0, band] -= moved * ones
+                last = constant + moved / lam
+            else:
+                matrix += feature**2
+                x[0, band] = yield from solve(matrix, right + feature * (lam * constant - fall))
+                last = (feature * x.sum() + fall) / lam
+        # Where the step ends: no difference to the point, so that nothing of what leaves it remains
+        # as a rounding error, in coefficients or in scores.
         end = (x[0] + factors / mass) / lam
-        point, at, last = (1 - t) * beta + t * end, scores + t * moves, constant + t * step[-1]
-        squared, size = self._inner(point, at, last, last), inner(np.abs(point), np.abs(at))
-        if _certificate.is_negative(self.rows, point, np.asarray(squared), size):
-            # |w|^2 < 0: the kernel matrix is not positive semi-definite, and there is no minimum
-            self.rows.disprove()
-            return self.point[k].copy(), np.zeros_like(moves)
-        return np.append(point, last), t * (moves + feature * step[-1])
+        end_scores = (self._push(x)[0] + sum_scores / mass) / lam
+        yield
+        step, moves, further = end - beta, end_scores - scores, last - constant
+        t = _core.line_search(
+            u, self.labels[k] * (moves + feature * further), weights, centre, width,
+            lam * self._inner(beta, moves, constant, further),
+            lam * self._inner(step, moves, further, further), self.settings.loss.number,
+        )  # fmt: skip
+        point, at = (1 - t) * beta + t * end, (1 - t) * scores + t * end_scores
+        constant = (1 - t) * constant + t * last
+        if self._is_negative(point, at, constant):
+            at = self._push(point[None])[0]  # the sum may have lost what cancels
+            yield
+            if self._is_negative(point, at, constant):
+                # |w|^2 < 0: the kernel matrix is not positive semi-definite; there is no minimum
+                self.rows.disprove()
+                return self.point[k].copy(), self.scores[k].copy()
+        return np.append(point, constant), at + feature * constant
+
+    def _is_negative(self, beta: np.ndarray, scores: np.ndarray, constant: Any) -> bool:
+        """Whether |w|^2 is below 0 by more than rounding explains."""
+        squared = np.asarray(self._inner(beta, scores, constant, constant))
+        size = inner(np.abs(beta), np.abs(scores))
+        return _certificate.is_negative(self.rows, beta, squared, size)
 
 
 def solve(matrix: Any, right: np.ndarray) -> Any:
