@@ -40,7 +40,6 @@ typedef struct block {
     int64_t n_epochs, n_pairs, most_pairs, n_visits;
     double weight_seen; /* of all rows up to the end of this block */
     double first_gap, gap, enough;
-    double primal, intercept; /* of the gap check under way */
 } block;
 
 /* Where arrays are in `work`. Those of pairs.c have 8 numbers to spare. */
@@ -430,58 +429,49 @@ static void keep_block(const run *r)
 
 /* ---- Gap checks ------------------------------------------------------------------------------ */
 
-static double inner(const run *r, const double *change, const double *pushed)
-{
-    double sum = 0;
-    for (int64_t i = 0; i < r->all->n_rows; i++) {
-        const double beta = r->p->scale * r->x->a[i] * r->x->labels[i];
-        sum += (beta + (change ? change[i] : 0)) * (r->x->scores[i] + (pushed ? pushed[i] : 0));
-    }
-    return sum;
-}
-
-/* The primal value; with a free intercept, dual variables are balanced, which moves scores. */
+/* Both objectives are those of one point. With a free intercept its dual variables are balanced, so
+ * that sum_i a_i y_i = 0 and it has a dual value: that moves scores. */
 static int64_t begin_check(const run *r)
 {
-    const int64_t n = r->all->n_rows, loss = r->p->loss;
-    const double constant = r->p->constant_weight, *const f = r->x->scores;
-    const bool is_free = r->s->free_intercept;
-    block *b = r->w.b;
-    double losses = 0;
-    b->intercept = is_free
-                       ? pegasos_best_intercept(loss, n, r->x->labels, r->x->bounds, f, r->w.room)
-                       : r->p->intercept_scaling * constant;
-    for (int64_t i = 0; i < n; i++)
-        if (r->x->labels[i] != 0)
-            losses += weight(r, i) * loss_value(loss, 1 - r->x->labels[i] * (f[i] + b->intercept));
-    const double squared = inner(r, NULL, NULL) + (is_free ? 0 : constant * constant);
-    b->primal = r->s->lam / 2 * squared + losses / r->s->mass;
+    const int64_t n = r->all->n_rows;
     memset(r->x->change, 0, (size_t)n * sizeof(double));
     memcpy(r->w.a, r->x->a, (size_t)n * sizeof(double));
-    if (is_free) {
-        pegasos_make_feasible(loss, n, r->x->labels, r->x->bounds, 1, r->x->a, r->w.a);
+    if (r->s->free_intercept) {
+        pegasos_make_feasible(r->p->loss, n, r->x->labels, r->x->bounds, 1, r->x->a, r->w.a);
         for (int64_t i = 0; i < n; i++)
             r->x->change[i] = r->p->scale * (r->w.a[i] - r->x->a[i]) * r->x->labels[i];
     }
     return push(r, PEGASOS_KERNEL_CHECKED);
 }
 
-/* The dual value, and the gap; keeps the point if it is the best so far. */
+/* Finds the objectives and the gap; keeps the point if it is the best so far. */
 static void end_check(const run *r)
 {
     pegasos_kernel_run *s = r->s;
-    const block *b = r->w.b;
-    const double constant = r->p->constant_weight, squared = inner(r, r->x->change, r->x->pushed);
-    const double norm = squared + (s->free_intercept ? 0 : constant * constant);
-    const double dual = pegasos_best_dual(r->p->loss, r->all->n_rows, r->w.a, r->x->bounds, norm,
-                                          s->mass, s->lam, s->is_positive);
-    if (b->primal < s->primal) {
-        for (int64_t i = 0; i < r->all->n_rows; i++)
-            r->x->coef[i] = r->p->scale * r->x->a[i] * r->x->labels[i];
-        s->intercept = b->intercept;
-        s->primal = b->primal;
+    const int64_t n = r->all->n_rows, loss = r->p->loss;
+    const double constant = r->p->constant_weight;
+    double *const f = r->x->pushed, norm = 0, losses = 0;
+    for (int64_t i = 0; i < n; i++) {
+        f[i] += r->x->scores[i];
+        norm += r->p->scale * r->w.a[i] * r->x->labels[i] * f[i];
     }
-    const double best = s->is_positive ? s->primal : b->primal;
+    norm += s->free_intercept ? 0 : constant * constant;
+    const double intercept = s->free_intercept ? pegasos_best_intercept(loss, n, r->x->labels,
+                                                                        r->x->bounds, f, r->w.room)
+                                               : r->p->intercept_scaling * constant;
+    for (int64_t i = 0; i < n; i++)
+        if (r->x->labels[i] != 0)
+            losses += weight(r, i) * loss_value(loss, 1 - r->x->labels[i] * (f[i] + intercept));
+    const double primal = s->lam / 2 * norm + losses / s->mass;
+    const double dual =
+        pegasos_best_dual(loss, n, r->w.a, r->x->bounds, norm, s->mass, s->lam, s->is_positive);
+    if (primal < s->primal) {
+        for (int64_t i = 0; i < n; i++)
+            r->x->coef[i] = r->p->scale * r->w.a[i] * r->x->labels[i];
+        s->intercept = intercept;
+        s->primal = primal;
+    }
+    const double best = s->is_positive ? s->primal : primal;
     const double gap = s->is_positive ? fmax(best - dual, 0) : fabs(best - dual);
     s->relative_gap = gap / fmax(best, 1e-300);
     s->part = PEGASOS_KERNEL_BLOCK;

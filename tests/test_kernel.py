@@ -908,3 +908,26 @@ def test_scores_that_overflow_are_told_in_words_or_are_numbers(kernel):
         scores = None
         assert "not a number" in str(error)  # noqa: PT017 either may be
     assert scores is None or not np.isnan(scores).any()
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("solver", ["auto", "sdca", "newton"])
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "poly", "sigmoid", "precomputed"])
+def test_coefficients_add_up_to_0_where_the_intercept_is_free(rng, dtype, kernel, solver, loss):
+    """As Lagrange's condition for b says, even where a fit stops far from the optimum."""
+    if kernel == "sigmoid" and loss == "squared_hinge":
+        pytest.skip("needs a kernel that is positive semi-definite")
+    for trial in range(6):
+        n, k = int(rng.integers(6, 60)), int(rng.integers(2, 4))
+        X, y = rng.normal(size=(n, 3)).astype(dtype), rng.integers(0, k, n)
+        y[:k] = np.arange(k)
+        weights = None if trial % 2 else 10 ** rng.uniform(-3, 3, n)
+        clf = KernelPegasosClassifier(
+            10 ** rng.uniform(-5, 1), kernel=kernel, loss=loss, solver=solver, random_state=trial,
+            multi_class=rng.choice(["ovr", "ovo"]), penalize_intercept=False,
+            max_iter=int(rng.choice([1, 3, 200])), tol=rng.choice([0.1, 1e-6]),
+        )  # fmt: skip
+        clf.fit(X @ X.T if kernel == "precomputed" else X, y, sample_weight=weights)
+        sizes = np.abs(clf.dual_coef_).sum(axis=1)
+        assert (np.abs(clf.dual_coef_.sum(axis=1)) <= n * 2**-52 * sizes).all()

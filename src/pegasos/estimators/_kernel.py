@@ -114,7 +114,9 @@ class KernelPegasosClassifier(PegasosEstimator):
         Number of support vectors of each class.
     dual_coef_ : ndarray of shape (n_problems, n_support)
         Coefficients of the support vectors, labels included: scores are
-        ``K(x, support) @ dual_coef_.T + intercept_``.
+        ``K(x, support) @ dual_coef_.T + intercept_``. With ``penalize_intercept=False``, those of
+        a problem add up to 0 to rounding, as in `sklearn.svm.SVC`. Those of ``solver="pegasos"``
+        need not: the paper's steps on an intercept are on the primal.
     coef_ : ndarray of shape (n_problems, n_features)
         Weights, computed on access. Only with ``kernel="linear"``.
     intercept_ : ndarray of shape (n_problems,)

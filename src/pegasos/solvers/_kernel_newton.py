@@ -120,19 +120,29 @@ class KernelNewton(Newton):
             # A function of its own, so that its arrays are let go.
             yield from self._iteration(k)
             yield
+
+    def _keep_first(self, k: int) -> None:
         if not self.settings.free_intercept:
+            super()._keep_first(k)
             return
-        # The point that is kept gets its best intercept, of several the middle one.
-        y, point = self.labels[k], np.append(self.coef[k], 0)
-        scores = self._push(point[None, :-1])
-        yield
-        loss = self.settings.loss
-        best = _certificate.best_intercepts_of(self.problem.only(k), scores)[0]
-        losses = self._row_weights(k) @ loss.value(1 - y * (scores[0] + best))
-        primal = self._penalty(point, scores[0]) + losses / self.mass[k]
-        with _threads.uninterrupted():
-            self.intercept[k], self.primal[k] = best, primal
-            self._keep(k, point[:-1], best, primal, self.dual_objective[k])
+        factors = self.a[k] * self.labels[k]
+        self._keep_balanced(k, factors, self._push(factors[None])[0], -np.inf)
+
+    def _keep_balanced(
+        self, k: int, factors: np.ndarray, sum_scores: np.ndarray, dual: float
+    ) -> None:
+        """Take the result of a gap check with a free intercept.
+
+        What is kept is w(a) of a balanced dual point: its coefficients add up to 0. `factors` are
+        the a_i y_i, `sum_scores` those of w = sum_i a_i y_i phi(x_i).
+        """
+        scale = 1 / (self.settings.lam * self.mass[k])
+        coef, scores = scale * factors, scale * sum_scores
+        best = _certificate.best_intercepts_of(self.problem.only(k), scores[None])[0]
+        losses = self.settings.loss.value(1 - self.labels[k] * (scores + best))
+        primal = self.settings.lam / 2 * inner(coef, scores)
+        primal += inner(self._row_weights(k), losses) / self.mass[k]
+        self._keep(k, coef, best, primal, dual)
 
     def _iteration(self, k: int) -> Generator[None]:
         y, mass, centre, width = self.labels[k], self.mass[k], self.centre[k], self.width[k]
@@ -166,8 +176,11 @@ class KernelNewton(Newton):
         with _threads.uninterrupted():
             if dual > self.dual_objective[k] or not self.has_dual:
                 self.a[k], self.dual_objective[k] = balanced, dual
-            last = self.point[k]
-            self._keep(k, last[:-1], self.feature * last[-1], primal, self.dual_objective[k])
+            if self.settings.free_intercept:
+                self._keep_balanced(k, *dual_sums, self.dual_objective[k])
+            else:
+                last = self.point[k]
+                self._keep(k, last[:-1], self.feature * last[-1], primal, self.dual_objective[k])
             self.point[k], self.scores[k] = point, scores
             self.centre[k], self.width[k] = centre, width
             passes = 3 + solved + self.settings.free_intercept

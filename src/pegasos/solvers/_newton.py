@@ -93,10 +93,13 @@ class Newton(Solver):
                 self._shrink(k)
             self._forget(k)
             self.dual_objective[k] = -np.inf
-            # The point that it begins with may be what it ends with.
-            point = self.point[k]
-            primal = self._objective(k, point, self.scores[k])
-            self._keep(k, point[:-1], self.feature * point[-1], primal, -np.inf)
+            self._keep_first(k)
+
+    def _keep_first(self, k: int) -> None:
+        """Take the point that it begins with for the best so far: it may be what it ends with."""
+        point = self.point[k]
+        primal = self._objective(k, point, self.scores[k])
+        self._keep(k, point[:-1], self.feature * point[-1], primal, -np.inf)
 
     def _shrink(self, k: int) -> None:
         """Replace a point by the best multiple of it: after an epoch, w can be worse than 0."""
