@@ -168,14 +168,16 @@ def _add_kernel_options(add: Callable[..., Any]) -> None:
         "--coef0", type=float, default=0.0, help="of the polynomial and sigmoid kernels (default 0)"
     )
     add("--cache-size", type=float, default=1000, metavar="MB",
-        help="memory for columns of the kernel matrix (default 1000)")  # fmt: skip
+        help="room for columns of the kernel matrix that are kept (default 1000)")  # fmt: skip
 
 
 def _add_run_options(add: Callable[..., Any]) -> None:
     add("--n-features", type=int, metavar="D", help="columns of X, where the file cannot tell")
     add("--float32", action="store_true", help="store and train in single precision")
-    add("--seed", type=int, default=0, metavar="S", help="names the order of draws (default 0)")
-    add("--jobs", type=int, default=1, metavar="N", help="threads that share the classes")
+    add("--seed", type=int, default=0, metavar="S", help="seed for the order of rows (default 0)")
+    add("--jobs", type=int, default=1, metavar="N",
+        help="threads that share the classes of linear machines (default 1); kernel machines "
+             "use as many as BLAS has")  # fmt: skip
     add(
         "--checkpoint",
         metavar="FILE",
