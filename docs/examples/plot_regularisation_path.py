@@ -2,8 +2,8 @@
 A regularisation path with certificates
 =======================================
 
-The smallest objective as a function of λ. It cannot be computed, but at each λ it lies between two
-numbers that can.
+The smallest objective as a function of λ. It cannot be computed exactly, but at each λ it lies
+between two numbers that can.
 """
 
 import matplotlib.pyplot as plt

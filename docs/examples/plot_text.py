@@ -2,9 +2,9 @@
 Text: which package is this docstring from?
 ===========================================
 
-Python's own standard library makes a small collection of texts that every machine has: the
-docstrings of functions and classes, labelled by their package. TF-IDF and a linear machine in one
-pipeline.
+Python's own standard library makes a small collection of texts that is at hand wherever its sources
+are installed: the docstrings of functions and classes, labelled by their package. TF-IDF and a
+linear machine in one pipeline.
 """
 
 import ast
