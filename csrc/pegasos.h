@@ -27,10 +27,14 @@
  *   - Arguments are trusted. What must hold is said beside each field, and asserted in debug builds
  *     (without NDEBUG) where that takes constant time; whoever takes input from people checks it
  *     first, as _core.pyx does.
- *   - The same arguments give the same bits on every machine with IEEE arithmetic.
+ *   - The same arguments give the same bits on every machine with IEEE arithmetic, if compilers do
+ *     not fuse products with sums (gcc: -ffp-contract=off). Two functions ask others, which have
+ *     bits of their own: pegasos_newton_advance where it is given a BLAS, and
+ *     pegasos_kernel_sigmoid, which calls tanh.
  *
- * All state structs hold only 8-byte numbers, so their layout is the same everywhere, and copying
- * one (with its arrays) is saving it.
+ * All state structs hold only 8-byte numbers, so their layout is the same everywhere but for the
+ * order of bytes, and copying one (with its arrays) is saving it. A pegasos_solver is not such a
+ * struct.
  */
 #ifndef PEGASOS_H
 #define PEGASOS_H
@@ -49,7 +53,8 @@ enum { PEGASOS_HINGE = 0, PEGASOS_SQUARED_HINGE = 1 };
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
-/* n_rows x n_features numbers that the core reads and never copies. */
+/* n_rows x n_features numbers that the core reads where they lie. Newton's method copies some rows
+ * at a time into its work memory. */
 typedef struct pegasos_rows {
     int64_t n_rows;       /* at least 1 */
     int64_t n_features;   /* at least 1 */
@@ -735,8 +740,8 @@ double pegasos_intercept(const pegasos_solver *solver);
 /* The n_rows dual variables a_i. */
 const double *pegasos_dual_variables(const pegasos_solver *solver);
 
-/* P of that model, and a bound below which no model is, at the last gap check: infinity and NaN
- * before the first. */
+/* P of that model, and a bound below which no model is, at the last gap check: infinity and
+ * -infinity before the first. */
 double pegasos_objective(const pegasos_solver *solver);
 double pegasos_dual_objective(const pegasos_solver *solver);
 double pegasos_relative_gap(const pegasos_solver *solver);

@@ -1,4 +1,8 @@
-"""`fit` and `decision_function` on NumPy buffers; nothing here loads SciPy or scikit-learn."""
+"""`fit` and `decision_function` on NumPy buffers, without scikit-learn.
+
+SciPy is loaded where Newton's method needs BLAS, scikit-learn where a `ConvergenceWarning` is
+issued.
+"""
 
 import functools
 from collections.abc import Sequence
@@ -65,13 +69,12 @@ def fit(
         dual coordinate ascent with shrinking, for many features. "newton" goes on by Newton's
         method, for few features; the hinge is smoothed for it. "auto" takes the one that is likely
         to be cheaper and changes to the other one if it is slow; with `n_steps`, "auto" is
-        "pegasos". Three problems or more begin with epochs of dual coordinate ascent in bundles,
-        except with "newton".
+        "pegasos". With "auto" and "sdca", three problems or more begin with epochs of dual
+        coordinate ascent in bundles, the first of which is one of Pegasos.
     tol : float, "auto" or None, default="auto"
         Relative duality gap (P - D)/P at which a fit stops. A `ConvergenceWarning` is issued if
         `max_iter` comes first. "auto" is 1e-3, or what rounding leaves if X has few numbers; see
-        `PegasosClassifier`. None: run exactly `max_iter` epochs. Ignored if `n_steps` or `order` is
-        given.
+        `PegasosClassifier`. None: run `max_iter` epochs. Ignored if `n_steps` or `order` is given.
     max_iter : int, default=1000
         Most epochs (passes over the data), if `n_steps` is None. An iteration of Newton's method
         takes several epochs, and the last one may end after `max_iter`.
@@ -105,7 +108,8 @@ def fit(
         The rows to draw, in this order, instead of random ones. Every problem takes the steps that
         these draws make, at most `n_steps`. `max_iter` is then ignored.
     random_state : int, numpy Generator or RandomState, optional
-        Seed for the order of rows: the same int gives the same bits, whatever `n_jobs`.
+        Seed for the order of rows: the same int gives the same bits, whatever `n_jobs`. None: a
+        seed from the operating system.
     n_jobs : int, default=1
         Threads that share the problems.
     verbose : int, default=0
@@ -117,7 +121,7 @@ def fit(
         With `objective`, the objective P(w) of the model, and `duality_gap`, a bound on how far
         P(w) is above the optimum. A dual point proves the bound. With "pegasos", it is tight after
         whole epochs of permutations, for the last iterate without projection. Otherwise it is true,
-        but not as tight.
+        but not as tight. After Ctrl-C, nothing is returned.
 
     Raises
     ------

@@ -1,8 +1,9 @@
 """Export to ONNX by skl2onnx (extra ``onnx``): call `register`, then ``skl2onnx.to_onnx``.
 
 The graph computes in double precision whatever the type of its input, so that decisions are those
-of the estimator. Its outputs are ``label`` and ``scores``, which `predict` and `decision_function`
-return; the estimators have no probabilities.
+of the estimator, but for scores so near to 0 or to one another that rounding decides. Its outputs
+are ``label`` and ``scores``, which `predict` and `decision_function` return; the estimators have no
+probabilities.
 """
 
 import functools

@@ -222,7 +222,8 @@ class SearchDisplay:
 class Recorder:
     """Writes down how a fit goes: a callback for ``set_callbacks``, with scikit-learn 1.9 or later.
 
-    A new fit begins a new record. Fits that have callbacks run on one thread.
+    A new fit begins a new record. Fits that have callbacks train their problems on one thread;
+    kernel values may use more. Kernel fits of few steps tell callbacks nothing.
 
     Attributes
     ----------

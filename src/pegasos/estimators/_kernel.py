@@ -68,16 +68,18 @@ class KernelPegasosClassifier(PegasosEstimator):
         "poly" need no such promise. Of other kernels, a matrix of at most 1000 rows is factorised
         to find out; for more rows, the gap is NaN unless you set this.
     cache_size : float, default=1000
-        Most memory for kernel columns while training, in MB. If the columns do not fit, they are
-        computed again when they are needed, and a small λ takes longer. In one-vs-one by coordinate
-        ascent, pairs of classes share one matrix of up to 4096 rows. With more rows, pairs that
-        have at most half of them have matrices of their own, each with an eighth of `cache_size`.
-        Models with different `cache_size` agree within `tol`, not to the bit.
+        Room for the kernel columns that are kept while training, in MB of 2**20 bytes. Columns that
+        do not fit are computed again when they are needed, and a small λ takes longer. Work in
+        progress takes memory besides: blocks of up to about 2048 by 2048 kernel values and, of
+        sparse rows, 512 columns. In one-vs-one by coordinate ascent, pairs of classes share one
+        matrix of up to 4096 rows. With more rows, and if no pair has more than half of them, each
+        pair has a matrix of its own, with an eighth of `cache_size`. Models with different
+        `cache_size` agree within `tol`, not to the bit.
     scores : {{"auto", "push", "pull"}}, default="auto"
         "push" updates the scores of all rows after each violation. "pull" computes only the scores
         of rows that the fit will draw, so that few steps on many rows stay cheap. Both make the
-        same decisions. "auto" pulls if there are at most half as many draws as rows. A warm start
-        always pushes.
+        same decisions, but for rounding. "auto" pulls if there are at most half as many draws as
+        rows. With `warm_start` and with the squared hinge, scores are always pushed.
     loss : {{"hinge", "squared_hinge"}}, default="hinge"
         As in `PegasosClassifier`. "squared_hinge" needs a kernel that is known to be positive
         semi-definite (see `assume_psd`): there may be no minimum otherwise.
@@ -98,9 +100,10 @@ class KernelPegasosClassifier(PegasosEstimator):
         keeps scores of all rows of X. If kernel values are computed again in other groups, rounding
         may change the last bits.
     n_jobs : int, default=None
-        Threads for kernel values and scores. Up to eight pairs of classes that have matrices of
-        their own train side by side. None: as many threads as BLAS has; -1: one for each CPU. BLAS
-        itself has one thread meanwhile. Results do not depend on it.
+        Threads for kernel values and scores; a kernel function is called in one. Up to eight pairs
+        of classes that have matrices of their own train side by side. None: as many threads as BLAS
+        has; -1: one for each CPU. BLAS itself has one thread meanwhile. Results do not depend on
+        it.
 
     Attributes
     ----------

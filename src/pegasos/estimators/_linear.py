@@ -44,20 +44,21 @@ class PegasosClassifier(PegasosEstimator):
         dual coordinate ascent with shrinking, for many features. "newton" goes on by Newton's
         method, for few features; the hinge is smoothed for it. "auto" takes the one that is likely
         to be cheaper and changes to the other one if it is slow; with `n_steps`, "auto" is
-        "pegasos". Three problems or more begin with epochs of dual coordinate ascent in bundles,
-        except with "newton".
+        "pegasos". With "auto" and "sdca", three problems or more begin with epochs of dual
+        coordinate ascent in bundles, the first of which is one of Pegasos.
     tol : float, "auto" or None, default="auto"
         Relative duality gap (P - D)/P at which a fit stops. A `ConvergenceWarning` is issued if
         `max_iter` comes first. "auto" is 1e-3, which a test set of thousands of rows cannot tell
-        from 0. With "auto", small data are solved until rounding alone is left, so that results do
-        not depend on the seed or on the order of rows. Small means: at most 2**18 numbers in X for
-        all binary problems together, if Newton's method is likely to take at most 5 ms, or at most
-        2**17 numbers in kernel matrices. None: run exactly `max_iter` epochs. Ignored if `n_steps`
-        is given.
+        from 0. With "auto", small data are solved until rounding alone is left, so that the seed
+        and the order of rows change results in last digits only. Small means: with `solver` "auto"
+        or "newton", at most 2**18 numbers in X for all binary problems together, if Newton's method
+        is likely to take at most 5 ms. For kernel machines it means: with `solver` "auto" or
+        "sdca", at most 2**17 numbers in kernel matrices that are known to be positive
+        semi-definite. None: run `max_iter` epochs. Ignored if `n_steps` is given.
     max_iter : int, default=1000
-        Most epochs (passes over the data), if `n_steps` is None. Rows that shrinking leaves out
-        still count towards the epoch. An iteration of Newton's method takes several epochs, and the
-        last one may end after `max_iter`.
+        Most epochs (passes over the data), if `n_steps` is None. An epoch in which shrinking leaves
+        rows out counts as a whole one. An iteration of Newton's method takes several epochs, and
+        the last one may end after `max_iter`.
     n_steps : int, default=None
         T, the number of steps of each binary problem; a step takes `batch_size` draws.
     batch_size : int, default=1
@@ -71,8 +72,8 @@ class PegasosClassifier(PegasosEstimator):
     average : bool or "suffix", default=False
         Return the last iterate (False), which the paper found best in practice, the average of all
         iterates (True), or the average of the last half ("suffix"). If training goes on by
-        `warm_start` or `partial_fit`, "suffix" covers between the last third and the last three
-        quarters.
+        `warm_start` or `partial_fit`, "suffix" covers the steps of the last call at least, and
+        about the last three quarters of all steps at most.
     fit_intercept : bool, default=True
         Whether there is an intercept b.
     penalize_intercept : bool, default=True
@@ -89,16 +90,18 @@ class PegasosClassifier(PegasosEstimator):
     warm_start : bool, default=False
         True: `fit` goes on where the last `fit` ended, for `max_iter` epochs or `n_steps` steps
         more. If the last fit was interrupted, it is completed, to the bits that it would have had.
-        λ and the other settings must not change, except the solver. With solver="pegasos" and
-        `n_steps` or ``tol=None``, several fits of the same data give the bits of one longer fit,
-        except with ``average="suffix"``. The other solvers check the gap at the end of each fit,
-        and this check affects what they do next: several fits end elsewhere than one, with a
-        certificate that is as true.
+        λ, `loss`, `batch_size`, `sampling`, `project`, `average`, `multi_class` and the parameters
+        of the intercept must not change. With solver="pegasos" and `n_steps` or ``tol=None``,
+        several fits of the same data give the bits of one longer fit, except with
+        ``average="suffix"``. The other solvers check the gap at the end of each fit, and this check
+        affects what they do next: several fits end elsewhere than one, with a certificate that is
+        as true.
         False: a fitted estimator keeps nothing that grows with the number of rows, except
         `alpha_counts_`. A warm start from such a fit goes on as `partial_fit` does, and dual
         coordinate ascent begins at 0, since it has no dual variables of the rows.
     n_jobs : int, default=None
-        Threads that share the binary problems, as in joblib. Results do not depend on it.
+        Threads that share the binary problems; None is one, -1 one for each CPU, as in joblib.
+        Results do not depend on it.
     random_state : int, RandomState, Generator or None, default=None
         Seed for the order of rows: the same int gives the same bits. None asks NumPy's global
         generator for a seed.
@@ -122,12 +125,13 @@ class PegasosClassifier(PegasosEstimator):
         Epochs of each solver that ran, in the order in which they began, such as
         ``{"pegasos": 1, "sdca": 12}``.
     n_steps_ : ndarray of shape (n_problems,)
-        Steps of Pegasos taken so far. Every fit begins with an epoch of them; before dual
-        coordinate ascent, these steps have exact length. If Pegasos goes on from the model of
-        another solver, the number includes steps that this model stands for; see `partial_fit`.
+        Steps of Pegasos taken so far. Every new fit begins with an epoch of them, unless `n_steps`
+        says otherwise; before dual coordinate ascent, these steps have exact length. If Pegasos
+        goes on from the model of another solver, the number includes steps that this model stands
+        for; see `partial_fit`.
     objective_ : ndarray of shape (n_problems,)
-        P(w) of this model on the training data. An interrupted fit and `partial_fit` do not set
-        `objective_`, `dual_objective_` and `duality_gap_`.
+        P(w) of this model on the training data. After an interrupted fit and after `partial_fit`,
+        there is no `objective_`, `dual_objective_` or `duality_gap_`.
     dual_objective_ : ndarray of shape (n_problems,)
         A lower bound on P: no model has an objective below it. It is the value of a dual point.
     duality_gap_ : ndarray of shape (n_problems,)
@@ -149,8 +153,9 @@ class PegasosClassifier(PegasosEstimator):
 
     Notes
     -----
-    Ctrl-C is answered between pieces of about 10 ms; the model so far is kept, and with
-    ``warm_start=True`` the next fit completes it. For probabilities, wrap the estimator:
+    Ctrl-C is answered between pieces of work, of about 10 ms; the factorisation of large matrices
+    takes longer. The model so far is kept, and with ``warm_start=True`` the next fit completes it.
+    For probabilities, wrap the estimator:
     ``CalibratedClassifierCV(PegasosClassifier(), ensemble=False)``.
 
     References
@@ -220,7 +225,7 @@ class PegasosClassifier(PegasosEstimator):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Not copied if it is float32 or float64, C-contiguous or CSR.
+            Not copied if it is float32 or float64 and C-contiguous, or CSR with such values.
         y : array-like of shape (n_samples,)
             Labels.
         sample_weight : array-like of shape (n_samples,), default=None

@@ -613,7 +613,8 @@ _DOC = {
         part of its machines. If it takes `sample_weight`, it is given the weights of the rows.
         Folds come in any order.
     refit : bool, default=True
-        Whether to train on all rows with the best parameters, to the gap `tol`.
+        Whether to train on all rows with the best parameters, to the gap `tol`. (`cv_effort` has an
+        exception.)
     one_standard_error : bool, default=False
         True: of all points whose mean score is within one standard error of the best one, choose
         the one with the largest λ.
@@ -621,28 +622,32 @@ _DOC = {
         How well the machines of the search are trained. The final model is trained to `tol`.
 
         - A float in (0, 1): to this relative duality gap, from the largest λ to the smallest. Each
-          machine begins where the one with the larger λ ended. Scores change little below 0.05.
-        - An int: this number of epochs, in which all problems share passes over the rows. Nothing
-          is certified. Linear machines use dual coordinate ascent, from the largest λ to the
-          smallest, and are scored by the mean over the last half epoch; `batch_size`, `sampling`,
-          `project` and `average` are ignored. Kernel machines, and ``solver="pegasos"``, use
-          Pegasos with an average (of the last half, unless `average` says otherwise).
+          machine begins where the one with the larger λ ended, unless ``solver="pegasos"``. One
+          that reaches `max_iter` first is scored as it is, without a warning. Scores change little
+          below 0.05.
+        - An int: this number of epochs, whatever `max_iter` is. Nothing is certified. Linear
+          machines with `solver` "auto" or "sdca" use dual coordinate ascent in bundles, from the
+          largest λ to the smallest, and are scored by the mean over the last half epoch;
+          `batch_size`, `sampling`, `project` and `average` are ignored. Kernel machines, and linear
+          ones with another `solver`, use Pegasos with an average (of the last half, unless
+          `average` says otherwise).
         - "auto": 0.05 for kernel machines, for another `solver` than "auto", and for linear
           machines if certifying all of them is likely to take a second or less, as with few
           features. Otherwise epochs: two, or more, up to 16, if these take less than a tenth of a
           second. The number then doubles for the λ within a standard error of the best score,
-          until the best score rises by at most half a standard error. A fit never makes more than
-          `max_iter` epochs.
+          until the best score rises by at most half a standard error. A machine makes at most
+          `max_iter` epochs, but for the last iteration of Newton's method.
 
-        With "auto", three more rules save time or improve scores. Sparse rows of linear machines,
-        and rows of kernel machines, are in single precision during the search, unless this would
-        blur what tells them apart. If `scoring` is accuracy, kernel machines of several classes are
-        dropped after the first fold if they surely lose: if their share of correct rows is below
-        the best one by more than four standard errors of the difference of independent shares. (A
-        search over few rows drops nothing.) For more than two classes in few features, without
-        `class_weight`, linear machines that stop after two epochs are scored, too. If their best
-        score is higher by more than a standard error, the search is over these machines, and
-        `best_params_` also has ``max_iter`` and ``tol=None``.
+        With "auto", three more rules save time or improve scores. Sparse rows of linear machines
+        that make epochs, and rows of kernel machines, are in single precision during the search,
+        unless this would blur what tells them apart, or the kernel is a function or precomputed. If
+        `scoring` is accuracy, kernel machines of several classes are dropped after the first fold
+        if they surely lose: if their share of correct rows is below the best one by more than four
+        standard errors of the difference of independent shares. (A search over few rows drops
+        nothing.) For more than two classes in few features, without `class_weight`, linear machines
+        that stop after two epochs are scored, too. If their best score is higher by more than a
+        standard error, the search is over these machines, and `best_params_` also has ``max_iter``
+        and ``tol=None``.
     n_steps : int or list of int, default=None
         With solver "pegasos" (or "auto"): T, or several T in growing order. Each of them is scored
         on the way to the last one. `cv_effort` is then ignored.""",
