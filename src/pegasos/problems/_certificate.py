@@ -176,7 +176,7 @@ def _by_weights(points: Any, coef: np.ndarray) -> tuple[np.ndarray, ...]:
     write = _rows.scorer(rows, w, np.zeros(len(w)))
     for first in range(0, len(scores), _CHUNK):
         write(first, scores[first : first + _CHUNK])
-    squares = np.einsum("kj,kj->k", w, w)
+    squares = (w * w).sum(axis=1)
     longest = points.longest()
     summed = (np.count_nonzero(flat, axis=1) + 2) * eps * (np.abs(flat) * norms).sum(axis=1)
     doubt = (longest + 4) * eps * np.sqrt(squares) * norms.max(initial=0)
@@ -226,8 +226,12 @@ def feasible(problem: Problem, a: np.ndarray) -> np.ndarray:
 
 
 def inner(x: np.ndarray, y: np.ndarray) -> float:
-    """<x, y>, without BLAS: its threads, once awake, take time from ours for a while."""
-    return np.einsum("j,j->", x, y)
+    """<x, y>, with the same bits on every machine.
+
+    BLAS and `numpy.einsum` fuse products with additions where the CPU can. (The threads of BLAS,
+    once awake, take time from ours for a while, too.)
+    """
+    return (x * y).sum()
 
 
 def weights_of(problem: Problem, k: int, a: np.ndarray) -> tuple[np.ndarray, float]:

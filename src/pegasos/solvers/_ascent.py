@@ -96,7 +96,7 @@ def change_lam(
     """
     k, q = len(ascents), before / lam
     twice_b, r = lam * q**2 * ascents["squared_norm"], np.ones(a.shape[1])
-    twice_b = twice_b + np.einsum("i,ij,ij->j", diagonal, a, a)[:k] / masses
+    twice_b = twice_b + (diagonal[:, None] * a * a).sum(axis=0)[:k] / masses
     linear = a.sum(axis=0)[:k] / masses
     np.divide(linear, twice_b, out=r[:k], where=twice_b > 0)
     np.clip(r, 1 / q, 1, out=r)

@@ -229,7 +229,7 @@ class Pegasos:
         problems["constant_weight"] = growth * intercept / feature if feature else 0
         problems["intercept"] = 0 if feature else intercept
         problems["q"], problems["n_norm_updates"] = 1, 0
-        squared = np.einsum("ij,ij->i", self.weights, self.weights, dtype=np.float64)
+        squared = (self.weights.astype(np.float64) ** 2).sum(axis=1)
         problems["squared_norm"] = squared + problems["constant_weight"] ** 2
         self.average_as(False)
         self.average_as(self.settings.average)
