@@ -4,6 +4,8 @@ import os
 import signal
 from pathlib import Path
 
+os.environ.setdefault("SCIPY_ARRAY_API", "1")  # or one of scikit-learn's checks is skipped
+
 import numpy as np
 import pytest
 from rows import DTYPES, LAYOUTS, make_rows

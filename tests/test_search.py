@@ -53,12 +53,44 @@ def data(rng):
 @pytest.mark.filterwarnings("ignore:.*Rounding forbids:sklearn.exceptions.ConvergenceWarning")
 @parametrize_with_checks(
     [
+        PegasosClassifierCV(),
+        KernelPegasosClassifierCV(),
         PegasosClassifierCV(lams=[0.1, 0.01], cv=2, tol=1e-8, max_iter=10**5),
         KernelPegasosClassifierCV(lams=[0.1, 0.01], cv=2, tol=1e-8, max_iter=10**5),
     ]
 )
 def test_scikit_learn_accepts_the_estimator(estimator, check):
     check(estimator)
+
+
+def test_a_row_of_weight_two_counts_as_two_rows(rng):
+    """In the grid of λ, in machines and in scores."""
+    X, y = rng.normal(size=(40, 3)), np.arange(40) % 3
+    weights = rng.integers(0, 4, 40)
+    again = np.repeat(np.arange(40), weights)
+    folds = np.arange(40) % 4
+    splits = [(np.flatnonzero(folds != k), np.flatnonzero(folds == k)) for k in range(4)]
+    splits_of_many = [tuple(np.flatnonzero(np.isin(again, part)) for part in s) for s in splits]
+    for kind in (PegasosClassifierCV, KernelPegasosClassifierCV):
+        options = {"random_state": 0, "class_weight": {0: 2, 1: 1, 2: 1}, "cv_effort": 1e-6}
+        one = kind(cv=splits, **options).fit(X, y, sample_weight=weights)
+        many = kind(cv=splits_of_many, **options).fit(X[again], y[again])
+        np.testing.assert_array_equal(one.cv_results_["param_lam"], many.cv_results_["param_lam"])
+        mass = weights.sum() + weights[y == 0].sum()
+        assert min(one.cv_results_["param_lam"]) == pytest.approx(0.1 / mass, rel=1e-5)
+        for name in ("mean_test_score", "std_test_score"):
+            np.testing.assert_allclose(one.cv_results_[name], many.cv_results_[name], atol=1e-12)
+
+
+def test_accuracy_weighs_rows_as_training_does(rng):
+    """Else a search would choose the λ that heed class weights least."""
+    X, y = rng.normal(size=(100, 2)), np.arange(100) % 2
+    for weights in ({0: 1000, 1: 1e-4}, {0: 1e-4, 1: 1000}):
+        search = PegasosClassifierCV(class_weight=weights, random_state=0).fit(20 * X, y)
+        assert (search.predict(20 * X) == max(weights, key=weights.get)).mean() > 0.95
+        plain = PegasosClassifierCV(class_weight=weights, scoring="accuracy", random_state=0)
+        assert plain.fit(20 * X, y).cv_results_["mean_test_score"].max() < 0.75
+        assert search.cv_results_["mean_test_score"].max() > 0.99
 
 
 @pytest.mark.parametrize("multi_class", ["ovr", "ovo"])
@@ -207,7 +239,8 @@ def test_a_number_of_lams_and_no_refit(data):
     search = PegasosClassifierCV(4, refit=False, random_state=0).fit(X, y)
     lams = search.cv_results_["param_lam"]
     assert len(lams) == 4
-    np.testing.assert_allclose(np.diff(np.log(lams.astype(float))), np.log(lams[1] / lams[0]))
+    steps = np.diff(np.log(lams.astype(float)))
+    np.testing.assert_allclose(steps, steps.mean(), rtol=1e-5)  # they are short numbers
     with pytest.raises(AttributeError, match="refit=False"):
         search.predict(X)
 

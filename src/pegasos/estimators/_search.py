@@ -211,12 +211,18 @@ class _Search(ClassifierMixin, BaseEstimator):
         sample_weight = _validate.sample_weight(sample_weight, X.shape[0])
         weights = estimator._row_weights(sample_weight, codes, classes)
         _validate.at_least_two(classes, codes, weights)
-        axes = {**self._other_axes(), "lam": self._lams(X.shape[0])}
+        axes = {
+            **self._other_axes(),
+            "lam": self._lams(X.shape[0] if weights is None else weights.sum()),
+        }
         steps = self._steps()
         if steps is not None:
             axes["n_steps"] = steps
         folds = _folds.read(self.cv, given, y, groups, codes, weights)
-        scoring = _folds.Scoring(self.scoring, given, X, y, codes, sample_weight, folds)
+        # Accuracy weighs rows as training does: else it would choose the λ that heed weights least.
+        # Scorers of scikit-learn are given what they are given everywhere.
+        of_scores = weights if self.scoring is None else sample_weight
+        scoring = _folds.Scoring(self.scoring, given, X, y, codes, of_scores, folds)
         columns = _problems.label_columns(codes, len(classes), self.multi_class, weights)
 
         def score(more: Any, where: tuple[int, ...], fold: int, scores: np.ndarray) -> Any:
@@ -287,10 +293,13 @@ class _Search(ClassifierMixin, BaseEstimator):
         names = set(inspect.signature(self._best).parameters) & set(self.get_params()) - {"n_steps"}
         return self._best(**{name: getattr(self, name) for name in names})
 
-    def _lams(self, n_samples: int) -> np.ndarray:
-        if isinstance(self.lams, Integral):
-            return np.geomspace(10.0, 0.1 / max(n_samples, 10), self.lams)
-        return np.asarray(self.lams, dtype=np.float64)
+    def _lams(self, mass: float) -> np.ndarray:
+        """The λ to try; `mass` is the sum of all weights, which counts a row of weight 2 twice."""
+        if not isinstance(self.lams, Integral):
+            return np.asarray(self.lams, dtype=np.float64)
+        # Short numbers, whatever the last bits of powers are on this machine.
+        lams = np.geomspace(10, 0.1 / max(mass, 10), self.lams)
+        return np.array([float(f"{lam:.6g}") for lam in lams])
 
     def _steps(self) -> np.ndarray | None:
         if self.n_steps is None:
@@ -603,15 +612,16 @@ def _narrowed(X: Any, kernel: kernels.Kernel) -> Any:
 
 _DOC = {
     "what": """    lams : int or list of float, default=10
-        The λ to try. A number means: so many from 10 to 0.1/n_samples, evenly on a log scale.""",
+        The λ to try. A number means: so many from 10 to 0.1/m, evenly on a log scale; m is the sum
+        of sample weights times class weights, by default the number of rows.""",
     "rest": """    cv : int, cross-validation generator or iterable, default=5
         As in scikit-learn: an int means stratified folds. If a fold names a training row several
         times (oversampling, bootstrap), the row has as many times its weight.
     scoring : str or callable, default=None
-        As in scikit-learn; None is accuracy. A callable is given a fold's test rows and an
-        estimator that knows the scores of these rows, and of no others: a search keeps no other
-        part of its machines. If it takes `sample_weight`, it is given the weights of the rows.
-        Folds come in any order.
+        As in scikit-learn; None is accuracy, of rows weighted by `sample_weight` and
+        `class_weight`. Other scorers are given `sample_weight` if they take it. A callable is given
+        a fold's test rows and an estimator that knows the scores of these rows, and of no others: a
+        search keeps no other part of its machines. Folds come in any order.
     refit : bool, default=True
         Whether to train on all rows with the best parameters, to the gap `tol`. (`cv_effort` has an
         exception.)
