@@ -4,6 +4,7 @@
 #ifndef PEGASOS_ASCENT_H
 #define PEGASOS_ASCENT_H
 
+#include "loss.h"
 #include "rows.h"
 
 #include <math.h>
@@ -15,7 +16,7 @@ static const double HOPEFUL = 1.3;
 
 static INLINE bool is_within(const pegasos_ascent *s, double relative_gap, double factor)
 {
-    return s->tol >= 0 && relative_gap <= factor * s->tol;
+    return is_small_gap(relative_gap, s->primal, factor * s->tol);
 }
 
 /* Estimates the relative gap by what the last epoch saw and sum_i l*(a_i): D from running sums, and

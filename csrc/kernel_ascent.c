@@ -488,7 +488,7 @@ static void end_check(const run *r)
 static bool is_over(const pegasos_kernel_run *s)
 {
     return s->longest == 0 && s->part == PEGASOS_KERNEL_BLOCK
-           && (s->n_epochs >= s->last_epoch || (s->tol >= 0 && s->relative_gap <= s->tol));
+           && (s->n_epochs >= s->last_epoch || is_small_gap(s->relative_gap, s->primal, s->tol));
 }
 
 int64_t pegasos_kernel_advance(const pegasos_rows *all, const pegasos_rows *given,

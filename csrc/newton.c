@@ -359,7 +359,7 @@ static void keep(const run *r, double primal, double dual)
 
 static bool is_over(const pegasos_newton *p)
 {
-    return p->n_epochs >= p->last_epoch || (p->tol >= 0 && p->relative_gap <= p->tol);
+    return p->n_epochs >= p->last_epoch || is_small_gap(p->relative_gap, p->primal, p->tol);
 }
 
 static void count_passes(const run *r, int64_t passes)
@@ -390,7 +390,7 @@ static double judge(const run *r)
     if (!isfinite(primal))
         return -1;
     keep(r, primal, dual);
-    if (p->tol >= 0 && p->relative_gap <= p->tol) {
+    if (is_small_gap(p->relative_gap, p->primal, p->tol)) {
         count_passes(r, 1 + (p->free_intercept != 0));
         return go_to(r, START, cost);
     }

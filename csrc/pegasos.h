@@ -51,6 +51,11 @@ extern "C" {
  * c_i, are those of the hinge: those of the squared hinge have no upper end (loss.h). */
 enum { PEGASOS_HINGE = 0, PEGASOS_SQUARED_HINGE = 1 };
 
+/* A gap as small as this is small enough for every tol >= 0. An objective is a mean of losses of
+ * 1 - y f, with scores f of about 1, and is known to some units of rounding of such numbers: where
+ * it is as small itself, a part of it would never be reached. */
+#define PEGASOS_ROUNDING (4 * 2.2204460492503131e-16)
+
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
 /* n_rows x n_features numbers that the core reads where they lie. Newton's method copies some rows

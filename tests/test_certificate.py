@@ -682,3 +682,21 @@ def test_models_keep_their_certificate_in_files(tmp_path, problem):
     np.testing.assert_array_equal(pegasos.load(tmp_path / "m.npz").duality_gap, model.duality_gap)
     columns = _problems.label_columns((y > 0).astype(int), 2, "ovr")
     assert columns.shape == (1, len(y))
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("solver", ["auto", "sdca"])
+@pytest.mark.parametrize("kernel", [None, "linear", "rbf"])
+def test_an_objective_that_is_rounding_has_converged(rng, dtype, loss, solver, kernel):
+    """All weight is on one class, and the other loss is below what 1 - y f is known to."""
+    for weight in (1e-17, 1e-30, 1e-200):
+        for lam in (1e-3, 0.05, 3):
+            X = rng.normal(size=(14, 3)).astype(dtype)
+            y = np.where(np.arange(14) < 6, -1, 1)
+            options = {"loss": loss, "solver": solver, "random_state": 0, "tol": 1e-3}
+            kind = KernelPegasosClassifier if kernel else PegasosClassifier
+            options |= {"kernel": kernel} if kernel else {}
+            clf = kind(lam, penalize_intercept=False, **options)
+            clf.fit(X, y, sample_weight=np.where(y > 0, 1, weight))  # a warning would be an error
+            assert clf.objective_[0] < 1e-15
+            assert clf.n_iter_ < 1000

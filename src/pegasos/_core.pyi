@@ -256,6 +256,7 @@ def laplace(
 
 BLANK_NEWTON: Final[Any]
 NEWTON_MOST: Final[int]
+ROUNDING: Final[float]
 
 @disjoint_base
 class Newton:

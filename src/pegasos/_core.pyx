@@ -345,6 +345,7 @@ cdef extern from "pegasos.h" nogil:
         const pegasos_blas *blas
 
     int PEGASOS_NEWTON_MOST
+    double PEGASOS_ROUNDING
     int64_t pegasos_newton_work(int64_t n_rows, int64_t n_features)
     int64_t pegasos_newton_advance(const pegasos_rows *rows, pegasos_newton *problem,
                                    const pegasos_newton_arrays *arrays, double budget)
@@ -1464,6 +1465,7 @@ BLANK_NEWTON = <pegasos_newton[:1]> &_blank_newton
 
 #: Up to so many features Newton's equations are solved with a matrix at hand.
 NEWTON_MOST = PEGASOS_NEWTON_MOST
+ROUNDING = PEGASOS_ROUNDING
 
 cdef pegasos_blas _blas
 cdef bint _blas_is_there = False

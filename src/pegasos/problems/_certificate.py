@@ -63,7 +63,14 @@ class Certificate:
     @property
     def stopping_gap(self) -> np.ndarray:
         """What `tol` is compared with: the relative gap, or an estimate if nothing is proved."""
-        return self.relative_gap if self.estimate is None else self.estimate
+        relative = self.relative_gap if self.estimate is None else self.estimate
+        return significant(relative, self.objective)
+
+
+def significant(relative_gap: np.ndarray, objective: np.ndarray) -> np.ndarray:
+    """Relative gaps, but 0 for gaps that are no more than rounding; as ``is_small_gap`` in C."""
+    with np.errstate(invalid="ignore"):  # both are infinite before the first gap check
+        return np.where(relative_gap * objective <= _core.ROUNDING, 0, relative_gap)
 
 
 def certify(

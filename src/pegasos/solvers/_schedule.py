@@ -238,8 +238,9 @@ class Schedule:
         if tol is None or is_fixed or certificate.estimate is None:
             return certificate
         # Where rounding, which solvers do not count, spoils a little of the gap, they go on for it.
-        excess = (certificate.relative_gap - certificate.estimate).max()
-        if certificate.relative_gap.max() > tol >= certificate.estimate.max() and excess < tol / 4:
+        proved = _certificate.significant(certificate.relative_gap, certificate.objective)
+        excess = (proved - certificate.estimate).max()
+        if proved.max() > tol >= certificate.stopping_gap.max() and excess < tol / 4:
             return self.train(
                 rows, solver=solver, tol=tol - 2 * excess, max_iter=max_iter, on_epoch=on_epoch,
                 n_threads=n_threads, on_progress=on_progress, check=check,
@@ -323,7 +324,7 @@ class Schedule:
             solver = self.solver
             yield functools.partial(solver.run, tol, min(self.stage, left), **threads)
             used = int((solver.n_epochs - solver.base).max())
-            gap = solver.relative_gap.max()
+            gap = _certificate.significant(solver.relative_gap, solver.primal).max()
             if gap <= tol or used >= left:
                 return
             is_slow = solver.has_given_up or gap > self.gap_before / 2
@@ -575,7 +576,9 @@ def warn_unless(
     if tol is None:
         return
     gaps, stopping = certificate.relative_gap, certificate.stopping_gap
-    gaps = np.where(np.isnan(gaps), stopping, gaps)
+    gaps = np.where(np.isnan(gaps), stopping, _certificate.significant(gaps, certificate.objective))
+    # Of an objective that is rounding itself, there is nothing to prove.
+    gaps = np.where(certificate.objective <= _core.ROUNDING, stopping, gaps)
     k = int(np.argmax(gaps))  # NaN is the largest
     if gaps[k] <= tol:
         return

@@ -251,7 +251,10 @@ class Solver:
         return _certificate.Certificate(self.primal.copy(), self.primal * (1 - self.relative_gap))
 
     def _is_done(self, k: int, tol: float | None) -> bool:
-        return tol is not None and self.relative_gap[k] <= (1 if self.is_exact else SAFELY) * tol
+        if tol is None:
+            return False
+        gap = _certificate.significant(self.relative_gap[k], self.primal[k])
+        return bool(gap <= (1 if self.is_exact else SAFELY) * tol)
 
     def progress(self) -> tuple[int, int, str]:
         """Rows visited since this solver began, 0, and the largest gap."""
