@@ -493,6 +493,8 @@ def test_dual_coefficients_may_be_set_and_weights_of_kernel_machines_may_not(row
     scores = machine.decision_function(rows)
     with pytest.raises(AttributeError):
         machine.coef_ = np.zeros_like(machine.coef_)
+    with pytest.raises(ValueError, match="read-only"):
+        machine.coef_[0, 0] = 0
     machine.dual_coef_, machine.intercept_ = -machine.dual_coef_, -machine.intercept_
     assert_allclose(machine.decision_function(rows), -scores, rtol=1e-12)
 

@@ -121,7 +121,7 @@ class KernelPegasosClassifier(PegasosEstimator):
         a problem add up to 0 to rounding, as in `sklearn.svm.SVC`. Those of ``solver="pegasos"``
         need not: the paper's steps on an intercept are on the primal.
     coef_ : ndarray of shape (n_problems, n_features)
-        Weights, computed on access. Only with ``kernel="linear"``.
+        Weights, computed on access and read-only. Only with ``kernel="linear"``.
     intercept_ : ndarray of shape (n_problems,)
     weight_norm_ : ndarray of shape (n_problems,)
         ‖w‖ of each problem, w = sum_j beta_j phi(x_j), without the intercept, computed on access;
@@ -291,7 +291,9 @@ class KernelPegasosClassifier(PegasosEstimator):
             raise AttributeError(
                 f"coef_ is there for kernel='linear' only, got {self._support.kernel.name!r}"
             )
-        return self.dual_coef_ @ self.support_vectors_
+        coef = self.dual_coef_ @ self.support_vectors_
+        coef.flags.writeable = False  # scores are not computed from it
+        return coef
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores of the rows of `X`.
