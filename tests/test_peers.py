@@ -411,7 +411,7 @@ def test_a_machine_is_fitted_again_to_other_data(kind):
         ({}, X, Y / 3, None, ValueError, "continuous"),
         ({}, X, Y, np.arange(7), ValueError, r"expected \(6,\)"),
         ({}, X, Y, np.zeros(6), ValueError, "all zero"),
-        ({}, X, Y, [1, 1, 1, 0, 0, 0], ValueError, "at least two classes"),
+        ({}, X, Y, [1, 1, 1, 0, 0, 0], ValueError, r"two classes with rows of weight > 0.*\[1\]"),
         ({"class_weight": {0: 0.5}}, X, Y, None, ValueError, r"\[1, 2\], are not in class_weight"),
         ({"class_weight": "even"}, X, Y, None, ValueError, "a dict, 'balanced' or None"),
         ({"loss": "log_loss"}, X, Y, None, ValueError, "'hinge', 'squared_hinge'"),
@@ -707,7 +707,7 @@ def test_searches_take_named_classes_and_rows_of_both_kinds(search, make):
     ("labels", "weights", "message"),
     [
         (np.ones(150), None, "at least two classes"),
-        (SPECIES, SPECIES == 1, "at least two classes"),
+        (SPECIES, SPECIES == 1, "two classes with rows of weight > 0"),
         (SPECIES, np.zeros(150), "all zero"),
         (SPECIES, -np.ones(150), "must be >= 0"),
         (SPECIES[1:], None, "inconsistent numbers"),

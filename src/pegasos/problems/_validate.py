@@ -478,10 +478,12 @@ def labels(y: Any, n_samples: int, name: str = "y") -> tuple[np.ndarray, np.ndar
 
 def at_least_two(classes: np.ndarray, codes: Any = None, weights: Any = None) -> None:
     """Raise unless there are two classes, of positive weight if weights are given."""
+    wanted = "at least two classes"
     if weights is not None:
         classes = classes[np.unique(codes[weights > 0])]
+        wanted += " with rows of weight > 0"
     if len(classes) < 2:
-        raise ValueError(f"y must contain at least two classes, got one class: {classes.tolist()}")
+        raise ValueError(f"y must contain {wanted}, got one class: {classes.tolist()}")
 
 
 def labels_among(y: Any, classes: Any, known: Any) -> tuple[np.ndarray, np.ndarray]:
