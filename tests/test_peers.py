@@ -186,6 +186,34 @@ def test_far_rows_of_a_quadrant_have_larger_scores(kind, multi_class):
     assert (near.max(axis=1) < far.max(axis=1)).all()
 
 
+@pytest.mark.parametrize(
+    "machine",
+    [
+        LINEAR(0.01, loss="squared_hinge"),
+        LINEAR(1e3),
+        KERNEL(0.01, gamma=1.0),
+        KERNEL(1e5, gamma=1e6),
+        KERNEL(0.01, gamma=1e3, solver="newton"),
+        KERNEL(0.01, gamma=1e3, kernel="laplacian", multi_class="ovo"),
+        KernelPegasosClassifierCV([0.01], gammas=[0.1, 1e4], cv=3),
+        KernelPegasosClassifierCV([0.01], gammas=[0.1, 1e4], cv=3, cv_effort=2),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("size", [1, 1e-30, 1e-200])
+def test_numbers_too_small_for_floats_are_no_errors(machine, size):
+    """Kernel values of rows that lie far apart, for instance."""
+    machine = clone(machine).set_params(random_state=0)
+    rows = IRIS * size
+    expected = clone(machine).fit(rows, SPECIES).decision_function(1e3 * rows + 1e3)
+    with np.errstate(all="raise"):
+        scores = machine.fit(rows, SPECIES).decision_function(1e3 * rows + 1e3)
+    assert_array_equal(scores, expected)
+    small = rows.astype(np.float32)
+    with np.errstate(all="raise"):
+        machine.fit(small, SPECIES).predict(small)
+
+
 @PAIRS
 def test_ties_go_to_the_largest_score(multi_class):
     """As with ``break_ties=True``; far from all rows, the intercepts decide."""

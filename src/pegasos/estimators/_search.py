@@ -312,6 +312,7 @@ class _Search(ClassifierMixin, BaseEstimator):
         """The folds, or those after which points may be dropped, and the others."""
         return [range(n_folds)]
 
+    @np.errstate(under="ignore")
     def _train(
         self,
         machines: _Machines,
@@ -599,10 +600,10 @@ def _narrowed(X: Any, kernel: kernels.Kernel) -> Any:
     """Return the rows in single precision if their kernel values can be computed there."""
     if kernel.is_given or not kernel.keeps_type or X.dtype == np.float32:
         return X
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         if not _rows.survives_rounding(X):
             return X
-    narrow = X.astype(np.float32)
+        narrow = X.astype(np.float32)
     try:
         kernel.refuse_overflow(narrow)
     except ValueError:
@@ -780,7 +781,7 @@ class PegasosClassifierCV(_Search):
 
     def _machines_over(self, X: Any, rows: Any, dtype: Any, folds: Any) -> _Machines:
         def narrow() -> _Machines:
-            with np.errstate(over="ignore", invalid="ignore"):
+            with np.errstate(over="ignore", under="ignore", invalid="ignore"):
                 is_wide = rows.is_sparse and rows.value_bytes == 8
                 if not is_wide or not _rows.survives_rounding(X):
                     return self._machines_over(X, rows, dtype, folds)

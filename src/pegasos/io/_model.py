@@ -289,7 +289,7 @@ class KernelModel(_Model):
         return self.support.X.shape[1]
 
     # What overflows is not a number in the end, and told in a sentence.
-    @np.errstate(over="ignore", invalid="ignore")
+    @np.errstate(over="ignore", under="ignore", invalid="ignore")
     def scores(self, X: Any, *, checked: bool = False, n_threads: int = 1) -> np.ndarray:
         """`decision_function`, in pieces of bounded size; `checked`: X is known to be good.
 

@@ -57,7 +57,7 @@ class Points:
         if norms is None and kernel.needs_norms:
             norms = self.squared_norms()
             self.is_far = kernel.is_far(norms.max(initial=0), np.finfo(X.dtype))
-            with np.errstate(over="ignore"):
+            with np.errstate(over="ignore", under="ignore"):
                 self.norms = norms.astype(X.dtype)
 
     @functools.cached_property

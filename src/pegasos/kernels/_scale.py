@@ -25,7 +25,7 @@ def _entries(X: Any, weights: Any) -> Any:
         yield X.data[begin:end].astype(np.float64), np.repeat(weights[first:last], counts)
 
 
-@np.errstate(over="ignore", invalid="ignore")
+@np.errstate(over="ignore", under="ignore", invalid="ignore")
 def scale(X: Any, weights: Any) -> float:
     """1 / (n_features * X.var()), rows weighted, with temporaries of bounded size."""
     weights = np.ones(X.shape[0]) if weights is None else weights / weights.max()

@@ -163,7 +163,7 @@ class Schedule:
         self.pegasos.set_rows(labels, row_weights, **options)
 
     # What overflows is found where models and certificates are made, and told in a sentence.
-    @np.errstate(over="ignore", invalid="ignore", divide="ignore")
+    @np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore")
     @handled()  # once, and not for each block that Ctrl-C must not cut in two
     def train(
         self,
@@ -397,7 +397,7 @@ class Schedule:
         with uninterrupted():
             self._ran, self.solver = ran, solver
 
-    @np.errstate(over="ignore", invalid="ignore", divide="ignore")
+    @np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore")
     def start_from(self, other: "Schedule", rows: Any) -> None:
         """Begin where the solver of another schedule stands, whose problems have another λ.
 
@@ -410,7 +410,7 @@ class Schedule:
         start = (last.a * factor, *last.model(), *scores)
         self._put_to_work(self._begun(type(last), rows, start))
 
-    @np.errstate(over="ignore")
+    @np.errstate(over="ignore", under="ignore")
     def return_to_pegasos(self, rows: Any) -> None:
         """Let Pegasos go on from another solver's model, and count the epochs that led to it.
 
