@@ -125,7 +125,8 @@ class Case:
         for warning in caught:
             if not _is_known(warning):
                 raise Wrong(f"{what}: {warning.category.__name__}: {warning.message}")
-        self.converged = not any(issubclass(w.category, ConvergenceWarning) for w in caught)
+        short = [str(w.message) for w in caught if issubclass(w.category, ConvergenceWarning)]
+        self.stopped_short, self.converged = short, not short
         return result
 
 
@@ -1697,20 +1698,20 @@ KINDS = {
 }
 
 
-def kind_of(seed):
+def kind_of(seed, kinds=KINDS):
     """The kind of case that a seed names."""
-    names = [name for name, (_, share) in KINDS.items() for _ in range(share)]
+    names = [name for name, (_, share) in kinds.items() for _ in range(share)]
     return names[np.random.default_rng([seed, 1]).integers(len(names))]
 
 
-def run(seed, told=lambda line: None):
+def run(seed, told=lambda line: None, kinds=KINDS):
     """Run one case; returns its kind, "answered", "refused" or "WRONG", and a message."""
-    kind = kind_of(seed)
+    kind = kind_of(seed, kinds)
     with tempfile.TemporaryDirectory() as folder:
         case = Case(seed, folder)
         case.note = lambda line, log=case.log: (log.append(line), told(line))
         try:
-            KINDS[kind][0](case)
+            kinds[kind][0](case)
         except Refused as refusal:
             return kind, "refused", str(refusal)
         except Wrong as wrong:
@@ -1720,20 +1721,23 @@ def run(seed, told=lambda line: None):
     return kind, "answered", ""
 
 
-def work(first, stop):
+def work(first, stop, kinds=KINDS):
     """Run cases one after the other, and tell each as a line of JSON."""
     for seed in range(first, stop):
         print(json.dumps([seed, None, None, None]), flush=True)
-        print(json.dumps([seed, *run(seed)]), flush=True)
+        print(json.dumps([seed, *run(seed, kinds=kinds)]), flush=True)
 
 
 class Hunt:
-    """Runs cases in processes of their own, and counts what came of them."""
+    """Runs cases in processes of their own, and counts what came of them.
 
-    def __init__(self, first, *, seconds=np.inf, stop=2**62):
+    `file` is the program that runs cases of these `kinds`.
+    """
+
+    def __init__(self, first, *, seconds=np.inf, stop=2**62, file=__file__, kinds=KINDS):
         self.next, self.stop, self.until = first, stop, time.monotonic() + seconds
         self.counts, self.failures = Counter(), []
-        self.program = [sys.executable, __file__]
+        self.program, self.kinds = [sys.executable, file], kinds
 
     def run(self):
         while self.next < self.stop and time.monotonic() < self.until:
@@ -1793,7 +1797,7 @@ class Hunt:
             print(f"seed {seed}, {kind}: {outcome}\n  {message.strip()}", flush=True)
 
     def report(self):
-        for kind in (*KINDS, "crash"):
+        for kind in (*self.kinds, "crash"):
             told = {o: self.counts[k, o] for k, o in sorted(self.counts) if k == kind}
             print(f"{kind:12}", ", ".join(f"{count} {outcome}" for outcome, count in told.items()))
         print(f"{sum(self.counts.values())} cases, {len(self.failures)} failures")
@@ -1809,21 +1813,21 @@ def _last(errors):
     return "\n".join(errors[errors.rfind("\n", 0, at) + 1 :].splitlines()[:14])
 
 
-def main(arguments):
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main(arguments, about=__doc__, file=__file__, kinds=KINDS):
+    parser = argparse.ArgumentParser(description=about.splitlines()[0])
     parser.add_argument("--calls", type=float, metavar="SECONDS", help="run cases for so long")
     parser.add_argument("--seed", type=int, default=0, help="the case, or the first of many")
     parser.add_argument("--from", type=int, dest="first", help=argparse.SUPPRESS)
     parser.add_argument("--to", type=int, dest="stop", help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.first is not None:
-        work(options.first, options.stop)
+        work(options.first, options.stop, kinds)
         return 0
     if options.calls is None:
-        kind, outcome, message = run(options.seed, lambda line: print(line, flush=True))
+        kind, outcome, message = run(options.seed, lambda line: print(line, flush=True), kinds)
         print(f"{kind}: {outcome}\n{message}")
         return int(outcome == "WRONG")
-    hunt = Hunt(options.seed, seconds=options.calls).run()
+    hunt = Hunt(options.seed, seconds=options.calls, file=file, kinds=kinds).run()
     hunt.report()
     return int(bool(hunt.failures))
 

@@ -1,0 +1,136 @@
+"""A short run of random fits, that it would see false certificates, and its independent solver."""
+
+import warnings
+
+import numpy as np
+import pytest
+import random_calls
+import random_fits
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.svm import SVC, LinearSVC
+
+import pegasos
+from pegasos import KernelPegasosClassifier, PegasosClassifier
+
+
+@pytest.mark.parametrize("first", [70, 200])
+def test_random_fits_have_true_certificates(first, capsys):
+    file, kinds = random_fits.__file__, random_fits.KINDS
+    hunt = random_calls.Hunt(first, stop=first + 40, file=file, kinds=kinds).run()
+    assert hunt.counts.total() == 40
+    assert hunt.counts.total() > 2 * sum(hunt.counts[k, "refused"] for k in kinds)
+    assert not hunt.failures, capsys.readouterr().out
+
+
+def outcomes(kind, n=20):
+    """Outcomes and messages of the first `n` cases of a kind that are not refused."""
+    kinds, found = random_fits.KINDS, []
+    seeds = (seed for seed in range(10**4) if random_calls.kind_of(seed, kinds) == kind)
+    while len(found) < n:
+        _, outcome, message = random_calls.run(next(seeds), kinds=kinds)
+        found += [(outcome, message)] * (outcome != "refused")
+    return found
+
+
+def change_fits(monkeypatch, change):
+    """After each fit, `change` the estimator."""
+    for estimator in (PegasosClassifier, KernelPegasosClassifier):
+
+        def fit(self, *args, real=estimator.fit, **kwargs):
+            real(self, *args, **kwargs)
+            change(self)
+            return self
+
+        monkeypatch.setattr(estimator, "fit", fit)
+
+
+def high_dual(clf):
+    clf.dual_objective_ = clf.objective_ + 1e-6 * (1 + clf.objective_)
+    clf.duality_gap_ = np.zeros_like(clf.objective_)
+
+
+def high_dual_of_a_good_model(clf):
+    """Above the optimum, but below what the model reaches."""
+    clf.dual_objective_ = clf.dual_objective_ + 0.9 * clf.duality_gap_
+    clf.duality_gap_ = clf.objective_ - clf.dual_objective_
+
+
+def low_objective(clf):
+    clf.objective_ = clf.objective_ * (1 - 1e-6) - 1e-6
+    clf.dual_objective_ = clf.objective_ - clf.duality_gap_
+
+
+def no_gap(clf):
+    clf.dual_objective_ = clf.duality_gap_ = np.full_like(clf.objective_, np.nan)
+
+
+@pytest.mark.parametrize("change", [high_dual, low_objective])
+@pytest.mark.parametrize("kind", ["linear", "kernel"])
+def test_a_false_certificate_is_seen(monkeypatch, kind, change):
+    change_fits(monkeypatch, change)
+    found = outcomes(kind)
+    said = "false|too small|is below|not their difference"
+    seen = [m for o, m in found if o == "WRONG" and any(word in m for word in said.split("|"))]
+    assert len(seen) > 0.8 * len(found)
+
+
+def test_a_dual_value_above_the_optimum_is_seen_below_the_objective(monkeypatch):
+    """By another point, since the model's own objective says nothing of it."""
+    real = random_fits.draw_options
+
+    def draw_options(case):
+        return real(case) | {"solver": "pegasos", "max_iter": 3, "tol": 1e-3}
+
+    monkeypatch.setattr(random_fits, "draw_options", draw_options)
+    change_fits(monkeypatch, high_dual_of_a_good_model)
+    found = [message for outcome, message in outcomes("linear", 30) if outcome == "WRONG"]
+    assert sum("an interior-point method reaches" in message for message in found) > 10
+
+
+def test_a_gap_that_is_missing_is_seen(monkeypatch):
+    change_fits(monkeypatch, no_gap)
+    found = [message for outcome, message in outcomes("kernel") if outcome == "WRONG"]
+    assert sum("no gap" in message for message in found) > 5
+
+
+def test_a_warning_that_is_missing_is_seen(monkeypatch):
+    real = pegasos.PegasosClassifier.fit
+
+    def silent(self, *args, **kwargs):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            return real(self, *args, **kwargs)
+
+    monkeypatch.setattr(PegasosClassifier, "fit", silent)
+    assert any("no warning" in message for _, message in outcomes("linear", 30))
+
+
+@pytest.mark.parametrize("squares", [False, True])
+@pytest.mark.parametrize("free", [False, True])
+def test_the_independent_solver_reaches_what_liblinear_and_libsvm_reach(rng, squares, free):
+    X, n = rng.normal(size=(50, 3)), 50
+    y = np.where(X[:, 0] + rng.normal(size=n) > 0, 1, -1)
+    c = rng.uniform(0.1, 2, n)
+    for lam in (1e-3, 0.1):
+        machine = random_fits.Machine(
+            random_fits.Features(X), c > 0, y, c / c.sum(), lam, squares, 0.0, free
+        )
+        beta, b = machine.other_point()
+        found, doubt = machine.primal(machine.space.of_coefficients(beta), b)
+        assert doubt < 1e-10
+        C = 1 / (lam * c.sum())
+        if not free:
+            loss = "squared_hinge" if squares else "hinge"
+            other = LinearSVC(
+                C=C, loss=loss, dual=True, fit_intercept=False, tol=1e-10, max_iter=10**6
+            ).fit(X, y, sample_weight=c)
+            w, b = other.coef_[0], 0.0
+        elif not squares:
+            other = SVC(C=C, kernel="linear", tol=1e-10).fit(X, y, sample_weight=c)
+            w, b = other.coef_[0], other.intercept_[0]
+        else:  # the hard margin with a ridge that stands for the loss
+            K = X @ X.T + np.diag(1 / (2 * C * c))
+            other = SVC(C=1e10, kernel="precomputed", tol=1e-10).fit(K, y)
+            w, b = other.dual_coef_[0] @ X[other.support_], other.intercept_[0]
+        reached, _ = machine.primal(machine.space.of_weights(w), b)
+        np.testing.assert_allclose(found, reached, rtol=1e-6)
