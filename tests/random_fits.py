@@ -366,6 +366,8 @@ def check_fit(case, clf, space, rows, codes, weights, second=None):
         if isinstance(space, Matrix):
             check_known(clf, k, machine, rows)
     check_warning(case, clf, doubts)
+    if clf.fit_intercept and not clf.penalize_intercept:
+        check_balance(clf, len(codes))
 
 
 def scores_of(clf, k, space):
@@ -410,6 +412,15 @@ def check_problem(case, clf, k, machine, second):
         what = f"solver={second.solver!r}"
         below(said, what, machine, scores, second.intercept_[k], dual, least, beta)
     return doubt
+
+
+def check_balance(clf, n):
+    """Coefficients of machines with an unpenalised intercept sum to 0, except by Pegasos itself."""
+    if clf.solver == "pegasos" or not hasattr(clf, "dual_coef_"):
+        return
+    sums, sizes = clf.dual_coef_.sum(axis=1), np.abs(clf.dual_coef_).sum(axis=1)
+    if (np.abs(sums) > 4 * n * EPS * sizes).any():
+        raise Wrong(f"dual_coef_ sum to {sums}, of sizes {sizes}")
 
 
 def below(said, name, machine, scores, b, dual, lack, beta):
