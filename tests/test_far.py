@@ -132,6 +132,8 @@ def test_kernel_values_that_overflow_are_refused(moons, layout, dtype, kernel, m
     clf = KernelPegasosClassifier(gamma=1.0, **options)
     if make == "search":
         clf = KernelPegasosClassifierCV([0.1], gammas=[1.0], cv=2, **options)
+    if kernel == "sigmoid" and dtype is np.float32:
+        pytest.skip("it is computed in float64, which holds the products of float32 rows")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with pytest.raises(ValueError, match=rf"kernel='{kernel}' has values beyond float"):
