@@ -18,10 +18,10 @@
 #include <math.h>
 #include <stdbool.h>
 
-/* Whether a gap is small enough, as a part of the objective or by itself; never if tol < 0. */
+/* Whether a gap is small enough, or all of the objective is rounding; never if tol < 0. */
 static INLINE bool is_small_gap(double relative_gap, double primal, double tol)
 {
-    return tol >= 0 && (relative_gap <= tol || relative_gap * primal <= PEGASOS_ROUNDING);
+    return tol >= 0 && (relative_gap <= tol || primal <= PEGASOS_ROUNDING);
 }
 
 /* Runs a statement in which LOSS is the loss, as a constant: so loops have no branches for it. */

@@ -51,9 +51,8 @@ extern "C" {
  * c_i, are those of the hinge: those of the squared hinge have no upper end (loss.h). */
 enum { PEGASOS_HINGE = 0, PEGASOS_SQUARED_HINGE = 1 };
 
-/* A gap as small as this is small enough for every tol >= 0. An objective is a mean of losses of
- * 1 - y f, with scores f of about 1, and is known to some units of rounding of such numbers: where
- * it is as small itself, a part of it would never be reached. */
+/* An objective as small as this has no gap to speak of, for every tol >= 0. It is a mean of losses
+ * of 1 - y f, with scores f of about 1, and is known to some units of rounding of such numbers. */
 #define PEGASOS_ROUNDING (4 * 2.2204460492503131e-16)
 
 /* ---- Rows ------------------------------------------------------------------------------------ */

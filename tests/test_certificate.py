@@ -170,7 +170,7 @@ def test_solvers_reach_the_gap_that_is_asked_for(
     X = convert(X, layout, dtype)
     for tol in (1e-1, 1e-3, 1e-6):
         with warnings.catch_warnings():
-            warnings.simplefilter("error")
+            warnings.simplefilter("error", ConvergenceWarning)
             model = paper.fit(
                 X, y, 0.02, solver=solver, tol=tol, max_iter=5000, multi_class=multi_class,
                 random_state=0, **INTERCEPTS[intercept],
@@ -182,7 +182,7 @@ def test_solvers_reach_the_gap_that_is_asked_for(
 def test_a_fit_that_stops_short_says_so(problem, solver):
     X, y = problem
     options = {"solver": solver, "tol": 1e-7, "max_iter": 3, "random_state": 0}
-    with pytest.warns(ConvergenceWarning, match=r"max_iter=3 epochs at objective .*tol=1e-07"):
+    with pytest.warns(ConvergenceWarning, match=r"at max_iter=3\. Objective .*tol=1e-07"):
         model = paper.fit(X, y, 1e-3, **options)
     with pytest.warns(ConvergenceWarning) as told:
         clf = paper.linear(1e-3, **options).fit(X, y)
@@ -208,8 +208,8 @@ def test_what_a_fit_that_stops_short_says_is_true(rng, make, multi_class, which)
     with pytest.warns(ConvergenceWarning) as told:
         clf.fit(X, y)
     said = re.match(
-        rf"stopped after max_iter=2 epochs for {which} at objective (\S+) with gap (\S+), (\S+) % of the "
-        r"objective; tol=1e-07 asks for 1e-05 %\.",
+        rf"stopped at max_iter=2 for {which}\. Objective (\S+), gap (\S+), (\S+) % of the objective; "
+        r"tol=1e-07 asks for 1e-05 %\.",
         str(told[0].message),
     )
     k = np.argmax(clf.duality_gap_ / clf.objective_)

@@ -51,7 +51,9 @@ def not_symmetric(estimator):
     return {"check_classifiers_one_label_sample_weights": "its matrix is not symmetric: refused"}
 
 
-@pytest.mark.filterwarnings("ignore:.*Rounding forbids:sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings(
+    "ignore:.*rounding allows no smaller gap:sklearn.exceptions.ConvergenceWarning"
+)
 @parametrize_with_checks(
     [
         KernelPegasosClassifier(),
@@ -252,7 +254,9 @@ def test_dense_rows_become_sparse_ones(rng, dtype):
             np.testing.assert_array_equal(getattr(csr, array), getattr(expected, array))
 
 
-@pytest.mark.filterwarnings("ignore:.*Rounding forbids:sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings(
+    "ignore:.*rounding allows no smaller gap:sklearn.exceptions.ConvergenceWarning"
+)
 @pytest.mark.parametrize("density", [0.02, 0.2])
 @pytest.mark.parametrize("kernel", ["linear", "rbf", "poly", "sigmoid"])
 def test_how_kernel_values_are_computed_does_not_matter(rng, monkeypatch, dtype, kernel, density):

@@ -54,6 +54,11 @@ PAIRS = pytest.mark.parametrize("multi_class", ["ovr", "ovo"])
 FORMATS = [sp.csr_array, sp.csr_matrix, sp.csc_array, sp.lil_array, sp.dok_array, sp.coo_array]
 
 
+def name_of(kernel):
+    """The same in every process, unlike the address of a function."""
+    return getattr(kernel, "__name__", str(kernel))
+
+
 def product(x, z):
     return x @ z.T
 
@@ -79,7 +84,7 @@ def plain(epochs=5, lam=0.01, **options):
 # ---- Machines ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kernel", ["linear", "precomputed", product], ids=str)
+@pytest.mark.parametrize("kernel", ["linear", "precomputed", product], ids=name_of)
 def test_two_opposite_rows_support_the_line_between_them(kernel):
     given = kernel == "precomputed"
     machine = svc(kernel=kernel).fit(product(X, X) if given else X, Y)
@@ -198,7 +203,7 @@ def test_far_rows_of_a_quadrant_have_larger_scores(kind, multi_class):
         KernelPegasosClassifierCV([0.01], gammas=[0.1, 1e4], cv=3),
         KernelPegasosClassifierCV([0.01], gammas=[0.1, 1e4], cv=3, cv_effort=2),
     ],
-    ids=str,
+    ids=name_of,
 )
 @pytest.mark.parametrize("size", [1, 1e-30, 1e-200])
 def test_numbers_too_small_for_floats_are_no_errors(machine, size):
@@ -350,7 +355,7 @@ def test_balanced_weights_help_rare_classes_and_change_nothing_else():
 
 
 @pytest.mark.parametrize("make", FORMATS)
-@pytest.mark.parametrize("kernel", ["linear", "poly", "rbf", "sigmoid", product, None], ids=str)
+@pytest.mark.parametrize("kernel", ["linear", "poly", "rbf", "sigmoid", product, None], ids=name_of)
 @pytest.mark.parametrize(("rows", "labels"), [(X, Y), (X3, Y3)], ids=["two", "three"])
 def test_sparse_rows_make_the_machines_of_dense_ones(make, kernel, rows, labels):
     machine = LINEAR(0.1, random_state=0)

@@ -50,7 +50,9 @@ def data(rng):
     return X, y
 
 
-@pytest.mark.filterwarnings("ignore:.*Rounding forbids:sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings(
+    "ignore:.*rounding allows no smaller gap:sklearn.exceptions.ConvergenceWarning"
+)
 @parametrize_with_checks(
     [
         PegasosClassifierCV(),

@@ -4,7 +4,6 @@ SciPy is loaded where Newton's method needs BLAS, scikit-learn where a `Converge
 issued.
 """
 
-import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,8 +15,9 @@ from pegasos.io._progress import Progress
 from pegasos.problems import _columns as _problems
 from pegasos.problems import _validate
 from pegasos.problems._certificate import Certificate
+from pegasos.solvers import _warnings
 from pegasos.solvers._pegasos import Settings
-from pegasos.solvers._schedule import LINEAR, Schedule, solver_names, tolerance, warn_unless
+from pegasos.solvers._schedule import LINEAR, Schedule, solver_names
 
 
 def fit(
@@ -73,7 +73,7 @@ def fit(
         coordinate ascent in bundles, the first of which is one of Pegasos.
     tol : float, "auto" or None, default="auto"
         Relative duality gap (P - D)/P at which a fit stops. A `ConvergenceWarning` is issued if
-        `max_iter` comes first. "auto" is 1e-3, or what rounding leaves if X has few numbers; see
+        `max_iter` or rounding ends the fit before. "auto" is 1e-3, or what rounding leaves if X has few numbers; see
         `PegasosClassifier`. None: run `max_iter` epochs. Ignored if `n_steps` or `order` is given.
     max_iter : int, default=1000
         Most epochs (passes over the data), if `n_steps` is None. An iteration of Newton's method
@@ -160,7 +160,7 @@ def fit(
     seed = _validate.seed(random_state)
     rows, dtype = _validate.rows(X)
     n_samples, n_features = rows.shape
-    classes, columns, weights = _targets(y, sample_weight, multi_class, n_samples)
+    classes, codes, columns, weights = _targets(y, sample_weight, multi_class, n_samples)
     draws = None if order is None else _validate.order(order, n_samples)
 
     schedule = Schedule(LINEAR, settings, len(columns), n_features, dtype, seed)
@@ -173,20 +173,26 @@ def fit(
             rows, solver=solver, tol=tol, max_iter=n_epochs, n_steps=steps, order=draws,
             n_threads=n_threads, on_progress=lambda: progress.update(schedule.progress),
         )  # fmt: skip
+    about: dict[str, Any] = {"classes": classes, "multi_class": multi_class, "stacklevel": 3}
     if steps is None:
-        name = functools.partial(_problems.name, classes=classes, multi_class=multi_class)
-        warn_unless(certificate, tolerance(tol), rows, settings, solver, n_epochs, name)
+        plan = {"solver": solver, "tol": tol, "max_iter": n_epochs}
+        _warnings.of_gap(schedule, certificate, rows, **plan, **about)
+    balancing = None if weights is not None else "sample_weight that gives rare classes more"
+    _warnings.of_one_class(
+        schedule, certificate, rows, codes=codes, weights=weights, balancing=balancing, **about
+    )
     return _model(schedule, certificate, classes, multi_class)
 
 
 def _targets(
     y: ArrayLike, sample_weight: ArrayLike | None, multi_class: str, n_samples: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """The classes, labels in {-1, 0, 1} for each problem, and weights."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
+    """The classes, each row's number among them, labels of each problem, and weights."""
     classes, codes = _validate.labels(y, n_samples)
     weights = _validate.sample_weight(sample_weight, n_samples)
     _validate.at_least_two(classes, codes, weights)
-    return classes, _problems.label_columns(codes, len(classes), multi_class, weights), weights
+    columns = _problems.label_columns(codes, len(classes), multi_class, weights)
+    return classes, codes, columns, weights
 
 
 def _model(

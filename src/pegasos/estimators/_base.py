@@ -3,7 +3,6 @@
 import contextlib
 import copy
 import dataclasses
-import functools
 import weakref
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
@@ -24,8 +23,8 @@ from pegasos.io._checkpoint import CheckpointDue
 from pegasos.io._progress import Progress
 from pegasos.problems import _certificate, _validate
 from pegasos.problems import _columns as _problems
-from pegasos.solvers import _pegasos, _schedule, _state
-from pegasos.solvers._schedule import Schedule, tolerance, warn_unless
+from pegasos.solvers import _pegasos, _schedule, _state, _warnings
+from pegasos.solvers._schedule import Schedule
 
 
 class _Fit:
@@ -367,12 +366,17 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     ) -> Self:
         """End a fit after `_train`: warn where it stopped early, and keep the model."""
         (certificate, is_over), (max_iter, n_steps) = outcome, self._plan()
-        if is_over and n_steps is None:
-            name = functools.partial(
-                _problems.name, classes=data.classes, multi_class=self.multi_class
-            )
-            tol = tolerance(self.tol)
-            warn_unless(certificate, tol, rows, schedule.settings, self.solver, max_iter, name)
+        about: dict[str, Any] = {
+            "classes": data.classes, "multi_class": self.multi_class, "stacklevel": 5,
+        }  # fmt: skip
+        if n_steps is None:
+            plan = {"solver": self.solver, "tol": self.tol, "max_iter": max_iter}
+            _warnings.of_gap(schedule, certificate, rows, is_over=is_over, **plan, **about)
+        balancing = 'class_weight="balanced"' if self.class_weight is None else None
+        _warnings.of_one_class(
+            schedule, certificate, rows, codes=data.codes, weights=data.weights,
+            balancing=balancing, **about,
+        )  # fmt: skip
         if is_over:
             schedule.end_plan()
         self._finish(schedule, data, certificate, watch)

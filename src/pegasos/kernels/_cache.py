@@ -136,9 +136,11 @@ class ColumnCache:
     def disprove(self) -> None:
         """Take note of a negative |w|^2, or of a dual value above a primal one: there is no dual.
 
-        If the kernel's form says that there is one, rounding is the cause.
+        That refutes the user's word only. Of a matrix that is positive by its form, or was
+        factorised, rounding is the cause, for which certificates leave room.
         """
-        if not self.points.kernel.is_positive:
+        kernel = self.points.kernel
+        if kernel.assume_psd and not kernel.is_positive:
             self.ridge = np.nan
 
     def _whole(self) -> np.ndarray:
@@ -298,6 +300,16 @@ class ColumnCache:
             points.reshape(flat), scores.reshape(flat), *self.rounding(dtype), sums.reshape(-1)
         )
         return sums
+
+    @_threads.blas.one_thread()
+    def scores_of(self, coef: np.ndarray, rows: np.ndarray | None) -> np.ndarray:
+        """Scores of some rows under coefficients (n_problems, n), of as many rows; None: of all."""
+        support = np.flatnonzero(coef.any(axis=0))
+        if rows is None:
+            return self.push(coef[:, support], support)
+        values = np.empty((len(support), len(rows)), self.points.dtype)
+        self.among(support, self.select(rows), values)
+        return coef[:, support] @ values
 
     def count_missing(self, rows: np.ndarray) -> int:
         """How many columns of `rows` are not here."""

@@ -68,9 +68,8 @@ class Certificate:
 
 
 def significant(relative_gap: np.ndarray, objective: np.ndarray) -> np.ndarray:
-    """Relative gaps, but 0 for gaps that are no more than rounding; as ``is_small_gap`` in C."""
-    with np.errstate(invalid="ignore"):  # both are infinite before the first gap check
-        return np.where(relative_gap * objective <= _core.ROUNDING, 0, relative_gap)
+    """Relative gaps, but 0 where all of the objective is rounding; as ``is_small_gap`` in C."""
+    return np.where(objective <= _core.ROUNDING, 0, relative_gap)
 
 
 def certify(
@@ -120,7 +119,8 @@ def certify_kernel(
     a, (coef, intercept) = feasible(problem, dual()), model()
     beta = a * labels
     beta *= (1 / (settings.lam * problem.masses))[:, None]
-    same = np.array_equal(beta, coef) or (np.abs(beta - coef) <= 1e-9 * np.abs(coef)).all()
+    # The same point, but for the rounding that the bounds below know of anyway.
+    same = (np.abs(beta - coef) <= 4 * np.finfo(np.float64).eps * np.abs(coef)).all()
     # Both at once: what takes time is the kernel matrix.
     points = coef[None] if same else np.stack([coef, beta])
     if cache.points.kernel.has_weights:
@@ -152,7 +152,8 @@ def certify_kernel(
     # matrix with `ridge` on its diagonal, with which |w|^2 and each row's own score are larger.
     errors = settings.lam / 2 * (cache.ridge * sums["squares"] + rounding)
     more = errors[0] + losses[:, 1] / problem.masses
-    return Certificate(primal, dual_value - errors[-1] - more, estimate)
+    # a = 0, whose dual value is 0, is a dual point as well.
+    return Certificate(primal, np.maximum(dual_value - errors[-1], 0) - more, estimate)
 
 
 def is_negative(cache: Any, points: np.ndarray, squared_norms: Any, sizes: Any) -> bool:
@@ -277,6 +278,22 @@ def objectives(problem: Problem, coef: np.ndarray, intercept: np.ndarray) -> np.
         write(first, scores)
         _core.loss_sums(first, problem.labels, problem.row_weights, scores, losses, loss)
     return _primal(problem, squared_norm, intercept, losses, coef.dtype)
+
+
+def constants(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
+    """The intercepts of the best models with w = 0, and their objectives."""
+    settings, feature = problem.settings, problem.settings.constant_feature
+    weights = problem.row_weights
+    if weights is None:
+        balance = problem.labels.sum(axis=1, dtype=np.int64) / problem.masses
+    else:
+        balance = np.array([(weights * y).sum() for y in problem.labels]) / problem.masses
+    if not (feature or settings.free_intercept):
+        intercept, objective = np.zeros(len(balance)), settings.loss.value(np.ones(len(balance)))
+    else:
+        penalty = settings.lam / feature**2 if feature else 0.0
+        intercept, objective = settings.loss.constant(balance, penalty)
+    return intercept, np.where(problem.n_inside > 0, objective, 0)
 
 
 def best_intercepts(problem: Problem, coef: np.ndarray) -> np.ndarray:

@@ -41,6 +41,13 @@ class Loss:
         """A sub-gradient of l at u."""
         raise NotImplementedError
 
+    def constant(self, balance: np.ndarray, penalty: float) -> tuple[np.ndarray, np.ndarray]:
+        """The best score b that is the same for all rows, and its objective.
+
+        That is the mean loss plus penalty/2 b^2; `balance` is the mean label.
+        """
+        raise NotImplementedError
+
     def most(self, c: Any) -> Any:
         """The upper bound of the dual variable of a row of weight c."""
         raise NotImplementedError
@@ -61,6 +68,10 @@ class Hinge(Loss):
     def slope(self, u: np.ndarray) -> np.ndarray:
         return (u > 0).astype(np.float64)
 
+    def constant(self, balance: np.ndarray, penalty: float) -> tuple[np.ndarray, np.ndarray]:
+        b = np.clip(balance / penalty, -1, 1) if penalty else np.sign(balance)
+        return b, 1 - balance * b + penalty / 2 * b**2
+
     def most(self, c: Any) -> Any:
         return c
 
@@ -78,6 +89,10 @@ class SquaredHinge(Loss):
 
     def slope(self, u: np.ndarray) -> np.ndarray:
         return 2 * np.maximum(u, 0)
+
+    def constant(self, balance: np.ndarray, penalty: float) -> tuple[np.ndarray, np.ndarray]:
+        b = balance / (1 + penalty / 2)
+        return b, 1 - balance * b
 
     def most(self, c: Any) -> Any:
         return np.full_like(c, np.inf, dtype=np.float64)

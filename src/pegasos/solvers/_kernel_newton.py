@@ -56,6 +56,11 @@ class KernelNewton(Newton):
         self, settings: Settings, n_problems: int, n_rows: int, n_features: int, seed: int
     ) -> None:
         super().__init__(settings, n_problems, n_rows, n_rows, seed)
+        self._is_stuck = np.zeros(n_problems, bool)
+
+    @property
+    def has_given_up(self) -> bool:
+        return bool(self._is_stuck.any())
 
     @_threads.blas.one_thread()
     def begin(self, problem: Problem, start: Any = None) -> Any:
@@ -116,7 +121,8 @@ class KernelNewton(Newton):
         return self._inner(factors, scores, constant, constant)
 
     def _improve(self, k: int, tol: float | None, last: int) -> Generator[None]:
-        while self.n_epochs[k] < last and not self._is_done(k, tol):
+        self._is_stuck[k] = False
+        while self.n_epochs[k] < last and not (self._is_done(k, tol) or self._is_stuck[k]):
             # A function of its own, so that its arrays are let go.
             yield from self._iteration(k)
             yield
@@ -246,8 +252,9 @@ class KernelNewton(Newton):
             at = self._push(point[None])[0]  # the sum may have lost what cancels
             yield
             if self._is_negative(point, at, constant):
-                # |w|^2 < 0: the kernel matrix is not positive semi-definite; there is no minimum
+                # |w|^2 < 0: there is no minimum, or rounding is more than what could be gained
                 self.rows.disprove()
+                self._is_stuck[k] = True
                 return self.point[k].copy(), self.scores[k].copy()
         return np.append(point, constant), at + feature * constant
 

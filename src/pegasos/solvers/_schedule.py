@@ -7,13 +7,11 @@ changes to the next one where the gap hardly falls.
 
 import dataclasses
 import functools
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
-from pegasos import _core
 from pegasos._threads import handled, uninterrupted
 from pegasos.problems import _certificate, _rows
 from pegasos.solvers._ascent import DualAscent
@@ -21,7 +19,7 @@ from pegasos.solvers._kernel_ascent import KernelAscent
 from pegasos.solvers._kernel_newton import KernelNewton
 from pegasos.solvers._kernel_pegasos import KernelPegasos
 from pegasos.solvers._newton import Newton
-from pegasos.solvers._pegasos import Pegasos, Settings
+from pegasos.solvers._pegasos import Pegasos, Settings, decision_function
 from pegasos.solvers._solver import Solver
 
 # With a tolerance, Pegasos checks the gap after so many epochs, then whenever they have doubled:
@@ -53,11 +51,6 @@ _LEAST_GAP, _LEAST_GAP_IF_SMOOTH = 1e-10, 1e-14
 _CHEAP = 0.005
 
 
-def tolerance(tol: Any) -> float | None:
-    """The gap above which a fit warns."""
-    return GAP if tol == "auto" else tol
-
-
 @dataclasses.dataclass(frozen=True)
 class Machines:
     """A kind of machines, linear or kernel: what the schedule must know of it.
@@ -70,6 +63,9 @@ class Machines:
         Makes certificates, as `pegasos.problems._certificate.certify`.
     squared_norm : callable
         Of the rows: the mean of |x_i|^2.
+    scores : callable
+        Of (rows, coef, intercept, which): scores of rows number `which`, or of all if that is None,
+        of shape (n, n_problems).
     few : int
         So many numbers in the rows, or kernel matrices, of all problems are few.
     solvers : dict of str to type
@@ -80,6 +76,7 @@ class Machines:
     pegasos: type[Pegasos]
     certify: Callable[..., _certificate.Certificate]
     squared_norm: Callable[[Any], float]
+    scores: Callable[..., np.ndarray]
     few: int
     solvers: dict[str, type[Solver]] = dataclasses.field(default_factory=dict)
 
@@ -97,12 +94,17 @@ class Machines:
 
 
 LINEAR = Machines(
-    Pegasos, _certificate.certify, lambda rows: float(_rows.squared_norms(rows).mean()), few=2**18
+    Pegasos,
+    _certificate.certify,
+    lambda rows: float(_rows.squared_norms(rows).mean()),
+    decision_function,
+    few=2**18,
 )
 KERNEL = Machines(
     KernelPegasos,
     _certificate.certify_kernel,
     lambda cache: float(np.abs(cache.points.diagonal()).mean()),
+    lambda cache, coef, intercept, which: cache.scores_of(coef, which).T + intercept,
     few=2**17,
 )
 LINEAR.register(DualAscent, Newton)
@@ -231,6 +233,8 @@ class Schedule:
             stages = self._stages(rows, solver, tol, max_iter, threads)
         for run in stages:
             run()
+        if self.solver is not self.pegasos and tol is not None:
+            self.solver.prefer_constants()
         if check == "none":
             return _certificate.Certificate.unknown(len(self.pegasos.problems))
         is_known = self.solver is not self.pegasos and check == "last"
@@ -337,6 +341,12 @@ class Schedule:
                 self.epochs_begun += used
                 self.stage = max(2 * self.stage, _STAGE) if is_slow else self.stage
                 self.gap_before = np.inf if is_slow else gap
+
+    def epochs_of_plan(self) -> np.ndarray:
+        """Epochs that `train` has made of its plan, of each problem; of Pegasos, all."""
+        if self.solver is self.pegasos:
+            return np.full(len(self.pegasos.problems), np.inf)
+        return self.epochs_begun + self.solver.n_epochs - self.solver.base
 
     def end_plan(self) -> None:
         """Let the next `train` do more."""
@@ -558,64 +568,3 @@ class Schedule:
             if arrays:
                 schedule.solver = kind.restore(settings, arrays, pegasos.seed)
         return schedule
-
-
-def warn_unless(
-    certificate: _certificate.Certificate,
-    tol: float | None,
-    rows: Any,
-    settings: Settings,
-    solver: str,
-    max_iter: int,
-    name: Callable[[int], str],
-) -> None:
-    """Warn if a relative gap is above `tol`: what was reached, and what is likely to help.
-
-    `name` says in words which problem a number stands for.
-    """
-    if tol is None:
-        return
-    gaps, stopping = certificate.relative_gap, certificate.stopping_gap
-    gaps = np.where(np.isnan(gaps), stopping, _certificate.significant(gaps, certificate.objective))
-    # Of an objective that is rounding itself, there is nothing to prove.
-    gaps = np.where(certificate.objective <= _core.ROUNDING, stopping, gaps)
-    k = int(np.argmax(gaps))  # NaN is the largest
-    if gaps[k] <= tol:
-        return
-    from sklearn.exceptions import ConvergenceWarning
-
-    n = rows.shape[0]
-    size = 1.0  # of a kernel matrix, nothing is said
-    if isinstance(rows, _core.Rows):
-        size = np.sqrt(_rows.squared_norms(rows, 1000).mean())
-    if stopping[k] <= tol:
-        advice = "Rounding forbids to prove more: give X as float64, or a larger lam"
-    elif not 0.1 <= size <= 10:
-        advice = (
-            f"The rows of X have norms of about {size:.2g}: scale the features, so that these are "
-            "about 1"
-        )
-    elif solver == "pegasos":
-        advice = "Pegasos is slow to a fine solution: solver='auto' completes what it begins"
-    elif settings.lam * n < 1:
-        advice = (
-            f"lam={settings.lam:.2g} is small for {n} rows: a larger one is learned faster, and "
-            "may predict better"
-        )
-    else:
-        advice = "Give more epochs (max_iter), or accept a larger tol"
-    which = f" for {name(k)}" if len(gaps) > 1 else ""
-    if np.isnan(certificate.gap[k]):
-        reached = (
-            f"with primal and dual value {100 * gaps[k]:.3g} % of it apart (the kernel matrix is "
-            "not known to be positive semi-definite, so that this bounds nothing)"
-        )
-    else:
-        reached = f"with gap {certificate.gap[k]:.3g}, {100 * gaps[k]:.3g} % of the objective"
-    when = "" if stopping[k] <= tol else f" after max_iter={max_iter} epochs"
-    warnings.warn(
-        f"stopped{when}{which} at objective {certificate.objective[k]:.6g} "
-        f"{reached}; tol={tol:g} asks for {100 * tol:.3g} %. {advice}",
-        ConvergenceWarning,
-        stacklevel=5,
-    )

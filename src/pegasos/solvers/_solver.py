@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from pegasos import _threads
+from pegasos import _core, _threads
 from pegasos.problems import _certificate, _validate
 from pegasos.problems._problem import Problem
 from pegasos.solvers._pegasos import Settings
@@ -234,14 +234,26 @@ class Solver:
 
     def _forget_all_but_zero(self, which: slice) -> None:
         """Forget those of some problems, and take w = 0 as the best point so far."""
-        self.coef[which], self.intercept[which], self.relative_gap[which] = 0, 0, np.inf
-        loss, y = self.settings.loss, self.labels[which]
-        self.primal[which] = np.where(y.any(axis=1), loss.value(np.ones(len(y))), 0)
-        if self.settings.free_intercept:
-            some = Problem(self.rows, y, self.row_weights, self.settings)
-            b = _certificate.best_intercepts_of(some, np.zeros(y.shape))
-            losses = (some.weights * loss.value(1 - y * b[:, None])).sum(axis=1)
-            self.intercept[which], self.primal[which] = b, losses / some.masses
+        some = Problem(self.rows, self.labels[which], self.row_weights, self.settings)
+        self.coef[which], self.relative_gap[which] = 0, np.inf
+        self.intercept[which], self.primal[which] = _certificate.constants(some)
+
+    def prefer_constants(self) -> None:
+        """Take w = 0 where no better point is known.
+
+        Where it is the optimum, solvers come close to it. What they leave is noise, by which the
+        model would rank rows.
+        """
+        intercept, primal = _certificate.constants(self.problem)
+        for k in np.flatnonzero(primal <= self.primal + _core.ROUNDING):
+            if not self.coef[k].any():
+                continue
+            dual = self.primal[k] * (1 - self.relative_gap[k])
+            with _threads.uninterrupted():
+                self.coef[k], self.intercept[k], self.primal[k] = 0, intercept[k], primal[k]
+                self.is_seen[k] = False
+                if self.has_dual:
+                    self.relative_gap[k] = max(primal[k] - dual, 0) / max(primal[k], 1e-300)
 
     def certificate(self) -> _certificate.Certificate:
         """What the last gap check found."""

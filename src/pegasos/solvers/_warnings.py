@@ -1,0 +1,178 @@
+"""What a fit warns of at its end: a gap above what was asked for, and a model that is of no use."""
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pegasos import _core
+from pegasos.problems import _columns, _rows
+from pegasos.problems._certificate import Certificate, significant
+from pegasos.solvers._schedule import GAP, Schedule
+
+# Rows of each class that are asked whether a model tells classes apart, before all rows are.
+_ASKED = 16
+# Classes have unequal weight if one has so many times that of another.
+_UNEQUAL = 2
+
+
+def of_gap(
+    schedule: Schedule,
+    certificate: Certificate,
+    rows: Any,
+    *,
+    solver: str,
+    tol: Any,
+    max_iter: int,
+    classes: np.ndarray,
+    multi_class: str,
+    stacklevel: int,
+    is_over: bool = True,
+) -> None:
+    """Warn if a relative gap is above `tol`: why the fit stopped, where, and what may help.
+
+    Parameters
+    ----------
+    schedule, certificate, rows
+        Of the fit.
+    solver, tol, max_iter, multi_class
+        As the fit was given them.
+    classes : ndarray of shape (n_classes,)
+    stacklevel : int
+        As of `warnings.warn`: the line that called `fit`.
+    is_over : bool
+        False: a callback stopped the fit.
+    """
+    tol = GAP if tol == "auto" else tol
+    if tol is None:
+        return
+    stopping = certificate.stopping_gap
+    proved = significant(certificate.relative_gap, certificate.objective)
+    gaps = np.where(np.isnan(proved), stopping, proved)
+    k = int(np.argmax(gaps))  # NaN is the largest
+    if gaps[k] <= tol:
+        return
+    from sklearn.exceptions import ConvergenceWarning
+
+    if not is_over:
+        why = f"a callback stopped the fit after {_epochs(schedule.n_iter)}"
+        advice = ""
+    elif stopping[k] > tol and schedule.epochs_of_plan()[k] >= max_iter:
+        why = f"stopped at max_iter={max_iter}"
+        advice = _advice(schedule, rows, solver)
+    else:
+        why = f"stopped after {_epochs(schedule.n_iter)}: rounding allows no smaller gap"
+        advice = _advice_on_rounding(rows)
+    name = _columns.name(k, classes, multi_class)
+    percent, gap = 100 * float(gaps[k]), certificate.gap[k]
+    if np.isnan(gap):
+        reached = (
+            f"primal and dual value {percent:.3g} % of it apart (the kernel matrix is not known to "
+            "be positive semi-definite, so that this bounds nothing)"
+        )
+    else:
+        reached = f"gap {gap:.3g}, {percent:.3g} % of the objective"
+    warnings.warn(
+        f"{why}{f' for {name}' if name else ''}. Objective {certificate.objective[k]:.6g}, "
+        f"{reached}; tol={tol:g} asks for {100 * tol:.3g} %.{advice}",
+        ConvergenceWarning,
+        stacklevel=stacklevel,
+    )
+
+
+def _epochs(n: int) -> str:
+    return f"{n} epoch{'' if n == 1 else 's'}"
+
+
+def _size(rows: Any) -> float:
+    """About the norm of a row; of kernel machines, nothing is said: 1."""
+    is_linear = isinstance(rows, _core.Rows)
+    return float(np.sqrt(_rows.squared_norms(rows, 1000).mean())) if is_linear else 1.0
+
+
+def _advice_on_scale(size: float) -> str:
+    return f" The rows of X have norms of about {size:.2g}: scale the features, to norms of about 1"
+
+
+def _advice(schedule: Schedule, rows: Any, solver: str) -> str:
+    n, lam, size = rows.shape[0], schedule.settings.lam, _size(rows)
+    if not 0.1 <= size <= 10:
+        return _advice_on_scale(size)
+    if solver == "pegasos":
+        return " Pegasos is slow to a fine solution: solver='auto' completes what it begins"
+    if lam * n < 1:
+        return (
+            f" lam={lam:.2g} is small for {n} rows: a larger one is learned faster, and may "
+            "predict better"
+        )
+    return " Give more epochs (max_iter), or accept a larger tol"
+
+
+def _advice_on_rounding(rows: Any) -> str:
+    size, is_linear = _size(rows), isinstance(rows, _core.Rows)
+    if not 0.1 <= size <= 10:
+        return _advice_on_scale(size)
+    is_single = rows.value_bytes == 4 if is_linear else rows.points.dtype == np.float32
+    return f" Give {'X as float64, or ' if is_single else ''}a larger lam, or accept a larger tol"
+
+
+def of_one_class(
+    schedule: Schedule,
+    certificate: Certificate | None,
+    rows: Any,
+    *,
+    codes: np.ndarray,
+    weights: np.ndarray | None,
+    classes: np.ndarray,
+    multi_class: str,
+    balancing: str | None,
+    stacklevel: int,
+) -> None:
+    """Warn if all training rows are predicted to be of one class.
+
+    Parameters
+    ----------
+    schedule, certificate, rows
+        Of the fit.
+    codes : ndarray of shape (n_samples,)
+        Index of each row's class.
+    weights : ndarray of shape (n_samples,) or None
+    classes : ndarray of shape (n_classes,)
+    multi_class : str
+    balancing : str or None
+        How users give rare classes more weight; None: they have done so.
+    """
+    inside = np.ones(len(codes), bool) if weights is None else weights > 0
+    shares = np.bincount(codes, weights, minlength=len(classes))
+    shares = shares / shares.sum()
+    if len(classes) == 2 and certificate is not None and certificate.objective[0] < shares.min():
+        return  # all rows of the other class would have a loss of 1 at least
+    coef, intercept = schedule.model()
+
+    def predicted(which: np.ndarray | None) -> np.ndarray:
+        scores = schedule.machines.scores(rows, coef, intercept, which)
+        return _columns.winners(_columns.class_scores(scores, len(classes), multi_class))
+
+    asked = [_some(np.flatnonzero((codes == k) & inside)) for k in range(len(classes))]
+    few = predicted(np.concatenate(asked))
+    if (few != few[0]).any() or (predicted(None)[inside] != few[0]).any():
+        return
+    helps = [balancing] if balancing and shares.max() > _UNEQUAL * shares.min() else []
+    helps.append(f"a lam below {schedule.settings.lam:.2g}")
+    if not schedule.settings.loss.curvature:
+        helps.append("loss='squared_hinge'")
+    warnings.warn(
+        f"all training rows are predicted to be of class {classes[few[0]]}, so this model is of no "
+        f"use. What may help: {_joined(helps)}",
+        UserWarning,
+        stacklevel=stacklevel,
+    )
+
+
+def _some(rows: np.ndarray) -> np.ndarray:
+    return rows[:: max(1, len(rows) // _ASKED)][:_ASKED]
+
+
+def _joined(words: Sequence[str]) -> str:
+    return f"{', '.join(words[:-1])} or {words[-1]}" if len(words) > 1 else words[0]

@@ -1,0 +1,131 @@
+"""What a fit warns of: why it stopped above `tol`, and that its model tells nothing apart."""
+
+import warnings
+
+import numpy as np
+import pytest
+from rows import convert
+from sklearn.exceptions import ConvergenceWarning
+
+import pegasos
+from pegasos import KernelPegasosClassifier, PegasosClassifier, PegasosClassifierCV
+
+
+def rare(rng, n=1000, d=5):
+    """Rows of which 1 % belong to a class that is hardly apart from the other."""
+    y = np.where(np.arange(n) < n // 100, "ill", "well")
+    return rng.normal(size=(n, d)) + 0.5 * (y == "ill")[:, None], y
+
+
+def functional(**options):
+    class Machine:
+        def fit(self, X, y):
+            self.model = pegasos.fit(X, y, 1e-4, random_state=0, **options)
+            self.coef_ = self.model.coef
+            return self
+
+        def decision_function(self, X):
+            return self.model.decision_function(X)
+
+    return Machine()
+
+
+def linear(lam=1e-4, **options):
+    return PegasosClassifier(lam, random_state=0, **options)
+
+
+def kernel(lam=1e-3, **options):
+    return KernelPegasosClassifier(lam, kernel="linear", random_state=0, **options)
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("penalize_intercept", [True, False])
+@pytest.mark.parametrize("solver", ["auto", "sdca", "newton"])
+@pytest.mark.parametrize("make", [linear, kernel, functional])
+def test_a_model_that_predicts_one_class_says_so(
+    rng, layout, dtype, make, solver, penalize_intercept
+):
+    """What is left of its weights is noise, by which rows must not be ranked."""
+    X, y = rare(rng)
+    X = convert(X, layout, dtype)
+    machine = make(solver=solver, penalize_intercept=penalize_intercept)
+    with pytest.warns(UserWarning, match=r"^all training rows are predicted .* class well") as told:
+        machine.fit(X, y)
+    assert len(told) == 1
+    assert told[0].filename == __file__ or make is functional
+    words = str(told[0].message)
+    assert "a lam below" in words
+    assert "loss='squared_hinge'" in words
+    assert ("sample_weight" if make is functional else 'class_weight="balanced"') in words
+    assert not machine.coef_.any()
+    assert np.ptp(machine.decision_function(X)) == 0
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("make", [linear, kernel])
+def test_what_the_warning_says_helps_does(rng, make):
+    X, y = rare(rng)
+    machine = make(class_weight="balanced", lam=0.01).fit(X, y)
+    assert set(machine.predict(X)) == {"ill", "well"}
+    # Of a class that is predicted once, nothing is said.
+    X[0] += 50
+    assert (make(1e-3).fit(X, y).predict(X) == "ill").sum() >= 1
+
+
+@pytest.mark.filterwarnings("default")
+def test_several_classes_of_which_one_is_predicted(rng):
+    X, y = rng.normal(size=(300, 3)), (np.arange(300) < 9) * (1 + np.arange(300) % 2)
+    for multi_class in ("ovr", "ovo"):
+        for kind in (PegasosClassifier, KernelPegasosClassifier):
+            with pytest.warns(UserWarning, match="of class 0, so"):
+                kind(1.0, multi_class=multi_class, random_state=0).fit(X, y)
+
+
+def test_rows_without_weight_do_not_count(rng):
+    X, y = rare(rng)
+    X[-1], weights = 1e3, np.ones(len(y))
+    weights[-1] = 0
+    y[-1] = "ill"
+    with pytest.warns(UserWarning, match="all training rows"):
+        linear(penalize_intercept=False).fit(X, y, sample_weight=weights)
+
+
+@pytest.mark.filterwarnings("ignore:all training rows")
+def test_a_search_ranks_models_of_no_use_as_ties(rng):
+    """By average precision, the noise in their weights chose one."""
+    X, y = rare(rng, 2000)
+    search = PegasosClassifierCV(
+        [1e-4, 1e-3, 1e-2, 1e-1], scoring="average_precision", cv_effort=1e-6, random_state=0
+    )
+    search.fit(X, y == "ill")
+    scores = search.cv_results_["mean_test_score"]
+    np.testing.assert_allclose(scores, 0.01, rtol=1e-9)  # that of a constant
+    assert search.best_params_ == {"lam": 0.1}
+
+
+def test_a_fit_without_a_gap_is_left_as_it_is(rng):
+    """So many epochs are what was asked for, and not the best objective."""
+    X, y = rare(rng)
+    assert linear(tol=None, max_iter=2).fit(X, y).coef_.any()
+    assert linear(tol=None, max_iter=2, solver="sdca").fit(X, y).coef_.any()
+
+
+@pytest.mark.parametrize("make", [linear, kernel])
+def test_rounding_is_told_from_epochs(rng, make):
+    """819 epochs of a limit of 1000 were told as the limit."""
+    X, y = (1e3 * rng.normal(size=(7, 8))).astype(np.float32), np.arange(7) % 2
+    options = {"solver": "newton", "fit_intercept": False, "tol": 1e-3, "max_iter": 10**4}
+    with pytest.warns(ConvergenceWarning) as told:
+        machine = make(1e-6 if make is linear else 1e-12, **options).fit(X, y)
+    words, n = str(told[0].message), machine.n_iter_
+    assert words.startswith(f"stopped after {n} epoch")
+    assert "rounding allows no smaller gap" in words
+    assert "max_iter" not in words
+    assert n < 10**4
+    assert sum(machine.solver_epochs_.values()) == n
+    with pytest.warns(ConvergenceWarning, match=r"^stopped at max_iter=2\. ") as told:
+        machine = make(1e-4, max_iter=2, tol=1e-9).fit(rng.normal(size=(50, 3)), np.arange(50) % 2)
+    assert machine.n_iter_ >= 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        make(1e-4, max_iter=2, tol=None).fit(rng.normal(size=(50, 3)), np.arange(50) % 2)
