@@ -245,7 +245,8 @@ class Solver:
         model would rank rows.
         """
         intercept, primal = _certificate.constants(self.problem)
-        for k in np.flatnonzero(primal <= self.primal + _core.ROUNDING):
+        is_better = np.isfinite(self.primal) & (primal <= self.primal + _core.ROUNDING)
+        for k in np.flatnonzero(is_better):
             if not self.coef[k].any():
                 continue
             dual = self.primal[k] * (1 - self.relative_gap[k])

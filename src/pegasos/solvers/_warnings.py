@@ -150,6 +150,7 @@ def of_one_class(
         return  # all rows of the other class would have a loss of 1 at least
     coef, intercept = schedule.model()
 
+    @np.errstate(over="ignore", under="ignore")
     def predicted(which: np.ndarray | None) -> np.ndarray:
         scores = schedule.machines.scores(rows, coef, intercept, which)
         return _columns.winners(_columns.class_scores(scores, len(classes), multi_class))
