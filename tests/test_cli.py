@@ -138,6 +138,14 @@ def test_training_options_reach_the_solver(tmp_path, data):
     np.testing.assert_array_equal(model.coef, direct.coef)
 
 
+@pytest.mark.parametrize("kernel", [[], ["--kernel", "rbf"]])
+@pytest.mark.parametrize(("jobs", "expected"), [([], None), (["--jobs", "3"], 3)])
+def test_jobs_reach_machines_and_searches(kernel, jobs, expected):
+    args = cli._parser().parse_args(["train", "a", "-o", "b", "--cv", "3", *kernel, *jobs])
+    assert cli._machine(args, 1.0).n_jobs == expected
+    assert cli._search(args).n_jobs == expected
+
+
 def test_what_a_search_drops_is_told(tmp_path, capsys):
     X, y = make_blobs(600, 3, centers=8, cluster_std=2.0, random_state=0)
     file, model = write(tmp_path / "a.npz", X, y), str(tmp_path / "m.npz")

@@ -175,9 +175,9 @@ def _add_run_options(add: Callable[..., Any]) -> None:
     add("--n-features", type=int, metavar="D", help="columns of X, where the file cannot tell")
     add("--float32", action="store_true", help="store and train in single precision")
     add("--seed", type=int, default=0, metavar="S", help="seed for the order of rows (default 0)")
-    add("--jobs", type=int, default=1, metavar="N",
-        help="threads that share the classes of linear machines (default 1); kernel machines "
-             "use as many as BLAS has")  # fmt: skip
+    add("--jobs", type=int, metavar="N",
+        help="threads (default: 1 for linear machines, as many as BLAS has for kernel machines); "
+             "results do not depend on it")  # fmt: skip
     add(
         "--checkpoint",
         metavar="FILE",
@@ -205,7 +205,7 @@ def _machine(args: argparse.Namespace, lam: float) -> Any:
     options = _options(args)
     if args.kernel:
         return pegasos.KernelPegasosClassifier(lam, gamma=args.gamma, **options)
-    return pegasos.PegasosClassifier(lam, n_jobs=args.jobs, **options)
+    return pegasos.PegasosClassifier(lam, **options)
 
 
 def _search(args: argparse.Namespace) -> Any:
@@ -223,7 +223,7 @@ def _search(args: argparse.Namespace) -> Any:
     options = _options(args) | {"cv": args.cv, "refit": False}
     if args.kernel:
         return pegasos.KernelPegasosClassifierCV(lams, gammas=[args.gamma], **options)
-    return pegasos.PegasosClassifierCV(lams, n_jobs=args.jobs, **options)
+    return pegasos.PegasosClassifierCV(lams, **options)
 
 
 def _report_search(say: Callable[..., None], search: Any) -> None:
@@ -255,6 +255,7 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
         "fit_intercept": args.intercept != "none",
         "penalize_intercept": args.intercept != "free",
         "multi_class": args.multi_class,
+        "n_jobs": args.jobs,
         "random_state": args.seed,
         "verbose": int(not args.quiet),
     }
