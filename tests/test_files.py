@@ -394,6 +394,21 @@ def test_training_does_not_overwrite_its_rows(tmp_path, capsys, option):
     assert (tmp_path / "a.npz").read_bytes() == before
 
 
+def test_a_model_does_not_replace_the_checkpoint_that_training_goes_on_from(tmp_path, capsys):
+    data, file = tmp_path / "a.npz", tmp_path / "c.npz"
+    np.savez(data, X=np.eye(4), y=np.arange(4) % 2)
+    train = ["train", data, "-q", "--solver", "pegasos", "--tol", "none", "--max-iter", "50"]
+    checkpoint = ["--checkpoint", file, "--checkpoint-every", "1e-9"]
+    assert main(*train, "-o", tmp_path / "m.npz", *checkpoint) == 0
+    before = file.read_bytes()
+    (tmp_path / "link.npz").symlink_to("c.npz")
+    for name in ("c.npz", "link.npz"):
+        assert main(*train, "-o", tmp_path / name, "--resume", file) == 2
+        assert f"{name} is read, and would be overwritten" in capsys.readouterr().err
+    assert file.read_bytes() == before
+    assert main(*train, "-o", tmp_path / "m.npz", "--resume", file, *checkpoint) == 0
+
+
 def test_prediction_does_not_overwrite_what_it_reads(tmp_path, capsys):
     MODEL.save(tmp_path / "m.npz")
     np.savez(tmp_path / "a.npz", X=np.eye(4))

@@ -272,8 +272,9 @@ def _train(args: argparse.Namespace) -> int:
     say: Callable[..., None] = (lambda *_: None) if args.quiet else _say
     if args.output == "-":
         raise ValueError("a model is written to a file: say -o FILE")
-    for path in (args.output, args.checkpoint):
-        _check_output(path, args.data)
+    # A model has no state to go on from: in place of a checkpoint, it would end the training there.
+    _check_output(args.output, args.data, *([] if args.resume is None else [args.resume]))
+    _check_output(args.checkpoint, args.data)
     search, machine = _search(args), _machine(args, 1e-4 if args.lam is None else args.lam)
     for estimator in (machine, search):  # before files are read or written
         if estimator is not None:
