@@ -132,6 +132,21 @@ def test_a_set_of_linear_machines_has_the_bits_of_separate_fits(
             assert search.scores_[j, k] == pytest.approx(score, abs=1e-12)
 
 
+@pytest.mark.parametrize("solver", ["auto", "pegasos"])
+@pytest.mark.parametrize("kind", [PegasosClassifierCV, KernelPegasosClassifierCV])
+def test_epochs_of_a_search_are_max_iter_at_most(data, kind, solver):
+    def epochs_and_scores(**options):
+        search = kind(LAMS, cv=3, solver=solver, refit=False, random_state=0, **options).fit(*data)
+        return search.cv_results_["n_epochs"], search.scores_
+
+    for more in (2, 8):
+        epochs, scores = epochs_and_scores(cv_effort=more, max_iter=2)
+        expected, same = epochs_and_scores(cv_effort=2)
+        np.testing.assert_array_equal(epochs, 2)
+        np.testing.assert_array_equal(epochs, expected)
+        np.testing.assert_array_equal(scores, same)
+
+
 @pytest.mark.parametrize("cache_size", [0.01, 100])
 def test_a_set_of_kernel_machines_takes_the_decisions_of_separate_fits(data, cache_size):
     X, y = data

@@ -329,7 +329,9 @@ class _Search(ClassifierMixin, BaseEstimator):
         settings = {name: getattr(self, name) for name in _SETTINGS}
         seed, threads = PegasosEstimator._seed(self), joblib.effective_n_jobs(self.n_jobs)
         of_set = (machines, folds, lams, settings, seed, threads, grid)
-        effort = self.cv_effort
+        effort, epochs = self.cv_effort, int(self.max_iter)
+        if isinstance(effort, Integral):
+            epochs = min(int(effort), epochs)
         if steps is not None:
             self._descend(*of_set, steps, None)
         elif isinstance(effort, str):
@@ -350,9 +352,9 @@ class _Search(ClassifierMixin, BaseEstimator):
         elif not isinstance(effort, Integral):
             self._follow(*of_set, effort)
         elif machines.is_linear and self.solver in ("auto", "sdca"):
-            self._sweep(*of_set, np.arange(len(lams)), int(effort))
+            self._sweep(*of_set, np.arange(len(lams)), epochs)
         else:
-            self._descend(*of_set, None, int(effort))
+            self._descend(*of_set, None, epochs)
 
     def _double_epochs(
         self,
@@ -636,7 +638,7 @@ _DOC = {
           machine begins where the one with the larger λ ended, unless ``solver="pegasos"``. One
           that reaches `max_iter` first is scored as it is, without a warning. Scores change little
           below 0.05.
-        - An int: this number of epochs, whatever `max_iter` is. Nothing is certified. Linear
+        - An int: this number of epochs, but at most `max_iter`. Nothing is certified. Linear
           machines with `solver` "auto" or "sdca" use dual coordinate ascent in bundles, from the
           largest λ to the smallest, and are scored by the mean over the last half epoch;
           `batch_size`, `sampling`, `project` and `average` are ignored. Kernel machines, and linear
