@@ -823,6 +823,14 @@ def test_linear_kernel_machines_have_weights(rng, layout, dtype, multi_class):
     assert not hasattr(clf.fit(X, y), "coef_")
 
 
+def test_support_rows_that_do_not_exist_are_named(rng):
+    X, y = make_rows(rng, n=30, d=4)
+    clf = KernelPegasosClassifier(kernel="precomputed", random_state=0).fit(X @ X.T, y)
+    clf.support_ = clf.support_ + 30
+    with pytest.raises(ValueError, match=r"support_ names rows .* 30 of the kernel matrix"):
+        clf.predict(X @ X.T)
+
+
 def test_support_vectors_come_in_the_order_of_rows(rng):
     X, y = make_rows(rng)
     clf = KernelPegasosClassifier(0.1, random_state=0).fit(X, y)

@@ -332,7 +332,13 @@ class KernelPegasosClassifier(PegasosEstimator):
     def _scores(self, model: Any, X: Any) -> np.ndarray:
         X = self._validate_rows(X, reset=False)
         if self._support.kernel.is_given:
-            X = X[:, self.support_]
+            try:
+                X = X[:, self.support_]
+            except IndexError:
+                raise ValueError(
+                    f"support_ names rows other than the {X.shape[1]} of the kernel matrix: "
+                    "leave this attribute as fit has set it"
+                ) from None
         if X.shape[1] != model.n_features:
             raise ValueError(
                 f"X has {X.shape[1]} features, but the support vectors have {model.n_features}"
