@@ -79,7 +79,8 @@ static void make(void)
         draws[i] = pegasos_bounded_random(&generator, N);
     for (int64_t i = 0; i < N; i++) {
         active[i] = places[i] = i;
-        norms[i] = row_norms[i] = 20;
+        row_norms[i] = 20;
+        norms[i] = 19; /* and 1, of the constant feature */
         for (int64_t j = 0; j < N; j++)
             matrix[i * N + j] = i == j ? 1 : (float)0.1;
         for (int64_t j = 0; j < N; j++) /* a kernel of places, positive definite */
@@ -273,7 +274,7 @@ static void fit_kernel(void)
         .work = calloc(1, (size_t)pegasos_kernel_work(N)),
     };
     for (int64_t i = 0; i < N; i++)
-        norms[i] = 2; /* of the matrix, and of the constant feature */
+        norms[i] = 1; /* of the matrix; that of the constant feature comes on top */
     pegasos_rows all = kernel_rows;
     all.values = near;
     while (pegasos_kernel_advance(&all, NULL, &problem, &run, &arrays, 1e6) == PEGASOS_RUNNING)

@@ -78,6 +78,7 @@ static INLINE int64_t ascend(const row_functions *f, const pegasos_rows *rows, p
                              int64_t *active, double *a, double *w, int64_t count,
                              const int64_t loss)
 {
+    const double square = p->intercept_scaling * p->intercept_scaling;
     int64_t j = 0;
     for (; j < count && p->position < p->n_active; j++, p->position++) {
         while (p->n_chosen < p->n_active && p->n_chosen <= p->position + AHEAD) {
@@ -95,7 +96,7 @@ static INLINE int64_t ascend(const row_functions *f, const pegasos_rows *rows, p
         const int64_t n_ahead = p->n_chosen - 1 - p->position, next = chosen[n_ahead > 0];
         if (f->prefetch != NULL && n_ahead >= AHEAD / 2)
             f->prefetch(rows, chosen[AHEAD / 2]);
-        const double y = labels[i], c = bounds ? bounds[i] : 1;
+        const double y = labels[i], c = bounds ? bounds[i] : 1, norm = norms[i] + square;
         const double inner = f->dot(rows, i, w, next) + p->intercept_scaling * p->constant_weight;
         double longer = 1;
         if (p->pegasos_mass > 0)
@@ -112,7 +113,7 @@ static INLINE int64_t ascend(const row_functions *f, const pegasos_rows *rows, p
             continue;
         p->highest = slope > p->highest ? slope : p->highest;
         p->lowest = slope < p->lowest ? slope : p->lowest;
-        const double curvature = longer * p->scale * norms[i] + diagonal;
+        const double curvature = longer * p->scale * norm + diagonal;
         double best = curvature > 0 ? a[i] + slope / curvature : (slope > 0 ? most : 0);
         best = best < 0 ? 0 : best > most ? most : best;
         const double change = p->scale * (best - a[i]) * y;
@@ -122,7 +123,7 @@ static INLINE int64_t ascend(const row_functions *f, const pegasos_rows *rows, p
         a[i] = best;
         f->add(rows, i, change, w);
         p->constant_weight += change * p->intercept_scaling;
-        p->squared_norm += change * (2 * inner + change * norms[i]);
+        p->squared_norm += change * (2 * inner + change * norm);
     }
     if (p->position >= p->n_active)
         p->position = p->n_chosen = p->n_active = p->n_kept;
@@ -150,7 +151,7 @@ static INLINE void sweep(const row_functions *f, const pegasos_rows *rows, int64
     double scale[MOST_LANES] = {0}, step[MOST_LANES] = {0}, feature[MOST_LANES] = {0};
     double intercept[MOST_LANES] = {0}, constant[MOST_LANES] = {0}, gap[MOST_LANES] = {0};
     double factor[MOST_LANES] = {0}, inverse[MOST_LANES] = {0}, squared[MOST_LANES] = {0};
-    double constant_sum[MOST_LANES] = {0}, longer[MOST_LANES] = {0};
+    double constant_sum[MOST_LANES] = {0}, longer[MOST_LANES] = {0}, square[MOST_LANES] = {0};
     bool is_pegasos = false;
     for (int64_t l = 0; l < n_problems; l++) {
         factor[l] = problems[l].factor;
@@ -159,6 +160,7 @@ static INLINE void sweep(const row_functions *f, const pegasos_rows *rows, int64
         scale[l] = problems[l].scale;
         step[l] = 1 / problems[l].scale;
         feature[l] = problems[l].intercept_scaling;
+        square[l] = feature[l] * feature[l];
         intercept[l] = problems[l].intercept;
         constant[l] = problems[l].constant_weight;
         longer[l] = 1;
@@ -166,7 +168,7 @@ static INLINE void sweep(const row_functions *f, const pegasos_rows *rows, int64
     }
     for (int64_t j = 0; j < count; j++) {
         const int64_t i = draws[j], next = j + 1 < count ? draws[j + 1] : i;
-        const double c = bounds ? bounds[i] : 1, norm = norms[i] > 0 ? norms[i] : DBL_MIN;
+        const double c = bounds ? bounds[i] : 1, x_norm = norms[i];
         const double visits = (double)(before + j);
         const double most = loss_bound(loss, c), diagonal = loss_diagonal(loss, c);
         double score[MOST_LANES], change[MOST_LANES], summed[MOST_LANES], moved = 0;
@@ -184,6 +186,7 @@ static INLINE void sweep(const row_functions *f, const pegasos_rows *rows, int64
             const double y = labels[i * B + l], old = a[i * B + l];
             const double inner = factor[l] * score[l] + feature[l] * constant[l];
             const double u = 1 - y * (longer[l] * inner + intercept[l]);
+            const double sum = x_norm + square[l], norm = sum > 0 ? sum : DBL_MIN;
             const double length = step[l] / norm, damped = 1 / (1 / length + diagonal);
             double best = old + (u - diagonal * old) * (diagonal > 0 ? damped : length);
             best = best > 0 ? best : 0; /* NaN, which is 0 times infinity, too */

@@ -238,8 +238,8 @@ static double move(const pair_rows *r, int64_t loss, int64_t k, double step)
 }
 
 static pair_rows rows_in(double *room, const pegasos_rows *block, int64_t loss, double scale,
-                         const int8_t *labels, const double *bounds, const double *norms,
-                         const double *a, const double *slopes)
+                         double constant, const int8_t *labels, const double *bounds,
+                         const double *norms, const double *a, const double *slopes)
 {
     const int64_t m = block->n_rows, size = m + LANES;
     double *sign = room, *weight = room + size, *curvature = room + 2 * size;
@@ -264,7 +264,8 @@ static pair_rows rows_in(double *room, const pegasos_rows *block, int64_t loss, 
             continue;
         sign[k] = labels[k];
         weight[k] = bounds ? bounds[k] : 1;
-        curvature[k] = larger(scale * norms[k] + loss_diagonal(loss, weight[k]), 1 / HUGE_STEP);
+        const double norm = norms[k] + constant;
+        curvature[k] = larger(scale * norm + loss_diagonal(loss, weight[k]), 1 / HUGE_STEP);
         inverse[k] = 1 / curvature[k];
         r.slope[k] = slopes[k];
         r.lowest[k] = -a[k];
@@ -290,7 +291,8 @@ int64_t pegasos_pairs_run(const pegasos_rows *block, int64_t loss, double scale,
     const int64_t m = block->n_rows, *place = block->indptr;
     const double constant = feature * feature;
     assert(are_plausible(block) && block->index_bytes == PEGASOS_KERNEL && scale > 0);
-    const pair_rows r = rows_in(room, block, loss, scale, labels, bounds, norms, a, slopes);
+    const pair_rows r =
+        rows_in(room, block, loss, scale, constant, labels, bounds, norms, a, slopes);
     int64_t done = 0;
     choice first;
     move_and_choose(&r, 0, 0, &first);

@@ -311,7 +311,8 @@ void pegasos_dual_begin_epoch(pegasos_dual *problem);
 /*
  * Visits up to `count` rows in random order, stopping at the end of the epoch, and returns how
  * many. A run that is cut anywhere continues with the same bits. `labels`, `bounds` (c_i > 0; NULL:
- * all one), `norms` (constant feature included) and `a` have n_rows numbers, `w` n_features.
+ * all one), `norms` (|x_i|^2, without the constant feature) and `a` have n_rows numbers, `w`
+ * n_features.
  * `active` is the caller's list of row numbers, which is reordered; rows with label 0 must not be
  * in it. Of a kernel matrix, which must have the columns of all of them, `w` is what stands for v
  * (PEGASOS_KERNEL).
@@ -328,7 +329,8 @@ int64_t pegasos_dual_run(const pegasos_rows *rows, pegasos_dual *problem, const 
  * An unpenalised intercept has the condition sum_i a_i y_i = 0, which steps along single
  * coordinates cannot meet. A constant feature (intercept_scaling of pegasos_dual) penalises the
  * distance of b from a reference b_0, pegasos_dual's `intercept`, instead; moving b_0 to b after
- * every epoch takes the penalty away (the method of multipliers).
+ * every epoch takes the penalty away (the method of multipliers). A feature as large as the
+ * problem's rows, the root of the mean of |x_i|^2, takes few epochs.
  */
 typedef struct pegasos_ascent {
     /* settings */
@@ -378,7 +380,7 @@ enum {
 typedef struct pegasos_ascent_arrays {
     const int8_t *labels; /* n */
     const double *bounds; /* n: c_i > 0; NULL: all one */
-    const double *norms;  /* n: |x_i|^2, constant feature included */
+    const double *norms;  /* n: |x_i|^2, without the constant feature */
     int64_t *active;      /* n: see pegasos_dual_run */
     double *a, *w;        /* n and d: dual variables, and w(a) */
     double *sums;         /* d + 1, zero at first: sums of snapshots, the constant's weight last */
@@ -427,7 +429,7 @@ typedef struct pegasos_bundle {
     pegasos_ascent *ascents;
     const int8_t *labels;  /* n x B */
     const double *bounds;  /* n: c_i > 0; NULL: all one */
-    const double *norms;   /* n: |x_i|^2, constant feature included */
+    const double *norms;   /* n: |x_i|^2, without the constant feature */
     double *a;             /* n x B: dual variables */
     void *v;               /* d x B of the rows' type: w(a), `factor` of pegasos_dual beside */
     void *sums;            /* (d + 1) x B likewise, zero at first */
@@ -477,8 +479,8 @@ double pegasos_losses_in_doubt(int64_t loss, int64_t n, const int8_t *labels,
  * anything, or a column is wanted that is not there. Returns how many steps it made, and writes the
  * block's part of m (P - D). `first_step` is the number of steps made before: a run that is cut
  * anywhere continues with the same bits.
- * `scale` is 1/(lam m), `feature` the value of the constant feature or 0, `norms` K(x, x) +
- * feature^2. `labels`, `bounds` (c_i >= 0; NULL: all one), `norms`, `a` and `slopes` have n_rows
+ * `scale` is 1/(lam m), `feature` the value of the constant feature or 0, `norms` K(x, x).
+ * `labels`, `bounds` (c_i >= 0; NULL: all one), `norms`, `a` and `slopes` have n_rows
  * numbers; slopes[i], the derivative of m D, is kept up to date: 1 - y_i f(x_i), less a_i/(2 c_i)
  * for the squared hinge. Rows with label 0 stay as they are.
  * `room` is PEGASOS_PAIRS_ARRAYS (n_rows + 8) numbers of scratch.
@@ -540,7 +542,7 @@ enum {
 typedef struct pegasos_kernel_arrays {
     const int8_t *labels; /* 0: the row is not in the problem */
     const double *bounds; /* c_i > 0; NULL: all one */
-    const double *norms;  /* K(x_i, x_i), and the square of the constant feature */
+    const double *norms;  /* K(x_i, x_i), without the constant feature */
     double *a;            /* dual variables */
     double *scores;       /* sum_j s a_j y_j K(x_j, x_i), without the intercept */
     double *coef;         /* s a_i y_i of the best point so far */

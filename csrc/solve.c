@@ -28,19 +28,19 @@ int64_t pegasos_memory(const pegasos_problem *problem)
     return (int64_t)sizeof(pegasos_solver) + 8 * (ARRAYS_OF_ROWS * n + ARRAYS_OF_FEATURES * d + 1);
 }
 
-/* Writes |x_i|^2 with the constant feature; returns that feature. */
-static double measure_rows(const pegasos_problem *problem, double *scratch, double *norms)
+/* Writes |x_i|^2; returns the constant feature. That of a free intercept is as large as the
+ * problem's rows: beside a much larger one, steps would be too short. */
+static double measure_rows(const pegasos_problem *problem, int64_t n_inside, double *scratch,
+                           double *norms)
 {
     const int64_t n = problem->rows->n_rows;
-    double feature = problem->intercept_scaling, mean = 0;
+    double mean = 0;
     pegasos_linear_norms(problem->rows, 0, n, scratch, norms);
+    if (!problem->free_intercept)
+        return problem->intercept_scaling;
     for (int64_t i = 0; i < n; i++)
-        mean += norms[i] / (double)n;
-    if (problem->free_intercept)
-        feature = fmax(sqrt(mean), LEAST_FEATURE);
-    for (int64_t i = 0; i < n; i++)
-        norms[i] += feature * feature;
-    return feature;
+        mean += problem->labels[i] != 0 ? norms[i] / (double)n_inside : 0;
+    return fmax(sqrt(mean), LEAST_FEATURE);
 }
 
 pegasos_solver *pegasos_start(const pegasos_problem *problem, const pegasos_options *options,
@@ -68,7 +68,7 @@ pegasos_solver *pegasos_start(const pegasos_problem *problem, const pegasos_opti
     run->estimate = run->estimate_at_check = run->primal = run->relative_gap = INFINITY;
     solver->rows = *problem->rows;
     solver->dual.scale = 1 / (run->lam * run->mass);
-    solver->dual.intercept_scaling = measure_rows(problem, scratch, norms);
+    solver->dual.intercept_scaling = measure_rows(problem, run->n_inside, scratch, norms);
     solver->dual.factor = 1;
     solver->dual.loss = problem->loss;
     solver->dual.generator = options->seed;

@@ -6,6 +6,7 @@ from rows import convert, make_rows
 
 from pegasos import PegasosClassifier, _core
 from pegasos.problems import _rows, _validate
+from pegasos.problems._problem import Problem
 from pegasos.solvers import _ascent, _pegasos
 
 SPARSE = ("csr32", "csr64", "csr32-64")
@@ -121,12 +122,10 @@ def test_a_sweep_is_the_textbook_s(rng, layout, dtype, feature, n_problems, weig
     X, _ = make_rows(rng, n=40)
     rows = rows_of(X, layout, dtype)
     n, d, epochs, seed = len(X), X.shape[1], 3, 11
-    settings = _pegasos.Settings(1.0, fit_intercept=feature > 0, intercept_scaling=feature or 1.0)
     labels = rng.integers(-1, 2, size=(n_problems, n)).astype(np.int8)
     lams = rng.uniform(1e-3, 0.1, n_problems)
     c = rng.uniform(0.2, 3, n) if weighted else np.ones(n)
-    norms, value = _ascent.with_feature(_rows.squared_norms(rows), settings)
-    assert value == feature
+    norms = _rows.squared_norms(rows)
     ascents = _ascent.blank_ascents(n_problems, 0)
     ascents["scale"] = 1 / (lams * [(c * (y != 0)).sum() for y in labels])
     ascents["intercept_scaling"] = feature
@@ -178,11 +177,12 @@ def begun(X, labels, layout, dtype, tol, free):
     """The arguments of `_ascent.sweep` for problems before their first epoch."""
     rows = rows_of(X, layout, dtype)
     (k, n), lam, lanes = labels.shape, 0.01, _pegasos.lanes(rows)
-    settings = _pegasos.Settings(lam, penalize_intercept=not free)
-    norms, feature = _ascent.with_feature(_rows.squared_norms(rows), settings)
+    problem = Problem(rows, labels, None, _pegasos.Settings(lam, penalize_intercept=not free))
+    norms = _rows.squared_norms(rows)
+    features = _ascent.features_of(problem, norms)
     inside, n_inside = np.flatnonzero(labels.any(axis=0)), np.count_nonzero(labels, axis=1)
     ascents = _ascent.blank_ascents(k, 0)
-    ascents["scale"], ascents["intercept_scaling"] = 1 / (lam * n_inside), feature
+    ascents["scale"], ascents["intercept_scaling"] = 1 / (lam * n_inside), features
     ascents["pegasos_mass"] = n_inside
     runs = _ascent.blank_runs(
         k, lam=lam, mass=n_inside, n_inside=n_inside, tol=tol, free_intercept=free,

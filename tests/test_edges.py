@@ -1,6 +1,7 @@
 """Numbers at the edge: a finite result whose certificate is true, or a clear error."""
 
 import contextlib
+import itertools
 import warnings
 
 import numpy as np
@@ -11,6 +12,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 import pegasos
+from pegasos import KernelPegasosClassifier, PegasosClassifier, PegasosClassifierCV
 
 SOLVERS = ("pegasos", "sdca", "newton", "auto")
 LONG = np.longdouble
@@ -130,6 +132,105 @@ def test_degenerate_rows_in_kernel_machines(what, solver):
             clf.fit(X, y)
             assert np.isfinite(clf.decision_function(X)).all()
             assert (clf.dual_objective_ <= np.minimum(clf.objective_, 1) * (1 + 1e-6)).all()
+
+
+INTERCEPTS = {
+    "none": {"fit_intercept": False},
+    "penalised": {},
+    "free": {"penalize_intercept": False},
+}
+
+
+@pytest.mark.parametrize("intercept", INTERCEPTS)
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("is_sparse", [False, True])
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_rows_of_weight_zero_do_not_change_a_bit(
+    rng, is_sparse, n_classes, solver, intercept, loss
+):
+    """Whatever their values. Of a free intercept, the mean norm of all rows was once a measure."""
+    n, weights = 300, np.ones(300)
+    weights[::5] = 0
+    X, y = rng.normal(size=(n, 6)), rng.integers(0, n_classes, n)
+    X[np.arange(n), y] += 1
+    found = []
+    for factor in (0, 1, 1e4, 1e100):
+        Z = X * np.where(weights == 0, factor, 1)[:, None]
+        if is_sparse:  # zeros are stored
+            Z = sparse.csr_array((Z.ravel(), np.tile(np.arange(6), n), np.arange(0, 6 * n + 1, 6)))
+        clf = PegasosClassifier(
+            1e-2, solver=solver, loss=loss, tol=1e-4, max_iter=60, random_state=0,
+            **INTERCEPTS[intercept],
+        )  # fmt: skip
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            clf.fit(Z, y, sample_weight=weights)
+        found.append((
+            clf.n_iter_, clf.solver_epochs_, clf.coef_.tolist(), clf.intercept_.tolist(),
+            clf.objective_.tolist(), clf.duality_gap_.tolist(),
+        ))  # fmt: skip
+    for other in found[1:]:
+        assert other == found[0]
+
+
+@pytest.mark.parametrize("kind", [PegasosClassifier, KernelPegasosClassifier])
+def test_rows_of_other_pairs_do_not_slow_a_pair(rng, kind):
+    """One class has long rows: pairs of other classes, which begin as a bundle, do not see them."""
+    n = 400
+    X, y = rng.normal(size=(n, 6)), np.arange(n) % 4
+    X[np.arange(n), y] += 1
+    X[y == 3] *= 1e4
+    more = {"kernel": "linear"} if kind is KernelPegasosClassifier else {}
+    clf = kind(
+        1e-2, solver="sdca", multi_class="ovo", penalize_intercept=False, max_iter=150,
+        random_state=0, **more,
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        clf.fit(X, y)
+    others = np.array([3 not in pair for pair in itertools.combinations(range(4), 2)])
+    assert others.sum() == 3
+    assert (clf.duality_gap_ <= 1e-3 * clf.objective_)[others].all()
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_rows_of_weight_zero_do_not_change_a_kernel_machine(rng, loss):
+    n, factor = 300, np.where(np.arange(300) % 5 == 0, 1e3, 1)
+    X = rng.normal(size=(n, 6))
+    y, K = X[:, 0] + rng.normal(size=n) > 0, X @ X.T
+    found = [
+        KernelPegasosClassifier(
+            1e-2, kernel="precomputed", assume_psd=True, solver="sdca", loss=loss,
+            penalize_intercept=False, max_iter=60, random_state=0,
+        ).fit(matrix, y, sample_weight=factor == 1)
+        for matrix in (K, K * factor[:, None] * factor)
+    ]  # fmt: skip
+    np.testing.assert_array_equal(found[0].support_, found[1].support_)
+    np.testing.assert_allclose(found[0].dual_coef_, found[1].dual_coef_, rtol=1e-9)
+    assert found[0].n_iter_ == found[1].n_iter_
+
+
+@pytest.mark.parametrize("effort", [3, 1e-3])
+def test_rows_outside_a_fold_do_not_change_its_machines(rng, effort):
+    n = 300
+    X, y, out = rng.normal(size=(n, 6)), rng.integers(0, 3, n), np.arange(n) % 5 == 0
+    X[np.arange(n), y] += 1
+    rows = np.flatnonzero(~out)
+    cv = [(rows[:150], rows[150:]), (rows[90:], rows[:90])]
+
+    def size(clf, X, y):
+        return np.abs(clf.decision_function(X)).sum()
+
+    found = []
+    for factor in (1, 1e4):
+        search = PegasosClassifierCV(
+            [1e-2, 1e-1], cv=cv, cv_effort=effort, penalize_intercept=False, solver="sdca",
+            scoring=size, refit=False, random_state=0,
+        )  # fmt: skip
+        search.fit(X * np.where(out, factor, 1)[:, None], y)
+        found.append(search.scores_.tolist())
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("sampling", ["permutation", "cyclic", "uniform"])

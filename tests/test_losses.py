@@ -179,7 +179,7 @@ def test_dual_ascent_climbs_to_the_optimum(rng, layout, dtype, intercept):
     dual["pegasos_mass"] = c.sum()
     a, w, coef = np.zeros(n), np.zeros(d), np.zeros(d)
     status = _core.ascent_advance(
-        rows_of(X, layout, dtype), dual, run, y8, c, (X**2).sum(axis=1) + feature**2, np.arange(n), a,
+        rows_of(X, layout, dtype), dual, run, y8, c, (X**2).sum(axis=1), np.arange(n), a,
         w, np.zeros(d + 1), coef, np.zeros(d), np.zeros(n), np.zeros(4 * n), 1e12,
     )  # fmt: skip
     assert status == _core.DONE

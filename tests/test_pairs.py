@@ -27,7 +27,7 @@ def run(K, y, c, a, scale, feature, most, columns=None, place=None):
     slopes, wanted = slopes_of(K, y, a, scale, feature), np.zeros(m, np.int8)
     if columns is None:
         columns, place = K, np.arange(m)
-    norms = np.diag(K).astype(np.float64) + feature**2
+    norms = np.diag(K).astype(np.float64)
     done, gap = _core.pairs_run(
         _core.kernel_block(columns, place, wanted), scale, feature, y, c, norms, a, slopes, 0.0,
         0, most, np.empty(_core.PAIRS_ARRAYS * (m + 8)),

@@ -303,7 +303,6 @@ static void the_dual_is_climbed_to_its_top(void)
             for (int j = 0; j < D; j++)
                 norm += dense_double[i * D + j] * dense_double[i * D + j];
             CHECK(fabs(norms[i] - norm) < 1e-9 * (1 + norm));
-            norms[i] += feature * feature;
             if (labels[i] != 0) /* others are not in the problem */
                 active[n_active++] = i;
             bounds[i] = i % 3 == 0 ? 0.5 : 2;
@@ -371,7 +370,7 @@ static void steps_on_pairs_climb_to_the_top(void)
     double gap = INFINITY;
     for (int64_t i = 0; i < N; i++) {
         place[i] = -1;
-        norms[i] = gram[i * N + i] + feature * feature;
+        norms[i] = gram[i * N + i];
         a[i] = 0;
         slopes[i] = 1;
     }
@@ -445,7 +444,7 @@ static double kernel_objective(const double *gram, int mode, int is_free, int lo
     for (int64_t i = 0; i < N; i++) {
         place[i] = mode == WHOLE ? i : -1;
         identity[i] = i;
-        norms[i] = gram[i * N + i] + feature * feature;
+        norms[i] = gram[i * N + i];
         a[i] = scores[i] = 0;
         run.n_inside += labels[i] != 0;
     }
@@ -577,11 +576,9 @@ static void begin_ascent(ascent_bench *b, const pegasos_rows *rows, const int8_t
     const double lam = 0.03, feature = 0.5;
     memset(b, 0, sizeof *b);
     pegasos_linear_norms(rows, 0, N, rows->index_bytes == 0 ? NULL : scratch, b->norms);
-    for (int i = 0; i < N; i++) {
-        b->norms[i] += feature * feature;
+    for (int i = 0; i < N; i++)
         if (y[i] != 0)
             b->active[b->ascent.n_inside++] = i;
-    }
     const double m = (double)b->ascent.n_inside;
     b->ascent.lam = lam;
     b->ascent.mass = m;
@@ -950,6 +947,34 @@ static void a_whole_fit_is_certified(void)
         }
 }
 
+static void rows_outside_a_problem_do_not_change_its_fit(void)
+{
+    static double memory[2][16 * N + 8 * D + 200], far[N * D];
+    for (int i = 0; i < N; i++)
+        for (int j = 0; j < D; j++)
+            far[i * D + j] = (labels[i] == 0 ? 1e4 : 1) * dense_double[i * D + j];
+    for (int kind = 0; kind < 3; kind++) {
+        const pegasos_options options = {.tol = 1e-6, .max_epochs = 1000, .seed = 7};
+        pegasos_solver *found[2];
+        for (int k = 0; k < 2; k++) {
+            pegasos_rows rows = rows_of_type(1);
+            rows.values = k == 0 ? dense_double : far;
+            const pegasos_problem problem = {.rows = &rows,
+                                             .labels = labels,
+                                             .lam = 0.03,
+                                             .intercept_scaling = kind == 1,
+                                             .free_intercept = kind == 2,
+                                             .loss = PEGASOS_HINGE};
+            found[k] = pegasos_start(&problem, &options, memory[k]);
+            CHECK(pegasos_advance(found[k], 1e12) == PEGASOS_DONE);
+        }
+        CHECK(pegasos_epochs(found[0]) == pegasos_epochs(found[1]));
+        CHECK(memcmp(pegasos_weights(found[0]), pegasos_weights(found[1]), D * sizeof(double))
+              == 0);
+        CHECK(pegasos_intercept(found[0]) == pegasos_intercept(found[1]));
+    }
+}
+
 static uint64_t fnv1a(uint64_t digest, const void *data, size_t size)
 {
     for (size_t i = 0; i < size; i++)
@@ -1008,6 +1033,7 @@ int main(int argc, char **argv)
     RUN(a_run_of_dual_ascent_ends_at_a_true_gap);
     RUN(problems_that_begin_together_end_at_true_gaps);
     RUN(a_whole_fit_is_certified);
+    RUN(rows_outside_a_problem_do_not_change_its_fit);
     RUN(newton_s_method_certifies_what_it_finds);
     return REPORT();
 }

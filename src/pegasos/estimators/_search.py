@@ -456,7 +456,7 @@ class _Search(ClassifierMixin, BaseEstimator):
         """
         rows, settings = machines.rows, _pegasos.Settings(lams.min(), **options)
         (n_folds, n_problems, _), size = folds.labels.shape, _pegasos.lanes(rows)
-        norms, feature = _ascent.with_feature(_rows.squared_norms(rows), settings)
+        norms = _rows.squared_norms(rows)
         overflow = _validate.overflow(np.dtype(f"f{rows.value_bytes}"), lams.min())
         if not np.isfinite(norms).all():
             raise overflow
@@ -466,7 +466,7 @@ class _Search(ClassifierMixin, BaseEstimator):
         def follow(members: list[tuple[int, int]], order: np.ndarray) -> Generator[None]:
             fold, column = np.array(members).T
             problem = Problem(rows, folds.labels[fold, column], folds.weights, settings)
-            path = _ascent.LamPath(problem, norms, feature, seed)
+            path = _ascent.LamPath(problem, norms, seed)
             for place in order:
                 where, began = (*machines.where, place), time.perf_counter()
                 yield from path.run(lams[place], epochs)

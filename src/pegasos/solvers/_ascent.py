@@ -42,15 +42,18 @@ def goes_in_bundles(n_problems: int) -> bool:
     return n_problems >= _LEAST_BUNDLE
 
 
-def with_feature(norms: np.ndarray, settings: Settings) -> tuple[np.ndarray, float]:
-    """|x_i|^2 with the constant feature, and the value of that feature.
+def features_of(problem: Problem, norms: np.ndarray) -> np.ndarray:
+    """The value of the constant feature of each problem; `norms` are |x_i|^2 of all rows.
 
-    An unpenalised intercept has one as well: see `shift`.
+    An unpenalised intercept has one as well: see `shift`. It is as large as the problem's rows:
+    other rows, which may be much larger, would make steps too short.
     """
-    feature = settings.constant_feature
-    if settings.free_intercept:
-        feature = max(np.sqrt(np.abs(norms).mean()), 1e-3)
-    return norms + feature**2, feature
+    features = np.full(len(problem), problem.settings.constant_feature)
+    if problem.settings.free_intercept:
+        for k, y in enumerate(problem.labels):
+            inside = np.abs(norms[y != 0])
+            features[k] = max(np.sqrt(inside.mean()) if len(inside) else 0, 1e-3)
+    return features
 
 
 def blank_runs(n_problems: int, **fields: Any) -> np.ndarray:
@@ -129,13 +132,13 @@ class LamPath:
     ----------
     problem : pegasos.problems._problem.Problem
         Of which λ does not matter.
-    norms, feature
-        From `with_feature`.
+    norms : ndarray of shape (n_rows,)
+        |x_i|^2.
     seed : int
     """
 
-    def __init__(self, problem: Problem, norms: np.ndarray, feature: float, seed: int) -> None:
-        self.problem, self.norms, self.feature = problem, norms, feature
+    def __init__(self, problem: Problem, norms: np.ndarray, seed: int) -> None:
+        self.problem, self.norms = problem, norms
         rows, labels, row_weights = problem.rows, problem.labels, problem.row_weights
         (k, n), d, lanes = labels.shape, rows.shape[1], _pegasos.lanes(rows)
         weights = 1.0 if row_weights is None else np.maximum(row_weights, 1e-300)
@@ -143,7 +146,7 @@ class LamPath:
         self.labels = _pegasos.interleaved(labels, lanes)
         self.inside = np.flatnonzero(labels.any(axis=0))
         self.ascents = blank_ascents(k, seed)
-        self.ascents["intercept_scaling"] = feature
+        self.ascents["intercept_scaling"] = features_of(problem, norms)
         self.ascents["loss"] = problem.settings.loss.number
         self.ascents["pegasos_mass"] = problem.masses
         self.runs = blank_runs(
@@ -183,7 +186,7 @@ class LamPath:
     def model(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Means of w over the last half epoch, the factors to divide them by, and intercepts."""
         d, k = len(self.v), len(self.ascents)
-        constant = self.feature * self.mean[d, :k]
+        constant = self.ascents["intercept_scaling"] * self.mean[d, :k]
         return self.mean[:d].T, self.ascents["factor"], self.ascents["intercept"] + constant
 
 
@@ -228,7 +231,7 @@ class DualAscent(Solver):
 
     def begin(self, problem: Problem, start: Any = None) -> Any:
         start = super().begin(problem, start)
-        self.norms, self.feature = with_feature(_rows.squared_norms(problem.rows), self.settings)
+        self.norms = _rows.squared_norms(problem.rows)
         if start is None:
             self._check_kept()
         for name, value in (
@@ -240,7 +243,7 @@ class DualAscent(Solver):
         np.clip(self.a, 0, most, out=self.a)
         self.a *= self.labels != 0
         self.ascents["scale"] = 1 / (self.settings.lam * self.mass)
-        self.ascents["intercept_scaling"] = self.feature
+        self.ascents["intercept_scaling"] = features_of(problem, self.norms)
         self.ascents["loss"] = self.settings.loss.number
         runs, bundles = self.runs, self._bundles()
         anew = np.ones(len(self.a), bool)
@@ -270,7 +273,8 @@ class DualAscent(Solver):
         """Whether problem k is at w(a) up to rounding; if not, its rows have changed."""
         problem, run = self.ascents[k], self.runs[k]
         distance = np.abs(self._weights_of(k)[0] - self.w[k]).max(initial=0)
-        summed = problem["scale"] * (self.a[k] * np.sqrt(self.norms)).sum()
+        lengths = np.sqrt(self.norms + problem["intercept_scaling"] ** 2)
+        summed = problem["scale"] * (self.a[k] * lengths).sum()
         is_coarse = self.rows.value_bytes == 4 and run["part"] in (_core.BUNDLE, _core.WEIGHTS)
         return distance <= (1e-4 if is_coarse else 1e-9) * summed
 
@@ -283,7 +287,8 @@ class DualAscent(Solver):
         if self.settings.free_intercept and moved:
             best = _certificate.best_intercepts(self.problem.only(k), w[None])
             problem["intercept"] = best[0]
-        self.coef[k], self.intercept[k] = w, problem["intercept"] + self.feature * constant
+        self.coef[k] = w
+        self.intercept[k] = problem["intercept"] + problem["intercept_scaling"] * constant
         self.active[k, : len(inside)] = inside
         if not self.a[k].any():
             problem["pegasos_mass"] = self.mass[k]
@@ -293,7 +298,7 @@ class DualAscent(Solver):
             return np.zeros(self.rows.shape[1]), 0.0
         w, _ = _certificate.weights_of(self.problem, k, self.a[k])
         total = (self.a[k] * self.labels[k]).sum() * self.ascents["scale"][k]
-        return w, self.feature * total
+        return w, self.ascents["intercept_scaling"][k] * total
 
     def run(
         self,

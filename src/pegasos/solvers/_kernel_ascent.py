@@ -16,7 +16,7 @@ from pegasos._threads import blas, uninterrupted
 from pegasos.problems import _certificate
 from pegasos.problems._problem import Problem
 from pegasos.solvers import _pegasos
-from pegasos.solvers._ascent import blank_ascents, with_feature
+from pegasos.solvers._ascent import blank_ascents, features_of
 from pegasos.solvers._kernel_pegasos import check_convex
 from pegasos.solvers._pegasos import Settings
 from pegasos.solvers._solver import SAFELY, Solver
@@ -82,9 +82,9 @@ class KernelAscent(Solver):
         start = super().begin(problem, start)
         rows, labels, is_free = problem.rows, problem.labels, self.settings.free_intercept
         check_convex(self.settings, rows)
-        self.norms, self.feature = with_feature(rows.points.diagonal(), self.settings)
+        self.norms = rows.points.diagonal()
         self.ascents["scale"] = 1 / (self.settings.lam * self.mass)
-        self.ascents["intercept_scaling"] = self.feature
+        self.ascents["intercept_scaling"] = features_of(problem, self.norms)
         self.ascents["loss"] = self.settings.loss.number
         for name, value in (
             ("lam", self.settings.lam), ("mass", self.mass), ("n_inside", self.n_inside),
@@ -103,7 +103,7 @@ class KernelAscent(Solver):
             self.scores[...] = start[3]
         else:
             self.scores[...] = 0 if is_zero.all() else rows.scores(beta[None], labels)[0]
-        self.ascents["constant_weight"] = self.feature * beta.sum(axis=1)
+        self.ascents["constant_weight"] = self.ascents["intercept_scaling"] * beta.sum(axis=1)
         if is_free:
             self.ascents["intercept"] = _certificate.best_intercepts_of(problem, self.scores)
         self._forget_all_but_zero(slice(None))
