@@ -278,6 +278,7 @@ def interrupted(kind, **options):
 
 WARM = {
     "pegasos": (PegasosClassifier, {"n_steps": 17, "batch_size": 3, "average": True}),
+    "suffix": (PegasosClassifier, {"n_steps": 17, "batch_size": 3, "average": "suffix"}),
     "sdca": (PegasosClassifier, {"solver": "sdca", "tol": None, "max_iter": 3}),
     "sdca, in a bundle": (PegasosClassifier, {"solver": "sdca", "tol": None, "max_iter": 9}),
     "newton": (PegasosClassifier, {"solver": "newton", "tol": None, "max_iter": 3}),
@@ -320,7 +321,11 @@ def damaged(state):
 
 def warm_or_interrupted(name):
     kind, options = WARM[name]
-    return (interrupted if name == "sdca, in a bundle" else warm)(kind, **options)
+    clf, X, y = (interrupted if name == "sdca, in a bundle" else warm)(kind, **options)
+    if name == "suffix":
+        clf.fit(X, y).fit(X, y)
+        assert clf._state["n_earlier"].all()
+    return clf, X, y
 
 
 @pytest.mark.parametrize("name", WARM)

@@ -372,6 +372,58 @@ def test_the_average_is_the_mean_of_the_iterates(problem, layout, project, inter
         np.testing.assert_allclose(model.intercept, mean, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("intercept", INTERCEPTS)
+@pytest.mark.parametrize("sizes", [[1] * 150, [40] * 12, [100] + [7] * 40, [3, 200, 5, 250, 9, 9]])
+def test_a_suffix_that_goes_on_is_the_mean_of_about_the_last_half(rng, dtype, sizes, intercept):
+    """Not of the last call alone, which a short one would leave noisy."""
+    X, _ = make_rows(rng, n=40)
+    labels = rng.choice([-1, 1], size=(2, 40)).astype(np.int8)
+    one = _session_of(X, labels, _pegasos.Settings(0.03, **INTERCEPTS[intercept]), "dense", dtype)
+    iterates = []
+    for _ in range(sum(sizes)):
+        one[0].plan(n_steps=1)
+        one[0].run(one[1])
+        iterates.append(np.column_stack(one[0].model()))
+    sums = np.cumsum([np.zeros_like(iterates[0]), *iterates], axis=0)
+    settings = _pegasos.Settings(0.03, average="suffix", **INTERCEPTS[intercept])
+    session, rows = _session_of(X, labels, settings, "dense", dtype)
+    near, n = {"rtol": 1e-3, "atol": 1e-4} if dtype == np.float32 else {"rtol": 1e-8}, 0
+    for size in sizes:
+        session = _pegasos.Pegasos.restore(settings, session.state())
+        session.set_rows(labels, None)
+        session.plan(n_steps=size)
+        session.run(rows)
+        n += size
+        kept = session.problems["n_averaged"].copy()
+        if session.n_earlier is not None:
+            kept += session.n_earlier
+        assert kept[0] == kept[1]
+        assert n / 3 <= kept[0] <= 3 * n / 4 + 1
+        mean = (sums[n] - sums[n - kept[0]]) / kept[0]
+        np.testing.assert_allclose(np.column_stack(session.model()), mean, **near)
+
+
+@pytest.mark.parametrize("cut", [0, 1, 9, 10, 19])
+def test_a_suffix_that_was_interrupted_has_the_bits_of_one_that_was_not(rng, layout, dtype, cut):
+    X, _ = make_rows(rng, n=40)
+    labels = rng.choice([-1, 1], size=(2, 40)).astype(np.int8)
+    settings, draws = _pegasos.Settings(0.03, average="suffix"), stream(40, 160, "permutation", 3)
+    whole, rows = _session_of(X, labels, settings, layout, dtype)
+    parts, _ = _session_of(X, labels, settings, layout, dtype)
+    for k in range(8):
+        whole.plan(n_steps=20)
+        whole.run(rows)
+        parts.plan(n_steps=20)
+        parts.carry_out(rows, order=draws[: 20 * k + cut])
+        parts = _pegasos.Pegasos.restore(settings, parts.state())
+        parts.set_rows(labels, None)
+        parts.plan(n_steps=20)
+        parts.run(rows)
+    assert whole.n_earlier.all()
+    for a, b in zip(parts.model(), whole.model(), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
 def test_projection_keeps_w_in_the_ball_at_every_step(problem, layout, dtype):
     X, y = problem
     draws = stream(len(y), 120, "uniform", 4)

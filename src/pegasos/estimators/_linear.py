@@ -72,8 +72,8 @@ class PegasosClassifier(PegasosEstimator):
     average : bool or "suffix", default=False
         Return the last iterate (False), which the paper found best in practice, the average of all
         iterates (True), or the average of the last half ("suffix"). If training goes on by
-        `warm_start` or `partial_fit`, "suffix" covers the steps of the last call at least, and
-        about the last three quarters of all steps at most.
+        `warm_start` or `partial_fit`, "suffix" covers about the last half of all steps: a third
+        at least and three quarters at most, unless another solver came between.
     fit_intercept : bool, default=True
         Whether there is an intercept b.
     penalize_intercept : bool, default=True

@@ -41,14 +41,19 @@ def check(state: dict[str, np.ndarray], blank: Schedule) -> None:
     # One number stands for as many as there are rows: a false n_rows must not ask for memory.
     pegasos, solvers = blank.pegasos, blank.machines.solvers
     per_row = np.broadcast_to(0.0, (len(pegasos.problems), n_rows))
-    expected |= {"counts": per_row, "sums": pegasos.weights}
+    n_problems, n_features = pegasos.weights.shape
+    expected |= {
+        "counts": per_row,
+        "sums": pegasos.weights,
+        "earlier": np.broadcast_to(0.0, (n_problems, n_features + 1)),
+        "n_earlier": np.zeros(n_problems, np.int64),
+    }
     begun = [solver for solver in solvers if f"{solver}.a" in state]
     for solver in begun:
         _same_kind(f"{solver}.a", state[f"{solver}.a"], np.broadcast_to(0.0, per_row.shape))
-        n_problems, n_features = pegasos.weights.shape
         new = solvers[solver](blank.settings, n_problems, n_rows, n_features, blank.seed).state()
         expected |= {f"{solver}.{name}": array for name, array in new.items()}
-    for name in set(expected) - {"counts", "sums"} | set(state):
+    for name in set(expected) - {"counts", "sums", "earlier", "n_earlier"} | set(state):
         if name not in expected:
             raise ValueError(f"state.{name} is not known")
         _same_kind(name, state.get(name), expected[name])
@@ -82,7 +87,10 @@ def _relations(
     has_constant, is_free = pegasos.settings.constant_feature != 0, p["free_intercept"] != 0
     yield "constant_weight", has_constant | (p["constant_weight"] == 0)
     yield "intercept", is_free | (p["intercept"] == 0)
-    yield "n_averaged", p["n_averaged"] <= p["n_steps"]
+    earlier = state.get("n_earlier", np.zeros(len(p), np.int64))
+    yield "n_earlier", ("earlier" in state) == ("n_earlier" in state)
+    yield "n_earlier", has_sums | (earlier == 0)
+    yield "n_averaged", p["n_averaged"] <= p["n_steps"] - earlier
     for name in ("average_from", "n_averaged", "rate_sum"):
         yield name, has_sums | (p[name] == 0)
     yield "rate_sum", p["rate_sum"] >= 0
