@@ -74,7 +74,8 @@ def fit(
     tol : float, "auto" or None, default="auto"
         Relative duality gap (P - D)/P at which a fit stops. A `ConvergenceWarning` is issued if
         `max_iter` or rounding ends the fit before. "auto" is 1e-3, or what rounding leaves if X has
-        few numbers; see `PegasosClassifier`. None: run `max_iter` epochs. Ignored if `n_steps` or `order` is given.
+        few numbers; see `PegasosClassifier`. None: run `max_iter` epochs. Ignored if `n_steps` or
+        `order` is given.
     max_iter : int, default=1000
         Most epochs (passes over the data), if `n_steps` is None. An iteration of Newton's method
         takes several epochs, and the last one may end after `max_iter`.
