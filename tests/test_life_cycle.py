@@ -239,6 +239,27 @@ def test_another_solver_notices_other_weights(machine, rng):
         assert (clf.duality_gap_ <= 1e-4 * clf.objective_).all()
 
 
+@pytest.mark.parametrize("change", ["weights", "labels"])
+@pytest.mark.parametrize("multi_class", ["ovr", "ovo"])
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("solver", ["auto", "sdca", "newton"])
+def test_problems_of_a_warm_start_may_lose_rows(machine, rng, solver, loss, multi_class, change):
+    """What was left of an epoch over other rows was taken for part of the next one."""
+    X, y = rng.normal(size=(30, 5)), np.arange(30) % 3
+    weights, labels = np.r_[np.zeros(12), np.ones(18)], np.where(np.arange(30) < 12, 0, y)
+    other = (y, weights) if change == "weights" else (labels, None)
+    options = {
+        "loss": loss, "solver": solver, "multi_class": multi_class, "tol": 1e-4, "max_iter": 3000,
+        "random_state": 0,
+    }  # fmt: skip
+    if machine is KernelPegasosClassifier:
+        options["gamma"] = 0.2  # "scale" would depend on the weights
+    clf = machine(0.1, warm_start=True, **options).fit(X, y).fit(X, *other)
+    fresh = machine(0.1, **options).fit(X, *other)
+    np.testing.assert_allclose(clf.objective_, fresh.objective_, rtol=2e-4)
+    assert (clf.duality_gap_ <= 1e-4 * clf.objective_).all()
+
+
 @pytest.mark.parametrize("first", ["sdca", "newton"])
 def test_pegasos_goes_on_from_another_solver_over_more_rows(rng, first):
     X, y = make_rows(rng, n=150)

@@ -97,7 +97,9 @@ class KernelAscent(Solver):
         is_zero = np.asarray(self.a.any(axis=1) == 0)
         self.ascents["pegasos_mass"] = np.where(is_zero, self.mass, 0)
         self.runs["part"] = np.where(is_zero, 0, _core.KERNEL_CHECK)
-        self.runs["longest"] = 0
+        # What is left of an epoch, and of its last block, is of the rows of before.
+        for name in ("longest", "n_active", "n_rest", "m"):
+            self.runs[name] = 0
         beta = self.ascents["scale"][:, None] * self.a * labels
         if len(start) > 3:
             self.scores[...] = start[3]
