@@ -247,6 +247,69 @@ def test_ctrl_c_may_come_at_any_line(fit, rng):
         check(clf, whole, X)
 
 
+class Twice(CtrlC):
+    """Comes in the main thread after a piece of work, and at a later line of the package once more."""
+
+    def __init__(self, piece, line):
+        super().__init__(piece)
+        self.line, self.n_lines = line, None
+
+    def watch(self):
+        self.n_pieces += 1
+        if self.n_pieces - 1 == self.piece:
+            self.n_lines = 0
+            signal.raise_signal(signal.SIGINT)
+
+    def at_line(self, frame, event, argument):
+        if event == "line" and self.n_lines is not None:
+            self.n_lines += 1
+            if self.n_lines == self.line:
+                signal.raise_signal(signal.SIGINT)
+        return self.at_line
+
+    def __call__(self, frame, event, argument):
+        return self.at_line if frame.f_code.co_filename.startswith(PACKAGE) else None
+
+    def strike(self, clf, X, y):
+        """Whether a fit was interrupted before it was over."""
+        clf._checkpoints, before = self, sys.gettrace()
+        sys.settrace(self)
+        try:
+            clf.fit(X, y)
+        except KeyboardInterrupt:
+            return True
+        finally:
+            sys.settrace(before)
+            clf._checkpoints = None
+        return False
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("fit", FITS)
+def test_a_second_ctrl_c_does_not_cut_short_what_the_first_one_began(fit, rng):
+    """Arrays are put in order and kept while an exception is on its way out."""
+
+    def make():
+        clf, X, y = FITS[fit](200)
+        return clf.set_params(max_iter=7) if clf.tol is None else clf, X, y
+
+    whole, X, y = make()
+    whole._checkpoints = counter = CtrlC()
+    whole.fit(X, y)
+    whole._checkpoints = None
+    first = Twice(0, None)
+    first.strike(*make())
+    for _ in range(12):
+        clf = make()[0]
+        second = Twice(rng.integers(counter.n_pieces), 1 + rng.integers(first.n_lines or 1))
+        while not second.strike(clf, X, y):  # two threads: not so many pieces this time
+            clf, second = make()[0], Twice(second.piece // 2, second.line)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        assert hasattr(clf, "_state")
+        clf.fit(X, y)
+        check(clf, whole, X)
+
+
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_ctrl_c_just_before_it_has_to_wait_loses_no_pairs(monkeypatch, n_jobs):
     """Not where results of problems that have ended wait to be put where they belong, either."""

@@ -7,9 +7,11 @@ import signal
 import threading
 import weakref
 from collections.abc import Callable, Generator, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+
+_T = TypeVar("_T")
 
 
 def _in_main_thread() -> bool:
@@ -19,46 +21,85 @@ def _in_main_thread() -> bool:
 class _CtrlC:
     """The handler of Ctrl-C while something is under way: it lets it wait where it would do harm.
 
-    Then it does what the handler before it does. Only the main thread hears of Ctrl-C. Where it is
-    ignored, or ends the process, it stays so.
+    Then it does what the handler before it does. If that raises, as it does as a rule, the
+    exception is on its way out and others put arrays in order: a second Ctrl-C must not cut them
+    short. So it waits until `handled` ends, whose exception has answered it, or work goes on.
+
+    Only the main thread hears of Ctrl-C. Where it is ignored, or ends the process, it stays so.
     """
 
     def __init__(self) -> None:
         self._before: Any = None
         self._heard: list[Any] = []
-        self._n_blocks, self._is_handler = 0, False
+        # Within `handled`; and whether the handler of before is at work, or has raised.
+        self._is_handler, self._is_answered = False, False
+        self._n_blocks, self._answered = 0, None
 
     def __call__(self, *arguments: Any) -> None:
+        if self._is_answered and arguments == self._answered:
+            # The handler of before calls the one that it found, this one.
+            signal.default_int_handler(*arguments)
         self._heard.append(arguments)
-        if self._n_blocks == 0:
+        if self._n_blocks == 0 and not self._is_answered:
             self._answer()
 
     def _answer(self) -> None:
-        arguments = self._heard[0]
+        self._is_answered = True
+        self._answered = self._heard[0]
         self._heard.clear()
-        # Ctrl-C ends what is under way, as a rule, and may do so at the first line that would put
-        # this right. The handler of before may call the one that it found, this one, again.
-        before, self._before = self._before, signal.default_int_handler
-        self._is_handler = False
-        signal.signal(signal.SIGINT, before)
-        before(*arguments)
+        before = self._before
+        if not self._is_handler:  # nobody is sure to put the handler of before back
+            signal.signal(signal.SIGINT, before)
+        try:
+            before(*self._answered)
+        finally:
+            self._answered = None  # it has a frame, which has arrays
+        self._is_answered = False
+
+    def handled(self, function: Callable[..., _T]) -> Callable[..., _T]:
+        """Make this the handler while a function runs: those it calls need not (10 us each)."""
+
+        @functools.wraps(function)
+        def call(*arguments: Any, **options: Any) -> _T:
+            before = signal.getsignal(signal.SIGINT) if _in_main_thread() else self
+            if before is self or not callable(before):
+                return function(*arguments, **options)
+            # Whatever an exception may have left behind, no block of ours is under way. What is
+            # done here is one, so that it is undone.
+            self._before, self._n_blocks, self._is_answered = before, 1, False
+            self._heard.clear()
+            has_raised, self._is_handler = True, True
+            try:
+                signal.signal(signal.SIGINT, self)
+                with self.answered():
+                    result = function(*arguments, **options)
+                has_raised = False
+            finally:
+                is_answered, self._is_answered = self._is_answered and has_raised, True
+                self._is_handler = False
+                if signal.getsignal(signal.SIGINT) is self:
+                    signal.signal(signal.SIGINT, before)
+                heard = self._heard[:1]
+                self._heard.clear()
+                if heard and not is_answered:
+                    before(*heard[0])
+            return result
+
+        return call
 
     @contextlib.contextmanager
-    def handled(self) -> Generator[None]:
-        """Make this the handler for a block: blocks within it need not, which takes 10 us each."""
-        before = signal.getsignal(signal.SIGINT) if _in_main_thread() else self
+    def _until_answered(self) -> Generator[None]:
+        """Make this the handler for a block that nothing handled is around."""
+        before = signal.getsignal(signal.SIGINT)
         if before is self or not callable(before):
             yield
             return
-        # Whatever an exception may have left behind, no block of ours is under way.
-        self._before, self._n_blocks = before, 0
+        self._before, self._n_blocks, self._is_answered = before, 0, False
         self._heard.clear()
         try:
             signal.signal(signal.SIGINT, self)
-            self._is_handler = True
             yield
         finally:
-            self._is_handler = False
             if signal.getsignal(signal.SIGINT) is self:
                 signal.signal(signal.SIGINT, before)
 
@@ -71,25 +112,25 @@ class _CtrlC:
         if not _in_main_thread():
             yield ()
             return
-        with contextlib.nullcontext() if self._is_handler else self.handled():
+        with contextlib.nullcontext() if self._is_handler else self._until_answered():
             outside = self._n_blocks
             self._n_blocks = outside + 1
             try:
                 yield self._heard
             finally:
                 self._n_blocks = outside
-                if self._heard and outside == 0:
+                if self._heard and outside == 0 and not self._is_answered:
                     self._answer()
 
     @contextlib.contextmanager
     def answered(self) -> Generator[None]:
         """Answer Ctrl-C at once in a block, though this be within others that let it wait."""
-        outside = self._n_blocks if _in_main_thread() else 0
-        if outside == 0:
+        if not _in_main_thread():
             yield
             return
-        self._n_blocks = 0
+        outside, self._n_blocks = self._n_blocks, 0
         try:
+            self._is_answered = False  # if an exception was, somebody has caught it
             if self._heard:
                 self._answer()
             yield
@@ -98,13 +139,14 @@ class _CtrlC:
 
 
 _ctrl_c = _CtrlC()
-handled, uninterrupted = _ctrl_c.handled, _ctrl_c.uninterrupted
+handled, uninterrupted, answered = _ctrl_c.handled, _ctrl_c.uninterrupted, _ctrl_c.answered
 
 
 class _OverError(Exception):
     """What a thread has to do is over: another one failed, or was interrupted."""
 
 
+@handled
 def in_threads(
     jobs: Iterable[Callable[[], Generator[Any]]],
     n_threads: int,
@@ -120,7 +162,7 @@ def in_threads(
         The calling thread works, too: one that is not needed need not be woken.
     on_progress : callable, optional
         Called now and then, from the calling thread: other fits may run in it. An exception stops
-        all jobs after the piece under way.
+        all jobs after the piece under way. So does Ctrl-C, which is answered between pieces only.
     """
     jobs = list(jobs) if n_threads > 1 else jobs
     n_helpers = min(n_threads, len(jobs)) - 1 if isinstance(jobs, list) else 0
@@ -130,8 +172,8 @@ def in_threads(
     ended: list[threading.Event] = []
 
     def tell() -> None:
-        if on_progress is not None:
-            with _ctrl_c.answered():
+        with answered():
+            if on_progress is not None:
                 on_progress()
 
     def check() -> None:
@@ -149,15 +191,16 @@ def in_threads(
 
     # None must be at work when this returns or raises: that is why Ctrl-C waits while threads
     # start, and while they end. Neither `start` nor `join` of a thread can be interrupted and then
-    # say truly whether the thread runs.
-    try:
-        if n_helpers > 0:
-            with uninterrupted():
+    # say truly whether the thread runs. Nor must it come where a job puts arrays back as it ends.
+    with uninterrupted():
+        try:
+            if n_helpers > 0:
                 inherited = np.errstate(**np.geterr())
                 for end in [threading.Event() for _ in range(n_helpers)]:
                     threading.Thread(target=inherited(help_out), args=[end]).start()
                     ended.append(end)
-        with _ctrl_c.handled():
+                with answered():
+                    pass
             for job in iter(waiting.popleft, None) if n_helpers > 0 else jobs:
                 # Closed at once, however they end: some have arrays to put back.
                 with contextlib.closing(job()) as pieces:
@@ -165,17 +208,15 @@ def in_threads(
                         tell()
                         if errors:
                             raise errors[0]
-        for end in ended:
-            while not end.wait(timeout=0.05):
-                tell()
-    finally:
-        if ended:
-            with uninterrupted():
-                is_over.set()
-                for end in ended:
-                    end.wait()
-    if errors:
-        raise errors[0]
+            for end in ended:
+                while not end.wait(timeout=0.05):
+                    tell()
+        finally:
+            is_over.set()
+            for end in ended:
+                end.wait()
+        if errors:
+            raise errors[0]
 
 
 class _Block:

@@ -224,6 +224,7 @@ class KernelPegasosClassifier(PegasosEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
+    @_threads.handled
     @with_callbacks
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Train on the rows of `X`.

@@ -218,6 +218,7 @@ class PegasosClassifier(PegasosEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
+    @_threads.handled
     @with_callbacks
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Train on the rows of `X`.
@@ -264,6 +265,7 @@ class PegasosClassifier(PegasosEstimator):
             outcome = self._train(schedule, rows, data, watch, **plan)
             return self._conclude(schedule, rows, data, watch, outcome)
 
+    @_threads.handled
     def partial_fit(
         self,
         X: Any,

@@ -166,7 +166,7 @@ class Schedule:
 
     # What overflows is found where models and certificates are made, and told in a sentence.
     @np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore")
-    @handled()  # once, and not for each block that Ctrl-C must not cut in two
+    @handled  # once, and not for each block that Ctrl-C must not cut in two
     def train(
         self,
         rows: Any,
