@@ -115,14 +115,16 @@ class CtrlC:
 
 def interrupt(clf, X, y, ctrl_c):
     """Fit with Ctrl-C; how long the answer took, or None if it was too late."""
-    clf._checkpoints = ctrl_c
+    clf._checkpoints, has_returned = ctrl_c, False
     try:
         clf.fit(X, y)
+        has_returned = True
         ctrl_c.wait()
     except KeyboardInterrupt:
+        if has_returned:
+            return None
         heard = time.perf_counter(), time.process_time()
-        if not hasattr(clf, "objective_"):  # else it was over already
-            return heard[0] - ctrl_c.at[0], heard[1] - ctrl_c.at[1]
+        return heard[0] - ctrl_c.at[0], heard[1] - ctrl_c.at[1]
     finally:
         clf._checkpoints = None
     return None
@@ -242,9 +244,29 @@ def test_ctrl_c_may_come_at_any_line(fit, rng):
     for number in rng.choice(n_lines, 15, replace=False):
         clf = interrupted_at(number + 1, make)
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-        if not hasattr(clf, "objective_"):  # else it was over: another fit would do more
-            clf.fit(X, y)
+        clf.fit(X, y)
         check(clf, whole, X)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("fit", FITS)
+def test_a_fit_that_ctrl_c_comes_too_late_for_is_not_made_twice(fit):
+    """It is at its end, or the model is being kept: the next fit returns this model."""
+
+    def make():
+        clf, X, y = FITS[fit](200)
+        return clf.set_params(max_iter=7) if clf.tol is None else clf, X, y
+
+    whole, X, y = make()
+    n_lines = with_ctrl_c_at(-1, lambda: whole.fit(X, y))
+    n_kept = 0
+    for number in range(n_lines - 60, n_lines + 1):
+        clf = interrupted_at(number, make)
+        n_kept += hasattr(clf, "objective_")
+        clf.fit(X, y)
+        check(clf, whole, X)
+        assert clf.n_iter_ == whole.n_iter_ or hasattr(clf, "dual_coef_")
+    assert n_kept or whole.n_jobs == 2  # lines differ in number
 
 
 class Twice(CtrlC):
@@ -339,8 +361,7 @@ def test_ctrl_c_just_before_it_has_to_wait_loses_no_pairs(monkeypatch, n_jobs):
         with contextlib.suppress(KeyboardInterrupt):
             clf.fit(X, y)
         n_left = 10**9
-        if not hasattr(clf, "objective_"):
-            clf.fit(X, y)
+        clf.fit(X, y)
         check(clf, whole, X)
 
 

@@ -7,10 +7,11 @@ import signal
 import threading
 import weakref
 from collections.abc import Callable, Generator, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
+_P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 
@@ -33,7 +34,8 @@ class _CtrlC:
         self._heard: list[Any] = []
         # Within `handled`; and whether the handler of before is at work, or has raised.
         self._is_handler, self._is_answered = False, False
-        self._n_blocks, self._answered = 0, None
+        self._n_blocks = 0
+        self._answered: Any = None
 
     def __call__(self, *arguments: Any) -> None:
         if self._is_answered and arguments == self._answered:
@@ -56,11 +58,11 @@ class _CtrlC:
             self._answered = None  # it has a frame, which has arrays
         self._is_answered = False
 
-    def handled(self, function: Callable[..., _T]) -> Callable[..., _T]:
+    def handled(self, function: Callable[_P, _T]) -> Callable[_P, _T]:
         """Make this the handler while a function runs: those it calls need not (10 us each)."""
 
         @functools.wraps(function)
-        def call(*arguments: Any, **options: Any) -> _T:
+        def call(*arguments: _P.args, **options: _P.kwargs) -> _T:
             before = signal.getsignal(signal.SIGINT) if _in_main_thread() else self
             if before is self or not callable(before):
                 return function(*arguments, **options)

@@ -18,7 +18,12 @@ from sklearn.utils.validation import validate_data
 
 from pegasos import _threads
 from pegasos.estimators import _parameters
-from pegasos.estimators._callbacks import CallbackSupportMixin, StopRequestedError, Watch
+from pegasos.estimators._callbacks import (
+    CallbackSupportMixin,
+    StopRequestedError,
+    Watch,
+    with_callbacks,
+)
 from pegasos.io._checkpoint import CheckpointDue
 from pegasos.io._progress import Progress
 from pegasos.problems import _certificate, _validate
@@ -39,7 +44,7 @@ _FITTING: weakref.WeakValueDictionary[int, _Fit] = weakref.WeakValueDictionary()
 # one.
 _OPTIONAL = (
     "feature_names_in_", "alpha_counts_", "objective_", "dual_objective_", "duality_gap_", "_state",
-    "_fingerprint", "_gamma",
+    "_ended", "_fingerprint", "_gamma",
 )  # fmt: skip
 
 
@@ -88,6 +93,35 @@ def one_at_a_time(estimator: Any, method: str) -> Generator[None]:
         del this  # or a traceback would keep it
 
 
+def whole(fit: Any) -> Any:
+    """Decorate `fit`: its plan is over once the caller has the model, and not before.
+
+    If it were over when the model is kept, a warm start would train a second time after a Ctrl-C
+    that came too late to stop the fit. So what is kept is a state that the next fit completes,
+    with nothing left to do, and beside it `_ended`, the state of the same model if the fit returns.
+    """
+    fit = _threads.handled(with_callbacks(fit))
+
+    @functools.wraps(fit)
+    def call(estimator: Any, *arguments: Any, **options: Any) -> Any:
+        kept, to_complete = estimator.__dict__, None
+        try:
+            kept.pop("_ended", None)
+            fit(estimator, *arguments, **options)
+            ended = kept.pop("_ended", None)
+            if ended is not None:
+                # The interpreter runs signal handlers after calls, and below there are none;
+                # debuggers, which look at every line, make some.
+                to_complete, estimator._state = estimator._state, ended
+            return estimator
+        except KeyboardInterrupt:
+            if to_complete is not None:
+                estimator._state = to_complete
+            raise
+
+    return call
+
+
 class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     """Base of `PegasosClassifier` and `KernelPegasosClassifier`.
 
@@ -110,6 +144,7 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     alpha_counts_: np.ndarray
     _fitted: dict[str, Any]
     _state: dict[str, np.ndarray]
+    _ended: dict[str, np.ndarray]
 
     #: Of fits of the command line: where they are kept, and how their file counts features.
     _checkpoints: Any = None
@@ -364,22 +399,24 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         watch: Watch,
         outcome: tuple[_certificate.Certificate, bool],
     ) -> Self:
-        """End a fit after `_train`: warn where it stopped early, and keep the model."""
+        """End a fit after `_train`: warn if it stopped early, and keep the model; see `whole`."""
         (certificate, is_over), (max_iter, n_steps) = outcome, self._plan()
         about: dict[str, Any] = {
-            "classes": data.classes, "multi_class": self.multi_class, "stacklevel": 5,
+            "classes": data.classes, "multi_class": self.multi_class, "stacklevel": 7,
         }  # fmt: skip
-        if n_steps is None:
-            plan = {"solver": self.solver, "tol": self.tol, "max_iter": max_iter}
-            _warnings.of_gap(schedule, certificate, rows, is_over=is_over, **plan, **about)
-        balancing = 'class_weight="balanced"' if self.class_weight is None else None
-        _warnings.of_one_class(
-            schedule, certificate, rows, codes=data.codes, weights=data.weights,
-            balancing=balancing, **about,
-        )  # fmt: skip
-        if is_over:
-            schedule.end_plan()
-        self._finish(schedule, data, certificate, watch)
+        with _threads.uninterrupted():
+            if n_steps is None:
+                plan = {"solver": self.solver, "tol": self.tol, "max_iter": max_iter}
+                _warnings.of_gap(schedule, certificate, rows, is_over=is_over, **plan, **about)
+            balancing = 'class_weight="balanced"' if self.class_weight is None else None
+            _warnings.of_one_class(
+                schedule, certificate, rows, codes=data.codes, weights=data.weights,
+                balancing=balancing, **about,
+            )  # fmt: skip
+            to_complete = schedule.state() if is_over and self.warm_start else None
+            if is_over:
+                schedule.end_plan()
+            self._finish(schedule, data, certificate, watch, to_complete)
         return self
 
     def _watch(self, max_iter: int, n_steps: Any, X: Any, y: Any) -> Watch:
@@ -411,8 +448,9 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         data: Data,
         certificate: _certificate.Certificate | None,
         watch: Watch,
+        to_complete: dict[str, np.ndarray] | None = None,
     ) -> None:
-        """Set fitted attributes at the end of a fit, and tell callbacks of it."""
+        """Set fitted attributes at the end of a fit, and tell callbacks of it; see `whole`."""
         with _threads.uninterrupted():
             attributes = self._attributes(schedule, data)
             if schedule.solver is schedule.pegasos:
@@ -422,13 +460,17 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
                 attributes["dual_objective_"] = certificate.dual_objective
                 attributes["duality_gap_"] = certificate.gap
             attributes |= self._state_of(schedule, data, is_over=True)
+            if to_complete is not None:
+                attributes |= {"_state": to_complete, "_ended": attributes["_state"]}
             before = self.__dict__.copy()
             self._take(attributes)
         try:
-            watch.end()
+            with _threads.answered():
+                watch.end()
         except Exception:
-            self.__dict__.clear()
-            self.__dict__.update(before)
+            with _threads.uninterrupted():
+                self.__dict__.clear()
+                self.__dict__.update(before)
             raise
 
     def _certificate(self) -> _certificate.Certificate:

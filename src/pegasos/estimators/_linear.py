@@ -8,8 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from pegasos import _threads
 from pegasos.estimators import _parameters
-from pegasos.estimators._base import Data, PegasosEstimator, one_at_a_time
-from pegasos.estimators._callbacks import with_callbacks
+from pegasos.estimators._base import Data, PegasosEstimator, one_at_a_time, whole
 from pegasos.io._model import LinearModel
 from pegasos.problems import _validate
 from pegasos.solvers import _state
@@ -218,8 +217,7 @@ class PegasosClassifier(PegasosEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    @_threads.handled
-    @with_callbacks
+    @whole
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Train on the rows of `X`.
 

@@ -331,6 +331,9 @@ class DualAscent(Solver):
         super().end_plan()
         self.runs["patience"] = self.runs["has_stopped"] = 0
 
+    def state(self) -> dict[str, np.ndarray]:
+        return super().state() | {"runs": self.runs.copy()}  # which `end_plan` writes to
+
     def _bundles(self) -> list[slice]:
         """The problems that begin together, as slices."""
         n = len(self.a)
