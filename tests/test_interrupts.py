@@ -269,6 +269,34 @@ def test_a_fit_that_ctrl_c_comes_too_late_for_is_not_made_twice(fit):
     assert n_kept or whole.n_jobs == 2  # lines differ in number
 
 
+def test_a_partial_fit_that_is_interrupted_is_made_or_not(rng):
+    X, y = rows("dense", 600)
+    pieces = [slice(0, 200), slice(200, 400), slice(400, 600)]
+
+    def make(n):
+        clf = pegasos.PegasosClassifier(1e-3, random_state=0)
+        for piece in pieces[:n]:
+            clf.partial_fit(X[piece], y[piece], classes=[0, 1, 2])
+        return clf
+
+    coefs = [None, *(make(n).coef_ for n in (1, 2, 3))]
+
+    def following(clf, n):
+        return clf.partial_fit(X[pieces[n]], y[pieces[n]], classes=[0, 1, 2])
+
+    for n in range(3):
+        n_lines = with_ctrl_c_at(-1, functools.partial(following, make(n), n))
+        for number in {*rng.integers(1, n_lines, 30), *range(n_lines - 30, n_lines)}:
+            clf = make(n)
+            with pytest.raises(KeyboardInterrupt):
+                with_ctrl_c_at(number, functools.partial(following, clf, n))
+            is_made = np.array_equal(getattr(clf, "coef_", None), coefs[n + 1])
+            if not is_made:
+                assert np.array_equal(getattr(clf, "coef_", None), coefs[n])
+                following(clf, n)
+            np.testing.assert_array_equal(clf.coef_, coefs[n + 1])
+
+
 class Twice(CtrlC):
     """Comes in the main thread after a piece of work, and at a later line of the package once more."""
 

@@ -347,14 +347,21 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             self._checkpoints.write(twin, (schedule.n_iter, schedule.progress()[0]))
 
     def _train(
-        self, schedule: Schedule, rows: Any, data: Data, watch: Watch | None = None, **plan: Any
+        self,
+        schedule: Schedule,
+        rows: Any,
+        data: Data,
+        watch: Watch | None = None,
+        *,
+        keep: bool = True,
+        **plan: Any,
     ) -> tuple[_certificate.Certificate, bool]:
         """Carry out a plan with threads and progress, and tell callbacks of it.
 
-        What was learned is kept if this is interrupted.
-
         Parameters
         ----------
+        keep : bool
+            Whether to keep what was learned if this is interrupted.
         plan
             What `Schedule.train` takes.
 
@@ -382,11 +389,12 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
                 except StopRequestedError:
                     return schedule.certify(rows), False
                 except KeyboardInterrupt:
-                    with _threads.uninterrupted():
-                        self._take(
-                            self._attributes(schedule, data) | self._state_of(schedule, data)
-                        )
-                    self._write_checkpoint(schedule, data)
+                    if keep:
+                        with _threads.uninterrupted():
+                            self._take(
+                                self._attributes(schedule, data) | self._state_of(schedule, data)
+                            )
+                        self._write_checkpoint(schedule, data)
                     raise
                 except CheckpointDue:
                     self._write_checkpoint(schedule, data)

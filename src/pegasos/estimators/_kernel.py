@@ -270,7 +270,7 @@ class KernelPegasosClassifier(PegasosEstimator):
                 # Other solvers have been over all columns when the problems part.
                 divides = self.solver in ("auto", "sdca") and kernel.is_positive
                 cache = make_cache(kernel.points_among_themselves(X), divides=divides)
-                plan = {
+                plan: dict[str, Any] = {
                     "solver": self.solver,
                     "tol": self.tol,
                     "max_iter": max_iter,

@@ -254,7 +254,7 @@ class PegasosClassifier(PegasosEstimator):
                 schedule = self._begin(len(data.columns), rows.shape[0], rows.shape[1], dtype)
             schedule.set_rows(data.columns, data.weights)
             watch = self._watch(max_iter, n_steps, data.X, data.y)
-            plan = {
+            plan: dict[str, Any] = {
                 "solver": self.solver,
                 "tol": self.tol,
                 "max_iter": max_iter,
@@ -276,7 +276,8 @@ class PegasosClassifier(PegasosEstimator):
         After a `fit`, it goes on from the fitted model. Step t moves the weights by 1/(λt) times a
         row. If another solver than Pegasos made the model, t is the number of steps that as many
         epochs of Pegasos take, or more: the first step moves the score of an average row by 1 at
-        most. So a few rows cannot undo the fit.
+        most. So a few rows cannot undo the fit. After Ctrl-C, either the whole epoch was made or
+        nothing of it.
 
         Parameters
         ----------
@@ -332,7 +333,7 @@ class PegasosClassifier(PegasosEstimator):
                 "max_iter": 1,
                 "check": "none",
             }
-            self._train(schedule, rows, data, **plan)
+            self._train(schedule, rows, data, keep=False, **plan)
             schedule.end_plan()
             with _threads.uninterrupted():
                 self._take(self._attributes(schedule, data) | self._state_of(schedule, data))
