@@ -5,6 +5,7 @@ the clock, which on a busy machine says little, and in CPU time of the process.
 """
 
 import contextlib
+import copy
 import functools
 import os
 import signal
@@ -288,13 +289,32 @@ def test_a_partial_fit_that_is_interrupted_is_made_or_not(rng):
         n_lines = with_ctrl_c_at(-1, functools.partial(following, make(n), n))
         for number in {*rng.integers(1, n_lines, 30), *range(n_lines - 30, n_lines)}:
             clf = make(n)
-            with pytest.raises(KeyboardInterrupt):
+            with contextlib.suppress(KeyboardInterrupt):  # lines differ in number
                 with_ctrl_c_at(number, functools.partial(following, clf, n))
             is_made = np.array_equal(getattr(clf, "coef_", None), coefs[n + 1])
             if not is_made:
                 assert np.array_equal(getattr(clf, "coef_", None), coefs[n])
                 following(clf, n)
             np.testing.assert_array_equal(clf.coef_, coefs[n + 1])
+
+
+@pytest.mark.parametrize("refit", [True, False])
+@pytest.mark.parametrize("machine", [
+    pegasos.PegasosClassifierCV, pegasos.KernelPegasosClassifierCV,
+])  # fmt: skip
+def test_a_search_that_is_interrupted_is_made_or_not(machine, refit):
+    X, y = rows("dense", 90)
+    other = machine(cv=2, random_state=0).fit(X[:, :7], y > 0)
+    n_lines = with_ctrl_c_at(
+        -1, functools.partial(copy.copy(other).set_params(refit=refit).fit, X, y)
+    )
+    whole = machine(cv=2, random_state=0, refit=refit).fit(X, y)
+    for number in range(n_lines - 25, n_lines + 1):
+        clf = copy.copy(other).set_params(refit=refit)
+        with contextlib.suppress(KeyboardInterrupt):  # lines differ in number
+            with_ctrl_c_at(number, functools.partial(clf.fit, X, y))
+        assert vars(clf).keys() in (vars(other).keys(), vars(whole).keys())
+        assert len(clf.classes_) == (3 if clf.n_features_in_ == 60 else 2)
 
 
 class Twice(CtrlC):

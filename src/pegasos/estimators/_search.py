@@ -174,6 +174,7 @@ class _Search(ClassifierMixin, BaseEstimator):
 
     _checks = _parameters.LINEAR_SEARCH
 
+    @_threads.handled
     def fit(
         self,
         X: Any,
@@ -258,9 +259,10 @@ class _Search(ClassifierMixin, BaseEstimator):
             estimator.__dict__.update(seen)
             fitted |= {"best_estimator_": estimator} | _fitted_attributes(estimator)
         # All at once: of the last search, nothing is left, or everything if this one fails.
-        for stale in _fitted_attributes(self):
-            delattr(self, stale)
-        self.__dict__.update(fitted)
+        with _threads.uninterrupted():
+            for stale in _fitted_attributes(self):
+                delattr(self, stale)
+            self.__dict__.update(fitted)
         return self
 
     def decision_function(self, X: Any) -> np.ndarray:
@@ -571,7 +573,7 @@ class _Search(ClassifierMixin, BaseEstimator):
                 f"scoring gave scores that are not finite, with the means {mean}: where a mean is "
                 "NaN the point ranks last",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
         # Of equally good points, the one that is regularised most.
         best = np.flatnonzero(rank == rank.min())
