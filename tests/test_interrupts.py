@@ -195,6 +195,34 @@ def test_an_auto_fit_goes_on_to_the_same_bits_after_a_change_of_solver(
     np.testing.assert_array_equal(clf.coef_, whole.coef_)
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_suffix_average_goes_on_after_any_piece_of_work():
+    """What was decided where the epochs after a gap check began is not decided once more."""
+    X, y = rows("dense", 1500, 3)
+
+    def make():
+        return pegasos.PegasosClassifier(
+            1e-3, solver="pegasos", average="suffix", tol=1e-9, max_iter=32, warm_start=True,
+            random_state=0,
+        )  # fmt: skip
+
+    class AtPiece(CtrlC):
+        def watch(self):
+            self.n_pieces += 1
+            if self.n_pieces - 1 == self.piece:
+                raise KeyboardInterrupt
+
+    whole = make()
+    whole._checkpoints = counter = AtPiece()
+    whole.fit(X, y)
+    for piece in range(counter.n_pieces):
+        clf = make()
+        clf._checkpoints = AtPiece(piece)
+        with pytest.raises(KeyboardInterrupt):
+            clf.fit(X, y)
+        check(clf.fit(X, y), whole, X)
+
+
 def with_ctrl_c_at(number, call):
     """Call it, with Ctrl-C at line `number` of all that it runs in the package; returns their count."""
     count = 0
