@@ -195,23 +195,16 @@ def test_an_auto_fit_goes_on_to_the_same_bits_after_a_change_of_solver(
     np.testing.assert_array_equal(clf.coef_, whole.coef_)
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_a_suffix_average_goes_on_after_any_piece_of_work():
-    """What was decided where the epochs after a gap check began is not decided once more."""
-    X, y = rows("dense", 1500, 3)
+class AtPiece(CtrlC):
+    """Comes in the main thread, after a piece of work."""
 
-    def make():
-        return pegasos.PegasosClassifier(
-            1e-3, solver="pegasos", average="suffix", tol=1e-9, max_iter=32, warm_start=True,
-            random_state=0,
-        )  # fmt: skip
+    def watch(self):
+        self.n_pieces += 1
+        if self.n_pieces - 1 == self.piece:
+            raise KeyboardInterrupt
 
-    class AtPiece(CtrlC):
-        def watch(self):
-            self.n_pieces += 1
-            if self.n_pieces - 1 == self.piece:
-                raise KeyboardInterrupt
 
+def check_after_any_piece(make, X, y):
     whole = make()
     whole._checkpoints = counter = AtPiece()
     whole.fit(X, y)
@@ -221,6 +214,33 @@ def test_a_suffix_average_goes_on_after_any_piece_of_work():
         with pytest.raises(KeyboardInterrupt):
             clf.fit(X, y)
         check(clf.fit(X, y), whole, X)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_suffix_average_goes_on_after_any_piece_of_work():
+    """What was decided where the epochs after a gap check began is not decided once more."""
+
+    def make():
+        return pegasos.PegasosClassifier(
+            1e-3, solver="pegasos", average="suffix", tol=1e-9, max_iter=32, warm_start=True,
+            random_state=0,
+        )  # fmt: skip
+
+    check_after_any_piece(make, *rows("dense", 1500, 3))
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("cache_size", [0.05, 200])
+def test_a_half_step_of_a_kernel_machine_goes_on_after_any_piece_of_work(cache_size):
+    """The columns of rows that were drawn for it are not there any more."""
+
+    def make():
+        return pegasos.KernelPegasosClassifier(
+            0.01, gamma=0.01, solver="pegasos", batch_size=3, multi_class="ovo", tol=None,
+            max_iter=12, warm_start=True, random_state=0, cache_size=cache_size,
+        )  # fmt: skip
+
+    check_after_any_piece(make, *rows("dense", 110, 4))
 
 
 def with_ctrl_c_at(number, call):

@@ -101,6 +101,8 @@ class KernelPegasos(Pegasos):
     def _run_whole(self, cache: Any, first: int, order: np.ndarray | None) -> Generator[None]:
         """Run over the whole matrix, yielding now and then."""
         self._push(cache)
+        # A step that was interrupted half-way ends with these, and the core asks for drawn ones.
+        cache.keep(np.unique(self.pending[self._waiting()]))
         block = _Block(self, np.arange(self.n_rows), cache.columns, cache.place)
         longest = max(_SHORTEST, int(_SCORES_PER_CALL / self.scores.size))
 
