@@ -1,7 +1,8 @@
 """Ctrl-C at random pieces of work and lines: it is answered, and a warm start goes on to the same bits.
 
 ``python tests/test_interrupts.py 200`` interrupts so many fits and prints how long answers took: by
-the clock, which on a busy machine says little, and in CPU time of the process.
+the clock, which on a busy machine says little, and in CPU time of the process. Then it sends bursts of
+Ctrl-C to as many random estimators, eight fits of each or three searches or rounds of `partial_fit`.
 """
 
 import contextlib
@@ -9,14 +10,17 @@ import copy
 import functools
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
+import traceback
 import warnings
 
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 import pegasos
@@ -537,6 +541,245 @@ def test_no_thread_is_at_work_after_ctrl_c(monkeypatch, n_times):
     assert heard
 
 
+# ---- Storms --------------------------------------------------------------------------------------
+
+#: Sends the process that started it bursts of signals: a delay and gaps between signals, in seconds.
+SENDER = """
+import os, signal, sys, time
+signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's goes to all
+for line in sys.stdin:
+    for pause in map(float, line.split()):
+        time.sleep(pause)
+        os.kill(os.getppid(), signal.SIGINT)
+    print(flush=True)
+"""
+
+
+class Storm:
+    """Calls under bursts of one to five Ctrl-C, 0 to 5 ms apart, from another process.
+
+    Its handler raises KeyboardInterrupt while a call is under way, and else does nothing.
+    """
+
+    def __init__(self, rng):
+        self.rng, self.is_under_way, self.n_heard = rng, False, 0
+
+    def __enter__(self):
+        self.before = signal.signal(signal.SIGINT, self.hear)
+        self.sender = subprocess.Popen(
+            [sys.executable, "-c", SENDER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self.burst(0, 0)  # it has started
+        self.sender.stdout.readline()
+        return self
+
+    def __exit__(self, *_):
+        self.sender.communicate()
+        signal.signal(signal.SIGINT, self.before)
+
+    def hear(self, *_):
+        self.n_heard += 1
+        if self.is_under_way:
+            raise KeyboardInterrupt
+
+    def burst(self, delay, n):
+        print(delay, *self.rng.choice([0, 1e-4, 1e-3, 5e-3]) * self.rng.random(n),
+              file=self.sender.stdin, flush=True)  # fmt: skip
+
+    def strike(self, call, seconds):
+        """Call it under a burst; whether it was interrupted. It takes about so many seconds."""
+        # Often at the end, where the model is kept.
+        moment = (
+            self.rng.uniform(-0.1, 1.1) if self.rng.random() < 0.5 else self.rng.normal(1, 0.05)
+        )
+        n_threads = threading.active_count()
+        self.burst(max(moment * seconds, 0), self.rng.integers(5))
+        if moment < 0:
+            time.sleep(-moment * seconds)
+        is_interrupted = True
+        try:
+            self.is_under_way = True
+            call()
+            # The interpreter hears of signals after calls of C functions, and none is made here.
+            self.is_under_way = is_interrupted = False
+        except KeyboardInterrupt:
+            self.is_under_way = False
+        assert self.sender.stdout.readline()  # all were sent
+        assert signal.getsignal(signal.SIGINT) == self.hear
+        for thread in threading.enumerate()[n_threads:]:
+            thread.join(timeout=600)
+        assert threading.active_count() == n_threads
+        return is_interrupted
+
+
+def any_fit(rng):
+    """An estimator that goes on from what an interrupted fit left, rows and labels."""
+    options = {
+        "loss": str(rng.choice(["hinge", "squared_hinge"])),
+        "solver": str(rng.choice(["auto", "pegasos", "sdca", "newton"])),
+        "multi_class": str(rng.choice(["ovr", "ovo"])), "n_jobs": int(rng.integers(1, 3)),
+        "tol": [None, "auto", 1e-4][rng.integers(3)], "warm_start": bool(rng.random() < 0.8),
+        "max_iter": int(rng.integers(1, 80)), "random_state": 0,
+        **[{}, {"penalize_intercept": False}, {"fit_intercept": False}][rng.integers(3)],
+    }  # fmt: skip
+    if options["solver"] == "pegasos":
+        options["average"] = [False, True, "suffix"][rng.integers(3)]
+        options["batch_size"] = int(rng.integers(1, 4))
+    n_classes = int(rng.integers(2, 6))
+    if rng.random() < 0.5:
+        kind = str(rng.choice(["dense", "sparse", "sparse, few features"]))
+        clf = pegasos.PegasosClassifier(10 ** rng.uniform(-4, -2), **options)
+        return clf, *rows(kind, int(rng.integers(50, 1500)), n_classes)
+    X, y = rows(str(rng.choice(["dense", "sparse"])), int(rng.integers(50, 700)), n_classes)
+    options |= {"cache_size": [0.1, 1, 200][rng.integers(3)], "gamma": 0.01}
+    options["kernel"] = ["rbf", "precomputed", inner_products][rng.integers(3)]
+    if options["kernel"] == "precomputed":
+        X = inner_products(X, X) / 60
+    options["assume_psd"] = True
+    return pegasos.KernelPegasosClassifier(10 ** rng.uniform(-4, -2), **options), X, y
+
+
+def inner_products(X, Z):
+    products = X @ Z.T
+    return (products.toarray() if sparse.issparse(products) else products).astype(np.float64)
+
+
+def storm_over_fits(storm, n_storms):
+    """Interrupt fits of one estimator, each time up to three times; how often they were."""
+    whole, X, y = any_fit(storm.rng)
+    began = time.perf_counter()
+    whole.fit(X, y)
+    seconds, n_interrupted = time.perf_counter() - began, 0
+    if not (whole.duality_gap_ >= 0).all():  # rounding has made a kernel indefinite: all may differ
+        return 0
+    for _ in range(n_storms):
+        clf = clone(whole)
+        if not clf.warm_start and storm.rng.random() < 0.5:
+            clf.fit(X[:, :3] if clf.get_params().get("kernel") != "precomputed" else X, y > 0)
+        for _ in range(storm.rng.integers(1, 4)):
+            before = vars(clf).copy()
+            if not storm.strike(lambda clf=clf: clf.fit(X, y), seconds):
+                break
+            n_interrupted += 1
+            after = vars(clf)
+            if before.keys() != after.keys() or any(before[k] is not after[k] for k in before):
+                assert clf.predict(X).shape == y.shape
+        else:
+            clf.fit(X, y)
+        check(clf, whole, X)
+        assert clf.n_iter_ == whole.n_iter_ or hasattr(clf, "dual_coef_"), clf
+    return n_interrupted
+
+
+def storm_over_searches(storm, n_storms):
+    """Interrupt searches, which are made or not."""
+    rng = storm.rng
+    machine = [pegasos.PegasosClassifierCV, pegasos.KernelPegasosClassifierCV][rng.integers(2)]
+    X, y = rows(str(rng.choice(["dense", "sparse"])), int(rng.integers(60, 300)), 3)
+    options = {
+        "cv": 2, "random_state": 0, "refit": bool(rng.random() < 0.7), "n_jobs": 1,
+        "loss": str(rng.choice(["hinge", "squared_hinge"])), "lams": [1e-1, 1e-2, 1e-3],
+        "multi_class": str(rng.choice(["ovr", "ovo"])),
+        "cv_effort": [[2, 4], ["auto"]][rng.integers(2)][0],
+    }  # fmt: skip
+    began = time.perf_counter()
+    whole = machine(**options).fit(X, y)
+    seconds, n_interrupted = time.perf_counter() - began, 0
+    first = machine(**options | {"refit": True}).fit(X, y > 0).set_params(refit=whole.refit)
+    for _ in range(n_storms):
+        clf = copy.copy(first)
+        before = vars(clf).copy()
+        if storm.strike(lambda clf=clf: clf.fit(X, y), seconds):
+            n_interrupted += 1
+            after = vars(clf)
+            if before.keys() != after.keys() or any(before[k] is not after[k] for k in before):
+                same_search(clf, whole)
+            clf.fit(X, y)
+        same_search(clf, whole)
+    return n_interrupted
+
+
+def same_search(clf, whole):
+    assert vars(clf).keys() == vars(whole).keys()
+    assert clf.best_params_ == whole.best_params_
+    np.testing.assert_array_equal(clf.scores_, whole.scores_)
+    if clf.refit:
+        np.testing.assert_allclose(clf.objective_, whole.objective_, rtol=1e-3)
+    if clf.refit and not hasattr(clf, "dual_coef_"):
+        np.testing.assert_array_equal(clf.coef_, whole.coef_)
+
+
+def storm_over_pieces(storm, n_storms):
+    """Interrupt calls of partial_fit, which are made or not."""
+    rng, n = storm.rng, int(storm.rng.integers(20, 1500))
+    X, y = rows(str(rng.choice(["dense", "sparse"])), 3 * n, 3)
+    options = {
+        "loss": str(rng.choice(["hinge", "squared_hinge"])), "random_state": 0,
+        "multi_class": str(rng.choice(["ovr", "ovo"])), "n_jobs": int(rng.integers(1, 3)),
+        "average": [False, True][rng.integers(2)], "solver": str(rng.choice(["auto", "pegasos"])),
+    }  # fmt: skip
+
+    def learn(clf, k):
+        clf.partial_fit(X[k * n : k * n + n], y[k * n : k * n + n], classes=[0, 1, 2])
+
+    whole, coefs = pegasos.PegasosClassifier(1e-3, **options), [None]
+    began, n_interrupted = time.perf_counter(), 0
+    for k in range(3):
+        learn(whole, k)
+        coefs.append(whole.coef_)
+    seconds = (time.perf_counter() - began) / 3
+    for _ in range(n_storms):
+        clf = clone(whole)
+        for k in range(3):
+            while storm.strike(lambda clf=clf, k=k: learn(clf, k), seconds):
+                n_interrupted += 1
+                coef = getattr(clf, "coef_", None)
+                if np.array_equal(coef, coefs[k + 1]):
+                    break
+                assert np.array_equal(coef, coefs[k])
+            np.testing.assert_array_equal(clf.coef_, coefs[k + 1])
+            assert (clf.predict(X) >= 0).all()
+    return n_interrupted
+
+
+STORMS = {
+    "fits": (storm_over_fits, 8), "searches": (storm_over_searches, 3), "pieces": (storm_over_pieces, 3),
+}  # fmt: skip
+
+
+@pytest.mark.skipif(os.name == "nt", reason="other processes cannot send SIGINT on Windows")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+# An exception in a callback of a weak reference is lost, and the call goes on.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("kind", STORMS)
+def test_storms(kind, rng):
+    """A user who is impatient, at any moment from before a call to after it."""
+    with Storm(rng) as storm:
+        for _ in range(4):
+            STORMS[kind][0](storm, 3)
+
+
+def storms(n_rounds):
+    """Print how many calls were interrupted, over so many random estimators."""
+    warnings.simplefilter("ignore", ConvergenceWarning)
+    totals = dict.fromkeys(STORMS, 0)
+    n_wrong = 0
+    for number in range(n_rounds):
+        seed = np.random.SeedSequence().entropy
+        kind = list(STORMS)[number % 4 % 3]
+        call, n_storms = STORMS[kind]
+        with Storm(np.random.default_rng(seed)) as storm:
+            try:
+                totals[kind] += call(storm, n_storms)
+            except Exception:  # noqa: BLE001 the next one may tell more
+                n_wrong += 1
+                print(f"{kind}, seed {seed}:", flush=True)
+                traceback.print_exc()
+    said = ", ".join(f"{kind} {total}" for kind, total in totals.items())
+    print(f"calls interrupted in {n_rounds} storms: {said}; {n_wrong} storms went wrong")
+    return n_wrong
+
+
 def measure(n_fits):
     """Interrupt fits, and say how long answers took."""
     warnings.simplefilter("ignore", ConvergenceWarning)
@@ -574,4 +817,5 @@ def _figures(latencies):
 
 
 if __name__ == "__main__":
-    sys.exit(measure(int(sys.argv[1])) > 0)
+    number = int(sys.argv[1])
+    sys.exit(measure(number) + storms(number) > 0)
