@@ -322,6 +322,18 @@ def test_a_fit_that_ctrl_c_comes_too_late_for_is_not_made_twice(fit):
     assert n_kept or whole.n_jobs == 2  # lines differ in number
 
 
+def test_a_fit_may_follow_while_the_traceback_of_ctrl_c_is_there():
+    """Interactive sessions keep the last one; it must not keep the estimator from being fitted."""
+    whole, X, y = FITS["pegasos, dense"](60)
+    whole.set_params(max_iter=2).fit(X, y)
+    for number in range(1, 40):
+        clf = clone(whole)
+        try:
+            with_ctrl_c_at(number, functools.partial(clf.fit, X, y))
+        except KeyboardInterrupt:
+            check(clf.fit(X, y), whole, X)
+
+
 def test_a_partial_fit_that_is_interrupted_is_made_or_not(rng):
     X, y = rows("dense", 600)
     pieces = [slice(0, 200), slice(200, 400), slice(400, 600)]

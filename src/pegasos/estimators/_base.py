@@ -82,12 +82,12 @@ class Data:
 def one_at_a_time(estimator: Any, method: str) -> Generator[None]:
     """Refuse a call of this method of an estimator that is being fitted, by any thread."""
     this = _Fit()
-    if _FITTING.setdefault(id(estimator), this) is not this:
-        raise RuntimeError(
-            f"{method} was called while this {type(estimator).__name__} is being fitted, "
-            "by its kernel function, a callback or another thread; fit a clone of it"
-        )
     try:
+        if _FITTING.setdefault(id(estimator), this) is not this:
+            raise RuntimeError(
+                f"{method} was called while this {type(estimator).__name__} is being fitted, "
+                "by its kernel function, a callback or another thread; fit a clone of it"
+            )
         yield
     finally:
         del this  # or a traceback would keep it
