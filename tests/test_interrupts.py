@@ -322,6 +322,35 @@ def test_a_fit_that_ctrl_c_comes_too_late_for_is_not_made_twice(fit):
     assert n_kept or whole.n_jobs == 2  # lines differ in number
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("machine", [
+    pegasos.PegasosClassifier, pegasos.KernelPegasosClassifier,
+])  # fmt: skip
+@pytest.mark.parametrize("first", ["sdca", "newton"])
+def test_pegasos_takes_a_model_over_wholly_or_not_at_all(monkeypatch, machine, first):
+    """Every line in which it does may be the last one."""
+    X, y = rows("dense", 120)
+    options = {"tol": None, "max_iter": 5, "warm_start": True, "random_state": 0}
+    start = machine(1e-3, solver=first, **options).fit(X, y)
+    whole = copy.deepcopy(start).set_params(solver="pegasos").fit(X, y)
+    real = _schedule.Schedule.return_to_pegasos
+    number, n_lines = -1, 0
+
+    def struck(schedule, cache):
+        nonlocal n_lines
+        n_lines = max(n_lines, with_ctrl_c_at(number, lambda: real(schedule, cache)))
+
+    monkeypatch.setattr(_schedule.Schedule, "return_to_pegasos", struck)
+    copy.deepcopy(start).set_params(solver="pegasos").fit(X, y)
+    for line in range(1, n_lines + 1):
+        clf, number = copy.deepcopy(start).set_params(solver="pegasos"), line
+        with pytest.raises(KeyboardInterrupt):
+            clf.fit(X, y)
+        number = -1
+        check(clf.fit(X, y), whole, X)
+        assert clf.n_iter_ == whole.n_iter_
+
+
 def test_a_fit_may_follow_while_the_traceback_of_ctrl_c_is_there():
     """Interactive sessions keep the last one; it must not keep the estimator from being fitted."""
     whole, X, y = FITS["pegasos, dense"](60)

@@ -438,14 +438,17 @@ class Schedule:
             inside = np.count_nonzero(pegasos.labels, axis=1)
         ran = tuple(self.solver_epochs.items())
         coef, intercept = solver.model()
-        pegasos.go_on_from(coef, intercept, self.n_iter, inside, least_steps)
-        if pegasos.counts is not None:
-            weights = 1 if pegasos.row_weights is None else np.maximum(pegasos.row_weights, 1e-300)
-            steps = pegasos.problems["n_steps"] + pegasos.problems["delay"]
-            epochs = steps * settings.batch_size / np.maximum(inside, 1)
-            counts = epochs[:, None] * np.clip(solver.dual() / weights, 0, settings.loss.most(1.0))
-            pegasos.counts[...] = np.rint(counts) if settings.loss.counts else counts
-        self._ran, self.solver = ran, pegasos
+        with uninterrupted():
+            pegasos.go_on_from(coef, intercept, self.n_iter, inside, least_steps)
+            if pegasos.counts is not None:
+                c = pegasos.row_weights
+                weights = 1 if c is None else np.maximum(c, 1e-300)
+                steps = pegasos.problems["n_steps"] + pegasos.problems["delay"]
+                epochs = steps * settings.batch_size / np.maximum(inside, 1)
+                a = np.clip(solver.dual() / weights, 0, settings.loss.most(1.0))
+                counts = epochs[:, None] * a
+                pegasos.counts[...] = np.rint(counts) if settings.loss.counts else counts
+            self._ran, self.solver = ran, pegasos
 
     def _telling(
         self, on_progress: Callable[[], None] | None, on_epoch: Callable[[], None] | None
