@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import dataclasses
+import functools
 import weakref
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
