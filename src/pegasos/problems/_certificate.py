@@ -102,7 +102,8 @@ def certify(
     for k, a_k in enumerate(a):
         w, constant = weights_of(problem, k, a_k)
         squared_norm[k] = inner(w, w) + constant**2
-    return Certificate(primal, best_dual(problem, a, squared_norm))
+    # a = 0, whose dual value is 0, is a dual point as well, should others overflow.
+    return Certificate(primal, np.fmax(best_dual(problem, a, squared_norm), 0))
 
 
 def certify_kernel(
@@ -152,8 +153,7 @@ def certify_kernel(
     # matrix with `ridge` on its diagonal, with which |w|^2 and each row's own score are larger.
     errors = settings.lam / 2 * (cache.ridge * sums["squares"] + rounding)
     more = errors[0] + losses[:, 1] / problem.masses
-    # a = 0, whose dual value is 0, is a dual point as well.
-    return Certificate(primal, np.maximum(dual_value - errors[-1], 0) - more, estimate)
+    return Certificate(primal, np.fmax(dual_value - errors[-1], 0) - more, estimate)
 
 
 def is_negative(cache: Any, points: np.ndarray, squared_norms: Any, sizes: Any) -> bool:
@@ -278,22 +278,6 @@ def objectives(problem: Problem, coef: np.ndarray, intercept: np.ndarray) -> np.
         write(first, scores)
         _core.loss_sums(first, problem.labels, problem.row_weights, scores, losses, loss)
     return _primal(problem, squared_norm, intercept, losses, coef.dtype)
-
-
-def constants(problem: Problem) -> tuple[np.ndarray, np.ndarray]:
-    """The intercepts of the best models with w = 0, and their objectives."""
-    settings, feature = problem.settings, problem.settings.constant_feature
-    weights = problem.row_weights
-    if weights is None:
-        balance = problem.labels.sum(axis=1, dtype=np.int64) / problem.masses
-    else:
-        balance = np.array([(weights * y).sum() for y in problem.labels]) / problem.masses
-    if not (feature or settings.free_intercept):
-        intercept, objective = np.zeros(len(balance)), settings.loss.value(np.ones(len(balance)))
-    else:
-        penalty = settings.lam / feature**2 if feature else 0.0
-        intercept, objective = settings.loss.constant(balance, penalty)
-    return intercept, np.where(problem.n_inside > 0, objective, 0)
 
 
 def best_intercepts(problem: Problem, coef: np.ndarray) -> np.ndarray:

@@ -58,6 +58,23 @@ class Problem:
         return np.count_nonzero(self.labels, axis=1)
 
     @functools.cached_property
+    def constants(self) -> tuple[np.ndarray, np.ndarray]:
+        """The intercepts of the best models with w = 0, and their objectives."""
+        settings, weights = self.settings, self.row_weights
+        feature, is_free = settings.constant_feature, settings.free_intercept
+        if not feature and not is_free:
+            intercept = np.zeros(len(self))
+            return intercept, settings.loss.value(np.where(self.n_inside > 0, 1.0, 0.0))
+        if weights is None:
+            balance = self.labels.sum(axis=1, dtype=np.int64) / self.masses
+        else:
+            balance = np.array([(weights * y).sum() for y in self.labels]) / self.masses
+        intercept, objective = settings.loss.constant(
+            balance, 0.0 if is_free else settings.lam / feature**2
+        )
+        return intercept, np.where(self.n_inside > 0, objective, 0)
+
+    @functools.cached_property
     def fingerprints(self) -> list[int]:
         """Of the labels and weights of each problem."""
         crc = 0 if self.row_weights is None else _rows.fingerprint(self.row_weights)

@@ -39,6 +39,8 @@ class Newton(Solver):
         self, settings: Settings, n_problems: int, n_rows: int, n_features: int, seed: int
     ) -> None:
         super().__init__(settings, n_problems, n_rows, n_features, seed)
+        # Value of the feature that carries the intercept; 0 if there is none.
+        self.feature = 1.0 if settings.free_intercept else settings.constant_feature
         self.runs = np.zeros(n_problems, _NEWTON)
         self.point = np.zeros((n_problems, n_features + 1))
         self.scores = np.zeros((n_problems, n_rows))
@@ -67,11 +69,6 @@ class Newton(Solver):
     def ends_exactly(rows: Any) -> bool:
         """Once the rows within the smoothed corner are those at the corner."""
         return True
-
-    @property
-    def feature(self) -> float:
-        """Value of the feature that carries the intercept; 0 if there is none."""
-        return 1.0 if self.settings.free_intercept else self.settings.constant_feature
 
     def begin(self, problem: Problem, start: Any = None) -> Any:
         start = super().begin(problem, start)

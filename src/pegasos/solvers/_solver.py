@@ -234,9 +234,9 @@ class Solver:
 
     def _forget_all_but_zero(self, which: slice) -> None:
         """Forget those of some problems, and take w = 0 as the best point so far."""
-        some = Problem(self.rows, self.labels[which], self.row_weights, self.settings)
+        intercept, primal = self.problem.constants
         self.coef[which], self.relative_gap[which] = 0, np.inf
-        self.intercept[which], self.primal[which] = _certificate.constants(some)
+        self.intercept[which], self.primal[which] = intercept[which], primal[which]
 
     def prefer_constants(self) -> None:
         """Take w = 0 where no better point is known.
@@ -244,7 +244,7 @@ class Solver:
         Where it is the optimum, solvers come close to it. What they leave is noise, by which the
         model would rank rows.
         """
-        intercept, primal = _certificate.constants(self.problem)
+        intercept, primal = self.problem.constants
         is_better = np.isfinite(self.primal) & (primal <= self.primal + _core.ROUNDING)
         for k in np.flatnonzero(is_better):
             if not self.coef[k].any():

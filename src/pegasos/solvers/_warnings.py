@@ -143,11 +143,12 @@ def of_one_class(
     balancing : str or None
         How users give rare classes more weight; None: they have done so.
     """
+    of_classes = np.bincount(codes, weights, minlength=len(classes))
+    # Without a dual, |w|^2 may be below 0, and an objective below its losses.
+    is_bound = certificate is not None and not np.isnan(certificate.gap).any()
+    if is_bound and _tells_apart(certificate.objective, of_classes, multi_class):
+        return
     inside = np.ones(len(codes), bool) if weights is None else weights > 0
-    shares = np.bincount(codes, weights, minlength=len(classes))
-    shares = shares / shares.sum()
-    if len(classes) == 2 and certificate is not None and certificate.objective[0] < shares.min():
-        return  # all rows of the other class would have a loss of 1 at least
     coef, intercept = schedule.model()
 
     @np.errstate(over="ignore", under="ignore")
@@ -159,7 +160,7 @@ def of_one_class(
     few = predicted(np.concatenate(asked))
     if (few != few[0]).any() or (predicted(None)[inside] != few[0]).any():
         return
-    helps = [balancing] if balancing and shares.max() > _UNEQUAL * shares.min() else []
+    helps = [balancing] if balancing and of_classes.max() > _UNEQUAL * of_classes.min() else []
     helps.append(f"a lam below {schedule.settings.lam:.2g}")
     if not schedule.settings.loss.curvature:
         helps.append("loss='squared_hinge'")
@@ -169,6 +170,22 @@ def of_one_class(
         UserWarning,
         stacklevel=stacklevel,
     )
+
+
+def _tells_apart(objective: np.ndarray, of_classes: np.ndarray, multi_class: str) -> bool:
+    """Whether objectives are too small for a model that predicts one class for all rows.
+
+    A row of another class then has losses of at least 1 in all. One-vs-rest: its own class has no
+    higher score than the one predicted, so 1 - f of the one and 1 + f of the other add up to 2 or
+    more. One-vs-one: it loses one of its pairs, or its class would have most votes.
+    """
+    others, masses = of_classes.sum() - of_classes.max(), of_classes.sum()
+    if len(of_classes) > 2 and multi_class == "ovr":
+        others *= 2
+    elif len(of_classes) > 2:
+        pairs = np.array(_columns.pairs(len(of_classes)))
+        masses = of_classes[pairs].sum(axis=1)
+    return bool((masses * objective).sum() < others)
 
 
 def _some(rows: np.ndarray) -> np.ndarray:
