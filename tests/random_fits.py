@@ -497,9 +497,9 @@ def check_warning(case, clf, doubts):
     """
     tol = 1e-3 if clf.tol == "auto" else clf.tol
     objective, gap = clf.objective_, clf.duality_gap_
-    relative = gap / np.where(objective > 0, objective, 1)
+    relative = np.where(objective > _ROUNDING, gap / np.where(objective > 0, objective, 1), 0)
     if case.converged:
-        if ((relative > tol) & (objective > _ROUNDING)).any():
+        if (relative > tol).any():
             raise Wrong(f"no warning, but gaps {gap} with objectives {objective}, tol={tol}")
         return
     case.note(f"  {case.stopped_short}")
