@@ -59,6 +59,17 @@ def test_the_reference_has_every_public_name():
     assert documented == {*PUBLIC, *PLOTS}
 
 
+@pytest.mark.parametrize("name", pegasos.__all__)
+def test_absolute_values_are_code(name):
+    """Or reStructuredText reads |P - D| as a substitution, and the site cannot be built."""
+    found = getattr(pegasos, name)
+    members = vars(found) if isinstance(found, type) else {}
+    public = [member for name, member in members.items() if not name.startswith("_")]
+    for documented in (found, *public):
+        text = re.sub(r"``.*?``", "", getattr(documented, "__doc__", None) or "", flags=re.DOTALL)
+        assert "|" not in re.sub(r"^ *>>> .*$", "", text, flags=re.MULTILINE), documented
+
+
 def test_the_guide_names_every_kernel():
     text = (DOCS / "quick_start.rst").read_text("utf-8")
     for name, kind in kernels.KERNELS.items():

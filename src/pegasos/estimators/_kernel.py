@@ -129,7 +129,7 @@ class KernelPegasosClassifier(PegasosEstimator):
         As in `PegasosClassifier`. If scores were pulled, objectives and gap are not set, since they
         need the scores of all rows. The gap and the dual objective are NaN if the kernel matrix is
         not known to be positive semi-definite (see `assume_psd`), since there may be no duality.
-        `tol` then asks for |P - D| <= tol P at one point: no step along a single dual variable
+        `tol` then asks for ``|P - D| <= tol P`` at one point: no step along a single dual variable
         gains much any more, but there may be better points.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)

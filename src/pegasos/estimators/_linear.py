@@ -35,7 +35,7 @@ class PegasosClassifier(PegasosEstimator):
         Loss of a row with u = 1 - y f(x): max(0, u), the loss of the paper, or its square, the loss
         of `sklearn.svm.LinearSVC`. The square is smooth, so Newton's method takes fewer iterations.
         It weighs rows far on the wrong side more and has more support vectors. Its slope has no
-        bound, so Pegasos takes steps of 1/(lam (t + t0)) with t0 = 2/lam max_i c_i |x_i|^2: they
+        bound, so Pegasos takes steps of 1/(lam (t + t0)), ``t0 = 2/lam max_i c_i |x_i|^2``: they
         are so short at first that no step leaps beyond the optimum.
     solver : {"auto", "pegasos", "sdca", "newton"}, default="auto"
         "pegasos" is the algorithm of the paper and nothing else. It is fast to a rough solution.
