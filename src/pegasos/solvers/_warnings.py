@@ -144,9 +144,7 @@ def of_one_class(
         How users give rare classes more weight; None: they have done so.
     """
     of_classes = np.bincount(codes, weights, minlength=len(classes))
-    # Without a dual, |w|^2 may be below 0, and an objective below its losses.
-    is_bound = certificate is not None and not np.isnan(certificate.gap).any()
-    if is_bound and _tells_apart(certificate.objective, of_classes, multi_class):
+    if certificate is not None and _tells_apart(certificate, of_classes, multi_class):
         return
     inside = np.ones(len(codes), bool) if weights is None else weights > 0
     coef, intercept = schedule.model()
@@ -172,7 +170,7 @@ def of_one_class(
     )
 
 
-def _tells_apart(objective: np.ndarray, of_classes: np.ndarray, multi_class: str) -> bool:
+def _tells_apart(certificate: Certificate, of_classes: np.ndarray, multi_class: str) -> bool:
     """Whether objectives are too small for a model that predicts one class for all rows.
 
     A row of another class then has losses of at least 1 in all. One-vs-rest: its own class has no
@@ -185,7 +183,9 @@ def _tells_apart(objective: np.ndarray, of_classes: np.ndarray, multi_class: str
     elif len(of_classes) > 2:
         pairs = np.array(_columns.pairs(len(of_classes)))
         masses = of_classes[pairs].sum(axis=1)
-    return bool((masses * objective).sum() < others)
+    # Without a dual, |w|^2 may be below 0, and objectives below their losses.
+    is_bound = not np.isnan(certificate.gap).any()
+    return is_bound and bool((masses * certificate.objective).sum() < others)
 
 
 def _some(rows: np.ndarray) -> np.ndarray:
