@@ -58,7 +58,11 @@ def of_gap(
     if not is_over:
         why = f"a callback stopped the fit after {_epochs(schedule.n_iter)}"
         advice = ""
-    elif stopping[k] > tol and schedule.epochs_of_plan()[k] >= max_iter:
+    elif (
+        stopping[k] > tol
+        and schedule.epochs_of_plan()[k] >= max_iter
+        and not certificate.gap[k] <= _core.ROUNDING
+    ):
         why = f"stopped at max_iter={max_iter}"
         advice = _advice(schedule, rows, solver)
     else:
