@@ -1316,7 +1316,9 @@ def check_fold_scores(case, clf, p):
         return
     folds = check_cv(clf.cv, y, classifier=True).split(p.rows.values, y)
     for k, (train, test) in enumerate(folds):
-        counts, w = np.zeros(len(y)), p.total[test]
+        # By default, accuracy weighs rows as training does.
+        w = (p.total if clf.scoring is None else p.weights)[test]
+        counts = np.zeros(len(y))
         train = np.asarray(train)
         np.add.at(counts, train if train.dtype == bool else train.astype(int), 1)
         machine, precise = fitted_to(clf.best_estimator_, p, counts * p.total)
