@@ -168,7 +168,7 @@ static INLINE void sweep(const row_functions *f, const pegasos_rows *rows, int64
     }
     for (int64_t j = 0; j < count; j++) {
         const int64_t i = draws[j], next = j + 1 < count ? draws[j + 1] : i;
-        const double c = bounds ? bounds[i] : 1, x_norm = norms[i];
+        const double c = bounds ? bounds[i] : 1, x_norm = norms[i] > 0 ? norms[i] : DBL_MIN;
         const double visits = (double)(before + j);
         const double most = loss_bound(loss, c), diagonal = loss_diagonal(loss, c);
         double score[MOST_LANES], change[MOST_LANES], summed[MOST_LANES], moved = 0;
@@ -186,8 +186,8 @@ static INLINE void sweep(const row_functions *f, const pegasos_rows *rows, int64
             const double y = labels[i * B + l], old = a[i * B + l];
             const double inner = factor[l] * score[l] + feature[l] * constant[l];
             const double u = 1 - y * (longer[l] * inner + intercept[l]);
-            const double sum = x_norm + square[l], norm = sum > 0 ? sum : DBL_MIN;
-            const double length = step[l] / norm, damped = 1 / (1 / length + diagonal);
+            const double norm = x_norm + square[l], length = step[l] / norm;
+            const double damped = 1 / (1 / length + diagonal);
             double best = old + (u - diagonal * old) * (diagonal > 0 ? damped : length);
             best = best > 0 ? best : 0; /* NaN, which is 0 times infinity, too */
             best = best < most ? best : most;
