@@ -6,7 +6,8 @@ from rows import convert
 
 from pegasos import _core
 from pegasos.solvers._ascent import ASCENT, RUN
-from pegasos.solvers._pegasos import PROBLEM
+from pegasos.solvers._kernel_pegasos import KernelPegasos
+from pegasos.solvers._pegasos import PROBLEM, Settings
 
 N, D, K = 6, 5, 2
 SAMPLING = _core.SAMPLINGS["permutation"]
@@ -504,3 +505,26 @@ def test_powers_take_as_many_products_as_the_degree_has_digits(dtype, degree):
     if eps < 0.1:
         np.testing.assert_allclose(products[0][fits], expected[fits], rtol=4 * eps, atol=1e-30)
     assert (products[0] == products[1]).all()
+
+
+def test_a_step_goes_on_with_the_columns_of_its_pending_rows(dtype):
+    """Else the core would read what lies before the first column."""
+    n, rng = 6, np.random.default_rng(0)
+    settings = Settings(0.1, batch_size=3)
+    session = KernelPegasos(settings, 1, n, np.float64, 0)
+    session.set_rows(np.where(np.arange(n) % 2, 1, -1).astype(np.int8)[None], None)
+    session.plan(n_steps=2)
+    session.problems["n_pending"], session.pending[0, 0] = 1, 4
+    session.problems["n_drawn"] = 1
+    columns = rng.normal(size=(n, n)).astype(dtype)
+    for place in (np.arange(n), np.array([0, 1, 2, 3, -1, 4])):
+        block = _core.kernel_block(columns, place, np.zeros(n, np.int8))
+        run = [
+            block, session.problems.copy(), session.labels, None, np.zeros((1, 2 * n + 1)), None,
+            np.zeros((1, n)), session.pending.copy(), 1, np.array([1]), False, None,
+        ]  # fmt: skip
+        if place[4] >= 0:
+            _core.fit(*run)
+        else:
+            with pytest.raises(ValueError, match="the columns of all pending rows"):
+                _core.fit(*run)

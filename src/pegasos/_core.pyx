@@ -630,6 +630,9 @@ def fit(Rows rows not None, pegasos_linear[::1] problems not None,
     require_indices(draws, 0, n, "draws must be in [0, n_rows)")
     for k in range(n_problems):
         require_indices(pending[k, :problems[k].n_pending], 0, n, "pending must be in [0, n_rows)")
+        if rows.c.index_bytes == PEGASOS_KERNEL:
+            require_columns(rows, pending[k, :problems[k].n_pending],
+                            "a step goes on with the columns of all pending rows")
     if draws.shape[0] == 0:
         return
     cdef pegasos_linear_set set
@@ -969,14 +972,15 @@ def ascent_advance(Rows rows not None, pegasos_dual[::1] problem not None,
     return status
 
 
-cdef int require_columns(Rows block, const int64_t[::1] which) except -1:
+cdef int require_columns(Rows block, const int64_t[::1] which,
+                         str what="dual ascent needs the columns of all active rows") except -1:
     """Raise a ValueError unless a block of a kernel matrix has the columns of some of its rows."""
     cdef const int64_t *place = <const int64_t *>block.c.indptr
     cdef int64_t j
     cdef bint holds = True
     for j in range(which.shape[0]):
         holds &= place[which[j]] >= 0
-    return require(holds, "dual ascent needs the columns of all active rows")
+    return require(holds, what)
 
 
 def bundle_advance(Rows rows not None, Order order not None, const int64_t[::1] inside not None,
