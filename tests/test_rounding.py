@@ -136,6 +136,24 @@ def test_what_is_not_symmetric_is_part_of_the_gap(rng, dtype):
     assert gaps[1] >= gaps[0] + 1e-2 / 2 * np.abs(skew).max() * size**2
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("solver", ["auto", "sdca", "newton"])
+def test_multiples_of_a_dual_point_have_multiples_of_its_errors(solver, loss):
+    """Of a matrix that rounding to float32 made slightly indefinite, |w|^2 may be below 0."""
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        v, y = 10 ** rng.uniform(0, 2) * rng.normal(size=13), rng.choice([-1, 1], 13)
+        y[:2] = -1, 1
+        clf = KernelPegasosClassifier(
+            10 ** rng.uniform(-8, -4), kernel="precomputed", solver=solver, loss=loss,
+            penalize_intercept=False, random_state=0, tol=1e-9, max_iter=30,
+        )  # fmt: skip
+        clf.fit(np.outer(v, v).astype(np.float32), y)
+        assert clf.dual_objective_[0] <= 1  # w = 0 has this objective at most
+        assert clf.duality_gap_[0] >= clf.objective_[0] - clf.dual_objective_[0]
+
+
 def test_what_rounding_forbids_to_prove_is_told(rng):
     X, y = make_rows(rng, n=100)
     K = (X @ X.T).astype(np.float32)

@@ -149,11 +149,13 @@ def certify_kernel(
         cache.disprove()
     if not cache.is_positive:
         return Certificate(primal, np.full_like(dual_value, np.nan), estimate)
-    # The primal value may be larger than it seems, the dual one smaller: by rounding, and for the
-    # matrix with `ridge` on its diagonal, with which |w|^2 and each row's own score are larger.
-    errors = settings.lam / 2 * (cache.ridge * sums["squares"] + rounding)
-    more = errors[0] + losses[:, 1] / problem.masses
-    return Certificate(primal, np.fmax(dual_value - errors[-1], 0) - more, estimate)
+    # |w|^2 may be larger than it seems, by rounding, and for the matrix with `ridge` on its
+    # diagonal, with which each row's own score is larger, too. So the primal value may be larger,
+    # and the dual one smaller: that of the best multiple of a, whose errors grow with it.
+    errors = cache.ridge * sums["squares"] + rounding
+    more = settings.lam / 2 * errors[0] + losses[:, 1] / problem.masses
+    proved = best_dual(problem, a, squared_norm + errors[-1])
+    return Certificate(primal, np.fmax(proved, 0) - more, estimate)
 
 
 def is_negative(cache: Any, points: np.ndarray, squared_norms: Any, sizes: Any) -> bool:

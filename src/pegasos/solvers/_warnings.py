@@ -61,7 +61,7 @@ def of_gap(
     elif (
         stopping[k] > tol
         and schedule.epochs_of_plan()[k] >= max_iter
-        and not certificate.gap[k] <= _core.ROUNDING
+        and not certificate.gap[k] <= _rounding(schedule, rows, k)
     ):
         why = f"stopped at max_iter={max_iter}"
         advice = _advice(schedule, rows, solver)
@@ -87,6 +87,14 @@ def of_gap(
 
 def _epochs(n: int) -> str:
     return f"{n} epoch{'' if n == 1 else 's'}"
+
+
+def _rounding(schedule: Schedule, rows: Any, k: int) -> float:
+    """About what an objective is known to: scores are sums of as many products as rows have."""
+    if not isinstance(rows, _core.Rows):
+        return _core.ROUNDING
+    length, numbers = float(np.linalg.norm(schedule.model()[0][k])), rows.size / rows.shape[0]
+    return _core.ROUNDING + (numbers + 4) * np.finfo(np.float64).eps * length * _size(rows)
 
 
 def _size(rows: Any) -> float:
