@@ -824,7 +824,7 @@ def check_fit(case, clf, p):
             gap, P = clf.duality_gap_, clf.objective_
             tol = 1e-3 if clf.tol == "auto" else clf.tol
             # An objective below the rounding of 1 - y f has converged.
-            is_small = (gap <= tol * P * (1 + 1e-9)) | (P <= 4 * np.finfo(np.float64).eps)
+            is_small = (gap <= tol * P * (1 + 1e-9)) | (4 * np.finfo(np.float64).eps >= P)
             if not (np.isnan(gap) | is_small).all():
                 raise Wrong(f"no warning, but gaps {gap} with objectives {P}, tol={clf.tol}")
     elif clf.n_steps is None and not (is_kernel and clf.solver == "pegasos"):
