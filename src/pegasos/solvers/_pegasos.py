@@ -410,6 +410,9 @@ class Pegasos:
     @property
     def n_iter(self) -> int:
         """Passes over the present rows: those planned if the plan was one of epochs, else begun."""
+        is_done = (self.problems["n_steps"] >= self.problems["last_step"]).all()
+        if self._planned_epochs and is_done:
+            return self._planned_epochs
         if self.n_epochs > 0:
             return self.n_epochs
         return -(-int(self.problems["next_draw"].max()) // max(1, self.n_rows))

@@ -327,7 +327,7 @@ class Schedule:
         while left > 0:
             solver = self.solver
             yield functools.partial(solver.run, tol, min(self.stage, left), **threads)
-            used = int((solver.n_epochs - solver.base).max())
+            used = max(int((solver.n_epochs - solver.base).max()), 0)
             gap = _certificate.significant(solver.relative_gap, solver.primal).max()
             if gap <= tol or used >= left:
                 return
@@ -337,7 +337,8 @@ class Schedule:
             following.by_epochs = solver.by_epochs
             with uninterrupted():
                 self._put_to_work(following)
-                following.end_plan()
+                # So many epochs are behind the plan, whichever problem made them.
+                following.base = np.full_like(following.n_epochs, following.n_epochs.max())
                 self.epochs_begun += used
                 self.stage = max(2 * self.stage, _STAGE) if is_slow else self.stage
                 self.gap_before = np.inf if is_slow else gap

@@ -115,7 +115,7 @@ def _relations_of(
 ) -> Iterator[tuple[str, Any]]:
     """What must hold of a solver that completes what Pegasos begins."""
     own = {k.removeprefix(f"{solver}."): v for k, v in state.items() if k.startswith(f"{solver}.")}
-    yield f"{solver}.base", own["base"] <= own["n_epochs"]
+    yield f"{solver}.base", own["base"] <= own["n_epochs"].max(initial=0)
     yield f"{solver}.n_steps", -(-own["n_steps"] // max(n_rows, 1)) <= own["n_epochs"]
     yield f"{solver}.a", own["a"] >= 0
     if "active" in own:
