@@ -1,5 +1,6 @@
 """What a fit warns of at its end: a gap above what was asked for, and a model that is of no use."""
 
+import sys
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -94,7 +95,7 @@ def _rounding(schedule: Schedule, rows: Any, k: int) -> float:
     if not isinstance(rows, _core.Rows):
         return _core.ROUNDING
     length, numbers = float(np.linalg.norm(schedule.model()[0][k])), rows.size / rows.shape[0]
-    return _core.ROUNDING + (numbers + 4) * np.finfo(np.float64).eps * length * _size(rows)
+    return _core.ROUNDING + (numbers + 4) * sys.float_info.epsilon * length * _size(rows)
 
 
 def _size(rows: Any) -> float:
