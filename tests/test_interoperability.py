@@ -211,8 +211,16 @@ def run_onnx():
 def check_onnx(run_onnx, estimator, X, rtol):
     labels, scores = run_onnx(estimator, X)
     expected = estimator.decision_function(X)
-    np.testing.assert_allclose(scores, expected, rtol=rtol, atol=rtol * np.abs(expected).max())
-    np.testing.assert_array_equal(labels, estimator.predict(X))
+    atol = rtol * np.abs(expected).max()
+    np.testing.assert_allclose(scores, expected, rtol=rtol, atol=atol)
+    # Where classes tie, rounding decides: that of BLAS here, and of onnxruntime there.
+    if expected.ndim == 1:
+        is_sure = np.abs(expected) > 2 * atol
+    else:
+        first, second = np.sort(expected, axis=1)[:, :-3:-1].T
+        is_sure = first - second > 4 * atol
+    assert is_sure.mean() > 0.9 or not np.ptp(expected)
+    np.testing.assert_array_equal(labels[is_sure], estimator.predict(X)[is_sure])
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
