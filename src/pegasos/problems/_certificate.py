@@ -102,7 +102,7 @@ def certify(
     for k, a_k in enumerate(a):
         w, constant = weights_of(problem, k, a_k)
         squared_norm[k] = inner(w, w) + constant**2
-    # a = 0, whose dual value is 0, is a dual point as well, should others overflow.
+    # a = 0 is a dual point as well, with the value 0: a bound where others overflow.
     return Certificate(primal, np.fmax(best_dual(problem, a, squared_norm), 0))
 
 

@@ -235,8 +235,8 @@ class KernelNewton(Newton):
                 matrix += feature**2
                 x[0, band] = yield from solve(matrix, right + feature * (lam * constant - fall))
                 last = (feature * x.sum() + fall) / lam
-        # Where the step ends: no difference to the point, so that nothing of what leaves it remains
-        # as a rounding error, in coefficients or in scores.
+        # Coefficients and scores where the step ends, computed afresh: adding a difference to the
+        # last point would leave the rounding errors of what cancels.
         end = (x[0] + factors / mass) / lam
         end_scores = (self._push(x)[0] + sum_scores / mass) / lam
         yield
