@@ -209,11 +209,10 @@ static void fit_sdca(void)
     const pegasos_problem problem = {
         .rows = &sparse_rows, .labels = labels, .lam = 1e-3, .intercept_scaling = 1};
     const pegasos_options options = {.tol = 1e-3, .max_epochs = 1000};
-    pegasos_solver *solver =
-        pegasos_start(&problem, &options, malloc((size_t)pegasos_memory(&problem)));
-    while (pegasos_advance(solver, 1e6) == PEGASOS_RUNNING)
-        ;
-    free(solver);
+    pegasos_solution solution;
+    void *memory = malloc((size_t)pegasos_memory(&problem));
+    pegasos_solve(&problem, &options, memory, &solution);
+    free(memory);
 }
 
 static void fit_newton(void)

@@ -301,6 +301,9 @@ void pegasos_dual_sweep(const pegasos_rows *rows, int64_t n_problems, pegasos_du
  * A gap check costs about an epoch. It is made where it is likely to end the run, by the estimate
  * that an epoch gives (see `ascend`), and else whenever the visits have grown by so much since the
  * last one.
+ *
+ * A run may be stopped wherever it polls. Within an epoch, its position is in the state. A gap check
+ * changes nothing before its end: one that was stopped is made once more.
  */
 enum { SNAPSHOTS = 8, EPOCHS_BEFORE_CHECK = 16, ROWS_PER_PIECE = 256 };
 static const double GROWTH_BEFORE_CHECK = 1.5;
@@ -316,52 +319,66 @@ typedef struct run {
     const pegasos_ascent_arrays *x;
     pegasos_dual *p;
     pegasos_ascent *s;
+    pegasos_watch *watch;
     double numbers; /* that a row has, on average */
 } run;
 
-/* sum_i l*(a_i), in four sums, since an addition takes the time of four. */
-static double sum_of_conjugates(const run *r)
+static pegasos_progress progress_of(const run *r)
 {
-    const double *const a = r->x->a, *const c = r->x->bounds;
-    const int64_t n = r->rows->n_rows;
-    double sum[4] = {0};
-    WITH_LOSS(r->p->loss, for (int64_t i = 0; i + 4 <= n; i += 4) for (int64_t l = 0; l < 4; l++)
-                              sum[l] += loss_conjugate(LOSS, a[i + l], c ? c[i + l] : 1);
-              for (int64_t i = n / 4 * 4; i < n; i++) sum[0] +=
-              loss_conjugate(LOSS, a[i], c ? c[i] : 1));
-    return sum[0] + sum[1] + (sum[2] + sum[3]);
+    return (pegasos_progress){r->s->n_epochs, r->s->primal, r->s->relative_gap};
 }
 
-/*
- * Whether the run is far from the optimum and most rows are active. In an epoch, a dual variable
- * grows by at most lam m/|x_i|^2 times the violation of the margin. If that is small beside 1 and
- * most rows violate their margin, ascent needs many epochs over all rows to get near the optimum.
- */
-static bool is_hopeless(const run *r)
+static bool is_stopped(const run *r, double numbers)
 {
-    return r->s->estimate > 0.5 && r->p->n_active > r->s->n_inside / 2;
+    const pegasos_progress progress = progress_of(r);
+    return is_to_stop(r->watch, numbers, &progress);
 }
 
-static bool is_time_to_check(const run *r)
+/* ---- Epochs ---------------------------------------------------------------------------------- */
+
+/* At the start of an epoch: every how many rows to take a snapshot; 0: never. */
+static void plan_snapshots(const run *r)
 {
     pegasos_ascent *s = r->s;
-    if (s->n_epochs + 1 >= s->last_epoch)
-        return true;
-    if (s->tol < 0 || s->n_visits < s->n_visits_at_estimate + r->rows->n_rows / VISITS_TO_ESTIMATE)
-        return false;
-    s->n_visits_at_estimate = s->n_visits;
-    estimate_gap(r->p, s, sum_of_conjugates(r));
-    if (s->patience > 0 && s->n_visits >= s->patience) {
-        s->patience = 0;
-        s->has_stopped = is_hopeless(r);
-        if (s->has_stopped)
-            return true;
+    const double size = r->numbers * (double)r->rows->n_rows;
+    const bool wanted = SNAPSHOTS * (double)r->rows->n_features <= CHEAP * size
+                        || is_within(s, s->estimate, 2 * HOPEFUL)
+                        || s->n_epochs + 1 >= s->last_epoch;
+    s->snapshot_every = wanted ? (r->p->n_active + SNAPSHOTS - 1) / SNAPSHOTS : 0;
+    s->next_snapshot = wanted ? s->snapshot_every : r->p->n_active;
+}
+
+static void take_snapshot(const run *r)
+{
+    const int64_t d = r->rows->n_features;
+    for (int64_t j = 0; j < d; j++)
+        r->x->sums[j] += r->x->w[j];
+    r->x->sums[d] += r->p->constant_weight;
+    r->s->n_snapshots++;
+    r->s->next_snapshot += r->s->snapshot_every;
+}
+
+/* Visits the rows that are left of the epoch under way; false: it was stopped. */
+static bool visit_rows(const run *r)
+{
+    pegasos_ascent *s = r->s;
+    const double each = 3 * (r->numbers + NUMBERS_PER_CALL);
+    const int64_t most = 1 + (int64_t)fmin(r->watch->every / each, 1e9);
+    if (r->p->n_chosen == 0)
+        plan_snapshots(r);
+    while (r->p->position < r->p->n_active) {
+        const int64_t left = s->next_snapshot - r->p->position;
+        const int64_t done =
+            pegasos_dual_run(r->rows, r->p, r->x->labels, r->x->bounds, r->x->norms, r->x->active,
+                             r->x->a, r->x->w, left < most ? left : most);
+        const bool is_over = r->p->position >= r->p->n_active;
+        s->n_visits += done;
+        if (s->snapshot_every > 0 && (is_over || r->p->position == s->next_snapshot))
+            take_snapshot(r);
+        if (is_stopped(r, each * (double)done))
+            return false;
     }
-    if (is_within(s, s->estimate, HOPEFUL) && s->estimate <= s->estimate_at_check / 1.5
-        && s->n_visits >= s->n_visits_at_check + s->n_inside)
-        return true;
-    return s->n_visits >= EPOCHS_BEFORE_CHECK * s->n_inside
-           && (double)s->n_visits >= GROWTH_BEFORE_CHECK * (double)s->n_visits_at_check;
+    return true;
 }
 
 /* Whether active rows are where they want to be, so that the others must be asked. */
@@ -396,61 +413,52 @@ static void end_epoch(const run *r, bool solved)
         r->p->intercept += r->p->intercept_scaling * r->p->constant_weight;
 }
 
-/* All rows of an epoch were visited. */
-static void see_epoch(const run *r)
+/* ---- Gap checks ------------------------------------------------------------------------------ */
+
+/* sum_i l*(a_i), in four sums, since an addition takes the time of four. */
+static double sum_of_conjugates(const run *r)
 {
-    if (is_time_to_check(r))
-        r->s->part = PEGASOS_DUAL_VALUE;
-    else
-        end_epoch(r, are_solved(r));
+    const double *const a = r->x->a, *const c = r->x->bounds;
+    const int64_t n = r->rows->n_rows;
+    double sum[4] = {0};
+    WITH_LOSS(r->p->loss, for (int64_t i = 0; i + 4 <= n; i += 4) for (int64_t l = 0; l < 4; l++)
+                              sum[l] += loss_conjugate(LOSS, a[i + l], c ? c[i + l] : 1);
+              for (int64_t i = n / 4 * 4; i < n; i++) sum[0] +=
+              loss_conjugate(LOSS, a[i], c ? c[i] : 1));
+    return sum[0] + sum[1] + (sum[2] + sum[3]);
 }
 
-/* At the start of an epoch: every how many rows to take a snapshot; 0: never. */
-static void plan_snapshots(const run *r)
+/*
+ * Whether the run is far from the optimum and most rows are active. In an epoch, a dual variable
+ * grows by at most lam m/|x_i|^2 times the violation of the margin. If that is small beside 1 and
+ * most rows violate their margin, ascent needs many epochs over all rows to get near the optimum.
+ */
+static bool is_hopeless(const run *r, const pegasos_ascent *s)
 {
-    pegasos_ascent *s = r->s;
-    const double size = r->numbers * (double)r->rows->n_rows;
-    const bool wanted = SNAPSHOTS * (double)r->rows->n_features <= CHEAP * size
-                        || is_within(s, s->estimate, 2 * HOPEFUL)
-                        || s->n_epochs + 1 >= s->last_epoch;
-    s->snapshot_every = wanted ? (r->p->n_active + SNAPSHOTS - 1) / SNAPSHOTS : 0;
-    s->next_snapshot = wanted ? s->snapshot_every : r->p->n_active;
+    return s->estimate > 0.5 && r->p->n_active > s->n_inside / 2;
 }
 
-static void take_snapshot(const run *r)
+/* Whether the end of this epoch sees a gap check. `s` is a copy of the state, which notes what was
+ * found out: it becomes the state once the check is over. */
+static bool is_time_to_check(const run *r, pegasos_ascent *s)
 {
-    const int64_t d = r->rows->n_features;
-    for (int64_t j = 0; j < d; j++)
-        r->x->sums[j] += r->x->w[j];
-    r->x->sums[d] += r->p->constant_weight;
-    r->s->n_snapshots++;
-    r->s->next_snapshot += r->s->snapshot_every;
-}
-
-/* Visits rows until the next snapshot, the end of the epoch, or that of the budget. Returns its
- * cost. */
-static double visit(const run *r, double budget)
-{
-    pegasos_ascent *s = r->s;
-    if (r->p->n_chosen == 0)
-        plan_snapshots(r);
-    const double each = 3 * (r->numbers + NUMBERS_PER_CALL);
-    const int64_t affordable = 1 + (int64_t)(budget / each);
-    const int64_t left = s->next_snapshot - r->p->position;
-    const int64_t done =
-        pegasos_dual_run(r->rows, r->p, r->x->labels, r->x->bounds, r->x->norms, r->x->active,
-                         r->x->a, r->x->w, left < affordable ? left : affordable);
-    s->n_visits += done;
-    double cost = each * (double)done;
-    const bool is_over = r->p->position >= r->p->n_active;
-    if (s->snapshot_every > 0 && (is_over || r->p->position == s->next_snapshot)) {
-        take_snapshot(r);
-        cost += (double)r->rows->n_features;
+    if (s->n_epochs + 1 >= s->last_epoch)
+        return true;
+    if (s->tol < 0 || s->n_visits < s->n_visits_at_estimate + r->rows->n_rows / VISITS_TO_ESTIMATE)
+        return false;
+    s->n_visits_at_estimate = s->n_visits;
+    estimate_gap(r->p, s, sum_of_conjugates(r));
+    if (s->patience > 0 && s->n_visits >= s->patience) {
+        s->patience = 0;
+        s->has_stopped = is_hopeless(r, s);
+        if (s->has_stopped)
+            return true;
     }
-    if (!is_over)
-        return cost;
-    see_epoch(r);
-    return cost + (double)r->rows->n_rows;
+    if (is_within(s, s->estimate, HOPEFUL) && s->estimate <= s->estimate_at_check / 1.5
+        && s->n_visits >= s->n_visits_at_check + s->n_inside)
+        return true;
+    return s->n_visits >= EPOCHS_BEFORE_CHECK * s->n_inside
+           && (double)s->n_visits >= GROWTH_BEFORE_CHECK * (double)s->n_visits_at_check;
 }
 
 static double squared(const double *vector, int64_t n)
@@ -461,179 +469,179 @@ static double squared(const double *vector, int64_t n)
     return sum;
 }
 
-static int64_t rows_of_piece(const run *r)
+/* Rows are read in pieces of at most so many. */
+static int64_t rows_of_piece(const run *r, int64_t first)
 {
-    const int64_t left = r->rows->n_rows - r->s->place;
+    const int64_t left = r->rows->n_rows - first;
     return left < ROWS_PER_PIECE ? left : ROWS_PER_PIECE;
 }
 
-/* Adds what some more rows are of w(a) to `point`; returns its cost. */
-static double add_rows(const run *r, const double *a)
+static double cost_of(const run *r, int64_t count)
 {
-    pegasos_ascent *s = r->s;
-    const int64_t count = rows_of_piece(r);
-    double factors[ROWS_PER_PIECE];
-    if (s->place == 0)
-        memset(r->x->point, 0, (size_t)r->rows->n_features * sizeof(double));
-    for (int64_t i = 0; i < count; i++)
-        factors[i] = r->p->scale * a[s->place + i] * r->x->labels[s->place + i];
-    pegasos_linear_combine(r->rows, s->place, count, factors, r->x->point);
-    s->place += count;
     return (double)count * (r->numbers + NUMBERS_PER_CALL);
 }
 
-/* With a free intercept, dual variables are balanced first, so that their w is another one: its sum
- * takes a pass over the rows. */
-static double add_balanced(const run *r)
+/* point = s sum_i a_i y_i x_i; false: it was stopped. */
+static bool add_rows(const run *r, const double *a, double *point)
 {
-    if (r->s->place == 0)
-        pegasos_make_feasible(r->p->loss, r->rows->n_rows, r->x->labels, r->x->bounds, 1, r->x->a,
-                              r->x->scores);
-    return add_rows(r, r->x->scores);
-}
-
-/* Goes on from a bundle, which has ended an epoch, as a rule. Its w has the rows' type; from here on
- * w is double. */
-static double take_from_bundle(const run *r)
-{
-    const int64_t n = r->rows->n_rows, d = r->rows->n_features;
-    double cost = (double)n;
-    if (r->rows->value_bytes == 4) {
-        cost = add_rows(r, r->x->a);
-        if (r->s->place < n)
-            return cost;
-        memcpy(r->x->w, r->x->point, (size_t)d * sizeof(double));
-        r->p->squared_norm = squared(r->x->w, d) + r->p->constant_weight * r->p->constant_weight;
+    double factors[ROWS_PER_PIECE];
+    memset(point, 0, (size_t)r->rows->n_features * sizeof(double));
+    for (int64_t first = 0, count; first < r->rows->n_rows; first += count) {
+        count = rows_of_piece(r, first);
+        for (int64_t i = 0; i < count; i++)
+            factors[i] = r->p->scale * a[first + i] * r->x->labels[first + i];
+        pegasos_linear_combine(r->rows, first, count, factors, point);
+        if (is_stopped(r, cost_of(r, count)))
+            return false;
     }
-    r->s->place = 0;
-    r->s->part = PEGASOS_VISITS;
-    if (r->p->position >= r->p->n_active)
-        see_epoch(r);
-    return cost;
-}
-
-static double find_dual_value(const run *r)
-{
-    pegasos_ascent *s = r->s;
-    const int64_t n = r->rows->n_rows, d = r->rows->n_features;
-    const double cost = s->free_intercept ? add_balanced(r) : (double)(n + d);
-    if (s->free_intercept && s->place < n)
-        return cost;
-    const double constant = r->p->constant_weight;
-    const double norm =
-        s->free_intercept ? squared(r->x->point, d) : squared(r->x->w, d) + constant * constant;
-    s->dual = pegasos_best_dual(r->p->loss, n, s->free_intercept ? r->x->scores : r->x->a,
-                                r->x->bounds, norm, s->mass, s->lam, 1);
-    s->part = s->n_snapshots > 0 ? PEGASOS_MEAN : PEGASOS_LAST;
-    s->place = 0;
-    return cost;
-}
-
-/* Keeps a point if it is the best so far, and finds the relative gap. */
-static void keep(const run *r, const double *point, double intercept, double primal)
-{
-    pegasos_ascent *s = r->s;
-    if (primal < s->primal) {
-        memcpy(r->x->coef, point, (size_t)r->rows->n_features * sizeof(double));
-        s->intercept = intercept;
-        s->primal = primal;
-    }
-    s->relative_gap = fmax(s->primal - s->dual, 0) / fmax(s->primal, 1e-300);
-}
-
-static void end_check(const run *r)
-{
-    pegasos_ascent *s = r->s;
-    s->n_visits_at_check = s->n_visits;
-    s->estimate_at_check = s->estimate;
-    s->part = PEGASOS_VISITS;
-    /* A check that only the end of a run brought says nothing about the other rows. */
-    if (r->p->position >= r->p->n_active)
-        end_epoch(r, s->n_epochs + 1 < s->last_epoch || are_solved(r));
-}
-
-/* Adds the losses of some more rows to the primal objective of `point`. At the end of the pass,
- * keeps the point if it is better, and goes on to the next part. False: a score overflows. */
-static bool find_primal_value(const run *r, const double *point, double constant)
-{
-    pegasos_ascent *s = r->s;
-    const int64_t n = r->rows->n_rows, d = r->rows->n_features, count = rows_of_piece(r);
-    double piece[ROWS_PER_PIECE], *scores = s->free_intercept ? r->x->scores + s->place : piece;
-    double intercept = s->free_intercept ? 0 : r->p->intercept_scaling * constant;
-    const double *const c = r->x->bounds;
-    s->loss = s->place == 0 ? 0 : s->loss;
-    pegasos_linear_scores(r->rows, s->place, count, 1, point, 8, 0, &intercept, scores);
-    if (!s->free_intercept)
-        pegasos_loss_sums(r->p->loss, count, 1, count, r->x->labels + s->place,
-                          c ? c + s->place : NULL, scores, &s->loss);
-    s->place += count;
-    if (s->place < n)
-        return true;
-    double norm = squared(point, d);
-    if (s->free_intercept) { /* whose best value needs all scores */
-        scores = r->x->scores;
-        intercept = pegasos_best_intercept(r->p->loss, n, r->x->labels, c, scores, r->x->room);
-        for (int64_t i = 0; i < n; i++)
-            scores[i] += intercept;
-        pegasos_loss_sums(r->p->loss, n, 1, n, r->x->labels, c, scores, &s->loss);
-    } else if (intercept != 0) {
-        const double weight =
-            intercept / r->p->intercept_scaling; /* as of the model, with its bits */
-        norm += weight * weight;
-    }
-    const double primal = s->lam / 2 * norm + s->loss / s->mass;
-    s->place = 0;
-    if (!isfinite(primal)) {
-        s->part = PEGASOS_DUAL_VALUE;
-        s->loss = 0;
-        return false;
-    }
-    keep(r, point, intercept, primal);
-    if (s->part == PEGASOS_MEAN && !is_within(s, s->relative_gap, 1))
-        s->part = PEGASOS_LAST;
-    else
-        end_check(r);
     return true;
 }
 
-/* The next piece of a gap check; returns its cost, or -1 if a score overflows. */
-static double check_gap(const run *r)
+/* The best dual value among multiples of a. With a free intercept, dual variables are balanced
+ * first, so that their w is another one: its sum takes a pass over the rows. */
+static int find_dual_value(const run *r, double *dual)
 {
-    const int64_t d = r->rows->n_features, n_snapshots = r->s->n_snapshots;
-    if (r->s->part == PEGASOS_DUAL_VALUE)
-        return find_dual_value(r);
-    const double cost = (double)rows_of_piece(r) * (r->numbers + NUMBERS_PER_CALL);
-    const bool is_mean = r->s->part == PEGASOS_MEAN;
-    if (is_mean && r->s->place == 0)
-        for (int64_t j = 0; j < d; j++)
-            r->x->point[j] = r->x->sums[j] / (double)n_snapshots;
-    const double constant = is_mean ? r->x->sums[d] / (double)n_snapshots : r->p->constant_weight;
-    return find_primal_value(r, is_mean ? r->x->point : r->x->w, constant) ? cost : -1;
+    const pegasos_ascent *s = r->s;
+    const int64_t n = r->rows->n_rows, d = r->rows->n_features;
+    const double *a = r->x->a, constant = r->p->constant_weight;
+    double norm = 0;
+    if (s->free_intercept) {
+        a = r->x->scores;
+        pegasos_make_feasible(r->p->loss, n, r->x->labels, r->x->bounds, 1, r->x->a, r->x->scores);
+        if (!add_rows(r, a, r->x->point))
+            return PEGASOS_STOPPED;
+        norm = squared(r->x->point, d);
+    } else
+        norm = squared(r->x->w, d) + constant * constant;
+    *dual = pegasos_best_dual(r->p->loss, n, a, r->x->bounds, norm, s->mass, s->lam, 1);
+    return PEGASOS_DONE;
 }
 
-int64_t pegasos_ascent_advance(const pegasos_rows *rows, pegasos_dual *problem,
-                               pegasos_ascent *ascent, const pegasos_ascent_arrays *arrays,
-                               double budget)
+/* A primal point, and its objective. */
+typedef struct candidate {
+    const double *w;
+    double constant; /* the weight of the constant feature */
+    double intercept, primal;
+} candidate;
+
+/* Finds the objective of a point, and a free intercept. */
+static int find_primal_value(const run *r, candidate *x)
+{
+    const pegasos_ascent *s = r->s;
+    const int64_t n = r->rows->n_rows, d = r->rows->n_features;
+    const double *const c = r->x->bounds;
+    double piece[ROWS_PER_PIECE], loss = 0, norm = squared(x->w, d);
+    x->intercept = s->free_intercept ? 0 : r->p->intercept_scaling * x->constant;
+    for (int64_t first = 0, count; first < n; first += count) {
+        double *const scores = s->free_intercept ? r->x->scores + first : piece;
+        count = rows_of_piece(r, first);
+        pegasos_linear_scores(r->rows, first, count, 1, x->w, 8, 0, &x->intercept, scores);
+        if (!s->free_intercept)
+            pegasos_loss_sums(r->p->loss, count, 1, count, r->x->labels + first,
+                              c ? c + first : NULL, scores, &loss);
+        if (is_stopped(r, cost_of(r, count)))
+            return PEGASOS_STOPPED;
+    }
+    if (s->free_intercept) { /* whose best value needs all scores */
+        double *const scores = r->x->scores;
+        x->intercept = pegasos_best_intercept(r->p->loss, n, r->x->labels, c, scores, r->x->room);
+        for (int64_t i = 0; i < n; i++)
+            scores[i] += x->intercept;
+        pegasos_loss_sums(r->p->loss, n, 1, n, r->x->labels, c, scores, &loss);
+    } else if (x->intercept != 0) {
+        const double weight = x->intercept / r->p->intercept_scaling; /* as of the model, with its
+                                                                         bits */
+        norm += weight * weight;
+    }
+    x->primal = s->lam / 2 * norm + loss / s->mass;
+    return isfinite(x->primal) ? PEGASOS_DONE : PEGASOS_OVERFLOW;
+}
+
+/* Keeps a point if it is the best so far, and finds the relative gap. */
+static void keep(const run *r, const candidate *x, double dual)
+{
+    pegasos_ascent *s = r->s;
+    if (x->primal < s->primal) {
+        memcpy(r->x->coef, x->w, (size_t)r->rows->n_features * sizeof(double));
+        s->intercept = x->intercept;
+        s->primal = x->primal;
+    }
+    s->relative_gap = fmax(s->primal - dual, 0) / fmax(s->primal, 1e-300);
+}
+
+/* Computes the gap at the mean of w, if there is one, and at w unless the mean is good enough.
+ * `after` is the state that the end of the check leaves, but for what it finds. */
+static int check_gap(const run *r, const pegasos_ascent *after)
+{
+    const int64_t d = r->rows->n_features, n_snapshots = r->s->n_snapshots;
+    candidate mean = {.w = r->x->point, .primal = INFINITY};
+    candidate last = {.w = r->x->w, .constant = r->p->constant_weight, .primal = INFINITY};
+    double dual = 0;
+    int status = find_dual_value(r, &dual);
+    if (status == PEGASOS_DONE && n_snapshots > 0) {
+        for (int64_t j = 0; j < d; j++)
+            r->x->point[j] = r->x->sums[j] / (double)n_snapshots;
+        mean.constant = r->x->sums[d] / (double)n_snapshots;
+        status = find_primal_value(r, &mean);
+    }
+    const double primal = fmin(r->s->primal, mean.primal);
+    const double gap = fmax(primal - dual, 0) / fmax(primal, 1e-300);
+    const bool is_enough = n_snapshots > 0 && is_small_gap(gap, primal, r->s->tol);
+    if (status == PEGASOS_DONE && !is_enough)
+        status = find_primal_value(r, &last);
+    if (status != PEGASOS_DONE)
+        return status;
+    *r->s = *after;
+    keep(r, &mean, dual);
+    keep(r, &last, dual);
+    r->s->n_visits_at_check = r->s->n_visits;
+    r->s->estimate_at_check = r->s->estimate;
+    return status;
+}
+
+/* ---- The run --------------------------------------------------------------------------------- */
+
+/* Goes on from a bundle, whose w has the rows' type: from here on w is double. */
+static bool take_from_bundle(const run *r)
+{
+    const int64_t d = r->rows->n_features;
+    if (r->rows->value_bytes == 4) {
+        if (!add_rows(r, r->x->a, r->x->point))
+            return false;
+        memcpy(r->x->w, r->x->point, (size_t)d * sizeof(double));
+        r->p->squared_norm = squared(r->x->w, d) + r->p->constant_weight * r->p->constant_weight;
+    }
+    r->s->part = PEGASOS_VISITS;
+    return true;
+}
+
+int64_t pegasos_ascent_run(const pegasos_rows *rows, pegasos_dual *problem, pegasos_ascent *ascent,
+                           const pegasos_ascent_arrays *arrays, pegasos_watch *watch)
 {
     pegasos_ascent *s = ascent;
-    const run r = {rows, arrays, problem, s, stored_numbers(rows) / (double)rows->n_rows};
-    const int64_t n_epochs = s->n_epochs;
+    const double numbers = stored_numbers(rows) / (double)rows->n_rows;
+    const run r = {rows, arrays, problem, s, watch, numbers};
     assert(are_there(rows, 0, 0) && s->lam > 0 && s->mass > 0 && s->part != PEGASOS_BUNDLE);
+    if (s->part == PEGASOS_WEIGHTS && !take_from_bundle(&r))
+        return PEGASOS_STOPPED;
     for (;;) {
-        if (s->part == PEGASOS_VISITS) {
-            const bool is_last = s->has_stopped || s->n_epochs >= s->last_epoch;
-            if (is_within(s, s->relative_gap, 1) || (is_last && isfinite(s->primal)))
-                return PEGASOS_DONE;
-            if (is_last) /* nothing is known of where this stands */
-                s->part = PEGASOS_DUAL_VALUE;
-        }
-        if (budget <= 0 || (s->by_epochs && s->n_epochs > n_epochs))
-            return PEGASOS_RUNNING;
-        const double cost = s->part == PEGASOS_VISITS    ? visit(&r, budget)
-                            : s->part == PEGASOS_WEIGHTS ? take_from_bundle(&r)
-                                                         : check_gap(&r);
-        if (cost < 0)
-            return PEGASOS_OVERFLOW;
-        budget -= cost;
+        const bool is_last = s->has_stopped || s->n_epochs >= s->last_epoch;
+        if (is_within(s, s->relative_gap, 1) || (is_last && isfinite(s->primal)))
+            return PEGASOS_DONE;
+        if (!is_last && !visit_rows(&r))
+            return PEGASOS_STOPPED;
+        pegasos_ascent after = *s;
+        const bool is_checked = is_last || is_time_to_check(&r, &after);
+        const int status = is_checked ? check_gap(&r, &after) : PEGASOS_DONE;
+        if (status != PEGASOS_DONE)
+            return status;
+        if (!is_checked)
+            *s = after;
+        /* A check that only the end of a run brought says nothing about the rows left out. */
+        if (problem->position >= problem->n_active)
+            end_epoch(&r, (is_checked && s->n_epochs + 1 < s->last_epoch) || are_solved(&r));
+        const pegasos_progress progress = progress_of(&r);
+        if (is_epoch_told(watch, &progress))
+            return PEGASOS_STOPPED;
     }
 }

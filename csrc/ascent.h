@@ -6,6 +6,7 @@
 
 #include "loss.h"
 #include "rows.h"
+#include "watch.h"
 
 #include <math.h>
 

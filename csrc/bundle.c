@@ -139,19 +139,23 @@ static double visit(const pegasos_rows *rows, const pegasos_bundle *b)
     return cost + (double)(rows->n_rows + rows->n_features) * WORTH;
 }
 
-int64_t pegasos_bundle_advance(const pegasos_rows *rows, const pegasos_bundle *bundle,
-                               double budget)
+int64_t pegasos_bundle_run(const pegasos_rows *rows, const pegasos_bundle *bundle,
+                           pegasos_watch *watch)
 {
     const pegasos_ascent *first = bundle->ascents;
-    const int64_t n_epochs = first->n_epochs;
     assert(are_there(rows, 0, 0) && bundle->n_inside >= 1);
     assert(1 <= bundle->n_problems && bundle->n_problems <= BUNDLE_BYTES / rows->value_bytes);
-    while (first->part == PEGASOS_BUNDLE && first->n_epochs < bundle->last_epoch) {
-        if (budget <= 0 || (first->by_epochs && first->n_epochs > n_epochs))
-            return PEGASOS_RUNNING;
-        budget -= visit(rows, bundle);
+    assert(first->part == PEGASOS_BUNDLE);
+    while (first->n_epochs < bundle->last_epoch) {
+        const int64_t n_epochs = first->n_epochs;
+        const double cost = visit(rows, bundle);
+        const pegasos_progress progress = {first->n_epochs, first->primal, first->relative_gap};
+        if (first->part != PEGASOS_BUNDLE)
+            return PEGASOS_DONE;
+        if (is_to_stop(watch, cost, &progress)
+            || (first->n_epochs > n_epochs && is_epoch_told(watch, &progress)))
+            return PEGASOS_STOPPED;
     }
-    if (first->part == PEGASOS_BUNDLE)
-        split_up(rows, bundle, false);
+    split_up(rows, bundle, false);
     return PEGASOS_DONE;
 }

@@ -33,8 +33,7 @@
  *     pegasos_kernel_sigmoid, which calls tanh.
  *
  * All state structs hold only 8-byte numbers, so their layout is the same everywhere but for the
- * order of bytes, and copying one (with its arrays) is saving it. A pegasos_solver is not such a
- * struct.
+ * order of bytes, and copying one (with its arrays) is saving it.
  */
 #ifndef PEGASOS_H
 #define PEGASOS_H
@@ -54,6 +53,32 @@ enum { PEGASOS_HINGE = 0, PEGASOS_SQUARED_HINGE = 1 };
 /* An objective as small as this has no gap to speak of, for every tol >= 0. It is a mean of losses
  * of 1 - y f, with scores f of about 1, and is known to some units of rounding of such numbers. */
 #define PEGASOS_ROUNDING (4 * 2.2204460492503131e-16)
+
+/* ---- Being asked ----------------------------------------------------------------------------- */
+
+/* How far a run is. */
+typedef struct pegasos_progress {
+    int64_t n_epochs;    /* passes over the rows that are done */
+    double objective;    /* of the best point so far; infinite before the first gap check */
+    double relative_gap; /* at the last gap check; infinite before the first */
+} pegasos_progress;
+
+/*
+ * Runs ask now and then whether to go on. One that is stopped can go on later, and ends with the
+ * bits of a run that was not stopped: what is under way is either a visit of a row, whose position
+ * is in the state, or is begun anew.
+ */
+typedef struct pegasos_watch {
+    int (*poll)(void *context, const pegasos_progress *progress); /* not 0: stop; NULL: go on */
+    void *context;
+    double every;      /* numbers to be read from one call of `poll` to the next: > 0, finite */
+    int64_t by_epochs; /* 1: `poll` is called at the end of every epoch, too */
+    double n_read;     /* numbers read since the last call; 0 at first */
+} pegasos_watch;
+
+/* What runs return. PEGASOS_STOPPED: by `poll`. PEGASOS_OVERFLOW: the objective of a point is not a
+ * finite number. */
+enum { PEGASOS_RUNNING = 0, PEGASOS_DONE = 1, PEGASOS_OVERFLOW = 2, PEGASOS_STOPPED = 6 };
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
@@ -340,13 +365,12 @@ typedef struct pegasos_ascent {
     int64_t free_intercept; /* 1: the intercept is not penalised */
     int64_t n_inside;       /* rows whose label is not 0 */
     int64_t last_epoch;     /* stop once n_epochs is so many */
-    int64_t by_epochs;      /* 1: return after every epoch, however much of the budget is left */
     int64_t patience; /* stop at the first epoch that ends with so many visits, if it is far from
                                the optimum and most rows are active; 0: never */
     /* state */
     int64_t has_stopped; /* for want of patience */
     int64_t part;        /* what it is at: PEGASOS_VISITS, ... */
-    int64_t place;       /* rows that this part has read */
+    int64_t place;       /* rows of a bundle's epoch that were visited */
     int64_t n_epochs;    /* epochs done */
     int64_t n_visits;    /* rows visited */
     int64_t n_steps;     /* of them, in an epoch of Pegasos */
@@ -360,23 +384,13 @@ typedef struct pegasos_ascent {
     double primal;            /* objective of the best point so far */
     double intercept;         /* its intercept, penalised or not */
     double relative_gap;      /* at the last gap check */
-    double dual;              /* dual value at the gap check under way */
-    double loss;              /* sum of losses of the rows that it has read */
 } pegasos_ascent;
 
-/* What a run is at: visits, epochs in a bundle, taking w from a bundle; or a part of a gap check,
- * the dual value, the objective of the mean, that of w(a). */
-enum {
-    PEGASOS_VISITS = 0,
-    PEGASOS_BUNDLE = 1,
-    PEGASOS_WEIGHTS = 2,
-    PEGASOS_DUAL_VALUE = 3,
-    PEGASOS_MEAN = 4,
-    PEGASOS_LAST = 5
-};
+/* What a run is at: visits of its own, epochs in a bundle, or taking w from a bundle. */
+enum { PEGASOS_VISITS = 0, PEGASOS_BUNDLE = 1, PEGASOS_WEIGHTS = 2 };
 
 /* The arrays that belong to it, of n = n_rows and d = n_features numbers. The last three are
- * scratch, which a gap check keeps between calls. */
+ * scratch. */
 typedef struct pegasos_ascent_arrays {
     const int8_t *labels; /* n */
     const double *bounds; /* n: c_i > 0; NULL: all one */
@@ -390,19 +404,12 @@ typedef struct pegasos_ascent_arrays {
     double *room;         /* 4 n; NULL likewise */
 } pegasos_ascent_arrays;
 
-/* What pegasos_ascent_advance returns. PEGASOS_OVERFLOW: the objective of a point is not a finite
- * number. */
-enum { PEGASOS_RUNNING = 0, PEGASOS_DONE = 1, PEGASOS_OVERFLOW = 2 };
-
 /*
- * Goes on with a run until it is done, or about `budget` numbers of the rows were read. `problem`
- * has been started by pegasos_dual_start, with its n_inside rows in `active`, and is not in a
- * bundle any more. A run that is cut anywhere continues with the same bits; where its scratch is
- * lost, set `place` to 0, and `part` to PEGASOS_DUAL_VALUE if it is beyond.
+ * Goes on with a run until it is done or stopped; returns a status. `problem` has been started by
+ * pegasos_dual_start, with its n_inside rows in `active`, and is not in a bundle any more.
  */
-int64_t pegasos_ascent_advance(const pegasos_rows *rows, pegasos_dual *problem,
-                               pegasos_ascent *ascent, const pegasos_ascent_arrays *arrays,
-                               double budget);
+int64_t pegasos_ascent_run(const pegasos_rows *rows, pegasos_dual *problem, pegasos_ascent *ascent,
+                           const pegasos_ascent_arrays *arrays, pegasos_watch *watch);
 
 /*
  * Visits the rows draws[0 .. count - 1] for each of a bundle of at most B problems, all of whose
@@ -441,14 +448,13 @@ typedef struct pegasos_bundle {
 } pegasos_bundle;
 
 /*
- * Goes on until the bundle is over, PEGASOS_DONE, or about `budget` numbers of the rows were read,
- * PEGASOS_RUNNING. A bundle that is cut anywhere continues with the same bits. It is over when all
- * but two problems are likely to be near their gap, or at its last epoch. Then each goes on by
- * pegasos_ascent_advance, with arrays of its own: a, w = factor v in double, and `sums`, which now
- * hold the mean of w over half an epoch, or zeros.
+ * Goes on until the bundle is over or stopped; returns a status. It is over when all but two
+ * problems are likely to be near their gap, or at its last epoch. Then each goes on by
+ * pegasos_ascent_run, with arrays of its own: a, w = factor v in double, and `sums`, which now hold
+ * the mean of w over half an epoch, or zeros.
  */
-int64_t pegasos_bundle_advance(const pegasos_rows *rows, const pegasos_bundle *bundle,
-                               double budget);
+int64_t pegasos_bundle_run(const pegasos_rows *rows, const pegasos_bundle *bundle,
+                           pegasos_watch *watch);
 
 /* What the certificate of a kernel machine with coefficients beta and scores f has to know. */
 typedef struct pegasos_point_sums {
@@ -722,38 +728,36 @@ typedef struct pegasos_options {
     double tol;         /* relative gap (P - D)/P to stop at; below 0: max_epochs alone counts */
     int64_t max_epochs; /* passes over the rows, at most */
     uint64_t seed;      /* names the order in which rows are visited */
+    int (*poll)(void *context, const pegasos_progress *progress); /* as of pegasos_watch */
+    void *context;
+    double poll_every; /* numbers to be read from one poll to the next; 0: about 10 ms of work */
+    int64_t resume;    /* 1: go on with the fit that is in `memory` */
 } pegasos_options;
 
-/* A fit under way. It lives in the caller's memory; copying that memory is not saving it. */
-typedef struct pegasos_solver pegasos_solver;
+/* What a fit has found so far. What it points to is in the memory of the fit. */
+typedef struct pegasos_solution {
+    const double *coef; /* n_features: weights of the best model so far */
+    double intercept;
+    const double *dual_variables; /* n_rows: a_i */
+    double objective;             /* P of the model at the last gap check, infinite before the
+                                     first; */
+    double dual_objective;        /* no model is below this; */
+    double relative_gap;          /* (P - D)/P */
+    int64_t n_epochs;             /* epochs done */
+} pegasos_solution;
 
-/* How many bytes `memory` of pegasos_start has. */
+/* How many bytes `memory` of pegasos_solve has. */
 int64_t pegasos_memory(const pegasos_problem *problem);
 
-/* Begins a fit in memory that is aligned for double, as that of malloc is. */
-pegasos_solver *pegasos_start(const pegasos_problem *problem, const pegasos_options *options,
-                              void *memory);
-
-/* Goes on until about `budget` numbers of the rows were read, and returns PEGASOS_RUNNING; or until
- * the gap is small enough or epochs are used up: PEGASOS_DONE; or PEGASOS_OVERFLOW. Wherever it is
- * cut, it ends with the same bits. */
-int64_t pegasos_advance(pegasos_solver *solver, double budget);
-
-/* The best model so far: n_features weights, and the intercept. */
-const double *pegasos_weights(const pegasos_solver *solver);
-double pegasos_intercept(const pegasos_solver *solver);
-
-/* The n_rows dual variables a_i. */
-const double *pegasos_dual_variables(const pegasos_solver *solver);
-
-/* P of that model, and a bound below which no model is, at the last gap check: infinity and
- * -infinity before the first. */
-double pegasos_objective(const pegasos_solver *solver);
-double pegasos_dual_objective(const pegasos_solver *solver);
-double pegasos_relative_gap(const pegasos_solver *solver);
-
-/* Epochs done. */
-int64_t pegasos_epochs(const pegasos_solver *solver);
+/*
+ * Fits until the gap is small enough or epochs are used up: PEGASOS_DONE; or `poll` stops it:
+ * PEGASOS_STOPPED; or PEGASOS_OVERFLOW. `memory` is aligned for double, as that of malloc is. One
+ * that was stopped is resumed with the same problem, whose rows, labels and weights may lie
+ * elsewhere; so may the memory, which can be copied, or saved to a file and loaded. Wherever it was
+ * stopped, it ends with the same bits.
+ */
+int64_t pegasos_solve(const pegasos_problem *problem, const pegasos_options *options, void *memory,
+                      pegasos_solution *solution);
 
 #ifdef __cplusplus
 }

@@ -12,121 +12,121 @@
 /* A free intercept is found by a constant feature of this size at least (see pegasos_ascent). */
 #define LEAST_FEATURE 1e-3
 
-struct pegasos_solver {
-    pegasos_rows rows;
+/* About 10 ms of work. */
+static const double NUMBERS_PER_POLL = 5e6;
+
+/* Where a fit stands. The arrays that belong to it follow in memory, and then those that are
+ * scratch. There are no pointers among them: copying the memory is saving the fit. */
+typedef struct state {
+    int64_t n_rows, n_features;
     pegasos_dual dual;
     pegasos_ascent run;
-    pegasos_ascent_arrays arrays;
-};
+} state;
 
-/* Numbers of 8 bytes that follow the struct: of rows, and of features. */
+typedef struct layout {
+    state *s;
+    double *norms; /* |x_i|^2 */
+    double *zeros; /* n_features: scratch of norms */
+    pegasos_ascent_arrays arrays;
+} layout;
+
+/* Numbers of 8 bytes: of rows, and of features. */
 enum { ARRAYS_OF_ROWS = 8, ARRAYS_OF_FEATURES = 5 };
 
 int64_t pegasos_memory(const pegasos_problem *problem)
 {
     const int64_t n = problem->rows->n_rows, d = problem->rows->n_features;
-    return (int64_t)sizeof(pegasos_solver) + 8 * (ARRAYS_OF_ROWS * n + ARRAYS_OF_FEATURES * d + 1);
+    return (int64_t)sizeof(state) + 8 * (ARRAYS_OF_ROWS * n + ARRAYS_OF_FEATURES * d + 1);
+}
+
+static layout lay_out(const pegasos_problem *problem, void *memory)
+{
+    const int64_t n = problem->rows->n_rows, d = problem->rows->n_features;
+    layout x = {
+        .s = memory, .arrays = {.labels = problem->labels, .bounds = problem->weights}
+    };
+    pegasos_ascent_arrays *const to = &x.arrays;
+    to->a = (double *)(x.s + 1);
+    to->active = (int64_t *)(to->a + n);
+    to->w = (double *)(to->active + n);
+    to->coef = to->w + d;
+    to->sums = to->coef + d;
+    x.norms = to->sums + d + 1;
+    to->norms = x.norms;
+    to->scores = x.norms + n;
+    to->room = to->scores + n;
+    to->point = to->room + 4 * n;
+    x.zeros = to->point + d;
+    return x;
 }
 
 /* Writes |x_i|^2; returns the constant feature. That of a free intercept is as large as the
  * problem's rows: beside a much larger one, steps would be too short. */
-static double measure_rows(const pegasos_problem *problem, int64_t n_inside, double *scratch,
-                           double *norms)
+static double measure_rows(const pegasos_problem *problem, int64_t n_inside, const layout *x)
 {
     const int64_t n = problem->rows->n_rows;
     double mean = 0;
-    pegasos_linear_norms(problem->rows, 0, n, scratch, norms);
+    pegasos_linear_norms(problem->rows, 0, n, x->zeros, x->norms);
     if (!problem->free_intercept)
         return problem->intercept_scaling;
     for (int64_t i = 0; i < n; i++)
-        mean += problem->labels[i] != 0 ? norms[i] / (double)n_inside : 0;
+        mean += problem->labels[i] != 0 ? x->norms[i] / (double)n_inside : 0;
     return fmax(sqrt(mean), LEAST_FEATURE);
 }
 
-pegasos_solver *pegasos_start(const pegasos_problem *problem, const pegasos_options *options,
-                              void *memory)
+static void begin(const pegasos_problem *problem, const pegasos_options *options, const layout *x)
 {
-    const int64_t n = problem->rows->n_rows, d = problem->rows->n_features;
-    assert(are_there(problem->rows, 0, n) && problem->lam > 0 && options->max_epochs >= 0);
-    memset(memory, 0, (size_t)pegasos_memory(problem));
-    pegasos_solver *solver = memory;
-    double *norms = (double *)(solver + 1), *a = norms + n, *scores = a + n, *room = scores + n;
-    int64_t *active = (int64_t *)(room + 4 * n);
-    double *w = (double *)(active + n), *coef = w + d, *point = coef + d, *sums = point + d;
-    double *scratch = sums + d + 1;
-    pegasos_ascent *run = &solver->run;
+    const int64_t n = problem->rows->n_rows;
+    memset(x->s, 0, (size_t)pegasos_memory(problem));
+    x->s->n_rows = n;
+    x->s->n_features = problem->rows->n_features;
+    pegasos_ascent *run = &x->s->run;
+    pegasos_dual *dual = &x->s->dual;
     for (int64_t i = 0; i < n; i++)
         if (problem->labels[i] != 0) {
-            active[run->n_inside++] = i;
+            x->arrays.active[run->n_inside++] = i;
             run->mass += problem->weights ? problem->weights[i] : 1;
         }
     assert(run->n_inside > 0 && run->mass > 0);
     run->lam = problem->lam;
-    run->tol = options->tol;
-    run->last_epoch = options->max_epochs;
     run->free_intercept = problem->free_intercept;
     run->estimate = run->estimate_at_check = run->primal = run->relative_gap = INFINITY;
-    solver->rows = *problem->rows;
-    solver->dual.scale = 1 / (run->lam * run->mass);
-    solver->dual.intercept_scaling = measure_rows(problem, run->n_inside, scratch, norms);
-    solver->dual.factor = 1;
-    solver->dual.loss = problem->loss;
-    solver->dual.generator = options->seed;
-    pegasos_dual_start(&solver->dual, run->n_inside);
-    solver->dual.pegasos_mass = run->mass; /* the first epoch is Pegasos */
-    solver->arrays = (pegasos_ascent_arrays){
-        .labels = problem->labels,
-        .bounds = problem->weights,
-        .norms = norms,
-        .active = active,
-        .a = a,
-        .w = w,
-        .sums = sums,
-        .coef = coef,
-        .point = point,
-        .scores = scores,
-        .room = room,
+    dual->scale = 1 / (run->lam * run->mass);
+    dual->intercept_scaling = measure_rows(problem, run->n_inside, x);
+    dual->factor = 1;
+    dual->loss = problem->loss;
+    dual->generator = options->seed;
+    pegasos_dual_start(dual, run->n_inside);
+    dual->pegasos_mass = run->mass; /* the first epoch is Pegasos */
+}
+
+int64_t pegasos_solve(const pegasos_problem *problem, const pegasos_options *options, void *memory,
+                      pegasos_solution *solution)
+{
+    const layout x = lay_out(problem, memory);
+    assert(are_there(problem->rows, 0, problem->rows->n_rows) && problem->lam > 0);
+    assert(options->max_epochs >= 0);
+    pegasos_watch watch = {
+        .poll = options->poll,
+        .context = options->context,
+        .every = options->poll_every > 0 ? options->poll_every : NUMBERS_PER_POLL,
+        .by_epochs = 1,
     };
-    return solver;
-}
-
-int64_t pegasos_advance(pegasos_solver *solver, double budget)
-{
-    return pegasos_ascent_advance(&solver->rows, &solver->dual, &solver->run, &solver->arrays,
-                                  budget);
-}
-
-const double *pegasos_weights(const pegasos_solver *solver)
-{
-    return solver->arrays.coef;
-}
-
-double pegasos_intercept(const pegasos_solver *solver)
-{
-    return solver->run.intercept;
-}
-
-const double *pegasos_dual_variables(const pegasos_solver *solver)
-{
-    return solver->arrays.a;
-}
-
-double pegasos_objective(const pegasos_solver *solver)
-{
-    return solver->run.primal;
-}
-
-double pegasos_dual_objective(const pegasos_solver *solver)
-{
-    return solver->run.primal * (1 - solver->run.relative_gap);
-}
-
-double pegasos_relative_gap(const pegasos_solver *solver)
-{
-    return solver->run.relative_gap;
-}
-
-int64_t pegasos_epochs(const pegasos_solver *solver)
-{
-    return solver->run.n_epochs;
+    if (!options->resume)
+        begin(problem, options, &x);
+    assert(x.s->n_rows == problem->rows->n_rows && x.s->n_features == problem->rows->n_features);
+    pegasos_ascent *run = &x.s->run;
+    run->tol = options->tol;
+    run->last_epoch = options->max_epochs;
+    const int64_t status = pegasos_ascent_run(problem->rows, &x.s->dual, run, &x.arrays, &watch);
+    *solution = (pegasos_solution){
+        .coef = x.arrays.coef,
+        .intercept = run->intercept,
+        .dual_variables = x.arrays.a,
+        .objective = run->primal,
+        .dual_objective = isfinite(run->primal) ? run->primal * (1 - run->relative_gap) : -INFINITY,
+        .relative_gap = run->relative_gap,
+        .n_epochs = run->n_epochs,
+    };
+    return status;
 }

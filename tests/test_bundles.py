@@ -1,7 +1,10 @@
 """Problems over sparse rows that go as bundles: the bits of separate ones, and replays in NumPy."""
 
+import contextlib
+
 import numpy as np
 import pytest
+from interruption import interrupted
 from rows import convert, make_rows
 
 from pegasos import PegasosClassifier, _core
@@ -142,11 +145,10 @@ def test_a_sweep_is_the_textbook_s(rng, layout, dtype, feature, n_problems, weig
     lanes = _pegasos.lanes(rows)
     assert lanes * np.dtype(dtype).itemsize == _core.BUNDLE_BYTES
     a, w, sums = (np.zeros((m, lanes), t) for m, t in ((n, "f8"), (d, dtype), (d + 1, dtype)))
-    for _ in _ascent.sweep(
+    _core.bundle_run(
         rows, order, inside, ascents, runs, _pegasos.interleaved(labels, lanes),
-        c if weighted else None, norms, a, w, sums, epochs,
-    ):  # fmt: skip
-        pass
+        c if weighted else None, norms, a, w, sums, epochs, _core.Watch(),
+    )  # fmt: skip
     assert (runs["part"] == _core.WEIGHTS).all()
     assert (runs["n_visits"] == epochs * runs["n_inside"]).all()
     w[:, :n_problems] *= ascents["factor"].astype(dtype)
@@ -174,7 +176,7 @@ def test_a_sweep_is_the_textbook_s(rng, layout, dtype, feature, n_problems, weig
 
 
 def begun(X, labels, layout, dtype, tol, free):
-    """The arguments of `_ascent.sweep` for problems before their first epoch."""
+    """The arguments of `_core.bundle_run` for problems before their first epoch."""
     rows = rows_of(X, layout, dtype)
     (k, n), lam, lanes = labels.shape, 0.01, _pegasos.lanes(rows)
     problem = Problem(rows, labels, None, _pegasos.Settings(lam, penalize_intercept=not free))
@@ -196,17 +198,23 @@ def begun(X, labels, layout, dtype, tol, free):
 
 @pytest.mark.parametrize("layout", [*SPARSE, "dense"])
 @pytest.mark.parametrize("free", [False, True])
-def test_a_sweep_has_the_same_bits_for_any_budget(rng, layout, dtype, free):
+def test_a_bundle_has_the_same_bits_wherever_it_is_stopped(rng, layout, dtype, free):
+    def stop():
+        raise InterruptedError
+
     X, _ = make_rows(rng, n=700)
     labels = rng.choice([-1, 0, 1], p=[0.5, 0.1, 0.4], size=(5, 700)).astype(np.int8)
     for tol in (-1, 1e-3, 0.3):
         ends = []
-        for budget in (1e12, 1, 3e5):
-            arguments, statuses = begun(X, labels, layout, dtype, tol, free), [_core.RUNNING]
-            while statuses[-1] == _core.RUNNING:
-                statuses.append(_core.bundle_advance(*arguments, budget))
-            assert statuses[-1] == _core.DONE
-            assert len(statuses) > 6 if budget == 1 else len(statuses) == 2 or budget < 1e12
+        for every in (1e12, 1, 3e5):
+            arguments = begun(X, labels, layout, dtype, tol, free)
+            n_stops, status = -1, None
+            while status is None:
+                n_stops += 1
+                with contextlib.suppress(InterruptedError):
+                    status = _core.bundle_run(*arguments, _core.Watch(stop, every=every))
+            assert status == _core.DONE
+            assert n_stops > 6 if every == 1 else n_stops == 0 or every < 1e12
             ends.append(arguments)
         assert (ends[0][4]["n_snapshots"] == 1).all()
         assert (ends[0][4]["n_epochs"] == 7).all() == (tol < 0.3)
@@ -223,17 +231,9 @@ def test_other_labels_are_noticed_within_a_bundle(rng, dtype, n_changed, monkeyp
     X = convert(X, "csr32", dtype)
     options = {"solver": "sdca", "tol": 1e-5, "max_iter": 10**4, "warm_start": True}
     clf = PegasosClassifier(1e-2, random_state=0, **options)
-    real, calls = _core.bundle_advance, iter(range(10**9))
-
-    def interrupted(*arguments):
-        if next(calls) == 3:
-            raise KeyboardInterrupt
-        return real(*arguments)
-
-    monkeypatch.setattr(_pegasos, "_SECONDS_PER_CALL", 3e-5)
-    monkeypatch.setattr(_core, "bundle_advance", interrupted)
-    with pytest.raises(KeyboardInterrupt):
+    with interrupted(after=3, every=1e4):
         clf.fit(X, y)
+    assert (clf._state["sdca.runs"]["part"] == _core.BUNDLE).all()
     changed = y < n_changed
     y[changed] = (y[changed] + (rng.random(changed.sum()) < 0.5)) % 5
     clf.fit(X, y)
@@ -296,20 +296,10 @@ def test_an_interrupted_sweep_goes_on_to_the_same_bits(rng, stop_after, monkeypa
     X, _ = make_rows(rng, n=150)
     y = (X[:, :5] + 0.3 * rng.normal(size=(150, 5))).argmax(axis=1)
     X = convert(X, "csr32", np.float32)
-    monkeypatch.setattr(_pegasos, "_SECONDS_PER_CALL", 3e-5)
     options = {"solver": "sdca", "tol": 1e-4, "random_state": 1, "warm_start": True}
     whole = PegasosClassifier(1e-2, **options).fit(X, y)
     parts = PegasosClassifier(1e-2, **options)
-    real, calls = _core.bundle_advance, []
-
-    def interrupted(*arguments):
-        calls.append(1)
-        if len(calls) == stop_after:
-            raise KeyboardInterrupt
-        return real(*arguments)
-
-    monkeypatch.setattr(_core, "bundle_advance", interrupted)
-    with pytest.raises(KeyboardInterrupt):
+    with interrupted(after=stop_after):
         parts.fit(X, y)
     parts.fit(X, y)
     np.testing.assert_array_equal(parts.coef_, whole.coef_)

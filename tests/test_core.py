@@ -108,16 +108,16 @@ def calls(layout, dtype):
     yield "dual_run", [
         rows, ascents(), labels[0], one, one, np.arange(N), np.zeros(N), np.zeros(D), N,
     ]  # fmt: skip
-    yield "ascent_advance", [
+    yield "ascent_run", [
         rows, ascents(), runs(free_intercept=1), labels[0], one, one, np.arange(N), np.zeros(N),
-        np.zeros(D), np.zeros(D + 1), np.zeros(D), np.zeros(D), np.zeros(N), np.zeros(4 * N), 1e6,
+        np.zeros(D), np.zeros(D + 1), np.zeros(D), np.zeros(D), np.zeros(N), np.zeros(4 * N), _core.Watch(),
     ]  # fmt: skip
     signs = np.zeros((N, lanes), np.int8)
     signs[:, :K] = 1
-    yield "bundle_advance", [
+    yield "bundle_run", [
         rows, _core.Order(0, draws.copy(), SAMPLING, 0), draws, ascents(K), runs(K, part=_core.BUNDLE),
         signs, one, one, np.zeros((N, lanes)), values(dtype, D, lanes), values(dtype, D + 1, lanes),
-        3, 1e6,
+        3, _core.Watch(),
     ]  # fmt: skip
     yield "Newton", [
         rows, newtons(), labels[0], one, np.zeros(D + 1), np.zeros(N), np.zeros(N), np.zeros(N),
@@ -183,7 +183,7 @@ MAY_BE_LONGER = {
     ("csr_rows", 0, 0), ("csr_rows", 1, 0), ("csr_rows", 2, 0), ("dual_run", 1, 0), ("dual_run", 5, 0),
     ("fit", 7, 1), ("fit", 9, 0), ("kernel_block", 0, 0),
     ("push", 0, 0), ("gather", 0, 0), ("gather", 0, 1), ("dense_rows", 0, 0), ("dense_rows", 0, 1),
-    ("Order", 1, 0), ("restart_averages", 1, 1), ("ascent_advance", 1, 0), ("ascent_advance", 2, 0),
+    ("Order", 1, 0), ("restart_averages", 1, 1), ("ascent_run", 1, 0), ("ascent_run", 2, 0),
     ("Newton", 1, 0), ("KernelAscent", 15, 0),
 }  # fmt: skip
 MAY_BE_SHORTER = {
@@ -282,8 +282,8 @@ def test_types_that_do_not_go_together_are_refused(layout, dtype):
 
 @pytest.mark.parametrize("wrong", [-1, N, 2**62, -(2**63)])
 def test_indices_out_of_range_are_refused(layout, dtype, wrong):
-    indices = {"fit": [9], "decision_function_of": [1], "copy_rows": [1], "dual_run": [5], "bundle_advance": [2],
-               "ascent_advance": [6], "push": [1],
+    indices = {"fit": [9], "decision_function_of": [1], "copy_rows": [1], "dual_run": [5], "bundle_run": [2],
+               "ascent_run": [6], "push": [1],
                "gather": [1, 2], "kernel_block": [1], "push_inside": [1, 2, 3],
                "KernelAscent": [4]}  # fmt: skip
     for name, good in calls(layout, dtype):
@@ -341,15 +341,14 @@ def test_an_average_needs_sums(layout, dtype, fields):
                                     {"n_kept": 1}, {"n_kept": -1}])  # fmt: skip
 def test_lists_of_active_rows_are_not_left(layout, dtype, fields):
     for name, good in calls(layout, dtype):
-        if name in ("dual_run", "ascent_advance"):
+        if name in ("dual_run", "ascent_run"):
             refused(name, [good[0], ascents(**fields), *good[2:]])
 
 
 @pytest.mark.parametrize(
     "fields",
     [
-        {"lam": 0.0}, {"mass": 0.0}, {"mass": np.nan}, {"part": _core.LAST + 1}, {"part": -1},
-        {"part": _core.MEAN}, {"part": _core.BUNDLE},
+        {"lam": 0.0}, {"mass": 0.0}, {"mass": np.nan}, {"part": _core.WEIGHTS + 1}, {"part": -1}, {"part": _core.BUNDLE},
         {"place": N}, {"place": -1}, {"n_epochs": -1}, {"last_epoch": 2**62}, {"n_visits": -1},
         {"n_inside": N + 1}, {"n_inside": N - 1}, {"snapshot_every": N + 1}, {"next_snapshot": -1},
         {"n_snapshots": -1}, {"patience": -1}, {"has_stopped": 2},
@@ -358,7 +357,7 @@ def test_lists_of_active_rows_are_not_left(layout, dtype, fields):
 )  # fmt: skip
 def test_runs_in_no_state_that_can_be_are_refused(layout, dtype, fields):
     for name, good in calls(layout, dtype):
-        if name == "ascent_advance":
+        if name == "ascent_run":
             refused(name, [*good[:2], runs(**fields), *good[3:]])
             # In an epoch under way, the next snapshot is ahead.
             under_way = ascents(n_kept=1, position=2, n_chosen=3)
@@ -375,7 +374,7 @@ def test_runs_in_no_state_that_can_be_are_refused(layout, dtype, fields):
 )  # fmt: skip
 def test_bundles_that_are_not_in_step_are_refused(layout, dtype, fields):
     for name, good in calls(layout, dtype):
-        if name == "bundle_advance":
+        if name == "bundle_run":
             out_of_step = runs(K, **({"part": _core.BUNDLE} | fields))
             refused(name, [*good[:4], out_of_step, *good[5:]])
             refused(name, [*good[:2], good[2][:-1], *good[3:]])  # an order of other rows

@@ -19,6 +19,7 @@ import warnings
 
 import numpy as np
 import pytest
+from interruption import asked_often
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -28,6 +29,13 @@ from pegasos import _threads
 from pegasos.solvers import _kernel_ascent, _schedule
 
 PACKAGE = os.path.dirname(pegasos.__file__)
+
+
+@pytest.fixture(autouse=True)
+def often():
+    """Small fits have many moments at which Ctrl-C is heard."""
+    with asked_often():
+        yield
 
 
 def rows(kind, n=4000, n_classes=3):
@@ -572,10 +580,11 @@ def test_no_thread_is_at_work_after_ctrl_c(monkeypatch, n_times):
 
     monkeypatch.setattr(threading.Thread, "start", watched_start)
     monkeypatch.setattr(threading.Event, "wait", watched_wait)
+    jobs = [_threads.by_pieces(functools.partial(job, k)) for k in range(2)]
     before = signal.signal(signal.SIGINT, answer)
     try:
         with pytest.raises(KeyboardInterrupt):
-            _threads.in_threads([functools.partial(job, k) for k in range(2)], 2)
+            _threads.in_threads(jobs, 2)
     finally:
         signal.signal(signal.SIGINT, before)
     assert not running

@@ -4,6 +4,7 @@ import functools
 
 import numpy as np
 import pytest
+from interruption import interrupted
 from rows import LAYOUTS, convert, make_rows
 from scipy.optimize import minimize, minimize_scalar
 from sklearn.model_selection import StratifiedKFold, cross_val_score
@@ -178,9 +179,9 @@ def test_dual_ascent_climbs_to_the_optimum(rng, layout, dtype, intercept):
     _core.dual_start(dual, np.array([n]))
     dual["pegasos_mass"] = c.sum()
     a, w, coef = np.zeros(n), np.zeros(d), np.zeros(d)
-    status = _core.ascent_advance(
+    status = _core.ascent_run(
         rows_of(X, layout, dtype), dual, run, y8, c, (X**2).sum(axis=1), np.arange(n), a,
-        w, np.zeros(d + 1), coef, np.zeros(d), np.zeros(n), np.zeros(4 * n), 1e12,
+        w, np.zeros(d + 1), coef, np.zeros(d), np.zeros(n), np.zeros(4 * n), _core.Watch(),
     )  # fmt: skip
     assert status == _core.DONE
     assert run["relative_gap"][0] <= 1e-9
@@ -406,7 +407,7 @@ def test_threads_and_interruptions_change_no_bits(rng, kind, solver, monkeypatch
     longer = fit(warm_start=True, max_iter=7)
     calls = []
 
-    def interrupt(real):
+    def cut(real):
         def interrupted(*arguments):
             result = real(*arguments)
             calls.append(real)
@@ -417,14 +418,13 @@ def test_threads_and_interruptions_change_no_bits(rng, kind, solver, monkeypatch
         return interrupted
 
     class KernelAscent(_core.KernelAscent):
-        advance = interrupt(_core.KernelAscent.advance)
+        advance = cut(_core.KernelAscent.advance)
 
-    with monkeypatch.context() as patch:
-        for name in ("fit", "bundle_advance", "ascent_advance"):
-            patch.setattr(_core, name, interrupt(getattr(_core, name)))
-        patch.setattr(_core, "KernelAscent", KernelAscent)
-        with pytest.raises(KeyboardInterrupt):
-            longer.fit(X, y)
+    monkeypatch.setattr(_core, "fit", cut(_core.fit))
+    monkeypatch.setattr(_core, "KernelAscent", KernelAscent)
+    with interrupted(after=4):
+        longer.fit(X, y)
+    monkeypatch.undo()
     longer.fit(X, y)
     for other in (longer, shared):
         # Of a kernel machine that Pegasos trains and that is cut, sums are added up in other

@@ -9,6 +9,14 @@
 
 enum { N = 1000, D = 5 };
 
+/* Is called at the end of every epoch; could hear signals, or stop the fit. */
+static int show(void *context, const pegasos_progress *progress)
+{
+    (void)context;
+    printf("epoch %" PRId64 "\n", progress->n_epochs);
+    return 0;
+}
+
 int main(void)
 {
     static double x[N * D];
@@ -22,18 +30,16 @@ int main(void)
     const pegasos_rows rows = {.n_rows = N, .n_features = D, .value_bytes = 8, .values = x};
     const pegasos_problem problem = {
         .rows = &rows, .labels = labels, .lam = 1e-2, .intercept_scaling = 1};
-    const pegasos_options options = {.tol = 1e-6, .max_epochs = 1000, .seed = 42};
+    const pegasos_options options = {.tol = 1e-6, .max_epochs = 1000, .seed = 42, .poll = show};
+    pegasos_solution solution;
     void *memory = malloc((size_t)pegasos_memory(&problem));
-    if (!memory)
+    if (!memory || pegasos_solve(&problem, &options, memory, &solution) != PEGASOS_DONE)
         return EXIT_FAILURE;
-    pegasos_solver *solver = pegasos_start(&problem, &options, memory);
-    while (pegasos_advance(solver, 1e6) == PEGASOS_RUNNING)
-        printf("epoch %" PRId64 "\n", pegasos_epochs(solver)); /* or hear signals, or save */
     for (int64_t j = 0; j < D; j++)
-        printf("weight %.6f\n", pegasos_weights(solver)[j]);
-    printf("intercept %.6f\n", pegasos_intercept(solver));
-    printf("objective %.9f\n", pegasos_objective(solver));
-    printf("no model is below %.9f\n", pegasos_dual_objective(solver));
+        printf("weight %.6f\n", solution.coef[j]);
+    printf("intercept %.6f\n", solution.intercept);
+    printf("objective %.9f\n", solution.objective);
+    printf("no model is below %.9f\n", solution.dual_objective);
     free(memory);
     return EXIT_SUCCESS;
 }

@@ -1,3 +1,4 @@
+from collections.abc import Callable
 from typing import Any, Final, Self
 
 import numpy as np
@@ -10,6 +11,16 @@ PAIRS_ARRAYS: Final[int]
 LOSSES: Final[dict[str, int]]
 SAMPLINGS: Final[dict[str, int]]
 BLANK_PROBLEM: Final[Any]
+
+@disjoint_base
+class Watch:
+    def __init__(
+        self,
+        tell: Callable[[], object] | None = None,
+        *,
+        every: float = ...,
+        by_epochs: bool = ...,
+    ) -> None: ...
 
 @disjoint_base
 class Rows:
@@ -158,11 +169,8 @@ OVERFLOW: Final[int]
 VISITS: Final[int]
 BUNDLE: Final[int]
 WEIGHTS: Final[int]
-DUAL_VALUE: Final[int]
-MEAN: Final[int]
-LAST: Final[int]
 
-def ascent_advance(
+def ascent_run(
     rows: Rows,
     problem: NDArray[np.void],
     ascent: NDArray[np.void],
@@ -177,9 +185,9 @@ def ascent_advance(
     point: NDArray[np.float64],
     scores: NDArray[np.float64] | None,
     room: NDArray[np.float64] | None,
-    budget: float,
+    watch: Watch,
 ) -> int: ...
-def bundle_advance(
+def bundle_run(
     rows: Rows,
     order: Order,
     inside: NDArray[np.int64],
@@ -192,7 +200,7 @@ def bundle_advance(
     v: NDArray[np.floating],
     sums: NDArray[np.floating],
     last_epoch: int,
-    budget: float,
+    watch: Watch,
 ) -> int: ...
 def sparse_products(x: Rows, inverted: Rows, products: NDArray[np.floating]) -> None: ...
 def thick_products(

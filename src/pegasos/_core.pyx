@@ -13,6 +13,7 @@ call does with them.
 """
 import re
 
+from cpython.exc cimport PyErr_CheckSignals
 from cpython.pycapsule cimport PyCapsule_GetName, PyCapsule_GetPointer
 from libc.stdint cimport int8_t, int32_t, int64_t, uint64_t
 from libc.stdlib cimport free, malloc
@@ -32,6 +33,15 @@ cdef extern from "pegasos.h" nogil:
         int8_t *wanted
 
     int pegasos_rows_are_valid(const pegasos_rows *rows, int64_t n_values)
+
+    ctypedef struct pegasos_progress:
+        pass
+
+    ctypedef struct pegasos_watch:
+        int (*poll)(void *context, const pegasos_progress *progress) noexcept nogil
+        void *context
+        double every
+        int64_t by_epochs
 
     int PEGASOS_HINGE, PEGASOS_SQUARED_HINGE
     int PEGASOS_KERNEL
@@ -154,7 +164,6 @@ cdef extern from "pegasos.h" nogil:
         int64_t free_intercept
         int64_t n_inside
         int64_t last_epoch
-        int64_t by_epochs
         int64_t patience
         int64_t has_stopped
         int64_t part
@@ -172,8 +181,6 @@ cdef extern from "pegasos.h" nogil:
         double primal
         double intercept
         double relative_gap
-        double dual
-        double loss
 
     ctypedef struct pegasos_ascent_arrays:
         const int8_t *labels
@@ -188,13 +195,12 @@ cdef extern from "pegasos.h" nogil:
         double *scores
         double *room
 
-    int PEGASOS_RUNNING, PEGASOS_DONE, PEGASOS_OVERFLOW
+    int PEGASOS_RUNNING, PEGASOS_DONE, PEGASOS_OVERFLOW, PEGASOS_STOPPED
 
-    int64_t pegasos_ascent_advance(const pegasos_rows *rows, pegasos_dual *problem,
-                                   pegasos_ascent *ascent, const pegasos_ascent_arrays *arrays,
-                                   double budget)
-    int PEGASOS_VISITS, PEGASOS_BUNDLE, PEGASOS_WEIGHTS, PEGASOS_DUAL_VALUE, PEGASOS_MEAN
-    int PEGASOS_LAST
+    int64_t pegasos_ascent_run(const pegasos_rows *rows, pegasos_dual *problem,
+                               pegasos_ascent *ascent, const pegasos_ascent_arrays *arrays,
+                               pegasos_watch *watch)
+    int PEGASOS_VISITS, PEGASOS_BUNDLE, PEGASOS_WEIGHTS
 
     ctypedef struct pegasos_bundle:
         int64_t n_problems
@@ -212,8 +218,8 @@ cdef extern from "pegasos.h" nogil:
         pegasos_order *order
         int64_t *permutation
 
-    int64_t pegasos_bundle_advance(const pegasos_rows *rows, const pegasos_bundle *bundle,
-                                   double budget)
+    int64_t pegasos_bundle_run(const pegasos_rows *rows, const pegasos_bundle *bundle,
+                               pegasos_watch *watch)
 
     int PEGASOS_PAIRS_ARRAYS
     int64_t pegasos_pairs_run(const pegasos_rows *block, int64_t loss, double scale, double feature,
@@ -449,6 +455,49 @@ cdef int require_problems(const pegasos_linear[::1] problems, int64_t batch_size
         holds &= 0 <= p.n_averaged <= p.n_steps
         holds &= has_sums or (p.average_from == 0 and p.n_averaged == 0 and p.rate_sum == 0)
     return require(holds, "problems are not in a state that training can reach")
+
+
+# ---- Being asked -------------------------------------------------------------------------------
+
+cdef int poll(void *context, const pegasos_progress *progress) noexcept nogil:
+    with gil:
+        return (<Watch> context).ask()
+
+
+cdef class Watch:
+    """What a run of the core asks now and then whether to go on.
+
+    `tell` is called, and Ctrl-C is heard, each time that the core has read `every` numbers and,
+    with `by_epochs`, at the end of every epoch. What is raised there stops the run. It goes on
+    from where it was stopped when it is called again.
+    """
+    cdef pegasos_watch c
+    cdef object tell, error
+
+    def __init__(self, tell=None, *, double every=5e6, bint by_epochs=False):
+        require(0 < every <= 1e18, "every must be in (0, 1e18]")
+        self.tell = tell
+        self.c.poll = poll
+        self.c.context = <void *> self
+        self.c.every = every
+        self.c.by_epochs = by_epochs
+
+    cdef int ask(self) noexcept:
+        try:
+            PyErr_CheckSignals()
+            if self.tell is not None:
+                self.tell()
+        except BaseException as error:
+            self.error = error
+            return 1
+        return 0
+
+    cdef object answer(self, int64_t status):
+        """A status for the caller; a run that was stopped raises what stopped it."""
+        error, self.error = self.error, None
+        if status == PEGASOS_STOPPED:
+            raise error
+        return status
 
 
 cdef class Rows:
@@ -901,12 +950,10 @@ def dual_run(Rows rows not None, pegasos_dual[::1] problem not None,
 cdef pegasos_ascent _blank_ascent
 #: One zeroed run, as `BLANK_PROBLEM`.
 BLANK_ASCENT = <pegasos_ascent[:1]> &_blank_ascent
-#: What `ascent_advance` and `bundle_advance` return.
+#: What runs return.
 RUNNING, DONE, OVERFLOW = PEGASOS_RUNNING, PEGASOS_DONE, PEGASOS_OVERFLOW
 #: What a run is at.
-VISITS, BUNDLE, WEIGHTS, DUAL_VALUE, MEAN, LAST = (
-    PEGASOS_VISITS, PEGASOS_BUNDLE, PEGASOS_WEIGHTS, PEGASOS_DUAL_VALUE, PEGASOS_MEAN, PEGASOS_LAST
-)
+VISITS, BUNDLE, WEIGHTS = PEGASOS_VISITS, PEGASOS_BUNDLE, PEGASOS_WEIGHTS
 
 
 cdef int require_ascent(const pegasos_dual *p, const pegasos_ascent *s, int64_t n) except -1:
@@ -914,26 +961,26 @@ cdef int require_ascent(const pegasos_dual *p, const pegasos_ascent *s, int64_t 
     require_loss(p.loss)
     cdef bint holds = 0 <= p.n_kept <= p.position <= p.n_chosen
     holds &= p.n_chosen <= p.n_active <= s.n_inside <= n
-    holds &= 0 < s.lam and 0 < s.mass and 0 <= s.part <= PEGASOS_LAST and 0 <= s.place < n
+    holds &= 0 < s.lam and 0 < s.mass and 0 <= s.part <= PEGASOS_WEIGHTS and 0 <= s.place < n
     holds &= 0 <= s.n_epochs < LARGEST and 0 <= s.last_epoch < LARGEST
     holds &= 0 <= s.patience < LARGEST and 0 <= s.has_stopped <= 1
     holds &= 0 <= s.n_steps < LARGEST and 0 <= s.n_visits < LARGEST
     holds &= 0 <= s.n_visits_at_estimate < LARGEST and 0 <= s.n_visits_at_check < LARGEST
-    holds &= 0 <= s.n_snapshots < LARGEST and (s.part != PEGASOS_MEAN or s.n_snapshots > 0)
+    holds &= 0 <= s.n_snapshots < LARGEST
     # The next snapshot is ahead.
     holds &= 0 <= s.snapshot_every <= n and 0 <= s.next_snapshot < LARGEST
     holds &= p.n_chosen == 0 or p.position == p.n_active or p.position < s.next_snapshot
     return require(holds, "ascent is not in a state that a run can reach")
 
 
-def ascent_advance(Rows rows not None, pegasos_dual[::1] problem not None,
-                   pegasos_ascent[::1] ascent not None, const int8_t[::1] labels not None,
-                   const double[::1] bounds, const double[::1] norms not None,
-                   int64_t[::1] active not None, double[::1] a not None, double[::1] w not None,
-                   double[::1] sums not None, double[::1] coef not None,
-                   double[::1] point not None, double[::1] scores, double[::1] room,
-                   double budget):
-    """Go on with the run of a problem; returns a status. See ``pegasos_ascent_advance``.
+def ascent_run(Rows rows not None, pegasos_dual[::1] problem not None,
+               pegasos_ascent[::1] ascent not None, const int8_t[::1] labels not None,
+               const double[::1] bounds, const double[::1] norms not None,
+               int64_t[::1] active not None, double[::1] a not None, double[::1] w not None,
+               double[::1] sums not None, double[::1] coef not None,
+               double[::1] point not None, double[::1] scores, double[::1] room,
+               Watch watch not None):
+    """Run a problem to its end; returns a status. See ``pegasos_ascent_run``.
 
     `scores` and `room` may be None unless the intercept is not penalised.
     """
@@ -968,8 +1015,8 @@ def ascent_advance(Rows rows not None, pegasos_dual[::1] problem not None,
     arrays.scores = NULL if scores is None else &scores[0]
     arrays.room = NULL if room is None else &room[0]
     with nogil:
-        status = pegasos_ascent_advance(&rows.c, &problem[0], &ascent[0], &arrays, budget)
-    return status
+        status = pegasos_ascent_run(&rows.c, &problem[0], &ascent[0], &arrays, &watch.c)
+    return watch.answer(status)
 
 
 cdef int require_columns(Rows block, const int64_t[::1] which,
@@ -983,13 +1030,13 @@ cdef int require_columns(Rows block, const int64_t[::1] which,
     return require(holds, what)
 
 
-def bundle_advance(Rows rows not None, Order order not None, const int64_t[::1] inside not None,
-                   pegasos_dual[::1] problems not None, pegasos_ascent[::1] ascents not None,
-                   const int8_t[:, ::1] labels not None, const double[::1] bounds,
-                   const double[::1] norms not None, double[:, ::1] a not None,
-                   value_t[:, ::1] v not None, value_t[:, ::1] sums not None, int64_t last_epoch,
-                   double budget):
-    """Go on with the epochs of a bundle; returns a status. See ``pegasos_bundle_advance``."""
+def bundle_run(Rows rows not None, Order order not None, const int64_t[::1] inside not None,
+               pegasos_dual[::1] problems not None, pegasos_ascent[::1] ascents not None,
+               const int8_t[:, ::1] labels not None, const double[::1] bounds,
+               const double[::1] norms not None, double[:, ::1] a not None,
+               value_t[:, ::1] v not None, value_t[:, ::1] sums not None, int64_t last_epoch,
+               Watch watch not None):
+    """Run the epochs of a bundle; returns a status. See ``pegasos_bundle_run``."""
     cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, k, status
     cdef int64_t lanes = PEGASOS_BUNDLE_BYTES // rows.c.value_bytes
     cdef pegasos_bundle bundle
@@ -1028,8 +1075,8 @@ def bundle_advance(Rows rows not None, Order order not None, const int64_t[::1] 
     bundle.order = &order.c
     bundle.permutation = &order.permutation[0]
     with nogil:
-        status = pegasos_bundle_advance(&rows.c, &bundle, budget)
-    return status
+        status = pegasos_bundle_run(&rows.c, &bundle, &watch.c)
+    return watch.answer(status)
 
 
 def pairs_run(Rows block not None, double scale, double feature,

@@ -144,27 +144,41 @@ _ctrl_c = _CtrlC()
 handled, uninterrupted, answered = _ctrl_c.handled, _ctrl_c.uninterrupted, _ctrl_c.answered
 
 
+#: What `in_threads` does: it is given a function to call now and then.
+Job = Callable[[Callable[[], None]], None]
+
+
 class _OverError(Exception):
     """What a thread has to do is over: another one failed, or was interrupted."""
 
 
+def by_pieces(job: Callable[[], Generator[Any]]) -> Job:
+    """A job for `in_threads` of a generator, which yields between short pieces of work."""
+
+    def run(tell: Callable[[], None]) -> None:
+        # Closed at once, however it ends: some have arrays to put back.
+        with contextlib.closing(job()) as pieces:
+            for _ in pieces:
+                tell()
+
+    return run
+
+
 @handled
 def in_threads(
-    jobs: Iterable[Callable[[], Generator[Any]]],
-    n_threads: int,
-    on_progress: Callable[[], None] | None = None,
+    jobs: Iterable[Job], n_threads: int, on_progress: Callable[[], None] | None = None
 ) -> None:
-    """Exhaust generators that run in pieces, several at a time.
+    """Do jobs, several at a time.
 
     Parameters
     ----------
     jobs : iterable of callables
-        Each returns a generator, which yields between short pieces of work.
+        Each is given a function to call now and then, and ends at once with what that raises.
     n_threads : int
         The calling thread works, too: one that is not needed need not be woken.
     on_progress : callable, optional
         Called now and then, from the calling thread: other fits may run in it. An exception stops
-        all jobs after the piece under way. So does Ctrl-C, which is answered between pieces only.
+        all jobs. So does Ctrl-C, which is answered where jobs make calls only.
     """
     jobs = list(jobs) if n_threads > 1 else jobs
     n_helpers = min(n_threads, len(jobs)) - 1 if isinstance(jobs, list) else 0
@@ -177,6 +191,8 @@ def in_threads(
         with answered():
             if on_progress is not None:
                 on_progress()
+        if errors:
+            raise errors[0]
 
     def check() -> None:
         if is_over.is_set():
@@ -204,12 +220,7 @@ def in_threads(
                 with answered():
                     pass
             for job in iter(waiting.popleft, None) if n_helpers > 0 else jobs:
-                # Closed at once, however they end: some have arrays to put back.
-                with contextlib.closing(job()) as pieces:
-                    for _ in pieces:
-                        tell()
-                        if errors:
-                            raise errors[0]
+                job(tell)
             for end in ended:
                 while not end.wait(timeout=0.05):
                     tell()

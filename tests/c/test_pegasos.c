@@ -593,8 +593,17 @@ static void begin_ascent(ascent_bench *b, const pegasos_rows *rows, const int8_t
     b->problem.pegasos_mass = m; /* the first epoch is Pegasos */
 }
 
-/* To the end of the run; how many calls that took. */
-static int64_t end_ascent(ascent_bench *b, const pegasos_rows *rows, const int8_t *y, double budget)
+/* A poll that stops every time. */
+static int stop(void *n_polls, const pegasos_progress *progress)
+{
+    CHECK(progress->n_epochs >= 0 && progress->objective > 0 && progress->relative_gap >= 0);
+    ++*(int64_t *)n_polls;
+    return 1;
+}
+
+/* To the end of the run, asked each time that so many numbers were read; how many calls that took.
+ */
+static int64_t end_ascent(ascent_bench *b, const pegasos_rows *rows, const int8_t *y, double every)
 {
     const pegasos_ascent_arrays x = {.labels = y,
                                      .norms = b->norms,
@@ -606,18 +615,21 @@ static int64_t end_ascent(ascent_bench *b, const pegasos_rows *rows, const int8_
                                      .point = b->point,
                                      .scores = b->scores,
                                      .room = b->room};
-    int64_t status = PEGASOS_RUNNING, calls = 0;
-    for (; status == PEGASOS_RUNNING; calls++)
-        status = pegasos_ascent_advance(rows, &b->problem, &b->ascent, &x, budget);
-    CHECK(status == PEGASOS_DONE);
+    int64_t status = PEGASOS_STOPPED, calls = 0, n_polls = 0;
+    for (; status == PEGASOS_STOPPED; calls++) {
+        pegasos_watch watch = {
+            .poll = stop, .context = &n_polls, .every = every * (double)(1 + calls)};
+        status = pegasos_ascent_run(rows, &b->problem, &b->ascent, &x, &watch);
+    }
+    CHECK(status == PEGASOS_DONE && calls == n_polls + 1);
     return calls;
 }
 
 static int64_t ascend(ascent_bench *b, const pegasos_rows *rows, int free_intercept, double tol,
-                      int64_t last_epoch, double budget)
+                      int64_t last_epoch, double every)
 {
     begin_ascent(b, rows, labels, free_intercept, tol, last_epoch);
-    return end_ascent(b, rows, labels, budget);
+    return end_ascent(b, rows, labels, every);
 }
 
 /* The objective of its model, computed afresh. */
@@ -669,13 +681,13 @@ static void a_run_of_dual_ascent_ends_at_a_true_gap(void)
 
 /* K problems that begin together, for up to `epochs` epochs; how many calls that took. */
 static int64_t begin_together(ascent_bench *b, const pegasos_rows *rows, int64_t epochs,
-                              double budget)
+                              double every)
 {
     enum { MOST = PEGASOS_BUNDLE_BYTES / sizeof(float) };
     int8_t signs[N * MOST] = {0};
     double a[N * MOST] = {0}, v[D * 8] = {0}, sums[(D + 1) * 8] = {0};
     const int64_t bytes = rows->value_bytes, lanes = PEGASOS_BUNDLE_BYTES / bytes;
-    int64_t permutation[N], inside[N], status = PEGASOS_RUNNING, calls = 0;
+    int64_t permutation[N], inside[N], status = PEGASOS_STOPPED, calls = 0, n_polls = 0;
     pegasos_dual problems[K];
     pegasos_ascent ascents[K];
     pegasos_order order;
@@ -704,8 +716,10 @@ static int64_t begin_together(ascent_bench *b, const pegasos_rows *rows, int64_t
                                    .n_inside = N,
                                    .order = &order,
                                    .permutation = permutation};
-    for (; status == PEGASOS_RUNNING; calls++)
-        status = pegasos_bundle_advance(rows, &bundle, budget);
+    for (; status == PEGASOS_STOPPED; calls++) {
+        pegasos_watch watch = {.poll = stop, .context = &n_polls, .every = every};
+        status = pegasos_bundle_run(rows, &bundle, &watch);
+    }
     CHECK(status == PEGASOS_DONE);
     for (int k = 0; k < K; k++) {
         CHECK(ascents[k].part == PEGASOS_WEIGHTS && ascents[k].place == 0);
@@ -895,7 +909,30 @@ static void newton_s_method_certifies_what_it_finds(void)
             }
 }
 
-/* A whole fit from C: cut anywhere it ends with the same bits, and its gap is that of its model. */
+/* A fit that is stopped again and again, and moved in memory; how many calls that took. */
+static int64_t fit_in_parts(const pegasos_problem *problem, const pegasos_options *options,
+                            double *memory, pegasos_solution *solution)
+{
+    static double moved[16 * N + 8 * D + 200];
+    const size_t bytes = (size_t)pegasos_memory(problem);
+    int64_t status = PEGASOS_STOPPED, calls = 0, n_polls = 0;
+    CHECK(bytes <= sizeof moved);
+    for (; status == PEGASOS_STOPPED; calls++) {
+        pegasos_options part = *options;
+        part.poll = stop;
+        part.context = &n_polls;
+        part.poll_every = (double)(1 + calls);
+        part.resume = calls > 0;
+        memcpy(moved, memory, bytes);
+        status = pegasos_solve(problem, &part, moved, solution);
+        memcpy(memory, moved, bytes);
+    }
+    CHECK(status == PEGASOS_DONE);
+    return calls;
+}
+
+/* A whole fit from C: wherever it is stopped it ends with the same bits, and its gap is that of its
+ * model. */
 static void a_whole_fit_is_certified(void)
 {
     static double whole_memory[16 * N + 8 * D + 200], cut_memory[16 * N + 8 * D + 200];
@@ -915,18 +952,16 @@ static void a_whole_fit_is_certified(void)
                                              .loss = is_squared ? PEGASOS_SQUARED_HINGE
                                                                 : PEGASOS_HINGE};
             const pegasos_options options = {.tol = 1e-6, .max_epochs = 100000, .seed = 7};
-            CHECK(pegasos_memory(&problem) <= (int64_t)sizeof whole_memory);
-            pegasos_solver *whole = pegasos_start(&problem, &options, whole_memory);
-            pegasos_solver *cut = pegasos_start(&problem, &options, cut_memory);
-            CHECK(pegasos_advance(whole, 1e12) == PEGASOS_DONE);
-            int64_t status = PEGASOS_RUNNING;
-            while (status == PEGASOS_RUNNING)
-                status = pegasos_advance(cut, 1);
-            CHECK(status == PEGASOS_DONE && pegasos_epochs(whole) == pegasos_epochs(cut));
-            const double *w = pegasos_weights(whole), *a = pegasos_dual_variables(whole);
-            CHECK(memcmp(w, pegasos_weights(cut), D * sizeof *w) == 0);
+            const int64_t bytes = pegasos_memory(&problem);
+            pegasos_solution whole, cut;
+            CHECK(bytes <= (int64_t)sizeof whole_memory);
+            CHECK(pegasos_solve(&problem, &options, whole_memory, &whole) == PEGASOS_DONE);
+            CHECK(fit_in_parts(&problem, &options, cut_memory, &cut) > 100);
+            CHECK(memcmp(whole_memory, cut_memory, (size_t)bytes) == 0);
+            CHECK(whole.n_epochs == cut.n_epochs && whole.objective == cut.objective);
+            const double *w = whole.coef, *a = whole.dual_variables;
             double scores[N], loss = 0, norm = 0, mass = 0, highest = 0;
-            const double b = pegasos_intercept(whole);
+            const double b = whole.intercept;
             pegasos_linear_scores(&rows, 0, N, 1, w, 8, 0, &b, scores);
             for (int i = 0; i < N; i++) {
                 const double c = problem.weights ? weights[i] : 1, u = 1 - labels[i] * scores[i];
@@ -941,9 +976,9 @@ static void a_whole_fit_is_certified(void)
             norm += kind % 3 == 1 ? 4 * b * b : 0;
             const double primal = 0.015 * norm + loss / mass;
             CHECK(kind % 3 > 0 || b == 0);
-            CHECK(fabs(primal - pegasos_objective(whole)) < 1e-9 * primal);
-            CHECK(pegasos_relative_gap(whole) <= 1e-6);
-            CHECK(pegasos_dual_objective(whole) <= primal);
+            CHECK(fabs(primal - whole.objective) < 1e-9 * primal);
+            CHECK(whole.relative_gap <= 1e-6);
+            CHECK(whole.dual_objective <= primal);
         }
 }
 
@@ -955,7 +990,7 @@ static void rows_outside_a_problem_do_not_change_its_fit(void)
             far[i * D + j] = (labels[i] == 0 ? 1e4 : 1) * dense_double[i * D + j];
     for (int kind = 0; kind < 3; kind++) {
         const pegasos_options options = {.tol = 1e-6, .max_epochs = 1000, .seed = 7};
-        pegasos_solver *found[2];
+        pegasos_solution found[2];
         for (int k = 0; k < 2; k++) {
             pegasos_rows rows = rows_of_type(1);
             rows.values = k == 0 ? dense_double : far;
@@ -965,13 +1000,11 @@ static void rows_outside_a_problem_do_not_change_its_fit(void)
                                              .intercept_scaling = kind == 1,
                                              .free_intercept = kind == 2,
                                              .loss = PEGASOS_HINGE};
-            found[k] = pegasos_start(&problem, &options, memory[k]);
-            CHECK(pegasos_advance(found[k], 1e12) == PEGASOS_DONE);
+            CHECK(pegasos_solve(&problem, &options, memory[k], &found[k]) == PEGASOS_DONE);
         }
-        CHECK(pegasos_epochs(found[0]) == pegasos_epochs(found[1]));
-        CHECK(memcmp(pegasos_weights(found[0]), pegasos_weights(found[1]), D * sizeof(double))
-              == 0);
-        CHECK(pegasos_intercept(found[0]) == pegasos_intercept(found[1]));
+        CHECK(found[0].n_epochs == found[1].n_epochs);
+        CHECK(memcmp(found[0].coef, found[1].coef, D * sizeof(double)) == 0);
+        CHECK(found[0].intercept == found[1].intercept);
     }
 }
 

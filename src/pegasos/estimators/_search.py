@@ -12,7 +12,7 @@ import inspect
 import itertools
 import time
 import warnings
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, Self
@@ -465,13 +465,15 @@ class _Search(ClassifierMixin, BaseEstimator):
         found: collections.deque[tuple[Any, ...]] = collections.deque()
         spent: collections.deque[tuple[Any, float]] = collections.deque()
 
-        def follow(members: list[tuple[int, int]], order: np.ndarray) -> Generator[None]:
+        def follow(
+            members: list[tuple[int, int]], order: np.ndarray, tell: Callable[[], None]
+        ) -> None:
             fold, column = np.array(members).T
             problem = Problem(rows, folds.labels[fold, column], folds.weights, settings)
             path = _ascent.LamPath(problem, norms, seed)
             for place in order:
                 where, began = (*machines.where, place), time.perf_counter()
-                yield from path.run(lams[place], epochs)
+                path.run(lams[place], epochs, tell)
                 coef, factor, intercept = path.model()
                 for k in np.unique(fold):
                     number, here = folds.numbers[k], np.flatnonzero(fold == k)

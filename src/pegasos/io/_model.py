@@ -330,7 +330,7 @@ class KernelModel(_Model):
             scores[first : first + size] += part.against(support) @ coef
             yield
 
-        jobs = [functools.partial(add, first) for first in range(0, n, size)]
+        jobs = [_threads.by_pieces(functools.partial(add, first)) for first in range(0, n, size)]
         with _threads.blas.one_thread():
             _threads.in_threads(jobs, 1 if kernel.is_function else n_threads)
         return self._class_scores(scores)

@@ -5,6 +5,8 @@ import itertools
 from collections.abc import Callable, Generator
 from typing import Any
 
+from pegasos._threads import Job, by_pieces
+
 # Rows on the longer side of a product in one piece: the product stays in cache until it is used.
 CHUNK = 1024
 # Rows on the other side of a product in one piece.
@@ -15,7 +17,7 @@ _FEW = 2**20
 
 def shares(
     n: int, width: float, work: Callable[[int, int], Generator[Any]], n_threads: int, size: int = 1
-) -> list[Callable[[], Generator[Any]]]:
+) -> list[Job]:
     """Jobs ``work(first, last)`` that cover range(n), `width` values each: one for each thread.
 
     Each begins at a multiple of `size`; there are fewer where they would be small.
@@ -23,7 +25,7 @@ def shares(
     n_pieces = -(-n // size)
     n_shares = max(1, min(n_threads, 1 + int(n * width // _FEW), n_pieces))
     ends = [min(n, size * (n_pieces * k // n_shares)) for k in range(n_shares + 1)]
-    return [functools.partial(work, *pair) for pair in itertools.pairwise(ends)]
+    return [by_pieces(functools.partial(work, *pair)) for pair in itertools.pairwise(ends)]
 
 
 def parts(n: int, size: int, first: int = 0) -> list[slice]:

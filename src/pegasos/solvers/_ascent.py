@@ -5,7 +5,7 @@ epochs of several problems; here are the arrays.
 """
 
 import functools
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -70,15 +70,6 @@ def order_of(inside: np.ndarray, seed: int, next_draw: int) -> _core.Order:
     """The order in which a bundle visits the rows `inside`, before draw number `next_draw`."""
     permutation = np.empty(len(inside), np.int64)
     return _core.Order(seed, permutation, _core.SAMPLINGS["permutation"], next_draw)
-
-
-def sweep(*bundle: Any) -> Generator[None]:
-    """Bring a bundle to its end by `_core.bundle_advance`, yielding after each call."""
-    advance: Callable[..., int] = _core.bundle_advance
-    status = _core.RUNNING
-    while status == _core.RUNNING:
-        status = advance(*bundle, _pegasos.numbers_per_call())
-        yield
 
 
 def change_lam(
@@ -161,8 +152,8 @@ class LamPath:
             self.order = order_of(self.inside, seed, 0)
         self.lam, self.n_epochs = 0.0, 0
 
-    def run(self, lam: float, n_epochs: int) -> Generator[None]:
-        """Make `n_epochs` epochs at `lam`, at most that of the call before; yields now and then."""
+    def run(self, lam: float, n_epochs: int, tell: Callable[[], None]) -> None:
+        """Make `n_epochs` epochs at `lam`, at most that of the call before; calls `tell`."""
         ascents, problem = self.ascents, self.problem
         if self.n_epochs == 0:
             ascents["scale"] = 1 / (lam * problem.masses)
@@ -178,9 +169,10 @@ class LamPath:
         )
         self.lam, self.n_epochs = lam, self.n_epochs + n_epochs
         if len(self.inside):
-            yield from sweep(
+            _core.bundle_run(
                 problem.rows, self.order, self.inside, ascents, self.runs, self.labels,
                 problem.row_weights, self.norms, self.a, self.v, self.mean, self.n_epochs,
+                _core.Watch(tell),
             )  # fmt: skip
 
     def model(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -310,7 +302,6 @@ class DualAscent(Solver):
     ) -> None:
         self.runs["tol"] = -1 if tol is None else tol
         self.runs["last_epoch"] = self.base + max_iter
-        self.runs["by_epochs"] = self.by_epochs
         jobs = [
             functools.partial(self._begin_together, part, min(SWEEPS, max_iter))
             for part in self._bundles()
@@ -340,27 +331,26 @@ class DualAscent(Solver):
         n_parts = -(-n // _pegasos.lanes(self.rows)) if goes_in_bundles(n) else 0
         return [slice(j * n // n_parts, (j + 1) * n // n_parts) for j in range(n_parts)]
 
-    def _begin_together(self, part: slice, n_epochs: int) -> Generator[None]:
+    def _watch(self, tell: Callable[[], None]) -> _core.Watch:
+        return _core.Watch(tell, by_epochs=self.by_epochs)
+
+    def _begin_together(self, part: slice, n_epochs: int, tell: Callable[[], None]) -> None:
         """The first epochs of the problems `part`."""
         lanes, narrow = _pegasos.lanes(self.rows), f"f{self.rows.value_bytes}"
         labels, runs = _pegasos.interleaved(self.labels[part], lanes), self.runs[part]
         inside = np.flatnonzero(self.labels[part].any(axis=0))
         first = int(runs["n_epochs"][0]) * len(inside) + int(runs["place"][0])
         order, last = order_of(inside, self.seed, first), int(self.base[part.start]) + n_epochs
-        while runs["part"][0] == _core.BUNDLE:  # Ctrl-C may be answered by less than an exception
-            with _pegasos.bundled(
-                lanes, self.a[part], self.w[part], self.sums[part],
-                dtypes=(np.float64, narrow, narrow),
-            ) as (*arrays, heard):  # fmt: skip
-                for _ in sweep(
-                    self.rows, order, inside, self.ascents[part], runs, labels, self.row_weights,
-                    self.norms, *arrays, last,
-                ):  # fmt: skip
-                    yield
-                    if heard:
-                        break
+        with _pegasos.bundled(
+            lanes, self.a[part], self.w[part], self.sums[part],
+            dtypes=(np.float64, narrow, narrow),
+        ) as (a, v, sums, _):  # fmt: skip
+            _core.bundle_run(
+                self.rows, order, inside, self.ascents[part], runs, labels, self.row_weights,
+                self.norms, a, v, sums, last, self._watch(tell),
+            )  # fmt: skip
 
-    def _ascend(self, k: int) -> Generator[None]:
+    def _ascend(self, k: int, tell: Callable[[], None]) -> None:
         """Bring problem k to the end of its run."""
         (n, d), run, known = self.rows.shape, self.runs[k : k + 1], self.primal[k]
         is_free = self.settings.free_intercept
@@ -369,16 +359,13 @@ class DualAscent(Solver):
             np.empty(n) if is_free else None,
             np.empty(4 * n) if is_free else None,
         )
-        # What was interrupted within a pass over the rows is done once more.
-        run["part"], run["place"] = min(run["part"][0], _core.DUAL_VALUE), 0
-        status = _core.RUNNING
-        while status == _core.RUNNING:
-            status = _core.ascent_advance(
+        try:
+            status = _core.ascent_run(
                 self.rows, self.ascents[k : k + 1], run, self.labels[k], self.row_weights,
                 self.norms, self.active[k], self.a[k], self.w[k], self.sums[k], self.coef[k],
-                *scratch, _pegasos.numbers_per_call(),
+                *scratch, self._watch(tell),
             )  # fmt: skip
+        finally:
             self.is_seen[k] |= self.primal[k] < known
-            if status == _core.OVERFLOW:
-                raise _validate.overflow(np.dtype(np.float64), self.settings.lam)
-            yield
+        if status == _core.OVERFLOW:
+            raise _validate.overflow(np.dtype(np.float64), self.settings.lam)

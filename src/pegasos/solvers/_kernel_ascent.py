@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from pegasos import _core
-from pegasos._threads import blas, uninterrupted
+from pegasos._threads import blas, by_pieces, uninterrupted
 from pegasos.problems import _certificate
 from pegasos.problems._problem import Problem
 from pegasos.solvers import _pegasos
@@ -147,7 +147,7 @@ class KernelAscent(Solver):
             n_groups = n
         ends = [n * k // n_groups for k in range(n_groups + 1)]
         return [
-            functools.partial(self._improve_group, slice(*pair), tol, last)
+            by_pieces(functools.partial(self._improve_group, slice(*pair), tol, last))
             for pair in itertools.pairwise(ends)
         ]
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from pegasos import _core
-from pegasos._threads import blas, in_threads, uninterrupted
+from pegasos._threads import blas, by_pieces, in_threads, uninterrupted
 from pegasos.solvers._pegasos import Pegasos, Settings, next_draw
 
 # Draws of a block at most, and at first: at first everything violates its margin, and scores say
@@ -96,7 +96,7 @@ class KernelPegasos(Pegasos):
             return
         run = self._run_whole if cache.holds_all else self._run_blocks
         with blas.one_thread():
-            in_threads([functools.partial(run, cache, first, order)], 1, on_progress)
+            in_threads([by_pieces(functools.partial(run, cache, first, order))], 1, on_progress)
 
     def _run_whole(self, cache: Any, first: int, order: np.ndarray | None) -> Generator[None]:
         """Run over the whole matrix, yielding now and then."""

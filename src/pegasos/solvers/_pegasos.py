@@ -14,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 
 from pegasos import _core
-from pegasos._threads import in_threads, uninterrupted
+from pegasos._threads import by_pieces, in_threads, uninterrupted
 from pegasos.problems import _losses, _rows, _validate
 from pegasos.problems._problem import Problem
 
@@ -532,7 +532,7 @@ class Pegasos:
         groups = np.array_split(np.arange(n), n_groups)
         slices = [slice(group[0], group[-1] + 1) for group in groups]
         in_threads(
-            [functools.partial(self._pieces, rows, part, order) for part in slices],
+            [by_pieces(functools.partial(self._pieces, rows, part, order)) for part in slices],
             n_threads,
             on_progress,
         )

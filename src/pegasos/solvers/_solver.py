@@ -204,7 +204,10 @@ class Solver:
 
     def _jobs(self, tol: float | None, last: np.ndarray, n_threads: int) -> list[Any]:
         """What `run` has to do, for `in_threads`."""
-        return [functools.partial(self._improve, k, tol, int(last[k])) for k in range(len(self.a))]
+        return [
+            _threads.by_pieces(functools.partial(self._improve, k, tol, int(last[k])))
+            for k in range(len(self.a))
+        ]
 
     def end_plan(self) -> None:
         """Count the epochs of the next run from here."""

@@ -144,8 +144,7 @@ def _relations_of_runs(own: dict[str, np.ndarray], n_rows: int) -> Iterator[Any]
         for name in ("n_active", "n_rest", "m"):
             yield runs[name] <= n_rows
         return
-    yield (runs["part"] <= _core.LAST) & (runs["place"] < max(n_rows, 1))
-    yield (runs["part"] != _core.MEAN) | (runs["n_snapshots"] > 0)
+    yield (runs["part"] <= _core.WEIGHTS) & (runs["place"] < max(n_rows, 1))
     yield runs["snapshot_every"] <= n_rows
     # Draws of a bundle have numbers.
     yield runs["n_epochs"] < _LARGEST // max(n_rows, 1) - 1

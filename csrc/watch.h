@@ -1,0 +1,29 @@
+/*
+ * watch.h - how a run asks whether to go on.
+ */
+#ifndef PEGASOS_WATCH_H
+#define PEGASOS_WATCH_H
+
+#include "pegasos.h"
+#include "platform.h"
+
+#include <stdbool.h>
+
+/* To be called after each piece of work, which read so many numbers: whether to stop. */
+static INLINE bool is_to_stop(pegasos_watch *watch, double numbers,
+                              const pegasos_progress *progress)
+{
+    watch->n_read += numbers;
+    if (watch->n_read < watch->every)
+        return false;
+    watch->n_read = 0;
+    return watch->poll && watch->poll(watch->context, progress) != 0;
+}
+
+/* To be called at the end of each epoch: whether to stop. */
+static INLINE bool is_epoch_told(const pegasos_watch *watch, const pegasos_progress *progress)
+{
+    return watch->by_epochs && watch->poll && watch->poll(watch->context, progress) != 0;
+}
+
+#endif

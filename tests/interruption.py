@@ -1,0 +1,37 @@
+"""Ctrl-C at chosen moments: when the core asks whether to go on."""
+
+import contextlib
+import itertools
+
+import pytest
+
+from pegasos import _core
+
+
+@contextlib.contextmanager
+def asked_often(every=1e4):
+    """A block in which the core asks after `every` numbers: small fits are asked as large ones are."""
+    real = _core.Watch
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_core, "Watch", lambda *a, **options: real(*a, **options | {"every": every}))
+        yield
+
+
+@contextlib.contextmanager
+def interrupted(after, every=1e3):
+    """A block that Ctrl-C ends: the core asks after `every` numbers, and goes on `after` times."""
+    real, asks = _core.Watch, itertools.count()
+
+    def watch(tell=None, **options):
+        def told():
+            if next(asks) >= after:
+                raise KeyboardInterrupt
+            if tell is not None:
+                tell()
+
+        return real(told, **options | {"every": every})
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_core, "Watch", watch)
+        with pytest.raises(KeyboardInterrupt):
+            yield
