@@ -234,10 +234,10 @@ static void fit_newton(void)
                                           .centre = a,
                                           .a = a + N,
                                           .coef = w + D,
-                                          .work = calloc(1, (size_t)pegasos_newton_work(N, FEW_D))};
+                                          .work = malloc((size_t)pegasos_newton_work(N, FEW_D))};
     memset(w, 0, sizeof w);
-    while (pegasos_newton_advance(&few, &problem, &arrays, 1e6) == PEGASOS_RUNNING)
-        ;
+    pegasos_watch nobody = {.every = 1e18};
+    pegasos_newton_run(&few, &problem, &arrays, &nobody);
     free(arrays.work);
 }
 

@@ -1,5 +1,5 @@
 /*
- * newton.c - Newton's method on a smooth loss, resumable anywhere. The hinge is smoothed:
+ * newton.c - Newton's method on a smooth loss. The hinge is smoothed:
  *
  * The proximal point method on the dual: given a dual point A, the next one is the best of
  *
@@ -21,14 +21,16 @@
  * The squared hinge is smooth as it is: what is above, without the bound c_i, for delta = 1/2 and A
  * = 0, which stay so.
  *
- * One iteration evaluates w (objective, dual value, whether A moves), solves Newton's
- * equations, and searches along the step. Each part goes over rows, or a matrix, in pieces whose
- * size does not depend on the budget, and says what comes next: so a run may be cut between any two
- * pieces. Sums have a fixed shape, so that every instruction set gives the same bits.
+ * An iteration evaluates w (objective, dual value, whether A moves), solves Newton's equations for
+ * a step, searches along it, and moves. It is a transaction: but for the best points so far, it
+ * changes nothing before its end, and one that was stopped is begun again, with the same bits. It
+ * goes over rows, or a matrix, in pieces of about so much work whatever the size of the problem, and
+ * polls after each. Sums have a fixed shape, so that every instruction set gives the same bits.
  */
 #include "loss.h"
 #include "rows.h"
 #include "symmetric.h"
+#include "watch.h"
 
 #include <float.h>
 #include <math.h>
@@ -60,55 +62,29 @@ static const double RIDGE = 1e-10;
 static const double ACCURACY = 0.01;
 /* A piece has about so many numbers, and so many products of the matrix. */
 static const double PIECE = 1e6, PIECE_OF_PRODUCTS = 1e9;
-/* Products that take as long as reading a number. */
-static const double PRODUCTS_PER_NUMBER = 16;
 
-/* What comes next. */
-enum {
-    START,
-    CHECK,
-    BALANCE,
-    JUDGE,
-    BEND,
-    GATHER,
-    MULTIPLY,
-    FACTORISE,
-    SOLVE,
-    PRODUCT,
-    SCORE,
-    SEARCH,
-    MOVE,
-    FIT_INTERCEPT,
-    FINISHED /* as START, but the best point has its best intercept */
-};
+/* What is added up over the rows: losses, a_i u_i and (a_i - A_i)^2/c_i; a_i and a_i - l*(a_i) of
+ * each label. */
+enum { LOSS_SUM, INNER, MOVED, POSITIVE, NEGATIVE, LESS_POSITIVE, LESS_NEGATIVE, SUMS };
 
-typedef struct line_search {
-    double low, high, t, flat, fall, bend;
-    int64_t count; /* evaluations that are done */
-} line_search;
-
-/* The iteration under way. */
+/* What an iteration finds out, one part after the other. */
 typedef struct iteration {
-    int64_t part, place; /* what comes next, and how far that is */
-    /* of a gap check: sums of losses, a_i u_i and (a_i - A_i)^2/c_i; for each label, sums of a_i
-     * and of a_i - l*(a_i) */
-    double loss, inner, moved, positive, negative, less_positive, less_negative;
-    /* after it */
-    int64_t is_solved;
-    double width;
-    /* Newton's equations */
-    int64_t n_band, is_narrow, is_single, n_ridges, is_hopeless, n_products;
-    double largest, ridge, trace, squared, enough;
-    /* the step */
-    line_search search;
-    double first, second; /* slope of the penalty along it, and how that changes */
+    double sums[SUMS];
+    double factors[2]; /* of a_i of rows of label -1 and +1, which make it feasible */
+    double primal, dual;
+    bool is_solved;   /* A becomes a, */
+    double width;     /* and this the width */
+    int64_t n_band;   /* rows in the band */
+    double trace;     /* of their part of Newton's matrix, where that is at hand */
+    double t;         /* how far the point goes along the step */
+    int64_t n_passes; /* over the rows */
 } iteration;
 
 typedef struct run {
     const pegasos_rows *rows;
     const pegasos_newton_arrays *x;
     pegasos_newton *p;
-    iteration *s;
+    pegasos_watch *watch;
     int64_t n, d, size, stride; /* size: of features and the constant one */
     int64_t piece, block;       /* rows of a piece, and of one that becomes products */
     double numbers;             /* that a row has, on average */
@@ -151,23 +127,24 @@ int64_t pegasos_newton_work(int64_t n_rows, int64_t n_features)
     const int64_t stride = round_up(n_features + 1);
     const int64_t rows =
         n_features < PEGASOS_NEWTON_MOST ? stride + scaled_rows(n_rows, n_features) : 0;
-    return (int64_t)sizeof(iteration)
-           + 8 * (OF_ROWS * round_up(n_rows) + (OF_FEATURES + rows) * stride);
+    return 8 * (OF_ROWS * round_up(n_rows) + (OF_FEATURES + rows) * stride);
 }
 
-static run lay_out(const pegasos_rows *rows, pegasos_newton *p, const pegasos_newton_arrays *x)
+static run lay_out(const pegasos_rows *rows, pegasos_newton *p, const pegasos_newton_arrays *x,
+                   pegasos_watch *watch)
 {
     const int64_t n = rows->n_rows, d = rows->n_features, stride = round_up(d + 1);
     const double numbers = stored_numbers(rows) / (double)n, most = PIECE / fmax(numbers, 1);
-    run r = {.rows = rows, .x = x, .p = p, .n = n, .d = d, .size = d + 1, .stride = stride};
+    run r = {.rows = rows, .x = x, .p = p, .watch = watch, .n = n, .d = d};
     double **const of_rows[] = {&r.u, &r.a, &r.moves, &r.weights, &r.ratios};
     double **const of_features[] = {&r.sums, &r.right, &r.direction, &r.towards, &r.products};
+    r.size = d + 1;
+    r.stride = stride;
     r.numbers = numbers;
     r.piece = round_up((int64_t)fmin(most, MOST_ROWS));
     r.piece = r.piece < LANES ? LANES : r.piece;
     r.block = block_rows(n, d, x->blas != NULL);
-    r.s = x->work;
-    double *next = (double *)(r.s + 1);
+    double *next = x->work;
     for (int k = 0; k < OF_ROWS - 1; k++, next += round_up(n))
         *of_rows[k] = next;
     r.band = (int64_t *)next;
@@ -179,11 +156,15 @@ static run lay_out(const pegasos_rows *rows, pegasos_newton *p, const pegasos_ne
     return r;
 }
 
-static double go_to(const run *r, int64_t part, double cost)
+static pegasos_progress progress_of(const pegasos_newton *p)
 {
-    r->s->part = part;
-    r->s->place = 0;
-    return cost;
+    return (pegasos_progress){p->n_epochs, p->primal, p->relative_gap};
+}
+
+static bool is_stopped(const run *r, double numbers)
+{
+    const pegasos_progress progress = progress_of(r->p);
+    return is_to_stop(r->watch, numbers, &progress);
 }
 
 static double cost_of_rows(const run *r, int64_t count)
@@ -191,50 +172,49 @@ static double cost_of_rows(const run *r, int64_t count)
     return (double)count * (r->numbers + NUMBERS_PER_CALL);
 }
 
+static int64_t rows_of_piece(const run *r, int64_t first)
+{
+    return r->n - first < r->piece ? r->n - first : r->piece;
+}
+
+/* lam of component j of a point, or 0 where it is not penalised. */
+static double penalised(const run *r, int64_t j)
+{
+    return j == r->d && (r->p->free_intercept || r->p->feature == 0) ? 0 : r->p->lam;
+}
+
 /* ---- Where w stands -------------------------------------------------------------------------- */
 
-/* Rows place .. place + count - 1, and what stands for no row, up to a multiple of LANES. */
+/* Some rows, and what stands for no row, up to a multiple of LANES. */
 typedef struct piece {
     int64_t first, count;
     double y[MOST_ROWS], c[MOST_ROWS], centre[MOST_ROWS], factors[MOST_ROWS];
 } piece;
 
-static void read_piece(const run *r, piece *x)
+static void read_piece(const run *r, int64_t first, piece *x)
 {
-    const int64_t left = r->n - r->s->place;
-    x->first = r->s->place;
-    x->count = left < r->piece ? left : r->piece;
-    const int8_t *const labels = r->x->labels + x->first;
+    const int8_t *const labels = r->x->labels + first;
+    x->first = first;
+    x->count = rows_of_piece(r, first);
     for (int64_t i = 0; i < x->count; i++)
         x->y[i] = labels[i];
     for (int64_t i = 0; i < x->count; i++)
-        x->c[i] = labels[i] != 0 ? (r->x->weights ? r->x->weights[x->first + i] : 1) : 0;
-    memcpy(x->centre, r->x->centre + x->first, (size_t)x->count * sizeof(double));
+        x->c[i] = labels[i] != 0 ? (r->x->weights ? r->x->weights[first + i] : 1) : 0;
+    memcpy(x->centre, r->x->centre + first, (size_t)x->count * sizeof(double));
     for (int64_t i = x->count; i < round_up(x->count); i++)
         x->y[i] = x->c[i] = x->centre[i] = 0;
 }
 
-/* sums += sum_i factors_i (x_i, feature) over the rows of a piece. */
-static double add_piece(const run *r, const piece *x, double *sums)
+/* sums += sum_i factors_i (x_i, feature) over the rows of a piece; false: stopped. */
+static bool add_piece(const run *r, const piece *x, double *sums)
 {
     double total = 0;
     for (int64_t i = 0; i < x->count; i++)
         total += x->factors[i];
     pegasos_linear_combine(r->rows, x->first, x->count, x->factors, sums);
     sums[r->d] += r->p->feature * total;
-    return cost_of_rows(r, x->count);
+    return !is_stopped(r, cost_of_rows(r, x->count));
 }
-
-static double start(const run *r)
-{
-    iteration *s = r->s;
-    memset(r->sums, 0, (size_t)r->size * sizeof(double));
-    s->loss = s->inner = s->moved = 0;
-    s->positive = s->negative = s->less_positive = s->less_negative = 0;
-    return go_to(r, CHECK, (double)r->size);
-}
-
-enum { SUMS = 7 };
 
 /* Writes u, a(u) and y a as factors, and adds to the sums of a gap check. Each statement has a loop
  * of its own, so that lanes become SIMD. */
@@ -288,124 +268,89 @@ CLONES_WIDE static void look_at_rows(const pegasos_newton *p, piece *x, const do
     WITH_LOSS(p->loss, look_at(p, x, scores, u, a, sums, LOSS));
 }
 
-static double check_gap(const run *r)
+/* u, a(u), and what is summed over the rows; false: stopped. */
+static bool see_rows(const run *r, iteration *s)
 {
-    iteration *s = r->s;
-    piece x;
-    double scores[MOST_ROWS] = {0}, sums[SUMS] = {0};
-    read_piece(r, &x);
-    memcpy(scores, r->x->scores + x.first, (size_t)x.count * sizeof(double));
-    look_at_rows(r->p, &x, scores, r->u + x.first, r->a + x.first, sums);
-    s->loss += sums[0];
-    s->inner += sums[1];
-    s->moved += sums[2];
-    s->positive += sums[3];
-    s->negative += sums[4];
-    s->less_positive += sums[5];
-    s->less_negative += sums[6];
-    const double cost = add_piece(r, &x, r->sums);
-    s->place += x.count;
-    if (s->place < r->n)
-        return cost;
+    memset(r->sums, 0, (size_t)r->size * sizeof(double));
+    for (int64_t first = 0; first < r->n; first += r->piece) {
+        piece x;
+        double scores[MOST_ROWS] = {0}, sums[SUMS] = {0};
+        read_piece(r, first, &x);
+        memcpy(scores, r->x->scores + first, (size_t)x.count * sizeof(double));
+        look_at_rows(r->p, &x, scores, r->u + first, r->a + first, sums);
+        for (int k = 0; k < SUMS; k++)
+            s->sums[k] += sums[k];
+        if (!add_piece(r, &x, r->sums))
+            return false;
+    }
+    s->factors[0] = s->factors[1] = 1;
+    s->n_passes = 1;
+    return true;
+}
+
+/* Where the intercept is not penalised, sum_i a_i y_i must be 0: multiplies the a_i of the heavier
+ * label by a factor. Writes what stands for w(a) to `direction`; false: stopped. */
+static bool balance(const run *r, iteration *s)
+{
+    const double least = fmin(s->sums[POSITIVE], s->sums[NEGATIVE]);
     memset(r->direction, 0, (size_t)r->size * sizeof(double));
-    return go_to(r, r->p->free_intercept ? BALANCE : JUDGE, cost);
-}
-
-/* What a_i is multiplied by so that those of both labels add up to the same, where the intercept is
- * not penalised. */
-static double balance_factor(const run *r, double y)
-{
-    const double own = y > 0 ? r->s->positive : r->s->negative;
-    if (!r->p->free_intercept)
-        return 1;
-    return own > 0 ? fmin(r->s->positive, r->s->negative) / own : 0;
-}
-
-static double balance(const run *r)
-{
-    piece x;
-    read_piece(r, &x);
-    const double up = balance_factor(r, 1), down = balance_factor(r, -1);
-    for (int64_t i = 0; i < x.count; i++)
-        x.factors[i] = r->a[x.first + i] * (x.y[i] > 0 ? up : down) * x.y[i];
-    const double cost = add_piece(r, &x, r->direction);
-    r->s->place += x.count;
-    return r->s->place < r->n ? cost : go_to(r, JUDGE, cost);
-}
-
-/* lam of component j of a point, or 0 where it is not penalised. */
-static double penalised(const run *r, int64_t j)
-{
-    return j == r->d && (r->p->free_intercept || r->p->feature == 0) ? 0 : r->p->lam;
-}
-
-/* Keeps a dual point and a primal one if they are the best so far, and finds the gap. */
-static void keep(const run *r, double primal, double dual)
-{
-    pegasos_newton *p = r->p;
-    if (dual > p->dual_objective) {
-        const double factors[] = {balance_factor(r, -1), balance_factor(r, 1)};
-        for (int64_t i = 0; i < r->n; i++)
-            r->x->a[i] = r->a[i] * factors[r->x->labels[i] > 0];
-        p->dual_objective = dual;
+    s->factors[0] = s->sums[NEGATIVE] > 0 ? least / s->sums[NEGATIVE] : 0;
+    s->factors[1] = s->sums[POSITIVE] > 0 ? least / s->sums[POSITIVE] : 0;
+    for (int64_t first = 0; first < r->n; first += r->piece) {
+        piece x;
+        read_piece(r, first, &x);
+        for (int64_t i = 0; i < x.count; i++)
+            x.factors[i] = r->a[first + i] * s->factors[x.y[i] > 0] * x.y[i];
+        if (!add_piece(r, &x, r->direction))
+            return false;
     }
-    if (primal < p->primal) {
-        memcpy(r->x->coef, r->x->point, (size_t)r->d * sizeof(double));
-        p->intercept = p->feature * r->x->point[r->d];
-        p->primal = primal;
-    }
-    p->relative_gap = fmax(p->primal - p->dual_objective, 0) / fmax(p->primal, 1e-300);
+    s->n_passes++;
+    return true;
 }
 
-static bool is_over(const pegasos_newton *p)
+/* Finds the objectives, and whether A moves; false: stopped. */
+static bool evaluate(const run *r, iteration *s)
 {
-    return p->n_epochs >= p->last_epoch || is_small_gap(p->relative_gap, p->primal, p->tol);
-}
-
-static void count_passes(const run *r, int64_t passes)
-{
-    r->p->n_epochs += passes;
-    r->p->n_visits += passes * r->n;
-}
-
-/* Computes the objectives, and decides whether the run ends here, and whether A moves. */
-static double judge(const run *r)
-{
-    iteration *s = r->s;
     const pegasos_newton *p = r->p;
+    if (!see_rows(r, s) || (p->free_intercept && !balance(r, s)))
+        return false;
     const double *const sums = p->free_intercept ? r->direction : r->sums;
+    const double up = s->factors[1], down = s->factors[0];
     double penalty = 0, squared = 0;
     for (int64_t j = 0; j < r->size; j++)
         penalty += penalised(r, j) * r->x->point[j] * r->x->point[j] / 2;
     for (int64_t j = 0; j < r->size - (p->free_intercept != 0); j++)
         squared += sums[j] * sums[j];
-    const double up = balance_factor(r, 1), down = balance_factor(r, -1);
-    const double total = up * s->positive + down * s->negative - up * up * s->less_positive
-                         - down * down * s->less_negative;
-    const double primal = penalty + s->loss / p->mass;
-    const double smoothing = p->width / 2 * s->moved / p->mass;
-    const double dual = total / p->mass - squared / (2 * p->lam * p->mass * p->mass);
-    const double smooth = penalty + s->inner / p->mass - smoothing;
-    const double cost = (double)(r->n + r->size);
-    if (!isfinite(primal))
-        return -1;
-    keep(r, primal, dual);
-    if (is_small_gap(p->relative_gap, p->primal, p->tol)) {
-        count_passes(r, 1 + (p->free_intercept != 0));
-        return go_to(r, START, cost);
-    }
-    s->is_solved = !loss_is_smooth(p->loss) && smooth - (dual - smoothing) <= primal - smooth;
+    const double total = up * s->sums[POSITIVE] + down * s->sums[NEGATIVE]
+                         - up * up * s->sums[LESS_POSITIVE] - down * down * s->sums[LESS_NEGATIVE];
+    const double smoothing = p->width / 2 * s->sums[MOVED] / p->mass;
+    const double smooth = penalty + s->sums[INNER] / p->mass - smoothing;
+    s->primal = penalty + s->sums[LOSS_SUM] / p->mass;
+    s->dual = total / p->mass - squared / (2 * p->lam * p->mass * p->mass);
+    s->is_solved = !loss_is_smooth(p->loss) && smooth - (s->dual - smoothing) <= s->primal - smooth;
     s->width = s->is_solved ? fmax(NARROWER * p->width, NARROWEST) : p->width;
-    s->n_band = s->n_ridges = s->is_hopeless = s->n_products = 0;
-    s->largest = s->ridge = 0;
-    if (s->is_solved)
-        memset(r->sums, 0, (size_t)r->size * sizeof(double));
-    return go_to(r, BEND, cost);
+    return true;
+}
+
+/* Keeps the dual point and the primal one if they are the best so far, and finds the gap. */
+static void keep(const run *r, const iteration *s)
+{
+    pegasos_newton *p = r->p;
+    if (s->dual > p->dual_objective) {
+        for (int64_t i = 0; i < r->n; i++)
+            r->x->a[i] = r->a[i] * s->factors[r->x->labels[i] > 0];
+        p->dual_objective = s->dual;
+    }
+    if (s->primal < p->primal) {
+        memcpy(r->x->coef, r->x->point, (size_t)r->d * sizeof(double));
+        p->intercept = p->feature * r->x->point[r->d];
+        p->primal = s->primal;
+    }
+    p->relative_gap = fmax(p->primal - p->dual_objective, 0) / fmax(p->primal, 1e-300);
 }
 
 /* ---- Newton's equations ---------------------------------------------------------------------- */
 
-/* A/c and c/m of rows and, where A has become a, the new a(u) and y a as factors. */
 static INLINE void bend_some(const pegasos_newton *p, double width, int64_t is_solved, piece *x,
                              const double *restrict u, double *restrict a, double *restrict weights,
                              double *restrict ratios, const int64_t loss)
@@ -434,12 +379,41 @@ CLONES_WIDE static void bend_rows(const pegasos_newton *p, double width, int64_t
     WITH_LOSS(p->loss, bend_some(p, width, is_solved, x, u, a, weights, ratios, LOSS));
 }
 
+/* Finds the band and, where A moves, a(u) once more, and its sum over the rows. False: stopped. */
+static bool bend(const run *r, iteration *s)
+{
+    const bool is_measured = r->x->blas && r->size <= PEGASOS_NEWTON_MOST;
+    if (s->is_solved)
+        memset(r->sums, 0, (size_t)r->size * sizeof(double));
+    memset(r->direction, 0, (size_t)r->size * sizeof(double)); /* scratch of norms */
+    for (int64_t first = 0; first < r->n; first += r->piece) {
+        piece x;
+        read_piece(r, first, &x);
+        bend_rows(r->p, s->width, s->is_solved, &x, r->u + first, r->a + first, r->weights + first,
+                  r->ratios + first);
+        for (int64_t i = 0; i < x.count; i++) {
+            if (!loss_is_curved(r->p->loss, r->a[first + i], x.c[i]))
+                continue;
+            double norm = 0;
+            r->band[s->n_band++] = first + i;
+            if (is_measured)
+                pegasos_linear_norms(r->rows, first + i, 1, r->direction, &norm);
+            norm += r->p->feature * r->p->feature;
+            s->trace += r->weights[first + i] / s->width * norm;
+        }
+        if (s->is_solved ? !add_piece(r, &x, r->sums) : is_stopped(r, 8 * (double)x.count))
+            return false;
+    }
+    s->n_passes += s->is_solved;
+    return true;
+}
+
 /* What Newton's matrix has on its diagonal beside the sum over the band. An unpenalised intercept
  * gets a little too, so that the matrix is definite, and lam where a band without rows would let it
  * leap. More would hold it back where it and w make up for each other. */
-static double diagonal(const run *r, int64_t j)
+static double diagonal(const run *r, const iteration *s, int64_t j)
 {
-    const bool is_free = j == r->d && r->p->free_intercept && r->s->n_band > 0;
+    const bool is_free = j == r->d && r->p->free_intercept && s->n_band > 0;
     return r->p->lam * (is_free ? FREE : 1);
 }
 
@@ -449,67 +423,6 @@ static double inner_product(const double *x, const double *y, int64_t n)
     for (int64_t j = 0; j < n; j++)
         sum += x[j] * y[j];
     return sum;
-}
-
-/*
- * Newton's equations for the step p are (D + A^T A) p = r, with the rows sqrt(c_i/(m delta)) (x_i,
- * feature) of the band as A, D the diagonal, and r minus the gradient. Where the band has fewer
- * rows than there are features, and D = lam, there are fewer unknowns in (Woodbury)
- *
- *     p = (r - A^T x)/lam,    (lam + A A^T) x = A r.
- *
- * Along directions in which nothing but lam holds the matrix up (features that add up to a
- * constant), errors must stay small beside it: single precision will do for a large lam alone.
- */
-static double choose_method(const run *r)
-{
-    iteration *s = r->s;
-    const pegasos_newton *p = r->p;
-    for (int64_t j = 0; j < r->size; j++)
-        r->right[j] = r->sums[j] / p->mass - penalised(r, j) * r->x->point[j];
-    if (s->n_band == 0) {
-        for (int64_t j = 0; j < r->size; j++)
-            r->direction[j] = r->right[j] / diagonal(r, j);
-        return go_to(r, SCORE, (double)r->size);
-    }
-    if (r->size <= PEGASOS_NEWTON_MOST) {
-        s->is_narrow = s->n_band < r->size && !p->free_intercept;
-        s->is_single = r->x->blas && FLT_EPSILON * s->largest <= ROUNDING * p->lam && p->lam > TINY
-                       && s->largest < 1 / TINY;
-        return go_to(r, GATHER, (double)r->size);
-    }
-    memset(r->direction, 0, (size_t)r->size * sizeof(double));
-    memcpy(r->towards, r->right, (size_t)r->size * sizeof(double));
-    s->squared = inner_product(r->right, r->right, r->size);
-    s->enough = ACCURACY * ACCURACY * s->squared;
-    return go_to(r, s->squared > 0 ? PRODUCT : SCORE, (double)r->size);
-}
-
-/* Finds the band, and what the equations are made of. */
-static double bend(const run *r)
-{
-    iteration *s = r->s;
-    const int64_t first = s->place;
-    const bool is_measured = r->x->blas && r->size <= PEGASOS_NEWTON_MOST;
-    piece x;
-    read_piece(r, &x);
-    bend_rows(r->p, s->width, s->is_solved, &x, r->u + first, r->a + first, r->weights + first,
-              r->ratios + first);
-    if (first == 0)
-        memset(r->direction, 0, (size_t)r->size * sizeof(double)); /* scratch of norms */
-    for (int64_t i = 0; i < x.count; i++) {
-        if (!loss_is_curved(r->p->loss, r->a[first + i], x.c[i]))
-            continue;
-        double norm = 0;
-        r->band[s->n_band++] = first + i;
-        if (is_measured)
-            pegasos_linear_norms(r->rows, first + i, 1, r->direction, &norm);
-        norm += r->p->feature * r->p->feature;
-        s->largest += r->weights[first + i] / s->width * norm;
-    }
-    const double cost = s->is_solved ? add_piece(r, &x, r->sums) : 8 * (double)x.count;
-    s->place += x.count;
-    return s->place < r->n ? cost : cost + choose_method(r);
 }
 
 /* out = root (x, feature), and zeros up to the stride. */
@@ -529,10 +442,12 @@ DEFINE_SCALE(float_to_double, float, double)
 DEFINE_SCALE(double_to_float, double, float)
 DEFINE_SCALE(double_to_double, double, double)
 
-static void scale_row(const run *r, int64_t i, double root, int64_t to)
+/* Row number `to` of A: row number k of the band. */
+static void scale_row(const run *r, const iteration *s, int64_t k, int64_t bytes, int64_t to)
 {
     const pegasos_rows *rows = r->rows;
-    const int64_t d = r->d, bytes = r->s->is_single ? 4 : 8, dense = rows->index_bytes == 0 ? d : 0;
+    const int64_t i = r->band[k], d = r->d, dense = rows->index_bytes == 0 ? d : 0;
+    const double root = sqrt(r->weights[i] / s->width);
     char *const out = (char *)r->scaled + to * r->stride * bytes;
     memset(out + dense * bytes, 0, (size_t)((r->stride - dense) * bytes));
     if (dense && rows->value_bytes == 4 && bytes == 4)
@@ -552,201 +467,217 @@ static void scale_row(const run *r, int64_t i, double root, int64_t to)
     set_to(out, bytes, d, r->p->feature * root);
 }
 
-static symmetric matrix_of(const run *r)
+/* A^T A or, of a narrow band, A A^T; false: stopped. */
+static bool multiply(const run *r, const iteration *s, bool is_narrow, const symmetric *m)
 {
-    return (symmetric){.numbers = r->matrix,
-                       .size = r->s->is_narrow ? r->s->n_band : r->size,
-                       .stride = r->stride,
-                       .bytes = r->s->is_single ? 4 : 8,
-                       .blas = r->x->blas};
-}
-
-static double end_matrix(const run *r, double cost)
-{
-    iteration *s = r->s;
-    const symmetric m = matrix_of(r);
-    const double last = s->is_narrow ? r->p->lam : diagonal(r, r->d);
-    s->trace = symmetric_add_diagonal(&m, r->p->lam + s->ridge, last + s->ridge);
-    return go_to(r, FACTORISE, cost);
-}
-
-/* Copies rows of the band, and sums up the matrix unless that is made of their inner products. */
-static double gather(const run *r)
-{
-    iteration *s = r->s;
-    const symmetric m = matrix_of(r);
-    const int64_t left = s->n_band - s->place, count = left < r->block ? left : r->block;
-    const int64_t to = s->is_narrow ? s->place : 0;
-    double cost = (double)(count * r->stride);
-    for (int64_t k = 0; k < count; k++) {
-        const int64_t i = r->band[s->place + k];
-        scale_row(r, i, sqrt(r->weights[i] / s->width), to + k);
+    for (int64_t first = 0; first < s->n_band; first += r->block) {
+        const int64_t left = s->n_band - first, count = left < r->block ? left : r->block;
+        for (int64_t k = 0; k < count; k++)
+            scale_row(r, s, first + k, m->bytes, is_narrow ? first + k : k);
+        double cost = (double)(count * r->stride);
+        if (!is_narrow) {
+            symmetric_add_outer(m, count, r->scaled, first == 0);
+            cost += cost * (double)r->size / 2 / PRODUCTS_PER_NUMBER;
+        }
+        if (is_stopped(r, cost))
+            return false;
     }
-    if (!s->is_narrow) {
-        symmetric_add_outer(&m, count, r->scaled, s->place == 0);
-        cost += cost * (double)r->size / 2 / PRODUCTS_PER_NUMBER;
-    }
-    s->place += count;
-    if (s->place < s->n_band)
-        return cost;
-    return s->is_narrow ? go_to(r, MULTIPLY, cost) : end_matrix(r, cost);
+    const pegasos_progress now = progress_of(r->p);
+    return !is_narrow || symmetric_set_inner(m, r->scaled, r->size, r->watch, &now);
 }
 
-static double multiply(const run *r)
+/* x = A r before the equations of a narrow band are solved, and p = (r - A^T x)/lam afterwards. */
+static void project(const run *r, const symmetric *m, double *x)
 {
-    const symmetric m = matrix_of(r);
-    double products = 0;
-    const int is_done = symmetric_add_inner(&m, r->scaled, r->size, &r->s->place, &products);
-    const double cost = products / PRODUCTS_PER_NUMBER;
-    return is_done ? end_matrix(r, cost) : cost;
-}
-
-/* The factor; a matrix that rounding has made singular is made again, in double precision, and then
- * with a little more on its diagonal. */
-static double factorise(const run *r)
-{
-    iteration *s = r->s;
-    const symmetric m = matrix_of(r);
-    double products = 0;
-    const int status = symmetric_factorise(&m, &s->place, &products);
-    const double cost = products / PRODUCTS_PER_NUMBER;
-    if (status == SYMMETRIC_RUNNING)
-        return cost;
-    s->is_hopeless = status == SYMMETRIC_NOT_POSITIVE && s->n_ridges == RIDGES;
-    if (status == SYMMETRIC_FACTORED || s->is_hopeless)
-        return go_to(r, SOLVE, cost);
-    if (!s->is_single) {
-        s->ridge = s->n_ridges == 0 ? RIDGE * s->trace : 100 * s->ridge;
-        s->n_ridges++;
-    }
-    s->is_single = 0;
-    return go_to(r, GATHER, cost);
-}
-
-static double solve(const run *r)
-{
-    const iteration *s = r->s;
-    const symmetric m = matrix_of(r);
-    double *const x = s->is_narrow ? r->towards : r->direction;
-    memcpy(r->direction, r->right, (size_t)r->size * sizeof(double));
-    for (int64_t k = 0; s->is_narrow && k < s->n_band; k++) {
+    for (int64_t k = 0; k < m->size; k++) {
         x[k] = 0;
         for (int64_t j = 0; j < r->size; j++)
-            x[k] += get(r->scaled, m.bytes, k * r->stride + j) * r->right[j];
+            x[k] += get(r->scaled, m->bytes, k * r->stride + j) * r->right[j];
     }
-    if (!s->is_hopeless)
-        symmetric_solve(&m, x, r->products);
-    for (int64_t k = 0; s->is_hopeless && k < m.size; k++)
-        x[k] /= s->trace; /* downhill, at least; numbers have overflown */
-    for (int64_t k = 0; s->is_narrow && k < s->n_band; k++)
+}
+
+static void project_back(const run *r, const symmetric *m, const double *x)
+{
+    for (int64_t k = 0; k < m->size; k++)
         for (int64_t j = 0; j < r->size; j++)
-            r->direction[j] -= get(r->scaled, m.bytes, k * r->stride + j) * x[k];
-    for (int64_t j = 0; s->is_narrow && j < r->size; j++)
+            r->direction[j] -= get(r->scaled, m->bytes, k * r->stride + j) * x[k];
+    for (int64_t j = 0; j < r->size; j++)
         r->direction[j] /= r->p->lam;
-    return go_to(r, SCORE, 2 * (double)(m.size * r->size));
 }
 
-/* Goes on with conjugate gradients, given the matrix times `towards` as `products`. */
-static void end_product(const run *r)
+/*
+ * Newton's equations for the step p are (D + A^T A) p = r, with the rows sqrt(c_i/(m delta)) (x_i,
+ * feature) of the band as A, D the diagonal, and r minus the gradient. Where the band has fewer
+ * rows than there are features, and D = lam, there are fewer unknowns in (Woodbury)
+ *
+ *     p = (r - A^T x)/lam,    (lam + A A^T) x = A r.
+ *
+ * Along directions in which nothing but lam holds the matrix up (features that add up to a
+ * constant), errors must stay small beside it: single precision will do for a large lam alone.
+ *
+ * A matrix that rounding has made singular is made again, in double precision, and then with a
+ * little more on its diagonal.
+ */
+static bool solve_by_matrix(const run *r, iteration *s)
 {
-    iteration *s = r->s;
-    for (int64_t j = 0; j < r->size; j++)
-        r->products[j] += diagonal(r, j) * r->towards[j];
-    const double t = s->squared / inner_product(r->towards, r->products, r->size);
-    const double before = s->squared;
-    for (int64_t j = 0; j < r->size; j++) {
-        r->direction[j] += t * r->towards[j];
-        r->right[j] -= t * r->products[j];
+    const pegasos_newton *p = r->p;
+    const bool is_narrow = s->n_band < r->size && !p->free_intercept;
+    const bool is_single = r->x->blas && FLT_EPSILON * s->trace <= ROUNDING * p->lam
+                           && p->lam > TINY && s->trace < 1 / TINY;
+    const double last = is_narrow ? p->lam : diagonal(r, s, r->d);
+    const pegasos_progress now = progress_of(p);
+    symmetric m = {.numbers = r->matrix,
+                   .size = is_narrow ? s->n_band : r->size,
+                   .stride = r->stride,
+                   .bytes = is_single ? 4 : 8,
+                   .blas = r->x->blas};
+    double trace, ridge = 0, *const x = is_narrow ? r->towards : r->direction;
+    int status = SYMMETRIC_NOT_POSITIVE;
+    for (int n_ridges = 0;; m.bytes = 8) {
+        if (!multiply(r, s, is_narrow, &m))
+            return false;
+        trace = symmetric_add_diagonal(&m, p->lam + ridge, last + ridge);
+        status = symmetric_factorise(&m, r->watch, &now);
+        if (status == SYMMETRIC_STOPPED)
+            return false;
+        if (status == SYMMETRIC_FACTORED || n_ridges == RIDGES)
+            break;
+        if (m.bytes == 8)
+            ridge = n_ridges++ == 0 ? RIDGE * trace : 100 * ridge;
     }
-    s->squared = inner_product(r->right, r->right, r->size);
-    for (int64_t j = 0; j < r->size; j++)
-        r->towards[j] = r->right[j] + s->squared / before * r->towards[j];
-    s->n_products++;
+    memcpy(r->direction, r->right, (size_t)r->size * sizeof(double));
+    if (is_narrow)
+        project(r, &m, x);
+    if (status == SYMMETRIC_FACTORED)
+        symmetric_solve(&m, x, r->products);
+    else
+        for (int64_t k = 0; k < m.size; k++)
+            x[k] /= trace; /* downhill, at least; numbers have overflown */
+    if (is_narrow)
+        project_back(r, &m, x);
+    return !is_stopped(r, 2 * (double)(m.size * r->size));
 }
 
-/* A piece of a product of conjugate gradients: two passes over rows of the band. */
-static double multiply_band(const run *r)
+/* products = (D + A^T A) towards, in two passes over rows of the band; false: stopped. */
+static bool multiply_band(const run *r, const iteration *s)
 {
-    iteration *s = r->s;
-    const int64_t left = s->n_band - s->place, count = left < r->piece ? left : r->piece;
-    const int64_t *const band = r->band + s->place;
     const double intercept = r->p->feature * r->towards[r->d];
-    double scores[MOST_ROWS], cost = 2 * cost_of_rows(r, count);
-    if (s->place == 0)
-        memset(r->products, 0, (size_t)r->size * sizeof(double));
-    pegasos_linear_scores_of(r->rows, count, band, 1, r->towards, 8, 0, &intercept, scores);
-    for (int64_t k = 0; k < count; k++) {
-        const double factor = r->weights[band[k]] / s->width * scores[k];
-        pegasos_linear_combine(r->rows, band[k], 1, &factor, r->products);
-        r->products[r->d] += r->p->feature * factor;
+    memset(r->products, 0, (size_t)r->size * sizeof(double));
+    for (int64_t first = 0; first < s->n_band; first += r->piece) {
+        const int64_t left = s->n_band - first, count = left < r->piece ? left : r->piece;
+        const int64_t *const band = r->band + first;
+        double scores[MOST_ROWS];
+        pegasos_linear_scores_of(r->rows, count, band, 1, r->towards, 8, 0, &intercept, scores);
+        for (int64_t k = 0; k < count; k++) {
+            const double factor = r->weights[band[k]] / s->width * scores[k];
+            pegasos_linear_combine(r->rows, band[k], 1, &factor, r->products);
+            r->products[r->d] += r->p->feature * factor;
+        }
+        if (is_stopped(r, 2 * cost_of_rows(r, count)))
+            return false;
     }
-    s->place += count;
-    if (s->place < s->n_band)
-        return cost;
-    cost += (double)(4 * r->size);
-    end_product(r);
-    const bool is_over = !(s->squared > s->enough) || s->n_products == PRODUCTS;
-    return go_to(r, is_over ? SCORE : PRODUCT, cost);
+    for (int64_t j = 0; j < r->size; j++)
+        r->products[j] += diagonal(r, s, j) * r->towards[j];
+    return true;
+}
+
+/* Conjugate gradients; false: stopped. */
+static bool solve_by_products(const run *r, iteration *s)
+{
+    double squared = inner_product(r->right, r->right, r->size);
+    const double enough = ACCURACY * ACCURACY * squared;
+    int n_products = 0;
+    memset(r->direction, 0, (size_t)r->size * sizeof(double));
+    memcpy(r->towards, r->right, (size_t)r->size * sizeof(double));
+    for (; squared > enough && n_products < PRODUCTS; n_products++) {
+        if (!multiply_band(r, s))
+            return false;
+        const double t = squared / inner_product(r->towards, r->products, r->size);
+        const double before = squared;
+        for (int64_t j = 0; j < r->size; j++) {
+            r->direction[j] += t * r->towards[j];
+            r->right[j] -= t * r->products[j];
+        }
+        squared = inner_product(r->right, r->right, r->size);
+        for (int64_t j = 0; j < r->size; j++)
+            r->towards[j] = r->right[j] + squared / before * r->towards[j];
+    }
+    s->n_passes += (int64_t)round(2 * n_products * ((double)s->n_band / (double)r->n));
+    return true;
+}
+
+/* Finds the step; false: stopped. */
+static bool solve_equations(const run *r, iteration *s)
+{
+    for (int64_t j = 0; j < r->size; j++)
+        r->right[j] = r->sums[j] / r->p->mass - penalised(r, j) * r->x->point[j];
+    if (s->n_band > 0)
+        return r->size <= PEGASOS_NEWTON_MOST ? solve_by_matrix(r, s) : solve_by_products(r, s);
+    for (int64_t j = 0; j < r->size; j++)
+        r->direction[j] = r->right[j] / diagonal(r, s, j);
+    return true;
 }
 
 /* ---- The step -------------------------------------------------------------------------------- */
 
-static void begin_search(line_search *search)
-{
-    *search = (line_search){.high = INFINITY};
-}
+/* The smooth objective along a step. Its derivative is first + t second less the slope that
+ * pegasos_hinge_slopes tells. */
+typedef struct line {
+    int64_t loss, n;
+    const double *u, *moves, *weights, *centre;
+    double width, first, second;
+} line;
 
 /*
- * The derivative along a step, first + t second less that of the loss, is piecewise linear and
- * grows: Newton's method on it, kept between what is known to lie left and right of the root. Given
- * the loss's derivatives at t, finds the next t, or returns true.
+ * The t >= 0 at which it is least; false: stopped. The derivative is piecewise linear and grows:
+ * Newton's method on it, kept between what is known to lie left and right of the root.
  */
-static bool end_evaluation(line_search *s, double first, double second, double width)
+static bool find_least(const line *x, pegasos_watch *watch, const pegasos_progress *progress,
+                       double *result)
 {
-    const double slope = first + s->t * second - s->fall, curvature = second + s->bend / width;
-    s->fall = s->bend = 0;
-    if (s->count++ == 0) {
-        s->flat = FLAT * fabs(slope);
-        s->t = 1;
-        return false;
+    double low = 0, high = INFINITY, flat = 0, t = 0;
+    for (int n_done = 0; n_done <= SEARCHES; n_done++) {
+        double fall = 0, bend = 0, part_of_fall, part_of_bend;
+        for (int64_t i = 0, count; i < x->n; i += count) {
+            count = x->n - i < SEARCH_ROWS ? x->n - i : SEARCH_ROWS;
+            pegasos_hinge_slopes(count, x->u + i, x->moves + i, x->weights + i, x->centre + i,
+                                 x->width, t, x->loss, &part_of_fall, &part_of_bend);
+            fall += part_of_fall;
+            bend += part_of_bend;
+            if (is_to_stop(watch, (double)count, progress))
+                return false;
+        }
+        const double slope = x->first + t * x->second - fall;
+        const double curvature = x->second + bend / x->width;
+        if (n_done == 0) {
+            flat = FLAT * fabs(slope);
+            t = 1;
+            continue;
+        }
+        *(slope < 0 ? &low : &high) = t;
+        if (fabs(slope) <= flat || high - low <= 1e-12 * t)
+            break;
+        const double better = curvature > 0 ? t - slope / curvature : INFINITY;
+        if (low < better && better < high)
+            t = better;
+        else
+            t = high == INFINITY ? 2 * t : (low + high) / 2;
     }
-    *(slope < 0 ? &s->low : &s->high) = s->t;
-    if (fabs(slope) <= s->flat || s->high - s->low <= 1e-12 * s->t)
-        return true;
-    const double better = curvature > 0 ? s->t - slope / curvature : INFINITY;
-    if (s->low < better && better < s->high)
-        s->t = better;
-    else
-        s->t = s->high == INFINITY ? 2 * s->t : (s->low + s->high) / 2;
-    return s->count > SEARCHES;
-}
-
-/* Adds the derivatives over rows from `place` on; returns how many. */
-static int64_t evaluate(line_search *s, int64_t loss, int64_t n, int64_t place, const double *u,
-                        const double *moves, const double *weights, const double *centre,
-                        double width)
-{
-    const int64_t left = n - place, count = left < SEARCH_ROWS ? left : SEARCH_ROWS;
-    double fall, bend;
-    pegasos_hinge_slopes(count, u + place, moves + place, weights + place, centre + place, width,
-                         s->t, loss, &fall, &bend);
-    s->fall += fall;
-    s->bend += bend;
-    return count;
+    *result = t;
+    return true;
 }
 
 double pegasos_line_search(int64_t loss, int64_t n, const double *u, const double *moves,
                            const double *weights, const double *centre, double width, double first,
                            double second)
 {
-    line_search s;
+    const line x = {loss, n, u, moves, weights, centre, width, first, second};
+    pegasos_watch nobody = {.every = INFINITY};
+    const pegasos_progress none = {0};
+    double t = 0;
     assert(n >= 0 && width > 0);
-    begin_search(&s);
-    do
-        for (int64_t place = 0; place < n;)
-            place += evaluate(&s, loss, n, place, u, moves, weights, centre, width);
-    while (!end_evaluation(&s, first, second, width));
-    return s.t;
+    find_least(&x, &nobody, &none, &t);
+    return t;
 }
 
 /* Rows outside have the sign +1. No branch: labels cannot be foreseen. */
@@ -755,81 +686,70 @@ static INLINE double sign_of(int8_t label)
     return 1 - 2 * (label < 0);
 }
 
-static double score(const run *r)
+/* What the step adds to scores; false: stopped. */
+static bool score(const run *r, iteration *s)
 {
-    iteration *s = r->s;
-    const int64_t left = r->n - s->place, count = left < r->piece ? left : r->piece;
     const double intercept = r->p->feature * r->direction[r->d];
-    double *const moves = r->moves + s->place;
-    pegasos_linear_scores(r->rows, s->place, count, 1, r->direction, 8, 0, &intercept, moves);
-    for (int64_t i = 0; i < count; i++)
-        moves[i] *= sign_of(r->x->labels[s->place + i]);
-    s->place += count;
-    if (s->place < r->n)
-        return cost_of_rows(r, count);
-    s->first = s->second = 0;
-    for (int64_t j = 0; j < r->size; j++) {
-        s->first += penalised(r, j) * r->x->point[j] * r->direction[j];
-        s->second += penalised(r, j) * r->direction[j] * r->direction[j];
+    for (int64_t first = 0; first < r->n; first += r->piece) {
+        const int64_t count = rows_of_piece(r, first);
+        double *const moves = r->moves + first;
+        pegasos_linear_scores(r->rows, first, count, 1, r->direction, 8, 0, &intercept, moves);
+        for (int64_t i = 0; i < count; i++)
+            moves[i] *= sign_of(r->x->labels[first + i]);
+        if (is_stopped(r, cost_of_rows(r, count)))
+            return false;
     }
-    begin_search(&s->search);
-    return go_to(r, SEARCH, cost_of_rows(r, count) + (double)r->size);
+    s->n_passes++;
+    return true;
 }
 
-static double search(const run *r)
+/* How far to go; false: stopped. */
+static bool search(const run *r, iteration *s)
 {
-    iteration *s = r->s;
-    const int64_t count = evaluate(&s->search, r->p->loss, r->n, s->place, r->u, r->moves,
-                                   r->weights, r->ratios, s->width);
-    s->place += count;
-    if (s->place < r->n)
-        return (double)count;
-    const bool is_over = end_evaluation(&s->search, s->first, s->second, s->width);
-    return go_to(r, is_over ? MOVE : SEARCH, (double)count);
+    const pegasos_progress now = progress_of(r->p);
+    line x = {r->p->loss, r->n, r->u, r->moves, r->weights, r->ratios, s->width, 0, 0};
+    for (int64_t j = 0; j < r->size; j++) {
+        x.first += penalised(r, j) * r->x->point[j] * r->direction[j];
+        x.second += penalised(r, j) * r->direction[j] * r->direction[j];
+    }
+    return find_least(&x, r->watch, &now, &s->t);
 }
 
-/* Ends the iteration. */
-static double move(const run *r)
+static void move(const run *r, const iteration *s)
 {
-    const iteration *s = r->s;
-    const double t = s->search.t, part = (double)s->n_band / (double)r->n;
     for (int64_t j = 0; j < r->size; j++)
-        r->x->point[j] += t * r->direction[j];
+        r->x->point[j] += s->t * r->direction[j];
     for (int64_t i = 0; i < r->n; i++)
-        r->x->scores[i] += t * sign_of(r->x->labels[i]) * r->moves[i];
+        r->x->scores[i] += s->t * sign_of(r->x->labels[i]) * r->moves[i];
     for (int64_t i = 0; s->is_solved && i < r->n; i++)
         r->x->centre[i] = r->ratios[i] * (r->x->weights ? r->x->weights[i] : 1);
     r->p->width = s->width;
-    count_passes(r, 2 + s->is_solved + (r->p->free_intercept != 0)
-                        + (int64_t)round(2 * (double)s->n_products * part));
-    return go_to(r, START, (double)(r->n + r->size));
 }
 
-/* At the end of a run: gives the best point the best intercept, where that is not penalised. */
-static double fit_intercept(const run *r)
+/* ---- The run --------------------------------------------------------------------------------- */
+
+/* Gives the best point the best intercept, where that is not penalised; false: stopped. */
+static bool fit_intercept(const run *r)
 {
-    iteration *s = r->s;
     pegasos_newton *p = r->p;
-    const int64_t left = r->n - s->place, count = left < r->piece ? left : r->piece;
     const double none = 0;
-    pegasos_linear_scores(r->rows, s->place, count, 1, r->x->coef, 8, 0, &none,
-                          r->ratios + s->place);
-    s->place += count;
-    if (s->place < r->n)
-        return cost_of_rows(r, count);
-    double primal = 0, loss = 0;
-    /* whose scratch is u and the three arrays after it */
-    p->intercept =
-        pegasos_best_intercept(p->loss, r->n, r->x->labels, r->x->weights, r->ratios, r->u);
+    double primal = 0, loss = 0, *const scores = r->ratios, *const room = r->u; /* four arrays */
+    for (int64_t first = 0; first < r->n; first += r->piece) {
+        const int64_t count = rows_of_piece(r, first);
+        pegasos_linear_scores(r->rows, first, count, 1, r->x->coef, 8, 0, &none, scores + first);
+        if (is_stopped(r, cost_of_rows(r, count)))
+            return false;
+    }
+    p->intercept = pegasos_best_intercept(p->loss, r->n, r->x->labels, r->x->weights, scores, room);
     for (int64_t i = 0; i < r->n; i++) {
         const double y = r->x->labels[i], c = r->x->weights ? r->x->weights[i] : 1;
-        loss += y == 0 ? 0 : c * loss_value(p->loss, 1 - y * (r->ratios[i] + p->intercept));
+        loss += y == 0 ? 0 : c * loss_value(p->loss, 1 - y * (scores[i] + p->intercept));
     }
     for (int64_t j = 0; j < r->d; j++)
         primal += p->lam * r->x->coef[j] * r->x->coef[j] / 2;
     p->primal = primal + loss / p->mass;
     p->relative_gap = fmax(p->primal - p->dual_objective, 0) / fmax(p->primal, 1e-300);
-    return go_to(r, FINISHED, cost_of_rows(r, count) + 20 * (double)r->n);
+    return true;
 }
 
 /* For assertions. */
@@ -846,37 +766,34 @@ MAYBE_UNUSED static bool are_routines(const pegasos_blas *blas)
            && blas->spotrs;
 }
 
-int64_t pegasos_newton_advance(const pegasos_rows *rows, pegasos_newton *problem,
-                               const pegasos_newton_arrays *arrays, double budget)
+static bool is_close(const pegasos_newton *p)
 {
-    static double (*const parts[])(const run *) = {
-        [START] = start,       [CHECK] = check_gap,
-        [BALANCE] = balance,   [JUDGE] = judge,
-        [BEND] = bend,         [GATHER] = gather,
-        [MULTIPLY] = multiply, [FACTORISE] = factorise,
-        [SOLVE] = solve,       [PRODUCT] = multiply_band,
-        [SCORE] = score,       [SEARCH] = search,
-        [MOVE] = move,         [FIT_INTERCEPT] = fit_intercept,
-        [FINISHED] = start,
-    };
+    return is_small_gap(p->relative_gap, p->primal, p->tol);
+}
+
+int pegasos_newton_run(const pegasos_rows *rows, pegasos_newton *problem,
+                       const pegasos_newton_arrays *arrays, pegasos_watch *watch)
+{
     assert(are_there(rows, 0, 0) && are_settings(problem) && arrays->work);
     assert(!arrays->blas || are_routines(arrays->blas));
-    const run r = lay_out(rows, problem, arrays);
-    const int64_t n_epochs = problem->n_epochs;
-    for (;;) {
-        const int64_t part = r.s->part;
-        if ((part == START || part == FINISHED) && is_over(problem)) {
-            if (part == FINISHED || !problem->free_intercept)
-                return PEGASOS_DONE;
-            go_to(&r, FIT_INTERCEPT, 0);
-        }
-        if (budget <= 0 || (problem->by_epochs && problem->n_epochs > n_epochs))
-            return PEGASOS_RUNNING;
-        const double cost = parts[r.s->part](&r);
-        if (cost < 0) {
-            go_to(&r, START, 0);
+    const run r = lay_out(rows, problem, arrays, watch);
+    while (problem->n_epochs < problem->last_epoch && !is_close(problem)) {
+        iteration s = {0};
+        if (!evaluate(&r, &s))
+            return PEGASOS_STOPPED;
+        if (!isfinite(s.primal))
             return PEGASOS_OVERFLOW;
+        keep(&r, &s);
+        if (!is_close(problem)) {
+            if (!bend(&r, &s) || !solve_equations(&r, &s) || !score(&r, &s) || !search(&r, &s))
+                return PEGASOS_STOPPED;
+            move(&r, &s);
         }
-        budget -= cost;
+        problem->n_epochs += s.n_passes;
+        problem->n_visits += s.n_passes * r.n;
+        const pegasos_progress progress = progress_of(problem);
+        if (is_epoch_told(watch, &progress))
+            return PEGASOS_STOPPED;
     }
+    return !problem->free_intercept || fit_intercept(&r) ? PEGASOS_DONE : PEGASOS_STOPPED;
 }

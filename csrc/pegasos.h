@@ -29,7 +29,7 @@
  *     first, as _core.pyx does.
  *   - The same arguments give the same bits on every machine with IEEE arithmetic, if compilers do
  *     not fuse products with sums (gcc: -ffp-contract=off). Two functions ask others, which have
- *     bits of their own: pegasos_newton_advance where it is given a BLAS, and
+ *     bits of their own: pegasos_newton_run where it is given a BLAS, and
  *     pegasos_kernel_sigmoid, which calls tanh.
  *
  * All state structs hold only 8-byte numbers, so their layout is the same everywhere but for the
@@ -667,7 +667,6 @@ typedef struct pegasos_newton {
     int64_t free_intercept; /* 1: the intercept is not penalised, and feature is 1 */
     int64_t loss;           /* PEGASOS_HINGE or PEGASOS_SQUARED_HINGE */
     int64_t last_epoch;     /* stop once n_epochs is so many */
-    int64_t by_epochs; /* 1: return after every iteration, however much of the budget is left */
     /* state */
     double width;          /* delta > 0 */
     double primal;         /* the best so far, */
@@ -687,8 +686,7 @@ typedef struct pegasos_newton_arrays {
     double *centre;        /* n: A; 0 where labels are 0 */
     double *a;             /* n: the best dual point */
     double *coef;          /* d: the best primal one */
-    void *work;            /* the iteration under way: memory as that of malloc, whose first 8 bytes
-                              are 0 at first. Are they made 0, the iteration begins anew. */
+    void *work;            /* scratch */
     const pegasos_blas *blas; /* NULL: plain loops */
 } pegasos_newton_arrays;
 
@@ -696,14 +694,12 @@ typedef struct pegasos_newton_arrays {
 int64_t pegasos_newton_work(int64_t n_rows, int64_t n_features);
 
 /*
- * Goes on until relative_gap <= tol or n_epochs >= last_epoch: PEGASOS_DONE; or until about
- * `budget` numbers were read: PEGASOS_RUNNING. PEGASOS_OVERFLOW: the objective of a point is not a
- * finite number. A run that is cut anywhere continues with the same bits, and so does one whose
- * iteration begins anew: but for the best points so far, and what is told of them, all is changed
- * at its end.
+ * Goes on until relative_gap <= tol or n_epochs >= last_epoch, or until it is stopped; returns a
+ * status. An iteration that was stopped is begun anew: but for the best points so far, and what is
+ * told of them, it changes nothing before its end.
  */
-int64_t pegasos_newton_advance(const pegasos_rows *rows, pegasos_newton *problem,
-                               const pegasos_newton_arrays *arrays, double budget);
+int pegasos_newton_run(const pegasos_rows *rows, pegasos_newton *problem,
+                       const pegasos_newton_arrays *arrays, pegasos_watch *watch);
 
 /* The t >= 0 at which the smooth objective is least along a step: its derivative is first + t
  * second less the slope that pegasos_hinge_slopes tells. */

@@ -7,14 +7,15 @@
  */
 #include "symmetric.h"
 #include "rows.h"
+#include "watch.h"
 
 #include <math.h>
 #include <string.h>
 
 enum { LANES = SYMMETRIC_LANES };
 
-/* Multiplications of a piece, about. */
-static const double PIECE = 1e8, PIECE_OF_BLAS = 1e9;
+/* Multiplications from one poll to the next, at most, or those of one row. */
+static const double PIECE_OF_BLAS = 1e9;
 
 static INLINE double dot(const double *restrict x, const double *restrict y, int64_t n)
 {
@@ -64,7 +65,7 @@ CLONES_WIDE static void factorise_row(int64_t i, int64_t stride, double *restric
 
 /* Adds z z^T for columns z of `count` rows or, if they are `inner` products, of `count` columns for
  * rows z. */
-static void add_by_blas(const symmetric *m, int64_t count, const void *z, int inner, int is_first)
+static void add_by_blas(const symmetric *m, int64_t count, const void *z, bool inner, bool is_first)
 {
     double one = 1, before = is_first ? 0 : 1;
     float one_float = 1, before_float = is_first ? 0 : 1;
@@ -78,10 +79,10 @@ static void add_by_blas(const symmetric *m, int64_t count, const void *z, int in
                        &stride);
 }
 
-void symmetric_add_outer(const symmetric *m, int64_t count, void *z, int is_first)
+void symmetric_add_outer(const symmetric *m, int64_t count, void *z, bool is_first)
 {
     if (m->blas) {
-        add_by_blas(m, count, z, 0, is_first);
+        add_by_blas(m, count, z, false, is_first);
         return;
     }
     const int64_t tiles = (count + TILE_ROWS - 1) / TILE_ROWS;
@@ -94,25 +95,26 @@ void symmetric_add_outer(const symmetric *m, int64_t count, void *z, int is_firs
         add_tile(m->size, m->stride, rows + k * TILE_ROWS * m->stride, m->numbers);
 }
 
-int symmetric_add_inner(const symmetric *m, const void *z, int64_t length, int64_t *place,
-                        double *cost)
+bool symmetric_set_inner(const symmetric *m, const void *z, int64_t length, pegasos_watch *watch,
+                         const pegasos_progress *progress)
 {
-    if (m->blas) {
-        const double n = (double)m->size, most = PIECE_OF_BLAS / (n * n);
-        const int64_t left = length - *place, part = most < 16 ? 16 : (int64_t)most;
-        const int64_t count = part < left ? part : left;
-        add_by_blas(m, count, (const char *)z + *place * m->bytes, 1, *place == 0);
-        *place += count;
-        *cost += n * n * (double)count / 2;
-        return *place == length;
+    const double n = (double)m->size;
+    if (!m->blas) {
+        for (int64_t i = 0; i < m->size; i++) {
+            multiply_row(i, length, m->stride, z, (double *)m->numbers + i * m->stride);
+            if (is_to_stop(watch, (double)(i * length) / PRODUCTS_PER_NUMBER, progress))
+                return false;
+        }
+        return true;
     }
-    double done = 0;
-    for (; *place < m->size && done < PIECE; ++*place) {
-        multiply_row(*place, length, m->stride, z, (double *)m->numbers + *place * m->stride);
-        done += (double)(*place * length);
+    const int64_t most = (int64_t)fmax(PIECE_OF_BLAS / (n * n), 16);
+    for (int64_t first = 0, count; first < length; first += count) {
+        count = length - first < most ? length - first : most;
+        add_by_blas(m, count, (const char *)z + first * m->bytes, true, first == 0);
+        if (is_to_stop(watch, n * n * (double)count / 2 / PRODUCTS_PER_NUMBER, progress))
+            return false;
     }
-    *cost += done;
-    return *place == m->size;
+    return true;
 }
 
 double symmetric_add_diagonal(const symmetric *m, double each, double last)
@@ -127,30 +129,36 @@ double symmetric_add_diagonal(const symmetric *m, double each, double last)
     return trace;
 }
 
-int symmetric_factorise(const symmetric *m, int64_t *place, double *cost)
+static int factorise_by_blas(const symmetric *m)
 {
     int size = (int)m->size, stride = (int)m->stride, failed = 0;
-    const double n = (double)size;
+    if (m->bytes == 4)
+        m->blas->spotrf("U", &size, m->numbers, &stride, &failed);
+    else
+        m->blas->dpotrf("U", &size, m->numbers, &stride, &failed);
+    /* A pivot that is no number may pass; so are all after it. */
+    const double last = get(m->numbers, m->bytes, (m->size - 1) * (m->stride + 1));
+    return failed || !(last < INFINITY) ? SYMMETRIC_NOT_POSITIVE : SYMMETRIC_FACTORED;
+}
+
+int symmetric_factorise(const symmetric *m, pegasos_watch *watch, const pegasos_progress *progress)
+{
+    const double n = (double)m->size;
     if (m->blas) {
-        if (m->bytes == 4)
-            m->blas->spotrf("U", &size, m->numbers, &stride, &failed);
-        else
-            m->blas->dpotrf("U", &size, m->numbers, &stride, &failed);
-        *cost += n * n * n / 6;
-        /* A pivot that is no number may pass; so are all after it. */
-        const double last = get(m->numbers, m->bytes, (m->size - 1) * (m->stride + 1));
-        return failed || !(last < INFINITY) ? SYMMETRIC_NOT_POSITIVE : SYMMETRIC_FACTORED;
+        const int status = factorise_by_blas(m);
+        const bool stops = is_to_stop(watch, n * n * n / 6 / PRODUCTS_PER_NUMBER, progress);
+        return stops ? SYMMETRIC_STOPPED : status;
     }
-    double done = 0, pivot;
-    for (; *place < m->size && done < PIECE; ++*place) {
-        factorise_row(*place, m->stride, m->numbers, &pivot);
+    for (int64_t i = 0; i < m->size; i++) {
+        double pivot;
+        factorise_row(i, m->stride, m->numbers, &pivot);
         if (!(pivot > 0 && pivot < INFINITY))
             return SYMMETRIC_NOT_POSITIVE;
-        ((double *)m->numbers)[*place * m->stride + *place] = sqrt(pivot);
-        done += (double)(*place * *place) / 2;
+        ((double *)m->numbers)[i * m->stride + i] = sqrt(pivot);
+        if (is_to_stop(watch, (double)(i * i) / 2 / PRODUCTS_PER_NUMBER, progress))
+            return SYMMETRIC_STOPPED;
     }
-    *cost += done;
-    return *place == m->size ? SYMMETRIC_FACTORED : SYMMETRIC_RUNNING;
+    return SYMMETRIC_FACTORED;
 }
 
 static void solve_by_blas(const symmetric *m, double *x, void *room)

@@ -1,6 +1,8 @@
-"""Newton's method in the core: its equations, its line search, and that it may be cut anywhere."""
+"""Newton's method in the core: its equations, its line search, and that it may be stopped anywhere."""
 
+import itertools
 import warnings
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -46,17 +48,25 @@ class Problem:
         self.point, self.coef = np.zeros(d + 1), np.zeros(d)
         self.scores, self.centre, self.a = np.zeros(n), np.zeros(n), np.zeros(n)
 
-    def newton(self, has_blas):
-        return _core.Newton(
+    def run(self, has_blas, tell=None, **options):
+        return _core.newton_run(
             self.rows, self.state, self.labels, self.weights, self.point, self.scores, self.centre,
-            self.a, self.coef, has_blas,
+            self.a, self.coef, has_blas, _core.Watch(tell, **options),
         )  # fmt: skip
 
-    def run(self, has_blas, budget=1e12):
-        newton, n_calls = self.newton(has_blas), 1
-        while newton.advance(budget) == _core.RUNNING:
-            n_calls += 1
-        return n_calls
+    def run_until(self, call, has_blas, **options):
+        """Run until `tell` is called for the time number `call`, which stops it; whether it is."""
+        calls = itertools.count(1)
+
+        def tell():
+            if next(calls) == call:
+                raise InterruptedError
+
+        try:
+            self.run(has_blas, tell, **options)
+        except InterruptedError:
+            return True
+        return False
 
     def bits(self):
         arrays = self.state, self.point, self.scores, self.centre, self.a, self.coef
@@ -90,9 +100,8 @@ class Problem:
     def check_step(self, X, has_blas, tolerance):
         """Make one iteration, and compare its step with Newton's equations written down."""
         p, w, u = self.state[0], self.point.copy(), 1 - self.labels * self.scores
-        p["by_epochs"] = 1
         p["last_epoch"] = p["n_epochs"] + 1
-        self.newton(has_blas).advance(1e12)
+        self.run(has_blas)
         # With the A and delta of the step, which it leaves.
         width, m, lam = p["width"], p["mass"], p["lam"]
         a = np.clip(self.centre + self.c * u / width, 0, self.most)
@@ -210,7 +219,7 @@ def test_features_without_values_change_nothing(rng, layout, intercept, loss):
 @pytest.mark.parametrize("has_blas", [False, True])
 @pytest.mark.parametrize("intercept", INTERCEPTS)
 @pytest.mark.parametrize("shape", [(600, 12), (30, 60)])
-def test_a_run_may_be_cut_anywhere(rng, layout, dtype, intercept, has_blas, shape, loss):
+def test_a_run_may_be_stopped_anywhere(rng, layout, dtype, intercept, has_blas, shape, loss):
     X, y = make_rows(rng, n=shape[0], d=shape[1])
     y[::7] = 0
     weights = rng.uniform(0.5, 2, len(y))
@@ -219,28 +228,25 @@ def test_a_run_may_be_cut_anywhere(rng, layout, dtype, intercept, has_blas, shap
         X_k = convert(X, layout, dtype)
         return Problem(X_k, y, 1e-2, intercept, weights, loss, tol=1e-6)
 
-    whole, cut, dropped = problem(), problem(), problem()
-    assert whole.run(has_blas) == 1
+    whole = problem()
+    assert whole.run(has_blas) == _core.DONE
     assert whole.gap(X.astype(dtype)) <= 1.01e-6
-    assert cut.run(has_blas, 1) > 20
-    assert cut.bits() == whole.bits()
-    # An iteration that is dropped begins anew.
-    status, n_calls = _core.RUNNING, 1
-    while status == _core.RUNNING:
-        newton = dropped.newton(has_blas)
-        for _ in range(n_calls):
-            status = newton.advance(1)
-        n_calls += 1
-    assert dropped.bits() == whole.bits()
+    # After each iteration; then at the first poll, the second, the third, ...
+    for grows, options in ((0, {"every": 1e18, "by_epochs": True}), (1, {"every": 1})):
+        stopped, n_stops = problem(), 0
+        while stopped.run_until(1 + grows * n_stops, has_blas, **options):
+            n_stops += 1
+        assert n_stops >= 3 + 7 * grows
+        assert stopped.bits() == whole.bits()
 
 
-def test_a_call_ends_after_its_budget(rng):
+def test_a_run_asks_after_about_so_many_numbers(rng):
     """Of many rows or features, whatever is under way: a piece is worth a million numbers or so."""
     for shape in ((30_000, 20), (400, 300), (50, 2500)):
         X, y = make_rows(rng, n=shape[0], d=shape[1])
-        problem = Problem(X, y, 1e-3, by_epochs=0, last_epoch=30)
-        calls = problem.run(False, 1e6)
-        assert calls >= 30 * X.size / 4e6
+        tell = Mock()
+        Problem(X, y, 1e-3, last_epoch=30).run(False, tell, every=1e6)
+        assert 30 * X.size / 4e6 <= tell.call_count <= 30 * X.size / 1e4
 
 
 @pytest.mark.parametrize("loss", _core.LOSSES)
@@ -265,7 +271,7 @@ def test_a_point_whose_objective_is_no_number_is_told(rng):
     problem = Problem(X, y, 0.1)
     problem.scores[3] = np.inf
     problem.labels[3] = -1
-    assert problem.newton(False).advance(1e12) == _core.OVERFLOW
+    assert problem.run(False) == _core.OVERFLOW
 
 
 @pytest.mark.parametrize("size", [1e-25, 1e-18, 1e18, 1e25])

@@ -266,22 +266,19 @@ BLANK_NEWTON: Final[Any]
 NEWTON_MOST: Final[int]
 ROUNDING: Final[float]
 
-@disjoint_base
-class Newton:
-    def __new__(
-        cls,
-        rows: Rows,
-        problem: NDArray[np.void],
-        labels: NDArray[np.int8],
-        row_weights: NDArray[np.float64] | None,
-        point: NDArray[np.float64],
-        scores: NDArray[np.float64],
-        centre: NDArray[np.float64],
-        a: NDArray[np.float64],
-        coef: NDArray[np.float64],
-        has_blas: bool = ...,
-    ) -> Self: ...
-    def advance(self, budget: float) -> int: ...
+def newton_run(
+    rows: Rows,
+    problem: NDArray[np.void],
+    labels: NDArray[np.int8],
+    row_weights: NDArray[np.float64] | None,
+    point: NDArray[np.float64],
+    scores: NDArray[np.float64],
+    centre: NDArray[np.float64],
+    a: NDArray[np.float64],
+    coef: NDArray[np.float64],
+    has_blas: bool,
+    watch: Watch,
+) -> int: ...
 
 BLANK_KERNEL_RUN: Final[Any]
 WANTS_BLOCK: Final[int]

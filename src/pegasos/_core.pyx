@@ -330,7 +330,6 @@ cdef extern from "pegasos.h" nogil:
         int64_t free_intercept
         int64_t loss
         int64_t last_epoch
-        int64_t by_epochs
         double width
         double primal
         double dual_objective
@@ -353,8 +352,8 @@ cdef extern from "pegasos.h" nogil:
     int PEGASOS_NEWTON_MOST
     double PEGASOS_ROUNDING
     int64_t pegasos_newton_work(int64_t n_rows, int64_t n_features)
-    int64_t pegasos_newton_advance(const pegasos_rows *rows, pegasos_newton *problem,
-                                   const pegasos_newton_arrays *arrays, double budget)
+    int pegasos_newton_run(const pegasos_rows *rows, pegasos_newton *problem,
+                           const pegasos_newton_arrays *arrays, pegasos_watch *watch)
     double pegasos_line_search(int64_t loss, int64_t n, const double *u, const double *moves,
                                const double *weights, const double *centre, double width,
                                double first, double second)
@@ -1555,64 +1554,44 @@ cdef const pegasos_blas *blas() except? NULL:
     return &_blas
 
 
-cdef class Newton:
-    """Newton's method on one problem: its arrays, and the iteration under way.
+def newton_run(Rows rows not None, pegasos_newton[::1] problem not None,
+               const int8_t[::1] labels not None, const double[::1] row_weights,
+               double[::1] point not None, double[::1] scores not None,
+               double[::1] centre not None, double[::1] a not None, double[::1] coef not None,
+               bint has_blas, Watch watch not None):
+    """Run one problem to its end; returns a status. See ``pegasos_newton_run``.
 
     `row_weights` may be None. `problem`, one entry of the type of `BLANK_NEWTON`, and the arrays
     after the weights are updated in place. `has_blas`: use SciPy's BLAS, if that is there.
     """
-    cdef Rows rows
-    cdef pegasos_newton[::1] problem
+    cdef int64_t n = rows.c.n_rows, d = rows.c.n_features
+    cdef int status
     cdef pegasos_newton_arrays arrays
-    cdef tuple kept
-
-    def __cinit__(self, Rows rows not None, pegasos_newton[::1] problem not None,
-                  const int8_t[::1] labels not None, const double[::1] row_weights,
-                  double[::1] point not None, double[::1] scores not None,
-                  double[::1] centre not None, double[::1] a not None, double[::1] coef not None,
-                  bint has_blas=False):
-        cdef int64_t n = rows.c.n_rows, d = rows.c.n_features
-        require_real_rows(rows)
-        require(problem.shape[0] >= 1, "problem must not be empty")
-        require(n == labels.shape[0] == scores.shape[0] == centre.shape[0] == a.shape[0],
-                "labels, scores, centre and a must have n_rows entries")
-        require_row_weights(row_weights, n)
-        require(coef.shape[0] == d and point.shape[0] == d + 1,
-                "coef must have n_features entries, point one more")
-        self.rows, self.problem = rows, problem
-        self.kept = labels, row_weights, point, scores, centre, a, coef
-        self.arrays.labels = &labels[0]
-        self.arrays.weights = NULL if row_weights is None else &row_weights[0]
-        self.arrays.point = &point[0]
-        self.arrays.scores = &scores[0]
-        self.arrays.centre = &centre[0]
-        self.arrays.a = &a[0]
-        self.arrays.coef = &coef[0]
-        self.arrays.blas = blas() if has_blas else NULL
-        self.arrays.work = malloc(<size_t> pegasos_newton_work(n, d))
-        if self.arrays.work == NULL:
-            raise MemoryError(f"Newton's method has no room for {n} rows of {d} features")
-        memset(self.arrays.work, 0, sizeof(int64_t))
-
-    def __dealloc__(self):
-        free(self.arrays.work)
-
-    def advance(self, double budget):
-        """Go on until about `budget` numbers were read; return a status.
-
-        See ``pegasos_newton_advance``.
-        """
-        cdef int64_t status
-        cdef pegasos_newton *p = &self.problem[0]
-        require(p.lam > 0 and p.mass > 0 and p.width > 0, "lam, mass and width must be > 0")
-        require_loss(p.loss)
-        require(p.loss == PEGASOS_HINGE or p.width == 0.5,
-                "width must be 0.5 with the squared hinge")
-        require(0 <= p.n_epochs < LARGEST and 0 <= p.n_visits < LARGEST and p.last_epoch < LARGEST,
-                "numbers of epochs and visits must be in [0, 2**62)")
-        with nogil:
-            status = pegasos_newton_advance(&self.rows.c, p, &self.arrays, budget)
-        return status
+    require_real_rows(rows)
+    require(problem.shape[0] >= 1, "problem must not be empty")
+    cdef pegasos_newton *p = &problem[0]
+    require(n == labels.shape[0] == scores.shape[0] == centre.shape[0] == a.shape[0],
+            "labels, scores, centre and a must have n_rows entries")
+    require_row_weights(row_weights, n)
+    require(coef.shape[0] == d and point.shape[0] == d + 1,
+            "coef must have n_features entries, point one more")
+    require(p.lam > 0 and p.mass > 0 and p.width > 0, "lam, mass and width must be > 0")
+    require_loss(p.loss)
+    require(p.loss == PEGASOS_HINGE or p.width == 0.5,
+            "width must be 0.5 with the squared hinge")
+    require(0 <= p.n_epochs < LARGEST and 0 <= p.n_visits < LARGEST and p.last_epoch < LARGEST,
+            "numbers of epochs and visits must be in [0, 2**62)")
+    arrays.labels, arrays.point, arrays.scores = &labels[0], &point[0], &scores[0]
+    arrays.weights = NULL if row_weights is None else &row_weights[0]
+    arrays.centre, arrays.a, arrays.coef = &centre[0], &a[0], &coef[0]
+    arrays.blas = blas() if has_blas else NULL
+    arrays.work = malloc(<size_t> pegasos_newton_work(n, d))
+    if arrays.work == NULL:
+        raise MemoryError(f"Newton's method has no room for {n} rows of {d} features")
+    with nogil:
+        status = pegasos_newton_run(&rows.c, p, &arrays, &watch.c)
+        free(arrays.work)
+    return watch.answer(status)
 
 
 def line_search(const double[::1] u not None, const double[::1] moves not None,

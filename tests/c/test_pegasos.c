@@ -820,10 +820,18 @@ static void problems_that_begin_together_end_at_true_gaps(void)
 DEFINE_BLAS(d, double)
 DEFINE_BLAS(s, float)
 
-/* Newton's method on rows of one type, `budget` numbers a call. Checks what it leaves: objectives
- * computed afresh, dual variables within their bounds, the gap that it says. */
+/* Calls of `stop_later` that are left until it stops. */
+static int stop_later(void *n_left, const pegasos_progress *progress)
+{
+    CHECK(progress->n_epochs >= 0 && progress->objective > 0 && progress->relative_gap >= 0);
+    return --*(int64_t *)n_left <= 0;
+}
+
+/* Newton's method on rows of one type; `stops`: a run is stopped at its first poll, the next at its
+ * second, and so on. Checks what it leaves: objectives computed afresh, dual variables within their
+ * bounds, the gap that it says. */
 static void newton_reaches_its_gap(int type, int64_t loss, const pegasos_blas *blas, double feature,
-                                   int free_intercept, int64_t n_rows, double budget, double *coef)
+                                   int free_intercept, int64_t n_rows, bool stops, double *coef)
 {
     pegasos_rows rows = rows_of_type(type);
     rows.n_rows = n_rows;
@@ -831,7 +839,6 @@ static void newton_reaches_its_gap(int type, int64_t loss, const pegasos_blas *b
     void *work = malloc((size_t)pegasos_newton_work(n_rows, D));
     if (!work)
         exit(1);
-    memset(work, 0, 8);
     pegasos_newton p = {.lam = 1e-3,
                         .tol = 1e-6,
                         .last_epoch = 5000,
@@ -855,15 +862,16 @@ static void newton_reaches_its_gap(int type, int64_t loss, const pegasos_blas *b
                                           .coef = coef,
                                           .work = work,
                                           .blas = blas};
-    int64_t status = PEGASOS_RUNNING, calls = 0, dropped = 1;
-    while (status == PEGASOS_RUNNING) {
-        status = pegasos_newton_advance(&rows, &p, &arrays, budget);
-        if (++calls == dropped) { /* the iteration under way begins anew */
-            memset(work, 0, 8);
-            dropped *= 2;
-        }
+    int64_t status = PEGASOS_STOPPED, calls = 0, n_left = 0;
+    while (status == PEGASOS_STOPPED) {
+        pegasos_watch watch = {.poll = stops ? stop_later : NULL,
+                               .context = &n_left,
+                               .every = 1,
+                               .by_epochs = calls % 2};
+        n_left = ++calls;
+        status = pegasos_newton_run(&rows, &p, &arrays, &watch);
     }
-    CHECK(status == PEGASOS_DONE && (budget > 1e9 ? calls == 1 : calls > 20));
+    CHECK(status == PEGASOS_DONE && (stops ? calls > 10 : calls == 1));
     free(work);
     CHECK(p.relative_gap <= 1e-6 && p.n_epochs < 5000 && p.n_visits == p.n_epochs * n_rows);
     pegasos_linear_scores(&rows, 0, n_rows, 1, coef, 8, 0, &p.intercept, scores);
@@ -903,8 +911,8 @@ static void newton_s_method_certifies_what_it_finds(void)
                 const double feature = kind % 3 == 0 ? 0 : is_free ? 1 : 0.5;
                 const int64_t loss = kind % 2 ? PEGASOS_SQUARED_HINGE : PEGASOS_HINGE;
                 const pegasos_blas *own = kind < 6 ? NULL : &blas;
-                newton_reaches_its_gap(type, loss, own, feature, is_free, n_rows, 1e12, whole);
-                newton_reaches_its_gap(type, loss, own, feature, is_free, n_rows, 1, pieces);
+                newton_reaches_its_gap(type, loss, own, feature, is_free, n_rows, false, whole);
+                newton_reaches_its_gap(type, loss, own, feature, is_free, n_rows, true, pieces);
                 CHECK(memcmp(whole, pieces, sizeof whole) == 0);
             }
 }
@@ -1037,7 +1045,7 @@ static int write_digest(const char *path)
     }
     for (int type = 0; type < TYPES; type++) {
         double coef[D] = {0};
-        newton_reaches_its_gap(type, PEGASOS_HINGE, NULL, 1, type % 2, N, 1e12, coef);
+        newton_reaches_its_gap(type, PEGASOS_HINGE, NULL, 1, type % 2, N, false, coef);
         digest = fnv1a(digest, coef, sizeof coef);
     }
     FILE *file = fopen(path, "w");

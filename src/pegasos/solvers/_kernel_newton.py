@@ -120,6 +120,8 @@ class KernelNewton(Newton):
         constant = self.feature * factors.sum()
         return self._inner(factors, scores, constant, constant)
 
+    _jobs = Solver._jobs
+
     def _improve(self, k: int, tol: float | None, last: int) -> Generator[None]:
         self._is_stuck[k] = False
         while self.n_epochs[k] < last and not (self._is_done(k, tol) or self._is_stuck[k]):

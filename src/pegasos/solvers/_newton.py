@@ -4,7 +4,8 @@
 """
 
 import contextlib
-from collections.abc import Callable, Generator
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -150,7 +151,6 @@ class Newton(Solver):
         self.runs["loss"], self.runs["feature"] = self.settings.loss.number, self.feature
         self.runs["free_intercept"] = self.settings.free_intercept
         self.runs["tol"] = -1 if tol is None else SAFELY * tol
-        self.runs["by_epochs"] = self.by_epochs
         with _threads.blas.one_thread() if self._has_blas else contextlib.nullcontext():
             super().run(tol, max_iter, n_threads=n_threads, on_progress=on_progress)
 
@@ -158,16 +158,17 @@ class Newton(Solver):
     def _has_blas(self) -> bool:
         return _FEW < self.rows.shape[1] < _core.NEWTON_MOST
 
-    def _improve(self, k: int, tol: float | None, last: int) -> Generator[None]:
-        self.runs["last_epoch"][k] = last
-        core = _core.Newton(
+    def _jobs(self, tol: float | None, last: np.ndarray, n_threads: int) -> list[Any]:
+        self.runs["last_epoch"] = last
+        return [functools.partial(self._end, k) for k in range(len(self.a))]
+
+    def _end(self, k: int, tell: Callable[[], None]) -> None:
+        """Bring problem k to the end of its run."""
+        self.is_seen[k] = False
+        status = _core.newton_run(
             self.rows, self.runs[k : k + 1], self.labels[k], self.row_weights, self.point[k],
             self.scores[k], self.centre[k], self.a[k], self.coef[k], self._has_blas,
+            _core.Watch(tell, every=_pegasos.numbers_per_call(), by_epochs=self.by_epochs),
         )  # fmt: skip
-        status = _core.RUNNING
-        while status == _core.RUNNING:
-            status = core.advance(_pegasos.numbers_per_call())
-            self.is_seen[k] = False
-            if status == _core.OVERFLOW:
-                raise _validate.overflow(np.dtype(np.float64), self.settings.lam)
-            yield
+        if status == _core.OVERFLOW:
+            raise _validate.overflow(np.dtype(np.float64), self.settings.lam)
