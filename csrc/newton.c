@@ -120,14 +120,15 @@ static int64_t scaled_rows(int64_t n, int64_t d)
     return narrow > least ? narrow : least;
 }
 
-enum { OF_ROWS = 6, OF_FEATURES = 5 };
+/* Arrays, each of which begins with a cache line. */
+enum { OF_ROWS = 6, OF_FEATURES = 5, LINE = LANES * sizeof(double) };
 
 int64_t pegasos_newton_work(int64_t n_rows, int64_t n_features)
 {
     const int64_t stride = round_up(n_features + 1);
     const int64_t rows =
         n_features < PEGASOS_NEWTON_MOST ? stride + scaled_rows(n_rows, n_features) : 0;
-    return 8 * (OF_ROWS * round_up(n_rows) + (OF_FEATURES + rows) * stride);
+    return LINE + 8 * (OF_ROWS * round_up(n_rows) + (OF_FEATURES + rows) * stride);
 }
 
 static run lay_out(const pegasos_rows *rows, pegasos_newton *p, const pegasos_newton_arrays *x,
@@ -144,7 +145,7 @@ static run lay_out(const pegasos_rows *rows, pegasos_newton *p, const pegasos_ne
     r.piece = round_up((int64_t)fmin(most, MOST_ROWS));
     r.piece = r.piece < LANES ? LANES : r.piece;
     r.block = block_rows(n, d, x->blas != NULL);
-    double *next = x->work;
+    double *next = (double *)(((uintptr_t)x->work + LINE - 1) / LINE * LINE);
     for (int k = 0; k < OF_ROWS - 1; k++, next += round_up(n))
         *of_rows[k] = next;
     r.band = (int64_t *)next;
