@@ -720,10 +720,17 @@ typedef struct pegasos_problem {
     int64_t loss;             /* PEGASOS_HINGE or PEGASOS_SQUARED_HINGE */
 } pegasos_problem;
 
+/* What brings a problem to its gap after Pegasos's epoch: the one that is likely to be faster, and
+ * the other one where that gets slow; dual coordinate ascent, for many features; Newton's method,
+ * for few. */
+enum { PEGASOS_AUTO = 0, PEGASOS_ASCENT = 1, PEGASOS_NEWTON = 2 };
+
 typedef struct pegasos_options {
     double tol;         /* relative gap (P - D)/P to stop at; below 0: max_epochs alone counts */
-    int64_t max_epochs; /* passes over the rows, at most */
+    int64_t max_epochs; /* passes over the rows; a last iteration of Newton's method may add some */
     uint64_t seed;      /* names the order in which rows are visited */
+    int64_t solver;     /* PEGASOS_AUTO, PEGASOS_ASCENT or PEGASOS_NEWTON */
+    const pegasos_blas *blas; /* of Newton's method; NULL: plain loops */
     int (*poll)(void *context, const pegasos_progress *progress); /* as of pegasos_watch */
     void *context;
     double poll_every; /* numbers to be read from one poll to the next; 0: about 10 ms of work */
