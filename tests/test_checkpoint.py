@@ -45,9 +45,11 @@ KILLED = """
 import itertools, os, signal, sys, types
 from pegasos import cli
 from pegasos.io import _checkpoint
+from pegasos.solvers import _pegasos
 
 left, place, write = int(sys.argv[1]), sys.argv[2], _checkpoint.Checkpoints.write
 _checkpoint.time = types.SimpleNamespace(monotonic=itertools.count().__next__)
+_pegasos._SECONDS_PER_CALL = 1e-4  # small fits are asked as large ones are
 
 def at_line(frame, event, argument):
     global left
