@@ -238,7 +238,7 @@ def test_pegasos_itself_stops_at_a_gap(problem):
 @pytest.mark.parametrize(
     ("solver", "function", "when"),
     [
-        ("sdca", "Watch", (0, 2, 40, 200)),
+        ("sdca", "Watch", (0, 2, 12)),
         ("newton", "Watch", (0, 2, 30)),
         ("auto", "combine", (0, 1, 4)),  # within the certificate
     ],
