@@ -3,7 +3,7 @@
  * counts the instructions that `work` takes: unlike times, they do not depend on what else a
  * machine does.
  */
-#include "pegasos.h"
+#include "core.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -206,9 +206,12 @@ static void kernel_push(void)
 
 static void fit_sdca(void)
 {
+    double targets[N];
+    for (int64_t i = 0; i < N; i++)
+        targets[i] = labels[i];
     const pegasos_problem problem = {
-        .rows = &sparse_rows, .labels = labels, .lam = 1e-3, .intercept_scaling = 1};
-    const pegasos_options options = {.tol = 1e-3, .max_epochs = 1000};
+        .rows = &sparse_rows, .targets = targets, .lam = 1e-3, .intercept_scaling = 1};
+    const pegasos_options options = {.tol = 1e-3, .max_epochs = 1000, .solver = PEGASOS_ASCENT};
     pegasos_solution solution;
     void *memory = malloc((size_t)pegasos_memory(&problem));
     pegasos_solve(&problem, &options, memory, &solution);

@@ -3,7 +3,7 @@
  * place, and what coefficients of columns add to scores.
  *
  * A kernel is a class in src/pegasos/kernels, which leaves products of dense rows to BLAS. Only one
- * that NumPy computes too slowly needs a function in kernels_body.h, an entry here, in pegasos.h
+ * that NumPy computes too slowly needs a function in kernels_body.h, an entry here, in core.h
  * and _core.pyx.
  */
 #include "rows.h"

@@ -12,7 +12,7 @@
 #ifndef PEGASOS_LOSS_H
 #define PEGASOS_LOSS_H
 
-#include "pegasos.h"
+#include "core.h"
 #include "platform.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /*
- * pegasos.c - Pegasos for support vector machines, linear and kernel. pegasos.h is the manual.
+ * pegasos.c - Pegasos for support vector machines, linear and kernel. core.h has the declarations.
  *
  * The problem:   min_w  P(w) = lam/2 |w|^2 + 1/m sum_i c_i max(0, 1 - y_i <w, x_i>)
  *
@@ -35,7 +35,7 @@
  * and without projection q = 1 throughout. The margin test is y q <v, x> < lam (T - 1), without a
  * division that would round; at t = 1 every row violates, since w = 0.
  *
- * Names: t step; k batch size; y label; u what is added to v per x; q, v, a, S as in pegasos.h.
+ * Names: t step; k batch size; y label; u what is added to v per x; q, v, a, S as in core.h.
  */
 #include "loss.h"
 #include "rows.h"

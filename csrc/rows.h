@@ -4,7 +4,7 @@
 #ifndef PEGASOS_ROWS_H
 #define PEGASOS_ROWS_H
 
-#include "pegasos.h"
+#include "core.h"
 #include "platform.h"
 
 #include <assert.h>

@@ -74,6 +74,7 @@ typedef struct fit {
     /* Scratch. Pegasos: a permutation. Norms are computed once and kept, too. */
     double *norms, *room, *sum;
     void *work;
+    int8_t *labels; /* y_i, 0 for rows without weight */
 } fit;
 
 enum { KEPT_OF_ROWS = 5, SCRATCH_OF_ROWS = 5, OF_FEATURES = 5, ODD = 2 };
@@ -83,7 +84,7 @@ int64_t pegasos_memory(const pegasos_problem *problem)
     const int64_t n = problem->rows->n_rows, d = problem->rows->n_features;
     return (int64_t)sizeof(state)
            + 8 * ((KEPT_OF_ROWS + SCRATCH_OF_ROWS) * n + OF_FEATURES * d + ODD)
-           + pegasos_newton_work(n, d);
+           + pegasos_newton_work(n, d) + n;
 }
 
 static void lay_out(fit *f, void *memory)
@@ -102,11 +103,12 @@ static void lay_out(fit *f, void *memory)
     f->sum = f->point + d + 1;
     f->room = f->sum + d; /* 5 n */
     f->work = f->room + 5 * n;
+    f->labels = (int8_t *)f->work + pegasos_newton_work(n, d);
 }
 
 static double weight(const fit *f, int64_t i)
 {
-    return f->problem->labels[i] == 0 ? 0 : f->problem->weights ? f->problem->weights[i] : 1;
+    return f->labels[i] == 0 ? 0 : f->problem->weights ? f->problem->weights[i] : 1;
 }
 
 static double numbers_of(const fit *f, int64_t count)
@@ -160,7 +162,7 @@ static bool combine(fit *f, const double *a, double *out, double *total)
     for (int64_t first = 0, count; first < f->rows->n_rows; first += count) {
         count = rows_of_piece(f, first);
         for (int64_t i = 0; i < count; i++) {
-            factors[i] = scale * a[first + i] * f->problem->labels[first + i];
+            factors[i] = scale * a[first + i] * f->labels[first + i];
             *total += factors[i];
         }
         pegasos_linear_combine(f->rows, first, count, factors, out);
@@ -211,7 +213,7 @@ static bool run_pegasos(fit *f)
         .n_problems = 1,
         .batch_size = 1,
         .problems = p,
-        .labels = f->problem->labels,
+        .labels = f->labels,
         .row_weights = f->problem->weights,
         .weights = f->w,
         .sums = f->sums,
@@ -240,7 +242,7 @@ static void take_pegasos(fit *f, double *intercept)
     const double each = (double)f->s->n_inside / (double)(p->n_steps + p->delay);
     for (int64_t i = 0; i < f->rows->n_rows; i++)
         f->a[i] = weight(f, i) * counts[i] * each;
-    pegasos_make_feasible(p->loss, f->rows->n_rows, f->problem->labels, f->problem->weights,
+    pegasos_make_feasible(p->loss, f->rows->n_rows, f->labels, f->problem->weights,
                           p->free_intercept, f->a, f->a);
     pegasos_linear_model(p, f->rows->n_features, f->rows->value_bytes, f->w, f->sums, f->coef,
                          intercept);
@@ -287,7 +289,7 @@ static double constant_feature(const fit *f)
     if (!f->problem->free_intercept)
         return f->problem->intercept_scaling;
     for (int64_t i = 0; i < f->rows->n_rows; i++)
-        mean += f->problem->labels[i] != 0 ? f->norms[i] / (double)f->s->n_inside : 0;
+        mean += f->labels[i] != 0 ? f->norms[i] / (double)f->s->n_inside : 0;
     return fmax(sqrt(mean), LEAST_FEATURE);
 }
 
@@ -305,15 +307,15 @@ static bool begin_ascent(fit *f, bool is_zero)
     if (!is_zero && f->problem->free_intercept) {
         if (!score(f, f->w, 0, f->room))
             return false;
-        intercept = pegasos_best_intercept(f->problem->loss, n, f->problem->labels,
-                                           f->problem->weights, f->room, f->room + n);
+        intercept = pegasos_best_intercept(f->problem->loss, n, f->labels, f->problem->weights,
+                                           f->room, f->room + n);
     }
     for (int64_t j = 0; j < d; j++)
         norm += f->w[j] * f->w[j];
     memset(f->sums, 0, (size_t)(d + 1) * sizeof(double));
     int64_t n_active = 0;
     for (int64_t i = 0; i < n; i++)
-        if (f->problem->labels[i] != 0)
+        if (f->labels[i] != 0)
             f->active[n_active++] = i;
     const double constant = feature * total;
     s->dual = (pegasos_dual){
@@ -363,7 +365,7 @@ static bool begin_newton(fit *f, double intercept)
         return false;
     for (int64_t i = 0; i < n; i++) {
         ones[i] = 1;
-        moves[i] = p->labels[i] * f->scores[i];
+        moves[i] = f->labels[i] * f->scores[i];
         weights[i] = weight(f, i) / s->mass;
         zeros[i] = 0;
         f->centre[i] = is_smooth ? 0 : f->a[i];
@@ -379,7 +381,7 @@ static bool begin_newton(fit *f, double intercept)
     double primal = p->lam / 2 * t * t * squared;
     for (int64_t i = 0; i < n; i++) {
         f->scores[i] *= t;
-        primal += weights[i] * loss_value(p->loss, 1 - p->labels[i] * f->scores[i]);
+        primal += weights[i] * loss_value(p->loss, 1 - f->labels[i] * f->scores[i]);
     }
     const pegasos_ascent before = s->ascent; /* the best so far is of dual ascent, if it ran */
     s->newton = (pegasos_newton){
@@ -410,7 +412,7 @@ static bool begin_newton(fit *f, double intercept)
 
 static bool begin(fit *f, void *memory)
 {
-    memset(memory, 0, (size_t)pegasos_memory(f->problem));
+    memset(memory, 0, (size_t)((char *)f->room - (char *)memory));
     state *s = f->s;
     const double feature =
         f->problem->free_intercept ? 1 : f->problem->intercept_scaling; /* of Pegasos's steps */
@@ -419,7 +421,9 @@ static bool begin(fit *f, void *memory)
     if (!measure(f))
         return false;
     for (int64_t i = 0; i < f->rows->n_rows; i++) {
-        s->n_inside += f->problem->labels[i] != 0;
+        const double c = f->problem->weights ? f->problem->weights[i] : 1;
+        f->labels[i] = (int8_t)(c > 0 ? f->problem->targets[i] : 0);
+        s->n_inside += f->labels[i] != 0;
         s->mass += weight(f, i);
         s->longest = fmax(s->longest, weight(f, i) * (f->norms[i] + feature * feature));
     }
@@ -435,13 +439,13 @@ static bool begin(fit *f, void *memory)
 }
 
 /* Lets the solver at work make so many epochs at most; returns a status. */
-static int64_t run_solver(fit *f, int64_t n_epochs)
+static int run_solver(fit *f, int64_t n_epochs)
 {
     state *s = f->s;
     const int64_t d = f->rows->n_features, n = f->rows->n_rows;
     if (s->solver == PEGASOS_ASCENT) {
         const pegasos_ascent_arrays arrays = {
-            .labels = f->problem->labels,
+            .labels = f->labels,
             .bounds = f->problem->weights,
             .norms = f->norms,
             .active = f->active,
@@ -455,11 +459,11 @@ static int64_t run_solver(fit *f, int64_t n_epochs)
         };
         s->ascent.tol = f->options->tol;
         s->ascent.last_epoch = n_epochs;
-        return pegasos_ascent_run(f->rows, &s->dual, &s->ascent, &arrays, &f->watch);
+        return (int)pegasos_ascent_run(f->rows, &s->dual, &s->ascent, &arrays, &f->watch);
     }
     const bool has_blas = FEW_FEATURES < d && d < PEGASOS_NEWTON_MOST;
     const pegasos_newton_arrays arrays = {
-        .labels = f->problem->labels,
+        .labels = f->labels,
         .weights = f->problem->weights,
         .point = f->point,
         .scores = f->scores,
@@ -502,7 +506,7 @@ static bool is_over(const fit *f)
            || now.n_epochs >= f->options->max_epochs;
 }
 
-static int64_t run(fit *f, void *memory)
+static int run(fit *f, void *memory)
 {
     state *s = f->s;
     const pegasos_options *const options = f->options;
@@ -515,7 +519,7 @@ static int64_t run(fit *f, void *memory)
     for (;;) {
         const int64_t most = options->max_epochs;
         const int64_t end = is_auto && s->budget_end < most ? s->budget_end : most;
-        const int64_t status = run_solver(f, end);
+        const int status = run_solver(f, end);
         if (status != PEGASOS_DONE || is_over(f))
             return status;
         const pegasos_progress now = progress_of(f);
@@ -550,8 +554,8 @@ static void tell(const fit *f, pegasos_solution *solution)
     };
 }
 
-int64_t pegasos_solve(const pegasos_problem *problem, const pegasos_options *options, void *memory,
-                      pegasos_solution *solution)
+int pegasos_solve(const pegasos_problem *problem, const pegasos_options *options, void *memory,
+                  pegasos_solution *solution)
 {
     fit f = {.problem = problem, .options = options, .rows = problem->rows};
     assert(are_there(problem->rows, 0, problem->rows->n_rows) && problem->lam > 0);
@@ -563,7 +567,12 @@ int64_t pegasos_solve(const pegasos_problem *problem, const pegasos_options *opt
         .by_epochs = 1,
     };
     lay_out(&f, memory);
-    const int64_t status = run(&f, memory);
+    const int status = run(&f, memory);
     tell(&f, solution);
     return status;
+}
+
+void pegasos_scores(const pegasos_rows *rows, const double *coef, double intercept, double *scores)
+{
+    pegasos_linear_scores(rows, 0, rows->n_rows, 1, coef, 8, 0, &intercept, scores);
 }

@@ -5,7 +5,7 @@
 #ifndef PEGASOS_SYMMETRIC_H
 #define PEGASOS_SYMMETRIC_H
 
-#include "pegasos.h"
+#include "core.h"
 
 #include <stdbool.h>
 

@@ -4,7 +4,7 @@
 #ifndef PEGASOS_WATCH_H
 #define PEGASOS_WATCH_H
 
-#include "pegasos.h"
+#include "core.h"
 #include "platform.h"
 
 #include <stdbool.h>

@@ -1,5 +1,5 @@
 /*
- * input.h - from fuzz bytes to arguments that keep the contract of pegasos.h.
+ * input.h - from fuzz bytes to arguments that keep the contract of core.h.
  *
  * Every array is allocated with exactly its size, so that a sanitizer sees one number too far. When
  * the bytes are used up, the rest reads as zeros.
@@ -7,7 +7,7 @@
 #ifndef INPUT_H
 #define INPUT_H
 
-#include "pegasos.h"
+#include "core.h"
 
 #include <math.h>
 #include <stdbool.h>

@@ -79,7 +79,7 @@ static void must_be_same(const pegasos_linear_set *a, const pegasos_linear_set *
         MUST(memcmp(a->counts, b->counts, (size_t)(K * rows->n_rows * 8)) == 0);
 }
 
-/* A state that training may have left behind, within what pegasos.h says of the fields. */
+/* A state that training may have left behind, within what core.h says of the fields. */
 static void take_state(input *in, pegasos_linear_set *set, const pegasos_rows *rows)
 {
     for (int64_t k = 0; k < set->n_problems; k++) {

@@ -2,7 +2,7 @@
 # cython: freethreading_compatible=True
 """The C core on NumPy buffers, and the gate before it.
 
-Every function here passes pointers and sizes on to ``csrc/pegasos.h``, where the fields and the
+Every function here passes pointers and sizes on to ``csrc/core.h``, where the fields and the
 contract are explained, and releases the GIL while the core works. The core trusts its arguments, so
 each function first checks all that memory depends on: lengths against each other, types, alignment,
 and numbers that become sizes, indices or divisors. A mistake above this line is a ValueError, never
@@ -19,7 +19,7 @@ from libc.stdint cimport int8_t, int32_t, int64_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
-cdef extern from "pegasos.h" nogil:
+cdef extern from "core.h" nogil:
     ctypedef struct pegasos_rows:
         int64_t n_rows
         int64_t n_features

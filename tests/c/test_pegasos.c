@@ -5,7 +5,7 @@
  * without clones per instruction set can be compared bit by bit.
  */
 #include "check.h"
-#include "pegasos.h"
+#include "core.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -948,15 +948,17 @@ static int64_t fit_in_parts(const pegasos_problem *problem, const pegasos_option
 static void a_whole_fit_is_certified(void)
 {
     static double whole_memory[MEMORY], cut_memory[MEMORY];
-    double weights[N];
-    for (int i = 0; i < N; i++)
+    double weights[N], targets[N];
+    for (int i = 0; i < N; i++) {
         weights[i] = 1 + i % 3;
+        targets[i] = labels[i];
+    }
     for (int type = 0; type < TYPES; type++)
         for (int kind = 0; kind < 18; kind++) {
             const bool is_squared = kind % 6 >= 3;
             const pegasos_rows rows = rows_of_type(type);
             const pegasos_problem problem = {.rows = &rows,
-                                             .labels = labels,
+                                             .targets = targets,
                                              .weights = type % 2 ? weights : NULL,
                                              .lam = 0.03,
                                              .intercept_scaling = kind % 3 == 1 ? 0.5 : 0,
@@ -996,9 +998,101 @@ static void a_whole_fit_is_certified(void)
         }
 }
 
+static void what_a_program_gets_wrong_is_named(void)
+{
+    const double good[4] = {1, -1, 0, 1}, huge[4] = {1e308, 1e308, 1, 1};
+    const double bad[4] = {1, 2, -1, 1}, none[4] = {0}, negative[4] = {1, -1, 1, 1};
+    const double odd[4] = {1, NAN, 1, 1}, infinite[4] = {1, 1, INFINITY, 1};
+    const int32_t indptr[5] = {0, 1, 2, 3, 4}, falling[5] = {0, 2, 1, 3, 4};
+    const int32_t indices[4] = {0, 0, 0, 0}, far[4] = {0, 1, 0, 0};
+    const pegasos_rows dense = {.n_rows = 4, .n_features = 1, .value_bytes = 8, .values = good};
+    const pegasos_rows csr = {.n_rows = 4,
+                              .n_features = 1,
+                              .value_bytes = 8,
+                              .index_bytes = 4,
+                              .indptr_bytes = 4,
+                              .values = good,
+                              .indices = indices,
+                              .indptr = indptr};
+    pegasos_rows rows = dense;
+    pegasos_problem problem = {.rows = &rows, .targets = good, .lam = 0.1};
+    pegasos_options options = {.tol = 1e-3, .max_epochs = 10};
+    CHECK(pegasos_check(&problem, &options) == PEGASOS_DONE);
+#define REFUSED(STRUCT, FIELD, VALUE, STATUS)                                                      \
+    do {                                                                                           \
+        STRUCT.FIELD = VALUE;                                                                      \
+        CHECK(pegasos_check(&problem, &options) == PEGASOS_BAD_##STATUS);                          \
+        rows = dense;                                                                              \
+        problem = (pegasos_problem){.rows = &rows, .targets = good, .lam = 0.1};                   \
+        options = (pegasos_options){.tol = 1e-3, .max_epochs = 10};                                \
+    } while (0)
+    REFUSED(rows, n_rows, 0, SIZES);
+    REFUSED(rows, n_features, INT64_MAX / 2, SIZES);
+    REFUSED(rows, value_bytes, 2, SIZES);
+    REFUSED(rows, index_bytes, PEGASOS_KERNEL, SIZES);
+    REFUSED(rows, values, odd, ROWS);
+    REFUSED(rows, values, infinite, ROWS);
+    REFUSED(problem, targets, bad, TARGETS);
+    REFUSED(problem, targets, odd, TARGETS);
+    REFUSED(problem, targets, none, TARGETS);
+    REFUSED(problem, weights, negative, WEIGHTS);
+    REFUSED(problem, weights, odd, WEIGHTS);
+    REFUSED(problem, weights, infinite, WEIGHTS);
+    REFUSED(problem, weights, none, WEIGHTS);
+    REFUSED(problem, weights, huge, WEIGHTS);
+    REFUSED(problem, lam, 0, LAM);
+    REFUSED(problem, lam, NAN, LAM);
+    REFUSED(problem, loss, 7, LOSS);
+    REFUSED(problem, free_intercept, 2, INTERCEPT);
+    REFUSED(problem, intercept_scaling, -1, INTERCEPT);
+    REFUSED(options, tol, NAN, OPTIONS);
+    REFUSED(options, max_epochs, -1, OPTIONS);
+    REFUSED(options, solver, 3, OPTIONS);
+    REFUSED(options, poll_every, INFINITY, OPTIONS);
+    problem.intercept_scaling = 1;
+    REFUSED(problem, free_intercept, 1, INTERCEPT);
+    rows = csr;
+    CHECK(pegasos_check(&problem, &options) == PEGASOS_DONE);
+    REFUSED(rows, indptr, falling, ROWS);
+    rows = csr;
+    REFUSED(rows, indices, far, ROWS);
+    rows = csr;
+    REFUSED(rows, indptr_bytes, 0, SIZES);
+    for (int status = PEGASOS_DONE; status <= PEGASOS_BAD_OPTIONS; status++)
+        for (int other = -1; other < status; other++)
+            CHECK(strcmp(pegasos_message(status), pegasos_message(other)) != 0);
+    CHECK(strcmp(pegasos_message(-1), pegasos_message(PEGASOS_BAD_OPTIONS + 1)) == 0);
+}
+
+/* Rows without weight are outside, too. */
+static void rows_without_weight_do_not_change_a_fit(void)
+{
+    static double memory[2][MEMORY];
+    double weights[N], targets[2][N];
+    pegasos_solution found[2];
+    const pegasos_rows rows = rows_of_type(1);
+    for (int i = 0; i < N; i++) {
+        weights[i] = i % 3;
+        targets[0][i] = labels[i];
+        targets[1][i] = i % 3 ? labels[i] : 0;
+    }
+    for (int k = 0; k < 2; k++) {
+        const pegasos_problem problem = {
+            .rows = &rows, .targets = targets[k], .weights = weights, .lam = 0.03};
+        const pegasos_options options = {.tol = 1e-6, .max_epochs = 1000};
+        CHECK(pegasos_check(&problem, &options) == PEGASOS_DONE);
+        CHECK(pegasos_solve(&problem, &options, memory[k], &found[k]) == PEGASOS_DONE);
+    }
+    CHECK(memcmp(found[0].coef, found[1].coef, D * sizeof(double)) == 0);
+    CHECK(found[0].objective == found[1].objective);
+}
+
 static void rows_outside_a_problem_do_not_change_its_fit(void)
 {
     static double memory[2][MEMORY], far[N * D];
+    double targets[N];
+    for (int i = 0; i < N; i++)
+        targets[i] = labels[i];
     for (int i = 0; i < N; i++)
         for (int j = 0; j < D; j++)
             far[i * D + j] = (labels[i] == 0 ? 1e4 : 1) * dense_double[i * D + j];
@@ -1010,7 +1104,7 @@ static void rows_outside_a_problem_do_not_change_its_fit(void)
             pegasos_rows rows = rows_of_type(1);
             rows.values = k == 0 ? dense_double : far;
             const pegasos_problem problem = {.rows = &rows,
-                                             .labels = labels,
+                                             .targets = targets,
                                              .lam = 0.03,
                                              .intercept_scaling = kind % 3 == 1,
                                              .free_intercept = kind % 3 == 2,
@@ -1082,6 +1176,8 @@ int main(int argc, char **argv)
     RUN(problems_that_begin_together_end_at_true_gaps);
     RUN(a_whole_fit_is_certified);
     RUN(rows_outside_a_problem_do_not_change_its_fit);
+    RUN(rows_without_weight_do_not_change_a_fit);
+    RUN(what_a_program_gets_wrong_is_named);
     RUN(newton_s_method_certifies_what_it_finds);
     return REPORT();
 }

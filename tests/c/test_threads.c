@@ -3,7 +3,7 @@
  * get the bits of problems trained one after the other. Under ThreadSanitizer: without a race.
  */
 #include "check.h"
-#include "pegasos.h"
+#include "core.h"
 
 #include <pthread.h>
 #include <string.h>

@@ -1,0 +1,670 @@
+/*
+ * core.h - the parts of the C core, as the Python package and the tests use them. pegasos.h is what
+ * a C program uses.
+ *
+ * Steps of Pegasos take three parts, in the order in which a program meets them:
+ *
+ *     pegasos_rows     the training rows, dense or CSR, read where they lie;
+ *     pegasos_order    the order in which rows are drawn: a pure function of a seed;
+ *     pegasos_linear   one problem (one column of labels, one lambda), and where its training
+ *                      stands.
+ *
+ * Kernel machines are linear machines on rows that cannot be written down: a block of a kernel
+ * matrix is one more kind of pegasos_rows. The functions pegasos_kernel_* turn inner products into
+ * kernels.
+ *
+ * Contract, for every function:
+ *   - The caller owns all memory; nothing is allocated, freed, kept or printed here.
+ *   - There is no global state: calls on different problems may run at the same time.
+ *   - Arguments are trusted. What must hold is said beside each field, and asserted in debug builds
+ *     (without NDEBUG) where that takes constant time; whoever takes input from people checks it
+ *     first, as _core.pyx does.
+ *   - The same arguments give the same bits on every machine with IEEE arithmetic, if compilers do
+ *     not fuse products with sums (gcc: -ffp-contract=off). Two functions ask others, which have
+ *     bits of their own: pegasos_newton_run where it is given a BLAS, and
+ *     pegasos_kernel_sigmoid, which calls tanh.
+ *
+ * All state structs hold only 8-byte numbers, so their layout is the same everywhere but for the
+ * order of bytes, and copying one (with its arrays) is saving it.
+ */
+#ifndef PEGASOS_CORE_H
+#define PEGASOS_CORE_H
+
+#include "pegasos.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Losses ---------------------------------------------------------------------------------- */
+
+/* Bounds of dual variables below, 0 <= a_i <= c_i, are those of the hinge: those of the squared hinge
+ * have no upper end (loss.h). */
+
+/* An objective as small as this has no gap to speak of, for every tol >= 0. It is a mean of losses
+ * of 1 - y f, with scores f of about 1, and is known to some units of rounding of such numbers. */
+#define PEGASOS_ROUNDING (4 * 2.2204460492503131e-16)
+
+/* ---- Being asked ----------------------------------------------------------------------------- */
+
+/*
+ * Runs ask now and then whether to go on. One that is stopped can go on later, and ends with the
+ * bits of a run that was not stopped: what is under way is either a visit of a row, whose position
+ * is in the state, or is begun anew.
+ */
+typedef struct pegasos_watch {
+    int (*poll)(void *context, const pegasos_progress *progress); /* not 0: stop; NULL: go on */
+    void *context;
+    double every;      /* numbers to be read from one call of `poll` to the next: > 0, finite */
+    int64_t by_epochs; /* 1: `poll` is called at the end of every epoch, too */
+    double n_read;     /* numbers read since the last call; 0 at first */
+} pegasos_watch;
+
+/* What runs return besides what pegasos.h has. */
+enum { PEGASOS_RUNNING = -1 };
+
+/* ---- Rows ------------------------------------------------------------------------------------ */
+
+/* Whether the index arrays of CSR rows, of which `values` and `indices` have n_values entries,
+ * describe a matrix: offsets that never decrease, from 0 at least to n_values at most, and columns
+ * in [0, n_features). Reads indptr and indices in full. */
+int pegasos_rows_are_valid(const pegasos_rows *rows, int64_t n_values);
+
+/*
+ * index_bytes of a block of m = n_rows rows of a kernel matrix. Then
+ *   - column_bytes is 4 or 8, and wanted has n_rows numbers;
+ *   - n_features is 2 m + 1 and value_bytes 8: v is m scores, m coefficients gained in this block,
+ *     and a factor for the coefficients from before, which the caller sets to 1;
+ *   - values holds columns of the block's m x m kernel matrix, m numbers of column_bytes each;
+ *   - indptr holds, as int64_t, the number of each row's column in values, or -1 if it is not
+ *     there;
+ *   - a problem that needs a column which is not there sets wanted[i] = 1 and stops before the draw
+ *     that needs it: the caller adds the column and calls again.
+ */
+enum { PEGASOS_KERNEL = -1 };
+
+/* ---- Order of draws -------------------------------------------------------------------------- */
+
+enum {
+    PEGASOS_PERMUTATION = 0, /* a new permutation every n_rows draws (an epoch) */
+    PEGASOS_CYCLIC = 1,      /* one permutation, repeated */
+    PEGASOS_UNIFORM = 2      /* independent draws with replacement, as in the paper's analysis */
+};
+
+/* Draw number 0, 1, 2, ... of the stream that `seed` names. Every epoch has a generator of its own,
+ * seeded by (seed, epoch), so any position can be reached again in at most n_rows draws. */
+typedef struct pegasos_order {
+    uint64_t seed;
+    uint64_t generator; /* SplitMix64 state within the epoch */
+    int64_t n_rows;     /* draws lie in [0, n_rows) */
+    int64_t sampling;   /* PEGASOS_PERMUTATION, _CYCLIC or _UNIFORM */
+    int64_t next;       /* number of the next draw */
+} pegasos_order;
+
+/* Puts `order` just before draw number `next` of the stream. `permutation` is the caller's n_rows
+ * integers, kept and passed unchanged to later calls; it may be NULL for PEGASOS_UNIFORM. */
+void pegasos_order_seek(pegasos_order *order, uint64_t seed, int64_t n_rows, int64_t sampling,
+                        int64_t next, int64_t *permutation);
+
+/* Unbiased in [0, n), n >= 1, from a SplitMix64 state that is any number. */
+int64_t pegasos_bounded_random(uint64_t *generator, int64_t n);
+
+/* Writes the next `count` draws. */
+void pegasos_order_draw(pegasos_order *order, int64_t *permutation, int64_t count, int64_t *draws);
+
+/* ---- Linear problems ------------------------------------------------------------------------- */
+
+/*
+ * One problem. The first block is set by the caller, the second by pegasos_linear_start; after that
+ * the caller may only raise last_step and, to begin an average afresh, call
+ * pegasos_linear_restart_average.
+ */
+typedef struct pegasos_linear {
+    /* settings */
+    double lam;               /* regularisation lambda > 0, finite */
+    double weight_factor;     /* n/m: rows of this problem over the sum of their weights; else 1 */
+    double intercept_scaling; /* value of the constant feature whose weight is the (penalised)
+                                 intercept; 0: there is no such feature */
+    int64_t free_intercept;   /* 1: unpenalised intercept b, moved by eta_t; 0: none */
+    int64_t project;          /* 1: after every step project on a ball that holds the optimum:
+                                 |w| <= 1/sqrt(lam), or 1/sqrt(2 lam) for the squared hinge */
+    int64_t average_from;     /* first step whose result enters the average; 0: no average */
+    int64_t last_step;        /* T: the problem ignores draws once it has taken so many steps */
+    int64_t loss;             /* PEGASOS_HINGE or PEGASOS_SQUARED_HINGE */
+    int64_t delay;            /* t0 >= 0: rates are 1/(lam (t + t0)); 0 for the hinge, and at least
+                                 2/lam max_i weight_factor c_i |x_i|^2 for the squared hinge, with
+                                 the constant feature, which is 1 for a free intercept */
+    /* state */
+    int64_t n_steps;      /* t: steps taken */
+    int64_t next_draw;    /* number of the next draw of the stream that this problem reads */
+    int64_t n_drawn;      /* rows drawn for the step under way, below batch_size */
+    int64_t n_pending;    /* those of them that violate the margin */
+    int64_t n_violations; /* violations in all steps so far */
+    double q; /* product of projection factors: w = q v / (lam (t + t0)); 1 without projection */
+    double squared_norm;    /* |v|^2, constant feature included; kept only when projecting */
+    int64_t n_norm_updates; /* additions to v since squared_norm was last summed afresh */
+    double constant_weight; /* v's component for the constant feature */
+    double intercept;       /* b of the unpenalised intercept */
+    double rate_sum;      /* S: sum of q_t/(t + t0) over averaged steps since v was last rescaled */
+    double constant_sum;  /* a's component for the constant feature, see `sums` */
+    double intercept_sum; /* sum of b over the averaged steps */
+    int64_t n_averaged;   /* steps in the average */
+} pegasos_linear;
+
+/*
+ * Problems over CSR rows can go as bundles, of as many problems as have their weights of one
+ * feature in one cache line of PEGASOS_BUNDLE_BYTES. Vectors of features are then interleaved:
+ * number j of problem l's vector is number j B + l, where B problems' numbers fill the line. Lanes
+ * to spare hold 0.
+ */
+enum { PEGASOS_BUNDLE_BYTES = 64 };
+
+/* Problems that share rows and the order of draws, and the arrays that belong to them. */
+typedef struct pegasos_linear_set {
+    int64_t n_problems;
+    int64_t batch_size;        /* k: draws per step, at least 1 */
+    int64_t bundled;           /* 1: the problems, at most B, are a bundle: weights and sums are
+                                  interleaved; batch_size is 1, and no problem projects */
+    pegasos_linear *problems;  /* n_problems */
+    const int8_t *labels;      /* n_problems x n_rows: -1 or +1; 0: the row is not in the problem,
+                                  and drawing it changes nothing */
+    const double *row_weights; /* n_rows weights c_i > 0 where labels are not 0; NULL: all one */
+    void *weights;             /* n_problems x n_features: v, zero at the start */
+    void *sums;                /* n_problems x n_features: a, zero at the start, with
+                                  sum of averaged w = (S v - a)/lam; NULL if no problem averages */
+    double *counts;   /* n_problems x n_rows: alpha, the sum of l'(u) over the draws of each
+                                  row in which it violated its margin: of the hinge, how often;
+                                  zero at the start; NULL: not wanted */
+    int64_t *pending; /* n_problems x batch_size: rows waiting for the step to end */
+    double *slopes;   /* n_problems x batch_size: l'(u) of these rows; NULL, all 1, for the
+                                  hinge; a bundle needs none */
+} pegasos_linear_set;
+
+/* Makes the state of `problem` that of w = 0 before its first step. Settings stay. */
+void pegasos_linear_start(pegasos_linear *problem);
+
+/* Begins the average afresh with the next step; `sum` is the problem's row of `sums`, of
+ * n_features numbers of value_bytes each. */
+void pegasos_linear_restart_average(pegasos_linear *problem, int64_t n_features,
+                                    int64_t value_bytes, void *sum);
+
+/*
+ * Runs every problem over draws number first .. first + count - 1; draws[j] is the row of draw
+ * first + j. `first` is at most the next_draw of every problem that is not at its last step. A
+ * problem skips draws before its own next_draw and stops at its own last_step, so a run that was
+ * cut anywhere continues with the same bits. Problems do not see each other: a set gives the bits
+ * of separate runs.
+ */
+void pegasos_linear_run(const pegasos_rows *rows, const pegasos_linear_set *set, int64_t first,
+                        int64_t count, const int64_t *draws);
+
+/* Writes the model that `problem` stands for: the average if one has begun, else the last iterate.
+ * `weights` and `sum` are the problem's rows of the set's arrays; `coef` has n_features numbers. */
+void pegasos_linear_model(const pegasos_linear *problem, int64_t n_features, int64_t value_bytes,
+                          const void *weights, const void *sum, double *coef, double *intercept);
+
+/* ---- In double precision, for rows of any type (scores.c) ------------------------------------ */
+
+/* scores[i * n_problems + k] = <coef_k, x_{first + i}> + intercepts[k] for i < count. `coef` is
+ * n_problems x n_features; if `interleaved`, n_features x n_problems: faster for several problems.
+ * It is double (coef_bytes = 8) or of the rows' type, in which products are then summed. CSR rows
+ * then give the same bits; dense rows are summed in another order. */
+void pegasos_linear_scores(const pegasos_rows *rows, int64_t first, int64_t count,
+                           int64_t n_problems, const void *coef, int64_t coef_bytes,
+                           int64_t interleaved, const double *intercepts, double *scores);
+
+/* The same of rows which[0 .. count - 1], with the same bits. */
+void pegasos_linear_scores_of(const pegasos_rows *rows, int64_t count, const int64_t *which,
+                              int64_t n_problems, const void *coef, int64_t coef_bytes,
+                              int64_t interleaved, const double *intercepts, double *scores);
+
+/* sum += sum_i factors[i] x_{first + i}, i < count; `sum` has n_features numbers. */
+void pegasos_linear_combine(const pegasos_rows *rows, int64_t first, int64_t count,
+                            const double *factors, double *sum);
+
+/* norms[i] = |x_{first + i}|^2, i < count. `scratch` is n_features zeros for CSR rows, and is so
+ * again afterwards; dense rows do not touch it. */
+void pegasos_linear_norms(const pegasos_rows *rows, int64_t first, int64_t count, double *scratch,
+                          double *norms);
+
+/* Writes rows which[0 .. count - 1] as count x n_features numbers of the rows' type. */
+void pegasos_linear_copy(const pegasos_rows *rows, int64_t count, const int64_t *which, void *out);
+
+/* For a line search on the smoothed hinge: slope = sum_i weights[i] moves[i] clip(a_i, 0, most)
+ * and curvature = sum of weights[i] moves[i]^2 over 0 <= a_i <= most, where most is 1 for the hinge
+ * and infinite for the squared hinge, and a_i = centre[i] + (u[i] - t
+ * moves[i])/width. */
+void pegasos_hinge_slopes(int64_t n, const double *u, const double *moves, const double *weights,
+                          const double *centre, double width, double t, int64_t loss, double *slope,
+                          double *curvature);
+
+/* ---- The certificate of one problem (certificate.c) ------------------------------------------ */
+
+/* sums[k] += sum_i c_i l(1 - y_i f_i) over the rows i < count of problem k, added in this
+ * order: so a pass over the rows may be cut anywhere. y_i is labels[k * stride + i], 0 for rows
+ * that are not in the problem; c_i is row_weights[i], or 1 if that is NULL; f_i is scores[i *
+ * n_problems + k]. A score that is not finite makes the sum NaN. */
+void pegasos_loss_sums(int64_t loss, int64_t count, int64_t n_problems, int64_t stride,
+                       const int8_t *labels, const double *row_weights, const double *scores,
+                       double *sums);
+
+/* The b that minimises sum_i c_i l(1 - y_i (scores[i] + b)). Where all b of an interval do,
+ * its middle, as in LIBSVM; where that has one end, because all rows are of one class, this end.
+ * `room` is scratch for 4 n numbers, in which places are sorted. */
+double pegasos_best_intercept(int64_t loss, int64_t n, const int8_t *labels,
+                              const double *row_weights, const double *scores, double *room);
+
+/* Writes dual variables within their bounds, and 0 where the label is; if `balance`, those of the
+ * heavier class are scaled down, so that sum_i a_i y_i = 0. `feasible` may be `a`. */
+void pegasos_make_feasible(int64_t loss, int64_t n, const int8_t *labels, const double *row_weights,
+                           int64_t balance, const double *a, double *feasible);
+
+/* D(a), given squared_norm = |w(a)|^2 with the constant feature, and mass = m; if `scaled`, the
+ * best value of the feasible multiples of `a`. */
+double pegasos_best_dual(int64_t loss, int64_t n, const double *a, const double *row_weights,
+                         double squared_norm, double mass, double lam, int64_t scaled);
+
+/* ---- Dual coordinate ascent ------------------------------------------------------------------ */
+
+/* One problem. The first block is set by the caller, the second by pegasos_dual_start, and
+ * constant_weight and squared_norm by the caller along with w = w(a). */
+typedef struct pegasos_dual {
+    /* settings */
+    double scale;             /* s = 1/(lam m) */
+    double intercept_scaling; /* value of the constant feature; 0: none */
+    double intercept;         /* of scores, held fixed */
+    double factor;      /* of a bundle's problem: w is so many times the vector that is kept */
+    uint64_t generator; /* SplitMix64 state; any number */
+    int64_t loss;       /* PEGASOS_HINGE or PEGASOS_SQUARED_HINGE; the same throughout a bundle */
+    /* state */
+    int64_t n_active;      /* rows that take part: active[0 .. n_active - 1] */
+    int64_t position;      /* rows visited in the epoch under way; at its end n_active, which
+                              those left out are no longer part of */
+    int64_t n_chosen;      /* active[position .. n_chosen - 1] are to be visited next */
+    int64_t n_kept;        /* active[0 .. n_kept - 1] were visited, and are not left out */
+    double highest_before; /* of the projected derivatives in the epoch before */
+    double lowest_before;
+    double highest; /* in this one, so far */
+    double lowest;
+    double gap; /* in this one, so far: m (P - D), each row's part as it was when visited */
+    double constant_weight; /* w(a)'s weight of the constant feature */
+    double squared_norm;    /* |w(a)|^2, the constant feature included */
+    double constant_sum;    /* its component of the sums of pegasos_dual_sweep */
+    double pegasos_mass;    /* m in a first epoch of Pegasos, see ascent.c; else 0. The caller sets
+                               it after pegasos_dual_start, where a = 0; pegasos_dual_begin_epoch
+                               makes it 0 */
+    double weight_seen;     /* of the rows visited in that epoch */
+} pegasos_dual;
+
+/* Lets the rows active[0 .. n_active - 1] take part, in an epoch that begins now. */
+void pegasos_dual_start(pegasos_dual *problem, int64_t n_active);
+
+/* Begins the next epoch; what the one before saw decides which rows may be left out. */
+void pegasos_dual_begin_epoch(pegasos_dual *problem);
+
+/*
+ * Visits up to `count` rows in random order, stopping at the end of the epoch, and returns how
+ * many. A run that is cut anywhere continues with the same bits. `labels`, `bounds` (c_i > 0; NULL:
+ * all one), `norms` (|x_i|^2, without the constant feature) and `a` have n_rows numbers, `w`
+ * n_features.
+ * `active` is the caller's list of row numbers, which is reordered; rows with label 0 must not be
+ * in it. Of a kernel matrix, which must have the columns of all of them, `w` is what stands for v
+ * (PEGASOS_KERNEL).
+ */
+int64_t pegasos_dual_run(const pegasos_rows *rows, pegasos_dual *problem, const int8_t *labels,
+                         const double *bounds, const double *norms, int64_t *active, double *a,
+                         double *w, int64_t count);
+
+/*
+ * Where the run of one problem stands: epochs, gap checks, and the best primal point so far. The
+ * first block is set by the caller, the second is 0 at first, but for infinite estimates, primal
+ * and relative_gap.
+ *
+ * An unpenalised intercept has the condition sum_i a_i y_i = 0, which steps along single
+ * coordinates cannot meet. A constant feature (intercept_scaling of pegasos_dual) penalises the
+ * distance of b from a reference b_0, pegasos_dual's `intercept`, instead; moving b_0 to b after
+ * every epoch takes the penalty away (the method of multipliers). A feature as large as the
+ * problem's rows, the root of the mean of |x_i|^2, takes few epochs.
+ */
+typedef struct pegasos_ascent {
+    /* settings */
+    double lam;  /* > 0 */
+    double mass; /* m, > 0 */
+    double tol;  /* the relative gap to stop at; below 0: last_epoch alone ends the run */
+    int64_t free_intercept; /* 1: the intercept is not penalised */
+    int64_t n_inside;       /* rows whose label is not 0 */
+    int64_t last_epoch;     /* stop once n_epochs is so many */
+    int64_t patience; /* stop at the first epoch that ends with so many visits, if it is far from
+                               the optimum and most rows are active; 0: never */
+    /* state */
+    int64_t has_stopped; /* for want of patience */
+    int64_t part;        /* what it is at: PEGASOS_VISITS, ... */
+    int64_t place;       /* rows of a bundle's epoch that were visited */
+    int64_t n_epochs;    /* epochs done */
+    int64_t n_visits;    /* rows visited */
+    int64_t n_steps;     /* of them, in an epoch of Pegasos */
+    int64_t n_visits_at_estimate;
+    int64_t n_visits_at_check;
+    int64_t snapshot_every; /* visits from one snapshot of w to the next in this epoch; 0: none */
+    int64_t next_snapshot;
+    int64_t n_snapshots;      /* of this epoch so far */
+    double estimate;          /* of the relative gap, after the last epoch */
+    double estimate_at_check; /* at the last gap check */
+    double primal;            /* objective of the best point so far */
+    double intercept;         /* its intercept, penalised or not */
+    double relative_gap;      /* at the last gap check */
+} pegasos_ascent;
+
+/* What a run is at: visits of its own, epochs in a bundle, or taking w from a bundle. */
+enum { PEGASOS_VISITS = 0, PEGASOS_BUNDLE = 1, PEGASOS_WEIGHTS = 2 };
+
+/* The arrays that belong to it, of n = n_rows and d = n_features numbers. The last three are
+ * scratch. */
+typedef struct pegasos_ascent_arrays {
+    const int8_t *labels; /* n */
+    const double *bounds; /* n: c_i > 0; NULL: all one */
+    const double *norms;  /* n: |x_i|^2, without the constant feature */
+    int64_t *active;      /* n: see pegasos_dual_run */
+    double *a, *w;        /* n and d: dual variables, and w(a) */
+    double *sums;         /* d + 1, zero at first: sums of snapshots, the constant's weight last */
+    double *coef;         /* d: the best point so far */
+    double *point;        /* d */
+    double *scores;       /* n; NULL with a penalised intercept, or none */
+    double *room;         /* 4 n; NULL likewise */
+} pegasos_ascent_arrays;
+
+/*
+ * Goes on with a run until it is done or stopped; returns a status. `problem` has been started by
+ * pegasos_dual_start, with its n_inside rows in `active`, and is not in a bundle any more.
+ */
+int64_t pegasos_ascent_run(const pegasos_rows *rows, pegasos_dual *problem, pegasos_ascent *ascent,
+                           const pegasos_ascent_arrays *arrays, pegasos_watch *watch);
+
+/*
+ * Visits the rows draws[0 .. count - 1] for each of a bundle of at most B problems, all of whose
+ * arrays are interleaved: `labels` and `a` are n_rows x B, `v`, where w = factor v, is n_features x
+ * B of the rows' type, B numbers of which take PEGASOS_BUNDLE_BYTES. Rows with label 0 are passed
+ * over, and none is left out; `position` and the bounds of projected derivatives mean nothing here.
+ * `sums`, NULL or like `v` and zero at first, serves the mean of v over visits, of which there were
+ * `before` since the mean began: it is v - sums/(before + count).
+ */
+void pegasos_dual_sweep(const pegasos_rows *rows, int64_t n_problems, pegasos_dual *problems,
+                        const int8_t *labels, const double *bounds, const double *norms, double *a,
+                        void *v, void *sums, int64_t before, int64_t count, const int64_t *draws);
+
+/*
+ * The first epochs of several problems over the same rows, which they make together. Each has a
+ * pegasos_dual, started by pegasos_dual_start, and a pegasos_ascent whose part is PEGASOS_BUNDLE;
+ * settings but for n_inside and mass are the same for all. Arrays are interleaved: B problems'
+ * numbers take PEGASOS_BUNDLE_BYTES in the rows' type, and lanes to spare hold 0.
+ */
+typedef struct pegasos_bundle {
+    int64_t n_problems; /* 1 to B */
+    int64_t last_epoch; /* the bundle ends when n_epochs of the first problem is so many */
+    pegasos_dual *problems;
+    pegasos_ascent *ascents;
+    const int8_t *labels;  /* n x B */
+    const double *bounds;  /* n: c_i > 0; NULL: all one */
+    const double *norms;   /* n: |x_i|^2, without the constant feature */
+    double *a;             /* n x B: dual variables */
+    void *v;               /* d x B of the rows' type: w(a), `factor` of pegasos_dual beside */
+    void *sums;            /* (d + 1) x B likewise, zero at first */
+    const int64_t *inside; /* the n_inside >= 1 rows that have a label in some of the problems */
+    int64_t n_inside;
+    pegasos_order *order; /* of n_inside rows, at draw number n_epochs n_inside + place of the first
+                             problem; with its permutation */
+    int64_t *permutation;
+} pegasos_bundle;
+
+/*
+ * Goes on until the bundle is over or stopped; returns a status. It is over when all but two
+ * problems are likely to be near their gap, or at its last epoch. Then each goes on by
+ * pegasos_ascent_run, with arrays of its own: a, w = factor v in double, and `sums`, which now hold
+ * the mean of w over half an epoch, or zeros.
+ */
+int64_t pegasos_bundle_run(const pegasos_rows *rows, const pegasos_bundle *bundle,
+                           pegasos_watch *watch);
+
+/* What the certificate of a kernel machine with coefficients beta and scores f has to know. */
+typedef struct pegasos_point_sums {
+    double squared_norm; /* sum_i beta_i f_i */
+    double size;         /* sum_i |beta_i f_i| */
+    double doubt;        /* by how much rounding can change a score */
+    double length;       /* sum_i |beta_i| */
+    double squares;      /* sum_i beta_i^2 */
+} pegasos_point_sums;
+
+/* Kernel values K(x_i, .) are at most sizes[i], with an error of at most errors[i]. A sum of them
+ * in double adds an error of a part of sizes[i] for each number added. `scores` are without the
+ * intercept. */
+void pegasos_sum_point(int64_t n, const double *coef, const double *scores, const double *errors,
+                       const double *sizes, pegasos_point_sums *sums);
+
+/* Returns sum_i c_i l(1 - y_i (f_i + b)), and writes by how much it grows at most where each
+ * 1 - y_i (f_i + b) is larger by doubt + ridge |beta_i|. NULL weights: all one. */
+double pegasos_losses_in_doubt(int64_t loss, int64_t n, const int8_t *labels,
+                               const double *row_weights, const double *scores, double intercept,
+                               const double *coef, double doubt, double ridge, double *growth);
+
+/* ---- Dual ascent on pairs, for kernel machines (pairs.c) ------------------------------------- */
+
+/*
+ * Makes up to `most` exact steps on pairs of dual variables of a block of a kernel matrix, until
+ * m (P - D), to which each row of the block adds its part, is at most `enough`, no step gains
+ * anything, or a column is wanted that is not there. Returns how many steps it made, and writes the
+ * block's part of m (P - D). `first_step` is the number of steps made before: a run that is cut
+ * anywhere continues with the same bits.
+ * `scale` is 1/(lam m), `feature` the value of the constant feature or 0, `norms` K(x, x).
+ * `labels`, `bounds` (c_i >= 0; NULL: all one), `norms`, `a` and `slopes` have n_rows
+ * numbers; slopes[i], the derivative of m D, is kept up to date: 1 - y_i f(x_i), less a_i/(2 c_i)
+ * for the squared hinge. Rows with label 0 stay as they are.
+ * `room` is PEGASOS_PAIRS_ARRAYS (n_rows + 8) numbers of scratch.
+ */
+enum { PEGASOS_PAIRS_ARRAYS = 10 };
+int64_t pegasos_pairs_run(const pegasos_rows *block, int64_t loss, double scale, double feature,
+                          const int8_t *labels, const double *bounds, const double *norms,
+                          double *a, double *slopes, double enough, int64_t first_step,
+                          int64_t most, double *room, double *gap);
+
+/* ---- Dual ascent on a kernel problem (kernel_ascent.c) --------------------------------------- */
+
+/* Where the run of one problem stands. The first block is set by the caller, the second is 0 at
+ * first, but for `part`, infinite primal and relative_gap. */
+typedef struct pegasos_kernel_run {
+    /* settings */
+    double lam;  /* > 0 */
+    double mass; /* m, > 0 */
+    double tol;  /* the relative gap to stop at; below 0: last_epoch alone ends the run */
+    int64_t free_intercept; /* 1: the intercept is not penalised; see pegasos_ascent */
+    int64_t is_positive;    /* 1: the matrix is positive semi-definite, so that D is a bound. Else
+                               relative_gap is |P - D|/P at the last point. */
+    int64_t is_whole;       /* 1: all columns are there: nothing will be wanted */
+    int64_t by_pairs;    /* 1: epochs but the first are steps on pairs; columns that are not there
+                               have room, and the matrix is positive semi-definite */
+    int64_t first_block; /* rows of the first block of an epoch, >= 1; n_rows: it holds all */
+    int64_t last_block;  /* each is twice as long as the one before, but this long at most */
+    int64_t n_inside;    /* rows whose label is not 0 */
+    int64_t last_epoch;  /* stop once n_epochs is so many */
+    int64_t by_epochs;   /* 1: return after every epoch, however much of the budget is left */
+    /* state */
+    int64_t part;        /* what it is at: PEGASOS_KERNEL_BLOCK, ... */
+    int64_t longest;     /* rows of the next block, at most; 0: no epoch is under way */
+    int64_t n_active;    /* active[0 .. n_active - 1] are still to come in this epoch, */
+    int64_t n_rest;      /* and so many of them after the block under way, */
+    int64_t m;           /* which has the rows which[0 .. m - 1], ascending */
+    int64_t is_all;      /* 1: it has all rows */
+    int64_t n_epochs;    /* epochs done */
+    int64_t n_visits;    /* rows visited */
+    int64_t n_steps;     /* of them, in an epoch of Pegasos */
+    double primal;       /* objective of the best point so far */
+    double intercept;    /* its intercept, penalised or not */
+    double relative_gap; /* at the last gap check */
+} pegasos_kernel_run;
+
+/* What a run is at: the choice of a block; epochs over it, steps on pairs, the push to all scores,
+ * and the end of that; a gap check, and the end of its scores. A run may begin with a check. */
+enum {
+    PEGASOS_KERNEL_BLOCK = 0,
+    PEGASOS_KERNEL_EPOCHS = 1,
+    PEGASOS_KERNEL_PAIRS = 2,
+    PEGASOS_KERNEL_PUSH = 3,
+    PEGASOS_KERNEL_PUSHED = 4,
+    PEGASOS_KERNEL_CHECK = 5,
+    PEGASOS_KERNEL_CHECKED = 6
+};
+
+/* The arrays that belong to it, of n = n_rows numbers. The last block is scratch. */
+typedef struct pegasos_kernel_arrays {
+    const int8_t *labels; /* 0: the row is not in the problem */
+    const double *bounds; /* c_i > 0; NULL: all one */
+    const double *norms;  /* K(x_i, x_i), without the constant feature */
+    double *a;            /* dual variables */
+    double *scores;       /* sum_j s a_j y_j K(x_j, x_i), without the intercept */
+    double *coef;         /* s a_i y_i of the best point so far */
+    int64_t *active;
+    int64_t *which; /* rows of the block */
+    double *change; /* how coefficients change, */
+    double *pushed; /* and what this adds to the scores */
+    void *matrix;   /* n/2 x n/2 numbers of column_bytes; NULL unless is_whole */
+    void *work;     /* memory as that of malloc, whose first 8 bytes are 0 at first. Are they
+                             made 0, the block or the check under way begins anew. */
+} pegasos_kernel_arrays;
+
+/* How many bytes `work` has. */
+int64_t pegasos_kernel_work(int64_t n_rows);
+
+/* At most so many columns are wanted together, and two more. */
+enum { PEGASOS_TOGETHER = 62 };
+
+/* What pegasos_kernel_advance returns besides PEGASOS_RUNNING and PEGASOS_DONE. */
+enum {
+    PEGASOS_WANTS_BLOCK = 3, /* `given`, until the next block is wanted: the kernel matrix among the
+                                  rows `which` */
+    PEGASOS_WANTS_COLUMNS = 4, /* those of the rows that are marked in `wanted`, to be unmarked */
+    PEGASOS_WANTS_SCORES = 5   /* pushed[i] = sum_j change[j] K(x_j, x_i) */
+};
+
+/*
+ * Goes on with a run until it is done, needs kernel values, or read about `budget` numbers. `all`
+ * is a PEGASOS_KERNEL of all rows with the columns that are there, `given` NULL or one of a block.
+ * Of `problem`, the caller sets scale, intercept_scaling, loss and a generator, and, in accordance
+ * with `a`, constant_weight, intercept and, where a = 0, pegasos_mass. A run that is cut anywhere
+ * continues with the same bits.
+ */
+int64_t pegasos_kernel_advance(const pegasos_rows *all, const pegasos_rows *given,
+                               pegasos_dual *problem, pegasos_kernel_run *state,
+                               const pegasos_kernel_arrays *arrays, double budget);
+
+/* ---- Kernels --------------------------------------------------------------------------------- */
+
+/* Arrays of products are n x m with `stride` numbers from one row to the next. */
+
+/* products[i][k] = <x_i, z_k> for CSR rows x, where `inverted` is the transpose of the CSR rows z:
+ * its row j holds the entries of column j. Both of the same value type. */
+void pegasos_sparse_products(const pegasos_rows *x, const pegasos_rows *inverted, int64_t stride,
+                             void *products);
+
+/* The same for CSR rows x and z of which a good part is stored, say 4 %: what costs time there is
+ * to reach the sums, not to multiply. `panel` is scratch, n_features x PEGASOS_PANEL_BYTES. */
+enum { PEGASOS_PANEL_BYTES = 4 * PEGASOS_BUNDLE_BYTES };
+void pegasos_thick_products(const pegasos_rows *x, const pegasos_rows *z, void *panel,
+                            int64_t stride, void *products);
+
+/* scores[k][j] += sum_r coef[k][r] columns[places[r]][j], j < n: what coefficients of `count`
+ * columns add to the scores of n rows, for n_problems problems. From one column to the next there
+ * are `stride` numbers of value_bytes, from one problem's scores to the next `score_stride`; `coef`
+ * is n_problems x count. Coefficients of zero cost nothing. */
+void pegasos_kernel_push(int64_t count, const int64_t *places, int64_t n, int64_t stride,
+                         int64_t value_bytes, const void *columns, int64_t n_problems,
+                         const double *coef, int64_t score_stride, double *scores);
+
+/* out[i][j] = columns[places[i]][which[j]], i < count, j < m: a block of the kernel matrix from
+ * some of its columns; rows of `out` whose place is below 0 are left alone. */
+void pegasos_kernel_gather(int64_t count, const int64_t *places, int64_t stride,
+                           int64_t value_bytes, const void *columns, int64_t m,
+                           const int64_t *which, int64_t out_stride, void *out);
+
+/* What kernels do to inner products, in place. value_bytes tells the type of the arrays. */
+
+/* products[i][j] = <x_i, z_j> becomes exp(-gamma |x_i - z_j|^2), given the squared norms. */
+void pegasos_kernel_gauss(int64_t n, int64_t m, int64_t stride, int64_t value_bytes, void *products,
+                          const void *x_norms, const void *z_norms, double gamma);
+
+/* p becomes (gamma p + coef0)^degree, degree >= 0, by squaring. */
+void pegasos_kernel_polynomial(int64_t n, int64_t m, int64_t stride, int64_t value_bytes,
+                               void *products, double gamma, double coef0, int64_t degree);
+
+/* p becomes tanh(gamma p + coef0). */
+void pegasos_kernel_sigmoid(int64_t n, int64_t m, int64_t stride, int64_t value_bytes,
+                            void *products, double gamma, double coef0);
+
+/* out[i][j] = exp(-gamma |x_i - z_j|^2) for dense rows x (n x d) and z (m x d), d > 0, by
+ * differences. */
+void pegasos_kernel_gauss_rows(int64_t n, int64_t m, int64_t d, int64_t value_bytes, const void *x,
+                               const void *z, double gamma, int64_t stride, void *out);
+
+/* out[i][j] = exp(-gamma |x_i - z_j|_1) for dense rows x (n x d) and z (m x d). */
+void pegasos_kernel_laplace(int64_t n, int64_t m, int64_t d, int64_t value_bytes, const void *x,
+                            const void *z, double gamma, int64_t stride, void *out);
+
+/* ---- Newton's method (newton.c) -------------------------------------------------------------- */
+
+/* Up to so many features its equations are solved with a matrix at hand; beyond by products. */
+enum { PEGASOS_NEWTON_MOST = 2000 };
+
+/* One problem. The first block is set by the caller; the second is the caller's at the start: a
+ * width, say 0.25, infinite primal, relative_gap and -dual_objective, and zeros. With the squared
+ * hinge the width is 0.5, and the centre 0; both stay so. */
+typedef struct pegasos_newton {
+    /* settings */
+    double lam;     /* lambda > 0 */
+    double mass;    /* m > 0: the sum of the weights of the rows that are in the problem */
+    double tol;     /* the relative gap to stop at; below 0: last_epoch alone ends the run */
+    double feature; /* value of the feature that carries the intercept; 0: there is none */
+    int64_t free_intercept; /* 1: the intercept is not penalised, and feature is 1 */
+    int64_t loss;           /* PEGASOS_HINGE or PEGASOS_SQUARED_HINGE */
+    int64_t last_epoch;     /* stop once n_epochs is so many */
+    /* state */
+    double width;          /* delta > 0 */
+    double primal;         /* the best so far, */
+    double dual_objective; /* likewise, */
+    double relative_gap;   /* and (primal - dual_objective)/primal */
+    double intercept;      /* of the best primal point */
+    int64_t n_epochs;      /* passes over the rows */
+    int64_t n_visits;      /* rows visited */
+} pegasos_newton;
+
+/* The arrays that belong to it, of n = n_rows and d = n_features numbers. */
+typedef struct pegasos_newton_arrays {
+    const int8_t *labels;  /* n; 0: the row is not in the problem */
+    const double *weights; /* n: c_i > 0; NULL: all one */
+    double *point;         /* d + 1: w, and the weight of the feature that carries the intercept */
+    double *scores;        /* n: those of `point` */
+    double *centre;        /* n: A; 0 where labels are 0 */
+    double *a;             /* n: the best dual point */
+    double *coef;          /* d: the best primal one */
+    void *work;            /* scratch */
+    const pegasos_blas *blas; /* NULL: plain loops */
+} pegasos_newton_arrays;
+
+/* How many bytes `work` has. */
+int64_t pegasos_newton_work(int64_t n_rows, int64_t n_features);
+
+/*
+ * Goes on until relative_gap <= tol or n_epochs >= last_epoch, or until it is stopped; returns a
+ * status. An iteration that was stopped is begun anew: but for the best points so far, and what is
+ * told of them, it changes nothing before its end.
+ */
+int pegasos_newton_run(const pegasos_rows *rows, pegasos_newton *problem,
+                       const pegasos_newton_arrays *arrays, pegasos_watch *watch);
+
+/* The t >= 0 at which the smooth objective is least along a step: its derivative is first + t
+ * second less the slope that pegasos_hinge_slopes tells. */
+double pegasos_line_search(int64_t loss, int64_t n, const double *u, const double *moves,
+                           const double *weights, const double *centre, double width, double first,
+                           double second);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
