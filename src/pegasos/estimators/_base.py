@@ -250,8 +250,14 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         """The `Data` of a call, which goes on (`continuing`) or begins anew."""
         twin = self if continuing else copy.copy(self)  # which notes what columns there are
         X, y = twin._validate_rows(X, y=y, reset=not continuing)
-        check_classification_targets(y)
+        # Integers are classes, and only many of them are worth a warning: of a small fit, asking
+        # takes a tenth of the time.
+        are_integers = y.dtype.kind in "biu"
+        if not are_integers:
+            check_classification_targets(y)
         classes, codes = labels(y, X.shape[0])
+        if are_integers and 2 * len(classes) > len(y):
+            check_classification_targets(y)
         weights = self._row_weights(sample_weight, codes, classes)
         names = ("n_features_in_", "feature_names_in_")
         return Data(
