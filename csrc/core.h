@@ -198,6 +198,20 @@ void pegasos_linear_restart_average(pegasos_linear *problem, int64_t n_features,
 void pegasos_linear_run(const pegasos_rows *rows, const pegasos_linear_set *set, int64_t first,
                         int64_t count, const int64_t *draws);
 
+/* Where draws come from: a stream, which may stand anywhere, with its permutation; or a list, of draws
+ * number first .. first + count - 1. */
+typedef struct pegasos_draws {
+    pegasos_order *order; /* NULL: the list */
+    int64_t *permutation;
+    int64_t first, count;
+    const int64_t *list;
+} pegasos_draws;
+
+/* Runs every problem to its last step, or the end of a list, or stops; returns a status. Rows are not
+ * of a kernel matrix. */
+int pegasos_linear_train(const pegasos_rows *rows, const pegasos_linear_set *set,
+                         const pegasos_draws *draws, pegasos_watch *watch);
+
 /* Writes the model that `problem` stands for: the average if one has begun, else the last iterate.
  * `weights` and `sum` are the problem's rows of the set's arrays; `coef` has n_features numbers. */
 void pegasos_linear_model(const pegasos_linear *problem, int64_t n_features, int64_t value_bytes,

@@ -39,6 +39,7 @@
  */
 #include "loss.h"
 #include "rows.h"
+#include "watch.h"
 
 #include <math.h>
 #include <string.h>
@@ -489,6 +490,68 @@ void pegasos_linear_run(const pegasos_rows *rows, const pegasos_linear_set *set,
             }
         }
     }
+}
+
+/* Number of the first draw that an unfinished problem has not read; -1 if all are finished. Finished
+ * problems may be far ahead: what they have read is not drawn again. */
+static int64_t next_draw(const pegasos_linear_set *set)
+{
+    int64_t next = -1;
+    for (int64_t k = 0; k < set->n_problems; k++) {
+        const pegasos_linear *p = &set->problems[k];
+        if (p->n_steps < p->last_step && (next < 0 || p->next_draw < next))
+            next = p->next_draw;
+    }
+    return next;
+}
+
+/* Numbers that all problems read for a draw, and the rare passes over v of those that project. */
+static double numbers_of_draw(const pegasos_rows *rows, const pegasos_linear_set *set)
+{
+    enum { NUMBERS_PER_CALL = 25 };
+    const double row = stored_numbers(rows) / (double)rows->n_rows + NUMBERS_PER_CALL;
+    const double whole = set->problems->project ? 2 * (double)rows->n_features : 0;
+    return (double)set->n_problems * (2 * row + whole);
+}
+
+/* How many draws to make before the next question: no more than there are steps to make, so that a
+ * short run draws little. */
+static int64_t count_draws(const pegasos_linear_set *set, int64_t affordable)
+{
+    int64_t left = 1;
+    for (int64_t k = 0; k < set->n_problems; k++) {
+        const int64_t own = set->problems[k].last_step - set->problems[k].n_steps;
+        left = own > left ? own : left;
+    }
+    return left < affordable / set->batch_size + 1 ? left * set->batch_size : affordable;
+}
+
+int pegasos_linear_train(const pegasos_rows *rows, const pegasos_linear_set *set,
+                         const pegasos_draws *draws, pegasos_watch *watch)
+{
+    const double each = numbers_of_draw(rows, set);
+    const int64_t most = 1 + (int64_t)fmin(watch->every / each, BLOCK_SPARSE - 1);
+    const pegasos_progress progress = {0, INFINITY, INFINITY};
+    pegasos_order *const order = draws->order;
+    int64_t drawn[BLOCK_SPARSE];
+    assert(are_there(rows, 0, 0) && (!order || order->n_rows == rows->n_rows));
+    for (int64_t first; (first = next_draw(set)) >= 0;) {
+        const int64_t left = order ? most : draws->first + draws->count - first;
+        int64_t count = count_draws(set, most);
+        count = count < left ? count : left;
+        if (count <= 0)
+            break;
+        if (order && order->next != first)
+            pegasos_order_seek(order, order->seed, order->n_rows, order->sampling, first,
+                               draws->permutation);
+        if (order)
+            pegasos_order_draw(order, draws->permutation, count, drawn);
+        pegasos_linear_run(rows, set, first, count,
+                           order ? drawn : draws->list + (first - draws->first));
+        if (is_to_stop(watch, each * (double)count, &progress))
+            return PEGASOS_STOPPED;
+    }
+    return PEGASOS_DONE;
 }
 
 void pegasos_linear_restart_average(pegasos_linear *problem, int64_t n_features,

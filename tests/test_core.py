@@ -526,3 +526,35 @@ def test_a_step_goes_on_with_the_columns_of_its_pending_rows(dtype):
         else:
             with pytest.raises(ValueError, match="the columns of all pending rows"):
                 _core.fit(*run)
+
+
+def test_fits_go_by_an_order_to_their_last_steps(layout, dtype):
+    """As by its draws; an order of other rows, or one that stands elsewhere, is refused."""
+    good = next(arguments for name, arguments in calls(layout, dtype) if name == "fit")
+    n_steps, draws = 3 * N + 2, np.empty(3 * N + 2, np.int64)
+    _core.Order(7, np.zeros(N, np.int64), SAMPLING, 0).draw(draws)
+
+    def fitted(*more):
+        arguments = [np.copy(a) if isinstance(a, np.ndarray) else a for a in good]
+        arguments[1] = problems(last_step=n_steps)
+        arguments[9] = more[0]
+        _core.fit(*arguments, False, None, *more[1:])
+        return arguments
+
+    def order(next_draw=0, n=N):
+        return _core.Order(7, np.zeros(n, np.int64), SAMPLING, next_draw)
+
+    by_draws = fitted(draws)
+    assert (by_draws[1]["n_steps"] == n_steps).all()
+    for more in ((order(), _core.Watch()), (draws, _core.Watch(every=1))):
+        for one, other in zip(by_draws[1:8], fitted(*more)[1:8], strict=True):
+            np.testing.assert_array_equal(one, other)
+    for more in ((order(),), (order(1), _core.Watch()), (order(n=N + 1), _core.Watch())):
+        with pytest.raises(ValueError, match="order"):
+            fitted(*more)
+    block = _core.kernel_block(values(dtype, N, N), np.arange(N), np.zeros(N, np.int8))
+    with pytest.raises(ValueError, match="rows must be dense or CSR"):
+        _core.fit(
+            block, problems(), good[2], None, np.zeros((K, 2 * N + 1)), None, None, good[7].copy(),
+            0, draws, False, None, _core.Watch(),
+        )  # fmt: skip

@@ -2,7 +2,6 @@
 
 import ast
 import collections
-import contextlib
 import pickle
 import signal
 import threading
@@ -12,6 +11,7 @@ import numpy as np
 import pandas as pd
 import paper
 import pytest
+from interruption import interrupted
 from reference import objective
 from reference import pegasos as textbook
 from rows import convert, make_rows
@@ -372,17 +372,20 @@ def test_ctrl_c_keeps_what_was_learned_and_warm_start_goes_on(digits, monkeypatc
     X, y = digits
     plan = 10**8  # minutes, were it not interrupted
     clf = paper.linear(1e-3, n_steps=plan, warm_start=True, n_jobs=n_jobs, random_state=0)
-    core_fit, calls = pegasos._core.fit, collections.Counter()
+    real, calls = pegasos._core.Watch, collections.Counter()
 
-    def fit(*arguments):
-        core_fit(*arguments)
-        calls[threading.get_ident()] += 1
-        in_main_thread = threading.current_thread() is threading.main_thread()
-        if in_main_thread and len(calls) == n_jobs and min(calls.values()) >= 3:
-            signal.raise_signal(signal.SIGINT)
+    def watch(tell):
+        def told():
+            calls[threading.get_ident()] += 1
+            in_main_thread = threading.current_thread() is threading.main_thread()
+            if in_main_thread and len(calls) == n_jobs and min(calls.values()) >= 3:
+                signal.raise_signal(signal.SIGINT)
+            tell()
+
+        return real(told)
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):  # noqa: PT012
-        patch.setattr(pegasos._core, "fit", fit)
+        patch.setattr(pegasos._core, "Watch", watch)
         clf.fit(X, y)
     done = clf.n_steps_.copy()
     assert (done > 0).all()
@@ -398,27 +401,11 @@ def test_ctrl_c_keeps_what_was_learned_and_warm_start_goes_on(digits, monkeypatc
     np.testing.assert_array_equal(clf.alpha_counts_, whole.alpha_counts_)
 
 
-@contextlib.contextmanager
-def interrupted(monkeypatch, *, after):
-    """Ctrl-C, as it were, after so many short calls into the core."""
-    core_fit, calls = pegasos._core.fit, iter(range(10**6))
-
-    def fit(*arguments):
-        if next(calls) >= after:
-            raise KeyboardInterrupt
-        core_fit(*arguments)
-
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):  # noqa: PT012
-        patch.setattr(pegasos._core, "fit", fit)
-        patch.setattr(pegasos.solvers._pegasos, "rows_per_call", lambda *_: 64)
-        yield
-
-
 def test_a_step_interrupted_half_way_does_not_reach_into_other_data(problem, monkeypatch):
     X, y = problem
     X, y = np.tile(X, (20, 1)), np.tile(y, 20)
     clf = paper.linear(0.01, batch_size=1000, max_iter=5, warm_start=True, random_state=0)
-    with interrupted(monkeypatch, after=5):
+    with interrupted(after=5, every=5e3):
         clf.fit(X, y)
     assert clf._state["problems"]["n_pending"][0] > 100
     assert clf.n_steps_.tolist() == [0]
@@ -436,7 +423,7 @@ def test_an_interrupted_fit_is_completed_with_the_same_bits(
     whole = paper.linear(0.01, **options).fit(X, y)
     clf = paper.linear(0.01, warm_start=True, **options)
     for after in (1, 2, 1):
-        with interrupted(monkeypatch, after=after):
+        with interrupted(after=after, every=5e3):
             clf.fit(X, y)
         assert not hasattr(clf, "objective_")
     clf.fit(X, y)
@@ -468,7 +455,7 @@ def test_a_refused_fit_leaves_the_estimator_as_it_was(problem):
 def test_averages_survive_going_on_with_a_shorter_plan(problem, monkeypatch):
     X, y = problem
     clf = paper.linear(0.01, max_iter=10**6, average="suffix", warm_start=True, random_state=0)
-    with interrupted(monkeypatch, after=3):
+    with interrupted(after=3, every=5e3):
         clf.fit(X, y)
     clf.set_params(max_iter=10).fit(X, y)
     assert clf._state["problems"]["n_averaged"][0] == 300

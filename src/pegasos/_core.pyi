@@ -60,9 +60,10 @@ def fit(
     counts: NDArray[np.float64] | None,
     pending: NDArray[np.int64],
     first: int,
-    draws: NDArray[np.int64],
+    draws: NDArray[np.int64] | Order,
     bundled: bool = ...,
     slopes: NDArray[np.float64] | None = ...,
+    watch: Watch | None = ...,
 ) -> None: ...
 def model(
     problems: NDArray[np.void],

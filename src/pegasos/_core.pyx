@@ -102,6 +102,15 @@ cdef extern from "core.h" nogil:
                                         int64_t value_bytes, void *sum)
     void pegasos_linear_run(const pegasos_rows *rows, const pegasos_linear_set *set,
                             int64_t first, int64_t count, const int64_t *draws)
+    ctypedef struct pegasos_draws:
+        pegasos_order *order
+        int64_t *permutation
+        int64_t first
+        int64_t count
+        const int64_t *list
+
+    int pegasos_linear_train(const pegasos_rows *rows, const pegasos_linear_set *set,
+                             const pegasos_draws *draws, pegasos_watch *watch)
     void pegasos_linear_model(const pegasos_linear *problem, int64_t n_features,
                               int64_t value_bytes, const void *weights, const void *sum,
                               double *coef, double *intercept)
@@ -636,9 +645,12 @@ def restart_averages(pegasos_linear[::1] problems not None, value_t[:, ::1] sums
 def fit(Rows rows not None, pegasos_linear[::1] problems not None,
         const int8_t[:, ::1] labels not None, const double[::1] row_weights,
         value_t[:, ::1] weights not None, value_t[:, ::1] sums, double[:, ::1] counts,
-        int64_t[:, ::1] pending not None, int64_t first, const int64_t[::1] draws not None,
-        bint bundled=False, double[:, ::1] slopes=None):
+        int64_t[:, ::1] pending not None, int64_t first, draws not None, bint bundled=False,
+        double[:, ::1] slopes=None, Watch watch=None):
     """Run the problems over draws number `first`, `first` + 1, ...; see ``pegasos_linear_run``.
+
+    With a `watch`, which is asked whether to go on, all problems go to their last steps, or to the
+    end of `draws`; these may then be an `Order` that stands at `first`.
 
     `row_weights`, `sums` and `counts` may be None, and `slopes`, of the shape of `pending`, with
     the hinge or a bundle. `problems`, `weights`, `sums`, `counts`, `pending` and `slopes` are
@@ -674,14 +686,29 @@ def fit(Rows rows not None, pegasos_linear[::1] problems not None,
     require(sums is None or (sums.shape[0] == weights.shape[0]
                              and sums.shape[1] == weights.shape[1]),
             "sums must have the shape of weights")
+    cdef const int64_t[::1] chosen = None
+    cdef Order order = None
+    cdef int64_t status
+    if isinstance(draws, Order):
+        order = draws
+        require(watch is not None, "an order of draws needs a watch")
+        require(order.permutation is not None and order.c.n_rows == n and order.c.next == first,
+                "the order must be of n_rows rows, and stand at first")
+    else:
+        chosen = draws
+        require_indices(chosen, 0, n, "draws must be in [0, n_rows)")
+    if watch is not None:
+        require_real_rows(rows)
+        for k in range(n_problems):  # or draws would be asked for that are not there
+            require(problems[k].next_draw >= first or problems[k].n_steps >= problems[k].last_step,
+                    "first must not be beyond what a problem reads next")
     require(0 <= first < LARGEST, "first must be in [0, 2**62)")
-    require_indices(draws, 0, n, "draws must be in [0, n_rows)")
     for k in range(n_problems):
         require_indices(pending[k, :problems[k].n_pending], 0, n, "pending must be in [0, n_rows)")
         if rows.c.index_bytes == PEGASOS_KERNEL:
             require_columns(rows, pending[k, :problems[k].n_pending],
                             "a step goes on with the columns of all pending rows")
-    if draws.shape[0] == 0:
+    if order is None and chosen.shape[0] == 0:
         return
     cdef pegasos_linear_set set
     set.n_problems = n_problems
@@ -695,8 +722,19 @@ def fit(Rows rows not None, pegasos_linear[::1] problems not None,
     set.counts = NULL if counts is None else &counts[0, 0]
     set.pending = &pending[0, 0]
     set.slopes = NULL if slopes is None else &slopes[0, 0]
+    cdef pegasos_draws source
+    if watch is None:
+        with nogil:
+            pegasos_linear_run(&rows.c, &set, first, chosen.shape[0], &chosen[0])
+        return
+    source.order = NULL if order is None else &order.c
+    source.permutation = NULL if order is None else &order.permutation[0]
+    source.first = first
+    source.count = 0 if order is not None else chosen.shape[0]
+    source.list = NULL if order is not None else &chosen[0]
     with nogil:
-        pegasos_linear_run(&rows.c, &set, first, draws.shape[0], &draws[0])
+        status = pegasos_linear_train(&rows.c, &set, &source, &watch.c)
+    watch.answer(status)
 
 
 def model(const pegasos_linear[::1] problems not None, const value_t[:, ::1] weights not None,

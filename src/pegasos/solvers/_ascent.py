@@ -344,7 +344,7 @@ class DualAscent(Solver):
         with _pegasos.bundled(
             lanes, self.a[part], self.w[part], self.sums[part],
             dtypes=(np.float64, narrow, narrow),
-        ) as (a, v, sums, _):  # fmt: skip
+        ) as (a, v, sums):  # fmt: skip
             _core.bundle_run(
                 self.rows, order, inside, self.ascents[part], runs, labels, self.row_weights,
                 self.norms, a, v, sums, last, self._watch(tell),

@@ -14,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 
 from pegasos import _core
-from pegasos._threads import by_pieces, in_threads, uninterrupted
+from pegasos._threads import in_threads, uninterrupted
 from pegasos.problems import _losses, _rows, _validate
 from pegasos.problems._problem import Problem
 
@@ -101,16 +101,16 @@ def interleaved(array: np.ndarray, lanes: int, dtype: Any = None) -> np.ndarray:
 def bundled(lanes: int, *arrays: np.ndarray | None, dtypes: Any = None) -> Generator[Any]:
     """Interleave arrays of shape (n_problems, n_features), or None, as the core has bundles.
 
-    What is in them in the end, however it comes, is written back. Ctrl-C waits until then: a block
-    that takes long must end when the list that comes after the copies is not empty any more.
+    What is in them in the end, however it comes, is written back. Ctrl-C waits until then, except
+    where the block asks for it.
     """
-    with uninterrupted() as heard:
+    with uninterrupted():
         copies = [
             None if array is None else interleaved(array, lanes, dtype)
             for array, dtype in zip(arrays, dtypes or [None] * len(arrays), strict=True)
         ]
         try:
-            yield *copies, heard
+            yield copies
         finally:
             for array, copy in zip(arrays, copies, strict=True):
                 if array is not None and copy is not None:
@@ -532,7 +532,7 @@ class Pegasos:
         groups = np.array_split(np.arange(n), n_groups)
         slices = [slice(group[0], group[-1] + 1) for group in groups]
         in_threads(
-            [by_pieces(functools.partial(self._pieces, rows, part, order)) for part in slices],
+            [functools.partial(self._run_part, rows, part, order) for part in slices],
             n_threads,
             on_progress,
         )
@@ -548,62 +548,29 @@ class Pegasos:
         simple = self.settings.batch_size == 1 and not self.settings.project
         return lanes(rows) if simple else 1
 
-    def _pieces(self, rows: _core.Rows, part: slice, order: np.ndarray | None) -> Generator[None]:
-        """Run the problems `part` piece by piece, yielding after each."""
-        unfinished = self.problems[part]["n_steps"] < self.problems[part]["last_step"]
-        if not unfinished.any():
-            return
-        weights, sums = self.weights[part], None if self.sums is None else self.sums[part]
-        if not rows.is_sparse or self._together(rows) == 1 or len(weights) < _LEAST_BUNDLE:
-            yield from self._pieces_of(rows, part, weights, sums, order)
-            return
-        problems = self.problems[part]
-        while (problems["n_steps"] < problems["last_step"]).any():
-            with bundled(lanes(rows), weights, sums) as (w, a, heard):
-                for _ in self._pieces_of(rows, part, w, a, order, bundled=True):
-                    yield
-                    if heard:
-                        break  # and go on, should Ctrl-C be answered by less than an exception
-                else:
-                    return
-
-    def _pieces_of(
+    def _run_part(
         self,
         rows: _core.Rows,
         part: slice,
-        weights: np.ndarray,
-        sums: np.ndarray | None,
         order: np.ndarray | None,
-        bundled: bool = False,
-    ) -> Generator[None]:
+        tell: Callable[[], None],
+    ) -> None:
+        """Run the problems `part`; `tell` is called now and then."""
         problems = self.problems[part]
-        arrays = (
-            problems,
-            self.labels[part],
-            self.row_weights,
-            weights,
-            sums,
-            None if self.counts is None else self.counts[part],
-            self.pending[part],
-        )
-        slopes = None if self.slopes is None else self.slopes[part]
         first = next_draw(problems)
-        stream = self._order_from(first) if order is None else None
-        size = self._draws_per_call(rows, _LEAST_BUNDLE if bundled else len(problems))
-        buffer = np.empty(size, np.int64)
-        while (problems["n_steps"] < problems["last_step"]).any():
-            draws = buffer
-            if stream is not None:
-                stream.draw(buffer)
-            elif order is not None:
-                draws = order[first : first + size]
-                if not len(draws):
-                    return
-            _core.fit(rows, *arrays, first, draws, bundled, slopes)
-            first += len(draws)
-            yield
-            if stream is not None and (following := next_draw(problems)) > first:
-                first, stream = following, self._order_from(following)
+        if first < 0:
+            return
+        draws = self._order_from(first) if order is None else order[first:]
+        weights, sums = self.weights[part], None if self.sums is None else self.sums[part]
+        is_bundle = rows.is_sparse and self._together(rows) > 1 and len(weights) >= _LEAST_BUNDLE
+        whole = contextlib.nullcontext((weights, sums))
+        with bundled(lanes(rows), weights, sums) if is_bundle else whole as (w, a):
+            _core.fit(
+                rows, problems, self.labels[part], self.row_weights, w, a,
+                None if self.counts is None else self.counts[part], self.pending[part], first,
+                draws, is_bundle, None if self.slopes is None else self.slopes[part],
+                _core.Watch(tell),
+            )  # fmt: skip
 
     def _order_from(self, first: int) -> _core.Order:
         """The session's order of draws, from draw number `first` on."""
@@ -613,15 +580,6 @@ class Pegasos:
             seed = int(sequence.generate_state(1, np.uint64)[0])
         sampling = _core.SAMPLINGS[self.settings.sampling]
         return _core.Order(seed, np.empty(self.n_rows, np.int64), sampling, first)
-
-    def _draws_per_call(self, rows: _core.Rows, n_problems: int) -> int:
-        # No more draws than there are to make: a short run should not pay for a long buffer.
-        left = int((self.problems["last_step"] - self.problems["n_steps"]).max())
-        # Projection may have to pass over the whole weight vector at every step.
-        whole = 2 * self.settings.project * rows.shape[1]
-        passes = 1 + 2 * self.settings.project + bool(self.average)
-        wanted = rows_per_call(rows, n_problems * passes, n_problems * whole)
-        return min(wanted, max(64, left * self.settings.batch_size))
 
     def model(self) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients (n_problems, n_features) and intercepts, in float64."""
