@@ -598,13 +598,14 @@ def check_scores(what, found, machine, rows, n_classes, multi_class):
 def votes(S, n_classes):
     """One-vs-one, as the documentation has it."""
     out, sums, k = np.zeros((len(S), n_classes)), np.zeros((len(S), n_classes)), 0
+    small = S / 64  # a power of two, which rounds nothing: sums of large scores do not overflow
     for i in range(n_classes):
         for j in range(i + 1, n_classes):
             out[np.arange(len(S)), np.where(S[:, k] > 0, j, i)] += 1
-            sums[:, i] -= S[:, k]
-            sums[:, j] += S[:, k]
+            sums[:, i] -= small[:, k]
+            sums[:, j] += small[:, k]
             k += 1
-    return out + sums / (3 * (np.abs(sums) + 1))
+    return out + sums / (3 * (np.abs(sums) + 1 / 64))
 
 
 def check_predictions(what, found, scores, classes):

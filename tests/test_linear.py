@@ -1,6 +1,7 @@
 """The linear solver against a textbook version, and against itself run in other ways."""
 
 import itertools
+import warnings
 
 import numpy as np
 import paper
@@ -582,6 +583,20 @@ def test_one_vs_one_scores_are_votes_with_ties_broken_by_sums(rng):
         sums[:, i] -= pairs[:, k]
     expected = np.lexsort((sums, votes), axis=1)[:, -1]
     np.testing.assert_array_equal(model.predict(X), expected)
+
+
+@pytest.mark.parametrize("largest", [1e305, 1e308, np.inf])
+def test_one_vs_one_scores_of_any_size_are_votes(largest):
+    """Class 1 wins both of its pairs, and loses none, whatever the third pair says."""
+    X, y = np.eye(3), [0, 1, 2]
+    clf = pegasos.PegasosClassifier(0.1, multi_class="ovo", random_state=0).fit(X, y)
+    clf.coef_ = np.zeros_like(clf.coef_)
+    clf.intercept_ = np.array([largest, -1.0, -largest])  # pairs (0, 1), (0, 2) and (1, 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        scores, labels = clf.decision_function(X), clf.predict(X)
+    np.testing.assert_allclose(scores, [[1 - 1 / 3, 2 + 1 / 3, -1 / 3]] * 3, rtol=1e-15)
+    np.testing.assert_array_equal(labels, 1)
 
 
 def test_lam_and_C_convert_both_ways():  # noqa: N802

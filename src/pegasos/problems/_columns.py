@@ -8,6 +8,10 @@ from itertools import combinations
 
 import numpy as np
 
+# One-vs-one adds up scores, which may be as large as float64 allows. Beyond this size they break
+# ties as an infinite score would.
+_LARGEST = 1e300
+
 
 def pairs(n_classes: int) -> list[tuple[int, int]]:
     """The pairs (i, j), i < j, of one-vs-one, in the order of its problems."""
@@ -79,6 +83,8 @@ def class_scores(scores: np.ndarray, n_classes: int, multi_class: str) -> np.nda
         return scores
     votes = np.zeros((scores.shape[0], n_classes))
     sums = np.zeros_like(votes)
+    if len(scores) and max(scores.max(), -scores.min()) > _LARGEST:
+        scores = np.clip(scores, -_LARGEST, _LARGEST)
     for k, (i, j) in enumerate(pairs(n_classes)):
         votes[:, i] += scores[:, k] <= 0
         votes[:, j] += scores[:, k] > 0
