@@ -442,8 +442,13 @@ def draw_class_weight(case, classes, codes, weights):
 def _gaussian(X, Z, width=1.0):
     """A kernel function as users write them."""
     X, Z = (A.toarray() if sparse.issparse(A) else np.asarray(A) for A in (X, Z))
+    values, apart = np.empty((len(X), len(Z))), np.empty(Z.shape)
     with np.errstate(over="ignore"):
-        return np.exp(-((X[:, None].astype(np.float64) - Z[None]) ** 2).sum(axis=2) / width)
+        # Row by row: all differences at once would be gigabytes, and take minutes to write.
+        for x, row in zip(X.astype(np.float64), values, strict=True):
+            np.subtract(x, Z, out=apart)
+            np.square(apart, out=apart).sum(axis=1, out=row)
+        return np.exp(-values / width)
 
 
 def draw_kernel(case, d):
