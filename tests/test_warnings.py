@@ -129,3 +129,16 @@ def test_rounding_is_told_from_epochs(rng, make):
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)
         make(1e-4, max_iter=2, tol=None).fit(rng.normal(size=(50, 3)), np.arange(50) % 2)
+
+
+@pytest.mark.parametrize("solver", ["auto", "sdca"])
+def test_a_gap_that_rounding_ends_ends_the_fit(rng, solver):
+    """Pairs of classes with caches of their own went on to max_iter epochs, in vain."""
+    X, y = rng.normal(size=(60, 3)).astype(np.float32), np.arange(60) % 4
+    machine = KernelPegasosClassifier(
+        1e-3, gamma=1.0, multi_class="ovo", cache_size=0.001, solver=solver, tol=1e-12,
+        max_iter=2000, random_state=0,
+    )  # fmt: skip
+    with pytest.warns(ConvergenceWarning, match="rounding allows no smaller gap"):
+        machine.fit(X, y)
+    assert machine.n_iter_ < 1000

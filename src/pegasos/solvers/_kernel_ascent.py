@@ -122,6 +122,7 @@ class KernelAscent(Solver):
         """Run all problems, in threads unless they add columns to one cache."""
         self._n_threads, rows = None, self.rows
         self._rooms: list[np.ndarray] = []  # to be used again: new memory takes time when written
+        self.is_at_rounding[:] = False
         self.runs["is_positive"] = rows.is_positive
         self.runs["by_epochs"] = self.by_epochs
         try:
@@ -182,8 +183,10 @@ class KernelAscent(Solver):
                 return
             # Once more, without running sums, while columns are at hand.
             self._certify(k, inside, cache)
-            is_stuck = self.relative_gap[k] > _HARDLY * proved  # by rounding
-            if self.n_epochs[k] >= last or self._is_done(k, tol) or is_stuck:
+            if self._is_done(k, tol):
+                return
+            self.is_at_rounding[k] = self.relative_gap[k] > _HARDLY * proved
+            if self.n_epochs[k] >= last or self.is_at_rounding[k]:
                 return
             proved = self.relative_gap[k]
 

@@ -328,8 +328,12 @@ class Schedule:
             solver = self.solver
             yield functools.partial(solver.run, tol, min(self.stage, left), **threads)
             used = max(int((solver.n_epochs - solver.base).max()), 0)
-            gap = _certificate.significant(solver.relative_gap, solver.primal).max()
+            gaps = _certificate.significant(solver.relative_gap, solver.primal)
+            gap = gaps.max()
             if gap <= tol or used >= left:
+                return
+            is_at_end = (solver.is_at_rounding | (gaps <= tol)).all()
+            if is_at_end and self._next_kind(rows) is type(solver):
                 return
             is_slow = solver.has_given_up or gap > self.gap_before / 2
             left -= used

@@ -44,6 +44,9 @@ class Solver:
         Of the labels and row weights of each problem.
     n_inside : ndarray of int64 of shape (n_problems,)
         Rows that each problem has.
+    is_at_rounding : ndarray of bool of shape (n_problems,)
+        Whether the last run of a problem has ended above `tol` because rounding allows no smaller
+        gap.
     """
 
     #: None until `begin`.
@@ -125,6 +128,7 @@ class Solver:
         self.base = np.zeros(n_problems, np.int64)
         self.fingerprints = np.zeros(n_problems, np.int64)
         self.n_inside = np.zeros(n_problems, np.int64)
+        self.is_at_rounding = np.zeros(n_problems, bool)
 
     def begin(self, problem: Problem, start: Any = None) -> Any:
         """Say what is minimised, and where to start.
