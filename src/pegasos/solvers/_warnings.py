@@ -90,16 +90,24 @@ def _epochs(n: int) -> str:
     return f"{n} epoch{'' if n == 1 else 's'}"
 
 
+# Of sizes that overflow, nothing is known: NaN.
+@np.errstate(over="ignore", under="ignore", invalid="ignore")
 def _rounding(schedule: Schedule, rows: Any, k: int) -> float:
-    """About what an objective is known to: scores are sums of as many products as rows have."""
-    if not isinstance(rows, _core.Rows):
-        return _core.ROUNDING
-    length, numbers = float(np.linalg.norm(schedule.model()[0][k])), rows.size / rows.shape[0]
-    return _core.ROUNDING + (numbers + 4) * sys.float_info.epsilon * length * _size(rows)
+    """About what an objective is known to: scores are sums of products.
+
+    Each has as many as rows have numbers; of kernel machines, as there are support vectors.
+    """
+    coef = schedule.model()[0][k]
+    if isinstance(rows, _core.Rows):
+        numbers, size = rows.size / rows.shape[0], np.linalg.norm(coef) * _size(rows)
+    else:
+        norms = np.sqrt(np.abs(rows.diagonal))
+        numbers, size = float(np.count_nonzero(coef)), np.abs(coef) @ norms * norms.mean()
+    return _core.ROUNDING + (numbers + 4) * sys.float_info.epsilon * float(size)
 
 
 def _size(rows: Any) -> float:
-    """About the norm of a row; of kernel machines, nothing is said: 1."""
+    """About the norm of a row; of kernel machines, nothing is advised: 1."""
     is_linear = isinstance(rows, _core.Rows)
     return float(np.sqrt(_rows.squared_norms(rows, 1000).mean())) if is_linear else 1.0
 
