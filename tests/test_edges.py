@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import re
 import warnings
 
 import numpy as np
@@ -263,3 +264,28 @@ def test_very_many_cheap_steps():
     model = paper.fit(X, [0, 1], 0.5, n_steps=2 * 10**7, fit_intercept=False, random_state=0)
     assert model.n_steps.tolist() == [2 * 10**7]
     np.testing.assert_allclose(model.coef, [[-1.0]], rtol=1e-6)  # min of w^2/4 + max(0, 1 - w)
+
+
+@pytest.mark.parametrize("kind", ["auto", "pegasos", "newton", "poly"])
+def test_a_lam_too_small_for_large_features_is_told_with_the_least_that_is_not(rng, kind):
+    """Nothing overflows there, as the message once said."""
+    X, y = 1e7 * rng.normal(size=(50, 3)), np.arange(50) % 2
+
+    def fit(lam):
+        options = {"loss": "squared_hinge", "max_iter": 2, "tol": None, "random_state": 0}
+        if kind == "poly":
+            clf = pegasos.KernelPegasosClassifier(lam, kernel="poly", degree=1, gamma=1, **options)
+            return clf.set_params(solver="pegasos").fit(X, y)
+        return pegasos.PegasosClassifier(lam, **options, solver=kind).fit(X, y)
+
+    said = (
+        r"^lam=0.0001 is too small for loss='squared_hinge' .* lam must be at least (\S+)\. Scale"
+    )
+    with pytest.raises(ValueError, match=said) as told:
+        fit(1e-4)
+    least = float(re.search(said, str(told.value))[1])
+    with pytest.raises(ValueError, match="is too small"):
+        fit(least / 1.01)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert np.isfinite(fit(least).objective_).all()

@@ -435,12 +435,24 @@ def rows(
     return _core.csr_rows(converted, indices, indptr, int(shape[1])), converted.dtype
 
 
+_SCALE_X = (
+    "Scale X, for instance with sklearn.preprocessing.StandardScaler (MaxAbsScaler if X is sparse)"
+)
+
+
 def overflow(dtype: Any, lam: Any) -> ValueError:
     """The error to raise when finite rows led to numbers that are not."""
     return ValueError(
-        f"training overflowed {dtype}: the features of X are too large for lam={lam:g}. "
-        "Scale X, for instance with sklearn.preprocessing.StandardScaler (MaxAbsScaler if X is "
-        "sparse)"
+        f"training overflowed {dtype}: the features of X are too large for lam={lam:g}. {_SCALE_X}"
+    )
+
+
+def too_small(lam: float, least: float, loss: str) -> ValueError:
+    """The error to raise when a lam up to `least` would need steps that are too short to count."""
+    least *= 1.001  # so that the number is enough after it is rounded to four digits
+    return ValueError(
+        f"lam={lam:g} is too small for loss={loss!r} with features of X as large as these: lam "
+        f"must be at least {least:.4g}. {_SCALE_X}"
     )
 
 

@@ -29,6 +29,8 @@ _SECONDS_PER_DRAW = 50e-9
 _CACHE_LINE = 64
 # Weights of the problems that share dense rows.
 _SHARED_NUMBERS = 2**15
+# Steps are counted from a delay that must be a whole number in float64.
+_MOST_DELAY = 2**53
 # A bundle over sparse rows costs about as much as so many problems one by one.
 _LEAST_BUNDLE = 3
 
@@ -471,8 +473,12 @@ class Pegasos:
             norms = norms * self.row_weights
         longest = (norms * (self.labels != 0)).max(axis=1)
         least = np.ceil(curvature * problems["weight_factor"] * longest / problems["lam"])
-        if not least.max() < 2**53:
+        k = int(np.argmax(least))  # NaN is the largest
+        if not np.isfinite(least[k]):
             raise _validate.overflow(self.weights.dtype, problems["lam"].min())
+        if least[k] >= _MOST_DELAY:
+            lam = problems["lam"][k]
+            raise _validate.too_small(lam, lam * (least[k] / _MOST_DELAY), self.settings.loss.name)
         least = np.maximum(least.astype(np.int64), problems["delay"])
         before = problems["n_steps"] + problems["delay"]
         factor = (problems["n_steps"] + least) / np.maximum(before, 1)
