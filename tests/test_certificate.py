@@ -1,6 +1,7 @@
 """The certificate: what it claims is true, and exact; and solvers that are asked for a gap reach it."""
 
 import functools
+import itertools
 import pickle
 import re
 import warnings
@@ -701,3 +702,25 @@ def test_an_objective_that_is_rounding_has_converged(rng, dtype, loss, solver, k
             clf.fit(X, y, sample_weight=np.where(y > 0, 1, weight))  # a warning would be an error
             assert clf.objective_[0] < 1e-15
             assert clf.n_iter_ < 1000
+
+
+@pytest.mark.parametrize("intercept", INTERCEPTS)
+@pytest.mark.parametrize("cache_size", [0.001, 100])
+def test_rows_that_left_their_pair_count_as_long_as_the_model_has_them(rng, intercept, cache_size):
+    """Their weights are 0 by now, and Pegasos goes on from a model that they are part of."""
+    X, y = rng.normal(size=(40, 4)), np.arange(40) % 4
+    options = {"n_steps": 5, "multi_class": "ovo", "warm_start": True, "random_state": 0}
+    options |= {"gamma": 0.5, "cache_size": cache_size, "solver": "auto"}
+    clf = KernelPegasosClassifier(0.1, **options, **INTERCEPTS[intercept]).fit(X, y)
+    c = (np.arange(40) >= 20).astype(float)
+    clf.fit(X, y, sample_weight=c)
+    coef = np.zeros((6, 40))
+    coef[:, clf.support_] = clf.dual_coef_
+    assert coef[:, :20].any()
+    f = coef @ np.exp(-0.5 * ((X[:, None] - X) ** 2).sum(axis=2))
+    for k, (i, j) in enumerate(itertools.combinations(range(4), 2)):
+        sign, b = np.where(y == j, 1, -1), clf.intercept_[k]
+        inside = np.isin(y, [i, j]) & (c > 0)
+        norm = coef[k] @ f[k] + ((b / 2) ** 2 if intercept == "penalized" else 0)
+        loss = np.maximum(0, 1 - sign * (f[k] + b))[inside].mean()
+        assert clf.objective_[k] == pytest.approx(0.05 * norm + loss, rel=1e-9)

@@ -212,7 +212,9 @@ class ColumnCache:
         ndarray of float64 of shape (n_sets, n_problems, n)
         """
         scores, together = np.zeros(points.shape), []
-        if self.is_small and self.is_divided_by(labels):
+        # A model may have rows that have left its problem: their weights are 0 by now.
+        are_own = not points[:, labels == 0].any()
+        if are_own and self.is_small and self.is_divided_by(labels):
             parts = self.parts(labels)
             for k in range(len(points)):
                 _core.push_inside(
