@@ -949,3 +949,12 @@ def test_progress_ends_when_all_is_done(rng, data, several_classes, monkeypatch)
         assert np.sign(changed) == {"more": 1, "none": 0, "less": -1}[change]
         if change == "less":
             assert changed == -2 * search.cv_results_["dropped"].sum()
+
+
+@pytest.mark.parametrize("options", [{"n_steps": [20, 50]}, {"cv_effort": 0.1}])
+def test_scores_that_overflow_are_refused_in_a_sentence(rng, options):
+    """Scorers refuse them in words of their own."""
+    X = np.ones((48, 3)) * 1e307 * rng.choice([-1, 1], size=(48, 3))
+    clf = PegasosClassifierCV([0.1], cv=3, scoring="roc_auc", random_state=0, **options)
+    with pytest.raises(ValueError, match="overflow"):
+        clf.fit(X, np.arange(48) % 2)

@@ -430,6 +430,7 @@ class _Search(ClassifierMixin, BaseEstimator):
                         inside = np.flatnonzero(fold == k)
                         number = folds.numbers[k]
                         scores = machines.scores(number, coef[inside], intercept[inside])
+                        _refuse_overflow(scores, pegasos.weights.dtype, lams[place[inside]].min())
                         for p in np.unique(place[inside]):
                             where = (*machines.where, p) + (() if steps is None else (t,))
                             here = place[inside] == p
@@ -538,6 +539,7 @@ class _Search(ClassifierMixin, BaseEstimator):
                     scores = machines.scores(number, coef[of], intercept[of])
                 else:
                     scores = known[of][:, machines.tests[number]].T
+                _refuse_overflow(scores, np.dtype(np.float64), lams[place])
                 grid.add(where, number, range(n_problems), scores)
             grid.add_gap(where, certificate.relative_gap.max())
             grid.epochs[where] = max(grid.epochs[where], schedule.n_iter)
@@ -592,6 +594,12 @@ class _Search(ClassifierMixin, BaseEstimator):
             # But for T, which fitted estimators have per problem.
             **{f"{name}_": params[index][name] for name in axes if name != "n_steps"},
         }
+
+
+def _refuse_overflow(scores: np.ndarray, dtype: Any, lam: float) -> None:
+    """Raise a ValueError if scores of test rows, which scorers may not like, are not finite."""
+    if not np.isfinite(scores).all():
+        raise _validate.overflow(dtype, lam)
 
 
 def _is_cheap(machines: _Machines, folds: Any, lams: np.ndarray) -> bool:
