@@ -13,6 +13,7 @@ import threading
 
 import numpy as np
 import pytest
+from interruption import asked_often
 from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 
@@ -399,7 +400,8 @@ def test_a_model_does_not_replace_the_checkpoint_that_training_goes_on_from(tmp_
     np.savez(data, X=np.eye(4), y=np.arange(4) % 2)
     train = ["train", data, "-q", "--solver", "pegasos", "--tol", "none", "--max-iter", "50"]
     checkpoint = ["--checkpoint", file, "--checkpoint-every", "1e-9"]
-    assert main(*train, "-o", tmp_path / "m.npz", *checkpoint) == 0
+    with asked_often():
+        assert main(*train, "-o", tmp_path / "m.npz", *checkpoint) == 0
     before = file.read_bytes()
     (tmp_path / "link.npz").symlink_to("c.npz")
     for name in ("c.npz", "link.npz"):

@@ -1,5 +1,6 @@
 """Kernels, and kernel Pegasos against a textbook version, the linear solver, and itself."""
 
+import contextlib
 import itertools
 import re
 
@@ -14,7 +15,7 @@ from sklearn.datasets import load_digits, load_iris, make_moons
 from sklearn.metrics import pairwise
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
-from test_estimator import CONVERGED, interrupted
+from test_estimator import CONVERGED
 from test_linear import stream
 
 import pegasos
@@ -560,6 +561,22 @@ def test_rows_that_are_out_have_a_coefficient_of_exactly_zero(
         assert not np.delete(a, clf.support_, axis=1).any()
 
 
+@contextlib.contextmanager
+def interrupted(monkeypatch, after):
+    """A block that Ctrl-C ends, as it were, after so many short calls of the core."""
+    core_fit, calls = pegasos._core.fit, iter(range(10**6))
+
+    def fit(*arguments):
+        if next(calls) >= after:
+            raise KeyboardInterrupt
+        core_fit(*arguments)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):  # noqa: PT012
+        patch.setattr(pegasos._core, "fit", fit)
+        patch.setattr(pegasos.solvers._pegasos, "rows_per_call", lambda *_: 64)
+        yield
+
+
 @pytest.mark.parametrize("cache_size", [0.1, 10])
 def test_an_interrupted_fit_is_completed(rng, monkeypatch, cache_size):
     monkeypatch.setattr(pegasos.solvers._kernel_pegasos, "_SCORES_PER_CALL", 100)
@@ -570,7 +587,7 @@ def test_an_interrupted_fit_is_completed(rng, monkeypatch, cache_size):
     whole = paper.kernel(1e-3, **options).fit(X, y)
     clf = paper.kernel(1e-3, warm_start=True, **options)
     for after in (5, 20, 3):
-        with interrupted(monkeypatch, after=after):
+        with interrupted(monkeypatch, after):
             clf.fit(X, y)
         assert clf.n_steps_[0] < whole.n_steps_[0]
         clf.predict(X)
