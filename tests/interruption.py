@@ -9,7 +9,7 @@ from pegasos import _core
 
 
 @contextlib.contextmanager
-def asked_often(every=1e4):
+def asked_often(every=5e4):
     """A block in which the core asks after `every` numbers: small fits are asked as large ones are."""
     real = _core.Watch
     with pytest.MonkeyPatch.context() as patch:

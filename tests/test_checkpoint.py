@@ -75,7 +75,7 @@ def ticks(monkeypatch):
     """Lets a second pass whenever a fit asks whether a checkpoint is due."""
     clock = types.SimpleNamespace(monotonic=itertools.count().__next__)
     monkeypatch.setattr(_checkpoint, "time", clock)
-    with asked_often():
+    with asked_often(5e5):
         yield
 
 

@@ -400,7 +400,7 @@ def test_a_model_does_not_replace_the_checkpoint_that_training_goes_on_from(tmp_
     np.savez(data, X=np.eye(4), y=np.arange(4) % 2)
     train = ["train", data, "-q", "--solver", "pegasos", "--tol", "none", "--max-iter", "50"]
     checkpoint = ["--checkpoint", file, "--checkpoint-every", "1e-9"]
-    with asked_often():
+    with asked_often(1e3):
         assert main(*train, "-o", tmp_path / "m.npz", *checkpoint) == 0
     before = file.read_bytes()
     (tmp_path / "link.npz").symlink_to("c.npz")
