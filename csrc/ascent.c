@@ -24,11 +24,13 @@
 #include <float.h>
 #include <string.h>
 
-/* Rows are chosen so many visits ahead: what belongs to a row is spread over memory, and comes while
- * the rows before it are visited. This saves a tenth of a fit's time where rows are sparse. */
+/* Rows are chosen so many visits ahead: what belongs to a row is spread over memory, and comes
+ * while the rows before it are visited. This saves a tenth of a fit's time where rows are sparse.
+ * */
 enum { AHEAD = 8 };
 
-/* Chooses one of the rows active[n_chosen .. n_active - 1] at random, to come after those chosen. */
+/* Chooses one of the rows active[n_chosen .. n_active - 1] at random, to come after those chosen.
+ * */
 static INLINE int64_t choose(pegasos_dual *p, int64_t *active)
 {
     const int64_t at = p->n_chosen++;
@@ -302,13 +304,13 @@ void pegasos_dual_sweep(const pegasos_rows *rows, int64_t n_problems, pegasos_du
  * that an epoch gives (see `ascend`), and else whenever the visits have grown by so much since the
  * last one.
  *
- * A run may be stopped wherever it polls. Within an epoch, its position is in the state. A gap check
- * changes nothing before its end: one that was stopped is made once more.
+ * A run may be stopped wherever it polls. Within an epoch, its position is in the state. A gap
+ * check changes nothing before its end: one that was stopped is made once more.
  */
 enum { SNAPSHOTS = 8, EPOCHS_BEFORE_CHECK = 16, ROWS_PER_PIECE = 256 };
 static const double GROWTH_BEFORE_CHECK = 1.5;
-/* The estimate sums over all rows. Epochs of few active rows make one after n/8 visits: at the end of
- * each, it would take as long as the epoch. */
+/* The estimate sums over all rows. Epochs of few active rows make one after n/8 visits: at the end
+ * of each, it would take as long as the epoch. */
 enum { VISITS_TO_ESTIMATE = 8 };
 /* The mean is taken in every epoch where this costs at most so much of the epoch; else, in those
  * whose end is likely to see a gap check. */

@@ -38,8 +38,8 @@ extern "C" {
 
 /* ---- Losses ---------------------------------------------------------------------------------- */
 
-/* Bounds of dual variables below, 0 <= a_i <= c_i, are those of the hinge: those of the squared hinge
- * have no upper end (loss.h). */
+/* Bounds of dual variables below, 0 <= a_i <= c_i, are those of the hinge: those of the squared
+ * hinge have no upper end (loss.h). */
 
 /* An objective as small as this has no gap to speak of, for every tol >= 0. It is a mean of losses
  * of 1 - y f, with scores f of about 1, and is known to some units of rounding of such numbers. */
@@ -198,8 +198,8 @@ void pegasos_linear_restart_average(pegasos_linear *problem, int64_t n_features,
 void pegasos_linear_run(const pegasos_rows *rows, const pegasos_linear_set *set, int64_t first,
                         int64_t count, const int64_t *draws);
 
-/* Where draws come from: a stream, which may stand anywhere, with its permutation; or a list, of draws
- * number first .. first + count - 1. */
+/* Where draws come from: a stream, which may stand anywhere, with its permutation; or a list, of
+ * draws number first .. first + count - 1. */
 typedef struct pegasos_draws {
     pegasos_order *order; /* NULL: the list */
     int64_t *permutation;
@@ -207,8 +207,8 @@ typedef struct pegasos_draws {
     const int64_t *list;
 } pegasos_draws;
 
-/* Runs every problem to its last step, or the end of a list, or stops; returns a status. Rows are not
- * of a kernel matrix. */
+/* Runs every problem to its last step, or the end of a list, or stops; returns a status. Rows are
+ * not of a kernel matrix. */
 int pegasos_linear_train(const pegasos_rows *rows, const pegasos_linear_set *set,
                          const pegasos_draws *draws, pegasos_watch *watch);
 

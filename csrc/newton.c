@@ -24,8 +24,8 @@
  * An iteration evaluates w (objective, dual value, whether A moves), solves Newton's equations for
  * a step, searches along it, and moves. It is a transaction: but for the best points so far, it
  * changes nothing before its end, and one that was stopped is begun again, with the same bits. It
- * goes over rows, or a matrix, in pieces of about so much work whatever the size of the problem, and
- * polls after each. Sums have a fixed shape, so that every instruction set gives the same bits.
+ * goes over rows, or a matrix, in pieces of about so much work whatever the size of the problem,
+ * and polls after each. Sums have a fixed shape, so that every instruction set gives the same bits.
  */
 #include "loss.h"
 #include "rows.h"

@@ -432,8 +432,8 @@ DEFINE_PAIR_DRIVER(double_dense)
 FOR_EVERY_SPARSE_TYPE(DEFINE_BUNDLE_DRIVER)
 
 /* Draws that every problem goes through before the next ones. Dense rows are long beside a weight
- * vector, so a few of them stay in cache while each problem steps on them. A sparse row is short, and
- * a change of problem brings a whole new weight vector into cache: it pays to stay long. */
+ * vector, so a few of them stay in cache while each problem steps on them. A sparse row is short,
+ * and a change of problem brings a whole new weight vector into cache: it pays to stay long. */
 #define BLOCK_DENSE  32
 #define BLOCK_SPARSE 4096
 
@@ -492,8 +492,8 @@ void pegasos_linear_run(const pegasos_rows *rows, const pegasos_linear_set *set,
     }
 }
 
-/* Number of the first draw that an unfinished problem has not read; -1 if all are finished. Finished
- * problems may be far ahead: what they have read is not drawn again. */
+/* Number of the first draw that an unfinished problem has not read; -1 if all are finished.
+ * Finished problems may be far ahead: what they have read is not drawn again. */
 static int64_t next_draw(const pegasos_linear_set *set)
 {
     int64_t next = -1;

@@ -8,7 +8,7 @@
  * where l(u) is the hinge max(0, u) or its square, and finds a bound D below which no P is. A fit
  * describes a problem, brings memory, and calls pegasos_solve:
  *
- *     pegasos_rows rows = {.n_rows = n, .n_features = d, .value_bytes = sizeof(double), .values = x};
+ *     pegasos_rows rows = {.n_rows = n, .n_features = d, .value_bytes = 8, .values = x};
  *     pegasos_problem problem = {.rows = &rows, .targets = y, .lam = 1e-4, .intercept_scaling = 1};
  *     pegasos_options options = {.tol = 1e-3, .max_epochs = 1000};
  *     pegasos_solution solution;
@@ -19,7 +19,7 @@
  *     }
  *     puts(pegasos_message(status));
  *
- * Of every struct, fields that are left out are 0, and 0 means the usual choice.
+ * Fields of a struct that are left out are 0.
  *
  *   - Nothing is allocated, freed, kept or printed here, and there is no global state: calls on
  *     different memory may run at the same time.
@@ -29,8 +29,8 @@
  *
  * The method is Pegasos (Shalev-Shwartz, Singer, Srebro and Cotter, Mathematical Programming B 127
  * (2011) 3-30), which begins every fit, and what goes on from there to the gap that is asked for:
- * dual coordinate ascent or Newton's method (solve.c). core.h has the parts of the core, for programs
- * that take steps themselves.
+ * dual coordinate ascent or Newton's method (solve.c). core.h has the parts of the core, for
+ * programs that take steps themselves.
  */
 #ifndef PEGASOS_H
 #define PEGASOS_H
@@ -92,9 +92,9 @@ typedef struct pegasos_progress {
     double relative_gap; /* (P - D)/P at the last gap check; infinite before the first */
 } pegasos_progress;
 
-/* What brings a problem to its gap after Pegasos's epoch: the solver that is likely to be faster, and
- * the other one where that gets slow; dual coordinate ascent, for many features; Newton's method, for
- * few. */
+/* What brings a problem to its gap after Pegasos's epoch: the solver that is likely to be faster,
+ * and the other one where that gets slow; dual coordinate ascent, for many features; Newton's
+ * method, for few. */
 enum { PEGASOS_AUTO = 0, PEGASOS_ASCENT = 1, PEGASOS_NEWTON = 2 };
 
 /* Routines of BLAS and LAPACK, as Fortran has them, in double and in single precision: triangles
@@ -156,8 +156,8 @@ enum {
 PEGASOS_API const char *pegasos_message(int status);
 
 /* Reads all data once, and returns PEGASOS_DONE if they and the options are as described here, or
- * else what is not. pegasos_solve trusts its arguments. Of CSR rows, `values` and `indices` must have
- * as many entries as the last offset says. */
+ * else what is not. pegasos_solve trusts its arguments. Of CSR rows, `values` and `indices` must
+ * have as many entries as the last offset says. */
 PEGASOS_API int pegasos_check(const pegasos_problem *problem, const pegasos_options *options);
 
 /* How many bytes of memory a fit takes. */
@@ -167,10 +167,10 @@ PEGASOS_API int64_t pegasos_memory(const pegasos_problem *problem);
  * Fits until the gap is small enough or epochs are used up: PEGASOS_DONE; or poll stops it:
  * PEGASOS_STOPPED; or PEGASOS_OVERFLOW. `memory` is aligned for double, as that of malloc is.
  *
- * A fit that was stopped is resumed with the same problem, seed and solver. Rows, targets and weights
- * may lie elsewhere then, and so may the memory: it has no pointers, and can be copied, or saved to a
- * file and loaded on a machine with the same order of bytes. Wherever a fit was stopped, it ends with
- * the bits of one that was not.
+ * A fit that was stopped is resumed with the same problem, seed and solver. Rows, targets and
+ * weights may lie elsewhere then, and so may the memory: it has no pointers, and can be copied, or
+ * saved to a file and loaded on a machine with the same order of bytes. Wherever a fit was stopped,
+ * it ends with the bits of one that was not.
  */
 PEGASOS_API int pegasos_solve(const pegasos_problem *problem, const pegasos_options *options,
                               void *memory, pegasos_solution *solution);

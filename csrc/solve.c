@@ -1,12 +1,12 @@
 /*
  * solve.c - a whole fit of one linear problem: from rows and labels to a certified model.
  *
- * The schedule. Every fit begins with an epoch of Pegasos. Then a solver brings the problem to the gap
- * that is asked for: dual coordinate ascent (ascent.c), whose first epoch is one of Pegasos, with
- * steps of exact length; or Newton's method (newton.c), after an epoch of Pegasos as the paper has it
- * and from the mean of its last half. PEGASOS_AUTO takes the one that is likely to be cheaper, lets
- * it work for a budget of epochs, and changes to the other one, with a larger budget, if the gap has
- * not halved by then.
+ * The schedule. Every fit begins with an epoch of Pegasos. Then a solver brings the problem to the
+ * gap that is asked for: dual coordinate ascent (ascent.c), whose first epoch is one of Pegasos,
+ * with steps of exact length; or Newton's method (newton.c), after an epoch of Pegasos as the paper
+ * has it and from the mean of its last half. PEGASOS_AUTO takes the one that is likely to be
+ * cheaper, lets it work for a budget of epochs, and changes to the other one, with a larger budget,
+ * if the gap has not halved by then.
  *
  *     begin -> [epoch of Pegasos] -> solver --(gap)--> end
  *                                      ^  |

@@ -10,7 +10,7 @@ from pegasos import _core
 
 @contextlib.contextmanager
 def asked_often(every=5e4):
-    """A block in which the core asks after `every` numbers: small fits are asked as large ones are."""
+    """A block in which the core asks after `every` numbers, so that small fits are asked, too."""
     real = _core.Watch
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_core, "Watch", lambda *a, **options: real(*a, **options | {"every": every}))
