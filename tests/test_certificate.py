@@ -318,6 +318,19 @@ def test_blas_has_its_threads_again_after_fits_side_by_side(rng):
     assert threads() == before
 
 
+def test_a_change_of_solver_leaves_what_is_done(monkeypatch):
+    X, y = load_digits(return_X_y=True)
+    monkeypatch.setattr(_schedule, "_STAGE", 8)
+    changes = []
+    other = _schedule.Schedule._next_kind
+    monkeypatch.setattr(
+        _schedule.Schedule, "_next_kind", lambda self, rows: changes.append(1) or other(self, rows)
+    )
+    clf = PegasosClassifier(random_state=0).fit(X[:600], y[:600])
+    assert len(changes) > 1
+    assert (clf.duality_gap_ <= 1e-3 * clf.objective_).all()
+
+
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_ascent_that_gets_nowhere_gives_up(rng, n_classes):
     """Where lam m is little beside |x|^2, epochs over all rows hardly move dual variables."""
