@@ -19,14 +19,14 @@ import warnings
 
 import numpy as np
 import pytest
-from interruption import asked_often, interrupted
+from interruption import asked_often
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 import pegasos
 from pegasos import _threads
-from pegasos.solvers import _schedule
+from pegasos.solvers import _kernel_ascent, _schedule
 
 PACKAGE = os.path.dirname(pegasos.__file__)
 
@@ -482,8 +482,8 @@ def test_a_second_ctrl_c_does_not_cut_short_what_the_first_one_began(fit, rng):
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
-def test_ctrl_c_loses_no_pairs_of_classes(n_jobs):
-    """Whenever the core asks whether to go on: what problems have found so far is put in place."""
+def test_ctrl_c_just_before_it_has_to_wait_loses_no_pairs(monkeypatch, n_jobs):
+    """Not where results of problems that have ended wait to be put where they belong, either."""
 
     def make():
         clf, X, y = FITS["kernel, sdca, pairs"](200)
@@ -491,10 +491,25 @@ def test_ctrl_c_loses_no_pairs_of_classes(n_jobs):
 
     whole, X, y = make()
     whole.fit(X, y)
-    for after in range(6):
-        clf = make()[0]
-        with interrupted(after, every=1):
+    real, n_left = _kernel_ascent.uninterrupted, 10**9
+
+    def pressed():
+        nonlocal n_left
+        if threading.current_thread() is threading.main_thread():
+            n_left -= 1
+            if n_left == 0:
+                signal.raise_signal(signal.SIGINT)
+        return real()
+
+    monkeypatch.setattr(_kernel_ascent, "uninterrupted", pressed)
+    n_calls = 10**9
+    make()[0].fit(X, y)
+    n_calls -= n_left
+    for number in range(1, n_calls + 1):
+        clf, n_left = make()[0], number
+        with contextlib.suppress(KeyboardInterrupt):
             clf.fit(X, y)
+        n_left = 10**9
         clf.fit(X, y)
         check(clf, whole, X)
 

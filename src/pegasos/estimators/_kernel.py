@@ -83,7 +83,7 @@ class KernelPegasosClassifier(PegasosEstimator):
         As in `PegasosClassifier`. "squared_hinge" needs a kernel that is known to be positive
         semi-definite (see `assume_psd`): there may be no minimum otherwise.
     solver : {{"auto", "pegasos", "sdca", "newton"}}, default="auto"
-        "pegasos" is the algorithm of the paper. "sdca" is dual ascent by steps on pairs of rows.
+        "pegasos" is the algorithm of the paper. "sdca" is dual coordinate ascent on blocks of rows.
         Its first epoch is Pegasos, with steps of exact length if the kernel is known to be positive
         semi-definite. "newton" goes on after an epoch of Pegasos by Newton's method, for few rows;
         the hinge is smoothed for it. If there is no dual, "newton" is "sdca". "auto" is "sdca",

@@ -74,7 +74,6 @@ class ColumnCache:
         self.points, self._megabytes, self._n_threads = points, megabytes, n_threads
         self._divides = divides
         self._parts: Parts | None = None
-        self._selected: Selection | None = None
         if points.kernel.is_given:
             self.columns, self.place = points.X, np.arange(n)
             self._used = n
@@ -453,24 +452,6 @@ class ColumnCache:
 
         points.share_values(len(missing), len(others), compute, self._n_threads, _CHUNK_AMONG)
 
-    def keep_columns(self, rows: Any) -> None:
-        """As `keep`, for the core: `rows` is a buffer."""
-        self.keep(np.asarray(rows))
-
-    def write_among(self, rows: Any, which: Any, out: Any) -> None:
-        """As `among`, for the core: all are buffers, and `out` may have more columns."""
-        rows, which = np.asarray(rows), np.array(which)
-        known = self._selected
-        if known is None or not np.array_equal(known.rows, which):
-            known = self._selected = self.select(which)
-        self.among(rows, known, np.asarray(out)[:, : len(which)])
-
-    def write_scores(self, change: Any, pushed: Any) -> None:
-        """As `push` of one problem, for the core: both are buffers, of all points."""
-        change = np.asarray(change)
-        rows = np.flatnonzero(change)
-        np.asarray(pushed)[:] = self.push(change[None, rows], rows)[0]
-
     def select(self, rows: np.ndarray) -> Any:
         """Some of the points, for `among`."""
         return Selection(self.points, rows)
@@ -520,12 +501,3 @@ class Parts:
         np.cumsum(np.count_nonzero(labels, axis=1), out=self.first[1:])
         self.inside = np.flatnonzero(labels[:, order]) % n
         self.rows = order[self.inside]
-
-    def part(self, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """The rows of problem k, and the kernel matrix among them."""
-        inside = self.inside[self.first[k] : self.first[k + 1]]
-        columns = np.empty((len(inside), len(inside)), self.cache.columns.dtype)
-        if len(inside):
-            places = self.cache.place[inside]
-            _core.gather(self.cache.columns, places, inside, columns)
-        return self.rows[self.first[k] : self.first[k + 1]], columns
