@@ -1,8 +1,8 @@
 /*
- * check.c - what a C program may have got wrong, and a sentence for each.
+ * check.c - what a C program may have got wrong, and a sentence for each; whether memory that comes
+ * from a file is that of a fit.
  */
-#include "core.h"
-#include "rows.h"
+#include "fit.h"
 
 #include <math.h>
 
@@ -101,4 +101,177 @@ int pegasos_check(const pegasos_problem *problem, const pegasos_options *options
         || options->solver < PEGASOS_AUTO || options->solver > PEGASOS_NEWTON)
         return PEGASOS_BAD_OPTIONS;
     return PEGASOS_DONE;
+}
+
+/* ---- The memory of a fit --------------------------------------------------------------------- */
+
+/* Counters stay below, so that sums of two of them do not overflow. */
+static const int64_t LARGEST = (int64_t)1 << 62;
+
+static bool is_count(int64_t number)
+{
+    return 0 <= number && number < LARGEST;
+}
+
+/* Whether the fit begins at its dual point and its model: nothing else counts. */
+static bool is_at_point(const state *s)
+{
+    return s->pending == PEGASOS_BEGIN_AT_POINT || s->pending == PEGASOS_BEGIN_AGAIN;
+}
+
+static bool is_linear_safe(const pegasos_linear *p, const state *s)
+{
+    return p->project == 0 && is_count(p->average_from) && p->last_step <= s->n_inside
+           && is_count(p->delay) && is_count(p->n_steps) && is_count(p->next_draw)
+           && p->next_draw <= s->n_rows && p->n_drawn == 0 && p->n_pending == 0
+           && p->n_steps <= p->last_step && is_count(p->n_violations) && is_count(p->n_norm_updates)
+           && is_count(p->n_averaged) && p->n_averaged <= p->n_steps && p->lam > 0 && p->q > 0;
+}
+
+static bool is_ascent_safe(const state *s, const int64_t *active)
+{
+    const pegasos_dual *const p = &s->dual;
+    const pegasos_ascent *const q = &s->ascent;
+    const bool is_ahead = q->next_snapshot > p->position;
+    bool are_rows_of_it = 0 <= p->n_active && p->n_active <= s->n_inside;
+    for (int64_t i = 0; are_rows_of_it && i < p->n_active; i++)
+        are_rows_of_it = 0 <= active[i] && active[i] < s->n_rows;
+    return are_rows_of_it && 0 <= p->n_kept && p->n_kept <= p->position
+           && p->position <= p->n_chosen && p->n_chosen <= p->n_active && is_count(q->patience)
+           && 0 <= q->has_stopped && q->has_stopped <= 1 && PEGASOS_VISITS <= q->part
+           && q->part <= PEGASOS_WEIGHTS && 0 <= q->place && q->place < s->n_rows
+           && q->n_epochs < LARGEST / s->n_rows - 1 && is_count(q->n_visits)
+           && is_count(q->n_visits_at_estimate) && is_count(q->n_visits_at_check)
+           && 0 <= q->snapshot_every && q->snapshot_every <= s->n_rows && is_count(q->next_snapshot)
+           && is_count(q->n_snapshots) && q->n_inside == s->n_inside
+           && (is_ahead || p->position == p->n_active || p->n_chosen == 0);
+}
+
+/* Sizes, counters and indices. */
+static bool is_safe(const fit *f, int64_t value_bytes)
+{
+    const state *const s = f->s;
+    const int64_t n = f->rows->n_rows, d = f->rows->n_features;
+    const int64_t n_epochs = progress_of_state(s).n_epochs;
+    if (!(PEGASOS_BEGIN <= s->pending && s->pending <= PEGASOS_BEGIN_AGAIN
+          && PEGASOS_AUTO <= s->solver && s->solver <= PEGASOS_NEWTON && PEGASOS_AUTO <= s->first
+          && s->first <= PEGASOS_NEWTON && is_count(s->epochs[0]) && is_count(s->epochs[1])
+          && is_count(s->epochs[2]) && is_count(n_epochs) && is_count(s->n_steps)
+          && s->epochs[0] <= n_epochs && s->epochs[1] <= n_epochs && s->epochs[2] <= n_epochs
+          && s->epochs[0] + s->epochs[1] + s->epochs[2] <= n_epochs && is_count(s->ascent.n_steps)
+          && is_count(s->pegasos.n_steps)))
+        return false;
+    if (is_at_point(s))
+        return true;
+    if (!(s->n_rows == n && s->n_features == d && s->value_bytes == value_bytes
+          && is_count(s->budget) && is_count(s->budget_end) && s->lam > 0 && s->mass > 0
+          && 0 <= s->n_inside && s->n_inside <= n))
+        return false;
+    if (s->solver == PEGASOS_ASCENT)
+        return is_ascent_safe(s, f->active);
+    if (s->solver == PEGASOS_NEWTON)
+        return s->newton.width > 0 && is_count(s->newton.n_visits);
+    return is_linear_safe(&s->pegasos, s);
+}
+
+static bool are_finite(const void *vector, int64_t value_bytes, int64_t count)
+{
+    double sum = 0; /* NaN once a value is not finite */
+    for (int64_t j = 0; j < count; j++)
+        sum += 0 * get(vector, value_bytes, j);
+    return sum == 0;
+}
+
+static bool are_positive(const double *vector, int64_t count)
+{
+    bool holds = are_finite(vector, sizeof(double), count);
+    for (int64_t i = 0; i < count; i++)
+        holds &= vector[i] >= 0;
+    return holds;
+}
+
+static bool are_linear_numbers(const pegasos_linear *p, const state *s,
+                               const pegasos_problem *problem)
+{
+    const double numbers[] = {p->squared_norm, p->constant_weight, p->intercept,    p->rate_sum,
+                              p->constant_sum, p->intercept_sum,   p->weight_factor};
+    return are_finite(numbers, sizeof(double), sizeof numbers / sizeof *numbers) && p->lam == s->lam
+           && p->loss == problem->loss && p->weight_factor > 0
+           && p->intercept_scaling == problem->intercept_scaling
+           && p->free_intercept == problem->free_intercept && p->average_from == s->n_inside / 2 + 1
+           && p->last_step == s->n_inside && p->q <= 1 && p->squared_norm >= 0;
+}
+
+static bool are_ascent_numbers(const state *s, const pegasos_problem *problem)
+{
+    const pegasos_dual *const p = &s->dual;
+    const pegasos_ascent *const q = &s->ascent;
+    const double numbers[] = {
+        p->scale,      p->intercept_scaling, p->intercept,    p->highest,      p->lowest,
+        p->gap,        p->constant_weight,   p->squared_norm, p->constant_sum, p->pegasos_mass,
+        p->weight_seen};
+    return are_finite(numbers, sizeof(double), sizeof numbers / sizeof *numbers) && p->factor == 1
+           && p->loss == problem->loss && !isnan(p->highest_before) && !isnan(p->lowest_before)
+           && q->lam == s->lam && q->mass == s->mass && q->free_intercept == problem->free_intercept
+           && !isnan(q->estimate) && !isnan(q->estimate_at_check);
+}
+
+static bool are_newton_numbers(const state *s, const pegasos_problem *problem)
+{
+    const pegasos_newton *const p = &s->newton;
+    const double feature = problem->free_intercept ? 1 : problem->intercept_scaling;
+    return p->lam == s->lam && p->mass == s->mass && p->feature == feature
+           && p->free_intercept == problem->free_intercept && p->loss == problem->loss
+           && isfinite(p->width) && (!loss_is_smooth(p->loss) || p->width == 0.5)
+           && !isnan(p->dual_objective);
+}
+
+/* The arrays of the solver at work. */
+static bool are_arrays(const fit *f)
+{
+    const state *const s = f->s;
+    const int64_t n = s->n_rows, d = s->n_features, bytes = s->value_bytes, eight = sizeof(double);
+    if (s->solver == PEGASOS_AUTO)
+        return are_positive((const double *)f->active, n) && are_finite(f->w, bytes, d)
+               && are_finite(f->sums, bytes, d);
+    if (s->solver == PEGASOS_ASCENT)
+        return are_finite(f->w, eight, d) && are_finite(f->sums, eight, d + 1);
+    bool is_centre = are_positive(f->centre, n);
+    for (int64_t i = 0; i < n; i++)
+        is_centre &= f->centre[i] == 0 || !loss_is_smooth(s->newton.loss);
+    return is_centre && are_finite(f->point, eight, d + 1) && are_finite(f->scores, eight, n);
+}
+
+/* All numbers; gaps and objectives may be infinite. */
+static bool are_numbers(const fit *f)
+{
+    const state *const s = f->s;
+    const pegasos_problem *const problem = f->problem;
+    const pegasos_progress now = progress_of_state(s);
+    const double b = intercept_of_state(s);
+    const bool has_intercept = problem->free_intercept || problem->intercept_scaling > 0;
+    if (!(are_positive(f->a, f->rows->n_rows) && isfinite(b) && (has_intercept || b == 0)
+          && are_finite(f->coef, sizeof(double), f->rows->n_features)))
+        return false;
+    if (is_at_point(s))
+        return true;
+    if (!(s->gap_before >= 0 && isfinite(s->lam) && isfinite(s->mass) && s->longest >= 0
+          && now.objective >= 0 && now.relative_gap >= 0 && are_arrays(f)))
+        return false;
+    if (s->solver == PEGASOS_ASCENT)
+        return are_ascent_numbers(s, problem);
+    return s->solver == PEGASOS_NEWTON ? are_newton_numbers(s, problem)
+                                       : are_linear_numbers(&s->pegasos, s, problem);
+}
+
+int pegasos_memory_is_valid(const pegasos_problem *problem, int64_t n_rows, int64_t n_features,
+                            int64_t value_bytes, void *memory, int64_t with_numbers)
+{
+    const pegasos_rows rows = {.n_rows = n_rows, .n_features = n_features};
+    const pegasos_problem of_rows = {.rows = &rows};
+    const pegasos_options options = {0};
+    fit f = pegasos_fit_of(&of_rows, &options, NULL, NULL, memory, NULL);
+    f.problem = problem;
+    return f.s->pending == PEGASOS_BEGIN
+           || (is_safe(&f, value_bytes) && (!with_numbers || are_numbers(&f)));
 }

@@ -678,6 +678,56 @@ double pegasos_line_search(int64_t loss, int64_t n, const double *u, const doubl
                            const double *weights, const double *centre, double width, double first,
                            double second);
 
+/* ---- Fits of several problems over the same rows (solve.c, begin.c, together.c) -------------- */
+
+/* What comes before a fit goes on; memory of zeros is to begin. A point is dual variables, coef and
+ * intercept; data that may be others are compared with what the fit has found out of them. */
+enum {
+    PEGASOS_BEGIN = 0,
+    PEGASOS_GO_ON = 1,
+    PEGASOS_CHECK_DATA = 2,
+    PEGASOS_BEGIN_AT_POINT = 3,
+    PEGASOS_BEGIN_AGAIN = 4 /* at a point that is feasible */
+};
+
+/* How many bytes a fit keeps, and how many of scratch it needs, which may serve one fit after the
+ * other. */
+int64_t pegasos_kept(int64_t n_rows, int64_t n_features);
+int64_t pegasos_room(int64_t n_rows, int64_t n_features);
+
+/* Seconds that a solver is likely to take to a gap of about 1e-3, from sizes alone. */
+double pegasos_seconds(const pegasos_rows *rows, int64_t solver);
+
+/* As pegasos_solve, of one of several problems over the same rows: `labels` are its targets, 0 for
+ * rows without weight, and `norms` has |x_i|^2 of all rows. `memory` has pegasos_kept bytes, zeros
+ * at first, and says what is pending; if its lambda was another one, the fit goes on from there. */
+int pegasos_solve_one(const pegasos_problem *problem, const pegasos_options *options,
+                      const int8_t *labels, const double *norms, void *memory, void *room);
+
+/* The first epochs of as many problems as have room in a bundle, which they make together: to be
+ * called before pegasos_solve_one. Fits that have begun in another way are left as they are.
+ * `labels` and `memory` are those of one problem after the other. */
+int64_t pegasos_together_room(const pegasos_rows *rows);
+int pegasos_solve_together(int64_t n_problems, const pegasos_problem *problem,
+                           const pegasos_options *options, const int8_t *labels,
+                           const double *norms, void *memory, void *room);
+
+/* What the memory of a fit holds. */
+void pegasos_found(int64_t n_rows, int64_t n_features, void *memory, pegasos_solution *solution);
+
+/* Sets what is pending: a fit of zeros is to begin in any case. */
+void pegasos_set_pending(void *memory, int64_t pending);
+
+/* Lets a fit begin at a point. */
+void pegasos_set_point(int64_t n_rows, int64_t n_features, void *memory, const double *a,
+                       const double *coef, double intercept);
+
+/* Whether memory that may come from anywhere is that of a fit of this size, which can go on: sizes,
+ * counters and indices are some that it can reach, and with_numbers all numbers, too, and those of
+ * the loss and the intercept of `problem`. */
+int pegasos_memory_is_valid(const pegasos_problem *problem, int64_t n_rows, int64_t n_features,
+                            int64_t value_bytes, void *memory, int64_t with_numbers);
+
 #ifdef __cplusplus
 }
 #endif

@@ -102,6 +102,18 @@ static INLINE double loss_clip(int64_t loss, double a, double c)
     return a < bound ? a : bound;
 }
 
+/* The score b, the same for all rows, that is best where the mean label is `balance` and b costs
+ * penalty/2 b^2. */
+static INLINE double loss_constant(int64_t loss, double balance, double penalty)
+{
+    if (loss == PEGASOS_SQUARED_HINGE)
+        return balance / (1 + penalty / 2);
+    if (penalty == 0)
+        return (balance > 0) - (balance < 0);
+    const double b = balance / penalty;
+    return b < -1 ? -1 : b > 1 ? 1 : b;
+}
+
 /*
  * Newton's method takes a loss that is smooth: the hinge is smoothed (newton.c). The squared hinge
  * is what this makes of a hinge without the bound, for a width of 1/2 and a centre of 0.

@@ -115,12 +115,12 @@ typedef struct pegasos_options {
     uint64_t seed;      /* of the order in which rows are visited */
     int64_t solver;     /* PEGASOS_AUTO, PEGASOS_ASCENT or PEGASOS_NEWTON */
     const pegasos_blas *blas; /* of Newton's method; NULL: plain loops */
-    /* Is called at the end of every epoch, and about every 10 ms; not 0: the fit stops. NULL: it is
-     * not called. */
+    /* Is called about every 10 ms; not 0: the fit stops. NULL: it is not called. */
     int (*poll)(void *context, const pegasos_progress *progress);
-    void *context;     /* what poll is given */
-    double poll_every; /* numbers to be read from one call of poll to the next; 0: about 10 ms' */
-    int64_t resume;    /* 1: go on with the fit that is in `memory` */
+    void *context;       /* what poll is given */
+    double poll_every;   /* numbers to be read from one call of poll to the next; 0: about 10 ms' */
+    int64_t poll_epochs; /* 1: it is called at the end of every epoch, too */
+    int64_t resume;      /* 1: go on with the fit that is in `memory` */
 } pegasos_options;
 
 /* ---- Its solution ---------------------------------------------------------------------------- */
@@ -133,7 +133,11 @@ typedef struct pegasos_solution {
     double objective;             /* P of the model; infinite before the first gap check */
     double dual_objective;        /* D: no model is below it */
     double relative_gap;          /* (P - D)/P */
-    int64_t n_epochs;             /* passes over the rows */
+    int64_t n_epochs;             /* passes over the rows, */
+    int64_t epochs[3];            /* of them by Pegasos, PEGASOS_ASCENT and PEGASOS_NEWTON */
+    int64_t n_steps;      /* of Pegasos; a first epoch of dual ascent is one of Pegasos, too */
+    int64_t first_solver; /* which came first; 0: none yet; */
+    int64_t solver;       /* which is at work */
 } pegasos_solution;
 
 /* What functions return. */

@@ -15,7 +15,6 @@ from rows import convert, make_rows
 from scipy import sparse
 from sklearn.datasets import (
     load_breast_cancer,
-    load_digits,
     load_iris,
     load_wine,
     make_blobs,
@@ -38,7 +37,7 @@ from pegasos.problems import _certificate
 from pegasos.problems import _columns as _problems
 from pegasos.problems._losses import LOSSES
 from pegasos.problems._problem import Problem
-from pegasos.solvers import _kernel_ascent, _pegasos, _schedule
+from pegasos.solvers import _kernel_ascent, _pegasos
 
 INTERCEPTS = {
     "none": {"fit_intercept": False},
@@ -316,19 +315,6 @@ def test_blas_has_its_threads_again_after_fits_side_by_side(rng):
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(fit, range(24)))
     assert threads() == before
-
-
-def test_a_change_of_solver_leaves_what_is_done(monkeypatch):
-    X, y = load_digits(return_X_y=True)
-    monkeypatch.setattr(_schedule, "_STAGE", 8)
-    changes = []
-    other = _schedule.Schedule._next_kind
-    monkeypatch.setattr(
-        _schedule.Schedule, "_next_kind", lambda self, rows: changes.append(1) or other(self, rows)
-    )
-    clf = PegasosClassifier(random_state=0).fit(X[:600], y[:600])
-    assert len(changes) > 1
-    assert (clf.duality_gap_ <= 1e-3 * clf.objective_).all()
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])

@@ -16,10 +16,12 @@ import pytest
 from interruption import asked_often, interrupted
 from rows import make_rows
 from scipy import sparse
+from sklearn.base import clone
 
 import pegasos
 from pegasos import KernelPegasosClassifier, PegasosClassifier, _core, cli
 from pegasos.io import _archive, _checkpoint
+from pegasos.solvers._schedule import LINEAR, Schedule
 
 
 @pytest.fixture
@@ -43,13 +45,15 @@ def small(tmp_path, rng, n=300):
 # work. From the first one on, lines of a file or folder are counted, and one of them kills.
 KILLED = """
 import itertools, os, signal, sys, types
-from pegasos import cli
+from pegasos import _core, cli
 from pegasos.io import _checkpoint
 from pegasos.solvers import _pegasos
 
 left, place, write = int(sys.argv[1]), sys.argv[2], _checkpoint.Checkpoints.write
 _checkpoint.time = types.SimpleNamespace(monotonic=itertools.count().__next__)
 _pegasos._SECONDS_PER_CALL = 1e-4  # small fits are asked as large ones are
+watch = _core.Watch
+_core.Watch = lambda *tell, **options: watch(*tell, **options | {"every": 5e4})
 
 def at_line(frame, event, argument):
     global left
@@ -100,7 +104,7 @@ def test_a_killed_run_leaves_a_whole_model_and_goes_on_to_the_same_bits(data, rn
     train_on = [*train, str(output), "--checkpoint", str(checkpoint), "--checkpoint-every", "1"]
     for place in (os.path.dirname(pegasos.__file__), zipfile.__file__):  # anywhere; as it writes
         resume = ["--resume", str(checkpoint)] if checkpoint.exists() else []
-        line = str(rng.integers(1, 2000))
+        line = str(rng.integers(1, 300))
         done = subprocess.run(
             [sys.executable, "-W", "ignore", "-c", KILLED, line, place, *train_on, *resume],
             check=False,
@@ -224,23 +228,30 @@ def test_an_intercept_that_is_not_fitted_stays_zero(rng, solver, n_iter, name):
     if name == "problems":
         clf._state["problems"]["constant_weight"] = 3
     else:
-        clf._state[f"{solver}.intercept"][...] = -1
+        finisher = Schedule.restore(LINEAR, clf._settings(), clf._state).solver
+        _core.set_points(finisher.memory, finisher.a.copy(), finisher.coef.copy(), -np.ones(1))
+        clf._state["linear.memory"] = finisher.memory
     with pytest.raises(ValueError, match=r"state: .* does not fit the rest"):
         clf.fit(X, y)
 
 
-@pytest.mark.parametrize("name", ["width", "centre"])
-@pytest.mark.parametrize("make", [PegasosClassifier, KernelPegasosClassifier])
-def test_a_smooth_loss_is_not_smoothed_further(rng, make, name):
+@pytest.mark.parametrize("name", ["newton.width", "newton.centre", "linear.memory"])
+def test_a_smooth_loss_is_not_smoothed_further(rng, name):
     X = rng.normal(size=(60, 4))
     y = X[:, 0] + rng.normal(size=60) > 0
+    make = PegasosClassifier if name == "linear.memory" else KernelPegasosClassifier
     clf = make(
         0.1, solver="newton", loss="squared_hinge", tol=None, max_iter=20, warm_start=True,
         random_state=0,
     ).fit(X, y)  # fmt: skip
     clf.fit(X, y)
-    clf._state[f"newton.{name}"][...] = 0.25
-    with pytest.raises(ValueError, match=rf"state: newton.{name} does not fit the rest"):
+    array = clf._state[name]
+    if name == "linear.memory":
+        array = array.view(np.float64)
+        array[array == 0.5] = 0.25
+    else:
+        array[...] = 0.25
+    with pytest.raises(ValueError, match=rf"state: {name} does not fit the rest"):
         clf.fit(X, y)
 
 
@@ -265,8 +276,7 @@ def in_a_bundle(kind, **options):
     clf = kind(0.1, warm_start=True, random_state=0, **options)
     with interrupted(after=2):
         clf.fit(X, y)
-    assert (clf._state["sdca.runs"]["part"] == _core.BUNDLE).all()
-    assert clf._state["sdca.runs"]["place"].all()
+    assert clf.n_iter_ < 8  # which the bundle makes
     return clf, X, y
 
 
@@ -341,6 +351,9 @@ def test_a_damaged_pickle_is_refused(name):
 def edited(state):
     """States of which one number of an array is another one, and what that is."""
     for name, array in state.items():
+        if name == "linear.memory":
+            yield from edited_memory(state, name)
+            continue
         for field in array.dtype.names or [None]:
             kind = array.dtype if field is None else array.dtype[field]
             values = [0, 1, 2, 10**6, 2**31, 2**60, 2**61, 2**62 - 1]
@@ -350,6 +363,29 @@ def edited(state):
                 copy = array.copy()
                 (copy if field is None else copy[field]).flat[-1:] = value
                 yield f"{name}[{field}] = {value}", state | {name: copy}
+
+
+def n_steps_of(state):
+    """The steps of Pegasos that a state claims."""
+    memory, shape = state["linear.memory"].copy(), state["linear.shape"].tolist()
+    table = np.zeros(len(memory), np.asarray(_core.BLANK_STANDING).dtype)
+    _core.standings(*shape, memory, table)
+    return max(table["n_steps"])
+
+
+def edited_memory(state, name):
+    """The same of each word of all that comes before a fit's arrays, and of some in these."""
+    memory, (n_rows, n_features) = state[name], state["linear.shape"].tolist()
+    before, _ = _core.standings(
+        n_rows, n_features, memory.copy(),
+        np.zeros(len(memory), np.asarray(_core.BLANK_STANDING).dtype),
+    )  # fmt: skip
+    n_words = memory.shape[1] // 8
+    for word in [*range(before // 8 + 1), *range(before // 8 + 1, n_words, 13)]:
+        for value in (0, 1, 2, 10**6, 2**61, -1, 1e-300, -1.0, 1e300, np.inf, np.nan):
+            copy = memory.copy()
+            copy.view(np.int64 if isinstance(value, int) else np.float64)[-1, word] = value
+            yield f"word {word} = {value}", state | {name: copy}
 
 
 @pytest.mark.parametrize("name", WARM)
@@ -362,7 +398,6 @@ def test_whatever_a_state_says_a_fit_ends(name):
     for what, state in edited(clf._state):
         other = copy.copy(clf)
         other._state = {name: array.copy() for name, array in state.items()}
-        before = max(state["problems"]["n_steps"])
         print(what)
         refusal = None
         try:
@@ -373,27 +408,21 @@ def test_whatever_a_state_says_a_fit_ends(name):
             assert "state" in refusal or "overflow" in refusal, what
             n_refused += 1
             continue
+        before = max(state["problems"]["n_steps"])
+        if "linear.memory" in state:
+            before += n_steps_of(state)
         assert np.isfinite(other.decision_function(X)).all(), what
         assert (other.n_steps_ <= before + len(X) * 20).all(), what
     assert n_refused > 50
 
 
-@pytest.mark.parametrize("fields", [
-    {"n_epochs": 2**54}, {"place": [0, 1, 2]}, {"place": 279}, {"part": [0, 1, 1]},
-    {"part": [1, 2, 0]}, {"part": 2}, {"part": 0},
-])  # fmt: skip
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_a_bundle_out_of_step_is_refused_or_put_right(fields):
-    clf, X, y = warm_or_interrupted("sdca, in a bundle")
-    for name, value in fields.items():
-        clf._state["sdca.runs"][name] = value
-        if f"sdca.{name}" in clf._state:
-            clf._state[f"sdca.{name}"][...] = value
-    clf.set_params(tol=1e-5, max_iter=1000)
-    if "n_epochs" in fields:
-        with pytest.raises(ValueError, match="state"):
-            clf.fit(X, y)
-        return
+@pytest.mark.parametrize("after", [0, 1, 4])
+def test_problems_of_a_bundle_that_are_out_of_step_go_on_by_themselves(after):
+    clf, X, y = in_a_bundle(PegasosClassifier, solver="sdca", tol=1e-5)
+    other = clone(clf)
+    with interrupted(after=after):
+        other.fit(X, y)
+    clf._state["linear.memory"][1] = other._state["linear.memory"][1]
     clf.fit(X, y)
     best = PegasosClassifier(0.1, tol=1e-8).fit(X, y)
     assert (clf.duality_gap_ <= 1e-5 * clf.objective_).all()

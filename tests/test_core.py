@@ -108,10 +108,6 @@ def calls(layout, dtype):
     yield "dual_run", [
         rows, ascents(), labels[0], one, one, np.arange(N), np.zeros(N), np.zeros(D), N,
     ]  # fmt: skip
-    yield "ascent_run", [
-        rows, ascents(), runs(free_intercept=1), labels[0], one, one, np.arange(N), np.zeros(N),
-        np.zeros(D), np.zeros(D + 1), np.zeros(D), np.zeros(D), np.zeros(N), np.zeros(4 * N), _core.Watch(),
-    ]  # fmt: skip
     signs = np.zeros((N, lanes), np.int8)
     signs[:, :K] = 1
     yield "bundle_run", [
@@ -123,6 +119,13 @@ def calls(layout, dtype):
         rows, newtons(), labels[0], one, np.zeros(D + 1), np.zeros(N), np.zeros(N), np.zeros(N),
         np.zeros(D), False, _core.Watch(),
     ]  # fmt: skip
+    memory = np.zeros((K, _core.kept(N, D)), np.uint8)
+    table = np.zeros(K, np.asarray(_core.BLANK_STANDING).dtype)
+    yield "solve", [rows, labels, one, one, memory, np.full(K, 5)]
+    yield "standings", [N, D, memory, table]
+    yield "set_pending", [memory, N, D, _core.BEGIN_AT_POINT]
+    yield "set_points", [memory, np.ones((K, N)), np.ones((K, D)), np.ones(K)]
+    yield "are_fits", [memory, N, D, np.dtype(dtype).itemsize]
     # Kernels.
     block = _core.kernel_block(values(dtype, N, N), np.arange(N), np.zeros(N, np.int8))
     wide = np.zeros((K, 2 * N + 1))
@@ -183,20 +186,35 @@ MAY_BE_LONGER = {
     ("csr_rows", 0, 0), ("csr_rows", 1, 0), ("csr_rows", 2, 0), ("dual_run", 1, 0), ("dual_run", 5, 0),
     ("fit", 7, 1), ("fit", 9, 0), ("kernel_block", 0, 0),
     ("push", 0, 0), ("gather", 0, 0), ("gather", 0, 1), ("dense_rows", 0, 0), ("dense_rows", 0, 1),
-    ("Order", 1, 0), ("restart_averages", 1, 1), ("ascent_run", 1, 0), ("ascent_run", 2, 0),
-    ("newton_run", 1, 0), ("KernelAscent", 15, 0),
+    ("Order", 1, 0), ("restart_averages", 1, 1),
+    ("newton_run", 1, 0), ("KernelAscent", 15, 0), ("set_pending", 0, 0), ("are_fits", 0, 0),
 }  # fmt: skip
 MAY_BE_SHORTER = {
     ("decision_function", 5, 0), ("combine", 2, 0), ("norms", 3, 0), ("fit", 9, 0), ("csr_rows", 2, 0),
     ("dense_rows", 0, 0), ("dense_rows", 0, 1),
     ("Order", 1, 0), ("restart_averages", 1, 1), ("push", 0, 0), ("gather", 0, 1),
-    ("kernel_block", 0, 0), ("loss_sums", 3, 0),
+    ("kernel_block", 0, 0), ("loss_sums", 3, 0), ("set_pending", 0, 0), ("are_fits", 0, 0),
 }  # fmt: skip
 
 
-def refused(name, arguments):
+PROBLEM_OF = {"loss": 0, "intercept_scaling": 1.0, "free_intercept": False}
+KEYWORDS = {
+    "are_fits": PROBLEM_OF,
+    "solve": PROBLEM_OF
+    | {"lam": 0.1, "tol": 1e-3, "seed": 0, "solver": _core.AUTO, "together": False},
+}
+
+
+def call(name, arguments, **more):
+    keywords = KEYWORDS.get(name, {}) | more
+    if name == "solve":
+        keywords["watch"] = _core.Watch()
+    return getattr(_core, name)(*arguments, **keywords)
+
+
+def refused(name, arguments, **more):
     with pytest.raises((ValueError, TypeError)):
-        getattr(_core, name)(*arguments)
+        call(name, arguments, **more)
 
 
 @pytest.fixture(params=["dense", "csr32", "csr64"])
@@ -206,7 +224,7 @@ def layout(request):
 
 def test_good_calls_are_taken(layout, dtype):
     for name, arguments in calls(layout, dtype):
-        getattr(_core, name)(*arguments)
+        call(name, arguments)
 
 
 def test_arrays_of_other_lengths_are_refused(layout, dtype):
@@ -283,7 +301,7 @@ def test_types_that_do_not_go_together_are_refused(layout, dtype):
 @pytest.mark.parametrize("wrong", [-1, N, 2**62, -(2**63)])
 def test_indices_out_of_range_are_refused(layout, dtype, wrong):
     indices = {"fit": [9], "decision_function_of": [1], "copy_rows": [1], "dual_run": [5], "bundle_run": [2],
-               "ascent_run": [6], "push": [1],
+               "push": [1],
                "gather": [1, 2], "kernel_block": [1], "push_inside": [1, 2, 3],
                "KernelAscent": [4]}  # fmt: skip
     for name, good in calls(layout, dtype):
@@ -341,28 +359,36 @@ def test_an_average_needs_sums(layout, dtype, fields):
                                     {"n_kept": 1}, {"n_kept": -1}])  # fmt: skip
 def test_lists_of_active_rows_are_not_left(layout, dtype, fields):
     for name, good in calls(layout, dtype):
-        if name in ("dual_run", "ascent_run"):
+        if name == "dual_run":
             refused(name, [good[0], ascents(**fields), *good[2:]])
 
 
 @pytest.mark.parametrize(
-    "fields",
+    "settings",
     [
-        {"lam": 0.0}, {"mass": 0.0}, {"mass": np.nan}, {"part": _core.WEIGHTS + 1}, {"part": -1}, {"part": _core.BUNDLE},
-        {"place": N}, {"place": -1}, {"n_epochs": -1}, {"last_epoch": 2**62}, {"n_visits": -1},
-        {"n_inside": N + 1}, {"n_inside": N - 1}, {"snapshot_every": N + 1}, {"next_snapshot": -1},
-        {"n_snapshots": -1}, {"patience": -1}, {"has_stopped": 2},
-        {"n_visits_at_estimate": -1},
+        {"lam": 0.0}, {"lam": np.nan}, {"lam": np.inf}, {"lam": -1.0}, {"loss": 2}, {"loss": -1},
+        {"intercept_scaling": -1.0}, {"intercept_scaling": np.nan}, {"free_intercept": True},
+        {"tol": np.nan}, {"solver": 3}, {"solver": -1},
     ],
 )  # fmt: skip
-def test_runs_in_no_state_that_can_be_are_refused(layout, dtype, fields):
+def test_problems_without_a_meaning_are_refused(layout, dtype, settings):
     for name, good in calls(layout, dtype):
-        if name == "ascent_run":
-            refused(name, [*good[:2], runs(**fields), *good[3:]])
-            # In an epoch under way, the next snapshot is ahead.
-            under_way = ascents(n_kept=1, position=2, n_chosen=3)
-            refused(name, [good[0], under_way, runs(next_snapshot=2), *good[3:]])
-            refused(name, [*good[:2], runs(free_intercept=1), *good[3:12], None, *good[13:]])
+        if name == "solve":
+            refused(name, good, **settings)
+            refused(name, [*good[:5], np.full(K, 2**62)])
+            refused(name, [*good[:5], np.full(K, -1)])
+
+
+def test_memory_of_another_fit_is_refused(layout, dtype):
+    """Sizes that the memory says are not those of its arrays."""
+    good = dict(calls(layout, dtype))["solve"]
+    call("solve", good)
+    memory = good[4]
+    for word, value in [(0, N - 1), (1, D + 1), (2, 12 - np.dtype(dtype).itemsize), (3, 9), (4, 7)]:
+        edited = memory.copy()
+        edited.view(np.int64)[-1, word] = value
+        refused("solve", [*good[:4], edited, good[5]])
+        assert not call("are_fits", [edited, N, D, np.dtype(dtype).itemsize])
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ import warnings
 
 import numpy as np
 import pytest
-from interruption import asked_often
+from interruption import asked_often, interrupted
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -179,32 +179,27 @@ def test_an_interrupted_fit_goes_on_to_the_same_model(fit, rng):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("n_features", [5, 401])
-def test_an_auto_fit_goes_on_to_the_same_bits_after_a_change_of_solver(
-    rng, monkeypatch, n_features
-):
-    """Only one of the two begins with an epoch of Pegasos, which counts."""
-    monkeypatch.setattr(_schedule, "_STAGE", 6)
-    X = rng.normal(size=(250, n_features))
-    X[:, ::2] *= 30
-    y = np.where(X[:, 0] + rng.normal(size=250) > 0, 1, -1)
-    options = {"tol": 1e-15, "max_iter": 60, "random_state": 0}
-    whole = pegasos.PegasosClassifier(1e-6, **options).fit(X, y)
-    clf = pegasos.PegasosClassifier(1e-6, warm_start=True, **options)
-    change, changes = _schedule.Schedule._next_kind, []
-
-    def stop_at_the_second(self, rows):
-        changes.append(type(self.solver))
-        if len(changes) == 2:
-            raise KeyboardInterrupt
-        return change(self, rows)
-
-    monkeypatch.setattr(_schedule.Schedule, "_next_kind", stop_at_the_second)
-    with pytest.raises(KeyboardInterrupt):
-        clf.fit(X, y)
-    assert clf.fit(X, y).n_iter_ == whole.n_iter_
-    assert len(set(changes)) == 2
-    np.testing.assert_array_equal(clf.coef_, whole.coef_)
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_an_auto_fit_goes_on_to_the_same_bits_whatever_solver_was_at_work(rng, n_classes):
+    """Where dual ascent gets nowhere, Newton's method goes on."""
+    X = sparse.csr_array(sparse.random(2000, 200, 0.04, "csr", rng=rng))
+    X.data[:] = 3
+    scores = X @ rng.normal(size=(200, n_classes))
+    y = (scores + 2 * scores.std() * rng.normal(size=scores.shape)).argmax(axis=1)
+    options = {"tol": 1e-6, "random_state": 0}
+    whole = pegasos.PegasosClassifier(1e-4, **options).fit(X, y)
+    assert list(whole.solver_epochs_) == ["pegasos", "sdca", "newton"]
+    parts = pegasos.PegasosClassifier(1e-4, warm_start=True, **options)
+    seen = set()
+    for after in (0, 1, 5, 20, 50):
+        with interrupted(after, every=1e5):
+            parts.fit(X, y)
+        seen |= set(parts.solver_epochs_)
+    assert seen == set(whole.solver_epochs_)
+    parts.fit(X, y)
+    assert parts.n_iter_ == whole.n_iter_
+    assert parts.solver_epochs_ == whole.solver_epochs_
+    np.testing.assert_array_equal(parts.coef_, whole.coef_)
 
 
 class AtPiece(CtrlC):

@@ -165,29 +165,23 @@ def test_a_loss_that_needs_slopes_is_refused_without(rng):
 def test_dual_ascent_climbs_to_the_optimum(rng, layout, dtype, intercept):
     X, y = make_rows(rng)
     c, (n, d) = rng.uniform(0.2, 2, len(y)), X.shape
-    y8, feature = y.astype(np.int8), float(intercept != "none")
-    dual = np.zeros(1, np.asarray(_core.BLANK_DUAL).dtype)
-    run = np.zeros(1, np.asarray(_core.BLANK_ASCENT).dtype)
-    dual["scale"], dual["intercept_scaling"], dual["factor"] = 1 / (LAM * c.sum()), feature, 1
-    dual["loss"] = SQUARED
-    for name, value in {
-        "lam": LAM, "mass": c.sum(), "tol": 1e-9, "free_intercept": intercept == "free", "n_inside": n,
-        "last_epoch": 100_000, "estimate": np.inf, "estimate_at_check": np.inf, "primal": np.inf,
-        "relative_gap": np.inf,
-    }.items():  # fmt: skip
-        run[name] = value
-    _core.dual_start(dual, np.array([n]))
-    dual["pegasos_mass"] = c.sum()
-    a, w, coef = np.zeros(n), np.zeros(d), np.zeros(d)
-    status = _core.ascent_run(
-        rows_of(X, layout, dtype), dual, run, y8, c, (X**2).sum(axis=1), np.arange(n), a,
-        w, np.zeros(d + 1), coef, np.zeros(d), np.zeros(n), np.zeros(4 * n), _core.Watch(),
+    y8 = y.astype(np.int8)
+    memory = np.zeros((1, _core.kept(n, d)), np.uint8)
+    found = np.zeros(1, np.asarray(_core.BLANK_STANDING).dtype)
+    status = _core.solve(
+        rows_of(X, layout, dtype), y8[None], c, (X**2).sum(axis=1), memory, np.full(1, 100_000),
+        lam=LAM, loss=SQUARED, tol=1e-9, free_intercept=intercept == "free", seed=0,
+        intercept_scaling=float(intercept == "penalized"), solver=_core.ASCENT, together=False,
+        watch=_core.Watch(),
     )  # fmt: skip
     assert status == _core.DONE
-    assert run["relative_gap"][0] <= 1e-9
-    b = run["intercept"][0]
+    of_a, of_coef = _core.standings(n, d, memory, found)
+    a, coef = memory[0, of_a:].view(float)[:n], memory[0, of_coef:].view(float)[:d]
+    assert found["relative_gap"] <= 1e-9
+    assert found["ascent"] == found["n_epochs"]
+    b = found["intercept"][0]
     primal = objective(X, y, c, coef, b, intercept == "penalized")
-    assert primal == pytest.approx(run["primal"][0], rel=1e-12)
+    assert primal == pytest.approx(found["objective"][0], rel=1e-12)
     assert primal == pytest.approx(optimum(X, y, c, intercept), rel=1e-7)
     assert a.max() > c.max()  # no bound of the hinge
     # The optimum is within the ball on which Pegasos projects.

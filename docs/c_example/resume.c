@@ -42,7 +42,8 @@ int main(int count, char **arguments)
     if (!first || !memory || pegasos_solve(&problem, &options, first, &whole) != PEGASOS_DONE)
         return EXIT_FAILURE;
     int status, n_parts = 0;
-    options.poll = stop; /* which is asked at the end of every epoch, and then the fit is saved */
+    options.poll = stop; /* at the end of every epoch: then the fit is saved */
+    options.poll_epochs = 1;
     do {
         status = pegasos_solve(&problem, &options, memory, &resumed);
         transfer(path, memory, bytes, 1);

@@ -44,6 +44,7 @@ int main(void)
                                      .max_epochs = 1000,
                                      .solver = PEGASOS_NEWTON,
                                      .poll = show,
+                                     .poll_epochs = 1,
                                      .context = &epochs};
     pegasos_solution solution;
     void *memory = malloc((size_t)pegasos_memory(&problem));

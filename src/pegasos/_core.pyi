@@ -171,23 +171,6 @@ VISITS: Final[int]
 BUNDLE: Final[int]
 WEIGHTS: Final[int]
 
-def ascent_run(
-    rows: Rows,
-    problem: NDArray[np.void],
-    ascent: NDArray[np.void],
-    labels: NDArray[np.int8],
-    bounds: NDArray[np.float64] | None,
-    norms: NDArray[np.float64],
-    active: NDArray[np.int64],
-    a: NDArray[np.float64],
-    w: NDArray[np.float64],
-    sums: NDArray[np.float64],
-    coef: NDArray[np.float64],
-    point: NDArray[np.float64],
-    scores: NDArray[np.float64] | None,
-    room: NDArray[np.float64] | None,
-    watch: Watch,
-) -> int: ...
 def bundle_run(
     rows: Rows,
     order: Order,
@@ -262,6 +245,55 @@ def gauss_rows(
 def laplace(
     x: NDArray[np.floating], z: NDArray[np.floating], gamma: float, out: NDArray[np.floating]
 ) -> None: ...
+
+AUTO: Final[int]
+ASCENT: Final[int]
+NEWTON: Final[int]
+CHECK_DATA: Final[int]
+BEGIN_AT_POINT: Final[int]
+BLANK_STANDING: Final[Any]
+
+def kept(n_rows: int, n_features: int) -> int: ...
+def seconds(rows: Rows, solver: int) -> float: ...
+def standings(
+    n_rows: int, n_features: int, memory: NDArray[np.uint8], out: NDArray[np.void]
+) -> tuple[int, int]: ...
+def set_pending(memory: NDArray[np.uint8], n_rows: int, n_features: int, pending: int) -> None: ...
+def set_points(
+    memory: NDArray[np.uint8],
+    a: NDArray[np.float64],
+    coef: NDArray[np.float64],
+    intercept: NDArray[np.float64],
+) -> None: ...
+def are_fits(
+    memory: NDArray[np.uint8],
+    n_rows: int,
+    n_features: int,
+    value_bytes: int,
+    *,
+    loss: int,
+    intercept_scaling: float,
+    free_intercept: bool,
+    with_numbers: bool = ...,
+) -> bool: ...
+def solve(
+    rows: Rows,
+    labels: NDArray[np.int8],
+    row_weights: NDArray[np.float64] | None,
+    norms: NDArray[np.float64],
+    memory: NDArray[np.uint8],
+    max_epochs: NDArray[np.int64],
+    *,
+    lam: float,
+    loss: int,
+    intercept_scaling: float,
+    free_intercept: bool,
+    tol: float,
+    seed: int,
+    solver: int,
+    together: bool,
+    watch: Watch,
+) -> int: ...
 
 BLANK_NEWTON: Final[Any]
 NEWTON_MOST: Final[int]

@@ -15,7 +15,7 @@ import re
 
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.pycapsule cimport PyCapsule_GetName, PyCapsule_GetPointer
-from libc.stdint cimport int8_t, int32_t, int64_t, uint64_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
@@ -36,6 +36,70 @@ cdef extern from "core.h" nogil:
 
     ctypedef struct pegasos_progress:
         pass
+
+    ctypedef struct pegasos_blas:
+        void (*dsyrk)(char *, char *, int *, int *, double *, double *, int *, double *, double *,
+                      int *)
+        void (*ssyrk)(char *, char *, int *, int *, float *, float *, int *, float *, float *,
+                      int *)
+        void (*dpotrf)(char *, int *, double *, int *, int *)
+        void (*spotrf)(char *, int *, float *, int *, int *)
+        void (*dpotrs)(char *, int *, int *, double *, int *, double *, int *, int *)
+        void (*spotrs)(char *, int *, int *, float *, int *, float *, int *, int *)
+
+    ctypedef struct pegasos_problem:
+        const pegasos_rows *rows
+        const double *targets
+        const double *weights
+        double lam
+        int64_t loss
+        int64_t free_intercept
+        double intercept_scaling
+
+    int PEGASOS_AUTO, PEGASOS_ASCENT, PEGASOS_NEWTON
+
+    ctypedef struct pegasos_options:
+        double tol
+        int64_t max_epochs
+        uint64_t seed
+        int64_t solver
+        const pegasos_blas *blas
+        int (*poll)(void *context, const pegasos_progress *progress) noexcept nogil
+        void *context
+        double poll_every
+        int64_t poll_epochs
+        int64_t resume
+
+    ctypedef struct pegasos_solution:
+        const double *coef
+        double intercept
+        const double *dual_variables
+        double objective
+        double dual_objective
+        double relative_gap
+        int64_t n_epochs
+        int64_t epochs[3]
+        int64_t n_steps
+        int64_t first_solver
+        int64_t solver
+
+    int PEGASOS_CHECK_DATA, PEGASOS_BEGIN_AT_POINT
+    int64_t pegasos_kept(int64_t n_rows, int64_t n_features)
+    int64_t pegasos_room(int64_t n_rows, int64_t n_features)
+    double pegasos_seconds(const pegasos_rows *rows, int64_t solver)
+    int pegasos_solve_one(const pegasos_problem *problem, const pegasos_options *options,
+                          const int8_t *labels, const double *norms, void *memory, void *room)
+    int64_t pegasos_together_room(const pegasos_rows *rows)
+    int pegasos_solve_together(int64_t n_problems, const pegasos_problem *problem,
+                               const pegasos_options *options, const int8_t *labels,
+                               const double *norms, void *memory, void *room)
+    void pegasos_found(int64_t n_rows, int64_t n_features, void *memory,
+                       pegasos_solution *solution)
+    void pegasos_set_pending(void *memory, int64_t pending)
+    void pegasos_set_point(int64_t n_rows, int64_t n_features, void *memory, const double *a,
+                           const double *coef, double intercept)
+    int pegasos_memory_is_valid(const pegasos_problem *problem, int64_t n_rows, int64_t n_features,
+                                int64_t value_bytes, void *memory, int64_t with_numbers)
 
     ctypedef struct pegasos_watch:
         int (*poll)(void *context, const pegasos_progress *progress) noexcept nogil
@@ -191,24 +255,7 @@ cdef extern from "core.h" nogil:
         double intercept
         double relative_gap
 
-    ctypedef struct pegasos_ascent_arrays:
-        const int8_t *labels
-        const double *bounds
-        const double *norms
-        int64_t *active
-        double *a
-        double *w
-        double *sums
-        double *coef
-        double *point
-        double *scores
-        double *room
-
     int PEGASOS_RUNNING, PEGASOS_DONE, PEGASOS_OVERFLOW, PEGASOS_STOPPED
-
-    int64_t pegasos_ascent_run(const pegasos_rows *rows, pegasos_dual *problem,
-                               pegasos_ascent *ascent, const pegasos_ascent_arrays *arrays,
-                               pegasos_watch *watch)
     int PEGASOS_VISITS, PEGASOS_BUNDLE, PEGASOS_WEIGHTS
 
     ctypedef struct pegasos_bundle:
@@ -320,16 +367,6 @@ cdef extern from "core.h" nogil:
     void pegasos_kernel_laplace(int64_t n, int64_t m, int64_t d, int64_t value_bytes,
                                 const void *x, const void *z, double gamma, int64_t stride,
                                 void *out)
-
-    ctypedef struct pegasos_blas:
-        void (*dsyrk)(char *, char *, int *, int *, double *, double *, int *, double *, double *,
-                      int *)
-        void (*ssyrk)(char *, char *, int *, int *, float *, float *, int *, float *, float *,
-                      int *)
-        void (*dpotrf)(char *, int *, double *, int *, int *)
-        void (*spotrf)(char *, int *, float *, int *, int *)
-        void (*dpotrs)(char *, int *, int *, double *, int *, double *, int *, int *)
-        void (*spotrs)(char *, int *, int *, float *, int *, float *, int *, int *)
 
     ctypedef struct pegasos_newton:
         double lam
@@ -1010,52 +1047,6 @@ cdef int require_ascent(const pegasos_dual *p, const pegasos_ascent *s, int64_t 
     return require(holds, "ascent is not in a state that a run can reach")
 
 
-def ascent_run(Rows rows not None, pegasos_dual[::1] problem not None,
-               pegasos_ascent[::1] ascent not None, const int8_t[::1] labels not None,
-               const double[::1] bounds, const double[::1] norms not None,
-               int64_t[::1] active not None, double[::1] a not None, double[::1] w not None,
-               double[::1] sums not None, double[::1] coef not None,
-               double[::1] point not None, double[::1] scores, double[::1] room,
-               Watch watch not None):
-    """Run a problem to its end; returns a status. See ``pegasos_ascent_run``.
-
-    `scores` and `room` may be None unless the intercept is not penalised.
-    """
-    cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, status
-    cdef pegasos_ascent_arrays arrays
-    require_real_rows(rows)
-    require(problem.shape[0] >= 1 and ascent.shape[0] >= 1, "problem and ascent must not be empty")
-    require(n == labels.shape[0] == norms.shape[0] == a.shape[0] == active.shape[0],
-            "labels, norms, a and active must have n_rows entries")
-    require(bounds is None or bounds.shape[0] == n, "bounds must have n_rows entries")
-    require(d == w.shape[0] == coef.shape[0] == point.shape[0] == sums.shape[0] - 1,
-            "w, coef and point must have n_features entries, and sums one more")
-    require(scores is None or scores.shape[0] == n, "scores must have n_rows entries")
-    require(room is None or (room.shape[0] // 4 == n and room.shape[0] % 4 == 0),
-            "room must have 4 n_rows entries")
-    require(not ascent[0].free_intercept or (scores is not None and room is not None),
-            "an intercept that is not penalised needs scores and room")
-    require_ascent(&problem[0], &ascent[0], n)
-    require(ascent[0].part != PEGASOS_BUNDLE, "a problem in a bundle does not go on by itself")
-    # As of `dual_run`.
-    if problem[0].position == 0:
-        require_indices(active[:problem[0].n_active], 0, n, "active must be in [0, n_rows)")
-    arrays.labels = &labels[0]
-    arrays.bounds = NULL if bounds is None else &bounds[0]
-    arrays.norms = &norms[0]
-    arrays.active = &active[0]
-    arrays.a = &a[0]
-    arrays.w = &w[0]
-    arrays.sums = &sums[0]
-    arrays.coef = &coef[0]
-    arrays.point = &point[0]
-    arrays.scores = NULL if scores is None else &scores[0]
-    arrays.room = NULL if room is None else &room[0]
-    with nogil:
-        status = pegasos_ascent_run(&rows.c, &problem[0], &ascent[0], &arrays, &watch.c)
-    return watch.answer(status)
-
-
 cdef int require_columns(Rows block, const int64_t[::1] which,
                          str what="dual ascent needs the columns of all active rows") except -1:
     """Raise a ValueError unless a block of a kernel matrix has the columns of some of its rows."""
@@ -1590,6 +1581,168 @@ cdef const pegasos_blas *blas() except? NULL:
         return NULL
     _blas_is_there = True
     return &_blas
+
+
+# ---- Whole fits ---------------------------------------------------------------------------------
+
+#: Solvers, as `solve` takes them.
+AUTO, ASCENT, NEWTON = PEGASOS_AUTO, PEGASOS_ASCENT, PEGASOS_NEWTON
+#: What `set_pending` may say.
+CHECK_DATA, BEGIN_AT_POINT = PEGASOS_CHECK_DATA, PEGASOS_BEGIN_AT_POINT
+
+cdef packed struct standing_t:
+    double objective, relative_gap, intercept
+    int64_t n_epochs, n_steps, pegasos, ascent, newton, first_solver, solver
+
+cdef standing_t _blank_standing
+#: One zeroed entry of what `standings` writes, as `BLANK_PROBLEM`.
+BLANK_STANDING = <standing_t[:1]> &_blank_standing
+
+
+def kept(int64_t n_rows, int64_t n_features):
+    """How many bytes the memory of a fit has."""
+    require(1 <= n_rows < LARGEST // 1024 and 1 <= n_features < LARGEST // 1024,
+            "n_rows and n_features must be in [1, 2**52)")
+    return pegasos_kept(n_rows, n_features)
+
+
+def seconds(Rows rows not None, int64_t solver):
+    """Seconds that a solver is likely to take; see ``pegasos_seconds``."""
+    require_real_rows(rows)
+    require(solver == PEGASOS_ASCENT or solver == PEGASOS_NEWTON, "solver must be one")
+    return pegasos_seconds(&rows.c, solver)
+
+
+cdef int require_memory(const uint8_t[:, ::1] memory, int64_t n_rows, int64_t n_features) except -1:
+    """Raise a ValueError unless there is a piece of memory of the right size for each problem."""
+    require(memory.shape[0] >= 1 and memory.shape[1] == kept(n_rows, n_features),
+            "memory must have shape (n_problems, kept(n_rows, n_features))")
+    return require_aligned(&memory[0, 0], sizeof(double), "memory must be aligned")
+
+
+def standings(int64_t n_rows, int64_t n_features, uint8_t[:, ::1] memory not None,
+              standing_t[::1] out not None):
+    """Write what fits have found so far; returns where `a` and `coef` begin in their memory."""
+    cdef pegasos_solution found
+    cdef int64_t k
+    require_memory(memory, n_rows, n_features)
+    require(out.shape[0] == memory.shape[0], "out must have an entry for each problem")
+    for k in range(memory.shape[0]):
+        pegasos_found(n_rows, n_features, &memory[k, 0], &found)
+        out[k].objective, out[k].relative_gap = found.objective, found.relative_gap
+        out[k].intercept, out[k].n_epochs = found.intercept, found.n_epochs
+        out[k].n_steps, out[k].first_solver = found.n_steps, found.first_solver
+        out[k].pegasos, out[k].ascent = found.epochs[0], found.epochs[1]
+        out[k].newton, out[k].solver = found.epochs[2], found.solver
+    k = memory.shape[0] - 1
+    return (<const uint8_t *> found.dual_variables - &memory[k, 0],
+            <const uint8_t *> found.coef - &memory[k, 0])
+
+
+def set_pending(uint8_t[:, ::1] memory not None, int64_t n_rows, int64_t n_features,
+                int64_t pending):
+    """Say what comes before fits go on, if they have begun."""
+    cdef int64_t k
+    require_memory(memory, n_rows, n_features)
+    require(pending == PEGASOS_CHECK_DATA or pending == PEGASOS_BEGIN_AT_POINT,
+            "pending must be CHECK_DATA or BEGIN_AT_POINT")
+    for k in range(memory.shape[0]):
+        pegasos_set_pending(&memory[k, 0], pending)
+
+
+def set_points(uint8_t[:, ::1] memory not None, const double[:, ::1] a not None,
+               const double[:, ::1] coef not None, const double[::1] intercept not None):
+    """Let fits begin at dual points and models."""
+    cdef int64_t k, n = a.shape[1], d = coef.shape[1]
+    require_memory(memory, n, d)
+    require(memory.shape[0] == a.shape[0] == coef.shape[0] == intercept.shape[0],
+            "a, coef and intercept must have an entry for each problem")
+    for k in range(memory.shape[0]):
+        pegasos_set_point(n, d, &memory[k, 0], &a[k, 0], &coef[k, 0], intercept[k])
+
+
+cdef pegasos_problem problem_of(double lam, int64_t loss, double intercept_scaling,
+                                bint free_intercept):
+    """A problem without rows."""
+    cdef pegasos_problem problem
+    memset(&problem, 0, sizeof(problem))
+    problem.lam, problem.loss = lam, loss
+    problem.intercept_scaling, problem.free_intercept = intercept_scaling, free_intercept
+    return problem
+
+
+def are_fits(uint8_t[:, ::1] memory not None, int64_t n_rows, int64_t n_features,
+             int64_t value_bytes, *, int64_t loss, double intercept_scaling, bint free_intercept,
+             bint with_numbers=True):
+    """Whether memory is that of fits which can go on; see ``pegasos_memory_is_valid``."""
+    cdef int64_t k
+    cdef pegasos_problem problem = problem_of(1, loss, intercept_scaling, free_intercept)
+    require_loss(loss)
+    require_memory(memory, n_rows, n_features)
+    for k in range(memory.shape[0]):
+        if not pegasos_memory_is_valid(&problem, n_rows, n_features, value_bytes, &memory[k, 0],
+                                       with_numbers):
+            return False
+    return True
+
+
+def solve(Rows rows not None, const int8_t[:, ::1] labels not None, const double[::1] row_weights,
+          const double[::1] norms not None, uint8_t[:, ::1] memory not None,
+          const int64_t[::1] max_epochs not None, *, double lam, int64_t loss,
+          double intercept_scaling, bint free_intercept, double tol, uint64_t seed, int64_t solver,
+          bint together, Watch watch not None):
+    """Solve problems over the same rows, one after the other; returns a status.
+
+    See ``pegasos_solve_one``; if `together`, ``pegasos_solve_together``: their first epochs as a
+    bundle.
+    """
+    cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, k
+    cdef int status = PEGASOS_DONE
+    cdef pegasos_problem problem = problem_of(lam, loss, intercept_scaling, free_intercept)
+    cdef pegasos_options options
+    cdef void *room
+    require_real_rows(rows)
+    require_loss(loss)
+    require_row_weights(row_weights, n)
+    require_memory(memory, n, d)
+    require(0 < lam and lam - lam == 0 and 0 <= intercept_scaling <= 1e150,
+            "lam must be > 0, and finite")
+    require(not (free_intercept and intercept_scaling), "a free intercept has no scaling")
+    require(labels.shape[0] == memory.shape[0] == max_epochs.shape[0] and labels.shape[1] == n,
+            "labels must have shape (n_problems, n_rows), and max_epochs n_problems entries")
+    require(norms.shape[0] == n, "norms must have n_rows entries")
+    require(tol == tol and PEGASOS_AUTO <= solver <= PEGASOS_NEWTON, "tol must be a number")
+    require_indices(max_epochs, 0, LARGEST // n - 1, "max_epochs must be in [0, 2**62/n_rows - 1)")
+    require(not together or memory.shape[0] <= PEGASOS_BUNDLE_BYTES // rows.c.value_bytes,
+            "there is no room for so many problems in a bundle")
+    require(are_fits(memory, n, d, rows.c.value_bytes, loss=loss, with_numbers=False,
+                     intercept_scaling=intercept_scaling, free_intercept=free_intercept),
+            "memory is not that of fits which can go on")
+    problem.rows = &rows.c
+    problem.weights = NULL if row_weights is None else &row_weights[0]
+    memset(&options, 0, sizeof(options))
+    options.tol, options.seed, options.solver = tol, seed, solver
+    options.poll, options.context = watch.c.poll, watch.c.context
+    options.poll_every, options.poll_epochs = watch.c.every, watch.c.by_epochs
+    if solver != PEGASOS_ASCENT and not together:
+        options.blas = blas()
+    room = malloc(<size_t> (pegasos_together_room(&rows.c) if together else pegasos_room(n, d)))
+    if room == NULL:
+        raise MemoryError(f"there is no room for a fit of {n} rows of {d} features")
+    with nogil:
+        if together:
+            options.max_epochs = max_epochs[0]
+            status = pegasos_solve_together(memory.shape[0], &problem, &options, &labels[0, 0],
+                                            &norms[0], &memory[0, 0], room)
+        else:
+            for k in range(memory.shape[0]):
+                options.max_epochs = max_epochs[k]
+                status = pegasos_solve_one(&problem, &options, &labels[k, 0], &norms[0],
+                                           &memory[k, 0], room)
+                if status != PEGASOS_DONE:
+                    break
+        free(room)
+    return watch.answer(status)
 
 
 def newton_run(Rows rows not None, pegasos_newton[::1] problem not None,

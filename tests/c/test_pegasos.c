@@ -932,7 +932,7 @@ static int64_t fit_in_parts(const pegasos_problem *problem, const pegasos_option
         pegasos_options part = *options;
         part.poll = stop;
         part.context = &n_polls;
-        part.poll_every = (double)(1 + calls);
+        part.poll_every = pow(1.02, (double)calls); /* transactions are to come to their end */
         part.resume = calls > 0;
         memcpy(moved, memory, bytes);
         memset(memory, 0xff, bytes);
@@ -995,6 +995,77 @@ static void a_whole_fit_is_certified(void)
             CHECK(fabs(primal - whole.objective) < 1e-9 * primal);
             CHECK(whole.relative_gap <= 1e-6);
             CHECK(whole.dual_objective <= whole.objective);
+        }
+}
+
+/* Bits and objectives of fits of one problem after the other in the same memory: other lambdas,
+ * other weights, other solvers; whether they are stopped at every poll or not. */
+static void solve_after(const pegasos_problem *problem, const pegasos_options *options,
+                        const int8_t *y, const double *norms, void *memory, void *room, bool is_cut,
+                        int64_t *n_polls)
+{
+    pegasos_options own = *options;
+    own.poll = is_cut ? stop : NULL;
+    own.context = n_polls;
+    own.poll_every = 1;
+    while (pegasos_solve_one(problem, &own, y, norms, memory, room) == PEGASOS_STOPPED) {
+        own.poll_every *= 1.05; /* so that transactions come to their end */
+        CHECK(pegasos_memory_is_valid(problem, N, D, problem->rows->value_bytes, memory, 1));
+    }
+}
+
+static void a_fit_goes_on_where_the_last_one_ended(void)
+{
+    static double whole_memory[MEMORY], cut_memory[MEMORY], alone_memory[MEMORY], room[MEMORY];
+    double weights[N], heavier[N], norms[N], sums[D];
+    for (int i = 0; i < N; i++) {
+        weights[i] = 1 + i % 3;
+        heavier[i] = labels[i] > 0 ? 2 * weights[i] : weights[i];
+    }
+    for (int type = 0; type < TYPES; type++)
+        for (int kind = 0; kind < 18; kind++) {
+            const pegasos_rows rows = rows_of_type(type);
+            pegasos_problem problem = {.rows = &rows,
+                                       .weights = weights,
+                                       .lam = 0.1,
+                                       .intercept_scaling = kind % 3 == 1 ? 0.5 : 0,
+                                       .free_intercept = kind % 3 == 2,
+                                       .loss =
+                                           kind % 6 >= 3 ? PEGASOS_SQUARED_HINGE : PEGASOS_HINGE};
+            pegasos_options options = {
+                .tol = 1e-6, .max_epochs = 1000000, .seed = 7, .solver = kind / 6};
+            int64_t n_polls = 0;
+            memset(sums, 0, sizeof sums);
+            pegasos_linear_norms(&rows, 0, N, sums, norms);
+            memset(whole_memory, 0, sizeof whole_memory);
+            memset(cut_memory, 0, sizeof cut_memory);
+            for (int step = 0; step < 6; step++) {
+                pegasos_solution whole, cut, alone;
+                problem.lam = (const double[]){0.1, 0.03, 0.01, 0.05, 0.05, 0.05}[step];
+                if (step == 4) { /* other data: weights */
+                    problem.weights = heavier;
+                    pegasos_set_pending(whole_memory, PEGASOS_BEGIN_AT_POINT);
+                    pegasos_set_pending(cut_memory, PEGASOS_BEGIN_AT_POINT);
+                } else if (step == 5) { /* it is said that they may be others, but they are not */
+                    pegasos_set_pending(whole_memory, PEGASOS_CHECK_DATA);
+                    pegasos_set_pending(cut_memory, PEGASOS_CHECK_DATA);
+                    options.solver =
+                        options.solver == PEGASOS_ASCENT ? PEGASOS_NEWTON : PEGASOS_ASCENT;
+                }
+                solve_after(&problem, &options, labels, norms, whole_memory, room, false, &n_polls);
+                solve_after(&problem, &options, labels, norms, cut_memory, room, true, &n_polls);
+                pegasos_found(N, D, whole_memory, &whole);
+                pegasos_found(N, D, cut_memory, &cut);
+                CHECK(memcmp(whole.coef, cut.coef, D * sizeof *whole.coef) == 0);
+                CHECK(memcmp(whole.dual_variables, cut.dual_variables, N * sizeof(double)) == 0);
+                CHECK(whole.n_epochs == cut.n_epochs && whole.objective == cut.objective);
+                CHECK(whole.relative_gap <= 1e-6);
+                memset(alone_memory, 0, sizeof alone_memory);
+                solve_after(&problem, &options, labels, norms, alone_memory, room, false, &n_polls);
+                pegasos_found(N, D, alone_memory, &alone);
+                CHECK(fabs(whole.objective - alone.objective) <= 1.1e-6 * alone.objective);
+            }
+            CHECK(n_polls > 100);
         }
 }
 
@@ -1175,6 +1246,7 @@ int main(int argc, char **argv)
     RUN(a_run_of_dual_ascent_ends_at_a_true_gap);
     RUN(problems_that_begin_together_end_at_true_gaps);
     RUN(a_whole_fit_is_certified);
+    RUN(a_fit_goes_on_where_the_last_one_ended);
     RUN(rows_outside_a_problem_do_not_change_its_fit);
     RUN(rows_without_weight_do_not_change_a_fit);
     RUN(what_a_program_gets_wrong_is_named);

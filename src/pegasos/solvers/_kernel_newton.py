@@ -21,7 +21,6 @@ from pegasos import _core, _threads
 from pegasos.problems import _certificate
 from pegasos.problems._certificate import inner
 from pegasos.problems._problem import Problem
-from pegasos.solvers._newton import Newton
 from pegasos.solvers._pegasos import Settings
 from pegasos.solvers._solver import Solver
 
@@ -30,12 +29,21 @@ _MOST = _core.NEWTON_MOST
 _NARROWER, _NARROWEST = 0.6, 1e-4
 _ACCURACY, _PRODUCTS = 0.01, 250
 _RIDGE = 1e-10
+# Over what width the hinge is smoothed at first.
+_WIDTH = 0.25
 
 
-class KernelNewton(Newton):
-    """Newton's method on a smooth or smoothed loss; `rows` is a `ColumnCache` of all columns."""
+class KernelNewton(Solver):
+    """Newton's method on a smooth or smoothed loss; `rows` is a `ColumnCache` of all columns.
 
+    `point` holds coefficients, and last the weight of the constant feature or the unpenalised
+    intercept; `scores` are those of `point`, `centre` is A, `width` delta; `dual_objective` is the
+    best so far, that of `a`.
+    """
+
+    name = "newton"
     checks_are_whole = True
+    _ARRAYS = (*Solver._ARRAYS, "point", "scores", "centre", "width", "dual_objective")
 
     @staticmethod
     def suits(rows: Any) -> bool:
@@ -56,7 +64,25 @@ class KernelNewton(Newton):
         self, settings: Settings, n_problems: int, n_rows: int, n_features: int, seed: int
     ) -> None:
         super().__init__(settings, n_problems, n_rows, n_rows, seed)
+        # Value of the feature that carries the intercept; 0 if there is none.
+        self.feature = 1.0 if settings.free_intercept else settings.constant_feature
+        self.point = np.zeros((n_problems, n_rows + 1))
+        self.scores = np.zeros((n_problems, n_rows))
+        self.centre = np.zeros((n_problems, n_rows))
+        self.width = np.full(n_problems, self._first_width)
+        self.dual_objective = np.full(n_problems, -np.inf)
         self._is_stuck = np.zeros(n_problems, bool)
+
+    @property
+    def _first_width(self) -> float:
+        """A smooth loss has one of its own, which stays."""
+        curvature = self.settings.loss.curvature
+        return 1 / curvature if curvature else _WIDTH
+
+    @staticmethod
+    def ends_exactly(rows: Any) -> bool:
+        """Once the rows within the smoothed corner are those at the corner."""
+        return True
 
     @property
     def has_given_up(self) -> bool:
@@ -68,7 +94,43 @@ class KernelNewton(Newton):
         # width far above that would let dual variables creep.
         moves = np.abs(problem.rows.diagonal).mean() / (self.settings.lam * problem.masses)
         self._narrowest = _NARROWEST * np.minimum(1, moves)
-        return super().begin(problem, start)
+        start = super().begin(problem, start)
+        if start is not None:
+            self.centre[...] = 0 if self.settings.loss.curvature else self.a
+            self.width[:] = self._first_width
+            self.point[:, :-1] = self.coef
+            self.point[:, -1] = self.intercept / (self.feature or 1)
+        for k, scores in enumerate(self._scores()):
+            # The solver knows these scores, but for rounding, unless the rows are others than
+            # before.
+            distance = np.abs(scores - self.scores[k]).max()
+            if start is None and distance <= 1e-9 * max(np.abs(scores).max(), 1):
+                continue
+            self.scores[k] = scores
+            if start is not None:
+                self._shrink(k)
+            self._forget_all_but_zero(slice(k, k + 1))
+            self.dual_objective[k] = -np.inf
+            self._keep_first(k)
+
+    def _shrink(self, k: int) -> None:
+        """Replace a point by the best multiple of it: after an epoch, w can be worse than 0."""
+        y, weights = self.labels[k], self._row_weights(k) / self.mass[k]
+        penalty = self._penalty(self.point[k], self.scores[k])
+        t = _core.line_search(
+            np.ones(len(y)), y * self.scores[k], weights, np.zeros(len(y)), self.width[k],
+            0.0, 2 * penalty, self.settings.loss.number,
+        )  # fmt: skip
+        self.point[k] *= t
+        self.scores[k] *= t
+
+    def continue_from(self, other: Solver) -> None:
+        super().continue_from(other)
+        self.dual_objective[:] = other.primal * (1 - other.relative_gap)
+
+    def _row_weights(self, k: int) -> np.ndarray:
+        weights = 1.0 if self.row_weights is None else self.row_weights
+        return (self.labels[k] != 0) * weights
 
     @_threads.blas.one_thread()
     def run(
@@ -85,12 +147,6 @@ class KernelNewton(Newton):
     @property
     def has_dual(self) -> bool:
         return self.rows.is_positive
-
-    def _forget(self, k: int) -> None:
-        self._forget_all_but_zero(slice(k, k + 1))
-
-    def _check_kept(self) -> None:
-        """Nothing to do: kernel machines go on with the same rows only."""
 
     def _push(self, coef: np.ndarray) -> np.ndarray:
         """Scores without the intercept."""
@@ -120,8 +176,6 @@ class KernelNewton(Newton):
         constant = self.feature * factors.sum()
         return self._inner(factors, scores, constant, constant)
 
-    _jobs = Solver._jobs
-
     def _improve(self, k: int, tol: float | None, last: int) -> Generator[None]:
         self._is_stuck[k] = False
         while self.n_epochs[k] < last and not (self._is_done(k, tol) or self._is_stuck[k]):
@@ -130,8 +184,13 @@ class KernelNewton(Newton):
             yield
 
     def _keep_first(self, k: int) -> None:
+        """Take the point that it begins with for the best so far: it may be what it ends with."""
         if not self.settings.free_intercept:
-            super()._keep_first(k)
+            point, scores = self.point[k], self.scores[k]
+            losses = self.settings.loss.value(1 - self.labels[k] * scores)
+            primal = self._penalty(point, scores)
+            primal += inner(self._row_weights(k), losses) / self.mass[k]
+            self._keep(k, point[:-1], self.feature * point[-1], primal, -np.inf)
             return
         factors = self.a[k] * self.labels[k]
         self._keep_balanced(k, factors, self._push(factors[None])[0], -np.inf)

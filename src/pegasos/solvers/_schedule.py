@@ -1,8 +1,8 @@
-"""The schedule of a fit: which solver runs, for how many epochs, and when a model is good enough.
+"""A fit: Pegasos's session or a solver, whatever is at work, and what there is so far.
 
-Solvers are peers (`pegasos.solvers._solver.Solver`) in a registry for each kind of machines.
-Pegasos begins every fit; "auto" then lets the solver go on that is likely to be cheapest, and
-changes to the next one where the gap hardly falls.
+Linear problems are one solver, `Linear`, whose schedule is in ``csrc/solve.c``. Those of kernel
+machines (`pegasos.solvers._solver.Solver`) are peers: Pegasos begins every fit, and "auto" then
+lets the first one go on, and changes to the next one where the gap hardly falls.
 """
 
 import dataclasses
@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from pegasos import _core
 from pegasos._threads import handled, uninterrupted
 from pegasos.problems import _certificate, _rows
-from pegasos.solvers._ascent import DualAscent
 from pegasos.solvers._kernel_ascent import KernelAscent
 from pegasos.solvers._kernel_newton import KernelNewton
 from pegasos.solvers._kernel_pegasos import KernelPegasos
-from pegasos.solvers._newton import Newton
+from pegasos.solvers._linear import Linear
 from pegasos.solvers._pegasos import Pegasos, Settings, decision_function
 from pegasos.solvers._solver import Solver
 
@@ -107,7 +107,7 @@ KERNEL = Machines(
     lambda cache, coef, intercept, which: cache.scores_of(coef, which).T + intercept,
     few=2**17,
 )
-LINEAR.register(DualAscent, Newton)
+LINEAR.solvers.update(sdca=Linear, newton=Linear)
 KERNEL.register(KernelAscent, KernelNewton)
 
 
@@ -256,6 +256,9 @@ class Schedule:
         n_problems = len(self.pegasos.problems)
         if rows.size * n_problems > self.machines.few:
             return None
+        if self.machines is LINEAR:
+            is_cheap = n_problems * _core.seconds(rows, _core.NEWTON) <= _CHEAP
+            return "newton" if is_cheap and name in ("auto", "newton") else None
         for kind in self.machines.suitable(rows):
             is_cheap = kind.ends_exactly(rows) and n_problems * kind.cost(rows) <= _CHEAP
             if is_cheap and name in ("auto", kind.name):
@@ -298,7 +301,8 @@ class Schedule:
         if self.solver is not self.pegasos:
             self._put_to_work(self._begun(kind, rows))
         elif kind.begins_with_pegasos(rows):
-            self._put_to_work(self._begun(kind, rows, self._point()))
+            is_new = kind is Linear and not self.pegasos.problems["n_steps"].any()
+            self._put_to_work(self._begun(kind, rows, None if is_new else self._point()))
         else:
             # An average is by far the better point to start at.
             self.pegasos.average_as(self.settings.average or "suffix")
@@ -313,7 +317,9 @@ class Schedule:
         threads["on_progress"] = self._telling(threads["on_progress"], is_told)
         self.solver.by_epochs = is_told is not None
         left = max(max_iter - self.epochs_begun, 0)
-        if name != "auto" or tol is None:
+        if kind is Linear:
+            self.solver.method = name
+        if kind is Linear or name != "auto" or tol is None:
             yield functools.partial(self.solver.run, tol, left, **threads)
             return
         if self.stage == 0:
@@ -394,7 +400,7 @@ class Schedule:
         if type(last) is kind:
             last.begin(problem, start)
             return last
-        if start is None:
+        if start is None and kind is not Linear:
             if last.rows is None:  # of a state: what it saw may have been of other rows
                 last.begin(problem)
             dual, *model = self._point()
@@ -408,9 +414,21 @@ class Schedule:
 
     def _put_to_work(self, solver: Any) -> None:
         """Let a solver go on, and remember what ran before."""
+        if solver is self.solver:
+            return
         ran = tuple(self.solver_epochs.items())
         with uninterrupted():
             self._ran, self.solver = ran, solver
+
+    def change_lam(self, lam: float, rows: Any) -> bool:
+        """Go on with another λ over the same rows; false where a new schedule has to."""
+        if not isinstance(self.solver, Linear):
+            return False
+        self.settings = dataclasses.replace(self.settings, lam=lam)
+        self.pegasos.settings, self.pegasos._problem = self.settings, None
+        self.solver.change_lam(self.settings, self.pegasos.problem(rows))
+        self.epochs_begun = 0
+        return True
 
     @np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore")
     def start_from(self, other: "Schedule", rows: Any) -> None:
@@ -499,6 +517,12 @@ class Schedule:
     def solver_epochs(self) -> dict[str, int]:
         """Epochs of each solver, in the order in which they ran."""
         ran = dict(self._ran)
+        if isinstance(self.solver, Linear):
+            own = self.solver.epochs()
+            left = self.n_iter - sum(ran.values()) - sum(own.values())
+            if left:  # those were of other rows
+                ran = {}
+            return {name: ran.get(name, 0) + own.get(name, 0) for name in ran | own}
         left = self.n_iter - sum(ran.values())
         if left < 0:  # those were of other rows
             ran, left = {}, self.n_iter
@@ -570,8 +594,8 @@ class Schedule:
         names, (epochs, places) = ("pegasos", *machines.solvers), state["solver_epochs"].tolist()
         ran = sorted(zip(places, names, epochs, strict=True))
         schedule._ran = tuple((solver, n) for place, solver, n in ran if place > 0)
-        for name, kind in machines.solvers.items():
-            prefix = f"{name}."
+        for kind in set(machines.solvers.values()):
+            prefix = f"{kind.name}."
             arrays = {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
             if arrays:
                 schedule.solver = kind.restore(settings, arrays, pegasos.seed)

@@ -58,8 +58,6 @@ class Solver:
     name = ""
     #: Whether the gap that a check finds may be told as the certificate of a fit.
     checks_are_whole = False
-    #: Whether a gap check computes the objective from the point itself, and not from running sums.
-    is_exact = False
 
     @staticmethod
     def suits(rows: Any) -> bool:
@@ -162,19 +160,6 @@ class Solver:
         self.is_seen = np.zeros(len(self.a), bool)
         return start
 
-    def _check_kept(self) -> None:
-        """Forget what was seen of points that are kept, where that was on other rows."""
-        # One by one: scores of several have other bits.
-        primal = np.concatenate([
-            _certificate.objectives(
-                self.problem.only(k), self.coef[k : k + 1], self.intercept[k : k + 1]
-            )
-            for k in range(len(self.a))
-        ])  # fmt: skip
-        self.is_seen = primal == self.primal
-        changed = ~np.isclose(primal, self.primal, rtol=1e-9, atol=0)
-        self.primal[changed] = self.relative_gap[changed] = np.inf
-
     def continue_from(self, other: "Solver") -> None:
         """Go on counting from another solver, and trust its certificates and what they are of."""
         for name in Solver._ARRAYS:
@@ -227,17 +212,12 @@ class Solver:
         """Take the result of a gap check: keep the primal point if it is the best, set the gap."""
         if primal < self.primal[k]:
             self.coef[k], self.intercept[k], self.primal[k] = coef, intercept, primal
-            self.is_seen[k] = True
-        self.is_seen[k] &= self.is_exact
+        self.is_seen[k] = False
         if self.has_dual:
             gap, primal = max(self.primal[k] - dual, 0), self.primal[k]
         else:
             gap = abs(primal - dual)
         self.relative_gap[k] = gap / max(primal, 1e-300)
-
-    def _forget(self, k: int) -> None:
-        """Forget the objective and gap of a problem, whose coefficients may not be the best."""
-        self.relative_gap[k] = self.primal[k] = np.inf
 
     def _forget_all_but_zero(self, which: slice) -> None:
         """Forget those of some problems, and take w = 0 as the best point so far."""
@@ -274,7 +254,7 @@ class Solver:
         if tol is None:
             return False
         gap = _certificate.significant(self.relative_gap[k], self.primal[k])
-        return bool(gap <= (1 if self.is_exact else SAFELY) * tol)
+        return bool(gap <= SAFELY * tol)
 
     def progress(self) -> tuple[int, int, str]:
         """Rows visited since this solver began, 0, and the largest gap."""

@@ -39,7 +39,8 @@ def check(state: dict[str, np.ndarray], blank: Schedule) -> None:
     """Raise a ValueError unless `state` is one that `blank`, a new schedule, could get into."""
     expected, n_rows = blank.state(), rows_of(state)[0]
     # One number stands for as many as there are rows: a false n_rows must not ask for memory.
-    pegasos, solvers = blank.pegasos, blank.machines.solvers
+    pegasos = blank.pegasos
+    solvers = {kind.name: kind for kind in blank.machines.solvers.values()}
     per_row = np.broadcast_to(0.0, (len(pegasos.problems), n_rows))
     n_problems, n_features = pegasos.weights.shape
     expected |= {
@@ -48,9 +49,17 @@ def check(state: dict[str, np.ndarray], blank: Schedule) -> None:
         "earlier": np.broadcast_to(0.0, (n_problems, n_features + 1)),
         "n_earlier": np.zeros(n_problems, np.int64),
     }
-    begun = [solver for solver in solvers if f"{solver}.a" in state]
+    begun = [name for name in solvers if f"{name}.base" in state]
     for solver in begun:
-        _same_kind(f"{solver}.a", state[f"{solver}.a"], np.broadcast_to(0.0, per_row.shape))
+        if f"{solver}.memory" in state:
+            if n_rows < 1:
+                raise ValueError(f"state.numbers must have rows, got {n_rows}")
+            shape = n_problems, _core.kept(n_rows, n_features)
+            rows = np.broadcast_to(np.uint8(0), shape)
+            _same_kind(f"{solver}.memory", state[f"{solver}.memory"], rows)
+        else:
+            name = f"{solver}.a"
+            _same_kind(name, state.get(name), np.broadcast_to(0.0, per_row.shape))
         new = solvers[solver](blank.settings, n_problems, n_rows, n_features, blank.seed).state()
         expected |= {f"{solver}.{name}": array for name, array in new.items()}
     for name in set(expected) - {"counts", "sums", "earlier", "n_earlier"} | set(state):
@@ -101,6 +110,9 @@ def _relations(
     is_whole = epochs % 1 == stage % 1 == 0
     yield "where", is_whole and 0 <= epochs < 2**53 and 0 <= stage < 2**53 and gap >= 0
     for solver in begun:
+        if f"{solver}.memory" in state:
+            yield from _relations_of_memory(solver, state, pegasos, n_rows)
+            continue
         yield from _relations_of(solver, state, n_rows)
         if not (has_constant or is_free.any()):
             yield f"{solver}.intercept", state[f"{solver}.intercept"] == 0
@@ -108,6 +120,24 @@ def _relations(
         if curvature and f"{solver}.width" in state:  # smooth as it is
             yield f"{solver}.width", state[f"{solver}.width"] == 1 / curvature
             yield f"{solver}.centre", state[f"{solver}.centre"] == 0
+
+
+def _relations_of_memory(
+    solver: str, state: dict[str, np.ndarray], pegasos: Pegasos, n_rows: int
+) -> Iterator[tuple[str, Any]]:
+    """What must hold of linear fits."""
+    memory, settings = state[f"{solver}.memory"], pegasos.settings
+    n_features = pegasos.weights.shape[1]
+    shape = np.array([n_rows, n_features])
+    yield f"{solver}.shape", np.array_equal(state[f"{solver}.shape"], shape)
+    yield f"{solver}.n_inside", state[f"{solver}.n_inside"] <= n_rows
+    yield f"{solver}.memory", _core.are_fits(
+        memory.copy(), n_rows, n_features, pegasos.weights.itemsize, loss=settings.loss.number,
+        intercept_scaling=settings.constant_feature, free_intercept=settings.free_intercept,
+    )  # fmt: skip
+    table = np.zeros(len(memory), np.asarray(_core.BLANK_STANDING).dtype)
+    _core.standings(n_rows, n_features, memory.copy(), table)
+    yield f"{solver}.base", state[f"{solver}.base"] <= table["n_epochs"].max(initial=0)
 
 
 def _relations_of(

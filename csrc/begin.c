@@ -1,0 +1,446 @@
+/*
+ * begin.c - how the solvers of a fit begin: at 0, where another solver stands, at a point that the
+ * caller has, with another lambda.
+ *
+ * Each function is a transaction (but for the epoch of Pegasos, which is visits): until its end it
+ * writes to scratch, or to what it writes again if it is begun once more.
+ */
+#include "fit.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+/* What a call for a row costs, in numbers read; rows are read in pieces of so many. */
+enum { NUMBERS_PER_CALL = 25, ROWS_PER_PIECE = 256 };
+/* Newton's method: the width over which the hinge is smoothed at first. */
+static const double FIRST_WIDTH = 0.25;
+/* A free intercept is found by a constant feature of this size at least (see pegasos_ascent). */
+static const double LEAST_FEATURE = 1e-3;
+/* Vectors of unchanged data are what they were up to rounding; of float, coarser. */
+static const double SAME = 1e-9, SAME_IN_FLOAT = 1e-4;
+
+static bool is_stopped(fit *f, double numbers)
+{
+    const pegasos_progress progress = progress_of_state(f->s);
+    return is_to_stop(&f->watch, numbers, &progress);
+}
+
+/* ---- Passes over the rows; false: stopped ---------------------------------------------------- */
+
+static double numbers_of(const fit *f, int64_t count)
+{
+    const double each = stored_numbers(f->rows) / (double)f->rows->n_rows;
+    return (double)count * (each + NUMBERS_PER_CALL);
+}
+
+static int64_t rows_of_piece(const fit *f, int64_t first)
+{
+    const int64_t left = f->rows->n_rows - first;
+    return left < ROWS_PER_PIECE ? left : ROWS_PER_PIECE;
+}
+
+/* out = 1/(lam m) sum_i a_i y_i x_i; returns sum_i a_i y_i/(lam m) as `total`. */
+static bool combine(fit *f, const double *a, double *out, double *total)
+{
+    const double scale = 1 / (f->problem->lam * f->s->mass);
+    double factors[ROWS_PER_PIECE];
+    memset(out, 0, (size_t)f->rows->n_features * sizeof(double));
+    *total = 0;
+    for (int64_t first = 0, count; first < f->rows->n_rows; first += count) {
+        count = rows_of_piece(f, first);
+        for (int64_t i = 0; i < count; i++) {
+            factors[i] = scale * a[first + i] * f->labels[first + i];
+            *total += factors[i];
+        }
+        pegasos_linear_combine(f->rows, first, count, factors, out);
+        if (is_stopped(f, numbers_of(f, count)))
+            return false;
+    }
+    return true;
+}
+
+static bool score(fit *f, const double *w, double intercept, double *scores)
+{
+    for (int64_t first = 0, count; first < f->rows->n_rows; first += count) {
+        count = rows_of_piece(f, first);
+        pegasos_linear_scores(f->rows, first, count, 1, w, 8, 0, &intercept, scores + first);
+        if (is_stopped(f, numbers_of(f, count)))
+            return false;
+    }
+    return true;
+}
+
+static double squared(const double *vector, int64_t n)
+{
+    double sum = 0;
+    for (int64_t j = 0; j < n; j++)
+        sum += vector[j] * vector[j];
+    return sum;
+}
+
+/* ---- What is known of the rows --------------------------------------------------------------- */
+
+/* The sum of weights is added up as Python does it: as it is. */
+static void count_rows(fit *f)
+{
+    state *s = f->s;
+    const double feature = f->problem->free_intercept ? 1 : f->problem->intercept_scaling;
+    s->n_inside = 0;
+    s->mass = s->longest = 0;
+    for (int64_t i = 0; i < f->rows->n_rows; i++) {
+        s->n_inside += f->labels[i] != 0;
+        s->mass += weight_of(f, i);
+        s->longest = fmax(s->longest, weight_of(f, i) * (f->norms[i] + feature * feature));
+    }
+    s->mass = s->mass > 0 ? s->mass : 1; /* without rows */
+    s->lam = f->problem->lam;
+    s->n_rows = f->rows->n_rows;
+    s->n_features = f->rows->n_features;
+    s->value_bytes = f->rows->value_bytes;
+}
+
+/* The constant feature. That of a free intercept is as large as the problem's rows: beside a much
+ * larger one, steps would be too short. */
+static double constant_feature(const fit *f)
+{
+    double mean = 0;
+    if (!f->problem->free_intercept)
+        return f->problem->intercept_scaling;
+    for (int64_t i = 0; i < f->rows->n_rows; i++)
+        mean += f->labels[i] != 0 ? f->norms[i] / (double)f->s->n_inside : 0;
+    return fmax(sqrt(mean), LEAST_FEATURE);
+}
+
+/* Forgets the best model's objective. */
+static void forget(state *s)
+{
+    s->ascent.primal = s->ascent.relative_gap = INFINITY;
+    s->newton.primal = s->newton.relative_gap = INFINITY;
+}
+
+/* ---- An epoch of Pegasos --------------------------------------------------------------------- */
+
+bool pegasos_fit_begin(fit *f)
+{
+    state *s = f->s;
+    const int64_t n = f->rows->n_rows, d = f->rows->n_features;
+    memset(s, 0, sizeof *s);
+    memset(f->a, 0, (size_t)n * sizeof(double));
+    memset(f->active, 0, (size_t)n * sizeof(int64_t));
+    for (double **v = (double *[]){f->coef, f->w, f->sums, NULL}; *v; v++)
+        memset(*v, 0, (size_t)(d + (*v == f->sums)) * sizeof(double));
+    count_rows(f);
+    const double factor = (double)s->n_inside / s->mass;
+    s->pegasos = (pegasos_linear){
+        .lam = f->problem->lam,
+        .weight_factor = factor > 0 ? factor : 1,
+        .intercept_scaling = f->problem->intercept_scaling,
+        .free_intercept = f->problem->free_intercept,
+        .average_from = s->n_inside / 2 + 1,
+        .last_step = s->n_inside,
+        .loss = f->problem->loss,
+    };
+    if (loss_is_smooth(f->problem->loss))
+        s->pegasos.delay = (int64_t)fmin(ceil(2 * factor * s->longest / f->problem->lam), 1e15);
+    pegasos_linear_start(&s->pegasos);
+    forget(s);
+    s->pending = PEGASOS_GO_ON;
+    return true;
+}
+
+/* Steps on all rows once; the permutation is drawn again where an epoch goes on. */
+static bool run_pegasos(fit *f)
+{
+    pegasos_linear *p = &f->s->pegasos;
+    double *const counts = (double *)f->active, slope = 1;
+    int64_t *const permutation = (int64_t *)f->room, pending = 0, draws[ROWS_PER_PIECE];
+    const pegasos_linear_set set = {
+        .n_problems = 1,
+        .batch_size = 1,
+        .problems = p,
+        .labels = f->labels,
+        .row_weights = f->problem->weights,
+        .weights = f->w,
+        .sums = f->sums,
+        .counts = counts,
+        .pending = &pending,
+        .slopes = &slope,
+    };
+    pegasos_order_seek(&f->s->order, f->options->seed, f->rows->n_rows, PEGASOS_PERMUTATION,
+                       p->next_draw, permutation);
+    while (p->n_steps < p->last_step) {
+        const int64_t first = p->next_draw, count = rows_of_piece(f, first);
+        pegasos_order_draw(&f->s->order, permutation, count, draws);
+        pegasos_linear_run(f->rows, &set, first, count, draws);
+        if (is_stopped(f, 2 * numbers_of(f, count)))
+            return false;
+    }
+    return true;
+}
+
+bool pegasos_fit_first_epoch(fit *f)
+{
+    const pegasos_linear *const p = &f->s->pegasos;
+    const double *const counts = (double *)f->active;
+    if (!run_pegasos(f))
+        return false;
+    /* The dual point and the model that Pegasos leaves: w(a) = w for a_i = c_i alpha_i n/(T + t0),
+     * and the mean of the last half. */
+    const double each = (double)f->s->n_inside / (double)(p->n_steps + p->delay);
+    for (int64_t i = 0; i < f->rows->n_rows; i++)
+        f->a[i] = weight_of(f, i) * counts[i] * each;
+    pegasos_make_feasible(p->loss, f->rows->n_rows, f->labels, f->problem->weights,
+                          p->free_intercept, f->a, f->a);
+    pegasos_linear_model(p, f->rows->n_features, f->rows->value_bytes, f->w, f->sums, f->coef,
+                         &f->s->ascent.intercept);
+    f->s->ascent.n_epochs = 1;
+    return pegasos_fit_begin_newton(f);
+}
+
+/* ---- Dual ascent ----------------------------------------------------------------------------- */
+
+/* Lets all rows of the problem take part. */
+static void activate(fit *f)
+{
+    int64_t n_active = 0;
+    for (int64_t i = 0; i < f->rows->n_rows; i++)
+        if (f->labels[i] != 0)
+            f->active[n_active++] = i;
+    pegasos_dual_start(&f->s->dual, n_active);
+    memset(f->sums, 0, (size_t)(f->rows->n_features + 1) * sizeof(double));
+}
+
+/* Notes how many epochs the solver made that was at work, and that another one is. */
+static void note_change(state *s, int64_t solver)
+{
+    const int64_t before = s->epochs[0] + s->epochs[1] + s->epochs[2];
+    s->epochs[s->solver] += progress_of_state(s).n_epochs - before;
+    s->first = s->first ? s->first : solver;
+    s->solver = solver;
+}
+
+bool pegasos_fit_begin_ascent(fit *f, bool is_zero)
+{
+    state *s = f->s;
+    const pegasos_progress now = progress_of_state(s);
+    const int64_t n = f->rows->n_rows, d = f->rows->n_features;
+    const double feature = constant_feature(f);
+    double total = 0, intercept = 0;
+    if (is_zero)
+        memset(f->w, 0, (size_t)d * sizeof(double));
+    else if (!combine(f, f->a, f->w, &total))
+        return false;
+    if (!is_zero && f->problem->free_intercept) {
+        if (!score(f, f->w, 0, f->room))
+            return false;
+        intercept = pegasos_best_intercept(f->problem->loss, n, f->labels, f->problem->weights,
+                                           f->room, f->room + n);
+    }
+    const double constant = feature * total, best = intercept_of_state(s);
+    note_change(s, PEGASOS_ASCENT);
+    s->n_steps += s->ascent.n_steps;
+    s->dual = (pegasos_dual){
+        .scale = 1 / (f->problem->lam * s->mass),
+        .intercept_scaling = feature,
+        .intercept = intercept,
+        .factor = 1,
+        .generator = f->options->seed,
+        .loss = f->problem->loss,
+        .constant_weight = constant,
+        .squared_norm = squared(f->w, d) + constant * constant,
+    };
+    activate(f);
+    s->dual.pegasos_mass = is_zero ? s->mass : 0;
+    s->ascent = (pegasos_ascent){
+        .lam = f->problem->lam,
+        .mass = s->mass,
+        .free_intercept = f->problem->free_intercept,
+        .n_inside = s->n_inside,
+        .n_epochs = now.n_epochs,
+        .estimate = INFINITY,
+        .estimate_at_check = INFINITY,
+        .primal = now.objective,
+        .intercept = best,
+        .relative_gap = now.relative_gap,
+    };
+    return true;
+}
+
+/* ---- Newton's method ------------------------------------------------------------------------- */
+
+/* At the best model so far, or rather the best multiple of it: after an epoch, w can be worse than
+ * 0. */
+bool pegasos_fit_begin_newton(fit *f)
+{
+    state *s = f->s;
+    const pegasos_problem *p = f->problem;
+    const pegasos_progress now = progress_of_state(s);
+    const int64_t n = f->rows->n_rows, d = f->rows->n_features;
+    const bool is_smooth = loss_is_smooth(p->loss);
+    const double feature = p->free_intercept ? 1 : p->intercept_scaling;
+    const double width = is_smooth ? 0.5 : FIRST_WIDTH, intercept = intercept_of_state(s);
+    double *const ones = f->room, *const moves = ones + n, *const weights = moves + n;
+    double *const zeros = weights + n;
+    if (!score(f, f->coef, intercept, f->scores))
+        return false;
+    for (int64_t i = 0; i < n; i++) {
+        ones[i] = 1;
+        moves[i] = f->labels[i] * f->scores[i];
+        weights[i] = weight_of(f, i) / s->mass;
+        zeros[i] = 0;
+        f->centre[i] = is_smooth ? 0 : f->a[i];
+    }
+    memcpy(f->point, f->coef, (size_t)d * sizeof(double));
+    f->point[d] = feature > 0 ? intercept / feature : 0;
+    const double norm = squared(f->point, d + !p->free_intercept);
+    const double t =
+        pegasos_line_search(p->loss, n, ones, moves, weights, zeros, width, 0, p->lam * norm);
+    for (int64_t j = 0; j <= d; j++)
+        f->point[j] *= t;
+    double primal = p->lam / 2 * t * t * norm;
+    for (int64_t i = 0; i < n; i++) {
+        f->scores[i] *= t;
+        primal += weights[i] * loss_value(p->loss, 1 - f->labels[i] * f->scores[i]);
+    }
+    note_change(s, PEGASOS_NEWTON);
+    s->newton = (pegasos_newton){
+        .lam = p->lam,
+        .mass = s->mass,
+        .feature = feature,
+        .free_intercept = p->free_intercept,
+        .loss = p->loss,
+        .width = width,
+        .primal = now.objective,
+        .dual_objective =
+            isfinite(now.objective) ? now.objective * (1 - now.relative_gap) : -INFINITY,
+        .relative_gap = now.relative_gap,
+        .intercept = intercept,
+        .n_epochs = now.n_epochs,
+    };
+    if (primal < now.objective) {
+        memcpy(f->coef, f->point, (size_t)d * sizeof(double));
+        s->newton.intercept = feature * f->point[d];
+        s->newton.primal = primal;
+        s->newton.relative_gap = fmax(primal - s->newton.dual_objective, 0) / fmax(primal, 1e-300);
+    }
+    return true;
+}
+
+/* ---- Other data, another lambda -------------------------------------------------------------- */
+
+bool pegasos_fit_begin_at_point(fit *f, int64_t solver)
+{
+    const int64_t n = f->rows->n_rows;
+    bool is_zero = true;
+    count_rows(f);
+    forget(f->s);
+    if (f->s->pending != PEGASOS_BEGIN_AGAIN) /* not to be made feasible twice */
+        pegasos_make_feasible(f->problem->loss, n, f->labels, f->problem->weights,
+                              f->problem->free_intercept, f->a, f->a);
+    f->s->pending = PEGASOS_BEGIN_AGAIN;
+    for (int64_t i = 0; i < n && is_zero; i++)
+        is_zero = f->a[i] == 0;
+    const bool is_ascent = solver == PEGASOS_ASCENT;
+    if (!(is_ascent ? pegasos_fit_begin_ascent(f, is_zero) : pegasos_fit_begin_newton(f)))
+        return false;
+    f->s->pending = PEGASOS_GO_ON;
+    return true;
+}
+
+/* Whether the vectors of the solver at work are those of these data. */
+static bool are_vectors(fit *f, bool *same)
+{
+    const state *const s = f->s;
+    const int64_t n = f->rows->n_rows, d = f->rows->n_features;
+    double total, apart = 0, size = 0, within = SAME;
+    if (s->solver == PEGASOS_NEWTON) {
+        const double constant = s->newton.feature * f->point[d];
+        if (!score(f, f->point, constant, f->room))
+            return false;
+        for (int64_t i = 0; i < n; i++) {
+            apart = fmax(apart, fabs(f->room[i] - f->scores[i]));
+            size = fmax(size, fabs(f->room[i]));
+        }
+        size = fmax(size, 1);
+    } else {
+        const double square = s->dual.intercept_scaling * s->dual.intercept_scaling;
+        if (!combine(f, f->a, f->sum, &total))
+            return false;
+        for (int64_t j = 0; j < d; j++)
+            apart = fmax(apart, fabs(f->sum[j] - f->w[j]));
+        for (int64_t i = 0; i < n; i++)
+            size += s->dual.scale * f->a[i] * sqrt(f->norms[i] + square);
+        within = s->value_bytes == 4 && s->ascent.part != PEGASOS_VISITS ? SAME_IN_FLOAT : SAME;
+    }
+    *same = apart <= within * size;
+    return true;
+}
+
+bool pegasos_fit_check_data(fit *f)
+{
+    state *s = f->s;
+    const int64_t n = f->rows->n_rows, d = f->rows->n_features;
+    const double intercept = intercept_of_state(s), before = progress_of_state(s).objective;
+    bool same = true;
+    if (s->solver != PEGASOS_AUTO) {
+        if (!are_vectors(f, &same) || !score(f, f->coef, intercept, f->room))
+            return false;
+        double loss = 0, norm = squared(f->coef, d);
+        pegasos_loss_sums(f->problem->loss, n, 1, n, f->labels, f->problem->weights, f->room,
+                          &loss);
+        if (!f->problem->free_intercept && f->problem->intercept_scaling > 0) {
+            const double weight = intercept / f->problem->intercept_scaling;
+            norm += weight * weight;
+        }
+        const double primal = f->problem->lam / 2 * norm + loss / s->mass;
+        if (fabs(primal - before) > SAME * before)
+            forget(s);
+        else if (s->solver == PEGASOS_ASCENT && isfinite(before))
+            s->ascent.primal = primal; /* which it claims to the last bit */
+    }
+    s->pending = same ? PEGASOS_GO_ON : PEGASOS_BEGIN_AT_POINT;
+    return true;
+}
+
+/*
+ * Optima change little with lambda, so w is kept where it becomes smaller: dual variables are then
+ * smaller in proportion, and w(a) = 1/(lam m) sum_i a_i y_i x_i stays. For a larger lambda they are
+ * kept, which their bounds allow, and w becomes smaller. No pass over the rows is needed.
+ */
+void pegasos_fit_change_lam(fit *f)
+{
+    state *s = f->s;
+    const int64_t n = f->rows->n_rows, d = f->rows->n_features;
+    const double before = s->lam, lam = f->problem->lam;
+    const double of_a = lam < before ? lam / before : 1, of_w = lam < before ? 1 : before / lam;
+    for (int64_t i = 0; i < n; i++)
+        f->a[i] *= of_a;
+    if (s->solver == PEGASOS_NEWTON) {
+        s->newton.lam = lam;
+        s->newton.dual_objective = -INFINITY;
+        s->newton.width = loss_is_smooth(f->problem->loss) ? s->newton.width : FIRST_WIDTH;
+        for (int64_t i = 0; i < n; i++)
+            f->centre[i] *= of_a;
+    } else {
+        for (int64_t j = 0; j < d; j++)
+            f->w[j] *= of_w;
+        s->dual.scale = 1 / (lam * s->mass);
+        s->dual.constant_weight *= of_w;
+        s->dual.squared_norm *= of_w * of_w;
+        activate(f);
+        s->ascent = (pegasos_ascent){
+            .lam = lam,
+            .mass = s->mass,
+            .free_intercept = f->problem->free_intercept,
+            .n_inside = s->n_inside,
+            .n_epochs = s->ascent.n_epochs,
+            .n_steps = s->ascent.n_steps,
+            .estimate = INFINITY,
+            .estimate_at_check = INFINITY,
+            .intercept = s->ascent.intercept,
+        };
+    }
+    forget(s);
+    s->lam = lam;
+}

@@ -1,0 +1,95 @@
+/*
+ * fit.h - the state of a fit, which solve.c's schedule and the beginnings of solvers share.
+ */
+#ifndef PEGASOS_FIT_H
+#define PEGASOS_FIT_H
+
+#include "loss.h"
+#include "rows.h"
+#include "watch.h"
+
+/* Where a fit stands. The arrays that belong to it follow in memory. There are no pointers among
+ * them: copying the memory is saving the fit. */
+typedef struct state {
+    int64_t n_rows, n_features, value_bytes; /* of the memory */
+    int64_t pending;                         /* what comes before it goes on: PEGASOS_BEGIN, ... */
+    int64_t solver;     /* at work: PEGASOS_ASCENT, PEGASOS_NEWTON; or PEGASOS_AUTO: the epoch of
+                           Pegasos, or nothing yet */
+    int64_t first;      /* the solver that came first */
+    int64_t epochs[3];  /* of each, as numbered here, before the one at work began */
+    int64_t budget;     /* epochs of PEGASOS_AUTO that a solver works for; */
+    int64_t budget_end; /* n_epochs at its end; */
+    double gap_before;  /* the gap at its beginning */
+    double lam, mass;   /* lambda and m */
+    int64_t n_inside;   /* rows that are in the problem */
+    int64_t n_steps;    /* of Pegasos, in dual ascent that is over */
+    double longest;     /* max_i c_i (|x_i|^2 + feature^2) */
+    pegasos_linear pegasos;
+    pegasos_order order;
+    pegasos_dual dual;
+    pegasos_ascent ascent;
+    pegasos_newton newton;
+} state;
+
+/* A fit and where its parts lie. */
+typedef struct fit {
+    const pegasos_problem *problem;
+    const pegasos_options *options;
+    const pegasos_rows *rows;
+    const int8_t *labels; /* y_i, 0 for rows without weight */
+    const double *norms;  /* |x_i|^2 */
+    pegasos_watch watch;
+    state *s;
+    /* Kept: dual variables and the best model; arrays of dual ascent, in whose place those of
+     * Pegasos are; of Newton's method. */
+    double *a, *coef;
+    double *w, *sums; /* Pegasos: v and its sums, of the rows' type */
+    int64_t *active;  /* Pegasos: counts */
+    double *point, *scores, *centre;
+    /* Scratch: 5 n (Pegasos: a permutation), d, and the work of Newton's method. */
+    double *room, *sum;
+    void *work;
+} fit;
+
+static INLINE double weight_of(const fit *f, int64_t i)
+{
+    return f->labels[i] == 0 ? 0 : f->problem->weights ? f->problem->weights[i] : 1;
+}
+
+static INLINE pegasos_progress progress_of_state(const state *s)
+{
+    return s->solver == PEGASOS_NEWTON
+               ? (pegasos_progress){s->newton.n_epochs, s->newton.primal, s->newton.relative_gap}
+               : (pegasos_progress){s->ascent.n_epochs, s->ascent.primal, s->ascent.relative_gap};
+}
+
+static INLINE double intercept_of_state(const state *s)
+{
+    return s->solver == PEGASOS_NEWTON ? s->newton.intercept : s->ascent.intercept;
+}
+
+/* A fit of some memory; `room` as of pegasos_solve_one, NULL where it is not needed. */
+fit pegasos_fit_of(const pegasos_problem *problem, const pegasos_options *options,
+                   const int8_t *labels, const double *norms, void *memory, void *room);
+
+/* Lets a problem begin in a bundle (together.c), for so many epochs at most, before each problem
+ * leaves out rows of its own. */
+enum { PEGASOS_TOGETHER_EPOCHS = 8 };
+void pegasos_fit_begin_in_bundle(fit *f);
+
+/* What begin.c does: transactions, which are false if they were stopped. */
+
+/* Begins the fit: with Pegasos's epoch, or with dual ascent. */
+bool pegasos_fit_begin(fit *f);
+bool pegasos_fit_begin_ascent(fit *f, bool is_zero);
+bool pegasos_fit_begin_newton(fit *f);
+/* An epoch of Pegasos, which is visits, and then Newton's method. */
+bool pegasos_fit_first_epoch(fit *f);
+/* Begins with `solver` at a dual point and a model, those that are in memory. */
+bool pegasos_fit_begin_at_point(fit *f, int64_t solver);
+/* Whether the data are still what the fit was made on: else it is to begin at its point. */
+bool pegasos_fit_check_data(fit *f);
+/* Goes on with another lambda. */
+void pegasos_fit_change_lam(fit *f);
+
+#endif
