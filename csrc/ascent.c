@@ -307,7 +307,7 @@ void pegasos_dual_sweep(const pegasos_rows *rows, int64_t n_problems, pegasos_du
  * A run may be stopped wherever it polls. Within an epoch, its position is in the state. A gap
  * check changes nothing before its end: one that was stopped is made once more.
  */
-enum { SNAPSHOTS = 8, EPOCHS_BEFORE_CHECK = 16, ROWS_PER_PIECE = 256 };
+enum { SNAPSHOTS = 8, EPOCHS_BEFORE_CHECK = 16 };
 static const double GROWTH_BEFORE_CHECK = 1.5;
 /* The estimate sums over all rows. Epochs of few active rows make one after n/8 visits: at the end
  * of each, it would take as long as the epoch. */
@@ -322,7 +322,6 @@ typedef struct run {
     pegasos_dual *p;
     pegasos_ascent *s;
     pegasos_watch *watch;
-    double numbers; /* that a row has, on average */
 } run;
 
 static pegasos_progress progress_of(const run *r)
@@ -342,7 +341,7 @@ static bool is_stopped(const run *r, double numbers)
 static void plan_snapshots(const run *r)
 {
     pegasos_ascent *s = r->s;
-    const double size = r->numbers * (double)r->rows->n_rows;
+    const double size = stored_numbers(r->rows);
     const bool wanted = SNAPSHOTS * (double)r->rows->n_features <= CHEAP * size
                         || is_within(s, s->estimate, 2 * HOPEFUL)
                         || s->n_epochs + 1 >= s->last_epoch;
@@ -364,7 +363,7 @@ static void take_snapshot(const run *r)
 static bool visit_rows(const run *r)
 {
     pegasos_ascent *s = r->s;
-    const double each = 3 * (r->numbers + NUMBERS_PER_CALL);
+    const double each = 3 * cost_of_row(r->rows);
     const int64_t most = 1 + (int64_t)fmin(r->watch->every / each, 1e9);
     if (r->p->n_chosen == 0)
         plan_snapshots(r);
@@ -463,40 +462,11 @@ static bool is_time_to_check(const run *r, pegasos_ascent *s)
            && (double)s->n_visits >= GROWTH_BEFORE_CHECK * (double)s->n_visits_at_check;
 }
 
-static double squared(const double *vector, int64_t n)
-{
-    double sum = 0;
-    for (int64_t j = 0; j < n; j++)
-        sum += vector[j] * vector[j];
-    return sum;
-}
-
-/* Rows are read in pieces of at most so many. */
-static int64_t rows_of_piece(const run *r, int64_t first)
-{
-    const int64_t left = r->rows->n_rows - first;
-    return left < ROWS_PER_PIECE ? left : ROWS_PER_PIECE;
-}
-
-static double cost_of(const run *r, int64_t count)
-{
-    return (double)count * (r->numbers + NUMBERS_PER_CALL);
-}
-
 /* point = s sum_i a_i y_i x_i; false: it was stopped. */
 static bool add_rows(const run *r, const double *a, double *point)
 {
-    double factors[ROWS_PER_PIECE];
-    memset(point, 0, (size_t)r->rows->n_features * sizeof(double));
-    for (int64_t first = 0, count; first < r->rows->n_rows; first += count) {
-        count = rows_of_piece(r, first);
-        for (int64_t i = 0; i < count; i++)
-            factors[i] = r->p->scale * a[first + i] * r->x->labels[first + i];
-        pegasos_linear_combine(r->rows, first, count, factors, point);
-        if (is_stopped(r, cost_of(r, count)))
-            return false;
-    }
-    return true;
+    const pegasos_progress progress = progress_of(r);
+    return combine_all(r->rows, r->x->labels, r->p->scale, a, point, r->watch, &progress);
 }
 
 /* The best dual value among multiples of a. With a free intercept, dual variables are balanced
@@ -512,9 +482,9 @@ static int find_dual_value(const run *r, double *dual)
         pegasos_make_feasible(r->p->loss, n, r->x->labels, r->x->bounds, 1, r->x->a, r->x->scores);
         if (!add_rows(r, a, r->x->point))
             return PEGASOS_STOPPED;
-        norm = squared(r->x->point, d);
+        norm = squared_norm_of(r->x->point, d);
     } else
-        norm = squared(r->x->w, d) + constant * constant;
+        norm = squared_norm_of(r->x->w, d) + constant * constant;
     *dual = pegasos_best_dual(r->p->loss, n, a, r->x->bounds, norm, s->mass, s->lam, 1);
     return PEGASOS_DONE;
 }
@@ -532,16 +502,16 @@ static int find_primal_value(const run *r, candidate *x)
     const pegasos_ascent *s = r->s;
     const int64_t n = r->rows->n_rows, d = r->rows->n_features;
     const double *const c = r->x->bounds;
-    double piece[ROWS_PER_PIECE], loss = 0, norm = squared(x->w, d);
+    double piece[ROWS_PER_PIECE], loss = 0, norm = squared_norm_of(x->w, d);
     x->intercept = s->free_intercept ? 0 : r->p->intercept_scaling * x->constant;
     for (int64_t first = 0, count; first < n; first += count) {
         double *const scores = s->free_intercept ? r->x->scores + first : piece;
-        count = rows_of_piece(r, first);
+        count = rows_of_piece(r->rows, first);
         pegasos_linear_scores(r->rows, first, count, 1, x->w, 8, 0, &x->intercept, scores);
         if (!s->free_intercept)
             pegasos_loss_sums(r->p->loss, count, 1, count, r->x->labels + first,
                               c ? c + first : NULL, scores, &loss);
-        if (is_stopped(r, cost_of(r, count)))
+        if (is_stopped(r, (double)count * cost_of_row(r->rows)))
             return PEGASOS_STOPPED;
     }
     if (s->free_intercept) { /* whose best value needs all scores */
@@ -611,7 +581,8 @@ static bool take_from_bundle(const run *r)
         if (!add_rows(r, r->x->a, r->x->point))
             return false;
         memcpy(r->x->w, r->x->point, (size_t)d * sizeof(double));
-        r->p->squared_norm = squared(r->x->w, d) + r->p->constant_weight * r->p->constant_weight;
+        r->p->squared_norm =
+            squared_norm_of(r->x->w, d) + r->p->constant_weight * r->p->constant_weight;
     }
     r->s->part = PEGASOS_VISITS;
     return true;
@@ -621,8 +592,7 @@ int64_t pegasos_ascent_run(const pegasos_rows *rows, pegasos_dual *problem, pega
                            const pegasos_ascent_arrays *arrays, pegasos_watch *watch)
 {
     pegasos_ascent *s = ascent;
-    const double numbers = stored_numbers(rows) / (double)rows->n_rows;
-    const run r = {rows, arrays, problem, s, watch, numbers};
+    const run r = {rows, arrays, problem, s, watch};
     assert(are_there(rows, 0, 0) && s->lam > 0 && s->mass > 0 && s->part != PEGASOS_BUNDLE);
     if (s->part == PEGASOS_WEIGHTS && !take_from_bundle(&r))
         return PEGASOS_STOPPED;

@@ -5,13 +5,10 @@
 #define PEGASOS_ASCENT_H
 
 #include "loss.h"
-#include "rows.h"
-#include "watch.h"
+#include "passes.h"
 
 #include <math.h>
 
-/* What a call for a row costs, in numbers read. */
-enum { NUMBERS_PER_CALL = 25 };
 /* A gap is checked if it is estimated at no more than so many times the one that is asked for. */
 static const double HOPEFUL = 1.3;
 

@@ -6,13 +6,12 @@
  * writes to scratch, or to what it writes again if it is begun once more.
  */
 #include "fit.h"
+#include "passes.h"
 
 #include <float.h>
 #include <math.h>
 #include <string.h>
 
-/* What a call for a row costs, in numbers read; rows are read in pieces of so many. */
-enum { NUMBERS_PER_CALL = 25, ROWS_PER_PIECE = 256 };
 /* Newton's method: the width over which the hinge is smoothed at first. */
 static const double FIRST_WIDTH = 0.25;
 /* A free intercept is found by a constant feature of this size at least (see pegasos_ascent). */
@@ -26,57 +25,18 @@ static bool is_stopped(fit *f, double numbers)
     return is_to_stop(&f->watch, numbers, &progress);
 }
 
-/* ---- Passes over the rows; false: stopped ---------------------------------------------------- */
-
-static double numbers_of(const fit *f, int64_t count)
+/* out = 1/(lam m) sum_i a_i y_i x_i; false: stopped. */
+static bool combine(fit *f, const double *a, double *out)
 {
-    const double each = stored_numbers(f->rows) / (double)f->rows->n_rows;
-    return (double)count * (each + NUMBERS_PER_CALL);
-}
-
-static int64_t rows_of_piece(const fit *f, int64_t first)
-{
-    const int64_t left = f->rows->n_rows - first;
-    return left < ROWS_PER_PIECE ? left : ROWS_PER_PIECE;
-}
-
-/* out = 1/(lam m) sum_i a_i y_i x_i; returns sum_i a_i y_i/(lam m) as `total`. */
-static bool combine(fit *f, const double *a, double *out, double *total)
-{
+    const pegasos_progress progress = progress_of_state(f->s);
     const double scale = 1 / (f->problem->lam * f->s->mass);
-    double factors[ROWS_PER_PIECE];
-    memset(out, 0, (size_t)f->rows->n_features * sizeof(double));
-    *total = 0;
-    for (int64_t first = 0, count; first < f->rows->n_rows; first += count) {
-        count = rows_of_piece(f, first);
-        for (int64_t i = 0; i < count; i++) {
-            factors[i] = scale * a[first + i] * f->labels[first + i];
-            *total += factors[i];
-        }
-        pegasos_linear_combine(f->rows, first, count, factors, out);
-        if (is_stopped(f, numbers_of(f, count)))
-            return false;
-    }
-    return true;
+    return combine_all(f->rows, f->labels, scale, a, out, &f->watch, &progress);
 }
 
 static bool score(fit *f, const double *w, double intercept, double *scores)
 {
-    for (int64_t first = 0, count; first < f->rows->n_rows; first += count) {
-        count = rows_of_piece(f, first);
-        pegasos_linear_scores(f->rows, first, count, 1, w, 8, 0, &intercept, scores + first);
-        if (is_stopped(f, numbers_of(f, count)))
-            return false;
-    }
-    return true;
-}
-
-static double squared(const double *vector, int64_t n)
-{
-    double sum = 0;
-    for (int64_t j = 0; j < n; j++)
-        sum += vector[j] * vector[j];
-    return sum;
+    const pegasos_progress progress = progress_of_state(f->s);
+    return score_all(f->rows, w, intercept, scores, &f->watch, &progress);
 }
 
 /* ---- What is known of the rows --------------------------------------------------------------- */
@@ -170,10 +130,10 @@ static bool run_pegasos(fit *f)
     pegasos_order_seek(&f->s->order, f->options->seed, f->rows->n_rows, PEGASOS_PERMUTATION,
                        p->next_draw, permutation);
     while (p->n_steps < p->last_step) {
-        const int64_t first = p->next_draw, count = rows_of_piece(f, first);
+        const int64_t first = p->next_draw, count = rows_of_piece(f->rows, first);
         pegasos_order_draw(&f->s->order, permutation, count, draws);
         pegasos_linear_run(f->rows, &set, first, count, draws);
-        if (is_stopped(f, 2 * numbers_of(f, count)))
+        if (is_stopped(f, 2 * (double)count * cost_of_row(f->rows)))
             return false;
     }
     return true;
@@ -229,7 +189,7 @@ bool pegasos_fit_begin_ascent(fit *f, bool is_zero)
     double total = 0, intercept = 0;
     if (is_zero)
         memset(f->w, 0, (size_t)d * sizeof(double));
-    else if (!combine(f, f->a, f->w, &total))
+    else if (!combine(f, f->a, f->w))
         return false;
     if (!is_zero && f->problem->free_intercept) {
         if (!score(f, f->w, 0, f->room))
@@ -237,18 +197,21 @@ bool pegasos_fit_begin_ascent(fit *f, bool is_zero)
         intercept = pegasos_best_intercept(f->problem->loss, n, f->labels, f->problem->weights,
                                            f->room, f->room + n);
     }
-    const double constant = feature * total, best = intercept_of_state(s);
+    const double scale = 1 / (f->problem->lam * s->mass), best = intercept_of_state(s);
+    for (int64_t i = 0; i < n && !is_zero; i++)
+        total += scale * f->a[i] * f->labels[i];
+    const double constant = feature * total;
     note_change(s, PEGASOS_ASCENT);
     s->n_steps += s->ascent.n_steps;
     s->dual = (pegasos_dual){
-        .scale = 1 / (f->problem->lam * s->mass),
+        .scale = scale,
         .intercept_scaling = feature,
         .intercept = intercept,
         .factor = 1,
         .generator = f->options->seed,
         .loss = f->problem->loss,
         .constant_weight = constant,
-        .squared_norm = squared(f->w, d) + constant * constant,
+        .squared_norm = squared_norm_of(f->w, d) + constant * constant,
     };
     activate(f);
     s->dual.pegasos_mass = is_zero ? s->mass : 0;
@@ -293,7 +256,7 @@ bool pegasos_fit_begin_newton(fit *f)
     }
     memcpy(f->point, f->coef, (size_t)d * sizeof(double));
     f->point[d] = feature > 0 ? intercept / feature : 0;
-    const double norm = squared(f->point, d + !p->free_intercept);
+    const double norm = squared_norm_of(f->point, d + !p->free_intercept);
     const double t =
         pegasos_line_search(p->loss, n, ones, moves, weights, zeros, width, 0, p->lam * norm);
     for (int64_t j = 0; j <= d; j++)
@@ -353,7 +316,7 @@ static bool are_vectors(fit *f, bool *same)
 {
     const state *const s = f->s;
     const int64_t n = f->rows->n_rows, d = f->rows->n_features;
-    double total, apart = 0, size = 0, within = SAME;
+    double apart = 0, size = 0, within = SAME;
     if (s->solver == PEGASOS_NEWTON) {
         const double constant = s->newton.feature * f->point[d];
         if (!score(f, f->point, constant, f->room))
@@ -365,7 +328,7 @@ static bool are_vectors(fit *f, bool *same)
         size = fmax(size, 1);
     } else {
         const double square = s->dual.intercept_scaling * s->dual.intercept_scaling;
-        if (!combine(f, f->a, f->sum, &total))
+        if (!combine(f, f->a, f->sum))
             return false;
         for (int64_t j = 0; j < d; j++)
             apart = fmax(apart, fabs(f->sum[j] - f->w[j]));
@@ -386,7 +349,7 @@ bool pegasos_fit_check_data(fit *f)
     if (s->solver != PEGASOS_AUTO) {
         if (!are_vectors(f, &same) || !score(f, f->coef, intercept, f->room))
             return false;
-        double loss = 0, norm = squared(f->coef, d);
+        double loss = 0, norm = squared_norm_of(f->coef, d);
         pegasos_loss_sums(f->problem->loss, n, 1, n, f->labels, f->problem->weights, f->room,
                           &loss);
         if (!f->problem->free_intercept && f->problem->intercept_scaling > 0) {

@@ -116,7 +116,7 @@ static void end_epoch(const pegasos_rows *rows, const pegasos_bundle *b)
 static double visit(const pegasos_rows *rows, const pegasos_bundle *b)
 {
     const int64_t place = b->ascents->place, n = b->n_inside, half = n / 2;
-    const double numbers = stored_numbers(rows) / (double)rows->n_rows + NUMBERS_PER_CALL;
+    const double numbers = cost_of_row(rows);
     const double affordable = NUMBERS_PER_PIECE / numbers;
     const bool averaged = is_averaged(b);
     int64_t count = (averaged && place < half ? half : n) - place, draws[DRAWS_PER_PIECE];

@@ -28,9 +28,8 @@
  * and polls after each. Sums have a fixed shape, so that every instruction set gives the same bits.
  */
 #include "loss.h"
-#include "rows.h"
+#include "passes.h"
 #include "symmetric.h"
-#include "watch.h"
 
 #include <float.h>
 #include <math.h>
@@ -41,7 +40,6 @@ enum {
     MOST_ROWS = 256,       /* of a piece, */
     PLAIN_ROWS = 32,       /* of one that becomes products by plain loops, */
     SEARCH_ROWS = 1 << 14, /* and of one of a line search */
-    NUMBERS_PER_CALL = 25,
     SEARCHES = 30,
     RIDGES = 6,
     PRODUCTS = 250
@@ -87,7 +85,6 @@ typedef struct run {
     pegasos_watch *watch;
     int64_t n, d, size, stride; /* size: of features and the constant one */
     int64_t piece, block;       /* rows of a piece, and of one that becomes products */
-    double numbers;             /* that a row has, on average */
     /* of rows: u_i, a_i(u_i), y_i times what a step adds to f(x_i), c_i/m, A_i/c_i; the band */
     double *u, *a, *moves, *weights, *ratios;
     int64_t *band;
@@ -135,13 +132,12 @@ static run lay_out(const pegasos_rows *rows, pegasos_newton *p, const pegasos_ne
                    pegasos_watch *watch)
 {
     const int64_t n = rows->n_rows, d = rows->n_features, stride = round_up(d + 1);
-    const double numbers = stored_numbers(rows) / (double)n, most = PIECE / fmax(numbers, 1);
+    const double most = PIECE / fmax(stored_numbers(rows) / (double)n, 1);
     run r = {.rows = rows, .x = x, .p = p, .watch = watch, .n = n, .d = d};
     double **const of_rows[] = {&r.u, &r.a, &r.moves, &r.weights, &r.ratios};
     double **const of_features[] = {&r.sums, &r.right, &r.direction, &r.towards, &r.products};
     r.size = d + 1;
     r.stride = stride;
-    r.numbers = numbers;
     r.piece = round_up((int64_t)fmin(most, MOST_ROWS));
     r.piece = r.piece < LANES ? LANES : r.piece;
     r.block = block_rows(n, d, x->blas != NULL);
@@ -170,10 +166,10 @@ static bool is_stopped(const run *r, double numbers)
 
 static double cost_of_rows(const run *r, int64_t count)
 {
-    return (double)count * (r->numbers + NUMBERS_PER_CALL);
+    return (double)count * cost_of_row(r->rows);
 }
 
-static int64_t rows_of_piece(const run *r, int64_t first)
+static int64_t length_of_piece(const run *r, int64_t first)
 {
     return r->n - first < r->piece ? r->n - first : r->piece;
 }
@@ -196,7 +192,7 @@ static void read_piece(const run *r, int64_t first, piece *x)
 {
     const int8_t *const labels = r->x->labels + first;
     x->first = first;
-    x->count = rows_of_piece(r, first);
+    x->count = length_of_piece(r, first);
     for (int64_t i = 0; i < x->count; i++)
         x->y[i] = labels[i];
     for (int64_t i = 0; i < x->count; i++)
@@ -692,7 +688,7 @@ static bool score(const run *r, iteration *s)
 {
     const double intercept = r->p->feature * r->direction[r->d];
     for (int64_t first = 0; first < r->n; first += r->piece) {
-        const int64_t count = rows_of_piece(r, first);
+        const int64_t count = length_of_piece(r, first);
         double *const moves = r->moves + first;
         pegasos_linear_scores(r->rows, first, count, 1, r->direction, 8, 0, &intercept, moves);
         for (int64_t i = 0; i < count; i++)
@@ -736,7 +732,7 @@ static bool fit_intercept(const run *r)
     const double none = 0;
     double primal = 0, loss = 0, *const scores = r->ratios, *const room = r->u; /* four arrays */
     for (int64_t first = 0; first < r->n; first += r->piece) {
-        const int64_t count = rows_of_piece(r, first);
+        const int64_t count = length_of_piece(r, first);
         pegasos_linear_scores(r->rows, first, count, 1, r->x->coef, 8, 0, &none, scores + first);
         if (is_stopped(r, cost_of_rows(r, count)))
             return false;

@@ -38,8 +38,7 @@
  * Names: t step; k batch size; y label; u what is added to v per x; q, v, a, S as in core.h.
  */
 #include "loss.h"
-#include "rows.h"
-#include "watch.h"
+#include "passes.h"
 
 #include <math.h>
 #include <string.h>
@@ -508,8 +507,7 @@ static int64_t next_draw(const pegasos_linear_set *set)
 /* Numbers that all problems read for a draw, and the rare passes over v of those that project. */
 static double numbers_of_draw(const pegasos_rows *rows, const pegasos_linear_set *set)
 {
-    enum { NUMBERS_PER_CALL = 25 };
-    const double row = stored_numbers(rows) / (double)rows->n_rows + NUMBERS_PER_CALL;
+    const double row = cost_of_row(rows);
     const double whole = set->problems->project ? 2 * (double)rows->n_features : 0;
     return (double)set->n_problems * (2 * row + whole);
 }

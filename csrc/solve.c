@@ -20,14 +20,13 @@
  * stays.
  */
 #include "fit.h"
+#include "passes.h"
 
 #include <math.h>
 #include <string.h>
 
 /* About 10 ms of work. */
 static const double NUMBERS_PER_POLL = 5e6;
-/* What a call for a row costs, in numbers read; rows are read in pieces of so many. */
-enum { NUMBERS_PER_CALL = 25, ROWS_PER_PIECE = 256 };
 /* Epochs that PEGASOS_AUTO lets a solver work for before it asks whether the gap has halved; a gap
  * check takes as long as dozens of epochs over few active rows: with 64, a fit of 50,000 sparse
  * rows took 1.2 times as long; with 256, no less. */
@@ -125,6 +124,14 @@ static bool is_auto(const fit *f)
 
 /* ---- The schedule ---------------------------------------------------------------------------- */
 
+/* PEGASOS_AUTO: lets the solver at work go on for a first budget of epochs. */
+static void begin_budget(state *s)
+{
+    s->budget = BUDGET;
+    s->budget_end = progress_of_state(s).n_epochs + BUDGET;
+    s->gap_before = INFINITY;
+}
+
 /* Lets dual ascent begin at 0, after `n_before` epochs of a bundle; it may give up. */
 static bool begin_at_zero(fit *f, int64_t n_before)
 {
@@ -145,14 +152,15 @@ static bool prepare(fit *f)
         return false;
     if (s->pending == PEGASOS_BEGIN || (s->pending != PEGASOS_GO_ON && s->solver == PEGASOS_AUTO)) {
         pegasos_fit_begin(f);
-        s->budget = s->budget_end = BUDGET;
-        s->gap_before = INFINITY;
+        begin_budget(s);
     }
     if (s->solver == PEGASOS_AUTO)
         return first_solver(f) == PEGASOS_ASCENT ? begin_at_zero(f, 0) : pegasos_fit_first_epoch(f);
     if (s->solver == PEGASOS_ASCENT && s->ascent.part == PEGASOS_BUNDLE
         && s->pending == PEGASOS_GO_ON)
         s->pending = PEGASOS_BEGIN_AT_POINT; /* the other problems did not come along */
+    if (s->pending != PEGASOS_GO_ON || s->lam != f->problem->lam)
+        begin_budget(s);
     if (s->pending != PEGASOS_GO_ON)
         return pegasos_fit_begin_at_point(f, s->first && asked == PEGASOS_AUTO ? s->solver
                                                                                : first_solver(f));
@@ -297,8 +305,7 @@ void pegasos_fit_begin_in_bundle(fit *f)
     pegasos_fit_begin(f);
     begin_at_zero(f, PEGASOS_TOGETHER_EPOCHS);
     s->ascent.part = PEGASOS_BUNDLE;
-    s->budget = s->budget_end = BUDGET;
-    s->gap_before = INFINITY;
+    begin_budget(s);
     if (is_auto(f) && newton_is_cheaper(f, 1)) {
         s->budget_end = PEGASOS_TOGETHER_EPOCHS;
         s->gap_before = 0;
@@ -319,17 +326,17 @@ static bool measure(const fit *f, int8_t *labels, double *norms)
 {
     fit own = *f; /* whose watch goes on counting */
     const int64_t n = f->rows->n_rows;
-    const double each = stored_numbers(f->rows) / (double)n + NUMBERS_PER_CALL;
+    const double cost = cost_of_row(f->rows);
     const pegasos_progress nothing = {0, INFINITY, INFINITY};
     memset(f->sum, 0, (size_t)f->rows->n_features * sizeof(double));
     for (int64_t first = 0, count; first < n; first += count) {
-        count = n - first < ROWS_PER_PIECE ? n - first : ROWS_PER_PIECE;
+        count = rows_of_piece(f->rows, first);
         pegasos_linear_norms(f->rows, first, count, f->sum, norms + first);
         for (int64_t i = first; i < first + count; i++) {
             const double c = f->problem->weights ? f->problem->weights[i] : 1;
             labels[i] = (int8_t)(c > 0 ? f->problem->targets[i] : 0);
         }
-        if (is_to_stop(&own.watch, (double)count * each, &nothing))
+        if (is_to_stop(&own.watch, (double)count * cost, &nothing))
             return false;
     }
     return true;

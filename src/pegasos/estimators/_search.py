@@ -517,15 +517,16 @@ class _Search(ClassifierMixin, BaseEstimator):
 
         Those that were dropped are left out. Without a gap, a few epochs, each beginning at 0.
         """
-        last, (n_folds, n_problems, _) = None, folds.labels.shape
+        schedule, (n_folds, n_problems, _) = None, folds.labels.shape
         flat = folds.labels.reshape(n_folds * n_problems, -1)
         places = np.argsort(-lams)
         for place in places[~grid.dropped[machines.where][places]]:
             settings_here, began = _pegasos.Settings(lams[place], **options), time.perf_counter()
-            schedule = machines.schedule(settings_here, len(flat), seed)
-            schedule.set_rows(flat, folds.weights)
-            if tol is not None and last is not None and last.solver is not last.pegasos:
-                schedule.start_from(last, machines.rows)
+            if schedule is None or tol is None:
+                schedule = machines.schedule(settings_here, len(flat), seed)
+                schedule.set_rows(flat, folds.weights)
+            else:
+                schedule = schedule.at_lam(lams[place], machines.rows)
             certificate = schedule.train(
                 machines.rows, solver=self.solver, tol=tol, check="last", n_threads=threads,
                 max_iter=min(_LEAST_EPOCHS, self.max_iter) if tol is None else self.max_iter,
@@ -544,7 +545,6 @@ class _Search(ClassifierMixin, BaseEstimator):
             grid.add_gap(where, certificate.relative_gap.max())
             grid.epochs[where] = max(grid.epochs[where], schedule.n_iter)
             grid.seconds[where] += time.perf_counter() - began
-            last = schedule
 
     def _results(self, axes: dict[str, Any], more: dict[str, Any], grid: _Grid) -> dict[str, Any]:
         """Attributes of a search, as scikit-learn names them; all points have `more` parameters."""

@@ -420,28 +420,31 @@ class Schedule:
         with uninterrupted():
             self._ran, self.solver = ran, solver
 
-    def change_lam(self, lam: float, rows: Any) -> bool:
-        """Go on with another λ over the same rows; false where a new schedule has to."""
-        if not isinstance(self.solver, Linear):
-            return False
-        self.settings = dataclasses.replace(self.settings, lam=lam)
-        self.pegasos.settings, self.pegasos._problem = self.settings, None
-        self.solver.change_lam(self.settings, self.pegasos.problem(rows))
-        self.epochs_begun = 0
-        return True
-
     @np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore")
-    def start_from(self, other: "Schedule", rows: Any) -> None:
-        """Begin where the solver of another schedule stands, whose problems have another λ.
+    def at_lam(self, lam: float, rows: Any) -> "Schedule":
+        """The schedule of the same problems with another λ, which begins where this one stands.
 
-        w is kept, since optima change little with λ: dual variables of a smaller λ are smaller.
+        Linear problems go on in the same memory, and this schedule becomes that one. Of kernel
+        machines, w is kept, since optima change little with λ: dual variables of a smaller λ are
+        smaller. Pegasos alone begins at 0.
         """
-        last, lam, before = other.solver, self.settings.lam, other.settings.lam
-        factor = min(1, lam / before)
-        known = last.scores_of_dual() if not self.settings.free_intercept else None
-        scores = () if known is None else (known * (factor * before / lam),)
-        start = (last.a * factor, *last.model(), *scores)
-        self._put_to_work(self._begun(type(last), rows, start))
+        settings, last, pegasos = dataclasses.replace(self.settings, lam=lam), self.solver, self.pegasos
+        if isinstance(last, Linear):
+            self.settings = pegasos.settings = settings
+            pegasos.problems["lam"], pegasos._problem, self.epochs_begun = lam, None, 0
+            last.change_lam(settings, pegasos.problem(rows))
+            return self
+        shape, dtype = pegasos.weights.shape, pegasos.weights.dtype
+        new = Schedule(self.machines, settings, *shape, dtype, self.seed)
+        new.set_rows(pegasos.labels, pegasos.row_weights)
+        if last is not pegasos:
+            before = self.settings.lam
+            factor = min(1, lam / before)
+            known = last.scores_of_dual() if not settings.free_intercept else None
+            scores = () if known is None else (known * (factor * before / lam),)
+            start = (last.a * factor, *last.model(), *scores)
+            new._put_to_work(new._begun(type(last), rows, start))
+        return new
 
     @np.errstate(over="ignore", under="ignore")
     def return_to_pegasos(self, rows: Any) -> None:

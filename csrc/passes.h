@@ -1,0 +1,68 @@
+/*
+ * passes.h - passes over the rows, in pieces between which a run asks whether to go on.
+ */
+#ifndef PEGASOS_PASSES_H
+#define PEGASOS_PASSES_H
+
+#include "rows.h"
+#include "watch.h"
+
+#include <string.h>
+
+/* What a call for a row costs, in numbers read; rows are read in pieces of at most so many. */
+enum { NUMBERS_PER_CALL = 25, ROWS_PER_PIECE = 256 };
+
+/* How many numbers a row costs, on average. */
+static INLINE double cost_of_row(const pegasos_rows *rows)
+{
+    return stored_numbers(rows) / (double)rows->n_rows + NUMBERS_PER_CALL;
+}
+
+static INLINE int64_t rows_of_piece(const pegasos_rows *rows, int64_t first)
+{
+    const int64_t left = rows->n_rows - first;
+    return left < ROWS_PER_PIECE ? left : ROWS_PER_PIECE;
+}
+
+/* sum = scale sum_i a_i y_i x_i; false: stopped. */
+static INLINE bool combine_all(const pegasos_rows *rows, const int8_t *labels, double scale,
+                               const double *a, double *sum, pegasos_watch *watch,
+                               const pegasos_progress *progress)
+{
+    const double cost = cost_of_row(rows);
+    double factors[ROWS_PER_PIECE];
+    memset(sum, 0, (size_t)rows->n_features * sizeof(double));
+    for (int64_t first = 0, count; first < rows->n_rows; first += count) {
+        count = rows_of_piece(rows, first);
+        for (int64_t i = 0; i < count; i++)
+            factors[i] = scale * a[first + i] * labels[first + i];
+        pegasos_linear_combine(rows, first, count, factors, sum);
+        if (is_to_stop(watch, (double)count * cost, progress))
+            return false;
+    }
+    return true;
+}
+
+/* scores_i = <w, x_i> + intercept; false: stopped. */
+static INLINE bool score_all(const pegasos_rows *rows, const double *w, double intercept,
+                             double *scores, pegasos_watch *watch, const pegasos_progress *progress)
+{
+    const double cost = cost_of_row(rows);
+    for (int64_t first = 0, count; first < rows->n_rows; first += count) {
+        count = rows_of_piece(rows, first);
+        pegasos_linear_scores(rows, first, count, 1, w, 8, 0, &intercept, scores + first);
+        if (is_to_stop(watch, (double)count * cost, progress))
+            return false;
+    }
+    return true;
+}
+
+static INLINE double squared_norm_of(const double *vector, int64_t n)
+{
+    double sum = 0;
+    for (int64_t j = 0; j < n; j++)
+        sum += vector[j] * vector[j];
+    return sum;
+}
+
+#endif
