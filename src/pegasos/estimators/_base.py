@@ -135,6 +135,7 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     _machines = _schedule.LINEAR
 
     classes_: np.ndarray
+    coef_: np.ndarray
     intercept_: np.ndarray
     n_iter_: int
     solver_epochs_: dict[str, int]
@@ -337,6 +338,10 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         """The schedule that the last call left."""
         n_problems, kind = _problems.count(len(classes), self.multi_class), self._machines
         try:
+            if "problems" not in self._state:
+                model = self.coef_, self.intercept_
+                _state.check_remains(self._state, *model, (n_problems, n_features))
+                return Schedule.of_remains(kind, settings, self._state, *model)
             _state.check(self._state, Schedule(kind, settings, n_problems, n_features, dtype, 0))
         except ValueError as error:
             raise ValueError(

@@ -400,6 +400,7 @@ class PegasosClassifier(PegasosEstimator):
     def _state_of(self, schedule: Schedule, data: Data, is_over: bool = False) -> dict[str, Any]:
         """What a warm start or `partial_fit` needs to go on; of rows, only what was asked for."""
         if is_over and not self.warm_start:
-            schedule.return_to_pegasos(_validate.rows(data.X, checked=True)[0])
+            if schedule.solver is not schedule.pegasos:
+                return {"_state": schedule.remains(_validate.rows(data.X, checked=True)[0])}
             schedule.pegasos.forget_rows()
         return {"_state": schedule.state()}

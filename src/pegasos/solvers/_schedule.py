@@ -428,7 +428,11 @@ class Schedule:
         machines, w is kept, since optima change little with λ: dual variables of a smaller λ are
         smaller. Pegasos alone begins at 0.
         """
-        settings, last, pegasos = dataclasses.replace(self.settings, lam=lam), self.solver, self.pegasos
+        settings, last, pegasos = (
+            dataclasses.replace(self.settings, lam=lam),
+            self.solver,
+            self.pegasos,
+        )
         if isinstance(last, Linear):
             self.settings = pegasos.settings = settings
             pegasos.problems["lam"], pegasos._problem, self.epochs_begun = lam, None, 0
@@ -456,16 +460,13 @@ class Schedule:
         solver, pegasos, settings = self.solver, self.pegasos, self.settings
         if solver is pegasos:
             return
-        most = _MOST_GROWTH / settings.batch_size
-        growth = min(self.machines.squared_norm(rows) + settings.constant_feature**2, most)
-        least_steps = int(np.clip(growth / settings.lam, 1, _MOST_STEPS))
         inside = solver.n_inside
         if pegasos.labels is not None:
             inside = np.count_nonzero(pegasos.labels, axis=1)
         ran = tuple(self.solver_epochs.items())
         coef, intercept = solver.model()
         with uninterrupted():
-            pegasos.go_on_from(coef, intercept, self.n_iter, inside, least_steps)
+            pegasos.go_on_from(coef, intercept, self.n_iter, inside, self._least_steps(rows))
             if pegasos.counts is not None:
                 c = pegasos.row_weights
                 weights = 1 if c is None else np.maximum(c, 1e-300)
@@ -475,6 +476,12 @@ class Schedule:
                 counts = epochs[:, None] * a
                 pegasos.counts[...] = np.rint(counts) if settings.loss.counts else counts
             self._ran, self.solver = ran, pegasos
+
+    def _least_steps(self, rows: Any) -> int:
+        settings = self.settings
+        most = _MOST_GROWTH / settings.batch_size
+        growth = min(self.machines.squared_norm(rows) + settings.constant_feature**2, most)
+        return int(np.clip(growth / settings.lam, 1, _MOST_STEPS))
 
     def _telling(
         self, on_progress: Callable[[], None] | None, on_epoch: Callable[[], None] | None
@@ -573,15 +580,42 @@ class Schedule:
     def state(self) -> dict[str, np.ndarray]:
         """The state as a dictionary of arrays, to be given to `restore`."""
         where = np.array([self.epochs_begun, self.stage, self.gap_before], np.float64)
-        ran, names = dict(self._ran), ("pegasos", *self.machines.solvers)
-        places = {solver: place for place, solver in enumerate(ran, 1)}
-        epochs = [[of.get(solver, 0) for solver in names] for of in (ran, places)]
         state = self.pegasos.state()
-        state |= {"where": where, "solver_epochs": np.array(epochs, np.int64)}
+        state |= {"where": where, "solver_epochs": _table(self.machines, dict(self._ran))}
         if self.solver is not self.pegasos:
             arrays = self.solver.state()
             state |= {f"{self.solver.name}.{name}": array for name, array in arrays.items()}
         return state
+
+    @np.errstate(over="ignore", under="ignore")
+    def remains(self, rows: Any) -> dict[str, np.ndarray]:
+        """What Pegasos needs beside the model to go on with other rows, for `of_remains`."""
+        numbers = [self.seed, 0, self.pegasos.stream, self.n_iter]
+        return {
+            "numbers": np.array(numbers, np.uint64),
+            "weights": self.pegasos.weights[:0],
+            "solver_epochs": _table(self.machines, self.solver_epochs),
+            "n_inside": np.asarray(self.solver.n_inside, np.int64),
+            "least_steps": np.array([self._least_steps(rows)], np.int64),
+        }
+
+    @classmethod
+    def of_remains(
+        cls,
+        machines: Machines,
+        settings: Settings,
+        state: dict[str, np.ndarray],
+        *model: np.ndarray,
+    ) -> "Schedule":
+        """Pegasos goes on from a model, coefficients and intercepts; see `return_to_pegasos`."""
+        seed, _, stream, n_epochs = (int(number) for number in state["numbers"])
+        schedule = cls(machines, settings, *model[0].shape, state["weights"].dtype, seed)
+        schedule.pegasos.go_on_from(
+            *model, n_epochs, state["n_inside"], int(state["least_steps"][0])
+        )
+        schedule.pegasos.stream = stream
+        schedule._ran = _ran(machines, state["solver_epochs"])
+        return schedule
 
     @classmethod
     def restore(
@@ -594,12 +628,24 @@ class Schedule:
         schedule.pegasos = schedule.solver = pegasos
         schedule.epochs_begun, schedule.stage = (int(number) for number in state["where"][:2])
         schedule.gap_before = float(state["where"][2])
-        names, (epochs, places) = ("pegasos", *machines.solvers), state["solver_epochs"].tolist()
-        ran = sorted(zip(places, names, epochs, strict=True))
-        schedule._ran = tuple((solver, n) for place, solver, n in ran if place > 0)
+        schedule._ran = _ran(machines, state["solver_epochs"])
         for kind in set(machines.solvers.values()):
             prefix = f"{kind.name}."
             arrays = {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
             if arrays:
                 schedule.solver = kind.restore(settings, arrays, pegasos.seed)
         return schedule
+
+
+def _table(machines: Machines, solver_epochs: dict[str, int]) -> np.ndarray:
+    """Epochs of each solver, and its place in their order."""
+    names = ("pegasos", *machines.solvers)
+    places = {solver: place for place, solver in enumerate(solver_epochs, 1)}
+    return np.array([[of.get(name, 0) for name in names] for of in (solver_epochs, places)])
+
+
+def _ran(machines: Machines, solver_epochs: np.ndarray) -> tuple[tuple[str, int], ...]:
+    """The solvers and their epochs, in their order, of such a table."""
+    names, (epochs, places) = ("pegasos", *machines.solvers), solver_epochs.tolist()
+    ran = sorted(zip(places, names, epochs, strict=True))
+    return tuple((solver, n) for place, solver, n in ran if place > 0)

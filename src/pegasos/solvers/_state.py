@@ -12,7 +12,7 @@ import numpy as np
 
 from pegasos import _core
 from pegasos.solvers._pegasos import Pegasos
-from pegasos.solvers._schedule import Schedule
+from pegasos.solvers._schedule import LINEAR, Schedule
 
 # Counters stay below, and the number of rows.
 _LARGEST, _MOST_ROWS = 2**62, 2**40
@@ -74,6 +74,32 @@ def check(state: dict[str, np.ndarray], blank: Schedule) -> None:
     for name, holds in _relations(state, pegasos, n_rows, begun):
         if not np.all(holds):
             raise ValueError(f"state: {name} does not fit the rest")
+
+
+def check_remains(
+    state: dict[str, np.ndarray], coef: Any, intercept: Any, shape: tuple[int, int]
+) -> None:
+    """The same of what `Schedule.remains` leaves, and of a model of `shape`."""
+    n_problems = shape[0]
+    _same_kind("coef_", coef, np.broadcast_to(0.0, shape))
+    _same_kind("intercept_", intercept, np.zeros(n_problems))
+    expected = {
+        "numbers": np.zeros(4, np.uint64),
+        "weights": np.zeros((0, shape[1]), rows_of(state)[1]),
+        "solver_epochs": np.zeros((2, 1 + len(LINEAR.solvers)), np.int64),
+        "n_inside": np.zeros(n_problems, np.int64),
+        "least_steps": np.zeros(1, np.int64),
+    }
+    for name in expected | state:
+        if name not in expected:
+            raise ValueError(f"state.{name} is not known")
+        _same_kind(name, state.get(name), expected[name])
+    for name, array in (state | {"coef_": coef, "intercept_": intercept}).items():
+        _in_range(name, array, None)
+    if not (state["n_inside"] < _MOST_ROWS).all() or not 1 <= state["least_steps"][0] <= 2**50:
+        raise ValueError("state: n_inside or least_steps does not fit the rest")
+    if state["numbers"][3] >= _LARGEST // _MOST_ROWS:
+        raise ValueError(f"state.numbers must have fewer than {_LARGEST // _MOST_ROWS} epochs")
 
 
 def _relations(
