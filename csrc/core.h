@@ -698,6 +698,9 @@ int64_t pegasos_room(int64_t n_rows, int64_t n_features);
 /* Seconds that a solver is likely to take to a gap of about 1e-3, from sizes alone. */
 double pegasos_seconds(const pegasos_rows *rows, int64_t solver);
 
+/* Whether Newton's method uses `blas` where it is given. */
+int pegasos_gains_by_blas(int64_t n_features);
+
 /* As pegasos_solve, of one of several problems over the same rows: `labels` are its targets, 0 for
  * rows without weight, and `norms` has |x_i|^2 of all rows. `memory` has pegasos_kept bytes, zeros
  * at first, and says what is pending; if its lambda was another one, the fit goes on from there. */

@@ -104,6 +104,11 @@ double pegasos_seconds(const pegasos_rows *rows, int64_t solver)
     return 10 * (4 * pass + 0.2 * n * d * d / 1e11 + d * d * d / 3e10);
 }
 
+int pegasos_gains_by_blas(int64_t n_features)
+{
+    return FEW_FEATURES < n_features && n_features < PEGASOS_NEWTON_MOST;
+}
+
 static bool newton_is_cheaper(const fit *f, double factor)
 {
     return pegasos_seconds(f->rows, PEGASOS_NEWTON)
@@ -195,7 +200,6 @@ static int run_solver(fit *f, int64_t n_epochs)
         s->ascent.last_epoch = n_epochs;
         return (int)pegasos_ascent_run(f->rows, &s->dual, &s->ascent, &arrays, &f->watch);
     }
-    const bool has_blas = FEW_FEATURES < d && d < PEGASOS_NEWTON_MOST;
     const pegasos_newton_arrays arrays = {
         .labels = f->labels,
         .weights = f->problem->weights,
@@ -205,7 +209,7 @@ static int run_solver(fit *f, int64_t n_epochs)
         .a = f->a,
         .coef = f->coef,
         .work = f->work,
-        .blas = has_blas ? f->options->blas : NULL,
+        .blas = pegasos_gains_by_blas(d) ? f->options->blas : NULL,
     };
     s->newton.tol = f->options->tol < 0 ? -1 : SAFELY * f->options->tol;
     s->newton.last_epoch = n_epochs;

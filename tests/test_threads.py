@@ -41,7 +41,9 @@ def learn(kind, X, y, weights, seed):
         return model.coef, model.intercept, model.objective, model.decision_function(X)
     make = {
         "pegasos": lambda: paper.linear(1e-3, random_state=seed),
-        "sdca": lambda: pegasos.PegasosClassifier(1e-3, solver="sdca", random_state=seed),
+        "sdca": lambda: pegasos.PegasosClassifier(
+            1e-3, solver="sdca", max_iter=5000, random_state=seed
+        ),
         "newton": lambda: pegasos.PegasosClassifier(1e-3, solver="newton", random_state=seed),
         "kernel": lambda: paper.kernel(1e-3, gamma=0.1, max_iter=5, random_state=seed),
     }[kind]

@@ -87,6 +87,7 @@ cdef extern from "core.h" nogil:
     int64_t pegasos_kept(int64_t n_rows, int64_t n_features)
     int64_t pegasos_room(int64_t n_rows, int64_t n_features)
     double pegasos_seconds(const pegasos_rows *rows, int64_t solver)
+    int pegasos_gains_by_blas(int64_t n_features)
     int pegasos_solve_one(const pegasos_problem *problem, const pegasos_options *options,
                           const int8_t *labels, const double *norms, void *memory, void *room)
     int64_t pegasos_together_room(const pegasos_rows *rows)
@@ -1613,6 +1614,11 @@ def seconds(Rows rows not None, int64_t solver):
     return pegasos_seconds(&rows.c, solver)
 
 
+def gains_by_blas(int64_t n_features):
+    """Whether Newton's method uses SciPy's BLAS."""
+    return bool(pegasos_gains_by_blas(n_features))
+
+
 cdef int require_memory(const uint8_t[:, ::1] memory, int64_t n_rows, int64_t n_features) except -1:
     """Raise a ValueError unless there is a piece of memory of the right size for each problem."""
     require(memory.shape[0] >= 1 and memory.shape[1] == kept(n_rows, n_features),
@@ -1724,7 +1730,7 @@ def solve(Rows rows not None, const int8_t[:, ::1] labels not None, const double
     options.tol, options.seed, options.solver = tol, seed, solver
     options.poll, options.context = watch.c.poll, watch.c.context
     options.poll_every, options.poll_epochs = watch.c.every, watch.c.by_epochs
-    if solver != PEGASOS_ASCENT and not together:
+    if solver != PEGASOS_ASCENT and not together and pegasos_gains_by_blas(d):
         options.blas = blas()
     room = malloc(<size_t> (pegasos_together_room(&rows.c) if together else pegasos_room(n, d)))
     if room == NULL:

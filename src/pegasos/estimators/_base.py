@@ -135,7 +135,6 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     _machines = _schedule.LINEAR
 
     classes_: np.ndarray
-    coef_: np.ndarray
     intercept_: np.ndarray
     n_iter_: int
     solver_epochs_: dict[str, int]
@@ -339,9 +338,10 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         n_problems, kind = _problems.count(len(classes), self.multi_class), self._machines
         try:
             if "problems" not in self._state:
-                model = self.coef_, self.intercept_
-                _state.check_remains(self._state, *model, (n_problems, n_features))
-                return Schedule.of_remains(kind, settings, self._state, *model)
+                coef: Any = self.__dict__.get("coef_")
+                shape = n_problems, n_features
+                _state.check_remains(self._state, coef, self.intercept_, shape)
+                return Schedule.of_remains(kind, settings, self._state, coef, self.intercept_)
             _state.check(self._state, Schedule(kind, settings, n_problems, n_features, dtype, 0))
         except ValueError as error:
             raise ValueError(

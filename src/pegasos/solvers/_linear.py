@@ -23,8 +23,6 @@ METHODS = {"auto": _core.AUTO, "sdca": _core.ASCENT, "newton": _core.NEWTON}
 _STANDING = np.asarray(_core.BLANK_STANDING).dtype
 # Problems that begin together, as bundles, cost as much as so many.
 _LEAST_BUNDLE = 3
-# BLAS has a part in Newton's method with so many features: see ``csrc/solve.c``.
-_FEW = 50
 
 
 class Linear(Solver):
@@ -197,7 +195,7 @@ class Linear(Solver):
             if status == _core.OVERFLOW:
                 raise _validate.overflow(np.dtype(np.float64), settings.lam)
 
-        has_blas = self.method != "sdca" and _FEW < rows.shape[1] < _core.NEWTON_MOST
+        has_blas = self.method != "sdca" and _core.gains_by_blas(rows.shape[1])
         n_groups = 1 if n_threads == 1 else n
         with _threads.blas.one_thread() if has_blas else contextlib.nullcontext():
             for parts, together in ((self._bundles(), True), (_parts(n, n_groups), False)):

@@ -428,18 +428,15 @@ class Schedule:
         machines, w is kept, since optima change little with λ: dual variables of a smaller λ are
         smaller. Pegasos alone begins at 0.
         """
-        settings, last, pegasos = (
-            dataclasses.replace(self.settings, lam=lam),
-            self.solver,
-            self.pegasos,
-        )
+        settings = dataclasses.replace(self.settings, lam=lam)
+        last, pegasos = self.solver, self.pegasos
         if isinstance(last, Linear):
             self.settings = pegasos.settings = settings
             pegasos.problems["lam"], pegasos._problem, self.epochs_begun = lam, None, 0
             last.change_lam(settings, pegasos.problem(rows))
             return self
-        shape, dtype = pegasos.weights.shape, pegasos.weights.dtype
-        new = Schedule(self.machines, settings, *shape, dtype, self.seed)
+        (n_problems, n_features), dtype = pegasos.weights.shape, pegasos.weights.dtype
+        new = Schedule(self.machines, settings, n_problems, n_features, dtype, self.seed)
         new.set_rows(pegasos.labels, pegasos.row_weights)
         if last is not pegasos:
             before = self.settings.lam
@@ -605,13 +602,15 @@ class Schedule:
         machines: Machines,
         settings: Settings,
         state: dict[str, np.ndarray],
-        *model: np.ndarray,
+        coef: np.ndarray,
+        intercept: np.ndarray,
     ) -> "Schedule":
-        """Pegasos goes on from a model, coefficients and intercepts; see `return_to_pegasos`."""
+        """Pegasos goes on from a model; see `return_to_pegasos`."""
         seed, _, stream, n_epochs = (int(number) for number in state["numbers"])
-        schedule = cls(machines, settings, *model[0].shape, state["weights"].dtype, seed)
+        (n_problems, n_features), dtype = coef.shape, state["weights"].dtype
+        schedule = cls(machines, settings, n_problems, n_features, dtype, seed)
         schedule.pegasos.go_on_from(
-            *model, n_epochs, state["n_inside"], int(state["least_steps"][0])
+            coef, intercept, n_epochs, state["n_inside"], int(state["least_steps"][0])
         )
         schedule.pegasos.stream = stream
         schedule._ran = _ran(machines, state["solver_epochs"])
