@@ -246,42 +246,31 @@ static void fit_newton(void)
 
 static void fit_kernel(void)
 {
-    pegasos_kernel_run run = {.lam = 1e-3,
+    pegasos_kernel problem = {.lam = 1e-3,
                               .mass = N,
                               .tol = 1e-6,
+                              .feature = 1,
                               .is_positive = 1,
-                              .is_whole = 1,
-                              .by_pairs = 1,
-                              .first_block = N,
-                              .last_block = N,
                               .n_inside = N,
                               .last_epoch = 1000,
                               .primal = INFINITY,
                               .relative_gap = INFINITY};
-    pegasos_dual problem = {.scale = 1 / (run.lam * run.mass),
-                            .intercept_scaling = 1,
-                            .factor = 1,
-                            .pegasos_mass = run.mass};
-    const pegasos_kernel_arrays arrays = {
-        .labels = labels,
-        .norms = norms,
-        .a = a,
-        .scores = scores,
-        .coef = a + N,
-        .active = active,
-        .which = draws,
-        .change = a + 2 * N,
-        .pushed = a + 3 * N,
-        .matrix = malloc(N * N * sizeof(float)),
-        .work = calloc(1, (size_t)pegasos_kernel_work(N)),
-    };
+    static double slopes[N];
+    const pegasos_kernel_arrays arrays = {.labels = labels,
+                                          .norms = norms,
+                                          .a = a,
+                                          .scored = a + N,
+                                          .scores = scores,
+                                          .slopes = slopes,
+                                          .coef = a + 2 * N,
+                                          .active = active,
+                                          .work = malloc((size_t)pegasos_kernel_work(N, 4, N))};
+    const pegasos_matrix matrix = {
+        .n_rows = N, .value_bytes = 4, .n_columns = N, .columns = near, .place = places};
     for (int64_t i = 0; i < N; i++)
         norms[i] = 1; /* of the matrix; that of the constant feature comes on top */
-    pegasos_rows all = kernel_rows;
-    all.values = near;
-    while (pegasos_kernel_advance(&all, NULL, &problem, &run, &arrays, 1e6) == PEGASOS_RUNNING)
-        ;
-    free(arrays.matrix);
+    pegasos_watch nobody = {.every = 1e18};
+    pegasos_kernel_run(&matrix, &problem, &arrays, &nobody);
     free(arrays.work);
 }
 

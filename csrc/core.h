@@ -460,114 +460,104 @@ double pegasos_losses_in_doubt(int64_t loss, int64_t n, const int8_t *labels,
                                const double *row_weights, const double *scores, double intercept,
                                const double *coef, double doubt, double ridge, double *growth);
 
-/* ---- Dual ascent on pairs, for kernel machines (pairs.c) ------------------------------------- */
+/* ---- A kernel problem (kernel.c) ------------------------------------------------------------- */
 
 /*
- * Makes up to `most` exact steps on pairs of dual variables of a block of a kernel matrix, until
- * m (P - D), to which each row of the block adds its part, is at most `enough`, no step gains
- * anything, or a column is wanted that is not there. Returns how many steps it made, and writes the
- * block's part of m (P - D). `first_step` is the number of steps made before: a run that is cut
- * anywhere continues with the same bits.
- * `scale` is 1/(lam m), `feature` the value of the constant feature or 0, `norms` K(x, x).
- * `labels`, `bounds` (c_i >= 0; NULL: all one), `norms`, `a` and `slopes` have n_rows
- * numbers; slopes[i], the derivative of m D, is kept up to date: 1 - y_i f(x_i), less a_i/(2 c_i)
- * for the squared hinge. Rows with label 0 stay as they are.
- * `room` is PEGASOS_PAIRS_ARRAYS (n_rows + 8) numbers of scratch.
+ * Where values of an n x n kernel matrix come from. The functions return 0; or not 0, then the run
+ * stops. They are not called for columns that are there, and may be NULL where all are.
  */
-enum { PEGASOS_PAIRS_ARRAYS = 10 };
-int64_t pegasos_pairs_run(const pegasos_rows *block, int64_t loss, double scale, double feature,
-                          const int8_t *labels, const double *bounds, const double *norms,
-                          double *a, double *slopes, double enough, int64_t first_step,
-                          int64_t most, double *room, double *gap);
+typedef struct pegasos_matrix {
+    int64_t n_rows;       /* n, at least 1 */
+    int64_t value_bytes;  /* 4: float; 8: double */
+    int64_t n_columns;    /* there is room for so many */
+    const void *columns;  /* those that are there, n numbers each */
+    const int64_t *place; /* n: number of each row's column, or -1 */
+    void *context;
+    /* Lets columns number rows[0 .. count - 1] be there from now on. Where there is no room for all
+     * columns, this is not called, and the other two are. */
+    int (*keep)(void *context, int64_t count, const int64_t *rows);
+    /* Writes values between `count` rows and the m rows `which`: lines of m numbers, that begin
+     * `stride` numbers apart. */
+    int (*among)(void *context, int64_t count, const int64_t *rows, int64_t m, const int64_t *which,
+                 int64_t stride, void *out);
+    /* pushed[i] = sum_j change[j] K(x_j, x_i). */
+    int (*push)(void *context, const double *change, double *pushed);
+} pegasos_matrix;
 
-/* ---- Dual ascent on a kernel problem (kernel_ascent.c) --------------------------------------- */
+/* What a run is at: its beginning, from a = 0; steps on a sample of the rows, whose solution is then
+ * spread over all; a gap check, with which a run begins that goes on from other dual variables; the
+ * choice of the rows of a round; steps of a round. */
+enum {
+    PEGASOS_KERNEL_BEGIN = 0,
+    PEGASOS_KERNEL_SAMPLE = 1,
+    PEGASOS_KERNEL_SPREAD = 2,
+    PEGASOS_KERNEL_CHECK = 3,
+    PEGASOS_KERNEL_CHOOSE = 4,
+    PEGASOS_KERNEL_ROUND = 5
+};
 
 /* Where the run of one problem stands. The first block is set by the caller, the second is 0 at
  * first, but for `part`, infinite primal and relative_gap. */
-typedef struct pegasos_kernel_run {
+typedef struct pegasos_kernel {
     /* settings */
-    double lam;  /* > 0 */
-    double mass; /* m, > 0 */
-    double tol;  /* the relative gap to stop at; below 0: last_epoch alone ends the run */
+    double lam;     /* > 0 */
+    double mass;    /* m, > 0: the sum of the weights of the rows that are in the problem */
+    double tol;     /* the relative gap to stop at; below 0: last_epoch alone ends the run */
+    double feature; /* value of the feature that carries the intercept; 0: there is none */
     int64_t free_intercept; /* 1: the intercept is not penalised; see pegasos_ascent */
+    int64_t loss;           /* PEGASOS_HINGE or PEGASOS_SQUARED_HINGE */
     int64_t is_positive;    /* 1: the matrix is positive semi-definite, so that D is a bound. Else
                                relative_gap is |P - D|/P at the last point. */
-    int64_t is_whole;       /* 1: all columns are there: nothing will be wanted */
-    int64_t by_pairs;    /* 1: epochs but the first are steps on pairs; columns that are not there
-                               have room, and the matrix is positive semi-definite */
-    int64_t first_block; /* rows of the first block of an epoch, >= 1; n_rows: it holds all */
-    int64_t last_block;  /* each is twice as long as the one before, but this long at most */
-    int64_t n_inside;    /* rows whose label is not 0 */
-    int64_t last_epoch;  /* stop once n_epochs is so many */
-    int64_t by_epochs;   /* 1: return after every epoch, however much of the budget is left */
+    int64_t n_inside;       /* rows whose label is not 0; at least 1 */
+    int64_t last_epoch;     /* stop once n_epochs is so many */
+    uint64_t generator;     /* SplitMix64 state; any number to begin with */
     /* state */
-    int64_t part;        /* what it is at: PEGASOS_KERNEL_BLOCK, ... */
-    int64_t longest;     /* rows of the next block, at most; 0: no epoch is under way */
-    int64_t n_active;    /* active[0 .. n_active - 1] are still to come in this epoch, */
-    int64_t n_rest;      /* and so many of them after the block under way, */
-    int64_t m;           /* which has the rows which[0 .. m - 1], ascending */
-    int64_t is_all;      /* 1: it has all rows */
-    int64_t n_epochs;    /* epochs done */
-    int64_t n_visits;    /* rows visited */
-    int64_t n_steps;     /* of them, in an epoch of Pegasos */
-    double primal;       /* objective of the best point so far */
-    double intercept;    /* its intercept, penalised or not */
-    double relative_gap; /* at the last gap check */
-} pegasos_kernel_run;
+    int64_t part;           /* what it is at: PEGASOS_KERNEL_BEGIN, ... */
+    int64_t n_active;       /* rows of the round, in `active` */
+    int64_t position;       /* steps made in it, */
+    int64_t most_steps;     /* and how many it may have */
+    double enough;          /* m (P - D) of its rows with which it ends */
+    double sample_mass;     /* the sum of weights in the sample */
+    double moved;           /* by how much scores have moved in the last round, at most */
+    double constant_weight; /* w(a)'s weight of the constant feature */
+    double reference;       /* of a free intercept */
+    int64_t is_slow;        /* 1: the last round was solved, but has not halved the gap */
+    int64_t in_double;      /* 1: slopes are double from now on */
+    int64_t is_stuck;       /* 1: no step gains anything any more, but rounding errors; the caller
+                               makes it 0 for another run */
+    int64_t n_seen;         /* visits since n_epochs was last increased */
+    int64_t n_epochs;       /* visits of all rows */
+    int64_t n_visits;       /* rows visited */
+    int64_t n_steps;        /* of them, in an epoch of Pegasos */
+    double primal;          /* objective of the best point so far */
+    double intercept;       /* its intercept, penalised or not */
+    double relative_gap;    /* at the last gap check */
+} pegasos_kernel;
 
-/* What a run is at: the choice of a block; epochs over it, steps on pairs, the push to all scores,
- * and the end of that; a gap check, and the end of its scores. A run may begin with a check. */
-enum {
-    PEGASOS_KERNEL_BLOCK = 0,
-    PEGASOS_KERNEL_EPOCHS = 1,
-    PEGASOS_KERNEL_PAIRS = 2,
-    PEGASOS_KERNEL_PUSH = 3,
-    PEGASOS_KERNEL_PUSHED = 4,
-    PEGASOS_KERNEL_CHECK = 5,
-    PEGASOS_KERNEL_CHECKED = 6
-};
-
-/* The arrays that belong to it, of n = n_rows numbers. The last block is scratch. */
+/* The arrays that belong to it, of n = n_rows numbers; all but the last are its state. */
 typedef struct pegasos_kernel_arrays {
-    const int8_t *labels; /* 0: the row is not in the problem */
-    const double *bounds; /* c_i > 0; NULL: all one */
-    const double *norms;  /* K(x_i, x_i), without the constant feature */
-    double *a;            /* dual variables */
-    double *scores;       /* sum_j s a_j y_j K(x_j, x_i), without the intercept */
-    double *coef;         /* s a_i y_i of the best point so far */
-    int64_t *active;
-    int64_t *which; /* rows of the block */
-    double *change; /* how coefficients change, */
-    double *pushed; /* and what this adds to the scores */
-    void *matrix;   /* n/2 x n/2 numbers of column_bytes; NULL unless is_whole */
-    void *work;     /* memory as that of malloc, whose first 8 bytes are 0 at first. Are they
-                             made 0, the block or the check under way begins anew. */
+    const int8_t *labels;  /* 0: the row is not in the problem */
+    const double *weights; /* c_i > 0; NULL: all one */
+    const double *norms;   /* K(x_i, x_i), without the constant feature */
+    double *a;             /* dual variables */
+    double *scored;        /* those that `scores` are of */
+    double *scores;        /* sum_j s y_j scored_j K(x_j, x_i), without the intercept */
+    double *slopes;        /* of the rows of the round */
+    double *coef;          /* s a_i y_i of the best point so far */
+    int64_t *active;       /* rows of the round, ascending */
+    void *work;            /* scratch */
 } pegasos_kernel_arrays;
 
+/* How many rows a round has at most where there is room for so many columns; with room for all, it
+ * may also have all. */
+int64_t pegasos_kernel_rows(int64_t n_rows, int64_t n_columns);
+
 /* How many bytes `work` has. */
-int64_t pegasos_kernel_work(int64_t n_rows);
+int64_t pegasos_kernel_work(int64_t n_rows, int64_t value_bytes, int64_t n_columns);
 
-/* At most so many columns are wanted together, and two more. */
-enum { PEGASOS_TOGETHER = 62 };
-
-/* What pegasos_kernel_advance returns besides PEGASOS_RUNNING and PEGASOS_DONE. */
-enum {
-    PEGASOS_WANTS_BLOCK = 3, /* `given`, until the next block is wanted: the kernel matrix among the
-                                  rows `which` */
-    PEGASOS_WANTS_COLUMNS = 4, /* those of the rows that are marked in `wanted`, to be unmarked */
-    PEGASOS_WANTS_SCORES = 5   /* pushed[i] = sum_j change[j] K(x_j, x_i) */
-};
-
-/*
- * Goes on with a run until it is done, needs kernel values, or read about `budget` numbers. `all`
- * is a PEGASOS_KERNEL of all rows with the columns that are there, `given` NULL or one of a block.
- * Of `problem`, the caller sets scale, intercept_scaling, loss and a generator, and, in accordance
- * with `a`, constant_weight, intercept and, where a = 0, pegasos_mass. A run that is cut anywhere
- * continues with the same bits.
- */
-int64_t pegasos_kernel_advance(const pegasos_rows *all, const pegasos_rows *given,
-                               pegasos_dual *problem, pegasos_kernel_run *state,
-                               const pegasos_kernel_arrays *arrays, double budget);
+/* Goes on with a run until it is done or stopped; returns a status. */
+int pegasos_kernel_run(const pegasos_matrix *matrix, pegasos_kernel *problem,
+                       const pegasos_kernel_arrays *arrays, pegasos_watch *watch);
 
 /* ---- Kernels --------------------------------------------------------------------------------- */
 

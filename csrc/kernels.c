@@ -11,6 +11,10 @@
 #include <math.h>
 #include <string.h>
 
+/* Polynomials in pairs of terms, not by Horner's rule: that waits for each sum in turn. */
+#define PAIR(r, a, b)       ((a) + (r) * (b))
+#define FOUR(r, a, b, c, d) (PAIR(r, a, b) + (r) * (r) * PAIR(r, c, d))
+
 #define VALUE    float
 #define BITS     int32_t
 #define UBITS    uint32_t
@@ -22,8 +26,9 @@
 #define LN2_LOW  -2.12194440e-4f
 #define EXP_MIN  -87.0f
 #define EXP_TAIL(r)                                                                                \
-    (1.0f / 2                                                                                      \
-     + r * (1.0f / 6 + r * (1.0f / 24 + r * (1.0f / 120 + r * (1.0f / 720 + r * (1.0f / 5040))))))
+    (PAIR(r, 1.0f / 2, 1.0f / 6)                                                                   \
+     + (r) * (r)                                                                                   \
+           * (PAIR(r, 1.0f / 24, 1.0f / 120) + (r) * (r) * PAIR(r, 1.0f / 720, 1.0f / 5040)))
 #include "kernels_body.h"
 
 #define VALUE    double
@@ -36,13 +41,12 @@
 #define LN2_HIGH 6.93147180369123816490e-01
 #define LN2_LOW  1.90821492927058770002e-10
 #define EXP_MIN  -708.0
-/* Horner's rule, laid out as it is read. */
-/* clang-format off */
 #define EXP_TAIL(r)                                                                                \
-    (1.0 / 2 + r * (1.0 / 6 + r * (1.0 / 24 + r * (1.0 / 120 + r * (1.0 / 720 + r * (              \
-     1.0 / 5040 + r * (1.0 / 40320 + r * (1.0 / 362880 + r * (1.0 / 3628800 + r * (                \
-     1.0 / 39916800 + r * (1.0 / 479001600 + r * (1.0 / 6227020800))))))))))))
-/* clang-format on */
+    (FOUR(r, 1.0 / 2, 1.0 / 6, 1.0 / 24, 1.0 / 120)                                                \
+     + (r) * (r) * ((r) * (r))                                                                     \
+           * (FOUR(r, 1.0 / 720, 1.0 / 5040, 1.0 / 40320, 1.0 / 362880)                            \
+              + (r) * (r) * ((r) * (r))                                                            \
+                    * FOUR(r, 1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600, 1.0 / 6227020800)))
 #include "kernels_body.h"
 
 /* ---- Products of sparse rows ----------------------------------------------------------------- */

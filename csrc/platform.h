@@ -4,6 +4,8 @@
 #ifndef PEGASOS_PLATFORM_H
 #define PEGASOS_PLATFORM_H
 
+#include <stdint.h> /* of glibc, says that it is */
+
 /* The same bits everywhere: no fused multiply-adds. gcc has only the flag, -ffp-contract=off, which
  * CMakeLists.txt sets. */
 #if defined(__clang__)
@@ -30,6 +32,7 @@
  * mechanism of glibc. All versions give the same bits: sums have a fixed shape (rows_body.h) and
  * the build forbids contraction to fused multiply-add. */
 #if defined(__GNUC__) && defined(__x86_64__) && defined(__GLIBC__) && !defined(PEGASOS_NO_CLONES)
+#define HAS_CLONES
 #define CLONES __attribute__((target_clones("avx2", "default")))
 /* For loops that twice as wide registers make faster: sums of products, bundles, kernel functions.
  * Adding rows gets slower by them, and so do Pegasos's sparse loops. */

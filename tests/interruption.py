@@ -7,6 +7,9 @@ import pytest
 
 from pegasos import _core
 
+#: Also within `asked_often`.
+WATCH = _core.Watch
+
 
 @contextlib.contextmanager
 def asked_often(every=5e4):
@@ -20,7 +23,7 @@ def asked_often(every=5e4):
 @contextlib.contextmanager
 def interrupted(after, every=1e3):
     """A block that Ctrl-C ends: the core asks after `every` numbers, and goes on `after` times."""
-    real, asks = _core.Watch, itertools.count()
+    asks = itertools.count()
 
     def watch(tell=None, **options):
         def told():
@@ -29,7 +32,7 @@ def interrupted(after, every=1e3):
             if tell is not None:
                 tell()
 
-        return real(told, **options | {"every": every})
+        return WATCH(told, **options | {"every": every})
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_core, "Watch", watch)

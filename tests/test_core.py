@@ -52,13 +52,11 @@ def newtons(**fields):
     return state
 
 
-def kernel_runs(k=1, **fields):
-    state = np.zeros(k, np.asarray(_core.BLANK_KERNEL_RUN).dtype)
+def kernels(**fields):
+    state = np.zeros(1, np.asarray(_core.BLANK_KERNEL).dtype)
     state["lam"], state["mass"], state["n_inside"], state["last_epoch"] = 0.1, N, N, 3
     state["primal"] = state["relative_gap"] = np.inf
-    state["first_block"], state["last_block"] = 2, N
-    for name in ("is_positive", "is_whole", "by_pairs"):
-        state[name] = 1
+    state["is_positive"], state["n_active"] = 1, N
     for name, value in fields.items():
         state[name] = value
     return state
@@ -133,21 +131,11 @@ def calls(layout, dtype):
     yield "dual_run", [
         block, ascents(), labels[0], None, one, np.arange(N), np.zeros(N), wide[0].copy(), N,
     ]  # fmt: skip
-    yield "pairs_run", [
-        block, 1.0, 1.0, labels[0], one, one, np.zeros(N), np.ones(N), 0.0, 0, 5,
-        np.zeros(_core.PAIRS_ARRAYS * (N + 8)),
+    yield "kernel_run", [
+        values(dtype, N, N), np.arange(N), None, kernels(), labels[0], one, one, np.zeros(N),
+        np.zeros(N), np.zeros(N), np.zeros(N), np.zeros(N), np.arange(N), _core.Watch(),
     ]  # fmt: skip
-    yield "KernelAscent", [
-        block, ascents(), kernel_runs(), np.array([0, N]), None, labels[0], one, one, np.zeros(N),
-        np.zeros(N), np.zeros(N), np.arange(N), np.arange(N), np.zeros(N), np.zeros(N),
-        np.zeros(-(-(N // 2) ** 2 * np.dtype(dtype).itemsize // 8)),
-    ]  # fmt: skip
-    first, inside, few = np.array([0, 4, 7]), np.array([5, 1, 3, 2, 0, 4, 5]), np.ones(7)
-    yield "KernelAscent", [
-        block, ascents(2), kernel_runs(2, last_block=3), first, inside, np.ones(7, np.int8), few, few,
-        np.zeros(7), np.zeros(7), np.zeros(7), np.arange(7), np.zeros(4, np.int64), np.zeros(4),
-        np.zeros(4), np.zeros(-(-(4 + 16) * np.dtype(dtype).itemsize // 8)),
-    ]  # fmt: skip
+    first, inside = np.array([0, 4, 7]), np.array([5, 1, 3, 2, 0, 4, 5])
     yield "push_inside", [
         values(dtype, N, N), first, inside, inside.copy(), np.ones((2, N)), np.zeros((2, N)),
     ]  # fmt: skip
@@ -186,8 +174,8 @@ MAY_BE_LONGER = {
     ("csr_rows", 0, 0), ("csr_rows", 1, 0), ("csr_rows", 2, 0), ("dual_run", 1, 0), ("dual_run", 5, 0),
     ("fit", 7, 1), ("fit", 9, 0), ("kernel_block", 0, 0),
     ("push", 0, 0), ("gather", 0, 0), ("gather", 0, 1), ("dense_rows", 0, 0), ("dense_rows", 0, 1),
-    ("Order", 1, 0), ("restart_averages", 1, 1),
-    ("newton_run", 1, 0), ("KernelAscent", 15, 0), ("set_pending", 0, 0), ("are_fits", 0, 0),
+    ("Order", 1, 0), ("restart_averages", 1, 1), ("newton_run", 1, 0), ("kernel_run", 0, 0),
+    ("kernel_run", 3, 0), ("set_pending", 0, 0), ("are_fits", 0, 0),
 }  # fmt: skip
 MAY_BE_SHORTER = {
     ("decision_function", 5, 0), ("combine", 2, 0), ("norms", 3, 0), ("fit", 9, 0), ("csr_rows", 2, 0),
@@ -255,6 +243,7 @@ def misaligned(array):
 # What comes from people, as it lies: rows, coefficients, kernel matrices.
 FROM_PEOPLE = (
     "dense_rows", "csr_rows", "kernel_block", "decision_function", "decision_function_of",
+    "kernel_run",
 )  # fmt: skip
 
 
@@ -267,7 +256,7 @@ def test_misaligned_arrays_are_refused(layout, dtype):
             arguments[k] = misaligned(array)
             ours = {("kernel_block", 1), ("decision_function", 5), ("decision_function_of", 1),
                     ("decision_function_of", 4)}  # fmt: skip
-            if (name, k) in ours:
+            if (name, k) in ours or (name == "kernel_run" and k > 0):
                 continue
             refused(name, arguments)
 
@@ -287,6 +276,7 @@ def test_types_that_do_not_go_together_are_refused(layout, dtype):
                 "restart_averages",
                 "push",
                 "push_inside",
+                "kernel_run",
             ):
                 continue  # either type will do for the only array that has a choice
             if (name, k) in {("decision_function", 5), ("decision_function", 2)}:
@@ -303,7 +293,7 @@ def test_indices_out_of_range_are_refused(layout, dtype, wrong):
     indices = {"fit": [9], "decision_function_of": [1], "copy_rows": [1], "dual_run": [5], "bundle_run": [2],
                "push": [1],
                "gather": [1, 2], "kernel_block": [1], "push_inside": [1, 2, 3],
-               "KernelAscent": [4]}  # fmt: skip
+               "kernel_run": [1, 12]}  # fmt: skip
     for name, good in calls(layout, dtype):
         for k in indices.get(name, []):
             if good[k] is None or (
@@ -421,52 +411,22 @@ def test_newton_s_numbers_are_looked_at(layout, dtype, fields):
 @pytest.mark.parametrize(
     "fields",
     [
-        {"lam": 0.0}, {"mass": np.nan}, {"part": 7}, {"part": -1}, {"first_block": 0}, {"first_block": 9},
-        {"longest": -1}, {"n_active": N + 1}, {"n_active": -1}, {"n_rest": N + 1},
-        {"m": -1}, {"n_epochs": -1}, {"n_visits": 2**62}, {"n_steps": -1}, {"last_epoch": 2**62},
-        {"part": 1, "m": 1, "is_all": 1}, {"part": 2, "m": 1, "is_all": 0, "is_whole": 0},
+        {"lam": 0.0}, {"mass": np.nan}, {"loss": 7}, {"part": _core.KERNEL_ROUND + 1}, {"part": -1},
+        {"n_active": N + 1}, {"n_active": -1}, {"n_inside": 0}, {"n_inside": N - 1},
+        {"position": -1}, {"most_steps": -1}, {"n_seen": -1}, {"n_epochs": -1},
+        {"n_visits": 2**62}, {"n_steps": -1}, {"last_epoch": 2**62},
     ],
 )  # fmt: skip
-def test_runs_of_kernel_problems_are_looked_at(layout, dtype, fields):
+def test_kernel_problems_in_no_state_that_can_be_are_refused(layout, dtype, fields):
     for name, good in calls(layout, dtype):
-        if name == "KernelAscent":
-            ascent = _core.KernelAscent(*good)
-            assert ascent.advance(None, 1.0) == _core.RUNNING
-            for field, value in fields.items():
-                good[2][field] = value
-            with pytest.raises(ValueError, match=r"must|wanted|can reach"):
-                ascent.advance(None, 1e9)
+        if name == "kernel_run":
+            refused(name, [*good[:3], kernels(**fields), *good[4:]])
 
 
-@pytest.mark.parametrize("which", [11, 12])
-def test_rows_of_kernel_problems_are_looked_at(layout, dtype, which):
-    for name, good in calls(layout, dtype):
-        if name == "KernelAscent":
-            ascent = _core.KernelAscent(*good)
-            assert ascent.advance(None, 1.0) == _core.RUNNING  # a block is under way
-            good[2]["n_active"] = 1
-            good[which][0] = N
-            with pytest.raises(ValueError, match=r"must be in \[0, n_rows\)"):
-                ascent.advance(None, 1.0)
-
-
-def test_a_whole_kernel_matrix_has_all_columns(dtype):
+def test_a_kernel_matrix_without_a_source_has_all_columns(dtype):
     for name, good in calls("dense", dtype):
-        if name == "KernelAscent" and good[4] is None:
-            good[0] = _core.kernel_block(
-                values(dtype, N, N), np.arange(N) - 1, np.zeros(N, np.int8)
-            )
-            ascent = _core.KernelAscent(*good)
-            with pytest.raises(ValueError, match="none missing of a whole matrix"):
-                ascent.advance(None, 1.0)
-            good[2]["is_whole"] = 0
-            given = _core.kernel_block(values(dtype, 3, 3), np.arange(3), np.zeros(3, np.int8))
-            assert ascent.advance(None, 1e9) == _core.WANTS_BLOCK
-            with pytest.raises(ValueError, match="a block of the rows which is wanted"):
-                ascent.advance(given, 1e9)
-            good[2]["is_whole"] = 1  # which it was not when arrays were made
-            with pytest.raises(ValueError, match="whole"):
-                _core.KernelAscent(*good).advance(None, 1.0)
+        if name == "kernel_run":
+            refused(name, [good[0], np.arange(N) - 1, *good[2:]])
 
 
 def test_pending_rows_are_looked_at(layout, dtype):

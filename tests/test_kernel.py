@@ -68,7 +68,7 @@ def test_scikit_learn_accepts_the_estimator(estimator, check):
 
 
 @pytest.mark.parametrize("multi_class", ["ovr", "ovo"])
-@pytest.mark.parametrize("n", [90, 600])  # one block of rows, or several
+@pytest.mark.parametrize("n", [90, 600])  # over all rows, or a sample of them
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
 def test_pegasos_begins_every_fit(rng, multi_class, n, loss):
     X, y = rng.normal(size=(n, 4)), np.arange(n) % 3
@@ -76,7 +76,7 @@ def test_pegasos_begins_every_fit(rng, multi_class, n, loss):
         X, y
     )
     n_rows = n if multi_class == "ovr" else 2 * n // 3
-    assert (fitted.n_steps_ == n_rows).all()
+    assert (fitted.n_steps_ == (n_rows if n_rows <= 512 else 256)).all()
     assert next(iter(fitted.solver_epochs_.items())) == ("pegasos", 1)
     assert sum(fitted.solver_epochs_.values()) == fitted.n_iter_
 
@@ -213,6 +213,21 @@ def test_rows_to_predict_may_be_stored_otherwise_than_support_vectors(
     size = np.abs(clf.dual_coef_).sum()
     tolerance = size * (1e-5 if dtype is np.float32 else 1e-13)
     np.testing.assert_allclose(clf.decision_function(Z)[some], expected, rtol=0, atol=tolerance)
+
+
+@pytest.mark.parametrize("n", [512, 513, 1300])
+@pytest.mark.parametrize("kernel", ["linear", "rbf", "poly", "laplacian"])
+def test_the_whole_matrix_that_problems_share_is_symmetric(rng, layout, dtype, kernel, n):
+    """Of large ones, half is computed."""
+    X = rng.normal(size=(n, 30)) * (rng.random((n, 30)) < 0.5)
+    options = {} if kernel == "linear" else {"gamma": 0.1}
+    points = kernels.make(kernel, **options).points(convert(X, layout, dtype))
+    cache = kernels.ColumnCache(points, 100, n_problems=3)
+    cache.keep(np.arange(n))
+    K = cache.columns[cache.place]
+    tolerance = 1e-4 if dtype is np.float32 else 1e-12
+    np.testing.assert_allclose(K, points.against(points), rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(K, K.T, rtol=tolerance, atol=tolerance)
 
 
 def out_of_place(array):

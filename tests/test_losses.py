@@ -188,36 +188,6 @@ def test_dual_ascent_climbs_to_the_optimum(rng, layout, dtype, intercept):
     assert coef @ coef + (intercept == "penalized") * b**2 <= 1 / (2 * LAM)
 
 
-def test_steps_on_pairs_climb_to_the_optimum(rng, dtype):
-    m = 37
-    X = rng.normal(size=(m, 2))
-    X[5] = X[4]
-    K = np.exp(-0.5 * ((X[:, None] - X[None]) ** 2).sum(axis=2)).astype(dtype)
-    y = np.where(X[:, 0] * X[:, 1] > 0, 1, -1).astype(np.int8)
-    y[7] = 0
-    c, scale, ends = rng.uniform(0.2, 2, m), 0.7, []
-    for piece in (10**6, 1):
-        a, slopes, wanted, steps = np.zeros(m), np.ones(m), np.zeros(m, np.int8), 0
-        while True:
-            done, gap = _core.pairs_run(
-                _core.kernel_block(K, np.arange(m), wanted), scale, 0.0, y, c, np.diag(K).astype(float),
-                a, slopes, 1e-9, steps, piece, np.empty(_core.PAIRS_ARRAYS * (m + 8)), SQUARED,
-            )  # fmt: skip
-            steps += done
-            if done < piece:
-                break
-        ends.append((a, slopes))
-    np.testing.assert_array_equal(*ends)  # wherever it is cut
-    inside = y != 0
-    f = scale * K.astype(float) @ (a * y)
-    np.testing.assert_allclose(slopes[inside], (1 - y * f - a / (2 * c))[inside], atol=1e-6)
-    primal = (a * y) @ f / 2 + (c * np.maximum(0, 1 - y * f) ** 2)[inside].sum()
-    dual = (a - a**2 / (4 * c)).sum() - (a * y) @ f / 2
-    assert gap == pytest.approx(primal - dual, abs=1e-6)
-    assert primal - dual <= 1e-5
-    assert a[7] == 0
-
-
 def best_intercept(y, c, scores):
     best = np.empty(1)
     _core.best_intercepts(y[None], c, scores[None], np.empty(4 * len(y)), best, SQUARED)
@@ -411,11 +381,7 @@ def test_threads_and_interruptions_change_no_bits(rng, kind, solver, monkeypatch
 
         return interrupted
 
-    class KernelAscent(_core.KernelAscent):
-        advance = cut(_core.KernelAscent.advance)
-
     monkeypatch.setattr(_core, "fit", cut(_core.fit))
-    monkeypatch.setattr(_core, "KernelAscent", KernelAscent)
     with interrupted(after=4):
         longer.fit(X, y)
     monkeypatch.undo()

@@ -1,5 +1,5 @@
 from collections.abc import Callable
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -7,7 +7,6 @@ from typing_extensions import disjoint_base
 
 BUNDLE_BYTES: Final[int]
 PANEL_BYTES: Final[int]
-PAIRS_ARRAYS: Final[int]
 LOSSES: Final[dict[str, int]]
 SAMPLINGS: Final[dict[str, int]]
 BLANK_PROBLEM: Final[Any]
@@ -136,21 +135,6 @@ BLANK_DUAL: Final[Any]
 
 def dual_start(problems: NDArray[np.void], n_active: NDArray[np.int64]) -> None: ...
 def dual_begin_epoch(problem: NDArray[np.void]) -> None: ...
-def pairs_run(
-    block: Rows,
-    scale: float,
-    feature: float,
-    labels: NDArray[np.int8],
-    bounds: NDArray[np.float64] | None,
-    norms: NDArray[np.float64],
-    a: NDArray[np.float64],
-    slopes: NDArray[np.float64],
-    enough: float,
-    first_step: int,
-    most: int,
-    room: NDArray[np.float64],
-    loss: int = ...,
-) -> tuple[int, float]: ...
 def dual_run(
     rows: Rows,
     problem: NDArray[np.void],
@@ -314,36 +298,28 @@ def newton_run(
     watch: Watch,
 ) -> int: ...
 
-BLANK_KERNEL_RUN: Final[Any]
-WANTS_BLOCK: Final[int]
-WANTS_COLUMNS: Final[int]
-WANTS_SCORES: Final[int]
+BLANK_KERNEL: Final[Any]
+KERNEL_BEGIN: Final[int]
 KERNEL_CHECK: Final[int]
-KERNEL_CHECKED: Final[int]
+KERNEL_ROUND: Final[int]
 
-@disjoint_base
-class KernelAscent:
-    def __new__(
-        cls,
-        all_rows: Rows,
-        problems: NDArray[np.void],
-        runs: NDArray[np.void],
-        first: NDArray[np.int64],
-        inside: NDArray[np.int64] | None,
-        labels: NDArray[np.int8],
-        row_weights: NDArray[np.float64] | None,
-        norms: NDArray[np.float64],
-        a: NDArray[np.float64],
-        scores: NDArray[np.float64],
-        coef: NDArray[np.float64],
-        active: NDArray[np.int64],
-        which: NDArray[np.int64],
-        change: NDArray[np.float64],
-        pushed: NDArray[np.float64],
-        matrix: NDArray[np.float64] | None = ...,
-    ) -> Self: ...
-    def advance(self, given: Rows | None, budget: float) -> int: ...
-
+def kernel_rows(n_rows: int, n_columns: int) -> int: ...
+def kernel_run(
+    columns: NDArray[np.floating],
+    place: NDArray[np.int64],
+    source: Any,
+    problem: NDArray[np.void],
+    labels: NDArray[np.int8],
+    row_weights: NDArray[np.float64] | None,
+    norms: NDArray[np.float64],
+    a: NDArray[np.float64],
+    scored: NDArray[np.float64],
+    scores: NDArray[np.float64],
+    slopes: NDArray[np.float64],
+    coef: NDArray[np.float64],
+    active: NDArray[np.int64],
+    watch: Watch,
+) -> int: ...
 def line_search(
     u: NDArray[np.float64],
     moves: NDArray[np.float64],

@@ -278,31 +278,44 @@ cdef extern from "core.h" nogil:
     int64_t pegasos_bundle_run(const pegasos_rows *rows, const pegasos_bundle *bundle,
                                pegasos_watch *watch)
 
-    int PEGASOS_PAIRS_ARRAYS
-    int64_t pegasos_pairs_run(const pegasos_rows *block, int64_t loss, double scale, double feature,
-                              const int8_t *labels, const double *bounds, const double *norms,
-                              double *a, double *slopes, double enough, int64_t first_step,
-                              int64_t most, double *room, double *gap)
+    ctypedef struct pegasos_matrix:
+        int64_t n_rows
+        int64_t value_bytes
+        int64_t n_columns
+        const void *columns
+        const int64_t *place
+        void *context
+        int (*keep)(void *context, int64_t count, const int64_t *rows) noexcept nogil
+        int (*among)(void *context, int64_t count, const int64_t *rows, int64_t m,
+                     const int64_t *which, int64_t stride, void *out) noexcept nogil
+        int (*push)(void *context, const double *change, double *pushed) noexcept nogil
 
-    ctypedef struct pegasos_kernel_run:
+    int PEGASOS_KERNEL_BEGIN, PEGASOS_KERNEL_CHECK, PEGASOS_KERNEL_ROUND
+
+    ctypedef struct pegasos_kernel:
         double lam
         double mass
         double tol
+        double feature
         int64_t free_intercept
+        int64_t loss
         int64_t is_positive
-        int64_t is_whole
-        int64_t by_pairs
-        int64_t first_block
-        int64_t last_block
         int64_t n_inside
         int64_t last_epoch
-        int64_t by_epochs
+        uint64_t generator
         int64_t part
-        int64_t longest
         int64_t n_active
-        int64_t n_rest
-        int64_t m
-        int64_t is_all
+        int64_t position
+        int64_t most_steps
+        double enough
+        double sample_mass
+        double moved
+        double constant_weight
+        double reference
+        int64_t is_slow
+        int64_t in_double
+        int64_t is_stuck
+        int64_t n_seen
         int64_t n_epochs
         int64_t n_visits
         int64_t n_steps
@@ -312,25 +325,20 @@ cdef extern from "core.h" nogil:
 
     ctypedef struct pegasos_kernel_arrays:
         const int8_t *labels
-        const double *bounds
+        const double *weights
         const double *norms
         double *a
+        double *scored
         double *scores
+        double *slopes
         double *coef
         int64_t *active
-        int64_t *which
-        double *change
-        double *pushed
-        void *matrix
         void *work
 
-    int PEGASOS_KERNEL_BLOCK, PEGASOS_KERNEL_EPOCHS, PEGASOS_KERNEL_PUSHED
-    int PEGASOS_KERNEL_CHECK, PEGASOS_KERNEL_CHECKED
-    int PEGASOS_WANTS_BLOCK, PEGASOS_WANTS_COLUMNS, PEGASOS_WANTS_SCORES
-    int64_t pegasos_kernel_work(int64_t n_rows)
-    int64_t pegasos_kernel_advance(const pegasos_rows *all, const pegasos_rows *given,
-                                   pegasos_dual *problem, pegasos_kernel_run *state,
-                                   const pegasos_kernel_arrays *arrays, double budget)
+    int64_t pegasos_kernel_rows(int64_t n_rows, int64_t n_columns)
+    int64_t pegasos_kernel_work(int64_t n_rows, int64_t value_bytes, int64_t n_columns)
+    int pegasos_kernel_run(const pegasos_matrix *matrix, pegasos_kernel *problem,
+                           const pegasos_kernel_arrays *arrays, pegasos_watch *watch)
 
     void pegasos_sparse_products(const pegasos_rows *x, const pegasos_rows *inverted,
                                  int64_t stride, void *products)
@@ -421,9 +429,6 @@ ctypedef fused offset_t:
 BUNDLE_BYTES = PEGASOS_BUNDLE_BYTES
 #: Scratch of `thick_products`, for each feature.
 PANEL_BYTES = PEGASOS_PANEL_BYTES
-
-#: Arrays of `n_rows` + 8 numbers in the scratch of `pairs_run`.
-PAIRS_ARRAYS = PEGASOS_PAIRS_ARRAYS
 
 LOSSES = {"hinge": PEGASOS_HINGE, "squared_hinge": PEGASOS_SQUARED_HINGE}
 
@@ -1108,221 +1113,136 @@ def bundle_run(Rows rows not None, Order order not None, const int64_t[::1] insi
     return watch.answer(status)
 
 
-def pairs_run(Rows block not None, double scale, double feature,
-              const int8_t[::1] labels not None, const double[::1] bounds,
-              const double[::1] norms not None, double[::1] a not None,
-              double[::1] slopes not None, double enough, int64_t first_step, int64_t most,
-              double[::1] room not None, int64_t loss=PEGASOS_HINGE):
-    """Make up to `most` steps on pairs; return their number and the gap.
+# ---- Kernel problems ---------------------------------------------------------------------------
 
-    See ``pegasos_pairs_run``.
+cdef pegasos_kernel _blank_kernel
+#: One zeroed kernel problem, as `BLANK_PROBLEM`.
+BLANK_KERNEL = <pegasos_kernel[:1]> &_blank_kernel
+#: Where the run of a problem begins, from a = 0 and from other dual variables; and its last part.
+KERNEL_BEGIN, KERNEL_CHECK = PEGASOS_KERNEL_BEGIN, PEGASOS_KERNEL_CHECK
+KERNEL_ROUND = PEGASOS_KERNEL_ROUND
+
+
+cdef class Columns:
+    """A kernel matrix of which columns are asked for: what `source` has, and who hears of errors.
+
+    `source` is a `pegasos.kernels.ColumnCache`. What it raises stops the run.
     """
-    cdef int64_t done, m = block.c.n_rows
-    cdef double gap = 0
-    require(block.c.index_bytes == PEGASOS_KERNEL, "rows must be a block of a kernel matrix")
-    require(m == labels.shape[0] == norms.shape[0] == a.shape[0] == slopes.shape[0],
-            "labels, norms, a and slopes must have n_rows entries")
-    require(bounds is None or bounds.shape[0] == m, "bounds must have n_rows entries")
-    require(scale > 0, "scale must be positive")
-    require(first_step >= 0, "first_step must not be negative")
-    require(room.shape[0] == PEGASOS_PAIRS_ARRAYS * (m + 8),
-            "room must have PAIRS_ARRAYS (n_rows + 8) entries")
-    require_loss(loss)
+    cdef object source
+    cdef Watch watch
+    cdef int64_t n, value_bytes
+
+    cdef int ask(self, int64_t count, const int64_t *rows, int64_t m, const int64_t *which,
+                 int64_t stride, void *out) noexcept:
+        """Let columns `rows` be there; or, if `out` is given, write parts of them."""
+        cdef object room
+        try:
+            those = <int64_t[:count]> <int64_t *> rows
+            if out == NULL:
+                self.source.keep_columns(those)
+                return 0
+            if self.value_bytes == 4:
+                room = <float[:count, :stride]> <float *> out
+            else:
+                room = <double[:count, :stride]> <double *> out
+            self.source.write_among(those, <int64_t[:m]> <int64_t *> which, room)
+        except BaseException as error:
+            self.watch.error = error
+            return 1
+        return 0
+
+    cdef int add_up(self, const double *change, double *pushed) noexcept:
+        """Let ``pushed`` be what these changes of coefficients add to scores."""
+        try:
+            self.source.write_scores(<double[:self.n]> <double *> change, <double[:self.n]> pushed)
+        except BaseException as error:
+            self.watch.error = error
+            return 1
+        return 0
+
+
+cdef int keep_columns(void *context, int64_t count, const int64_t *rows) noexcept nogil:
+    with gil:
+        return (<Columns> context).ask(count, rows, 0, NULL, 0, NULL)
+
+
+cdef int write_among(void *context, int64_t count, const int64_t *rows, int64_t m,
+                     const int64_t *which, int64_t stride, void *out) noexcept nogil:
+    with gil:
+        return (<Columns> context).ask(count, rows, m, which, stride, out)
+
+
+cdef int write_scores(void *context, const double *change, double *pushed) noexcept nogil:
+    with gil:
+        return (<Columns> context).add_up(change, pushed)
+
+
+cdef int require_kernel(const pegasos_kernel *p, const int8_t[::1] labels, int64_t n_columns
+                        ) except -1:
+    """Raise a ValueError unless a kernel problem is in a state that a run can reach."""
+    cdef int64_t n = labels.shape[0], n_inside = 0, i
+    for i in range(n):
+        n_inside += labels[i] != 0
+    require_loss(p.loss)
+    cdef bint holds = 0 < p.lam and 0 < p.mass and 1 <= p.n_inside == n_inside
+    holds &= PEGASOS_KERNEL_BEGIN <= p.part <= PEGASOS_KERNEL_ROUND
+    holds &= 0 <= p.n_active <= n and 0 <= p.position < LARGEST and 0 <= p.most_steps < LARGEST
+    holds &= (p.n_active == n <= n_columns) or p.n_active <= pegasos_kernel_rows(n, n_columns)
+    holds &= 0 <= p.n_seen < LARGEST and 0 <= p.n_epochs < LARGEST and p.last_epoch < LARGEST
+    holds &= 0 <= p.n_visits < LARGEST and 0 <= p.n_steps < LARGEST
+    return require(holds, "problem is not in a state that a run can reach")
+
+
+def kernel_rows(int64_t n_rows, int64_t n_columns):
+    """How many rows a round has at most, if it does not have all; see ``pegasos_kernel_rows``."""
+    return pegasos_kernel_rows(n_rows, n_columns)
+
+
+def kernel_run(const value_t[:, ::1] columns not None, const int64_t[::1] place not None, source,
+               pegasos_kernel[::1] problem not None, const int8_t[::1] labels not None,
+               const double[::1] row_weights, const double[::1] norms not None,
+               double[::1] a not None, double[::1] scored not None, double[::1] scores not None,
+               double[::1] slopes not None, double[::1] coef not None,
+               int64_t[::1] active not None, Watch watch not None):
+    """Run a problem to its end; returns a status. See ``pegasos_kernel_run``.
+
+    Row i has its column in ``columns[place[i]]``, or nowhere if that is -1. `source`, a
+    `pegasos.kernels.ColumnCache`, has others; None: all are there. `row_weights` may be None.
+    `problem`, of the type of `BLANK_KERNEL`, and the arrays from `a` on are updated in place.
+    """
+    cdef int64_t n = labels.shape[0]
+    cdef int64_t n_columns = n if source is None else min(n, columns.shape[0])
+    cdef int status
+    cdef pegasos_matrix matrix
+    cdef pegasos_kernel_arrays arrays
+    cdef Columns asked = Columns()
+    require(1 <= n == columns.shape[1] == place.shape[0] == norms.shape[0] == a.shape[0]
+            == scored.shape[0] == scores.shape[0] == slopes.shape[0] == coef.shape[0]
+            == active.shape[0], "arrays must have n_rows entries")
+    require_row_weights(row_weights, n)
+    if columns.shape[0]:
+        require_aligned(&columns[0, 0], sizeof(value_t), "columns must be aligned")
+    require_indices(place, 0 if source is None else -1, columns.shape[0],
+                    "place must be in [-1, n_columns), and none missing without a source")
+    require(problem.shape[0] >= 1, "problem must not be empty")
+    require_kernel(&problem[0], labels, n_columns)
+    require_indices(active[:problem[0].n_active], 0, n, "active must be in [0, n_rows)")
+    asked.source, asked.watch, asked.n, asked.value_bytes = source, watch, n, sizeof(value_t)
+    matrix.n_rows, matrix.value_bytes, matrix.n_columns = n, sizeof(value_t), n_columns
+    matrix.columns = &columns[0, 0] if columns.shape[0] else NULL
+    matrix.place, matrix.context = &place[0], <void *> asked
+    matrix.keep, matrix.among, matrix.push = keep_columns, write_among, write_scores
+    arrays.labels, arrays.norms = &labels[0], &norms[0]
+    arrays.weights = NULL if row_weights is None else &row_weights[0]
+    arrays.a, arrays.scored, arrays.scores = &a[0], &scored[0], &scores[0]
+    arrays.slopes, arrays.coef, arrays.active = &slopes[0], &coef[0], &active[0]
+    arrays.work = malloc(<size_t> pegasos_kernel_work(n, sizeof(value_t), n_columns))
+    if arrays.work == NULL:
+        raise MemoryError(f"dual ascent has no room for {n} rows")
     with nogil:
-        done = pegasos_pairs_run(&block.c, loss, scale, feature, &labels[0],
-                                 NULL if bounds is None else &bounds[0], &norms[0], &a[0],
-                                 &slopes[0], enough, first_step, most, &room[0],
-                                 &gap)
-    return done, gap
-
-
-cdef pegasos_kernel_run _blank_kernel_run
-#: One zeroed run of a kernel problem, as `BLANK_PROBLEM`.
-BLANK_KERNEL_RUN = <pegasos_kernel_run[:1]> &_blank_kernel_run
-#: What `KernelAscent.advance` returns besides `RUNNING` and `DONE`.
-WANTS_BLOCK, WANTS_COLUMNS, WANTS_SCORES = (
-    PEGASOS_WANTS_BLOCK, PEGASOS_WANTS_COLUMNS, PEGASOS_WANTS_SCORES
-)
-#: Where a run begins whose dual variables are not all 0, and what comes last.
-KERNEL_CHECK, KERNEL_CHECKED = PEGASOS_KERNEL_CHECK, PEGASOS_KERNEL_CHECKED
-
-
-cdef class KernelAscent:
-    """Runs of kernel problems, one after the other: their arrays, and the block under way.
-
-    `all_rows` is a `kernel_block` of all rows. Problem k has the rows ``inside[first[k]:first[k +
-    1]]``, or all if `inside` is None; with `inside`, all columns must be there. Arrays of its rows
-    begin at first[k]. `norms` and `row_weights`, which may be None, do where `inside` is given, and
-    are else those of all rows. `problems` and `runs`, of the types of `BLANK_DUAL` and
-    `BLANK_KERNEL_RUN`, and `a`, `scores`, `coef` and `active` are updated in place. `which`,
-    `change` and `pushed` are scratch for the rows of one problem, m at most; `matrix` is scratch
-    for parts of a matrix that is whole: (m // 2)^2 of its numbers, and m^2 before them where
-    `inside` is given.
-    """
-    cdef Rows all_rows
-    cdef pegasos_rows block
-    cdef pegasos_dual[::1] problems
-    cdef pegasos_kernel_run[::1] runs
-    cdef const int64_t[::1] first, inside
-    cdef int64_t *identity
-    cdef pegasos_kernel_arrays all_arrays, arrays
-    cdef int64_t k, room
-    cdef bint is_ready
-    cdef tuple kept
-
-    def __cinit__(self, Rows all_rows not None, pegasos_dual[::1] problems not None,
-                  pegasos_kernel_run[::1] runs not None, const int64_t[::1] first not None,
-                  const int64_t[::1] inside, const int8_t[::1] labels not None,
-                  const double[::1] row_weights, const double[::1] norms not None,
-                  double[::1] a not None, double[::1] scores not None, double[::1] coef not None,
-                  int64_t[::1] active not None, int64_t[::1] which not None,
-                  double[::1] change not None, double[::1] pushed not None,
-                  double[::1] matrix=None):
-        cdef int64_t n = all_rows.c.n_rows, total = labels.shape[0], longest = 0, k
-        require(all_rows.c.index_bytes == PEGASOS_KERNEL, "rows must be a block of a kernel matrix")
-        require(1 <= problems.shape[0] == runs.shape[0] == first.shape[0] - 1,
-                "problems and runs must not be empty, and first have one entry more")
-        for k in range(problems.shape[0]):
-            require(first[k] <= first[k + 1] <= first[k] + n,
-                    "first must ascend, by n_rows at most")
-            require(inside is not None or first[k + 1] == first[k] + n,
-                    "problems must have all rows")
-            longest = max(longest, first[k + 1] - first[k])
-        require(first[0] == 0 and 1 <= total == first[problems.shape[0]] == a.shape[0]
-                == scores.shape[0] == coef.shape[0] == active.shape[0]
-                and longest == which.shape[0] == change.shape[0] == pushed.shape[0],
-                "arrays must have n_rows entries")
-        require(norms.shape[0] == (n if inside is None else total) and (row_weights is None
-                or row_weights.shape[0] == norms.shape[0])
-                and (inside is None or inside.shape[0] == total),
-                "norms, row_weights and inside must have n_rows entries")
-        if inside is not None:
-            require_indices(inside, 0, n, "inside must be in [0, n_rows)")
-        self.all_rows, self.problems, self.runs = all_rows, problems, runs
-        self.first, self.inside = first, inside
-        self.kept = (labels, row_weights, norms, a, scores, coef, active, which, change, pushed,
-                     matrix)
-        self.all_arrays.labels = &labels[0]
-        self.all_arrays.bounds = NULL if row_weights is None else &row_weights[0]
-        self.all_arrays.norms = &norms[0]
-        self.all_arrays.a = &a[0]
-        self.all_arrays.scores = &scores[0]
-        self.all_arrays.coef = &coef[0]
-        self.all_arrays.active = &active[0]
-        self.all_arrays.which = &which[0]
-        self.all_arrays.change = &change[0]
-        self.all_arrays.pushed = &pushed[0]
-        self.all_arrays.work = malloc(<size_t> pegasos_kernel_work(longest))
-        self.identity = <int64_t *> malloc(<size_t> longest * sizeof(int64_t))
-        if self.all_arrays.work == NULL or self.identity == NULL:
-            raise MemoryError(f"dual ascent has no room for {longest} rows")
-        for k in range(longest):
-            self.identity[k] = k
-        for k in range(problems.shape[0]):
-            require(runs[k].is_whole == runs[0].is_whole, "all runs must be whole, or none")
-        self.room = longest // 2
-        require(inside is None or runs[0].is_whole, "parts of the rows must have all columns")
-        if runs[0].is_whole:
-            require(matrix is not None and (<double> self.room * self.room
-                    + (0 if inside is None else <double> longest * longest))
-                    * all_rows.c.column_bytes <= 8.0 * matrix.shape[0],
-                    "a whole matrix needs room for a part of it")
-            # Of a single row, nothing is ever copied: any address will do.
-            self.all_arrays.matrix = &matrix[0] if matrix.shape[0] else self.all_arrays.work
-
-    def __dealloc__(self):
-        free(self.all_arrays.work)
-        free(self.identity)
-
-    cdef int point(self) except -1:
-        """Point at the arrays of problem k, and copy the part of a whole matrix that it needs."""
-        cdef int64_t begin = self.first[self.k], m = self.first[self.k + 1] - begin, i
-        cdef int64_t own = 0 if self.inside is None else begin, n = self.all_rows.c.n_rows
-        cdef const int64_t *which
-        cdef const int64_t *place = <const int64_t *> self.all_rows.c.indptr
-        self.arrays = self.all_arrays
-        self.arrays.labels += begin
-        self.arrays.norms += own
-        if self.arrays.bounds != NULL:
-            self.arrays.bounds += own
-        self.arrays.a += begin
-        self.arrays.scores += begin
-        self.arrays.coef += begin
-        self.arrays.active += begin
-        memset(self.arrays.work, 0, sizeof(int64_t))
-        self.block = self.all_rows.c
-        if self.inside is not None:
-            which = &self.inside[begin]
-            require_indices(self.all_rows.arrays[1], 0, n, "all columns must be there")
-            with nogil:
-                for i in range(m):
-                    self.arrays.which[i] = place[which[i]]
-                pegasos_kernel_gather(m, self.arrays.which, n, self.block.column_bytes,
-                                      self.block.values, m, which, m, self.arrays.matrix)
-            self.block.n_rows, self.block.n_features = m, 2 * m + 1
-            self.block.values, self.block.indptr = self.arrays.matrix, self.identity
-            self.arrays.matrix = <char *> self.arrays.matrix + m * m * self.block.column_bytes
-        self.is_ready = True
-        return 0
-
-    def advance(self, Rows given, double budget):
-        """Go on until something is wanted, or about so many numbers were read; returns a status.
-
-        `given` is a `kernel_block` of the rows `which` once that was wanted. See
-        ``pegasos_kernel_advance``.
-        """
-        cdef int64_t status = PEGASOS_DONE, visits, n
-        cdef pegasos_kernel_run *s
-        while self.k < self.problems.shape[0]:
-            s = &self.runs[self.k]
-            if self.first[self.k] == self.first[self.k + 1]:
-                self.k += 1
-                continue
-            if not self.is_ready:
-                self.point()
-            self.check(given)
-            n, visits = self.block.n_rows, s.n_visits
-            with nogil:
-                status = pegasos_kernel_advance(
-                    &self.block, NULL if given is None else &given.c, &self.problems[self.k], s,
-                    &self.arrays, budget)
-            if status != PEGASOS_DONE:
-                return status
-            budget -= <double> (s.n_visits - visits + n) * n
-            self.k += 1
-            self.is_ready = False
-            if budget <= 0 and self.k < self.problems.shape[0]:
-                return PEGASOS_RUNNING
-        return PEGASOS_DONE
-
-    cdef int check(self, Rows given) except -1:
-        """Raise a ValueError unless the run of problem k is in a state that it can go on from."""
-        cdef int64_t n = self.block.n_rows, begin = self.first[self.k]
-        cdef pegasos_kernel_run *s = &self.runs[self.k]
-        cdef const int64_t[::1] place = self.all_rows.arrays[1], active = self.kept[6]
-        cdef const int64_t[::1] which = self.kept[7]
-        require_loss(self.problems[self.k].loss)
-        require(0 < s.lam and 0 < s.mass and 0 <= s.part <= PEGASOS_KERNEL_CHECKED
-                and 1 <= s.first_block <= s.last_block and 0 <= s.longest and 0 <= s.n_active <= n
-                and 0 <= s.n_rest <= n and 0 <= s.m <= n and 0 <= s.n_epochs < LARGEST
-                and 0 <= s.n_visits < LARGEST and 0 <= s.n_steps < LARGEST
-                and s.last_epoch < LARGEST, "run is not in a state that a run can reach")
-        if self.inside is None:
-            require_indices(place, 0 if s.is_whole else -1, self.all_rows.arrays[0].shape[0],
-                            "place must be in [-1, n_columns), and none missing of a whole matrix")
-        require(not s.is_whole or self.arrays.matrix != NULL, "run must have been whole at first")
-        require(s.is_whole or self.inside is None, "parts of the rows must have all columns")
-        require_indices(active[begin:begin + s.n_active], 0, n, "active must be in [0, n_rows)")
-        # Else the block begins anew.
-        cdef bint is_begun = (<int64_t *> self.arrays.work)[0]
-        if is_begun and PEGASOS_KERNEL_EPOCHS <= s.part <= PEGASOS_KERNEL_PUSHED:
-            require_indices(which[:s.m], 0, n, "which must be in [0, n_rows)")
-            require(s.m == n if s.is_all else s.m <= self.room or not s.is_whole,
-                    "a block must fit its matrix")
-            require(s.is_all or s.is_whole or (given is not None and given.c.n_rows == s.m
-                    and given.c.index_bytes == PEGASOS_KERNEL),
-                    "a block of the rows which is wanted")
-        return 0
+        status = pegasos_kernel_run(&matrix, &problem[0], &arrays, &watch.c)
+        free(arrays.work)
+    return watch.answer(status)
 
 
 # ---- Kernels -----------------------------------------------------------------------------------

@@ -69,10 +69,11 @@ class KernelPegasosClassifier(PegasosEstimator):
     cache_size : float, default=1000
         Room for the kernel columns that are kept while training, in MB of 2**20 bytes. Columns that
         do not fit are computed again when they are needed, and a small λ takes longer. Work in
-        progress takes memory besides: blocks of up to about 2048 by 2048 kernel values and, of
-        sparse rows, 512 columns. In one-vs-one by coordinate ascent, pairs of classes share one
-        matrix of up to 4096 rows. With more rows, and if no pair has more than half of them, each
-        pair has a matrix of its own, with an eighth of `cache_size`. Models with different
+        progress takes memory besides: where columns do not all fit, up to as much again, and at
+        least 2048 by 2048 kernel values, else up to a quarter; and, of sparse rows, 512 columns. In
+        one-vs-one by coordinate ascent, pairs of classes share one matrix of up to 8192 rows. With
+        more rows, and if no pair has more than half of them, each pair has a matrix of its own,
+        with an eighth of `cache_size`. Models with different
         `cache_size` agree within `tol`, not to the bit.
     scores : {{"auto", "push", "pull"}}, default="auto"
         "push" updates the scores of all rows after each violation. "pull" computes only the scores
@@ -83,7 +84,7 @@ class KernelPegasosClassifier(PegasosEstimator):
         As in `PegasosClassifier`. "squared_hinge" needs a kernel that is known to be positive
         semi-definite (see `assume_psd`): there may be no minimum otherwise.
     solver : {{"auto", "pegasos", "sdca", "newton"}}, default="auto"
-        "pegasos" is the algorithm of the paper. "sdca" is dual coordinate ascent on blocks of rows.
+        "pegasos" is the algorithm of the paper. "sdca" is dual ascent by steps on pairs of rows.
         Its first epoch is Pegasos, with steps of exact length if the kernel is known to be positive
         semi-definite. "newton" goes on after an epoch of Pegasos by Newton's method, for few rows;
         the hinge is smoothed for it. If there is no dual, "newton" is "sdca". "auto" is "sdca",

@@ -19,7 +19,7 @@ _MOST = 1 / 2
 # All columns of so few points are computed at once, where there is room for them. Several problems
 # ask for most of them, and can then go side by side: digits and 700 to 4000 rows of ten classes
 # take 0.65 of the time on two cores, 0.85 to 1.0 on one.
-_SMALL, _SMALL_IF_SHARED, _SHARED = 512, 4096, 3
+_SMALL, _SMALL_IF_SHARED, _SHARED = 512, 8192, 3
 # At most this many of these problems are trained at a time.
 _SIDE_BY_SIDE = 8
 # Matrices of at most this many rows are factorised, to see whether they are positive semi-definite.
@@ -74,6 +74,7 @@ class ColumnCache:
         self.points, self._megabytes, self._n_threads = points, megabytes, n_threads
         self._divides = divides
         self._parts: Parts | None = None
+        self._selected: Selection | None = None
         if points.kernel.is_given:
             self.columns, self.place = points.X, np.arange(n)
             self._used = n
@@ -189,7 +190,7 @@ class ColumnCache:
     def parts(self, labels: np.ndarray) -> "Parts":
         """Which rows each problem has, and all columns, in an order in which those lie together."""
         known = self._parts
-        if known is None or not np.array_equal(known.labels, labels):
+        if known is None or not (known.labels is labels or np.array_equal(known.labels, labels)):
             known = self._parts = Parts(self, labels)
         return known
 
@@ -373,9 +374,7 @@ class ColumnCache:
         """Compute columns of `rows` that are not here, as many as there is room for."""
         rows = rows[self.place[rows] < 0]
         if len(rows) and self.is_small:
-            with _threads.blas.one_thread():
-                for _ in self.points.pieces_against(self.points, self.columns):
-                    pass
+            self._fill_all()
             self.place[:] = np.arange(len(self.points))
             self._used = len(self.points)
             return
@@ -386,6 +385,20 @@ class ColumnCache:
             self._fill(part, self.columns[begin:end])
             self.place[part] = np.arange(begin, end)
             self._used = end
+
+    @_threads.blas.one_thread()
+    def _fill_all(self) -> None:
+        """Write the whole kernel matrix: of large ones a half, which is mirrored."""
+        points, columns, n = self.points, self.columns, len(self.points)
+        if n <= self.PIECE or points.is_thin or not points.kernel.is_of_products:
+            for _ in points.pieces_against(points, columns):
+                pass
+            return
+        for rows in _work.parts(n, self.PIECE):
+            for _ in points.tiles(points[rows], rows.start, n, columns[rows]):
+                pass
+            for others in _work.parts(n - rows.stop, self.PIECE, rows.stop):
+                columns[others, rows] = columns[rows, others].T
 
     def _fill(self, rows: np.ndarray, out: np.ndarray) -> None:
         """Write kernel values between some of the points and all of them into `out`."""
@@ -452,6 +465,24 @@ class ColumnCache:
 
         points.share_values(len(missing), len(others), compute, self._n_threads, _CHUNK_AMONG)
 
+    def keep_columns(self, rows: Any) -> None:
+        """As `keep`, for the core: `rows` is a buffer."""
+        self.keep(np.asarray(rows))
+
+    def write_among(self, rows: Any, which: Any, out: Any) -> None:
+        """As `among`, for the core: all are buffers, and `out` may have more columns."""
+        rows, which = np.asarray(rows), np.array(which)
+        known = self._selected
+        if known is None or not np.array_equal(known.rows, which):
+            known = self._selected = self.select(which)
+        self.among(rows, known, np.asarray(out)[:, : len(which)])
+
+    def write_scores(self, change: Any, pushed: Any) -> None:
+        """As `push` of one problem, for the core: both are buffers, of all points."""
+        change = np.asarray(change)
+        rows = np.flatnonzero(change)
+        np.asarray(pushed)[:] = self.push(change[None, rows], rows)[0]
+
     def select(self, rows: np.ndarray) -> Any:
         """Some of the points, for `among`."""
         return Selection(self.points, rows)
@@ -501,3 +532,12 @@ class Parts:
         np.cumsum(np.count_nonzero(labels, axis=1), out=self.first[1:])
         self.inside = np.flatnonzero(labels[:, order]) % n
         self.rows = order[self.inside]
+
+    def part(self, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """The rows of problem k, and the kernel matrix among them."""
+        inside = self.inside[self.first[k] : self.first[k + 1]]
+        columns = np.empty((len(inside), len(inside)), self.cache.columns.dtype)
+        if len(inside):
+            places = self.cache.place[inside]
+            _core.gather(self.cache.columns, places, inside, columns)
+        return self.rows[self.first[k] : self.first[k + 1]], columns

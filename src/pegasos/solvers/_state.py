@@ -194,12 +194,12 @@ def _relations_of(
 
 def _relations_of_runs(own: dict[str, np.ndarray], n_rows: int) -> Iterator[Any]:
     """What must hold of the runs of dual ascent, linear or kernel."""
-    runs, ascents = own["runs"], own["ascents"]
-    if "longest" in (runs.dtype.names or ()):
-        yield runs["part"] <= _core.KERNEL_CHECKED
-        for name in ("n_active", "n_rest", "m"):
-            yield runs[name] <= n_rows
+    runs = own["runs"]
+    if "most_steps" in (runs.dtype.names or ()):
+        yield runs["part"] <= _core.KERNEL_ROUND
+        yield runs["n_active"] <= n_rows
         return
+    ascents = own["ascents"]
     yield (runs["part"] <= _core.WEIGHTS) & (runs["place"] < max(n_rows, 1))
     yield runs["snapshot_every"] <= n_rows
     # Draws of a bundle have numbers.

@@ -1,0 +1,850 @@
+/*
+ * kernel.c - a kernel problem brought to its gap: dual ascent by exact steps on pairs of rows.
+ *
+ * w = sum_j s z_j phi(x_j) with z_j = y_j a_j and s = 1/(lam m) is never written down: kept are the
+ * scores f_i = sum_j s z_j K(x_j, x_i) of all rows, in double. The slope of m D along z_i is
+ * g_i = y_i - f(x_i), less a diagonal for smooth losses (loss.h). A step changes one z_i and so all
+ * slopes, by a column of the kernel matrix.
+ *
+ * A run goes in rounds:
+ *
+ *   - The first is over a random part of the rows. It begins with an epoch of Pegasos, with steps
+ *     of exact length (see `growth` in ascent.c), and goes on with steps on pairs. Its solution is
+ *     then spread over all rows.
+ *   - Each later round leaves out rows at a bound whose slope points outwards, and makes steps on
+ *     pairs of the others, until their own gap is well below that of all rows.
+ *   - A round ends with the scores of all rows, brought up to date in double by what has changed,
+ *     and a gap check. (So slopes within a round may be float: this is iterative refinement.)
+ *
+ * Steps on one row at a time undo each other where rows are near to one another and lam is small.
+ * Steps on pairs do not (Steinwart, Hush and Scovel: Training SVMs without offset, JMLR 12, 2011);
+ * kernel_body.h has them. Where the matrix is not known to be positive semi-definite, rows are
+ * visited one at a time.
+ *
+ * A free intercept has the condition sum_i z_i = 0. A constant feature penalises the distance of b
+ * from a reference instead, which moves there at the end of every round: see pegasos_ascent.
+ */
+#include "lanes.h"
+#include "loss.h"
+#include "rows.h"
+#include "watch.h"
+
+#include <math.h>
+#include <string.h>
+
+/* A pair whose two equations have a determinant below this part of h_i h_j is one row twice. */
+#define SINGULAR 1e-12
+/* The least curvature along a row: with less, a step ends at a bound. */
+static const double FLAT = 1e-300;
+/* The first round is over one of so many rows, and not more than MOST_OF_SAMPLE; over all rows if
+ * they are at most FEW. */
+enum { ROWS_PER_SAMPLED = 8, LEAST_OF_SAMPLE = 256, MOST_OF_SAMPLE = 2048, FEW = 512 };
+/* Rows are visited again while that makes the gap so many times smaller, a few times; then come
+ * steps on pairs, up to this relative gap. */
+enum { SWEEPS_OF_SAMPLE = 8 };
+static const double FAST = 0.5, SAMPLE_GAP = 0.05;
+/* Later rounds end at this part of the gap of all rows, or of the gap that is asked for. */
+static const double PART_OF_GAP = 0.05, PART_OF_TOL = 0.5;
+/* ... or at this part of where the last one ended, if that has not halved the gap of all rows: a
+ * free intercept far from its reference can be in the way. */
+static const double FINER = 0.1;
+/* A round has at most so many epochs' steps on pairs, or so many visits of each of its rows, the
+ * latter until its gap is SOLVED of what it was. */
+enum { EPOCHS_OF_ROUND = 4, SWEEPS_OF_ROUND = 30 };
+static const double SOLVED = 0.1;
+/* From this relative gap on, single precision can tell whether steps gain. */
+static const double LEAST_OF_FLOAT = 1e-5;
+/* The gap of a round is summed up after so many steps: a pass beside twice as many. */
+enum { STEPS_BEFORE_CHECK = 64 };
+/* Columns that are asked for together; and that scores are brought up to date by between polls. */
+enum { TOGETHER = 64, PUSHED_TOGETHER = 256 };
+/* Where there is no room for all columns, a round has as many rows as would fill that room with the
+ * matrix among them; at least so many. */
+enum { MOST_ROWS = 2048 };
+/* Numbers that a step reads of each row, about, in units of what a poll counts. */
+enum { NUMBERS_PER_STEP = 2 };
+
+/* Where arrays are in the scratch memory. */
+typedef struct scratch {
+    void *lists;         /* of kernel_body.h */
+    const void *zeros;   /* a column of zeros */
+    const void **column; /* of each row of the round: its values with the rows of the round; NULL:
+                            not there */
+    char *values;        /* room for columns among the rows of a round, `size` numbers each */
+    double *change, *pushed, *feasible, *gains, *fresh;
+    double *room; /* 4 n */
+    int64_t *list;
+    int8_t *marks;
+} scratch;
+
+typedef struct run {
+    const pegasos_matrix *matrix;
+    const pegasos_kernel_arrays *x;
+    pegasos_kernel *s;
+    pegasos_watch *watch;
+    scratch w;
+    const int64_t *rows; /* of the round: m of them, and a multiple of vectors' lengths */
+    int64_t m, size;
+    int64_t n_values;       /* columns in `values` */
+    bool is_direct;         /* columns are used where they lie */
+    bool is_among;          /* others are computed for the rows of the round alone */
+    double scale, constant; /* s of the round, and what the constant feature adds to K */
+} run;
+
+/* Whether there is room for all columns. */
+static INLINE bool holds_all(const pegasos_matrix *matrix)
+{
+    return matrix->n_columns >= matrix->n_rows;
+}
+
+/* ---- Memory ---------------------------------------------------------------------------------- */
+
+enum { ALIGNED = 64, ARRAYS = 5 + 1 + 1 + 5 + 4 + 1 };
+
+static int64_t padded(int64_t n)
+{
+    return (n + ALIGNED - 1) / ALIGNED * ALIGNED;
+}
+
+static int64_t rows_of_sample(int64_t n_inside)
+{
+    const int64_t part = n_inside / ROWS_PER_SAMPLED;
+    if (n_inside <= FEW)
+        return n_inside;
+    return part < LEAST_OF_SAMPLE ? LEAST_OF_SAMPLE : part < MOST_OF_SAMPLE ? part : MOST_OF_SAMPLE;
+}
+
+/* Whether the sample of a problem is a part of its rows only. */
+static bool is_part(const pegasos_kernel *s)
+{
+    return rows_of_sample(s->n_inside) < s->n_inside;
+}
+
+int64_t pegasos_kernel_rows(int64_t n_rows, int64_t n_columns)
+{
+    if (n_columns < n_rows) {
+        const int64_t side = (int64_t)sqrt((double)n_columns * (double)n_rows);
+        const int64_t most = side > MOST_ROWS ? side : MOST_ROWS;
+        return n_rows < most ? n_rows : most;
+    }
+    return n_rows / 2 > FEW ? n_rows / 2 : n_rows < FEW ? n_rows : FEW;
+}
+
+int64_t pegasos_kernel_work(int64_t n_rows, int64_t value_bytes, int64_t n_columns)
+{
+    const int64_t most = pegasos_kernel_rows(n_rows, n_columns);
+    return ALIGNED + (ARRAYS * 8 + 1) * padded(n_rows) + most * padded(most) * value_bytes;
+}
+
+static scratch scratch_in(void *work, int64_t n)
+{
+    const int64_t size = padded(n);
+    char *first = (char *)work;
+    first += (ALIGNED - (int64_t)((uintptr_t)first % ALIGNED)) % ALIGNED;
+    double *const arrays = (double *)first;
+    memset(arrays + 5 * size, 0, (size_t)size * sizeof(double));
+    return (scratch){.lists = arrays,
+                     .zeros = arrays + 5 * size,
+                     .column = (const void **)(arrays + 6 * size),
+                     .change = arrays + 7 * size,
+                     .pushed = arrays + 8 * size,
+                     .feasible = arrays + 9 * size,
+                     .gains = arrays + 10 * size,
+                     .fresh = arrays + 11 * size,
+                     .room = arrays + 12 * size,
+                     .list = (int64_t *)(arrays + 16 * size),
+                     .marks = (int8_t *)(arrays + ARRAYS * size),
+                     .values = (char *)(arrays + ARRAYS * size) + size};
+}
+
+/* ---- What is known of a row ------------------------------------------------------------------ */
+
+static INLINE double weight(const run *r, int64_t i)
+{
+    return r->x->weights ? r->x->weights[i] : 1;
+}
+
+static INLINE double bound_of(const run *r, int64_t i)
+{
+    return loss_bound(r->s->loss, weight(r, i));
+}
+
+static INLINE double curvature_of(const run *r, int64_t i)
+{
+    return fmax(r->scale * (r->x->norms[i] + r->constant) + loss_diagonal(r->s->loss, weight(r, i)),
+                FLAT);
+}
+
+/* s sum_i z_i, of these dual variables. */
+static double sum_of(const run *r, double scale, const double *a)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < r->matrix->n_rows; i++)
+        sum += scale * a[i] * r->x->labels[i];
+    return sum;
+}
+
+/* g_i, given the row's score without the intercept. */
+static INLINE double slope_of(const run *r, int64_t i, double score, double intercept)
+{
+    const double y = r->x->labels[i], a = r->x->a[i];
+    return y - (score + intercept) - y * loss_diagonal(r->s->loss, weight(r, i)) * a;
+}
+
+/* How far a_i wants to move; below 0: it is stopped by a bound, and this far from leaving it. */
+static INLINE double violation(const run *r, int64_t i, double slope)
+{
+    const double u = r->x->labels[i] * slope;
+    return r->x->a[i] <= 0 ? u : r->x->a[i] >= bound_of(r, i) ? -u : fabs(u);
+}
+
+static bool is_stopped(const run *r, double numbers)
+{
+    const pegasos_progress progress = {r->s->n_epochs, r->s->primal, r->s->relative_gap};
+    return is_to_stop(r->watch, numbers, &progress);
+}
+
+/* ---- Columns --------------------------------------------------------------------------------- */
+
+/* Makes the rows in `active` those of the round. */
+static void set_rows(run *r)
+{
+    const int64_t n = r->matrix->n_rows, *const place = r->matrix->place;
+    const pegasos_kernel *s = r->s;
+    const bool is_sample = s->part == PEGASOS_KERNEL_SAMPLE;
+    r->rows = r->x->active;
+    r->m = s->n_active;
+    r->size = padded(r->m);
+    r->n_values = 0;
+    r->scale = is_sample ? 1 / (s->lam * s->sample_mass) : 1 / (s->lam * s->mass);
+    r->is_direct = r->m == n && holds_all(r->matrix);
+    r->is_among = !holds_all(r->matrix);
+    for (int64_t k = 0; k < r->m; k++) {
+        r->w.column[k] = NULL;
+        r->is_among |= is_sample && !r->is_direct && place[r->rows[k]] < 0;
+    }
+}
+
+static char *value_room(const run *r, int64_t k)
+{
+    return r->w.values + k * r->size * r->matrix->value_bytes;
+}
+
+/* Points to the columns of rows k[0 .. count - 1] of the round, which are in the matrix. */
+static void point_at(run *r, int64_t count, const int64_t *k)
+{
+    const pegasos_matrix *matrix = r->matrix;
+    const int64_t n = matrix->n_rows, bytes = matrix->value_bytes;
+    for (int64_t j = 0; j < count; j++) {
+        const int64_t place = matrix->place[r->rows[k[j]]];
+        const char *column = (const char *)matrix->columns + place * n * bytes;
+        if (!r->is_direct) {
+            char *const copy = value_room(r, r->n_values++);
+            pegasos_kernel_gather(1, &place, n, bytes, matrix->columns, r->m, r->rows, r->m, copy);
+            column = copy;
+        }
+        r->w.column[k[j]] = column;
+    }
+}
+
+/* Whether the column of row k of the round is there; it is copied where it was not yet. */
+static bool has_column(run *r, int64_t k)
+{
+    if (!r->w.column[k] && r->matrix->place[r->rows[k]] >= 0)
+        point_at(r, 1, &k);
+    return r->w.column[k] != NULL;
+}
+
+/* ---- Steps ----------------------------------------------------------------------------------- */
+
+/* A row, and what a step along it alone would gain. */
+typedef struct choice {
+    int64_t row;
+    double gain;
+} choice;
+
+/* Why steps on pairs have ended: the round is over, there were as many as asked for, or the column
+ * of a row is not there. */
+enum { OVER, PAUSED, WANTS };
+typedef struct ended {
+    int why;
+    int64_t row;
+} ended;
+
+/* Wherever a run is cut, a round ends at the same step. */
+static bool is_round_over(const run *r, double (*gap)(const run *, double *))
+{
+    const pegasos_kernel *s = r->s;
+    double primal;
+    if (s->position % STEPS_BEFORE_CHECK != 0 || s->tol < 0)
+        return false;
+    const double left = gap(r, &primal);
+    return left <= (s->part == PEGASOS_KERNEL_SAMPLE ? SAMPLE_GAP * primal : s->enough);
+}
+
+#define VALUE     float
+#define REAL      float
+#define SUFFIX    float
+#define LOAD_FULL LOAD
+#include "kernel_body.h"
+
+#define VALUE     float
+#define REAL      double
+#define SUFFIX    wide
+#define LOAD_FULL LOAD_WIDE
+#include "kernel_body.h"
+
+#define VALUE     double
+#define REAL      double
+#define SUFFIX    double
+#define LOAD_FULL LOAD
+#include "kernel_body.h"
+
+static bool is_in_float(const run *r)
+{
+    return r->matrix->value_bytes == 4 && !r->s->in_double
+           && (r->s->tol < 0 || r->s->tol >= LEAST_OF_FLOAT);
+}
+
+#define OF_RUN(r, name)                                                                            \
+    (is_in_float(r) ? name##_float : (r)->matrix->value_bytes == 4 ? name##_wide : name##_double)
+
+/* ---- Columns that are not there ------------------------------------------------------------------ */
+
+/* The rows that gain most by steps of their own and have no column yet, after row `first`: they are
+ * likely to be wanted next. Writes their places in the round, and returns how many. */
+static int64_t find_likely(const run *r, int64_t first, int64_t *found)
+{
+    double *const gains = r->w.gains;
+    int64_t count = 1;
+    found[0] = first;
+    OF_RUN(r, find_gains)(r, gains);
+    for (int64_t k = 0; k < r->m; k++) {
+        const bool is_there = r->w.column[k] || r->matrix->place[r->rows[k]] >= 0;
+        if (is_there || k == first || gains[k] <= 0
+            || (count == TOGETHER && gains[k] <= gains[found[count - 1]]))
+            continue;
+        int64_t j = count < TOGETHER ? count++ : count - 1;
+        for (; j > 1 && gains[found[j - 1]] < gains[k]; j--)
+            found[j] = found[j - 1];
+        found[j] = k;
+    }
+    return count;
+}
+
+/* Has columns computed of rows k[0 .. count - 1] of the round; false: it was stopped. */
+static bool compute(run *r, int64_t count, const int64_t *k)
+{
+    const pegasos_matrix *matrix = r->matrix;
+    int64_t *const which = r->w.list;
+    for (int64_t j = 0; j < count; j++)
+        which[j] = r->rows[k[j]];
+    if (!r->is_among) {
+        if (matrix->keep(matrix->context, count, which) != 0)
+            return false;
+        point_at(r, count, k);
+        return true;
+    }
+    char *const out = value_room(r, r->n_values);
+    if (matrix->among(matrix->context, count, which, r->m, r->rows, r->size, out) != 0)
+        return false;
+    for (int64_t j = 0; j < count; j++)
+        r->w.column[k[j]] = value_room(r, r->n_values++);
+    return true;
+}
+
+/* Has the column of row k of the round, with others; false: it was stopped. */
+static bool fetch(run *r, int64_t k)
+{
+    int64_t found[TOGETHER];
+    const int64_t count = find_likely(r, k, found);
+    return compute(r, count, found);
+}
+
+/* Has all columns of the round; false: it was stopped. */
+static bool fetch_all(run *r)
+{
+    int64_t *const k = (int64_t *)r->w.room, count = 0;
+    for (int64_t j = 0; j < r->m; j++)
+        if (!has_column(r, j))
+            k[count++] = j;
+    return count == 0 || compute(r, count, k);
+}
+
+/* pushed = K change; false: it was stopped. */
+static bool push(const run *r, const double *change, double *pushed)
+{
+    const pegasos_matrix *matrix = r->matrix;
+    const int64_t n = matrix->n_rows;
+    int64_t *const list = r->w.list, count = 0;
+    double *const factors = r->w.gains;
+    memset(pushed, 0, (size_t)n * sizeof(double));
+    for (int64_t i = 0; i < n; i++)
+        if (change[i] != 0 && matrix->place[i] < 0)
+            list[count++] = i;
+    if (!holds_all(matrix))
+        return matrix->push(matrix->context, change, pushed) == 0;
+    if (count > 0 && matrix->keep(matrix->context, count, list) != 0)
+        return false;
+    count = 0;
+    for (int64_t i = 0; i < n; i++)
+        if (change[i] != 0) {
+            factors[count] = change[i];
+            list[count++] = matrix->place[i];
+        }
+    for (int64_t first = 0; first < count; first += PUSHED_TOGETHER) {
+        const int64_t left = count - first, some = left < PUSHED_TOGETHER ? left : PUSHED_TOGETHER;
+        pegasos_kernel_push(some, list + first, n, n, matrix->value_bytes, matrix->columns, 1,
+                            factors + first, n, pushed);
+        if (is_stopped(r, (double)(some * n)))
+            return false;
+    }
+    return true;
+}
+
+/* ---- Visits of single rows ------------------------------------------------------------------- */
+
+/* Random numbers 0 .. count - 1, as many as `some`. */
+static void draw(uint64_t *generator, int64_t count, int64_t some, int64_t *list)
+{
+    for (int64_t k = 0; k < count; k++)
+        list[k] = k;
+    for (int64_t k = 0; k < some; k++) {
+        const int64_t other = k + pegasos_bounded_random(generator, count - k);
+        const int64_t chosen = list[other];
+        list[other] = list[k];
+        list[k] = chosen;
+    }
+}
+
+/* to += u (column + constant) */
+#define DEFINE_ADD_COLUMN(VALUE)                                                                   \
+    CLONES_WIDE static void add_column_##VALUE(int64_t m, double u, double constant,               \
+                                               const VALUE *restrict column, double *restrict to)  \
+    {                                                                                              \
+        const double both = u * constant;                                                          \
+        int64_t j = 0;                                                                             \
+        for (; m - j >= 8; j += 8)                                                                 \
+            for (int l = 0; l < 8; l++)                                                            \
+                to[j + l] += u * (double)column[j + l] + both;                                     \
+        for (; j < m; j++)                                                                         \
+            to[j] += u * (double)column[j] + both;                                                 \
+    }
+DEFINE_ADD_COLUMN(float)
+DEFINE_ADD_COLUMN(double)
+
+/* Moves all slopes by a change of z_k. */
+static void move_slopes(const run *r, int64_t k, double change)
+{
+    double *const slopes = r->x->slopes, u = -r->scale * change;
+    if (r->matrix->value_bytes == 4)
+        add_column_float(r->m, u, r->constant, r->w.column[k], slopes);
+    else
+        add_column_double(r->m, u, r->constant, r->w.column[k], slopes);
+    slopes[k] -= loss_diagonal(r->s->loss, weight(r, r->rows[k])) * change;
+}
+
+/*
+ * Visits every row of the round once, in random order, all of whose columns are there: an exact
+ * step along each. Returns m (P - D), each row's part as it was when visited. In an epoch of
+ * Pegasos, w is longer than w(a) until all rows are seen; see `growth` in ascent.c.
+ */
+static double visit_rows(run *r, bool is_pegasos)
+{
+    pegasos_kernel *s = r->s;
+    double *const slopes = r->x->slopes, *const a = r->x->a, seen = 0, gap = 0;
+    int64_t *const order = r->w.list;
+    draw(&s->generator, r->m, r->m, order);
+    for (int64_t j = 0; j < r->m; j++) {
+        const int64_t k = order[j], i = r->rows[k];
+        const double y = r->x->labels[i], c = weight(r, i), diagonal = loss_diagonal(s->loss, c);
+        if (y == 0)
+            continue;
+        seen += c;
+        const double longer = is_pegasos ? s->sample_mass / fmax(seen, s->sample_mass / 2) : 1;
+        const double score = y - slopes[k] - y * diagonal * a[i] - s->reference;
+        const double u = 1 - y * (longer * score + s->reference);
+        const double slope = u - diagonal * a[i];
+        const double h = longer * r->scale * (r->x->norms[i] + r->constant) + diagonal;
+        const double most = bound_of(r, i);
+        double best = h > 0 ? a[i] + slope / h : slope > 0 ? most : 0;
+        best = best < 0 ? 0 : best > most ? most : best;
+        const double change = y * (best - a[i]);
+        if (change == 0)
+            continue;
+        gap += loss_gap(s->loss, a[i], c, u);
+        a[i] = best;
+        move_slopes(r, k, change);
+    }
+    return gap;
+}
+
+/* Sweeps over the rows of a round; false: it was stopped. */
+static bool sweep(run *r)
+{
+    pegasos_kernel *s = r->s;
+    if (!fetch_all(r))
+        return false;
+    while (s->position < s->most_steps) {
+        const double gap = visit_rows(r, false);
+        s->n_visits += r->m;
+        s->enough = s->position == 0 ? SOLVED * gap : s->enough;
+        s->position = gap <= s->enough ? s->most_steps : s->position + 1;
+        if (is_stopped(r, (double)(r->m * r->m)))
+            return false;
+    }
+    return true;
+}
+
+/* ---- Rounds ---------------------------------------------------------------------------------- */
+
+/* Sorts the rows in `list` into `active`. */
+static void sort_into_active(const run *r, const int64_t *list, int64_t count)
+{
+    memset(r->w.marks, 0, (size_t)r->matrix->n_rows);
+    for (int64_t j = 0; j < count; j++)
+        r->w.marks[list[j]] = 1;
+    r->s->n_active = 0;
+    for (int64_t i = 0; i < r->matrix->n_rows; i++)
+        if (r->w.marks[i])
+            r->x->active[r->s->n_active++] = i;
+}
+
+static void take_all_rows(const run *r)
+{
+    r->s->n_active = r->matrix->n_rows;
+    for (int64_t i = 0; i < r->matrix->n_rows; i++)
+        r->x->active[i] = i;
+}
+
+/* The first round, from a = 0: a sample of the rows, and an epoch of Pegasos over it. False: it was
+ * stopped. */
+static bool begin_with_sample(run *r)
+{
+    pegasos_kernel *s = r->s, before = *s;
+    const int64_t n = r->matrix->n_rows, count = rows_of_sample(s->n_inside);
+    int64_t *const inside = (int64_t *)r->w.room, *const drawn = r->w.list, n_inside = 0;
+    for (int64_t i = 0; i < n; i++)
+        if (r->x->labels[i] != 0)
+            inside[n_inside++] = i;
+    draw(&s->generator, n_inside, count, drawn);
+    for (int64_t j = 0; j < count; j++)
+        drawn[j] = inside[drawn[j]];
+    if (count == n)
+        take_all_rows(r);
+    else
+        sort_into_active(r, drawn, count);
+    s->sample_mass = 0;
+    for (int64_t k = 0; k < s->n_active; k++)
+        s->sample_mass += r->x->labels[r->x->active[k]] != 0 ? weight(r, r->x->active[k]) : 0;
+    s->part = PEGASOS_KERNEL_SAMPLE;
+    set_rows(r);
+    if (!fetch_all(r)) {
+        *s = before;
+        return false;
+    }
+    for (int64_t k = 0; k < r->m; k++)
+        r->x->slopes[k] = r->x->labels[r->rows[k]] - s->reference;
+    double gap = visit_rows(r, true), last = INFINITY;
+    s->n_visits += count;
+    for (int64_t j = 0; j < SWEEPS_OF_SAMPLE && gap <= FAST * last; j++) {
+        last = gap;
+        gap = visit_rows(r, false);
+        s->n_visits += count;
+    }
+    s->position = 0;
+    s->most_steps = EPOCHS_OF_ROUND * (count + 1) / 2;
+    return true;
+}
+
+/* Leaves the `most` rows of the first `count` in `list` that have the largest keys. */
+static void select_largest(const double *key, int64_t *list, int64_t count, int64_t most)
+{
+    int64_t low = 0, high = count - 1;
+    while (low < high) { /* quickselect, with the middle one as pivot */
+        const double pivot = key[list[low + (high - low) / 2]];
+        int64_t i = low, j = high;
+        while (i <= j) {
+            while (key[list[i]] > pivot)
+                i++;
+            while (key[list[j]] < pivot)
+                j--;
+            if (i <= j) {
+                const int64_t other = list[i];
+                list[i++] = list[j];
+                list[j--] = other;
+            }
+        }
+        if (most - 1 <= j)
+            high = j;
+        else if (most - 1 >= i)
+            low = i;
+        else
+            return;
+    }
+}
+
+/* Chooses the rows of the next round. */
+static void choose_rows(const run *r)
+{
+    pegasos_kernel *s = r->s;
+    const int64_t n = r->matrix->n_rows, most = pegasos_kernel_rows(n, r->matrix->n_columns);
+    const double intercept = s->reference + s->feature * s->constant_weight;
+    double *const key = r->w.pushed, largest = 0;
+    int64_t *const list = r->w.list, count = 0;
+    for (int64_t i = 0; i < n; i++) {
+        key[i] = violation(r, i, slope_of(r, i, r->x->scores[i], intercept));
+        largest = r->x->labels[i] != 0 ? fmax(largest, key[i]) : largest;
+    }
+    const double reach = fmin(largest, s->moved);
+    for (int64_t i = 0; i < n; i++)
+        if (r->x->labels[i] != 0 && key[i] > -reach)
+            list[count++] = i;
+    if (count > most && !holds_all(r->matrix)) {
+        select_largest(key, list, count, most);
+        count = most;
+    }
+    if (count > most)
+        take_all_rows(r);
+    else
+        sort_into_active(r, list, count);
+    for (int64_t k = 0; k < s->n_active; k++) {
+        const int64_t i = r->x->active[k];
+        r->x->slopes[k] = slope_of(r, i, r->x->scores[i], intercept);
+    }
+    const int64_t left = s->last_epoch - s->n_epochs;
+    const int64_t epochs = s->tol < 0 ? 1 : left < EPOCHS_OF_ROUND ? left : EPOCHS_OF_ROUND;
+    s->most_steps = s->is_positive ? epochs * ((s->n_inside + 1) / 2) : SWEEPS_OF_ROUND;
+    const double enough = fmax(PART_OF_TOL * s->tol, PART_OF_GAP * s->relative_gap);
+    const double finer = s->is_slow ? FINER * s->enough : INFINITY;
+    s->enough = fmin(enough * s->primal * s->mass, finer);
+    s->position = 0;
+    s->part = PEGASOS_KERNEL_ROUND;
+}
+
+/* Steps of a round until it is over; false: it was stopped. */
+static bool take_steps(run *r)
+{
+    pegasos_kernel *s = r->s;
+    const double each = NUMBERS_PER_STEP * (double)r->m;
+    const int64_t most = 1 + (int64_t)fmin(r->watch->every / each, 1e9);
+    OF_RUN(r, load)(r);
+    while (s->position < s->most_steps) {
+        const int64_t left = s->most_steps - s->position, before = s->position;
+        const ended end = OF_RUN(r, step_on_pairs)(r, left < most ? left : most);
+        OF_RUN(r, save)(r);
+        s->n_visits += 2 * (s->position - before);
+        if (end.why == OVER)
+            return true;
+        if (end.why == WANTS && !fetch(r, end.row))
+            return false;
+        if (is_stopped(r, each * (double)(s->position - before)))
+            return false;
+    }
+    return true;
+}
+
+/*
+ * Spreads the solution of the sample over all rows, of which there are `more` times as many: rows
+ * that violate its margin go to their bound, or where the slope of a smooth loss is; rows of the
+ * sample that are between their bounds move by `more`. False: it was stopped.
+ */
+static bool spread(const run *r)
+{
+    pegasos_kernel *s = r->s;
+    const int64_t n = r->matrix->n_rows;
+    const double more = s->mass / s->sample_mass;
+    double *const a = r->w.feasible, *const f = r->w.pushed;
+    for (int64_t i = 0; i < n; i++)
+        r->w.change[i] = r->scale * r->x->a[i] * r->x->labels[i];
+    if (!push(r, r->w.change, f))
+        return false;
+    double intercept = s->feature * s->feature * sum_of(r, r->scale, r->x->a);
+    if (s->free_intercept)
+        intercept = s->reference =
+            pegasos_best_intercept(s->loss, n, r->x->labels, r->x->weights, f, r->w.room);
+    for (int64_t i = 0; i < n; i++) {
+        const double c = weight(r, i), bound = bound_of(r, i);
+        const double u = 1 - r->x->labels[i] * (f[i] + intercept);
+        const bool is_free = 0 < r->x->a[i] && r->x->a[i] < bound;
+        if (loss_is_smooth(s->loss))
+            a[i] = u > 0 ? c * loss_derivative(s->loss, u) : 0;
+        else
+            a[i] = is_free ? fmin(more * r->x->a[i], bound) : u > 0 ? bound : 0;
+        a[i] = r->x->labels[i] != 0 ? a[i] : 0;
+    }
+    memcpy(r->x->a, a, (size_t)n * sizeof(double));
+    s->part = PEGASOS_KERNEL_SPREAD;
+    return true;
+}
+
+/* ---- The end of a round ---------------------------------------------------------------------- */
+
+/* What a gap check finds. */
+typedef struct found {
+    double primal, dual, intercept;
+    const double *a; /* the dual variables that it is of */
+} found;
+
+/* The objectives at a, whose scores are f. With a free intercept, dual variables are balanced first,
+ * so that sum_i z_i = 0 and there is a dual value: that moves scores. False: it was stopped. */
+static bool find_objectives(const run *r, double *f, double constant, found *at)
+{
+    const pegasos_kernel *s = r->s;
+    const int64_t n = r->matrix->n_rows;
+    const double *const c = r->x->weights;
+    double norm = s->free_intercept ? 0 : constant * constant, losses = 0;
+    at->a = r->x->a;
+    at->intercept = s->feature * constant;
+    if (s->free_intercept) {
+        double *const balanced = r->w.feasible, *const more = r->w.room;
+        pegasos_make_feasible(s->loss, n, r->x->labels, c, 1, r->x->a, balanced);
+        for (int64_t i = 0; i < n; i++)
+            r->w.change[i] = r->scale * (balanced[i] - r->x->a[i]) * r->x->labels[i];
+        if (!push(r, r->w.change, more))
+            return false;
+        for (int64_t i = 0; i < n; i++)
+            f[i] += more[i];
+        at->a = balanced;
+        at->intercept = pegasos_best_intercept(s->loss, n, r->x->labels, c, f, r->w.room);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        norm += r->scale * at->a[i] * r->x->labels[i] * f[i];
+        if (r->x->labels[i] != 0)
+            losses +=
+                weight(r, i) * loss_value(s->loss, 1 - r->x->labels[i] * (f[i] + at->intercept));
+    }
+    at->primal = s->lam / 2 * norm + losses / s->mass;
+    at->dual = pegasos_best_dual(s->loss, n, at->a, c, norm, s->mass, s->lam, s->is_positive);
+    return true;
+}
+
+/* Keeps the point if it is the best so far, and sets the gap. */
+static void keep(const run *r, const found *at)
+{
+    pegasos_kernel *s = r->s;
+    if (at->primal < s->primal) {
+        for (int64_t i = 0; i < r->matrix->n_rows; i++)
+            r->x->coef[i] = r->scale * at->a[i] * r->x->labels[i];
+        s->intercept = at->intercept;
+        s->primal = at->primal;
+    }
+    const double primal = s->is_positive ? s->primal : at->primal;
+    const double gap = s->is_positive ? fmax(primal - at->dual, 0) : fabs(primal - at->dual);
+    s->relative_gap = gap / fmax(primal, 1e-300);
+}
+
+/* Counts what a round has done. An epoch is a visit of every row; a round that had room for all
+ * rows, or found none to move, counts as one at least. */
+static void count_epochs(const run *r, bool is_limited)
+{
+    pegasos_kernel *s = r->s;
+    const int64_t visits = s->is_positive ? 2 * s->position : r->m;
+    const int64_t least = is_limited && r->m > 0 ? r->m : s->n_inside;
+    const int64_t seen = s->n_seen + (visits > least ? visits : least);
+    const int64_t left = s->last_epoch - s->n_epochs, epochs = seen / s->n_inside;
+    s->n_epochs += epochs < left ? epochs : left;
+    s->n_seen = epochs < left ? seen % s->n_inside : 0;
+}
+
+/* Tells what a later round has led to, after the gap check; `has_changed`: dual variables have. */
+static void judge_round(const run *r, double gap_before, bool has_changed)
+{
+    pegasos_kernel *s = r->s;
+    const bool is_solved = s->position < s->most_steps;
+    const double moves = s->free_intercept ? fabs(s->feature * s->constant_weight) : 0;
+    s->is_slow = is_solved && s->relative_gap > gap_before / 2;
+    s->is_stuck = s->is_positive && s->is_slow && !has_changed && !is_in_float(r)
+                  && moves <= PEGASOS_ROUNDING;
+    s->in_double |= s->is_slow;
+}
+
+/* Brings the scores of all rows up to date, and finds the gap: the end of a round, or the place
+ * where a run begins. Changes nothing before its end; false: it was stopped. */
+static bool refresh(run *r)
+{
+    pegasos_kernel *s = r->s;
+    const int64_t n = r->matrix->n_rows;
+    const size_t bytes = (size_t)n * sizeof(double);
+    double *const fresh = r->w.fresh, *const f = r->w.pushed, moved = 0, gap_before;
+    bool has_changed = false;
+    found at;
+    r->scale = 1 / (s->lam * s->mass);
+    for (int64_t i = 0; i < n; i++) {
+        /* not the difference of dual variables: a_i = 0 leaves no rounding errors */
+        const double before = r->scale * r->x->scored[i] * r->x->labels[i];
+        r->w.change[i] = r->scale * r->x->a[i] * r->x->labels[i] - before;
+        has_changed |= r->w.change[i] != 0;
+    }
+    if (!push(r, r->w.change, f))
+        return false;
+    const double constant = s->feature * sum_of(r, r->scale, r->x->a);
+    const double shift = s->feature * (constant - s->constant_weight);
+    for (int64_t i = 0; i < n; i++) {
+        moved = r->x->labels[i] != 0 ? fmax(moved, fabs(f[i] + shift)) : moved;
+        f[i] += r->x->scores[i];
+    }
+    memcpy(fresh, f, bytes);
+    if (!find_objectives(r, f, constant, &at))
+        return false;
+    memcpy(r->x->scores, fresh, bytes);
+    memcpy(r->x->scored, r->x->a, bytes);
+    s->constant_weight = constant;
+    gap_before = s->relative_gap;
+    keep(r, &at);
+    if (s->part == PEGASOS_KERNEL_ROUND)
+        judge_round(r, gap_before, has_changed);
+    else if (s->part != PEGASOS_KERNEL_CHECK)
+        s->n_steps += rows_of_sample(s->n_inside);
+    if (s->part != PEGASOS_KERNEL_CHECK) {
+        const bool is_later = s->part == PEGASOS_KERNEL_ROUND;
+        count_epochs(r, is_later && !holds_all(r->matrix) && r->m < s->n_inside);
+        const bool is_solution = is_later || !is_part(s); /* for this reference */
+        s->reference += s->free_intercept && is_solution ? s->feature * constant : 0;
+    }
+    s->moved = moved;
+    s->part = PEGASOS_KERNEL_CHOOSE;
+    return true;
+}
+
+/* ---- The run --------------------------------------------------------------------------------- */
+
+static bool is_over(const pegasos_kernel *s)
+{
+    return (s->part == PEGASOS_KERNEL_BEGIN || s->part == PEGASOS_KERNEL_CHOOSE)
+           && (s->n_epochs >= s->last_epoch || s->is_stuck
+               || is_small_gap(s->relative_gap, s->primal, s->tol));
+}
+
+int pegasos_kernel_run(const pegasos_matrix *matrix, pegasos_kernel *problem,
+                       const pegasos_kernel_arrays *arrays, pegasos_watch *watch)
+{
+    pegasos_kernel *s = problem;
+    run r = {.matrix = matrix,
+             .x = arrays,
+             .s = s,
+             .watch = watch,
+             .w = scratch_in(arrays->work, matrix->n_rows),
+             .constant = s->feature * s->feature};
+    assert(s->lam > 0 && s->mass > 0 && 1 <= s->n_inside && s->n_inside <= matrix->n_rows);
+    while (!is_over(s)) {
+        if (s->part == PEGASOS_KERNEL_BEGIN && !begin_with_sample(&r))
+            return PEGASOS_STOPPED;
+        if (s->part == PEGASOS_KERNEL_CHOOSE)
+            choose_rows(&r);
+        set_rows(&r);
+        if (s->part == PEGASOS_KERNEL_SAMPLE) {
+            if (!take_steps(&r) || (is_part(s) && !spread(&r)))
+                return PEGASOS_STOPPED;
+            s->part = PEGASOS_KERNEL_SPREAD;
+        }
+        if (s->part == PEGASOS_KERNEL_ROUND && !(s->is_positive ? take_steps(&r) : sweep(&r)))
+            return PEGASOS_STOPPED;
+        if (!refresh(&r))
+            return PEGASOS_STOPPED;
+        const pegasos_progress progress = {s->n_epochs, s->primal, s->relative_gap};
+        if (is_epoch_told(watch, &progress))
+            return PEGASOS_STOPPED;
+    }
+    return PEGASOS_DONE;
+}

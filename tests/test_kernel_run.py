@@ -1,0 +1,229 @@
+"""Runs of kernel problems: what holds of their ends, and of those that are cut anywhere."""
+
+import itertools
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_moons
+
+from pegasos import KernelPegasosClassifier, _core
+
+LAM, TOL = 0.01, 1e-7
+LOSSES = {"hinge": _core.LOSSES["hinge"], "squared_hinge": _core.LOSSES["squared_hinge"]}
+INTERCEPTS = {"none": (0.0, 0), "penalized": (1.5, 0), "free": (1.0, 1)}
+
+
+class Source:
+    """Has columns of a matrix on demand, and room for some, as a `ColumnCache`; can break once."""
+
+    def __init__(self, K, room):
+        self.K, n = K, len(K)
+        self.columns, self.place = np.empty((int(room * n), n), K.dtype), np.full(n, -1)
+        self.breaks_at, self.n_calls = -1, 0
+
+    def _count(self):
+        self.n_calls += 1
+        if self.n_calls == self.breaks_at:
+            raise ZeroDivisionError
+
+    def keep_columns(self, rows):
+        self._count()
+        rows = np.asarray(rows)
+        assert (self.place[rows] == -1).all()
+        self._keep(rows)
+
+    def _keep(self, rows):
+        used = np.count_nonzero(self.place >= 0)
+        rows = rows[: len(self.columns) - used]
+        self.place[rows] = np.arange(used, used + len(rows))
+        self.columns[self.place[rows]] = self.K[rows]
+
+    def write_among(self, rows, which, out):
+        self._count()
+        which = np.asarray(which)
+        np.asarray(out)[:, : len(which)] = self.K[np.ix_(rows, which)]
+
+    def write_scores(self, change, pushed):
+        self._count()
+        self._keep(np.flatnonzero((np.asarray(change) != 0) & (self.place < 0)))
+        np.asarray(pushed)[:] = np.asarray(change) @ self.K
+
+
+class Case:
+    """A Gaussian kernel problem with twin rows, weights, and rows that are not in it."""
+
+    def __init__(self, rng, dtype, loss, intercept, n=70, tol=TOL, last_epoch=10**4):
+        X = rng.normal(size=(n, 2))
+        X[5] = X[4]
+        self.K = np.exp(-0.5 * ((X[:, None] - X[None]) ** 2).sum(axis=2)).astype(dtype)
+        self.y = np.where(X[:, 0] * X[:, 1] > 0, 1, -1).astype(np.int8)
+        self.y[rng.random(n) < 0.1] *= -1
+        self.y[7::20] = 0
+        self.c, self.loss = rng.uniform(0.2, 2, n), LOSSES[loss]
+        self.feature, self.is_free = INTERCEPTS[intercept]
+        self.problem = np.zeros(1, np.asarray(_core.BLANK_KERNEL).dtype)
+        for name, value in {
+            "lam": LAM, "mass": self.c[self.y != 0].sum(), "tol": tol, "feature": self.feature,
+            "free_intercept": self.is_free, "loss": self.loss, "is_positive": 1,
+            "n_inside": np.count_nonzero(self.y), "last_epoch": last_epoch, "generator": 3,
+            "primal": np.inf, "relative_gap": np.inf,
+        }.items():  # fmt: skip
+            self.problem[name] = value
+        self.arrays = [np.zeros(n) for _ in range(5)] + [np.zeros(n, np.int64)]
+
+    def run(self, source=None, watch=None):
+        columns, place = (self.K, np.arange(len(self.y)))
+        if source is not None:
+            columns, place = source.columns, source.place
+        return _core.kernel_run(
+            columns, place, source, self.problem, self.y, self.c,
+            np.diag(self.K).astype(np.float64), *self.arrays, watch or _core.Watch(),
+        )  # fmt: skip
+
+    def stored(self):
+        """Its state, as if it had been saved and loaded."""
+        self.problem = self.problem.copy()
+        self.arrays = [array.copy() for array in self.arrays]
+
+    def same_end(self, other):
+        for name in ("primal", "relative_gap", "intercept", "n_epochs", "n_visits"):
+            assert self.problem[name] == other.problem[name]
+        for mine, its in zip(self.arrays[:5], other.arrays[:5], strict=True):
+            np.testing.assert_array_equal(mine, its)
+
+
+CASES = [
+    pytest.mark.parametrize("loss", LOSSES),
+    pytest.mark.parametrize("intercept", INTERCEPTS),
+]
+
+
+def of_all_cases(test):
+    for mark in CASES:
+        test = mark(test)
+    return test
+
+
+@of_all_cases
+def test_its_end_is_what_it_says(rng, dtype, loss, intercept):
+    """Feasible dual variables, scores that are theirs, and the gap, computed from both."""
+    case = Case(rng, dtype, loss, intercept)
+    assert case.run() == _core.DONE
+    a, _, scores, _, coef, _ = case.arrays
+    y, c, s = case.y, case.c, 1 / (LAM * case.problem["mass"][0])
+    K, inside = case.K.astype(np.float64), y != 0
+    assert (a >= 0).all()
+    assert (a[~inside] == 0).all()
+    assert loss != "hinge" or (a <= c).all()
+    np.testing.assert_allclose(scores, s * K @ (a * y), atol=1e-9)
+    b, m = case.problem["intercept"][0], case.problem["mass"][0]
+    u = np.maximum(0, 1 - y * (K @ coef + b))[inside]
+    is_hinge = loss == "hinge"
+    primal = LAM / 2 * coef @ K @ coef + c[inside] @ (u if is_hinge else u**2) / m
+    if not case.is_free and case.feature:
+        primal += LAM / 2 * (b / case.feature) ** 2
+    assert primal == pytest.approx(case.problem["primal"][0], rel=1e-9)
+    beta = s * a * y
+    dual = (a.sum() - (0 if is_hinge else (a[inside] ** 2 / (4 * c[inside])).sum())) / m
+    squared = beta @ K @ beta
+    if case.is_free:  # nearly balanced
+        assert abs(a @ y) <= 1e-2 * a.sum()
+    else:
+        dual -= LAM / 2 * (squared + (case.feature * beta.sum()) ** 2)
+        assert -1e-12 <= primal - dual <= 2 * TOL * primal
+    assert case.problem["relative_gap"] <= TOL
+
+
+@of_all_cases
+@pytest.mark.parametrize("room", [None, 1, 0.3, 0], ids=["whole", "columns", "some", "parts"])
+def test_wherever_it_is_cut_it_ends_with_the_same_bits(rng, dtype, loss, intercept, room):
+    state = rng.bit_generator.state
+
+    def make():
+        rng.bit_generator.state = state
+        case = Case(rng, dtype, loss, intercept)
+        return case, None if room is None else Source(case.K, room)
+
+    whole, source = make()
+    whole.run(source)
+    cut, source = make()
+    asks, n_stops = itertools.count(), 0
+
+    def tell():
+        if next(asks) % 3 == 1:
+            raise KeyboardInterrupt
+
+    while True:
+        try:
+            cut.run(source, _core.Watch(tell, every=100))
+            break
+        except KeyboardInterrupt:
+            n_stops += 1
+            cut.stored()
+    assert n_stops > 3
+    cut.same_end(whole)
+
+
+@pytest.mark.parametrize("room", [1, 0.3, 0])
+def test_what_a_source_raises_stops_it(rng, dtype, room):
+    """... and it goes on from there."""
+    state = rng.bit_generator.state
+    whole = Case(rng, dtype, "hinge", "free")
+    source = Source(whole.K, room)
+    whole.run(source)
+    for number in range(1, source.n_calls + 1):
+        rng.bit_generator.state = state
+        cut = Case(rng, dtype, "hinge", "free")
+        source = Source(cut.K, room)
+        source.breaks_at = number
+        with pytest.raises(ZeroDivisionError):
+            cut.run(source)
+        cut.stored()
+        assert cut.run(source) == _core.DONE
+        cut.same_end(whole)
+
+
+@of_all_cases
+def test_columns_are_asked_for_once_and_change_nothing(rng, dtype, loss, intercept):
+    state = rng.bit_generator.state
+    whole = Case(rng, dtype, loss, intercept, n=700, tol=1e-4)
+    whole.run()
+    rng.bit_generator.state = state
+    case = Case(rng, dtype, loss, intercept, n=700, tol=1e-4)
+    source = Source(case.K, room=1)
+    case.run(source)
+    case.same_end(whole)
+    assert loss != "hinge" or np.count_nonzero(source.place >= 0) < len(case.y)
+
+
+@pytest.mark.parametrize("n", [100, 1500])
+def test_epochs_are_counted(rng, dtype, n):
+    for last in range(1, 6):
+        case = Case(rng, dtype, "hinge", "penalized", n=n, tol=-1, last_epoch=last)
+        case.run()
+        assert case.problem["n_epochs"] == last
+        case.problem["last_epoch"] += 2
+        case.run()
+        assert case.problem["n_epochs"] == last + 2
+
+
+@pytest.mark.parametrize("cache_size", [0.05, 100])
+@pytest.mark.parametrize("intercept", [{}, {"fit_intercept": False}, {"penalize_intercept": False}])
+def test_small_lam_is_certified_in_few_epochs(dtype, cache_size, intercept):
+    """Where steps on single rows undo each other: these took hundreds of epochs, or gave up."""
+    X, y = make_moons(400, noise=0.3, random_state=0)
+    clf = KernelPegasosClassifier(
+        1e-6, gamma=0.5, tol=1e-3, max_iter=400, cache_size=cache_size, random_state=0, **intercept
+    ).fit(X.astype(dtype), y)
+    assert clf.duality_gap_[0] <= 1e-3 * clf.objective_[0]
+
+
+@pytest.mark.parametrize("room", [None, 0])
+@pytest.mark.parametrize("is_positive", [1, 0])
+def test_a_round_that_no_row_can_join_ends(rng, dtype, room, is_positive):
+    """All rows are where they belong; only the gap is too large for `tol`."""
+    case = Case(rng, dtype, "hinge", "none", tol=1e-300, last_epoch=30)
+    case.K[...] = np.eye(len(case.y))
+    case.problem["is_positive"] = is_positive
+    case.run(None if room is None else Source(case.K, room))
+    assert case.problem["n_epochs"] <= 30
