@@ -401,6 +401,6 @@ class PegasosClassifier(PegasosEstimator):
         """What a warm start or `partial_fit` needs to go on; of rows, only what was asked for."""
         if is_over and not self.warm_start:
             if schedule.solver is not schedule.pegasos:
-                return {"_state": schedule.remains(_validate.rows(data.X, checked=True)[0])}
+                return {"_state": schedule.remains()}
             schedule.pegasos.forget_rows()
         return {"_state": schedule.state()}

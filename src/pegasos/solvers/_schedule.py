@@ -368,7 +368,9 @@ class Schedule:
 
     def _kind(self, name: str, rows: Any) -> type[Solver]:
         """The solver that begins or goes on: the one asked for, if it suits these rows."""
-        suitable = self.machines.suitable(rows)
+        suitable = list(dict.fromkeys(self.machines.suitable(rows)))
+        if len(suitable) == 1:
+            return suitable[0]
         asked = self.machines.solvers.get(name)
         if asked is not None:
             return asked if asked in suitable else suitable[0]
@@ -463,7 +465,8 @@ class Schedule:
         ran = tuple(self.solver_epochs.items())
         coef, intercept = solver.model()
         with uninterrupted():
-            pegasos.go_on_from(coef, intercept, self.n_iter, inside, self._least_steps(rows))
+            least_steps = self._least_steps(self.machines.squared_norm(rows))
+            pegasos.go_on_from(coef, intercept, self.n_iter, inside, least_steps)
             if pegasos.counts is not None:
                 c = pegasos.row_weights
                 weights = 1 if c is None else np.maximum(c, 1e-300)
@@ -474,10 +477,10 @@ class Schedule:
                 pegasos.counts[...] = np.rint(counts) if settings.loss.counts else counts
             self._ran, self.solver = ran, pegasos
 
-    def _least_steps(self, rows: Any) -> int:
+    def _least_steps(self, squared_norm: float) -> int:
         settings = self.settings
         most = _MOST_GROWTH / settings.batch_size
-        growth = min(self.machines.squared_norm(rows) + settings.constant_feature**2, most)
+        growth = min(squared_norm + settings.constant_feature**2, most)
         return int(np.clip(growth / settings.lam, 1, _MOST_STEPS))
 
     def _telling(
@@ -585,7 +588,7 @@ class Schedule:
         return state
 
     @np.errstate(over="ignore", under="ignore")
-    def remains(self, rows: Any) -> dict[str, np.ndarray]:
+    def remains(self) -> dict[str, np.ndarray]:
         """What Pegasos needs beside the model to go on with other rows, for `of_remains`."""
         numbers = [self.seed, 0, self.pegasos.stream, self.n_iter]
         return {
@@ -593,7 +596,7 @@ class Schedule:
             "weights": self.pegasos.weights[:0],
             "solver_epochs": _table(self.machines, self.solver_epochs),
             "n_inside": np.asarray(self.solver.n_inside, np.int64),
-            "least_steps": np.array([self._least_steps(rows)], np.int64),
+            "least_steps": np.array([self._least_steps(float(self.solver.norms.mean()))], np.int64),
         }
 
     @classmethod
