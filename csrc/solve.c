@@ -129,21 +129,31 @@ static bool is_auto(const fit *f)
 
 /* ---- The schedule ---------------------------------------------------------------------------- */
 
-/* PEGASOS_AUTO: lets the solver at work go on for a first budget of epochs. */
-static void begin_budget(state *s)
-{
-    s->budget = BUDGET;
-    s->budget_end = progress_of_state(s).n_epochs + BUDGET;
-    s->gap_before = INFINITY;
-}
-
-/* Lets dual ascent begin at 0, after `n_before` epochs of a bundle; it may give up. */
-static bool begin_at_zero(fit *f, int64_t n_before)
+/* PEGASOS_AUTO: lets the solver at work go on for a first budget of epochs. Dual ascent, where it
+ * is not the cheaper one, has the head start of a bundle, after which Newton's method follows in any
+ * case; or else it may give up, `n_before` epochs later than alone. */
+static void begin_budget(fit *f, int64_t n_before)
 {
     state *s = f->s;
-    pegasos_fit_begin_ascent(f, true);
-    if (is_auto(f) && newton_is_cheaper(f, MOST_DEARER))
+    const int64_t now = progress_of_state(s).n_epochs;
+    s->budget = BUDGET;
+    s->budget_end = now + BUDGET;
+    s->gap_before = INFINITY;
+    if (!is_auto(f) || s->solver != PEGASOS_ASCENT)
+        return;
+    if (newton_is_cheaper(f, MOST_DEARER))
         s->ascent.patience = (n_before + PATIENCE) * s->n_inside;
+    if (newton_is_cheaper(f, 1)) {
+        s->budget_end = now + PEGASOS_TOGETHER_EPOCHS;
+        s->gap_before = 0;
+    }
+}
+
+/* Lets dual ascent begin at 0, `n_before` epochs of it in a bundle. */
+static bool begin_at_zero(fit *f, int64_t n_before)
+{
+    pegasos_fit_begin_ascent(f, true);
+    begin_budget(f, n_before);
     return true;
 }
 
@@ -157,20 +167,22 @@ static bool prepare(fit *f)
         return false;
     if (s->pending == PEGASOS_BEGIN || (s->pending != PEGASOS_GO_ON && s->solver == PEGASOS_AUTO)) {
         pegasos_fit_begin(f);
-        begin_budget(s);
+        begin_budget(f, 0);
     }
     if (s->solver == PEGASOS_AUTO)
         return first_solver(f) == PEGASOS_ASCENT ? begin_at_zero(f, 0) : pegasos_fit_first_epoch(f);
     if (s->solver == PEGASOS_ASCENT && s->ascent.part == PEGASOS_BUNDLE
         && s->pending == PEGASOS_GO_ON)
         s->pending = PEGASOS_BEGIN_AT_POINT; /* the other problems did not come along */
-    if (s->pending != PEGASOS_GO_ON || s->lam != f->problem->lam)
-        begin_budget(s);
-    if (s->pending != PEGASOS_GO_ON)
-        return pegasos_fit_begin_at_point(f, s->first && asked == PEGASOS_AUTO ? s->solver
-                                                                               : first_solver(f));
-    if (s->lam != f->problem->lam)
+    if (s->pending != PEGASOS_GO_ON) {
+        const int64_t solver = s->first && asked == PEGASOS_AUTO ? s->solver : first_solver(f);
+        if (!pegasos_fit_begin_at_point(f, solver))
+            return false;
+        begin_budget(f, 0);
+    } else if (s->lam != f->problem->lam) {
         pegasos_fit_change_lam(f);
+        begin_budget(f, PEGASOS_TOGETHER_EPOCHS);
+    }
     if (asked != PEGASOS_AUTO && asked != s->solver)
         return asked == PEGASOS_NEWTON ? pegasos_fit_begin_newton(f)
                                        : pegasos_fit_begin_ascent(f, false);
@@ -237,7 +249,7 @@ static bool choose(fit *f)
         if (!(s->solver == PEGASOS_ASCENT ? pegasos_fit_begin_newton(f)
                                           : pegasos_fit_begin_ascent(f, false)))
             return false;
-        s->budget = s->budget_end < BUDGET ? BUDGET : 2 * s->budget;
+        s->budget = s->gap_before == 0 ? BUDGET : 2 * s->budget; /* 0: after a head start */
     }
     s->gap_before = has_halved ? now.relative_gap : INFINITY;
     s->budget_end = now.n_epochs + s->budget;
@@ -305,15 +317,9 @@ int pegasos_solve_one(const pegasos_problem *problem, const pegasos_options *opt
 /* Lets a problem begin in a bundle. After it, PEGASOS_AUTO lets the cheaper solver go on. */
 void pegasos_fit_begin_in_bundle(fit *f)
 {
-    state *s = f->s;
     pegasos_fit_begin(f);
     begin_at_zero(f, PEGASOS_TOGETHER_EPOCHS);
-    s->ascent.part = PEGASOS_BUNDLE;
-    begin_budget(s);
-    if (is_auto(f) && newton_is_cheaper(f, 1)) {
-        s->budget_end = PEGASOS_TOGETHER_EPOCHS;
-        s->gap_before = 0;
-    }
+    f->s->ascent.part = PEGASOS_BUNDLE;
 }
 
 /* ---- For C programs -------------------------------------------------------------------------- */

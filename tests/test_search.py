@@ -958,3 +958,15 @@ def test_scores_that_overflow_are_refused_in_a_sentence(rng, options):
     clf = PegasosClassifierCV([0.1], cv=3, scoring="roc_auc", random_state=0, **options)
     with pytest.raises(ValueError, match="overflow"):
         clf.fit(X, np.arange(48) % 2)
+
+
+def test_a_path_of_lambda_takes_no_more_epochs_than_fits_that_begin_anew():
+    """Where dual ascent is slow, Newton's method follows on a path as it does in a fit."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 40))
+    y = X @ rng.normal(size=40) + 6 * rng.normal(size=3000) > 0
+    lams = np.logspace(-1, -5, 8)
+    search = PegasosClassifierCV(lams, cv=3, cv_effort=0.05, refit=False, random_state=0).fit(X, y)
+    fits = [PegasosClassifier(lam, tol=0.05, random_state=0).fit(X, y) for lam in lams]
+    assert search.cv_results_["relative_gap"].max() <= 0.05
+    assert search.cv_results_["n_epochs"].sum() <= 1.5 * sum(clf.n_iter_ for clf in fits)
