@@ -484,9 +484,9 @@ typedef struct pegasos_matrix {
     int (*push)(void *context, const double *change, double *pushed);
 } pegasos_matrix;
 
-/* What a run is at: its beginning, from a = 0; steps on a sample of the rows, whose solution is then
- * spread over all; a gap check, with which a run begins that goes on from other dual variables; the
- * choice of the rows of a round; steps of a round. */
+/* What a run is at: its beginning, from a = 0; steps on a sample of the rows, whose solution is
+ * then spread over all; a gap check, with which a run begins that goes on from other dual variables;
+ * the choice of the rows of a round; steps of a round. */
 enum {
     PEGASOS_KERNEL_BEGIN = 0,
     PEGASOS_KERNEL_SAMPLE = 1,

@@ -686,8 +686,9 @@ typedef struct found {
     const double *a; /* the dual variables that it is of */
 } found;
 
-/* The objectives at a, whose scores are f. With a free intercept, dual variables are balanced first,
- * so that sum_i z_i = 0 and there is a dual value: that moves scores. False: it was stopped. */
+/* The objectives at a, whose scores are f. With a free intercept, dual variables are balanced
+ * first, so that sum_i z_i = 0 and there is a dual value: that moves scores. False: it was stopped.
+ */
 static bool find_objectives(const run *r, double *f, double constant, found *at)
 {
     const pegasos_kernel *s = r->s;

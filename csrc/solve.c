@@ -129,9 +129,10 @@ static bool is_auto(const fit *f)
 
 /* ---- The schedule ---------------------------------------------------------------------------- */
 
-/* PEGASOS_AUTO: lets the solver at work go on for a first budget of epochs. Dual ascent, where it
- * is not the cheaper one, has the head start of a bundle, after which Newton's method follows in any
- * case; or else it may give up, `n_before` epochs later than alone. */
+/* PEGASOS_AUTO: lets the solver at work go on for a first budget of epochs. Where Newton's method is
+ * the cheaper one, dual ascent has as many epochs as a bundle makes, and Newton's method follows.
+ * Where that is not much dearer, dual ascent may give up early, after PATIENCE epochs beside those
+ * of the bundle, `n_before`. */
 static void begin_budget(fit *f, int64_t n_before)
 {
     state *s = f->s;
@@ -150,11 +151,10 @@ static void begin_budget(fit *f, int64_t n_before)
 }
 
 /* Lets dual ascent begin at 0, `n_before` epochs of it in a bundle. */
-static bool begin_at_zero(fit *f, int64_t n_before)
+static void begin_at_zero(fit *f, int64_t n_before)
 {
     pegasos_fit_begin_ascent(f, true);
     begin_budget(f, n_before);
-    return true;
 }
 
 /* What comes before the solver at work goes on: a beginning, another lambda, another solver; false:
@@ -169,8 +169,10 @@ static bool prepare(fit *f)
         pegasos_fit_begin(f);
         begin_budget(f, 0);
     }
+    if (s->solver == PEGASOS_AUTO && first_solver(f) == PEGASOS_NEWTON)
+        return pegasos_fit_first_epoch(f);
     if (s->solver == PEGASOS_AUTO)
-        return first_solver(f) == PEGASOS_ASCENT ? begin_at_zero(f, 0) : pegasos_fit_first_epoch(f);
+        begin_at_zero(f, 0);
     if (s->solver == PEGASOS_ASCENT && s->ascent.part == PEGASOS_BUNDLE
         && s->pending == PEGASOS_GO_ON)
         s->pending = PEGASOS_BEGIN_AT_POINT; /* the other problems did not come along */

@@ -134,7 +134,6 @@ def best_duals(
 BLANK_DUAL: Final[Any]
 
 def dual_start(problems: NDArray[np.void], n_active: NDArray[np.int64]) -> None: ...
-def dual_begin_epoch(problem: NDArray[np.void]) -> None: ...
 def dual_run(
     rows: Rows,
     problem: NDArray[np.void],
@@ -148,7 +147,6 @@ def dual_run(
 ) -> int: ...
 
 BLANK_ASCENT: Final[Any]
-RUNNING: Final[int]
 DONE: Final[int]
 OVERFLOW: Final[int]
 VISITS: Final[int]
@@ -304,6 +302,10 @@ KERNEL_CHECK: Final[int]
 KERNEL_ROUND: Final[int]
 
 def kernel_rows(n_rows: int, n_columns: int) -> int: ...
+
+@disjoint_base
+class Columns: ...
+
 def kernel_run(
     columns: NDArray[np.floating],
     place: NDArray[np.int64],

@@ -227,7 +227,6 @@ cdef extern from "core.h" nogil:
                              double squared_norm, double mass, double lam, int64_t scaled)
 
     void pegasos_dual_start(pegasos_dual *problem, int64_t n_active)
-    void pegasos_dual_begin_epoch(pegasos_dual *problem)
     int64_t pegasos_dual_run(const pegasos_rows *rows, pegasos_dual *problem, const int8_t *labels,
                              const double *bounds, const double *norms, int64_t *active, double *a,
                              double *w, int64_t count)
@@ -256,7 +255,7 @@ cdef extern from "core.h" nogil:
         double intercept
         double relative_gap
 
-    int PEGASOS_RUNNING, PEGASOS_DONE, PEGASOS_OVERFLOW, PEGASOS_STOPPED
+    int PEGASOS_DONE, PEGASOS_OVERFLOW, PEGASOS_STOPPED
     int PEGASOS_VISITS, PEGASOS_BUNDLE, PEGASOS_WEIGHTS
 
     ctypedef struct pegasos_bundle:
@@ -990,12 +989,6 @@ def dual_start(pegasos_dual[::1] problems not None, const int64_t[::1] n_active 
         pegasos_dual_start(&problems[k], n_active[k])
 
 
-def dual_begin_epoch(pegasos_dual[::1] problem not None):
-    """Begin the next epoch."""
-    require(problem.shape[0] >= 1, "problem must not be empty")
-    pegasos_dual_begin_epoch(&problem[0])
-
-
 def dual_run(Rows rows not None, pegasos_dual[::1] problem not None,
              const int8_t[::1] labels not None, const double[::1] bounds,
              const double[::1] norms not None, int64_t[::1] active not None,
@@ -1031,7 +1024,7 @@ cdef pegasos_ascent _blank_ascent
 #: One zeroed run, as `BLANK_PROBLEM`.
 BLANK_ASCENT = <pegasos_ascent[:1]> &_blank_ascent
 #: What runs return.
-RUNNING, DONE, OVERFLOW = PEGASOS_RUNNING, PEGASOS_DONE, PEGASOS_OVERFLOW
+DONE, OVERFLOW = PEGASOS_DONE, PEGASOS_OVERFLOW
 #: What a run is at.
 VISITS, BUNDLE, WEIGHTS = PEGASOS_VISITS, PEGASOS_BUNDLE, PEGASOS_WEIGHTS
 

@@ -35,11 +35,6 @@ _MOST_GROWTH, _MOST_STEPS = 2**20, 2**50
 # long; with 256, no less.
 _STAGE = 128
 
-# A solver's first stage may end early, if it gets nowhere in so many epochs (`Solver.be_patient`)
-# and another one is likely to take at most so many times as long.
-_PATIENCE, _MOST_DEARER = 5, 4
-
-
 # What tol="auto" asks for: a gap well below what thousands of test rows can tell; and, where the
 # rows or kernel matrices of all problems have few numbers (`Machines.few`), one that leaves nothing
 # but rounding, within so many epochs. (w is off by the root of the gap where the loss is smooth;
@@ -324,12 +319,6 @@ class Schedule:
             return
         if self.stage == 0:
             self.gap_before, self.stage = np.inf, _STAGE
-            head_start = kind.head_start(len(self.pegasos.problems))
-            if not self.solver.n_visits.any():
-                if head_start and kind is not self._cheapest(rows):
-                    self.gap_before, self.stage = 0, head_start  # then the next follows in any case
-                elif self._has_rival(kind, rows):
-                    self.solver.be_patient(head_start + _PATIENCE)
         while left > 0:
             solver = self.solver
             yield functools.partial(solver.run, tol, min(self.stage, left), **threads)
@@ -376,16 +365,7 @@ class Schedule:
             return asked if asked in suitable else suitable[0]
         if self.solver is not self.pegasos:
             return type(self.solver)
-        n_problems = len(self.pegasos.problems)
-        return next((k for k in suitable if k.head_start(n_problems)), self._cheapest(rows))
-
-    def _cheapest(self, rows: Any) -> type[Solver]:
         return self.machines.cheapest(rows)
-
-    def _has_rival(self, kind: type[Solver], rows: Any) -> bool:
-        """Whether another solver is likely to take not much longer than this one."""
-        others = [other.cost(rows) for other in self.machines.suitable(rows) if other is not kind]
-        return min(others, default=np.inf) <= _MOST_DEARER * kind.cost(rows)
 
     def _next_kind(self, rows: Any) -> type[Solver]:
         """The solver after the one at work, in the order of the registry."""

@@ -79,14 +79,6 @@ class Solver:
         """Whether its last iterations are few, and leave nothing but rounding."""
         return False
 
-    @staticmethod
-    def head_start(n_problems: int) -> int:
-        """Epochs for which it begins a fit of so many problems, even if another one is cheaper."""
-        return 0
-
-    def be_patient(self, n_epochs: int) -> None:
-        """Let problems give up that are far from `tol` after the visits of so many full epochs."""
-
     @property
     def has_given_up(self) -> bool:
         """Whether the last run of a problem has ended above `tol` because it got nowhere."""

@@ -4,7 +4,6 @@ A state is a dictionary of arrays (`Schedule.state`). Its numbers become sizes, 
 divisors and numbers of steps, so that a wrong one could end in a crash, or never.
 """
 
-import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -178,35 +177,12 @@ def _relations_of(
         yield f"{solver}.active", own["active"] < max(n_rows, 1)
     if "width" in own:
         yield f"{solver}.width", own["width"] > 0
-    if "ascents" in own:
-        ascents = own["ascents"]
-        places = ("n_kept", "position", "n_chosen", "n_active")
-        for before, after in itertools.pairwise(places):
-            yield f"{solver}.ascents", ascents[before] <= ascents[after]
-        yield f"{solver}.ascents", (ascents["n_active"] <= n_rows) & (ascents["factor"] > 0)
-
     if "runs" in own:
         runs = own["runs"]
         for name in set(own) & set(runs.dtype.names or ()):  # which say the same twice
             yield f"{solver}.{name}", np.array_equal(own[name], runs[name], equal_nan=True)
-        yield from ((f"{solver}.runs", holds) for holds in _relations_of_runs(own, n_rows))
-
-
-def _relations_of_runs(own: dict[str, np.ndarray], n_rows: int) -> Iterator[Any]:
-    """What must hold of the runs of dual ascent, linear or kernel."""
-    runs = own["runs"]
-    if "most_steps" in (runs.dtype.names or ()):
-        yield runs["part"] <= _core.KERNEL_ROUND
-        yield runs["n_active"] <= n_rows
-        return
-    ascents = own["ascents"]
-    yield (runs["part"] <= _core.WEIGHTS) & (runs["place"] < max(n_rows, 1))
-    yield runs["snapshot_every"] <= n_rows
-    # Draws of a bundle have numbers.
-    yield runs["n_epochs"] < _LARGEST // max(n_rows, 1) - 1
-    is_ahead = runs["next_snapshot"] > ascents["position"]
-    is_over = ascents["position"] == ascents["n_active"]
-    yield is_ahead | is_over | (ascents["n_chosen"] == 0)
+        yield f"{solver}.runs", runs["part"] <= _core.KERNEL_ROUND
+        yield f"{solver}.runs", runs["n_active"] <= n_rows
 
 
 def _same_kind(name: str, found: Any, expected: np.ndarray) -> None:
