@@ -12,8 +12,9 @@
 #include <math.h>
 #include <string.h>
 
-/* Newton's method: the width over which the hinge is smoothed at first. */
-static const double FIRST_WIDTH = 0.25;
+/* Newton's method: the width over which the hinge is smoothed at first, and the least one; see
+ * narrowest_width. */
+static const double FIRST_WIDTH = 0.25, NARROWEST = 1e-4, FLATTEST = 1e-12;
 /* A free intercept is found by a constant feature of this size at least (see pegasos_ascent). */
 static const double LEAST_FEATURE = 1e-3;
 /* Vectors of unchanged data are what they were up to rounding; of float, coarser. */
@@ -60,16 +61,22 @@ static void count_rows(fit *f)
     s->value_bytes = f->rows->value_bytes;
 }
 
+/* The mean of |x_i|^2 over the rows that are in the problem. */
+static double mean_norm(const fit *f)
+{
+    double mean = 0;
+    for (int64_t i = 0; i < f->rows->n_rows; i++)
+        mean += f->labels[i] != 0 ? f->norms[i] / (double)f->s->n_inside : 0;
+    return mean;
+}
+
 /* The constant feature. That of a free intercept is as large as the problem's rows: beside a much
  * larger one, steps would be too short. */
 static double constant_feature(const fit *f)
 {
-    double mean = 0;
     if (!f->problem->free_intercept)
         return f->problem->intercept_scaling;
-    for (int64_t i = 0; i < f->rows->n_rows; i++)
-        mean += f->labels[i] != 0 ? f->norms[i] / (double)f->s->n_inside : 0;
-    return fmax(sqrt(mean), LEAST_FEATURE);
+    return fmax(sqrt(mean_norm(f)), LEAST_FEATURE);
 }
 
 /* Forgets the best model's objective. */
@@ -232,6 +239,14 @@ bool pegasos_fit_begin_ascent(fit *f, bool is_zero)
 
 /* ---- Newton's method ------------------------------------------------------------------------- */
 
+/* A change of all a_i by c_i moves scores by about |x_i|^2/(lam m): smoothing the hinge over a width
+ * far above that would let dual variables creep. */
+static double narrowest_width(const fit *f)
+{
+    const double moves = mean_norm(f) / (f->problem->lam * f->s->mass);
+    return NARROWEST * fmax(fmin(moves, 1), FLATTEST);
+}
+
 /* At the best model so far, or rather the best multiple of it: after an epoch, w can be worse than
  * 0. */
 bool pegasos_fit_begin_newton(fit *f)
@@ -273,6 +288,7 @@ bool pegasos_fit_begin_newton(fit *f)
         .feature = feature,
         .free_intercept = p->free_intercept,
         .loss = p->loss,
+        .narrowest = narrowest_width(f),
         .width = width,
         .primal = now.objective,
         .dual_objective =
@@ -381,6 +397,7 @@ void pegasos_fit_change_lam(fit *f)
         f->a[i] *= of_a;
     if (s->solver == PEGASOS_NEWTON) {
         s->newton.lam = lam;
+        s->newton.narrowest = narrowest_width(f);
         s->newton.dual_objective = -INFINITY;
         s->newton.width = loss_is_smooth(f->problem->loss) ? s->newton.width : FIRST_WIDTH;
         for (int64_t i = 0; i < n; i++)

@@ -170,7 +170,7 @@ static bool is_safe(const fit *f, int64_t value_bytes)
     if (s->solver == PEGASOS_ASCENT)
         return is_ascent_safe(s, f->active);
     if (s->solver == PEGASOS_NEWTON)
-        return s->newton.width > 0 && is_count(s->newton.n_visits);
+        return s->newton.width > 0 && s->newton.narrowest > 0 && is_count(s->newton.n_visits);
     return is_linear_safe(&s->pegasos, s);
 }
 
@@ -222,8 +222,8 @@ static bool are_newton_numbers(const state *s, const pegasos_problem *problem)
     const double feature = problem->free_intercept ? 1 : problem->intercept_scaling;
     return p->lam == s->lam && p->mass == s->mass && p->feature == feature
            && p->free_intercept == problem->free_intercept && p->loss == problem->loss
-           && isfinite(p->width) && (!loss_is_smooth(p->loss) || p->width == 0.5)
-           && !isnan(p->dual_objective);
+           && isfinite(p->width) && isfinite(p->narrowest)
+           && (!loss_is_smooth(p->loss) || p->width == 0.5) && !isnan(p->dual_objective);
 }
 
 /* The arrays of the solver at work. */

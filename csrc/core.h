@@ -628,6 +628,7 @@ typedef struct pegasos_newton {
     int64_t free_intercept; /* 1: the intercept is not penalised, and feature is 1 */
     int64_t loss;           /* PEGASOS_HINGE or PEGASOS_SQUARED_HINGE */
     int64_t last_epoch;     /* stop once n_epochs is so many */
+    double narrowest;       /* of a loss with a corner: delta does not fall below, > 0 */
     /* state */
     double width;          /* delta > 0 */
     double primal;         /* the best so far, */

@@ -45,9 +45,9 @@ enum {
     PRODUCTS = 250
 };
 
-/* By how much the width falls, and to what, once the smooth problem's own gap is no larger than
- * what the smoothing accounts for. */
-static const double NARROWER = 0.6, NARROWEST = 1e-4;
+/* By how much the width falls once the smooth problem's own gap is no larger than what the smoothing
+ * accounts for. */
+static const double NARROWER = 0.6;
 /* A line search ends where the slope is this part of that at its start. */
 static const double FLAT = 0.01;
 /* Beside lam: what Newton's matrix has for a free intercept, and what its rounding may be. */
@@ -325,7 +325,7 @@ static bool evaluate(const run *r, iteration *s)
     s->primal = penalty + s->sums[LOSS_SUM] / p->mass;
     s->dual = total / p->mass - squared / (2 * p->lam * p->mass * p->mass);
     s->is_solved = !loss_is_smooth(p->loss) && smooth - (s->dual - smoothing) <= s->primal - smooth;
-    s->width = s->is_solved ? fmax(NARROWER * p->width, NARROWEST) : p->width;
+    s->width = s->is_solved ? fmax(NARROWER * p->width, p->narrowest) : p->width;
     return true;
 }
 
@@ -753,7 +753,7 @@ static bool fit_intercept(const run *r)
 MAYBE_UNUSED static bool are_settings(const pegasos_newton *p)
 {
     const bool is_squared = p->loss == PEGASOS_SQUARED_HINGE;
-    return p->lam > 0 && p->mass > 0 && p->width > 0
+    return p->lam > 0 && p->mass > 0 && p->width > 0 && p->narrowest > 0
            && (p->loss == PEGASOS_HINGE || (is_squared && p->width == 0.5));
 }
 

@@ -230,28 +230,22 @@ def test_an_intercept_that_is_not_fitted_stays_zero(rng, solver, n_iter, name):
     else:
         finisher = Schedule.restore(LINEAR, clf._settings(), clf._state).solver
         _core.set_points(finisher.memory, finisher.a.copy(), finisher.coef.copy(), -np.ones(1))
-        clf._state["linear.memory"] = finisher.memory
+        clf._state["solver.memory"] = finisher.memory
     with pytest.raises(ValueError, match=r"state: .* does not fit the rest"):
         clf.fit(X, y)
 
 
-@pytest.mark.parametrize("name", ["newton.width", "newton.centre", "linear.memory"])
-def test_a_smooth_loss_is_not_smoothed_further(rng, name):
+def test_a_smooth_loss_is_not_smoothed_further(rng):
     X = rng.normal(size=(60, 4))
     y = X[:, 0] + rng.normal(size=60) > 0
-    make = PegasosClassifier if name == "linear.memory" else KernelPegasosClassifier
-    clf = make(
+    clf = PegasosClassifier(
         0.1, solver="newton", loss="squared_hinge", tol=None, max_iter=20, warm_start=True,
         random_state=0,
     ).fit(X, y)  # fmt: skip
     clf.fit(X, y)
-    array = clf._state[name]
-    if name == "linear.memory":
-        array = array.view(np.float64)
-        array[array == 0.5] = 0.25
-    else:
-        array[...] = 0.25
-    with pytest.raises(ValueError, match=rf"state: {name} does not fit the rest"):
+    words = clf._state["solver.memory"].view(np.float64)
+    words[words == 0.5] = 0.25
+    with pytest.raises(ValueError, match=r"state: solver.memory does not fit the rest"):
         clf.fit(X, y)
 
 
@@ -351,7 +345,7 @@ def test_a_damaged_pickle_is_refused(name):
 def edited(state):
     """States of which one number of an array is another one, and what that is."""
     for name, array in state.items():
-        if name == "linear.memory":
+        if name == "solver.memory":
             yield from edited_memory(state, name)
             continue
         for field in array.dtype.names or [None]:
@@ -367,7 +361,7 @@ def edited(state):
 
 def n_steps_of(state):
     """The steps of Pegasos that a state claims."""
-    memory, shape = state["linear.memory"].copy(), state["linear.shape"].tolist()
+    memory, shape = state["solver.memory"].copy(), state["solver.shape"].tolist()
     table = np.zeros(len(memory), np.asarray(_core.BLANK_STANDING).dtype)
     _core.standings(*shape, memory, table)
     return max(table["n_steps"])
@@ -375,7 +369,7 @@ def n_steps_of(state):
 
 def edited_memory(state, name):
     """The same of each word of all that comes before a fit's arrays, and of some in these."""
-    memory, (n_rows, n_features) = state[name], state["linear.shape"].tolist()
+    memory, (n_rows, n_features) = state[name], state["solver.shape"].tolist()
     before, _ = _core.standings(
         n_rows, n_features, memory.copy(),
         np.zeros(len(memory), np.asarray(_core.BLANK_STANDING).dtype),
@@ -409,7 +403,7 @@ def test_whatever_a_state_says_a_fit_ends(name):
             n_refused += 1
             continue
         before = max(state["problems"]["n_steps"])
-        if "linear.memory" in state:
+        if "solver.memory" in state:
             before += n_steps_of(state)
         assert np.isfinite(other.decision_function(X)).all(), what
         assert (other.n_steps_ <= before + len(X) * 20).all(), what
@@ -422,7 +416,7 @@ def test_problems_of_a_bundle_that_are_out_of_step_go_on_by_themselves(after):
     other = clone(clf)
     with interrupted(after=after):
         other.fit(X, y)
-    clf._state["linear.memory"][1] = other._state["linear.memory"][1]
+    clf._state["solver.memory"][1] = other._state["solver.memory"][1]
     clf.fit(X, y)
     best = PegasosClassifier(0.1, tol=1e-8).fit(X, y)
     assert (clf.duality_gap_ <= 1e-5 * clf.objective_).all()
@@ -434,7 +428,7 @@ def test_an_interrupted_fit_may_go_on_with_fewer_epochs():
     """Those it has done already are neither done again nor taken back."""
     clf, X, y = warm(PegasosClassifier, solver="pegasos", tol=1e-9, max_iter=50)
     n_iter, n_steps = clf.n_iter_, clf.n_steps_
-    clf._state["where"][0] = 40  # of 50, interrupted
+    clf._state["epochs_begun"][0] = 40  # of 50, interrupted
     clf.set_params(max_iter=20).fit(X, y)
     assert clf.n_iter_ == n_iter
     np.testing.assert_array_equal(clf.n_steps_, n_steps)

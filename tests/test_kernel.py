@@ -571,7 +571,7 @@ def test_rows_that_are_out_have_a_coefficient_of_exactly_zero(
     assert clf.dual_coef_.any(axis=0).all()
     assert len(clf.support_) < 200  # some rows are out
     if solver == "sdca":
-        a = clf._state["sdca.a"]
+        a = clf._state["solver.a"]
         np.testing.assert_array_equal(clf.dual_coef_ != 0, a[:, clf.support_] != 0)
         assert not np.delete(a, clf.support_, axis=1).any()
 

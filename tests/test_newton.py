@@ -7,12 +7,13 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 from rows import convert, make_rows
+from sklearn.base import clone
 from sklearn.datasets import load_wine
 from sklearn.exceptions import ConvergenceWarning
 
 from pegasos import KernelPegasosClassifier, PegasosClassifier, _core, _threads, kernels
 from pegasos.problems import _certificate, _problem, _validate
-from pegasos.solvers import _kernel_newton, _pegasos
+from pegasos.solvers import _low_rank, _pegasos
 
 NEWTON = np.asarray(_core.BLANK_NEWTON).dtype
 # Value of the feature that carries the intercept, and whether that is not penalised.
@@ -38,6 +39,7 @@ class Problem:
         self.state = np.zeros(1, NEWTON)
         self.state["lam"], self.state["mass"] = lam, self.c.sum()
         self.state["loss"], self.is_squared = _core.LOSSES[loss], loss == "squared_hinge"
+        self.state["narrowest"] = 1e-4
         self.state["width"] = 0.5 if self.is_squared else width
         self.most = np.where(self.is_squared & (self.c > 0), np.inf, self.c)
         self.state["feature"], self.state["free_intercept"] = INTERCEPTS[intercept]
@@ -314,48 +316,75 @@ def test_a_free_intercept_is_not_held_back_where_features_are_large():
     assert clf.n_iter_ < 250
 
 
-def exhaust(pieces):
-    """What a generator returns."""
-    while True:
-        try:
-            next(pieces)
-        except StopIteration as end:
-            return end.value
+def factor_of(X, kernel, **parameters):
+    """The kernel matrix, and what there is of a factor."""
+    points = kernels.make(kernel, **parameters).points(X)
+    cache = kernels.ColumnCache(points, 10)
+    matrix = points.X if kernel == "precomputed" else points.against(points)
+    return matrix.astype(np.float64), _low_rank.factor(cache)
 
 
-@pytest.mark.parametrize("most", [4, 1000])
-def test_equations_of_kernel_machines_are_solved(rng, monkeypatch, most):
-    """Singular or not, and by conjugate gradients, too."""
-    z = rng.normal(size=(5, 8))
-    matrix, right = z.T @ z, z.T @ rng.normal(size=5)  # of rank 5, to rounding; then exactly
-    monkeypatch.setattr(_kernel_newton, "_MOST", most)
-    tolerance = 0.02 if most < 8 else 1e-6
-    for singular, sides in ((matrix, right), (np.ones((8, 8)), np.ones(8))):
-        x = exhaust(_kernel_newton.solve(singular.copy(), sides))
-        np.testing.assert_allclose(
-            singular @ x, sides, rtol=0, atol=tolerance * np.linalg.norm(sides)
-        )
+def test_a_kernel_matrix_has_a_factor(rng, dtype):
+    """Of as many columns as it has rank, and as exact as the values are."""
+    X = rng.normal(size=(90, 3)).astype(dtype)
+    X[:20] = X[20:40]
+    eps = np.finfo(dtype).eps
+    for kernel, parameters, rank in (
+        ("linear", {}, 3), ("poly", {"degree": 2, "coef0": 0.0}, 6), ("poly", {"coef0": 1.0}, 20),
+        ("rbf", {"gamma": 30.0}, 70), ("laplacian", {}, 70),
+    ):  # fmt: skip
+        matrix, rows = factor_of(X, kernel, **parameters)
+        assert rows.shape == (90, rank)
+        largest = matrix.diagonal().max()
+        np.testing.assert_allclose(rows @ rows.T, matrix, rtol=0, atol=200 * eps * largest)
+    matrix, rows = factor_of((X @ X.T).astype(dtype), "precomputed")
+    assert 3 <= rows.shape[1] <= 20
+    np.testing.assert_allclose(rows @ rows.T, matrix, rtol=0, atol=1e3 * eps * matrix.max())
+
+
+def test_a_factor_of_many_columns_is_not_made(rng, monkeypatch):
+    monkeypatch.setattr(_low_rank, "_MOST", 40)
+    X, y = make_rows(rng, n=80, d=4)
+    assert factor_of(X, "rbf", gamma=3.0)[1].shape == (80, 0)
+    assert factor_of(np.zeros((80, 80)), "precomputed")[1].shape == (80, 0)
+    clf = KernelPegasosClassifier(1e-3, gamma=3.0, solver="newton", tol=1e-6, random_state=0)
+    clf.fit(X, y)
+    assert "newton" not in clf.solver_epochs_
+    assert clf.duality_gap_[0] <= 1e-6 * clf.objective_[0]
 
 
 @pytest.mark.parametrize("loss", _core.LOSSES)
 @pytest.mark.parametrize("intercept", INTERCEPTS)
 def test_kernel_machines_reach_their_gap(rng, dtype, loss, intercept):
+    """The dual variables of the linear machine on a factor's rows are those of the kernel machine."""
     X, y = make_rows(rng, n=80, d=4)
     settings = _pegasos.Settings(
         0.01, loss, fit_intercept=intercept != "none", penalize_intercept=intercept != "free"
     )
     points = kernels.make("rbf", gamma=0.3).points(X.astype(dtype))
     c, n = rng.uniform(0.5, 2, len(y)), len(y)
-    newton = _kernel_newton.KernelNewton(settings, 1, n, n, 0)
-    cache = kernels.ColumnCache(points, 1)
-    labels = y.astype(np.int8)[None]
+    cache, labels = kernels.ColumnCache(points, 1), y.astype(np.int8)[None]
     problem = _problem.Problem(cache, labels, c, settings)
-    newton.begin(problem, (np.zeros((1, n)), np.zeros((1, n)), np.zeros(1)))
-    newton.run(1e-6, 500)
-    assert newton.relative_gap[0] <= 1e-6
-    seen = _certificate.certify_kernel(problem, newton.dual, newton.model)
-    assert seen.objective == pytest.approx(newton.primal, rel=1e-5)
+    start = np.zeros((1, n)), np.zeros(1)
+    a, b, n_epochs = _low_rank.newton(problem, _low_rank.factor(cache), start, 1e-6, 500, 0)
+    assert 0 < n_epochs[0] <= 500
+    beta = a * labels / (settings.lam * problem.masses)[:, None]
+    seen = _certificate.certify_kernel(problem, lambda: a, lambda: (beta, b))
     assert seen.estimate[0] <= 1e-5
+
+
+def test_newton_follows_where_dual_ascent_creeps(rng):
+    """Over a kernel of few features and a small lambda, where it would take thousands of epochs."""
+    X = rng.normal(size=(600, 6))
+    y = X[:, 0] + rng.normal(size=600) > 0
+    options = {"kernel": "linear", "loss": "squared_hinge", "tol": 1e-9, "random_state": 0}
+    clf = KernelPegasosClassifier(1e-6, **options).fit(X, y)
+    assert clf.duality_gap_[0] <= 1e-9 * clf.objective_[0]
+    assert list(clf.solver_epochs_)[:3] == ["pegasos", "sdca", "newton"]
+    assert sum(clf.solver_epochs_.values()) == clf.n_iter_ < 300
+    plain = clone(clf).set_params(solver="newton").fit(X, y)
+    assert list(plain.solver_epochs_)[:2] == ["pegasos", "newton"]
+    assert plain.objective_[0] == pytest.approx(clf.objective_[0], rel=2e-9)
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])

@@ -384,6 +384,7 @@ cdef extern from "core.h" nogil:
         int64_t free_intercept
         int64_t loss
         int64_t last_epoch
+        double narrowest
         double width
         double primal
         double dual_objective
@@ -1685,7 +1686,8 @@ def newton_run(Rows rows not None, pegasos_newton[::1] problem not None,
     require_row_weights(row_weights, n)
     require(coef.shape[0] == d and point.shape[0] == d + 1,
             "coef must have n_features entries, point one more")
-    require(p.lam > 0 and p.mass > 0 and p.width > 0, "lam, mass and width must be > 0")
+    require(p.lam > 0 and p.mass > 0 and p.width > 0 and p.narrowest > 0,
+            "lam, mass, width and narrowest must be > 0")
     require_loss(p.loss)
     require(p.loss == PEGASOS_HINGE or p.width == 0.5,
             "width must be 0.5 with the squared hinge")

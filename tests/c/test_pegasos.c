@@ -831,6 +831,7 @@ static void newton_reaches_its_gap(int type, int64_t loss, const pegasos_blas *b
                         .feature = feature,
                         .free_intercept = free_intercept,
                         .loss = loss,
+                        .narrowest = 1e-4,
                         .width = loss == PEGASOS_HINGE ? 0.25 : 0.5,
                         .primal = INFINITY,
                         .relative_gap = INFINITY,

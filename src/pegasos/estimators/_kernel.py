@@ -86,10 +86,11 @@ class KernelPegasosClassifier(PegasosEstimator):
     solver : {{"auto", "pegasos", "sdca", "newton"}}, default="auto"
         "pegasos" is the algorithm of the paper. "sdca" is dual ascent by steps on pairs of rows.
         Its first epoch is Pegasos, with steps of exact length if the kernel is known to be positive
-        semi-definite. "newton" goes on after an epoch of Pegasos by Newton's method, for few rows;
-        the hinge is smoothed for it. If there is no dual, "newton" is "sdca". "auto" is "sdca",
-        followed by "newton" if that is slow and all columns fit into `cache_size`. "auto" with
-        `n_steps` is "pegasos".
+        semi-definite. "newton" goes on by Newton's method if the kernel matrix has a factor of at
+        most 1024 columns that takes no more room than `cache_size`, as those of few rows have, and
+        polynomials of few features; "sdca" completes what rounding of the factor leaves. Without
+        such a factor, or a dual, "newton" is "sdca". "auto" is "sdca", followed by "newton" if that
+        is slow. "auto" with `n_steps` is "pegasos".
     tol, max_iter, n_steps, batch_size, sampling, project, average
         As in `PegasosClassifier`.
     fit_intercept, penalize_intercept, intercept_scaling
@@ -269,7 +270,7 @@ class KernelPegasosClassifier(PegasosEstimator):
             watch = self._watch(max_iter, n_steps, X, data.y)
             if draws is None:
                 # Other solvers have been over all columns when the problems part.
-                divides = self.solver in ("auto", "sdca") and kernel.is_positive
+                divides = self.solver != "pegasos" and kernel.is_positive
                 cache = make_cache(kernel.points_among_themselves(X), divides=divides)
                 plan: dict[str, Any] = {
                     "solver": self.solver,

@@ -25,7 +25,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from pegasos import _threads, kernels
+from pegasos import _core, _threads, kernels
 from pegasos.estimators import _folds, _parameters
 from pegasos.estimators._base import PegasosEstimator
 from pegasos.estimators._kernel import KernelPegasosClassifier
@@ -605,9 +605,8 @@ def _refuse_overflow(scores: np.ndarray, dtype: Any, lam: float) -> None:
 def _is_cheap(machines: _Machines, folds: Any, lams: np.ndarray) -> bool:
     """Whether all machines of a search can be certified in little time."""
     n_folds, n_problems, _ = folds.labels.shape
-    kind = LINEAR.cheapest(machines.rows)
-    seconds = n_folds * n_problems * len(lams) * _WARM * kind.cost(machines.rows)
-    return kind.ends_exactly(machines.rows) and seconds <= _SECONDS
+    newton, ascent = (_core.seconds(machines.rows, of) for of in (_core.NEWTON, _core.ASCENT))
+    return newton < ascent and n_folds * n_problems * len(lams) * _WARM * newton <= _SECONDS
 
 
 def _narrowed(X: Any, kernel: kernels.Kernel) -> Any:

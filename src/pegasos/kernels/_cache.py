@@ -101,6 +101,11 @@ class ColumnCache:
         return len(self.points) ** 2
 
     @property
+    def room(self) -> float:
+        """Bytes that columns may take."""
+        return self._megabytes * 2**20
+
+    @property
     def is_positive(self) -> bool:
         """Whether the kernel matrix is known to be positive semi-definite, so that there is a dual.
 

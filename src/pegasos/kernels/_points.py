@@ -68,6 +68,11 @@ class Points:
         return self.X.nnz / max(1, self.X.shape[0] * self.X.shape[1])
 
     @property
+    def rank(self) -> float:
+        """The largest rank that the kernel matrix can have."""
+        return np.inf if self.kernel.is_given else self.kernel.rank(self.X.shape[1])
+
+    @property
     def is_thin(self) -> bool:
         """Whether these are sparse rows, for products, of which little is stored."""
         return self._density < _THICK

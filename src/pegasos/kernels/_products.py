@@ -1,5 +1,6 @@
 """Kernels that are functions of one inner product: linear, polynomial, sigmoid."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,9 @@ class Linear(Kernel):
     is_of_products = True
     is_positive = True
     has_weights = True
+
+    def rank(self, n_features: int) -> float:
+        return n_features
 
     def onnx(self, ops: Any, X: Any, Z: Any, rows: np.ndarray) -> Any:
         return ops.MatMul(X, np.ascontiguousarray(Z.T))
@@ -55,6 +59,9 @@ class Polynomial(_OfSums):
         norms = np.sqrt(points.squared_norms())
         sizes = (self.gamma * norms * norms.max(initial=0) + self.coef0) ** self.degree
         return eps * (self.degree * (d + 6) + 4) * sizes, sizes
+
+    def rank(self, n_features: int) -> float:
+        return math.comb(n_features + self.degree, self.degree)  # monomials
 
     def largest(self, squared: Any) -> Any:
         value = super().largest(squared)

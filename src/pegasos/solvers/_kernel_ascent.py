@@ -1,54 +1,80 @@
-"""Dual ascent for kernel machines, over a kernel matrix that need never be held whole.
+"""Kernel problems on their way to a certified gap, over a matrix that need never be held whole.
 
-``csrc/kernel.c`` has the algorithm, the gap checks and when to stop; here are the arrays.
+Dual ascent is in ``csrc/kernel.c``. Where it gets slow, and the kernel matrix has a factor of few
+columns, Newton's method on that follows (`_low_rank`), and dual ascent completes what the factor's
+rounding leaves.
 """
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from pegasos import _core
-from pegasos._threads import blas
+from pegasos._threads import blas, in_threads, uninterrupted
 from pegasos.problems import _certificate
 from pegasos.problems._problem import Problem
-from pegasos.solvers import _pegasos
+from pegasos.solvers import _low_rank, _pegasos
 from pegasos.solvers._ascent import features_of
 from pegasos.solvers._kernel_pegasos import check_convex
 from pegasos.solvers._pegasos import Settings
-from pegasos.solvers._solver import SAFELY, Solver
+from pegasos.solvers._solver import Solver
 
 #: Layout of where a problem's run stands, that of ``struct pegasos_kernel``.
 RUN = np.asarray(_core.BLANK_KERNEL).dtype
 
+# Of running sums, the gap may be a little smaller than the certificate finds it.
+_SAFELY = 0.99
 # A gap that is proved once more, and is above this part of what it was, hardly gets smaller.
 _HARDLY = 0.9
 # Problems over a whole matrix with fewer numbers than this in all are not worth another thread.
 _FEW = 2**20
+# "auto" lets dual ascent go on as long as it halves the gap in so many epochs; in as many as
+# Newton's method is likely to cost, if those are fewer. It is likely to read so many numbers more
+# than follow from the size of the factor.
+_BUDGET, _MORE = 128, 5e6
+# Which is at work: dual ascent, as long as that is fast; or alone, to the end; or after Newton's
+# method, which has solved the problem but for rounding, as long as it is fast.
+_FIRST, _ALONE, _AFTER = range(3)
+
+
+def _of_runs(name: str) -> Any:
+    """A property: this field of all problems' runs, which the core writes."""
+    return property(lambda solver: solver.runs[name])
 
 
 class KernelAscent(Solver):
-    """Dual ascent on kernel problems.
+    """Kernel problems over the same rows, a `ColumnCache`.
 
-    `coef` is beta, w = sum_j beta_j phi(x_j); `scores` holds, for every problem, the scores of all
-    rows without the intercept, of the dual variables `scored`; `active` the rows of the round under
-    way, and `slopes` theirs.
+    `coef` is beta, w = sum_j beta_j phi(x_j).
+
+    Attributes
+    ----------
+    runs : structured ndarray of shape (n_problems,)
+        Where each problem stands.
+    scores : ndarray of shape (n_problems, n_rows)
+        Of all rows without the intercept, of the dual variables `scored`.
+    active : ndarray of int64 of shape (n_problems, n_rows)
+        The rows of the round under way; `slopes` are theirs.
+    plan : structured ndarray of shape (n_problems,)
+        What "auto" goes by: which stage a problem is at; the epoch at which the gap should be half
+        of `gap_before`; the epochs of Newton's method, and those before it.
     """
 
-    name, checks_are_whole = "sdca", True
+    checks_are_whole = True
     _STATE = ("a", "scored", "scores", "slopes", "coef", "active")
-    _ARRAYS = (*Solver._ARRAYS, "runs", "scored", "scores", "slopes", "active")
+    _ARRAYS = (*_STATE, "runs", "plan", "base", "fingerprints")
+    _PLAN = np.dtype([(name, np.int64) for name in ("stage", "budget_end", "newton", "before")]
+                     + [("gap_before", np.float64)])  # fmt: skip
+
+    primal, relative_gap, intercept = map(_of_runs, ("primal", "relative_gap", "intercept"))
+    n_epochs, n_steps, n_inside = map(_of_runs, ("n_epochs", "n_steps", "n_inside"))
 
     @staticmethod
-    def cost(rows: Any) -> float:
-        """Less than any other: it asks for few columns, for a first solution at least."""
-        return 0
-
-    @staticmethod
-    def ends_exactly(rows: Any) -> bool:
-        """By steps on pairs."""
-        return rows.is_positive
+    def exact(rows: Any, name: str, n_problems: int) -> str | None:
+        """Steps on pairs end exactly."""
+        return name if rows.is_positive and name != "newton" else None
 
     @staticmethod
     def begins_with_pegasos(rows: Any) -> bool:
@@ -65,25 +91,35 @@ class KernelAscent(Solver):
     def __init__(
         self, settings: Settings, n_problems: int, n_rows: int, n_features: int, seed: int
     ) -> None:
-        super().__init__(settings, n_problems, n_rows, n_rows, seed)
+        self.settings, self.seed = settings, seed
         self.runs = np.zeros(n_problems, RUN)
         self.runs["primal"] = self.runs["relative_gap"] = np.inf
         seeds = np.random.SeedSequence([seed, 1])
         self.runs["generator"] = seeds.generate_state(n_problems, np.uint64)
-        for name in set(RUN.names or ()) & set(self._ARRAYS):  # the core writes them, too
-            setattr(self, name, self.runs[name])
-        self.scored, self.scores, self.slopes = np.zeros((3, n_problems, n_rows))
+        self.plan = np.zeros(n_problems, self._PLAN)
+        self.a, self.scored, self.scores, self.slopes, self.coef = np.zeros((5, n_problems, n_rows))
         self.active = np.zeros((n_problems, n_rows), np.int64)
+        self.base = np.zeros(n_problems, np.int64)
+        self.fingerprints = np.zeros(n_problems, np.int64)
+        self.is_seen, self.is_at_rounding = np.zeros((2, n_problems), bool)
 
-    def begin(self, problem: Problem, start: Any = None) -> Any:
-        start = super().begin(problem, start)
+    def begin(self, problem: Problem, start: Any = None) -> None:
         rows, labels, is_free = problem.rows, problem.labels, self.settings.free_intercept
         check_convex(self.settings, rows)
+        if rows is not self.rows:
+            self._factor: Any = None
+        self.problem, self.rows = problem, rows
+        self.labels, self.row_weights = labels, problem.row_weights
+        if start is None and (self.fingerprints != problem.fingerprints).any():
+            # Problems are others than before: what was found of them is of no use any more.
+            start = _certificate.feasible(problem, self.a), self.coef, self.intercept
+        self.fingerprints[:] = problem.fingerprints
+        self.is_seen[:] = False
         #: Whether each problem has a kernel matrix of its own.
         self.is_divided = rows.is_divided_by(labels)
         self.norms, runs = rows.points.diagonal(), self.runs
         for name, value in (
-            ("lam", self.settings.lam), ("mass", self.mass), ("n_inside", self.n_inside),
+            ("lam", self.settings.lam), ("mass", problem.masses), ("n_inside", problem.n_inside),
             ("free_intercept", is_free), ("feature", features_of(problem, self.norms)),
             ("loss", self.settings.loss.number),
         ):  # fmt: skip
@@ -95,22 +131,79 @@ class KernelAscent(Solver):
                 _core.KERNEL_CHECK
             )
             return
+        self.a[...], self.coef[...], runs["intercept"] = start
         # From a = 0, the first epoch is one of Pegasos, with steps of exact length.
         is_zero = np.asarray(self.a.any(axis=1) == 0)
-        runs["part"] = np.where(is_zero & rows.is_positive, _core.KERNEL_BEGIN, _core.KERNEL_CHECK)
-        for name in ("n_active", "n_seen", "is_slow", "in_double", "moved"):
-            runs[name] = 0
+        self._leave_rounds(slice(None))
+        runs["part"][is_zero & rows.is_positive] = _core.KERNEL_BEGIN
+        self.plan["budget_end"] = self.plan["stage"] = 0
         self.scored[...] = self.a
-        beta = self.a * labels / (self.settings.lam * self.mass)[:, None]
-        if len(start) > 3:
-            self.scores[...] = start[3]
-        else:
-            self.scores[...] = 0 if is_zero.all() else rows.scores(beta[None], labels)[0]
+        beta = self._beta()
+        self.scores[...] = 0 if is_zero.all() else rows.scores(beta[None], labels)[0]
         runs["constant_weight"], runs["reference"] = runs["feature"] * beta.sum(axis=1), 0
         if is_free:
             runs["reference"] = _certificate.best_intercepts_of(problem, self.scores)
         self._forget_all_but_zero(slice(None))
         self.relative_gap[is_zero] = self.primal[is_zero] > 0  # the dual value of a = 0 is 0
+
+    def change_lam(self, settings: Settings, problem: Problem) -> None:
+        """Go on with another λ; w stays, since optima change little with λ.
+
+        Dual variables of a smaller λ are smaller then; those of a larger one stay within bounds.
+        """
+        before, runs = self.settings.lam, self.runs
+        factor = min(1, settings.lam / before)
+        of_w = factor * before / settings.lam
+        with uninterrupted():
+            self.settings, self.problem = settings, problem
+            self.a *= factor
+            self.scored *= factor
+            self.scores *= of_w
+            runs["constant_weight"] *= of_w
+            runs["lam"] = settings.lam
+            if settings.free_intercept:
+                runs["reference"] = runs["intercept"]
+            for name in ("n_epochs", "n_visits", "n_steps"):
+                runs[name] = 0
+            self.base[:] = 0
+            self.plan[:] = 0
+            self._leave_rounds(slice(None))
+            self._forget_all_but_zero(slice(None))
+            self.is_seen[:] = False
+
+    def _beta(self) -> np.ndarray:
+        """The coefficients of w(a)."""
+        return self.a * self.labels / (self.settings.lam * self.problem.masses)[:, None]
+
+    def _leave_rounds(self, which: Any) -> None:
+        """Let problems go on with a gap check, and then with a new round."""
+        for name in ("n_active", "n_seen", "is_slow", "in_double", "moved"):
+            self.runs[name][which] = 0
+        self.runs["part"][which] = _core.KERNEL_CHECK
+
+    def _forget_all_but_zero(self, which: Any) -> None:
+        """Forget models, and take w = 0 as the best point so far."""
+        intercept, primal = self.problem.constants
+        self.coef[which], self.relative_gap[which] = 0, np.inf
+        self.intercept[which], self.primal[which] = intercept[which], primal[which]
+
+    def epochs(self) -> dict[str, int]:
+        k = int(np.argmax(self.n_epochs))
+        newton, before = (int(self.plan[name][k]) for name in ("newton", "before"))
+        pegasos = int(self.n_steps[k] > 0)  # a first epoch with steps of exact length
+        ascent = int(self.n_epochs[k]) - pegasos - newton
+        epochs = {"pegasos": pegasos, "sdca": ascent, "newton": newton}
+        order = ["pegasos", "sdca", "newton"]
+        if before <= pegasos:
+            order = ["pegasos", "newton", "sdca"]
+        return {name: epochs[name] for name in order if epochs[name] > 0}
+
+    def progress(self) -> tuple[int, int, str]:
+        gap = self.relative_gap.max()
+        note = f"gap {gap:.2g}" if np.isfinite(gap) else ""
+        return int(self.runs["n_visits"].sum()), 0, note
+
+    # ---- The schedule ----------------------------------------------------------------------------
 
     def run(
         self,
@@ -120,11 +213,91 @@ class KernelAscent(Solver):
         n_threads: int = 1,
         on_progress: Callable[[], None] | None = None,
     ) -> None:
-        """Run all problems, in threads unless they add columns to one cache."""
+        last, plan, runs = self.base + max(max_iter, 0), self.plan, self.runs
+        threads: dict[str, Any] = {"n_threads": n_threads, "on_progress": on_progress}
+        which, budget = np.flatnonzero(self.n_inside), self._budget()
+        may_change = self.rows.is_positive and (
+            self.method == "newton" or (self.method == "auto" and tol is not None)
+        )
+        while True:
+            has_budget = may_change & (plan["stage"] != _ALONE)
+            is_new = has_budget & (plan["budget_end"] == 0)
+            plan["budget_end"][is_new] = runs["n_epochs"][is_new] + budget
+            plan["gap_before"][is_new] = 1
+            self._ascend_all(
+                which, tol, np.where(has_budget, np.minimum(plan["budget_end"], last), last),
+                threads,
+            )  # fmt: skip
+            is_left = has_budget & (runs["n_epochs"] < last) & ~self.is_at_rounding
+            which = which[is_left[which] & ~self._are_done(which, tol)]
+            if not len(which):
+                return
+            is_slow = (runs["relative_gap"] > plan["gap_before"] / 2)[which]
+            is_first = plan["stage"][which] == _FIRST
+            slow = which[is_first & (is_slow | (self.method == "newton"))]
+            most = int((last - runs["n_epochs"])[which].max())
+            found = self._newton(slow, tol, most, threads) if len(slow) else None
+            with uninterrupted():
+                self.is_at_rounding[which] = is_slow & ~is_first
+                plan["gap_before"][which] = runs["relative_gap"][which]
+                plan["stage"][slow] = _ALONE if found is None else _AFTER
+                if found is not None:
+                    self._go_on_from(slow, *found)
+                plan["budget_end"][which] = runs["n_epochs"][which] + budget
+            which = which[~self.is_at_rounding[which]]
+
+    def _budget(self) -> int:
+        """Epochs of dual ascent, of n^2 numbers, that take as long as Newton's method.
+
+        This reads n numbers for each pair of the factor's columns, about.
+        """
+        n = self.rows.shape[0]
+        rank = min(self.rows.points.rank, n)
+        epochs = 1 if self.method == "newton" else (n * rank**2 + _MORE) / n**2
+        return int(np.clip(epochs, 1, _BUDGET))
+
+    def _newton(
+        self, which: np.ndarray, tol: float | None, max_iter: int, threads: dict[str, Any]
+    ) -> Any:
+        """Dual variables, intercepts and epochs of Newton's method; None: there is no factor."""
+        if self._factor is None:
+            self._factor = _low_rank.factor(self.rows)
+        if not self._factor.shape[1]:
+            return None
+        own = Problem(self.rows, self.labels[which], self.row_weights, self.settings)
+        start = self.a[which], self.intercept[which]
+        return _low_rank.newton(own, self._factor, start, tol, max_iter, self.seed, **threads)
+
+    def _go_on_from(
+        self, which: np.ndarray, a: np.ndarray, intercept: np.ndarray, n_epochs: np.ndarray
+    ) -> None:
+        """Let dual ascent go on where Newton's method has ended."""
+        self.a[which] = a
+        self.plan["before"][which] = self.n_epochs[which]
+        self.plan["newton"][which] += n_epochs
+        self.runs["n_epochs"][which] += n_epochs
+        self.runs["n_visits"][which] += n_epochs * self.n_inside[which]
+        if self.settings.free_intercept:
+            self.runs["reference"][which] = intercept
+        self._leave_rounds(which)
+
+    def _are_done(self, which: Any, tol: float | None) -> Any:
+        """Whether problems have the gap that is asked for."""
+        gaps = _certificate.significant(self.relative_gap[which], self.primal[which])
+        return gaps <= (-1 if tol is None else _SAFELY * tol)
+
+    # ---- Dual ascent -----------------------------------------------------------------------------
+
+    def _ascend_all(
+        self, which: np.ndarray, tol: float | None, last: np.ndarray, threads: dict[str, Any]
+    ) -> None:
+        """Run these problems to an epoch, in threads unless they add columns to one cache."""
         self._n_threads, rows, most = None, self.rows, 1
-        self.is_at_rounding[:] = self.runs["is_stuck"] = False
+        n_threads, on_progress = threads["n_threads"], threads["on_progress"]
+        self.is_at_rounding[which] = self.runs["is_stuck"][which] = False
         self.runs["is_positive"] = rows.is_positive
-        self.runs["tol"] = -1 if tol is None else SAFELY * tol
+        self.runs["tol"] = -1 if tol is None else _SAFELY * tol
+        self.runs["last_epoch"][which] = last[which]
         with blas.one_thread():
             if rows.is_small:
                 if not self.is_divided:
@@ -132,11 +305,8 @@ class KernelAscent(Solver):
                 most = n_threads if rows.size * len(self.a) > _FEW else 1
             elif self.is_divided:
                 most, self._n_threads = rows.side_by_side(len(self.a))
-            super().run(tol, max_iter, n_threads=min(n_threads, most), on_progress=on_progress)
-
-    def _jobs(self, tol: float | None, last: np.ndarray, n_threads: int) -> list[Any]:
-        self.runs["last_epoch"] = last
-        return [functools.partial(self._ascend, int(k), tol) for k in np.flatnonzero(self.n_inside)]
+            jobs = [functools.partial(self._ascend, int(k), tol) for k in which]
+            in_threads(jobs, min(n_threads, most), on_progress)
 
     def _ascend(self, k: int, tol: float | None, tell: Callable[[], None]) -> None:
         """Bring problem k to the end of its run."""
@@ -152,7 +322,7 @@ class KernelAscent(Solver):
                 return
             # Once more, without running sums, while columns are at hand.
             self._certify(k, inside, cache)
-            if self._is_done(k, tol) or self.n_epochs[k] >= self.runs["last_epoch"][k]:
+            if self._are_done(k, tol) or self.n_epochs[k] >= self.runs["last_epoch"][k]:
                 return
             if self.runs["is_stuck"][k] or self.relative_gap[k] > _HARDLY * proved:
                 self.is_at_rounding[k] = True
@@ -192,12 +362,9 @@ class KernelAscent(Solver):
             put_back()
         self.is_at_rounding[k] = run["is_stuck"][0]
 
-    def scores_of_dual(self) -> np.ndarray | None:
-        return None if self.is_divided else self.scores
-
     def scores_of_model(self) -> np.ndarray | None:
         """Those of w(a), where that is the best point so far."""
-        beta = self.a * self.labels * (1 / (self.settings.lam * self.mass))[:, None]
+        beta = self.a * self.labels * (1 / (self.settings.lam * self.problem.masses))[:, None]
         is_other = self.is_divided or not np.array_equal(beta, self.coef)
         return None if is_other else self.scores + self.intercept[:, None]
 
@@ -210,3 +377,26 @@ class KernelAscent(Solver):
         if seen.relative_gap[0] >= 0:  # else no bound is known
             self.primal[k], self.relative_gap[k] = seen.objective[0], seen.relative_gap[0]
             self.is_seen[k] = True
+
+    def prefer_constants(self) -> None:
+        intercept, primal = self.problem.constants
+        is_better = np.isfinite(self.primal) & (primal <= self.primal + _core.ROUNDING)
+        for k in np.flatnonzero(is_better):
+            if not self.coef[k].any():
+                continue
+            dual = self.primal[k] * (1 - self.relative_gap[k])
+            with uninterrupted():
+                self.coef[k], self.intercept[k], self.primal[k] = 0, intercept[k], primal[k]
+                self.is_seen[k] = False
+                if self.has_dual:
+                    self.relative_gap[k] = max(primal[k] - dual, 0) / max(primal[k], 1e-300)
+
+    # ---- Saving ----------------------------------------------------------------------------------
+
+    @classmethod
+    def restore(cls, settings: Settings, state: dict[str, np.ndarray], seed: int) -> Self:
+        n_problems, n_rows = state["a"].shape
+        solver = cls(settings, n_problems, n_rows, n_rows, seed)
+        for name in cls._ARRAYS:
+            getattr(solver, name)[...] = state[name]
+        return solver

@@ -21,6 +21,8 @@ from pegasos.solvers._solver import Solver
 #: How the core numbers the solvers that `solver=` names.
 METHODS = {"auto": _core.AUTO, "sdca": _core.ASCENT, "newton": _core.NEWTON}
 _STANDING = np.asarray(_core.BLANK_STANDING).dtype
+# Newton's method may be taken to the end if that is likely to take so many seconds.
+_CHEAP = 0.005
 # Problems that begin together, as bundles, cost as much as so many.
 _LEAST_BUNDLE = 3
 
@@ -35,9 +37,6 @@ class Linear(Solver):
     method : str
         What `run` uses, a key of `METHODS`.
     """
-
-    name = "linear"
-    method = "auto"
 
     def __init__(
         self, settings: Settings, n_problems: int, n_rows: int, n_features: int, seed: int
@@ -129,17 +128,10 @@ class Linear(Solver):
         return True
 
     @staticmethod
-    def cost(rows: _core.Rows) -> float:
-        return min(_core.seconds(rows, number) for number in (_core.ASCENT, _core.NEWTON))
-
-    @staticmethod
-    def ends_exactly(rows: _core.Rows) -> bool:
-        """Newton's method does, once the rows within the smoothed corner are those at the corner.
-
-        Whether it is the cheaper one.
-        """
-        newton, ascent = (_core.seconds(rows, number) for number in (_core.NEWTON, _core.ASCENT))
-        return newton < ascent
+    def exact(rows: _core.Rows, name: str, n_problems: int) -> str | None:
+        """Newton's method, once the rows within the smoothed corner are those at the corner."""
+        is_cheap = n_problems * _core.seconds(rows, _core.NEWTON) <= _CHEAP
+        return "newton" if is_cheap and name in ("auto", "newton") else None
 
     def begin(self, problem: Problem, start: Any = None) -> None:
         """Say what is minimised, and where to start; see `Solver.begin`."""
@@ -208,9 +200,6 @@ class Linear(Solver):
         if n < _LEAST_BUNDLE or self.method == "newton":
             return []
         return _parts(n, -(-n // _pegasos.lanes(self.rows)))
-
-    def prefer_constants(self) -> None:
-        """Nothing to do: the core does."""
 
     # ---- Saving ----------------------------------------------------------------------------------
 

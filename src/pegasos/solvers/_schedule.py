@@ -1,22 +1,18 @@
-"""A fit: Pegasos's session or a solver, whatever is at work, and what there is so far.
+"""A fit: Pegasos's session or a solver, whichever is at work, and what there is so far.
 
-Linear problems are one solver, `Linear`, whose schedule is in ``csrc/solve.c``. Those of kernel
-machines (`pegasos.solvers._solver.Solver`) are peers: Pegasos begins every fit, and "auto" then
-lets the first one go on, and changes to the next one where the gap hardly falls.
+The solver of linear problems is `Linear`, whose schedule is in ``csrc/solve.c``; that of kernel
+problems is `KernelAscent`.
 """
 
 import dataclasses
-import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from pegasos import _core
 from pegasos._threads import handled, uninterrupted
 from pegasos.problems import _certificate, _rows
 from pegasos.solvers._kernel_ascent import KernelAscent
-from pegasos.solvers._kernel_newton import KernelNewton
 from pegasos.solvers._kernel_pegasos import KernelPegasos
 from pegasos.solvers._linear import Linear
 from pegasos.solvers._pegasos import Pegasos, Settings, decision_function
@@ -29,12 +25,6 @@ _EPOCHS_BEFORE_CHECK = 20
 # Where Pegasos goes on from another solver: lam t stays within what single precision resolves.
 _MOST_GROWTH, _MOST_STEPS = 2**20, 2**50
 
-# "auto" lets a solver go on for so many epochs; if the gap has not halved by then, the next solver
-# follows, for twice as many. Every stage ends with a gap check, which takes as long as dozens of
-# epochs of dual ascent over few active rows: with 64, a fit of 50,000 sparse rows took 1.2 times as
-# long; with 256, no less.
-_STAGE = 128
-
 # What tol="auto" asks for: a gap well below what thousands of test rows can tell; and, where the
 # rows or kernel matrices of all problems have few numbers (`Machines.few`), one that leaves nothing
 # but rounding, within so many epochs. (w is off by the root of the gap where the loss is smooth;
@@ -42,8 +32,6 @@ _STAGE = 128
 # hardly longer by it; kernel machines of 500 rows would take 1.3 to 2.5 times as long.
 GAP, _MOST_EPOCHS = 1e-3, 200
 _LEAST_GAP, _LEAST_GAP_IF_SMOOTH = 1e-10, 1e-14
-# ... by a solver that ends exactly, if that is likely to take so many seconds.
-_CHEAP = 0.005
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,9 +51,8 @@ class Machines:
         of shape (n, n_problems).
     few : int
         So many numbers in the rows, or kernel matrices, of all problems are few.
-    solvers : dict of str to type
-        What may complete that Pegasos begins, by the names of `solver=`; where one gets slow, the
-        next one follows.
+    solver : type
+        Of what completes that Pegasos begins.
     """
 
     pegasos: type[Pegasos]
@@ -73,19 +60,7 @@ class Machines:
     squared_norm: Callable[[Any], float]
     scores: Callable[..., np.ndarray]
     few: int
-    solvers: dict[str, type[Solver]] = dataclasses.field(default_factory=dict)
-
-    def register(self, *kinds: type[Solver]) -> None:
-        """Let estimators know these solvers by their names, too."""
-        self.solvers.update({kind.name: kind for kind in kinds})
-
-    def suitable(self, rows: Any) -> list[type[Solver]]:
-        """The solvers that can work on these rows, in the order of the registry."""
-        return [kind for kind in self.solvers.values() if kind.suits(rows)]
-
-    def cheapest(self, rows: Any) -> type[Solver]:
-        """The solver that is likely to reach a gap of about 1e-3 first, from sizes alone."""
-        return min(self.suitable(rows), key=lambda kind: kind.cost(rows))
+    solver: type[Solver]
 
 
 LINEAR = Machines(
@@ -94,6 +69,7 @@ LINEAR = Machines(
     lambda rows: float(_rows.squared_norms(rows).mean()),
     decision_function,
     few=2**18,
+    solver=Linear,
 )
 KERNEL = Machines(
     KernelPegasos,
@@ -101,14 +77,16 @@ KERNEL = Machines(
     lambda cache: float(np.abs(cache.points.diagonal()).mean()),
     lambda cache, coef, intercept, which: cache.scores_of(coef, which).T + intercept,
     few=2**17,
+    solver=KernelAscent,
 )
-LINEAR.solvers.update(sdca=Linear, newton=Linear)
-KERNEL.register(KernelAscent, KernelNewton)
+
+#: What `solver=` may be, beside "auto", in the order of tables of epochs.
+SOLVERS = ("pegasos", "sdca", "newton")
 
 
 def solver_names() -> list[str]:
     """What `solver=` may be."""
-    return ["auto", "pegasos", *dict.fromkeys([*LINEAR.solvers, *KERNEL.solvers])]
+    return ["auto", *SOLVERS]
 
 
 class Schedule:
@@ -145,9 +123,8 @@ class Schedule:
         self.machines, self.settings, self.seed = machines, settings, seed
         self.pegasos: Any = machines.pegasos(settings, n_problems, n_features, dtype, seed)
         self.solver: Any = self.pegasos
-        # Epochs done of a fit that is not over yet; and for "auto", the length of the stage under
-        # way and the gap before it.
-        self.epochs_begun, self.stage, self.gap_before = 0, 0, np.inf
+        # Epochs of Pegasos that are done of a fit that is not over yet.
+        self.epochs_begun = 0
         # Solvers and their epochs, in the order in which they ran, before the one at work.
         self._ran: tuple[tuple[str, int], ...] = ()
 
@@ -221,13 +198,10 @@ class Schedule:
         if on_epoch is not None:
             threads |= {"n_threads": 1, "on_epoch": on_epoch}
         if solver == "pegasos" or is_fixed:
-            stages = self._stages_of_pegasos(
-                rows, None if is_fixed else tol, max_iter, n_steps, order, threads
-            )
+            fixed_tol = None if is_fixed else tol
+            self._run_pegasos(rows, fixed_tol, max_iter, n_steps, order, threads)
         else:
-            stages = self._stages(rows, solver, tol, max_iter, threads)
-        for run in stages:
-            run()
+            self._run_solver(rows, solver, tol, max_iter, threads)
         if self.solver is not self.pegasos and tol is not None:
             self.solver.prefer_constants()
         if check == "none":
@@ -251,16 +225,9 @@ class Schedule:
         n_problems = len(self.pegasos.problems)
         if rows.size * n_problems > self.machines.few:
             return None
-        if self.machines is LINEAR:
-            is_cheap = n_problems * _core.seconds(rows, _core.NEWTON) <= _CHEAP
-            return "newton" if is_cheap and name in ("auto", "newton") else None
-        for kind in self.machines.suitable(rows):
-            is_cheap = kind.ends_exactly(rows) and n_problems * kind.cost(rows) <= _CHEAP
-            if is_cheap and name in ("auto", kind.name):
-                return kind.name
-        return None
+        return self.machines.solver.exact(rows, name, n_problems)
 
-    def _stages_of_pegasos(
+    def _run_pegasos(
         self,
         rows: Any,
         tol: float | None,
@@ -268,79 +235,50 @@ class Schedule:
         n_steps: Any,
         order: np.ndarray | None,
         threads: dict[str, Any],
-    ) -> Iterator[Callable[[], None]]:
+    ) -> None:
         """Pegasos alone: the whole plan, or epochs until a check finds the gap small enough."""
         self.return_to_pegasos(rows)
         pegasos = self.pegasos
         pegasos.average_as(self.settings.average)
         if tol is None:
             pegasos.plan(n_steps=n_steps, n_epochs=max_iter)
-            yield functools.partial(pegasos.carry_out, rows, order=order, **threads)
+            pegasos.carry_out(rows, order=order, **threads)
             return
         while True:
             left = max(max_iter - self.epochs_begun, 0)
             epochs = min(max(self.epochs_begun, _EPOCHS_BEFORE_CHECK), left)
             pegasos.plan(n_epochs=epochs)
-            yield functools.partial(pegasos.carry_out, rows, **threads)
+            pegasos.carry_out(rows, **threads)
             if epochs == left or self.certify(rows).stopping_gap.max() <= tol:
                 return
             with uninterrupted():
                 pegasos.end_plan()
                 self.epochs_begun += epochs
 
-    def _stages(
+    def _run_solver(
         self, rows: Any, name: str, tol: float | None, max_iter: int, threads: dict[str, Any]
-    ) -> Iterator[Callable[[], None]]:
-        """Yield an epoch of Pegasos, then runs of a solver; "auto": of the next if it is slow."""
-        kind = self._kind(name, rows)
-        if self.solver is not self.pegasos:
-            self._put_to_work(self._begun(kind, rows))
+    ) -> None:
+        """The solver, after an epoch of Pegasos where its own first epoch is none."""
+        kind, pegasos = self.machines.solver, self.pegasos
+        if self.solver is not pegasos:
+            self.solver.begin(pegasos.problem(rows))
         elif kind.begins_with_pegasos(rows):
-            is_new = kind is Linear and not self.pegasos.problems["n_steps"].any()
-            self._put_to_work(self._begun(kind, rows, None if is_new else self._point()))
+            is_new = kind is Linear and not pegasos.problems["n_steps"].any()
+            self._put_to_work(self._begun(rows, None if is_new else self._point()))
         else:
             # An average is by far the better point to start at.
-            self.pegasos.average_as(self.settings.average or "suffix")
-            self.pegasos.plan(n_epochs=1)
-            yield functools.partial(self.pegasos.carry_out, rows, **threads)
-            solver = self._begun(kind, rows, self._point())
+            pegasos.average_as(self.settings.average or "suffix")
+            pegasos.plan(n_epochs=1)
+            pegasos.carry_out(rows, **threads)
+            solver = self._begun(rows, self._point())
             with uninterrupted():
-                self.pegasos.end_plan()
+                pegasos.end_plan()
                 self._put_to_work(solver)
                 self.epochs_begun += 1
         is_told = threads.pop("on_epoch", None)
         threads["on_progress"] = self._telling(threads["on_progress"], is_told)
-        self.solver.by_epochs = is_told is not None
-        left = max(max_iter - self.epochs_begun, 0)
-        if kind is Linear:
-            self.solver.method = name
-        if kind is Linear or name != "auto" or tol is None:
-            yield functools.partial(self.solver.run, tol, left, **threads)
-            return
-        if self.stage == 0:
-            self.gap_before, self.stage = np.inf, _STAGE
-        while left > 0:
-            solver = self.solver
-            yield functools.partial(solver.run, tol, min(self.stage, left), **threads)
-            used = max(int((solver.n_epochs - solver.base).max()), 0)
-            gaps = _certificate.significant(solver.relative_gap, solver.primal)
-            gap = gaps.max()
-            if gap <= tol or used >= left:
-                return
-            is_at_end = (solver.is_at_rounding | (gaps <= tol)).all()
-            if is_at_end and self._next_kind(rows) is type(solver):
-                return
-            is_slow = solver.has_given_up or gap > self.gap_before / 2
-            left -= used
-            following = self._begun(self._next_kind(rows), rows) if is_slow else solver
-            following.by_epochs = solver.by_epochs
-            with uninterrupted():
-                self._put_to_work(following)
-                # So many epochs are behind the plan, whichever problem made them.
-                following.base = np.full_like(following.n_epochs, following.n_epochs.max())
-                self.epochs_begun += used
-                self.stage = max(2 * self.stage, _STAGE) if is_slow else self.stage
-                self.gap_before = np.inf if is_slow else gap
+        self.solver.by_epochs, self.solver.method = is_told is not None, name
+        self.solver.run(tol, max(max_iter - self.epochs_begun, 0), **threads)
 
     def epochs_of_plan(self) -> np.ndarray:
         """Epochs that `train` has made of its plan, of each problem; of Pegasos, all."""
@@ -351,47 +289,18 @@ class Schedule:
     def end_plan(self) -> None:
         """Let the next `train` do more."""
         self.solver.end_plan()
-        self.epochs_begun = self.stage = 0
+        self.epochs_begun = 0
 
     # ---- Changing the solver ---------------------------------------------------------------------
 
-    def _kind(self, name: str, rows: Any) -> type[Solver]:
-        """The solver that begins or goes on: the one asked for, if it suits these rows."""
-        suitable = list(dict.fromkeys(self.machines.suitable(rows)))
-        if len(suitable) == 1:
-            return suitable[0]
-        asked = self.machines.solvers.get(name)
-        if asked is not None:
-            return asked if asked in suitable else suitable[0]
-        if self.solver is not self.pegasos:
-            return type(self.solver)
-        return self.machines.cheapest(rows)
-
-    def _next_kind(self, rows: Any) -> type[Solver]:
-        """The solver after the one at work, in the order of the registry."""
-        kinds = list(self.machines.solvers.values())
-        after = kinds.index(type(self.solver)) + 1
-        return next(k for k in kinds[after:] + kinds[:after] if k.suits(rows) and k.pays(rows))
-
-    def _begun(self, kind: type[Solver], rows: Any, start: Any = None) -> Solver:
-        """A solver of this kind that goes on from `start`, or where the present one stands."""
-        pegasos, last = self.pegasos, self.solver
-        problem = pegasos.problem(rows)
+    def _begun(self, rows: Any, start: Any) -> Solver:
+        """The solver, begun at dual variables, coefficients and intercepts; None: at 0."""
+        problem, (n_rows, n_features) = self.pegasos.problem(rows), rows.shape
         if start is not None:
             start = (_certificate.feasible(problem, start[0]), *start[1:])
-        if type(last) is kind:
-            last.begin(problem, start)
-            return last
-        if start is None and kind is not Linear:
-            if last.rows is None:  # of a state: what it saw may have been of other rows
-                last.begin(problem)
-            dual, *model = self._point()
-            start = (_certificate.feasible(problem, dual), *model)
-        n_rows, n_features = rows.shape
-        new = kind(self.settings, len(pegasos.problems), n_rows, n_features, self.seed)
+        n_problems = len(self.pegasos.problems)
+        new = self.machines.solver(self.settings, n_problems, n_rows, n_features, self.seed)
         new.begin(problem, start)
-        if last is not pegasos:
-            new.continue_from(last)
         return new
 
     def _put_to_work(self, solver: Any) -> None:
@@ -406,13 +315,11 @@ class Schedule:
     def at_lam(self, lam: float, rows: Any) -> "Schedule":
         """The schedule of the same problems with another λ, which begins where this one stands.
 
-        Linear problems go on in the same memory, and this schedule becomes that one. Of kernel
-        machines, w is kept, since optima change little with λ: dual variables of a smaller λ are
-        smaller. Pegasos alone begins at 0.
+        A solver goes on, and this schedule becomes that one. Pegasos alone begins at 0.
         """
         settings = dataclasses.replace(self.settings, lam=lam)
         last, pegasos = self.solver, self.pegasos
-        if isinstance(last, Linear):
+        if last is not pegasos:
             self.settings = pegasos.settings = settings
             pegasos.problems["lam"], pegasos._problem, self.epochs_begun = lam, None, 0
             last.change_lam(settings, pegasos.problem(rows))
@@ -420,13 +327,6 @@ class Schedule:
         (n_problems, n_features), dtype = pegasos.weights.shape, pegasos.weights.dtype
         new = Schedule(self.machines, settings, n_problems, n_features, dtype, self.seed)
         new.set_rows(pegasos.labels, pegasos.row_weights)
-        if last is not pegasos:
-            before = self.settings.lam
-            factor = min(1, lam / before)
-            known = last.scores_of_dual() if not settings.free_intercept else None
-            scores = () if known is None else (known * (factor * before / lam),)
-            start = (last.a * factor, *last.model(), *scores)
-            new._put_to_work(new._begun(type(last), rows, start))
         return new
 
     @np.errstate(over="ignore", under="ignore")
@@ -506,22 +406,13 @@ class Schedule:
     @property
     def solver_epochs(self) -> dict[str, int]:
         """Epochs of each solver, in the order in which they ran."""
-        ran = dict(self._ran)
-        if isinstance(self.solver, Linear):
-            own = self.solver.epochs()
-            left = self.n_iter - sum(ran.values()) - sum(own.values())
-            if left:  # those were of other rows
-                ran = {}
-            return {name: ran.get(name, 0) + own.get(name, 0) for name in ran | own}
-        left = self.n_iter - sum(ran.values())
-        if left < 0:  # those were of other rows
-            ran, left = {}, self.n_iter
-        solver = self.solver
-        if left and "pegasos" not in ran and solver is not self.pegasos and solver.n_steps.any():
-            ran["pegasos"], left = 1, left - 1  # a first epoch with steps of exact length
-        if left:
-            ran[solver.name] = ran.get(solver.name, 0) + left
-        return ran
+        is_pegasos, ran = self.solver is self.pegasos, dict(self._ran)
+        own = {"pegasos": self.n_iter - sum(ran.values())} if is_pegasos else self.solver.epochs()
+        if min(own.values(), default=0) < 0 or self.n_iter != sum((*ran.values(), *own.values())):
+            ran = {}  # those were of other rows
+            own = {"pegasos": self.n_iter} if is_pegasos else own
+        both = {name: ran.get(name, 0) + own.get(name, 0) for name in ran | own}
+        return {name: epochs for name, epochs in both.items() if epochs}
 
     def progress(self) -> tuple[int, int, str]:
         """What is done, how much is planned (0: not known), and a note."""
@@ -559,12 +450,14 @@ class Schedule:
 
     def state(self) -> dict[str, np.ndarray]:
         """The state as a dictionary of arrays, to be given to `restore`."""
-        where = np.array([self.epochs_begun, self.stage, self.gap_before], np.float64)
         state = self.pegasos.state()
-        state |= {"where": where, "solver_epochs": _table(self.machines, dict(self._ran))}
+        state |= {
+            "epochs_begun": np.array([self.epochs_begun], np.int64),
+            "solver_epochs": _table(dict(self._ran)),
+        }
         if self.solver is not self.pegasos:
             arrays = self.solver.state()
-            state |= {f"{self.solver.name}.{name}": array for name, array in arrays.items()}
+            state |= {f"solver.{name}": array for name, array in arrays.items()}
         return state
 
     @np.errstate(over="ignore", under="ignore")
@@ -574,7 +467,7 @@ class Schedule:
         return {
             "numbers": np.array(numbers, np.uint64),
             "weights": self.pegasos.weights[:0],
-            "solver_epochs": _table(self.machines, self.solver_epochs),
+            "solver_epochs": _table(self.solver_epochs),
             "n_inside": np.asarray(self.solver.n_inside, np.int64),
             "least_steps": np.array([self._least_steps(float(self.solver.norms.mean()))], np.int64),
         }
@@ -596,7 +489,7 @@ class Schedule:
             coef, intercept, n_epochs, state["n_inside"], int(state["least_steps"][0])
         )
         schedule.pegasos.stream = stream
-        schedule._ran = _ran(machines, state["solver_epochs"])
+        schedule._ran = _ran(state["solver_epochs"])
         return schedule
 
     @classmethod
@@ -608,26 +501,22 @@ class Schedule:
         schedule = cls.__new__(cls)
         schedule.machines, schedule.settings, schedule.seed = machines, settings, pegasos.seed
         schedule.pegasos = schedule.solver = pegasos
-        schedule.epochs_begun, schedule.stage = (int(number) for number in state["where"][:2])
-        schedule.gap_before = float(state["where"][2])
-        schedule._ran = _ran(machines, state["solver_epochs"])
-        for kind in set(machines.solvers.values()):
-            prefix = f"{kind.name}."
-            arrays = {k.removeprefix(prefix): v for k, v in state.items() if k.startswith(prefix)}
-            if arrays:
-                schedule.solver = kind.restore(settings, arrays, pegasos.seed)
+        schedule.epochs_begun = int(state["epochs_begun"][0])
+        schedule._ran = _ran(state["solver_epochs"])
+        arrays = {k.removeprefix("solver."): v for k, v in state.items() if k.startswith("solver.")}
+        if arrays:
+            schedule.solver = machines.solver.restore(settings, arrays, pegasos.seed)
         return schedule
 
 
-def _table(machines: Machines, solver_epochs: dict[str, int]) -> np.ndarray:
+def _table(solver_epochs: dict[str, int]) -> np.ndarray:
     """Epochs of each solver, and its place in their order."""
-    names = ("pegasos", *machines.solvers)
     places = {solver: place for place, solver in enumerate(solver_epochs, 1)}
-    return np.array([[of.get(name, 0) for name in names] for of in (solver_epochs, places)])
+    return np.array([[of.get(name, 0) for name in SOLVERS] for of in (solver_epochs, places)])
 
 
-def _ran(machines: Machines, solver_epochs: np.ndarray) -> tuple[tuple[str, int], ...]:
+def _ran(solver_epochs: np.ndarray) -> tuple[tuple[str, int], ...]:
     """The solvers and their epochs, in their order, of such a table."""
-    names, (epochs, places) = ("pegasos", *machines.solvers), solver_epochs.tolist()
-    ran = sorted(zip(places, names, epochs, strict=True))
+    epochs, places = solver_epochs.tolist()
+    ran = sorted(zip(places, SOLVERS, epochs, strict=True))
     return tuple((solver, n) for place, solver, n in ran if place > 0)

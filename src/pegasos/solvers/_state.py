@@ -11,13 +11,13 @@ import numpy as np
 
 from pegasos import _core
 from pegasos.solvers._pegasos import Pegasos
-from pegasos.solvers._schedule import LINEAR, Schedule
+from pegasos.solvers._schedule import SOLVERS, Schedule
 
 # Counters stay below, and the number of rows.
 _LARGEST, _MOST_ROWS = 2**62, 2**40
 # Gaps and bounds that nothing is known of yet.
 _MAY_BE_INFINITE = {
-    "primal", "relative_gap", "dual_objective", "estimate", "estimate_at_check", "highest_before",
+    "primal", "relative_gap", "gap_before", "estimate", "estimate_at_check", "highest_before",
     "lowest_before",
 }  # fmt: skip
 # Settings of a problem, which the estimator's parameters say as well.
@@ -39,7 +39,6 @@ def check(state: dict[str, np.ndarray], blank: Schedule) -> None:
     expected, n_rows = blank.state(), rows_of(state)[0]
     # One number stands for as many as there are rows: a false n_rows must not ask for memory.
     pegasos = blank.pegasos
-    solvers = {kind.name: kind for kind in blank.machines.solvers.values()}
     per_row = np.broadcast_to(0.0, (len(pegasos.problems), n_rows))
     n_problems, n_features = pegasos.weights.shape
     expected |= {
@@ -48,19 +47,19 @@ def check(state: dict[str, np.ndarray], blank: Schedule) -> None:
         "earlier": np.broadcast_to(0.0, (n_problems, n_features + 1)),
         "n_earlier": np.zeros(n_problems, np.int64),
     }
-    begun = [name for name in solvers if f"{name}.base" in state]
-    for solver in begun:
-        if f"{solver}.memory" in state:
+    has_solver = "solver.base" in state
+    if has_solver:
+        if "solver.memory" in state:
             if n_rows < 1:
                 raise ValueError(f"state.numbers must have rows, got {n_rows}")
             shape = n_problems, _core.kept(n_rows, n_features)
             rows = np.broadcast_to(np.uint8(0), shape)
-            _same_kind(f"{solver}.memory", state[f"{solver}.memory"], rows)
+            _same_kind("solver.memory", state["solver.memory"], rows)
         else:
-            name = f"{solver}.a"
-            _same_kind(name, state.get(name), np.broadcast_to(0.0, per_row.shape))
-        new = solvers[solver](blank.settings, n_problems, n_rows, n_features, blank.seed).state()
-        expected |= {f"{solver}.{name}": array for name, array in new.items()}
+            _same_kind("solver.a", state.get("solver.a"), np.broadcast_to(0.0, per_row.shape))
+        kind = blank.machines.solver
+        new = kind(blank.settings, n_problems, n_rows, n_features, blank.seed).state()
+        expected |= {f"solver.{name}": array for name, array in new.items()}
     for name in set(expected) - {"counts", "sums", "earlier", "n_earlier"} | set(state):
         if name not in expected:
             raise ValueError(f"state.{name} is not known")
@@ -70,7 +69,7 @@ def check(state: dict[str, np.ndarray], blank: Schedule) -> None:
             _in_range(name, array if field is None else array[field], field)
     if state["numbers"][3] >= _LARGEST:
         raise ValueError(f"state.numbers must have fewer than {_LARGEST} epochs")
-    for name, holds in _relations(state, pegasos, n_rows, begun):
+    for name, holds in _relations(state, pegasos, n_rows):
         if not np.all(holds):
             raise ValueError(f"state: {name} does not fit the rest")
 
@@ -85,7 +84,7 @@ def check_remains(
     expected = {
         "numbers": np.zeros(4, np.uint64),
         "weights": np.zeros((0, shape[1]), rows_of(state)[1]),
-        "solver_epochs": np.zeros((2, 1 + len(LINEAR.solvers)), np.int64),
+        "solver_epochs": np.zeros((2, len(SOLVERS)), np.int64),
         "n_inside": np.zeros(n_problems, np.int64),
         "least_steps": np.zeros(1, np.int64),
     }
@@ -102,7 +101,7 @@ def check_remains(
 
 
 def _relations(
-    state: dict[str, np.ndarray], pegasos: Pegasos, n_rows: int, begun: list[str]
+    state: dict[str, np.ndarray], pegasos: Pegasos, n_rows: int
 ) -> Iterator[tuple[str, Any]]:
     """What must hold between numbers: pairs of a name and a truth or an array of truths."""
     p, has_sums = state["problems"], "sums" in state
@@ -131,58 +130,43 @@ def _relations(
     yield "delay", (p["delay"] == 0) | (pegasos.settings.loss.curvature > 0)
     # Plans are counted from here.
     yield "finished", (state["base"] <= state["finished"]) & (state["finished"] <= p["n_steps"])
-    epochs, stage, gap = state["where"]
-    is_whole = epochs % 1 == stage % 1 == 0
-    yield "where", is_whole and 0 <= epochs < 2**53 and 0 <= stage < 2**53 and gap >= 0
-    for solver in begun:
-        if f"{solver}.memory" in state:
-            yield from _relations_of_memory(solver, state, pegasos, n_rows)
-            continue
-        yield from _relations_of(solver, state, n_rows)
+    if "solver.memory" in state:
+        yield from _relations_of_memory(state, pegasos, n_rows)
+    elif "solver.runs" in state:
+        yield from _relations_of_kernel(state, n_rows)
         if not (has_constant or is_free.any()):
-            yield f"{solver}.intercept", state[f"{solver}.intercept"] == 0
-        curvature = pegasos.settings.loss.curvature
-        if curvature and f"{solver}.width" in state:  # smooth as it is
-            yield f"{solver}.width", state[f"{solver}.width"] == 1 / curvature
-            yield f"{solver}.centre", state[f"{solver}.centre"] == 0
+            yield "solver.runs", state["solver.runs"]["intercept"] == 0
 
 
 def _relations_of_memory(
-    solver: str, state: dict[str, np.ndarray], pegasos: Pegasos, n_rows: int
+    state: dict[str, np.ndarray], pegasos: Pegasos, n_rows: int
 ) -> Iterator[tuple[str, Any]]:
     """What must hold of linear fits."""
-    memory, settings = state[f"{solver}.memory"], pegasos.settings
+    memory, settings = state["solver.memory"], pegasos.settings
     n_features = pegasos.weights.shape[1]
     shape = np.array([n_rows, n_features])
-    yield f"{solver}.shape", np.array_equal(state[f"{solver}.shape"], shape)
-    yield f"{solver}.n_inside", state[f"{solver}.n_inside"] <= n_rows
-    yield f"{solver}.memory", _core.are_fits(
+    yield "solver.shape", np.array_equal(state["solver.shape"], shape)
+    yield "solver.n_inside", state["solver.n_inside"] <= n_rows
+    yield "solver.memory", _core.are_fits(
         memory.copy(), n_rows, n_features, pegasos.weights.itemsize, loss=settings.loss.number,
         intercept_scaling=settings.constant_feature, free_intercept=settings.free_intercept,
     )  # fmt: skip
     table = np.zeros(len(memory), np.asarray(_core.BLANK_STANDING).dtype)
     _core.standings(n_rows, n_features, memory.copy(), table)
-    yield f"{solver}.base", state[f"{solver}.base"] <= table["n_epochs"].max(initial=0)
+    yield "solver.base", state["solver.base"] <= table["n_epochs"].max(initial=0)
 
 
-def _relations_of(
-    solver: str, state: dict[str, np.ndarray], n_rows: int
-) -> Iterator[tuple[str, Any]]:
-    """What must hold of a solver that completes what Pegasos begins."""
-    own = {k.removeprefix(f"{solver}."): v for k, v in state.items() if k.startswith(f"{solver}.")}
-    yield f"{solver}.base", own["base"] <= own["n_epochs"].max(initial=0)
-    yield f"{solver}.n_steps", -(-own["n_steps"] // max(n_rows, 1)) <= own["n_epochs"]
-    yield f"{solver}.a", own["a"] >= 0
-    if "active" in own:
-        yield f"{solver}.active", own["active"] < max(n_rows, 1)
-    if "width" in own:
-        yield f"{solver}.width", own["width"] > 0
-    if "runs" in own:
-        runs = own["runs"]
-        for name in set(own) & set(runs.dtype.names or ()):  # which say the same twice
-            yield f"{solver}.{name}", np.array_equal(own[name], runs[name], equal_nan=True)
-        yield f"{solver}.runs", runs["part"] <= _core.KERNEL_ROUND
-        yield f"{solver}.runs", runs["n_active"] <= n_rows
+def _relations_of_kernel(state: dict[str, np.ndarray], n_rows: int) -> Iterator[tuple[str, Any]]:
+    """What must hold of kernel problems."""
+    runs, plan = state["solver.runs"], state["solver.plan"]
+    yield "solver.base", state["solver.base"] <= runs["n_epochs"].max(initial=0)
+    yield "solver.a", state["solver.a"] >= 0
+    yield "solver.active", state["solver.active"] < max(n_rows, 1)
+    yield "solver.runs", -(-runs["n_steps"] // max(n_rows, 1)) <= runs["n_epochs"]
+    yield "solver.runs", runs["part"] <= _core.KERNEL_ROUND
+    yield "solver.runs", (runs["n_active"] <= n_rows) & (runs["n_inside"] <= n_rows)
+    yield "solver.plan", plan["stage"] <= 2
+    yield "solver.plan", plan["newton"] <= runs["n_epochs"] - plan["before"]
 
 
 def _same_kind(name: str, found: Any, expected: np.ndarray) -> None:
@@ -203,7 +187,7 @@ def _in_range(name: str, array: np.ndarray, field: str | None) -> None:
     is_counted = array.dtype.kind == "i" or leaf == "counts"
     if is_counted and array.size and not 0 <= array.min() <= array.max() < _LARGEST:
         raise ValueError(f"state.{what} must be in [0, {_LARGEST})")
-    if array.dtype.kind != "f" or leaf == "where":
+    if array.dtype.kind != "f":
         return
     is_good = not np.isnan(array).any() if leaf in _MAY_BE_INFINITE else np.isfinite(array).all()
     if not is_good:
