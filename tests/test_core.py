@@ -45,6 +45,7 @@ def runs(k=1, **fields):
 def newtons(**fields):
     state = np.zeros(1, np.asarray(_core.BLANK_NEWTON).dtype)
     state["lam"], state["mass"], state["width"], state["last_epoch"] = 0.1, N, 0.25, 9
+    state["narrowest"] = 1e-4
     state["primal"] = state["relative_gap"] = np.inf
     state["dual_objective"] = -np.inf
     for name, value in fields.items():
@@ -132,8 +133,8 @@ def calls(layout, dtype):
         block, ascents(), labels[0], None, one, np.arange(N), np.zeros(N), wide[0].copy(), N,
     ]  # fmt: skip
     yield "kernel_run", [
-        values(dtype, N, N), np.arange(N), None, kernels(), labels[0], one, one, np.zeros(N),
-        np.zeros(N), np.zeros(N), np.zeros(N), np.zeros(N), np.arange(N), _core.Watch(),
+        values(dtype, N, N), np.arange(N), None, np.zeros(1, np.int64), kernels(), labels[:1], one, one,
+        *np.zeros((5, 1, N)), np.arange(N)[None], _core.Watch(),
     ]  # fmt: skip
     first, inside = np.array([0, 4, 7]), np.array([5, 1, 3, 2, 0, 4, 5])
     yield "push_inside", [
@@ -181,7 +182,7 @@ MAY_BE_SHORTER = {
     ("decision_function", 5, 0), ("combine", 2, 0), ("norms", 3, 0), ("fit", 9, 0), ("csr_rows", 2, 0),
     ("dense_rows", 0, 0), ("dense_rows", 0, 1),
     ("Order", 1, 0), ("restart_averages", 1, 1), ("push", 0, 0), ("gather", 0, 1),
-    ("kernel_block", 0, 0), ("loss_sums", 3, 0), ("set_pending", 0, 0), ("are_fits", 0, 0),
+    ("kernel_block", 0, 0), ("loss_sums", 3, 0), ("set_pending", 0, 0), ("kernel_run", 3, 0), ("are_fits", 0, 0),
 }  # fmt: skip
 
 
@@ -293,7 +294,7 @@ def test_indices_out_of_range_are_refused(layout, dtype, wrong):
     indices = {"fit": [9], "decision_function_of": [1], "copy_rows": [1], "dual_run": [5], "bundle_run": [2],
                "push": [1],
                "gather": [1, 2], "kernel_block": [1], "push_inside": [1, 2, 3],
-               "kernel_run": [1, 12]}  # fmt: skip
+               "kernel_run": [1, 3, 13]}  # fmt: skip
     for name, good in calls(layout, dtype):
         for k in indices.get(name, []):
             if good[k] is None or (
@@ -420,7 +421,7 @@ def test_newton_s_numbers_are_looked_at(layout, dtype, fields):
 def test_kernel_problems_in_no_state_that_can_be_are_refused(layout, dtype, fields):
     for name, good in calls(layout, dtype):
         if name == "kernel_run":
-            refused(name, [*good[:3], kernels(**fields), *good[4:]])
+            refused(name, [*good[:4], kernels(**fields), *good[5:]])
 
 
 def test_a_kernel_matrix_without_a_source_has_all_columns(dtype):

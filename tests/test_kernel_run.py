@@ -76,8 +76,9 @@ class Case:
         if source is not None:
             columns, place = source.columns, source.place
         return _core.kernel_run(
-            columns, place, source, self.problem, self.y, self.c,
-            np.diag(self.K).astype(np.float64), *self.arrays, watch or _core.Watch(),
+            columns, place, source, np.zeros(1, np.int64), self.problem, self.y[None], self.c,
+            np.diag(self.K).astype(np.float64), *(array[None] for array in self.arrays),
+            watch or _core.Watch(),
         )  # fmt: skip
 
     def stored(self):

@@ -1193,48 +1193,60 @@ def kernel_rows(int64_t n_rows, int64_t n_columns):
 
 
 def kernel_run(const value_t[:, ::1] columns not None, const int64_t[::1] place not None, source,
-               pegasos_kernel[::1] problem not None, const int8_t[::1] labels not None,
-               const double[::1] row_weights, const double[::1] norms not None,
-               double[::1] a not None, double[::1] scored not None, double[::1] scores not None,
-               double[::1] slopes not None, double[::1] coef not None,
-               int64_t[::1] active not None, Watch watch not None):
-    """Run a problem to its end; returns a status. See ``pegasos_kernel_run``.
+               const int64_t[::1] which not None, pegasos_kernel[::1] problems not None,
+               const int8_t[:, ::1] labels not None, const double[::1] row_weights,
+               const double[::1] norms not None, double[:, ::1] a not None,
+               double[:, ::1] scored not None, double[:, ::1] scores not None,
+               double[:, ::1] slopes not None, double[:, ::1] coef not None,
+               int64_t[:, ::1] active not None, Watch watch not None):
+    """Run problems `which` to their ends, one after the other; returns a status.
 
-    Row i has its column in ``columns[place[i]]``, or nowhere if that is -1. `source`, a
-    `pegasos.kernels.ColumnCache`, has others; None: all are there. `row_weights` may be None.
-    `problem`, of the type of `BLANK_KERNEL`, and the arrays from `a` on are updated in place.
+    See ``pegasos_kernel_run``. Row i has its column in ``columns[place[i]]``, or nowhere if that is
+    -1. `source`, a `pegasos.kernels.ColumnCache`, has others; None: all are there. `row_weights`
+    may be None. `problems`, of the type of `BLANK_KERNEL`, and the arrays from `a` on are updated
+    in place.
     """
-    cdef int64_t n = labels.shape[0]
+    cdef int64_t n = labels.shape[1], n_problems = labels.shape[0], j, k
     cdef int64_t n_columns = n if source is None else min(n, columns.shape[0])
-    cdef int status
+    cdef int status = PEGASOS_DONE
     cdef pegasos_matrix matrix
     cdef pegasos_kernel_arrays arrays
     cdef Columns asked = Columns()
-    require(1 <= n == columns.shape[1] == place.shape[0] == norms.shape[0] == a.shape[0]
-            == scored.shape[0] == scores.shape[0] == slopes.shape[0] == coef.shape[0]
-            == active.shape[0], "arrays must have n_rows entries")
+    require(1 <= n == columns.shape[1] == place.shape[0] == norms.shape[0] == a.shape[1]
+            == scored.shape[1] == scores.shape[1] == slopes.shape[1] == coef.shape[1]
+            == active.shape[1], "arrays must have n_rows entries for each problem")
+    require(n_problems == problems.shape[0] == a.shape[0] == scored.shape[0] == scores.shape[0]
+            == slopes.shape[0] == coef.shape[0] == active.shape[0],
+            "arrays must have a row for each problem")
     require_row_weights(row_weights, n)
     if columns.shape[0]:
         require_aligned(&columns[0, 0], sizeof(value_t), "columns must be aligned")
     require_indices(place, 0 if source is None else -1, columns.shape[0],
                     "place must be in [-1, n_columns), and none missing without a source")
-    require(problem.shape[0] >= 1, "problem must not be empty")
-    require_kernel(&problem[0], labels, n_columns)
-    require_indices(active[:problem[0].n_active], 0, n, "active must be in [0, n_rows)")
+    require_indices(which, 0, n_problems, "which must be in [0, n_problems)")
+    for j in range(which.shape[0]):
+        k = which[j]
+        require_kernel(&problems[k], labels[k], n_columns)
+        require_indices(active[k, :problems[k].n_active], 0, n, "active must be in [0, n_rows)")
     asked.source, asked.watch, asked.n, asked.value_bytes = source, watch, n, sizeof(value_t)
     matrix.n_rows, matrix.value_bytes, matrix.n_columns = n, sizeof(value_t), n_columns
     matrix.columns = &columns[0, 0] if columns.shape[0] else NULL
     matrix.place, matrix.context = &place[0], <void *> asked
     matrix.keep, matrix.among, matrix.push = keep_columns, write_among, write_scores
-    arrays.labels, arrays.norms = &labels[0], &norms[0]
+    arrays.norms = &norms[0]
     arrays.weights = NULL if row_weights is None else &row_weights[0]
-    arrays.a, arrays.scored, arrays.scores = &a[0], &scored[0], &scores[0]
-    arrays.slopes, arrays.coef, arrays.active = &slopes[0], &coef[0], &active[0]
     arrays.work = malloc(<size_t> pegasos_kernel_work(n, sizeof(value_t), n_columns))
     if arrays.work == NULL:
         raise MemoryError(f"dual ascent has no room for {n} rows")
     with nogil:
-        status = pegasos_kernel_run(&matrix, &problem[0], &arrays, &watch.c)
+        for j in range(which.shape[0]):
+            k = which[j]
+            arrays.labels, arrays.active = &labels[k, 0], &active[k, 0]
+            arrays.a, arrays.scored, arrays.scores = &a[k, 0], &scored[k, 0], &scores[k, 0]
+            arrays.slopes, arrays.coef = &slopes[k, 0], &coef[k, 0]
+            status = pegasos_kernel_run(&matrix, &problems[k], &arrays, &watch.c)
+            if status != PEGASOS_DONE:
+                break
         free(arrays.work)
     return watch.answer(status)
 

@@ -305,12 +305,29 @@ class KernelAscent(Solver):
                 most = n_threads if rows.size * len(self.a) > _FEW else 1
             elif self.is_divided:
                 most, self._n_threads = rows.side_by_side(len(self.a))
-            jobs = [functools.partial(self._ascend, int(k), tol) for k in which]
-            in_threads(jobs, min(n_threads, most), on_progress)
+            n_threads = min(n_threads, most)
+            if self.is_divided:
+                jobs = [functools.partial(self._ascend_inside, int(k), tol) for k in which]
+            else:
+                jobs = [functools.partial(self._ascend, part) for part in _shares(which, n_threads)]
+            in_threads(jobs, n_threads, on_progress)
 
-    def _ascend(self, k: int, tol: float | None, tell: Callable[[], None]) -> None:
-        """Bring problem k to the end of its run."""
-        if self.rows.is_small and self.is_divided:
+    def _ascend(self, which: np.ndarray, tell: Callable[[], None]) -> None:
+        """Bring problems to the end of their runs."""
+        rows = self.rows
+        _core.kernel_run(
+            rows.columns, rows.place, None if rows.is_small else rows, which, self.runs,
+            self.labels, self.row_weights, self.norms, self.a, self.scored, self.scores,
+            self.slopes, self.coef, self.active, self._watch(tell),
+        )  # fmt: skip
+        self.is_at_rounding[which] = self.runs["is_stuck"][which]
+
+    def _watch(self, tell: Callable[[], None]) -> _core.Watch:
+        return _core.Watch(tell, every=_pegasos.numbers_per_call(), by_epochs=self.by_epochs)
+
+    def _ascend_inside(self, k: int, tol: float | None, tell: Callable[[], None]) -> None:
+        """The same of one problem, on the kernel matrix among the rows that are in it."""
+        if self.rows.is_small:
             inside, columns = self.rows.parts(self.labels).part(k)
             self._run_inside(k, inside, columns, np.arange(len(inside)), None, tell)
             return
@@ -318,8 +335,6 @@ class KernelAscent(Solver):
         proved = np.inf
         while True:
             self._run_inside(k, inside, cache.columns, cache.place, cache, tell)
-            if cache is self.rows:
-                return
             # Once more, without running sums, while columns are at hand.
             self._certify(k, inside, cache)
             if self._are_done(k, tol) or self.n_epochs[k] >= self.runs["last_epoch"][k]:
@@ -335,15 +350,15 @@ class KernelAscent(Solver):
     ) -> None:  # fmt: skip
         """Run problem k on the rows `inside`, whose kernel matrix has these columns."""
         arrays = [getattr(self, name)[k] for name in self._STATE]
-        # Copies, where some rows are not inside. Others may look at the problem whenever they are
-        # told: then all of it has to be that of one moment.
-        own, run = [array[inside] for array in arrays], self.runs[k : k + 1].copy()
+        # Copies. Others may look at the problem whenever they are told: then all of it has to be
+        # that of one moment.
+        own, run = [array[None, inside] for array in arrays], self.runs[k : k + 1].copy()
         a, scored, scores, slopes, coef, active = own
 
         def put_back() -> None:
             self.runs[k] = run[0]
             for array, part in zip(arrays, own, strict=True):
-                array[inside] = part
+                array[inside] = part[0]
 
         def tell_of_all() -> None:
             put_back()
@@ -351,12 +366,9 @@ class KernelAscent(Solver):
 
         try:
             _core.kernel_run(
-                columns, place, cache, run, self.labels[k, inside],
+                columns, place, cache, np.zeros(1, np.int64), run, self.labels[k : k + 1, inside],
                 None if self.row_weights is None else self.row_weights[inside], self.norms[inside],
-                a, scored, scores, slopes, coef, active,
-                _core.Watch(
-                    tell_of_all, every=_pegasos.numbers_per_call(), by_epochs=self.by_epochs
-                ),
+                a, scored, scores, slopes, coef, active, self._watch(tell_of_all),
             )  # fmt: skip
         finally:
             put_back()
@@ -400,3 +412,8 @@ class KernelAscent(Solver):
         for name in cls._ARRAYS:
             getattr(solver, name)[...] = state[name]
         return solver
+
+
+def _shares(which: np.ndarray, n_threads: int) -> list[np.ndarray]:
+    """Problems of each thread; one by one, if there are several."""
+    return [which] if n_threads == 1 else list(which[:, None])
