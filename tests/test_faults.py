@@ -47,44 +47,44 @@ def small_problem():
 @pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="RLIMIT_AS is what Linux makes of it"
 )
-@pytest.mark.parametrize(
-    "work",
-    [
-        "PegasosClassifier(n_steps=50).fit(X, y).predict(X)",
-        "KernelPegasosClassifier(n_steps=50).fit(X, y).predict(X)",
-        "PegasosClassifier(n_steps=50).fit(sparse.csr_array(X), y).predict(sparse.csr_array(X))",
-        "pegasos.load(path)",
-    ],
-)
-def test_a_limit_on_memory_gives_memory_errors(work, tmp_path):
+def test_a_limit_on_memory_gives_memory_errors(tmp_path):
     """Under every limit above what is in use, the work is done or ends with MemoryError."""
     path = tmp_path / "model.npz"
     pegasos.fit(
         np.random.default_rng(0).normal(size=(4, 1_000_000)), [0, 1, 0, 1], 0.1, n_steps=3
     ).save(path)
     script = textwrap.dedent(f"""
-        import resource, warnings
+        import gc, resource, warnings
         import numpy as np
         import pegasos
         from pegasos import KernelPegasosClassifier, PegasosClassifier
         from scipy import sparse
         warnings.simplefilter("ignore")
-        path = {str(path)!r}
         X = np.random.default_rng(0).normal(size=(20, 2**17))
         y = np.arange(20) % 2
+        S = sparse.csr_array(X)
         PegasosClassifier(n_steps=1).fit(X[:, :2], y)  # what is loaded late is loaded
         # ... and BLAS has its buffers: OpenBLAS ends the process if it cannot have them.
         KernelPegasosClassifier(n_steps=50).fit(X, y).predict(X)
-        used = 4096 * int(open("/proc/self/statm").read().split()[0])
-        outcomes = []
-        for more in [0, 2**18, 2**21, 2**24]:
-            resource.setrlimit(resource.RLIMIT_AS, (used + more, resource.RLIM_INFINITY))
-            try:
-                {work}
-                outcomes.append("done")
-            except MemoryError:
-                outcomes.append("MemoryError")
-        print(outcomes)
+        works = {{
+            "linear": lambda: PegasosClassifier(n_steps=50).fit(X, y).predict(X),
+            "kernel": lambda: KernelPegasosClassifier(n_steps=50).fit(X, y).predict(X),
+            "sparse": lambda: PegasosClassifier(n_steps=50).fit(S.copy(), y).predict(S.copy()),
+            "file": lambda: pegasos.load({str(path)!r}),
+        }}
+        for name, work in works.items():
+            gc.collect()
+            used = 4096 * int(open("/proc/self/statm").read().split()[0])
+            outcomes = []
+            for more in [0, 2**18, 2**21, 2**24]:
+                resource.setrlimit(resource.RLIMIT_AS, (used + more, resource.RLIM_INFINITY))
+                try:
+                    work()
+                    outcomes.append("done")
+                except MemoryError:
+                    outcomes.append("MemoryError")
+            resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY,) * 2)
+            print(name, *outcomes)
     """)
     done = subprocess.run(
         [sys.executable, "-c", script],
@@ -94,7 +94,8 @@ def test_a_limit_on_memory_gives_memory_errors(work, tmp_path):
         env=os.environ | {"OPENBLAS_NUM_THREADS": "1", "MALLOC_MMAP_THRESHOLD_": "65536"},
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    assert "MemoryError" in done.stdout
+    assert len(done.stdout.splitlines()) == 4
+    assert all("MemoryError" in line for line in done.stdout.splitlines()), done.stdout
 
 
 def resident_bytes():
