@@ -1,5 +1,6 @@
 """The linear solver against a textbook version, and against itself run in other ways."""
 
+import functools
 import itertools
 import warnings
 
@@ -469,12 +470,19 @@ def _optimum(X, y, lam, weights=None):
     return objective(X, y, lam, w, 0, weights=weights, penalized=False)
 
 
-@covering(layout=LAYOUTS, dtype=DTYPES, average=(False, True, "suffix"), weighted=(False, True))
-def test_long_runs_reach_the_optimum(rng, layout, dtype, average, weighted):
+@functools.cache
+def _with_optimum(weighted, lam):
+    """Rows, labels, their weights, and the least objective."""
+    rng = np.random.default_rng(0)
     X, y = make_rows(rng, n=200, d=10)
     weights = rng.uniform(0.2, 2, len(y)) if weighted else None
+    return X, y, weights, _optimum(X, y, lam, weights)
+
+
+@covering(layout=LAYOUTS, dtype=DTYPES, average=(False, True, "suffix"), weighted=(False, True))
+def test_long_runs_reach_the_optimum(layout, dtype, average, weighted):
     lam = 0.01
-    best = _optimum(X, y, lam, weights)
+    X, y, weights, best = _with_optimum(weighted, lam)
     model = paper.fit(
         convert(X, layout, dtype), y, lam, max_iter=2000, average=average, sample_weight=weights,
         fit_intercept=False, random_state=0,
