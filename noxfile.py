@@ -1,5 +1,6 @@
 """What CI runs, by hand as well: ``nox -s lint``; ``nox -l`` lists all."""
 
+import itertools
 import shutil
 from pathlib import Path
 
@@ -89,12 +90,12 @@ def targets(session):
     """The C core and its tests, compiled for systems that are not this one."""
     session.install("ziglang")
     sources = [str(path) for path in sorted(Path("csrc").glob("*.c"))]
-    for target in TARGETS:
+    for target, part in itertools.product(TARGETS, ("pegasos", "newton")):
         session.run(
             "python", "-m", "ziglang", "cc", "-target", target, "-std=c11", "-O2",
             "-ffp-contract=off", "-fno-trapping-math", *WARNINGS, "-Icsrc", *sources,
-            "tests/c/test_pegasos.c", *([] if "windows" in target else ["-lm"]),
-            "-o", f"{session.create_tmp()}/{target}",
+            f"tests/c/test_{part}.c", *([] if "windows" in target else ["-lm"]),
+            "-o", f"{session.create_tmp()}/{part}-{target}",
         )  # fmt: skip
 
 

@@ -4,8 +4,9 @@ import contextlib
 
 import numpy as np
 import pytest
+from covering import covering
 from interruption import interrupted
-from rows import convert, make_rows
+from rows import DTYPES, convert, make_rows
 
 from pegasos import PegasosClassifier, _core
 from pegasos.problems import _rows, _validate
@@ -34,10 +35,10 @@ def session_of(labels, lams, dtype, rows, **settings):
     return session
 
 
-@pytest.mark.parametrize("n_problems", [3, 8, 16, 21])
-@pytest.mark.parametrize("average", [False, True, "suffix"])
-@pytest.mark.parametrize("penalize", [True, False])
-@pytest.mark.parametrize("weighted", [False, True])
+@covering(
+    3, layout=SPARSE, dtype=DTYPES, n_problems=(3, 8, 16, 21), average=(False, True, "suffix"),
+    penalize=(True, False), weighted=(False, True),
+)  # fmt: skip
 def test_a_bundle_has_the_bits_of_separate_problems(
     rng, layout, dtype, n_problems, average, penalize, weighted
 ):
@@ -117,11 +118,10 @@ def textbook(X, y, c, lam, order, feature, epochs, b=0.0, pegasos=False):
     return a, w, mean
 
 
-@pytest.mark.parametrize("feature", [0.0, 0.7])
-@pytest.mark.parametrize("n_problems", [1, 5, 8])
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("pegasos", [False, True])
-@pytest.mark.parametrize("layout", [*SPARSE, "dense"])
+@covering(
+    3, layout=(*SPARSE, "dense"), dtype=DTYPES, feature=(0.0, 0.7), n_problems=(1, 5, 8),
+    weighted=(False, True), pegasos=(False, True),
+)  # fmt: skip
 def test_a_sweep_is_the_textbook_s(rng, layout, dtype, feature, n_problems, weighted, pegasos):
     X, _ = make_rows(rng, n=40)
     rows = rows_of(X, layout, dtype)
@@ -350,9 +350,10 @@ def test_other_labels_are_noticed_by_a_warm_start(rng):
     assert (fitted.duality_gap_ <= 1e-6 * fitted.objective_).all()
 
 
-@pytest.mark.parametrize("layout", [*SPARSE, "dense"])
-@pytest.mark.parametrize("interleaved", [False, True])
-@pytest.mark.parametrize("k", [1, 2, 3, 5, 8, 16, 31])
+@covering(
+    3, layout=(*SPARSE, "dense"), dtype=DTYPES, interleaved=(False, True),
+    k=(1, 2, 3, 5, 8, 16, 31),
+)  # fmt: skip
 def test_scores_of_weights_of_the_rows_type(rng, layout, dtype, interleaved, k):
     X, _ = make_rows(rng, n=40)
     rows = rows_of(X, layout, dtype)

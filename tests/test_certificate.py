@@ -10,8 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import paper
 import pytest
+from covering import covering
 from interruption import interrupted
-from rows import convert, make_rows
+from rows import DTYPES, LAYOUTS, convert, make_rows
 from scipy import sparse
 from sklearn.datasets import (
     load_breast_cancer,
@@ -77,11 +78,13 @@ def problem(rng):
     return X, y
 
 
-@pytest.mark.parametrize("intercept", INTERCEPTS)
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize(
-    "options",
-    [
+@covering(
+    3,
+    layout=LAYOUTS,
+    dtype=DTYPES,
+    intercept=INTERCEPTS,
+    weighted=(False, True),
+    options=(
         {"max_iter": 5},
         {"max_iter": 200},
         {"n_steps": 77, "batch_size": 3},
@@ -95,7 +98,7 @@ def problem(rng):
         {"solver": "newton", "max_iter": 9},
         {"solver": "newton", "max_iter": 500},
         {"solver": "auto", "max_iter": 500},
-    ],
+    ),
 )
 def test_the_gap_bounds_the_distance_to_the_optimum(
     rng, problem, layout, dtype, intercept, weighted, options
@@ -160,9 +163,10 @@ def test_primal_and_dual_are_those_of_extended_precision(rng, layout, dtype):
     )
 
 
-@pytest.mark.parametrize("intercept", INTERCEPTS)
-@pytest.mark.parametrize("multi_class", ["ovr", "ovo"])
-@pytest.mark.parametrize("solver", ["auto", "sdca", "newton"])
+@covering(
+    3, layout=LAYOUTS, dtype=DTYPES, intercept=INTERCEPTS, multi_class=("ovr", "ovo"),
+    solver=("auto", "sdca", "newton"),
+)  # fmt: skip
 def test_solvers_reach_the_gap_that_is_asked_for(
     rng, layout, dtype, intercept, multi_class, solver
 ):
@@ -409,11 +413,12 @@ def test_free_intercepts_of_simple_machines_are_those_of_svc(make, solver, lam, 
 # ---- Kernels -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kernel", ["linear", "poly", "rbf", "laplacian", "precomputed"])
-@pytest.mark.parametrize("cache_size", [0.001, 10])
-@pytest.mark.parametrize(
-    "options",
-    [
+@covering(
+    2,
+    dtype=DTYPES,
+    kernel=("linear", "poly", "rbf", "laplacian", "precomputed"),
+    cache_size=(0.001, 10),
+    options=(
         {"max_iter": 200},
         {"max_iter": 3, "average": True},
         {"n_steps": 333, "sampling": "uniform", "project": True},
@@ -425,7 +430,7 @@ def test_free_intercepts_of_simple_machines_are_those_of_svc(make, solver, lam, 
         {"solver": "newton", "max_iter": 2000, "tol": 1e-4, "penalize_intercept": False},
         {"solver": "auto", "max_iter": 2000, "tol": 1e-4},
         {"solver": "auto", "max_iter": 2000, "tol": 1e-4, "penalize_intercept": False},
-    ],
+    ),
 )
 def test_the_gap_of_kernel_machines_bounds_the_distance_to_the_optimum(
     rng, problem, dtype, kernel, cache_size, options

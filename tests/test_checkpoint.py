@@ -1,5 +1,6 @@
 """Checkpoints of `pegasos train`: always a whole model, and killed runs go on to the same bits."""
 
+import contextlib
 import copy
 import itertools
 import json
@@ -74,12 +75,18 @@ sys.exit(cli.main(sys.argv[3:]))
 """
 
 
-@pytest.fixture
-def ticks(monkeypatch):
-    """Lets a second pass whenever a fit asks whether a checkpoint is due."""
+@contextlib.contextmanager
+def ticking():
+    """A block in which a second passes whenever a fit asks whether a checkpoint is due."""
     clock = types.SimpleNamespace(monotonic=itertools.count().__next__)
-    monkeypatch.setattr(_checkpoint, "time", clock)
-    with asked_often(5e5):
+    with pytest.MonkeyPatch.context() as patch, asked_often(5e5):
+        patch.setattr(_checkpoint, "time", clock)
+        yield
+
+
+@pytest.fixture
+def ticks():
+    with ticking():
         yield
 
 
@@ -135,15 +142,25 @@ def test_checkpoints_do_not_change_the_model(tmp_path, rng):
     np.testing.assert_array_equal(a.coef, b.coef)
 
 
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """The folder of a small run, its options, and the checkpoint that it has left there."""
+    folder = tmp_path_factory.mktemp("small")
+    train = [*small(folder, np.random.default_rng(0)), "--solver", "pegasos", "--tol", "none",
+             "--max-iter", "2000", "--batch-size", "3", "-o", str(folder / "m.npz")]  # fmt: skip
+    file = folder / "c.npz"
+    with ticking():
+        assert cli.main([*train, "--checkpoint", str(file), "--checkpoint-every", "1"]) == 0
+    return train, file.read_bytes()
+
+
 @pytest.fixture
-def checkpoint(tmp_path, rng, ticks):
+def checkpoint(tmp_path, written, ticks):
     """Options of a small run, and the arrays of a checkpoint of it."""
-    train = [*small(tmp_path, rng), "--solver", "pegasos", "--tol", "none", "--max-iter", "2000",
-             "--batch-size", "3", "-o", str(tmp_path / "m.npz")]  # fmt: skip
     file = tmp_path / "c.npz"
-    assert cli.main([*train, "--checkpoint", str(file), "--checkpoint-every", "1"]) == 0
+    file.write_bytes(written[1])
     with np.load(file) as arrays:
-        return [*train, "--resume", str(file)], file, dict(arrays)
+        return [*written[0], "--resume", str(file)], file, dict(arrays)
 
 
 @pytest.mark.parametrize(
@@ -367,16 +384,22 @@ def n_steps_of(state):
     return max(table["n_steps"])
 
 
+COUNTS, NUMBERS = (0, 1, 2, 10**6, 2**61, -1), (0.0, 1e-300, -1.0, 1e300, np.inf, np.nan)
+
+
 def edited_memory(state, name):
-    """The same of each word of all that comes before a fit's arrays, and of some in these."""
+    """The same of each word of all that comes before a fit's arrays, and of three in each of these."""
     memory, (n_rows, n_features) = state[name], state["solver.shape"].tolist()
     before, _ = _core.standings(
         n_rows, n_features, memory.copy(),
         np.zeros(len(memory), np.asarray(_core.BLANK_STANDING).dtype),
     )  # fmt: skip
     n_words = memory.shape[1] // 8
-    for word in [*range(before // 8 + 1), *range(before // 8 + 1, n_words, 13)]:
-        for value in (0, 1, 2, 10**6, 2**61, -1, 1e-300, -1.0, 1e300, np.inf, np.nan):
+    for word in [*range(before // 8 + 1), *range(before // 8 + 1, n_words, n_rows // 3)]:
+        now = abs(int(memory.view(np.int64)[-1, word]))
+        # Bits of small integers are those of a count, and other bits those of a number.
+        kinds = (COUNTS, NUMBERS) if now == 0 else (COUNTS,) if now < 2**52 else (NUMBERS,)
+        for value in dict.fromkeys(itertools.chain(*kinds)):
             copy = memory.copy()
             copy.view(np.int64 if isinstance(value, int) else np.float64)[-1, word] = value
             yield f"word {word} = {value}", state | {name: copy}

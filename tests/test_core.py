@@ -23,12 +23,9 @@ def problems(**fields):
     return state
 
 
-def ascents(k=1, **fields):
+def ascents(k):
     state = np.zeros(k, ASCENT)
     state["scale"] = state["factor"] = 1
-    _core.dual_start(state, np.full(len(state), N))
-    for name, value in fields.items():
-        state[name] = value
     return state
 
 
@@ -37,17 +34,6 @@ def runs(k=1, **fields):
     state["lam"], state["mass"], state["n_inside"], state["last_epoch"] = 0.1, N, N, 3
     for name in ("estimate", "estimate_at_check", "primal", "relative_gap"):
         state[name] = np.inf
-    for name, value in fields.items():
-        state[name] = value
-    return state
-
-
-def newtons(**fields):
-    state = np.zeros(1, np.asarray(_core.BLANK_NEWTON).dtype)
-    state["lam"], state["mass"], state["width"], state["last_epoch"] = 0.1, N, 0.25, 9
-    state["narrowest"] = 1e-4
-    state["primal"] = state["relative_gap"] = np.inf
-    state["dual_objective"] = -np.inf
     for name, value in fields.items():
         state[name] = value
     return state
@@ -98,25 +84,16 @@ def calls(layout, dtype):
     ]  # fmt: skip
     yield "combine", [rows, 2, np.ones(N - 2), np.ones(D)]
     yield "norms", [rows, 0, np.zeros(D), np.zeros(N)]
-    yield "copy_rows", [rows, draws, values(dtype, N, D)]
-    yield "line_search", [one, one, one, one, 0.1, 0.0, 0.5]
     yield "loss_sums", [1, labels, one, np.ones((N - 1, K)), np.zeros(K)]
     yield "best_intercepts", [labels, one, np.ones((K, N)), np.zeros(4 * N), np.zeros(K)]
     yield "make_feasible", [labels, one, True, np.ones((K, N))]
     yield "best_duals", [np.ones((K, N)), one, np.ones(K), np.ones(K), 0.1, np.zeros(K)]
-    yield "dual_run", [
-        rows, ascents(), labels[0], one, one, np.arange(N), np.zeros(N), np.zeros(D), N,
-    ]  # fmt: skip
     signs = np.zeros((N, lanes), np.int8)
     signs[:, :K] = 1
     yield "bundle_run", [
         rows, _core.Order(0, draws.copy(), SAMPLING, 0), draws, ascents(K), runs(K, part=_core.BUNDLE),
         signs, one, one, np.zeros((N, lanes)), values(dtype, D, lanes), values(dtype, D + 1, lanes),
         3, _core.Watch(),
-    ]  # fmt: skip
-    yield "newton_run", [
-        rows, newtons(), labels[0], one, np.zeros(D + 1), np.zeros(N), np.zeros(N), np.zeros(N),
-        np.zeros(D), False, _core.Watch(),
     ]  # fmt: skip
     memory = np.zeros((K, _core.kept(N, D)), np.uint8)
     table = np.zeros(K, np.asarray(_core.BLANK_STANDING).dtype)
@@ -129,9 +106,6 @@ def calls(layout, dtype):
     block = _core.kernel_block(values(dtype, N, N), np.arange(N), np.zeros(N, np.int8))
     wide = np.zeros((K, 2 * N + 1))
     yield "fit", [block, problems(), labels, None, wide, None, None, pending, 0, draws]
-    yield "dual_run", [
-        block, ascents(), labels[0], None, one, np.arange(N), np.zeros(N), wide[0].copy(), N,
-    ]  # fmt: skip
     yield "kernel_run", [
         values(dtype, N, N), np.arange(N), None, np.zeros(1, np.int64), kernels(), labels[:1], one, one,
         *np.zeros((5, 1, N)), np.arange(N)[None], _core.Watch(),
@@ -172,10 +146,9 @@ def calls(layout, dtype):
 # Other lengths that are no mistake: of index arrays and lists of rows the first entries count, and
 # fewer rows, draws, columns or problems may be asked for.
 MAY_BE_LONGER = {
-    ("csr_rows", 0, 0), ("csr_rows", 1, 0), ("csr_rows", 2, 0), ("dual_run", 1, 0), ("dual_run", 5, 0),
-    ("fit", 7, 1), ("fit", 9, 0), ("kernel_block", 0, 0),
-    ("push", 0, 0), ("gather", 0, 0), ("gather", 0, 1), ("dense_rows", 0, 0), ("dense_rows", 0, 1),
-    ("Order", 1, 0), ("restart_averages", 1, 1), ("newton_run", 1, 0), ("kernel_run", 0, 0),
+    ("csr_rows", 0, 0), ("csr_rows", 1, 0), ("csr_rows", 2, 0), ("fit", 7, 1),
+    ("fit", 9, 0), ("kernel_block", 0, 0), ("push", 0, 0), ("gather", 0, 0), ("gather", 0, 1), ("dense_rows", 0, 0), ("dense_rows", 0, 1),
+    ("Order", 1, 0), ("restart_averages", 1, 1), ("kernel_run", 0, 0),
     ("kernel_run", 3, 0), ("set_pending", 0, 0), ("are_fits", 0, 0),
 }  # fmt: skip
 MAY_BE_SHORTER = {
@@ -217,7 +190,7 @@ def test_good_calls_are_taken(layout, dtype):
 
 
 def test_arrays_of_other_lengths_are_refused(layout, dtype):
-    for number, (name, good) in enumerate(calls(layout, dtype)):
+    for name, good in calls(layout, dtype):
         for k, array in enumerate(good):
             if not isinstance(array, np.ndarray):
                 continue
@@ -225,7 +198,7 @@ def test_arrays_of_other_lengths_are_refused(layout, dtype):
                 allowed = MAY_BE_LONGER if change > 0 else MAY_BE_SHORTER
                 if (name, k, axis) in allowed:
                     continue
-                _, arguments = list(calls(layout, dtype))[number]
+                arguments = list(good)
                 width = [(0, 0)] * array.ndim
                 width[axis] = (0, max(change, 0))
                 keep = [slice(None)] * array.ndim
@@ -291,7 +264,7 @@ def test_types_that_do_not_go_together_are_refused(layout, dtype):
 
 @pytest.mark.parametrize("wrong", [-1, N, 2**62, -(2**63)])
 def test_indices_out_of_range_are_refused(layout, dtype, wrong):
-    indices = {"fit": [9], "decision_function_of": [1], "copy_rows": [1], "dual_run": [5], "bundle_run": [2],
+    indices = {"fit": [9], "decision_function_of": [1], "bundle_run": [2],
                "push": [1],
                "gather": [1, 2], "kernel_block": [1], "push_inside": [1, 2, 3],
                "kernel_run": [1, 3, 13]}  # fmt: skip
@@ -345,15 +318,6 @@ def test_an_average_needs_sums(layout, dtype, fields):
             refused(name, [problems(n_steps=2, **fields), good[1], None, *good[3:]])
 
 
-@pytest.mark.parametrize("fields", [{"n_active": N + 1}, {"n_active": -1}, {"position": -1},
-                                    {"position": N + 1}, {"n_chosen": N + 1}, {"n_chosen": -1},
-                                    {"n_kept": 1}, {"n_kept": -1}])  # fmt: skip
-def test_lists_of_active_rows_are_not_left(layout, dtype, fields):
-    for name, good in calls(layout, dtype):
-        if name == "dual_run":
-            refused(name, [good[0], ascents(**fields), *good[2:]])
-
-
 @pytest.mark.parametrize(
     "settings",
     [
@@ -397,18 +361,6 @@ def test_bundles_that_are_not_in_step_are_refused(layout, dtype, fields):
             refused(name, [*good[:2], good[2][:-1], *good[3:]])  # an order of other rows
 
 
-@pytest.mark.parametrize("fields", [{"lam": 0.0}, {"lam": np.nan}, {"mass": 0.0}, {"width": 0.0},
-                                    {"loss": 1}, {"loss": 2}, {"n_epochs": -1}, {"n_visits": 2**62}])  # fmt: skip
-def test_newton_s_numbers_are_looked_at(layout, dtype, fields):
-    for name, good in calls(layout, dtype):
-        if name == "newton_run":
-            assert _core.newton_run(*good) == _core.DONE
-            for field, value in fields.items():
-                good[1][field] = value
-            with pytest.raises(ValueError, match="must be"):
-                _core.newton_run(*good)
-
-
 @pytest.mark.parametrize(
     "fields",
     [
@@ -435,13 +387,6 @@ def test_pending_rows_are_looked_at(layout, dtype):
     waiting = np.full((K, 3), N)
     state = problems(n_pending=1, n_drawn=2)
     refused("fit", [rows, state, labels, weights, v, None, None, waiting, 0, draws])
-
-
-def test_dual_ascent_needs_all_columns(dtype):
-    block = _core.kernel_block(values(dtype, N, N), np.arange(N) - 1, np.zeros(N, np.int8))
-    arguments = [block, ascents(), np.ones(N, np.int8), None, np.ones(N), np.arange(N), np.zeros(N),
-                 np.zeros(2 * N + 1), N]  # fmt: skip
-    refused("dual_run", arguments)
 
 
 @pytest.mark.parametrize("wrong", [[0, 3, 2, 6, 7, 8, 10], [-1, 2, 3, 4, 5, 6, 10], [0] * 6 + [31]])

@@ -47,44 +47,44 @@ def small_problem():
 @pytest.mark.skipif(
     not sys.platform.startswith("linux"), reason="RLIMIT_AS is what Linux makes of it"
 )
-@pytest.mark.parametrize(
-    "work",
-    [
-        "PegasosClassifier(n_steps=50).fit(X, y).predict(X)",
-        "KernelPegasosClassifier(n_steps=50).fit(X, y).predict(X)",
-        "PegasosClassifier(n_steps=50).fit(sparse.csr_array(X), y).predict(sparse.csr_array(X))",
-        "pegasos.load(path)",
-    ],
-)
-def test_a_limit_on_memory_gives_memory_errors(work, tmp_path):
+def test_a_limit_on_memory_gives_memory_errors(tmp_path):
     """Under every limit above what is in use, the work is done or ends with MemoryError."""
     path = tmp_path / "model.npz"
     pegasos.fit(
         np.random.default_rng(0).normal(size=(4, 1_000_000)), [0, 1, 0, 1], 0.1, n_steps=3
     ).save(path)
     script = textwrap.dedent(f"""
-        import resource, warnings
+        import gc, resource, warnings
         import numpy as np
         import pegasos
         from pegasos import KernelPegasosClassifier, PegasosClassifier
         from scipy import sparse
         warnings.simplefilter("ignore")
-        path = {str(path)!r}
         X = np.random.default_rng(0).normal(size=(20, 2**17))
         y = np.arange(20) % 2
+        S = sparse.csr_array(X)
         PegasosClassifier(n_steps=1).fit(X[:, :2], y)  # what is loaded late is loaded
         # ... and BLAS has its buffers: OpenBLAS ends the process if it cannot have them.
         KernelPegasosClassifier(n_steps=50).fit(X, y).predict(X)
-        used = 4096 * int(open("/proc/self/statm").read().split()[0])
-        outcomes = []
-        for more in [0, 2**18, 2**21, 2**24]:
-            resource.setrlimit(resource.RLIMIT_AS, (used + more, resource.RLIM_INFINITY))
-            try:
-                {work}
-                outcomes.append("done")
-            except MemoryError:
-                outcomes.append("MemoryError")
-        print(outcomes)
+        works = {{
+            "linear": lambda: PegasosClassifier(n_steps=50).fit(X, y).predict(X),
+            "kernel": lambda: KernelPegasosClassifier(n_steps=50).fit(X, y).predict(X),
+            "sparse": lambda: PegasosClassifier(n_steps=50).fit(S.copy(), y).predict(S.copy()),
+            "file": lambda: pegasos.load({str(path)!r}),
+        }}
+        for name, work in works.items():
+            gc.collect()
+            used = 4096 * int(open("/proc/self/statm").read().split()[0])
+            outcomes = []
+            for more in [0, 2**18, 2**21, 2**24]:
+                resource.setrlimit(resource.RLIMIT_AS, (used + more, resource.RLIM_INFINITY))
+                try:
+                    work()
+                    outcomes.append("done")
+                except MemoryError:
+                    outcomes.append("MemoryError")
+            resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY,) * 2)
+            print(name, *outcomes)
     """)
     done = subprocess.run(
         [sys.executable, "-c", script],
@@ -94,7 +94,8 @@ def test_a_limit_on_memory_gives_memory_errors(work, tmp_path):
         env=os.environ | {"OPENBLAS_NUM_THREADS": "1", "MALLOC_MMAP_THRESHOLD_": "65536"},
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    assert "MemoryError" in done.stdout
+    assert len(done.stdout.splitlines()) == 4
+    assert all("MemoryError" in line for line in done.stdout.splitlines()), done.stdout
 
 
 def resident_bytes():
@@ -218,12 +219,11 @@ def test_the_extension_fails_with_memory_errors_and_loses_nothing():
     """Each allocation of a call into the extension fails once, and then all that follow for a while."""
     pytest.importorskip("_testcapi", reason="CPython's test module is not installed")
     script = textwrap.dedent("""
-        import gc, sys
+        import functools, gc, sys
         import _testcapi
         import numpy as np
         from pegasos import _core
         from pegasos.solvers import _pegasos
-        from pegasos.solvers._ascent import blank_ascents
 
         x, ones = np.eye(6), np.ones(6)
         indices, indptr = np.zeros(6, np.int32), np.arange(7)
@@ -231,10 +231,13 @@ def test_the_extension_fails_with_memory_errors_and_loses_nothing():
         problems = np.zeros(2, _pegasos.PROBLEM)
         problems["lam"], problems["last_step"], problems["weight_factor"] = 0.1, 9, 1
         _core.start(problems)
-        ascents, active = blank_ascents(1, 0), np.arange(6)
         weights, pending, out = np.zeros((2, 6)), np.zeros((2, 1), np.int64), np.zeros((6, 2))
         coef, intercept, norms = np.zeros((2, 6)), np.zeros(2), np.ones(6)
         rows, sparse = _core.dense_rows(x), _core.csr_rows(ones, indices, indptr, 6)
+        memory = np.zeros((2, _core.kept(6, 6)), np.uint8)
+        problem = dict(loss=0, intercept_scaling=1.0, free_intercept=False)
+        options = dict(lam=0.1, tol=1e-3, seed=0, together=False, watch=_core.Watch())
+        solve = functools.partial(_core.solve, **problem, **options)
         calls = [
             (_core.dense_rows, x), (_core.csr_rows, ones, indices, indptr, 6),
             (_core.kernel_block, x, draws, labels[0]),
@@ -244,10 +247,11 @@ def test_the_extension_fails_with_memory_errors_and_loses_nothing():
             (_core.fit, sparse, problems, labels, None, weights, weights, labels * 1, pending, 0,
             draws), (_core.model, problems, weights, None, coef, intercept),
             (_core.decision_function, rows, coef, intercept, False, 0, out), (_core.combine, sparse,
-            0, ones, norms), (_core.norms, rows, 0, None, norms), (_core.copy_rows, sparse, draws,
-            x.copy()), (_core.line_search, ones, ones, ones, ones, 0.1, 0.0, 0.5),
-            (_core.dual_start, ascents, np.full(len(ascents), 6)), (_core.dual_run, sparse, ascents,
-            labels[0], None, norms, active, ones.copy(), ones, 6),
+            0, ones, norms), (_core.norms, rows, 0, None, norms),
+            *((functools.partial(solve, solver=solver), rows, labels, ones, ones, memory, draws[:2])
+            for solver in (_core.ASCENT, _core.NEWTON)),
+            (functools.partial(_core.are_fits, **problem), memory, 6, 6, 8),
+            (_core.set_points, memory, weights, coef, intercept),
         ]
         calls[6] = calls[6][:7] + (np.zeros((2, 6), np.int64),) + calls[6][8:]
 

@@ -7,8 +7,9 @@ import re
 import numpy as np
 import paper
 import pytest
+from covering import covering
 from reference import kernel_pegasos, objective
-from rows import convert, make_rows
+from rows import DTYPES, LAYOUTS, convert, make_rows
 from scipy import sparse
 from seal import seal
 from sklearn.datasets import load_digits, load_iris, make_moons
@@ -105,10 +106,11 @@ def test_kernels_without_a_dual_learn_all_the_same(kernel):
 # ---- Kernel functions ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("which", KERNELS)
-@pytest.mark.parametrize(("n", "m"), [(7, 60), (60, 7), (1, 1), (16, 33)])
-def test_kernels_are_those_of_scikit_learn(rng, layout, dtype, which, n, m):
-    name, parameters, expected = KERNELS[which]
+@covering(
+    3, layout=LAYOUTS, dtype=DTYPES, which=KERNELS, shape=((7, 60), (60, 7), (1, 1), (16, 33))
+)
+def test_kernels_are_those_of_scikit_learn(rng, layout, dtype, which, shape):
+    (n, m), (name, parameters, expected) = shape, KERNELS[which]
     X, _ = make_rows(rng, n=max(n, 4))
     Z, _ = make_rows(rng, n=max(m, 4))
     X, Z = X[:n], Z[:m]
@@ -189,12 +191,12 @@ def test_predictions_take_coefficients_of_any_type(rng, density):
     np.testing.assert_allclose(clf.decision_function(X), scores, rtol=1e-3, atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("fitted", "predicted"), [(0.1, 0.01), (0.01, 0.1), (0.6, 0.01), (0.1, 0.6)]
-)
-@pytest.mark.parametrize("n_jobs", [1, 2])
+@covering(
+    layout=LAYOUTS, dtype=DTYPES, n_jobs=(1, 2),
+    densities=((0.1, 0.01), (0.01, 0.1), (0.6, 0.01), (0.1, 0.6)),
+)  # fmt: skip
 def test_rows_to_predict_may_be_stored_otherwise_than_support_vectors(
-    rng, layout, dtype, n_jobs, fitted, predicted
+    rng, layout, dtype, n_jobs, densities
 ):
     """Thin, thick and full rows meet in tiles, of which the last ones are shorter."""
 
@@ -202,6 +204,7 @@ def test_rows_to_predict_may_be_stored_otherwise_than_support_vectors(
         X = rng.normal(size=(n, 60)) * (rng.random((n, 60)) < density)
         return X, convert(X, layout, dtype)
 
+    fitted, predicted = densities
     _, X = rows(80, fitted)
     clf = paper.kernel(1e-2, gamma=0.3, n_steps=160, n_jobs=n_jobs, random_state=0)
     clf.fit(X, np.arange(80) % 3)
@@ -215,8 +218,10 @@ def test_rows_to_predict_may_be_stored_otherwise_than_support_vectors(
     np.testing.assert_allclose(clf.decision_function(Z)[some], expected, rtol=0, atol=tolerance)
 
 
-@pytest.mark.parametrize("n", [512, 513, 1300])
-@pytest.mark.parametrize("kernel", ["linear", "rbf", "poly", "laplacian"])
+@covering(
+    layout=LAYOUTS, dtype=DTYPES, kernel=("linear", "rbf", "poly", "laplacian"),
+    n=(512, 513, 1300),
+)  # fmt: skip
 def test_the_whole_matrix_that_problems_share_is_symmetric(rng, layout, dtype, kernel, n):
     """Of large ones, half is computed."""
     X = rng.normal(size=(n, 30)) * (rng.random((n, 30)) < 0.5)
@@ -310,21 +315,18 @@ def test_how_kernel_values_are_computed_does_not_matter(rng, monkeypatch, dtype,
 # ---- Training ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("which", [*KERNELS, "precomputed"])
-@pytest.mark.parametrize("sampling", ["permutation", "cyclic", "uniform"])
-@pytest.mark.parametrize(
-    ("batch_size", "weighted", "cache_size"),
-    [(1, False, 100), (1, True, 0.005), (7, False, 0.005), (7, True, 100)],
-)
+@covering(
+    layout=LAYOUTS, dtype=DTYPES, which=(*KERNELS, "precomputed"),
+    sampling=("permutation", "cyclic", "uniform"), batch_size=(1, 7), weighted=(False, True),
+    cache_size=(100, 0.005),
+)  # fmt: skip
 def test_takes_the_same_decisions_as_a_textbook_version(
     rng, layout, dtype, which, sampling, batch_size, weighted, cache_size
 ):
     X, y = make_rows(rng)
     name, parameters, function = KERNELS["rbf" if which == "precomputed" else which]
     K = function(X, X)
-    if which == "precomputed":
-        if layout != "dense":
-            pytest.skip("precomputed kernels are dense")
+    if which == "precomputed":  # dense in any case
         name, parameters, rows = "precomputed", {}, K.astype(dtype)
     else:
         rows = convert(X, layout, dtype)
@@ -358,19 +360,10 @@ def test_takes_the_same_decisions_as_a_textbook_version(
     )
 
 
-@pytest.mark.parametrize(
-    ("batch_size", "project", "average", "intercept", "weighted"),
-    list(
-        itertools.product(
-            (1, 7),
-            (False, True),
-            (False, True, "suffix"),
-            ("none", "penalized", "free"),
-            (False, True),
-        )
-    ),
-)
-@pytest.mark.parametrize("megabytes", [0.1, 10])
+@covering(
+    3, batch_size=(1, 7), project=(False, True), average=(False, True, "suffix"),
+    intercept=("none", "penalized", "free"), weighted=(False, True), megabytes=(0.1, 10),
+)  # fmt: skip
 def test_the_linear_kernel_is_linear_pegasos_draw_for_draw(
     rng, batch_size, project, average, intercept, weighted, megabytes
 ):
@@ -397,9 +390,10 @@ def test_the_linear_kernel_is_linear_pegasos_draw_for_draw(
     np.testing.assert_allclose(c, b, rtol=1e-8, atol=1e-9)
 
 
-@pytest.mark.parametrize("multi_class", ["ovr", "ovo"])
-@pytest.mark.parametrize("kernel", ["rbf", "precomputed"])
-@pytest.mark.parametrize("average", [False, True, "suffix"])
+@covering(
+    layout=LAYOUTS, dtype=DTYPES, multi_class=("ovr", "ovo"), kernel=("rbf", "precomputed"),
+    average=(False, True, "suffix"),
+)  # fmt: skip
 def test_pulled_scores_take_the_decisions_of_pushed_ones(
     rng, layout, dtype, multi_class, kernel, average
 ):
@@ -478,18 +472,15 @@ def test_many_problems_equal_as_many_separate_fits(rng, dtype, multi_class):
         np.testing.assert_array_equal(together.alpha_counts_[k], alone.alpha_counts_[0])
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize(
-    "intercept", [{"fit_intercept": False}, {}, {"penalize_intercept": False}], ids=str
-)
-@pytest.mark.parametrize("which", ["rbf", "laplacian", "precomputed"])
-@pytest.mark.parametrize("together", [True, False])
+@covering(
+    3, layout=LAYOUTS, dtype=DTYPES, which=("rbf", "laplacian", "precomputed"),
+    intercept=({"fit_intercept": False}, {}, {"penalize_intercept": False}),
+    weighted=(False, True), together=(True, False),
+)  # fmt: skip
 def test_pairs_of_classes_are_certified_among_their_own_rows(
     rng, monkeypatch, layout, dtype, which, intercept, weighted, together
 ):
     """Whether over one matrix of all rows or, as if there were too many, each over its own."""
-    if which == "precomputed" and layout != "dense":
-        pytest.skip("precomputed kernels are dense")
     if not together:
         monkeypatch.setattr(_cache, "_SMALL", 0)
         monkeypatch.setattr(_cache, "_SMALL_IF_SHARED", 0)

@@ -463,7 +463,7 @@ def test_a_fit_from_within_ones_own_kernel_function_is_refused(rng):
 def test_a_fit_from_within_ones_own_callback_is_refused(rng, call):
     pytest.importorskip("sklearn.callback", reason="callbacks came with scikit-learn 1.9")
     X, y = make_rows(rng)
-    clf = PegasosClassifier(0.1, random_state=0)
+    clf = PegasosClassifier(0.1, solver="pegasos", tol=None, max_iter=5, random_state=0)
     said = []
 
     class Refitting(Failing):

@@ -1,14 +1,16 @@
 """The linear solver against a textbook version, and against itself run in other ways."""
 
+import functools
 import itertools
 import warnings
 
 import numpy as np
 import paper
 import pytest
+from covering import covering
 from reference import objective
 from reference import pegasos as textbook
-from rows import LAYOUTS, convert, make_rows
+from rows import DTYPES, LAYOUTS, convert, make_rows
 from scipy.optimize import minimize
 
 import pegasos
@@ -16,16 +18,6 @@ from pegasos import _core
 from pegasos.problems import _validate
 from pegasos.solvers import _pegasos
 
-VARIANTS = list(
-    itertools.product(
-        ("permutation", "cyclic", "uniform"),
-        (1, 7),
-        (False, True),
-        (False, True, "suffix"),
-        ("none", "penalized", "free"),
-        (False, True),
-    )
-)
 INTERCEPTS = {
     "none": {"fit_intercept": False},
     "penalized": {"fit_intercept": True, "intercept_scaling": 1.5},
@@ -47,9 +39,11 @@ def same(a, b):
 # ---- Exact replay --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("sampling", "batch_size", "project", "average", "intercept", "weighted"), VARIANTS
-)
+@covering(
+    3, layout=LAYOUTS, dtype=DTYPES, sampling=("permutation", "cyclic", "uniform"),
+    batch_size=(1, 7), project=(False, True), average=(False, True, "suffix"),
+    intercept=("none", "penalized", "free"), weighted=(False, True),
+)  # fmt: skip
 def test_takes_the_same_decisions_as_a_textbook_version(
     rng, layout, dtype, sampling, batch_size, project, average, intercept, weighted
 ):
@@ -186,15 +180,15 @@ def test_long_rows_keep_their_accuracy_in_single_precision(rng, layout):
         assert model.alpha_counts[0].tolist() == [1, int(violates), 0]
 
 
-@pytest.mark.parametrize("d", [*range(1, 40), 63, 64, 65, 100])
-def test_scores_are_right_for_every_row_length(rng, layout, dtype, d):
-    X = rng.normal(size=(5, d))
-    coef = rng.normal(size=(3, d))
-    intercept = rng.normal(size=3)
-    rows, _ = pegasos.problems._validate.rows(convert(X, layout, dtype))
-    scores = _pegasos.decision_function(rows, coef, intercept)
-    expected = X.astype(dtype).astype(float) @ coef.T + intercept
-    np.testing.assert_allclose(scores, expected, atol=1e-12)
+def test_scores_are_right_for_every_row_length(rng, layout, dtype):
+    for d in (*range(1, 40), 63, 64, 65, 100):
+        X = rng.normal(size=(5, d))
+        coef = rng.normal(size=(3, d))
+        intercept = rng.normal(size=3)
+        rows, _ = pegasos.problems._validate.rows(convert(X, layout, dtype))
+        scores = _pegasos.decision_function(rows, coef, intercept)
+        expected = X.astype(dtype).astype(float) @ coef.T + intercept
+        np.testing.assert_allclose(scores, expected, atol=1e-12, err_msg=f"{d} features")
 
 
 def test_rows_are_not_copied_and_may_be_read_only(problem, layout, dtype):
@@ -228,8 +222,10 @@ def _session_of(X, labels, settings, layout, dtype, weights=None):
     return session, rows
 
 
-@pytest.mark.parametrize("sampling", ["permutation", "cyclic", "uniform"])
-@pytest.mark.parametrize("cuts", [[1], [59, 60, 61], [100, 101, 350]])
+@covering(
+    layout=LAYOUTS, dtype=DTYPES, sampling=("permutation", "cyclic", "uniform"),
+    cuts=([1], [59, 60, 61], [100, 101, 350]),
+)  # fmt: skip
 def test_resumed_equals_uninterrupted_bit_for_bit(rng, layout, dtype, sampling, cuts):
     X, _ = make_rows(rng)
     labels = rng.integers(-1, 2, size=(3, len(X))).astype(np.int8)
@@ -275,9 +271,10 @@ def test_cutting_the_draws_anywhere_changes_nothing(rng, layout, dtype):
         np.testing.assert_array_equal(cut.weights, whole.weights)
 
 
-@pytest.mark.parametrize("multi_class", ["ovr", "ovo"])
-@pytest.mark.parametrize("n_jobs", [1, 2, 5])
-@pytest.mark.parametrize("weighted", [False, True])
+@covering(
+    3, layout=LAYOUTS, dtype=DTYPES, multi_class=("ovr", "ovo"), n_jobs=(1, 2, 5),
+    weighted=(False, True),
+)  # fmt: skip
 def test_many_problems_equal_as_many_separate_fits(
     rng, layout, dtype, multi_class, n_jobs, weighted
 ):
@@ -404,7 +401,7 @@ def test_a_suffix_that_goes_on_is_the_mean_of_about_the_last_half(rng, dtype, si
         np.testing.assert_allclose(np.column_stack(session.model()), mean, **near)
 
 
-@pytest.mark.parametrize("cut", [0, 1, 9, 10, 19])
+@covering(layout=LAYOUTS, dtype=DTYPES, cut=(0, 1, 9, 10, 19))
 def test_a_suffix_that_was_interrupted_has_the_bits_of_one_that_was_not(rng, layout, dtype, cut):
     X, _ = make_rows(rng, n=40)
     labels = rng.choice([-1, 1], size=(2, 40)).astype(np.int8)
@@ -473,13 +470,19 @@ def _optimum(X, y, lam, weights=None):
     return objective(X, y, lam, w, 0, weights=weights, penalized=False)
 
 
-@pytest.mark.parametrize("average", [False, True, "suffix"])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_long_runs_reach_the_optimum(rng, layout, dtype, average, weighted):
+@functools.cache
+def _with_optimum(weighted, lam):
+    """Rows, labels, their weights, and the least objective."""
+    rng = np.random.default_rng(0)
     X, y = make_rows(rng, n=200, d=10)
     weights = rng.uniform(0.2, 2, len(y)) if weighted else None
+    return X, y, weights, _optimum(X, y, lam, weights)
+
+
+@covering(layout=LAYOUTS, dtype=DTYPES, average=(False, True, "suffix"), weighted=(False, True))
+def test_long_runs_reach_the_optimum(layout, dtype, average, weighted):
     lam = 0.01
-    best = _optimum(X, y, lam, weights)
+    X, y, weights, best = _with_optimum(weighted, lam)
     model = paper.fit(
         convert(X, layout, dtype), y, lam, max_iter=2000, average=average, sample_weight=weights,
         fit_intercept=False, random_state=0,
@@ -637,8 +640,7 @@ def test_weights_of_every_size_count_relative_to_each_other(problem, size):
         assert same(a, plain)
 
 
-@pytest.mark.parametrize("n_problems", [1, 2, 3, 5, 10, 16])
-@pytest.mark.parametrize("n_features", [1, 7, 5000])
+@covering(layout=LAYOUTS, dtype=DTYPES, n_problems=(1, 2, 3, 5, 10, 16), n_features=(1, 7, 5000))
 def test_interleaved_scores_do_not_depend_on_the_other_rows(
     rng, layout, dtype, n_problems, n_features
 ):

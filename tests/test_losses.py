@@ -4,8 +4,9 @@ import functools
 
 import numpy as np
 import pytest
+from covering import covering
 from interruption import interrupted
-from rows import LAYOUTS, convert, make_rows
+from rows import DTYPES, LAYOUTS, convert, make_rows
 from scipy.optimize import minimize, minimize_scalar
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.svm import LinearSVC
@@ -83,10 +84,10 @@ def optimum(X, y, c, intercept):
     ).fun
 
 
-@pytest.mark.parametrize("batch_size", [1, 7])
-@pytest.mark.parametrize("project", [False, True])
-@pytest.mark.parametrize("average", [False, True])
-@pytest.mark.parametrize("intercept", ["none", "penalized", "free"])
+@covering(
+    3, layout=LAYOUTS, dtype=DTYPES, batch_size=(1, 7), project=(False, True),
+    average=(False, True), intercept=("none", "penalized", "free"),
+)  # fmt: skip
 def test_pegasos_steps_along_the_slope(rng, layout, dtype, batch_size, project, average, intercept):
     X, y = make_rows(rng)
     c = rng.uniform(0.2, 2, len(y))
@@ -277,8 +278,9 @@ def objectives(fitted, scores, y, c, squared_norm, free):
     return fitted.lam / 2 * penalty + losses / weights.sum(axis=1)
 
 
-@pytest.mark.parametrize("solver", ["auto", "sdca", "newton"])
-@pytest.mark.parametrize("kind", ["binary", "multi-class"])
+@covering(
+    layout=LAYOUTS, dtype=DTYPES, solver=("auto", "sdca", "newton"), kind=("binary", "multi-class")
+)
 def test_linear_machines_meet_liblinear_s(rng, layout, dtype, solver, kind):
     X, _ = make_rows(rng, n=150)
     y = classes_of(X, kind, rng)
@@ -293,9 +295,10 @@ def test_linear_machines_meet_liblinear_s(rng, layout, dtype, solver, kind):
     np.testing.assert_allclose(clf.objective_, least, rtol=1e-6)
 
 
-@pytest.mark.parametrize("intercept", ["none", "penalized", "free"])
-@pytest.mark.parametrize("solver", ["auto", "sdca", "newton", "pegasos"])
-@pytest.mark.parametrize("multi_class", ["ovr", "ovo"])
+@covering(
+    3, layout=LAYOUTS, dtype=DTYPES, solver=("auto", "sdca", "newton", "pegasos"),
+    intercept=("none", "penalized", "free"), multi_class=("ovr", "ovo"),
+)  # fmt: skip
 def test_certificates_of_linear_machines_are_true(
     rng, layout, dtype, solver, intercept, multi_class
 ):
@@ -319,10 +322,10 @@ def test_certificates_of_linear_machines_are_true(
     assert (clf.objective_ - clf.duality_gap_ <= best.objective_ * (1 + 1e-12)).all()
 
 
-@pytest.mark.parametrize("solver", ["auto", "sdca", "newton", "pegasos"])
-@pytest.mark.parametrize("free", [False, True])
-@pytest.mark.parametrize("multi_class", ["ovr", "ovo"])
-@pytest.mark.parametrize("cache_size", [200, 0.05])
+@covering(
+    3, dtype=DTYPES, solver=("auto", "sdca", "newton", "pegasos"), free=(False, True),
+    multi_class=("ovr", "ovo"), cache_size=(200, 0.05),
+)  # fmt: skip
 def test_kernel_machines_are_linear_machines_of_more_features(
     rng, dtype, solver, free, multi_class, cache_size
 ):

@@ -9,9 +9,8 @@ import random_calls
 import pegasos
 
 
-@pytest.mark.parametrize("first", [0, 60])
-def test_random_calls_answer_as_numpy_does_or_refuse_in_words(first, capsys):
-    hunt = random_calls.Hunt(first, stop=first + 60).run()
+def test_random_calls_answer_as_numpy_does_or_refuse_in_words(capsys):
+    hunt = random_calls.Hunt(0, stop=60).run()
     assert sum(hunt.counts.values()) == 60
     assert hunt.counts.total() > sum(hunt.counts[k, "refused"] for k in random_calls.KINDS)
     assert not hunt.failures, capsys.readouterr().out

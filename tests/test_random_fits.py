@@ -13,10 +13,9 @@ import pegasos
 from pegasos import KernelPegasosClassifier, PegasosClassifier
 
 
-@pytest.mark.parametrize("first", [70, 200])
-def test_random_fits_have_true_certificates(first, capsys):
+def test_random_fits_have_true_certificates(capsys):
     file, kinds = random_fits.__file__, random_fits.KINDS
-    hunt = random_calls.Hunt(first, stop=first + 40, file=file, kinds=kinds).run()
+    hunt = random_calls.Hunt(70, stop=110, file=file, kinds=kinds).run()
     assert hunt.counts.total() == 40
     assert hunt.counts.total() > 2 * sum(hunt.counts[k, "refused"] for k in kinds)
     assert not hunt.failures, capsys.readouterr().out

@@ -5,8 +5,8 @@ many, and not as the BLAS of another machine does.
 """
 
 import numpy as np
-import pytest
-from rows import convert
+from covering import covering
+from rows import DTYPES, LAYOUTS, convert
 
 from pegasos import KernelPegasosClassifier, PegasosClassifier
 
@@ -21,8 +21,7 @@ def check_that_parts_have_the_same_bits(rng, machine, X):
     np.testing.assert_array_equal(machine.decision_function(X[half:]), whole[half:])
 
 
-@pytest.mark.parametrize("n_classes", [2, 3, 4, 5, 9])
-@pytest.mark.parametrize("d", [1, 3, 16, 37, 130])
+@covering(3, layout=LAYOUTS, dtype=DTYPES, n_classes=(2, 3, 4, 5, 9), d=(1, 3, 16, 37, 130))
 def test_linear_machines(rng, layout, dtype, n_classes, d):
     X = rng.normal(size=(203, d)) * (rng.random((203, d)) < 0.6)
     y = np.arange(203) % n_classes
@@ -32,9 +31,10 @@ def test_linear_machines(rng, layout, dtype, n_classes, d):
         check_that_parts_have_the_same_bits(rng, machine.fit(X, y), X)
 
 
-@pytest.mark.parametrize("multi_class", ["ovr", "ovo"])
-@pytest.mark.parametrize("n_classes", [2, 3, 9])
-@pytest.mark.parametrize("kernel", ["linear", "precomputed"])
+@covering(
+    layout=LAYOUTS, dtype=DTYPES, n_classes=(2, 3, 9), kernel=("linear", "precomputed"),
+    multi_class=("ovr", "ovo"),
+)  # fmt: skip
 def test_kernel_machines_whose_scores_are_sums_of_ours(
     rng, layout, dtype, n_classes, kernel, multi_class
 ):

@@ -9,7 +9,8 @@ import warnings
 import numpy as np
 import paper
 import pytest
-from rows import convert, make_rows
+from covering import covering
+from rows import DTYPES, LAYOUTS, convert, make_rows
 from scipy import sparse
 from sklearn.base import is_classifier
 from sklearn.datasets import load_iris, make_blobs, make_classification
@@ -277,7 +278,7 @@ def test_scores_that_overflow_are_told(rng):
         PegasosClassifierCV([1e-300], cv=3, cv_effort=2, refit=False).fit(X, y)
 
 
-@pytest.mark.parametrize("n_classes", [2, 3, 10])
+@covering(layout=LAYOUTS, dtype=DTYPES, n_classes=(2, 3, 10))
 def test_epochs_lead_to_certified_machines(rng, layout, dtype, n_classes):
     """One bundle of machines, whose λ are halved among threads, and several bundles; any order of λ."""
     X = rng.normal(size=(200, 12))
@@ -461,32 +462,32 @@ def in_a_process(code):
     return done.stdout
 
 
-@pytest.mark.parametrize(
-    "how", ["sample_weight=(y < 2).astype(float)", "cv=[(np.flatnonzero(y < 2), np.arange(80))]"]
-)
-def test_pairs_of_classes_without_rows_are_no_division_by_zero(how):
-    fit, options = (how, "") if how.startswith("sample") else ("", how)
-    out = in_a_process(f"""
+def test_pairs_of_classes_without_rows_are_no_division_by_zero():
+    out = in_a_process("""
 X = np.random.default_rng(0).normal(size=(80, 3)); y = np.arange(80) % 8; X[:, 0] += 9 * (y == 0)
-for more in ({{"cv_effort": 1}}, {{"cv_effort": 1, "penalize_intercept": False}}, {{}}):
-    search = PegasosClassifierCV([1, 1e-2], multi_class="ovo", refit=False, **more, {options})
-    print(search.fit(X, y, {fit}).scores_.mean())
+for more in ({"cv_effort": 1}, {"cv_effort": 1, "penalize_intercept": False}, {}):
+    weighted, split = (
+        PegasosClassifierCV([1, 1e-2], multi_class="ovo", refit=False, **more, **cv)
+        for cv in ({}, {"cv": [(np.flatnonzero(y < 2), np.arange(80))]})
+    )
+    weighted.fit(X, y, sample_weight=(y < 2).astype(float))
+    print(weighted.scores_.mean(), split.fit(X, y).scores_.mean())
 """)
+    scores = np.array(out.split(), float).reshape(3, 2)
     # Of eight classes only two are learned: with weights, others do not count.
-    least = 0.8 if fit else 0.2
-    assert all(float(score) > least for score in out.split())
+    assert (scores > [0.8, 0.2]).all()
 
 
-@pytest.mark.parametrize("shape", [(3000, 3), (2000, 3), (80, 300)])
-def test_a_precomputed_matrix_must_be_square(shape):
-    in_a_process(f"""
-y = np.arange({shape[0]}) % 2
-for refit in (True, False):
+def test_a_precomputed_matrix_must_be_square():
+    in_a_process("""
+import itertools
+shapes = [(3000, 3), (2000, 3), (80, 300)]
+for shape, refit in itertools.product(shapes, (True, False)):
     try:
         search = KernelPegasosClassifierCV([1e-2], kernel="precomputed", refit=refit)
-        search.fit(np.ones({shape}), y)
+        search.fit(np.ones(shape), np.arange(shape[0]) % 2)
     except ValueError as error:
-        assert "must be a square matrix, got shape {shape}" in str(error), error
+        assert f"must be a square matrix, got shape {shape}" in str(error), error
     else:
         raise AssertionError
 """)

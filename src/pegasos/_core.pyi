@@ -96,7 +96,6 @@ def combine(
 def norms(
     rows: Rows, first: int, scratch: NDArray[np.float64] | None, out: NDArray[np.float64]
 ) -> None: ...
-def copy_rows(rows: Rows, which: NDArray[np.int64], out: NDArray[np.floating]) -> None: ...
 def loss_sums(
     first: int,
     labels: NDArray[np.int8],
@@ -132,19 +131,6 @@ def best_duals(
 ) -> None: ...
 
 BLANK_DUAL: Final[Any]
-
-def dual_start(problems: NDArray[np.void], n_active: NDArray[np.int64]) -> None: ...
-def dual_run(
-    rows: Rows,
-    problem: NDArray[np.void],
-    labels: NDArray[np.int8],
-    bounds: NDArray[np.float64] | None,
-    norms: NDArray[np.float64],
-    active: NDArray[np.int64],
-    a: NDArray[np.float64],
-    w: NDArray[np.float64],
-    count: int,
-) -> int: ...
 
 BLANK_ASCENT: Final[Any]
 DONE: Final[int]
@@ -278,23 +264,8 @@ def solve(
     watch: Watch,
 ) -> int: ...
 
-BLANK_NEWTON: Final[Any]
 NEWTON_MOST: Final[int]
 ROUNDING: Final[float]
-
-def newton_run(
-    rows: Rows,
-    problem: NDArray[np.void],
-    labels: NDArray[np.int8],
-    row_weights: NDArray[np.float64] | None,
-    point: NDArray[np.float64],
-    scores: NDArray[np.float64],
-    centre: NDArray[np.float64],
-    a: NDArray[np.float64],
-    coef: NDArray[np.float64],
-    has_blas: bool,
-    watch: Watch,
-) -> int: ...
 
 BLANK_KERNEL: Final[Any]
 KERNEL_BEGIN: Final[int]
@@ -323,13 +294,3 @@ def kernel_run(
     active: NDArray[np.int64],
     watch: Watch,
 ) -> int: ...
-def line_search(
-    u: NDArray[np.float64],
-    moves: NDArray[np.float64],
-    weights: NDArray[np.float64],
-    centre: NDArray[np.float64],
-    width: float,
-    first: float,
-    second: float,
-    loss: int = ...,
-) -> float: ...

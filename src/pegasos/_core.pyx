@@ -190,9 +190,6 @@ cdef extern from "core.h" nogil:
     void pegasos_linear_norms(const pegasos_rows *rows, int64_t first, int64_t count,
                               double *scratch, double *norms)
 
-    void pegasos_linear_copy(const pegasos_rows *rows, int64_t count, const int64_t *which,
-                             void *out)
-
     ctypedef struct pegasos_dual:
         double scale
         double intercept_scaling
@@ -226,10 +223,6 @@ cdef extern from "core.h" nogil:
     double pegasos_best_dual(int64_t loss, int64_t n, const double *a, const double *row_weights,
                              double squared_norm, double mass, double lam, int64_t scaled)
 
-    void pegasos_dual_start(pegasos_dual *problem, int64_t n_active)
-    int64_t pegasos_dual_run(const pegasos_rows *rows, pegasos_dual *problem, const int8_t *labels,
-                             const double *bounds, const double *norms, int64_t *active, double *a,
-                             double *w, int64_t count)
     ctypedef struct pegasos_ascent:
         double lam
         double mass
@@ -376,42 +369,8 @@ cdef extern from "core.h" nogil:
                                 const void *x, const void *z, double gamma, int64_t stride,
                                 void *out)
 
-    ctypedef struct pegasos_newton:
-        double lam
-        double mass
-        double tol
-        double feature
-        int64_t free_intercept
-        int64_t loss
-        int64_t last_epoch
-        double narrowest
-        double width
-        double primal
-        double dual_objective
-        double relative_gap
-        double intercept
-        int64_t n_epochs
-        int64_t n_visits
-
-    ctypedef struct pegasos_newton_arrays:
-        const int8_t *labels
-        const double *weights
-        double *point
-        double *scores
-        double *centre
-        double *a
-        double *coef
-        void *work
-        const pegasos_blas *blas
-
     int PEGASOS_NEWTON_MOST
     double PEGASOS_ROUNDING
-    int64_t pegasos_newton_work(int64_t n_rows, int64_t n_features)
-    int pegasos_newton_run(const pegasos_rows *rows, pegasos_newton *problem,
-                           const pegasos_newton_arrays *arrays, pegasos_watch *watch)
-    double pegasos_line_search(int64_t loss, int64_t n, const double *u, const double *moves,
-                               const double *weights, const double *centre, double width,
-                               double first, double second)
 
 ctypedef fused value_t:
     float
@@ -872,20 +831,6 @@ def norms(Rows rows not None, int64_t first, double[::1] scratch, double[::1] ou
                              NULL if scratch is None else &scratch[0], &out[0])
 
 
-def copy_rows(Rows rows not None, const int64_t[::1] which not None,
-              value_t[:, ::1] out not None):
-    """Write some rows as a dense array of their type."""
-    require_real_rows(rows)
-    require(sizeof(value_t) == rows.c.value_bytes, "out must have the type of the rows")
-    require(out.shape[0] == which.shape[0] and out.shape[1] == rows.c.n_features,
-            "out must have shape (n, n_features)")
-    require_indices(which, 0, rows.c.n_rows, "which must be in [0, n_rows)")
-    if which.shape[0] == 0:
-        return
-    with nogil:
-        pegasos_linear_copy(&rows.c, which.shape[0], &which[0], &out[0, 0])
-
-
 # ---- The certificate ---------------------------------------------------------------------------
 
 
@@ -979,46 +924,6 @@ def best_duals(const double[:, ::1] a not None, const double[::1] row_weights,
 cdef pegasos_dual _blank_dual
 #: One zeroed dual problem, as `BLANK_PROBLEM`.
 BLANK_DUAL = <pegasos_dual[:1]> &_blank_dual
-
-
-def dual_start(pegasos_dual[::1] problems not None, const int64_t[::1] n_active not None):
-    """Let the first `n_active` rows of their lists take part, in an epoch that begins now."""
-    cdef int64_t k
-    require(n_active.shape[0] == problems.shape[0], "n_active must have a number for each problem")
-    require_indices(n_active, 0, LARGEST, "n_active must be in [0, 2**62)")
-    for k in range(problems.shape[0]):
-        pegasos_dual_start(&problems[k], n_active[k])
-
-
-def dual_run(Rows rows not None, pegasos_dual[::1] problem not None,
-             const int8_t[::1] labels not None, const double[::1] bounds,
-             const double[::1] norms not None, int64_t[::1] active not None,
-             double[::1] a not None, double[::1] w not None, int64_t count):
-    """Visit up to `count` rows; returns how many. See ``pegasos_dual_run``."""
-    cdef int64_t done, n = rows.c.n_rows
-    require(problem.shape[0] >= 1, "problem must not be empty")
-    require_loss(problem[0].loss)
-    require(n == labels.shape[0] == norms.shape[0] == a.shape[0],
-            "labels, norms and a must have n_rows entries")
-    require(bounds is None or bounds.shape[0] == n, "bounds must have n_rows entries")
-    require(w.shape[0] == rows.c.n_features, "w must have n_features entries")
-    cdef int64_t position = problem[0].position, n_active = problem[0].n_active
-    require(0 <= problem[0].n_kept <= position <= problem[0].n_chosen <= n_active
-            and n_active <= active.shape[0],
-            "n_kept, position, n_chosen and n_active must lie within the list of active rows")
-    # Any of these rows may be chosen next, so the list is read in full; once an epoch, since
-    # nothing but this function changes it within one.
-    if position == 0 or rows.c.index_bytes == PEGASOS_KERNEL:
-        require_indices(active[:n_active], 0, n, "active must be in [0, n_rows)")
-    if rows.c.index_bytes == PEGASOS_KERNEL:
-        require_columns(rows, active[:n_active])
-    if position == n_active or count < 1:
-        return 0
-    with nogil:
-        done = pegasos_dual_run(&rows.c, &problem[0], &labels[0],
-                                NULL if bounds is None else &bounds[0], &norms[0], &active[0],
-                                &a[0], &w[0], count)
-    return done
 
 
 cdef pegasos_ascent _blank_ascent
@@ -1465,10 +1370,6 @@ def laplace(const value_t[:, ::1] x not None, const value_t[:, ::1] z not None, 
 
 # ---- Newton's method ---------------------------------------------------------------------------
 
-cdef pegasos_newton _blank_newton
-#: One zeroed problem of Newton's method, as `BLANK_PROBLEM`.
-BLANK_NEWTON = <pegasos_newton[:1]> &_blank_newton
-
 #: Up to so many features Newton's equations are solved with a matrix at hand.
 NEWTON_MOST = PEGASOS_NEWTON_MOST
 ROUNDING = PEGASOS_ROUNDING
@@ -1675,60 +1576,3 @@ def solve(Rows rows not None, const int8_t[:, ::1] labels not None, const double
                     break
         free(room)
     return watch.answer(status)
-
-
-def newton_run(Rows rows not None, pegasos_newton[::1] problem not None,
-               const int8_t[::1] labels not None, const double[::1] row_weights,
-               double[::1] point not None, double[::1] scores not None,
-               double[::1] centre not None, double[::1] a not None, double[::1] coef not None,
-               bint has_blas, Watch watch not None):
-    """Run one problem to its end; returns a status. See ``pegasos_newton_run``.
-
-    `row_weights` may be None. `problem`, one entry of the type of `BLANK_NEWTON`, and the arrays
-    after the weights are updated in place. `has_blas`: use SciPy's BLAS, if that is there.
-    """
-    cdef int64_t n = rows.c.n_rows, d = rows.c.n_features
-    cdef int status
-    cdef pegasos_newton_arrays arrays
-    require_real_rows(rows)
-    require(problem.shape[0] >= 1, "problem must not be empty")
-    cdef pegasos_newton *p = &problem[0]
-    require(n == labels.shape[0] == scores.shape[0] == centre.shape[0] == a.shape[0],
-            "labels, scores, centre and a must have n_rows entries")
-    require_row_weights(row_weights, n)
-    require(coef.shape[0] == d and point.shape[0] == d + 1,
-            "coef must have n_features entries, point one more")
-    require(p.lam > 0 and p.mass > 0 and p.width > 0 and p.narrowest > 0,
-            "lam, mass, width and narrowest must be > 0")
-    require_loss(p.loss)
-    require(p.loss == PEGASOS_HINGE or p.width == 0.5,
-            "width must be 0.5 with the squared hinge")
-    require(0 <= p.n_epochs < LARGEST and 0 <= p.n_visits < LARGEST and p.last_epoch < LARGEST,
-            "numbers of epochs and visits must be in [0, 2**62)")
-    arrays.labels, arrays.point, arrays.scores = &labels[0], &point[0], &scores[0]
-    arrays.weights = NULL if row_weights is None else &row_weights[0]
-    arrays.centre, arrays.a, arrays.coef = &centre[0], &a[0], &coef[0]
-    arrays.blas = blas() if has_blas else NULL
-    arrays.work = malloc(<size_t> pegasos_newton_work(n, d))
-    if arrays.work == NULL:
-        raise MemoryError(f"Newton's method has no room for {n} rows of {d} features")
-    with nogil:
-        status = pegasos_newton_run(&rows.c, p, &arrays, &watch.c)
-        free(arrays.work)
-    return watch.answer(status)
-
-
-def line_search(const double[::1] u not None, const double[::1] moves not None,
-                const double[::1] weights not None, const double[::1] centre not None,
-                double width, double first, double second, int64_t loss=PEGASOS_HINGE):
-    """Return how far to go along a step; see ``pegasos_line_search``."""
-    cdef double t
-    cdef int64_t n = u.shape[0]
-    require(1 <= n == moves.shape[0] == weights.shape[0] == centre.shape[0],
-            "u, moves, weights and centre must have the same length")
-    require_loss(loss)
-    require(width > 0, "width must be > 0")
-    with nogil:
-        t = pegasos_line_search(loss, n, &u[0], &moves[0], &weights[0], &centre[0], width, first,
-                                second)
-    return t

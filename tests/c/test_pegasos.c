@@ -759,151 +759,6 @@ static void problems_that_begin_together_end_at_true_gaps(void)
         }
 }
 
-/* BLAS and LAPACK, as far as a caller brings them: upper triangles of columns. */
-#define DEFINE_BLAS(P, VALUE)                                                                      \
-    static void P##syrk(char *uplo, char *trans, int *n, int *k, VALUE *alpha, VALUE *a, int *lda, \
-                        VALUE *beta, VALUE *c, int *ldc)                                           \
-    {                                                                                              \
-        CHECK(*uplo == 'U' && *alpha == 1);                                                        \
-        const int row = *trans == 'N' ? 1 : *lda, column = *trans == 'N' ? *lda : 1;               \
-        for (int j = 0; j < *n; j++)                                                               \
-            for (int i = 0; i <= j; i++) {                                                         \
-                VALUE sum = *beta == 0 ? 0 : c[i + j * *ldc];                                      \
-                for (int l = 0; l < *k; l++)                                                       \
-                    sum += a[i * row + l * column] * a[j * row + l * column];                      \
-                c[i + j * *ldc] = sum;                                                             \
-            }                                                                                      \
-    }                                                                                              \
-    static void P##potrf(char *uplo, int *n, VALUE *a, int *lda, int *info)                        \
-    {                                                                                              \
-        CHECK(*uplo == 'U');                                                                       \
-        *info = 0;                                                                                 \
-        for (int j = 0; j < *n && *info == 0; j++)                                                 \
-            for (int i = 0; i <= j; i++) {                                                         \
-                VALUE sum = a[i + j * *lda];                                                       \
-                for (int l = 0; l < i; l++)                                                        \
-                    sum -= a[l + i * *lda] * a[l + j * *lda];                                      \
-                *info = i == j && !(sum > 0) ? j + 1 : 0;                                          \
-                a[i + j * *lda] = i == j ? (VALUE)sqrt(sum) : sum / a[i + i * *lda];               \
-            }                                                                                      \
-    }                                                                                              \
-    static void P##potrs(char *uplo, int *n, int *count, VALUE *a, int *lda, VALUE *b, int *ldb,   \
-                         int *info)                                                                \
-    {                                                                                              \
-        CHECK(*uplo == 'U' && *count == 1 && *ldb == *n);                                          \
-        for (int i = 0; i < *n; i++) {                                                             \
-            for (int l = 0; l < i; l++)                                                            \
-                b[i] -= a[l + i * *lda] * b[l];                                                    \
-            b[i] /= a[i + i * *lda];                                                               \
-        }                                                                                          \
-        for (int i = *n - 1; i >= 0; i--) {                                                        \
-            b[i] /= a[i + i * *lda];                                                               \
-            for (int l = 0; l < i; l++)                                                            \
-                b[l] -= a[l + i * *lda] * b[i];                                                    \
-        }                                                                                          \
-        *info = 0;                                                                                 \
-    }
-DEFINE_BLAS(d, double)
-DEFINE_BLAS(s, float)
-
-/* Calls of `stop_later` that are left until it stops. */
-static int stop_later(void *n_left, const pegasos_progress *progress)
-{
-    CHECK(progress->n_epochs >= 0 && progress->objective > 0 && progress->relative_gap >= 0);
-    return --*(int64_t *)n_left <= 0;
-}
-
-/* Newton's method on rows of one type; `stops`: a run is stopped at its first poll, the next at its
- * second, and so on. Checks what it leaves: objectives computed afresh, dual variables within their
- * bounds, the gap that it says. */
-static void newton_reaches_its_gap(int type, int64_t loss, const pegasos_blas *blas, double feature,
-                                   int free_intercept, int64_t n_rows, bool stops, double *coef)
-{
-    pegasos_rows rows = rows_of_type(type);
-    rows.n_rows = n_rows;
-    double point[D + 1] = {0}, scores[N] = {0}, centre[N] = {0}, a[N] = {0}, bounds[N];
-    void *work = malloc((size_t)pegasos_newton_work(n_rows, D));
-    if (!work)
-        exit(1);
-    pegasos_newton p = {.lam = 1e-3,
-                        .tol = 1e-6,
-                        .last_epoch = 5000,
-                        .feature = feature,
-                        .free_intercept = free_intercept,
-                        .loss = loss,
-                        .narrowest = 1e-4,
-                        .width = loss == PEGASOS_HINGE ? 0.25 : 0.5,
-                        .primal = INFINITY,
-                        .relative_gap = INFINITY,
-                        .dual_objective = -INFINITY};
-    for (int64_t i = 0; i < n_rows; i++) {
-        bounds[i] = i % 3 == 0 ? 0.5 : 2;
-        p.mass += labels[i] == 0 ? 0 : bounds[i];
-    }
-    const pegasos_newton_arrays arrays = {.labels = labels,
-                                          .weights = bounds,
-                                          .point = point,
-                                          .scores = scores,
-                                          .centre = centre,
-                                          .a = a,
-                                          .coef = coef,
-                                          .work = work,
-                                          .blas = blas};
-    int64_t status = PEGASOS_STOPPED, calls = 0, n_left = 0;
-    while (status == PEGASOS_STOPPED) {
-        pegasos_watch watch = {.poll = stops ? stop_later : NULL,
-                               .context = &n_left,
-                               .every = 1,
-                               .by_epochs = calls % 2};
-        n_left = ++calls;
-        status = pegasos_newton_run(&rows, &p, &arrays, &watch);
-    }
-    CHECK(status == PEGASOS_DONE && (stops ? calls > 10 : calls == 1));
-    free(work);
-    CHECK(p.relative_gap <= 1e-6 && p.n_epochs < 5000 && p.n_visits == p.n_epochs * n_rows);
-    pegasos_linear_scores(&rows, 0, n_rows, 1, coef, 8, 0, &p.intercept, scores);
-    const double constant = feature == 0 ? 0 : p.intercept / feature;
-    double primal = free_intercept ? 0 : p.lam / 2 * constant * constant;
-    double dual = 0, sums[D] = {0}, balance = 0, factors[N];
-    for (int64_t i = 0; i < n_rows; i++) {
-        const double u = 1 - labels[i] * scores[i], c = bounds[i];
-        const bool is_squared = loss == PEGASOS_SQUARED_HINGE;
-        CHECK(0 <= a[i] && (is_squared || a[i] <= c));
-        primal += labels[i] != 0 && u > 0 ? c * (is_squared ? u * u : u) / p.mass : 0;
-        dual += (a[i] - (is_squared ? a[i] * a[i] / (4 * c) : 0)) / p.mass;
-        factors[i] = a[i] * labels[i] / (p.lam * p.mass);
-        balance += factors[i];
-    }
-    pegasos_linear_combine(&rows, 0, n_rows, factors, sums);
-    for (int j = 0; j < D; j++) {
-        primal += p.lam / 2 * coef[j] * coef[j];
-        dual -= p.lam / 2 * sums[j] * sums[j];
-    }
-    if (free_intercept)
-        CHECK(fabs(balance) < 1e-9 / p.lam);
-    else
-        dual -= p.lam / 2 * feature * feature * balance * balance;
-    CHECK(fabs(primal - p.primal) < 1e-9 * primal);
-    CHECK(fabs(dual - p.dual_objective) < 1e-9 * primal);
-}
-
-static void newton_s_method_certifies_what_it_finds(void)
-{
-    const pegasos_blas blas = {dsyrk, ssyrk, dpotrf, spotrf, dpotrs, spotrs};
-    for (int type = 0; type < TYPES; type++)
-        for (int kind = 0; kind < 12; kind++)
-            for (int64_t n_rows = 20; n_rows <= N; n_rows += N - 20) {
-                double whole[D] = {0}, pieces[D] = {0};
-                const int is_free = kind % 3 == 2;
-                const double feature = kind % 3 == 0 ? 0 : is_free ? 1 : 0.5;
-                const int64_t loss = kind % 2 ? PEGASOS_SQUARED_HINGE : PEGASOS_HINGE;
-                const pegasos_blas *own = kind < 6 ? NULL : &blas;
-                newton_reaches_its_gap(type, loss, own, feature, is_free, n_rows, false, whole);
-                newton_reaches_its_gap(type, loss, own, feature, is_free, n_rows, true, pieces);
-                CHECK(memcmp(whole, pieces, sizeof whole) == 0);
-            }
-}
-
 /* Numbers that the memory of a fit has room for. */
 enum { MEMORY = 100 * N + 100 * D + 10000 };
 
@@ -1175,17 +1030,10 @@ static void rows_outside_a_problem_do_not_change_its_fit(void)
     }
 }
 
-static uint64_t fnv1a(uint64_t digest, const void *data, size_t size)
-{
-    for (size_t i = 0; i < size; i++)
-        digest = (digest ^ ((const unsigned char *)data)[i]) * UINT64_C(0x100000001b3);
-    return digest;
-}
-
 /* A digest of all that training leaves behind, for every type of rows and every variant. */
 static int write_digest(const char *path)
 {
-    uint64_t digest = UINT64_C(0xcbf29ce484222325);
+    uint64_t digest = FNV1A;
     for (int type = 0; type < TYPES; type++)
         for (int variant = 0; variant < 8; variant++) {
             static bench b;
@@ -1202,11 +1050,6 @@ static int write_digest(const char *path)
         pegasos_thick_products(&rows, &rows, panel, N, products);
         digest = fnv1a(digest, products, (size_t)(N * N * rows.value_bytes));
     }
-    for (int type = 0; type < TYPES; type++) {
-        double coef[D] = {0};
-        newton_reaches_its_gap(type, PEGASOS_HINGE, NULL, 1, type % 2, N, false, coef);
-        digest = fnv1a(digest, coef, sizeof coef);
-    }
     for (int kind = 0; kind < 8; kind++) {
         static double gram[N * N], coef[N];
         static float narrow[N * N];
@@ -1216,11 +1059,7 @@ static int write_digest(const char *path)
         kernel_objective(values, kind & 1 ? 8 : 4, WHOLE, 0, kind >> 1 & 1, tol, false, coef);
         digest = fnv1a(digest, coef, sizeof coef);
     }
-    FILE *file = fopen(path, "w");
-    if (!file)
-        return 1;
-    fprintf(file, "%016llx\n", (unsigned long long)digest);
-    return fclose(file);
+    return write_hex(path, digest);
 }
 
 int main(int argc, char **argv)
@@ -1245,6 +1084,5 @@ int main(int argc, char **argv)
     RUN(rows_outside_a_problem_do_not_change_its_fit);
     RUN(rows_without_weight_do_not_change_a_fit);
     RUN(what_a_program_gets_wrong_is_named);
-    RUN(newton_s_method_certifies_what_it_finds);
     return REPORT();
 }

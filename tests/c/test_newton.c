@@ -1,0 +1,624 @@
+/*
+ * test_newton.c - Newton's method on its own: its equations, its line search, that it may be stopped
+ * anywhere, and that plain loops go where BLAS goes.
+ *
+ * With an argument, writes a digest of what was found to that file, as test_pegasos.c.
+ */
+#include "check.h"
+#include "core.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* BLAS and LAPACK, as far as a caller brings them: upper triangles of columns. */
+#define DEFINE_BLAS(P, VALUE)                                                                      \
+    static void P##syrk(char *uplo, char *trans, int *n, int *k, VALUE *alpha, VALUE *a, int *lda, \
+                        VALUE *beta, VALUE *c, int *ldc)                                           \
+    {                                                                                              \
+        CHECK(*uplo == 'U' && *alpha == 1);                                                        \
+        const int row = *trans == 'N' ? 1 : *lda, column = *trans == 'N' ? *lda : 1;               \
+        for (int j = 0; j < *n; j++)                                                               \
+            for (int i = 0; i <= j; i++) {                                                         \
+                VALUE sum = *beta == 0 ? 0 : c[i + j * *ldc];                                      \
+                for (int l = 0; l < *k; l++)                                                       \
+                    sum += a[i * row + l * column] * a[j * row + l * column];                      \
+                c[i + j * *ldc] = sum;                                                             \
+            }                                                                                      \
+    }                                                                                              \
+    static void P##potrf(char *uplo, int *n, VALUE *a, int *lda, int *info)                        \
+    {                                                                                              \
+        CHECK(*uplo == 'U');                                                                       \
+        *info = 0;                                                                                 \
+        for (int j = 0; j < *n && *info == 0; j++)                                                 \
+            for (int i = 0; i <= j; i++) {                                                         \
+                VALUE sum = a[i + j * *lda];                                                       \
+                for (int l = 0; l < i; l++)                                                        \
+                    sum -= a[l + i * *lda] * a[l + j * *lda];                                      \
+                *info = i == j && !(sum > 0) ? j + 1 : 0;                                          \
+                a[i + j * *lda] = i == j ? (VALUE)sqrt(sum) : sum / a[i + i * *lda];               \
+            }                                                                                      \
+    }                                                                                              \
+    static void P##potrs(char *uplo, int *n, int *count, VALUE *a, int *lda, VALUE *b, int *ldb,   \
+                         int *info)                                                                \
+    {                                                                                              \
+        CHECK(*uplo == 'U' && *count == 1 && *ldb == *n);                                          \
+        for (int i = 0; i < *n; i++) {                                                             \
+            for (int l = 0; l < i; l++)                                                            \
+                b[i] -= a[l + i * *lda] * b[l];                                                    \
+            b[i] /= a[i + i * *lda];                                                               \
+        }                                                                                          \
+        for (int i = *n - 1; i >= 0; i--) {                                                        \
+            b[i] /= a[i + i * *lda];                                                               \
+            for (int l = 0; l < i; l++)                                                            \
+                b[l] -= a[l + i * *lda] * b[i];                                                    \
+        }                                                                                          \
+        *info = 0;                                                                                 \
+    }
+DEFINE_BLAS(d, double)
+DEFINE_BLAS(s, float)
+
+static const pegasos_blas blas = {dsyrk, ssyrk, dpotrf, spotrf, dpotrs, spotrs};
+
+/* Memory of zeros for one test, which gives all of it back. */
+static void *taken[1000];
+static int n_taken;
+
+static void *take(int64_t count, size_t bytes)
+{
+    void *const memory = calloc((size_t)count, bytes);
+    if (!memory || n_taken == 1000)
+        exit(1);
+    return taken[n_taken++] = memory;
+}
+
+static double *numbers(int64_t count)
+{
+    return take(count, sizeof(double));
+}
+
+static void give_back(void)
+{
+    while (n_taken > 0)
+        free(taken[--n_taken]);
+}
+
+static uint64_t generator;
+
+/* A random number in [low, high); exact in single precision if those are small integers. */
+static double uniform(double low, double high)
+{
+    return low + (high - low) * (double)pegasos_bounded_random(&generator, 4096) / 4096;
+}
+
+/* Types of rows: even ones float, odd ones double; dense, 32-bit CSR, 64-bit CSR. Intercepts: none,
+ * a penalised one, a free one. */
+enum { TYPES = 6, NONE = 0, PENALIZED = 1, FREE = 2, INTERCEPTS = 3, LOSSES = 2 };
+
+/* A problem at w = 0. */
+typedef struct problem {
+    int64_t n, d;
+    double *x; /* n x d: the rows, dense */
+    double *c; /* weights, 0 for rows that are not in the problem */
+    int8_t *labels;
+    pegasos_rows rows;
+    pegasos_newton state;
+    pegasos_newton_arrays arrays;
+} problem;
+
+/* Makes `rows` of x. */
+static void set_rows(problem *p, int type)
+{
+    const bool is_sparse = type >= 2, has_wide_indices = type >= 4, is_wide = type % 2;
+    const int64_t size = p->n * p->d;
+    float *const single = take(size, sizeof *single);
+    double *const wide = numbers(size);
+    int32_t *const indices32 = take(size, 4), *const indptr32 = take(p->n + 1, 4);
+    int64_t *const indices64 = take(size, 8), *const indptr64 = take(p->n + 1, 8), at = 0;
+    for (int64_t i = 0; i < p->n; i++) {
+        for (int64_t j = 0; j < p->d; j++) {
+            const double value = p->x[i * p->d + j];
+            if (is_sparse && value == 0)
+                continue;
+            single[at] = (float)value;
+            wide[at] = value;
+            indices32[at] = (int32_t)j;
+            indices64[at++] = j;
+        }
+        indptr32[i + 1] = (int32_t)at;
+        indptr64[i + 1] = at;
+    }
+    p->rows = (pegasos_rows){.n_rows = p->n,
+                             .n_features = p->d,
+                             .value_bytes = is_wide ? 8 : 4,
+                             .values = is_wide ? (void *)wide : (void *)single};
+    if (is_sparse) {
+        p->rows.index_bytes = has_wide_indices ? 8 : 4;
+        p->rows.indices = has_wide_indices ? (void *)indices64 : (void *)indices32;
+        p->rows.indptr_bytes = has_wide_indices ? 4 : 8; /* mixed widths are allowed */
+        p->rows.indptr = has_wide_indices ? (void *)indptr32 : (void *)indptr64;
+    }
+}
+
+/* A problem of the x that is given, or of random rows, many of whose numbers are zero. */
+static problem make(int64_t n, int64_t d, double *x, int type, int64_t loss, int intercept,
+                    double lam)
+{
+    problem p = {.n = n, .d = d, .x = x ? x : numbers(n * d), .c = numbers(n)};
+    double *const normal = numbers(d), *const weights = numbers(n);
+    p.labels = take(n, 1);
+    for (int64_t j = 0; j < d; j++)
+        normal[j] = uniform(-2, 2);
+    for (int64_t i = 0; i < n; i++) {
+        double score = uniform(-1, 1);
+        for (int64_t j = 0; j < d; j++) {
+            if (!x && uniform(0, 1) < 0.4)
+                p.x[i * d + j] = uniform(-2, 2);
+            score += normal[j] * p.x[i * d + j];
+        }
+        p.labels[i] = score > 0 ? 1 : -1;
+        p.c[i] = weights[i] = uniform(0.5, 2);
+        p.state.mass += p.c[i];
+    }
+    set_rows(&p, type);
+    p.state.lam = lam;
+    p.state.tol = -1;
+    p.state.loss = loss;
+    p.state.feature = intercept == NONE ? 0 : intercept == FREE ? 1 : 0.5;
+    p.state.free_intercept = intercept == FREE;
+    p.state.last_epoch = 10000;
+    p.state.width = loss == PEGASOS_HINGE ? 0.25 : 0.5;
+    p.state.primal = p.state.relative_gap = INFINITY;
+    p.state.dual_objective = -INFINITY;
+    p.arrays = (pegasos_newton_arrays){.labels = p.labels,
+                                       .weights = weights,
+                                       .point = numbers(d + 1),
+                                       .scores = numbers(n),
+                                       .centre = numbers(n),
+                                       .a = numbers(n),
+                                       .coef = numbers(d),
+                                       .work = take(pegasos_newton_work(n, d), 1)};
+    return p;
+}
+
+/* Takes every seventh row out of a problem. */
+static void leave_rows_out(problem *p)
+{
+    for (int64_t i = 0; i < p->n; i += 7) {
+        p->state.mass -= p->c[i];
+        p->labels[i] = 0;
+        p->c[i] = 0;
+    }
+}
+
+static int run(problem *p)
+{
+    pegasos_watch nobody = {.every = INFINITY};
+    return pegasos_newton_run(&p->rows, &p->state, &p->arrays, &nobody);
+}
+
+/* <z_i, w>, where z_i is row i with the feature that carries the intercept. */
+static double score_of(const problem *p, int64_t i, const double *w)
+{
+    double score = p->state.feature * w[p->d];
+    for (int64_t j = 0; j < p->d; j++)
+        score += p->x[i * p->d + j] * w[j];
+    return score;
+}
+
+/* sum += factor z_i */
+static void add_row(const problem *p, int64_t i, double factor, double *sum)
+{
+    for (int64_t j = 0; j < p->d; j++)
+        sum[j] += factor * p->x[i * p->d + j];
+    sum[p->d] += factor * p->state.feature;
+}
+
+static void move_to(problem *p, const double *point)
+{
+    memcpy(p->arrays.point, point, (size_t)(p->d + 1) * sizeof *point);
+    for (int64_t i = 0; i < p->n; i++)
+        p->arrays.scores[i] = score_of(p, i, point);
+}
+
+/* The largest that a dual variable may be. */
+static double most_of(const problem *p, int64_t i)
+{
+    return p->state.loss == PEGASOS_SQUARED_HINGE && p->c[i] > 0 ? INFINITY : p->c[i];
+}
+
+/* Whether P and D of what was found are those it tells, written down; P is to be within `gap`. */
+static void check_certificate(const problem *p, double gap)
+{
+    const pegasos_newton *s = &p->state;
+    const bool is_squared = s->loss == PEGASOS_SQUARED_HINGE;
+    double *const model = numbers(p->d + 1), *const sums = numbers(p->d + 1);
+    double loss = 0, dual = 0, penalty = 0, norm = 0, balance = 0, mass = 0;
+    memcpy(model, p->arrays.coef, (size_t)p->d * sizeof *model);
+    model[p->d] = s->feature == 0 ? 0 : s->intercept / s->feature;
+    for (int64_t i = 0; i < p->n; i++) {
+        const double a = p->arrays.a[i], c = p->c[i];
+        const double u = fmax(0, 1 - p->labels[i] * score_of(p, i, model));
+        CHECK(0 <= a && a <= most_of(p, i));
+        CHECK(!is_squared || p->arrays.centre[i] == 0);
+        loss += c * (is_squared ? u * u : u);
+        dual += a - (is_squared && c > 0 ? a * a / (4 * c) : 0);
+        add_row(p, i, a * p->labels[i], sums);
+        balance += a * p->labels[i];
+        mass += a;
+    }
+    if (s->free_intercept) {
+        CHECK(fabs(balance) <= 1e-9 * mass);
+        model[p->d] = sums[p->d] = 0;
+    }
+    for (int64_t j = 0; j <= p->d; j++) {
+        penalty += model[j] * model[j];
+        norm += sums[j] * sums[j];
+    }
+    const double primal = s->lam / 2 * penalty + loss / s->mass;
+    dual = dual / s->mass - norm / (2 * s->lam * s->mass * s->mass);
+    CHECK(fabs(primal - s->primal) <= 1e-9 * primal);
+    CHECK(fabs(dual - s->dual_objective) <= 1e-9 * primal);
+    CHECK(primal - dual <= gap * primal);
+}
+
+/* The slope of the smooth objective at `point`, whose scores are given; A and delta stay. */
+static void slope_at(const problem *p, const double *point, const double *scores, double *slope)
+{
+    const pegasos_newton *s = &p->state;
+    const bool is_bare = s->free_intercept || s->feature == 0;
+    for (int64_t j = 0; j <= p->d; j++)
+        slope[j] = j == p->d && is_bare ? 0 : s->lam * point[j];
+    for (int64_t i = 0; i < p->n; i++) {
+        const double u = 1 - p->labels[i] * scores[i];
+        const double a = fmax(0, p->arrays.centre[i] + p->c[i] * u / s->width);
+        add_row(p, i, -fmin(a, most_of(p, i)) * p->labels[i] / s->mass, slope);
+    }
+}
+
+static double product(const double *x, const double *y, int64_t n)
+{
+    double sum = 0;
+    for (int64_t j = 0; j < n; j++)
+        sum += x[j] * y[j];
+    return sum;
+}
+
+/* Makes one iteration, and compares its step with Newton's equations written down. Returns how many
+ * rows were in the band. */
+static int64_t check_step(problem *p, double tolerance)
+{
+    pegasos_newton *const s = &p->state;
+    const int64_t size = p->d + 1;
+    double *const step = numbers(size), *const before = numbers(size), *const left = numbers(size);
+    double *const after = numbers(size), *const scores = numbers(p->n);
+    memcpy(step, p->arrays.point, (size_t)size * sizeof *step);
+    memcpy(scores, p->arrays.scores, (size_t)p->n * sizeof *scores);
+    s->last_epoch = s->n_epochs + 1;
+    CHECK(run(p) == PEGASOS_DONE);
+    /* With the A and delta of the step, which it leaves. */
+    int64_t n_band = 0;
+    slope_at(p, step, scores, before);
+    for (int64_t j = 0; j < size; j++)
+        step[j] = p->arrays.point[j] - step[j];
+    for (int64_t i = 0; i < p->n; i++) {
+        const double u = 1 - p->labels[i] * scores[i];
+        const double a = p->arrays.centre[i] + p->c[i] * u / s->width;
+        if (0 < a && a < most_of(p, i)) {
+            n_band++;
+            add_row(p, i, p->c[i] / (s->mass * s->width) * score_of(p, i, step), left);
+        }
+    }
+    for (int64_t j = 0; j < size; j++)
+        left[j] += s->lam * (j == p->d && s->free_intercept && n_band > 0 ? 1e-4 : 1) * step[j];
+    const double left_norm = sqrt(product(left, left, size));
+    const double right_norm = sqrt(product(before, before, size));
+    for (int64_t j = 0; j < size; j++)
+        CHECK(fabs(left[j] / left_norm + before[j] / right_norm) <= tolerance);
+    if (s->lam < 1e-12)
+        return n_band; /* a line search may not come to its end where the least is so far */
+    /* It ends where the slope is a hundredth of what it was. */
+    for (int64_t i = 0; i < p->n; i++) {
+        const double score = score_of(p, i, p->arrays.point);
+        CHECK(fabs(p->arrays.scores[i] - score) <= 1e-9 * (1 + fabs(score)));
+    }
+    slope_at(p, p->arrays.point, p->arrays.scores, after);
+    CHECK(fabs(product(after, step, size)) <= 0.0101 * fabs(product(before, step, size)));
+    return n_band;
+}
+
+static int in_order(const void *one, const void *other)
+{
+    const double x = *(const double *)one, y = *(const double *)other;
+    return (x > y) - (x < y);
+}
+
+/* Moves a problem so that so many of its rows are in the band, and stay there if A moves. */
+static void set_band(problem *p, int64_t n_band)
+{
+    double *const point = numbers(p->d + 1), *const sizes = numbers(p->n + 2);
+    if (p->state.loss == PEGASOS_HINGE) {
+        p->state.width = 10;
+        for (int64_t i = 0; i < p->n; i++)
+            p->arrays.centre[i] = p->c[i] * (i * 7919 % p->n < n_band ? uniform(0.1, 0.6) : 1);
+        return;
+    }
+    /* Those that are within the margin. */
+    for (int64_t j = 0; j <= p->d; j++)
+        point[j] = uniform(-2, 2);
+    move_to(p, point);
+    for (int64_t i = 0; i < p->n; i++) {
+        p->labels[i] = p->arrays.scores[i] > 0 ? 1 : -1;
+        sizes[i + 1] = fabs(p->arrays.scores[i]);
+        sizes[p->n + 1] = fmax(sizes[p->n + 1], 2 * sizes[i + 1]);
+    }
+    qsort(sizes + 1, (size_t)p->n, sizeof *sizes, in_order);
+    for (int64_t j = 0; j <= p->d; j++)
+        point[j] /= (sizes[n_band] + sizes[n_band + 1]) / 2;
+    move_to(p, point);
+}
+
+static void equations_are_solved_however_many_rows_there_are(void)
+{
+    const int64_t bands[] = {0, 1, 17, 40, 41, 42, 100};
+    const double lams[] = {1e-6, 1e-2, 1};
+    for (int type = 0; type < TYPES; type++)
+        for (int kind = 0; kind < LOSSES * INTERCEPTS * 6; kind++) {
+            const int64_t loss = kind % LOSSES;
+            const double lam = lams[kind / 12 % 3];
+            const bool has_blas = kind / 6 % 2;
+            /* BLAS has single precision, as far as its errors stay below a tenth of what lam adds.
+             * Those grow with the matrix, which is twenty times as large for the squared hinge. */
+            const double single = loss == PEGASOS_HINGE ? 1e-6 : 2e-5;
+            for (int k = 0; k < 7; k++) {
+                problem p = make(120, 40, NULL, type, loss, kind / 2 % INTERCEPTS, lam);
+                p.arrays.blas = has_blas ? &blas : NULL;
+                set_band(&p, bands[k]);
+                CHECK(check_step(&p, has_blas ? (lam < 1e-2 ? 0.1 : single) : 1e-9) == bands[k]);
+                give_back();
+            }
+        }
+}
+
+/* Nothing but a small lam holds the matrix up: rounding errors of single precision would show. */
+static void features_that_add_up_to_a_constant_are_no_trouble(void)
+{
+    for (int type = 0; type < TYPES; type++)
+        for (int kind = 0; kind < 2 * INTERCEPTS; kind++) {
+            double *const x = numbers(200 * 40);
+            for (int64_t i = 0; i < 200; i++)
+                x[i * 40 + i * 7919 % 40] = 1;
+            problem p = make(200, 40, x, type, PEGASOS_HINGE, kind / 2, 1e-9);
+            p.arrays.blas = kind % 2 ? &blas : NULL;
+            for (int64_t i = 0; i < 200; i++)
+                p.labels[i] = uniform(0, 1) < 0.5 ? 1 : -1;
+            set_band(&p, 200);
+            CHECK(check_step(&p, 1e-7) == 200);
+            give_back();
+        }
+}
+
+/* lam is lost beside the sum: of equal features, none leaps. */
+static void singular_equations_have_an_answer(void)
+{
+    for (int type = 0; type < TYPES; type++)
+        for (int kind = 0; kind < 4 * INTERCEPTS; kind++) {
+            double *const x = numbers(200 * 30);
+            for (int64_t j = 0; j < 200 * 30; j++)
+                x[j] = 1;
+            problem p = make(200, 30, x, type, PEGASOS_HINGE, kind / 4, 1e-22);
+            p.arrays.blas = kind % 2 ? &blas : NULL;
+            for (int64_t i = 0; i < 200; i++)
+                p.labels[i] = uniform(0, 1) < 0.3 ? 1 : -1;
+            set_band(&p, kind / 2 % 2 ? 10 : 200);
+            check_step(&p, 1e-4);
+            const double *w = p.arrays.point;
+            for (int64_t j = 1; j < 30; j++)
+                CHECK(fabs(w[j] - w[0]) <= 1e-3 * fabs(w[0]));
+            give_back();
+        }
+}
+
+static void conjugate_gradients_solve_the_equations_of_many_features(void)
+{
+    for (int type = 0; type < TYPES; type++)
+        for (int kind = 0; kind < LOSSES * INTERCEPTS; kind++)
+            for (int64_t n_band = 0; n_band <= 60; n_band += n_band ? 40 : 20) {
+                problem p = make(60, PEGASOS_NEWTON_MOST + 50, NULL, type, kind % LOSSES,
+                                 kind / LOSSES, 0.1);
+                p.arrays.blas = &blas;
+                set_band(&p, n_band);
+                CHECK(check_step(&p, 0.02) == n_band);
+                give_back();
+            }
+}
+
+/* So many that equations are solved by products. */
+static void features_without_values_change_nothing(void)
+{
+    enum { FEW = 10, MANY = PEGASOS_NEWTON_MOST + 1 };
+    for (int type = 0; type < TYPES; type++)
+        for (int kind = 0; kind < LOSSES * INTERCEPTS; kind++) {
+            const uint64_t before = generator;
+            problem few = make(80, FEW, NULL, type, kind % LOSSES, kind / LOSSES, 1e-2);
+            double *const x = numbers(80 * MANY);
+            for (int64_t i = 0; i < 80; i++)
+                memcpy(x + i * MANY, few.x + i * FEW, FEW * sizeof *x);
+            problem many = make(80, MANY, x, type, kind % LOSSES, kind / LOSSES, 1e-2);
+            memcpy(many.labels, few.labels, 80);
+            memcpy(many.c, few.c, 80 * sizeof *many.c);
+            many.arrays.weights = few.arrays.weights;
+            many.state = few.state;
+            few.state.tol = many.state.tol = 1e-6;
+            CHECK(run(&few) == PEGASOS_DONE && run(&many) == PEGASOS_DONE);
+            check_certificate(&few, 1.01e-6);
+            check_certificate(&many, 1.01e-6);
+            CHECK(fabs(few.state.primal - many.state.primal) <= 2e-6 * many.state.primal);
+            CHECK(generator != before);
+            give_back();
+        }
+}
+
+/* Calls of `stop_later` that are left until it stops. */
+static int stop_later(void *n_left, const pegasos_progress *progress)
+{
+    CHECK(progress->n_epochs >= 0 && progress->objective > 0 && progress->relative_gap >= 0);
+    return --*(int64_t *)n_left == 0;
+}
+
+static bool are_equal(const double *x, const double *y, int64_t count)
+{
+    return memcmp(x, y, (size_t)count * sizeof *x) == 0;
+}
+
+static void a_run_may_be_stopped_anywhere(void)
+{
+    const int64_t shapes[2][2] = {
+        {600, 12},
+        {30,  60}
+    }; /* of several pieces; of a narrow band */
+    for (int type = 0; type < TYPES; type++)
+        for (int kind = 0; kind < 4 * LOSSES * INTERCEPTS; kind++) {
+            const int64_t *shape = shapes[kind / 2 % 2];
+            const uint64_t seed = generator;
+            problem
+                runs[3]; /* whole; stopped after each iteration; at the first poll, the second */
+            for (int k = 0; k < 3; k++) {
+                problem *const p = runs + k;
+                generator = seed;
+                *p = make(shape[0], shape[1], NULL, type, kind / 4 % LOSSES, kind / 4 / LOSSES,
+                          1e-2);
+                p->arrays.blas = kind % 2 ? &blas : NULL;
+                p->state.tol = 1e-6;
+                leave_rows_out(p);
+                int64_t n_stops = 0, n_left = 1;
+                pegasos_watch watch = {.poll = k > 0 ? stop_later : NULL,
+                                       .context = &n_left,
+                                       .every = k == 2 ? 1 : INFINITY,
+                                       .by_epochs = k == 1};
+                int status;
+                while ((status = pegasos_newton_run(&p->rows, &p->state, &p->arrays, &watch))
+                       == PEGASOS_STOPPED) {
+                    n_stops++;
+                    n_left = k == 2 ? 1 + n_stops : 1;
+                }
+                CHECK(status == PEGASOS_DONE);
+                CHECK(k == 0 ? n_stops == 0 : n_stops >= (k == 1 ? 3 : 10));
+            }
+            check_certificate(runs, 1.01e-6);
+            const pegasos_newton_arrays *one = &runs[0].arrays;
+            for (int k = 1; k < 3; k++) {
+                const pegasos_newton_arrays *other = &runs[k].arrays;
+                CHECK(memcmp(&runs[0].state, &runs[k].state, sizeof(pegasos_newton)) == 0);
+                CHECK(are_equal(one->point, other->point, shape[1] + 1));
+                CHECK(are_equal(one->coef, other->coef, shape[1]));
+                CHECK(are_equal(one->scores, other->scores, shape[0]));
+                CHECK(are_equal(one->centre, other->centre, shape[0]));
+                CHECK(are_equal(one->a, other->a, shape[0]));
+            }
+            give_back();
+        }
+}
+
+static int count_polls(void *n_polls, const pegasos_progress *progress)
+{
+    ++*(int64_t *)n_polls;
+    return progress->n_epochs < 0;
+}
+
+/* Of many rows or features, whatever is under way: a piece is worth a million numbers or so. */
+static void a_run_asks_after_about_so_many_numbers(void)
+{
+    const int64_t shapes[3][2] = {
+        {30000, 20  },
+        {400,   300 },
+        {50,    2500}
+    };
+    for (int k = 0; k < 3; k++) {
+        const int64_t n = shapes[k][0], d = shapes[k][1];
+        int64_t n_polls = 0;
+        pegasos_watch watch = {.poll = count_polls, .context = &n_polls, .every = 1e6};
+        problem p = make(n, d, NULL, 1, PEGASOS_HINGE, NONE, 1e-3);
+        p.state.last_epoch = 30;
+        CHECK(pegasos_newton_run(&p.rows, &p.state, &p.arrays, &watch) == PEGASOS_DONE);
+        CHECK(30 * (double)(n * d) / 4e6 <= (double)n_polls);
+        CHECK((double)n_polls <= 30 * (double)(n * d) / 1e4);
+        give_back();
+    }
+}
+
+static void plain_loops_go_where_blas_goes(void)
+{
+    const int64_t shapes[3][2] = {
+        {200, 12 },
+        {30,  60 },
+        {150, 300}
+    };
+    for (int type = 0; type < TYPES; type++)
+        for (int kind = 0; kind < 3 * LOSSES * INTERCEPTS; kind++) {
+            const int64_t n = shapes[kind % 3][0], d = shapes[kind % 3][1];
+            const uint64_t seed = generator;
+            if (kind % 3 == 2 && kind / 3 != type)
+                continue; /* each type and each kind once: BLAS takes its time here */
+            problem runs[2];
+            for (int k = 0; k < 2; k++) {
+                problem *const p = runs + k;
+                generator = seed;
+                *p = make(n, d, NULL, type, kind / 3 % LOSSES, kind / 3 / LOSSES, 1e-3);
+                for (int64_t i = 0; i < n; i++) { /* features depend on each other */
+                    p->x[i * d + d - 2] = p->x[i * d];
+                    p->x[i * d + d - 1] = 1;
+                }
+                set_rows(p, type);
+                p->state.tol = 1e-6;
+                p->arrays.blas = k ? &blas : NULL;
+                CHECK(run(p) == PEGASOS_DONE);
+                check_certificate(p, 1.01e-6);
+            }
+            const pegasos_newton *loops = &runs[0].state, *by_blas = &runs[1].state;
+            CHECK(fabs(loops->primal - by_blas->primal) <= 2e-6 * by_blas->primal);
+            CHECK((double)loops->n_epochs <= 1.2 * (double)by_blas->n_epochs + 5);
+            give_back();
+        }
+}
+
+static void a_point_whose_objective_is_no_number_is_told(void)
+{
+    problem p = make(20, 3, NULL, 1, PEGASOS_HINGE, NONE, 0.1);
+    p.arrays.scores[3] = INFINITY;
+    p.labels[3] = -1;
+    CHECK(run(&p) == PEGASOS_OVERFLOW);
+    give_back();
+}
+
+/* For every type of rows and every loss; no BLAS, whose bits are its own. */
+static int write_digest(const char *path)
+{
+    uint64_t digest = FNV1A;
+    for (int type = 0; type < TYPES; type++)
+        for (int64_t loss = 0; loss < LOSSES; loss++) {
+            problem p = make(50, 37, NULL, type, loss, type % INTERCEPTS, 1e-3);
+            p.state.tol = 1e-6;
+            CHECK(run(&p) == PEGASOS_DONE);
+            digest = fnv1a(digest, p.arrays.coef, 37 * sizeof *p.arrays.coef);
+            give_back();
+        }
+    return write_hex(path, digest);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1)
+        return write_digest(argv[1]);
+    RUN(equations_are_solved_however_many_rows_there_are);
+    RUN(features_that_add_up_to_a_constant_are_no_trouble);
+    RUN(singular_equations_have_an_answer);
+    RUN(conjugate_gradients_solve_the_equations_of_many_features);
+    RUN(features_without_values_change_nothing);
+    RUN(a_run_may_be_stopped_anywhere);
+    RUN(a_run_asks_after_about_so_many_numbers);
+    RUN(plain_loops_go_where_blas_goes);
+    RUN(a_point_whose_objective_is_no_number_is_told);
+    return REPORT();
+}
