@@ -41,8 +41,8 @@ class Watch:
     def __init__(self, estimator: Any, max_epochs: int | None, **data: Any) -> None:
         self.estimator, self.data = estimator, data
         self._fit: Any = None
-        if not hasattr(estimator, "_init_callback_context"):
-            return
+        if not any(hasattr(estimator, name) for name in ("_skl_callbacks", "_parent_callback_ctx")):
+            return  # nobody asks, and a context takes a hundredth of a small fit
         self._fit = estimator._init_callback_context(max_subtasks=max_epochs)
         self._fit.call_on_fit_task_begin(estimator=estimator, **data)
 
