@@ -290,6 +290,24 @@ def before_conversion(X: Any) -> None:
         _numbers("X", _dense(X).dtype)
 
 
+def is_ready(X: Any, y: Any) -> bool:
+    """Whether rows and labels are arrays as training takes them: the labels integers or booleans.
+
+    Values of `X` may still not be finite.
+    """
+    return (
+        type(X) is type(y) is np.ndarray
+        and X.dtype.char in "fd"
+        and X.dtype.isnative
+        and X.flags.c_contiguous
+        and X.flags.aligned
+        and y.dtype.kind in "biu"
+        and X.ndim == 2
+        and X.size > 0
+        and y.shape == X.shape[:1]
+    )
+
+
 def _numbers(name: str, dtype: Any) -> None:
     """Raise unless `dtype` is one of real numbers."""
     if dtype.kind == "c":
