@@ -13,6 +13,7 @@ intercept) is part of w; an unpenalised intercept is not, and adds the condition
 Everything is computed afresh, in double precision, from the model and from a: no running sums.
 """
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -45,7 +46,7 @@ class Certificate:
     #: kernel machines leaves rounding out, and is |P - D| / P where there may be no dual.
     estimate: np.ndarray | None = None
 
-    @property
+    @functools.cached_property
     def gap(self) -> np.ndarray:
         """How far the objective is above the optimum, at most."""
         return np.maximum(self.objective - self.dual_objective, 0)  # below 0 by rounding only
@@ -55,12 +56,12 @@ class Certificate:
         """What is known of models whose rows were not read."""
         return cls(np.full(n_problems, np.nan), np.full(n_problems, np.nan))
 
-    @property
+    @functools.cached_property
     def relative_gap(self) -> np.ndarray:
         """The gap as a part of the objective."""
         return self.gap / np.where(self.objective > 0, self.objective, 1)
 
-    @property
+    @functools.cached_property
     def stopping_gap(self) -> np.ndarray:
         """What `tol` is compared with: the relative gap, or an estimate if nothing is proved."""
         relative = self.relative_gap if self.estimate is None else self.estimate
