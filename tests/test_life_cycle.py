@@ -207,7 +207,6 @@ def test_arrays_that_need_no_conversion_are_fitted_as_others(machine, rng, dtype
         clf.fit(X, y[1:])
 
 
-
 # ---- Going on with another solver ----------------------------------------------------------------
 
 SOLVERS = ("auto", "pegasos", "sdca", "newton")

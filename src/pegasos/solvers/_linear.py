@@ -96,7 +96,8 @@ class Linear(Solver):
     @property
     def is_seen(self) -> Any:
         """Dual ascent computes objectives from the model itself, and not from running sums."""
-        return (self.standings()["solver"] == _core.ASCENT) & self.coef.any(axis=1)
+        is_ascent = self.standings()["solver"] == _core.ASCENT
+        return is_ascent & self.coef.any(axis=1) if is_ascent.any() else is_ascent
 
     def progress(self) -> tuple[int, int, str]:
         """Rows visited, 0, and the largest gap."""
