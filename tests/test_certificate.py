@@ -244,7 +244,7 @@ def test_pegasos_itself_stops_at_a_gap(problem):
     [
         ("sdca", "Watch", (0, 2, 12)),
         ("newton", "Watch", (0, 2, 30)),
-        ("auto", "combine", (0, 1, 4)),  # within the certificate
+        ("auto", "dual_objectives", (0,)),  # the certificate
     ],
 )
 def test_threads_and_interruptions_do_not_change_the_answer(
@@ -269,10 +269,10 @@ def test_threads_and_interruptions_do_not_change_the_answer(
             continue
         calls = iter(range(10**9))
 
-        def call(what, *arguments, calls=calls, after=after):
+        def call(what, *arguments, calls=calls, after=after, **named):
             if next(calls) >= after:
                 raise KeyboardInterrupt
-            return what(*arguments)
+            return what(*arguments, **named)
 
         monkeypatch.setattr(_core, function, functools.partial(call, real))
         with pytest.raises(KeyboardInterrupt):

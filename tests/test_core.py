@@ -84,7 +84,10 @@ def calls(layout, dtype):
     ]  # fmt: skip
     yield "combine", [rows, 2, np.ones(N - 2), np.ones(D)]
     yield "norms", [rows, 0, np.zeros(D), np.zeros(N)]
-    yield "loss_sums", [1, labels, one, np.ones((N - 1, K)), np.zeros(K)]
+    yield "objectives", [
+        rows, labels, one, values(np.float64, K, D), np.ones(K), False, np.zeros(K), np.zeros(K),
+    ]  # fmt: skip
+    yield "dual_objectives", [rows, labels, one, np.ones((K, N)), np.ones(K), np.zeros(K)]
     yield "best_intercepts", [labels, one, np.ones((K, N)), np.zeros(4 * N), np.zeros(K)]
     yield "make_feasible", [labels, one, True, np.ones((K, N))]
     yield "best_duals", [np.ones((K, N)), one, np.ones(K), np.ones(K), 0.1, np.zeros(K)]
@@ -155,13 +158,14 @@ MAY_BE_SHORTER = {
     ("decision_function", 5, 0), ("combine", 2, 0), ("norms", 3, 0), ("fit", 9, 0), ("csr_rows", 2, 0),
     ("dense_rows", 0, 0), ("dense_rows", 0, 1),
     ("Order", 1, 0), ("restart_averages", 1, 1), ("push", 0, 0), ("gather", 0, 1),
-    ("kernel_block", 0, 0), ("loss_sums", 3, 0), ("set_pending", 0, 0), ("kernel_run", 3, 0), ("are_fits", 0, 0),
+    ("kernel_block", 0, 0), ("set_pending", 0, 0), ("kernel_run", 3, 0), ("are_fits", 0, 0),
 }  # fmt: skip
 
 
 PROBLEM_OF = {"loss": 0, "intercept_scaling": 1.0, "free_intercept": False}
 KEYWORDS = {
     "are_fits": PROBLEM_OF,
+    "dual_objectives": PROBLEM_OF | {"lam": 0.1},
     "solve": PROBLEM_OF
     | {"lam": 0.1, "tol": 1e-3, "seed": 0, "solver": _core.AUTO, "together": False},
 }
@@ -289,8 +293,6 @@ def test_rows_that_are_not_there_are_refused(layout, dtype, first):
             refused(name, [*good[:4], first, *good[5:]])
         elif name in ("combine", "norms"):
             refused(name, [good[0], first, *good[2:]])
-        elif name == "loss_sums":
-            refused(name, [first, *good[1:]])
 
 
 @pytest.mark.parametrize(

@@ -190,6 +190,23 @@ def test_an_interrupted_refit_keeps_what_was_learned_with_its_number_of_features
     assert set(clf.predict(X[:, :7])) <= {"a", "b"}
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_arrays_that_need_no_conversion_are_fitted_as_others(machine, rng, dtype):
+    """scikit-learn checks lists and arrays in another order, not those in C order."""
+    X, y = make_rows(rng, n=80, d=5)
+    X, y = np.ascontiguousarray(X, dtype), (y > 0).astype(int)
+    clf = machine(0.1, random_state=0).fit(X, y)
+    for other, labels in ((np.asfortranarray(X), y), (X, y.tolist()), (X, y.astype(float))):
+        found = machine(0.1, random_state=0).fit(other, labels)
+        assert found.n_features_in_ == clf.n_features_in_ == 5
+        np.testing.assert_array_equal(found.predict(X), clf.predict(X))
+        np.testing.assert_array_equal(found.objective_, clf.objective_)
+    with pytest.raises(ValueError, match=r"but X\[3, 2\] is nan"):
+        clf.fit(np.where(np.arange(80)[:, None] * 5 + np.arange(5) == 17, np.nan, X), y)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        clf.fit(X, y[1:])
+
+
 # ---- Going on with another solver ----------------------------------------------------------------
 
 SOLVERS = ("auto", "pegasos", "sdca", "newton")

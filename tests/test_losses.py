@@ -243,12 +243,14 @@ def test_no_dual_value_is_above_the_optimum(rng):
             assert max(values) <= best <= least
 
 
-def test_losses_are_summed(rng):
-    y, c = np.array([[1, -1, 0, 1]], np.int8), np.array([1.0, 2, 3, 4])
-    scores, sums = rng.normal(size=(4, 1)), np.zeros(1)
-    _core.loss_sums(0, y, c, scores, sums, SQUARED)
-    expected = (c * (y[0] != 0) * np.maximum(0, 1 - y[0] * scores[:, 0]) ** 2).sum()
-    assert sums[0] == pytest.approx(expected)
+def test_objectives_are_summed(rng):
+    X, y = make_rows(rng)
+    c, y8 = rng.uniform(0.2, 2, len(y)), np.where(rng.random(len(y)) < 0.1, 0, y).astype(np.int8)
+    w, b, sums = rng.normal(size=X.shape[1]), rng.normal(), np.zeros((2, 1))
+    rows, of_all = _core.dense_rows(X), (y8[None], c, w[None], np.array([b]))
+    _core.objectives(rows, *of_all, False, *sums, SQUARED)
+    losses = (c * (y8 != 0) * np.maximum(0, 1 - y8 * (X @ w + b)) ** 2).sum()
+    assert sums[:, 0] == pytest.approx([w @ w, losses])
 
 
 # ---- Estimators ----------------------------------------------------------------------------------

@@ -96,13 +96,29 @@ def combine(
 def norms(
     rows: Rows, first: int, scratch: NDArray[np.float64] | None, out: NDArray[np.float64]
 ) -> None: ...
-def loss_sums(
-    first: int,
+def objectives(
+    rows: Rows,
     labels: NDArray[np.int8],
     row_weights: NDArray[np.float64] | None,
-    scores: NDArray[np.float64],
-    sums: NDArray[np.float64],
+    coef: NDArray[np.float64],
+    intercept: NDArray[np.float64],
+    interleaved: bool,
+    squared_norms: NDArray[np.float64],
+    losses: NDArray[np.float64],
     loss: int = ...,
+) -> None: ...
+def dual_objectives(
+    rows: Rows,
+    labels: NDArray[np.int8],
+    row_weights: NDArray[np.float64] | None,
+    a: NDArray[np.float64],
+    masses: NDArray[np.float64],
+    best: NDArray[np.float64],
+    *,
+    lam: float,
+    loss: int,
+    intercept_scaling: float,
+    free_intercept: bool,
 ) -> None: ...
 def best_intercepts(
     labels: NDArray[np.int8],

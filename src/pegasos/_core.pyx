@@ -840,22 +840,102 @@ cdef int require_row_weights(const double[::1] row_weights, int64_t n) except -1
                    "row_weights must have n_rows entries")
 
 
-def loss_sums(int64_t first, const int8_t[:, ::1] labels not None, const double[::1] row_weights,
-              const double[:, ::1] scores not None, double[::1] sums not None,
-              int64_t loss=PEGASOS_HINGE):
-    """Add the losses of rows `first`, ..., with these scores, to `sums`, one a problem."""
-    cdef int64_t count = scores.shape[0], n = labels.shape[1]
-    require(1 <= labels.shape[0] == scores.shape[1] == sums.shape[0],
-            "labels, scores and sums must be of the same problems")
-    require(0 <= first <= n - count, "these rows are not all there")
+# Rows of a pass over all rows between two looks for Ctrl-C.
+cdef int64_t CHUNK = 2048
+
+
+def objectives(Rows rows not None, const int8_t[:, ::1] labels not None,
+               const double[::1] row_weights, const double[:, ::1] coef not None,
+               const double[::1] intercept not None, bint interleaved,
+               double[::1] squared_norms not None, double[::1] losses not None,
+               int64_t loss=PEGASOS_HINGE):
+    """Write |w|^2 of every problem, without the intercept, and the sum of its losses.
+
+    `coef` is as for `decision_function`.
+    """
+    cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, n_problems = labels.shape[0]
+    cdef int64_t first, count, k, j, apart = n_problems if interleaved else 1
+    require_real_rows(rows)
+    require(labels.shape[1] == n, "labels must have shape (n_problems, n_rows)")
+    require(n_problems == squared_norms.shape[0] == losses.shape[0],
+            "squared_norms and losses must have a number for each problem")
+    require_coefficients(rows, coef, intercept, n_problems, interleaved)
     require_loss(loss)
     require_row_weights(row_weights, n)
-    if count == 0:
-        return
+    cdef const double *w
+    cdef const double *weights = NULL if row_weights is None else &row_weights[0]
+    cdef double *scores = <double *> malloc(<size_t> (min(CHUNK, n) * n_problems) * sizeof(double))
+    if scores == NULL:
+        raise MemoryError(f"there is no room for scores of {n_problems} problems")
+    # Summed one after the other, as in a gap check: the same point has the same bits.
     with nogil:
-        pegasos_loss_sums(loss, count, labels.shape[0], n, &labels[0, first],
-                           NULL if row_weights is None else &row_weights[first], &scores[0, 0],
-                           &sums[0])
+        for k in range(n_problems):
+            w = &coef[0, 0] + (k if interleaved else k * d)
+            squared_norms[k], losses[k] = 0, 0
+            for j in range(d):
+                squared_norms[k] += w[j * apart] * w[j * apart]
+    try:
+        for first in range(0, n, CHUNK):
+            PyErr_CheckSignals()
+            count = min(CHUNK, n - first)
+            with nogil:
+                pegasos_linear_scores(&rows.c, first, count, n_problems, &coef[0, 0],
+                                      sizeof(double), interleaved, &intercept[0], scores)
+                pegasos_loss_sums(loss, count, n_problems, n, &labels[0, first],
+                                  NULL if weights == NULL else weights + first, scores, &losses[0])
+    finally:
+        free(scores)
+
+
+def dual_objectives(Rows rows not None, const int8_t[:, ::1] labels not None,
+                    const double[::1] row_weights, const double[:, :] a not None,
+                    const double[::1] masses not None, double[::1] best not None, *, double lam,
+                    int64_t loss, double intercept_scaling, bint free_intercept):
+    """Write the best dual value of multiples of each row of `a`, made feasible first.
+
+    See ``pegasos_make_feasible`` and ``pegasos_best_dual``. Rows of `a` are contiguous.
+    """
+    cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, n_problems = labels.shape[0]
+    cdef int64_t apart = stride(a), first, count, k, i
+    require_real_rows(rows)
+    require(labels.shape[1] == n, "labels must have shape (n_problems, n_rows)")
+    require(a.shape[0] == n_problems and a.shape[1] == n, "a must have the shape of labels")
+    require(n_problems == masses.shape[0] == best.shape[0],
+            "masses and best must have a number for each problem")
+    for k in range(n_problems):
+        require(masses[k] > 0, "masses must be > 0")
+    require_loss(loss)
+    require_row_weights(row_weights, n)
+    cdef const double *weights = NULL if row_weights is None else &row_weights[0]
+    cdef double *point = <double *> malloc(<size_t> (n + d + min(CHUNK, n)) * sizeof(double))
+    if point == NULL:
+        raise MemoryError(f"there is no room for a dual point of {n} rows and {d} features")
+    cdef double *w = point + n
+    cdef double *factors = w + d
+    cdef double scale, total, squared
+    try:
+        for k in range(n_problems):
+            scale, total, squared = lam * masses[k], 0, 0
+            with nogil:
+                pegasos_make_feasible(loss, n, &labels[k, 0], weights, free_intercept,
+                                      &a[0, 0] + k * apart, point)
+                memset(w, 0, <size_t> d * sizeof(double))
+            for first in range(0, n, CHUNK):
+                PyErr_CheckSignals()
+                count = min(CHUNK, n - first)
+                with nogil:
+                    for i in range(count):
+                        factors[i] = labels[k, first + i] * point[first + i] / scale
+                        total += factors[i]
+                    pegasos_linear_combine(&rows.c, first, count, factors, w)
+            with nogil:
+                for i in range(d):
+                    squared += w[i] * w[i]
+                total *= intercept_scaling
+                best[k] = pegasos_best_dual(loss, n, point, weights, squared + total * total,
+                                            masses[k], lam, True)
+    finally:
+        free(point)
 
 
 def best_intercepts(const int8_t[:, ::1] labels not None, const double[::1] row_weights,

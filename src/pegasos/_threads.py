@@ -180,12 +180,7 @@ def in_threads(
         Called now and then, from the calling thread: other fits may run in it. An exception stops
         all jobs. So does Ctrl-C, which is answered where jobs make calls only.
     """
-    jobs = list(jobs) if n_threads > 1 else jobs
-    n_helpers = min(n_threads, len(jobs)) - 1 if isinstance(jobs, list) else 0
-    # Each thread takes jobs until it takes a None.
-    waiting = collections.deque([*jobs, *[None] * (n_helpers + 1)] if n_helpers > 0 else ())
-    is_over, errors = threading.Event(), list[BaseException]()
-    ended: list[threading.Event] = []
+    errors = list[BaseException]()
 
     def tell() -> None:
         with answered():
@@ -193,6 +188,26 @@ def in_threads(
                 on_progress()
         if errors:
             raise errors[0]
+
+    # No thread may be at work when this returns or raises: that is why Ctrl-C waits while threads
+    # start, and while they end. Neither `start` nor `join` of a thread can be interrupted and then
+    # say truly whether the thread runs. Nor must it come where a job puts arrays back as it ends.
+    jobs = list(jobs) if n_threads > 1 else jobs
+    with uninterrupted():
+        if isinstance(jobs, list) and min(n_threads, len(jobs)) > 1:
+            _share(jobs, min(n_threads, len(jobs)) - 1, tell, errors)
+            return
+        for job in jobs:
+            job(tell)
+
+
+def _share(
+    jobs: list[Job], n_helpers: int, tell: Callable[[], None], errors: list[BaseException]
+) -> None:
+    """Do jobs in this thread and in helpers, whose `errors` `tell` raises."""
+    # Each thread takes jobs until it takes a None.
+    waiting = collections.deque([*jobs, *[None] * (n_helpers + 1)])
+    is_over, ended = threading.Event(), list[threading.Event]()
 
     def check() -> None:
         if is_over.is_set():
@@ -207,29 +222,24 @@ def in_threads(
         finally:
             end.set()
 
-    # None must be at work when this returns or raises: that is why Ctrl-C waits while threads
-    # start, and while they end. Neither `start` nor `join` of a thread can be interrupted and then
-    # say truly whether the thread runs. Nor must it come where a job puts arrays back as it ends.
-    with uninterrupted():
-        try:
-            if n_helpers > 0:
-                inherited = np.errstate(**np.geterr())
-                for end in [threading.Event() for _ in range(n_helpers)]:
-                    threading.Thread(target=inherited(help_out), args=[end]).start()
-                    ended.append(end)
-                with answered():
-                    pass
-            for job in iter(waiting.popleft, None) if n_helpers > 0 else jobs:
-                job(tell)
-            for end in ended:
-                while not end.wait(timeout=0.05):
-                    tell()
-        finally:
-            is_over.set()
-            for end in ended:
-                end.wait()
-        if errors:
-            raise errors[0]
+    try:
+        inherited = np.errstate(**np.geterr())
+        for end in [threading.Event() for _ in range(n_helpers)]:
+            threading.Thread(target=inherited(help_out), args=[end]).start()
+            ended.append(end)
+        with answered():
+            pass
+        for job in iter(waiting.popleft, None):
+            job(tell)
+        for end in ended:
+            while not end.wait(timeout=0.05):
+                tell()
+    finally:
+        is_over.set()
+        for end in ended:
+            end.wait()
+    if errors:
+        raise errors[0]
 
 
 class _Block:
@@ -251,7 +261,9 @@ class _Blas:
 
     def __init__(self) -> None:
         # One that an exception in the wrong line leaves locked does not lock its own thread out.
-        self._lock, self._limit = threading.RLock(), None
+        self._lock = threading.RLock()
+        # Libraries that had more threads than one before, and how many.
+        self._before: dict[Any, int] = {}
         self._blocks: weakref.WeakSet[_Block] = weakref.WeakSet()
         self._own = _OfThread()
 
@@ -266,16 +278,17 @@ class _Blas:
         """How many there are."""
         return max((library.num_threads for library in self._libraries.lib_controllers), default=1)
 
-    @contextlib.contextmanager
-    def _in_control(self) -> Generator[None]:
-        """Let this thread set the number, as threadpoolctl lets only the first thread do."""
-        known = [getattr(library, "clear_controlling_thread", None)
-                 for library in self._libraries.lib_controllers]  # fmt: skip
+    def _set_threads(self, numbers: dict[Any, int]) -> None:
+        """Set the number of each library, as threadpoolctl lets only the first thread do."""
+        if not numbers:
+            return
+        known = [getattr(library, "clear_controlling_thread", None) for library in numbers]
         clear = [function for function in known if function]  # old versions have none
         for function in clear:
             function(force=True)
         try:
-            yield
+            for library, n in numbers.items():
+                library.set_num_threads(n)
         finally:
             for function in clear:
                 function(force=True)
@@ -293,10 +306,11 @@ class _Blas:
             return
         block = _Block()
         with uninterrupted(), self._lock:
-            if not self._blocks or self.n_threads() > 1:
-                with self._in_control():
-                    limit = self._libraries.limit(limits=1)
-                self._limit = self._limit or limit
+            # By itself: threadpoolctl's limits take ten times as long.
+            libraries = self._libraries.lib_controllers
+            many = {each: n for each in libraries if (n := each.num_threads) > 1}
+            self._before = many | self._before
+            self._set_threads(dict.fromkeys(many, 1))
             self._blocks.add(block)
             self._own.block = weakref.ref(block)
         try:
@@ -305,10 +319,9 @@ class _Blas:
             with uninterrupted(), self._lock:
                 self._blocks.discard(block)
                 self._own.block = _no_block
-                if not self._blocks and self._limit:
-                    with self._in_control():
-                        self._limit.restore_original_limits()
-                    self._limit = None
+                if not self._blocks:
+                    self._set_threads(self._before)
+                    self._before = {}
 
 
 blas = _Blas()

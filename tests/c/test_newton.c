@@ -168,6 +168,7 @@ static problem make(int64_t n, int64_t d, double *x, int type, int64_t loss, int
     p.state.feature = intercept == NONE ? 0 : intercept == FREE ? 1 : 0.5;
     p.state.free_intercept = intercept == FREE;
     p.state.last_epoch = 10000;
+    p.state.narrowest = 1e-4;
     p.state.width = loss == PEGASOS_HINGE ? 0.25 : 0.5;
     p.state.primal = p.state.relative_gap = INFINITY;
     p.state.dual_objective = -INFINITY;

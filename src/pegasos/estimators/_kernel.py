@@ -1,6 +1,5 @@
 """The kernel estimator, in scikit-learn's conventions."""
 
-import dataclasses
 import functools
 from collections.abc import Callable
 from typing import Any, Self
@@ -254,8 +253,7 @@ class KernelPegasosClassifier(PegasosEstimator):
             X = data.X
             _validate.at_least_two(data.classes, data.codes, data.weights)
             weights = _validate.sample_weight(sample_weight, X.shape[0])
-            kernel = self._make_kernel(X, weights, continuing)
-            data = dataclasses.replace(data, kernel=kernel)
+            kernel = data.kernel = self._make_kernel(X, weights, continuing)
             make_cache = functools.partial(
                 ColumnCache,
                 megabytes=float(self.cache_size),

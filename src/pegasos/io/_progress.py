@@ -30,8 +30,7 @@ class Progress:
 
     def __init__(self, description: str, enabled: bool = True) -> None:
         self.description, self.enabled = description, bool(enabled) and sys.stderr is not None
-        is_terminal = sys.stderr is not None and sys.stderr.isatty()
-        self._is_live = self.enabled and (is_terminal or "ipykernel" in sys.modules)
+        self._is_live = self.enabled and ("ipykernel" in sys.modules or sys.stderr.isatty())
         self._bar: Any = None
         self._began = self._shown = 0.0
         self._position: Position = lambda: (0, 0, "")

@@ -12,14 +12,17 @@ from pegasos.kernels._positive import asymmetry, ridge
 
 # Sparse rows in one product with all rows; rows in one product with a selection of the rows.
 _CHUNK_SPARSE, _CHUNK_AMONG = 64, 128
+# Kernel values that may be pushed by one call of the core, without jobs: about a millisecond.
+_AT_ONCE = 2**20
 # Numbers this far apart each take a line of cache: computing products of thick rows is faster.
 _FAR = 16
 # A problem that has no more than this part of all rows gets a kernel matrix of its own.
 _MOST = 1 / 2
 # All columns of so few points are computed at once, where there is room for them. Several problems
 # ask for most of them, and can then go side by side: digits and 700 to 4000 rows of ten classes
-# take 0.65 of the time on two cores, 0.85 to 1.0 on one.
-_SMALL, _SMALL_IF_SHARED, _SHARED = 512, 8192, 3
+# take 0.65 of the time on two cores, 0.85 to 1.0 on one. One problem of 600 to 1000 rows takes 0.7
+# to 1.0 of the time, and up to 1.3 where hardly a row is within its margin.
+_SMALL, _SMALL_IF_SHARED, _SHARED = 1024, 8192, 3
 # At most this many of these problems are trained at a time.
 _SIDE_BY_SIDE = 8
 # Matrices of at most this many rows are factorised, to see whether they are positive semi-definite.
@@ -189,8 +192,10 @@ class ColumnCache:
 
     def is_divided_by(self, labels: np.ndarray) -> bool:
         """Whether each of these problems has a cache of its own."""
+        if not self._divides or labels.all():
+            return False
         few = np.count_nonzero(labels, axis=-1) <= _MOST * labels.shape[-1]
-        return self._divides and few.all()
+        return bool(few.all())
 
     def parts(self, labels: np.ndarray) -> "Parts":
         """Which rows each problem has, and all columns, in an order in which those lie together."""
@@ -217,6 +222,10 @@ class ColumnCache:
         -------
         ndarray of float64 of shape (n_sets, n_problems, n)
         """
+        if labels.all():  # every row is every problem's own
+            coef = points.reshape(-1, len(self.points))
+            support = np.flatnonzero(coef.any(axis=0))
+            return self.push(coef[:, support], support).reshape(points.shape)
         scores, together = np.zeros(points.shape), []
         # A model may have rows that have left its problem: their weights are 0 by now.
         are_own = not points[:, labels == 0].any()
@@ -335,11 +344,15 @@ class ColumnCache:
         -------
         ndarray of float64 of shape (n_problems, n_points)
         """
-        if self.is_small or not self.points.is_cheap:
+        scores = np.zeros((len(coef), len(self.points)))
+        place = self.place[rows]
+        if (place < 0).any() and (self.is_small or not self.points.is_cheap):
             self.keep(rows)
-        place, scores = self.place[rows], np.zeros((len(coef), len(self.points)))
+            place = self.place[rows]
         here = place >= 0
-        if here.all():
+        if here.all() and coef.size * len(self.points) <= _AT_ONCE:
+            _core.push(self.columns, place, np.ascontiguousarray(coef), scores)
+        elif here.all():
             jobs = self._pushes(self.columns, place, coef, scores)
             _threads.in_threads(jobs, self._n_threads)
         else:

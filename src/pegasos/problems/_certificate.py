@@ -13,6 +13,7 @@ intercept) is part of w; an unpenalised intercept is not, and adds the condition
 Everything is computed afresh, in double precision, from the model and from a: no running sums.
 """
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -45,7 +46,7 @@ class Certificate:
     #: kernel machines leaves rounding out, and is |P - D| / P where there may be no dual.
     estimate: np.ndarray | None = None
 
-    @property
+    @functools.cached_property
     def gap(self) -> np.ndarray:
         """How far the objective is above the optimum, at most."""
         return np.maximum(self.objective - self.dual_objective, 0)  # below 0 by rounding only
@@ -55,12 +56,12 @@ class Certificate:
         """What is known of models whose rows were not read."""
         return cls(np.full(n_problems, np.nan), np.full(n_problems, np.nan))
 
-    @property
+    @functools.cached_property
     def relative_gap(self) -> np.ndarray:
         """The gap as a part of the objective."""
         return self.gap / np.where(self.objective > 0, self.objective, 1)
 
-    @property
+    @functools.cached_property
     def stopping_gap(self) -> np.ndarray:
         """What `tol` is compared with: the relative gap, or an estimate if nothing is proved."""
         relative = self.relative_gap if self.estimate is None else self.estimate
@@ -95,15 +96,16 @@ def certify(
     ValueError
         If a score overflows: then nothing can be said of the model.
     """
+    settings, best = problem.settings, np.empty(len(problem))
     if primal is None:
         primal = objectives(problem, *model())
-    a = feasible(problem, dual())
-    squared_norm = np.empty(len(a))
-    for k, a_k in enumerate(a):
-        w, constant = weights_of(problem, k, a_k)
-        squared_norm[k] = inner(w, w) + constant**2
+    _core.dual_objectives(
+        problem.rows, problem.labels, problem.row_weights, dual(), problem.masses, best,
+        lam=settings.lam, loss=settings.loss.number, free_intercept=settings.free_intercept,
+        intercept_scaling=settings.constant_feature,
+    )  # fmt: skip
     # a = 0 is a dual point as well, with the value 0: a bound where others overflow.
-    return Certificate(primal, np.fmax(best_dual(problem, a, squared_norm), 0))
+    return Certificate(primal, np.fmax(best, 0))
 
 
 def certify_kernel(
@@ -244,17 +246,6 @@ def inner(x: np.ndarray, y: np.ndarray) -> float:
     return (x * y).sum()
 
 
-def weights_of(problem: Problem, k: int, a: np.ndarray) -> tuple[np.ndarray, float]:
-    """w(a) of problem `k`, and its weight of the constant feature."""
-    w, total = np.zeros(problem.rows.shape[1]), 0.0
-    for first in range(0, len(a), _CHUNK):
-        part = slice(first, first + _CHUNK)
-        factors = a[part] * problem.labels[k, part] / (problem.settings.lam * problem.masses[k])
-        _core.combine(problem.rows, first, factors, w)
-        total += factors.sum()
-    return w, problem.settings.constant_feature * total
-
-
 def best_dual(
     problem: Problem, a: np.ndarray, squared_norm: np.ndarray, has_dual: bool = True
 ) -> np.ndarray:
@@ -270,15 +261,12 @@ def best_dual(
 
 def objectives(problem: Problem, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
     """Primal objective of every problem, in float64; one pass over the rows."""
-    with np.errstate(over="ignore"):
-        # One after the other, as the core does in a gap check: the same point has the same bits.
-        squared_norm = np.array([np.add.accumulate(w * w)[-1] for w in coef.astype(np.float64)])
-    write = _rows.scorer(problem.rows, coef, intercept)
-    losses, loss = np.zeros(len(coef)), problem.settings.loss.number
-    for first in range(0, problem.rows.shape[0], _CHUNK):
-        scores = np.empty((min(_CHUNK, problem.rows.shape[0] - first), len(coef)))
-        write(first, scores)
-        _core.loss_sums(first, problem.labels, problem.row_weights, scores, losses, loss)
+    coef, interleaved = _rows.laid_out(problem.rows, coef)
+    squared_norm, losses = np.empty((2, len(problem)))
+    _core.objectives(
+        problem.rows, problem.labels, problem.row_weights, coef, intercept, interleaved,
+        squared_norm, losses, problem.settings.loss.number,
+    )  # fmt: skip
     return _primal(problem, squared_norm, intercept, losses, coef.dtype)
 
 

@@ -129,6 +129,22 @@ def without_zeros(X: Any) -> Any:
     return sparse.csr_array((values, places.astype(dtype), ends.astype(dtype)), shape=X.shape)
 
 
+def laid_out(
+    rows: _core.Rows, coef: np.ndarray, which: np.ndarray | None = None
+) -> tuple[np.ndarray, bool]:
+    """Coefficients (n_problems, n_features) as scores are computed fastest, and if interleaved."""
+    # Several problems want their coefficients interleaved. Sums over dense rows then have other
+    # bits, so the number of problems alone decides: a row's scores must not depend on the rows that
+    # are scored with it. Sums over sparse rows have the same bits either way; of few sparse rows,
+    # interleaving would take longer than scoring.
+    least = 2 if rows.is_sparse else 4
+    part = 1 if which is None else len(which) / rows.shape[0]
+    is_worth_it = not rows.is_sparse or part * rows.size > 2 * rows.shape[1]
+    is_worth_it = is_worth_it or coef.T.flags.c_contiguous
+    interleaved = len(coef) >= least and is_worth_it
+    return np.ascontiguousarray(coef.T if interleaved else coef), interleaved
+
+
 def scorer(
     rows: _core.Rows, coef: np.ndarray, intercept: np.ndarray, which: np.ndarray | None = None
 ) -> Callable[[int, np.ndarray], None]:
@@ -148,16 +164,7 @@ def scorer(
     callable
         Of an int and an ndarray of shape (count, n_problems).
     """
-    # Several problems want their coefficients interleaved. Sums over dense rows then have other
-    # bits, so the number of problems alone decides: a row's scores must not depend on the rows that
-    # are scored with it. Sums over sparse rows have the same bits either way; of few sparse rows,
-    # interleaving would take longer than scoring.
-    least = 2 if rows.is_sparse else 4
-    part = 1 if which is None else len(which) / rows.shape[0]
-    is_worth_it = not rows.is_sparse or part * rows.size > 2 * rows.shape[1]
-    is_worth_it = is_worth_it or coef.T.flags.c_contiguous
-    interleaved = len(coef) >= least and is_worth_it
-    coef = np.ascontiguousarray(coef.T if interleaved else coef)
+    coef, interleaved = laid_out(rows, coef, which)
     intercept = np.ascontiguousarray(intercept)
     if which is None:
         return functools.partial(_core.decision_function, rows, coef, intercept, interleaved)

@@ -5,6 +5,7 @@ names the parameter, the value given and what is allowed. Nothing here needs Sci
 any object with ``data``, ``indices``, ``indptr`` and ``shape``.
 """
 
+import math
 import numbers
 import types
 from collections.abc import Callable, Iterable, Sequence
@@ -38,6 +39,18 @@ def real(
     """Return `value` as a finite float, or as it is if it is one of `besides`; or raise."""
     if _is_one(value, besides):
         return value
+    is_number = isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_))
+    try:
+        number = float(value) if is_number else math.nan
+    except OverflowError:
+        number = math.inf
+    if (
+        math.isfinite(number)
+        and (above is None or number > above)
+        and (at_least is None or number >= at_least)
+        and (at_most is None or number <= at_most)
+    ):
+        return number
     wanted = "a finite number"
     if above is not None:
         wanted += f" > {above}"
@@ -45,21 +58,8 @@ def real(
         wanted += f" >= {at_least}"
     if at_most is not None:
         wanted += f" and <= {at_most:g}"
-    wanted += _or(besides)
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
-        raise TypeError(f"{name} must be {wanted}, got {value!r}")
-    try:
-        number = float(value)
-    except OverflowError:
-        number = np.inf
-    if (
-        not np.isfinite(number)
-        or (above is not None and number <= above)
-        or (at_least is not None and number < at_least)
-        or (at_most is not None and number > at_most)
-    ):
-        raise ValueError(f"{name} must be {wanted}, got {value!r}")
-    return number
+    kind = ValueError if is_number else TypeError
+    raise kind(f"{name} must be {wanted}{_or(besides)}, got {value!r}")
 
 
 def integer(
@@ -73,13 +73,14 @@ def integer(
     """Return `value` as an int in a range, or as it is if it is one of `besides`; or raise."""
     if _is_one(value, besides):
         return value
+    is_integer = isinstance(value, numbers.Integral) and not isinstance(value, (bool, np.bool_))
+    if is_integer and at_least <= int(value) <= at_most:
+        return int(value)
     wanted = f"an integer >= {at_least}"
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral):
-        raise TypeError(f"{name} must be {wanted}{_or(besides)}, got {value!r}")
-    if not at_least <= int(value) <= at_most:
+    if is_integer:
         wanted += " and < 2**62" if at_most == 2**62 - 1 else f" and <= {at_most}"
-        raise ValueError(f"{name} must be {wanted}{_or(besides)}, got {value!r}")
-    return int(value)
+    kind = ValueError if is_integer else TypeError
+    raise kind(f"{name} must be {wanted}{_or(besides)}, got {value!r}")
 
 
 def lam(value: Any, name: str = "lam") -> float:
@@ -287,6 +288,24 @@ def before_conversion(X: Any) -> None:
                 _numbers("X", column)
     else:
         _numbers("X", _dense(X).dtype)
+
+
+def is_ready(X: Any, y: Any) -> bool:
+    """Whether rows and labels are arrays as training takes them: the labels integers or booleans.
+
+    Values of `X` may still not be finite.
+    """
+    return (
+        type(X) is type(y) is np.ndarray
+        and X.dtype.char in "fd"
+        and X.dtype.isnative
+        and X.flags.c_contiguous
+        and X.flags.aligned
+        and y.dtype.kind in "biu"
+        and X.ndim == 2
+        and X.size > 0
+        and y.shape == X.shape[:1]
+    )
 
 
 def _numbers(name: str, dtype: Any) -> None:

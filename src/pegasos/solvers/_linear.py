@@ -95,7 +95,8 @@ class Linear(Solver):
     @property
     def is_seen(self) -> Any:
         """Dual ascent computes objectives from the model itself, and not from running sums."""
-        return (self.standings()["solver"] == _core.ASCENT) & self.coef.any(axis=1)
+        is_ascent = self.standings()["solver"] == _core.ASCENT
+        return is_ascent & self.coef.any(axis=1) if is_ascent.any() else is_ascent
 
     def progress(self) -> tuple[int, int, str]:
         """Rows visited, 0, and the largest gap."""
@@ -190,9 +191,11 @@ class Linear(Solver):
         has_blas = self.method != "sdca" and _core.gains_by_blas(rows.shape[1])
         n_groups = 1 if n_threads == 1 else n
         with _threads.blas.one_thread() if has_blas else contextlib.nullcontext():
-            for parts, together in ((self._bundles(), True), (_parts(n, n_groups), False)):
-                jobs = [functools.partial(solve, part, together) for part in parts]
+            if bundles := self._bundles():
+                jobs = [functools.partial(solve, part, True) for part in bundles]
                 _threads.in_threads(jobs, n_threads, on_progress)
+            jobs = [functools.partial(solve, part, False) for part in _parts(n, n_groups)]
+            _threads.in_threads(jobs, n_threads, on_progress)
 
     def _bundles(self) -> list[slice]:
         """The problems that begin together."""

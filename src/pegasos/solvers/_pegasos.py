@@ -6,6 +6,7 @@ need be, and gets the bits of an uninterrupted run.
 
 import contextlib
 import functools
+import math
 import warnings
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
@@ -80,7 +81,7 @@ class Settings:
 def aligned_zeros(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     """Zeros that begin on a cache line: vector loads that straddle two lines cost a fifth more."""
     dtype = np.dtype(dtype)
-    size = int(np.prod(shape)) * dtype.itemsize
+    size = math.prod(shape) * dtype.itemsize
     raw = np.zeros(size + _CACHE_LINE, dtype=np.uint8)
     skip = -raw.ctypes.data % _CACHE_LINE
     return raw[skip : skip + size].view(dtype).reshape(shape)
@@ -412,12 +413,12 @@ class Pegasos:
     @property
     def n_iter(self) -> int:
         """Passes over the present rows: those planned if the plan was one of epochs, else begun."""
-        is_done = (self.problems["n_steps"] >= self.problems["last_step"]).all()
-        if self._planned_epochs and is_done:
+        p = self.problems
+        if self._planned_epochs and (p["n_steps"] >= p["last_step"]).all():
             return self._planned_epochs
         if self.n_epochs > 0:
             return self.n_epochs
-        return -(-int(self.problems["next_draw"].max()) // max(1, self.n_rows))
+        return -(-int(p["next_draw"].max()) // max(1, self.n_rows))
 
     def run(self, rows: Any, *, order: np.ndarray | None = None, **options: Any) -> None:
         """Carry out the plan, and end it: what comes after is another one.

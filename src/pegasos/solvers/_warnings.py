@@ -46,7 +46,7 @@ def of_gap(
         False: a callback stopped the fit.
     """
     tol = GAP if tol == "auto" else tol
-    if tol is None:
+    if tol is None or (certificate.relative_gap <= tol).all():
         return
     stopping = certificate.stopping_gap
     proved = significant(certificate.relative_gap, certificate.objective)
