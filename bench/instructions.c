@@ -31,10 +31,10 @@ static float values[N * PER_ROW], dense[N * DENSE_D], weights[D * BUNDLE], sums[
 static int32_t columns[N * PER_ROW], offsets[N + 1];
 static int8_t labels[BUNDLE * N];
 static int64_t draws[STEPS], active[N], places[N], pending[BUNDLE];
-static double a[N * BUNDLE], w[D * K], norms[N], intercepts[K], scores[N * K], kernel_v[2 * N + 1];
+static double a[N * BUNDLE], w[D * K], norms[N], intercepts[K], scores[N * K], kernel_beta[N];
+static double kernel_scores[N], kernel_unpushed[N];
 static float matrix[N * N], near[N * N], row_norms[N],
     panel[D * PEGASOS_PANEL_BYTES / sizeof(float)];
-static int8_t wanted[N];
 
 static pegasos_rows sparse_rows = {.n_rows = N,
                                    .n_features = D,
@@ -46,14 +46,6 @@ static pegasos_rows sparse_rows = {.n_rows = N,
                                    .indptr = offsets};
 static pegasos_rows dense_rows = {
     .n_rows = N, .n_features = DENSE_D, .value_bytes = 4, .values = dense};
-static pegasos_rows kernel_rows = {.n_rows = N,
-                                   .n_features = 2 * N + 1,
-                                   .value_bytes = 8,
-                                   .index_bytes = PEGASOS_KERNEL,
-                                   .values = matrix,
-                                   .indptr = places,
-                                   .column_bytes = 4,
-                                   .wanted = wanted};
 static pegasos_linear problems[BUNDLE];
 static pegasos_dual duals[K];
 static pegasos_linear_set set = {.batch_size = 1,
@@ -96,7 +88,6 @@ static void make(void)
             (pegasos_dual){.scale = 0.25, .intercept_scaling = 1, .factor = 1, .generator = 7};
         pegasos_dual_start(&duals[k], N);
     }
-    kernel_v[2 * N] = 1;
 }
 
 static void step_sparse(void)
@@ -128,8 +119,14 @@ static void step_bundle(void)
 static void step_kernel(void)
 {
     set.n_problems = 1;
-    set.weights = kernel_v;
-    pegasos_linear_run(&kernel_rows, &set, 0, STEPS, draws);
+    const pegasos_matrix whole = {
+        .n_rows = N, .value_bytes = 4, .n_columns = N, .columns = matrix, .place = places};
+    const pegasos_draws list = {.count = STEPS, .list = draws};
+    pegasos_watch nobody = {.every = 1e18};
+    void *work = malloc((size_t)pegasos_kernel_train_work(&whole, &set));
+    set.weights = kernel_beta;
+    pegasos_kernel_train(&whole, &set, kernel_scores, kernel_unpushed, &list, work, &nobody);
+    free(work);
 }
 
 static void ascent_sparse(void)

@@ -241,16 +241,6 @@ FOR_EVERY_WIDE_TYPE(DEFINE_ASCENTS)
     }
 FOR_EVERY_TYPE(DEFINE_SWEEPS)
 
-CLONES static void ascend_kernel(const pegasos_rows *rows, pegasos_dual *p, const int8_t *labels,
-                                 const double *bounds, const double *norms, int64_t *active,
-                                 double *a, double *v, int64_t count, int64_t *done)
-{
-    pegasos_dual copy = *p;
-    WITH_LOSS(p->loss, *done = ascend(&functions_kernel, rows, &copy, labels, bounds, norms, active,
-                                      a, v, count, LOSS));
-    *p = copy;
-}
-
 void pegasos_dual_begin_epoch(pegasos_dual *p)
 {
     /* Bounds of 0 say nothing: then no row is left out. */
@@ -276,10 +266,7 @@ int64_t pegasos_dual_run(const pegasos_rows *rows, pegasos_dual *problem, const 
     int64_t done = 0;
     assert(are_plausible(rows) && 0 <= problem->position && problem->position <= problem->n_active);
     assert(are_in_range(active, problem->n_active, 0, rows->n_rows));
-    if (rows->index_bytes == PEGASOS_KERNEL)
-        ascend_kernel(rows, problem, labels, bounds, norms, active, a, w, count, &done);
-    else
-        DISPATCH_WIDE(ascend, rows, problem, labels, bounds, norms, active, a, w, count, &done);
+    DISPATCH_WIDE(ascend, rows, problem, labels, bounds, norms, active, a, w, count, &done);
     return done;
 }
 

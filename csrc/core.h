@@ -9,9 +9,9 @@
  *     pegasos_linear   one problem (one column of labels, one lambda), and where its training
  *                      stands.
  *
- * Kernel machines are linear machines on rows that cannot be written down: a block of a kernel
- * matrix is one more kind of pegasos_rows. The functions pegasos_kernel_* turn inner products into
- * kernels.
+ * Kernel machines are linear machines on rows that cannot be written down: pegasos_kernel_train asks
+ * a pegasos_matrix for kernel values instead. The functions pegasos_kernel_* turn inner products
+ * into kernels.
  *
  * Contract, for every function:
  *   - The caller owns all memory; nothing is allocated, freed, kept or printed here.
@@ -69,19 +69,6 @@ enum { PEGASOS_RUNNING = -1 };
  * describe a matrix: offsets that never decrease, from 0 at least to n_values at most, and columns
  * in [0, n_features). Reads indptr and indices in full. */
 int pegasos_rows_are_valid(const pegasos_rows *rows, int64_t n_values);
-
-/*
- * index_bytes of a block of m = n_rows rows of a kernel matrix. Then
- *   - column_bytes is 4 or 8, and wanted has n_rows numbers;
- *   - n_features is 2 m + 1 and value_bytes 8: v is m scores, m coefficients gained in this block,
- *     and a factor for the coefficients from before, which the caller sets to 1;
- *   - values holds columns of the block's m x m kernel matrix, m numbers of column_bytes each;
- *   - indptr holds, as int64_t, the number of each row's column in values, or -1 if it is not
- *     there;
- *   - a problem that needs a column which is not there sets wanted[i] = 1 and stops before the draw
- *     that needs it: the caller adds the column and calls again.
- */
-enum { PEGASOS_KERNEL = -1 };
 
 /* ---- Order of draws -------------------------------------------------------------------------- */
 
@@ -207,8 +194,7 @@ typedef struct pegasos_draws {
     const int64_t *list;
 } pegasos_draws;
 
-/* Runs every problem to its last step, or the end of a list, or stops; returns a status. Rows are
- * not of a kernel matrix. */
+/* Runs every problem to its last step, or the end of a list, or stops; returns a status. */
 int pegasos_linear_train(const pegasos_rows *rows, const pegasos_linear_set *set,
                          const pegasos_draws *draws, pegasos_watch *watch);
 
@@ -322,8 +308,7 @@ void pegasos_dual_begin_epoch(pegasos_dual *problem);
  * all one), `norms` (|x_i|^2, without the constant feature) and `a` have n_rows numbers, `w`
  * n_features.
  * `active` is the caller's list of row numbers, which is reordered; rows with label 0 must not be
- * in it. Of a kernel matrix, which must have the columns of all of them, `w` is what stands for v
- * (PEGASOS_KERNEL).
+ * in it.
  */
 int64_t pegasos_dual_run(const pegasos_rows *rows, pegasos_dual *problem, const int8_t *labels,
                          const double *bounds, const double *norms, int64_t *active, double *a,
@@ -464,7 +449,8 @@ double pegasos_losses_in_doubt(int64_t loss, int64_t n, const int8_t *labels,
 
 /*
  * Where values of an n x n kernel matrix come from. The functions return 0; or not 0, then the run
- * stops. They are not called for columns that are there, and may be NULL where all are.
+ * stops. They are not called for columns that are there, and may be NULL where all are; but where
+ * Pegasos finds unpushed coefficients, it pushes them.
  */
 typedef struct pegasos_matrix {
     int64_t n_rows;       /* n, at least 1 */
@@ -474,14 +460,14 @@ typedef struct pegasos_matrix {
     const int64_t *place; /* n: number of each row's column, or -1 */
     void *context;
     /* Lets columns number rows[0 .. count - 1] be there from now on. Where there is no room for all
-     * columns, this is not called, and the other two are. */
+     * columns, this is not called. */
     int (*keep)(void *context, int64_t count, const int64_t *rows);
     /* Writes values between `count` rows and the m rows `which`: lines of m numbers, that begin
      * `stride` numbers apart. */
     int (*among)(void *context, int64_t count, const int64_t *rows, int64_t m, const int64_t *which,
                  int64_t stride, void *out);
-    /* pushed[i] = sum_j change[j] K(x_j, x_i). */
-    int (*push)(void *context, const double *change, double *pushed);
+    /* pushed[k][i] = sum_j change[k][j] K(x_j, x_i), of several problems. */
+    int (*push)(void *context, int64_t n_problems, const double *change, double *pushed);
 } pegasos_matrix;
 
 /* What a run is at: its beginning, from a = 0; steps on a sample of the rows, whose solution is
@@ -558,6 +544,25 @@ int64_t pegasos_kernel_work(int64_t n_rows, int64_t value_bytes, int64_t n_colum
 /* Goes on with a run until it is done or stopped; returns a status. */
 int pegasos_kernel_run(const pegasos_matrix *matrix, pegasos_kernel *problem,
                        const pegasos_kernel_arrays *arrays, pegasos_watch *watch);
+
+/* ---- Pegasos on kernel problems (kernel_pegasos.c) ------------------------------------------- */
+
+/*
+ * Runs every problem to its last step, or the end of a list, or stops; returns a status.
+ *
+ * v = sum_j beta_j phi(x_j): `weights` of the set hold beta, its `sums` what belongs to it, both
+ * n_problems x n_rows doubles, and it is not bundled. Beside them, of the same shape, `scores` of
+ * all rows are those of beta - unpushed: both 0 at the start, or the latter beta.
+ *
+ * Draws are taken in blocks, which are transactions: a block that was stopped has changed nothing,
+ * and is begun again.
+ */
+int pegasos_kernel_train(const pegasos_matrix *matrix, const pegasos_linear_set *set,
+                         double *scores, double *unpushed, const pegasos_draws *draws, void *work,
+                         pegasos_watch *watch);
+
+/* How many bytes `work` has. */
+int64_t pegasos_kernel_train_work(const pegasos_matrix *matrix, const pegasos_linear_set *set);
 
 /* ---- Kernels --------------------------------------------------------------------------------- */
 

@@ -27,6 +27,7 @@
 #include "lanes.h"
 #include "loss.h"
 #include "rows.h"
+#include "select.h"
 #include "watch.h"
 
 #include <math.h>
@@ -383,7 +384,7 @@ static bool push(const run *r, const double *change, double *pushed)
         if (change[i] != 0 && matrix->place[i] < 0)
             list[count++] = i;
     if (!holds_all(matrix))
-        return matrix->push(matrix->context, change, pushed) == 0;
+        return matrix->push(matrix->context, 1, change, pushed) == 0;
     if (count > 0 && matrix->keep(matrix->context, count, list) != 0)
         return false;
     count = 0;
@@ -555,33 +556,6 @@ static bool begin_with_sample(run *r)
     s->position = 0;
     s->most_steps = EPOCHS_OF_ROUND * (count + 1) / 2;
     return true;
-}
-
-/* Leaves the `most` rows of the first `count` in `list` that have the largest keys. */
-static void select_largest(const double *key, int64_t *list, int64_t count, int64_t most)
-{
-    int64_t low = 0, high = count - 1;
-    while (low < high) { /* quickselect, with the middle one as pivot */
-        const double pivot = key[list[low + (high - low) / 2]];
-        int64_t i = low, j = high;
-        while (i <= j) {
-            while (key[list[i]] > pivot)
-                i++;
-            while (key[list[j]] < pivot)
-                j--;
-            if (i <= j) {
-                const int64_t other = list[i];
-                list[i++] = list[j];
-                list[j--] = other;
-            }
-        }
-        if (most - 1 <= j)
-            high = j;
-        else if (most - 1 >= i)
-            low = i;
-        else
-            return;
-    }
 }
 
 /* Chooses the rows of the next round. */

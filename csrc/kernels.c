@@ -6,6 +6,7 @@
  * that NumPy computes too slowly needs a function in kernels_body.h, an entry here, in core.h
  * and _core.pyx.
  */
+#include "push.h"
 #include "rows.h"
 
 #include <math.h>
@@ -124,7 +125,7 @@ void pegasos_thick_products(const pegasos_rows *x, const pegasos_rows *z, void *
 
 /* Scores of `PUSH_ROWS` rows are updated by `PUSH_COLUMNS` columns before the next rows: both stay
  * in cache. */
-enum { PUSH_ROWS = 8192, PUSH_COLUMNS = 16, PUSH_TOGETHER = 4, PUSH_LANES = 8 };
+enum { PUSH_ROWS = 8192, PUSH_COLUMNS = 16, PUSH_TOGETHER = 4 };
 
 /* Adds four columns to scores, one after the other for each row: as if by four pushes. */
 #define DEFINE_PUSH_FOUR(VALUE)                                                                    \

@@ -37,8 +37,8 @@
  *
  * Names: t step; k batch size; y label; u what is added to v per x; q, v, a, S as in core.h.
  */
-#include "loss.h"
 #include "passes.h"
+#include "step.h"
 
 #include <math.h>
 #include <string.h>
@@ -163,30 +163,6 @@ void pegasos_linear_start(pegasos_linear *problem)
                                 .q = 1};
 }
 
-/* w = q v / (lam time): T after the steps taken. */
-static INLINE double time_of(const pegasos_linear *p)
-{
-    return (double)(p->n_steps + p->delay);
-}
-
-/* Is y <w_t, x> + y b < 1? Multiplied by lam (T - 1), so that nothing is divided. */
-static INLINE bool violates(const pegasos_linear *p, double y, double dot)
-{
-    if (p->n_steps == 0)
-        return true;
-    const double score = p->q * (dot + p->intercept_scaling * p->constant_weight);
-    return y * score < p->lam * time_of(p) * (1 - y * p->intercept);
-}
-
-/* l'(u) of a row that violates its margin. */
-static INLINE double slope_of(const pegasos_linear *p, double y, double dot)
-{
-    if (p->n_steps == 0)
-        return loss_derivative(p->loss, 1);
-    const double score = p->q * (dot + p->intercept_scaling * p->constant_weight);
-    return loss_derivative(p->loss, 1 - y * (score / (p->lam * time_of(p)) + p->intercept));
-}
-
 /* v += u x_i, and |v|^2 with it: |v + u x|^2 - |v|^2 = u (<v, x> + <v + u x, x>), which holds for
  * rows with repeated columns too. */
 static INLINE void add_with_norm(const row_functions *f, const pegasos_rows *rows,
@@ -200,76 +176,39 @@ static INLINE void add_with_norm(const row_functions *f, const pegasos_rows *row
     p->n_norm_updates++;
 }
 
-/* v <- q v, q <- 1. The average's sum S v - a is kept: a <- a - S v, S <- 0; to go on with S / q
- * would be exact too, but S v and a would grow until their difference drowned in rounding. */
+/* v <- q v, q <- 1. */
 static void fold(pegasos_linear *p, const pegasos_rows *rows, void *v, void *a)
 {
     const int64_t d = rows->n_features, bytes = rows->value_bytes;
-    if (p->rate_sum > 0) {
+    if (p->rate_sum > 0)
         for (int64_t j = 0; j < d; j++)
             set_to(a, bytes, j, get(a, bytes, j) - p->rate_sum * get(v, bytes, j));
-        p->constant_sum -= p->rate_sum * p->constant_weight;
-        p->rate_sum = 0;
-    }
     for (int64_t j = 0; j < d; j++)
         set_to(v, bytes, j, p->q * get(v, bytes, j));
-    p->constant_weight *= p->q;
-    p->squared_norm *= p->q * p->q;
-    p->q = 1;
+    fold_numbers(p);
 }
 
-/* w <- min(1, 1/(sqrt(lam) |w|)) w, where w = q v / (lam T). O(1), save for two rare passes over v:
- * its norm is summed afresh once in d additions, before rounding can pile up, and q is folded into
- * v before it gets small. */
+/* O(1), save for two rare passes over v: its norm is summed afresh once in d additions, before
+ * rounding can pile up, and q is folded into v before it gets small. */
 static void project(pegasos_linear *p, const pegasos_rows *rows, void *v, void *a)
 {
     const int64_t d = rows->n_features;
-    if (rows->index_bytes != PEGASOS_KERNEL && p->n_norm_updates > d) {
+    if (p->n_norm_updates > d) {
         p->squared_norm =
             squared_norm(v, rows->value_bytes, d) + p->constant_weight * p->constant_weight;
         p->n_norm_updates = 0;
     }
-    const double radius = sqrt(loss_ball(p->loss) * p->lam) * time_of(p); /* of q v */
-    if (p->q * p->q * p->squared_norm > radius * radius)
-        p->q = radius / sqrt(p->squared_norm);
-    if (p->q < 1.0 / 1024)
+    if (project_on_ball(p))
         fold(p, rows, v, a);
 }
 
-/*
- * Ends step t for the average.
- *
- * The average of w_{tau+1} = q_tau v_{tau+1} / (lam (tau + t0)) over steps costs no O(d) either.
- * With S_t = sum_{tau <= t} q_tau / (tau + t0), a row added to v at step t with factor u is part of
- * all later iterates but of none before, and so contributes u (S_T - S_{t-1}) x / lam to their sum.
- * Hence a += S_{t-1} u x beside v += u x, and the sum is (S_T v - a) / lam.
- */
-static INLINE void count_step(pegasos_linear *p)
-{
-    if (p->average_from > 0 && p->n_steps >= p->average_from) {
-        p->rate_sum += p->q / time_of(p);
-        p->intercept_sum += p->intercept;
-        p->n_averaged++;
-    }
-}
-
-/* What row i of the step under way adds to v per x, where l'(u) is `slope`; all but v and a take it
- * in. */
-static INLINE double take_row(const pegasos_rows *rows, const pegasos_linear_set *set,
-                              int64_t problem, pegasos_linear *p, int64_t i, double slope)
+/* take_row for row i of a problem. */
+static INLINE double take_row_of(const pegasos_rows *rows, const pegasos_linear_set *set,
+                                 int64_t problem, pegasos_linear *p, int64_t i, double slope)
 {
     const int64_t place = problem * rows->n_rows + i;
-    const double c = set->row_weights ? set->row_weights[i] : 1;
-    const double g = slope * set->labels[place] * c * (p->weight_factor / (double)set->batch_size);
-    const double u = g / p->q; /* minus the sub-gradient is g x_i */
-    if (p->rate_sum > 0)
-        p->constant_sum += p->rate_sum * u * p->intercept_scaling;
-    if (p->free_intercept)
-        p->intercept += g / (p->lam * time_of(p));
-    if (set->counts)
-        set->counts[place] += slope;
-    p->n_violations++;
-    return u;
+    return take_row(p, set->labels[place], set->row_weights ? set->row_weights[i] : 1, slope,
+                    set->batch_size, set->counts ? set->counts + place : NULL);
 }
 
 /* Ends step t: adds the pending rows to v, projects, and lets the result into the average. */
@@ -285,7 +224,7 @@ static INLINE void take_step(const row_functions *f, const pegasos_rows *rows,
     p->n_steps++;
     for (int64_t j = 0; j < p->n_pending; j++) {
         const int64_t i = pending[j];
-        const double u = take_row(rows, set, problem, p, i, slopes ? slopes[j] : 1);
+        const double u = take_row_of(rows, set, problem, p, i, slopes ? slopes[j] : 1);
         if (p->rate_sum > 0)
             f->add(rows, i, p->rate_sum * u, a);
         if (p->project) {
@@ -333,10 +272,6 @@ static INLINE void run_problems(const row_functions *f, const pegasos_rows *rows
             if (p[g].n_steps >= p[g].last_step)
                 continue;
             const bool violation = y != 0 && violates(&p[g], y, dots[g]);
-            if (violation && f->ready && !f->ready(rows, i)) {
-                count = j; /* this draw is not taken; size is 1 */
-                break;
-            }
             p[g].next_draw++;
             if (y == 0)
                 continue;
@@ -379,7 +314,7 @@ static INLINE void run_bundle(const row_functions *f, const pegasos_rows *rows,
             const double slope = violation ? slope_of(&p[l], y, dots[l]) : 0;
             p[l].n_steps++;
             if (violation) {
-                u[l] = take_row(rows, set, l, &p[l], i, slope);
+                u[l] = take_row_of(rows, set, l, &p[l], i, slope);
                 averaged[l] = p[l].rate_sum * u[l];
                 p[l].constant_weight += u[l] * p[l].intercept_scaling;
                 adds = true;
@@ -392,12 +327,6 @@ static INLINE void run_bundle(const row_functions *f, const pegasos_rows *rows,
         if (averages)
             f->add_bundle(rows, i, averaged, set->sums, NULL);
     }
-}
-
-CLONES static void run_kernel(const pegasos_rows *rows, const pegasos_linear_set *set, int64_t k,
-                              int64_t count, int64_t ahead, const int64_t *draws)
-{
-    run_problems(&functions_kernel, rows, set, k, 1, count, ahead, draws);
 }
 
 /* ---- The same for every type of rows --------------------------------------------------------- */
@@ -468,9 +397,7 @@ void pegasos_linear_run(const pegasos_rows *rows, const pegasos_linear_set *set,
         DISPATCH_SPARSE(run_bundle, rows, set, first, count, draws);
         return;
     }
-    const int64_t block = rows->index_bytes == 0                ? BLOCK_DENSE
-                          : rows->index_bytes == PEGASOS_KERNEL ? count
-                                                                : BLOCK_SPARSE;
+    const int64_t block = rows->index_bytes == 0 ? BLOCK_DENSE : BLOCK_SPARSE;
     for (int64_t begin = 0; begin < count; begin += block) {
         const int64_t end = begin + block < count ? begin + block : count;
         for (int64_t k = 0; k < set->n_problems; k++) {
@@ -478,9 +405,7 @@ void pegasos_linear_run(const pegasos_rows *rows, const pegasos_linear_set *set,
             const int64_t from = skip > begin ? skip : begin;
             if (from >= end || set->problems[k].n_steps >= set->problems[k].last_step)
                 continue;
-            if (rows->index_bytes == PEGASOS_KERNEL) {
-                run_kernel(rows, set, k, end - from, count - from, draws + from);
-            } else if (are_pair(rows, set, k)) {
+            if (are_pair(rows, set, k)) {
                 (rows->value_bytes == 4 ? run_pair_float_dense : run_pair_double_dense)(
                     rows, set, k, end - from, count - from, draws + from);
                 k++;
@@ -491,19 +416,6 @@ void pegasos_linear_run(const pegasos_rows *rows, const pegasos_linear_set *set,
     }
 }
 
-/* Number of the first draw that an unfinished problem has not read; -1 if all are finished.
- * Finished problems may be far ahead: what they have read is not drawn again. */
-static int64_t next_draw(const pegasos_linear_set *set)
-{
-    int64_t next = -1;
-    for (int64_t k = 0; k < set->n_problems; k++) {
-        const pegasos_linear *p = &set->problems[k];
-        if (p->n_steps < p->last_step && (next < 0 || p->next_draw < next))
-            next = p->next_draw;
-    }
-    return next;
-}
-
 /* Numbers that all problems read for a draw, and the rare passes over v of those that project. */
 static double numbers_of_draw(const pegasos_rows *rows, const pegasos_linear_set *set)
 {
@@ -512,40 +424,20 @@ static double numbers_of_draw(const pegasos_rows *rows, const pegasos_linear_set
     return (double)set->n_problems * (2 * row + whole);
 }
 
-/* How many draws to make before the next question: no more than there are steps to make, so that a
- * short run draws little. */
-static int64_t count_draws(const pegasos_linear_set *set, int64_t affordable)
-{
-    int64_t left = 1;
-    for (int64_t k = 0; k < set->n_problems; k++) {
-        const int64_t own = set->problems[k].last_step - set->problems[k].n_steps;
-        left = own > left ? own : left;
-    }
-    return left < affordable / set->batch_size + 1 ? left * set->batch_size : affordable;
-}
-
 int pegasos_linear_train(const pegasos_rows *rows, const pegasos_linear_set *set,
                          const pegasos_draws *draws, pegasos_watch *watch)
 {
     const double each = numbers_of_draw(rows, set);
     const int64_t most = 1 + (int64_t)fmin(watch->every / each, BLOCK_SPARSE - 1);
     const pegasos_progress progress = {0, INFINITY, INFINITY};
-    pegasos_order *const order = draws->order;
-    int64_t drawn[BLOCK_SPARSE];
-    assert(are_there(rows, 0, 0) && (!order || order->n_rows == rows->n_rows));
-    for (int64_t first; (first = next_draw(set)) >= 0;) {
-        const int64_t left = order ? most : draws->first + draws->count - first;
+    int64_t room[BLOCK_SPARSE];
+    assert(are_there(rows, 0, 0) && (!draws->order || draws->order->n_rows == rows->n_rows));
+    for (int64_t first; (first = next_draw(set->n_problems, set->problems)) >= 0;) {
         int64_t count = count_draws(set, most);
-        count = count < left ? count : left;
-        if (count <= 0)
+        const int64_t *drawn = take_draws(draws, first, &count, room);
+        if (count == 0)
             break;
-        if (order && order->next != first)
-            pegasos_order_seek(order, order->seed, order->n_rows, order->sampling, first,
-                               draws->permutation);
-        if (order)
-            pegasos_order_draw(order, draws->permutation, count, drawn);
-        pegasos_linear_run(rows, set, first, count,
-                           order ? drawn : draws->list + (first - draws->first));
+        pegasos_linear_run(rows, set, first, count, drawn);
         if (is_to_stop(watch, each * (double)count, &progress))
             return PEGASOS_STOPPED;
     }

@@ -65,8 +65,6 @@ typedef struct pegasos_rows {
     const void *values;   /* dense: row after row; CSR: the stored values; finite */
     const void *indices; /* CSR: column of each value, in [0, n_features); any order, repeats add */
     const void *indptr;  /* CSR: n_rows + 1 offsets into values, >= 0, never decreasing */
-    int64_t column_bytes; /* 0 here: see PEGASOS_KERNEL in core.h */
-    int8_t *wanted;       /* NULL here */
 } pegasos_rows;
 
 /* What a row costs that is on the wrong side of its margin by u = 1 - y f(x). */

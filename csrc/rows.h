@@ -29,25 +29,19 @@ static INLINE void set_to(void *vector, int64_t value_bytes, int64_t j, double v
  * may lie anywhere. */
 MAYBE_UNUSED static bool are_plausible(const pegasos_rows *rows)
 {
-    const bool is_kernel = rows->index_bytes == PEGASOS_KERNEL;
-    const int64_t bytes = is_kernel ? rows->column_bytes : rows->value_bytes;
+    const int64_t bytes = rows->value_bytes;
     if (rows->n_rows < 1 || rows->n_features < 1 || (bytes != 4 && bytes != 8))
         return false;
-    if (rows->index_bytes > 0)
+    if (rows->index_bytes != 0)
         return (rows->index_bytes == 4 || rows->index_bytes == 8)
                && (rows->indptr_bytes == 4 || rows->indptr_bytes == 8);
-    if ((uintptr_t)rows->values % (uintptr_t)bytes != 0)
-        return false;
-    return !is_kernel
-           || (rows->n_features == 2 * rows->n_rows + 1 && rows->value_bytes == 8 && rows->wanted);
+    return (uintptr_t)rows->values % (uintptr_t)bytes == 0;
 }
 
-/* ... and whether rows first .. first + count - 1 are among them, which are not of a kernel matrix.
- * */
+/* ... and whether rows first .. first + count - 1 are among them. */
 MAYBE_UNUSED static bool are_there(const pegasos_rows *rows, int64_t first, int64_t count)
 {
-    return are_plausible(rows) && rows->index_bytes != PEGASOS_KERNEL && count >= 0 && first >= 0
-           && first <= rows->n_rows - count;
+    return are_plausible(rows) && count >= 0 && first >= 0 && first <= rows->n_rows - count;
 }
 
 /* ... and whether all of `count` indices are in [start, stop); this takes its time. */
@@ -91,8 +85,6 @@ static INLINE int64_t prefetch_end(const pegasos_rows *rows, int64_t i)
 /* What the solver asks of rows; rows_body.h writes them once per type. `next` is a row that will be
  * wanted soon and may be fetched meanwhile; i itself if there is none. */
 typedef struct row_functions {
-    /* Can row i be added now? NULL: always. If not, it is marked as wanted. */
-    bool (*ready)(const pegasos_rows *rows, int64_t i);
     /* Asks for where row i begins, and for its first numbers; NULL where they are at hand. */
     void (*prefetch_offset)(const pegasos_rows *rows, int64_t i);
     void (*prefetch)(const pegasos_rows *rows, int64_t i);
@@ -181,64 +173,6 @@ enum {
 #define INDEX  int64_t
 #define SUFFIX wide_csr64
 #include "rows_body.h"
-
-/* ---- A block of a kernel matrix as rows ------------------------------------------------------ */
-
-/*
- * Kernel Pegasos is the same algorithm on rows phi(x_i) that cannot be written down, with
- * v = sum_j beta_j phi(x_j). What stands for v over a block of m rows is 2m + 1 numbers:
- *
- *     m      scores <v, phi(x_i)> of the block's rows: a margin is looked up,
- *     m      what was added to beta_i in this block,
- *     1      what the beta from before the block must be multiplied by (1, until q is folded in).
- *
- * Adding row i pushes its column: the scores of all rows of the block change by u K(., i).
- * Everything is linear in v, so that averages and rescaling work as they do on real rows.
- */
-static INLINE double kernel_dot(const pegasos_rows *block, int64_t i, const void *v, int64_t next)
-{
-    (void)block;
-    (void)next;
-    return ((const double *)v)[i];
-}
-
-/* v += u column, of either type of column */
-#define DEFINE_PUSH(VALUE)                                                                         \
-    static INLINE void push_##VALUE(int64_t m, double u, const VALUE *restrict column,             \
-                                    double *restrict v)                                            \
-    {                                                                                              \
-        enum { LANES = 8 };                                                                        \
-        int64_t j = 0;                                                                             \
-        for (; m - j >= LANES; j += LANES)                                                         \
-            for (int l = 0; l < LANES; l++)                                                        \
-                v[j + l] += u * column[j + l];                                                     \
-        for (; j < m; j++)                                                                         \
-            v[j] += u * column[j];                                                                 \
-    }
-DEFINE_PUSH(float)
-DEFINE_PUSH(double)
-
-static INLINE void kernel_add(const pegasos_rows *block, int64_t i, double u, void *vector)
-{
-    const int64_t m = block->n_rows, first = ((const int64_t *)block->indptr)[i] * m;
-    double *v = vector;
-    if (block->column_bytes == 4)
-        push_float(m, u, (const float *)block->values + first, v);
-    else
-        push_double(m, u, (const double *)block->values + first, v);
-    v[m + i] += u;
-}
-
-static INLINE bool kernel_ready(const pegasos_rows *block, int64_t i)
-{
-    const bool ready = ((const int64_t *)block->indptr)[i] >= 0;
-    if (!ready)
-        block->wanted[i] = 1;
-    return ready;
-}
-
-MAYBE_UNUSED static const row_functions functions_kernel = {
-    .ready = kernel_ready, .dot = kernel_dot, .add = kernel_add};
 
 /* ---- All types ------------------------------------------------------------------------------- */
 

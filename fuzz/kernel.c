@@ -1,154 +1,161 @@
 /*
- * kernel.c - kernel values are what they should be, and training on blocks of a kernel matrix whose
- * columns come as they are wanted gives the numbers of training on the whole matrix (Pegasos), or
- * keeps its bounds and coefficients (ascent).
+ * kernel.c - kernel values are what they should be, and Pegasos on a kernel matrix ends with the same
+ * bits wherever it is cut, and takes the same steps however columns come.
  */
 #include "input.h"
 
-typedef struct linear_state {
-    pegasos_linear problems[3];
-    double *v, *a;
-    double *counts;
-    int64_t *pending;
-} linear_state;
+/* A kernel matrix, those of its columns that were asked for, and when to stop. */
+typedef struct source {
+    const void *gram;
+    int64_t n, bytes, *place, n_columns;
+    void *columns;
+    int64_t n_polls, next, apart;
+} source;
 
-static linear_state copy_linear(input *in, const linear_state *from, int64_t K, int64_t m,
-                                int64_t batch)
+static int keep_columns(void *context, int64_t count, const int64_t *rows)
 {
-    linear_state state = *from;
-    state.v = copy_of(in, from->v, K * (2 * m + 1), 8);
-    state.a = copy_of(in, from->a, K * (2 * m + 1), 8);
-    state.counts = copy_of(in, from->counts, K * m, 8);
-    state.pending = copy_of(in, from->pending, K * batch, 8);
-    return state;
-}
-
-static pegasos_linear_set set_of(linear_state *state, int64_t K, int64_t batch,
-                                 const int8_t *labels, const double *weights, bool averages)
-{
-    return (pegasos_linear_set){.n_problems = K,
-                                .batch_size = batch,
-                                .problems = state->problems,
-                                .labels = labels,
-                                .row_weights = weights,
-                                .weights = state->v,
-                                .sums = averages ? state->a : NULL,
-                                .counts = state->counts,
-                                .pending = state->pending};
-}
-
-/* Gives the rows that are wanted columns; returns how many there were. `from` has them all. */
-static int64_t bring(const pegasos_rows *from, pegasos_rows *to, int64_t *place, int64_t *used)
-{
-    const int64_t m = from->n_rows, bytes = from->column_bytes;
-    int64_t brought = 0;
-    for (int64_t i = 0; i < m; i++) {
-        if (!to->wanted[i])
-            continue;
-        MUST(to->wanted[i] == 1 && place[i] < 0);
-        to->wanted[i] = 0;
-        place[i] = (*used)++;
-        memcpy((char *)to->values + place[i] * m * bytes,
-               (const char *)from->values + i * m * bytes, (size_t)(m * bytes));
-        brought++;
+    source *of = context;
+    const int64_t line = of->n * of->bytes;
+    for (int64_t j = 0; j < count; j++) {
+        MUST(0 <= rows[j] && rows[j] < of->n && of->place[rows[j]] < 0);
+        of->place[rows[j]] = of->n_columns++;
+        memcpy((char *)of->columns + of->place[rows[j]] * line,
+               (const char *)of->gram + rows[j] * line, (size_t)line);
     }
-    return brought;
+    return 0;
 }
 
-static void train(input *in, const pegasos_rows *all)
+static int write_among(void *context, int64_t count, const int64_t *rows, int64_t m,
+                       const int64_t *which, int64_t stride, void *out)
 {
-    const int64_t m = all->n_rows, width = 2 * m + 1, K = take_in(in, 1, 3);
-    const int64_t batch = take_in(in, 1, 4), count = take_in(in, 0, 60);
-    const bool averages = take_bool(in);
-    const int8_t *labels = take_labels(in, K * m);
-    const double *weights = take_weights(in, m);
-    int64_t *draws = room(in, count, 8), *place = room(in, m, 8), used = 0;
+    const source *of = context;
+    for (int64_t j = 0; j < count; j++)
+        for (int64_t k = 0; k < m; k++) {
+            MUST(0 <= rows[j] && rows[j] < of->n && 0 <= which[k] && which[k] < of->n);
+            put(out, of->bytes, j * stride + k,
+                number(of->gram, of->bytes, rows[j] * of->n + which[k]));
+        }
+    return 0;
+}
+
+static int write_scores(void *context, int64_t n_problems, const double *change, double *pushed)
+{
+    const source *of = context;
+    memset(pushed, 0, (size_t)(n_problems * of->n * 8));
+    for (int64_t p = 0; p < n_problems; p++)
+        for (int64_t k = 0; k < of->n; k++)
+            for (int64_t i = 0; i < of->n; i++)
+                pushed[p * of->n + i] +=
+                    change[p * of->n + k] * number(of->gram, of->bytes, k * of->n + i);
+    return 0;
+}
+
+/* Further and further apart: a block that was stopped is begun again. */
+static int stop_now_and_then(void *context, const pegasos_progress *progress)
+{
+    source *of = context;
+    (void)progress;
+    if (++of->n_polls < of->next)
+        return 0;
+    of->next += ++of->apart;
+    return 1;
+}
+
+typedef struct trained {
+    pegasos_linear problems[3];
+    double *beta, *sums, *counts;
+} trained;
+
+/* What all runs have in common. */
+typedef struct task {
+    const void *gram;
+    int64_t m, bytes, K, batch;
+    bool averages;
+    const int8_t *labels;
+    const double *weights;
+    pegasos_draws draws;
+    pegasos_linear problems[3];
+} task;
+
+static trained train(input *in, const task *t, bool is_whole, bool is_cut)
+{
+    const int64_t m = t->m, K = t->K;
+    trained end = {
+        .beta = room(in, K * m, 8), .sums = room(in, K * m, 8), .counts = room(in, K * m, 8)};
+    double *scores = room(in, K * m, 8), *unpushed = room(in, K * m, 8);
+    source of = {.gram = t->gram,
+                 .n = m,
+                 .bytes = t->bytes,
+                 .place = room(in, m, 8),
+                 .columns = room(in, m * m, t->bytes),
+                 .next = 1};
+    for (int64_t i = 0; i < m; i++)
+        of.place[i] = -1;
+    memcpy(end.problems, t->problems, sizeof end.problems);
+    const pegasos_matrix matrix = {.n_rows = m,
+                                   .value_bytes = t->bytes,
+                                   .n_columns = is_whole ? m : 0,
+                                   .columns = of.columns,
+                                   .place = of.place,
+                                   .context = &of,
+                                   .keep = keep_columns,
+                                   .among = write_among,
+                                   .push = write_scores};
+    const pegasos_linear_set set = {.n_problems = K,
+                                    .batch_size = t->batch,
+                                    .problems = end.problems,
+                                    .labels = t->labels,
+                                    .row_weights = t->weights,
+                                    .weights = end.beta,
+                                    .sums = t->averages ? end.sums : NULL,
+                                    .counts = end.counts,
+                                    .pending = room(in, K * t->batch, 8)};
+    pegasos_watch watch = {.poll = stop_now_and_then, .context = &of, .every = is_cut ? 1 : 1e18};
+    void *work = room(in, pegasos_kernel_train_work(&matrix, &set), 1);
+    while (pegasos_kernel_train(&matrix, &set, scores, unpushed, &t->draws, work, &watch)
+           == PEGASOS_STOPPED)
+        ;
+    return end;
+}
+
+static void train_all(input *in, const void *gram, int64_t m, int64_t bytes)
+{
+    const int64_t count = take_in(in, 0, 200);
+    task t = {.gram = gram,
+              .m = m,
+              .bytes = bytes,
+              .K = take_in(in, 1, 3),
+              .batch = take_in(in, 1, 4),
+              .averages = take_bool(in)};
+    t.labels = take_labels(in, t.K * m);
+    t.weights = take_weights(in, m);
+    int64_t *draws = room(in, count, 8);
     for (int64_t j = 0; j < count; j++)
         draws[j] = take_in(in, 0, m - 1);
-    linear_state whole = {.v = room(in, K * width, 8),
-                          .a = room(in, K * width, 8),
-                          .counts = room(in, K * m, 8),
-                          .pending = room(in, K * batch, 8)};
-    for (int64_t k = 0; k < K; k++) {
-        pegasos_linear *p = &whole.problems[k];
+    t.draws = (pegasos_draws){.count = count, .list = draws};
+    for (int64_t k = 0; k < t.K; k++) {
+        pegasos_linear *p = &t.problems[k];
         *p = (pegasos_linear){.lam = take_positive(in),
                               .weight_factor = (double)take_in(in, 1, 64) / 16};
         p->intercept_scaling = take_bool(in) ? take_positive(in) : 0;
         p->free_intercept = p->intercept_scaling == 0 && take_bool(in);
         p->project = take_bool(in);
-        p->average_from = averages ? take_in(in, 0, 10) : 0;
-        p->last_step = take_bool(in) ? INT64_MAX : take_in(in, 0, 40);
+        p->average_from = t.averages ? take_in(in, 0, 10) : 0;
+        p->last_step = take_bool(in) ? INT64_MAX : take_in(in, 0, 100);
         pegasos_linear_start(p);
-        whole.v[k * width + 2 * m] = 1;
     }
-    linear_state parts = copy_linear(in, &whole, K, m, batch);
-    pegasos_linear_set set = set_of(&whole, K, batch, labels, weights, averages);
-    pegasos_linear_run(all, &set, 0, count, draws);
-    for (int64_t i = 0; i < m; i++)
-        MUST(all->wanted[i] == 0);
-
-    pegasos_rows some = *all;
-    some.values = room(in, m * m, all->column_bytes);
-    some.indptr = place;
-    some.wanted = room(in, m, 1);
-    for (int64_t i = 0; i < m; i++)
-        place[i] = -1;
-    pegasos_linear_set part = set_of(&parts, K, batch, labels, weights, averages);
-    const int64_t cut = count > 0 ? take_in(in, 0, count) : 0;
-    for (int half = 0; half < 2; half++)
-        do
-            pegasos_linear_run(&some, &part, half ? cut : 0, half ? count - cut : cut,
-                               draws + (half ? cut : 0));
-        while (bring(all, &some, place, &used) > 0);
-    for (int64_t k = 0; k < K; k++) {
-        const pegasos_linear *p = &whole.problems[k], *q = &parts.problems[k];
-        MUST(p->n_steps == q->n_steps && p->next_draw == q->next_draw);
-        MUST(p->n_drawn == q->n_drawn && p->n_pending == q->n_pending);
-        MUST(same(p->q, q->q) && same(p->intercept, q->intercept));
-        MUST(same(p->rate_sum, q->rate_sum) && same(p->constant_sum, q->constant_sum));
-    }
-    MUST(same_numbers(whole.v, parts.v, 8, K * width));
-    MUST(same_numbers(whole.a, parts.a, 8, K * width));
-    MUST(memcmp(whole.counts, parts.counts, (size_t)(K * m * 8)) == 0);
-}
-
-static void climb(input *in, const pegasos_rows *all)
-{
-    const int64_t m = all->n_rows, width = 2 * m + 1, bytes = all->column_bytes;
-    const int8_t *labels = take_labels(in, m);
-    const double *bounds = take_weights(in, m);
-    pegasos_dual problem = {.scale = take_positive(in), .generator = take_seed(in)};
-    double *norms = room(in, m, 8), *a = room(in, m, 8), *b = room(in, m, 8);
-    double *v = room(in, width, 8), *w = room(in, width, 8);
-    int64_t *active = room(in, m, 8), *others = room(in, m, 8);
-    int64_t n_active = 0;
-    for (int64_t i = 0; i < m; i++) {
-        norms[i] = number(all->values, bytes, i * m + i);
-        norms[i] = norms[i] > 0 ? norms[i] : 0;
-        if (labels[i] != 0) {
-            active[n_active] = i;
-            others[n_active++] = i;
+    for (int is_whole = 0; is_whole < 2; is_whole++) {
+        const trained once = train(in, &t, is_whole, false), cut = train(in, &t, is_whole, true);
+        for (int64_t k = 0; k < t.K; k++) {
+            const pegasos_linear *p = &once.problems[k], *q = &cut.problems[k];
+            MUST(p->n_steps == q->n_steps && p->next_draw == q->next_draw);
+            MUST(p->n_drawn == q->n_drawn && p->n_pending == q->n_pending);
+            MUST(same(p->q, q->q) && same(p->intercept, q->intercept));
+            MUST(same(p->rate_sum, q->rate_sum) && same(p->constant_sum, q->constant_sum));
         }
-    }
-    v[2 * m] = w[2 * m] = 1;
-    pegasos_dual_start(&problem, n_active);
-    pegasos_dual other = problem; /* the same in pieces */
-    for (int64_t epoch = take_in(in, 1, 5); epoch > 0; epoch--) {
-        pegasos_dual_run(all, &problem, labels, bounds, norms, active, a, v, INT64_MAX);
-        MUST(problem.position == problem.n_active);
-        while (other.position < other.n_active)
-            pegasos_dual_run(all, &other, labels, bounds, norms, others, b, w, take_in(in, 1, 9));
-        pegasos_dual_begin_epoch(&problem);
-        pegasos_dual_begin_epoch(&other);
-    }
-    MUST(same_numbers(a, b, 8, m) && same_numbers(v, w, 8, width));
-    for (int64_t i = 0; i < m; i++) {
-        const double c = bounds ? bounds[i] : 1, size = 1 + fabs(problem.scale * c);
-        MUST(labels[i] != 0 || a[i] == 0);
-        if (in->extreme) /* scores may overflow, and a be NaN */
-            continue;
-        MUST(0 <= a[i] && a[i] <= c);
-        MUST(fabs(v[m + i] - problem.scale * a[i] * labels[i]) <= 1e-9 * size);
+        MUST(same_numbers(once.beta, cut.beta, 8, t.K * m));
+        MUST(same_numbers(once.sums, cut.sums, 8, t.K * m));
+        MUST(memcmp(once.counts, cut.counts, (size_t)(t.K * m * 8)) == 0);
     }
 }
 
@@ -195,29 +202,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     in.extreme = take_in(&in, 0, 3) == 0;
     const int64_t n = take_in(&in, 1, 9), m = take_in(&in, 1, 35), d = take_in(&in, 1, 20);
     const int64_t bytes = take_bool(&in) ? 8 : 4, stride = m + take_in(&in, 0, 2);
-    const int kind = (int)take_in(&in, 0, 6);
+    const int kind = (int)take_in(&in, 0, 5);
     const double gamma = take_positive(&in), coef0 = take_number(&in);
     const double tolerance = bytes == 4 ? 1e-3 : 1e-9;
-    if (kind >= 5) { /* a matrix like those of kernels, symmetric; or not, which must not matter */
-        int64_t *place = room(&in, m, 8);
+    if (kind == 5) { /* a matrix like those of kernels, symmetric; or not, which must not matter */
         void *columns = room(&in, m * m, bytes);
         for (int64_t i = 0; i < m; i++) {
-            place[i] = i;
             for (int64_t j = 0; j <= i; j++) {
                 const double value = i == j ? fabs(take_number(&in)) : take_number(&in);
                 put(columns, bytes, i * m + j, value);
                 put(columns, bytes, j * m + i, value);
             }
         }
-        const pegasos_rows all = {.n_rows = m,
-                                  .n_features = 2 * m + 1,
-                                  .value_bytes = 8,
-                                  .index_bytes = PEGASOS_KERNEL,
-                                  .values = columns,
-                                  .indptr = place,
-                                  .column_bytes = bytes,
-                                  .wanted = room(&in, m, 1)};
-        (kind == 5 ? train : climb)(&in, &all);
+        train_all(&in, columns, m, bytes);
         release(&in);
         return 0;
     }

@@ -6,8 +6,7 @@ from rows import convert
 
 from pegasos import _core
 from pegasos.solvers._ascent import ASCENT, RUN
-from pegasos.solvers._kernel_pegasos import KernelPegasos
-from pegasos.solvers._pegasos import PROBLEM, Settings
+from pegasos.solvers._pegasos import PROBLEM
 
 N, D, K = 6, 5, 2
 SAMPLING = _core.SAMPLINGS["permutation"]
@@ -106,9 +105,11 @@ def calls(layout, dtype):
     yield "set_points", [memory, np.ones((K, N)), np.ones((K, D)), np.ones(K)]
     yield "are_fits", [memory, N, D, np.dtype(dtype).itemsize]
     # Kernels.
-    block = _core.kernel_block(values(dtype, N, N), np.arange(N), np.zeros(N, np.int8))
-    wide = np.zeros((K, 2 * N + 1))
-    yield "fit", [block, problems(), labels, None, wide, None, None, pending, 0, draws]
+    yield "kernel_fit", [
+        values(dtype, N, N), np.arange(N), None, problems(), labels, one, np.zeros((K, N)),
+        np.zeros((K, N)), np.zeros((K, N)), pending, np.zeros((K, N)), np.zeros((K, N)), 0, draws,
+        np.zeros((K, 1)), _core.Watch(),
+    ]  # fmt: skip
     yield "kernel_run", [
         values(dtype, N, N), np.arange(N), None, np.zeros(1, np.int64), kernels(), labels[:1], one, one,
         *np.zeros((5, 1, N)), np.arange(N)[None], _core.Watch(),
@@ -122,7 +123,6 @@ def calls(layout, dtype):
     yield "losses_in_doubt", [
         labels, one, np.ones((K, N)), np.ones(K), np.ones((K, N)), np.ones(K), 0.1, np.zeros((K, 2)),
     ]  # fmt: skip
-    yield "kernel_block", [values(dtype, N, N), np.arange(N) - 1, np.zeros(N, np.int8)]
     yield "push", [values(dtype, 3, N), np.array([2, 0]), np.ones((K, 2)), np.zeros((K, N))]
     yield "gather", [values(dtype, 3, N), np.array([2, -1]), draws[:4], values(dtype, 2, 4)]
     yield "gauss", [values(dtype, 3, N), values(dtype, 3), values(dtype, N), 0.5]
@@ -149,16 +149,16 @@ def calls(layout, dtype):
 # Other lengths that are no mistake: of index arrays and lists of rows the first entries count, and
 # fewer rows, draws, columns or problems may be asked for.
 MAY_BE_LONGER = {
-    ("csr_rows", 0, 0), ("csr_rows", 1, 0), ("csr_rows", 2, 0), ("fit", 7, 1),
-    ("fit", 9, 0), ("kernel_block", 0, 0), ("push", 0, 0), ("gather", 0, 0), ("gather", 0, 1), ("dense_rows", 0, 0), ("dense_rows", 0, 1),
-    ("Order", 1, 0), ("restart_averages", 1, 1), ("kernel_run", 0, 0),
+    ("csr_rows", 0, 0), ("csr_rows", 1, 0), ("csr_rows", 2, 0), ("fit", 7, 1), ("fit", 9, 0),
+    ("kernel_fit", 0, 0), ("kernel_fit", 13, 0), ("push", 0, 0), ("gather", 0, 0), ("gather", 0, 1),
+    ("dense_rows", 0, 0), ("dense_rows", 0, 1), ("Order", 1, 0), ("restart_averages", 1, 1), ("kernel_run", 0, 0),
     ("kernel_run", 3, 0), ("set_pending", 0, 0), ("are_fits", 0, 0),
 }  # fmt: skip
 MAY_BE_SHORTER = {
     ("decision_function", 5, 0), ("combine", 2, 0), ("norms", 3, 0), ("fit", 9, 0), ("csr_rows", 2, 0),
     ("dense_rows", 0, 0), ("dense_rows", 0, 1),
     ("Order", 1, 0), ("restart_averages", 1, 1), ("push", 0, 0), ("gather", 0, 1),
-    ("kernel_block", 0, 0), ("set_pending", 0, 0), ("kernel_run", 3, 0), ("are_fits", 0, 0),
+    ("kernel_fit", 13, 0), ("set_pending", 0, 0), ("kernel_run", 3, 0), ("are_fits", 0, 0),
 }  # fmt: skip
 
 
@@ -220,8 +220,7 @@ def misaligned(array):
 
 # What comes from people, as it lies: rows, coefficients, kernel matrices.
 FROM_PEOPLE = (
-    "dense_rows", "csr_rows", "kernel_block", "decision_function", "decision_function_of",
-    "kernel_run",
+    "dense_rows", "csr_rows", "decision_function", "decision_function_of", "kernel_run", "kernel_fit",
 )  # fmt: skip
 
 
@@ -232,9 +231,12 @@ def test_misaligned_arrays_are_refused(layout, dtype):
                 continue
             arguments = list(good)
             arguments[k] = misaligned(array)
-            ours = {("kernel_block", 1), ("decision_function", 5), ("decision_function_of", 1),
-                    ("decision_function_of", 4)}  # fmt: skip
-            if (name, k) in ours or (name == "kernel_run" and k > 0):
+            ours = {
+                ("decision_function", 5),
+                ("decision_function_of", 1),
+                ("decision_function_of", 4),
+            }
+            if (name, k) in ours or (name in ("kernel_run", "kernel_fit") and k > 0):
                 continue
             refused(name, arguments)
 
@@ -250,7 +252,7 @@ def test_types_that_do_not_go_together_are_refused(layout, dtype):
             if name in (
                 "dense_rows",
                 "csr_rows",
-                "kernel_block",
+                "kernel_fit",
                 "restart_averages",
                 "push",
                 "push_inside",
@@ -270,13 +272,11 @@ def test_types_that_do_not_go_together_are_refused(layout, dtype):
 def test_indices_out_of_range_are_refused(layout, dtype, wrong):
     indices = {"fit": [9], "decision_function_of": [1], "bundle_run": [2],
                "push": [1],
-               "gather": [1, 2], "kernel_block": [1], "push_inside": [1, 2, 3],
-               "kernel_run": [1, 3, 13]}  # fmt: skip
+               "gather": [1, 2], "push_inside": [1, 2, 3],
+               "kernel_run": [1, 3, 13], "kernel_fit": [1, 13]}  # fmt: skip
     for name, good in calls(layout, dtype):
         for k in indices.get(name, []):
-            if good[k] is None or (
-                wrong == -1 and (name, k) in {("gather", 1), ("kernel_block", 1)}
-            ):
+            if good[k] is None or (wrong == -1 and (name, k) == ("gather", 1)):
                 continue  # there is no column
             if (name, k, wrong) == ("push_inside", 1, N):
                 continue  # it has seven
@@ -307,6 +307,8 @@ def test_problems_in_no_state_that_can_be_are_refused(layout, dtype, fields):
     for name, good in calls(layout, dtype):
         if name == "fit":
             refused(name, [good[0], problems(**fields), *good[2:]])
+        elif name == "kernel_fit":
+            refused(name, [*good[:3], problems(**fields), *good[4:]])
         elif name == "model" and "n_drawn" not in fields:
             refused(name, [problems(**fields), *good[1:]])
 
@@ -316,6 +318,8 @@ def test_an_average_needs_sums(layout, dtype, fields):
     for name, good in calls(layout, dtype):
         if name == "fit":
             refused(name, [good[0], problems(n_steps=2, **fields), *good[2:5], None, *good[6:]])
+        elif name == "kernel_fit":
+            refused(name, [*good[:3], problems(n_steps=2, **fields), *good[4:7], None, *good[8:]])
         elif name == "model":
             refused(name, [problems(n_steps=2, **fields), good[1], None, *good[3:]])
 
@@ -380,7 +384,7 @@ def test_kernel_problems_in_no_state_that_can_be_are_refused(layout, dtype, fiel
 
 def test_a_kernel_matrix_without_a_source_has_all_columns(dtype):
     for name, good in calls("dense", dtype):
-        if name == "kernel_run":
+        if name in ("kernel_run", "kernel_fit"):
             refused(name, [good[0], np.arange(N) - 1, *good[2:]])
 
 
@@ -439,29 +443,6 @@ def test_powers_take_as_many_products_as_the_degree_has_digits(dtype, degree):
     assert (products[0] == products[1]).all()
 
 
-def test_a_step_goes_on_with_the_columns_of_its_pending_rows(dtype):
-    """Else the core would read what lies before the first column."""
-    n, rng = 6, np.random.default_rng(0)
-    settings = Settings(0.1, batch_size=3)
-    session = KernelPegasos(settings, 1, n, np.float64, 0)
-    session.set_rows(np.where(np.arange(n) % 2, 1, -1).astype(np.int8)[None], None)
-    session.plan(n_steps=2)
-    session.problems["n_pending"], session.pending[0, 0] = 1, 4
-    session.problems["n_drawn"] = 1
-    columns = rng.normal(size=(n, n)).astype(dtype)
-    for place in (np.arange(n), np.array([0, 1, 2, 3, -1, 4])):
-        block = _core.kernel_block(columns, place, np.zeros(n, np.int8))
-        run = [
-            block, session.problems.copy(), session.labels, None, np.zeros((1, 2 * n + 1)), None,
-            np.zeros((1, n)), session.pending.copy(), 1, np.array([1]), False, None,
-        ]  # fmt: skip
-        if place[4] >= 0:
-            _core.fit(*run)
-        else:
-            with pytest.raises(ValueError, match="the columns of all pending rows"):
-                _core.fit(*run)
-
-
 def test_fits_go_by_an_order_to_their_last_steps(layout, dtype):
     """As by its draws; an order of other rows, or one that stands elsewhere, is refused."""
     good = next(arguments for name, arguments in calls(layout, dtype) if name == "fit")
@@ -483,12 +464,6 @@ def test_fits_go_by_an_order_to_their_last_steps(layout, dtype):
     for more in ((order(), _core.Watch()), (draws, _core.Watch(every=1))):
         for one, other in zip(by_draws[1:8], fitted(*more)[1:8], strict=True):
             np.testing.assert_array_equal(one, other)
-    for more in ((order(),), (order(1), _core.Watch()), (order(n=N + 1), _core.Watch())):
+    for wrong in (order(1), order(n=N + 1)):
         with pytest.raises(ValueError, match="order"):
-            fitted(*more)
-    block = _core.kernel_block(values(dtype, N, N), np.arange(N), np.zeros(N, np.int8))
-    with pytest.raises(ValueError, match="rows must be dense or CSR"):
-        _core.fit(
-            block, problems(), good[2], None, np.zeros((K, 2 * N + 1)), None, None, good[7].copy(),
-            0, draws, False, None, _core.Watch(),
-        )  # fmt: skip
+            fitted(wrong)

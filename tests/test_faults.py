@@ -240,7 +240,8 @@ def test_the_extension_fails_with_memory_errors_and_loses_nothing():
         solve = functools.partial(_core.solve, **problem, **options)
         calls = [
             (_core.dense_rows, x), (_core.csr_rows, ones, indices, indptr, 6),
-            (_core.kernel_block, x, draws, labels[0]),
+            (_core.kernel_fit, x, draws, None, problems, labels, ones, weights, None, None, pending,
+            weights.copy(), weights.copy(), 0, draws, None, _core.Watch()),
             (lambda *a: _core.Order(*a).draw(np.empty(6, np.int64)), 1, draws.copy(), 0, 0),
             (_core.start, problems),
             (_core.fit, rows, problems, labels, ones, weights, None, None, pending, 0, draws),

@@ -569,23 +569,21 @@ def test_rows_that_are_out_have_a_coefficient_of_exactly_zero(
 
 @contextlib.contextmanager
 def interrupted(monkeypatch, after):
-    """A block that Ctrl-C ends, as it were, after so many short calls of the core."""
-    core_fit, calls = pegasos._core.fit, iter(range(10**6))
+    """A block that Ctrl-C ends, as it were, when the core has asked so many times."""
+    asked = iter(range(10**6))
 
-    def fit(*arguments):
-        if next(calls) >= after:
+    def tell():
+        if next(asked) >= after:
             raise KeyboardInterrupt
-        core_fit(*arguments)
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):  # noqa: PT012
-        patch.setattr(pegasos._core, "fit", fit)
-        patch.setattr(pegasos.solvers._pegasos, "rows_per_call", lambda *_: 64)
+        patch.setattr(_kernel_pegasos, "in_threads", lambda jobs, *_: jobs[0](tell))
+        patch.setattr(_kernel_pegasos, "numbers_per_call", lambda: 1)
         yield
 
 
 @pytest.mark.parametrize("cache_size", [0.1, 10])
 def test_an_interrupted_fit_is_completed(rng, monkeypatch, cache_size):
-    monkeypatch.setattr(pegasos.solvers._kernel_pegasos, "_SCORES_PER_CALL", 100)
     X, y = make_rows(rng, n=300)
     options = {
         "gamma": 0.1, "max_iter": 9, "batch_size": 7, "random_state": 0, "cache_size": cache_size,

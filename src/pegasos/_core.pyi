@@ -87,9 +87,6 @@ def decision_function_of(
     scores: NDArray[np.float64],
     interleaved: bool = ...,
 ) -> None: ...
-def kernel_block(
-    columns: NDArray[np.floating], place: NDArray[np.int64], wanted: NDArray[np.int8]
-) -> Rows: ...
 def combine(
     rows: Rows, first: int, factors: NDArray[np.float64], sum: NDArray[np.float64]
 ) -> None: ...
@@ -293,6 +290,24 @@ def kernel_rows(n_rows: int, n_columns: int) -> int: ...
 @disjoint_base
 class Columns: ...
 
+def kernel_fit(
+    columns: NDArray[np.floating],
+    place: NDArray[np.int64],
+    source: Any,
+    problems: NDArray[np.void],
+    labels: NDArray[np.int8],
+    row_weights: NDArray[np.float64] | None,
+    weights: NDArray[np.float64],
+    sums: NDArray[np.float64] | None,
+    counts: NDArray[np.float64] | None,
+    pending: NDArray[np.int64],
+    scores: NDArray[np.float64],
+    unpushed: NDArray[np.float64],
+    first: int,
+    draws: Order | NDArray[np.int64],
+    slopes: NDArray[np.float64] | None,
+    watch: Watch,
+) -> None: ...
 def kernel_run(
     columns: NDArray[np.floating],
     place: NDArray[np.int64],

@@ -29,8 +29,6 @@ cdef extern from "core.h" nogil:
         const void *values
         const void *indices
         const void *indptr
-        int64_t column_bytes
-        int8_t *wanted
 
     int pegasos_rows_are_valid(const pegasos_rows *rows, int64_t n_values)
 
@@ -109,7 +107,6 @@ cdef extern from "core.h" nogil:
         int64_t by_epochs
 
     int PEGASOS_HINGE, PEGASOS_SQUARED_HINGE
-    int PEGASOS_KERNEL
     int PEGASOS_PERMUTATION, PEGASOS_CYCLIC, PEGASOS_UNIFORM
 
     ctypedef struct pegasos_order:
@@ -165,8 +162,6 @@ cdef extern from "core.h" nogil:
     void pegasos_linear_start(pegasos_linear *problem)
     void pegasos_linear_restart_average(pegasos_linear *problem, int64_t n_features,
                                         int64_t value_bytes, void *sum)
-    void pegasos_linear_run(const pegasos_rows *rows, const pegasos_linear_set *set,
-                            int64_t first, int64_t count, const int64_t *draws)
     ctypedef struct pegasos_draws:
         pegasos_order *order
         int64_t *permutation
@@ -280,7 +275,8 @@ cdef extern from "core.h" nogil:
         int (*keep)(void *context, int64_t count, const int64_t *rows) noexcept nogil
         int (*among)(void *context, int64_t count, const int64_t *rows, int64_t m,
                      const int64_t *which, int64_t stride, void *out) noexcept nogil
-        int (*push)(void *context, const double *change, double *pushed) noexcept nogil
+        int (*push)(void *context, int64_t n_problems, const double *change,
+                    double *pushed) noexcept nogil
 
     int PEGASOS_KERNEL_BEGIN, PEGASOS_KERNEL_CHECK, PEGASOS_KERNEL_ROUND
 
@@ -331,6 +327,10 @@ cdef extern from "core.h" nogil:
     int64_t pegasos_kernel_work(int64_t n_rows, int64_t value_bytes, int64_t n_columns)
     int pegasos_kernel_run(const pegasos_matrix *matrix, pegasos_kernel *problem,
                            const pegasos_kernel_arrays *arrays, pegasos_watch *watch)
+    int64_t pegasos_kernel_train_work(const pegasos_matrix *matrix, const pegasos_linear_set *set)
+    int pegasos_kernel_train(const pegasos_matrix *matrix, const pegasos_linear_set *set,
+                             double *scores, double *unpushed, const pegasos_draws *draws,
+                             void *work, pegasos_watch *watch)
 
     void pegasos_sparse_products(const pegasos_rows *x, const pegasos_rows *inverted,
                                  int64_t stride, void *products)
@@ -437,14 +437,8 @@ cdef int require_loss(int64_t loss) except -1:
                    "loss must be one of LOSSES")
 
 
-cdef int require_real_rows(Rows rows) except -1:
-    """Raise a ValueError if `rows` are a block of a kernel matrix."""
-    return require(rows.c.index_bytes >= 0, "rows must be dense or CSR")
-
-
 cdef int require_part(Rows rows, int64_t first, int64_t count) except -1:
-    """Raise a ValueError unless there are dense or CSR rows number first to first + count - 1."""
-    require_real_rows(rows)
+    """Raise a ValueError unless there are rows number first to first + count - 1."""
     return require(0 <= first <= rows.c.n_rows - count, "these rows are not all there")
 
 
@@ -576,31 +570,6 @@ def csr_rows(const value_t[::1] values not None, const index_t[::1] indices not 
     return rows
 
 
-def kernel_block(const value_t[:, ::1] columns not None, const int64_t[::1] place not None,
-                 int8_t[::1] wanted not None):
-    """A block of a kernel matrix as rows; see ``PEGASOS_KERNEL``.
-
-    Row i has its column in ``columns[place[i]]``, or nowhere if that is -1. ``wanted`` is marked.
-    """
-    cdef int64_t m = place.shape[0]
-    require(1 <= m == wanted.shape[0] == columns.shape[1], "columns, place and wanted must fit")
-    require_indices(place, -1, columns.shape[0], "place must be in [-1, n_columns)")
-    cdef Rows rows = Rows()
-    rows.c.n_rows = m
-    rows.c.n_features = 2 * m + 1
-    rows.c.value_bytes = sizeof(double)
-    rows.c.index_bytes = PEGASOS_KERNEL
-    if columns.shape[0]:
-        require_aligned(&columns[0, 0], sizeof(value_t), "columns must be aligned")
-        rows.c.values = &columns[0, 0]
-    rows.c.indptr = &place[0]
-    rows.c.column_bytes = sizeof(value_t)
-    rows.c.wanted = &wanted[0]
-    rows.size = columns.shape[0] * columns.shape[1]
-    rows.arrays = (columns, place, wanted)
-    return rows
-
-
 cdef class Order:
     """Draws number `next`, `next` + 1, ... of the stream that `seed` and `sampling` name."""
     cdef pegasos_order c
@@ -644,27 +613,15 @@ def restart_averages(pegasos_linear[::1] problems not None, value_t[:, ::1] sums
         pegasos_linear_restart_average(&problems[k], sums.shape[1], sizeof(value_t), &sums[k, 0])
 
 
-def fit(Rows rows not None, pegasos_linear[::1] problems not None,
-        const int8_t[:, ::1] labels not None, const double[::1] row_weights,
-        value_t[:, ::1] weights not None, value_t[:, ::1] sums, double[:, ::1] counts,
-        int64_t[:, ::1] pending not None, int64_t first, draws not None, bint bundled=False,
-        double[:, ::1] slopes=None, Watch watch=None):
-    """Run the problems over draws number `first`, `first` + 1, ...; see ``pegasos_linear_run``.
-
-    With a `watch`, which is asked whether to go on, all problems go to their last steps, or to the
-    end of `draws`; these may then be an `Order` that stands at `first`.
-
-    `row_weights`, `sums` and `counts` may be None, and `slopes`, of the shape of `pending`, with
-    the hinge or a bundle. `problems`, `weights`, `sums`, `counts`, `pending` and `slopes` are
-    updated in place. A row of `weights` and `sums` belongs to a problem, or, of a bundle, to a
-    feature.
-    """
-    cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, k
-    cdef int64_t n_problems = problems.shape[0], lanes = PEGASOS_BUNDLE_BYTES // rows.c.value_bytes
-    require(rows.c.value_bytes == sizeof(value_t), "weights must have the type of the rows")
+cdef int require_set(const pegasos_linear[::1] problems, int64_t n, const int8_t[:, ::1] labels,
+                     const double[::1] row_weights, bint has_sums, const double[:, ::1] counts,
+                     const int64_t[:, ::1] pending, const double[:, ::1] slopes,
+                     bint needs_slopes) except -1:
+    """Raise a ValueError unless these are problems over n rows and their arrays."""
+    cdef int64_t n_problems = problems.shape[0], k
     require(pending.shape[0] == n_problems and pending.shape[1] >= 1,
             "pending must have shape (n_problems, batch_size)")
-    require_problems(problems, pending.shape[1], sums is not None)
+    require_problems(problems, pending.shape[1], has_sums)
     require(labels.shape[0] == n_problems and labels.shape[1] == n,
             "labels must have shape (n_problems, n_rows)")
     require(row_weights is None or row_weights.shape[0] == n,
@@ -675,8 +632,73 @@ def fit(Rows rows not None, pegasos_linear[::1] problems not None,
                                and slopes.shape[1] == pending.shape[1]),
             "slopes must have the shape of pending")
     for k in range(n_problems):
-        require(bundled or slopes is not None or problems[k].loss == PEGASOS_HINGE,
+        require_indices(pending[k, :problems[k].n_pending], 0, n, "pending must be in [0, n_rows)")
+        require(not needs_slopes or slopes is not None or problems[k].loss == PEGASOS_HINGE,
                 "this loss needs slopes")
+    return 0
+
+
+cdef pegasos_linear_set set_of(pegasos_linear[::1] problems, const int8_t[:, ::1] labels,
+                               const double[::1] row_weights, double[:, ::1] counts,
+                               int64_t[:, ::1] pending, double[:, ::1] slopes):
+    """Problems without weights and sums."""
+    cdef pegasos_linear_set set
+    memset(&set, 0, sizeof(set))
+    set.n_problems, set.batch_size = problems.shape[0], pending.shape[1]
+    set.problems, set.labels, set.pending = &problems[0], &labels[0, 0], &pending[0, 0]
+    set.row_weights = NULL if row_weights is None else &row_weights[0]
+    set.counts = NULL if counts is None else &counts[0, 0]
+    set.slopes = NULL if slopes is None else &slopes[0, 0]
+    return set
+
+
+cdef pegasos_draws draws_of(draws, int64_t first, int64_t n,
+                            const pegasos_linear[::1] problems) except *:
+    """Draws number `first` and so on of an `Order`, which stands there, or a list."""
+    cdef const int64_t[::1] chosen
+    cdef pegasos_draws source
+    cdef Order order
+    cdef int64_t k
+    memset(&source, 0, sizeof(source))
+    source.first = first
+    require(0 <= first < LARGEST, "first must be in [0, 2**62)")
+    for k in range(problems.shape[0]):  # or draws would be asked for that are not there
+        require(problems[k].next_draw >= first or problems[k].n_steps >= problems[k].last_step,
+                "first must not be beyond what a problem reads next")
+    if isinstance(draws, Order):
+        order = draws
+        require(order.permutation is not None and order.c.n_rows == n and order.c.next == first,
+                "the order must be of n_rows rows, and stand at first")
+        source.order, source.permutation = &order.c, &order.permutation[0]
+        return source
+    chosen = draws
+    require_indices(chosen, 0, n, "draws must be in [0, n_rows)")
+    source.count, source.list = chosen.shape[0], &chosen[0] if chosen.shape[0] else NULL
+    return source
+
+
+def fit(Rows rows not None, pegasos_linear[::1] problems not None,
+        const int8_t[:, ::1] labels not None, const double[::1] row_weights,
+        value_t[:, ::1] weights not None, value_t[:, ::1] sums, double[:, ::1] counts,
+        int64_t[:, ::1] pending not None, int64_t first, draws not None, bint bundled=False,
+        double[:, ::1] slopes=None, Watch watch=None):
+    """Run the problems over draws number `first`, `first` + 1, ...; see ``pegasos_linear_train``.
+
+    All problems go to their last steps, or to the end of `draws`, an array or an `Order` that
+    stands at `first`.
+
+    `row_weights`, `sums` and `counts` may be None, and `slopes`, of the shape of `pending`, with
+    the hinge or a bundle. `problems`, `weights`, `sums`, `counts`, `pending` and `slopes` are
+    updated in place. A row of `weights` and `sums` belongs to a problem, or, of a bundle, to a
+    feature.
+    """
+    cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, k, status
+    cdef int64_t n_problems = problems.shape[0], lanes = PEGASOS_BUNDLE_BYTES // rows.c.value_bytes
+    cdef pegasos_linear_set set
+    cdef pegasos_draws source
+    require(rows.c.value_bytes == sizeof(value_t), "weights must have the type of the rows")
+    require_set(problems, n, labels, row_weights, sums is not None, counts, pending, slopes,
+                not bundled)
     if bundled:
         require(rows.c.index_bytes > 0 and n_problems <= lanes and pending.shape[1] == 1,
                 "a bundle is of CSR rows, and of one draw a step")
@@ -688,52 +710,12 @@ def fit(Rows rows not None, pegasos_linear[::1] problems not None,
     require(sums is None or (sums.shape[0] == weights.shape[0]
                              and sums.shape[1] == weights.shape[1]),
             "sums must have the shape of weights")
-    cdef const int64_t[::1] chosen = None
-    cdef Order order = None
-    cdef int64_t status
-    if isinstance(draws, Order):
-        order = draws
-        require(watch is not None, "an order of draws needs a watch")
-        require(order.permutation is not None and order.c.n_rows == n and order.c.next == first,
-                "the order must be of n_rows rows, and stand at first")
-    else:
-        chosen = draws
-        require_indices(chosen, 0, n, "draws must be in [0, n_rows)")
-    if watch is not None:
-        require_real_rows(rows)
-        for k in range(n_problems):  # or draws would be asked for that are not there
-            require(problems[k].next_draw >= first or problems[k].n_steps >= problems[k].last_step,
-                    "first must not be beyond what a problem reads next")
-    require(0 <= first < LARGEST, "first must be in [0, 2**62)")
-    for k in range(n_problems):
-        require_indices(pending[k, :problems[k].n_pending], 0, n, "pending must be in [0, n_rows)")
-        if rows.c.index_bytes == PEGASOS_KERNEL:
-            require_columns(rows, pending[k, :problems[k].n_pending],
-                            "a step goes on with the columns of all pending rows")
-    if order is None and chosen.shape[0] == 0:
-        return
-    cdef pegasos_linear_set set
-    set.n_problems = n_problems
-    set.batch_size = pending.shape[1]
+    source = draws_of(draws, first, n, problems)
+    set = set_of(problems, labels, row_weights, counts, pending, slopes)
     set.bundled = bundled
-    set.problems = &problems[0]
-    set.labels = &labels[0, 0]
-    set.row_weights = NULL if row_weights is None else &row_weights[0]
     set.weights = &weights[0, 0]
     set.sums = NULL if sums is None else &sums[0, 0]
-    set.counts = NULL if counts is None else &counts[0, 0]
-    set.pending = &pending[0, 0]
-    set.slopes = NULL if slopes is None else &slopes[0, 0]
-    cdef pegasos_draws source
-    if watch is None:
-        with nogil:
-            pegasos_linear_run(&rows.c, &set, first, chosen.shape[0], &chosen[0])
-        return
-    source.order = NULL if order is None else &order.c
-    source.permutation = NULL if order is None else &order.permutation[0]
-    source.first = first
-    source.count = 0 if order is not None else chosen.shape[0]
-    source.list = NULL if order is not None else &chosen[0]
+    watch = watch or Watch()
     with nogil:
         status = pegasos_linear_train(&rows.c, &set, &source, &watch.c)
     watch.answer(status)
@@ -797,7 +779,6 @@ def decision_function_of(Rows rows not None, const int64_t[::1] which not None,
                          double[:, ::1] scores not None, bint interleaved=False):
     """Write the scores of rows number `which`, one column per problem; as `decision_function`."""
     cdef int64_t n_problems = scores.shape[1]
-    require_real_rows(rows)
     require_coefficients(rows, coef, intercept, n_problems, interleaved)
     require(which.shape[0] == scores.shape[0], "scores must have one row for each of which")
     require_indices(which, 0, rows.c.n_rows, "which must be in [0, n_rows)")
@@ -855,7 +836,6 @@ def objectives(Rows rows not None, const int8_t[:, ::1] labels not None,
     """
     cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, n_problems = labels.shape[0]
     cdef int64_t first, count, k, j, apart = n_problems if interleaved else 1
-    require_real_rows(rows)
     require(labels.shape[1] == n, "labels must have shape (n_problems, n_rows)")
     require(n_problems == squared_norms.shape[0] == losses.shape[0],
             "squared_norms and losses must have a number for each problem")
@@ -897,7 +877,6 @@ def dual_objectives(Rows rows not None, const int8_t[:, ::1] labels not None,
     """
     cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, n_problems = labels.shape[0]
     cdef int64_t apart = stride(a), first, count, k, i
-    require_real_rows(rows)
     require(labels.shape[1] == n, "labels must have shape (n_problems, n_rows)")
     require(a.shape[0] == n_problems and a.shape[1] == n, "a must have the shape of labels")
     require(n_problems == masses.shape[0] == best.shape[0],
@@ -1032,17 +1011,6 @@ cdef int require_ascent(const pegasos_dual *p, const pegasos_ascent *s, int64_t 
     return require(holds, "ascent is not in a state that a run can reach")
 
 
-cdef int require_columns(Rows block, const int64_t[::1] which,
-                         str what="dual ascent needs the columns of all active rows") except -1:
-    """Raise a ValueError unless a block of a kernel matrix has the columns of some of its rows."""
-    cdef const int64_t *place = <const int64_t *>block.c.indptr
-    cdef int64_t j
-    cdef bint holds = True
-    for j in range(which.shape[0]):
-        holds &= place[which[j]] >= 0
-    return require(holds, what)
-
-
 def bundle_run(Rows rows not None, Order order not None, const int64_t[::1] inside not None,
                pegasos_dual[::1] problems not None, pegasos_ascent[::1] ascents not None,
                const int8_t[:, ::1] labels not None, const double[::1] bounds,
@@ -1053,7 +1021,6 @@ def bundle_run(Rows rows not None, Order order not None, const int64_t[::1] insi
     cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, k, status
     cdef int64_t lanes = PEGASOS_BUNDLE_BYTES // rows.c.value_bytes
     cdef pegasos_bundle bundle
-    require_real_rows(rows)
     require(rows.c.value_bytes == sizeof(value_t), "v must have the type of the rows")
     require(1 <= problems.shape[0] == ascents.shape[0] <= lanes,
             "there must be as many ascents as problems, and a bundle has room for no more")
@@ -1130,10 +1097,11 @@ cdef class Columns:
             return 1
         return 0
 
-    cdef int add_up(self, const double *change, double *pushed) noexcept:
+    cdef int add_up(self, int64_t n_problems, const double *change, double *pushed) noexcept:
         """Let ``pushed`` be what these changes of coefficients add to scores."""
         try:
-            self.source.write_scores(<double[:self.n]> <double *> change, <double[:self.n]> pushed)
+            self.source.write_scores(<double[:n_problems, :self.n]> <double *> change,
+                                     <double[:n_problems, :self.n]> pushed)
         except BaseException as error:
             self.watch.error = error
             return 1
@@ -1151,9 +1119,10 @@ cdef int write_among(void *context, int64_t count, const int64_t *rows, int64_t 
         return (<Columns> context).ask(count, rows, m, which, stride, out)
 
 
-cdef int write_scores(void *context, const double *change, double *pushed) noexcept nogil:
+cdef int write_scores(void *context, int64_t n_problems, const double *change,
+                      double *pushed) noexcept nogil:
     with gil:
-        return (<Columns> context).add_up(change, pushed)
+        return (<Columns> context).add_up(n_problems, change, pushed)
 
 
 cdef int require_kernel(const pegasos_kernel *p, const int8_t[::1] labels, int64_t n_columns
@@ -1172,6 +1141,28 @@ cdef int require_kernel(const pegasos_kernel *p, const int8_t[::1] labels, int64
     return require(holds, "problem is not in a state that a run can reach")
 
 
+cdef pegasos_matrix matrix_of(const value_t[:, ::1] columns, const int64_t[::1] place,
+                              Columns asked, source, Watch watch) except *:
+    """A kernel matrix; row i has its column in ``columns[place[i]]``, or nowhere if that is -1.
+
+    `source`, a `pegasos.kernels.ColumnCache`, has others; None: all are there.
+    """
+    cdef pegasos_matrix matrix
+    cdef int64_t n = place.shape[0]
+    require(1 <= n == columns.shape[1], "columns and place must have n_rows entries")
+    if columns.shape[0]:
+        require_aligned(&columns[0, 0], sizeof(value_t), "columns must be aligned")
+    require_indices(place, 0 if source is None else -1, columns.shape[0],
+                    "place must be in [-1, n_columns), and none missing without a source")
+    asked.source, asked.watch, asked.n, asked.value_bytes = source, watch, n, sizeof(value_t)
+    matrix.n_rows, matrix.value_bytes = n, sizeof(value_t)
+    matrix.n_columns = n if source is None else min(n, columns.shape[0])
+    matrix.columns = &columns[0, 0] if columns.shape[0] else NULL
+    matrix.place, matrix.context = &place[0], <void *> asked
+    matrix.keep, matrix.among, matrix.push = keep_columns, write_among, write_scores
+    return matrix
+
+
 def kernel_rows(int64_t n_rows, int64_t n_columns):
     """How many rows a round has at most, if it does not have all; see ``pegasos_kernel_rows``."""
     return pegasos_kernel_rows(n_rows, n_columns)
@@ -1186,41 +1177,29 @@ def kernel_run(const value_t[:, ::1] columns not None, const int64_t[::1] place 
                int64_t[:, ::1] active not None, Watch watch not None):
     """Run problems `which` to their ends, one after the other; returns a status.
 
-    See ``pegasos_kernel_run``. Row i has its column in ``columns[place[i]]``, or nowhere if that is
-    -1. `source`, a `pegasos.kernels.ColumnCache`, has others; None: all are there. `row_weights`
-    may be None. `problems`, of the type of `BLANK_KERNEL`, and the arrays from `a` on are updated
-    in place.
+    The first arguments are those of `matrix_of`. See ``pegasos_kernel_run``. `row_weights` may be
+    None. `problems`, of the type of `BLANK_KERNEL`, and the arrays from `a` on are updated in place.
     """
     cdef int64_t n = labels.shape[1], n_problems = labels.shape[0], j, k
-    cdef int64_t n_columns = n if source is None else min(n, columns.shape[0])
     cdef int status = PEGASOS_DONE
-    cdef pegasos_matrix matrix
     cdef pegasos_kernel_arrays arrays
     cdef Columns asked = Columns()
-    require(1 <= n == columns.shape[1] == place.shape[0] == norms.shape[0] == a.shape[1]
+    cdef pegasos_matrix matrix = matrix_of(columns, place, asked, source, watch)
+    require(n == place.shape[0] == norms.shape[0] == a.shape[1]
             == scored.shape[1] == scores.shape[1] == slopes.shape[1] == coef.shape[1]
             == active.shape[1], "arrays must have n_rows entries for each problem")
     require(n_problems == problems.shape[0] == a.shape[0] == scored.shape[0] == scores.shape[0]
             == slopes.shape[0] == coef.shape[0] == active.shape[0],
             "arrays must have a row for each problem")
     require_row_weights(row_weights, n)
-    if columns.shape[0]:
-        require_aligned(&columns[0, 0], sizeof(value_t), "columns must be aligned")
-    require_indices(place, 0 if source is None else -1, columns.shape[0],
-                    "place must be in [-1, n_columns), and none missing without a source")
     require_indices(which, 0, n_problems, "which must be in [0, n_problems)")
     for j in range(which.shape[0]):
         k = which[j]
-        require_kernel(&problems[k], labels[k], n_columns)
+        require_kernel(&problems[k], labels[k], matrix.n_columns)
         require_indices(active[k, :problems[k].n_active], 0, n, "active must be in [0, n_rows)")
-    asked.source, asked.watch, asked.n, asked.value_bytes = source, watch, n, sizeof(value_t)
-    matrix.n_rows, matrix.value_bytes, matrix.n_columns = n, sizeof(value_t), n_columns
-    matrix.columns = &columns[0, 0] if columns.shape[0] else NULL
-    matrix.place, matrix.context = &place[0], <void *> asked
-    matrix.keep, matrix.among, matrix.push = keep_columns, write_among, write_scores
     arrays.norms = &norms[0]
     arrays.weights = NULL if row_weights is None else &row_weights[0]
-    arrays.work = malloc(<size_t> pegasos_kernel_work(n, sizeof(value_t), n_columns))
+    arrays.work = malloc(<size_t> pegasos_kernel_work(n, sizeof(value_t), matrix.n_columns))
     if arrays.work == NULL:
         raise MemoryError(f"dual ascent has no room for {n} rows")
     with nogil:
@@ -1234,6 +1213,43 @@ def kernel_run(const value_t[:, ::1] columns not None, const int64_t[::1] place 
                 break
         free(arrays.work)
     return watch.answer(status)
+
+
+def kernel_fit(const value_t[:, ::1] columns not None, const int64_t[::1] place not None, source,
+               pegasos_linear[::1] problems not None, const int8_t[:, ::1] labels not None,
+               const double[::1] row_weights, double[:, ::1] weights not None,
+               double[:, ::1] sums, double[:, ::1] counts, int64_t[:, ::1] pending not None,
+               double[:, ::1] scores not None, double[:, ::1] unpushed not None, int64_t first,
+               draws not None, double[:, ::1] slopes, Watch watch not None):
+    """Run kernel problems over draws, as `fit` does linear ones; see ``pegasos_kernel_train``.
+
+    The first arguments are those of `matrix_of`. `weights`, `sums`, `counts`, `scores` and
+    `unpushed` have shape (n_problems, n_rows).
+    """
+    cdef int64_t n = labels.shape[1], n_problems = problems.shape[0], status
+    cdef Columns asked = Columns()
+    cdef pegasos_matrix matrix = matrix_of(columns, place, asked, source, watch)
+    cdef pegasos_linear_set set
+    cdef pegasos_draws drawn
+    cdef void *work
+    require(n == place.shape[0], "labels must have n_rows entries")
+    require_set(problems, n, labels, row_weights, sums is not None, counts, pending, slopes, True)
+    require(weights.shape[0] == scores.shape[0] == unpushed.shape[0] == n_problems
+            and weights.shape[1] == scores.shape[1] == unpushed.shape[1] == n
+            and (sums is None or (sums.shape[0] == n_problems and sums.shape[1] == n)),
+            "weights, sums, scores and unpushed must have shape (n_problems, n_rows)")
+    drawn = draws_of(draws, first, n, problems)
+    set = set_of(problems, labels, row_weights, counts, pending, slopes)
+    set.weights = &weights[0, 0]
+    set.sums = NULL if sums is None else &sums[0, 0]
+    work = malloc(<size_t> pegasos_kernel_train_work(&matrix, &set))
+    if work == NULL:
+        raise MemoryError(f"Pegasos has no room for {n_problems} problems of {n} rows")
+    with nogil:
+        status = pegasos_kernel_train(&matrix, &set, &scores[0, 0], &unpushed[0, 0], &drawn, work,
+                                      &watch.c)
+        free(work)
+    watch.answer(status)
 
 
 # ---- Kernels -----------------------------------------------------------------------------------
@@ -1516,7 +1532,6 @@ def kept(int64_t n_rows, int64_t n_features):
 
 def seconds(Rows rows not None, int64_t solver):
     """Seconds that a solver is likely to take; see ``pegasos_seconds``."""
-    require_real_rows(rows)
     require(solver == PEGASOS_ASCENT or solver == PEGASOS_NEWTON, "solver must be one")
     return pegasos_seconds(&rows.c, solver)
 
@@ -1614,7 +1629,6 @@ def solve(Rows rows not None, const int8_t[:, ::1] labels not None, const double
     cdef pegasos_problem problem = problem_of(lam, loss, intercept_scaling, free_intercept)
     cdef pegasos_options options
     cdef void *room
-    require_real_rows(rows)
     require_loss(loss)
     require_row_weights(row_weights, n)
     require_memory(memory, n, d)

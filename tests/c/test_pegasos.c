@@ -396,14 +396,33 @@ static int write_among(void *context, int64_t count, const int64_t *rows, int64_
     return 0;
 }
 
-static int write_scores(void *context, const double *change, double *pushed)
+static int write_scores(void *context, int64_t n_problems, const double *change, double *pushed)
 {
-    for (int64_t i = 0; i < N; i++) {
-        pushed[i] = 0;
-        for (int64_t k = 0; k < N; k++)
-            pushed[i] += change[k] * value_at(context, k, i);
-    }
+    for (int64_t p = 0; p < n_problems; p++)
+        for (int64_t i = 0; i < N; i++) {
+            pushed[p * N + i] = 0;
+            for (int64_t k = 0; k < N; k++)
+                pushed[p * N + i] += change[p * N + k] * value_at(context, k, i);
+        }
     return 0;
+}
+
+static pegasos_matrix matrix_of(source *of, const void *gram, int64_t bytes, int mode)
+{
+    *of = (source){.gram = gram, .bytes = bytes};
+    for (int64_t i = 0; i < N; i++)
+        of->place[i] = -1;
+    for (int64_t i = 0; mode == WHOLE && i < N; i++)
+        keep_columns(of, 1, &i);
+    return (pegasos_matrix){.n_rows = N,
+                            .value_bytes = bytes,
+                            .n_columns = mode != PARTS ? N : 0,
+                            .columns = of->columns,
+                            .place = of->place,
+                            .context = of,
+                            .keep = mode == COLUMNS ? keep_columns : NULL,
+                            .among = mode == WHOLE ? NULL : write_among,
+                            .push = mode == PARTS ? write_scores : NULL};
 }
 
 static int stop_every_seventh(void *context, const pegasos_progress *progress)
@@ -429,26 +448,14 @@ static double kernel_objective(const void *gram, int64_t bytes, int mode, int is
                               .generator = 5,
                               .primal = INFINITY,
                               .relative_gap = INFINITY};
-    of = (source){.gram = gram, .bytes = bytes};
+    const pegasos_matrix matrix = matrix_of(&of, gram, bytes, mode);
+    const int64_t n_columns = matrix.n_columns;
     for (int64_t i = 0; i < N; i++) {
-        of.place[i] = -1;
         norms[i] = value_at(&of, i, i);
         a[i] = scored[i] = scores[i] = 0;
         problem.n_inside += labels[i] != 0;
     }
     problem.mass = (double)problem.n_inside;
-    for (int64_t i = 0; mode == WHOLE && i < N; i++)
-        keep_columns(&of, 1, &i);
-    const int64_t n_columns = mode != PARTS ? N : 0;
-    const pegasos_matrix matrix = {.n_rows = N,
-                                   .value_bytes = bytes,
-                                   .n_columns = n_columns,
-                                   .columns = of.columns,
-                                   .place = of.place,
-                                   .context = &of,
-                                   .keep = mode == COLUMNS ? keep_columns : NULL,
-                                   .among = mode == WHOLE ? NULL : write_among,
-                                   .push = mode == PARTS ? write_scores : NULL};
     int64_t n_polls = 0;
     pegasos_watch watch = {
         .poll = stop_every_seventh, .context = &n_polls, .every = cut ? 1 : 1e18};
@@ -503,6 +510,116 @@ static void kernel_problems_are_solved(void)
                 CHECK(fabs(once - whole) <= 2e-4 * whole);
             }
         }
+}
+
+/* What K kernel problems own. */
+typedef struct kernel_bench {
+    bench own;
+    double beta[K * N], sums[K * N], scores[K * N], unpushed[K * N], slopes[K * BATCH];
+} kernel_bench;
+
+/* Polls that stop a run, further and further apart: a block that was stopped is begun again. */
+typedef struct stops {
+    int64_t n_polls, next, apart;
+} stops;
+
+static int stop_now_and_then(void *context, const pegasos_progress *progress)
+{
+    stops *s = context;
+    (void)progress;
+    if (++s->n_polls < s->next)
+        return 0;
+    s->next += ++s->apart;
+    return 1;
+}
+
+static void train_kernel(kernel_bench *b, const void *gram, int64_t bytes, int mode, int settings,
+                         bool cut)
+{
+    static source of;
+    enum { SEED = 3 };
+    const pegasos_matrix matrix = matrix_of(&of, gram, bytes, mode);
+    const int is_squared = settings / 8;
+    stops when = {.next = 1};
+    pegasos_watch watch = {.poll = stop_now_and_then, .context = &when, .every = cut ? 1 : 1e18};
+    int64_t permutation[N];
+    pegasos_order order;
+    pegasos_order_seek(&order, SEED, N, PEGASOS_PERMUTATION, 0, permutation);
+    const pegasos_draws stream = {.order = &order, .permutation = permutation};
+    memset(b, 0, sizeof *b);
+    begin(&b->own, settings & 1, settings / 2 & 1, settings / 4 & 1);
+    pegasos_linear_set *set = &b->own.set;
+    set->weights = b->beta;
+    set->sums = b->sums;
+    set->slopes = b->slopes;
+    for (int k = 0; k < K; k++) {
+        b->own.problems[k].last_step = 300 + 40 * k; /* blocks of 64, 128, ... draws */
+        b->own.problems[k].loss = is_squared;
+        b->own.problems[k].delay = is_squared ? 200 : 0;
+    }
+    int status;
+    do {
+        void *work = malloc((size_t)pegasos_kernel_train_work(&matrix, set));
+        status = pegasos_kernel_train(&matrix, set, b->scores, b->unpushed, &stream, work, &watch);
+        free(work);
+    } while (status == PEGASOS_STOPPED);
+    CHECK(status == PEGASOS_DONE);
+}
+
+/* Wherever it is cut, with the same bits; and however kernel values come, that of the linear kernel
+ * is linear Pegasos. */
+static void kernel_pegasos_is_pegasos(void)
+{
+    static double gram[N * N];
+    static float narrow[N * N];
+    static kernel_bench whole, cut;
+    static bench linear;
+    const pegasos_rows rows = rows_of_type(1);
+    const pegasos_draws list = {.count = 0};
+    int64_t permutation[N];
+    pegasos_order order;
+    make_gram(gram, narrow);
+    for (int settings = 0; settings < 16; settings++)
+        for (int mode = WHOLE; mode <= PARTS; mode++)
+            for (int64_t bytes = 4; bytes <= 8; bytes += 4) {
+                const void *matrix = bytes == 8 ? (void *)gram : (void *)narrow;
+                const double tolerance = bytes == 8 ? 1e-9 : 1e-3;
+                train_kernel(&whole, matrix, bytes, mode, settings, false);
+                train_kernel(&cut, matrix, bytes, mode, settings, true);
+                CHECK(memcmp(whole.own.problems, cut.own.problems, sizeof cut.own.problems) == 0);
+                CHECK(memcmp(whole.own.counts, cut.own.counts, sizeof cut.own.counts) == 0);
+                CHECK(memcmp(whole.beta, cut.beta, sizeof cut.beta) == 0);
+                CHECK(memcmp(whole.sums, cut.sums, sizeof cut.sums) == 0);
+                if (bytes == 4)
+                    continue; /* decisions may differ by rounding */
+                begin(&linear, settings & 1, settings / 2 & 1, settings / 4 & 1);
+                double slopes[K * BATCH];
+                linear.set.slopes = slopes;
+                for (int k = 0; k < K; k++) {
+                    linear.problems[k].last_step = whole.own.problems[k].last_step;
+                    linear.problems[k].loss = whole.own.problems[k].loss;
+                    linear.problems[k].delay = whole.own.problems[k].delay;
+                }
+                pegasos_order_seek(&order, 3, N, PEGASOS_PERMUTATION, 0, permutation);
+                pegasos_draws stream = list;
+                stream.order = &order;
+                stream.permutation = permutation;
+                pegasos_watch nobody = {.every = 1e18};
+                CHECK(pegasos_linear_train(&rows, &linear.set, &stream, &nobody) == PEGASOS_DONE);
+                finish(&linear, &rows);
+                for (int k = 0; k < K; k++) {
+                    double coef[N], intercept;
+                    pegasos_linear_model(&whole.own.problems[k], N, 8, whole.beta + k * N,
+                                         whole.sums + k * N, coef, &intercept);
+                    CHECK(fabs(intercept - linear.intercept[k]) <= tolerance);
+                    for (int j = 0; j < D; j++) {
+                        double w = 0;
+                        for (int i = 0; i < N; i++)
+                            w += coef[i] * dense_double[i * D + j];
+                        CHECK(fabs(w - linear.coef[k * D + j]) <= tolerance);
+                    }
+                }
+            }
 }
 
 static void the_certificate_is_the_textbook_s(void)
@@ -942,7 +1059,7 @@ static void what_a_program_gets_wrong_is_named(void)
     REFUSED(rows, n_rows, 0, SIZES);
     REFUSED(rows, n_features, INT64_MAX / 2, SIZES);
     REFUSED(rows, value_bytes, 2, SIZES);
-    REFUSED(rows, index_bytes, PEGASOS_KERNEL, SIZES);
+    REFUSED(rows, index_bytes, -1, SIZES);
     REFUSED(rows, values, odd, ROWS);
     REFUSED(rows, values, infinite, ROWS);
     REFUSED(problem, targets, bad, TARGETS);
@@ -1076,6 +1193,7 @@ int main(int argc, char **argv)
     RUN(scores_are_dot_products);
     RUN(the_dual_is_climbed_to_its_top);
     RUN(kernel_problems_are_solved);
+    RUN(kernel_pegasos_is_pegasos);
     RUN(the_certificate_is_the_textbook_s);
     RUN(a_run_of_dual_ascent_ends_at_a_true_gap);
     RUN(problems_that_begin_together_end_at_true_gaps);

@@ -496,10 +496,10 @@ class ColumnCache:
         self.among(rows, known, np.asarray(out)[:, : len(which)])
 
     def write_scores(self, change: Any, pushed: Any) -> None:
-        """As `push` of one problem, for the core: both are buffers, of all points."""
+        """As `push`, for the core: both are buffers (n_problems, n), of all points."""
         change = np.asarray(change)
-        rows = np.flatnonzero(change)
-        np.asarray(pushed)[:] = self.push(change[None, rows], rows)[0]
+        rows = np.flatnonzero(change.any(axis=0))
+        np.asarray(pushed)[:] = self.push(change[:, rows], rows)
 
     def select(self, rows: np.ndarray) -> Any:
         """Some of the points, for `among`."""

@@ -1,0 +1,580 @@
+/*
+ * kernel_pegasos.c - Pegasos on kernel problems: pegasos.c has the algorithm.
+ *
+ * v = sum_j beta_j phi(x_j) is never written down: a decision needs the score <v, phi(x_i)> of the
+ * row that was drawn, and a row that is added to v moves the scores of all rows by its column of the
+ * kernel matrix.
+ *
+ * Draws are taken in blocks. Decisions within a block need the scores of its own rows only, and of
+ * the kernel matrix the columns of its violators among these rows. Coefficients that a block has
+ * changed are `unpushed`: later blocks add what these make to the scores of their rows (they pull
+ * it), until there are so many that they are pushed to all rows at once. Where there is room for all
+ * columns, a block has all rows, and works on the state itself, which is whole before every draw.
+ *
+ * Other blocks work on copies, which they put back at their end. Where blocks begin depends on the
+ * numbers of draws alone. So a block that was stopped is begun again, and ends with the same bits.
+ */
+#include "push.h"
+#include "rows.h"
+#include "select.h"
+#include "step.h"
+#include "watch.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+/* Draws of a block, at first and at most: at first everything violates its margin, and scores say
+ * little about the next draw. At most a part of the rows, unless these are few, since the more rows
+ * a block has, the more kernel values it asks for that serve nobody else. */
+enum { SHORTEST = 64, LONGEST = 2048, FEW = 512, PARTS = 4 };
+/* All problems go through so many draws before the next ones, by the same columns. */
+enum { DRAWS_TOGETHER = 256 };
+/* Columns that are asked for together: a few take about as long. */
+enum { TOGETHER = 128, TOGETHER_IN_BLOCK = 64 };
+/* A row of a margin below this may well violate it when it is drawn. */
+static const double NEARLY = 1.2;
+/* Rows that are pulled together, and unpushed rows that are pushed to all. */
+enum { PULLED_TOGETHER = 512, PUSHED_TOGETHER = 512 };
+/* What a kernel value costs, in numbers read. */
+enum { NUMBERS_PER_VALUE = 8 };
+
+typedef struct run {
+    const pegasos_matrix *matrix;
+    const pegasos_linear_set *set;
+    double *scores, *unpushed; /* of all rows */
+    pegasos_watch *watch;
+    int64_t n, bytes;
+    bool is_whole;      /* blocks have all rows: arrays are the state's, columns the matrix's */
+    int64_t n_unpushed; /* rows that are marked as such */
+    int8_t *is_unpushed, *marks;
+    double *pushed; /* n_problems x n */
+    /* The block: m rows, ascending, and the place of each row of the matrix among them. */
+    int64_t m, *rows, *local;
+    int64_t first, count;  /* draws number `first` and so on, */
+    int64_t *room, *where; /* their places in the block, */
+    int64_t *last;         /* and the last draw of each row of the block */
+    const int64_t *draws;
+    /* Columns of rows of the block among these: their places in `values`, m numbers each. */
+    const int64_t *column;
+    int64_t *place, n_values, most_values;
+    const void *values;
+    void *value_room;
+    /* Copies, or the state; arrays are n_problems x m. */
+    pegasos_linear *problems;
+    double *v, *gained; /* scores, and what was added to beta, */
+    double *late;       /* or to the sums */
+    /* ... beside beta from before the block, times these numbers; NULL if whole. */
+    double *factor, *late_factor;
+    double *counts, *slopes;
+    int64_t *pending;
+    /* Scratch */
+    double *key, *coef;
+    int64_t *list, *wanted, *some, *places;
+} run;
+
+/* ---- Memory ---------------------------------------------------------------------------------- */
+
+static int64_t longest_block(int64_t n)
+{
+    const int64_t part = n / PARTS;
+    return n <= FEW || part > LONGEST ? LONGEST : part < FEW ? FEW : part;
+}
+
+static void *take(char *work, int64_t *used, int64_t bytes)
+{
+    enum { ALIGNED = 64 };
+    void *const taken = work ? work + *used : NULL;
+    *used += (bytes + ALIGNED - 1) / ALIGNED * ALIGNED;
+    return taken;
+}
+
+/* Finds places for all arrays in `work`, if that is not NULL; returns how many bytes they take. */
+static int64_t lay_out(run *r, char *work)
+{
+    const int64_t n = r->n, K = r->set->n_problems, batch = r->set->batch_size;
+    const int64_t draws = longest_block(n), pending = K * (batch - 1);
+    const int64_t most = r->is_whole || draws + pending > n ? n : draws + pending;
+    int64_t used = 0;
+    r->is_unpushed = take(work, &used, n);
+    r->marks = take(work, &used, n);
+    r->local = take(work, &used, n * 8);
+    r->rows = take(work, &used, most * 8);
+    r->last = take(work, &used, most * 8);
+    r->list = take(work, &used, most * 8);
+    r->wanted = take(work, &used, most * 8);
+    r->key = take(work, &used, most * 8);
+    r->room = take(work, &used, draws * 8);
+    r->where = take(work, &used, draws * 8);
+    r->pushed = take(work, &used, K * n * 8);
+    if (r->is_whole)
+        return used;
+    r->some = take(work, &used, PULLED_TOGETHER * 8);
+    r->places = take(work, &used, PULLED_TOGETHER * 8);
+    r->coef = take(work, &used, K * PULLED_TOGETHER * 8);
+    r->place = take(work, &used, most * 8);
+    r->problems = take(work, &used, K * (int64_t)sizeof(pegasos_linear));
+    r->factor = take(work, &used, K * 8);
+    r->late_factor = take(work, &used, K * 8);
+    r->pending = take(work, &used, K * batch * 8);
+    r->slopes = r->set->slopes ? take(work, &used, K * batch * 8) : NULL;
+    r->v = take(work, &used, K * most * 8);
+    r->gained = take(work, &used, K * most * 8);
+    r->late = r->set->sums ? take(work, &used, K * most * 8) : NULL;
+    r->counts = r->set->counts ? take(work, &used, K * most * 8) : NULL;
+    /* Where pending rows make blocks long, there is room for fewer columns than rows. */
+    const int64_t columns = LONGEST * (int64_t)LONGEST / most;
+    r->most_values = columns > most ? most : columns > PULLED_TOGETHER ? columns : PULLED_TOGETHER;
+    r->value_room = take(work, &used, r->most_values * most * r->bytes);
+    return used;
+}
+
+static run run_of(const pegasos_matrix *matrix, const pegasos_linear_set *set)
+{
+    const int64_t n = matrix->n_rows;
+    return (run){.matrix = matrix,
+                 .set = set,
+                 .n = n,
+                 .bytes = matrix->value_bytes,
+                 .is_whole = matrix->n_columns >= n};
+}
+
+int64_t pegasos_kernel_train_work(const pegasos_matrix *matrix, const pegasos_linear_set *set)
+{
+    run r = run_of(matrix, set);
+    return lay_out(&r, NULL);
+}
+
+/* ---- Columns --------------------------------------------------------------------------------- */
+
+static bool is_stopped(const run *r, double numbers)
+{
+    const pegasos_progress progress = {0, INFINITY, INFINITY};
+    return is_to_stop(r->watch, numbers, &progress);
+}
+
+/* Has columns computed of the rows list[0 .. count - 1] of the block; false: it was stopped. */
+static bool compute(run *r, int64_t count, const int64_t *list)
+{
+    const pegasos_matrix *matrix = r->matrix;
+    const double numbers = NUMBERS_PER_VALUE * (double)count * (double)r->m;
+    if (count == 0)
+        return true;
+    for (int64_t j = 0; j < count; j++)
+        r->wanted[j] = r->rows[list[j]];
+    if (r->is_whole)
+        return matrix->keep(matrix->context, count, r->wanted) == 0 && !is_stopped(r, numbers);
+    if (r->n_values + count > r->most_values) { /* room is short: forget those that are there */
+        r->n_values = 0;
+        for (int64_t l = 0; l < r->m; l++)
+            r->place[l] = -1;
+    }
+    char *const out = (char *)r->value_room + r->n_values * r->m * r->bytes;
+    if (matrix->among(matrix->context, count, r->wanted, r->m, r->rows, r->m, out) != 0)
+        return false;
+    for (int64_t j = 0; j < count; j++)
+        r->place[list[j]] = r->n_values++;
+    return !is_stopped(r, numbers);
+}
+
+/* For each row of the block, 1 less the least margin that it has in a problem which goes on: as
+ * decisions are made, but for rounding. */
+static void find_keys(const run *r)
+{
+    for (int64_t l = 0; l < r->m; l++)
+        r->key[l] = -INFINITY;
+    for (int64_t k = 0; k < r->set->n_problems; k++) {
+        const pegasos_linear p = r->problems[k];
+        const int8_t *labels = r->set->labels + k * r->n;
+        const double *v = r->v + k * r->m, scale = p.q / (p.lam * time_of(&p));
+        const double constant = p.intercept_scaling * p.constant_weight;
+        if (p.n_steps >= p.last_step)
+            continue;
+        for (int64_t l = 0; l < r->m; l++) {
+            const double y = labels[r->rows[l]];
+            const double u =
+                p.n_steps == 0 ? DBL_MAX : 1 - y * (scale * (v[l] + constant) + p.intercept);
+            if (y != 0 && u > r->key[l])
+                r->key[l] = u;
+        }
+    }
+}
+
+/* Has the columns of the first `count` rows of `list`, and with them, up to `most`, those of rows
+ * still to be drawn that violate their margins most, or will soon: keys are above `least`. */
+static bool fetch(run *r, int64_t count, int64_t most, double least)
+{
+    const int64_t next = next_draw(r->set->n_problems, r->problems) - r->first;
+    int64_t *const others = r->list + count, n_others = 0, left = most - count;
+    for (int64_t l = 0; l < r->m; l++)
+        if (r->key[l] > least && r->key[l] < INFINITY && r->column[l] < 0
+            && (r->is_whole || r->last[l] >= next))
+            others[n_others++] = l;
+    left = left > 0 ? left : 0;
+    if (n_others > left) {
+        select_largest(r->key, others, n_others, left);
+        n_others = left;
+    }
+    return compute(r, count + n_others, r->list);
+}
+
+/* Has the columns of rows of a step, its pending rows number j to count - 1, as far as there is room
+ * for them; false: it was stopped. */
+static bool has_columns(run *r, int64_t k, const pegasos_linear *p, int64_t j, int64_t count)
+{
+    const int64_t *pending = r->pending + k * r->set->batch_size;
+    const int64_t most = r->is_whole ? r->n : r->most_values;
+    int64_t missing = 0;
+    while (j < count && r->column[r->local[pending[j]]] >= 0)
+        j++;
+    if (j == count)
+        return true;
+    r->problems[k] = *p;
+    find_keys(r);
+    for (; j < count && missing < most; j++) {
+        const int64_t l = r->local[pending[j]];
+        if (r->column[l] < 0 && r->key[l] < INFINITY) {
+            r->key[l] = INFINITY; /* once */
+            r->list[missing++] = l;
+        }
+    }
+    return fetch(r, missing, r->is_whole ? TOGETHER : TOGETHER_IN_BLOCK, 1 - NEARLY);
+}
+
+/* ---- Steps ----------------------------------------------------------------------------------- */
+
+CLONES static void add_float(int64_t m, double u, const float *column, double *v)
+{
+    push_float(m, u, column, v);
+}
+
+CLONES static void add_double(int64_t m, double u, const double *column, double *v)
+{
+    push_double(m, u, column, v);
+}
+
+/* v += u phi(x), of row l of the block. */
+static void add(const run *r, int64_t l, double u, double *v)
+{
+    const int64_t first = r->column[l] * r->m;
+    if (r->bytes == 4)
+        add_float(r->m, u, (const float *)r->values + first, v);
+    else
+        add_double(r->m, u, (const double *)r->values + first, v);
+    r->watch->n_read += (double)r->m;
+}
+
+/* v <- q v, q <- 1. */
+static void fold(run *r, int64_t k, pegasos_linear *p)
+{
+    double *const v = r->v + k * r->m, *const gained = r->gained + k * r->m;
+    if (p->rate_sum > 0) {
+        double *const late = r->late + k * r->m;
+        for (int64_t l = 0; l < r->m; l++)
+            late[l] -= p->rate_sum * gained[l];
+        if (r->late_factor)
+            r->late_factor[k] -= p->rate_sum * r->factor[k];
+    }
+    for (int64_t l = 0; l < r->m; l++) {
+        v[l] *= p->q;
+        gained[l] *= p->q;
+    }
+    if (r->factor)
+        r->factor[k] *= p->q;
+    fold_numbers(p);
+}
+
+/* Ends a step of problem k; false: it was stopped. */
+static bool take_step(run *r, int64_t k, pegasos_linear *p)
+{
+    const pegasos_linear_set *set = r->set;
+    const int64_t m = r->m, batch = set->batch_size, *pending = r->pending + k * batch;
+    double *const v = r->v + k * m;
+    p->n_steps++;
+    for (int64_t j = 0; j < p->n_pending; j++) {
+        const int64_t i = pending[j], l = r->local[i], place = k * m + l;
+        if (r->column[l] < 0 && !has_columns(r, k, p, j, p->n_pending))
+            return false; /* of copies: columns of the whole matrix stay */
+        const double u = take_row(
+            p, set->labels[k * r->n + i], set->row_weights ? set->row_weights[i] : 1,
+            r->slopes ? r->slopes[k * batch + j] : 1, batch, r->counts ? r->counts + place : NULL);
+        const double before = v[l] + p->intercept_scaling * p->constant_weight;
+        r->gained[place] += u;
+        if (p->rate_sum > 0)
+            r->late[place] += p->rate_sum * u;
+        add(r, l, u, v);
+        p->constant_weight += u * p->intercept_scaling;
+        /* |v + u x|^2 - |v|^2 = u (<v, x> + <v + u x, x>) */
+        if (p->project)
+            p->squared_norm += u * (before + v[l] + p->intercept_scaling * p->constant_weight);
+    }
+    p->n_pending = p->n_drawn = 0;
+    if (p->project && project_on_ball(p))
+        fold(r, k, p);
+    count_step(p);
+    return true;
+}
+
+/* Lets problem k see draws number begin .. end - 1 of the block; false: it was stopped. */
+static bool take_steps(run *r, int64_t k, int64_t begin, int64_t end)
+{
+    const int64_t batch = r->set->batch_size, skip = r->problems[k].next_draw - r->first;
+    const int8_t *labels = r->set->labels + k * r->n;
+    const double *v = r->v + k * r->m;
+    pegasos_linear p = r->problems[k];
+    bool goes_on = true;
+    for (int64_t j = skip > begin ? skip : begin; j < end && p.n_steps < p.last_step; j++) {
+        const double y = labels[r->draws[j]], score = v[r->where[j]];
+        if (y == 0) {
+            p.next_draw++;
+            continue;
+        }
+        const bool violation = violates(&p, y, score), is_last = p.n_drawn + 1 == batch;
+        if (violation && r->slopes)
+            r->slopes[k * batch + p.n_pending] = slope_of(&p, y, score);
+        if (violation)
+            r->pending[k * batch + p.n_pending] = r->draws[j];
+        if (is_last && !has_columns(r, k, &p, 0, p.n_pending + violation)) {
+            goes_on = false; /* this draw is not taken */
+            break;
+        }
+        p.next_draw++;
+        p.n_drawn++;
+        p.n_pending += violation;
+        if (is_last && !take_step(r, k, &p))
+            return false;
+    }
+    r->problems[k] = p;
+    return goes_on;
+}
+
+/* ---- Blocks ---------------------------------------------------------------------------------- */
+
+/* Number of the draw after the block that draw number `first` is in. */
+static int64_t end_of_block(int64_t n, int64_t first)
+{
+    const int64_t longest = longest_block(n);
+    int64_t size = SHORTEST, end = SHORTEST;
+    while (end <= first && size < longest) {
+        size = 2 * size < longest ? 2 * size : longest;
+        end += size;
+    }
+    return end > first ? end : end + ((first - end) / longest + 1) * longest;
+}
+
+/* Finds the rows of a block: of all draws, and of steps under way. */
+static void find_rows(run *r)
+{
+    const pegasos_linear_set *set = r->set;
+    memset(r->marks, r->is_whole, (size_t)r->n);
+    for (int64_t j = 0; j < r->count; j++)
+        r->marks[r->draws[j]] = 1;
+    for (int64_t k = 0; k < set->n_problems; k++)
+        for (int64_t j = 0; j < set->problems[k].n_pending; j++)
+            r->marks[set->pending[k * set->batch_size + j]] = 1;
+    r->m = 0;
+    for (int64_t i = 0; i < r->n; i++)
+        if (r->marks[i]) {
+            r->rows[r->m] = i;
+            r->last[r->m] = -1;
+            r->local[i] = r->m++;
+        }
+    for (int64_t j = 0; j < r->count; j++) {
+        r->where[j] = r->local[r->draws[j]];
+        r->last[r->where[j]] = j;
+    }
+}
+
+/* Lets a block of all rows work on the state. */
+static void use_state(run *r)
+{
+    const pegasos_linear_set *set = r->set;
+    r->column = r->matrix->place;
+    r->values = r->matrix->columns;
+    r->problems = set->problems;
+    r->pending = set->pending;
+    r->slopes = set->slopes;
+    r->v = r->scores;
+    r->gained = set->weights;
+    r->late = set->sums;
+    r->counts = set->counts;
+}
+
+/* Lets a block work on copies of what belongs to its rows. */
+static void copy_state(run *r)
+{
+    const pegasos_linear_set *set = r->set;
+    const int64_t K = set->n_problems, batch = set->batch_size;
+    const size_t bytes = (size_t)(K * r->m) * sizeof(double);
+    r->column = r->place;
+    r->values = r->value_room;
+    r->n_values = 0;
+    for (int64_t l = 0; l < r->m; l++)
+        r->place[l] = -1;
+    memcpy(r->problems, set->problems, (size_t)K * sizeof(pegasos_linear));
+    memset(r->gained, 0, bytes);
+    if (r->late)
+        memset(r->late, 0, bytes);
+    if (r->counts)
+        memset(r->counts, 0, bytes);
+    for (int64_t k = 0; k < K; k++) {
+        const size_t waiting = (size_t)set->problems[k].n_pending * 8;
+        memcpy(r->pending + k * batch, set->pending + k * batch, waiting);
+        if (r->slopes)
+            memcpy(r->slopes + k * batch, set->slopes + k * batch, waiting);
+        r->factor[k] = 1;
+        r->late_factor[k] = 0;
+        for (int64_t l = 0; l < r->m; l++)
+            r->v[k * r->m + l] = r->scores[k * r->n + r->rows[l]];
+    }
+}
+
+/* Begins the block at draw number `first`; false: there is none. */
+static bool begin_block(run *r, const pegasos_draws *draws, int64_t first)
+{
+    const int64_t left = end_of_block(r->n, first) - first, most = count_draws(r->set, left);
+    r->first = first;
+    r->count = most > SHORTEST ? most : left < SHORTEST ? left : SHORTEST;
+    r->draws = take_draws(draws, first, &r->count, r->room);
+    if (r->count == 0)
+        return false;
+    find_rows(r);
+    return true;
+}
+
+/* Adds to the scores of the block's copies what unpushed coefficients make; false: it was stopped. */
+static bool pull(run *r)
+{
+    const pegasos_matrix *matrix = r->matrix;
+    const int64_t K = r->set->n_problems, m = r->m;
+    for (int64_t i = 0; i < r->n;) {
+        int64_t count = 0;
+        for (; i < r->n && count < PULLED_TOGETHER; i++)
+            if (r->is_unpushed[i]) {
+                r->places[count] = count;
+                r->some[count++] = i;
+            }
+        if (count == 0)
+            break;
+        for (int64_t k = 0; k < K; k++)
+            for (int64_t j = 0; j < count; j++)
+                r->coef[k * count + j] = r->unpushed[k * r->n + r->some[j]];
+        if (matrix->among(matrix->context, count, r->some, m, r->rows, m, r->value_room) != 0)
+            return false;
+        pegasos_kernel_push(count, r->places, m, m, r->bytes, r->value_room, K, r->coef, m, r->v);
+        if (is_stopped(r, (double)(count * m) * (double)(K + NUMBERS_PER_VALUE)))
+            return false;
+    }
+    return true;
+}
+
+/* Has the columns of all rows of the block that violate their margins now; false: it was stopped. */
+static bool fetch_violators(run *r)
+{
+    find_keys(r);
+    return fetch(r, 0, r->most_values, 0);
+}
+
+/* Makes what the block's copies have come to the state. */
+static void put_back(run *r)
+{
+    const pegasos_linear_set *set = r->set;
+    const int64_t n = r->n, m = r->m, batch = set->batch_size;
+    for (int64_t k = 0; k < set->n_problems; k++) {
+        double *beta = (double *)set->weights + k * n, *scores = r->scores + k * n;
+        double *sums = set->sums ? (double *)set->sums + k * n : NULL;
+        double *unpushed = r->unpushed + k * n;
+        const double factor = r->factor[k], late_factor = r->late_factor[k];
+        for (int64_t i = 0; late_factor != 0 && i < n; i++)
+            sums[i] += late_factor * beta[i];
+        for (int64_t i = 0; factor != 1 && i < n; i++) {
+            beta[i] *= factor;
+            scores[i] *= factor;
+            unpushed[i] *= factor;
+        }
+        for (int64_t l = 0; l < m; l++) {
+            const int64_t i = r->rows[l];
+            const double gained = r->gained[k * m + l];
+            beta[i] += gained;
+            unpushed[i] += gained;
+            if (sums)
+                sums[i] += r->late[k * m + l];
+            if (r->counts)
+                set->counts[k * n + i] += r->counts[k * m + l];
+            if (gained != 0 && !r->is_unpushed[i]) {
+                r->is_unpushed[i] = 1;
+                r->n_unpushed++;
+            }
+        }
+        const size_t waiting = (size_t)r->problems[k].n_pending * 8;
+        memcpy(set->pending + k * batch, r->pending + k * batch, waiting);
+        if (r->slopes)
+            memcpy(set->slopes + k * batch, r->slopes + k * batch, waiting);
+        set->problems[k] = r->problems[k];
+    }
+}
+
+/* Lets the scores of all rows know all coefficients; false: it was stopped. */
+static bool push(run *r)
+{
+    const int64_t K = r->set->n_problems;
+    if (r->matrix->push(r->matrix->context, K, r->unpushed, r->pushed) != 0)
+        return false;
+    for (int64_t i = 0; i < K * r->n; i++) {
+        r->scores[i] += r->pushed[i];
+        r->unpushed[i] = 0;
+    }
+    memset(r->is_unpushed, 0, (size_t)r->n);
+    r->n_unpushed = 0;
+    return true;
+}
+
+/* ---- The run --------------------------------------------------------------------------------- */
+
+static void find_unpushed(run *r)
+{
+    memset(r->is_unpushed, 0, (size_t)r->n);
+    for (int64_t k = 0; k < r->set->n_problems; k++)
+        for (int64_t i = 0; i < r->n; i++)
+            r->is_unpushed[i] |= r->unpushed[k * r->n + i] != 0;
+    for (int64_t i = 0; i < r->n; i++)
+        r->n_unpushed += r->is_unpushed[i];
+}
+
+int pegasos_kernel_train(const pegasos_matrix *matrix, const pegasos_linear_set *set,
+                         double *scores, double *unpushed, const pegasos_draws *draws, void *work,
+                         pegasos_watch *watch)
+{
+    run r = run_of(matrix, set);
+    r.scores = scores;
+    r.unpushed = unpushed;
+    r.watch = watch;
+    assert(set->n_problems >= 1 && set->batch_size >= 1 && !set->bundled);
+    lay_out(&r, work);
+    find_unpushed(&r);
+    if (r.is_whole)
+        use_state(&r);
+    for (int64_t first; (first = next_draw(set->n_problems, set->problems)) >= 0;) {
+        if (r.n_unpushed >= (r.is_whole ? 1 : PUSHED_TOGETHER) && !push(&r))
+            return PEGASOS_STOPPED;
+        if (!begin_block(&r, draws, first))
+            break;
+        if (!r.is_whole) {
+            copy_state(&r);
+            if (!pull(&r) || !fetch_violators(&r))
+                return PEGASOS_STOPPED;
+        }
+        for (int64_t begin = 0; begin < r.count; begin += DRAWS_TOGETHER) {
+            const int64_t left = r.count - begin;
+            const int64_t end = begin + (left < DRAWS_TOGETHER ? left : DRAWS_TOGETHER);
+            for (int64_t k = 0; k < set->n_problems; k++)
+                if (!take_steps(&r, k, begin, end) || is_stopped(&r, 0))
+                    return PEGASOS_STOPPED;
+        }
+        if (!r.is_whole)
+            put_back(&r);
+        if (is_stopped(&r, (double)(set->n_problems * (r.m + r.count))))
+            return PEGASOS_STOPPED;
+    }
+    return PEGASOS_DONE;
+}

@@ -1,0 +1,134 @@
+/*
+ * step.h - what a step of Pegasos is made of, whatever stands for v: pegasos.c has the algorithm and
+ * its names.
+ */
+#ifndef PEGASOS_STEP_H
+#define PEGASOS_STEP_H
+
+#include "loss.h"
+
+/* w = q v / (lam time): T after the steps taken. */
+static INLINE double time_of(const pegasos_linear *p)
+{
+    return (double)(p->n_steps + p->delay);
+}
+
+/* Is y <w_t, x> + y b < 1? Multiplied by lam (T - 1), so that nothing is divided. */
+static INLINE bool violates(const pegasos_linear *p, double y, double dot)
+{
+    if (p->n_steps == 0)
+        return true;
+    const double score = p->q * (dot + p->intercept_scaling * p->constant_weight);
+    return y * score < p->lam * time_of(p) * (1 - y * p->intercept);
+}
+
+/* l'(u) of a row that violates its margin. */
+static INLINE double slope_of(const pegasos_linear *p, double y, double dot)
+{
+    if (p->n_steps == 0)
+        return loss_derivative(p->loss, 1);
+    const double score = p->q * (dot + p->intercept_scaling * p->constant_weight);
+    return loss_derivative(p->loss, 1 - y * (score / (p->lam * time_of(p)) + p->intercept));
+}
+
+/* What a row of label y and weight c adds to v per x, where l'(u) is `slope`; all but v and a take
+ * it in, and `count`, its alpha count, if that is kept. */
+static INLINE double take_row(pegasos_linear *p, double y, double c, double slope,
+                              int64_t batch_size, double *count)
+{
+    const double g = slope * y * c * (p->weight_factor / (double)batch_size);
+    const double u = g / p->q; /* minus the sub-gradient is g x_i */
+    if (p->rate_sum > 0)
+        p->constant_sum += p->rate_sum * u * p->intercept_scaling;
+    if (p->free_intercept)
+        p->intercept += g / (p->lam * time_of(p));
+    if (count)
+        *count += slope;
+    p->n_violations++;
+    return u;
+}
+
+/* w <- min(1, 1/(sqrt(lam) |w|)) w, where w = q v / (lam T), by q alone; true: q is so small by now
+ * that it has to be folded into v. */
+static INLINE bool project_on_ball(pegasos_linear *p)
+{
+    const double radius = sqrt(loss_ball(p->loss) * p->lam) * time_of(p); /* of q v */
+    if (p->q * p->q * p->squared_norm > radius * radius)
+        p->q = radius / sqrt(p->squared_norm);
+    return p->q < 1.0 / 1024;
+}
+
+/* v <- q v, q <- 1, but for the arrays. The average's sum S v - a is kept: a <- a - S v, S <- 0; to
+ * go on with S / q would be exact too, but S v and a would grow until their difference drowned in
+ * rounding. */
+static INLINE void fold_numbers(pegasos_linear *p)
+{
+    if (p->rate_sum > 0)
+        p->constant_sum -= p->rate_sum * p->constant_weight;
+    p->rate_sum = 0;
+    p->constant_weight *= p->q;
+    p->squared_norm *= p->q * p->q;
+    p->q = 1;
+}
+
+/*
+ * Ends step t for the average.
+ *
+ * The average of w_{tau+1} = q_tau v_{tau+1} / (lam (tau + t0)) over steps costs no O(d) either.
+ * With S_t = sum_{tau <= t} q_tau / (tau + t0), a row added to v at step t with factor u is part of
+ * all later iterates but of none before, and so contributes u (S_T - S_{t-1}) x / lam to their sum.
+ * Hence a += S_{t-1} u x beside v += u x, and the sum is (S_T v - a) / lam.
+ */
+static INLINE void count_step(pegasos_linear *p)
+{
+    if (p->average_from > 0 && p->n_steps >= p->average_from) {
+        p->rate_sum += p->q / time_of(p);
+        p->intercept_sum += p->intercept;
+        p->n_averaged++;
+    }
+}
+
+/* Number of the first draw that an unfinished problem has not read; -1 if all are finished.
+ * Finished problems may be far ahead: what they have read is not drawn again. */
+static INLINE int64_t next_draw(int64_t n_problems, const pegasos_linear *problems)
+{
+    int64_t next = -1;
+    for (int64_t k = 0; k < n_problems; k++) {
+        const pegasos_linear *p = &problems[k];
+        if (p->n_steps < p->last_step && (next < 0 || p->next_draw < next))
+            next = p->next_draw;
+    }
+    return next;
+}
+
+/* How many draws to make at once, `most` at most: no more than there are steps to make, so that a
+ * short run draws little. */
+static INLINE int64_t count_draws(const pegasos_linear_set *set, int64_t most)
+{
+    int64_t left = 1;
+    for (int64_t k = 0; k < set->n_problems; k++) {
+        const int64_t own = set->problems[k].last_step - set->problems[k].n_steps;
+        left = own > left ? own : left;
+    }
+    return left < most / set->batch_size + 1 ? left * set->batch_size : most;
+}
+
+/* Draws number `first` and so on, of which there may be fewer than `count` in a list; `room` has
+ * room for them. */
+static INLINE const int64_t *take_draws(const pegasos_draws *draws, int64_t first, int64_t *count,
+                                        int64_t *room)
+{
+    pegasos_order *const order = draws->order;
+    if (!order) {
+        const int64_t left = draws->first + draws->count - first;
+        *count = *count < left ? *count : left > 0 ? left : 0;
+        return *count > 0 ? draws->list + (first - draws->first) : room;
+    }
+    if (order->next != first)
+        pegasos_order_seek(order, order->seed, order->n_rows, order->sampling, first,
+                           draws->permutation);
+    pegasos_order_draw(order, draws->permutation, *count, room);
+    return room;
+}
+
+#endif
