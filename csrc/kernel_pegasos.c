@@ -29,7 +29,7 @@
  * a block has, the more kernel values it asks for that serve nobody else. */
 enum { SHORTEST = 64, LONGEST = 2048, FEW = 512, PARTS = 4 };
 /* All problems go through so many draws before the next ones, by the same columns. */
-enum { DRAWS_TOGETHER = 256 };
+enum { DRAWS_TOGETHER = 64 };
 /* Columns that are asked for together: a few take about as long. */
 enum { TOGETHER = 128, TOGETHER_IN_BLOCK = 64 };
 /* A row of a margin below this may well violate it when it is drawn. */
