@@ -154,6 +154,9 @@ def test_newton_follows_where_dual_ascent_creeps(rng):
     assert clf.duality_gap_[0] <= 1e-9 * clf.objective_[0]
     assert list(clf.solver_epochs_)[:3] == ["pegasos", "sdca", "newton"]
     assert sum(clf.solver_epochs_.values()) == clf.n_iter_ < 300
+    again = clone(clf).set_params(tol=0.1, warm_start=True).fit(X, y)
+    again.set_params(tol=1e-9).fit(X, y)
+    assert again.duality_gap_[0] <= 1e-9 * again.objective_[0]
     plain = clone(clf).set_params(solver="newton").fit(X, y)
     assert list(plain.solver_epochs_)[:2] == ["pegasos", "newton"]
     assert plain.objective_[0] == pytest.approx(clf.objective_[0], rel=2e-9)

@@ -21,7 +21,7 @@ _MOST = 1 / 2
 # All columns of so few points are computed at once, where there is room for them. Several problems
 # ask for most of them, and can then go side by side: digits and 700 to 4000 rows of ten classes
 # take 0.65 of the time on two cores, 0.85 to 1.0 on one. One problem of 600 to 1000 rows takes 0.7
-# to 1.0 of the time, and up to 1.3 where hardly a row is within its margin.
+# to 1.0 of the time, and up to 1.4 where hardly a row is within its margin.
 _SMALL, _SMALL_IF_SHARED, _SHARED = 1024, 8192, 3
 # At most this many of these problems are trained at a time.
 _SIDE_BY_SIDE = 8

@@ -112,7 +112,8 @@ class KernelAscent(Solver):
         self.labels, self.row_weights = labels, problem.row_weights
         if start is None and (self.fingerprints != problem.fingerprints).any():
             # Problems are others than before: what was found of them is of no use any more.
-            start = _certificate.feasible(problem, self.a), self.coef, self.intercept
+            a = _certificate.feasible(problem, self.a) if self.a.any() else self.a
+            start = a, self.coef, self.intercept
         self.fingerprints[:] = problem.fingerprints
         self.is_seen[:] = False
         #: Whether each problem has a kernel matrix of its own.
@@ -138,9 +139,11 @@ class KernelAscent(Solver):
         runs["part"][is_zero & rows.is_positive] = _core.KERNEL_BEGIN
         self.plan["budget_end"] = self.plan["stage"] = 0
         self.scored[...] = self.a
-        beta = self._beta()
-        self.scores[...] = 0 if is_zero.all() else rows.scores(beta[None], labels)[0]
-        runs["constant_weight"], runs["reference"] = runs["feature"] * beta.sum(axis=1), 0
+        self.scores[...] = runs["constant_weight"] = runs["reference"] = 0
+        if not is_zero.all():
+            beta = self._beta()
+            self.scores[...] = rows.scores(beta[None], labels)[0]
+            runs["constant_weight"] = runs["feature"] * beta.sum(axis=1)
         if is_free:
             runs["reference"] = _certificate.best_intercepts_of(problem, self.scores)
         self._forget_all_but_zero(slice(None))
@@ -186,6 +189,10 @@ class KernelAscent(Solver):
         intercept, primal = self.problem.constants
         self.coef[which], self.relative_gap[which] = 0, np.inf
         self.intercept[which], self.primal[which] = intercept[which], primal[which]
+
+    def end_plan(self) -> None:
+        super().end_plan()
+        self.plan["stage"] = self.plan["budget_end"] = 0
 
     def epochs(self) -> dict[str, int]:
         k = int(np.argmax(self.n_epochs))

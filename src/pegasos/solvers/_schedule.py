@@ -139,20 +139,7 @@ class Schedule:
     # What overflows is found where models and certificates are made, and told in a sentence.
     @np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore")
     @handled  # once, and not for each block that Ctrl-C must not cut in two
-    def train(
-        self,
-        rows: Any,
-        *,
-        solver: str,
-        tol: Any,
-        max_iter: int,
-        n_steps: Any = None,
-        order: np.ndarray | None = None,
-        n_threads: int = 1,
-        on_progress: Callable[[], None] | None = None,
-        on_epoch: Callable[[], None] | None = None,
-        check: str = "afresh",
-    ) -> _certificate.Certificate:
+    def train(self, rows: Any, **plan: Any) -> _certificate.Certificate:
         """Run solvers until every relative duality gap is at most `tol`, or to the plan's end.
 
         Can be stopped at any time by an exception; calling it again completes the plan. So it does
@@ -181,6 +168,22 @@ class Schedule:
         -------
         pegasos.problems._certificate.Certificate
         """
+        return self._train(rows, **plan)
+
+    def _train(
+        self,
+        rows: Any,
+        *,
+        solver: str,
+        tol: Any,
+        max_iter: int,
+        n_steps: Any = None,
+        order: np.ndarray | None = None,
+        n_threads: int = 1,
+        on_progress: Callable[[], None] | None = None,
+        on_epoch: Callable[[], None] | None = None,
+        check: str = "afresh",
+    ) -> _certificate.Certificate:
         is_fixed = n_steps is not None or order is not None
         threads: dict[str, Any] = {"n_threads": n_threads, "on_progress": on_progress}
         if tol == "auto":
@@ -188,7 +191,7 @@ class Schedule:
             exact = None if is_fixed else self._exact(solver, rows)
             if exact is not None:
                 least = _LEAST_GAP_IF_SMOOTH if self.settings.loss.curvature else _LEAST_GAP
-                certificate = self.train(
+                certificate = self._train(
                     rows, solver=exact, tol=least, max_iter=min(max_iter, _MOST_EPOCHS),
                     check=check,
                     on_epoch=on_epoch, **threads,
@@ -214,7 +217,7 @@ class Schedule:
         proved = _certificate.significant(certificate.relative_gap, certificate.objective)
         excess = (proved - certificate.estimate).max()
         if proved.max() > tol >= certificate.stopping_gap.max() and excess < tol / 4:
-            return self.train(
+            return self._train(
                 rows, solver=solver, tol=tol - 2 * excess, max_iter=max_iter, on_epoch=on_epoch,
                 n_threads=n_threads, on_progress=on_progress, check=check,
             )  # fmt: skip
@@ -263,7 +266,7 @@ class Schedule:
         if self.solver is not pegasos:
             self.solver.begin(pegasos.problem(rows))
         elif kind.begins_with_pegasos(rows):
-            is_new = kind is Linear and not pegasos.problems["n_steps"].any()
+            is_new = not pegasos.problems["n_steps"].any()
             self._put_to_work(self._begun(rows, None if is_new else self._point()))
         else:
             # An average is by far the better point to start at.
@@ -307,7 +310,7 @@ class Schedule:
         """Let a solver go on, and remember what ran before."""
         if solver is self.solver:
             return
-        ran = tuple(self.solver_epochs.items())
+        ran = tuple(self.solver_epochs.items()) if self.n_iter else ()
         with uninterrupted():
             self._ran, self.solver = ran, solver
 
