@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_limits
 import pegasos
 from pegasos.problems import _columns as _problems
 from pegasos.problems import _validate
+from pegasos.problems._settings import Settings
 from pegasos.solvers import _pegasos
 
 LAM = 1e-4
@@ -33,7 +34,7 @@ class Epochs:
             columns = columns[:1].copy()
         columns = np.ascontiguousarray(np.resize(columns, (n_problems, len(y))))
         self.rows, dtype = _validate.rows(X, checked=True)
-        settings = _pegasos.Settings(LAM)
+        settings = Settings(LAM)
         self.session = _pegasos.Pegasos(settings, n_problems, X.shape[1], dtype, seed=0)
         self.session.set_rows(columns, None)
 

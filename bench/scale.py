@@ -16,6 +16,7 @@ from scipy import sparse
 
 import pegasos
 from pegasos import _core
+from pegasos.problems._settings import Settings
 from pegasos.solvers import _pegasos
 
 LAM = 1e-4
@@ -35,7 +36,7 @@ def rows(n, d, nonzeros, seed=0):
 def session(X, labels, seed=0):
     handle = _core.csr_rows(X.data, X.indices, X.indptr, X.shape[1])
     trained = _pegasos.Pegasos(
-        _pegasos.Settings(LAM, sampling="uniform"), len(labels), X.shape[1], X.dtype, seed
+        Settings(LAM, sampling="uniform"), len(labels), X.shape[1], X.dtype, seed
     )
     trained.set_rows(labels, None, count=False)
     return trained, handle

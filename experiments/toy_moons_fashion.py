@@ -18,6 +18,7 @@ from experiments import report
 from pegasos import KernelPegasosClassifier, PegasosClassifier
 from pegasos.problems import _columns as _problems
 from pegasos.problems import _validate
+from pegasos.problems._settings import Settings
 from pegasos.solvers import _pegasos
 
 TITLE = "Toy set, two moons, pairs of Fashion-MNIST, and how time grows"
@@ -243,7 +244,7 @@ def timed(call):
 def linear_steps(X, y, n_steps, seed):
     """Seconds of the steps alone, without labels and certificate."""
     rows, dtype = _validate.rows(X)
-    settings = _pegasos.Settings(1e-4, sampling="uniform")
+    settings = Settings(1e-4, sampling="uniform")
     session = _pegasos.Pegasos(settings, 1, X.shape[1], dtype, seed=seed)
     session.set_rows(_problems.label_columns(y, 2, "ovr"), None)
     session.plan(n_steps=n_steps)

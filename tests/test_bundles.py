@@ -11,6 +11,7 @@ from rows import DTYPES, convert, make_rows
 from pegasos import PegasosClassifier, _core
 from pegasos.problems import _rows, _validate
 from pegasos.problems._problem import Problem
+from pegasos.problems._settings import Settings
 from pegasos.solvers import _ascent, _pegasos
 from pegasos.solvers._schedule import LINEAR, Schedule
 
@@ -29,7 +30,7 @@ def rows_of(X, layout, dtype):
 
 def session_of(labels, lams, dtype, rows, **settings):
     session = _pegasos.Pegasos(
-        _pegasos.Settings(min(lams), **settings), len(labels), rows.shape[1], dtype, 7
+        Settings(min(lams), **settings), len(labels), rows.shape[1], dtype, 7
     )
     session.problems["lam"] = lams
     return session
@@ -180,7 +181,7 @@ def begun(X, labels, layout, dtype, tol, free):
     """The arguments of `_core.bundle_run` for problems before their first epoch."""
     rows = rows_of(X, layout, dtype)
     (k, n), lam, lanes = labels.shape, 0.01, _pegasos.lanes(rows)
-    problem = Problem(rows, labels, None, _pegasos.Settings(lam, penalize_intercept=not free))
+    problem = Problem(rows, labels, None, Settings(lam, penalize_intercept=not free))
     norms = _rows.squared_norms(rows)
     features = _ascent.features_of(problem, norms)
     inside, n_inside = np.flatnonzero(labels.any(axis=0)), np.count_nonzero(labels, axis=1)

@@ -38,6 +38,7 @@ from pegasos.problems import _certificate
 from pegasos.problems import _columns as _problems
 from pegasos.problems._losses import LOSSES
 from pegasos.problems._problem import Problem
+from pegasos.problems._settings import Settings
 from pegasos.solvers import _pegasos
 
 INTERCEPTS = {
@@ -345,7 +346,7 @@ def test_the_best_intercept_is_the_best(rng, loss):
     labels[1, :7] = 0
     weights = rng.uniform(0.1, 2, 60)
     coef = rng.normal(size=(2, 5))
-    problem = Problem(rows, labels, weights, _pegasos.Settings(1, loss))
+    problem = Problem(rows, labels, weights, Settings(1, loss))
     best = _certificate.best_intercepts(problem, coef)
     for k in range(2):
 
@@ -358,7 +359,7 @@ def test_the_best_intercept_is_the_best(rng, loss):
 
 
 def best_intercepts(scores, labels, weights):
-    problem = Problem(None, np.ascontiguousarray(labels), weights, _pegasos.Settings(1))
+    problem = Problem(None, np.ascontiguousarray(labels), weights, Settings(1))
     return _certificate.best_intercepts_of(problem, scores)
 
 

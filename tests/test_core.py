@@ -5,7 +5,7 @@ import pytest
 from rows import convert
 
 from pegasos import _core
-from pegasos.solvers._ascent import ASCENT, RUN
+from pegasos.solvers._ascent import ASCENT_STATE, DUAL_STATE
 from pegasos.solvers._pegasos import PROBLEM
 
 N, D, K = 6, 5, 2
@@ -23,13 +23,13 @@ def problems(**fields):
 
 
 def ascents(k):
-    state = np.zeros(k, ASCENT)
+    state = np.zeros(k, DUAL_STATE)
     state["scale"] = state["factor"] = 1
     return state
 
 
 def runs(k=1, **fields):
-    state = np.zeros(k, RUN)
+    state = np.zeros(k, ASCENT_STATE)
     state["lam"], state["mass"], state["n_inside"], state["last_epoch"] = 0.1, N, N, 3
     for name in ("estimate", "estimate_at_check", "primal", "relative_gap"):
         state[name] = np.inf

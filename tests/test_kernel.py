@@ -24,6 +24,7 @@ from pegasos import KernelPegasosClassifier, _core, kernels
 from pegasos.kernels import _cache
 from pegasos.problems import _columns as _problems
 from pegasos.problems import _rows
+from pegasos.problems._settings import Settings
 from pegasos.problems._validate import rows as make_core_rows
 from pegasos.solvers import _kernel_pegasos, _pegasos
 
@@ -370,7 +371,7 @@ def test_the_linear_kernel_is_linear_pegasos_draw_for_draw(
     X, _ = make_rows(rng, n=300)
     labels = _problems.label_columns(rng.integers(0, 3, 300), 3, "ovo")
     weights = rng.uniform(0.1, 2, 300) if weighted else None
-    settings = _pegasos.Settings(
+    settings = Settings(
         0.02, batch_size=batch_size, project=project, average=average,
         fit_intercept=intercept != "none", penalize_intercept=intercept != "free",
         intercept_scaling=1.5,

@@ -16,6 +16,7 @@ from scipy.optimize import minimize
 import pegasos
 from pegasos import _core
 from pegasos.problems import _validate
+from pegasos.problems._settings import Settings
 from pegasos.solvers import _pegasos
 
 INTERCEPTS = {
@@ -229,7 +230,7 @@ def _session_of(X, labels, settings, layout, dtype, weights=None):
 def test_resumed_equals_uninterrupted_bit_for_bit(rng, layout, dtype, sampling, cuts):
     X, _ = make_rows(rng)
     labels = rng.integers(-1, 2, size=(3, len(X))).astype(np.int8)
-    settings = _pegasos.Settings(0.02, batch_size=3, sampling=sampling, project=True, average=True)
+    settings = Settings(0.02, batch_size=3, sampling=sampling, project=True, average=True)
     whole, rows = _session_of(X, labels, settings, layout, dtype)
     whole.plan(n_steps=400)
     whole.run(rows)
@@ -249,7 +250,7 @@ def test_cutting_the_draws_anywhere_changes_nothing(rng, layout, dtype):
     X, _ = make_rows(rng)
     labels = rng.integers(-1, 2, size=(2, len(X))).astype(np.int8)
     draws = stream(len(X), 500, "uniform", 0)
-    settings = _pegasos.Settings(0.02, batch_size=4, average="suffix")
+    settings = Settings(0.02, batch_size=4, average="suffix")
 
     def run(pieces):
         session, rows = _session_of(X, labels, settings, layout, dtype)
@@ -293,7 +294,7 @@ def test_many_problems_equal_as_many_separate_fits(
     )
     labels = pegasos.problems._columns.label_columns(y, 5, multi_class)
     assert len(labels) == len(together.coef) == {"ovr": 5, "ovo": 10}[multi_class]
-    settings = _pegasos.Settings(0.01, batch_size=2, average=True)
+    settings = Settings(0.01, batch_size=2, average=True)
     for k, column in enumerate(labels):
         rows, kind = pegasos.problems._validate.rows(convert(X, layout, dtype))
         alone = _pegasos.Pegasos(settings, 1, X.shape[1], kind, seed=9)
@@ -312,7 +313,7 @@ def test_rows_outside_a_problem_advance_nothing(rng, layout):
     draws = rng.integers(0, len(y), 500)
     column = np.zeros((1, len(y)), np.int8)
     column[0, inside] = y[inside]
-    settings = _pegasos.Settings(0.02, fit_intercept=False)
+    settings = Settings(0.02, fit_intercept=False)
     session, rows = _session_of(X, column, settings, layout, np.float64)
     own = np.isin(draws, inside)
     session.plan(n_steps=int(own.sum()))
@@ -376,14 +377,14 @@ def test_a_suffix_that_goes_on_is_the_mean_of_about_the_last_half(rng, dtype, si
     """Not of the last call alone, which a short one would leave noisy."""
     X, _ = make_rows(rng, n=40)
     labels = rng.choice([-1, 1], size=(2, 40)).astype(np.int8)
-    one = _session_of(X, labels, _pegasos.Settings(0.03, **INTERCEPTS[intercept]), "dense", dtype)
+    one = _session_of(X, labels, Settings(0.03, **INTERCEPTS[intercept]), "dense", dtype)
     iterates = []
     for _ in range(sum(sizes)):
         one[0].plan(n_steps=1)
         one[0].run(one[1])
         iterates.append(np.column_stack(one[0].model()))
     sums = np.cumsum([np.zeros_like(iterates[0]), *iterates], axis=0)
-    settings = _pegasos.Settings(0.03, average="suffix", **INTERCEPTS[intercept])
+    settings = Settings(0.03, average="suffix", **INTERCEPTS[intercept])
     session, rows = _session_of(X, labels, settings, "dense", dtype)
     near, n = {"rtol": 1e-3, "atol": 1e-4} if dtype == np.float32 else {"rtol": 1e-8}, 0
     for size in sizes:
@@ -405,7 +406,7 @@ def test_a_suffix_that_goes_on_is_the_mean_of_about_the_last_half(rng, dtype, si
 def test_a_suffix_that_was_interrupted_has_the_bits_of_one_that_was_not(rng, layout, dtype, cut):
     X, _ = make_rows(rng, n=40)
     labels = rng.choice([-1, 1], size=(2, 40)).astype(np.int8)
-    settings, draws = _pegasos.Settings(0.03, average="suffix"), stream(40, 160, "permutation", 3)
+    settings, draws = Settings(0.03, average="suffix"), stream(40, 160, "permutation", 3)
     whole, rows = _session_of(X, labels, settings, layout, dtype)
     parts, _ = _session_of(X, labels, settings, layout, dtype)
     for k in range(8):

@@ -13,6 +13,7 @@ from sklearn.svm import LinearSVC
 
 from pegasos import KernelPegasosClassifier, PegasosClassifier, PegasosClassifierCV, _core
 from pegasos.problems import _validate
+from pegasos.problems._settings import Settings
 from pegasos.solvers import _pegasos
 
 SQUARED = _core.LOSSES["squared_hinge"]
@@ -405,7 +406,7 @@ def test_threads_and_interruptions_change_no_bits(rng, kind, solver, monkeypatch
 def test_longer_rows_make_steps_shorter_and_leave_the_model(rng, average, intercept):
     """Rows that need a larger t0: w stays, and so does what averages hold."""
     X, y = make_rows(rng)
-    settings = _pegasos.Settings(
+    settings = Settings(
         LAM, "squared_hinge", average=average, penalize_intercept=intercept != "free"
     )
     session = _pegasos.Pegasos(settings, 1, X.shape[1], np.float64, 0)

@@ -12,7 +12,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from pegasos import KernelPegasosClassifier, PegasosClassifier, _core, _threads, kernels
 from pegasos.problems import _certificate, _problem
-from pegasos.solvers import _low_rank, _pegasos
+from pegasos.problems._settings import Settings
+from pegasos.solvers import _low_rank
 
 INTERCEPTS = ("none", "penalized", "free")
 
@@ -130,7 +131,7 @@ def test_a_factor_of_many_columns_is_not_made(rng, monkeypatch):
 def test_kernel_machines_reach_their_gap(rng, dtype, loss, intercept):
     """The dual variables of the linear machine on a factor's rows are those of the kernel machine."""
     X, y = make_rows(rng, n=80, d=4)
-    settings = _pegasos.Settings(
+    settings = Settings(
         0.01, loss, fit_intercept=intercept != "none", penalize_intercept=intercept != "free"
     )
     points = kernels.make("rbf", gamma=0.3).points(X.astype(dtype))

@@ -15,8 +15,8 @@ from pegasos.io._progress import Progress
 from pegasos.problems import _columns as _problems
 from pegasos.problems import _validate
 from pegasos.problems._certificate import Certificate
+from pegasos.problems._settings import Settings
 from pegasos.solvers import _warnings
-from pegasos.solvers._pegasos import Settings
 from pegasos.solvers._schedule import LINEAR, Schedule, solver_names
 
 

@@ -29,7 +29,8 @@ from pegasos.io._checkpoint import CheckpointDue
 from pegasos.io._progress import Progress
 from pegasos.problems import _certificate, _validate
 from pegasos.problems import _columns as _problems
-from pegasos.solvers import _pegasos, _schedule, _state, _warnings
+from pegasos.problems._settings import Settings
+from pegasos.solvers import _schedule, _state, _warnings
 from pegasos.solvers._schedule import Schedule
 
 
@@ -132,7 +133,7 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     #: What its parameters may be, by `_parameters`; and which kind of machines it trains.
     _checks: Any = _parameters.LINEAR
-    _machines = _schedule.LINEAR
+    _kind = _schedule.LINEAR
 
     n_features_in_: int
     classes_: np.ndarray
@@ -301,8 +302,8 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             raise ValueError(f"n_steps needs solver='pegasos', got solver={self.solver!r}")
         return int(self.max_iter), None if self.n_steps is None else int(self.n_steps)
 
-    def _settings(self) -> _pegasos.Settings:
-        return _pegasos.Settings(
+    def _settings(self) -> Settings:
+        return Settings(
             self.lam,
             loss=self.loss,
             batch_size=self.batch_size,
@@ -319,7 +320,7 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         state = check_random_state(None) if self.random_state is None else self.random_state
         return _validate.seed(state)
 
-    def _check_unchanged(self, settings: _pegasos.Settings, classes: np.ndarray) -> None:
+    def _check_unchanged(self, settings: Settings, classes: np.ndarray) -> None:
         """Raise unless training can go on from the state that is kept."""
         for name, value in self._choices(settings).items():
             if value != self._fitted[name]:
@@ -335,14 +336,14 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     def _begin(self, n_problems: int, n_rows: int, n_features: int, dtype: Any) -> Schedule:
         """The schedule of a fit that begins now."""
-        kind, settings = self._machines, self._settings()
+        kind, settings = self._kind, self._settings()
         return Schedule(kind, settings, n_problems, n_features, dtype, self._seed())
 
     def _restored(
-        self, settings: _pegasos.Settings, classes: np.ndarray, n_features: int, dtype: Any
+        self, settings: Settings, classes: np.ndarray, n_features: int, dtype: Any
     ) -> Schedule:
         """The schedule that the last call left."""
-        n_problems, kind = _problems.count(len(classes), self.multi_class), self._machines
+        n_problems, kind = _problems.count(len(classes), self.multi_class), self._kind
         try:
             if "problems" not in self._state:
                 coef: Any = self.__dict__.get("coef_")
@@ -506,7 +507,7 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             return _certificate.Certificate(self.objective_, self.dual_objective_)
         return _certificate.Certificate.unknown(len(self.n_steps_))
 
-    def _choices(self, settings: _pegasos.Settings) -> dict[str, Any]:
+    def _choices(self, settings: Settings) -> dict[str, Any]:
         """What must not change while training goes on, and decides how scores are read."""
         choices = vars(settings) | {"loss": settings.loss.name}  # as files have it
         return {**choices, "multi_class": self.multi_class}

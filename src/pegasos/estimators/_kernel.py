@@ -15,8 +15,8 @@ from pegasos.estimators._base import Data, PegasosEstimator, one_at_a_time, whol
 from pegasos.io._model import KernelModel
 from pegasos.kernels import ColumnCache
 from pegasos.problems import _rows, _validate
+from pegasos.problems._settings import Settings
 from pegasos.solvers import _schedule, _state
-from pegasos.solvers._pegasos import Settings
 from pegasos.solvers._schedule import Schedule
 
 
@@ -156,7 +156,7 @@ class KernelPegasosClassifier(PegasosEstimator):
     """
 
     _checks = _parameters.KERNEL
-    _machines = _schedule.KERNEL
+    _kind = _schedule.KERNEL
 
     support_: np.ndarray
     support_vectors_: Any

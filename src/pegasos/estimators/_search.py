@@ -35,6 +35,7 @@ from pegasos.io._progress import Progress
 from pegasos.problems import _columns as _problems
 from pegasos.problems import _rows, _validate
 from pegasos.problems._problem import Problem
+from pegasos.problems._settings import Settings
 from pegasos.solvers import _ascent, _pegasos
 from pegasos.solvers._schedule import KERNEL, LINEAR, Schedule
 
@@ -52,7 +53,7 @@ _LEAST_EPOCHS, _MOST_EPOCHS, _AFFORDED, _PASSES = 2, 16, 0.1, 3
 # errors less than the best one there. Where a fold has one problem, or problems have so few kernel
 # values together, going over the γ twice takes longer than what is dropped.
 _SURELY, _FEW = 4, 2**20
-_SETTINGS = [name for name in inspect.signature(_pegasos.Settings).parameters if name != "lam"]
+_SETTINGS = [name for name in inspect.signature(Settings).parameters if name != "lam"]
 
 
 @dataclass
@@ -417,7 +418,7 @@ class _Search(ClassifierMixin, BaseEstimator):
             members = itertools.product(range(n_problems), range(n_folds), part)
             while some := list(itertools.islice(members, together)):
                 column, fold, place = np.array(some).T
-                least = _pegasos.Settings(lams[place].min(), **options)
+                least = Settings(lams[place].min(), **options)
                 pegasos = machines.schedule(least, len(some), seed).pegasos
                 pegasos.problems["lam"] = lams[place]
                 pegasos.set_rows(folds.labels[fold, column], folds.weights, count=False)
@@ -457,7 +458,7 @@ class _Search(ClassifierMixin, BaseEstimator):
         A machine begins a λ where its last one ended, and is scored by the mean of w over half an
         epoch.
         """
-        rows, settings = machines.rows, _pegasos.Settings(lams.min(), **options)
+        rows, settings = machines.rows, Settings(lams.min(), **options)
         (n_folds, n_problems, _), size = folds.labels.shape, _pegasos.lanes(rows)
         norms = _rows.squared_norms(rows)
         overflow = _validate.overflow(np.dtype(f"f{rows.value_bytes}"), lams.min())
@@ -521,7 +522,7 @@ class _Search(ClassifierMixin, BaseEstimator):
         flat = folds.labels.reshape(n_folds * n_problems, -1)
         places = np.argsort(-lams)
         for place in places[~grid.dropped[machines.where][places]]:
-            settings_here, began = _pegasos.Settings(lams[place], **options), time.perf_counter()
+            settings_here, began = Settings(lams[place], **options), time.perf_counter()
             if schedule is None or tol is None:
                 schedule = machines.schedule(settings_here, len(flat), seed)
                 schedule.set_rows(flat, folds.weights)

@@ -32,7 +32,7 @@ BY_ROUNDING = 1e-5
 
 
 #: What returns dual variables, and what returns coefficients and intercepts.
-Point = Callable[[], np.ndarray]
+Dual = Callable[[], np.ndarray]
 Model = Callable[[], tuple[np.ndarray, np.ndarray]]
 
 
@@ -74,7 +74,7 @@ def significant(relative_gap: np.ndarray, objective: np.ndarray) -> np.ndarray:
 
 
 def certify(
-    problem: Problem, dual: Point, model: Model, primal: np.ndarray | None = None
+    problem: Problem, dual: Dual, model: Model, primal: np.ndarray | None = None
 ) -> Certificate:
     """The certificate of linear models, by two passes over the rows.
 
@@ -109,7 +109,7 @@ def certify(
 
 
 def certify_kernel(
-    problem: Problem, dual: Point, model: Model, primal: np.ndarray | None = None
+    problem: Problem, dual: Dual, model: Model, primal: np.ndarray | None = None
 ) -> Certificate:
     """The same for w_k = sum_j coef_kj phi(x_j) over the points of a `ColumnCache`.
 

@@ -20,7 +20,7 @@ class Loss:
     #: The largest second derivative; 0 where the derivative jumps.
     curvature: float
     #: Whether the derivative is 0 or 1, so that Pegasos counts.
-    counts: bool
+    has_counts: bool
 
     def __repr__(self) -> str:
         return repr(self.name)
@@ -60,7 +60,7 @@ class Loss:
 class Hinge(Loss):
     """max(0, u), the loss of the paper: 0 <= a <= c."""
 
-    name, curvature, counts = "hinge", 0.0, True
+    name, curvature, has_counts = "hinge", 0.0, True
 
     def value(self, u: np.ndarray) -> np.ndarray:
         return np.maximum(u, 0)
@@ -82,7 +82,7 @@ class Hinge(Loss):
 class SquaredHinge(Loss):
     """max(0, u)^2: a >= 0."""
 
-    name, curvature, counts = "squared_hinge", 2.0, False
+    name, curvature, has_counts = "squared_hinge", 2.0, False
 
     def value(self, u: np.ndarray) -> np.ndarray:
         return np.square(np.maximum(u, 0))

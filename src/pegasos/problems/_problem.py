@@ -2,14 +2,12 @@
 
 import functools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from pegasos.problems import _rows
-
-if TYPE_CHECKING:
-    from pegasos.solvers._pegasos import Settings
+from pegasos.problems._settings import Settings
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,14 +24,14 @@ class Problem:
         y_i of each problem; 0 for rows that are not in it.
     row_weights : ndarray of float64 of shape (n_rows,) or None
         c_i; None: all 1.
-    settings : pegasos.solvers._pegasos.Settings
+    settings : pegasos.problems._settings.Settings
         λ, the loss and the intercept.
     """
 
     rows: Any
     labels: np.ndarray
     row_weights: np.ndarray | None
-    settings: "Settings"
+    settings: Settings
 
     def __len__(self) -> int:
         return len(self.labels)

@@ -15,14 +15,14 @@ from pegasos import _core
 from pegasos._threads import blas, in_threads, uninterrupted
 from pegasos.problems import _certificate
 from pegasos.problems._problem import Problem
+from pegasos.problems._settings import Settings
 from pegasos.solvers import _low_rank, _pegasos
 from pegasos.solvers._ascent import features_of
 from pegasos.solvers._kernel_pegasos import check_convex
-from pegasos.solvers._pegasos import Settings
 from pegasos.solvers._solver import Solver
 
 #: Layout of where a problem's run stands, that of ``struct pegasos_kernel``.
-RUN = np.asarray(_core.BLANK_KERNEL).dtype
+KERNEL_STATE = np.asarray(_core.BLANK_KERNEL).dtype
 
 # Of running sums, the gap may be a little smaller than the certificate finds it.
 _SAFELY = 0.99
@@ -92,7 +92,7 @@ class KernelAscent(Solver):
         self, settings: Settings, n_problems: int, n_rows: int, n_features: int, seed: int
     ) -> None:
         self.settings, self.seed = settings, seed
-        self.runs = np.zeros(n_problems, RUN)
+        self.runs = np.zeros(n_problems, KERNEL_STATE)
         self.runs["primal"] = self.runs["relative_gap"] = np.inf
         seeds = np.random.SeedSequence([seed, 1])
         self.runs["generator"] = seeds.generate_state(n_problems, np.uint64)

@@ -10,7 +10,8 @@ import numpy as np
 
 from pegasos import _core
 from pegasos._threads import blas, in_threads
-from pegasos.solvers._pegasos import Pegasos, Settings, next_draw, numbers_per_call
+from pegasos.problems._settings import Settings
+from pegasos.solvers._pegasos import Pegasos, next_draw, numbers_per_call
 
 
 def check_convex(settings: Settings, cache: Any) -> None:

@@ -14,8 +14,8 @@ import numpy as np
 from pegasos import _core, _threads
 from pegasos.problems import _rows, _validate
 from pegasos.problems._problem import Problem
+from pegasos.problems._settings import Settings
 from pegasos.solvers import _pegasos
-from pegasos.solvers._pegasos import Settings
 from pegasos.solvers._solver import Solver
 
 #: How the core numbers the solvers that `solver=` names.

@@ -9,15 +9,15 @@ import functools
 import math
 import warnings
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 
 from pegasos import _core
 from pegasos._threads import in_threads, uninterrupted
-from pegasos.problems import _losses, _rows, _validate
+from pegasos.problems import _rows, _validate
 from pegasos.problems._problem import Problem
+from pegasos.problems._settings import Settings
 
 #: Layout of one problem's state, that of ``struct pegasos_linear``.
 PROBLEM = np.asarray(_core.BLANK_PROBLEM).dtype
@@ -34,48 +34,6 @@ _SHARED_NUMBERS = 2**15
 _MOST_DELAY = 2**53
 # A bundle over sparse rows costs about as much as so many problems one by one.
 _LEAST_BUNDLE = 3
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What all problems of a fit share, λ first. See `pegasos.fit` for the meaning."""
-
-    lam: float
-    loss: Any = "hinge"  # a `Loss`, given by its name
-    batch_size: int = 1
-    sampling: str = "permutation"
-    project: bool = False
-    average: bool | str = False
-    fit_intercept: bool = True
-    penalize_intercept: bool = True
-    intercept_scaling: float = 1.0
-
-    def __post_init__(self) -> None:
-        check = {
-            "lam": _validate.lam(self.lam),
-            "loss": _losses.named(self.loss),
-            "batch_size": _validate.integer("batch_size", self.batch_size),
-            "sampling": _validate.choice("sampling", self.sampling, list(_core.SAMPLINGS)),
-            "project": _validate.boolean("project", self.project),
-            "average": _validate.choice("average", self.average, [False, True, "suffix"]),
-            "fit_intercept": _validate.boolean("fit_intercept", self.fit_intercept),
-            "penalize_intercept": _validate.boolean("penalize_intercept", self.penalize_intercept),
-            "intercept_scaling": _validate.real(
-                "intercept_scaling", self.intercept_scaling, above=0, at_most=1e100
-            ),
-        }
-        for name, value in check.items():
-            object.__setattr__(self, name, value)
-
-    @property
-    def constant_feature(self) -> float:
-        """Value of the constant feature that carries a penalised intercept; 0 if there is none."""
-        return self.intercept_scaling if self.fit_intercept and self.penalize_intercept else 0.0
-
-    @property
-    def free_intercept(self) -> bool:
-        """Whether there is an intercept that is not penalised."""
-        return self.fit_intercept and not self.penalize_intercept
 
 
 def aligned_zeros(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
@@ -185,7 +143,7 @@ class Pegasos:
         try:
             self.pending = np.zeros((n_problems, settings.batch_size), np.int64)
             # l'(u) of pending rows, where that is not always 1.
-            self.slopes = None if settings.loss.counts else np.zeros(self.pending.shape)
+            self.slopes = None if settings.loss.has_counts else np.zeros(self.pending.shape)
         except (MemoryError, ValueError):
             raise MemoryError(
                 f"batch_size={settings.batch_size} is more rows than memory has room for"
@@ -607,7 +565,7 @@ class Pegasos:
         """Return a read-only copy of the alpha counts, integers if the loss counts."""
         if self.counts is None:
             return None
-        counts = self.counts.astype(np.int64 if self.settings.loss.counts else np.float64)
+        counts = self.counts.astype(np.int64 if self.settings.loss.has_counts else np.float64)
         counts.flags.writeable = False
         return counts
 

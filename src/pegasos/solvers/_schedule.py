@@ -12,10 +12,11 @@ import numpy as np
 
 from pegasos._threads import handled, uninterrupted
 from pegasos.problems import _certificate, _rows
+from pegasos.problems._settings import Settings
 from pegasos.solvers._kernel_ascent import KernelAscent
 from pegasos.solvers._kernel_pegasos import KernelPegasos
 from pegasos.solvers._linear import Linear
-from pegasos.solvers._pegasos import Pegasos, Settings, decision_function
+from pegasos.solvers._pegasos import Pegasos, decision_function
 from pegasos.solvers._solver import Solver
 
 # With a tolerance, Pegasos checks the gap after so many epochs, then whenever they have doubled:
@@ -26,7 +27,7 @@ _EPOCHS_BEFORE_CHECK = 20
 _MOST_GROWTH, _MOST_STEPS = 2**20, 2**50
 
 # What tol="auto" asks for: a gap well below what thousands of test rows can tell; and, where the
-# rows or kernel matrices of all problems have few numbers (`Machines.few`), one that leaves nothing
+# rows or kernel matrices of all problems have few numbers (`Kind.few`), one that leaves nothing
 # but rounding, within so many epochs. (w is off by the root of the gap where the loss is smooth;
 # the hinge has corners, which are found exactly.) With few features, a fit of 1.2 to 2.1 ms takes
 # hardly longer by it; kernel machines of 500 rows would take 1.3 to 2.5 times as long.
@@ -35,7 +36,7 @@ _LEAST_GAP, _LEAST_GAP_IF_SMOOTH = 1e-10, 1e-14
 
 
 @dataclasses.dataclass(frozen=True)
-class Machines:
+class Kind:
     """A kind of machines, linear or kernel: what the schedule must know of it.
 
     Attributes
@@ -63,7 +64,7 @@ class Machines:
     solver: type[Solver]
 
 
-LINEAR = Machines(
+LINEAR = Kind(
     Pegasos,
     _certificate.certify,
     lambda rows: float(_rows.squared_norms(rows).mean()),
@@ -71,7 +72,7 @@ LINEAR = Machines(
     few=2**18,
     solver=Linear,
 )
-KERNEL = Machines(
+KERNEL = Kind(
     KernelPegasos,
     _certificate.certify_kernel,
     lambda cache: float(np.abs(cache.points.diagonal()).mean()),
@@ -94,8 +95,8 @@ class Schedule:
 
     Parameters
     ----------
-    machines : Machines
-    settings : pegasos.solvers._pegasos.Settings
+    kind : Kind
+    settings : pegasos.problems._settings.Settings
     n_problems, n_features : int
         Of kernel machines, the number of rows stands for that of features.
     dtype : numpy dtype
@@ -113,15 +114,15 @@ class Schedule:
 
     def __init__(
         self,
-        machines: Machines,
+        kind: Kind,
         settings: Settings,
         n_problems: int,
         n_features: int,
         dtype: Any,
         seed: int,
     ) -> None:
-        self.machines, self.settings, self.seed = machines, settings, seed
-        self.pegasos: Any = machines.pegasos(settings, n_problems, n_features, dtype, seed)
+        self.kind, self.settings, self.seed = kind, settings, seed
+        self.pegasos: Any = kind.pegasos(settings, n_problems, n_features, dtype, seed)
         self.solver: Any = self.pegasos
         # Epochs of Pegasos that are done of a fit that is not over yet.
         self.epochs_begun = 0
@@ -226,9 +227,9 @@ class Schedule:
     def _exact(self, name: str, rows: Any) -> str | None:
         """A solver that leaves nothing but rounding, where that costs little; None: none does."""
         n_problems = len(self.pegasos.problems)
-        if rows.size * n_problems > self.machines.few:
+        if rows.size * n_problems > self.kind.few:
             return None
-        return self.machines.solver.exact(rows, name, n_problems)
+        return self.kind.solver.exact(rows, name, n_problems)
 
     def _run_pegasos(
         self,
@@ -262,18 +263,18 @@ class Schedule:
         self, rows: Any, name: str, tol: float | None, max_iter: int, threads: dict[str, Any]
     ) -> None:
         """The solver, after an epoch of Pegasos where its own first epoch is none."""
-        kind, pegasos = self.machines.solver, self.pegasos
+        pegasos = self.pegasos
         if self.solver is not pegasos:
             self.solver.begin(pegasos.problem(rows))
-        elif kind.begins_with_pegasos(rows):
+        elif self.kind.solver.begins_with_pegasos(rows):
             is_new = not pegasos.problems["n_steps"].any()
-            self._put_to_work(self._begun(rows, None if is_new else self._point()))
+            self._put_to_work(self._begun(rows, None if is_new else self._start()))
         else:
             # An average is by far the better point to start at.
             pegasos.average_as(self.settings.average or "suffix")
             pegasos.plan(n_epochs=1)
             pegasos.carry_out(rows, **threads)
-            solver = self._begun(rows, self._point())
+            solver = self._begun(rows, self._start())
             with uninterrupted():
                 pegasos.end_plan()
                 self._put_to_work(solver)
@@ -302,7 +303,7 @@ class Schedule:
         if start is not None:
             start = (_certificate.feasible(problem, start[0]), *start[1:])
         n_problems = len(self.pegasos.problems)
-        new = self.machines.solver(self.settings, n_problems, n_rows, n_features, self.seed)
+        new = self.kind.solver(self.settings, n_problems, n_rows, n_features, self.seed)
         new.begin(problem, start)
         return new
 
@@ -328,7 +329,7 @@ class Schedule:
             last.change_lam(settings, pegasos.problem(rows))
             return self
         (n_problems, n_features), dtype = pegasos.weights.shape, pegasos.weights.dtype
-        new = Schedule(self.machines, settings, n_problems, n_features, dtype, self.seed)
+        new = Schedule(self.kind, settings, n_problems, n_features, dtype, self.seed)
         new.set_rows(pegasos.labels, pegasos.row_weights)
         return new
 
@@ -348,7 +349,7 @@ class Schedule:
         ran = tuple(self.solver_epochs.items())
         coef, intercept = solver.model()
         with uninterrupted():
-            least_steps = self._least_steps(self.machines.squared_norm(rows))
+            least_steps = self._least_steps(self.kind.squared_norm(rows))
             pegasos.go_on_from(coef, intercept, self.n_iter, inside, least_steps)
             if pegasos.counts is not None:
                 c = pegasos.row_weights
@@ -357,7 +358,7 @@ class Schedule:
                 epochs = steps * settings.batch_size / np.maximum(inside, 1)
                 a = np.clip(solver.dual() / weights, 0, settings.loss.most(1.0))
                 counts = epochs[:, None] * a
-                pegasos.counts[...] = np.rint(counts) if settings.loss.counts else counts
+                pegasos.counts[...] = np.rint(counts) if settings.loss.has_counts else counts
             self._ran, self.solver = ran, pegasos
 
     def _least_steps(self, squared_norm: float) -> int:
@@ -386,7 +387,7 @@ class Schedule:
 
     # ---- What there is so far --------------------------------------------------------------------
 
-    def _point(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _start(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Where a solver begins: dual variables, coefficients and intercepts."""
         return (self.solver.dual(), *self.solver.model())
 
@@ -431,7 +432,7 @@ class Schedule:
         is_seen = is_other and solver.is_seen.all()
         if is_seen and solver.checks_are_whole:
             return solver.certificate()
-        certificate = self.machines.certify(
+        certificate = self.kind.certify(
             pegasos.problem(rows), solver.dual, solver.model,
             solver.primal.copy() if is_seen else None,
         )  # fmt: skip
@@ -478,7 +479,7 @@ class Schedule:
     @classmethod
     def of_remains(
         cls,
-        machines: Machines,
+        kind: Kind,
         settings: Settings,
         state: dict[str, np.ndarray],
         coef: np.ndarray,
@@ -487,7 +488,7 @@ class Schedule:
         """Pegasos goes on from a model; see `return_to_pegasos`."""
         seed, _, stream, n_epochs = (int(number) for number in state["numbers"])
         (n_problems, n_features), dtype = coef.shape, state["weights"].dtype
-        schedule = cls(machines, settings, n_problems, n_features, dtype, seed)
+        schedule = cls(kind, settings, n_problems, n_features, dtype, seed)
         schedule.pegasos.go_on_from(
             coef, intercept, n_epochs, state["n_inside"], int(state["least_steps"][0])
         )
@@ -496,19 +497,17 @@ class Schedule:
         return schedule
 
     @classmethod
-    def restore(
-        cls, machines: Machines, settings: Settings, state: dict[str, np.ndarray]
-    ) -> "Schedule":
+    def restore(cls, kind: Kind, settings: Settings, state: dict[str, np.ndarray]) -> "Schedule":
         """The schedule of a `state`; one that others could have changed is checked before."""
-        pegasos = machines.pegasos.restore(settings, state)
+        pegasos = kind.pegasos.restore(settings, state)
         schedule = cls.__new__(cls)
-        schedule.machines, schedule.settings, schedule.seed = machines, settings, pegasos.seed
+        schedule.kind, schedule.settings, schedule.seed = kind, settings, pegasos.seed
         schedule.pegasos = schedule.solver = pegasos
         schedule.epochs_begun = int(state["epochs_begun"][0])
         schedule._ran = _ran(state["solver_epochs"])
         arrays = {k.removeprefix("solver."): v for k, v in state.items() if k.startswith("solver.")}
         if arrays:
-            schedule.solver = machines.solver.restore(settings, arrays, pegasos.seed)
+            schedule.solver = kind.solver.restore(settings, arrays, pegasos.seed)
         return schedule
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from pegasos.problems import _certificate, _validate
 from pegasos.problems._problem import Problem
-from pegasos.solvers._pegasos import Settings
+from pegasos.problems._settings import Settings
 
 
 class Solver:
@@ -15,7 +15,7 @@ class Solver:
 
     Attributes
     ----------
-    settings : pegasos.solvers._pegasos.Settings
+    settings : pegasos.problems._settings.Settings
         Of which λ, the loss and the intercept matter here.
     a : ndarray of shape (n_problems, n_rows)
         Dual variables.

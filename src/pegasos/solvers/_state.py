@@ -57,7 +57,7 @@ def check(state: dict[str, np.ndarray], blank: Schedule) -> None:
             _same_kind("solver.memory", state["solver.memory"], rows)
         else:
             _same_kind("solver.a", state.get("solver.a"), np.broadcast_to(0.0, per_row.shape))
-        kind = blank.machines.solver
+        kind = blank.kind.solver
         new = kind(blank.settings, n_problems, n_rows, n_features, blank.seed).state()
         expected |= {f"solver.{name}": array for name, array in new.items()}
     for name in set(expected) - {"counts", "sums", "earlier", "n_earlier"} | set(state):

@@ -172,7 +172,7 @@ def of_one_class(
 
     @np.errstate(over="ignore", under="ignore")
     def predicted(which: np.ndarray | None) -> np.ndarray:
-        scores = schedule.machines.scores(rows, coef, intercept, which)
+        scores = schedule.kind.scores(rows, coef, intercept, which)
         return _columns.winners(_columns.class_scores(scores, len(classes), multi_class))
 
     asked = [_some(np.flatnonzero((codes == k) & inside)) for k in range(len(classes))]
