@@ -1523,10 +1523,14 @@ cdef standing_t _blank_standing
 BLANK_STANDING = <standing_t[:1]> &_blank_standing
 
 
+cdef int require_size(int64_t n_rows, int64_t n_features) except -1:
+    return require(1 <= n_rows < LARGEST // 1024 and 1 <= n_features < LARGEST // 1024,
+                   "n_rows and n_features must be in [1, 2**52)")
+
+
 def kept(int64_t n_rows, int64_t n_features):
     """How many bytes the memory of a fit has."""
-    require(1 <= n_rows < LARGEST // 1024 and 1 <= n_features < LARGEST // 1024,
-            "n_rows and n_features must be in [1, 2**52)")
+    require_size(n_rows, n_features)
     return pegasos_kept(n_rows, n_features)
 
 
@@ -1543,7 +1547,8 @@ def gains_by_blas(int64_t n_features):
 
 cdef int require_memory(const uint8_t[:, ::1] memory, int64_t n_rows, int64_t n_features) except -1:
     """Raise a ValueError unless there is a piece of memory of the right size for each problem."""
-    require(memory.shape[0] >= 1 and memory.shape[1] == kept(n_rows, n_features),
+    require_size(n_rows, n_features)
+    require(memory.shape[0] >= 1 and memory.shape[1] == pegasos_kept(n_rows, n_features),
             "memory must have shape (n_problems, kept(n_rows, n_features))")
     return require_aligned(&memory[0, 0], sizeof(double), "memory must be aligned")
 
@@ -1599,19 +1604,24 @@ cdef pegasos_problem problem_of(double lam, int64_t loss, double intercept_scali
     return problem
 
 
+cdef bint are_valid(uint8_t[:, ::1] memory, const pegasos_problem *problem, int64_t n_rows,
+                    int64_t n_features, int64_t value_bytes, bint with_numbers) noexcept:
+    cdef int64_t k
+    for k in range(memory.shape[0]):
+        if not pegasos_memory_is_valid(problem, n_rows, n_features, value_bytes, &memory[k, 0],
+                                       with_numbers):
+            return False
+    return True
+
+
 def are_fits(uint8_t[:, ::1] memory not None, int64_t n_rows, int64_t n_features,
              int64_t value_bytes, *, int64_t loss, double intercept_scaling, bint free_intercept,
              bint with_numbers=True):
     """Whether memory is that of fits which can go on; see ``pegasos_memory_is_valid``."""
-    cdef int64_t k
     cdef pegasos_problem problem = problem_of(1, loss, intercept_scaling, free_intercept)
     require_loss(loss)
     require_memory(memory, n_rows, n_features)
-    for k in range(memory.shape[0]):
-        if not pegasos_memory_is_valid(&problem, n_rows, n_features, value_bytes, &memory[k, 0],
-                                       with_numbers):
-            return False
-    return True
+    return bool(are_valid(memory, &problem, n_rows, n_features, value_bytes, with_numbers))
 
 
 def solve(Rows rows not None, const int8_t[:, ::1] labels not None, const double[::1] row_weights,
@@ -1642,8 +1652,7 @@ def solve(Rows rows not None, const int8_t[:, ::1] labels not None, const double
     require_indices(max_epochs, 0, LARGEST // n - 1, "max_epochs must be in [0, 2**62/n_rows - 1)")
     require(not together or memory.shape[0] <= PEGASOS_BUNDLE_BYTES // rows.c.value_bytes,
             "there is no room for so many problems in a bundle")
-    require(are_fits(memory, n, d, rows.c.value_bytes, loss=loss, with_numbers=False,
-                     intercept_scaling=intercept_scaling, free_intercept=free_intercept),
+    require(are_valid(memory, &problem, n, d, rows.c.value_bytes, False),
             "memory is not that of fits which can go on")
     problem.rows = &rows.c
     problem.weights = NULL if row_weights is None else &row_weights[0]

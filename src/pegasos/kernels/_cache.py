@@ -328,10 +328,6 @@ class ColumnCache:
         self.among(support, self.select(rows), values)
         return coef[:, support] @ values
 
-    def count_missing(self, rows: np.ndarray) -> int:
-        """How many columns of `rows` are not here."""
-        return int(np.count_nonzero(self.place[rows] < 0))
-
     def push(self, coef: np.ndarray, rows: np.ndarray) -> Any:
         """Scores of all points under coefficients of some: ``coef @ K[rows]``, summed in double.
 
