@@ -62,21 +62,22 @@ static void count_rows(fit *f)
 }
 
 /* The mean of |x_i|^2 over the rows that are in the problem. */
-static double mean_norm(const fit *f)
+static double mean_norm(int64_t n, const int8_t *labels, const double *norms, int64_t n_inside)
 {
     double mean = 0;
-    for (int64_t i = 0; i < f->rows->n_rows; i++)
-        mean += f->labels[i] != 0 ? f->norms[i] / (double)f->s->n_inside : 0;
+    for (int64_t i = 0; i < n; i++)
+        mean += labels[i] != 0 ? norms[i] / (double)n_inside : 0;
     return mean;
 }
 
-/* The constant feature. That of a free intercept is as large as the problem's rows: beside a much
- * larger one, steps would be too short. */
-static double constant_feature(const fit *f)
+/* That of a free intercept is as large as the problem's rows: beside a much larger one, steps would
+ * be too short. */
+double pegasos_constant_feature(const pegasos_problem *problem, int64_t n_rows,
+                                const int8_t *labels, const double *norms, int64_t n_inside)
 {
-    if (!f->problem->free_intercept)
-        return f->problem->intercept_scaling;
-    return fmax(sqrt(mean_norm(f)), LEAST_FEATURE);
+    if (!problem->free_intercept)
+        return problem->intercept_scaling;
+    return fmax(sqrt(mean_norm(n_rows, labels, norms, n_inside)), LEAST_FEATURE);
 }
 
 /* Forgets the best model's objective. */
@@ -192,7 +193,8 @@ bool pegasos_fit_begin_ascent(fit *f, bool is_zero)
     state *s = f->s;
     const pegasos_progress now = progress_of_state(s);
     const int64_t n = f->rows->n_rows, d = f->rows->n_features;
-    const double feature = constant_feature(f);
+    const double feature =
+        pegasos_constant_feature(f->problem, n, f->labels, f->norms, s->n_inside);
     double total = 0, intercept = 0;
     if (is_zero)
         memset(f->w, 0, (size_t)d * sizeof(double));
@@ -243,7 +245,8 @@ bool pegasos_fit_begin_ascent(fit *f, bool is_zero)
  * far above that would let dual variables creep. */
 static double narrowest_width(const fit *f)
 {
-    const double moves = mean_norm(f) / (f->problem->lam * f->s->mass);
+    const double moves = mean_norm(f->rows->n_rows, f->labels, f->norms, f->s->n_inside)
+                         / (f->problem->lam * f->s->mass);
     return NARROWEST * fmax(fmin(moves, 1), FLATTEST);
 }
 

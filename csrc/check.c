@@ -9,9 +9,12 @@
 const char *pegasos_message(int status)
 {
     static const char *const messages[] = {
-        [PEGASOS_DONE] = "the gap is small enough, or all epochs are used up",
-        [PEGASOS_STOPPED] = "poll stopped the fit, which can be resumed",
-        [PEGASOS_OVERFLOW] = "an objective is not a finite number: scale the rows to about 1",
+        [PEGASOS_DONE] =
+            "the gap is small enough, all epochs are used up, or a kernel machine's gap is nothing "
+            "but rounding errors",
+        [PEGASOS_STOPPED] = "the fit was stopped, and can be resumed",
+        [PEGASOS_OVERFLOW] =
+            "an objective or a kernel value is not a finite number: scale the rows to about 1",
         [PEGASOS_BAD_SIZES] =
             "rows must have n_rows and n_features of at least 1, value_bytes of 4 or "
             "8, index_bytes of 0, 4 or 8, and indptr_bytes of 4 or 8 if they are CSR",
@@ -31,7 +34,10 @@ const char *pegasos_message(int status)
         [PEGASOS_BAD_OPTIONS] =
             "tol must be a number, max_epochs not negative, poll_every a finite "
             "number that is not negative, and solver PEGASOS_AUTO, "
-            "PEGASOS_ASCENT or PEGASOS_NEWTON",
+            "PEGASOS_ASCENT or PEGASOS_NEWTON, which kernel machines do not take",
+        [PEGASOS_BAD_KERNEL] =
+            "a kernel must come without rows and have n_rows of at least 1, n_columns that is not "
+            "negative, and `values`, with K(x_i, x_i) finite and not negative",
     };
     const int count = (int)(sizeof messages / sizeof *messages);
     return status >= 0 && status < count ? messages[status] : "there is no such status";
@@ -68,17 +74,40 @@ static bool are_rows(const pegasos_rows *rows)
     return sum == 0;
 }
 
+/* Returns a status. */
+static int check_kernel(const pegasos_kernel_matrix *kernel)
+{
+    const int64_t n = kernel->n_rows, most = 1 << 29; /* the number of bytes is one, too */
+    double value = NAN;
+    if (!(1 <= n && n <= most && kernel->n_columns >= 0 && kernel->values))
+        return PEGASOS_BAD_KERNEL;
+    for (int64_t i = 0; i < n; i++) {
+        if (kernel->values(kernel->context, 1, &i, 1, &i, &value) != 0)
+            return PEGASOS_STOPPED;
+        if (!(value >= 0 && value < INFINITY))
+            return PEGASOS_BAD_KERNEL;
+    }
+    return PEGASOS_DONE;
+}
+
 int pegasos_check(const pegasos_problem *problem, const pegasos_options *options)
 {
     const pegasos_rows *const rows = problem->rows;
+    const pegasos_kernel_matrix *const kernel = problem->kernel;
     const double scaling = problem->intercept_scaling;
     double mass = 0;
     bool are_targets = true, are_weights = true, is_empty = true;
-    if (!are_sizes(rows))
+    if (kernel) {
+        const int status = rows ? PEGASOS_BAD_KERNEL : check_kernel(kernel);
+        if (status != PEGASOS_DONE)
+            return status;
+    } else if (!are_sizes(rows)) {
         return PEGASOS_BAD_SIZES;
-    if (!are_rows(rows))
+    } else if (!are_rows(rows)) {
         return PEGASOS_BAD_ROWS;
-    for (int64_t i = 0; i < rows->n_rows; i++) {
+    }
+    const int64_t n_rows = kernel ? kernel->n_rows : rows->n_rows;
+    for (int64_t i = 0; i < n_rows; i++) {
         const double y = problem->targets[i], c = problem->weights ? problem->weights[i] : 1;
         are_targets = are_targets && (y == 0 || y == 1 || y == -1);
         are_weights = are_weights && c >= 0 && c < INFINITY;
@@ -98,7 +127,8 @@ int pegasos_check(const pegasos_problem *problem, const pegasos_options *options
         return PEGASOS_BAD_INTERCEPT;
     if (isnan(options->tol) || options->max_epochs < 0
         || !(options->poll_every >= 0 && options->poll_every < INFINITY)
-        || options->solver < PEGASOS_AUTO || options->solver > PEGASOS_NEWTON)
+        || options->solver < PEGASOS_AUTO
+        || options->solver > (kernel ? PEGASOS_ASCENT : PEGASOS_NEWTON))
         return PEGASOS_BAD_OPTIONS;
     return PEGASOS_DONE;
 }

@@ -68,6 +68,26 @@ static INLINE double intercept_of_state(const state *s)
     return s->solver == PEGASOS_NEWTON ? s->newton.intercept : s->ascent.intercept;
 }
 
+/* A gap of running sums is brought to this part of the gap that is asked for: the certificate may be
+ * a little larger. */
+static const double SAFELY = 0.99;
+
+/* How a fit with these options asks whether to go on. */
+pegasos_watch pegasos_watch_of(const pegasos_options *options);
+
+/* The objective of the best model with w = 0, whose intercept is written. */
+double pegasos_constant_model(const pegasos_problem *problem, int64_t n_rows, const int8_t *labels,
+                              double mass, double *intercept);
+
+/* The constant feature of dual ascent; norms are |x_i|^2. */
+double pegasos_constant_feature(const pegasos_problem *problem, int64_t n_rows,
+                                const int8_t *labels, const double *norms, int64_t n_inside);
+
+/* pegasos_memory and pegasos_solve of a kernel machine (kernel_fit.c). */
+int64_t pegasos_kernel_memory(const pegasos_kernel_matrix *kernel);
+int pegasos_kernel_solve(const pegasos_problem *problem, const pegasos_options *options,
+                         void *memory, pegasos_solution *solution);
+
 /* A fit of some memory; `room` as of pegasos_solve_one, NULL where it is not needed. */
 fit pegasos_fit_of(const pegasos_problem *problem, const pegasos_options *options,
                    const int8_t *labels, const double *norms, void *memory, void *room);

@@ -5,8 +5,9 @@
  *
  *     P(w, b) = lam/2 |w|^2 + 1/m sum_i c_i l(1 - y_i f(x_i)),      m = sum_i c_i,
  *
- * where l(u) is the hinge max(0, u) or its square, and finds a bound D below which no P is. A fit
- * describes a problem, brings memory, and calls pegasos_solve:
+ * where l(u) is the hinge max(0, u) or its square, and finds a bound D below which no P is. A
+ * kernel machine has phi(x) in place of x, and a kernel K(x, z) = <phi(x), phi(z)>. A fit describes
+ * a problem, brings memory, and calls pegasos_solve:
  *
  *     pegasos_rows rows = {.n_rows = n, .n_features = d, .value_bytes = 8, .values = x};
  *     pegasos_problem problem = {.rows = &rows, .targets = y, .lam = 1e-4, .intercept_scaling = 1};
@@ -29,8 +30,9 @@
  *
  * The method is Pegasos (Shalev-Shwartz, Singer, Srebro and Cotter, Mathematical Programming B 127
  * (2011) 3-30), which begins every fit, and what goes on from there to the gap that is asked for:
- * dual coordinate ascent or Newton's method (solve.c). core.h has the parts of the core, for
- * programs that take steps themselves.
+ * dual coordinate ascent or Newton's method (solve.c); of kernel machines, dual ascent by steps on
+ * pairs of rows (kernel.c). core.h has the parts of the core, for programs that take steps
+ * themselves.
  */
 #ifndef PEGASOS_H
 #define PEGASOS_H
@@ -67,11 +69,26 @@ typedef struct pegasos_rows {
     const void *indptr;  /* CSR: n_rows + 1 offsets into values, >= 0, never decreasing */
 } pegasos_rows;
 
+/* The kernel of a kernel machine: K(x_i, x_j) = <phi(x_i), phi(x_j)>. The n_rows x n_rows matrix of
+ * its values must be positive semi-definite: else D is not a bound. */
+typedef struct pegasos_kernel_matrix {
+    int64_t n_rows; /* at least 1 */
+    /* Columns that memory has room for. n_rows: they are kept. Fewer: values are computed again
+     * where they are needed again. Room for 2048 x 2048 values is there in any case. */
+    int64_t n_columns;
+    /* Writes out[j m + k] = K(x_r, x_s) with r = rows[j] and s = others[k], for j < count <= 64 and
+     * k < m <= 256. Values are finite, and those of a pair never change. Not 0: the fit stops. */
+    int (*values)(void *context, int64_t count, const int64_t *rows, int64_t m,
+                  const int64_t *others, double *out);
+    void *context; /* what `values` is given */
+} pegasos_kernel_matrix;
+
 /* What a row costs that is on the wrong side of its margin by u = 1 - y f(x). */
 enum { PEGASOS_HINGE = 0, PEGASOS_SQUARED_HINGE = 1 };
 
 typedef struct pegasos_problem {
-    const pegasos_rows *rows;
+    const pegasos_rows *rows;            /* of a linear machine */
+    const pegasos_kernel_matrix *kernel; /* of a kernel machine, without rows; else NULL */
     const double *targets;    /* n_rows: y_i, -1 or +1; 0: the row is not in the problem */
     const double *weights;    /* n_rows: c_i >= 0, where 0 leaves the row out; NULL: all one */
     double lam;               /* regularisation lambda > 0; it is 1/(C m) */
@@ -111,7 +128,8 @@ typedef struct pegasos_options {
     double tol;         /* relative gap (P - D)/P to stop at; below 0: max_epochs alone counts */
     int64_t max_epochs; /* passes over the rows; a last iteration of Newton's method may add some */
     uint64_t seed;      /* of the order in which rows are visited */
-    int64_t solver;     /* PEGASOS_AUTO, PEGASOS_ASCENT or PEGASOS_NEWTON */
+    int64_t solver;     /* PEGASOS_AUTO, PEGASOS_ASCENT or PEGASOS_NEWTON; a kernel machine has
+                           dual ascent alone, and does not take PEGASOS_NEWTON */
     const pegasos_blas *blas; /* of Newton's method; NULL: plain loops */
     /* Is called about every 10 ms; not 0: the fit stops. NULL: it is not called. */
     int (*poll)(void *context, const pegasos_progress *progress);
@@ -125,7 +143,8 @@ typedef struct pegasos_options {
 
 /* What a fit has found so far. What it points to is in the memory of the fit. */
 typedef struct pegasos_solution {
-    const double *coef;           /* n_features: w of the best model so far */
+    const double *coef;           /* n_features: w of the best model so far; of a kernel
+                                     machine n_rows, with w = sum_j coef[j] phi(x_j) */
     double intercept;             /* and its b */
     const double *dual_variables; /* n_rows: a_i >= 0, whose dual objective D is a bound */
     double objective;             /* P of the model; infinite before the first gap check */
@@ -140,9 +159,11 @@ typedef struct pegasos_solution {
 
 /* What functions return. */
 enum {
-    PEGASOS_DONE = 0,     /* the gap is small enough, or epochs are used up */
-    PEGASOS_STOPPED = 1,  /* by poll; to be resumed */
-    PEGASOS_OVERFLOW = 2, /* an objective is not a finite number: scale the rows */
+    /* The gap is small enough, or epochs are used up. Of a kernel machine, too: nothing but rounding
+     * errors is left of the gap. */
+    PEGASOS_DONE = 0,
+    PEGASOS_STOPPED = 1,  /* by poll, or by a kernel's `values`; to be resumed */
+    PEGASOS_OVERFLOW = 2, /* an objective, or a kernel value, is not finite: scale the rows */
     /* Of pegasos_check: what is wrong. */
     PEGASOS_BAD_SIZES = 3,
     PEGASOS_BAD_ROWS = 4,
@@ -151,7 +172,8 @@ enum {
     PEGASOS_BAD_LAM = 7,
     PEGASOS_BAD_LOSS = 8,
     PEGASOS_BAD_INTERCEPT = 9,
-    PEGASOS_BAD_OPTIONS = 10
+    PEGASOS_BAD_OPTIONS = 10,
+    PEGASOS_BAD_KERNEL = 11
 };
 
 /* A sentence on a status. */
@@ -159,7 +181,7 @@ PEGASOS_API const char *pegasos_message(int status);
 
 /* Reads all data once, and returns PEGASOS_DONE if they and the options are as described here, or
  * else what is not. pegasos_solve trusts its arguments. Of CSR rows, `values` and `indices` must
- * have as many entries as the last offset says. */
+ * have as many entries as the last offset says. A kernel is asked for all K(x_i, x_i). */
 PEGASOS_API int pegasos_check(const pegasos_problem *problem, const pegasos_options *options);
 
 /* How many bytes of memory a fit takes. */
@@ -169,15 +191,16 @@ PEGASOS_API int64_t pegasos_memory(const pegasos_problem *problem);
  * Fits until the gap is small enough or epochs are used up: PEGASOS_DONE; or poll stops it:
  * PEGASOS_STOPPED; or PEGASOS_OVERFLOW. `memory` is aligned for double, as that of malloc is.
  *
- * A fit that was stopped is resumed with the same problem, seed and solver. Rows, targets and
- * weights may lie elsewhere then, and so may the memory: it has no pointers, and can be copied, or
- * saved to a file and loaded on a machine with the same order of bytes. Wherever a fit was stopped,
- * it ends with the bits of one that was not.
+ * A fit that was stopped is resumed with the same problem, seed and solver. Rows, targets,
+ * weights and kernel may lie elsewhere then, and so may the memory: it has no pointers, and can be
+ * copied, or saved to a file and loaded on a machine with the same order of bytes. Wherever a fit
+ * was stopped, it ends with the bits of one that was not.
  */
 PEGASOS_API int pegasos_solve(const pegasos_problem *problem, const pegasos_options *options,
                               void *memory, pegasos_solution *solution);
 
-/* Writes f(x_i) of all rows. A row's score does not depend on the other rows. */
+/* Writes f(x_i) of all rows. A row's score does not depend on the other rows. A kernel machine's
+ * score is intercept + sum_j coef[j] K(x_j, x), which the program adds up. */
 PEGASOS_API void pegasos_scores(const pegasos_rows *rows, const double *coef, double intercept,
                                 double *scores);
 

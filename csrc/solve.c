@@ -1,5 +1,6 @@
 /*
- * solve.c - a whole fit of one linear problem: from rows and labels to a certified model.
+ * solve.c - a whole fit of one linear problem: from rows and labels to a certified model. That of a
+ * kernel machine is in kernel_fit.c.
  *
  * The schedule. Every fit begins with an epoch of Pegasos. Then a solver brings the problem to the
  * gap that is asked for: dual coordinate ascent (ascent.c), whose first epoch is one of Pegasos,
@@ -36,9 +37,6 @@ enum { BUDGET = 128 };
 enum { PATIENCE = 5, MOST_DEARER = 4 };
 /* From how many features on BLAS is worth its while. */
 enum { FEW_FEATURES = 50 };
-/* The gap that Newton's method finds is one of running sums: the certificate may be a little
- * larger. */
-static const double SAFELY = 0.99;
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
@@ -72,18 +70,23 @@ static void lay_out(fit *f, void *memory, void *room)
     f->work = f->sum + d;
 }
 
+pegasos_watch pegasos_watch_of(const pegasos_options *options)
+{
+    return (pegasos_watch){
+        .poll = options->poll,
+        .context = options->context,
+        .every = options->poll_every > 0 ? options->poll_every : NUMBERS_PER_POLL,
+        .by_epochs = options->poll_epochs,
+    };
+}
+
 fit pegasos_fit_of(const pegasos_problem *problem, const pegasos_options *options,
                    const int8_t *labels, const double *norms, void *memory, void *room)
 {
     fit f = {.problem = problem, .options = options, .rows = problem->rows};
     f.labels = labels;
     f.norms = norms;
-    f.watch = (pegasos_watch){
-        .poll = options->poll,
-        .context = options->context,
-        .every = options->poll_every > 0 ? options->poll_every : NUMBERS_PER_POLL,
-        .by_epochs = options->poll_epochs,
-    };
+    f.watch = pegasos_watch_of(options);
     lay_out(&f, memory, room);
     return f;
 }
@@ -258,25 +261,33 @@ static bool choose(fit *f)
     return true;
 }
 
+double pegasos_constant_model(const pegasos_problem *p, int64_t n, const int8_t *labels,
+                              double mass, double *intercept)
+{
+    const double feature = p->intercept_scaling;
+    double balance = 0, b = 0;
+    for (int64_t i = 0; i < n; i++)
+        balance += labels[i] == 0 ? 0 : (p->weights ? p->weights[i] : 1) * labels[i];
+    balance /= mass;
+    if (p->free_intercept || feature > 0)
+        b = loss_constant(p->loss, balance, p->free_intercept ? 0 : p->lam / (feature * feature));
+    const double penalty = p->free_intercept || b == 0 ? 0 : p->lam * (b / feature) * (b / feature);
+    *intercept = b;
+    return ((1 + balance) * loss_value(p->loss, 1 - b) + (1 - balance) * loss_value(p->loss, 1 + b)
+            + penalty)
+           / 2;
+}
+
 /* Takes w = 0 where no better model is known. Where it is the optimum, solvers come close to it.
  * What they leave is noise, by which the model would rank rows. */
 static void prefer_zero(fit *f)
 {
     state *s = f->s;
-    const pegasos_problem *const p = f->problem;
     const pegasos_progress now = progress_of_state(s);
-    const double feature = p->intercept_scaling;
-    double balance = 0, b = 0;
-    for (int64_t i = 0; i < f->rows->n_rows; i++)
-        balance += weight_of(f, i) * f->labels[i];
-    balance /= s->mass;
-    if (p->free_intercept || feature > 0)
-        b = loss_constant(p->loss, balance, p->free_intercept ? 0 : p->lam / (feature * feature));
-    const double penalty = p->free_intercept || b == 0 ? 0 : p->lam * (b / feature) * (b / feature);
-    const double primal = s->n_inside > 0 ? ((1 + balance) * loss_value(p->loss, 1 - b)
-                                             + (1 - balance) * loss_value(p->loss, 1 + b) + penalty)
-                                                / 2
-                                          : 0;
+    double b;
+    const double constant =
+        pegasos_constant_model(f->problem, f->rows->n_rows, f->labels, s->mass, &b);
+    const double primal = s->n_inside > 0 ? constant : 0;
     if (!isfinite(now.objective) || primal > now.objective + PEGASOS_ROUNDING)
         return;
     const double dual = now.objective * (1 - now.relative_gap);
@@ -329,6 +340,8 @@ void pegasos_fit_begin_in_bundle(fit *f)
 /* In the memory of a fit from C, norms and labels follow what is kept, and then comes the room. */
 int64_t pegasos_memory(const pegasos_problem *problem)
 {
+    if (problem->kernel)
+        return pegasos_kernel_memory(problem->kernel);
     const int64_t n = problem->rows->n_rows, d = problem->rows->n_features;
     return pegasos_kept(n, d) + 8 * n + pegasos_room(n, d) + n;
 }
@@ -405,6 +418,8 @@ void pegasos_set_point(int64_t n_rows, int64_t n_features, void *memory, const d
 int pegasos_solve(const pegasos_problem *problem, const pegasos_options *options, void *memory,
                   pegasos_solution *solution)
 {
+    if (problem->kernel)
+        return pegasos_kernel_solve(problem, options, memory, solution);
     const int64_t n = problem->rows->n_rows, d = problem->rows->n_features;
     double *const norms = (double *)((char *)memory + pegasos_kept(n, d)), *const room = norms + n;
     int8_t *const labels = (int8_t *)room + pegasos_room(n, d);

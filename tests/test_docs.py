@@ -182,7 +182,7 @@ def test_the_c_example_of_a_hinge_machine_agrees_with_python(c_examples):
 def test_the_c_example_of_ctrl_c_ends_with_a_certified_model(c_examples):
     said = run_example(c_examples, "watch")
     assert said.count("epoch ") >= 2
-    assert "poll stopped the fit, which can be resumed" in said
+    assert "the fit was stopped, and can be resumed" in said
     found, best = numbers(said), optimum()[0].objective[0]
     (objective,), (bound,) = found["objective"], found["no model is below"]
     assert 0.5 * best <= bound <= best + 1e-9
@@ -197,6 +197,22 @@ def test_the_c_example_of_saving_goes_on_to_the_same_bits(c_examples, tmp_path):
     best = optimum(penalize_intercept=False)[0].objective[0]
     assert best - 1e-9 <= objective <= best + 1e-6 * best + 1e-9
     assert objective - 1e-6 * objective - 1e-9 <= bound <= best + 1e-9
+
+
+def test_the_c_example_of_a_kernel_machine_agrees_with_python(c_examples):
+    said = numbers(run_example(c_examples, "kernel"))
+    (objective,), (bound,) = said["objective"], said["no model is below"]
+    i = np.arange(600)
+    X = np.c_[(i * 37 % 199) / 99 - 1, (i * i * 5 % 211) / 105 - 1]
+    y = np.where(((X**2).sum(axis=1) < 0.5) != (i % 20 == 0), 1, -1)
+    model = pegasos.KernelPegasosClassifier(
+        1e-3, kernel="rbf", gamma=4, tol=1e-9, penalize_intercept=False, random_state=0
+    ).fit(X, y)
+    half = 0.5e-7  # of the last digit that is printed
+    assert model.dual_objective_[0] - half <= objective <= (1 + 1e-9) * model.objective_[0] + half
+    assert (1 - 1e-9) * model.dual_objective_[0] - half <= bound <= model.objective_[0] + half
+    assert said["accuracy"] == [pytest.approx(model.score(X, y), abs=5e-4)]
+    assert said["intercept"] == [pytest.approx(model.intercept_[0], abs=1e-3)]
 
 
 def test_pkg_config_and_the_static_library_suffice(c_library, tmp_path):

@@ -877,7 +877,7 @@ static void problems_that_begin_together_end_at_true_gaps(void)
 }
 
 /* Numbers that the memory of a fit has room for. */
-enum { MEMORY = 100 * N + 100 * D + 10000 };
+enum { MEMORY = 100 * N + 100 * D + 30000 };
 
 /* A fit that is stopped again and again, and moved in memory; how many calls that took. */
 static int64_t fit_in_parts(const pegasos_problem *problem, const pegasos_options *options,
@@ -1028,6 +1028,334 @@ static void a_fit_goes_on_where_the_last_one_ended(void)
         }
 }
 
+/* ---- Kernel machines of C programs ----------------------------------------------------------- */
+
+/* Rows, and what is to go wrong when values between them are asked for. */
+typedef struct points {
+    const double *x;
+    int64_t n, d;
+    bool is_linear; /* or rational: 1/(1 + |x - z|^2) */
+    int64_t stops, breaks;
+    int64_t n_calls, n_values;
+} points;
+
+static double kernel_of(const points *p, int64_t i, int64_t j)
+{
+    double product = 0, distance = 0;
+    for (int64_t k = 0; k < p->d; k++) {
+        const double x = p->x[i * p->d + k], z = p->x[j * p->d + k];
+        product += x * z;
+        distance += (x - z) * (x - z);
+    }
+    return p->is_linear ? product : 1 / (1 + distance);
+}
+
+static int write_values(void *context, int64_t count, const int64_t *rows, int64_t m,
+                        const int64_t *others, double *out)
+{
+    points *const p = context;
+    CHECK(1 <= count && count <= 64 && 1 <= m && m <= 256);
+    p->n_calls++;
+    p->n_values += count * m;
+    for (int64_t j = 0; j < count; j++)
+        for (int64_t k = 0; k < m; k++) {
+            if (rows[j] < 0 || rows[j] >= p->n || others[k] < 0 || others[k] >= p->n)
+                return 1;
+            out[j * m + k] = kernel_of(p, rows[j], others[k]);
+        }
+    if (p->n_calls == p->breaks)
+        out[count * m - 1] = INFINITY;
+    return p->n_calls == p->stops;
+}
+
+/* P and the highest D of multiples of the dual variables, from all kernel values: what was found is
+ * that P, and no bound above that D. */
+static void check_kernel_machine(const pegasos_problem *problem, const pegasos_solution *found,
+                                 double tol)
+{
+    const points *const p = problem->kernel->context;
+    const double feature = problem->intercept_scaling, lam = problem->lam;
+    const bool is_squared = problem->loss == PEGASOS_SQUARED_HINGE;
+    double mass = 0, losses = 0, norm = 0, dual_norm = 0, sum = 0, balance = 0, most = INFINITY;
+    double smoothing = 0;
+    for (int64_t i = 0; i < p->n; i++)
+        mass += problem->targets[i] == 0 ? 0 : problem->weights ? problem->weights[i] : 1;
+    for (int64_t i = 0; i < p->n; i++) {
+        const double y = problem->targets[i], a = found->dual_variables[i];
+        const double c = y == 0 ? 0 : problem->weights ? problem->weights[i] : 1;
+        double score = 0, dual_score = 0;
+        for (int64_t j = 0; j < p->n; j++) {
+            const double value = kernel_of(p, i, j);
+            score += found->coef[j] * value;
+            dual_score += found->dual_variables[j] * problem->targets[j] / (lam * mass) * value;
+        }
+        norm += found->coef[i] * score;
+        dual_norm += a * y / (lam * mass) * dual_score;
+        const double u = 1 - y * (score + found->intercept);
+        losses += u > 0 ? c * (is_squared ? u * u : u) : 0;
+        sum += a;
+        balance += a * y;
+        CHECK(c > 0 ? a >= 0 && (is_squared || a <= c) : a == 0 && found->coef[i] == 0);
+        most = !is_squared && a > 0 ? fmin(most, c / a) : most;
+        smoothing += is_squared && c > 0 ? a * a / (4 * c) : 0;
+    }
+    if (problem->free_intercept)
+        CHECK(fabs(balance) <= 1e-9 * sum);
+    else if (feature > 0) {
+        norm += found->intercept / feature * (found->intercept / feature);
+        dual_norm += feature * balance / (lam * mass) * (feature * balance / (lam * mass));
+    } else
+        CHECK(found->intercept == 0);
+    const double primal = lam / 2 * norm + losses / mass;
+    const double curvature = lam / 2 * dual_norm + smoothing / mass;
+    const double multiple = curvature > 0 ? fmin(sum / mass / (2 * curvature), most) : 0;
+    const double dual = multiple * (sum / mass) - multiple * multiple * curvature;
+    CHECK(fabs(primal - found->objective) <= 1e-9 * primal);
+    CHECK(found->dual_objective <= dual + 1e-9 * primal);
+    CHECK(dual <= primal + 1e-9 * primal);
+    CHECK(primal - dual <= tol * primal + 1e-9 * primal);
+    CHECK(found->relative_gap <= tol);
+}
+
+static void check_same_machines(const pegasos_solution *one, const pegasos_solution *other,
+                                int64_t n)
+{
+    const size_t bytes = (size_t)n * sizeof(double);
+    CHECK(memcmp(one->coef, other->coef, bytes) == 0);
+    CHECK(memcmp(one->dual_variables, other->dual_variables, bytes) == 0);
+    CHECK(one->intercept == other->intercept && one->objective == other->objective);
+    CHECK(one->dual_objective == other->dual_objective && one->n_epochs == other->n_epochs);
+}
+
+/* All losses and intercepts, with weights and without, stopped or not. A row without weight is
+ * outside, and a machine whose kernel is <x, z> is the linear machine. */
+static void kernel_machines_are_certified(void)
+{
+    static double memory[MEMORY], other[MEMORY];
+    double weights[N], targets[N], left_out[N];
+    for (int i = 0; i < N; i++) {
+        weights[i] = i % 4;
+        targets[i] = labels[i];
+    }
+    for (int kind = 0; kind < 24; kind++) {
+        points all = {.x = dense_double, .n = N, .d = D, .is_linear = kind < 12};
+        const pegasos_kernel_matrix kernel = {.n_rows = N, .values = write_values, .context = &all};
+        const double tol = kind % 2 ? 1e-6 : 1e-3;
+        pegasos_problem problem = {.kernel = &kernel,
+                                   .targets = targets,
+                                   .weights = kind % 12 >= 6 ? weights : NULL,
+                                   .lam = 0.03,
+                                   .intercept_scaling = kind % 3 == 1 ? 0.5 : 0,
+                                   .free_intercept = kind % 3 == 2,
+                                   .loss = kind % 6 >= 3 ? PEGASOS_SQUARED_HINGE : PEGASOS_HINGE};
+        const pegasos_options options = {
+            .tol = tol, .max_epochs = 10000, .seed = 3, .solver = kind % 2};
+        pegasos_solution whole, cut, linear;
+        CHECK(pegasos_memory(&problem) <= (int64_t)sizeof memory);
+        CHECK(pegasos_check(&problem, &options) == PEGASOS_DONE);
+        CHECK(pegasos_solve(&problem, &options, memory, &whole) == PEGASOS_DONE);
+        check_kernel_machine(&problem, &whole, tol);
+        CHECK(whole.n_epochs == whole.epochs[PEGASOS_ASCENT] && whole.n_steps > 0);
+        CHECK(fit_in_parts(&problem, &options, other, &cut) > 100);
+        check_same_machines(&whole, &cut, N);
+        for (int i = 0; i < N; i++)
+            left_out[i] = weights[i] > 0 ? targets[i] : 0;
+        if (problem.weights) {
+            problem.targets = left_out;
+            CHECK(pegasos_solve(&problem, &options, other, &cut) == PEGASOS_DONE);
+            check_same_machines(&whole, &cut, N);
+            problem.targets = targets;
+        }
+        if (all.is_linear) {
+            const pegasos_rows rows = {
+                .n_rows = N, .n_features = D, .value_bytes = 8, .values = dense_double};
+            problem.kernel = NULL;
+            problem.rows = &rows;
+            CHECK(pegasos_solve(&problem, &options, other, &linear) == PEGASOS_DONE);
+            CHECK(linear.dual_objective <= whole.objective);
+            CHECK(whole.dual_objective <= linear.objective);
+        }
+    }
+}
+
+/* `values` may end a fit at any of its calls. */
+static void a_kernel_may_stop_a_fit(void)
+{
+    static double memory[MEMORY], other[MEMORY];
+    double targets[N];
+    points all = {.x = dense_double, .n = N, .d = D};
+    const pegasos_kernel_matrix kernel = {.n_rows = N, .values = write_values, .context = &all};
+    const pegasos_problem problem = {
+        .kernel = &kernel, .targets = targets, .lam = 0.03, .free_intercept = 1};
+    const pegasos_options options = {.tol = 1e-6, .max_epochs = 10000};
+    pegasos_options rest = options;
+    pegasos_solution whole, cut;
+    rest.resume = 1;
+    for (int i = 0; i < N; i++)
+        targets[i] = labels[i];
+    CHECK(pegasos_solve(&problem, &options, memory, &whole) == PEGASOS_DONE);
+    const int64_t n_calls = all.n_calls;
+    for (int64_t call = 1; call <= n_calls; call++)
+        for (int breaks = 0; breaks < 2; breaks++) {
+            all.n_calls = 0;
+            all.stops = breaks ? 0 : call;
+            all.breaks = breaks ? call : 0;
+            const int status = pegasos_solve(&problem, &options, other, &cut);
+            CHECK(status == (breaks ? PEGASOS_OVERFLOW : PEGASOS_STOPPED));
+            CHECK(cut.dual_objective <= whole.objective && whole.dual_objective <= cut.objective);
+            CHECK(pegasos_solve(&problem, &rest, other, &cut) == PEGASOS_DONE);
+            check_same_machines(&whole, &cut, N);
+        }
+    all.n_calls = 0;
+    all.stops = 1;
+    CHECK(pegasos_check(&problem, &options) == PEGASOS_STOPPED);
+}
+
+/* A gap of 0 is asked for: rounding ends the fit, at the same step if it was stopped at every epoch. */
+static void rounding_ends_a_fit_of_a_kernel_machine(void)
+{
+    static double memory[MEMORY], other[MEMORY];
+    double targets[N];
+    points all = {.x = dense_double, .n = N, .d = D};
+    const pegasos_kernel_matrix kernel = {.n_rows = N, .values = write_values, .context = &all};
+    int n_positive = 0;
+    for (int i = 0; i < N; i++)
+        targets[i] = labels[i];
+    for (int kind = 0; kind < 12; kind++) {
+        const pegasos_problem problem = {.kernel = &kernel,
+                                         .targets = targets,
+                                         .lam = kind < 6 ? 0.003 : 0.1,
+                                         .intercept_scaling = kind % 3 == 1,
+                                         .free_intercept = kind % 3 == 2,
+                                         .loss = kind % 6 / 3};
+        pegasos_options options = {.tol = 0, .max_epochs = 100000};
+        pegasos_solution whole, cut;
+        int64_t n_polls = 0;
+        CHECK(pegasos_solve(&problem, &options, memory, &whole) == PEGASOS_DONE);
+        CHECK(whole.n_epochs < options.max_epochs);
+        check_kernel_machine(&problem, &whole, 1e-12);
+        options.poll = stop;
+        options.poll_epochs = 1;
+        options.context = &n_polls;
+        while (pegasos_solve(&problem, &options, other, &cut) == PEGASOS_STOPPED)
+            options.resume = 1;
+        CHECK(n_polls > 0);
+        n_positive += whole.relative_gap > 0;
+        check_same_machines(&whole, &cut, N);
+    }
+    CHECK(n_positive > 0);
+}
+
+/* Where the best model is a constant, and where numbers end. */
+static void kernel_machines_have_their_limits(void)
+{
+    static double memory[MEMORY], far[N * D];
+    double targets[N], ones[N];
+    points all = {.x = dense_double, .n = N, .d = D, .is_linear = true};
+    const pegasos_kernel_matrix kernel = {.n_rows = N, .values = write_values, .context = &all};
+    pegasos_problem problem = {.kernel = &kernel, .targets = ones, .lam = 0.1, .free_intercept = 1};
+    pegasos_options options = {.tol = 1e-3, .max_epochs = 100};
+    pegasos_solution found;
+    for (int i = 0; i < N; i++) {
+        targets[i] = labels[i];
+        ones[i] = 1;
+    }
+    CHECK(pegasos_solve(&problem, &options, memory, &found) == PEGASOS_DONE);
+    CHECK(found.objective == 0 && found.intercept == 1);
+    for (int i = 0; i < N; i++)
+        CHECK(found.coef[i] == 0);
+    options.max_epochs = 0;
+    CHECK(pegasos_solve(&problem, &options, memory, &found) == PEGASOS_DONE);
+    CHECK(found.n_epochs == 0 && isinf(found.objective) && isinf(found.dual_objective));
+    options.max_epochs = 100;
+    problem.targets = targets;
+    for (int kind = 0; kind < 6; kind++)
+        for (int large = 0; large < 3; large++) {
+            problem.loss = kind % 2;
+            problem.free_intercept = kind / 2 == 2;
+            problem.intercept_scaling = kind / 2 == 1;
+            for (int i = 0; i < N * D; i++)
+                far[i] = dense_double[i] * (const double[]){1e50, 1e100, 1e153}[large];
+            all.x = far;
+            const int status = pegasos_solve(&problem, &options, memory, &found);
+            CHECK(status == PEGASOS_DONE ? isfinite(found.objective) : status == PEGASOS_OVERFLOW);
+        }
+}
+
+enum { LARGE = 2100 };
+
+/* With room for all columns and with less: the same optimum; and each, stopped or not, with the same
+ * bits. */
+static void a_kernel_matrix_may_be_larger_than_memory(void)
+{
+    static double x[2 * LARGE], targets[LARGE];
+    points all = {.x = x, .n = LARGE, .d = 2};
+    pegasos_solution found[2], cut;
+    double *memory[2];
+    for (int i = 0; i < LARGE; i++) {
+        x[2 * i] = (double)(i * 31 % 101) / 25 - 2;
+        x[2 * i + 1] = (double)(i * 17 % 97) / 24 - 2;
+        const bool is_inside = x[2 * i] * x[2 * i] + x[2 * i + 1] * x[2 * i + 1] < 2;
+        targets[i] = i % 50 == 0 ? 0 : is_inside != (i % 9 == 0) ? 1 : -1;
+    }
+    for (int has_room = 0; has_room < 2; has_room++) {
+        const pegasos_kernel_matrix kernel = {.n_rows = LARGE,
+                                              .n_columns = has_room ? LARGE : 0,
+                                              .values = write_values,
+                                              .context = &all};
+        const pegasos_problem problem = {
+            .kernel = &kernel, .targets = targets, .lam = 1e-3, .free_intercept = 1};
+        pegasos_options options = {.tol = 1e-3, .max_epochs = 1000};
+        const size_t bytes = (size_t)pegasos_memory(&problem);
+        all.n_values = 0;
+        memory[has_room] = malloc(bytes);
+        CHECK(pegasos_check(&problem, &options) == PEGASOS_DONE);
+        CHECK(pegasos_solve(&problem, &options, memory[has_room], &found[has_room])
+              == PEGASOS_DONE);
+        check_kernel_machine(&problem, &found[has_room], 1e-3);
+        CHECK(!has_room || all.n_values < (int64_t)LARGE * LARGE * 11 / 10);
+        double *part = malloc(bytes);
+        int64_t n_polls = 0, n_parts = 0;
+        int status = PEGASOS_STOPPED;
+        options.poll = stop;
+        options.context = &n_polls;
+        options.poll_every = 1e5;
+        for (; status == PEGASOS_STOPPED; n_parts++) {
+            double *const moved = malloc(bytes);
+            if (n_parts > 0)
+                memcpy(moved, part, bytes);
+            free(part);
+            part = moved;
+            options.resume = n_parts > 0;
+            status = pegasos_solve(&problem, &options, part, &cut);
+            options.poll_every *= 1.5; /* transactions are to come to their end */
+        }
+        CHECK(status == PEGASOS_DONE && n_parts > 5);
+        check_same_machines(&found[has_room], &cut, LARGE);
+        free(part);
+    }
+    CHECK(found[0].dual_objective <= found[1].objective);
+    CHECK(found[1].dual_objective <= found[0].objective);
+    free(memory[0]);
+    free(memory[1]);
+}
+
+static int write_negative(void *context, int64_t count, const int64_t *rows, int64_t m,
+                          const int64_t *others, double *out)
+{
+    const int status = write_values(context, count, rows, m, others, out);
+    out[0] = -1;
+    return status;
+}
+
+static int write_infinite(void *context, int64_t count, const int64_t *rows, int64_t m,
+                          const int64_t *others, double *out)
+{
+    const int status = write_values(context, count, rows, m, others, out);
+    out[0] = INFINITY;
+    return status;
+}
+
 static void what_a_program_gets_wrong_is_named(void)
 {
     const double good[4] = {1, -1, 0, 1}, huge[4] = {1e308, 1e308, 1, 1};
@@ -1088,10 +1416,31 @@ static void what_a_program_gets_wrong_is_named(void)
     REFUSED(rows, indices, far, ROWS);
     rows = csr;
     REFUSED(rows, indptr_bytes, 0, SIZES);
-    for (int status = PEGASOS_DONE; status <= PEGASOS_BAD_OPTIONS; status++)
+    points all = {.x = good, .n = 4, .d = 1};
+    const pegasos_kernel_matrix right = {.n_rows = 4, .values = write_values, .context = &all};
+    pegasos_kernel_matrix kernel = right;
+#define KERNEL_REFUSED(STRUCT, FIELD, VALUE, STATUS)                                               \
+    do {                                                                                           \
+        problem = (pegasos_problem){.kernel = &kernel, .targets = good, .lam = 0.1};               \
+        CHECK(pegasos_check(&problem, &options) == PEGASOS_DONE);                                  \
+        REFUSED(STRUCT, FIELD, VALUE, STATUS);                                                     \
+        kernel = right;                                                                            \
+    } while (0)
+    KERNEL_REFUSED(kernel, n_rows, 0, KERNEL);
+    KERNEL_REFUSED(kernel, n_rows, INT64_MAX / 2, KERNEL);
+    KERNEL_REFUSED(kernel, n_columns, -1, KERNEL);
+    KERNEL_REFUSED(kernel, values, NULL, KERNEL);
+    KERNEL_REFUSED(kernel, values, write_negative, KERNEL);
+    KERNEL_REFUSED(kernel, values, write_infinite, KERNEL);
+    KERNEL_REFUSED(problem, rows, &rows, KERNEL);
+    KERNEL_REFUSED(problem, targets, odd, TARGETS);
+    KERNEL_REFUSED(problem, weights, none, WEIGHTS);
+    KERNEL_REFUSED(problem, lam, -1, LAM);
+    KERNEL_REFUSED(options, solver, PEGASOS_NEWTON, OPTIONS);
+    for (int status = PEGASOS_DONE; status <= PEGASOS_BAD_KERNEL; status++)
         for (int other = -1; other < status; other++)
             CHECK(strcmp(pegasos_message(status), pegasos_message(other)) != 0);
-    CHECK(strcmp(pegasos_message(-1), pegasos_message(PEGASOS_BAD_OPTIONS + 1)) == 0);
+    CHECK(strcmp(pegasos_message(-1), pegasos_message(PEGASOS_BAD_KERNEL + 1)) == 0);
 }
 
 /* Rows without weight are outside, too. */
@@ -1202,5 +1551,10 @@ int main(int argc, char **argv)
     RUN(rows_outside_a_problem_do_not_change_its_fit);
     RUN(rows_without_weight_do_not_change_a_fit);
     RUN(what_a_program_gets_wrong_is_named);
+    RUN(kernel_machines_are_certified);
+    RUN(a_kernel_may_stop_a_fit);
+    RUN(rounding_ends_a_fit_of_a_kernel_machine);
+    RUN(kernel_machines_have_their_limits);
+    RUN(a_kernel_matrix_may_be_larger_than_memory);
     return REPORT();
 }
