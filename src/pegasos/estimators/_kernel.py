@@ -50,7 +50,9 @@ class KernelPegasosClassifier(PegasosEstimator):
         {kernels.formulas(indent=8)},
         or a function of two matrices (n, d) and (m, d) that returns (n, m), dense or sparse. A
         function, "sigmoid", and "poly" with coef0 < 0 are computed in float64: float32 rows are
-        converted, since nothing bounds the rounding of such kernels.
+        converted, since nothing bounds the rounding of such kernels. "rbf" and "poly" are computed
+        in float32 during a fit, of float64 rows as well, if `solver` is "auto" or "sdca", `tol` at
+        least 1e-4, and this leads to a certified gap, which is computed in float64.
     gamma : "scale", "auto" or float, default="scale"
         "scale" is 1 / (n_features * X.var()), rows weighted by `sample_weight`; "auto" is
         1 / n_features. A width σ is γ = 1/(2σ²); a Gaussian exp(−‖x−z‖²/(2g)) is γ = 1/(2g).
@@ -269,7 +271,10 @@ class KernelPegasosClassifier(PegasosEstimator):
             if draws is None:
                 # Other solvers have been over all columns when the problems part.
                 divides = self.solver != "pegasos" and kernel.is_positive
-                cache = make_cache(kernel.points_among_themselves(X), divides=divides)
+                points = wide = kernel.points_among_themselves(X)
+                if schedule.may_be_narrow(self.solver, self.tol, len(points)):
+                    points = wide.narrowed()
+                cache = make_cache(points, divides=divides)
                 plan: dict[str, Any] = {
                     "solver": self.solver,
                     "tol": self.tol,
@@ -277,6 +282,11 @@ class KernelPegasosClassifier(PegasosEstimator):
                     "n_steps": n_steps,
                 }
                 outcome = self._train(schedule, cache, data, watch, **plan)
+                certificate, is_over = outcome
+                is_narrow = points is not wide
+                if is_narrow and is_over and schedule.is_short(certificate, self.tol, max_iter):
+                    cache = make_cache(wide, divides=divides)
+                    outcome = self._train(schedule, cache, data, watch, **plan)
                 return self._conclude(schedule, cache, data, watch, outcome)
             schedule.pegasos.run_among(draws, lambda rows: make_cache(kernel.subset(X, rows)))
             self._finish(schedule, data, None, watch)

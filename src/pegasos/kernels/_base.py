@@ -46,6 +46,8 @@ class Kernel:
     is_given: ClassVar[bool] = False
     #: Whether values come from a function of the user, which may not want threads.
     is_function: ClassVar[bool] = False
+    #: Whether `rounding` in float32 has room for the rounding of rows to float32 as well.
+    may_be_narrow: ClassVar[bool] = False
     #: Whether a model file can hold the kernel: its name and its numbers say all of it.
     is_stored: ClassVar[bool] = True
 

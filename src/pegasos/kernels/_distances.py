@@ -49,6 +49,7 @@ class Gaussian(_OfDistance):
     formula = "exp(−γ‖x−z‖²)"
     is_of_products = True
     needs_norms = True
+    may_be_narrow = True  # which changes an exponent by 2 u gamma (|x| + |z|)^2
 
     @property
     def _factor(self) -> float:

@@ -44,6 +44,7 @@ class Polynomial(_OfSums):
     """A power of a sum."""
 
     name = "poly"
+    may_be_narrow = True  # which changes a product by 2 u |x| |z|
     formula = "(γ⟨x,z⟩ + coef0)^degree"
     uses = ("gamma", "degree", "coef0")
 

@@ -34,9 +34,10 @@ _FEW = 2**20
 # Newton's method is likely to cost, if those are fewer. It is likely to read so many numbers more
 # than follow from the size of the factor.
 _BUDGET, _MORE = 128, 5e6
-# Which is at work: dual ascent, as long as that is fast; or alone, to the end; or after Newton's
-# method, which has solved the problem but for rounding, as long as it is fast.
-_FIRST, _ALONE, _AFTER = range(3)
+# Newton's method goes on to this part of the gap that is asked for, since dual ascent goes on from
+# the primal point w(a), and not from the best one that Newton's method has found. If that is not
+# enough, it has more turns, each to so much less. What is left then is rounding.
+_PART_OF_TOL, _MOST_TURNS = 0.1, 3
 
 
 def _of_runs(name: str) -> Any:
@@ -58,14 +59,15 @@ class KernelAscent(Solver):
     active : ndarray of int64 of shape (n_problems, n_rows)
         The rows of the round under way; `slopes` are theirs.
     plan : structured ndarray of shape (n_problems,)
-        What "auto" goes by: which stage a problem is at; the epoch at which the gap should be half
-        of `gap_before`; the epochs of Newton's method, and those before it.
+        What "auto" goes by: the epoch at which the gap should be half of `gap_before`; the turns of
+        Newton's method, its epochs, and those before it; whether there is no factor for it.
     """
 
     checks_are_whole = True
     _STATE = ("a", "scored", "scores", "slopes", "coef", "active")
-    _ARRAYS = (*_STATE, "runs", "plan", "base", "fingerprints")
-    _PLAN = np.dtype([(name, np.int64) for name in ("stage", "budget_end", "newton", "before")]
+    _ARRAYS = (*_STATE, "runs", "plan", "base", "fingerprints", "value_bytes")
+    _PLAN = np.dtype([(name, np.int64) for name in (
+                         "budget_end", "turns", "newton", "before", "is_alone")]
                      + [("gap_before", np.float64)])  # fmt: skip
 
     primal, relative_gap, intercept = map(_of_runs, ("primal", "relative_gap", "intercept"))
@@ -101,6 +103,8 @@ class KernelAscent(Solver):
         self.active = np.zeros((n_problems, n_rows), np.int64)
         self.base = np.zeros(n_problems, np.int64)
         self.fingerprints = np.zeros(n_problems, np.int64)
+        #: The size of kernel values that `scores` are of: 4 or 8; 0: none yet.
+        self.value_bytes = np.zeros(1, np.int64)
         self.is_seen, self.is_at_rounding = np.zeros((2, n_problems), bool)
 
     def begin(self, problem: Problem, start: Any = None) -> None:
@@ -110,11 +114,15 @@ class KernelAscent(Solver):
             self._factor: Any = None
         self.problem, self.rows = problem, rows
         self.labels, self.row_weights = labels, problem.row_weights
-        if start is None and (self.fingerprints != problem.fingerprints).any():
-            # Problems are others than before: what was found of them is of no use any more.
+        size, known = rows.points.dtype.itemsize, self.value_bytes[0]
+        if start is None and (
+            (self.fingerprints != problem.fingerprints).any() or known not in (0, size)
+        ):
+            # Problems are others than before, or kernel values more exact: what was found of them
+            # is of no use any more.
             a = _certificate.feasible(problem, self.a) if self.a.any() else self.a
             start = a, self.coef, self.intercept
-        self.fingerprints[:] = problem.fingerprints
+        self.fingerprints[:], self.value_bytes[:] = problem.fingerprints, size
         self.is_seen[:] = False
         #: Whether each problem has a kernel matrix of its own.
         self.is_divided = rows.is_divided_by(labels)
@@ -137,7 +145,7 @@ class KernelAscent(Solver):
         is_zero = np.asarray(self.a.any(axis=1) == 0)
         self._leave_rounds(slice(None))
         runs["part"][is_zero & rows.is_positive] = _core.KERNEL_BEGIN
-        self.plan["budget_end"] = self.plan["stage"] = 0
+        self.plan["budget_end"] = self.plan["turns"] = self.plan["is_alone"] = 0
         self.scored[...] = self.a
         self.scores[...] = runs["constant_weight"] = runs["reference"] = 0
         if not is_zero.all():
@@ -192,7 +200,7 @@ class KernelAscent(Solver):
 
     def end_plan(self) -> None:
         super().end_plan()
-        self.plan["stage"] = self.plan["budget_end"] = 0
+        self.plan["budget_end"] = self.plan["turns"] = self.plan["is_alone"] = 0
 
     def epochs(self) -> dict[str, int]:
         k = int(np.argmax(self.n_epochs))
@@ -227,7 +235,7 @@ class KernelAscent(Solver):
             self.method == "newton" or (self.method == "auto" and tol is not None)
         )
         while True:
-            has_budget = may_change & (plan["stage"] != _ALONE)
+            has_budget = may_change & (plan["is_alone"] == 0)
             is_new = has_budget & (plan["budget_end"] == 0)
             plan["budget_end"][is_new] = runs["n_epochs"][is_new] + budget
             plan["gap_before"][is_new] = 1
@@ -240,14 +248,17 @@ class KernelAscent(Solver):
             if not len(which):
                 return
             is_slow = (runs["relative_gap"] > plan["gap_before"] / 2)[which]
-            is_first = plan["stage"][which] == _FIRST
-            slow = which[is_first & (is_slow | (self.method == "newton"))]
+            turns = plan["turns"][which]
+            is_slow |= (turns == 0) & (self.method == "newton")
+            # Single precision may be what is slow: who asked for it goes on without.
+            most_turns = 0 if self.rows.points.is_narrow else _MOST_TURNS
+            slow = which[is_slow & (turns < most_turns)]
             most = int((last - runs["n_epochs"])[which].max())
             found = self._newton(slow, tol, most, threads) if len(slow) else None
             with uninterrupted():
-                self.is_at_rounding[which] = is_slow & ~is_first
+                self.is_at_rounding[which] = is_slow & (turns >= most_turns)
                 plan["gap_before"][which] = runs["relative_gap"][which]
-                plan["stage"][slow] = _ALONE if found is None else _AFTER
+                plan["is_alone"][slow] = found is None
                 if found is not None:
                     self._go_on_from(slow, *found)
                 plan["budget_end"][which] = runs["n_epochs"][which] + budget
@@ -273,6 +284,8 @@ class KernelAscent(Solver):
             return None
         own = Problem(self.rows, self.labels[which], self.row_weights, self.settings)
         start = self.a[which], self.intercept[which]
+        if tol is not None:
+            tol *= _PART_OF_TOL ** (1 + int(self.plan["turns"][which].max()))
         return _low_rank.newton(own, self._factor, start, tol, max_iter, self.seed, **threads)
 
     def _go_on_from(
@@ -280,7 +293,9 @@ class KernelAscent(Solver):
     ) -> None:
         """Let dual ascent go on where Newton's method has ended."""
         self.a[which] = a
-        self.plan["before"][which] = self.n_epochs[which]
+        is_first = which[self.plan["turns"][which] == 0]
+        self.plan["before"][is_first] = self.n_epochs[is_first]
+        self.plan["turns"][which] += 1
         self.plan["newton"][which] += n_epochs
         self.runs["n_epochs"][which] += n_epochs
         self.runs["n_visits"][which] += n_epochs * self.n_inside[which]

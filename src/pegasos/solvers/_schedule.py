@@ -26,6 +26,9 @@ _EPOCHS_BEFORE_CHECK = 20
 # Where Pegasos goes on from another solver: lam t stays within what single precision resolves.
 _MOST_GROWTH, _MOST_STEPS = 2**20, 2**50
 
+# Down to this gap, kernel values in single precision nearly always do; certificates are in double.
+_LEAST_NARROW = 1e-4
+
 # What tol="auto" asks for: a gap well below what thousands of test rows can tell; and, where the
 # rows or kernel matrices of all problems have few numbers (`Kind.few`), one that leaves nothing
 # but rounding, within so many epochs. (w is off by the root of the gap where the loss is smooth;
@@ -223,6 +226,24 @@ class Schedule:
                 n_threads=n_threads, on_progress=on_progress, check=check,
             )  # fmt: skip
         return certificate
+
+    def may_be_narrow(self, solver: str, tol: Any, n_rows: int) -> bool:
+        """Whether kernel values in single precision are likely to do for `train`.
+
+        Not where the last `train` has found that they do not.
+        """
+        is_few = n_rows**2 * len(self.pegasos.problems) <= self.kind.few
+        tol = (0 if is_few else GAP) if tol == "auto" else tol
+        is_wide = self.solver is not self.pegasos and self.solver.value_bytes[0] == 8
+        return (
+            solver in ("auto", "sdca") and tol is not None and tol >= _LEAST_NARROW and not is_wide
+        )
+
+    def is_short(self, certificate: _certificate.Certificate, tol: Any, max_iter: int) -> bool:
+        """Whether `train` has ended above the gap though it had epochs left."""
+        gaps = _certificate.significant(certificate.relative_gap, certificate.objective)
+        is_above = gaps > (GAP if tol == "auto" else tol)
+        return bool((is_above & (self.epochs_of_plan() < max_iter)).any())
 
     def _exact(self, name: str, rows: Any) -> str | None:
         """A solver that leaves nothing but rounding, where that costs little; None: none does."""

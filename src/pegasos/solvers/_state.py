@@ -161,11 +161,12 @@ def _relations_of_kernel(state: dict[str, np.ndarray], n_rows: int) -> Iterator[
     runs, plan = state["solver.runs"], state["solver.plan"]
     yield "solver.base", state["solver.base"] <= runs["n_epochs"].max(initial=0)
     yield "solver.a", state["solver.a"] >= 0
+    yield "solver.value_bytes", np.isin(state["solver.value_bytes"], [0, 4, 8])
     yield "solver.active", state["solver.active"] < max(n_rows, 1)
     yield "solver.runs", -(-runs["n_steps"] // max(n_rows, 1)) <= runs["n_epochs"]
     yield "solver.runs", runs["part"] <= _core.KERNEL_ROUND
     yield "solver.runs", (runs["n_active"] <= n_rows) & (runs["n_inside"] <= n_rows)
-    yield "solver.plan", plan["stage"] <= 2
+    yield "solver.plan", (plan["turns"] <= 3) & (plan["is_alone"] <= 1)
     yield "solver.plan", plan["newton"] <= runs["n_epochs"] - plan["before"]
 
 
