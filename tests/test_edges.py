@@ -14,6 +14,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 import pegasos
 from pegasos import KernelPegasosClassifier, PegasosClassifier, PegasosClassifierCV
+from pegasos.problems._settings import Settings
+from pegasos.solvers._pegasos import Pegasos
 
 SOLVERS = ("pegasos", "sdca", "newton", "auto")
 LONG = np.longdouble
@@ -289,3 +291,13 @@ def test_a_lam_too_small_for_large_features_is_told_with_the_least_that_is_not(r
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert np.isfinite(fit(least).objective_).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_pegasos_goes_on_quietly_from_a_model_whose_norm_overflows(dtype):
+    """A warning of NumPy, which is an error here, came before the sentence on overflow."""
+    session = Pegasos(Settings(0.1), 2, 3, dtype, 0)
+    coef = np.full((2, 3), 1e170)
+    session.go_on_from(coef, np.full(2, 1e170), 1, np.array([5, 5]), 10)
+    assert (session.problems["n_steps"] == 10).all()
+    assert np.isinf(session.problems["squared_norm"]).all()

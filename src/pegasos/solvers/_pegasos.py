@@ -171,6 +171,7 @@ class Pegasos:
             self.sums = self.earlier = self.n_earlier = None
         self.average = average
 
+    @np.errstate(over="ignore", under="ignore")  # infinite, where numbers are too large
     def go_on_from(
         self,
         coef: np.ndarray,
@@ -187,8 +188,7 @@ class Pegasos:
         steps = -(-n_epochs * n_inside // self.settings.batch_size)
         problems["n_steps"] = np.maximum(problems["n_steps"], np.maximum(steps, least_steps))
         growth = problems["lam"] * (problems["n_steps"] + problems["delay"])
-        with np.errstate(over="ignore"):  # infinite, where float is too narrow
-            self.weights[...] = growth[:, None] * coef
+        self.weights[...] = growth[:, None] * coef
         feature = self.settings.constant_feature
         problems["constant_weight"] = growth * intercept / feature if feature else 0
         problems["intercept"] = 0 if feature else intercept
