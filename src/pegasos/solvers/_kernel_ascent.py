@@ -36,8 +36,9 @@ _FEW = 2**20
 _BUDGET, _MORE = 128, 5e6
 # Newton's method goes on to this part of the gap that is asked for, since dual ascent goes on from
 # the primal point w(a), and not from the best one that Newton's method has found. If that is not
-# enough, it has more turns, each to so much less. What is left then is rounding.
-_PART_OF_TOL, _MOST_TURNS = 0.1, 3
+# enough, it has more turns, each to so much less, and of so many epochs at most. What is left then
+# is rounding.
+_PART_OF_TOL, _MOST_TURNS, _EPOCHS_OF_TURN = 0.1, 3, 300
 
 
 def _of_runs(name: str) -> Any:
@@ -286,6 +287,7 @@ class KernelAscent(Solver):
         start = self.a[which], self.intercept[which]
         if tol is not None:
             tol *= _PART_OF_TOL ** (1 + int(self.plan["turns"][which].max()))
+            max_iter = min(max_iter, _EPOCHS_OF_TURN)
         return _low_rank.newton(own, self._factor, start, tol, max_iter, self.seed, **threads)
 
     def _go_on_from(
