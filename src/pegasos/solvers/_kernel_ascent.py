@@ -61,14 +61,15 @@ class KernelAscent(Solver):
         The rows of the round under way; `slopes` are theirs.
     plan : structured ndarray of shape (n_problems,)
         What "auto" goes by: the epoch at which the gap should be half of `gap_before`; the turns of
-        Newton's method, its epochs, and those before it; whether there is no factor for it.
+        Newton's method, its epochs, and those before it; whether there is no factor for it; whether
+        dual ascent was slow in single precision.
     """
 
     checks_are_whole = True
     _STATE = ("a", "scored", "scores", "slopes", "coef", "active")
     _ARRAYS = (*_STATE, "runs", "plan", "base", "fingerprints", "value_bytes")
     _PLAN = np.dtype([(name, np.int64) for name in (
-                         "budget_end", "turns", "newton", "before", "is_alone")]
+                         "budget_end", "turns", "newton", "before", "is_alone", "is_slow")]
                      + [("gap_before", np.float64)])  # fmt: skip
 
     primal, relative_gap, intercept = map(_of_runs, ("primal", "relative_gap", "intercept"))
@@ -123,7 +124,6 @@ class KernelAscent(Solver):
             # is of no use any more.
             a = _certificate.feasible(problem, self.a) if self.a.any() else self.a
             start = a, self.coef, self.intercept
-        self.fingerprints[:], self.value_bytes[:] = problem.fingerprints, size
         self.is_seen[:] = False
         #: Whether each problem has a kernel matrix of its own.
         self.is_divided = rows.is_divided_by(labels)
@@ -146,7 +146,10 @@ class KernelAscent(Solver):
         is_zero = np.asarray(self.a.any(axis=1) == 0)
         self._leave_rounds(slice(None))
         runs["part"][is_zero & rows.is_positive] = _core.KERNEL_BEGIN
-        self.plan["budget_end"] = self.plan["turns"] = self.plan["is_alone"] = 0
+        # What was slow in single precision has used up its budget.
+        was_slow, plan = self.plan["is_slow"] * (known == 4 and size == 8), self.plan
+        plan["budget_end"], plan["gap_before"] = was_slow * runs["n_epochs"], runs["relative_gap"]
+        plan["turns"] = plan["is_alone"] = plan["is_slow"] = 0
         self.scored[...] = self.a
         self.scores[...] = runs["constant_weight"] = runs["reference"] = 0
         if not is_zero.all():
@@ -157,6 +160,8 @@ class KernelAscent(Solver):
             runs["reference"] = _certificate.best_intercepts_of(problem, self.scores)
         self._forget_all_but_zero(slice(None))
         self.relative_gap[is_zero] = self.primal[is_zero] > 0  # the dual value of a = 0 is 0
+        # Last: what was interrupted before is begun again.
+        self.fingerprints[:], self.value_bytes[:] = problem.fingerprints, size
 
     def change_lam(self, settings: Settings, problem: Problem) -> None:
         """Go on with another λ; w stays, since optima change little with λ.
@@ -258,6 +263,7 @@ class KernelAscent(Solver):
             found = self._newton(slow, tol, most, threads) if len(slow) else None
             with uninterrupted():
                 self.is_at_rounding[which] = is_slow & (turns >= most_turns)
+                plan["is_slow"][which] = is_slow
                 plan["gap_before"][which] = runs["relative_gap"][which]
                 plan["is_alone"][slow] = found is None
                 if found is not None:

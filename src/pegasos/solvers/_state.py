@@ -166,7 +166,7 @@ def _relations_of_kernel(state: dict[str, np.ndarray], n_rows: int) -> Iterator[
     yield "solver.runs", -(-runs["n_steps"] // max(n_rows, 1)) <= runs["n_epochs"]
     yield "solver.runs", runs["part"] <= _core.KERNEL_ROUND
     yield "solver.runs", (runs["n_active"] <= n_rows) & (runs["n_inside"] <= n_rows)
-    yield "solver.plan", (plan["turns"] <= 3) & (plan["is_alone"] <= 1)
+    yield "solver.plan", (plan["turns"] <= 3) & (plan["is_alone"] <= 1) & (plan["is_slow"] <= 1)
     yield "solver.plan", plan["newton"] <= runs["n_epochs"] - plan["before"]
 
 
