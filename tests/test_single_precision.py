@@ -82,6 +82,7 @@ def test_a_finer_gap_begins_anew_where_the_coarse_one_ended(rng, made):
     [
         {"tol": 1e-5}, {"solver": "newton"}, {"solver": "pegasos", "max_iter": 2, "tol": None},
         {"kernel": "laplacian"}, {"kernel": "linear"}, {"kernel": "sigmoid"},
+        {"kernel": "poly", "coef0": -1.0, "gamma": 0.3},
     ],
     ids=str,
 )  # fmt: skip
