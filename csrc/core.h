@@ -9,9 +9,9 @@
  *     pegasos_linear   one problem (one column of labels, one lambda), and where its training
  *                      stands.
  *
- * Kernel machines are linear machines on rows that cannot be written down: pegasos_kernel_train asks
- * a pegasos_matrix for kernel values instead. The functions pegasos_kernel_* turn inner products
- * into kernels.
+ * Kernel machines are linear machines on rows that cannot be written down: pegasos_kernel_train
+ * asks a pegasos_matrix for kernel values instead. The functions pegasos_kernel_* turn inner
+ * products into kernels.
  *
  * Contract, for every function:
  *   - The caller owns all memory; nothing is allocated, freed, kept or printed here.
@@ -226,9 +226,6 @@ void pegasos_linear_combine(const pegasos_rows *rows, int64_t first, int64_t cou
  * again afterwards; dense rows do not touch it. */
 void pegasos_linear_norms(const pegasos_rows *rows, int64_t first, int64_t count, double *scratch,
                           double *norms);
-
-/* Writes rows which[0 .. count - 1] as count x n_features numbers of the rows' type. */
-void pegasos_linear_copy(const pegasos_rows *rows, int64_t count, const int64_t *which, void *out);
 
 /* For a line search on the smoothed hinge: slope = sum_i weights[i] moves[i] clip(a_i, 0, most)
  * and curvature = sum of weights[i] moves[i]^2 over 0 <= a_i <= most, where most is 1 for the hinge
@@ -471,8 +468,8 @@ typedef struct pegasos_matrix {
 } pegasos_matrix;
 
 /* What a run is at: its beginning, from a = 0; steps on a sample of the rows, whose solution is
- * then spread over all; a gap check, with which a run begins that goes on from other dual variables;
- * the choice of the rows of a round; steps of a round. */
+ * then spread over all; a gap check, with which a run begins that goes on from other dual
+ * variables; the choice of the rows of a round; steps of a round. */
 enum {
     PEGASOS_KERNEL_BEGIN = 0,
     PEGASOS_KERNEL_SAMPLE = 1,

@@ -194,24 +194,6 @@ void pegasos_linear_norms(const pegasos_rows *rows, int64_t first, int64_t count
     DISPATCH_WIDE(norms, rows, first, count, scratch, norms);
 }
 
-void pegasos_linear_copy(const pegasos_rows *rows, int64_t count, const int64_t *which, void *out)
-{
-    const int64_t d = rows->n_features, bytes = rows->value_bytes;
-    assert(are_there(rows, 0, 0) && are_in_range(which, count, 0, rows->n_rows));
-    memset(out, 0, (size_t)(count * d * bytes));
-    for (int64_t k = 0; k < count; k++) {
-        if (rows->index_bytes == 0) {
-            memcpy((char *)out + k * d * bytes, (const char *)rows->values + which[k] * d * bytes,
-                   (size_t)(d * bytes));
-            continue;
-        }
-        for (int64_t j = row_offset(rows, which[k]); j < row_offset(rows, which[k] + 1); j++) {
-            const int64_t to = k * d + row_column(rows, j);
-            set_to(out, bytes, to, get(out, bytes, to) + get(rows->values, bytes, j));
-        }
-    }
-}
-
 /* Sums have eight lanes, so that they become SIMD without a change of bits. At its bounds a_i may
  * count for the curvature, which has a jump there. */
 enum { SLOPE_LANES = 8 };

@@ -118,6 +118,22 @@ static inline double number(const void *array, int64_t bytes, int64_t j)
     return bytes == 4 ? (double)((const float *)array)[j] : ((const double *)array)[j];
 }
 
+/* The rows as a dense array of their type. */
+static inline const void *dense(input *in, const pegasos_rows *rows)
+{
+    const int64_t d = rows->n_features, bytes = rows->value_bytes;
+    void *const values = room(in, rows->n_rows * d, bytes);
+    double *const row = room(in, d, 8), one = 1;
+    for (int64_t i = 0; i < rows->n_rows; i++) {
+        for (int64_t j = 0; j < d; j++)
+            row[j] = 0;
+        pegasos_linear_combine(rows, i, 1, &one, row);
+        for (int64_t j = 0; j < d; j++)
+            put(values, bytes, i * d + j, row[j]);
+    }
+    return values;
+}
+
 static inline void put_whole(void *array, int64_t bytes, int64_t j, int64_t value)
 {
     if (bytes == 4)

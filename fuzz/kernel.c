@@ -159,17 +159,6 @@ static void train_all(input *in, const void *gram, int64_t m, int64_t bytes)
     }
 }
 
-/* The rows as a dense array. */
-static const void *dense(input *in, const pegasos_rows *rows)
-{
-    int64_t *which = room(in, rows->n_rows, 8);
-    for (int64_t i = 0; i < rows->n_rows; i++)
-        which[i] = i;
-    void *values = room(in, rows->n_rows * rows->n_features, rows->value_bytes);
-    pegasos_linear_copy(rows, rows->n_rows, which, values);
-    return values;
-}
-
 /* CSR rows number j of which hold column j of `values`, d columns of m rows. */
 static pegasos_rows inverted(input *in, const void *values, int64_t m, int64_t d, int64_t bytes)
 {
