@@ -241,8 +241,8 @@ bool pegasos_fit_begin_ascent(fit *f, bool is_zero)
 
 /* ---- Newton's method ------------------------------------------------------------------------- */
 
-/* A change of all a_i by c_i moves scores by about |x_i|^2/(lam m): smoothing the hinge over a width
- * far above that would let dual variables creep. */
+/* A change of all a_i by c_i moves scores by about |x_i|^2/(lam m): smoothing the hinge over a
+ * width far above that would let dual variables creep. */
 static double narrowest_width(const fit *f)
 {
     const double moves = mean_norm(f->rows->n_rows, f->labels, f->norms, f->s->n_inside)

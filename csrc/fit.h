@@ -68,8 +68,8 @@ static INLINE double intercept_of_state(const state *s)
     return s->solver == PEGASOS_NEWTON ? s->newton.intercept : s->ascent.intercept;
 }
 
-/* A gap of running sums is brought to this part of the gap that is asked for: the certificate may be
- * a little larger. */
+/* A gap of running sums is brought to this part of the gap that is asked for: the certificate may
+ * be a little larger. */
 static const double SAFELY = 0.99;
 
 /* How a fit with these options asks whether to go on. */

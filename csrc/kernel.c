@@ -310,7 +310,7 @@ static bool is_in_float(const run *r)
 #define OF_RUN(r, name)                                                                            \
     (is_in_float(r) ? name##_float : (r)->matrix->value_bytes == 4 ? name##_wide : name##_double)
 
-/* ---- Columns that are not there ------------------------------------------------------------------ */
+/* ---- Columns that are not there -------------------------------------------------------------- */
 
 /* The rows that gain most by steps of their own and have no column yet, after row `first`: they are
  * likely to be wanted next. Writes their places in the round, and returns how many. */

@@ -12,7 +12,7 @@
  * With signed dual variables z_i = y_i a_i and their slopes g_i (`slope`), steps p and t of rows i
  * and j raise m D by
  *
- *     g_i p + g_j t - (h_i p^2 + 2 q p t + h_j t^2)/2,      h_i = s K_ii + diagonal, q = s K_ij  (1)
+ *     g_i p + g_j t - (h_i p^2 + 2 q p t + h_j t^2)/2,      h_i = s K_ii + diagonal, q = s K_ij (1)
  *
  * which is highest, within bounds, at the solution of two equations or on an edge of the box.
  */

@@ -1,6 +1,6 @@
 /*
- * kernel_fit.c - a whole fit of a kernel machine for C programs: a run of kernel.c on a matrix whose
- * values the program writes.
+ * kernel_fit.c - a whole fit of a kernel machine for C programs: a run of kernel.c on a matrix
+ * whose values the program writes.
  *
  * Where memory has room for all columns, they stay there once they are computed. Else a round has
  * the values among its rows, and scores are brought up to date by values that are computed again.

@@ -2,14 +2,15 @@
  * kernel_pegasos.c - Pegasos on kernel problems: pegasos.c has the algorithm.
  *
  * v = sum_j beta_j phi(x_j) is never written down: a decision needs the score <v, phi(x_i)> of the
- * row that was drawn, and a row that is added to v moves the scores of all rows by its column of the
- * kernel matrix.
+ * row that was drawn, and a row that is added to v moves the scores of all rows by its column of
+ * the kernel matrix.
  *
  * Draws are taken in blocks. Decisions within a block need the scores of its own rows only, and of
  * the kernel matrix the columns of its violators among these rows. Coefficients that a block has
  * changed are `unpushed`: later blocks add what these make to the scores of their rows (they pull
- * it), until there are so many that they are pushed to all rows at once. Where there is room for all
- * columns, a block has all rows, and works on the state itself, which is whole before every draw.
+ * it), until there are so many that they are pushed to all rows at once. Where there is room for
+ * all columns, a block has all rows, and works on the state itself, which is whole before every
+ * draw.
  *
  * Other blocks work on copies, which they put back at their end. Where blocks begin depends on the
  * numbers of draws alone. So a block that was stopped is begun again, and ends with the same bits.
@@ -218,8 +219,8 @@ static bool fetch(run *r, int64_t count, int64_t most, double least)
     return compute(r, count + n_others, r->list);
 }
 
-/* Has the columns of rows of a step, its pending rows number j to count - 1, as far as there is room
- * for them; false: it was stopped. */
+/* Has the columns of rows of a step, its pending rows number j to count - 1, as far as there is
+ * room for them; false: it was stopped. */
 static bool has_columns(run *r, int64_t k, const pegasos_linear *p, int64_t j, int64_t count)
 {
     const int64_t *pending = r->pending + k * r->set->batch_size;
@@ -442,7 +443,7 @@ static bool begin_block(run *r, const pegasos_draws *draws, int64_t first)
     return true;
 }
 
-/* Adds to the scores of the block's copies what unpushed coefficients make; false: it was stopped. */
+/* Adds what unpushed coefficients make to the scores of the block's copies; false: stopped. */
 static bool pull(run *r)
 {
     const pegasos_matrix *matrix = r->matrix;
@@ -468,7 +469,7 @@ static bool pull(run *r)
     return true;
 }
 
-/* Has the columns of all rows of the block that violate their margins now; false: it was stopped. */
+/* Has the columns of all rows of the block that violate their margins now; false: stopped. */
 static bool fetch_violators(run *r)
 {
     find_keys(r);

@@ -1,8 +1,8 @@
 /*
- * lanes.h - vectors, of float or double, that stay in registers: arrays of as many numbers go by way
- * of memory, which takes passes over rows twice as long. GCC and clang have such types; elsewhere,
- * loops do. Lanes do not meet but where the best is chosen, of which the first counts: bits do not
- * depend on how many there are.
+ * lanes.h - vectors, of float or double, that stay in registers: arrays of as many numbers go by
+ * way of memory, which takes passes over rows twice as long. GCC and clang have such types;
+ * elsewhere, loops do. Lanes do not meet but where the best is chosen, of which the first counts:
+ * bits do not depend on how many there are.
  *
  * A body that is included once per type defines REAL as that type. Then VEC is a vector of REALs,
  * PLACES one of whole numbers as long, and these macros work on them. (Functions would pass vectors

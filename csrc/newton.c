@@ -45,8 +45,8 @@ enum {
     PRODUCTS = 250
 };
 
-/* By how much the width falls once the smooth problem's own gap is no larger than what the smoothing
- * accounts for. */
+/* By how much the width falls once the smooth problem's own gap is no larger than what the
+ * smoothing accounts for. */
 static const double NARROWER = 0.6;
 /* A line search ends where the slope is this part of that at its start. */
 static const double FLAT = 0.01;

@@ -159,7 +159,7 @@ typedef struct pegasos_solution {
 
 /* What functions return. */
 enum {
-    /* The gap is small enough, or epochs are used up. Of a kernel machine, too: nothing but rounding
+    /* The gap is small enough, or epochs are used up, or (of a kernel machine) nothing but rounding
      * errors is left of the gap. */
     PEGASOS_DONE = 0,
     PEGASOS_STOPPED = 1,  /* by poll, or by a kernel's `values`; to be resumed */

@@ -132,10 +132,10 @@ static bool is_auto(const fit *f)
 
 /* ---- The schedule ---------------------------------------------------------------------------- */
 
-/* PEGASOS_AUTO: lets the solver at work go on for a first budget of epochs. Where Newton's method is
- * the cheaper one, dual ascent has as many epochs as a bundle makes, and Newton's method follows.
- * Where that is not much dearer, dual ascent may give up early, after PATIENCE epochs beside those
- * of the bundle, `n_before`. */
+/* PEGASOS_AUTO: lets the solver at work go on for a first budget of epochs. Where Newton's method
+ * is the cheaper one, dual ascent has as many epochs as a bundle makes, and Newton's method
+ * follows. Where that is not much dearer, dual ascent may give up early, after PATIENCE epochs
+ * beside those of the bundle, `n_before`. */
 static void begin_budget(fit *f, int64_t n_before)
 {
     state *s = f->s;

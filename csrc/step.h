@@ -1,6 +1,6 @@
 /*
- * step.h - what a step of Pegasos is made of, whatever stands for v: pegasos.c has the algorithm and
- * its names.
+ * step.h - what a step of Pegasos is made of, whatever stands for v: pegasos.c has the algorithm
+ * and its names.
  */
 #ifndef PEGASOS_STEP_H
 #define PEGASOS_STEP_H

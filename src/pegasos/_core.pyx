@@ -821,7 +821,7 @@ cdef int require_row_weights(const double[::1] row_weights, int64_t n) except -1
                    "row_weights must have n_rows entries")
 
 
-# Rows of a pass over all rows between two looks for Ctrl-C.
+# Rows of a pass over all rows after which Ctrl-C is heard.
 cdef int64_t CHUNK = 2048
 
 
