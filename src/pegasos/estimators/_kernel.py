@@ -50,9 +50,10 @@ class KernelPegasosClassifier(PegasosEstimator):
         {kernels.formulas(indent=8)},
         or a function of two matrices (n, d) and (m, d) that returns (n, m), dense or sparse. A
         function, "sigmoid", and "poly" with coef0 < 0 are computed in float64: float32 rows are
-        converted, since nothing bounds the rounding of such kernels. "rbf" and "poly" are computed
-        in float32 during a fit, of float64 rows as well, if `solver` is "auto" or "sdca", `tol` at
-        least 1e-4, and this leads to a certified gap, which is computed in float64.
+        converted, since nothing bounds the rounding of such kernels. During a fit of float64 rows,
+        other "poly" and "rbf" are computed in float32 if `solver` is "auto" or "sdca", `tol` is
+        1e-4 or more ("auto" is, but for few rows), and float32 tells rows apart. The gap is
+        certified in float64; if it is above `tol`, the fit goes on in float64.
     gamma : "scale", "auto" or float, default="scale"
         "scale" is 1 / (n_features * X.var()), rows weighted by `sample_weight`; "auto" is
         1 / n_features. A width σ is γ = 1/(2σ²); a Gaussian exp(−‖x−z‖²/(2g)) is γ = 1/(2g).
@@ -88,10 +89,10 @@ class KernelPegasosClassifier(PegasosEstimator):
         "pegasos" is the algorithm of the paper. "sdca" is dual ascent by steps on pairs of rows.
         Its first epoch is Pegasos, with steps of exact length if the kernel is known to be positive
         semi-definite. "newton" goes on by Newton's method if the kernel matrix has a factor of at
-        most 1024 columns that takes no more room than `cache_size`, as those of few rows have, and
-        polynomials of few features; "sdca" completes what rounding of the factor leaves. Without
-        such a factor, or a dual, "newton" is "sdca". "auto" is "sdca", followed by "newton" if that
-        is slow. "auto" with `n_steps` is "pegasos".
+        most 1024 columns; of more than 32, it must take no more room than `cache_size`. Few rows
+        have such a factor, and polynomials of few features. "sdca" then completes what rounding of
+        the factor leaves. Without such a factor, or a dual, "newton" is "sdca". "auto" is "sdca",
+        followed by "newton" if that is slow. "auto" with `n_steps` is "pegasos".
     tol, max_iter, n_steps, batch_size, sampling, project, average
         As in `PegasosClassifier`.
     fit_intercept, penalize_intercept, intercept_scaling

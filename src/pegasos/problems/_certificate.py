@@ -120,8 +120,7 @@ def certify_kernel(
     """
     cache, labels, settings = problem.rows, problem.labels, problem.settings
     a, (coef, intercept) = feasible(problem, dual()), model()
-    beta = a * labels
-    beta *= (1 / (settings.lam * problem.masses))[:, None]
+    beta = problem.coefficients(a)
     # The same point, but for the rounding that the bounds below know of anyway.
     same = (np.abs(beta - coef) <= 4 * np.finfo(np.float64).eps * np.abs(coef)).all()
     # Both at once: what takes time is the kernel matrix.

@@ -78,6 +78,10 @@ class Problem:
         crc = 0 if self.row_weights is None else _rows.fingerprint(self.row_weights)
         return [_rows.fingerprint(y, crc=crc) for y in self.labels]
 
+    def coefficients(self, a: np.ndarray) -> np.ndarray:
+        """The beta of w(a) = sum_i beta_i phi(x_i), with the bits that the core gives them."""
+        return a * self.labels * (1 / (self.settings.lam * self.masses))[:, None]
+
     def only(self, k: int) -> "Problem":
         """Problem number `k`."""
         return Problem(self.rows, self.labels[k : k + 1], self.row_weights, self.settings)

@@ -36,9 +36,9 @@ _FEW = 2**20
 _BUDGET, _MORE = 128, 5e6
 # Newton's method goes on to this part of the gap that is asked for, since dual ascent goes on from
 # the primal point w(a), and not from the best one that Newton's method has found. If that is not
-# enough, it has more turns, each to so much less, and of so many epochs at most. What is left then
-# is rounding.
-_PART_OF_TOL, _MOST_TURNS, _EPOCHS_OF_TURN = 0.1, 3, 300
+# enough, it is run again, each time to so much less, and for so many epochs at most. What is left
+# after the last run is rounding.
+_PART_OF_TOL, _MOST_RUNS, _EPOCHS_OF_RUN = 0.1, 3, 300
 
 
 def _of_runs(name: str) -> Any:
@@ -60,16 +60,16 @@ class KernelAscent(Solver):
     active : ndarray of int64 of shape (n_problems, n_rows)
         The rows of the round under way; `slopes` are theirs.
     plan : structured ndarray of shape (n_problems,)
-        What "auto" goes by: the epoch at which the gap should be half of `gap_before`; the turns of
-        Newton's method, its epochs, and those before it; whether there is no factor for it; whether
-        dual ascent was slow in single precision.
+        What "auto" goes by: the epoch at which the gap should be half of `gap_before`, and whether
+        it was not; how often Newton's method was run, its epochs, and those before it; whether
+        there is no factor for it.
     """
 
     checks_are_whole = True
     _STATE = ("a", "scored", "scores", "slopes", "coef", "active")
     _ARRAYS = (*_STATE, "runs", "plan", "base", "fingerprints", "value_bytes")
     _PLAN = np.dtype([(name, np.int64) for name in (
-                         "budget_end", "turns", "newton", "before", "is_alone", "is_slow")]
+                         "budget_end", "was_slow", "n_runs", "newton", "before", "is_alone")]
                      + [("gap_before", np.float64)])  # fmt: skip
 
     primal, relative_gap, intercept = map(_of_runs, ("primal", "relative_gap", "intercept"))
@@ -146,14 +146,15 @@ class KernelAscent(Solver):
         is_zero = np.asarray(self.a.any(axis=1) == 0)
         self._leave_rounds(slice(None))
         runs["part"][is_zero & rows.is_positive] = _core.KERNEL_BEGIN
-        # What was slow in single precision has used up its budget.
-        was_slow, plan = self.plan["is_slow"] * (known == 4 and size == 8), self.plan
-        plan["budget_end"], plan["gap_before"] = was_slow * runs["n_epochs"], runs["relative_gap"]
-        plan["turns"] = plan["is_alone"] = plan["is_slow"] = 0
+        # A problem that was slow in single precision has used up its budget.
+        is_wider, plan = known == 4 and size == 8, self.plan
+        plan["budget_end"] = is_wider * plan["was_slow"] * runs["n_epochs"]
+        plan["gap_before"] = runs["relative_gap"]
+        plan["was_slow"] = plan["n_runs"] = plan["is_alone"] = 0
         self.scored[...] = self.a
         self.scores[...] = runs["constant_weight"] = runs["reference"] = 0
         if not is_zero.all():
-            beta = self._beta()
+            beta = problem.coefficients(self.a)
             self.scores[...] = rows.scores(beta[None], labels)[0]
             runs["constant_weight"] = runs["feature"] * beta.sum(axis=1)
         if is_free:
@@ -188,10 +189,6 @@ class KernelAscent(Solver):
             self._forget_all_but_zero(slice(None))
             self.is_seen[:] = False
 
-    def _beta(self) -> np.ndarray:
-        """The coefficients of w(a)."""
-        return self.a * self.labels / (self.settings.lam * self.problem.masses)[:, None]
-
     def _leave_rounds(self, which: Any) -> None:
         """Let problems go on with a gap check, and then with a new round."""
         for name in ("n_active", "n_seen", "is_slow", "in_double", "moved"):
@@ -206,7 +203,7 @@ class KernelAscent(Solver):
 
     def end_plan(self) -> None:
         super().end_plan()
-        self.plan["budget_end"] = self.plan["turns"] = self.plan["is_alone"] = 0
+        self.plan["budget_end"] = self.plan["n_runs"] = self.plan["is_alone"] = 0
 
     def epochs(self) -> dict[str, int]:
         k = int(np.argmax(self.n_epochs))
@@ -254,16 +251,16 @@ class KernelAscent(Solver):
             if not len(which):
                 return
             is_slow = (runs["relative_gap"] > plan["gap_before"] / 2)[which]
-            turns = plan["turns"][which]
-            is_slow |= (turns == 0) & (self.method == "newton")
-            # Single precision may be what is slow: who asked for it goes on without.
-            most_turns = 0 if self.rows.points.is_narrow else _MOST_TURNS
-            slow = which[is_slow & (turns < most_turns)]
+            n_runs = plan["n_runs"][which]
+            is_slow |= (n_runs == 0) & (self.method == "newton")
+            # In single precision, that may be the reason: the caller goes on in double precision.
+            most_runs = 0 if self.rows.points.is_narrow else _MOST_RUNS
+            slow = which[is_slow & (n_runs < most_runs)]
             most = int((last - runs["n_epochs"])[which].max())
             found = self._newton(slow, tol, most, threads) if len(slow) else None
             with uninterrupted():
-                self.is_at_rounding[which] = is_slow & (turns >= most_turns)
-                plan["is_slow"][which] = is_slow
+                self.is_at_rounding[which] = is_slow & (n_runs >= most_runs)
+                plan["was_slow"][which] = is_slow
                 plan["gap_before"][which] = runs["relative_gap"][which]
                 plan["is_alone"][slow] = found is None
                 if found is not None:
@@ -292,8 +289,8 @@ class KernelAscent(Solver):
         own = Problem(self.rows, self.labels[which], self.row_weights, self.settings)
         start = self.a[which], self.intercept[which]
         if tol is not None:
-            tol *= _PART_OF_TOL ** (1 + int(self.plan["turns"][which].max()))
-            max_iter = min(max_iter, _EPOCHS_OF_TURN)
+            tol *= _PART_OF_TOL ** (1 + int(self.plan["n_runs"][which].max()))
+            max_iter = min(max_iter, _EPOCHS_OF_RUN)
         return _low_rank.newton(own, self._factor, start, tol, max_iter, self.seed, **threads)
 
     def _go_on_from(
@@ -301,9 +298,9 @@ class KernelAscent(Solver):
     ) -> None:
         """Let dual ascent go on where Newton's method has ended."""
         self.a[which] = a
-        is_first = which[self.plan["turns"][which] == 0]
+        is_first = which[self.plan["n_runs"][which] == 0]
         self.plan["before"][is_first] = self.n_epochs[is_first]
-        self.plan["turns"][which] += 1
+        self.plan["n_runs"][which] += 1
         self.plan["newton"][which] += n_epochs
         self.runs["n_epochs"][which] += n_epochs
         self.runs["n_visits"][which] += n_epochs * self.n_inside[which]
@@ -380,8 +377,7 @@ class KernelAscent(Solver):
     ) -> None:  # fmt: skip
         """Run problem k on the rows `inside`, whose kernel matrix has these columns."""
         arrays = [getattr(self, name)[k] for name in self._STATE]
-        # Copies. Others may look at the problem whenever they are told: then all of it has to be
-        # that of one moment.
+        # Copies: whoever is told may read the problem, and all of it has to be that of one moment.
         own, run = [array[None, inside] for array in arrays], self.runs[k : k + 1].copy()
         a, scored, scores, slopes, coef, active = own
 
@@ -406,7 +402,7 @@ class KernelAscent(Solver):
 
     def scores_of_model(self) -> np.ndarray | None:
         """Those of w(a), where that is the best point so far."""
-        beta = self.a * self.labels * (1 / (self.settings.lam * self.problem.masses))[:, None]
+        beta = self.problem.coefficients(self.a)
         is_other = self.is_divided or not np.array_equal(beta, self.coef)
         return None if is_other else self.scores + self.intercept[:, None]
 

@@ -3,8 +3,8 @@
 With K = L L^T, the kernel machine is the linear machine whose rows are those of L: objectives, dual
 variables and scores are the same. Kernels of few features have such a factor, polynomials above
 all, and so have smooth kernels of large scale, but for rounding. There Newton's method on the rows
-of L (``csrc/newton.c``) is far faster than dual ascent over columns of K, which creeps along the
-directions that K has not.
+of L (``csrc/newton.c``) is far faster than dual ascent, whose steps along columns of K then undo
+each other.
 """
 
 from typing import Any
@@ -19,8 +19,8 @@ from pegasos.solvers._linear import Linear
 
 # The factor has at most so many columns, and takes at most as much memory as columns of K may.
 _MOST = 1024
-# Columns of K that are computed together; of these, pivots below this part of the largest diagonal
-# that is left would be better ones of another block.
+# Columns of K that are computed together, which there is room for in any case. A pivot below this
+# part of the largest one that is left waits for another block.
 _TOGETHER, _LEAST_PIVOT = 32, 1e-3
 
 
@@ -97,7 +97,7 @@ def newton(
     linear = Linear(settings, len(problem), n, rank, seed)
     linear.method = "newton"
     a, intercept = start
-    coef = (a * problem.labels / (settings.lam * problem.masses)[:, None]) @ rows
+    coef = problem.coefficients(a) @ rows
     own = Problem(_core.dense_rows(rows), problem.labels, problem.row_weights, settings)
     linear.begin(own, (a, coef, intercept))
     linear.run(tol, max_iter, **threads)

@@ -56,7 +56,7 @@ class Kind:
     few : int
         So many numbers in the rows, or kernel matrices, of all problems are few.
     solver : type
-        Of what completes that Pegasos begins.
+        Of the solver that goes on from where Pegasos ends.
     """
 
     pegasos: type[Pegasos]
@@ -232,12 +232,11 @@ class Schedule:
 
         Not where the last `train` has found that they do not.
         """
-        is_few = n_rows**2 * len(self.pegasos.problems) <= self.kind.few
-        tol = (0 if is_few else GAP) if tol == "auto" else tol
-        is_wide = self.solver is not self.pegasos and self.solver.value_bytes[0] == 8
-        return (
-            solver in ("auto", "sdca") and tol is not None and tol >= _LEAST_NARROW and not is_wide
-        )
+        if solver not in ("auto", "sdca") or tol is None:
+            return False
+        if self.solver is not self.pegasos and self.solver.value_bytes[0] == 8:
+            return False
+        return not self._has_few(n_rows**2) if tol == "auto" else tol >= _LEAST_NARROW
 
     def is_short(self, certificate: _certificate.Certificate, tol: Any, max_iter: int) -> bool:
         """Whether `train` has ended above the gap though it had epochs left."""
@@ -245,12 +244,15 @@ class Schedule:
         is_above = gaps > (GAP if tol == "auto" else tol)
         return bool((is_above & (self.epochs_of_plan() < max_iter)).any())
 
+    def _has_few(self, n_numbers: int) -> bool:
+        """Whether rows or a kernel matrix of so many numbers are few, of all problems together."""
+        return n_numbers * len(self.pegasos.problems) <= self.kind.few
+
     def _exact(self, name: str, rows: Any) -> str | None:
         """A solver that leaves nothing but rounding, where that costs little; None: none does."""
-        n_problems = len(self.pegasos.problems)
-        if rows.size * n_problems > self.kind.few:
+        if not self._has_few(rows.size):
             return None
-        return self.kind.solver.exact(rows, name, n_problems)
+        return self.kind.solver.exact(rows, name, len(self.pegasos.problems))
 
     def _run_pegasos(
         self,

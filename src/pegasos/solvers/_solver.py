@@ -61,7 +61,7 @@ class Solver:
 
     @staticmethod
     def exact(rows: Any, name: str, n_problems: int) -> str | None:
-        """What to ask for by `method`, of that or better, to leave nothing but rounding.
+        """The `method` that leaves nothing but rounding, if solver `name` was asked for.
 
         None if that would not be cheap.
         """

@@ -16,10 +16,7 @@ from pegasos.solvers._schedule import SOLVERS, Schedule
 # Counters stay below, and the number of rows.
 _LARGEST, _MOST_ROWS = 2**62, 2**40
 # Gaps and bounds that nothing is known of yet.
-_MAY_BE_INFINITE = {
-    "primal", "relative_gap", "gap_before", "estimate", "estimate_at_check", "highest_before",
-    "lowest_before",
-}  # fmt: skip
+_MAY_BE_INFINITE = {"primal", "relative_gap", "gap_before"}
 # Settings of a problem, which the estimator's parameters say as well.
 _SETTINGS = ("lam", "intercept_scaling", "free_intercept", "project", "loss")
 
@@ -166,7 +163,7 @@ def _relations_of_kernel(state: dict[str, np.ndarray], n_rows: int) -> Iterator[
     yield "solver.runs", -(-runs["n_steps"] // max(n_rows, 1)) <= runs["n_epochs"]
     yield "solver.runs", runs["part"] <= _core.KERNEL_ROUND
     yield "solver.runs", (runs["n_active"] <= n_rows) & (runs["n_inside"] <= n_rows)
-    yield "solver.plan", (plan["turns"] <= 3) & (plan["is_alone"] <= 1) & (plan["is_slow"] <= 1)
+    yield "solver.plan", (plan["n_runs"] <= 3) & (plan["is_alone"] <= 1) & (plan["was_slow"] <= 1)
     yield "solver.plan", plan["newton"] <= runs["n_epochs"] - plan["before"]
 
 
