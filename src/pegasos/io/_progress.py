@@ -29,8 +29,10 @@ class Progress:
     """
 
     def __init__(self, description: str, enabled: bool = True) -> None:
-        self.description, self.enabled = description, bool(enabled) and sys.stderr is not None
-        self._is_live = self.enabled and ("ipykernel" in sys.modules or sys.stderr.isatty())
+        stream = sys.stderr  # None where Python has no console
+        self.description, self.enabled = description, enabled and stream is not None
+        is_terminal = stream is not None and ("ipykernel" in sys.modules or stream.isatty())
+        self._is_live = self.enabled and is_terminal
         self._bar: Any = None
         self._began = self._shown = 0.0
         self._position: Position = lambda: (0, 0, "")
