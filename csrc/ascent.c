@@ -10,8 +10,8 @@
  *
  *     a_i <- clip(a_i + u_i / (s |x_i|^2), 0, c_i),      w <- w + s (change of a_i) y_i x_i
  *
- * The squared hinge adds a diagonal h_i = 1/(2 c_i) to the curvature, has u_i - h_i a_i as its
- * derivative, and no upper bound (loss.h).
+ * with the hinge. Other losses add to the curvature, and have other bounds (loss.h). The step of the
+ * log loss has no closed form: `loss_best` finds it.
  * (Hsieh, Chang, Lin, Keerthi, Sundararajan: A dual coordinate descent method for large-scale
  * linear SVM, ICML 2008; Shalev-Shwartz and Zhang, JMLR 14, 2013.) Vectors are double, whatever the
  * rows: w follows a through millions of changes, and the gap asked for may be 1e-6. Only bundles,
@@ -103,21 +103,20 @@ static INLINE int64_t ascend(const row_functions *f, const pegasos_rows *rows, p
         double longer = 1;
         if (p->pegasos_mass > 0)
             longer = growth(p, p->weight_seen += c);
-        const double most = loss_bound(loss, c), diagonal = loss_diagonal(loss, c);
         const double u = 1 - y * (longer * inner + p->intercept);
-        const double slope = u - diagonal * a[i];
-        if ((a[i] <= 0 && slope < p->lowest_before)
-            || (a[i] >= most && slope > p->highest_before)) {
-            continue; /* not kept */
-        }
-        keep_active(p, active);
-        if ((a[i] <= 0 && slope < 0) || (a[i] >= most && slope > 0))
-            continue;
-        p->highest = slope > p->highest ? slope : p->highest;
-        p->lowest = slope < p->lowest ? slope : p->lowest;
-        const double curvature = longer * p->scale * norm + diagonal;
-        double best = curvature > 0 ? a[i] + slope / curvature : (slope > 0 ? most : 0);
-        best = best < 0 ? 0 : best > most ? most : best;
+        if (loss_is_quadratic(loss)) { /* the log loss has all rows between their bounds */
+            const double most = loss_bound(loss, c), slope = u - loss_diagonal(loss, c) * a[i];
+            const bool is_stuck = (a[i] <= 0 && slope < 0) || (a[i] >= most && slope > 0);
+            if (is_stuck && (slope < p->lowest_before || slope > p->highest_before))
+                continue; /* not kept */
+            keep_active(p, active);
+            if (is_stuck)
+                continue;
+            p->highest = slope > p->highest ? slope : p->highest;
+            p->lowest = slope < p->lowest ? slope : p->lowest;
+        } else
+            keep_active(p, active);
+        const double best = loss_best(loss, a[i], c, u, longer * p->scale * norm);
         const double change = p->scale * (best - a[i]) * y;
         if (change == 0)
             continue;
@@ -130,6 +129,18 @@ static INLINE int64_t ascend(const row_functions *f, const pegasos_rows *rows, p
     if (p->position >= p->n_active)
         p->position = p->n_chosen = p->n_active = p->n_kept;
     return j;
+}
+
+/* loss_best for q = 1/length, without a branch where there is a closed form. */
+static INLINE double best_by_length(const int64_t loss, double a, double c, double u, double length)
+{
+    if (!loss_is_quadratic(loss))
+        return loss_best(loss, a, c, u, 1 / length);
+    const double most = loss_bound(loss, c), diagonal = loss_diagonal(loss, c);
+    const double damped = 1 / (1 / length + diagonal);
+    double best = a + (u - diagonal * a) * (diagonal > 0 ? damped : length);
+    best = best > 0 ? best : 0; /* NaN, which is 0 times infinity, too */
+    return best < most ? best : most;
 }
 
 /*
@@ -172,7 +183,6 @@ static INLINE void sweep(const row_functions *f, const pegasos_rows *rows, int64
         const int64_t i = draws[j], next = j + 1 < count ? draws[j + 1] : i;
         const double c = bounds ? bounds[i] : 1, x_norm = norms[i] > 0 ? norms[i] : DBL_MIN;
         const double visits = (double)(before + j);
-        const double most = loss_bound(loss, c), diagonal = loss_diagonal(loss, c);
         double score[MOST_LANES], change[MOST_LANES], summed[MOST_LANES], moved = 0;
         PREFETCH(labels + next * B);
         for (int l = 0; l < B; l += 64 / (int)sizeof(double))
@@ -189,10 +199,7 @@ static INLINE void sweep(const row_functions *f, const pegasos_rows *rows, int64
             const double inner = factor[l] * score[l] + feature[l] * constant[l];
             const double u = 1 - y * (longer[l] * inner + intercept[l]);
             const double norm = x_norm + square[l], length = step[l] / norm;
-            const double damped = 1 / (1 / length + diagonal);
-            double best = old + (u - diagonal * old) * (diagonal > 0 ? damped : length);
-            best = best > 0 ? best : 0; /* NaN, which is 0 times infinity, too */
-            best = best < most ? best : most;
+            double best = best_by_length(loss, old, c, u, length);
             best = y != 0 ? best : old;
             gap[l] += y != 0 ? loss_gap(loss, old, c, u) : 0;
             a[i * B + l] = best;

@@ -109,8 +109,8 @@ bool pegasos_fit_begin(fit *f)
         .last_step = s->n_inside,
         .loss = f->problem->loss,
     };
-    if (loss_is_smooth(f->problem->loss))
-        s->pegasos.delay = (int64_t)fmin(ceil(2 * factor * s->longest / f->problem->lam), 1e15);
+    const double curvature = loss_curvature(f->problem->loss) * factor * s->longest;
+    s->pegasos.delay = (int64_t)fmin(ceil(curvature / f->problem->lam), 1e15);
     pegasos_linear_start(&s->pegasos);
     forget(s);
     s->pending = PEGASOS_GO_ON;

@@ -5,10 +5,9 @@
  *     P(w, b) = lam/2 |w|^2 + 1/m sum_i c_i l(1 - y_i f_i),        f_i = <w, x_i> + b
  *     D(a) = 1/m sum_i l*(a_i) - lam/2 |w(a)|^2,      w(a) = 1/(lam m) sum_i a_i y_i x_i
  *
- * (loss.h has l and l*). For any w, b and any feasible a, P - D >= P - min P >= 0. Feasible means
- * that a_i is at least 0 and, for the hinge, at most c_i; and,
- * where the intercept is not penalised, sum_i a_i y_i = 0 as well. Sums run over the rows in their
- * order.
+ * (loss.h has l, l* and the bounds of a_i). For any w, b and any feasible a, P - D >= P - min P
+ * >= 0. Feasible means that a_i is within its bounds and, where the intercept is not penalised,
+ * that sum_i a_i y_i = 0 as well. Sums run over the rows in their order.
  */
 #include "loss.h"
 #include "rows.h"
@@ -28,7 +27,7 @@ void pegasos_loss_sums(int64_t loss, int64_t count, int64_t n_problems, int64_t 
         for (int64_t i = 0; i < count; i++) {
             const double y = labels[k * stride + i], f = scores[i * n_problems + k];
             const double u = 1 - y * f, c = row_weights ? row_weights[i] : 1;
-            sum += (y != 0 && u > 0 ? c * loss_value(loss, u) : 0) + (f - f);
+            sum += (y != 0 && loss_is_active(loss, u) ? c * loss_value(loss, u) : 0) + (f - f);
         }
         sums[k] = sum;
     }
@@ -125,9 +124,65 @@ static double best_of_squares(int64_t count, const place *places)
     return mean;
 }
 
+/* The slope in b of sum_i c_i l(1 - y_i (f_i + b)), and its derivative, for a smooth loss. */
+static double slope_in_intercept(int64_t loss, int64_t n, const int8_t *labels,
+                                 const double *row_weights, const double *scores, double b,
+                                 double *curvature)
+{
+    double slope = 0;
+    *curvature = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const double y = labels[i], c = row_weights ? row_weights[i] : 1;
+        const double u = 1 - y * (scores[i] + b);
+        if (y == 0 || !loss_is_active(loss, u))
+            continue;
+        slope -= c * y * loss_derivative(loss, u);
+        *curvature += c * loss_second_derivative(loss, u);
+    }
+    return slope;
+}
+
+/*
+ * Any smooth loss: Newton's method on the slope, which grows with b, kept between what is known to
+ * lie left and right of the root. Where all rows are of one class, the log loss has none; b ends
+ * where no score is within LOSS_FAR of 0.
+ */
+static double best_by_slopes(int64_t loss, int64_t n, const int8_t *labels,
+                             const double *row_weights, const double *scores)
+{
+    double low = INFINITY, high = -INFINITY;
+    for (int64_t i = 0; i < n; i++) {
+        low = labels[i] != 0 ? fmin(low, -scores[i]) : low;
+        high = labels[i] != 0 ? fmax(high, -scores[i]) : high;
+    }
+    if (!(isfinite(low) && isfinite(high)))
+        return low == INFINITY && high == -INFINITY ? 0 : NAN; /* no rows, or an overflow */
+    low -= LOSS_FAR;
+    high += LOSS_FAR;
+    double b = (low + high) / 2;
+    enum { STEPS = 200 };
+    for (int k = 0; k < STEPS && high - low > DBL_EPSILON * (fabs(low) + fabs(high)); k++) {
+        double curvature;
+        const double slope =
+            slope_in_intercept(loss, n, labels, row_weights, scores, b, &curvature);
+        if (slope == 0)
+            break;
+        *(slope < 0 ? &low : &high) = b;
+        const double better = curvature > 0 ? b - slope / curvature : low;
+        const bool is_inside = low < better && better < high;
+        const bool is_near = is_inside && fabs(better - b) <= 4 * DBL_EPSILON * fabs(b);
+        b = is_inside ? better : (low + high) / 2;
+        if (is_near)
+            break;
+    }
+    return b;
+}
+
 double pegasos_best_intercept(int64_t loss, int64_t n, const int8_t *labels,
                               const double *row_weights, const double *scores, double *room)
 {
+    if (loss != PEGASOS_HINGE && loss != PEGASOS_SQUARED_HINGE)
+        return best_by_slopes(loss, n, labels, row_weights, scores);
     place *const unsorted = (place *)room;
     double total = 0, positive = 0;
     int64_t count = 0;
@@ -162,22 +217,26 @@ void pegasos_make_feasible(int64_t loss, int64_t n, const int8_t *labels, const 
         feasible[i] *= labels[i] == heavier ? factor : 1;
 }
 
-/* With A = sum_i a_i/m and B = lam/2 |w(a)|^2 + sum_i (a_i - l*(a_i))/m, D(r a) = r A - r^2 B is
- * highest at r = A/(2 B), as far as the bounds let a grow. */
+/* Of a piecewise quadratic loss, with A = sum_i a_i/m and B = lam/2 |w(a)|^2 + sum_i h_i a_i^2/(2m),
+ * D(r a) = r A - r^2 B is highest at r = A/(2 B), as far as the bounds let a grow. */
 double pegasos_best_dual(int64_t loss, int64_t n, const double *a, const double *row_weights,
                          double squared_norm, double mass, double lam, int64_t scaled)
 {
     double sum = 0, part = 0, smoothing = 0;
     for (int64_t i = 0; i < n; i++) {
         const double c = row_weights && row_weights[i] > 0 ? row_weights[i] : 1;
+        if (!loss_is_quadratic(loss)) {
+            sum += loss_conjugate(loss, a[i], c);
+            continue;
+        }
         const double share = a[i] / loss_bound(loss, c);
         part = share > part ? share : part;
         sum += a[i];
-        smoothing += loss_smoothing(loss, a[i], c);
+        smoothing += loss_diagonal(loss, c) * a[i] * a[i] / 2;
     }
     const double first = sum / mass, second = lam / 2 * squared_norm + smoothing / mass;
     double r = 1;
-    if (scaled && first > 0) {
+    if (scaled && first > 0 && loss_is_quadratic(loss)) {
         const double most = 1 / part, best = second > 0 ? first / (2 * second) : most;
         r = best < most ? best : most;
     }
@@ -214,7 +273,8 @@ double pegasos_losses_in_doubt(int64_t loss, int64_t n, const int8_t *labels,
         if (labels[i] == 0)
             continue;
         sum += c * loss_value(loss, u) + (f - f);
-        more += u + own > 0 ? c * own * loss_derivative(loss, u + own) : 0; /* it is convex */
+        if (loss_is_active(loss, u + own)) /* it is convex */
+            more += c * own * loss_derivative(loss, u + own);
     }
     *growth = more;
     return sum;

@@ -27,7 +27,9 @@ const char *pegasos_message(int status)
         [PEGASOS_BAD_WEIGHTS] = "weights must be finite and not negative, and their sum over the "
                                 "problem's rows finite and not 0",
         [PEGASOS_BAD_LAM] = "lam must be a finite number above 0",
-        [PEGASOS_BAD_LOSS] = "loss must be PEGASOS_HINGE or PEGASOS_SQUARED_HINGE",
+        [PEGASOS_BAD_LOSS] =
+            "loss must be PEGASOS_HINGE, PEGASOS_SQUARED_HINGE, PEGASOS_MODIFIED_HUBER or "
+            "PEGASOS_LOG_LOSS",
         [PEGASOS_BAD_INTERCEPT] =
             "free_intercept must be 0 or 1, and intercept_scaling finite, not "
             "negative, and 0 if the intercept is free",
@@ -120,7 +122,7 @@ int pegasos_check(const pegasos_problem *problem, const pegasos_options *options
         return PEGASOS_BAD_WEIGHTS;
     if (!(problem->lam > 0 && problem->lam < INFINITY))
         return PEGASOS_BAD_LAM;
-    if (problem->loss != PEGASOS_HINGE && problem->loss != PEGASOS_SQUARED_HINGE)
+    if (!loss_is_known(problem->loss))
         return PEGASOS_BAD_LOSS;
     if (!(scaling >= 0 && scaling < INFINITY)
         || !(problem->free_intercept == 0 || (problem->free_intercept == 1 && scaling == 0)))

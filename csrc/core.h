@@ -117,7 +117,7 @@ typedef struct pegasos_linear {
                                  |w| <= 1/sqrt(lam), or 1/sqrt(2 lam) for the squared hinge */
     int64_t average_from;     /* first step whose result enters the average; 0: no average */
     int64_t last_step;        /* T: the problem ignores draws once it has taken so many steps */
-    int64_t loss;             /* PEGASOS_HINGE or PEGASOS_SQUARED_HINGE */
+    int64_t loss;             /* PEGASOS_HINGE, ... */
     int64_t delay;            /* t0 >= 0: rates are 1/(lam (t + t0)); 0 for the hinge, and at least
                                  2/lam max_i weight_factor c_i |x_i|^2 for the squared hinge, with
                                  the constant feature, which is 1 for a free intercept */
@@ -227,13 +227,13 @@ void pegasos_linear_combine(const pegasos_rows *rows, int64_t first, int64_t cou
 void pegasos_linear_norms(const pegasos_rows *rows, int64_t first, int64_t count, double *scratch,
                           double *norms);
 
-/* For a line search on the smoothed hinge: slope = sum_i weights[i] moves[i] clip(a_i, 0, most)
- * and curvature = sum of weights[i] moves[i]^2 over 0 <= a_i <= most, where most is 1 for the hinge
- * and infinite for the squared hinge, and a_i = centre[i] + (u[i] - t
- * moves[i])/width. */
-void pegasos_hinge_slopes(int64_t n, const double *u, const double *moves, const double *weights,
-                          const double *centre, double width, double t, int64_t loss, double *slope,
-                          double *curvature);
+/* For a line search: slope = sum_i weights[i] moves[i] clip(a_i, 0, most) and curvature = sum of
+ * weights[i] moves[i]^2/width over 0 <= a_i <= most, where most is the bound of a dual variable of
+ * weight 1, and a_i = centre[i] + (u[i] - t moves[i])/width. With the log loss, its first and second
+ * derivatives at u[i] - t moves[i] instead. */
+void pegasos_loss_slopes(int64_t n, const double *u, const double *moves, const double *weights,
+                         const double *centre, double width, double t, int64_t loss, double *slope,
+                         double *curvature);
 
 /* ---- The certificate of one problem (certificate.c) ------------------------------------------ */
 
@@ -246,7 +246,8 @@ void pegasos_loss_sums(int64_t loss, int64_t count, int64_t n_problems, int64_t 
                        double *sums);
 
 /* The b that minimises sum_i c_i l(1 - y_i (scores[i] + b)). Where all b of an interval do,
- * its middle, as in LIBSVM; where that has one end, because all rows are of one class, this end.
+ * of the hinge and its square its middle, as in LIBSVM; where that has one end, because all rows are
+ * of one class, this end.
  * `room` is scratch for 4 n numbers, in which places are sorted. */
 double pegasos_best_intercept(int64_t loss, int64_t n, const int8_t *labels,
                               const double *row_weights, const double *scores, double *room);
@@ -272,7 +273,7 @@ typedef struct pegasos_dual {
     double intercept;         /* of scores, held fixed */
     double factor;      /* of a bundle's problem: w is so many times the vector that is kept */
     uint64_t generator; /* SplitMix64 state; any number */
-    int64_t loss;       /* PEGASOS_HINGE or PEGASOS_SQUARED_HINGE; the same throughout a bundle */
+    int64_t loss;       /* PEGASOS_HINGE, ...; the same throughout a bundle */
     /* state */
     int64_t n_active;      /* rows that take part: active[0 .. n_active - 1] */
     int64_t position;      /* rows visited in the epoch under way; at its end n_active, which
@@ -488,7 +489,7 @@ typedef struct pegasos_kernel {
     double tol;     /* the relative gap to stop at; below 0: last_epoch alone ends the run */
     double feature; /* value of the feature that carries the intercept; 0: there is none */
     int64_t free_intercept; /* 1: the intercept is not penalised; see pegasos_ascent */
-    int64_t loss;           /* PEGASOS_HINGE or PEGASOS_SQUARED_HINGE */
+    int64_t loss;           /* PEGASOS_HINGE, ... */
     int64_t is_positive;    /* 1: the matrix is positive semi-definite, so that D is a bound. Else
                                relative_gap is |P - D|/P at the last point. */
     int64_t n_inside;       /* rows whose label is not 0; at least 1 */
@@ -619,8 +620,8 @@ void pegasos_kernel_laplace(int64_t n, int64_t m, int64_t d, int64_t value_bytes
 enum { PEGASOS_NEWTON_MOST = 2000 };
 
 /* One problem. The first block is set by the caller; the second is the caller's at the start: a
- * width, say 0.25, infinite primal, relative_gap and -dual_objective, and zeros. With the squared
- * hinge the width is 0.5, and the centre 0; both stay so. */
+ * width, say 0.25, infinite primal, relative_gap and -dual_objective, and zeros. With a
+ * smooth loss the width is 0.5, and the centre 0; both stay so. */
 typedef struct pegasos_newton {
     /* settings */
     double lam;     /* lambda > 0 */
@@ -628,7 +629,7 @@ typedef struct pegasos_newton {
     double tol;     /* the relative gap to stop at; below 0: last_epoch alone ends the run */
     double feature; /* value of the feature that carries the intercept; 0: there is none */
     int64_t free_intercept; /* 1: the intercept is not penalised, and feature is 1 */
-    int64_t loss;           /* PEGASOS_HINGE or PEGASOS_SQUARED_HINGE */
+    int64_t loss;           /* PEGASOS_HINGE, ... */
     int64_t last_epoch;     /* stop once n_epochs is so many */
     double narrowest;       /* of a loss with a corner: delta does not fall below, > 0 */
     /* state */
@@ -666,7 +667,7 @@ int pegasos_newton_run(const pegasos_rows *rows, pegasos_newton *problem,
                        const pegasos_newton_arrays *arrays, pegasos_watch *watch);
 
 /* The t >= 0 at which the smooth objective is least along a step: its derivative is first + t
- * second less the slope that pegasos_hinge_slopes tells. */
+ * second less the slope that pegasos_loss_slopes tells. */
 double pegasos_line_search(int64_t loss, int64_t n, const double *u, const double *moves,
                            const double *weights, const double *centre, double width, double first,
                            double second);

@@ -3,7 +3,7 @@
  *
  * w = sum_j s z_j phi(x_j) with z_j = y_j a_j and s = 1/(lam m) is never written down: kept are the
  * scores f_i = sum_j s z_j K(x_j, x_i) of all rows, in double. The slope of m D along z_i is
- * g_i = y_i - f(x_i), less a diagonal for smooth losses (loss.h). A step changes one z_i and so all
+ * g_i = y_i - f(x_i), less a diagonal for smooth losses (loss.h; but none for the log loss). A step changes one z_i and so all
  * slopes, by a column of the kernel matrix.
  *
  * A run goes in rounds:
@@ -19,7 +19,7 @@
  * Steps on one row at a time undo each other where rows are near to one another and lam is small.
  * Steps on pairs do not (Steinwart, Hush and Scovel: Training SVMs without offset, JMLR 12, 2011);
  * kernel_body.h has them. Where the matrix is not known to be positive semi-definite, rows are
- * visited one at a time.
+ * visited one at a time; so they are where steps on pairs have no closed form (log loss).
  *
  * A free intercept has the condition sum_i z_i = 0. A constant feature penalises the distance of b
  * from a reference instead, which moves there at the end of every round: see pegasos_ascent.
@@ -195,8 +195,17 @@ static INLINE double slope_of(const run *r, int64_t i, double score, double inte
 /* How far a_i wants to move; below 0: it is stopped by a bound, and this far from leaving it. */
 static INLINE double violation(const run *r, int64_t i, double slope)
 {
-    const double u = r->x->labels[i] * slope;
+    const double u = r->x->labels[i] * slope, c = weight(r, i);
+    if (!loss_is_quadratic(r->s->loss))
+        return c > 0 ? fabs(u - loss_pull(r->s->loss, r->x->a[i], c)) : 0;
     return r->x->a[i] <= 0 ? u : r->x->a[i] >= bound_of(r, i) ? -u : fabs(u);
+}
+
+/* Whether rounds make steps on pairs, which have a closed form and need a matrix that is positive
+ * semi-definite; else rows are visited one at a time. */
+static bool is_by_pairs(const pegasos_kernel *s)
+{
+    return s->is_positive && loss_is_quadratic(s->loss);
 }
 
 static bool is_stopped(const run *r, double numbers)
@@ -465,11 +474,8 @@ static double visit_rows(run *r, bool is_pegasos)
         const double longer = is_pegasos ? s->sample_mass / fmax(seen, s->sample_mass / 2) : 1;
         const double score = y - slopes[k] - y * diagonal * a[i] - s->reference;
         const double u = 1 - y * (longer * score + s->reference);
-        const double slope = u - diagonal * a[i];
-        const double h = longer * r->scale * (r->x->norms[i] + r->constant) + diagonal;
-        const double most = bound_of(r, i);
-        double best = h > 0 ? a[i] + slope / h : slope > 0 ? most : 0;
-        best = best < 0 ? 0 : best > most ? most : best;
+        const double q = longer * r->scale * (r->x->norms[i] + r->constant);
+        const double best = loss_best(s->loss, a[i], c, u, q);
         const double change = y * (best - a[i]);
         if (change == 0)
             continue;
@@ -490,7 +496,8 @@ static bool sweep(run *r)
         const double gap = visit_rows(r, false);
         s->n_visits += r->m;
         s->enough = s->position == 0 ? SOLVED * gap : s->enough;
-        s->position = gap <= s->enough ? s->most_steps : s->position + 1;
+        s->position++;
+        s->most_steps = gap <= s->enough ? s->position : s->most_steps;
         if (is_stopped(r, (double)(r->m * r->m)))
             return false;
     }
@@ -554,7 +561,7 @@ static bool begin_with_sample(run *r)
         s->n_visits += count;
     }
     s->position = 0;
-    s->most_steps = EPOCHS_OF_ROUND * (count + 1) / 2;
+    s->most_steps = is_by_pairs(s) ? EPOCHS_OF_ROUND * (count + 1) / 2 : SWEEPS_OF_ROUND;
     return true;
 }
 
@@ -588,7 +595,7 @@ static void choose_rows(const run *r)
     }
     const int64_t left = s->last_epoch - s->n_epochs;
     const int64_t epochs = s->tol < 0 ? 1 : left < EPOCHS_OF_ROUND ? left : EPOCHS_OF_ROUND;
-    s->most_steps = s->is_positive ? epochs * ((s->n_inside + 1) / 2) : SWEEPS_OF_ROUND;
+    s->most_steps = is_by_pairs(s) ? epochs * ((s->n_inside + 1) / 2) : SWEEPS_OF_ROUND;
     const double enough = fmax(PART_OF_TOL * s->tol, PART_OF_GAP * s->relative_gap);
     const double finer = s->is_slow ? FINER * s->enough : INFINITY;
     s->enough = fmin(enough * s->primal * s->mass, finer);
@@ -618,6 +625,12 @@ static bool take_steps(run *r)
     return true;
 }
 
+/* Solves a round; false: it was stopped. */
+static bool move_rows(run *r)
+{
+    return is_by_pairs(r->s) ? take_steps(r) : sweep(r);
+}
+
 /*
  * Spreads the solution of the sample over all rows, of which there are `more` times as many: rows
  * that violate its margin go to their bound, or where the slope of a smooth loss is; rows of the
@@ -642,7 +655,7 @@ static bool spread(const run *r)
         const double u = 1 - r->x->labels[i] * (f[i] + intercept);
         const bool is_free = 0 < r->x->a[i] && r->x->a[i] < bound;
         if (loss_is_smooth(s->loss))
-            a[i] = u > 0 ? c * loss_derivative(s->loss, u) : 0;
+            a[i] = loss_is_active(s->loss, u) ? c * loss_derivative(s->loss, u) : 0;
         else
             a[i] = is_free ? fmin(more * r->x->a[i], bound) : u > 0 ? bound : 0;
         a[i] = r->x->labels[i] != 0 ? a[i] : 0;
@@ -714,7 +727,7 @@ static void keep(const run *r, const found *at)
 static void count_epochs(const run *r, bool is_limited)
 {
     pegasos_kernel *s = r->s;
-    const int64_t visits = s->is_positive ? 2 * s->position : r->m;
+    const int64_t visits = s->position * (is_by_pairs(s) ? 2 : r->m);
     const int64_t least = is_limited && r->m > 0 ? r->m : s->n_inside;
     const int64_t seen = s->n_seen + (visits > least ? visits : least);
     const int64_t left = s->last_epoch - s->n_epochs, epochs = seen / s->n_inside;
@@ -729,7 +742,7 @@ static void judge_round(const run *r, double gap_before, bool has_changed)
     const bool is_solved = s->position < s->most_steps;
     const double moves = s->free_intercept ? fabs(s->feature * s->constant_weight) : 0;
     s->is_slow = is_solved && s->relative_gap > gap_before / 2;
-    s->is_stuck = s->is_positive && s->is_slow && !has_changed && !is_in_float(r)
+    s->is_stuck = is_by_pairs(s) && s->is_slow && !has_changed && !is_in_float(r)
                   && moves <= PEGASOS_ROUNDING;
     s->in_double |= s->is_slow;
 }
@@ -809,11 +822,11 @@ int pegasos_kernel_run(const pegasos_matrix *matrix, pegasos_kernel *problem,
             choose_rows(&r);
         set_rows(&r);
         if (s->part == PEGASOS_KERNEL_SAMPLE) {
-            if (!take_steps(&r) || (is_part(s) && !spread(&r)))
+            if (!move_rows(&r) || (is_part(s) && !spread(&r)))
                 return PEGASOS_STOPPED;
             s->part = PEGASOS_KERNEL_SPREAD;
         }
-        if (s->part == PEGASOS_KERNEL_ROUND && !(s->is_positive ? take_steps(&r) : sweep(&r)))
+        if (s->part == PEGASOS_KERNEL_ROUND && !move_rows(&r))
             return PEGASOS_STOPPED;
         if (!refresh(&r))
             return PEGASOS_STOPPED;

@@ -18,8 +18,9 @@
  * the proximal point algorithm, Math. Oper. Res. 1 (1976) 97-116; Chapelle: Training a support
  * vector machine in the primal, Neural Computation 19 (2007) 1155-1178.)
  *
- * The squared hinge is smooth as it is: what is above, without the bound c_i, for delta = 1/2 and A
- * = 0, which stay so.
+ * The squared hinge and the modified Huber loss are smooth as they are: what is above, with other
+ * bounds, for delta = 1/2 and A = 0, which stay so. The log loss has slopes and curvatures of its
+ * own (loss.h); every row is in its band.
  *
  * An iteration evaluates w (objective, dual value, whether A moves), solves Newton's equations for
  * a step, searches along it, and moves. It is a transaction: but for the best points so far, it
@@ -61,9 +62,9 @@ static const double ACCURACY = 0.01;
 /* A piece has about so many numbers, and so many products of the matrix. */
 static const double PIECE = 1e6, PIECE_OF_PRODUCTS = 1e9;
 
-/* What is added up over the rows: losses, a_i u_i and (a_i - A_i)^2/c_i; a_i and a_i - l*(a_i) of
- * each label. */
-enum { LOSS_SUM, INNER, MOVED, POSITIVE, NEGATIVE, LESS_POSITIVE, LESS_NEGATIVE, SUMS };
+/* What is added up over the rows: losses, a_i u_i, (a_i - A_i)^2/c_i and l*(a_i); a_i of each
+ * label. */
+enum { LOSS_SUM, INNER, MOVED, CONJUGATES, POSITIVE, NEGATIVE, SUMS };
 
 /* What an iteration finds out, one part after the other. */
 typedef struct iteration {
@@ -85,8 +86,9 @@ typedef struct run {
     pegasos_watch *watch;
     int64_t n, d, size, stride; /* size: of features and the constant one */
     int64_t piece, block;       /* rows of a piece, and of one that becomes products */
-    /* of rows: u_i, a_i(u_i), y_i times what a step adds to f(x_i), c_i/m, A_i/c_i; the band */
-    double *u, *a, *moves, *weights, *ratios;
+    /* of rows: u_i, a_i(u_i), y_i times what a step adds to f(x_i), c_i/m, A_i/c_i, h_i''(u_i)/m;
+     * the band: those where this is not 0 */
+    double *u, *a, *moves, *weights, *ratios, *bends;
     int64_t *band;
     /* of features */
     double *sums, *right, *direction, *towards, *products;
@@ -118,7 +120,7 @@ static int64_t scaled_rows(int64_t n, int64_t d)
 }
 
 /* Arrays, each of which begins with a cache line. */
-enum { OF_ROWS = 6, OF_FEATURES = 5, LINE = LANES * sizeof(double) };
+enum { OF_ROWS = 7, OF_FEATURES = 5, LINE = LANES * sizeof(double) };
 
 int64_t pegasos_newton_work(int64_t n_rows, int64_t n_features)
 {
@@ -134,7 +136,7 @@ static run lay_out(const pegasos_rows *rows, pegasos_newton *p, const pegasos_ne
     const int64_t n = rows->n_rows, d = rows->n_features, stride = round_up(d + 1);
     const double most = PIECE / fmax(stored_numbers(rows) / (double)n, 1);
     run r = {.rows = rows, .x = x, .p = p, .watch = watch, .n = n, .d = d};
-    double **const of_rows[] = {&r.u, &r.a, &r.moves, &r.weights, &r.ratios};
+    double **const of_rows[] = {&r.u, &r.a, &r.moves, &r.weights, &r.ratios, &r.bends};
     double **const of_features[] = {&r.sums, &r.right, &r.direction, &r.towards, &r.products};
     r.size = d + 1;
     r.stride = stride;
@@ -222,7 +224,7 @@ static INLINE void look_at(const pegasos_newton *p, piece *x, const double *rest
     const double width = p->width;
     for (int64_t i = 0; i < x->count; i += LANES) {
         const double *const y = x->y + i, *const c = x->c + i, *const centre = x->centre + i;
-        double now[LANES], slope[LANES], value[LANES], change[LANES], less[LANES];
+        double now[LANES], slope[LANES], value[LANES], change[LANES], dual[LANES];
         for (int l = 0; l < LANES; l++)
             now[l] = 1 - y[l] * scores[i + l];
         for (int l = 0; l < LANES; l++)
@@ -234,7 +236,7 @@ static INLINE void look_at(const pegasos_newton *p, piece *x, const double *rest
         for (int l = 0; l < LANES; l++)
             change[l] = change[l] * change[l] / (c[l] > 0 ? c[l] : 1);
         for (int l = 0; l < LANES; l++)
-            less[l] = loss_smoothing(loss, slope[l], c[l]);
+            dual[l] = loss_conjugate_of(loss, slope[l], c[l], now[l], value[l]);
         for (int l = 0; l < LANES; l++)
             lanes[0][l] += value[l];
         for (int l = 0; l < LANES; l++)
@@ -242,13 +244,11 @@ static INLINE void look_at(const pegasos_newton *p, piece *x, const double *rest
         for (int l = 0; l < LANES; l++)
             lanes[2][l] += change[l];
         for (int l = 0; l < LANES; l++)
-            lanes[3][l] += y[l] > 0 ? slope[l] : 0;
+            lanes[3][l] += dual[l];
         for (int l = 0; l < LANES; l++)
-            lanes[4][l] += y[l] < 0 ? slope[l] : 0;
+            lanes[4][l] += y[l] > 0 ? slope[l] : 0;
         for (int l = 0; l < LANES; l++)
-            lanes[5][l] += y[l] > 0 ? less[l] : 0;
-        for (int l = 0; l < LANES; l++)
-            lanes[6][l] += y[l] < 0 ? less[l] : 0;
+            lanes[5][l] += y[l] < 0 ? slope[l] : 0;
         for (int l = 0; l < LANES; l++)
             x->factors[i + l] = y[l] * slope[l];
         memcpy(u + i, now, sizeof now);
@@ -293,11 +293,15 @@ static bool balance(const run *r, iteration *s)
     memset(r->direction, 0, (size_t)r->size * sizeof(double));
     s->factors[0] = s->sums[NEGATIVE] > 0 ? least / s->sums[NEGATIVE] : 0;
     s->factors[1] = s->sums[POSITIVE] > 0 ? least / s->sums[POSITIVE] : 0;
+    s->sums[CONJUGATES] = 0;
     for (int64_t first = 0; first < r->n; first += r->piece) {
         piece x;
         read_piece(r, first, &x);
-        for (int64_t i = 0; i < x.count; i++)
-            x.factors[i] = r->a[first + i] * s->factors[x.y[i] > 0] * x.y[i];
+        for (int64_t i = 0; i < x.count; i++) {
+            const double a = r->a[first + i] * s->factors[x.y[i] > 0];
+            x.factors[i] = a * x.y[i];
+            s->sums[CONJUGATES] += loss_conjugate(r->p->loss, a, x.c[i]);
+        }
         if (!add_piece(r, &x, r->direction))
             return false;
     }
@@ -312,18 +316,15 @@ static bool evaluate(const run *r, iteration *s)
     if (!see_rows(r, s) || (p->free_intercept && !balance(r, s)))
         return false;
     const double *const sums = p->free_intercept ? r->direction : r->sums;
-    const double up = s->factors[1], down = s->factors[0];
     double penalty = 0, squared = 0;
     for (int64_t j = 0; j < r->size; j++)
         penalty += penalised(r, j) * r->x->point[j] * r->x->point[j] / 2;
     for (int64_t j = 0; j < r->size - (p->free_intercept != 0); j++)
         squared += sums[j] * sums[j];
-    const double total = up * s->sums[POSITIVE] + down * s->sums[NEGATIVE]
-                         - up * up * s->sums[LESS_POSITIVE] - down * down * s->sums[LESS_NEGATIVE];
     const double smoothing = p->width / 2 * s->sums[MOVED] / p->mass;
     const double smooth = penalty + s->sums[INNER] / p->mass - smoothing;
     s->primal = penalty + s->sums[LOSS_SUM] / p->mass;
-    s->dual = total / p->mass - squared / (2 * p->lam * p->mass * p->mass);
+    s->dual = s->sums[CONJUGATES] / p->mass - squared / (2 * p->lam * p->mass * p->mass);
     s->is_solved = !loss_is_smooth(p->loss) && smooth - (s->dual - smoothing) <= s->primal - smooth;
     s->width = s->is_solved ? fmax(NARROWER * p->width, p->narrowest) : p->width;
     return true;
@@ -350,7 +351,7 @@ static void keep(const run *r, const iteration *s)
 
 static INLINE void bend_some(const pegasos_newton *p, double width, int64_t is_solved, piece *x,
                              const double *restrict u, double *restrict a, double *restrict weights,
-                             double *restrict ratios, const int64_t loss)
+                             double *restrict ratios, double *restrict bends, const int64_t loss)
 {
     const double per_mass = 1 / p->mass;
     for (int64_t i = 0; i < x->count; i += LANES) {
@@ -364,6 +365,8 @@ static INLINE void bend_some(const pegasos_newton *p, double width, int64_t is_s
         for (int l = 0; l < LANES; l++)
             ratios[i + l] = centre[l] / (c[l] > 0 ? c[l] : 1);
         for (int l = 0; l < LANES; l++)
+            bends[i + l] = loss_bend(loss, slope[l], c[l], width) * per_mass;
+        for (int l = 0; l < LANES; l++)
             x->factors[i + l] = y[l] * slope[l];
         memcpy(a + i, slope, sizeof slope);
     }
@@ -371,9 +374,10 @@ static INLINE void bend_some(const pegasos_newton *p, double width, int64_t is_s
 
 CLONES_WIDE static void bend_rows(const pegasos_newton *p, double width, int64_t is_solved,
                                   piece *x, const double *u, double *restrict a,
-                                  double *restrict weights, double *restrict ratios)
+                                  double *restrict weights, double *restrict ratios,
+                                  double *restrict bends)
 {
-    WITH_LOSS(p->loss, bend_some(p, width, is_solved, x, u, a, weights, ratios, LOSS));
+    WITH_LOSS(p->loss, bend_some(p, width, is_solved, x, u, a, weights, ratios, bends, LOSS));
 }
 
 /* Finds the band and, where A moves, a(u) once more, and its sum over the rows. False: stopped. */
@@ -387,16 +391,16 @@ static bool bend(const run *r, iteration *s)
         piece x;
         read_piece(r, first, &x);
         bend_rows(r->p, s->width, s->is_solved, &x, r->u + first, r->a + first, r->weights + first,
-                  r->ratios + first);
+                  r->ratios + first, r->bends + first);
         for (int64_t i = 0; i < x.count; i++) {
-            if (!loss_is_curved(r->p->loss, r->a[first + i], x.c[i]))
+            if (r->bends[first + i] == 0)
                 continue;
             double norm = 0;
             r->band[s->n_band++] = first + i;
             if (is_measured)
                 pegasos_linear_norms(r->rows, first + i, 1, r->direction, &norm);
             norm += r->p->feature * r->p->feature;
-            s->trace += r->weights[first + i] / s->width * norm;
+            s->trace += r->bends[first + i] * norm;
         }
         if (s->is_solved ? !add_piece(r, &x, r->sums) : is_stopped(r, 8 * (double)x.count))
             return false;
@@ -444,7 +448,7 @@ static void scale_row(const run *r, const iteration *s, int64_t k, int64_t bytes
 {
     const pegasos_rows *rows = r->rows;
     const int64_t i = r->band[k], d = r->d, dense = rows->index_bytes == 0 ? d : 0;
-    const double root = sqrt(r->weights[i] / s->width);
+    const double root = sqrt(r->bends[i]);
     char *const out = (char *)r->scaled + to * r->stride * bytes;
     memset(out + dense * bytes, 0, (size_t)((r->stride - dense) * bytes));
     if (dense && rows->value_bytes == 4 && bytes == 4)
@@ -503,8 +507,8 @@ static void project_back(const run *r, const symmetric *m, const double *x)
 }
 
 /*
- * Newton's equations for the step p are (D + A^T A) p = r, with the rows sqrt(c_i/(m delta)) (x_i,
- * feature) of the band as A, D the diagonal, and r minus the gradient. Where the band has fewer
+ * Newton's equations for the step p are (D + A^T A) p = r, with the rows sqrt(h_i''/m) (x_i,
+ * feature) of the band as A, h_i'' = c_i/delta of a piecewise quadratic loss, D the diagonal, and r minus the gradient. Where the band has fewer
  * rows than there are features, and D = lam, there are fewer unknowns in (Woodbury)
  *
  *     p = (r - A^T x)/lam,    (lam + A A^T) x = A r.
@@ -566,7 +570,7 @@ static bool multiply_band(const run *r, const iteration *s)
         double scores[MOST_ROWS];
         pegasos_linear_scores_of(r->rows, count, band, 1, r->towards, 8, 0, &intercept, scores);
         for (int64_t k = 0; k < count; k++) {
-            const double factor = r->weights[band[k]] / s->width * scores[k];
+            const double factor = r->bends[band[k]] * scores[k];
             pegasos_linear_combine(r->rows, band[k], 1, &factor, r->products);
             r->products[r->d] += r->p->feature * factor;
         }
@@ -618,7 +622,7 @@ static bool solve_equations(const run *r, iteration *s)
 /* ---- The step -------------------------------------------------------------------------------- */
 
 /* The smooth objective along a step. Its derivative is first + t second less the slope that
- * pegasos_hinge_slopes tells. */
+ * pegasos_loss_slopes tells. */
 typedef struct line {
     int64_t loss, n;
     const double *u, *moves, *weights, *centre;
@@ -626,8 +630,9 @@ typedef struct line {
 } line;
 
 /*
- * The t >= 0 at which it is least; false: stopped. The derivative is piecewise linear and grows:
- * Newton's method on it, kept between what is known to lie left and right of the root.
+ * The t >= 0 at which it is least; false: stopped. The derivative grows, and is piecewise linear but
+ * for the log loss: Newton's method on it, kept between what is known to lie left and right of the
+ * root.
  */
 static bool find_least(const line *x, pegasos_watch *watch, const pegasos_progress *progress,
                        double *result)
@@ -637,15 +642,15 @@ static bool find_least(const line *x, pegasos_watch *watch, const pegasos_progre
         double fall = 0, bend = 0, part_of_fall, part_of_bend;
         for (int64_t i = 0, count; i < x->n; i += count) {
             count = x->n - i < SEARCH_ROWS ? x->n - i : SEARCH_ROWS;
-            pegasos_hinge_slopes(count, x->u + i, x->moves + i, x->weights + i, x->centre + i,
-                                 x->width, t, x->loss, &part_of_fall, &part_of_bend);
+            pegasos_loss_slopes(count, x->u + i, x->moves + i, x->weights + i, x->centre + i,
+                                x->width, t, x->loss, &part_of_fall, &part_of_bend);
             fall += part_of_fall;
             bend += part_of_bend;
             if (is_to_stop(watch, (double)count, progress))
                 return false;
         }
         const double slope = x->first + t * x->second - fall;
-        const double curvature = x->second + bend / x->width;
+        const double curvature = x->second + bend;
         if (n_done == 0) {
             flat = FLAT * fabs(slope);
             t = 1;
@@ -752,9 +757,8 @@ static bool fit_intercept(const run *r)
 /* For assertions. */
 MAYBE_UNUSED static bool are_settings(const pegasos_newton *p)
 {
-    const bool is_squared = p->loss == PEGASOS_SQUARED_HINGE;
     return p->lam > 0 && p->mass > 0 && p->width > 0 && p->narrowest > 0
-           && (p->loss == PEGASOS_HINGE || (is_squared && p->width == 0.5));
+           && (!loss_is_smooth(p->loss) || p->width == 0.5);
 }
 
 MAYBE_UNUSED static bool are_routines(const pegasos_blas *blas)

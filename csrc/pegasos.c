@@ -17,7 +17,9 @@
  * t would leap far beyond the optimum, from where the next leaps further back. So rates begin
  * later: eta_t = 1/(lam (t + t0)), t0 = `delay`, which is 0 for the hinge. The loss on a row has
  * the curvature 2 c |x|^2, so steps of eta_t <= 1/(2 c |x|^2) never leap:
- * t0 >= 2 max c |x|^2/lam. The caller, who knows the rows, sets it.
+ * t0 >= 2 max c |x|^2/lam. The caller, who knows the rows, sets it. The other smooth losses
+ * are treated alike, with curvatures of their own (loss.h): row i counts l'(u_i) times, and the log
+ * loss has all rows in A+.
  *
  * The lazy scale. Shrinking w costs O(d) if done in place. But with T = t + t0,
  * 1 - eta_t lam = (T - 1)/T, and these factors telescope: with w_t = v_t / (lam (T - 1)) put

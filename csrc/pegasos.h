@@ -83,8 +83,14 @@ typedef struct pegasos_kernel_matrix {
     void *context; /* what `values` is given */
 } pegasos_kernel_matrix;
 
-/* What a row costs that is on the wrong side of its margin by u = 1 - y f(x). */
-enum { PEGASOS_HINGE = 0, PEGASOS_SQUARED_HINGE = 1 };
+/* What a row costs, as a function of u = 1 - y f(x): max(0, u); its square; the square up to u = 2,
+ * and 4 u - 4 from there; log(1 + e^(u - 1)), as logistic regression has it. */
+enum {
+    PEGASOS_HINGE = 0,
+    PEGASOS_SQUARED_HINGE = 1,
+    PEGASOS_MODIFIED_HUBER = 2,
+    PEGASOS_LOG_LOSS = 3
+};
 
 typedef struct pegasos_problem {
     const pegasos_rows *rows;            /* of a linear machine */
@@ -92,7 +98,7 @@ typedef struct pegasos_problem {
     const double *targets;    /* n_rows: y_i, -1 or +1; 0: the row is not in the problem */
     const double *weights;    /* n_rows: c_i >= 0, where 0 leaves the row out; NULL: all one */
     double lam;               /* regularisation lambda > 0; it is 1/(C m) */
-    int64_t loss;             /* PEGASOS_HINGE or PEGASOS_SQUARED_HINGE */
+    int64_t loss;             /* PEGASOS_HINGE, ... */
     int64_t free_intercept;   /* 1: an intercept that is not penalised */
     double intercept_scaling; /* else: b = intercept_scaling w_0, where w_0 is one more weight, and
                                  penalised like the others; 0: b = 0 */

@@ -238,14 +238,29 @@ CLONES_WIDE static void add_slopes(int64_t n, const double *u, const double *mov
     *slope = *curvature = 0;
     for (int l = 0; l < SLOPE_LANES; l++) {
         *slope += first[l];
-        *curvature += second[l];
+        *curvature += second[l] * per_width;
     }
 }
 
-void pegasos_hinge_slopes(int64_t n, const double *u, const double *moves, const double *weights,
-                          const double *centre, double width, double t, int64_t loss, double *slope,
-                          double *curvature)
+/* The log loss, whose derivatives are of no other form. */
+static void add_log_slopes(int64_t n, const double *u, const double *moves, const double *weights,
+                           double t, double *slope, double *curvature)
+{
+    *slope = *curvature = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const double p = loss_derivative(PEGASOS_LOG_LOSS, u[i] - t * moves[i]);
+        *slope += weights[i] * moves[i] * p;
+        *curvature += weights[i] * moves[i] * moves[i] * p * (1 - p);
+    }
+}
+
+void pegasos_loss_slopes(int64_t n, const double *u, const double *moves, const double *weights,
+                         const double *centre, double width, double t, int64_t loss, double *slope,
+                         double *curvature)
 {
     assert(n >= 0 && width > 0);
-    add_slopes(n, u, moves, weights, centre, width, t, loss_bound(loss, 1), slope, curvature);
+    if (loss == PEGASOS_LOG_LOSS)
+        add_log_slopes(n, u, moves, weights, t, slope, curvature);
+    else
+        add_slopes(n, u, moves, weights, centre, width, t, loss_bound(loss, 1), slope, curvature);
 }

@@ -13,13 +13,14 @@ static INLINE double time_of(const pegasos_linear *p)
     return (double)(p->n_steps + p->delay);
 }
 
-/* Is y <w_t, x> + y b < 1? Multiplied by lam (T - 1), so that nothing is divided. */
+/* Is y <w_t, x> + y b < 1, or the slope of the loss never 0? Multiplied by lam (T - 1), so that
+ * nothing is divided. */
 static INLINE bool violates(const pegasos_linear *p, double y, double dot)
 {
     if (p->n_steps == 0)
         return true;
     const double score = p->q * (dot + p->intercept_scaling * p->constant_weight);
-    return y * score < p->lam * time_of(p) * (1 - y * p->intercept);
+    return y * score < p->lam * time_of(p) * (1 - y * p->intercept) || p->loss == PEGASOS_LOG_LOSS;
 }
 
 /* l'(u) of a row that violates its margin. */

@@ -106,7 +106,7 @@ cdef extern from "core.h" nogil:
         double every
         int64_t by_epochs
 
-    int PEGASOS_HINGE, PEGASOS_SQUARED_HINGE
+    int PEGASOS_HINGE, PEGASOS_SQUARED_HINGE, PEGASOS_MODIFIED_HUBER, PEGASOS_LOG_LOSS
     int PEGASOS_PERMUTATION, PEGASOS_CYCLIC, PEGASOS_UNIFORM
 
     ctypedef struct pegasos_order:
@@ -389,7 +389,12 @@ BUNDLE_BYTES = PEGASOS_BUNDLE_BYTES
 #: Scratch of `thick_products`, for each feature.
 PANEL_BYTES = PEGASOS_PANEL_BYTES
 
-LOSSES = {"hinge": PEGASOS_HINGE, "squared_hinge": PEGASOS_SQUARED_HINGE}
+LOSSES = {
+    "hinge": PEGASOS_HINGE,
+    "squared_hinge": PEGASOS_SQUARED_HINGE,
+    "modified_huber": PEGASOS_MODIFIED_HUBER,
+    "log_loss": PEGASOS_LOG_LOSS,
+}
 
 SAMPLINGS = {
     "permutation": PEGASOS_PERMUTATION,
@@ -433,7 +438,7 @@ cdef int require_aligned(const void *address, size_t bytes, str what) except -1:
 
 cdef int require_loss(int64_t loss) except -1:
     """Raise a ValueError unless `loss` is one that the core knows."""
-    return require(loss == PEGASOS_HINGE or loss == PEGASOS_SQUARED_HINGE,
+    return require(PEGASOS_HINGE <= loss <= PEGASOS_LOG_LOSS,
                    "loss must be one of LOSSES")
 
 

@@ -1,7 +1,6 @@
 """Losses of a row, as functions of u = 1 - y f(x); ``csrc/loss.h`` has what the core asks of them.
 
-A row of weight c adds c l(u) to m P, and a - c l*(a/c) to m D, where l* is the conjugate of l and
-a, its dual variable, is c l'(u) at the optimum.
+A row of weight c adds c l(u) to m P. Its dual variable a is c l'(u) at the optimum.
 """
 
 from typing import Any
@@ -53,8 +52,8 @@ class Loss:
         raise NotImplementedError
 
     def diagonal(self, c: Any) -> Any:
-        """The second derivative of c l*(a/c), which a dual step adds to |x|^2/(lam m)."""
-        raise NotImplementedError
+        """What a dual step adds to |x|^2/(lam m) where the loss is piecewise quadratic; else 0."""
+        return np.zeros_like(c, dtype=np.float64)
 
 
 class Hinge(Loss):
@@ -74,9 +73,6 @@ class Hinge(Loss):
 
     def most(self, c: Any) -> Any:
         return c
-
-    def diagonal(self, c: Any) -> Any:
-        return np.zeros_like(c, dtype=np.float64)
 
 
 class SquaredHinge(Loss):
@@ -101,7 +97,59 @@ class SquaredHinge(Loss):
         return 0.5 / np.asarray(c, np.float64)
 
 
-LOSSES: dict[str, Loss] = {loss.name: loss for loss in (Hinge(), SquaredHinge())}
+class ModifiedHuber(SquaredHinge):
+    """max(0, u)^2 up to u = 2, and 4u - 4 from there: 0 <= a <= 4c."""
+
+    name = "modified_huber"
+
+    def value(self, u: np.ndarray) -> np.ndarray:
+        return np.where(u > 2, 4 * u - 4, super().value(u))
+
+    def slope(self, u: np.ndarray) -> np.ndarray:
+        return np.minimum(super().slope(u), 4)
+
+    def most(self, c: Any) -> Any:
+        return 4 * np.asarray(c, np.float64)
+
+
+def _logistic(z: Any) -> Any:
+    return 1 / (1 + np.exp(-np.clip(z, -700, None)))
+
+
+# Scores beyond this are as good as infinite: the log loss is below rounding there.
+_FAR = 40.0
+
+
+class LogLoss(Loss):
+    """log(1 + e^(u - 1)), that of logistic regression: 0 <= a <= c."""
+
+    name, curvature, has_counts = "log_loss", 0.25, False
+
+    def value(self, u: np.ndarray) -> np.ndarray:
+        return np.logaddexp(0, u - 1)
+
+    def slope(self, u: np.ndarray) -> np.ndarray:
+        return _logistic(u - 1)
+
+    def constant(self, balance: np.ndarray, penalty: float) -> tuple[np.ndarray, np.ndarray]:
+        """By Newton's method from 0, which does not pass the root: see ``log_loss_best`` in C."""
+        b = np.zeros_like(balance, np.float64)
+        for _ in range(100):
+            p = _logistic(b)
+            step = (p + penalty * b - (1 + balance) / 2) / (p * (1 - p) + penalty)
+            b = np.clip(b - step, -_FAR, _FAR)
+            if (np.abs(step) <= np.finfo(np.float64).eps * np.abs(b)).all():
+                break
+        losses = (1 + balance) * self.value(1 - b) + (1 - balance) * self.value(1 + b)
+        return b, losses / 2 + penalty / 2 * b**2
+
+    def most(self, c: Any) -> Any:
+        return c
+
+
+LOSSES: dict[str, Loss] = {
+    loss.name: loss for loss in (Hinge(), SquaredHinge(), ModifiedHuber(), LogLoss())
+}
 
 
 def named(name: Any) -> Loss:
