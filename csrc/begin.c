@@ -196,9 +196,11 @@ bool pegasos_fit_begin_ascent(fit *f, bool is_zero)
     const double feature =
         pegasos_constant_feature(f->problem, n, f->labels, f->norms, s->n_inside);
     double total = 0, intercept = 0;
-    if (is_zero)
+    if (is_zero) {
         memset(f->w, 0, (size_t)d * sizeof(double));
-    else if (!combine(f, f->a, f->w))
+        pegasos_constant_model(f->problem, n, f->labels, s->mass, &intercept);
+        intercept = f->problem->free_intercept ? intercept : 0;
+    } else if (!combine(f, f->a, f->w))
         return false;
     if (!is_zero && f->problem->free_intercept) {
         if (!score(f, f->w, 0, f->room))

@@ -229,13 +229,14 @@ static INLINE double loss_best(int64_t loss, double a, double c, double u, doubl
 /* Scores beyond this are as good as infinite: the log loss is below rounding there. */
 static const double LOSS_FAR = 40;
 
-/* The root b of 1/(1 + e^-b) + penalty b = p: Newton's method from 0, as above. */
-static INLINE double log_loss_constant(double p, double penalty)
+/* The root b of 1/(1 + e^-b) + penalty b = (1 + balance)/2: Newton's method from 0, as above. */
+static INLINE double log_loss_constant(double balance, double penalty)
 {
     double b = 0;
     for (int n = 0; n < 100 && fabs(b) < LOSS_FAR; n++) {
-        const double now = logistic(b);
-        const double step = (now + penalty * b - p) / (now * (1 - now) + penalty);
+        const double up = logistic(b), down = logistic(-b); /* 1 - up, to the last bit */
+        const double excess = (up * (1 - balance) - down * (1 + balance)) / 2 + penalty * b;
+        const double step = excess / (up * down + penalty);
         b -= step;
         if (!(fabs(step) > DBL_EPSILON * fabs(b)))
             break;
@@ -248,7 +249,7 @@ static INLINE double log_loss_constant(double p, double penalty)
 static INLINE double loss_constant(int64_t loss, double balance, double penalty)
 {
     if (loss == PEGASOS_LOG_LOSS)
-        return log_loss_constant((1 + balance) / 2, penalty);
+        return log_loss_constant(balance, penalty);
     if (loss_is_smooth(loss))
         return balance / (1 + penalty / 2);
     if (penalty == 0)

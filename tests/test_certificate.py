@@ -663,7 +663,7 @@ def test_models_keep_their_certificate_in_files(tmp_path, problem):
     assert columns.shape == (1, len(y))
 
 
-@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("loss", list(LOSSES))
 @pytest.mark.parametrize("solver", ["auto", "sdca"])
 @pytest.mark.parametrize("kernel", [None, "linear", "rbf"])
 def test_an_objective_that_is_rounding_has_converged(rng, dtype, loss, solver, kernel):

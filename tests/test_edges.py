@@ -8,6 +8,7 @@ import warnings
 import numpy as np
 import paper
 import pytest
+from losses import LOSSES
 from rows import make_rows
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
@@ -148,7 +149,7 @@ INTERCEPTS = {
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("n_classes", [2, 4])
 @pytest.mark.parametrize("is_sparse", [False, True])
-@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("loss", list(LOSSES))
 def test_rows_of_weight_zero_do_not_change_a_bit(
     rng, is_sparse, n_classes, solver, intercept, loss
 ):
@@ -197,7 +198,7 @@ def test_rows_of_other_pairs_do_not_slow_a_pair(rng, kind):
     assert (clf.duality_gap_ <= 1e-3 * clf.objective_)[others].all()
 
 
-@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("loss", list(LOSSES))
 def test_rows_of_weight_zero_do_not_change_a_kernel_machine(rng, loss):
     n, factor = 300, np.where(np.arange(300) % 5 == 0, 1e3, 1)
     X = rng.normal(size=(n, 6))

@@ -20,6 +20,7 @@ import warnings
 import numpy as np
 import pytest
 from interruption import asked_often, interrupted
+from losses import LOSSES
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -650,7 +651,7 @@ class Storm:
 def any_fit(rng):
     """An estimator that goes on from what an interrupted fit left, rows and labels."""
     options = {
-        "loss": str(rng.choice(["hinge", "squared_hinge"])),
+        "loss": str(rng.choice(list(LOSSES))),
         "solver": str(rng.choice(["auto", "pegasos", "sdca", "newton"])),
         "multi_class": str(rng.choice(["ovr", "ovo"])), "n_jobs": int(rng.integers(1, 3)),
         "tol": [None, "auto", 1e-4][rng.integers(3)], "warm_start": bool(rng.random() < 0.8),
@@ -713,7 +714,7 @@ def storm_over_searches(storm, n_storms):
     X, y = rows(str(rng.choice(["dense", "sparse"])), int(rng.integers(60, 300)), 3)
     options = {
         "cv": 2, "random_state": 0, "refit": bool(rng.random() < 0.7), "n_jobs": 1,
-        "loss": str(rng.choice(["hinge", "squared_hinge"])), "lams": [1e-1, 1e-2, 1e-3],
+        "loss": str(rng.choice(list(LOSSES))), "lams": [1e-1, 1e-2, 1e-3],
         "multi_class": str(rng.choice(["ovr", "ovo"])),
         "cv_effort": [[2, 4], ["auto"]][rng.integers(2)][0],
     }  # fmt: skip
@@ -749,7 +750,7 @@ def storm_over_pieces(storm, n_storms):
     rng, n = storm.rng, int(storm.rng.integers(20, 1500))
     X, y = rows(str(rng.choice(["dense", "sparse"])), 3 * n, 3)
     options = {
-        "loss": str(rng.choice(["hinge", "squared_hinge"])), "random_state": 0,
+        "loss": str(rng.choice(list(LOSSES))), "random_state": 0,
         "multi_class": str(rng.choice(["ovr", "ovo"])), "n_jobs": int(rng.integers(1, 3)),
         "average": [False, True][rng.integers(2)], "solver": str(rng.choice(["auto", "pegasos"])),
     }  # fmt: skip

@@ -4,12 +4,12 @@ import itertools
 
 import numpy as np
 import pytest
+from losses import BOUNDS, CONJUGATES, LOSSES
 from sklearn.datasets import make_moons
 
 from pegasos import KernelPegasosClassifier, _core
 
 LAM, TOL = 0.01, 1e-7
-LOSSES = {"hinge": _core.LOSSES["hinge"], "squared_hinge": _core.LOSSES["squared_hinge"]}
 INTERCEPTS = {"none": (0.0, 0), "penalized": (1.5, 0), "free": (1.0, 1)}
 
 
@@ -59,7 +59,7 @@ class Case:
         self.y = np.where(X[:, 0] * X[:, 1] > 0, 1, -1).astype(np.int8)
         self.y[rng.random(n) < 0.1] *= -1
         self.y[7::20] = 0
-        self.c, self.loss = rng.uniform(0.2, 2, n), LOSSES[loss]
+        self.c, self.loss = rng.uniform(0.2, 2, n), _core.LOSSES[loss]
         self.feature, self.is_free = INTERCEPTS[intercept]
         self.problem = np.zeros(1, np.asarray(_core.BLANK_KERNEL).dtype)
         for name, value in {
@@ -115,17 +115,16 @@ def test_its_end_is_what_it_says(rng, dtype, loss, intercept):
     K, inside = case.K.astype(np.float64), y != 0
     assert (a >= 0).all()
     assert (a[~inside] == 0).all()
-    assert loss != "hinge" or (a <= c).all()
+    assert (a <= BOUNDS[loss] * c).all()
     np.testing.assert_allclose(scores, s * K @ (a * y), atol=1e-9)
     b, m = case.problem["intercept"][0], case.problem["mass"][0]
-    u = np.maximum(0, 1 - y * (K @ coef + b))[inside]
-    is_hinge = loss == "hinge"
-    primal = LAM / 2 * coef @ K @ coef + c[inside] @ (u if is_hinge else u**2) / m
+    losses = LOSSES[loss](1 - y * (K @ coef + b))[inside]
+    primal = LAM / 2 * coef @ K @ coef + c[inside] @ losses / m
     if not case.is_free and case.feature:
         primal += LAM / 2 * (b / case.feature) ** 2
     assert primal == pytest.approx(case.problem["primal"][0], rel=1e-9)
     beta = s * a * y
-    dual = (a.sum() - (0 if is_hinge else (a[inside] ** 2 / (4 * c[inside])).sum())) / m
+    dual = CONJUGATES[loss](a[inside], c[inside]).sum() / m
     squared = beta @ K @ beta
     if case.is_free:  # nearly balanced
         assert abs(a @ y) <= 1e-2 * a.sum()
@@ -161,7 +160,7 @@ def test_wherever_it_is_cut_it_ends_with_the_same_bits(rng, dtype, loss, interce
         except KeyboardInterrupt:
             n_stops += 1
             cut.stored()
-    assert n_stops > 3
+    assert n_stops > (0 if loss == "log_loss" else 3)  # which a few visits of each row solve
     cut.same_end(whole)
 
 

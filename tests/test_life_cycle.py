@@ -10,6 +10,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from losses import LOSSES
 from rows import convert, make_rows
 from scipy import sparse
 from sklearn.base import clone
@@ -258,7 +259,7 @@ def test_another_solver_notices_other_weights(machine, rng):
 
 @pytest.mark.parametrize("change", ["weights", "labels"])
 @pytest.mark.parametrize("multi_class", ["ovr", "ovo"])
-@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("loss", list(LOSSES))
 @pytest.mark.parametrize("solver", ["auto", "sdca", "newton"])
 def test_problems_of_a_warm_start_may_lose_rows(machine, rng, solver, loss, multi_class, change):
     """What was left of an epoch over other rows was taken for part of the next one."""

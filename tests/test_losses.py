@@ -1,4 +1,4 @@
-"""The squared hinge, against NumPy, SciPy and LIBLINEAR: the core, and what is built on it."""
+"""Losses that are smooth, against NumPy, SciPy and peers: the core, and what is built on it."""
 
 import functools
 
@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from covering import covering
 from interruption import interrupted
+from losses import BOUNDS, CONJUGATES, CURVATURES, LOSSES, SLOPES, SMOOTH
 from rows import DTYPES, LAYOUTS, convert, make_rows
 from scipy.optimize import minimize, minimize_scalar
 from sklearn.model_selection import StratifiedKFold, cross_val_score
@@ -16,8 +17,10 @@ from pegasos.problems import _validate
 from pegasos.problems._settings import Settings
 from pegasos.solvers import _pegasos
 
-SQUARED = _core.LOSSES["squared_hinge"]
 LAM = 0.05
+U = np.linspace(-50, 50, 1_000_001)
+# lam |w|^2 of the optimum is at most this: the largest l'(u) (1 - u).
+BALL = {loss: (SLOPES[loss](U) * (1 - U)).max() for loss in SMOOTH}
 
 
 def rows_of(X, layout, dtype):
@@ -27,57 +30,58 @@ def rows_of(X, layout, dtype):
     return _core.csr_rows(rows.data, rows.indices, rows.indptr, rows.shape[1])
 
 
-def problems_of(n_problems, **settings):
+def problems_of(n_problems, loss, **settings):
     problems = np.zeros(n_problems, np.asarray(_core.BLANK_PROBLEM).dtype)
-    settings = {"lam": LAM, "weight_factor": 1, "last_step": 10**9, "loss": SQUARED} | settings
+    settings = {
+        "lam": LAM, "weight_factor": 1, "last_step": 10**9, "loss": _core.LOSSES[loss],
+    } | settings  # fmt: skip
     for name, value in settings.items():
         problems[name] = value
     _core.start(problems)
     return problems
 
 
-def delay_of(X, c, lam, feature=1.0):
+def delay_of(X, c, lam, loss, feature=1.0):
     """t0 with which the first step does not leap."""
-    return int(np.ceil(2 * (c * ((X**2).sum(axis=1) + feature**2)).max() / lam))
+    longest = (c * ((X**2).sum(axis=1) + feature**2)).max()
+    return int(np.ceil(CURVATURES[loss] * longest / lam))
 
 
-def textbook(X, y, c, draws, delay, batch_size, project, average, intercept):
-    """Pegasos on the squared hinge with rates 1/(lam (t + delay)): w, b and sums of slopes."""
+def textbook(loss, X, y, c, draws, delay, batch_size, project, average, intercept):
+    """Pegasos on a smooth loss with rates 1/(lam (t + delay)): w, b and sums of slopes."""
     if intercept == "penalized":
         X = np.column_stack([X, np.ones(len(X))])
     w, b, counts, kept = np.zeros(X.shape[1]), 0.0, np.zeros(len(y)), []
     for t in range(1, len(draws) // batch_size + 1):
         batch = draws[(t - 1) * batch_size : t * batch_size]
         eta = 1 / (LAM * (t + delay))
-        slopes = 2 * np.maximum(0, 1 - y[batch] * (X[batch] @ w + b))
+        slopes = SLOPES[loss](1 - y[batch] * (X[batch] @ w + b))
         w = (1 - eta * LAM) * w + eta / batch_size * (slopes * c[batch] * y[batch]) @ X[batch]
         if intercept == "free":
             b += eta / batch_size * (slopes * c[batch] * y[batch]).sum()
         np.add.at(counts, batch, slopes)
-        if project and w @ w > 1 / (2 * LAM):
-            w *= np.sqrt(1 / (2 * LAM) / (w @ w))
+        if project and w @ w > BALL[loss] / LAM:
+            w *= np.sqrt(BALL[loss] / LAM / (w @ w))
         kept.append((w, b))
     if average:
         w, b = np.mean([w for w, _ in kept], axis=0), np.mean([b for _, b in kept])
     return (w[:-1], w[-1], counts) if intercept == "penalized" else (w, b, counts)
 
 
-def objective(X, y, c, w, b, penalty):
-    return (
-        LAM / 2 * (w @ w + penalty * b * b) + c @ np.maximum(0, 1 - y * (X @ w + b)) ** 2 / c.sum()
-    )
+def objective(loss, X, y, c, w, b, penalty):
+    losses = LOSSES[loss](1 - y * (X @ w + b))
+    return LAM / 2 * (w @ w + penalty * b * b) + c @ losses / c.sum()
 
 
-def optimum(X, y, c, intercept):
+def optimum(loss, X, y, c, intercept):
     """The objective's least value, by SciPy."""
     feature, penalty = float(intercept != "none"), float(intercept == "penalized")
 
     def value(z):
         w, b = z[:-1], z[-1] * feature
-        excess = c * np.maximum(0, 1 - y * (X @ w + b)) / c.sum()
-        slope = -2 * excess * y
+        slope = -y * c * SLOPES[loss](1 - y * (X @ w + b)) / c.sum()
         gradient = np.append(LAM * w + slope @ X, feature * slope.sum() + penalty * LAM * b)
-        return objective(X, y, c, w, b, penalty), gradient
+        return objective(loss, X, y, c, w, b, penalty), gradient
 
     options = {"ftol": 1e-15, "gtol": 1e-12, "maxiter": 10_000}
     return minimize(
@@ -86,17 +90,19 @@ def optimum(X, y, c, intercept):
 
 
 @covering(
-    3, layout=LAYOUTS, dtype=DTYPES, batch_size=(1, 7), project=(False, True),
+    3, loss=SMOOTH, layout=LAYOUTS, dtype=DTYPES, batch_size=(1, 7), project=(False, True),
     average=(False, True), intercept=("none", "penalized", "free"),
 )  # fmt: skip
-def test_pegasos_steps_along_the_slope(rng, layout, dtype, batch_size, project, average, intercept):
+def test_pegasos_steps_along_the_slope(
+    rng, loss, layout, dtype, batch_size, project, average, intercept
+):
     X, y = make_rows(rng)
     c = rng.uniform(0.2, 2, len(y))
     # A short delay as well: then steps leap, so that there is something to project; but rounding
     # to float32 would grow from leap to leap.
-    delay = 3 if project and dtype == np.float64 else delay_of(X, c, LAM)
+    delay = 3 if project and dtype == np.float64 else delay_of(X, c, LAM, loss)
     problems = problems_of(
-        1, delay=delay, project=project, average_from=int(average),
+        1, loss, delay=delay, project=project, average_from=int(average),
         intercept_scaling=float(intercept == "penalized"), free_intercept=intercept == "free",
     )  # fmt: skip
     weights, counts = np.zeros((1, X.shape[1]), dtype), np.zeros((1, len(y)))
@@ -111,7 +117,7 @@ def test_pegasos_steps_along_the_slope(rng, layout, dtype, batch_size, project, 
     coef, b = np.empty((1, X.shape[1])), np.empty(1)
     _core.model(problems, weights, sums, coef, b)
     w, expected, sums_of_slopes = textbook(
-        X, y, c, draws, delay, batch_size, project, average, intercept
+        loss, X, y, c, draws, delay, batch_size, project, average, intercept
     )
     tolerance = (
         {"rtol": 1e-9, "atol": 1e-9} if dtype == np.float64 else {"rtol": 1e-3, "atol": 1e-3}
@@ -121,19 +127,20 @@ def test_pegasos_steps_along_the_slope(rng, layout, dtype, batch_size, project, 
     np.testing.assert_allclose(counts[0], sums_of_slopes, **tolerance)
 
 
-def test_a_bundle_takes_the_steps_of_its_problems(rng, dtype):
+@pytest.mark.parametrize("loss", SMOOTH)
+def test_a_bundle_takes_the_steps_of_its_problems(rng, dtype, loss):
     X, y = make_rows(rng)
     labels = np.stack([y, -y, np.roll(y, 1)]).astype(np.int8)
     rows, draws = rows_of(X, "csr32", dtype), rng.integers(0, len(y), 300)
     lanes = _core.BUNDLE_BYTES // np.dtype(dtype).itemsize
     settings = {
-        "delay": delay_of(X, np.ones(len(y)), LAM),
+        "delay": delay_of(X, np.ones(len(y)), LAM, loss),
         "intercept_scaling": 1,
         "average_from": 5,
     }
     models = []
     for bundled in (False, True):
-        problems, counts = problems_of(3, **settings), np.zeros(labels.shape)
+        problems, counts = problems_of(3, loss, **settings), np.zeros(labels.shape)
         shape = (X.shape[1], lanes) if bundled else (3, X.shape[1])
         weights, sums = np.zeros(shape, dtype), np.zeros(shape, dtype)
         pending, slopes = np.zeros((3, 1), np.int64), None if bundled else np.zeros((3, 1))
@@ -152,19 +159,20 @@ def test_a_bundle_takes_the_steps_of_its_problems(rng, dtype):
 def test_a_loss_that_needs_slopes_is_refused_without(rng):
     X, y = make_rows(rng)
     arguments = [
-        rows_of(X, "dense", np.float64), problems_of(1), y.astype(np.int8)[None], None,
+        rows_of(X, "dense", np.float64), problems_of(1, "log_loss"), y.astype(np.int8)[None], None,
         np.zeros((1, X.shape[1])), None, None, np.zeros((1, 1), np.int64), 0, np.zeros(1, np.int64),
     ]  # fmt: skip
     with pytest.raises(ValueError, match="slopes"):
         _core.fit(*arguments)
-    arguments[1]["loss"] = 2
+    arguments[1]["loss"] = len(_core.LOSSES)
     with pytest.raises(ValueError, match="LOSSES"):
         _core.fit(*arguments)
 
 
 @pytest.mark.parametrize("intercept", ["none", "penalized", "free"])
 @pytest.mark.parametrize("layout", LAYOUTS[:2])
-def test_dual_ascent_climbs_to_the_optimum(rng, layout, dtype, intercept):
+@pytest.mark.parametrize("loss", SMOOTH)
+def test_dual_ascent_climbs_to_the_optimum(rng, layout, dtype, intercept, loss):
     X, y = make_rows(rng)
     c, (n, d) = rng.uniform(0.2, 2, len(y)), X.shape
     y8 = y.astype(np.int8)
@@ -172,7 +180,7 @@ def test_dual_ascent_climbs_to_the_optimum(rng, layout, dtype, intercept):
     found = np.zeros(1, np.asarray(_core.BLANK_STANDING).dtype)
     status = _core.solve(
         rows_of(X, layout, dtype), y8[None], c, (X**2).sum(axis=1), memory, np.full(1, 100_000),
-        lam=LAM, loss=SQUARED, tol=1e-9, free_intercept=intercept == "free", seed=0,
+        lam=LAM, loss=_core.LOSSES[loss], tol=1e-9, free_intercept=intercept == "free", seed=0,
         intercept_scaling=float(intercept == "penalized"), solver=_core.ASCENT, together=False,
         watch=_core.Watch(),
     )  # fmt: skip
@@ -182,75 +190,90 @@ def test_dual_ascent_climbs_to_the_optimum(rng, layout, dtype, intercept):
     assert found["relative_gap"] <= 1e-9
     assert found["ascent"] == found["n_epochs"]
     b = found["intercept"][0]
-    primal = objective(X, y, c, coef, b, intercept == "penalized")
+    primal = objective(loss, X, y, c, coef, b, intercept == "penalized")
     assert primal == pytest.approx(found["objective"][0], rel=1e-12)
-    assert primal == pytest.approx(optimum(X, y, c, intercept), rel=1e-7)
-    assert a.max() > c.max()  # no bound of the hinge
+    assert primal == pytest.approx(optimum(loss, X, y, c, intercept), rel=1e-7)
+    np.testing.assert_allclose(a, c * SLOPES[loss](1 - y * (X @ coef + b)), rtol=1e-3, atol=1e-3)
     # The optimum is within the ball on which Pegasos projects.
-    assert coef @ coef + (intercept == "penalized") * b**2 <= 1 / (2 * LAM)
+    assert coef @ coef + (intercept == "penalized") * b**2 <= BALL[loss] / LAM
 
 
-def best_intercept(y, c, scores):
-    best = np.empty(1)
-    _core.best_intercepts(y[None], c, scores[None], np.empty(4 * len(y)), best, SQUARED)
+def best_intercept(y, c, scores, loss="squared_hinge"):
+    best, room = np.empty(1), np.empty(4 * len(y))
+    _core.best_intercepts(y[None], c, scores[None], room, best, _core.LOSSES[loss])
     return best[0]
 
 
-def test_the_best_intercept_is_the_best(rng):
+@pytest.mark.parametrize("loss", SMOOTH)
+def test_the_best_intercept_is_the_best(rng, loss):
     for n in (2, 3, 10, 200):
         for spread in (0.1, 1, 30):
             y = np.where(rng.random(n) < 0.4, 1, -1).astype(np.int8)
             y[:2] = 1, -1
             scores, c = spread * rng.normal(size=n), rng.uniform(0.1, 3, n)
 
-            def loss(b, of=(y, scores, c)):
+            def sum_of_losses(b, of=(y, scores, c)):
                 y, scores, c = of
-                return c @ np.maximum(0, 1 - y * (scores + b)) ** 2
+                return c @ LOSSES[loss](1 - y * (scores + b))
 
-            best = best_intercept(y, c, scores)
-            found = minimize_scalar(loss, bracket=(-1, 1), tol=1e-12)
-            assert loss(best) <= found.fun * (1 + 1e-12) + 1e-12
+            best = best_intercept(y, c, scores, loss)
+            found = minimize_scalar(sum_of_losses, bracket=(-1, 1), tol=1e-12)
+            assert sum_of_losses(best) <= found.fun * (1 + 1e-12) + 1e-12
+    assert best_intercept(0 * y, c, scores, loss) == 0
+    for sign in (-1, 1):  # of one class alone, nothing is left
+        assert (
+            sum_of_losses(best_intercept(sign * np.abs(y), c, scores, loss), (sign, scores, c))
+            < 1e-12
+        )
+
+
+def test_the_best_intercept_of_squared_hinges_is_the_middle_of_an_interval():
     # Where a whole interval has no loss, its middle; where it has one end, this end.
     y, scores = np.array([1, 1, -1, 0], np.int8), np.array([5.0, 4.0, -7.0, 100.0])
     assert best_intercept(y, None, scores) == (-3 + 6) / 2
     assert best_intercept(np.abs(y), None, scores) == 8
-    assert best_intercept(0 * y, None, scores) == 0
 
 
-def best_dual(a, c, w, scaled):
+def best_dual(a, c, w, scaled, loss):
     best = np.empty(1)
     masses = np.array([c.sum()])
-    _core.best_duals(a[None], c, np.array([w @ w]), masses, LAM, best, scaled, SQUARED)
+    _core.best_duals(a[None], c, np.array([w @ w]), masses, LAM, best, scaled, _core.LOSSES[loss])
     return best[0]
 
 
-def test_no_dual_value_is_above_the_optimum(rng):
+@pytest.mark.parametrize("loss", SMOOTH)
+def test_no_dual_value_is_above_the_optimum(rng, loss):
     X, y = make_rows(rng)
     c, y8 = rng.uniform(0.2, 2, len(y)), y.astype(np.int8)
     for intercept in ("none", "free"):
-        least = optimum(X, y, c, intercept)
+        least = optimum(loss, X, y, c, intercept)
         for size in (0.1, 1, 5):
             a = size * rng.normal(size=len(y))
-            _core.make_feasible(y8[None], c, intercept == "free", a[None], SQUARED)
+            _core.make_feasible(y8[None], c, intercept == "free", a[None], _core.LOSSES[loss])
             assert a.min() >= 0
+            assert (a <= BOUNDS[loss] * c).all()
             assert intercept == "none" or a @ y == pytest.approx(0, abs=1e-12)
             w = (a * y) @ X / (LAM * c.sum())
-            own, best = (best_dual(a, c, w, scaled) for scaled in (False, True))
-            assert own == pytest.approx((a - a**2 / (4 * c)).sum() / c.sum() - LAM / 2 * w @ w)
+            own, best = (best_dual(a, c, w, scaled, loss) for scaled in (False, True))
+            multiples = np.append(1, np.geomspace(1e-3, 1e3, 2001))
             values = [
-                r * a.sum() / c.sum() - r * r * ((a**2 / (4 * c)).sum() / c.sum() + LAM / 2 * w @ w)
-                for r in np.geomspace(1e-3, 1e3, 2001)
+                CONJUGATES[loss](r * a, c).sum() / c.sum() - r * r * LAM / 2 * w @ w
+                for r in multiples
+                if (r * a <= BOUNDS[loss] * c).all()
             ]
-            assert max(values) <= best <= least
+            assert own == pytest.approx(values[0])
+            assert own <= best <= least
+            assert loss == "log_loss" or max(values) <= best  # which has no closed form
 
 
-def test_objectives_are_summed(rng):
+@pytest.mark.parametrize("loss", LOSSES)
+def test_objectives_are_summed(rng, loss):
     X, y = make_rows(rng)
     c, y8 = rng.uniform(0.2, 2, len(y)), np.where(rng.random(len(y)) < 0.1, 0, y).astype(np.int8)
     w, b, sums = rng.normal(size=X.shape[1]), rng.normal(), np.zeros((2, 1))
     rows, of_all = _core.dense_rows(X), (y8[None], c, w[None], np.array([b]))
-    _core.objectives(rows, *of_all, False, *sums, SQUARED)
-    losses = (c * (y8 != 0) * np.maximum(0, 1 - y8 * (X @ w + b)) ** 2).sum()
+    _core.objectives(rows, *of_all, False, *sums, _core.LOSSES[loss])
+    losses = (c * (y8 != 0) * LOSSES[loss](1 - y8 * (X @ w + b))).sum()
     assert sums[:, 0] == pytest.approx([w @ w, losses])
 
 
@@ -276,7 +299,7 @@ def labels_of(y, multi_class):
 def objectives(fitted, scores, y, c, squared_norm, free):
     labels = labels_of(y, fitted.multi_class)
     weights = c * (labels != 0)
-    losses = (weights * np.maximum(0, 1 - labels * scores.T) ** 2).sum(axis=1)
+    losses = (weights * LOSSES[fitted.loss](1 - labels * scores.T)).sum(axis=1)
     penalty = squared_norm + (0 if free else fitted.intercept_**2)
     return fitted.lam / 2 * penalty + losses / weights.sum(axis=1)
 
@@ -300,10 +323,10 @@ def test_linear_machines_meet_liblinear_s(rng, layout, dtype, solver, kind):
 
 @covering(
     3, layout=LAYOUTS, dtype=DTYPES, solver=("auto", "sdca", "newton", "pegasos"),
-    intercept=("none", "penalized", "free"), multi_class=("ovr", "ovo"),
+    intercept=("none", "penalized", "free"), multi_class=("ovr", "ovo"), loss=SMOOTH,
 )  # fmt: skip
 def test_certificates_of_linear_machines_are_true(
-    rng, layout, dtype, solver, intercept, multi_class
+    rng, layout, dtype, solver, intercept, multi_class, loss
 ):
     X, _ = make_rows(rng, n=120)
     y, c = classes_of(X, "multi-class", rng), rng.uniform(0.2, 3, 120)
@@ -311,7 +334,7 @@ def test_certificates_of_linear_machines_are_true(
         "fit_intercept": intercept != "none", "penalize_intercept": intercept != "free",
         "multi_class": multi_class, "random_state": 0,
     }  # fmt: skip
-    fit = functools.partial(PegasosClassifier, 0.02, loss="squared_hinge", max_iter=300, **options)
+    fit = functools.partial(PegasosClassifier, 0.02, loss=loss, max_iter=300, **options)
     tol = 0.2 if solver == "pegasos" else 1e-4
     X = convert(X, layout, dtype)
     clf = fit(solver=solver, tol=tol).fit(X, y, sample_weight=c)
@@ -327,15 +350,15 @@ def test_certificates_of_linear_machines_are_true(
 
 @covering(
     3, dtype=DTYPES, solver=("auto", "sdca", "newton", "pegasos"), free=(False, True),
-    multi_class=("ovr", "ovo"), cache_size=(200, 0.05),
+    multi_class=("ovr", "ovo"), cache_size=(200, 0.05), loss=SMOOTH,
 )  # fmt: skip
 def test_kernel_machines_are_linear_machines_of_more_features(
-    rng, dtype, solver, free, multi_class, cache_size
+    rng, dtype, solver, free, multi_class, cache_size, loss
 ):
     X, _ = make_rows(rng, n=150, d=6, density=1)
     y, c = classes_of(X, "multi-class", rng), rng.uniform(0.2, 3, 150)
     options = {
-        "loss": "squared_hinge", "penalize_intercept": not free, "multi_class": multi_class,
+        "loss": loss, "penalize_intercept": not free, "multi_class": multi_class,
         "random_state": 0, "max_iter": 300,
     }  # fmt: skip
     tol = 0.5 if solver == "pegasos" else 1e-4
@@ -353,25 +376,25 @@ def test_kernel_machines_are_linear_machines_of_more_features(
     assert (clf.objective_ - clf.duality_gap_ <= least * (1 + 1e-6)).all()
 
 
-@pytest.mark.parametrize("solver", ["auto", "sdca", "newton", "pegasos"])
-def test_kernels_without_a_minimum_are_refused(rng, solver):
+@covering(loss=SMOOTH, solver=("auto", "sdca", "newton", "pegasos"))
+def test_kernels_without_a_minimum_are_refused(rng, loss, solver):
     y = make_rows(rng, n=50)[1]
     K = rng.normal(size=(50, 50))
     indefinite, positive = K + K.T, K @ K.T
-    clf = KernelPegasosClassifier(0.1, kernel="precomputed", loss="squared_hinge", solver=solver)
-    with pytest.raises(ValueError, match=r"squared_hinge.*positive semi-definite.*assume_psd"):
+    clf = KernelPegasosClassifier(0.1, kernel="precomputed", loss=loss, solver=solver)
+    with pytest.raises(ValueError, match=rf"{loss}.*positive semi-definite.*assume_psd"):
         clf.fit(indefinite, y)
     assert not hasattr(clf, "intercept_")
     clf.set_params(tol=0.3).fit(positive, y)
 
 
 @pytest.mark.parametrize("kind", [PegasosClassifier, KernelPegasosClassifier])
-@pytest.mark.parametrize("solver", ["pegasos", "sdca", "auto"])
-def test_threads_and_interruptions_change_no_bits(rng, kind, solver, monkeypatch):
+@covering(loss=SMOOTH, solver=("pegasos", "sdca", "auto"))
+def test_threads_and_interruptions_change_no_bits(rng, kind, loss, solver, monkeypatch):
     X, _ = make_rows(rng, n=150)
     y = classes_of(X, "multi-class", rng)
     monkeypatch.setattr(_pegasos, "_SECONDS_PER_CALL", 1e-5)
-    options = {"loss": "squared_hinge", "solver": solver, "tol": None, "max_iter": 7}
+    options = {"loss": loss, "solver": solver, "tol": None, "max_iter": 7}
     fit = functools.partial(kind, 0.02, random_state=0, **options)
     whole, shared = fit().fit(X, y), fit(n_jobs=2).fit(X, y)
     longer = fit(warm_start=True, max_iter=7)
@@ -401,14 +424,11 @@ def test_threads_and_interruptions_change_no_bits(rng, kind, solver, monkeypatch
         )
 
 
-@pytest.mark.parametrize("average", [False, True])
-@pytest.mark.parametrize("intercept", ["penalized", "free"])
-def test_longer_rows_make_steps_shorter_and_leave_the_model(rng, average, intercept):
+@covering(average=(False, True), intercept=("penalized", "free"), loss=SMOOTH)
+def test_longer_rows_make_steps_shorter_and_leave_the_model(rng, average, intercept, loss):
     """Rows that need a larger t0: w stays, and so does what averages hold."""
     X, y = make_rows(rng)
-    settings = Settings(
-        LAM, "squared_hinge", average=average, penalize_intercept=intercept != "free"
-    )
+    settings = Settings(LAM, loss, average=average, penalize_intercept=intercept != "free")
     session = _pegasos.Pegasos(settings, 1, X.shape[1], np.float64, 0)
     for factor in (1, 10):
         rows, _ = _validate.rows(factor * X)
@@ -419,24 +439,23 @@ def test_longer_rows_make_steps_shorter_and_leave_the_model(rng, average, interc
             np.testing.assert_allclose(new, old, rtol=1e-12)
         feature = 1  # of either intercept
         longest = (factor**2 * (X**2).sum(axis=1) + feature).max()
-        assert session.problems["delay"][0] == np.ceil(2 * longest / LAM)
+        assert session.problems["delay"][0] == np.ceil(CURVATURES[loss] * longest / LAM)
         session.plan(n_epochs=1)
         session.run(rows)
 
 
-def test_searches_score_machines_of_the_loss(rng):
+@pytest.mark.parametrize("loss", SMOOTH)
+def test_searches_score_machines_of_the_loss(rng, loss):
     X, _ = make_rows(rng, n=150)
     y = classes_of(X, "multi-class", rng)
     lams = [0.5, 0.05, 0.005]
     for options in ({}, {"cv_effort": 30}, {"cv_effort": 200, "solver": "pegasos", "refit": False}):
-        search = PegasosClassifierCV(
-            lams, loss="squared_hinge", cv=3, random_state=0, **options
-        ).fit(X, y)
+        search = PegasosClassifierCV(lams, loss=loss, cv=3, random_state=0, **options).fit(X, y)
         if search.refit:
-            assert search.best_estimator_.loss == "squared_hinge"
+            assert search.best_estimator_.loss == loss
         for k, lam in enumerate(lams):
             scores = cross_val_score(
-                PegasosClassifier(lam, loss="squared_hinge", solver="sdca", tol=1e-6), X, y,
+                PegasosClassifier(lam, loss=loss, solver="sdca", tol=1e-6), X, y,
                 cv=StratifiedKFold(3),
             )  # fmt: skip
             found = search.cv_results_["mean_test_score"][k]

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from losses import LOSSES
 from rows import convert, make_rows
 from sklearn.exceptions import ConvergenceWarning
 
@@ -137,7 +138,7 @@ def test_what_is_not_symmetric_is_part_of_the_gap(rng, dtype):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize("loss", list(LOSSES))
 @pytest.mark.parametrize("solver", ["auto", "sdca", "newton"])
 def test_multiples_of_a_dual_point_have_multiples_of_its_errors(solver, loss):
     """Of a matrix that rounding to float32 made slightly indefinite, |w|^2 may be below 0."""

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from covering import covering
+from losses import LOSSES
 from rows import convert, make_rows
 from sklearn.base import clone
 
@@ -33,12 +34,12 @@ def objective(clf, X, y):
     beta = np.zeros(len(X))
     beta[clf.support_] = clf.dual_coef_[0]
     penalty = beta @ K @ beta + (clf.intercept_[0] ** 2 if params["penalize_intercept"] else 0)
-    u = np.maximum(0, 1 - y * (K @ beta + clf.intercept_[0]))
-    return clf.lam / 2 * penalty + (u if params["loss"] == "hinge" else u * u).mean()
+    u = 1 - y * (K @ beta + clf.intercept_[0])
+    return clf.lam / 2 * penalty + LOSSES[params["loss"]](u).mean()
 
 
 @covering(
-    kernel=list(KERNELS), loss=["hinge", "squared_hinge"], free=[False, True], lam=[1e-2, 1e-4],
+    kernel=list(KERNELS), loss=list(LOSSES), free=[False, True], lam=[1e-2, 1e-4],
     layout=["dense", "csr32"],
 )  # fmt: skip
 def test_what_is_claimed_holds_in_double(rng, made, kernel, loss, free, lam, layout):

@@ -135,8 +135,9 @@ class LogLoss(Loss):
         """By Newton's method from 0, which does not pass the root: see ``log_loss_best`` in C."""
         b = np.zeros_like(balance, np.float64)
         for _ in range(100):
-            p = _logistic(b)
-            step = (p + penalty * b - (1 + balance) / 2) / (p * (1 - p) + penalty)
+            up, down = _logistic(b), _logistic(-b)
+            excess = (up * (1 - balance) - down * (1 + balance)) / 2 + penalty * b
+            step = excess / (up * down + penalty)
             b = np.clip(b - step, -_FAR, _FAR)
             if (np.abs(step) <= np.finfo(np.float64).eps * np.abs(b)).all():
                 break
