@@ -5,8 +5,8 @@
 
 A case is a fit of few rows: any kernel, loss, intercept and solver, weights of up to 24 orders of
 magnitude. From the rows as they were given and from public attributes alone, P(w) is summed again,
-with a bound on what rounding can do to that sum. An interior-point method for the dual, which shares
-nothing with the package, finds another point. The case ends well if no point is below
+with a bound on what rounding can do to that sum. An interior-point method for the dual, or Newton's
+method for the log loss, which share nothing with the package, find another point. The case ends well if no point is below
 `dual_objective_`, if P(w) is within `duality_gap_` of both objectives, and if there is a gap and a
 warning where the documentation says so. How cases are run is in random_calls.py.
 """
@@ -18,6 +18,7 @@ from itertools import combinations
 
 import numpy as np
 import random_calls
+from losses import BOUNDS, LOSSES, SLOPES
 from random_calls import Rows, Wrong, dress, label_columns, told
 from scipy import sparse
 from sklearn.base import clone
@@ -84,7 +85,7 @@ def draw_options(case):
     """Parameters that linear and kernel machines share."""
     return {
         "lam": float(10 ** case.rng.uniform(-6, 1.5)),
-        "loss": case.pick("hinge", "squared_hinge"),
+        "loss": case.pick(*LOSSES),
         "solver": case.pick("auto", "sdca", "newton", "pegasos"),
         "tol": case.pick("auto", 1e-3, 1e-6, 1e-9),
         "max_iter": case.pick(1000, 1000, 1000, 30, 2),
@@ -245,17 +246,18 @@ class Machine:
     y: np.ndarray
     c: np.ndarray
     lam: float
-    squares: bool  # the loss
+    loss: str
     constant: float  # the feature of a penalised intercept, or 0
     free: bool
 
     def primal(self, scores, b):
         """P and a bound of its error."""
         f, error = scores.f[self.inside], scores.f_error[self.inside]
-        u = np.maximum(0, 1 - self.y * (f + b))
+        u = 1 - self.y * (f + b)
         error = error + 4 * EPS * (1 + np.abs(f) + abs(b))
         norm = scores.norm + ((b / self.constant) ** 2 if self.constant else 0)
-        losses, errors = (u**2, error * (2 * u + error)) if self.squares else (u, error)
+        losses = LOSSES[self.loss](u)
+        errors = error * SLOPES[self.loss](u + error) + 4 * EPS * losses
         P = self.lam / 2 * norm + self.c @ losses
         doubt = self.lam / 2 * (scores.norm_error + 4 * EPS * abs(norm)) + self.c @ errors
         return P, doubt + (len(u) + 4) * EPS * self.c @ losses
@@ -263,27 +265,59 @@ class Machine:
     def best_intercept(self, f):
         """Where the slope in b, which grows with b, changes its sign."""
         f = f[self.inside]
-        low, high = (self.y - f).min(), (self.y - f).max()
+        low, high = (self.y - f).min() - 40, (self.y - f).max() + 40
         for _ in range(100):
             b = (low + high) / 2
             u = 1 - self.y * (f + b)
-            slope = -(self.c * self.y) @ (2 * np.maximum(0, u) if self.squares else u > 0)
+            slope = -(self.c * self.y) @ SLOPES[self.loss](u)
             low, high = (b, high) if slope < 0 else (low, b)
         return high
 
     def other_point(self):
-        """Coefficients and intercept from the best dual point by an interior-point method."""
+        """Coefficients and intercept, by an interior-point method or by Newton's."""
         K = self.space.matrix()[np.ix_(self.inside, self.inside)] + self.constant**2
-        signed = self.c * self.y
-        Q = signed[:, None] * K * signed / self.lam
-        if self.squares:
-            Q += np.diag(self.c / 2)
-        with _POOLS.limit(limits=1, user_api="blas"):  # threads cost more than such matrices take
-            t = maximise_dual(Q, self.c, signed if self.free else None, bounded=not self.squares)
         beta = np.zeros(len(self.inside))
-        beta[self.inside] = signed * t / self.lam
+        with _POOLS.limit(limits=1, user_api="blas"):  # threads cost more than such matrices take
+            solve = self._logistic_point if self.loss == "log_loss" else self._best_dual_point
+            beta[self.inside] = solve(K)
         b = self.constant**2 * beta.sum()
         return beta, self.best_intercept(self.space.of_coefficients(beta).f) if self.free else b
+
+    def _best_dual_point(self, K):
+        """Dual variables are c t, with 0 <= t <= bound."""
+        signed, bound = self.c * self.y, BOUNDS[self.loss]
+        Q = signed[:, None] * K * signed / self.lam
+        if self.loss != "hinge":
+            Q += np.diag(self.c / 2)
+        size = bound if np.isfinite(bound) else 1.0
+        t = size * maximise_dual(
+            size**2 * Q, size * self.c, signed if self.free else None, bounded=np.isfinite(bound)
+        )
+        return signed * t / self.lam
+
+    def _logistic_point(self, K):
+        """Newton's method on P, with halved steps."""
+        n, ones = len(K), float(self.free) * np.ones((1, len(K)))
+        beta, b, least = np.zeros(n), 0.0, np.inf
+        for _ in range(100):
+            u = 1 - self.y * (K @ beta + b)
+            slope = SLOPES["log_loss"](u)
+            bend = self.c * slope * (1 - slope)
+            right = bend * (K @ beta + b) + self.c * self.y * slope
+            whole = np.block([[self.lam * np.eye(n) + bend[:, None] * K, bend[:, None] * ones.T],
+                              [ones, np.array([[0.0 if self.free else 1.0]])]])  # fmt: skip
+            found = np.linalg.lstsq(whole, np.append(right, 0.0), rcond=None)[0]
+            for halvings in range(30):
+                part = 0.5**halvings
+                new, at = beta + part * (found[:n] - beta), b + part * (found[n] - b)
+                losses = LOSSES["log_loss"](1 - self.y * (K @ new + at))
+                P = self.lam / 2 * new @ K @ new + self.c @ losses
+                if least > P:
+                    break
+            else:
+                break
+            beta, b, least = new, at, P
+        return beta
 
 
 def maximise_dual(Q, q, v, *, bounded, n_iter=100):
@@ -359,7 +393,7 @@ def check_fit(case, clf, space, rows, codes, weights, second, longer):
             continue
         machine = Machine(
             space, inside, y[inside], weights[inside] / weights[inside].sum(), clf.lam,
-            clf.loss == "squared_hinge",
+            clf.loss,
             clf.intercept_scaling if clf.fit_intercept and clf.penalize_intercept else 0.0,
             clf.fit_intercept and not clf.penalize_intercept,
         )  # fmt: skip
@@ -431,8 +465,8 @@ def below(said, name, machine, scores, b, dual, lack, beta):
     """
     P, doubt = machine.primal(scores, b)
     size = np.abs(beta[machine.inside])
-    u = np.maximum(0, 1 - machine.y * (scores.f[machine.inside] + b))
-    steep = 2 * u + lack * size if machine.squares else 1.0
+    u = 1 - machine.y * (scores.f[machine.inside] + b)
+    steep = SLOPES[machine.loss](u + lack * size)
     doubt += lack * (machine.lam / 2 * (beta @ beta) + machine.c @ (steep * size))
     doubt = 2 * doubt + own_rounding(machine)
     if dual > P + doubt:
@@ -594,7 +628,7 @@ def fit_kernel(case, rows, options):
         K, _ = kernel_values(name, None, None, None, options["kernel_params"], rows.values)
     is_sure = options.get("assume_psd") or is_positive_by_form(name, options.get("coef0"))
     is_sure = is_sure or (name not in ("poly", "sigmoid") and is_positive(K))
-    if options["loss"] == "squared_hinge" and not is_sure:
+    if options["loss"] != "hinge" and not is_sure:
         case.may_be_refused("positive semi-definite")
     estimator = pegasos.KernelPegasosClassifier(**options)
     fit_and_check(case, estimator, rows, draw_codes(case, rows.values))

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 import random_calls
 import random_fits
+from losses import LOSSES, SLOPES, SMOOTH
+from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC, LinearSVC
 
@@ -119,27 +121,26 @@ def test_a_warning_that_is_missing_is_seen(monkeypatch):
     assert any("no warning" in message for _, message in outcomes("linear", 30))
 
 
-@pytest.mark.parametrize("squares", [False, True])
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
 @pytest.mark.parametrize("free", [False, True])
-def test_the_independent_solver_reaches_what_liblinear_and_libsvm_reach(rng, squares, free):
+def test_the_independent_solver_reaches_what_liblinear_and_libsvm_reach(rng, loss, free):
     X, n = rng.normal(size=(50, 3)), 50
     y = np.where(X[:, 0] + rng.normal(size=n) > 0, 1, -1)
     c = rng.uniform(0.1, 2, n)
     for lam in (1e-3, 0.1):
         machine = random_fits.Machine(
-            random_fits.Features(X), c > 0, y, c / c.sum(), lam, squares, 0.0, free
+            random_fits.Features(X), c > 0, y, c / c.sum(), lam, loss, 0.0, free
         )
         beta, b = machine.other_point()
         found, doubt = machine.primal(machine.space.of_coefficients(beta), b)
         assert doubt < 1e-10
         C = 1 / (lam * c.sum())
         if not free:
-            loss = "squared_hinge" if squares else "hinge"
             other = LinearSVC(
                 C=C, loss=loss, dual=True, fit_intercept=False, tol=1e-10, max_iter=10**6
             ).fit(X, y, sample_weight=c)
             w, b = other.coef_[0], 0.0
-        elif not squares:
+        elif loss == "hinge":
             other = SVC(C=C, kernel="linear", tol=1e-10).fit(X, y, sample_weight=c)
             w, b = other.coef_[0], other.intercept_[0]
         else:  # the hard margin with a ridge that stands for the loss
@@ -148,3 +149,27 @@ def test_the_independent_solver_reaches_what_liblinear_and_libsvm_reach(rng, squ
             w, b = other.dual_coef_[0] @ X[other.support_], other.intercept_[0]
         reached, _ = machine.primal(machine.space.of_weights(w), b)
         np.testing.assert_allclose(found, reached, rtol=1e-6)
+
+
+@pytest.mark.parametrize("loss", SMOOTH)
+@pytest.mark.parametrize("free", [False, True])
+def test_the_independent_solver_reaches_what_scipy_reaches(rng, loss, free):
+    X, n = rng.normal(size=(50, 3)), 50
+    y = np.where(X[:, 0] + rng.normal(size=n) > 0, 1, -1)
+    c = rng.uniform(0.1, 2, n) / n
+    c /= c.sum()
+    for lam in (1e-3, 0.1):
+        machine = random_fits.Machine(random_fits.Features(X), c > 0, y, c, lam, loss, 0.0, free)
+        beta, b = machine.other_point()
+        found, _ = machine.primal(machine.space.of_coefficients(beta), b)
+
+        def value(z, lam=lam):
+            w, b = z[:-1], z[-1] * free
+            u = 1 - y * (X @ w + b)
+            slope = -c * y * SLOPES[loss](u)
+            gradient = np.append(lam * w + slope @ X, free * slope.sum())
+            return lam / 2 * w @ w + c @ LOSSES[loss](u), gradient
+
+        options = {"ftol": 1e-15, "gtol": 1e-12, "maxiter": 10_000}
+        least = minimize(value, np.zeros(4), jac=True, method="L-BFGS-B", options=options).fun
+        assert found == pytest.approx(least, rel=1e-7)
