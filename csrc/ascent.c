@@ -1,7 +1,7 @@
 /*
  * ascent.c - dual coordinate ascent, which goes where Pegasos goes, with steps that end.
  *
- * The dual of P (pegasos.h) has one variable per row, 0 <= a_i <= c_i:
+ * The dual of P (pegasos.h) has one variable per row, with the hinge 0 <= a_i <= c_i:
  *
  *     D(a) = 1/m sum_i a_i - lam/2 |w(a)|^2,      w(a) = s sum_i a_i y_i x_i,      s = 1/(lam m)
  *
@@ -10,8 +10,8 @@
  *
  *     a_i <- clip(a_i + u_i / (s |x_i|^2), 0, c_i),      w <- w + s (change of a_i) y_i x_i
  *
- * with the hinge. Other losses add to the curvature, and have other bounds (loss.h). The step of the
- * log loss has no closed form: `loss_best` finds it.
+ * Other losses have other bounds, add to the curvature, and may have a corner at a_i = 0; the step of
+ * the log loss has no closed form (`loss_best` in loss.h).
  * (Hsieh, Chang, Lin, Keerthi, Sundararajan: A dual coordinate descent method for large-scale
  * linear SVM, ICML 2008; Shalev-Shwartz and Zhang, JMLR 14, 2013.) Vectors are double, whatever the
  * rows: w follows a through millions of changes, and the gap asked for may be 1e-6. Only bundles,
@@ -72,14 +72,16 @@ static INLINE double growth(const pegasos_dual *p, double weight_seen)
  * optimum.
  *
  * How far that is, the same numbers tell: for w = w(a), lam m |w|^2 = sum_i a_i y_i <w, x_i>, so
- * that m (P(w) - D(a)) = sum_i c_i max(0, u_i) - a_i u_i (loss_gap), to which rows with a projected
+ * that m (P(w) - D(a)) = sum_i c_i l(u_i) + c_i l*(a_i/c_i) - a_i u_i (loss_gap), to which rows with a projected
  * derivative of 0 add nothing. `gap` sums this over an epoch, each row as it was before its step.
  */
 static INLINE int64_t ascend(const row_functions *f, const pegasos_rows *rows, pegasos_dual *p,
-                             const int8_t *labels, const double *bounds, const double *norms,
+                             const pegasos_targets *targets, const double *norms,
                              int64_t *active, double *a, double *w, int64_t count,
-                             const int64_t loss)
+                             const loss_form loss)
 {
+    const int8_t *const labels = targets->labels;
+    const double *const bounds = targets->weights, *const values = targets->values;
     const double square = p->intercept_scaling * p->intercept_scaling;
     int64_t j = 0;
     for (; j < count && p->position < p->n_active; j++, p->position++) {
@@ -92,6 +94,8 @@ static INLINE int64_t ascend(const row_functions *f, const pegasos_rows *rows, p
             PREFETCH(norms + later);
             if (bounds)
                 PREFETCH(bounds + later);
+            if (values)
+                PREFETCH(values + later);
             f->prefetch_offset(rows, later);
         }
         const int64_t *const chosen = active + p->position, i = chosen[0];
@@ -103,17 +107,20 @@ static INLINE int64_t ascend(const row_functions *f, const pegasos_rows *rows, p
         double longer = 1;
         if (p->pegasos_mass > 0)
             longer = growth(p, p->weight_seen += c);
-        const double u = 1 - y * (longer * inner + p->intercept);
+        const double u = value_at(targets, i) - y * (longer * inner + p->intercept);
         if (loss_is_quadratic(loss)) { /* the log loss has all rows between their bounds */
-            const double most = loss_bound(loss, c), slope = u - loss_diagonal(loss, c) * a[i];
-            const bool is_stuck = (a[i] <= 0 && slope < 0) || (a[i] >= most && slope > 0);
-            if (is_stuck && (slope < p->lowest_before || slope > p->highest_before))
+            const bool is_least = a[i] <= loss_least(loss, c), is_most = a[i] >= loss_most(loss, c);
+            const double slope = u - loss_diagonal(loss, c) * a[i];
+            /* Where l* has a corner, the slopes upwards and downwards differ. */
+            const double up = loss.dead == 0 ? slope : slope - (a[i] < 0 ? -1 : 1) * loss.dead;
+            const double down = loss.dead == 0 ? slope : slope - (a[i] > 0 ? 1 : -1) * loss.dead;
+            if ((is_most || up < p->lowest_before) && (is_least || down > p->highest_before))
                 continue; /* not kept */
             keep_active(p, active);
-            if (is_stuck)
+            if ((is_most || up < 0) && (is_least || down > 0))
                 continue;
-            p->highest = slope > p->highest ? slope : p->highest;
-            p->lowest = slope < p->lowest ? slope : p->lowest;
+            p->highest = !is_most && up > p->highest ? up : p->highest;
+            p->lowest = !is_least && down < p->lowest ? down : p->lowest;
         } else
             keep_active(p, active);
         const double best = loss_best(loss, a[i], c, u, longer * p->scale * norm);
@@ -131,12 +138,14 @@ static INLINE int64_t ascend(const row_functions *f, const pegasos_rows *rows, p
     return j;
 }
 
-/* loss_best for q = 1/length, without a branch where there is a closed form. */
-static INLINE double best_by_length(const int64_t loss, double a, double c, double u, double length)
+/* loss_best for q = 1/length and losses of margins, without a branch where there is a closed
+ * form. */
+static INLINE double best_by_length(const loss_form loss, double a, double c, double u,
+                                    double length)
 {
     if (!loss_is_quadratic(loss))
         return loss_best(loss, a, c, u, 1 / length);
-    const double most = loss_bound(loss, c), diagonal = loss_diagonal(loss, c);
+    const double most = loss_most(loss, c), diagonal = loss_diagonal(loss, c);
     const double damped = 1 / (1 / length + diagonal);
     double best = a + (u - diagonal * a) * (diagonal > 0 ? damped : length);
     best = best > 0 ? best : 0; /* NaN, which is 0 times infinity, too */
@@ -154,10 +163,12 @@ static INLINE double best_by_length(const int64_t loss, double a, double c, doub
  * sums += before (what is added).
  */
 static INLINE void sweep(const row_functions *f, const pegasos_rows *rows, int64_t n_problems,
-                         pegasos_dual *problems, const int8_t *labels, const double *bounds,
+                         pegasos_dual *problems, const pegasos_targets *targets,
                          const double *norms, double *a, void *v, void *sums, int64_t before,
-                         int64_t count, const int64_t *draws, const int64_t loss)
+                         int64_t count, const int64_t *draws, const loss_form loss)
 {
+    const int8_t *const labels = targets->labels;
+    const double *const bounds = targets->weights;
     const int B = f->lanes;
     /* Lane by lane, so that lanes become SIMD; those to spare have labels of 0, and stay as they
      * are. */
@@ -227,12 +238,13 @@ static INLINE void sweep(const row_functions *f, const pegasos_rows *rows, int64
 
 #define DEFINE_ASCENTS(TYPE)                                                                       \
     CLONES_WIDE static void ascend_##TYPE(                                                         \
-        const pegasos_rows *rows, pegasos_dual *p, const int8_t *labels, const double *bounds,     \
+        const pegasos_rows *rows, pegasos_dual *p, const pegasos_targets *targets,                 \
         const double *norms, int64_t *active, double *a, double *w, int64_t count, int64_t *done)  \
     {                                                                                              \
+        const loss_form loss = loss_of(targets->loss);                                             \
         pegasos_dual copy = *p; /* which need not go to memory at every change */                  \
-        WITH_LOSS(p->loss, *done = ascend(&functions_##TYPE, rows, &copy, labels, bounds, norms,   \
-                                          active, a, w, count, LOSS));                             \
+        WITH_LOSS(loss, *done = ascend(&functions_##TYPE, rows, &copy, targets, norms, active, a,  \
+                                       w, count, LOSS));                                           \
         *p = copy;                                                                                 \
     }
 FOR_EVERY_WIDE_TYPE(DEFINE_ASCENTS)
@@ -240,11 +252,12 @@ FOR_EVERY_WIDE_TYPE(DEFINE_ASCENTS)
 #define DEFINE_SWEEPS(TYPE)                                                                        \
     CLONES_WIDE static void sweep_##TYPE(                                                          \
         const pegasos_rows *rows, int64_t n_problems, pegasos_dual *problems,                      \
-        const int8_t *labels, const double *bounds, const double *norms, double *a, void *v,       \
-        void *sums, int64_t before, int64_t count, const int64_t *draws)                           \
+        const pegasos_targets *targets, const double *norms, double *a, void *v, void *sums,       \
+        int64_t before, int64_t count, const int64_t *draws)                                       \
     {                                                                                              \
-        WITH_LOSS(problems[0].loss, sweep(&functions_##TYPE, rows, n_problems, problems, labels,   \
-                                          bounds, norms, a, v, sums, before, count, draws, LOSS)); \
+        const loss_form loss = loss_of(targets->loss);                                             \
+        WITH_LOSS(loss, sweep(&functions_##TYPE, rows, n_problems, problems, targets, norms, a, v, \
+                              sums, before, count, draws, LOSS));                                  \
     }
 FOR_EVERY_TYPE(DEFINE_SWEEPS)
 
@@ -266,25 +279,25 @@ void pegasos_dual_start(pegasos_dual *p, int64_t n_active)
     pegasos_dual_begin_epoch(p);
 }
 
-int64_t pegasos_dual_run(const pegasos_rows *rows, pegasos_dual *problem, const int8_t *labels,
-                         const double *bounds, const double *norms, int64_t *active, double *a,
-                         double *w, int64_t count)
+int64_t pegasos_dual_run(const pegasos_rows *rows, pegasos_dual *problem,
+                         const pegasos_targets *targets, const double *norms, int64_t *active,
+                         double *a, double *w, int64_t count)
 {
     int64_t done = 0;
     assert(are_plausible(rows) && 0 <= problem->position && problem->position <= problem->n_active);
     assert(are_in_range(active, problem->n_active, 0, rows->n_rows));
-    DISPATCH_WIDE(ascend, rows, problem, labels, bounds, norms, active, a, w, count, &done);
+    DISPATCH_WIDE(ascend, rows, problem, targets, norms, active, a, w, count, &done);
     return done;
 }
 
 void pegasos_dual_sweep(const pegasos_rows *rows, int64_t n_problems, pegasos_dual *problems,
-                        const int8_t *labels, const double *bounds, const double *norms, double *a,
-                        void *v, void *sums, int64_t before, int64_t count, const int64_t *draws)
+                        const pegasos_targets *targets, const double *norms, double *a, void *v,
+                        void *sums, int64_t before, int64_t count, const int64_t *draws)
 {
     assert(are_there(rows, 0, 0) && are_in_range(draws, count, 0, rows->n_rows));
     assert(1 <= n_problems && n_problems <= BUNDLE_BYTES / rows->value_bytes);
-    DISPATCH(sweep, rows, n_problems, problems, labels, bounds, norms, a, v, sums, before, count,
-             draws);
+    assert(!targets->values);
+    DISPATCH(sweep, rows, n_problems, problems, targets, norms, a, v, sums, before, count, draws);
 }
 
 /*
@@ -364,8 +377,7 @@ static bool visit_rows(const run *r)
     while (r->p->position < r->p->n_active) {
         const int64_t left = s->next_snapshot - r->p->position;
         const int64_t done =
-            pegasos_dual_run(r->rows, r->p, r->x->labels, r->x->bounds, r->x->norms, r->x->active,
-                             r->x->a, r->x->w, left < most ? left : most);
+            pegasos_dual_run(r->rows, r->p, r->x->targets, r->x->norms, r->x->active, r->x->a, r->x->w, left < most ? left : most);
         const bool is_over = r->p->position >= r->p->n_active;
         s->n_visits += done;
         if (s->snapshot_every > 0 && (is_over || r->p->position == s->next_snapshot))
@@ -399,7 +411,7 @@ static void end_epoch(const run *r, bool solved)
     if (solved && r->p->n_active < s->n_inside) {
         int64_t n_active = 0;
         for (int64_t i = 0; i < r->rows->n_rows; i++)
-            if (r->x->labels[i] != 0)
+            if (r->x->targets->labels[i] != 0)
                 r->x->active[n_active++] = i;
         pegasos_dual_start(r->p, n_active);
     } else
@@ -410,16 +422,24 @@ static void end_epoch(const run *r, bool solved)
 
 /* ---- Gap checks ------------------------------------------------------------------------------ */
 
-/* sum_i l*(a_i), in four sums, since an addition takes the time of four. */
-static double sum_of_conjugates(const run *r)
+/* What a row adds to m D beside its part of |w(a)|^2. */
+static INLINE double dual_part(const loss_form l, const pegasos_targets *t, int64_t i, double a)
 {
-    const double *const a = r->x->a, *const c = r->x->bounds;
+    const double c = t->weights ? t->weights[i] : 1;
+    return value_at(t, i) * a - loss_conjugate(l, a, c);
+}
+
+/* The sum of them, in four sums, since an addition takes the time of four. */
+static double sum_of_dual_parts(const run *r)
+{
+    const double *const a = r->x->a;
+    const pegasos_targets *const t = r->x->targets;
+    const loss_form loss = loss_of(t->loss);
     const int64_t n = r->rows->n_rows;
     double sum[4] = {0};
-    WITH_LOSS(r->p->loss, for (int64_t i = 0; i + 4 <= n; i += 4) for (int64_t l = 0; l < 4; l++)
-                              sum[l] += loss_conjugate(LOSS, a[i + l], c ? c[i + l] : 1);
-              for (int64_t i = n / 4 * 4; i < n; i++) sum[0] +=
-              loss_conjugate(LOSS, a[i], c ? c[i] : 1));
+    WITH_LOSS(loss, for (int64_t i = 0; i + 4 <= n; i += 4) for (int64_t l = 0; l < 4; l++)
+                        sum[l] += dual_part(LOSS, t, i + l, a[i + l]);
+              for (int64_t i = n / 4 * 4; i < n; i++) sum[0] += dual_part(LOSS, t, i, a[i]));
     return sum[0] + sum[1] + (sum[2] + sum[3]);
 }
 
@@ -442,7 +462,7 @@ static bool is_time_to_check(const run *r, pegasos_ascent *s)
     if (s->tol < 0 || s->n_visits < s->n_visits_at_estimate + r->rows->n_rows / VISITS_TO_ESTIMATE)
         return false;
     s->n_visits_at_estimate = s->n_visits;
-    estimate_gap(r->p, s, sum_of_conjugates(r));
+    estimate_gap(r->p, s, sum_of_dual_parts(r));
     if (s->patience > 0 && s->n_visits >= s->patience) {
         s->patience = 0;
         s->has_stopped = is_hopeless(r, s);
@@ -460,7 +480,7 @@ static bool is_time_to_check(const run *r, pegasos_ascent *s)
 static bool add_rows(const run *r, const double *a, double *point)
 {
     const pegasos_progress progress = progress_of(r);
-    return combine_all(r->rows, r->x->labels, r->p->scale, a, point, r->watch, &progress);
+    return combine_all(r->rows, r->x->targets->labels, r->p->scale, a, point, r->watch, &progress);
 }
 
 /* The best dual value among multiples of a. With a free intercept, dual variables are balanced
@@ -468,18 +488,18 @@ static bool add_rows(const run *r, const double *a, double *point)
 static int find_dual_value(const run *r, double *dual)
 {
     const pegasos_ascent *s = r->s;
-    const int64_t n = r->rows->n_rows, d = r->rows->n_features;
+    const int64_t d = r->rows->n_features;
     const double *a = r->x->a, constant = r->p->constant_weight;
     double norm = 0;
     if (s->free_intercept) {
         a = r->x->scores;
-        pegasos_make_feasible(r->p->loss, n, r->x->labels, r->x->bounds, 1, r->x->a, r->x->scores);
+        pegasos_make_feasible(r->x->targets, 1, r->x->a, r->x->scores);
         if (!add_rows(r, a, r->x->point))
             return PEGASOS_STOPPED;
         norm = squared_norm_of(r->x->point, d);
     } else
         norm = squared_norm_of(r->x->w, d) + constant * constant;
-    *dual = pegasos_best_dual(r->p->loss, n, a, r->x->bounds, norm, s->mass, s->lam, 1);
+    *dual = pegasos_best_dual(r->x->targets, a, norm, s->mass, s->lam, 1);
     return PEGASOS_DONE;
 }
 
@@ -495,7 +515,6 @@ static int find_primal_value(const run *r, candidate *x)
 {
     const pegasos_ascent *s = r->s;
     const int64_t n = r->rows->n_rows, d = r->rows->n_features;
-    const double *const c = r->x->bounds;
     double piece[ROWS_PER_PIECE], loss = 0, norm = squared_norm_of(x->w, d);
     x->intercept = s->free_intercept ? 0 : r->p->intercept_scaling * x->constant;
     for (int64_t first = 0, count; first < n; first += count) {
@@ -503,17 +522,16 @@ static int find_primal_value(const run *r, candidate *x)
         count = rows_of_piece(r->rows, first);
         pegasos_linear_scores(r->rows, first, count, 1, x->w, 8, 0, &x->intercept, scores);
         if (!s->free_intercept)
-            pegasos_loss_sums(r->p->loss, count, 1, count, r->x->labels + first,
-                              c ? c + first : NULL, scores, &loss);
+            loss = pegasos_loss_sum(r->x->targets, first, count, scores, 1, loss);
         if (is_stopped(r, (double)count * cost_of_row(r->rows)))
             return PEGASOS_STOPPED;
     }
     if (s->free_intercept) { /* whose best value needs all scores */
         double *const scores = r->x->scores;
-        x->intercept = pegasos_best_intercept(r->p->loss, n, r->x->labels, c, scores, r->x->room);
+        x->intercept = pegasos_best_intercept(r->x->targets, scores, r->x->room);
         for (int64_t i = 0; i < n; i++)
             scores[i] += x->intercept;
-        pegasos_loss_sums(r->p->loss, n, 1, n, r->x->labels, c, scores, &loss);
+        loss = pegasos_loss_sum(r->x->targets, 0, n, scores, 1, 0);
     } else if (x->intercept != 0) {
         const double weight = x->intercept / r->p->intercept_scaling; /* as of the model, with its
                                                                          bits */

@@ -17,8 +17,8 @@ static INLINE bool is_within(const pegasos_ascent *s, double relative_gap, doubl
     return is_small_gap(relative_gap, s->primal, factor * s->tol);
 }
 
-/* Estimates the relative gap by what the last epoch saw and sum_i l*(a_i): D from running sums, and
- * the gap. */
+/* Estimates the relative gap by what the last epoch saw and the sum of z_i a_i - c_i l*(a_i/c_i): D
+ * from running sums, and the gap. */
 static INLINE void estimate_gap(const pegasos_dual *p, pegasos_ascent *s, double sum)
 {
     const double dual = sum / s->mass - s->lam / 2 * p->squared_norm, gap = p->gap / s->mass;

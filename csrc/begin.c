@@ -31,7 +31,7 @@ static bool combine(fit *f, const double *a, double *out)
 {
     const pegasos_progress progress = progress_of_state(f->s);
     const double scale = 1 / (f->problem->lam * f->s->mass);
-    return combine_all(f->rows, f->labels, scale, a, out, &f->watch, &progress);
+    return combine_all(f->rows, f->targets.labels, scale, a, out, &f->watch, &progress);
 }
 
 static bool score(fit *f, const double *w, double intercept, double *scores)
@@ -50,34 +50,35 @@ static void count_rows(fit *f)
     s->n_inside = 0;
     s->mass = s->longest = 0;
     for (int64_t i = 0; i < f->rows->n_rows; i++) {
-        s->n_inside += f->labels[i] != 0;
+        s->n_inside += f->targets.labels[i] != 0;
         s->mass += weight_of(f, i);
         s->longest = fmax(s->longest, weight_of(f, i) * (f->norms[i] + feature * feature));
     }
     s->mass = s->mass > 0 ? s->mass : 1; /* without rows */
     s->lam = f->problem->lam;
+    s->loss = f->problem->loss;
     s->n_rows = f->rows->n_rows;
     s->n_features = f->rows->n_features;
     s->value_bytes = f->rows->value_bytes;
 }
 
 /* The mean of |x_i|^2 over the rows that are in the problem. */
-static double mean_norm(int64_t n, const int8_t *labels, const double *norms, int64_t n_inside)
+static double mean_norm(const pegasos_targets *targets, const double *norms, int64_t n_inside)
 {
     double mean = 0;
-    for (int64_t i = 0; i < n; i++)
-        mean += labels[i] != 0 ? norms[i] / (double)n_inside : 0;
+    for (int64_t i = 0; i < targets->n; i++)
+        mean += targets->labels[i] != 0 ? norms[i] / (double)n_inside : 0;
     return mean;
 }
 
 /* That of a free intercept is as large as the problem's rows: beside a much larger one, steps would
  * be too short. */
-double pegasos_constant_feature(const pegasos_problem *problem, int64_t n_rows,
-                                const int8_t *labels, const double *norms, int64_t n_inside)
+double pegasos_constant_feature(const pegasos_problem *problem, const pegasos_targets *targets,
+                                const double *norms, int64_t n_inside)
 {
     if (!problem->free_intercept)
         return problem->intercept_scaling;
-    return fmax(sqrt(mean_norm(n_rows, labels, norms, n_inside)), LEAST_FEATURE);
+    return fmax(sqrt(mean_norm(targets, norms, n_inside)), LEAST_FEATURE);
 }
 
 /* Forgets the best model's objective. */
@@ -107,9 +108,8 @@ bool pegasos_fit_begin(fit *f)
         .free_intercept = f->problem->free_intercept,
         .average_from = s->n_inside / 2 + 1,
         .last_step = s->n_inside,
-        .loss = f->problem->loss,
     };
-    const double curvature = loss_curvature(f->problem->loss) * factor * s->longest;
+    const double curvature = loss_curvature(loss_of(f->problem->loss)) * factor * s->longest;
     s->pegasos.delay = (int64_t)fmin(ceil(curvature / f->problem->lam), 1e15);
     pegasos_linear_start(&s->pegasos);
     forget(s);
@@ -127,8 +127,7 @@ static bool run_pegasos(fit *f)
         .n_problems = 1,
         .batch_size = 1,
         .problems = p,
-        .labels = f->labels,
-        .row_weights = f->problem->weights,
+        .targets = f->targets,
         .weights = f->w,
         .sums = f->sums,
         .counts = counts,
@@ -158,8 +157,7 @@ bool pegasos_fit_first_epoch(fit *f)
     const double each = (double)f->s->n_inside / (double)(p->n_steps + p->delay);
     for (int64_t i = 0; i < f->rows->n_rows; i++)
         f->a[i] = weight_of(f, i) * counts[i] * each;
-    pegasos_make_feasible(p->loss, f->rows->n_rows, f->labels, f->problem->weights,
-                          p->free_intercept, f->a, f->a);
+    pegasos_make_feasible(&f->targets, p->free_intercept, f->a, f->a);
     pegasos_linear_model(p, f->rows->n_features, f->rows->value_bytes, f->w, f->sums, f->coef,
                          &f->s->ascent.intercept);
     f->s->ascent.n_epochs = 1;
@@ -173,7 +171,7 @@ static void activate(fit *f)
 {
     int64_t n_active = 0;
     for (int64_t i = 0; i < f->rows->n_rows; i++)
-        if (f->labels[i] != 0)
+        if (f->targets.labels[i] != 0)
             f->active[n_active++] = i;
     pegasos_dual_start(&f->s->dual, n_active);
     memset(f->sums, 0, (size_t)(f->rows->n_features + 1) * sizeof(double));
@@ -194,23 +192,22 @@ bool pegasos_fit_begin_ascent(fit *f, bool is_zero)
     const pegasos_progress now = progress_of_state(s);
     const int64_t n = f->rows->n_rows, d = f->rows->n_features;
     const double feature =
-        pegasos_constant_feature(f->problem, n, f->labels, f->norms, s->n_inside);
+        pegasos_constant_feature(f->problem, &f->targets, f->norms, s->n_inside);
     double total = 0, intercept = 0;
     if (is_zero) {
         memset(f->w, 0, (size_t)d * sizeof(double));
-        pegasos_constant_model(f->problem, n, f->labels, s->mass, &intercept);
+        pegasos_constant_model(f->problem, &f->targets, s->mass, &intercept);
         intercept = f->problem->free_intercept ? intercept : 0;
     } else if (!combine(f, f->a, f->w))
         return false;
     if (!is_zero && f->problem->free_intercept) {
         if (!score(f, f->w, 0, f->room))
             return false;
-        intercept = pegasos_best_intercept(f->problem->loss, n, f->labels, f->problem->weights,
-                                           f->room, f->room + n);
+        intercept = pegasos_best_intercept(&f->targets, f->room, f->room + n);
     }
     const double scale = 1 / (f->problem->lam * s->mass), best = intercept_of_state(s);
     for (int64_t i = 0; i < n && !is_zero; i++)
-        total += scale * f->a[i] * f->labels[i];
+        total += scale * f->a[i] * f->targets.labels[i];
     const double constant = feature * total;
     note_change(s, PEGASOS_ASCENT);
     s->n_steps += s->ascent.n_steps;
@@ -220,7 +217,6 @@ bool pegasos_fit_begin_ascent(fit *f, bool is_zero)
         .intercept = intercept,
         .factor = 1,
         .generator = f->options->seed,
-        .loss = f->problem->loss,
         .constant_weight = constant,
         .squared_norm = squared_norm_of(f->w, d) + constant * constant,
     };
@@ -247,7 +243,7 @@ bool pegasos_fit_begin_ascent(fit *f, bool is_zero)
  * width far above that would let dual variables creep. */
 static double narrowest_width(const fit *f)
 {
-    const double moves = mean_norm(f->rows->n_rows, f->labels, f->norms, f->s->n_inside)
+    const double moves = mean_norm(&f->targets, f->norms, f->s->n_inside)
                          / (f->problem->lam * f->s->mass);
     return NARROWEST * fmax(fmin(moves, 1), FLATTEST);
 }
@@ -260,16 +256,17 @@ bool pegasos_fit_begin_newton(fit *f)
     const pegasos_problem *p = f->problem;
     const pegasos_progress now = progress_of_state(s);
     const int64_t n = f->rows->n_rows, d = f->rows->n_features;
-    const bool is_smooth = loss_is_smooth(p->loss);
+    const loss_form loss = loss_of(p->loss);
+    const bool is_smooth = loss_is_smooth(loss);
     const double feature = p->free_intercept ? 1 : p->intercept_scaling;
-    const double width = is_smooth ? 0.5 : FIRST_WIDTH, intercept = intercept_of_state(s);
-    double *const ones = f->room, *const moves = ones + n, *const weights = moves + n;
+    const double width = is_smooth ? loss_width(loss) : FIRST_WIDTH, intercept = intercept_of_state(s);
+    double *const values = f->room, *const moves = values + n, *const weights = moves + n;
     double *const zeros = weights + n;
     if (!score(f, f->coef, intercept, f->scores))
         return false;
     for (int64_t i = 0; i < n; i++) {
-        ones[i] = 1;
-        moves[i] = f->labels[i] * f->scores[i];
+        values[i] = value_at(&f->targets, i);
+        moves[i] = f->targets.labels[i] * f->scores[i];
         weights[i] = weight_of(f, i) / s->mass;
         zeros[i] = 0;
         f->centre[i] = is_smooth ? 0 : f->a[i];
@@ -278,13 +275,13 @@ bool pegasos_fit_begin_newton(fit *f)
     f->point[d] = feature > 0 ? intercept / feature : 0;
     const double norm = squared_norm_of(f->point, d + !p->free_intercept);
     const double t =
-        pegasos_line_search(p->loss, n, ones, moves, weights, zeros, width, 0, p->lam * norm);
+        pegasos_line_search(p->loss, n, values, moves, weights, zeros, width, 0, p->lam * norm);
     for (int64_t j = 0; j <= d; j++)
         f->point[j] *= t;
     double primal = p->lam / 2 * t * t * norm;
     for (int64_t i = 0; i < n; i++) {
         f->scores[i] *= t;
-        primal += weights[i] * loss_value(p->loss, 1 - f->labels[i] * f->scores[i]);
+        primal += weights[i] * loss_value(loss, error_at(&f->targets, i, f->scores[i]));
     }
     note_change(s, PEGASOS_NEWTON);
     s->newton = (pegasos_newton){
@@ -292,7 +289,6 @@ bool pegasos_fit_begin_newton(fit *f)
         .mass = s->mass,
         .feature = feature,
         .free_intercept = p->free_intercept,
-        .loss = p->loss,
         .narrowest = narrowest_width(f),
         .width = width,
         .primal = now.objective,
@@ -320,8 +316,7 @@ bool pegasos_fit_begin_at_point(fit *f, int64_t solver)
     count_rows(f);
     forget(f->s);
     if (f->s->pending != PEGASOS_BEGIN_AGAIN) /* not to be made feasible twice */
-        pegasos_make_feasible(f->problem->loss, n, f->labels, f->problem->weights,
-                              f->problem->free_intercept, f->a, f->a);
+        pegasos_make_feasible(&f->targets, f->problem->free_intercept, f->a, f->a);
     f->s->pending = PEGASOS_BEGIN_AGAIN;
     for (int64_t i = 0; i < n && is_zero; i++)
         is_zero = f->a[i] == 0;
@@ -370,9 +365,8 @@ bool pegasos_fit_check_data(fit *f)
     if (s->solver != PEGASOS_AUTO) {
         if (!are_vectors(f, &same) || !score(f, f->coef, intercept, f->room))
             return false;
-        double loss = 0, norm = squared_norm_of(f->coef, d);
-        pegasos_loss_sums(f->problem->loss, n, 1, n, f->labels, f->problem->weights, f->room,
-                          &loss);
+        const double loss = pegasos_loss_sum(&f->targets, 0, n, f->room, 1, 0);
+        double norm = squared_norm_of(f->coef, d);
         if (!f->problem->free_intercept && f->problem->intercept_scaling > 0) {
             const double weight = intercept / f->problem->intercept_scaling;
             norm += weight * weight;
@@ -404,7 +398,7 @@ void pegasos_fit_change_lam(fit *f)
         s->newton.lam = lam;
         s->newton.narrowest = narrowest_width(f);
         s->newton.dual_objective = -INFINITY;
-        s->newton.width = loss_is_smooth(f->problem->loss) ? s->newton.width : FIRST_WIDTH;
+        s->newton.width = loss_is_smooth(loss_of(s->loss)) ? s->newton.width : FIRST_WIDTH;
         for (int64_t i = 0; i < n; i++)
             f->centre[i] *= of_a;
     } else {

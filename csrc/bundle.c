@@ -57,11 +57,12 @@ static void estimate_gaps(const pegasos_rows *rows, const pegasos_bundle *b)
 {
     const int64_t B = BUNDLE_BYTES / rows->value_bytes;
     double sums[MOST_LANES] = {0};
+    const loss_form loss = loss_of(b->targets.loss);
     WITH_LOSS(
-        b->problems->loss, for (int64_t i = 0; i < rows->n_rows; i++) {
-            const double c = b->bounds ? b->bounds[i] : 1;
+        loss, for (int64_t i = 0; i < rows->n_rows; i++) {
+            const double c = b->targets.weights ? b->targets.weights[i] : 1;
             for (int64_t l = 0; l < B; l++)
-                sums[l] += loss_conjugate(LOSS, b->a[i * B + l], c);
+                sums[l] += b->a[i * B + l] - loss_conjugate(LOSS, b->a[i * B + l], c);
         });
     for (int64_t l = 0; l < b->n_problems; l++)
         estimate_gap(&b->problems[l], &b->ascents[l], sums[l]);
@@ -128,7 +129,7 @@ static double visit(const pegasos_rows *rows, const pegasos_bundle *b)
     pegasos_order_draw(b->order, b->permutation, count, draws);
     for (int64_t j = 0; j < count; j++)
         draws[j] = b->inside[draws[j]];
-    pegasos_dual_sweep(rows, b->n_problems, b->problems, b->labels, b->bounds, b->norms, b->a, b->v,
+    pegasos_dual_sweep(rows, b->n_problems, b->problems, &b->targets, b->norms, b->a, b->v,
                        averaged && place >= half ? b->sums : NULL, place - half, count, draws);
     for (int64_t l = 0; l < b->n_problems; l++)
         b->ascents[l].place = place + count;

@@ -2,8 +2,8 @@
  * certificate.c - primal and dual objective of one problem, which together prove how good a model
  * is.
  *
- *     P(w, b) = lam/2 |w|^2 + 1/m sum_i c_i l(1 - y_i f_i),        f_i = <w, x_i> + b
- *     D(a) = 1/m sum_i l*(a_i) - lam/2 |w(a)|^2,      w(a) = 1/(lam m) sum_i a_i y_i x_i
+ *     P(w, b) = lam/2 |w|^2 + 1/m sum_i c_i l(u_i),      u_i = z_i - y_i (<w, x_i> + b)
+ *     D(a) = 1/m sum_i z_i a_i - c_i l*(a_i/c_i) - lam/2 |w(a)|^2,      w(a) = 1/(lam m) sum_i a_i y_i x_i
  *
  * (loss.h has l, l* and the bounds of a_i). For any w, b and any feasible a, P - D >= P - min P
  * >= 0. Feasible means that a_i is within its bounds and, where the intercept is not penalised,
@@ -17,20 +17,16 @@
 
 /* A score that is infinite could pass for a row far on its right side: f - f, which is 0 for
  * numbers and NaN for everything else, shows it. */
-void pegasos_loss_sums(int64_t loss, int64_t count, int64_t n_problems, int64_t stride,
-                       const int8_t *labels, const double *row_weights, const double *scores,
-                       double *sums)
+double pegasos_loss_sum(const pegasos_targets *t, int64_t first, int64_t count,
+                        const double *scores, int64_t stride, double sum)
 {
-    assert(count >= 0 && n_problems >= 1 && stride >= count);
-    for (int64_t k = 0; k < n_problems; k++) {
-        double sum = sums[k];
-        for (int64_t i = 0; i < count; i++) {
-            const double y = labels[k * stride + i], f = scores[i * n_problems + k];
-            const double u = 1 - y * f, c = row_weights ? row_weights[i] : 1;
-            sum += (y != 0 && loss_is_active(loss, u) ? c * loss_value(loss, u) : 0) + (f - f);
-        }
-        sums[k] = sum;
+    const loss_form l = loss_of(t->loss);
+    assert(count >= 0 && first >= 0 && first + count <= t->n);
+    for (int64_t i = 0; i < count; i++) {
+        const double f = scores[i * stride], c = weight_at(t, first + i);
+        sum += (c > 0 ? c * loss_value(l, error_at(t, first + i, f)) : 0) + (f - f);
     }
+    return sum;
 }
 
 /* Where a row meets its margin, as a function of b, and its label times its weight. */
@@ -124,119 +120,172 @@ static double best_of_squares(int64_t count, const place *places)
     return mean;
 }
 
-/* The slope in b of sum_i c_i l(1 - y_i (f_i + b)), and its derivative, for a smooth loss. */
-static double slope_in_intercept(int64_t loss, int64_t n, const int8_t *labels,
-                                 const double *row_weights, const double *scores, double b,
-                                 double *curvature)
+/* The slope in b of sum_i c_i l(u_i), and its derivative. `scores` may be NULL: all 0. */
+static double slope_in_intercept(const pegasos_targets *t, loss_form l, const double *scores,
+                                 double b, double *curvature)
 {
     double slope = 0;
     *curvature = 0;
-    for (int64_t i = 0; i < n; i++) {
-        const double y = labels[i], c = row_weights ? row_weights[i] : 1;
-        const double u = 1 - y * (scores[i] + b);
-        if (y == 0 || !loss_is_active(loss, u))
+    for (int64_t i = 0; i < t->n; i++) {
+        const double c = weight_at(t, i), f = scores ? scores[i] : 0, u = error_at(t, i, f + b);
+        if (c == 0)
             continue;
-        slope -= c * y * loss_derivative(loss, u);
-        *curvature += c * loss_second_derivative(loss, u);
+        slope -= c * t->labels[i] * loss_derivative(l, u);
+        *curvature += c * loss_second_derivative(l, u);
     }
     return slope;
 }
 
 /*
- * Any smooth loss: Newton's method on the slope, which grows with b, kept between what is known to
- * lie left and right of the root. Where all rows are of one class, the log loss has none; b ends
- * where no score is within LOSS_FAR of 0.
+ * The b at which sum_i c_i l(u_i) + penalty/2 b^2 is least, for any loss: Newton's method on the
+ * slope, which grows with b, kept between what is known to lie left and right of the root. Where
+ * all rows are of one class, the log loss has none; b ends where no score is within LOSS_FAR of 0.
  */
-static double best_by_slopes(int64_t loss, int64_t n, const int8_t *labels,
-                             const double *row_weights, const double *scores)
+static double best_by_slopes(const pegasos_targets *t, const double *scores, double penalty)
 {
-    double low = INFINITY, high = -INFINITY;
-    for (int64_t i = 0; i < n; i++) {
-        low = labels[i] != 0 ? fmin(low, -scores[i]) : low;
-        high = labels[i] != 0 ? fmax(high, -scores[i]) : high;
+    const loss_form l = loss_of(t->loss);
+    const double far = loss_is_quadratic(l) ? 0 : LOSS_FAR;
+    double low = penalty > 0 ? 0 : INFINITY, high = penalty > 0 ? 0 : -INFINITY;
+    for (int64_t i = 0; i < t->n; i++) { /* u_i = 0 where b = y_i z_i - f_i */
+        const double place = t->labels[i] * value_at(t, i) - (scores ? scores[i] : 0);
+        low = t->labels[i] != 0 ? fmin(low, place) : low;
+        high = t->labels[i] != 0 ? fmax(high, place) : high;
     }
     if (!(isfinite(low) && isfinite(high)))
         return low == INFINITY && high == -INFINITY ? 0 : NAN; /* no rows, or an overflow */
-    low -= LOSS_FAR;
-    high += LOSS_FAR;
-    double b = (low + high) / 2;
+    low -= far;
+    high += far;
+    double b = low + (high - low) / 2;
     enum { STEPS = 200 };
     for (int k = 0; k < STEPS && high - low > DBL_EPSILON * (fabs(low) + fabs(high)); k++) {
         double curvature;
-        const double slope =
-            slope_in_intercept(loss, n, labels, row_weights, scores, b, &curvature);
+        const double slope = slope_in_intercept(t, l, scores, b, &curvature) + penalty * b;
         if (slope == 0)
             break;
         *(slope < 0 ? &low : &high) = b;
-        const double better = curvature > 0 ? b - slope / curvature : low;
+        const double steepness = curvature + penalty;
+        const double better = steepness > 0 ? b - slope / steepness : low;
         const bool is_inside = low < better && better < high;
         const bool is_near = is_inside && fabs(better - b) <= 4 * DBL_EPSILON * fabs(b);
-        b = is_inside ? better : (low + high) / 2;
+        b = is_inside ? better : low + (high - low) / 2;
         if (is_near)
             break;
     }
     return b;
 }
 
-double pegasos_best_intercept(int64_t loss, int64_t n, const int8_t *labels,
-                              const double *row_weights, const double *scores, double *room)
+double pegasos_best_intercept(const pegasos_targets *t, const double *scores, double *room)
 {
-    if (loss != PEGASOS_HINGE && loss != PEGASOS_SQUARED_HINGE)
-        return best_by_slopes(loss, n, labels, row_weights, scores);
+    const int64_t kind = t->loss.kind;
     place *const unsorted = (place *)room;
     double total = 0, positive = 0;
     int64_t count = 0;
-    for (int64_t i = 0; i < n; i++) {
-        const double c = row_weights ? row_weights[i] : 1;
-        if (labels[i] == 0)
+    if (kind != PEGASOS_HINGE && kind != PEGASOS_SQUARED_HINGE)
+        return best_by_slopes(t, scores, 0);
+    for (int64_t i = 0; i < t->n; i++) {
+        const double y = t->labels[i], c = weight_at(t, i);
+        if (y == 0)
             continue;
-        unsorted[count++] = (place){labels[i] - scores[i], labels[i] * c};
+        unsorted[count++] = (place){y - scores[i], y * c};
         total += c;
-        positive += labels[i] > 0 ? c : 0;
+        positive += y > 0 ? c : 0;
     }
-    const place *const places = sort(count, unsorted, unsorted + n);
-    return loss_is_smooth(loss) ? best_of_squares(count, places)
-                                : best_of_hinges(count, places, total, positive);
+    const place *const places = sort(count, unsorted, unsorted + t->n);
+    return kind == PEGASOS_SQUARED_HINGE ? best_of_squares(count, places)
+                                         : best_of_hinges(count, places, total, positive);
 }
 
-void pegasos_make_feasible(int64_t loss, int64_t n, const int8_t *labels, const double *row_weights,
-                           int64_t balance, const double *a, double *feasible)
+/* The root b of 1/(1 + e^-b) + penalty b = (1 + balance)/2: Newton's method from 0, as in
+ * `log_loss_best`. */
+static double best_of_log_losses(double balance, double penalty)
 {
-    double positive = 0, negative = 0;
-    for (int64_t i = 0; i < n; i++) {
-        const double c = row_weights ? row_weights[i] : 1;
-        feasible[i] = labels[i] != 0 ? loss_clip(loss, a[i], c) : 0;
-        positive += labels[i] > 0 ? feasible[i] : 0;
-        negative += labels[i] < 0 ? feasible[i] : 0;
+    double b = 0;
+    for (int n = 0; n < 100 && fabs(b) < LOSS_FAR; n++) {
+        const double up = logistic(b), down = logistic(-b); /* 1 - up, to the last bit */
+        const double excess = (up * (1 - balance) - down * (1 + balance)) / 2 + penalty * b;
+        const double step = excess / (up * down + penalty);
+        b -= step;
+        if (!(fabs(step) > DBL_EPSILON * fabs(b)))
+            break;
+    }
+    return clamp(b, -LOSS_FAR, LOSS_FAR);
+}
+
+/* The same for labels, of which nothing but the weighted mean counts. */
+static double best_of_labels(loss_form l, double balance, double penalty)
+{
+    if (!loss_is_quadratic(l))
+        return best_of_log_losses(balance, penalty);
+    if (loss_is_smooth(l)) /* squares at -1 <= b <= 1 */
+        return balance / (1 + penalty / 2);
+    if (penalty == 0)
+        return (balance > 0) - (balance < 0);
+    return clamp(balance / penalty, -1, 1);
+}
+
+double pegasos_best_constant(const pegasos_targets *t, double mass, double penalty, double *least)
+{
+    const loss_form l = loss_of(t->loss);
+    double sum = 0, b;
+    if (!loss_has_labels(t->loss.kind)) {
+        b = penalty < INFINITY ? best_by_slopes(t, NULL, penalty * mass) : 0;
+        for (int64_t i = 0; i < t->n; i++)
+            sum += weight_at(t, i) > 0 ? weight_at(t, i) * loss_value(l, error_at(t, i, b)) : 0;
+        *least = sum / mass + (b != 0 ? penalty / 2 * b * b : 0);
+        return b;
+    }
+    for (int64_t i = 0; i < t->n; i++)
+        sum += weight_at(t, i) * t->labels[i];
+    const double balance = sum / mass;
+    b = penalty < INFINITY ? best_of_labels(l, balance, penalty) : 0;
+    *least = ((1 + balance) * loss_value(l, 1 - b) + (1 - balance) * loss_value(l, 1 + b)
+              + (b != 0 ? penalty * b * b : 0))
+             / 2;
+    return b;
+}
+
+void pegasos_make_feasible(const pegasos_targets *t, int64_t balance, const double *a,
+                           double *feasible)
+{
+    const loss_form l = loss_of(t->loss);
+    double positive = 0, negative = 0; /* sums of a_i y_i > 0, and of the others */
+    for (int64_t i = 0; i < t->n; i++) {
+        feasible[i] = t->labels[i] != 0 ? loss_clip(l, a[i], t->weights ? t->weights[i] : 1) : 0;
+        const double signed_a = feasible[i] * t->labels[i];
+        positive += signed_a > 0 ? signed_a : 0;
+        negative += signed_a < 0 ? -signed_a : 0;
     }
     if (!balance || positive == negative)
         return;
-    const int heavier = positive > negative ? 1 : -1;
+    const double sign = positive > negative ? 1 : -1;
     const double factor = positive > negative ? negative / positive : positive / negative;
-    for (int64_t i = 0; i < n; i++)
-        feasible[i] *= labels[i] == heavier ? factor : 1;
+    for (int64_t i = 0; i < t->n; i++)
+        feasible[i] *= sign * feasible[i] * t->labels[i] > 0 ? factor : 1;
 }
 
-/* Of a piecewise quadratic loss, with A = sum_i a_i/m and B = lam/2 |w(a)|^2 + sum_i h_i a_i^2/(2m),
- * D(r a) = r A - r^2 B is highest at r = A/(2 B), as far as the bounds let a grow. */
-double pegasos_best_dual(int64_t loss, int64_t n, const double *a, const double *row_weights,
-                         double squared_norm, double mass, double lam, int64_t scaled)
+/* Of a piecewise quadratic loss, with A = sum_i (z_i a_i - dead |a_i|)/m and B = lam/2 |w(a)|^2 +
+ * sum_i h_i a_i^2/(2m), D(r a) = r A - r^2 B is highest at r = A/(2 B), as far as the bounds let a
+ * grow. */
+double pegasos_best_dual(const pegasos_targets *t, const double *a, double squared_norm,
+                         double mass, double lam, int64_t scaled)
 {
+    const loss_form l = loss_of(t->loss);
     double sum = 0, part = 0, smoothing = 0;
-    for (int64_t i = 0; i < n; i++) {
-        const double c = row_weights && row_weights[i] > 0 ? row_weights[i] : 1;
-        if (!loss_is_quadratic(loss)) {
-            sum += loss_conjugate(loss, a[i], c);
+    for (int64_t i = 0; i < t->n; i++) {
+        const double c = t->weights && t->weights[i] > 0 ? t->weights[i] : 1;
+        const double linear = value_at(t, i) * a[i];
+        if (!loss_is_quadratic(l)) {
+            sum += linear - loss_conjugate(l, a[i], c);
             continue;
         }
-        const double share = a[i] / loss_bound(loss, c);
+        const double share = a[i] / (a[i] < 0 ? loss_least(l, c) : loss_most(l, c));
         part = share > part ? share : part;
-        sum += a[i];
-        smoothing += loss_diagonal(loss, c) * a[i] * a[i] / 2;
+        sum += l.dead == 0 ? linear : linear - l.dead * fabs(a[i]);
+        smoothing += l.width > 0 ? loss_diagonal(l, c) * a[i] * a[i] / 2 : 0;
     }
     const double first = sum / mass, second = lam / 2 * squared_norm + smoothing / mass;
     double r = 1;
-    if (scaled && first > 0 && loss_is_quadratic(loss)) {
+    if (scaled && first > 0 && loss_is_quadratic(l)) {
         const double most = 1 / part, best = second > 0 ? first / (2 * second) : most;
         r = best < most ? best : most;
     }
@@ -262,19 +311,19 @@ void pegasos_sum_point(int64_t n, const double *coef, const double *scores, cons
     *sums = s;
 }
 
-double pegasos_losses_in_doubt(int64_t loss, int64_t n, const int8_t *labels,
-                               const double *row_weights, const double *scores, double intercept,
+double pegasos_losses_in_doubt(const pegasos_targets *t, const double *scores, double intercept,
                                const double *coef, double doubt, double ridge, double *growth)
 {
+    const loss_form l = loss_of(t->loss);
     double sum = 0, more = 0;
-    for (int64_t i = 0; i < n; i++) {
-        const double c = row_weights ? row_weights[i] : 1, f = scores[i] + intercept;
-        const double u = 1 - labels[i] * f, own = doubt + ridge * fabs(coef[i]);
-        if (labels[i] == 0)
+    for (int64_t i = 0; i < t->n; i++) {
+        const double c = weight_at(t, i), f = scores[i] + intercept;
+        const double u = error_at(t, i, f), own = doubt + ridge * fabs(coef[i]);
+        if (t->labels[i] == 0)
             continue;
-        sum += c * loss_value(loss, u) + (f - f);
-        if (loss_is_active(loss, u + own)) /* it is convex */
-            more += c * own * loss_derivative(loss, u + own);
+        sum += c * loss_value(l, u) + (f - f);
+        /* The loss is convex. */
+        more += c * own * fmax(loss_derivative(l, u + own), -loss_derivative(l, u - own));
     }
     *growth = more;
     return sum;

@@ -22,14 +22,14 @@ const char *pegasos_message(int status)
             "values must be finite; CSR offsets must not decrease, and indices be in "
             "[0, n_features)",
         [PEGASOS_BAD_TARGETS] =
-            "targets must be -1 or +1, or 0 for rows outside the problem, and not "
-            "all 0",
+            "targets must be -1 or +1, or 0 for rows outside the problem, and not all 0; those of "
+            "PEGASOS_EPSILON_INSENSITIVE and the losses after it must be finite",
         [PEGASOS_BAD_WEIGHTS] = "weights must be finite and not negative, and their sum over the "
                                 "problem's rows finite and not 0",
         [PEGASOS_BAD_LAM] = "lam must be a finite number above 0",
         [PEGASOS_BAD_LOSS] =
-            "loss must be PEGASOS_HINGE, PEGASOS_SQUARED_HINGE, PEGASOS_MODIFIED_HUBER or "
-            "PEGASOS_LOG_LOSS",
+            "loss must be of a kind that there is, PEGASOS_HINGE and so on, and its epsilon finite "
+            "and not negative, above 0 for PEGASOS_HUBER, and 0 for losses that have none",
         [PEGASOS_BAD_INTERCEPT] =
             "free_intercept must be 0 or 1, and intercept_scaling finite, not "
             "negative, and 0 if the intercept is free",
@@ -109,12 +109,13 @@ int pegasos_check(const pegasos_problem *problem, const pegasos_options *options
         return PEGASOS_BAD_ROWS;
     }
     const int64_t n_rows = kernel ? kernel->n_rows : rows->n_rows;
+    const bool has_labels = loss_has_labels(problem->loss.kind);
     for (int64_t i = 0; i < n_rows; i++) {
         const double y = problem->targets[i], c = problem->weights ? problem->weights[i] : 1;
-        are_targets = are_targets && (y == 0 || y == 1 || y == -1);
+        are_targets = are_targets && (has_labels ? y == 0 || y == 1 || y == -1 : isfinite(y));
         are_weights = are_weights && c >= 0 && c < INFINITY;
-        is_empty = is_empty && y == 0;
-        mass += y != 0 ? c : 0;
+        is_empty = is_empty && has_labels && y == 0;
+        mass += has_labels && y == 0 ? 0 : c;
     }
     if (!are_targets || is_empty)
         return PEGASOS_BAD_TARGETS;
@@ -153,7 +154,7 @@ static bool is_at_point(const state *s)
 
 static bool is_linear_safe(const pegasos_linear *p, const state *s)
 {
-    return p->project == 0 && is_count(p->average_from) && p->last_step <= s->n_inside
+    return p->ball == 0 && is_count(p->average_from) && p->last_step <= s->n_inside
            && is_count(p->delay) && is_count(p->n_steps) && is_count(p->next_draw)
            && p->next_draw <= s->n_rows && p->n_drawn == 0 && p->n_pending == 0
            && p->n_steps <= p->last_step && is_count(p->n_violations) && is_count(p->n_norm_updates)
@@ -214,10 +215,11 @@ static bool are_finite(const void *vector, int64_t value_bytes, int64_t count)
     return sum == 0;
 }
 
-static bool are_positive(const double *vector, int64_t count)
+/* Whether numbers may be dual variables, or sums of slopes. */
+static bool are_duals(pegasos_loss loss, const double *vector, int64_t count)
 {
     bool holds = are_finite(vector, sizeof(double), count);
-    for (int64_t i = 0; i < count; i++)
+    for (int64_t i = 0; i < count && loss_of(loss).least == 0; i++)
         holds &= vector[i] >= 0;
     return holds;
 }
@@ -228,7 +230,7 @@ static bool are_linear_numbers(const pegasos_linear *p, const state *s,
     const double numbers[] = {p->squared_norm, p->constant_weight, p->intercept,    p->rate_sum,
                               p->constant_sum, p->intercept_sum,   p->weight_factor};
     return are_finite(numbers, sizeof(double), sizeof numbers / sizeof *numbers) && p->lam == s->lam
-           && p->loss == problem->loss && p->weight_factor > 0
+           && p->weight_factor > 0
            && p->intercept_scaling == problem->intercept_scaling
            && p->free_intercept == problem->free_intercept && p->average_from == s->n_inside / 2 + 1
            && p->last_step == s->n_inside && p->q <= 1 && p->squared_norm >= 0;
@@ -243,7 +245,7 @@ static bool are_ascent_numbers(const state *s, const pegasos_problem *problem)
         p->gap,        p->constant_weight,   p->squared_norm, p->constant_sum, p->pegasos_mass,
         p->weight_seen};
     return are_finite(numbers, sizeof(double), sizeof numbers / sizeof *numbers) && p->factor == 1
-           && p->loss == problem->loss && !isnan(p->highest_before) && !isnan(p->lowest_before)
+           && !isnan(p->highest_before) && !isnan(p->lowest_before)
            && q->lam == s->lam && q->mass == s->mass && q->free_intercept == problem->free_intercept
            && !isnan(q->estimate) && !isnan(q->estimate_at_check);
 }
@@ -253,9 +255,9 @@ static bool are_newton_numbers(const state *s, const pegasos_problem *problem)
     const pegasos_newton *const p = &s->newton;
     const double feature = problem->free_intercept ? 1 : problem->intercept_scaling;
     return p->lam == s->lam && p->mass == s->mass && p->feature == feature
-           && p->free_intercept == problem->free_intercept && p->loss == problem->loss
+           && p->free_intercept == problem->free_intercept
            && isfinite(p->width) && isfinite(p->narrowest)
-           && (!loss_is_smooth(p->loss) || p->width == 0.5) && !isnan(p->dual_objective);
+           && (!loss_is_smooth(loss_of(s->loss)) || p->width == loss_width(loss_of(s->loss))) && !isnan(p->dual_objective);
 }
 
 /* The arrays of the solver at work. */
@@ -264,13 +266,13 @@ static bool are_arrays(const fit *f)
     const state *const s = f->s;
     const int64_t n = s->n_rows, d = s->n_features, bytes = s->value_bytes, eight = sizeof(double);
     if (s->solver == PEGASOS_AUTO)
-        return are_positive((const double *)f->active, n) && are_finite(f->w, bytes, d)
+        return are_duals(s->loss, (const double *)f->active, n) && are_finite(f->w, bytes, d)
                && are_finite(f->sums, bytes, d);
     if (s->solver == PEGASOS_ASCENT)
         return are_finite(f->w, eight, d) && are_finite(f->sums, eight, d + 1);
-    bool is_centre = are_positive(f->centre, n);
+    bool is_centre = are_duals(s->loss, f->centre, n);
     for (int64_t i = 0; i < n; i++)
-        is_centre &= f->centre[i] == 0 || !loss_is_smooth(s->newton.loss);
+        is_centre &= f->centre[i] == 0 || !loss_is_smooth(loss_of(s->loss));
     return is_centre && are_finite(f->point, eight, d + 1) && are_finite(f->scores, eight, n);
 }
 
@@ -282,12 +284,13 @@ static bool are_numbers(const fit *f)
     const pegasos_progress now = progress_of_state(s);
     const double b = intercept_of_state(s);
     const bool has_intercept = problem->free_intercept || problem->intercept_scaling > 0;
-    if (!(are_positive(f->a, f->rows->n_rows) && isfinite(b) && (has_intercept || b == 0)
+    if (!(are_duals(problem->loss, f->a, f->rows->n_rows) && isfinite(b) && (has_intercept || b == 0)
           && are_finite(f->coef, sizeof(double), f->rows->n_features)))
         return false;
     if (is_at_point(s))
         return true;
-    if (!(s->gap_before >= 0 && isfinite(s->lam) && isfinite(s->mass) && s->longest >= 0
+    if (!(s->loss.kind == problem->loss.kind && s->loss.epsilon == problem->loss.epsilon
+          && s->gap_before >= 0 && isfinite(s->lam) && isfinite(s->mass) && s->longest >= 0
           && now.objective >= 0 && now.relative_gap >= 0 && are_arrays(f)))
         return false;
     if (s->solver == PEGASOS_ASCENT)

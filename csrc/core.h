@@ -36,10 +36,18 @@
 extern "C" {
 #endif
 
-/* ---- Losses ---------------------------------------------------------------------------------- */
+/* ---- Losses and targets ---------------------------------------------------------------------- */
 
-/* Bounds of dual variables below, 0 <= a_i <= c_i, are those of the hinge: those of the squared
- * hinge have no upper end (loss.h). */
+/* What belongs to the rows of one problem beside the rows. A row costs c_i l(u_i), with
+ * u_i = z_i - y_i f(x_i); loss.h has the losses. */
+typedef struct pegasos_targets {
+    int64_t n;             /* rows */
+    const int8_t *labels;  /* n: y_i, -1 or +1, always +1 of losses that take targets; 0: the row is
+                              not in the problem */
+    const double *values;  /* n: z_i of losses that take targets; NULL: all one */
+    const double *weights; /* n: c_i > 0 where labels are not 0; NULL: all one */
+    pegasos_loss loss;
+} pegasos_targets;
 
 /* An objective as small as this has no gap to speak of, for every tol >= 0. It is a mean of losses
  * of 1 - y f, with scores f of about 1, and is known to some units of rounding of such numbers. */
@@ -113,14 +121,14 @@ typedef struct pegasos_linear {
     double intercept_scaling; /* value of the constant feature whose weight is the (penalised)
                                  intercept; 0: there is no such feature */
     int64_t free_intercept;   /* 1: unpenalised intercept b, moved by eta_t; 0: none */
-    int64_t project;          /* 1: after every step project on a ball that holds the optimum:
-                                 |w| <= 1/sqrt(lam), or 1/sqrt(2 lam) for the squared hinge */
+    double ball;              /* after every step project on lam |w|^2 <= ball, which the optimum
+                                 has to meet; 0: no projection */
     int64_t average_from;     /* first step whose result enters the average; 0: no average */
     int64_t last_step;        /* T: the problem ignores draws once it has taken so many steps */
-    int64_t loss;             /* PEGASOS_HINGE, ... */
-    int64_t delay;            /* t0 >= 0: rates are 1/(lam (t + t0)); 0 for the hinge, and at least
-                                 2/lam max_i weight_factor c_i |x_i|^2 for the squared hinge, with
-                                 the constant feature, which is 1 for a free intercept */
+    int64_t delay;            /* t0 >= 0: rates are 1/(lam (t + t0)); 0 for losses with corners,
+                                 and at least L/lam max_i weight_factor c_i |x_i|^2 for others, of
+                                 second derivative L at most, with the constant feature, which is 1
+                                 for a free intercept */
     /* state */
     int64_t n_steps;      /* t: steps taken */
     int64_t next_draw;    /* number of the next draw of the stream that this problem reads */
@@ -153,15 +161,15 @@ typedef struct pegasos_linear_set {
     int64_t bundled;           /* 1: the problems, at most B, are a bundle: weights and sums are
                                   interleaved; batch_size is 1, and no problem projects */
     pegasos_linear *problems;  /* n_problems */
-    const int8_t *labels;      /* n_problems x n_rows: -1 or +1; 0: the row is not in the problem,
-                                  and drawing it changes nothing */
-    const double *row_weights; /* n_rows weights c_i > 0 where labels are not 0; NULL: all one */
+    pegasos_targets targets;   /* labels and values are n_problems x n_rows; weights are n_rows;
+                                  drawing a row that is not in a problem changes nothing there. A
+                                  bundle has no values. */
     void *weights;             /* n_problems x n_features: v, zero at the start */
     void *sums;                /* n_problems x n_features: a, zero at the start, with
                                   sum of averaged w = (S v - a)/lam; NULL if no problem averages */
     double *counts;   /* n_problems x n_rows: alpha, the sum of l'(u) over the draws of each
-                                  row in which it violated its margin: of the hinge, how often;
-                                  zero at the start; NULL: not wanted */
+                                  row: of the hinge, how often it violated its margin; zero at the
+                                  start; NULL: not wanted */
     int64_t *pending; /* n_problems x batch_size: rows waiting for the step to end */
     double *slopes;   /* n_problems x batch_size: l'(u) of these rows; NULL, all 1, for the
                                   hinge; a bundle needs none */
@@ -227,40 +235,39 @@ void pegasos_linear_combine(const pegasos_rows *rows, int64_t first, int64_t cou
 void pegasos_linear_norms(const pegasos_rows *rows, int64_t first, int64_t count, double *scratch,
                           double *norms);
 
-/* For a line search: slope = sum_i weights[i] moves[i] clip(a_i, 0, most) and curvature = sum of
- * weights[i] moves[i]^2/width over 0 <= a_i <= most, where most is the bound of a dual variable of
- * weight 1, and a_i = centre[i] + (u[i] - t moves[i])/width. With the log loss, its first and second
- * derivatives at u[i] - t moves[i] instead. */
+/* For a line search: slope = sum_i weights[i] moves[i] p_i, with the slopes p_i of the smoothed loss
+ * (loss_slope in loss.h) at u[i] - t moves[i] for the centre centre[i] and a weight of 1, and
+ * curvature = sum_i weights[i] moves[i]^2 p_i'; where p_i jumps to 0 slope, either side may count. */
 void pegasos_loss_slopes(int64_t n, const double *u, const double *moves, const double *weights,
-                         const double *centre, double width, double t, int64_t loss, double *slope,
-                         double *curvature);
+                         const double *centre, double width, double t, pegasos_loss loss,
+                         double *slope, double *curvature);
 
 /* ---- The certificate of one problem (certificate.c) ------------------------------------------ */
 
-/* sums[k] += sum_i c_i l(1 - y_i f_i) over the rows i < count of problem k, added in this
- * order: so a pass over the rows may be cut anywhere. y_i is labels[k * stride + i], 0 for rows
- * that are not in the problem; c_i is row_weights[i], or 1 if that is NULL; f_i is scores[i *
- * n_problems + k]. A score that is not finite makes the sum NaN. */
-void pegasos_loss_sums(int64_t loss, int64_t count, int64_t n_problems, int64_t stride,
-                       const int8_t *labels, const double *row_weights, const double *scores,
-                       double *sums);
+/* Returns sum + sum_i c_i l(z_i - y_i f_i) over the rows first <= i < first + count, added in this
+ * order: so a pass over the rows may be cut anywhere. f_i is scores[(i - first) * stride]. A score
+ * that is not finite makes the sum NaN. */
+double pegasos_loss_sum(const pegasos_targets *targets, int64_t first, int64_t count,
+                        const double *scores, int64_t stride, double sum);
 
-/* The b that minimises sum_i c_i l(1 - y_i (scores[i] + b)). Where all b of an interval do,
- * of the hinge and its square its middle, as in LIBSVM; where that has one end, because all rows are
- * of one class, this end.
- * `room` is scratch for 4 n numbers, in which places are sorted. */
-double pegasos_best_intercept(int64_t loss, int64_t n, const int8_t *labels,
-                              const double *row_weights, const double *scores, double *room);
+/* The b that minimises sum_i c_i l(z_i - y_i (scores[i] + b)). Where all b of an interval do, of the
+ * hinge and its square its middle, as in LIBSVM; where that has one end, because all rows are of
+ * one class, this end. `room` is scratch for 4 n numbers, in which places are sorted. */
+double pegasos_best_intercept(const pegasos_targets *targets, const double *scores, double *room);
+
+/* The b that minimises sum_i c_i l(z_i - y_i b)/mass + penalty/2 b^2, and this value. */
+double pegasos_best_constant(const pegasos_targets *targets, double mass, double penalty,
+                             double *least);
 
 /* Writes dual variables within their bounds, and 0 where the label is; if `balance`, those of the
- * heavier class are scaled down, so that sum_i a_i y_i = 0. `feasible` may be `a`. */
-void pegasos_make_feasible(int64_t loss, int64_t n, const int8_t *labels, const double *row_weights,
-                           int64_t balance, const double *a, double *feasible);
+ * heavier sign of a_i y_i are scaled down, so that sum_i a_i y_i = 0. `feasible` may be `a`. */
+void pegasos_make_feasible(const pegasos_targets *targets, int64_t balance, const double *a,
+                           double *feasible);
 
 /* D(a), given squared_norm = |w(a)|^2 with the constant feature, and mass = m; if `scaled`, the
  * best value of the feasible multiples of `a`. */
-double pegasos_best_dual(int64_t loss, int64_t n, const double *a, const double *row_weights,
-                         double squared_norm, double mass, double lam, int64_t scaled);
+double pegasos_best_dual(const pegasos_targets *targets, const double *a, double squared_norm,
+                         double mass, double lam, int64_t scaled);
 
 /* ---- Dual coordinate ascent ------------------------------------------------------------------ */
 
@@ -273,7 +280,6 @@ typedef struct pegasos_dual {
     double intercept;         /* of scores, held fixed */
     double factor;      /* of a bundle's problem: w is so many times the vector that is kept */
     uint64_t generator; /* SplitMix64 state; any number */
-    int64_t loss;       /* PEGASOS_HINGE, ...; the same throughout a bundle */
     /* state */
     int64_t n_active;      /* rows that take part: active[0 .. n_active - 1] */
     int64_t position;      /* rows visited in the epoch under way; at its end n_active, which
@@ -302,15 +308,13 @@ void pegasos_dual_begin_epoch(pegasos_dual *problem);
 
 /*
  * Visits up to `count` rows in random order, stopping at the end of the epoch, and returns how
- * many. A run that is cut anywhere continues with the same bits. `labels`, `bounds` (c_i > 0; NULL:
- * all one), `norms` (|x_i|^2, without the constant feature) and `a` have n_rows numbers, `w`
- * n_features.
- * `active` is the caller's list of row numbers, which is reordered; rows with label 0 must not be
- * in it.
+ * many. A run that is cut anywhere continues with the same bits. `norms` (|x_i|^2, without the
+ * constant feature) and `a` have n_rows numbers, `w` n_features. `active` is the caller's list of
+ * row numbers, which is reordered; rows with label 0 must not be in it.
  */
-int64_t pegasos_dual_run(const pegasos_rows *rows, pegasos_dual *problem, const int8_t *labels,
-                         const double *bounds, const double *norms, int64_t *active, double *a,
-                         double *w, int64_t count);
+int64_t pegasos_dual_run(const pegasos_rows *rows, pegasos_dual *problem,
+                         const pegasos_targets *targets, const double *norms, int64_t *active,
+                         double *a, double *w, int64_t count);
 
 /*
  * Where the run of one problem stands: epochs, gap checks, and the best primal point so far. The
@@ -358,8 +362,7 @@ enum { PEGASOS_VISITS = 0, PEGASOS_BUNDLE = 1, PEGASOS_WEIGHTS = 2 };
 /* The arrays that belong to it, of n = n_rows and d = n_features numbers. The last three are
  * scratch. */
 typedef struct pegasos_ascent_arrays {
-    const int8_t *labels; /* n */
-    const double *bounds; /* n: c_i > 0; NULL: all one */
+    const pegasos_targets *targets;
     const double *norms;  /* n: |x_i|^2, without the constant feature */
     int64_t *active;      /* n: see pegasos_dual_run */
     double *a, *w;        /* n and d: dual variables, and w(a) */
@@ -383,11 +386,12 @@ int64_t pegasos_ascent_run(const pegasos_rows *rows, pegasos_dual *problem, pega
  * B of the rows' type, B numbers of which take PEGASOS_BUNDLE_BYTES. Rows with label 0 are passed
  * over, and none is left out; `position` and the bounds of projected derivatives mean nothing here.
  * `sums`, NULL or like `v` and zero at first, serves the mean of v over visits, of which there were
- * `before` since the mean began: it is v - sums/(before + count).
+ * `before` since the mean began: it is v - sums/(before + count). Of `targets`, labels are
+ * interleaved, and there are no values.
  */
 void pegasos_dual_sweep(const pegasos_rows *rows, int64_t n_problems, pegasos_dual *problems,
-                        const int8_t *labels, const double *bounds, const double *norms, double *a,
-                        void *v, void *sums, int64_t before, int64_t count, const int64_t *draws);
+                        const pegasos_targets *targets, const double *norms, double *a, void *v,
+                        void *sums, int64_t before, int64_t count, const int64_t *draws);
 
 /*
  * The first epochs of several problems over the same rows, which they make together. Each has a
@@ -400,8 +404,7 @@ typedef struct pegasos_bundle {
     int64_t last_epoch; /* the bundle ends when n_epochs of the first problem is so many */
     pegasos_dual *problems;
     pegasos_ascent *ascents;
-    const int8_t *labels;  /* n x B */
-    const double *bounds;  /* n: c_i > 0; NULL: all one */
+    pegasos_targets targets; /* labels are n x B; no values */
     const double *norms;   /* n: |x_i|^2, without the constant feature */
     double *a;             /* n x B: dual variables */
     void *v;               /* d x B of the rows' type: w(a), `factor` of pegasos_dual beside */
@@ -437,11 +440,11 @@ typedef struct pegasos_point_sums {
 void pegasos_sum_point(int64_t n, const double *coef, const double *scores, const double *errors,
                        const double *sizes, pegasos_point_sums *sums);
 
-/* Returns sum_i c_i l(1 - y_i (f_i + b)), and writes by how much it grows at most where each
- * 1 - y_i (f_i + b) is larger by doubt + ridge |beta_i|. NULL weights: all one. */
-double pegasos_losses_in_doubt(int64_t loss, int64_t n, const int8_t *labels,
-                               const double *row_weights, const double *scores, double intercept,
-                               const double *coef, double doubt, double ridge, double *growth);
+/* Returns sum_i c_i l(z_i - y_i (f_i + b)), and writes by how much it grows at most where each
+ * z_i - y_i (f_i + b) is off by doubt + ridge |beta_i|. */
+double pegasos_losses_in_doubt(const pegasos_targets *targets, const double *scores,
+                               double intercept, const double *coef, double doubt, double ridge,
+                               double *growth);
 
 /* ---- A kernel problem (kernel.c) ------------------------------------------------------------- */
 
@@ -489,7 +492,6 @@ typedef struct pegasos_kernel {
     double tol;     /* the relative gap to stop at; below 0: last_epoch alone ends the run */
     double feature; /* value of the feature that carries the intercept; 0: there is none */
     int64_t free_intercept; /* 1: the intercept is not penalised; see pegasos_ascent */
-    int64_t loss;           /* PEGASOS_HINGE, ... */
     int64_t is_positive;    /* 1: the matrix is positive semi-definite, so that D is a bound. Else
                                relative_gap is |P - D|/P at the last point. */
     int64_t n_inside;       /* rows whose label is not 0; at least 1 */
@@ -520,8 +522,7 @@ typedef struct pegasos_kernel {
 
 /* The arrays that belong to it, of n = n_rows numbers; all but the last are its state. */
 typedef struct pegasos_kernel_arrays {
-    const int8_t *labels;  /* 0: the row is not in the problem */
-    const double *weights; /* c_i > 0; NULL: all one */
+    const pegasos_targets *targets;
     const double *norms;   /* K(x_i, x_i), without the constant feature */
     double *a;             /* dual variables */
     double *scored;        /* those that `scores` are of */
@@ -621,7 +622,7 @@ enum { PEGASOS_NEWTON_MOST = 2000 };
 
 /* One problem. The first block is set by the caller; the second is the caller's at the start: a
  * width, say 0.25, infinite primal, relative_gap and -dual_objective, and zeros. With a
- * smooth loss the width is 0.5, and the centre 0; both stay so. */
+ * smooth loss the width is loss_width (loss.h), and the centre 0; both stay so. */
 typedef struct pegasos_newton {
     /* settings */
     double lam;     /* lambda > 0 */
@@ -629,7 +630,6 @@ typedef struct pegasos_newton {
     double tol;     /* the relative gap to stop at; below 0: last_epoch alone ends the run */
     double feature; /* value of the feature that carries the intercept; 0: there is none */
     int64_t free_intercept; /* 1: the intercept is not penalised, and feature is 1 */
-    int64_t loss;           /* PEGASOS_HINGE, ... */
     int64_t last_epoch;     /* stop once n_epochs is so many */
     double narrowest;       /* of a loss with a corner: delta does not fall below, > 0 */
     /* state */
@@ -644,8 +644,7 @@ typedef struct pegasos_newton {
 
 /* The arrays that belong to it, of n = n_rows and d = n_features numbers. */
 typedef struct pegasos_newton_arrays {
-    const int8_t *labels;  /* n; 0: the row is not in the problem */
-    const double *weights; /* n: c_i > 0; NULL: all one */
+    const pegasos_targets *targets;
     double *point;         /* d + 1: w, and the weight of the feature that carries the intercept */
     double *scores;        /* n: those of `point` */
     double *centre;        /* n: A; 0 where labels are 0 */
@@ -668,7 +667,7 @@ int pegasos_newton_run(const pegasos_rows *rows, pegasos_newton *problem,
 
 /* The t >= 0 at which the smooth objective is least along a step: its derivative is first + t
  * second less the slope that pegasos_loss_slopes tells. */
-double pegasos_line_search(int64_t loss, int64_t n, const double *u, const double *moves,
+double pegasos_line_search(pegasos_loss loss, int64_t n, const double *u, const double *moves,
                            const double *weights, const double *centre, double width, double first,
                            double second);
 

@@ -20,6 +20,7 @@ typedef struct state {
     int64_t budget;     /* epochs of PEGASOS_AUTO that a solver works for; */
     int64_t budget_end; /* n_epochs at its end; */
     double gap_before;  /* the gap at its beginning */
+    pegasos_loss loss;
     double lam, mass;   /* lambda and m */
     int64_t n_inside;   /* rows that are in the problem */
     int64_t n_steps;    /* of Pegasos, in dual ascent that is over */
@@ -36,7 +37,7 @@ typedef struct fit {
     const pegasos_problem *problem;
     const pegasos_options *options;
     const pegasos_rows *rows;
-    const int8_t *labels; /* y_i, 0 for rows without weight */
+    pegasos_targets targets; /* labels are 0 for rows without weight */
     const double *norms;  /* |x_i|^2 */
     pegasos_watch watch;
     state *s;
@@ -51,9 +52,22 @@ typedef struct fit {
     void *work;
 } fit;
 
+/* What a problem says of row i, and of all rows, given their labels. */
+static INLINE int8_t label_of(const pegasos_problem *p, int64_t i)
+{
+    const double c = p->weights ? p->weights[i] : 1;
+    return (int8_t)(c <= 0 ? 0 : loss_has_labels(p->loss.kind) ? p->targets[i] : 1);
+}
+
+static INLINE pegasos_targets targets_of(const pegasos_problem *p, int64_t n, const int8_t *labels)
+{
+    return (pegasos_targets){n, labels, loss_has_labels(p->loss.kind) ? NULL : p->targets,
+                             p->weights, p->loss};
+}
+
 static INLINE double weight_of(const fit *f, int64_t i)
 {
-    return f->labels[i] == 0 ? 0 : f->problem->weights ? f->problem->weights[i] : 1;
+    return weight_at(&f->targets, i);
 }
 
 static INLINE pegasos_progress progress_of_state(const state *s)
@@ -76,12 +90,12 @@ static const double SAFELY = 0.99;
 pegasos_watch pegasos_watch_of(const pegasos_options *options);
 
 /* The objective of the best model with w = 0, whose intercept is written. */
-double pegasos_constant_model(const pegasos_problem *problem, int64_t n_rows, const int8_t *labels,
+double pegasos_constant_model(const pegasos_problem *problem, const pegasos_targets *targets,
                               double mass, double *intercept);
 
 /* The constant feature of dual ascent; norms are |x_i|^2. */
-double pegasos_constant_feature(const pegasos_problem *problem, int64_t n_rows,
-                                const int8_t *labels, const double *norms, int64_t n_inside);
+double pegasos_constant_feature(const pegasos_problem *problem, const pegasos_targets *targets,
+                                const double *norms, int64_t n_inside);
 
 /* pegasos_memory and pegasos_solve of a kernel machine (kernel_fit.c). */
 int64_t pegasos_kernel_memory(const pegasos_kernel_matrix *kernel);

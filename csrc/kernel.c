@@ -1,10 +1,11 @@
 /*
  * kernel.c - a kernel problem brought to its gap: dual ascent by exact steps on pairs of rows.
  *
- * w = sum_j s z_j phi(x_j) with z_j = y_j a_j and s = 1/(lam m) is never written down: kept are the
- * scores f_i = sum_j s z_j K(x_j, x_i) of all rows, in double. The slope of m D along z_i is
- * g_i = y_i - f(x_i), less a diagonal for smooth losses (loss.h; but none for the log loss). A step changes one z_i and so all
- * slopes, by a column of the kernel matrix.
+ * w = sum_j s b_j phi(x_j) with b_j = y_j a_j and s = 1/(lam m) is never written down: kept are the
+ * scores f_i = sum_j s b_j K(x_j, x_i) of all rows, in double. The slope of m D along b_i is
+ * g_i = y_i u_i = y_i z_i - f(x_i), less what the conjugate of the loss adds (loss.h), of which the
+ * diagonal is part of the slopes that are kept. A step changes one b_i and so all slopes, by a column
+ * of the kernel matrix.
  *
  * A run goes in rounds:
  *
@@ -19,9 +20,10 @@
  * Steps on one row at a time undo each other where rows are near to one another and lam is small.
  * Steps on pairs do not (Steinwart, Hush and Scovel: Training SVMs without offset, JMLR 12, 2011);
  * kernel_body.h has them. Where the matrix is not known to be positive semi-definite, rows are
- * visited one at a time; so they are where steps on pairs have no closed form (log loss).
+ * visited one at a time; so they are where steps on pairs have no closed form (log loss, losses with
+ * a corner at a_i = 0).
  *
- * A free intercept has the condition sum_i z_i = 0. A constant feature penalises the distance of b
+ * A free intercept has the condition sum_i b_i = 0. A constant feature penalises the distance of b
  * from a reference instead, which moves there at the end of every round: see pegasos_ascent.
  */
 #include "lanes.h"
@@ -83,6 +85,8 @@ typedef struct run {
     const pegasos_kernel_arrays *x;
     pegasos_kernel *s;
     pegasos_watch *watch;
+    const pegasos_targets *targets;
+    loss_form loss;
     scratch w;
     const int64_t *rows; /* of the round: m of them, and a multiple of vectors' lengths */
     int64_t m, size;
@@ -162,50 +166,57 @@ static scratch scratch_in(void *work, int64_t n)
 
 static INLINE double weight(const run *r, int64_t i)
 {
-    return r->x->weights ? r->x->weights[i] : 1;
+    return r->targets->weights ? r->targets->weights[i] : 1;
 }
 
-static INLINE double bound_of(const run *r, int64_t i)
+static INLINE double least_of(const run *r, int64_t i)
 {
-    return loss_bound(r->s->loss, weight(r, i));
+    return loss_least(r->loss, weight(r, i));
+}
+
+static INLINE double most_of(const run *r, int64_t i)
+{
+    return loss_most(r->loss, weight(r, i));
 }
 
 static INLINE double curvature_of(const run *r, int64_t i)
 {
-    return fmax(r->scale * (r->x->norms[i] + r->constant) + loss_diagonal(r->s->loss, weight(r, i)),
+    return fmax(r->scale * (r->x->norms[i] + r->constant) + loss_diagonal(r->loss, weight(r, i)),
                 FLAT);
 }
 
-/* s sum_i z_i, of these dual variables. */
+/* s sum_i b_i, of these dual variables. */
 static double sum_of(const run *r, double scale, const double *a)
 {
     double sum = 0;
     for (int64_t i = 0; i < r->matrix->n_rows; i++)
-        sum += scale * a[i] * r->x->labels[i];
+        sum += scale * a[i] * r->targets->labels[i];
     return sum;
 }
 
 /* g_i, given the row's score without the intercept. */
 static INLINE double slope_of(const run *r, int64_t i, double score, double intercept)
 {
-    const double y = r->x->labels[i], a = r->x->a[i];
-    return y - (score + intercept) - y * loss_diagonal(r->s->loss, weight(r, i)) * a;
+    const double y = r->targets->labels[i], a = r->x->a[i];
+    return y * value_at(r->targets, i) - (score + intercept) - y * loss_diagonal(r->loss, weight(r, i)) * a;
 }
 
 /* How far a_i wants to move; below 0: it is stopped by a bound, and this far from leaving it. */
 static INLINE double violation(const run *r, int64_t i, double slope)
 {
-    const double u = r->x->labels[i] * slope, c = weight(r, i);
-    if (!loss_is_quadratic(r->s->loss))
-        return c > 0 ? fabs(u - loss_pull(r->s->loss, r->x->a[i], c)) : 0;
-    return r->x->a[i] <= 0 ? u : r->x->a[i] >= bound_of(r, i) ? -u : fabs(u);
+    const double u = r->targets->labels[i] * slope, c = weight(r, i), a = r->x->a[i];
+    if (!loss_is_quadratic(r->loss))
+        return c > 0 ? fabs(log_loss_excess(a, c, u)) : 0;
+    const double up = u - (a < 0 ? -r->loss.dead : r->loss.dead);
+    const double down = (a > 0 ? r->loss.dead : -r->loss.dead) - u;
+    return a <= least_of(r, i) ? up : a >= most_of(r, i) ? down : fmax(up, down);
 }
 
-/* Whether rounds make steps on pairs, which have a closed form and need a matrix that is positive
- * semi-definite; else rows are visited one at a time. */
-static bool is_by_pairs(const pegasos_kernel *s)
+/* Whether rounds make steps on pairs, which have a closed form where l* has no corner, and need a
+ * matrix that is positive semi-definite; else rows are visited one at a time. */
+static bool is_by_pairs(const run *r)
 {
-    return s->is_positive && loss_is_quadratic(s->loss);
+    return r->s->is_positive && loss_is_quadratic(r->loss) && r->loss.dead == 0;
 }
 
 static bool is_stopped(const run *r, double numbers)
@@ -443,7 +454,7 @@ static void draw(uint64_t *generator, int64_t count, int64_t some, int64_t *list
 DEFINE_ADD_COLUMN(float)
 DEFINE_ADD_COLUMN(double)
 
-/* Moves all slopes by a change of z_k. */
+/* Moves all slopes by a change of b_k. */
 static void move_slopes(const run *r, int64_t k, double change)
 {
     double *const slopes = r->x->slopes, u = -r->scale * change;
@@ -451,7 +462,7 @@ static void move_slopes(const run *r, int64_t k, double change)
         add_column_float(r->m, u, r->constant, r->w.column[k], slopes);
     else
         add_column_double(r->m, u, r->constant, r->w.column[k], slopes);
-    slopes[k] -= loss_diagonal(r->s->loss, weight(r, r->rows[k])) * change;
+    slopes[k] -= loss_diagonal(r->loss, weight(r, r->rows[k])) * change;
 }
 
 /*
@@ -467,19 +478,20 @@ static double visit_rows(run *r, bool is_pegasos)
     draw(&s->generator, r->m, r->m, order);
     for (int64_t j = 0; j < r->m; j++) {
         const int64_t k = order[j], i = r->rows[k];
-        const double y = r->x->labels[i], c = weight(r, i), diagonal = loss_diagonal(s->loss, c);
+        const double y = r->targets->labels[i], z = value_at(r->targets, i), c = weight(r, i);
+        const double diagonal = loss_diagonal(r->loss, c);
         if (y == 0)
             continue;
         seen += c;
         const double longer = is_pegasos ? s->sample_mass / fmax(seen, s->sample_mass / 2) : 1;
-        const double score = y - slopes[k] - y * diagonal * a[i] - s->reference;
-        const double u = 1 - y * (longer * score + s->reference);
+        const double score = y * z - slopes[k] - y * diagonal * a[i] - s->reference;
+        const double u = z - y * (longer * score + s->reference);
         const double q = longer * r->scale * (r->x->norms[i] + r->constant);
-        const double best = loss_best(s->loss, a[i], c, u, q);
+        const double best = loss_best(r->loss, a[i], c, u, q);
         const double change = y * (best - a[i]);
         if (change == 0)
             continue;
-        gap += loss_gap(s->loss, a[i], c, u);
+        gap += loss_gap(r->loss, a[i], c, u);
         a[i] = best;
         move_slopes(r, k, change);
     }
@@ -533,7 +545,7 @@ static bool begin_with_sample(run *r)
     const int64_t n = r->matrix->n_rows, count = rows_of_sample(s->n_inside);
     int64_t *const inside = (int64_t *)r->w.room, *const drawn = r->w.list, n_inside = 0;
     for (int64_t i = 0; i < n; i++)
-        if (r->x->labels[i] != 0)
+        if (r->targets->labels[i] != 0)
             inside[n_inside++] = i;
     draw(&s->generator, n_inside, count, drawn);
     for (int64_t j = 0; j < count; j++)
@@ -544,7 +556,7 @@ static bool begin_with_sample(run *r)
         sort_into_active(r, drawn, count);
     s->sample_mass = 0;
     for (int64_t k = 0; k < s->n_active; k++)
-        s->sample_mass += r->x->labels[r->x->active[k]] != 0 ? weight(r, r->x->active[k]) : 0;
+        s->sample_mass += weight_at(r->targets, r->x->active[k]);
     s->part = PEGASOS_KERNEL_SAMPLE;
     set_rows(r);
     if (!fetch_all(r)) {
@@ -552,7 +564,7 @@ static bool begin_with_sample(run *r)
         return false;
     }
     for (int64_t k = 0; k < r->m; k++)
-        r->x->slopes[k] = r->x->labels[r->rows[k]] - s->reference;
+        r->x->slopes[k] = slope_of(r, r->rows[k], 0, s->reference);
     double gap = visit_rows(r, true), last = INFINITY;
     s->n_visits += count;
     for (int64_t j = 0; j < SWEEPS_OF_SAMPLE && gap <= FAST * last; j++) {
@@ -561,7 +573,7 @@ static bool begin_with_sample(run *r)
         s->n_visits += count;
     }
     s->position = 0;
-    s->most_steps = is_by_pairs(s) ? EPOCHS_OF_ROUND * (count + 1) / 2 : SWEEPS_OF_ROUND;
+    s->most_steps = is_by_pairs(r) ? EPOCHS_OF_ROUND * (count + 1) / 2 : SWEEPS_OF_ROUND;
     return true;
 }
 
@@ -575,11 +587,11 @@ static void choose_rows(const run *r)
     int64_t *const list = r->w.list, count = 0;
     for (int64_t i = 0; i < n; i++) {
         key[i] = violation(r, i, slope_of(r, i, r->x->scores[i], intercept));
-        largest = r->x->labels[i] != 0 ? fmax(largest, key[i]) : largest;
+        largest = r->targets->labels[i] != 0 ? fmax(largest, key[i]) : largest;
     }
     const double reach = fmin(largest, s->moved);
     for (int64_t i = 0; i < n; i++)
-        if (r->x->labels[i] != 0 && key[i] > -reach)
+        if (r->targets->labels[i] != 0 && key[i] > -reach)
             list[count++] = i;
     if (count > most && !holds_all(r->matrix)) {
         select_largest(key, list, count, most);
@@ -595,7 +607,7 @@ static void choose_rows(const run *r)
     }
     const int64_t left = s->last_epoch - s->n_epochs;
     const int64_t epochs = s->tol < 0 ? 1 : left < EPOCHS_OF_ROUND ? left : EPOCHS_OF_ROUND;
-    s->most_steps = is_by_pairs(s) ? epochs * ((s->n_inside + 1) / 2) : SWEEPS_OF_ROUND;
+    s->most_steps = is_by_pairs(r) ? epochs * ((s->n_inside + 1) / 2) : SWEEPS_OF_ROUND;
     const double enough = fmax(PART_OF_TOL * s->tol, PART_OF_GAP * s->relative_gap);
     const double finer = s->is_slow ? FINER * s->enough : INFINITY;
     s->enough = fmin(enough * s->primal * s->mass, finer);
@@ -628,7 +640,7 @@ static bool take_steps(run *r)
 /* Solves a round; false: it was stopped. */
 static bool move_rows(run *r)
 {
-    return is_by_pairs(r->s) ? take_steps(r) : sweep(r);
+    return is_by_pairs(r) ? take_steps(r) : sweep(r);
 }
 
 /*
@@ -643,22 +655,22 @@ static bool spread(const run *r)
     const double more = s->mass / s->sample_mass;
     double *const a = r->w.feasible, *const f = r->w.pushed;
     for (int64_t i = 0; i < n; i++)
-        r->w.change[i] = r->scale * r->x->a[i] * r->x->labels[i];
+        r->w.change[i] = r->scale * r->x->a[i] * r->targets->labels[i];
     if (!push(r, r->w.change, f))
         return false;
     double intercept = s->feature * s->feature * sum_of(r, r->scale, r->x->a);
     if (s->free_intercept)
         intercept = s->reference =
-            pegasos_best_intercept(s->loss, n, r->x->labels, r->x->weights, f, r->w.room);
+            pegasos_best_intercept(r->targets, f, r->w.room);
     for (int64_t i = 0; i < n; i++) {
-        const double c = weight(r, i), bound = bound_of(r, i);
-        const double u = 1 - r->x->labels[i] * (f[i] + intercept);
-        const bool is_free = 0 < r->x->a[i] && r->x->a[i] < bound;
-        if (loss_is_smooth(s->loss))
-            a[i] = loss_is_active(s->loss, u) ? c * loss_derivative(s->loss, u) : 0;
+        const double c = weight(r, i), least = least_of(r, i), most = most_of(r, i);
+        const double u = error_at(r->targets, i, f[i] + intercept);
+        const bool is_free = least < r->x->a[i] && r->x->a[i] < most && r->x->a[i] != 0;
+        if (!loss_is_smooth(r->loss) && is_free)
+            a[i] = clamp(more * r->x->a[i], least, most);
         else
-            a[i] = is_free ? fmin(more * r->x->a[i], bound) : u > 0 ? bound : 0;
-        a[i] = r->x->labels[i] != 0 ? a[i] : 0;
+            a[i] = c * loss_derivative(r->loss, u);
+        a[i] = r->targets->labels[i] != 0 ? a[i] : 0;
     }
     memcpy(r->x->a, a, (size_t)n * sizeof(double));
     s->part = PEGASOS_KERNEL_SPREAD;
@@ -674,36 +686,35 @@ typedef struct found {
 } found;
 
 /* The objectives at a, whose scores are f. With a free intercept, dual variables are balanced
- * first, so that sum_i z_i = 0 and there is a dual value: that moves scores. False: it was stopped.
+ * first, so that sum_i b_i = 0 and there is a dual value: that moves scores. False: it was stopped.
  */
 static bool find_objectives(const run *r, double *f, double constant, found *at)
 {
     const pegasos_kernel *s = r->s;
     const int64_t n = r->matrix->n_rows;
-    const double *const c = r->x->weights;
     double norm = s->free_intercept ? 0 : constant * constant, losses = 0;
     at->a = r->x->a;
     at->intercept = s->feature * constant;
     if (s->free_intercept) {
         double *const balanced = r->w.feasible, *const more = r->w.room;
-        pegasos_make_feasible(s->loss, n, r->x->labels, c, 1, r->x->a, balanced);
+        pegasos_make_feasible(r->targets, 1, r->x->a, balanced);
         for (int64_t i = 0; i < n; i++)
-            r->w.change[i] = r->scale * (balanced[i] - r->x->a[i]) * r->x->labels[i];
+            r->w.change[i] = r->scale * (balanced[i] - r->x->a[i]) * r->targets->labels[i];
         if (!push(r, r->w.change, more))
             return false;
         for (int64_t i = 0; i < n; i++)
             f[i] += more[i];
         at->a = balanced;
-        at->intercept = pegasos_best_intercept(s->loss, n, r->x->labels, c, f, r->w.room);
+        at->intercept = pegasos_best_intercept(r->targets, f, r->w.room);
     }
     for (int64_t i = 0; i < n; i++) {
-        norm += r->scale * at->a[i] * r->x->labels[i] * f[i];
-        if (r->x->labels[i] != 0)
-            losses +=
-                weight(r, i) * loss_value(s->loss, 1 - r->x->labels[i] * (f[i] + at->intercept));
+        norm += r->scale * at->a[i] * r->targets->labels[i] * f[i];
+        if (r->targets->labels[i] != 0)
+            losses += weight(r, i)
+                      * loss_value(r->loss, error_at(r->targets, i, f[i] + at->intercept));
     }
     at->primal = s->lam / 2 * norm + losses / s->mass;
-    at->dual = pegasos_best_dual(s->loss, n, at->a, c, norm, s->mass, s->lam, s->is_positive);
+    at->dual = pegasos_best_dual(r->targets, at->a, norm, s->mass, s->lam, s->is_positive);
     return true;
 }
 
@@ -713,7 +724,7 @@ static void keep(const run *r, const found *at)
     pegasos_kernel *s = r->s;
     if (at->primal < s->primal) {
         for (int64_t i = 0; i < r->matrix->n_rows; i++)
-            r->x->coef[i] = r->scale * at->a[i] * r->x->labels[i];
+            r->x->coef[i] = r->scale * at->a[i] * r->targets->labels[i];
         s->intercept = at->intercept;
         s->primal = at->primal;
     }
@@ -727,7 +738,7 @@ static void keep(const run *r, const found *at)
 static void count_epochs(const run *r, bool is_limited)
 {
     pegasos_kernel *s = r->s;
-    const int64_t visits = s->position * (is_by_pairs(s) ? 2 : r->m);
+    const int64_t visits = s->position * (is_by_pairs(r) ? 2 : r->m);
     const int64_t least = is_limited && r->m > 0 ? r->m : s->n_inside;
     const int64_t seen = s->n_seen + (visits > least ? visits : least);
     const int64_t left = s->last_epoch - s->n_epochs, epochs = seen / s->n_inside;
@@ -742,7 +753,7 @@ static void judge_round(const run *r, double gap_before, bool has_changed)
     const bool is_solved = s->position < s->most_steps;
     const double moves = s->free_intercept ? fabs(s->feature * s->constant_weight) : 0;
     s->is_slow = is_solved && s->relative_gap > gap_before / 2;
-    s->is_stuck = is_by_pairs(s) && s->is_slow && !has_changed && !is_in_float(r)
+    s->is_stuck = is_by_pairs(r) && s->is_slow && !has_changed && !is_in_float(r)
                   && moves <= PEGASOS_ROUNDING;
     s->in_double |= s->is_slow;
 }
@@ -760,8 +771,8 @@ static bool refresh(run *r)
     r->scale = 1 / (s->lam * s->mass);
     for (int64_t i = 0; i < n; i++) {
         /* not the difference of dual variables: a_i = 0 leaves no rounding errors */
-        const double before = r->scale * r->x->scored[i] * r->x->labels[i];
-        r->w.change[i] = r->scale * r->x->a[i] * r->x->labels[i] - before;
+        const double before = r->scale * r->x->scored[i] * r->targets->labels[i];
+        r->w.change[i] = r->scale * r->x->a[i] * r->targets->labels[i] - before;
         has_changed |= r->w.change[i] != 0;
     }
     if (!push(r, r->w.change, f))
@@ -769,7 +780,7 @@ static bool refresh(run *r)
     const double constant = s->feature * sum_of(r, r->scale, r->x->a);
     const double shift = s->feature * (constant - s->constant_weight);
     for (int64_t i = 0; i < n; i++) {
-        moved = r->x->labels[i] != 0 ? fmax(moved, fabs(f[i] + shift)) : moved;
+        moved = r->targets->labels[i] != 0 ? fmax(moved, fabs(f[i] + shift)) : moved;
         f[i] += r->x->scores[i];
     }
     memcpy(fresh, f, bytes);
@@ -812,6 +823,8 @@ int pegasos_kernel_run(const pegasos_matrix *matrix, pegasos_kernel *problem,
              .x = arrays,
              .s = s,
              .watch = watch,
+             .targets = arrays->targets,
+             .loss = loss_of(arrays->targets->loss),
              .w = scratch_in(arrays->work, matrix->n_rows),
              .constant = s->feature * s->feature};
     assert(s->lam > 0 && s->mass > 0 && 1 <= s->n_inside && s->n_inside <= matrix->n_rows);

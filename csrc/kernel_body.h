@@ -9,7 +9,7 @@
  *     SUFFIX    ends the name of everything defined here
  *     LOAD_FULL loads a whole vector of REAL from VALUEs: LOAD, or LOAD_WIDE
  *
- * With signed dual variables z_i = y_i a_i and their slopes g_i (`slope`), steps p and t of rows i
+ * With signed dual variables b_i = y_i a_i and their slopes g_i (`slope`), steps p and t of rows i
  * and j raise m D by
  *
  *     g_i p + g_j t - (h_i p^2 + 2 q p t + h_j t^2)/2,      h_i = s K_ii + diagonal, q = s K_ij (1)
@@ -23,7 +23,7 @@
  * up to a whole vector. */
 typedef struct NAME(lists) {
     REAL *slope, *curvature, *inverse; /* g, h > 0 and 1/h */
-    REAL *lowest, *highest;            /* how far z may move */
+    REAL *lowest, *highest;            /* how far b may move */
 } NAME(lists);
 
 static NAME(lists) NAME(lists_of)(const run *r)
@@ -39,13 +39,13 @@ static double NAME(best_step)(const NAME(lists) * l, int64_t k, double g)
     return fmin(fmax(g * (double)l->inverse[k], (double)l->lowest[k]), (double)l->highest[k]);
 }
 
-/* How far z_k may move from here. */
+/* How far b_k may move from here. */
 static void NAME(set_bounds)(const run *r, const NAME(lists) * l, int64_t k)
 {
     const int64_t i = r->rows[k];
-    const double a = r->x->a[i], left = bound_of(r, i) - a;
-    l->lowest[k] = (REAL)(r->x->labels[i] > 0 ? -a : -left);
-    l->highest[k] = (REAL)(r->x->labels[i] > 0 ? left : a);
+    const double a = r->x->a[i], up = most_of(r, i) - a, down = a - least_of(r, i);
+    l->lowest[k] = (REAL)(r->targets->labels[i] > 0 ? -down : -up);
+    l->highest[k] = (REAL)(r->targets->labels[i] > 0 ? up : down);
 }
 
 /* Copies what belongs to the rows of the round; slopes are as the state has them. */
@@ -55,7 +55,7 @@ static void NAME(load)(const run *r)
     for (int64_t k = 0; k < r->size; k++) {
         l.slope[k] = l.lowest[k] = l.highest[k] = 0;
         l.curvature[k] = l.inverse[k] = 1;
-        if (k >= r->m || r->x->labels[r->rows[k]] == 0)
+        if (k >= r->m || r->targets->labels[r->rows[k]] == 0)
             continue;
         const double h = curvature_of(r, r->rows[k]);
         l.slope[k] = (REAL)r->x->slopes[k];
@@ -207,20 +207,21 @@ static void NAME(pair_steps)(const NAME(lists) * l, int64_t i, int64_t j, double
     }
 }
 
-/* Moves z_k, and returns by how much. At a bound it is that bound, to the last bit. */
+/* Moves b_k, and returns by how much. At a bound it is that bound, to the last bit. */
 static double NAME(move)(const run *r, const NAME(lists) * l, int64_t k, double step)
 {
     const int64_t i = r->rows[k];
-    const double y = r->x->labels[i], before = r->x->a[i], bound = bound_of(r, i);
+    const double y = r->targets->labels[i], before = r->x->a[i];
+    const double least = least_of(r, i), most = most_of(r, i);
     const bool is_up = step >= (double)l->highest[k], is_down = step <= (double)l->lowest[k];
     double after = before + y * step;
     if (is_up || is_down)
-        after = is_up == (y > 0) ? bound : 0;
-    r->x->a[i] = after < 0 ? 0 : after < bound ? after : bound;
+        after = is_up == (y > 0) ? most : least;
+    r->x->a[i] = clamp(after, least, most);
     NAME(set_bounds)(r, l, k);
     /* The rest of what this does to the slope follows with all rows. */
     const double change = y * (r->x->a[i] - before);
-    l->slope[k] -= (REAL)(loss_diagonal(r->s->loss, weight(r, i)) * change);
+    l->slope[k] -= (REAL)(loss_diagonal(r->loss, weight(r, i)) * change);
     return change;
 }
 
@@ -228,16 +229,16 @@ static double NAME(move)(const run *r, const NAME(lists) * l, int64_t k, double 
 static double NAME(gap)(const run *r, double *primal)
 {
     const NAME(lists) l = NAME(lists_of)(r);
-    const int64_t loss = r->s->loss;
+    const loss_form loss = r->loss;
     double sum = 0, norm = 0, losses = 0;
     for (int64_t k = 0; k < r->m; k++) {
         const int64_t i = r->rows[k];
-        const double y = r->x->labels[i], c = weight(r, i), a = r->x->a[i];
+        const double y = r->targets->labels[i], c = weight(r, i), a = r->x->a[i];
         const double u = y * (double)l.slope[k] + loss_diagonal(loss, c) * a;
         if (y == 0)
             continue;
         sum += loss_gap(loss, a, c, u);
-        norm += a * (1 - u);
+        norm += a * (value_at(r->targets, i) - u);
         losses += c * loss_value(loss, u);
     }
     *primal = norm / 2 + losses;

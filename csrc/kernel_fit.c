@@ -182,8 +182,7 @@ static void clear(kernel_fit *f)
     memset(f->s, 0, sizeof *f->s + KERNEL_ARRAYS * (size_t)n * sizeof(double));
     f->s->run.primal = f->s->run.relative_gap = INFINITY;
     for (int64_t i = 0; i < n; i++) {
-        const double c = f->problem->weights ? f->problem->weights[i] : 1;
-        f->labels[i] = (int8_t)(c > 0 ? f->problem->targets[i] : 0);
+        f->labels[i] = label_of(f->problem, i);
         f->place[i] = -1;
         f->all[i] = i;
     }
@@ -194,9 +193,9 @@ static bool begin(kernel_fit *f, uint64_t seed)
 {
     const pegasos_problem *const p = f->problem;
     const int64_t n = f->kernel->n_rows;
+    const pegasos_targets targets = targets_of(p, n, f->labels);
     pegasos_kernel run = {.lam = p->lam,
                           .free_intercept = p->free_intercept,
-                          .loss = p->loss,
                           .is_positive = 1,
                           .generator = seed,
                           .primal = INFINITY,
@@ -205,9 +204,9 @@ static bool begin(kernel_fit *f, uint64_t seed)
         if (!ask(f, 1, f->all + i, 1, f->all + i, f->norms + i))
             return false;
         run.n_inside += f->labels[i] != 0;
-        run.mass += f->labels[i] == 0 ? 0 : p->weights ? p->weights[i] : 1;
+        run.mass += weight_at(&targets, i);
     }
-    run.feature = pegasos_constant_feature(p, n, f->labels, f->norms, run.n_inside);
+    run.feature = pegasos_constant_feature(p, &targets, f->norms, run.n_inside);
     f->s->run = run;
     f->s->has_begun = 1;
     return true;
@@ -219,7 +218,8 @@ static void prefer_zero(kernel_fit *f)
     pegasos_kernel *const run = &f->s->run;
     const int64_t n = f->kernel->n_rows;
     double b;
-    const double primal = pegasos_constant_model(f->problem, n, f->labels, run->mass, &b);
+    const pegasos_targets targets = targets_of(f->problem, n, f->labels);
+    const double primal = pegasos_constant_model(f->problem, &targets, run->mass, &b);
     if (!isfinite(run->primal) || primal > run->primal + PEGASOS_ROUNDING)
         return;
     const double dual = run->primal * (1 - run->relative_gap);
@@ -243,8 +243,8 @@ static int go_on(kernel_fit *f, const pegasos_options *options)
                                    .keep = keep_columns,
                                    .among = write_among,
                                    .push = push_scores};
-    const pegasos_kernel_arrays arrays = {.labels = f->labels,
-                                          .weights = f->problem->weights,
+    const pegasos_targets targets = targets_of(f->problem, f->kernel->n_rows, f->labels);
+    const pegasos_kernel_arrays arrays = {.targets = &targets,
                                           .norms = f->norms,
                                           .a = f->a,
                                           .scored = f->scored,
@@ -274,8 +274,8 @@ int pegasos_kernel_solve(const pegasos_problem *problem, const pegasos_options *
         clear(&f);
     const bool is_ready = f.s->has_begun || begin(&f, options->seed);
     const int status = is_ready ? go_on(&f, options) : f.ended;
-    pegasos_make_feasible(problem->loss, f.kernel->n_rows, f.labels, problem->weights,
-                          problem->free_intercept, f.a, f.dual);
+    const pegasos_targets targets = targets_of(problem, f.kernel->n_rows, f.labels);
+    pegasos_make_feasible(&targets, problem->free_intercept, f.a, f.dual);
     const bool has_run = run->part != PEGASOS_KERNEL_BEGIN;
     *solution = (pegasos_solution){
         .coef = f.coef,

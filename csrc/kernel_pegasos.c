@@ -178,25 +178,41 @@ static bool compute(run *r, int64_t count, const int64_t *list)
     return !is_stopped(r, numbers);
 }
 
-/* For each row of the block, 1 less the least margin that it has in a problem which goes on: as
- * decisions are made, but for rounding. */
+/* Those of problem k. */
+static pegasos_targets targets_of(const run *r, int64_t k)
+{
+    pegasos_targets own = r->set->targets;
+    own.labels += k * r->n;
+    own.values = own.values ? own.values + k * r->n : NULL;
+    return own;
+}
+
+/* By how much a row violates its margin, or misses its target; the log loss has all rows in A+. */
+static double key_of(loss_form l, double u)
+{
+    return !loss_is_quadratic(l) ? DBL_MAX : l.least < 0 ? fabs(u) - l.dead : u;
+}
+
+/* For each row of the block, its largest key in a problem which goes on: as decisions are made, but
+ * for rounding. */
 static void find_keys(const run *r)
 {
+    const loss_form loss = loss_of(r->set->targets.loss);
     for (int64_t l = 0; l < r->m; l++)
         r->key[l] = -INFINITY;
     for (int64_t k = 0; k < r->set->n_problems; k++) {
         const pegasos_linear p = r->problems[k];
-        const int8_t *labels = r->set->labels + k * r->n;
+        const pegasos_targets own = targets_of(r, k);
         const double *v = r->v + k * r->m, scale = p.q / (p.lam * time_of(&p));
         const double constant = p.intercept_scaling * p.constant_weight;
         if (p.n_steps >= p.last_step)
             continue;
         for (int64_t l = 0; l < r->m; l++) {
-            const double y = labels[r->rows[l]];
-            const double u =
-                p.n_steps == 0 ? DBL_MAX : 1 - y * (scale * (v[l] + constant) + p.intercept);
-            if (y != 0 && u > r->key[l])
-                r->key[l] = u;
+            const int64_t i = r->rows[l];
+            const double u = error_at(&own, i, scale * (v[l] + constant) + p.intercept);
+            const double key = p.n_steps == 0 ? DBL_MAX : key_of(loss, u);
+            if (own.labels[i] != 0 && key > r->key[l])
+                r->key[l] = key;
         }
     }
 }
@@ -290,6 +306,7 @@ static bool take_step(run *r, int64_t k, pegasos_linear *p)
 {
     const pegasos_linear_set *set = r->set;
     const int64_t m = r->m, batch = set->batch_size, *pending = r->pending + k * batch;
+    const pegasos_targets own = targets_of(r, k);
     double *const v = r->v + k * m;
     p->n_steps++;
     for (int64_t j = 0; j < p->n_pending; j++) {
@@ -297,7 +314,7 @@ static bool take_step(run *r, int64_t k, pegasos_linear *p)
         if (r->column[l] < 0 && !has_columns(r, k, p, j, p->n_pending))
             return false; /* of copies: columns of the whole matrix stay */
         const double u = take_row(
-            p, set->labels[k * r->n + i], set->row_weights ? set->row_weights[i] : 1,
+            p, own.labels[i], own.weights ? own.weights[i] : 1,
             r->slopes ? r->slopes[k * batch + j] : 1, batch, r->counts ? r->counts + place : NULL);
         const double before = v[l] + p->intercept_scaling * p->constant_weight;
         r->gained[place] += u;
@@ -306,11 +323,11 @@ static bool take_step(run *r, int64_t k, pegasos_linear *p)
         add(r, l, u, v);
         p->constant_weight += u * p->intercept_scaling;
         /* |v + u x|^2 - |v|^2 = u (<v, x> + <v + u x, x>) */
-        if (p->project)
+        if (p->ball > 0)
             p->squared_norm += u * (before + v[l] + p->intercept_scaling * p->constant_weight);
     }
     p->n_pending = p->n_drawn = 0;
-    if (p->project && project_on_ball(p))
+    if (p->ball > 0 && project_on_ball(p))
         fold(r, k, p);
     count_step(p);
     return true;
@@ -320,19 +337,21 @@ static bool take_step(run *r, int64_t k, pegasos_linear *p)
 static bool take_steps(run *r, int64_t k, int64_t begin, int64_t end)
 {
     const int64_t batch = r->set->batch_size, skip = r->problems[k].next_draw - r->first;
-    const int8_t *labels = r->set->labels + k * r->n;
+    const loss_form loss = loss_of(r->set->targets.loss);
+    const pegasos_targets own = targets_of(r, k);
     const double *v = r->v + k * r->m;
     pegasos_linear p = r->problems[k];
     bool goes_on = true;
     for (int64_t j = skip > begin ? skip : begin; j < end && p.n_steps < p.last_step; j++) {
-        const double y = labels[r->draws[j]], score = v[r->where[j]];
+        const int64_t i = r->draws[j];
+        const double y = own.labels[i], z = value_at(&own, i), score = v[r->where[j]];
         if (y == 0) {
             p.next_draw++;
             continue;
         }
-        const bool violation = violates(&p, y, score), is_last = p.n_drawn + 1 == batch;
+        const bool violation = violates(loss, &p, y, z, score), is_last = p.n_drawn + 1 == batch;
         if (violation && r->slopes)
-            r->slopes[k * batch + p.n_pending] = slope_of(&p, y, score);
+            r->slopes[k * batch + p.n_pending] = slope_of_violation(loss, &p, y, z, score);
         if (violation)
             r->pending[k * batch + p.n_pending] = r->draws[j];
         if (is_last && !has_columns(r, k, &p, 0, p.n_pending + violation)) {

@@ -1,20 +1,31 @@
 /*
- * loss.h - all that the core knows of a loss; another loss is another case of these functions.
+ * loss.h - all that the core knows of a loss; another loss is another line of `loss_of`.
  *
- * A row of weight c adds c l(u) to m P, with u = 1 - y f(x), and l*(a) to m D:
+ * A row of weight c costs c l(u), a function of u = z - y f(x): the margin of a row of label y is
+ * missed by u where z = 1, and u is the error of f(x) where y = 1 and z is its target. It adds
+ * c l(u) to m P, and z a - c l*(a/c) to m D, with its dual variable a and the conjugate l*. At the
+ * optimum a = c l'(u).
  *
- *     hinge            l(u) = max(0, u)                        l*(a) = a              0 <= a <= c
- *     squared hinge    l(u) = max(0, u)^2                      l*(a) = a - a^2/(4c)   0 <= a
- *     modified Huber   the same, and 4u - 4 where u > 2        l*(a) = a - a^2/(4c)   0 <= a <= 4c
- *     log loss         l(u) = log(1 + e^(u-1))                 l*(a) = c H(a/c)       0 <= a <= c
+ *     hinge                          max(0, u)
+ *     squared hinge                  max(0, u)^2
+ *     modified Huber                 max(0, u)^2, from u = 2 on 4u - 4
+ *     log loss                       log(1 + e^(u-1))
+ *     epsilon-insensitive            max(0, |u| - epsilon)
+ *     squared epsilon-insensitive    max(0, |u| - epsilon)^2
+ *     Huber                          u^2/2, from |u| = epsilon on epsilon |u| - epsilon^2/2
+ *     squared error                  u^2/2
  *
- * with H(p) = -p log p - (1-p) log(1-p). At the optimum a = c l'(u). The derivative of m D along a
- * is u - pull(a), where pull(a), the u for which a is the slope, is h a for the first three: the
- * diagonal h is 0 for the hinge, and else 1/(2c), which adds to the curvature of |w(a)|^2.
+ * All but the log loss are piecewise quadratic, and have the conjugate
  *
- * Three facts tell losses apart: whether they are smooth (one derivative everywhere), bounded
- * (dual variables have an upper end) and piecewise quadratic (steps of dual variables have a closed
- * form). What rests on the last has a general counterpart, which asks for slopes alone.
+ *     l*(p) = dead |p| + width p^2/2,    least <= p <= most,
+ *
+ * so that four numbers tell all of them: l'(u) is 0 for |u| <= dead, grows by 1/width beyond (jumps
+ * where width = 0), and ends at the bounds. The conjugate of the log loss is p - H(p), with
+ * H(p) = -p log p - (1-p) log(1-p).
+ *
+ * Three facts tell losses apart: whether they are smooth (one derivative everywhere), bounded (dual
+ * variables have upper ends) and piecewise quadratic (steps of dual variables have a closed form).
+ * What rests on the last has a general counterpart, which asks for slopes alone.
  */
 #ifndef PEGASOS_LOSS_H
 #define PEGASOS_LOSS_H
@@ -32,56 +43,120 @@ static INLINE bool is_small_gap(double relative_gap, double primal, double tol)
     return tol >= 0 && (relative_gap <= tol || primal <= PEGASOS_ROUNDING);
 }
 
-/* Runs a statement in which LOSS is the loss, as a constant: so loops have no branches for it. */
-#define WITH_THIS_LOSS(loss, ...)                                                                  \
-    {                                                                                              \
-        enum { LOSS = loss };                                                                      \
-        __VA_ARGS__;                                                                               \
-        break;                                                                                     \
+typedef struct loss_form {
+    int64_t kind;
+    double least, most; /* bounds of a dual variable of weight 1; 0 is within */
+    double dead, width;
+} loss_form;
+
+#define HINGE_FORM    ((loss_form){PEGASOS_HINGE, 0, 1, 0, 0})
+#define SQUARED_FORM  ((loss_form){PEGASOS_SQUARED_HINGE, 0, INFINITY, 0, 0.5})
+#define LOG_LOSS_FORM ((loss_form){PEGASOS_LOG_LOSS, 0, 1, 0, 0})
+
+static INLINE loss_form loss_of(pegasos_loss loss)
+{
+    const double epsilon = loss.epsilon;
+    switch (loss.kind) {
+    case PEGASOS_SQUARED_HINGE:
+        return SQUARED_FORM;
+    case PEGASOS_MODIFIED_HUBER:
+        return (loss_form){loss.kind, 0, 4, 0, 0.5};
+    case PEGASOS_LOG_LOSS:
+        return LOG_LOSS_FORM;
+    case PEGASOS_EPSILON_INSENSITIVE:
+        return (loss_form){loss.kind, -1, 1, epsilon, 0};
+    case PEGASOS_SQUARED_EPSILON_INSENSITIVE:
+        return (loss_form){loss.kind, -INFINITY, INFINITY, epsilon, 0.5};
+    case PEGASOS_HUBER:
+        return (loss_form){loss.kind, -epsilon, epsilon, 0, 1};
+    case PEGASOS_SQUARED_ERROR:
+        return (loss_form){loss.kind, -INFINITY, INFINITY, 0, 1};
+    default:
+        return HINGE_FORM;
     }
-#define WITH_LOSS(loss, ...)                                                                       \
+}
+
+/* ---- The rows ------------------------------------------------------------------------------- */
+
+/* z_i. */
+static INLINE double value_at(const pegasos_targets *t, int64_t i)
+{
+    return t->values ? t->values[i] : 1;
+}
+
+/* c_i, 0 for a row that is not in the problem. */
+static INLINE double weight_at(const pegasos_targets *t, int64_t i)
+{
+    return t->labels[i] == 0 ? 0 : t->weights ? t->weights[i] : 1;
+}
+
+/* u_i, where f(x_i) = score. */
+static INLINE double error_at(const pegasos_targets *t, int64_t i, double score)
+{
+    return value_at(t, i) - t->labels[i] * score;
+}
+
+/* Runs a statement in which LOSS is the loss, as a constant where it is a common one: so loops have
+ * no branches for it. */
+#define WITH_LOSS(form, ...)                                                                       \
     do {                                                                                           \
-        if ((loss) == PEGASOS_SQUARED_HINGE)                                                       \
-            WITH_THIS_LOSS(PEGASOS_SQUARED_HINGE, __VA_ARGS__)                                     \
-        if ((loss) == PEGASOS_MODIFIED_HUBER)                                                      \
-            WITH_THIS_LOSS(PEGASOS_MODIFIED_HUBER, __VA_ARGS__)                                    \
-        if ((loss) == PEGASOS_LOG_LOSS)                                                            \
-            WITH_THIS_LOSS(PEGASOS_LOG_LOSS, __VA_ARGS__)                                          \
-        WITH_THIS_LOSS(PEGASOS_HINGE, __VA_ARGS__)                                                 \
+        if ((form).kind == PEGASOS_HINGE) {                                                        \
+            const loss_form LOSS = HINGE_FORM;                                                     \
+            __VA_ARGS__;                                                                           \
+        } else if ((form).kind == PEGASOS_SQUARED_HINGE) {                                         \
+            const loss_form LOSS = SQUARED_FORM;                                                   \
+            __VA_ARGS__;                                                                           \
+        } else if ((form).kind == PEGASOS_LOG_LOSS) {                                              \
+            const loss_form LOSS = LOG_LOSS_FORM;                                                  \
+            __VA_ARGS__;                                                                           \
+        } else {                                                                                   \
+            const loss_form LOSS = (form);                                                         \
+            __VA_ARGS__;                                                                           \
+        }                                                                                          \
     } while (0)
 
 /* ---- What kind of loss it is ----------------------------------------------------------------- */
 
-static INLINE int loss_is_known(int64_t loss)
+static INLINE bool loss_is_known(pegasos_loss loss)
 {
-    return PEGASOS_HINGE <= loss && loss <= PEGASOS_LOG_LOSS;
+    const bool has_epsilon = loss.kind == PEGASOS_EPSILON_INSENSITIVE || loss.kind == PEGASOS_HUBER
+                             || loss.kind == PEGASOS_SQUARED_EPSILON_INSENSITIVE;
+    const double least = loss.kind == PEGASOS_HUBER ? DBL_MIN : 0;
+    return PEGASOS_HINGE <= loss.kind && loss.kind <= PEGASOS_SQUARED_ERROR
+           && (has_epsilon ? least <= loss.epsilon && isfinite(loss.epsilon) : loss.epsilon == 0);
 }
 
-/* Whether l has one derivative everywhere. */
-static INLINE int loss_is_smooth(int64_t loss)
+/* Whether rows have labels, and z = 1; else targets, and y = 1. */
+static INLINE bool loss_has_labels(int64_t kind)
 {
-    return loss != PEGASOS_HINGE;
+    return kind <= PEGASOS_LOG_LOSS;
 }
 
 /* Whether l is piecewise quadratic. */
-static INLINE int loss_is_quadratic(int64_t loss)
+static INLINE bool loss_is_quadratic(loss_form l)
 {
-    return loss != PEGASOS_LOG_LOSS;
+    return l.kind != PEGASOS_LOG_LOSS;
 }
 
-/* The largest second derivative of a smooth loss. */
-static INLINE double loss_curvature(int64_t loss)
+/* Whether l has one derivative everywhere. */
+static INLINE bool loss_is_smooth(loss_form l)
 {
-    return loss == PEGASOS_HINGE ? 0 : loss == PEGASOS_LOG_LOSS ? 0.25 : 2;
+    return l.width > 0 || !loss_is_quadratic(l);
 }
 
-/* lam |w|^2 of the optimum is at most this. At the optimum P = D and a is c l'(u), so that
- * lam |w|^2 = 1/m sum_i l*(a_i) - c_i l(u_i) = 1/m sum_i c_i l'(u_i) (1 - u_i). That is at most the
+/* The largest second derivative of a smooth loss; else 0. */
+static INLINE double loss_curvature(loss_form l)
+{
+    return !loss_is_quadratic(l) ? 0.25 : l.width > 0 ? 1 / l.width : 0;
+}
+
+/* For labels, lam |w|^2 of the optimum is at most this. At the optimum P = D and a is c l'(u), so
+ * that lam |w|^2 = 1/m sum_i a_i y_i f(x_i) = 1/m sum_i c_i l'(u_i) (1 - u_i). That is at most the
  * largest l'(u) (1 - u): 1 for the hinge, 2 u (1 - u) <= 1/2, and s/(1 + e^s), s = 1 - u, for the
  * log loss. */
-static INLINE double loss_ball(int64_t loss)
+static INLINE double loss_ball(int64_t kind)
 {
-    return loss == PEGASOS_HINGE ? 1 : loss == PEGASOS_LOG_LOSS ? 0.27846454276107380 : 0.5;
+    return kind == PEGASOS_HINGE ? 1 : kind == PEGASOS_LOG_LOSS ? 0.27846454276107380 : 0.5;
 }
 
 /* ---- The loss -------------------------------------------------------------------------------- */
@@ -92,109 +167,118 @@ static INLINE double logistic(double z)
     return 1 / (1 + exp(-z));
 }
 
+/* u moved towards 0 by `dead`, and not beyond. */
+static INLINE double shrunk(double u, double dead)
+{
+    if (dead == 0)
+        return u;
+    return u > dead ? u - dead : u < -dead ? u + dead : 0;
+}
+
+static INLINE double clamp(double p, double least, double most)
+{
+    p = p > least ? p : least;
+    return p < most ? p : most;
+}
+
 /* l(u). */
-static INLINE double loss_value(int64_t loss, double u)
+static INLINE double loss_value(loss_form l, double u)
 {
-    const double excess = u > 0 ? u : 0;
-    if (loss == PEGASOS_LOG_LOSS)
+    if (!loss_is_quadratic(l))
         return (u > 1 ? u - 1 : 0) + log1p(exp(-fabs(u - 1)));
-    if (loss == PEGASOS_MODIFIED_HUBER && u > 2)
-        return 4 * u - 4;
-    return loss == PEGASOS_HINGE ? excess : excess * excess;
+    const double v = shrunk(u, l.dead);
+    if (l.width == 0)
+        return v > 0 ? l.most * v : l.least == 0 ? 0 : l.least * v;
+    const double p = clamp(v / l.width, l.least, l.most);
+    return p * (v - l.width * p / 2);
 }
 
-/* Whether a row has a slope other than 0. */
-static INLINE bool loss_is_active(int64_t loss, double u)
+/* l'(u); at a corner, the least in size. */
+static INLINE double loss_derivative(loss_form l, double u)
 {
-    return loss == PEGASOS_LOG_LOSS || u > 0;
-}
-
-/* l'(u) of a row that is active, which a step of Pegasos takes y x times; 0 of others. */
-static INLINE double loss_derivative(int64_t loss, double u)
-{
-    const double twice = u > 0 ? 2 * u : 0;
-    if (loss == PEGASOS_LOG_LOSS)
+    if (!loss_is_quadratic(l))
         return logistic(u - 1);
-    if (loss == PEGASOS_MODIFIED_HUBER)
-        return twice < 4 ? twice : 4;
-    return loss == PEGASOS_HINGE ? 1 : twice;
+    const double v = shrunk(u, l.dead);
+    if (l.width == 0)
+        return v > 0 ? l.most : v < 0 ? l.least : 0;
+    return clamp(v / l.width, l.least, l.most);
 }
 
 /* l''(u) of a smooth loss. */
-static INLINE double loss_second_derivative(int64_t loss, double u)
+static INLINE double loss_second_derivative(loss_form l, double u)
 {
-    const double p = loss == PEGASOS_LOG_LOSS ? logistic(u - 1) : 0;
-    if (loss == PEGASOS_LOG_LOSS)
+    const double p = loss_derivative(l, u);
+    if (!loss_is_quadratic(l))
         return p * (1 - p);
-    return u > 0 && (loss != PEGASOS_MODIFIED_HUBER || u < 2) ? 2 : 0;
+    return l.width > 0 && l.least < p && p < l.most && (l.dead == 0 || p != 0) ? 1 / l.width : 0;
 }
 
 /* ---- Its dual variables ---------------------------------------------------------------------- */
 
-/* The largest value of a dual variable. */
-static INLINE double loss_bound(int64_t loss, double c)
+/* The bounds of a dual variable. */
+static INLINE double loss_least(loss_form l, double c)
 {
-    if (loss == PEGASOS_MODIFIED_HUBER)
-        return 4 * c;
-    return loss == PEGASOS_SQUARED_HINGE && c > 0 ? INFINITY : c;
+    return l.least == 0 || c <= 0 ? 0 : l.least * c;
 }
 
-/* h of a piecewise quadratic loss; 0 of others. */
-static INLINE double loss_diagonal(int64_t loss, double c)
+static INLINE double loss_most(loss_form l, double c)
 {
-    return loss_is_smooth(loss) && loss_is_quadratic(loss) && c > 0 ? 0.5 / c : 0;
+    return c > 0 ? l.most * c : 0;
+}
+
+/* The dual variable nearest to a within its bounds; 0 for NaN. */
+static INLINE double loss_clip(loss_form l, double a, double c)
+{
+    return a == a ? clamp(a, loss_least(l, c), loss_most(l, c)) : 0;
+}
+
+/* What l* adds to the curvature of D along a: the second derivative of c l*(a/c); 0 for the log
+ * loss, of which `loss_best` knows more. */
+static INLINE double loss_diagonal(loss_form l, double c)
+{
+    return l.width > 0 && c > 0 ? l.width / c : 0;
 }
 
 /* -p log p, 0 at 0. */
-static INLINE double loss_entropy_of(double p)
+static INLINE double entropy_of(double p)
 {
     return p > 0 ? -p * log(p) : 0;
 }
 
-/* l*(a). */
-static INLINE double loss_conjugate(int64_t loss, double a, double c)
+/* c l*(a/c). */
+static INLINE double loss_conjugate(loss_form l, double a, double c)
 {
-    if (loss == PEGASOS_LOG_LOSS)
-        return c > 0 ? c * (loss_entropy_of(a / c) + loss_entropy_of(1 - a / c)) : 0;
-    return loss_is_smooth(loss) ? a - loss_diagonal(loss, c) * a * a / 2 : a;
+    if (!loss_is_quadratic(l))
+        return c > 0 ? a - c * (entropy_of(a / c) + entropy_of(1 - a / c)) : 0;
+    const double quadratic = l.width > 0 ? loss_diagonal(l, c) * a * a / 2 : 0;
+    return l.dead == 0 ? quadratic : l.dead * fabs(a) + quadratic;
 }
 
-/* l*(a) of the slope a = c l'(u), where value = c l(u): without another logarithm. */
-static INLINE double loss_conjugate_of(int64_t loss, double a, double c, double u, double value)
+/* The same of a = c l'(u), where value = c l(u): without another logarithm. */
+static INLINE double loss_conjugate_of(loss_form l, double a, double c, double u, double value)
 {
-    return loss == PEGASOS_LOG_LOSS ? value + a * (1 - u) : loss_conjugate(loss, a, c);
+    return loss_is_quadratic(l) ? loss_conjugate(l, a, c) : a * u - value;
 }
 
-/* pull(a); infinite at the ends of the log loss. */
-static INLINE double loss_pull(int64_t loss, double a, double c)
+/* What a row adds to m (P - D) where w = w(a): c l(u) + c l*(a/c) - a u. */
+static INLINE double loss_gap(loss_form l, double a, double c, double u)
 {
-    return loss == PEGASOS_LOG_LOSS ? 1 + log(a / (c - a)) : loss_diagonal(loss, c) * a;
+    return c * loss_value(l, u) - a * u + loss_conjugate(l, a, c);
 }
 
-/* What a row adds to m (P - D) where w = w(a): c l(u) - l*(a) + a (1 - u). */
-static INLINE double loss_gap(int64_t loss, double a, double c, double u)
+/* How far u is from where a is the slope of the log loss; infinite at its ends. */
+static INLINE double log_loss_excess(double a, double c, double u)
 {
-    const double gap = c * loss_value(loss, u) - a * u;
-    if (loss == PEGASOS_LOG_LOSS)
-        return gap + a - loss_conjugate(loss, a, c);
-    return loss_is_smooth(loss) ? gap + loss_diagonal(loss, c) * a * a / 2 : gap;
-}
-
-/* The dual variable nearest to a in its box; 0 for NaN. */
-static INLINE double loss_clip(int64_t loss, double a, double c)
-{
-    const double bound = loss_bound(loss, c);
-    a = a > 0 ? a : 0;
-    return a < bound ? a : bound;
+    return u - 1 - log(a / (c - a));
 }
 
 /*
- * The log loss: the dual variable b at which u - q (b - a) = pull(b). With b = c/(1 + e^-z) that is
- * the root of F(z) = z - (u - 1) + q (b - a), which grows; it is convex below 0 and concave above,
- * so that Newton's method from 0, or from between 0 and the root, goes to the root without passing
- * it. Where it passed 0, it had begun beyond the root. (Yu, Huang and Lin: Dual coordinate descent
- * methods for logistic regression and maximum entropy models, Machine Learning 85, 2011, solve the
- * same equation for b.)
+ * The log loss: the dual variable b at which u - q (b - a) is where b is the slope. With
+ * b = c/(1 + e^-z) that is the root of F(z) = z - (u - 1) + q (b - a), which grows; it is convex
+ * below 0 and concave above, so that Newton's method from 0, or from between 0 and the root, goes
+ * to the root without passing it. Where it passed 0, it had begun beyond the root. (Yu, Huang and
+ * Lin: Dual coordinate descent methods for logistic regression and maximum entropy models, Machine
+ * Learning 85, 2011, solve the same equation for b.)
  */
 static INLINE double log_loss_best(double a, double c, double u, double q)
 {
@@ -214,69 +298,49 @@ static INLINE double log_loss_best(double a, double c, double u, double q)
 }
 
 /* The best value of a dual variable that is a now, where a change of 1 changes u by -q. */
-static INLINE double loss_best(int64_t loss, double a, double c, double u, double q)
+static INLINE double loss_best(loss_form l, double a, double c, double u, double q)
 {
-    if (loss == PEGASOS_LOG_LOSS)
+    if (!loss_is_quadratic(l))
         return log_loss_best(a, c, u, q);
-    const double most = loss_bound(loss, c), diagonal = loss_diagonal(loss, c);
-    const double curvature = q + diagonal, slope = u - diagonal * a;
-    const double best = curvature > 0 ? a + slope / curvature : slope > 0 ? most : 0;
-    return best < 0 ? 0 : best > most ? most : best;
+    const double least = loss_least(l, c), most = loss_most(l, c), h = loss_diagonal(l, c);
+    const double curvature = q + h;
+    if (!(curvature > 0))
+        return clamp(shrunk(u, l.dead) > 0 ? most : shrunk(u, l.dead) < 0 ? least : 0, least, most);
+    const double best = l.dead == 0 ? a + (u - h * a) / curvature : shrunk(u + q * a, l.dead) / curvature;
+    return clamp(best, least, most);
 }
 
 /* ---- For models without features, and for Newton's method ------------------------------------ */
 
 /* Scores beyond this are as good as infinite: the log loss is below rounding there. */
-static const double LOSS_FAR = 40;
-
-/* The root b of 1/(1 + e^-b) + penalty b = (1 + balance)/2: Newton's method from 0, as above. */
-static INLINE double log_loss_constant(double balance, double penalty)
-{
-    double b = 0;
-    for (int n = 0; n < 100 && fabs(b) < LOSS_FAR; n++) {
-        const double up = logistic(b), down = logistic(-b); /* 1 - up, to the last bit */
-        const double excess = (up * (1 - balance) - down * (1 + balance)) / 2 + penalty * b;
-        const double step = excess / (up * down + penalty);
-        b -= step;
-        if (!(fabs(step) > DBL_EPSILON * fabs(b)))
-            break;
-    }
-    return b < -LOSS_FAR ? -LOSS_FAR : b < LOSS_FAR ? b : LOSS_FAR;
-}
-
-/* The score b, the same for all rows, that is best where the mean label is `balance` and b costs
- * penalty/2 b^2. */
-static INLINE double loss_constant(int64_t loss, double balance, double penalty)
-{
-    if (loss == PEGASOS_LOG_LOSS)
-        return log_loss_constant(balance, penalty);
-    if (loss_is_smooth(loss))
-        return balance / (1 + penalty / 2);
-    if (penalty == 0)
-        return (balance > 0) - (balance < 0);
-    const double b = balance / penalty;
-    return b < -1 ? -1 : b > 1 ? 1 : b;
-}
+#define LOSS_FAR 40.0
 
 /*
- * Newton's method takes a loss that is smooth: the hinge is smoothed (newton.c). A piecewise
- * quadratic loss that is smooth is what this makes of a hinge with another bound, for a width of
- * 1/2 and a centre of 0.
+ * Newton's method takes a loss that is smooth. One with corners is smoothed (newton.c), which gives
+ * it another width and a centre; the width of a smooth one is its own.
  */
 
 /* Slope of the smoothed loss at u, which is a dual variable. */
-static INLINE double loss_slope(int64_t loss, double centre, double c, double u, double width)
+static INLINE double loss_slope(loss_form l, double centre, double c, double u, double width)
 {
-    return loss == PEGASOS_LOG_LOSS ? c * logistic(u - 1)
-                                    : loss_clip(loss, centre + c * u / width, c);
+    if (!loss_is_quadratic(l))
+        return c * logistic(u - 1);
+    return loss_clip(l, shrunk(centre + c * u / width, c * l.dead / width), c);
 }
 
-/* Its curvature there, given the slope: none at the bounds. */
-static INLINE double loss_bend(int64_t loss, double slope, double c, double width)
+/* Its curvature there, given the slope: none at the bounds, and none where l' is 0. */
+static INLINE double loss_bend(loss_form l, double slope, double c, double width)
 {
-    if (loss == PEGASOS_LOG_LOSS)
+    if (!loss_is_quadratic(l))
         return c > 0 ? slope * (1 - slope / c) : 0;
-    return 0 < slope && slope < loss_bound(loss, c) ? c / width : 0;
+    const bool is_within = loss_least(l, c) < slope && slope < loss_most(l, c);
+    return is_within && (l.dead == 0 || slope != 0) ? c / width : 0;
+}
+
+/* The width of a smooth loss; any for the log loss. */
+static INLINE double loss_width(loss_form l)
+{
+    return l.width > 0 ? l.width : 0.5;
 }
 
 #endif

@@ -5,7 +5,7 @@
  *
  *     D(a) - delta/(2 m) sum_i (a_i - A_i)^2 / c_i,    0 <= a_i <= c_i.
  *
- * Its own dual is a smooth problem in w. With u_i = 1 - y_i f(x_i),
+ * Its own dual is a smooth problem in w. With u_i = z_i - y_i f(x_i),
  *
  *     minimise  lam/2 |w|^2 + 1/m sum_i h_i(u_i),
  *     h_i'(u) = a_i(u) = clip(A_i + c_i u/delta, 0, c_i),
@@ -18,9 +18,9 @@
  * the proximal point algorithm, Math. Oper. Res. 1 (1976) 97-116; Chapelle: Training a support
  * vector machine in the primal, Neural Computation 19 (2007) 1155-1178.)
  *
- * The squared hinge and the modified Huber loss are smooth as they are: what is above, with other
- * bounds, for delta = 1/2 and A = 0, which stay so. The log loss has slopes and curvatures of its
- * own (loss.h); every row is in its band.
+ * Other losses with corners have other bounds, and a_i(u) = 0 where |A_i + c_i u/delta| is at most
+ * c_i dead/delta (loss.h). Those that are smooth as they are have a width delta of their own and
+ * A = 0, which stay so. The log loss has slopes and curvatures of its own; every row is in its band.
  *
  * An iteration evaluates w (objective, dual value, whether A moves), solves Newton's equations for
  * a step, searches along it, and moves. It is a transaction: but for the best points so far, it
@@ -62,14 +62,14 @@ static const double ACCURACY = 0.01;
 /* A piece has about so many numbers, and so many products of the matrix. */
 static const double PIECE = 1e6, PIECE_OF_PRODUCTS = 1e9;
 
-/* What is added up over the rows: losses, a_i u_i, (a_i - A_i)^2/c_i and l*(a_i); a_i of each
- * label. */
-enum { LOSS_SUM, INNER, MOVED, CONJUGATES, POSITIVE, NEGATIVE, SUMS };
+/* What is added up over the rows: losses; a_i u_i - c_i l*(a_i/c_i), (a_i - A_i)^2/c_i, and
+ * z_i a_i - c_i l*(a_i/c_i); |a_i| of either sign of y_i a_i. */
+enum { LOSS_SUM, INNER, MOVED, DUAL_SUM, POSITIVE, NEGATIVE, SUMS };
 
 /* What an iteration finds out, one part after the other. */
 typedef struct iteration {
     double sums[SUMS];
-    double factors[2]; /* of a_i of rows of label -1 and +1, which make it feasible */
+    double factors[2]; /* of a_i of rows with y_i a_i < 0 and > 0, which make it feasible */
     double primal, dual;
     bool is_solved;   /* A becomes a, */
     double width;     /* and this the width */
@@ -81,6 +81,8 @@ typedef struct iteration {
 
 typedef struct run {
     const pegasos_rows *rows;
+    const pegasos_targets *targets;
+    loss_form loss;
     const pegasos_newton_arrays *x;
     pegasos_newton *p;
     pegasos_watch *watch;
@@ -135,7 +137,8 @@ static run lay_out(const pegasos_rows *rows, pegasos_newton *p, const pegasos_ne
 {
     const int64_t n = rows->n_rows, d = rows->n_features, stride = round_up(d + 1);
     const double most = PIECE / fmax(stored_numbers(rows) / (double)n, 1);
-    run r = {.rows = rows, .x = x, .p = p, .watch = watch, .n = n, .d = d};
+    run r = {.rows = rows, .targets = x->targets, .x = x, .p = p, .watch = watch, .n = n, .d = d};
+    r.loss = loss_of(x->targets->loss);
     double **const of_rows[] = {&r.u, &r.a, &r.moves, &r.weights, &r.ratios, &r.bends};
     double **const of_features[] = {&r.sums, &r.right, &r.direction, &r.towards, &r.products};
     r.size = d + 1;
@@ -187,21 +190,23 @@ static double penalised(const run *r, int64_t j)
 /* Some rows, and what stands for no row, up to a multiple of LANES. */
 typedef struct piece {
     int64_t first, count;
-    double y[MOST_ROWS], c[MOST_ROWS], centre[MOST_ROWS], factors[MOST_ROWS];
+    double y[MOST_ROWS], z[MOST_ROWS], c[MOST_ROWS], centre[MOST_ROWS], factors[MOST_ROWS];
 } piece;
 
 static void read_piece(const run *r, int64_t first, piece *x)
 {
-    const int8_t *const labels = r->x->labels + first;
+    const int8_t *const labels = r->targets->labels + first;
     x->first = first;
     x->count = length_of_piece(r, first);
     for (int64_t i = 0; i < x->count; i++)
         x->y[i] = labels[i];
     for (int64_t i = 0; i < x->count; i++)
-        x->c[i] = labels[i] != 0 ? (r->x->weights ? r->x->weights[first + i] : 1) : 0;
+        x->z[i] = value_at(r->targets, first + i);
+    for (int64_t i = 0; i < x->count; i++)
+        x->c[i] = weight_at(r->targets, first + i);
     memcpy(x->centre, r->x->centre + first, (size_t)x->count * sizeof(double));
     for (int64_t i = x->count; i < round_up(x->count); i++)
-        x->y[i] = x->c[i] = x->centre[i] = 0;
+        x->y[i] = x->z[i] = x->c[i] = x->centre[i] = 0;
 }
 
 /* sums += sum_i factors_i (x_i, feature) over the rows of a piece; false: stopped. */
@@ -218,15 +223,17 @@ static bool add_piece(const run *r, const piece *x, double *sums)
 /* Writes u, a(u) and y a as factors, and adds to the sums of a gap check. Each statement has a loop
  * of its own, so that lanes become SIMD. */
 static INLINE void look_at(const pegasos_newton *p, piece *x, const double *restrict scores,
-                           double *restrict u, double *restrict a, double *sums, const int64_t loss)
+                           double *restrict u, double *restrict a, double *sums,
+                           const loss_form loss)
 {
     double lanes[SUMS][LANES] = {{0}};
     const double width = p->width;
     for (int64_t i = 0; i < x->count; i += LANES) {
         const double *const y = x->y + i, *const c = x->c + i, *const centre = x->centre + i;
+        const double *const z = x->z + i;
         double now[LANES], slope[LANES], value[LANES], change[LANES], dual[LANES];
         for (int l = 0; l < LANES; l++)
-            now[l] = 1 - y[l] * scores[i + l];
+            now[l] = z[l] - y[l] * scores[i + l];
         for (int l = 0; l < LANES; l++)
             slope[l] = loss_slope(loss, centre[l], c[l], now[l], width);
         for (int l = 0; l < LANES; l++)
@@ -240,17 +247,17 @@ static INLINE void look_at(const pegasos_newton *p, piece *x, const double *rest
         for (int l = 0; l < LANES; l++)
             lanes[0][l] += value[l];
         for (int l = 0; l < LANES; l++)
-            lanes[1][l] += slope[l] * now[l];
+            lanes[1][l] += slope[l] * now[l] - dual[l];
         for (int l = 0; l < LANES; l++)
             lanes[2][l] += change[l];
         for (int l = 0; l < LANES; l++)
-            lanes[3][l] += dual[l];
-        for (int l = 0; l < LANES; l++)
-            lanes[4][l] += y[l] > 0 ? slope[l] : 0;
-        for (int l = 0; l < LANES; l++)
-            lanes[5][l] += y[l] < 0 ? slope[l] : 0;
+            lanes[3][l] += z[l] * slope[l] - dual[l];
         for (int l = 0; l < LANES; l++)
             x->factors[i + l] = y[l] * slope[l];
+        for (int l = 0; l < LANES; l++)
+            lanes[4][l] += x->factors[i + l] > 0 ? x->factors[i + l] : 0;
+        for (int l = 0; l < LANES; l++)
+            lanes[5][l] -= x->factors[i + l] < 0 ? x->factors[i + l] : 0;
         memcpy(u + i, now, sizeof now);
         memcpy(a + i, slope, sizeof slope);
     }
@@ -259,10 +266,10 @@ static INLINE void look_at(const pegasos_newton *p, piece *x, const double *rest
             sums[k] += lanes[k][l];
 }
 
-CLONES_WIDE static void look_at_rows(const pegasos_newton *p, piece *x, const double *scores,
+CLONES_WIDE static void look_at_rows(const run *r, piece *x, const double *scores,
                                      double *restrict u, double *restrict a, double *sums)
 {
-    WITH_LOSS(p->loss, look_at(p, x, scores, u, a, sums, LOSS));
+    WITH_LOSS(r->loss, look_at(r->p, x, scores, u, a, sums, LOSS));
 }
 
 /* u, a(u), and what is summed over the rows; false: stopped. */
@@ -274,7 +281,7 @@ static bool see_rows(const run *r, iteration *s)
         double scores[MOST_ROWS] = {0}, sums[SUMS] = {0};
         read_piece(r, first, &x);
         memcpy(scores, r->x->scores + first, (size_t)x.count * sizeof(double));
-        look_at_rows(r->p, &x, scores, r->u + first, r->a + first, sums);
+        look_at_rows(r, &x, scores, r->u + first, r->a + first, sums);
         for (int k = 0; k < SUMS; k++)
             s->sums[k] += sums[k];
         if (!add_piece(r, &x, r->sums))
@@ -285,22 +292,28 @@ static bool see_rows(const run *r, iteration *s)
     return true;
 }
 
+/* a_i, made feasible. */
+static double feasible_at(const run *r, const iteration *s, int64_t i)
+{
+    return r->a[i] * s->factors[r->targets->labels[i] * r->a[i] > 0];
+}
+
 /* Where the intercept is not penalised, sum_i a_i y_i must be 0: multiplies the a_i of the heavier
- * label by a factor. Writes what stands for w(a) to `direction`; false: stopped. */
+ * sign by a factor. Writes what stands for w(a) to `direction`; false: stopped. */
 static bool balance(const run *r, iteration *s)
 {
     const double least = fmin(s->sums[POSITIVE], s->sums[NEGATIVE]);
     memset(r->direction, 0, (size_t)r->size * sizeof(double));
     s->factors[0] = s->sums[NEGATIVE] > 0 ? least / s->sums[NEGATIVE] : 0;
     s->factors[1] = s->sums[POSITIVE] > 0 ? least / s->sums[POSITIVE] : 0;
-    s->sums[CONJUGATES] = 0;
+    s->sums[DUAL_SUM] = 0;
     for (int64_t first = 0; first < r->n; first += r->piece) {
         piece x;
         read_piece(r, first, &x);
         for (int64_t i = 0; i < x.count; i++) {
-            const double a = r->a[first + i] * s->factors[x.y[i] > 0];
+            const double a = feasible_at(r, s, first + i);
             x.factors[i] = a * x.y[i];
-            s->sums[CONJUGATES] += loss_conjugate(r->p->loss, a, x.c[i]);
+            s->sums[DUAL_SUM] += x.z[i] * a - loss_conjugate(r->loss, a, x.c[i]);
         }
         if (!add_piece(r, &x, r->direction))
             return false;
@@ -324,8 +337,8 @@ static bool evaluate(const run *r, iteration *s)
     const double smoothing = p->width / 2 * s->sums[MOVED] / p->mass;
     const double smooth = penalty + s->sums[INNER] / p->mass - smoothing;
     s->primal = penalty + s->sums[LOSS_SUM] / p->mass;
-    s->dual = s->sums[CONJUGATES] / p->mass - squared / (2 * p->lam * p->mass * p->mass);
-    s->is_solved = !loss_is_smooth(p->loss) && smooth - (s->dual - smoothing) <= s->primal - smooth;
+    s->dual = s->sums[DUAL_SUM] / p->mass - squared / (2 * p->lam * p->mass * p->mass);
+    s->is_solved = !loss_is_smooth(r->loss) && smooth - (s->dual - smoothing) <= s->primal - smooth;
     s->width = s->is_solved ? fmax(NARROWER * p->width, p->narrowest) : p->width;
     return true;
 }
@@ -336,7 +349,7 @@ static void keep(const run *r, const iteration *s)
     pegasos_newton *p = r->p;
     if (s->dual > p->dual_objective) {
         for (int64_t i = 0; i < r->n; i++)
-            r->x->a[i] = r->a[i] * s->factors[r->x->labels[i] > 0];
+            r->x->a[i] = feasible_at(r, s, i);
         p->dual_objective = s->dual;
     }
     if (s->primal < p->primal) {
@@ -351,7 +364,7 @@ static void keep(const run *r, const iteration *s)
 
 static INLINE void bend_some(const pegasos_newton *p, double width, int64_t is_solved, piece *x,
                              const double *restrict u, double *restrict a, double *restrict weights,
-                             double *restrict ratios, double *restrict bends, const int64_t loss)
+                             double *restrict ratios, double *restrict bends, const loss_form loss)
 {
     const double per_mass = 1 / p->mass;
     for (int64_t i = 0; i < x->count; i += LANES) {
@@ -372,12 +385,11 @@ static INLINE void bend_some(const pegasos_newton *p, double width, int64_t is_s
     }
 }
 
-CLONES_WIDE static void bend_rows(const pegasos_newton *p, double width, int64_t is_solved,
-                                  piece *x, const double *u, double *restrict a,
-                                  double *restrict weights, double *restrict ratios,
-                                  double *restrict bends)
+CLONES_WIDE static void bend_rows(const run *r, double width, int64_t is_solved, piece *x,
+                                  const double *u, double *restrict a, double *restrict weights,
+                                  double *restrict ratios, double *restrict bends)
 {
-    WITH_LOSS(p->loss, bend_some(p, width, is_solved, x, u, a, weights, ratios, bends, LOSS));
+    WITH_LOSS(r->loss, bend_some(r->p, width, is_solved, x, u, a, weights, ratios, bends, LOSS));
 }
 
 /* Finds the band and, where A moves, a(u) once more, and its sum over the rows. False: stopped. */
@@ -390,7 +402,7 @@ static bool bend(const run *r, iteration *s)
     for (int64_t first = 0; first < r->n; first += r->piece) {
         piece x;
         read_piece(r, first, &x);
-        bend_rows(r->p, s->width, s->is_solved, &x, r->u + first, r->a + first, r->weights + first,
+        bend_rows(r, s->width, s->is_solved, &x, r->u + first, r->a + first, r->weights + first,
                   r->ratios + first, r->bends + first);
         for (int64_t i = 0; i < x.count; i++) {
             if (r->bends[first + i] == 0)
@@ -444,7 +456,7 @@ DEFINE_SCALE(double_to_float, double, float)
 DEFINE_SCALE(double_to_double, double, double)
 
 /* Row number `to` of A: row number k of the band. */
-static void scale_row(const run *r, const iteration *s, int64_t k, int64_t bytes, int64_t to)
+static void scale_row(const run *r, int64_t k, int64_t bytes, int64_t to)
 {
     const pegasos_rows *rows = r->rows;
     const int64_t i = r->band[k], d = r->d, dense = rows->index_bytes == 0 ? d : 0;
@@ -474,7 +486,7 @@ static bool multiply(const run *r, const iteration *s, bool is_narrow, const sym
     for (int64_t first = 0; first < s->n_band; first += r->block) {
         const int64_t left = s->n_band - first, count = left < r->block ? left : r->block;
         for (int64_t k = 0; k < count; k++)
-            scale_row(r, s, first + k, m->bytes, is_narrow ? first + k : k);
+            scale_row(r, first + k, m->bytes, is_narrow ? first + k : k);
         double cost = (double)(count * r->stride);
         if (!is_narrow) {
             symmetric_add_outer(m, count, r->scaled, first == 0);
@@ -624,7 +636,8 @@ static bool solve_equations(const run *r, iteration *s)
 /* The smooth objective along a step. Its derivative is first + t second less the slope that
  * pegasos_loss_slopes tells. */
 typedef struct line {
-    int64_t loss, n;
+    pegasos_loss loss;
+    int64_t n;
     const double *u, *moves, *weights, *centre;
     double width, first, second;
 } line;
@@ -669,7 +682,7 @@ static bool find_least(const line *x, pegasos_watch *watch, const pegasos_progre
     return true;
 }
 
-double pegasos_line_search(int64_t loss, int64_t n, const double *u, const double *moves,
+double pegasos_line_search(pegasos_loss loss, int64_t n, const double *u, const double *moves,
                            const double *weights, const double *centre, double width, double first,
                            double second)
 {
@@ -697,7 +710,7 @@ static bool score(const run *r, iteration *s)
         double *const moves = r->moves + first;
         pegasos_linear_scores(r->rows, first, count, 1, r->direction, 8, 0, &intercept, moves);
         for (int64_t i = 0; i < count; i++)
-            moves[i] *= sign_of(r->x->labels[first + i]);
+            moves[i] *= sign_of(r->targets->labels[first + i]);
         if (is_stopped(r, cost_of_rows(r, count)))
             return false;
     }
@@ -709,7 +722,7 @@ static bool score(const run *r, iteration *s)
 static bool search(const run *r, iteration *s)
 {
     const pegasos_progress now = progress_of(r->p);
-    line x = {r->p->loss, r->n, r->u, r->moves, r->weights, r->ratios, s->width, 0, 0};
+    line x = {r->targets->loss, r->n, r->u, r->moves, r->weights, r->ratios, s->width, 0, 0};
     for (int64_t j = 0; j < r->size; j++) {
         x.first += penalised(r, j) * r->x->point[j] * r->direction[j];
         x.second += penalised(r, j) * r->direction[j] * r->direction[j];
@@ -722,9 +735,9 @@ static void move(const run *r, const iteration *s)
     for (int64_t j = 0; j < r->size; j++)
         r->x->point[j] += s->t * r->direction[j];
     for (int64_t i = 0; i < r->n; i++)
-        r->x->scores[i] += s->t * sign_of(r->x->labels[i]) * r->moves[i];
+        r->x->scores[i] += s->t * sign_of(r->targets->labels[i]) * r->moves[i];
     for (int64_t i = 0; s->is_solved && i < r->n; i++)
-        r->x->centre[i] = r->ratios[i] * (r->x->weights ? r->x->weights[i] : 1);
+        r->x->centre[i] = r->ratios[i] * (r->targets->weights ? r->targets->weights[i] : 1);
     r->p->width = s->width;
 }
 
@@ -735,18 +748,17 @@ static bool fit_intercept(const run *r)
 {
     pegasos_newton *p = r->p;
     const double none = 0;
-    double primal = 0, loss = 0, *const scores = r->ratios, *const room = r->u; /* four arrays */
+    double primal = 0, *const scores = r->ratios, *const room = r->u; /* four arrays */
     for (int64_t first = 0; first < r->n; first += r->piece) {
         const int64_t count = length_of_piece(r, first);
         pegasos_linear_scores(r->rows, first, count, 1, r->x->coef, 8, 0, &none, scores + first);
         if (is_stopped(r, cost_of_rows(r, count)))
             return false;
     }
-    p->intercept = pegasos_best_intercept(p->loss, r->n, r->x->labels, r->x->weights, scores, room);
-    for (int64_t i = 0; i < r->n; i++) {
-        const double y = r->x->labels[i], c = r->x->weights ? r->x->weights[i] : 1;
-        loss += y == 0 ? 0 : c * loss_value(p->loss, 1 - y * (scores[i] + p->intercept));
-    }
+    p->intercept = pegasos_best_intercept(r->targets, scores, room);
+    for (int64_t i = 0; i < r->n; i++)
+        scores[i] += p->intercept;
+    const double loss = pegasos_loss_sum(r->targets, 0, r->n, scores, 1, 0);
     for (int64_t j = 0; j < r->d; j++)
         primal += p->lam * r->x->coef[j] * r->x->coef[j] / 2;
     p->primal = primal + loss / p->mass;
@@ -755,10 +767,11 @@ static bool fit_intercept(const run *r)
 }
 
 /* For assertions. */
-MAYBE_UNUSED static bool are_settings(const pegasos_newton *p)
+MAYBE_UNUSED static bool are_settings(const pegasos_newton *p, pegasos_loss loss)
 {
+    const loss_form l = loss_of(loss);
     return p->lam > 0 && p->mass > 0 && p->width > 0 && p->narrowest > 0
-           && (!loss_is_smooth(p->loss) || p->width == 0.5);
+           && (!loss_is_smooth(l) || p->width == loss_width(l));
 }
 
 MAYBE_UNUSED static bool are_routines(const pegasos_blas *blas)
@@ -775,7 +788,7 @@ static bool is_close(const pegasos_newton *p)
 int pegasos_newton_run(const pegasos_rows *rows, pegasos_newton *problem,
                        const pegasos_newton_arrays *arrays, pegasos_watch *watch)
 {
-    assert(are_there(rows, 0, 0) && are_settings(problem) && arrays->work);
+    assert(are_there(rows, 0, 0) && are_settings(problem, arrays->targets->loss) && arrays->work);
     assert(!arrays->blas || are_routines(arrays->blas));
     const run r = lay_out(rows, problem, arrays, watch);
     while (problem->n_epochs < problem->last_epoch && !is_close(problem)) {

@@ -3,23 +3,22 @@
  *
  * The problem:   min_w  P(w) = lam/2 |w|^2 + 1/m sum_i c_i max(0, 1 - y_i <w, x_i>)
  *
- * (with the hinge; for the squared one see below). Step t draws k rows A_t and keeps those that
+ * (with the hinge; for other losses see below). Step t draws k rows A_t and keeps those that
  * violate the margin, A+ = {i in A_t : y_i <w_t, x_i> < 1}. It follows the sub-gradient of P on A_t
  * with the rate eta_t = 1/(lam t):
  *
  *     w_{t+1} = (1 - eta_t lam) w_t + eta_t/k sum_{A+} y_i x_i                                 (1)
  *
- * Then, if asked to, it projects on the ball that must hold the optimum:
- * w <- min(1, 1/(sqrt(lam) |w|)) w. (The ball of the squared hinge is smaller: loss.h.)
+ * Then, if asked to, it projects on a ball that must hold the optimum: |w| <= 1/sqrt(lam) with the
+ * hinge (loss.h has others), w <- min(1, 1/(sqrt(lam) |w|)) w.
  *
- * The squared hinge, max(0, u)^2 with u = 1 - y <w, x>, has the slope 2 u where the hinge has 1:
- * each row of A+ counts l'(u_i) times. No bound holds that slope, and a step of 1/(lam t) at small
- * t would leap far beyond the optimum, from where the next leaps further back. So rates begin
- * later: eta_t = 1/(lam (t + t0)), t0 = `delay`, which is 0 for the hinge. The loss on a row has
- * the curvature 2 c |x|^2, so steps of eta_t <= 1/(2 c |x|^2) never leap:
- * t0 >= 2 max c |x|^2/lam. The caller, who knows the rows, sets it. The other smooth losses
- * are treated alike, with curvatures of their own (loss.h): row i counts l'(u_i) times, and the log
- * loss has all rows in A+.
+ * Another loss l(u), u = z - y <w, x>, has the slope l'(u) where the hinge has 1: A+ are the rows
+ * whose slope is not 0, and row i counts l'(u_i) times. Where no bound holds slopes, a step of
+ * 1/(lam t) at small t would leap far beyond the optimum, from where the next leaps further back.
+ * So rates of a smooth loss begin later: eta_t = 1/(lam (t + t0)), t0 = `delay`, which is 0 for
+ * losses with corners. With l'' <= L, the loss on a row has the curvature L c |x|^2, so steps of
+ * eta_t <= 1/(L c |x|^2) never leap: t0 >= L max c |x|^2/lam. The caller, who knows the rows, sets
+ * it.
  *
  * The lazy scale. Shrinking w costs O(d) if done in place. But with T = t + t0,
  * 1 - eta_t lam = (T - 1)/T, and these factors telescope: with w_t = v_t / (lam (T - 1)) put
@@ -157,10 +156,9 @@ void pegasos_linear_start(pegasos_linear *problem)
                                 .weight_factor = problem->weight_factor,
                                 .intercept_scaling = problem->intercept_scaling,
                                 .free_intercept = problem->free_intercept,
-                                .project = problem->project,
+                                .ball = problem->ball,
                                 .average_from = problem->average_from,
                                 .last_step = problem->last_step,
-                                .loss = problem->loss,
                                 .delay = problem->delay,
                                 .q = 1};
 }
@@ -209,8 +207,9 @@ static INLINE double take_row_of(const pegasos_rows *rows, const pegasos_linear_
                                  int64_t problem, pegasos_linear *p, int64_t i, double slope)
 {
     const int64_t place = problem * rows->n_rows + i;
-    return take_row(p, set->labels[place], set->row_weights ? set->row_weights[i] : 1, slope,
-                    set->batch_size, set->counts ? set->counts + place : NULL);
+    const pegasos_targets *const t = &set->targets;
+    return take_row(p, t->labels[place], t->weights ? t->weights[i] : 1, slope, set->batch_size,
+                    set->counts ? set->counts + place : NULL);
 }
 
 /* Ends step t: adds the pending rows to v, projects, and lets the result into the average. */
@@ -229,7 +228,7 @@ static INLINE void take_step(const row_functions *f, const pegasos_rows *rows,
         const double u = take_row_of(rows, set, problem, p, i, slopes ? slopes[j] : 1);
         if (p->rate_sum > 0)
             f->add(rows, i, p->rate_sum * u, a);
-        if (p->project) {
+        if (p->ball > 0) {
             add_with_norm(f, rows, p, i, u, v);
         } else {
             f->add(rows, i, u, v);
@@ -238,7 +237,7 @@ static INLINE void take_step(const row_functions *f, const pegasos_rows *rows,
     }
     p->n_pending = 0;
     p->n_drawn = 0;
-    if (p->project)
+    if (p->ball > 0)
         project(p, rows, v, a);
     count_step(p);
 }
@@ -253,7 +252,9 @@ static INLINE void run_problems(const row_functions *f, const pegasos_rows *rows
                                 int64_t count, int64_t ahead, const int64_t *draws)
 {
     const int64_t n = rows->n_rows, k = set->batch_size;
-    const int8_t *labels = set->labels + first * n;
+    const loss_form loss = loss_of(set->targets.loss);
+    const int8_t *labels = set->targets.labels + first * n;
+    const double *values = set->targets.values ? set->targets.values + first * n : NULL;
     int64_t *pending = set->pending + first * k;
     pegasos_linear p[2]; /* copies that need not go to memory at every change */
     const void *v[2];
@@ -273,7 +274,8 @@ static INLINE void run_problems(const row_functions *f, const pegasos_rows *rows
             const int8_t y = labels[g * n + i];
             if (p[g].n_steps >= p[g].last_step)
                 continue;
-            const bool violation = y != 0 && violates(&p[g], y, dots[g]);
+            const double z = values ? values[g * n + i] : 1;
+            const bool violation = y != 0 && violates(loss, &p[g], y, z, dots[g]);
             p[g].next_draw++;
             if (y == 0)
                 continue;
@@ -281,7 +283,8 @@ static INLINE void run_problems(const row_functions *f, const pegasos_rows *rows
                 const int64_t place = g * k + p[g].n_pending++;
                 pending[place] = i;
                 if (set->slopes)
-                    set->slopes[first * k + place] = slope_of(&p[g], y, dots[g]);
+                    set->slopes[first * k + place] =
+                        slope_of_violation(loss, &p[g], y, z, dots[g]);
             }
             if (++p[g].n_drawn == k)
                 take_step(f, rows, set, first + g, &p[g]);
@@ -299,6 +302,7 @@ static INLINE void run_bundle(const row_functions *f, const pegasos_rows *rows,
 {
     const int64_t n = rows->n_rows;
     const int size = (int)set->n_problems;
+    const loss_form loss = loss_of(set->targets.loss);
     pegasos_linear *p = set->problems;
     for (int64_t j = 0; j < count; j++) {
         const int64_t i = draws[j], next = j + 1 < count ? draws[j + 1] : i;
@@ -306,14 +310,14 @@ static INLINE void run_bundle(const row_functions *f, const pegasos_rows *rows,
         bool adds = false, averages = false;
         f->dot_bundle(rows, i, set->weights, f->lanes, f->lanes, next, dots);
         for (int l = 0; l < size; l++) {
-            const int8_t y = set->labels[l * n + i];
+            const int8_t y = set->targets.labels[l * n + i];
             if (p[l].next_draw != first + j || p[l].n_steps >= p[l].last_step)
                 continue;
             p[l].next_draw++;
             if (y == 0)
                 continue;
-            const bool violation = violates(&p[l], y, dots[l]);
-            const double slope = violation ? slope_of(&p[l], y, dots[l]) : 0;
+            const bool violation = violates(loss, &p[l], y, 1, dots[l]);
+            const double slope = violation ? slope_of_violation(loss, &p[l], y, 1, dots[l]) : 0;
             p[l].n_steps++;
             if (violation) {
                 u[l] = take_row_of(rows, set, l, &p[l], i, slope);
@@ -374,8 +378,8 @@ MAYBE_UNUSED static bool is_reachable(const pegasos_linear *p, const pegasos_lin
     const bool averages = p->average_from > 0 || p->n_averaged > 0 || p->rate_sum > 0;
     return p->lam > 0 && p->q > 0 && p->n_steps >= 0 && p->next_draw >= 0 && p->n_pending >= 0
            && p->n_pending <= p->n_drawn && p->n_drawn < set->batch_size && (set->sums || !averages)
-           && !(set->bundled && p->project) && p->delay >= 0
-           && (set->slopes || set->bundled || !loss_is_smooth(p->loss))
+           && !(set->bundled && (p->ball > 0 || set->targets.values)) && p->delay >= 0
+           && (set->slopes || set->bundled || set->targets.loss.kind == PEGASOS_HINGE)
            && are_in_range(set->pending + k * set->batch_size, p->n_pending, 0, n_rows);
 }
 
@@ -422,7 +426,7 @@ void pegasos_linear_run(const pegasos_rows *rows, const pegasos_linear_set *set,
 static double numbers_of_draw(const pegasos_rows *rows, const pegasos_linear_set *set)
 {
     const double row = cost_of_row(rows);
-    const double whole = set->problems->project ? 2 * (double)rows->n_features : 0;
+    const double whole = set->problems->ball > 0 ? 2 * (double)rows->n_features : 0;
     return (double)set->n_problems * (2 * row + whole);
 }
 

@@ -83,22 +83,35 @@ typedef struct pegasos_kernel_matrix {
     void *context; /* what `values` is given */
 } pegasos_kernel_matrix;
 
-/* What a row costs, as a function of u = 1 - y f(x): max(0, u); its square; the square up to u = 2,
- * and 4 u - 4 from there; log(1 + e^(u - 1)), as logistic regression has it. */
+/* What a row costs. The first four take labels y, and are functions of u = 1 - y f(x): max(0, u);
+ * its square; the square up to u = 2, and 4 u - 4 from there; log(1 + e^(u - 1)), as logistic
+ * regression has it. The others take targets z, and are functions of u = z - f(x):
+ * max(0, |u| - epsilon); its square; u^2/2 up to |u| = epsilon, and epsilon |u| - epsilon^2/2 from
+ * there; u^2/2. */
 enum {
     PEGASOS_HINGE = 0,
     PEGASOS_SQUARED_HINGE = 1,
     PEGASOS_MODIFIED_HUBER = 2,
-    PEGASOS_LOG_LOSS = 3
+    PEGASOS_LOG_LOSS = 3,
+    PEGASOS_EPSILON_INSENSITIVE = 4,
+    PEGASOS_SQUARED_EPSILON_INSENSITIVE = 5,
+    PEGASOS_HUBER = 6,
+    PEGASOS_SQUARED_ERROR = 7
 };
+
+typedef struct pegasos_loss {
+    int64_t kind;   /* PEGASOS_HINGE, ... */
+    double epsilon; /* of losses that have one: >= 0, of PEGASOS_HUBER > 0; else 0 */
+} pegasos_loss;
 
 typedef struct pegasos_problem {
     const pegasos_rows *rows;            /* of a linear machine */
     const pegasos_kernel_matrix *kernel; /* of a kernel machine, without rows; else NULL */
-    const double *targets;    /* n_rows: y_i, -1 or +1; 0: the row is not in the problem */
+    const double *targets;    /* n_rows: labels -1 and +1, 0: the row is not in the problem; or
+                                 targets, finite */
     const double *weights;    /* n_rows: c_i >= 0, where 0 leaves the row out; NULL: all one */
     double lam;               /* regularisation lambda > 0; it is 1/(C m) */
-    int64_t loss;             /* PEGASOS_HINGE, ... */
+    pegasos_loss loss;
     int64_t free_intercept;   /* 1: an intercept that is not penalised */
     double intercept_scaling; /* else: b = intercept_scaling w_0, where w_0 is one more weight, and
                                  penalised like the others; 0: b = 0 */

@@ -199,14 +199,18 @@ void pegasos_linear_norms(const pegasos_rows *rows, int64_t first, int64_t count
 enum { SLOPE_LANES = 8 };
 
 static INLINE void add_slopes_of(const double *u, const double *moves, const double *weights,
-                                 const double *centre, double per_width, double t, double most,
-                                 double *first, double *second)
+                                 const double *centre, double per_width, double t,
+                                 const loss_form form, double *first, double *second)
 {
+    const double least = form.least, most = form.most, dead = form.dead * per_width;
     double a[SLOPE_LANES], clipped[SLOPE_LANES], weighted[SLOPE_LANES];
     for (int l = 0; l < SLOPE_LANES; l++)
         a[l] = centre[l] + (u[l] - t * moves[l]) * per_width;
+    if (form.dead > 0)
+        for (int l = 0; l < SLOPE_LANES; l++)
+            a[l] = shrunk(a[l], dead);
     for (int l = 0; l < SLOPE_LANES; l++)
-        clipped[l] = a[l] > 0 ? a[l] : 0;
+        clipped[l] = a[l] > least ? a[l] : least;
     for (int l = 0; l < SLOPE_LANES; l++)
         clipped[l] = clipped[l] < most ? clipped[l] : most;
     for (int l = 0; l < SLOPE_LANES; l++)
@@ -214,18 +218,18 @@ static INLINE void add_slopes_of(const double *u, const double *moves, const dou
     for (int l = 0; l < SLOPE_LANES; l++)
         first[l] += weighted[l] * clipped[l];
     for (int l = 0; l < SLOPE_LANES; l++)
-        second[l] += clipped[l] == a[l] ? weighted[l] * moves[l] : 0;
+        second[l] += clipped[l] == a[l] && (form.dead == 0 || a[l] != 0) ? weighted[l] * moves[l] : 0;
 }
 
-CLONES_WIDE static void add_slopes(int64_t n, const double *u, const double *moves,
-                                   const double *weights, const double *centre, double width,
-                                   double t, double most, double *slope, double *curvature)
+static INLINE void add_slopes(int64_t n, const double *u, const double *moves,
+                              const double *weights, const double *centre, double width, double t,
+                              const loss_form form, double *slope, double *curvature)
 {
     const double per_width = 1 / width;
     double first[SLOPE_LANES] = {0}, second[SLOPE_LANES] = {0};
     int64_t i = 0;
     for (; n - i >= SLOPE_LANES; i += SLOPE_LANES)
-        add_slopes_of(u + i, moves + i, weights + i, centre + i, per_width, t, most, first, second);
+        add_slopes_of(u + i, moves + i, weights + i, centre + i, per_width, t, form, first, second);
     if (i < n) { /* the rest, with weights of 0 to fill up */
         double rest[4][SLOPE_LANES] = {{0}};
         const size_t bytes = (size_t)(n - i) * sizeof(double);
@@ -233,7 +237,7 @@ CLONES_WIDE static void add_slopes(int64_t n, const double *u, const double *mov
         memcpy(rest[1], moves + i, bytes);
         memcpy(rest[2], weights + i, bytes);
         memcpy(rest[3], centre + i, bytes);
-        add_slopes_of(rest[0], rest[1], rest[2], rest[3], per_width, t, most, first, second);
+        add_slopes_of(rest[0], rest[1], rest[2], rest[3], per_width, t, form, first, second);
     }
     *slope = *curvature = 0;
     for (int l = 0; l < SLOPE_LANES; l++) {
@@ -243,24 +247,32 @@ CLONES_WIDE static void add_slopes(int64_t n, const double *u, const double *mov
 }
 
 /* The log loss, whose derivatives are of no other form. */
-static void add_log_slopes(int64_t n, const double *u, const double *moves, const double *weights,
-                           double t, double *slope, double *curvature)
+static INLINE void add_log_slopes(int64_t n, const double *u, const double *moves,
+                                  const double *weights, double t, double *slope,
+                                  double *curvature)
 {
     *slope = *curvature = 0;
     for (int64_t i = 0; i < n; i++) {
-        const double p = loss_derivative(PEGASOS_LOG_LOSS, u[i] - t * moves[i]);
+        const double p = loss_derivative(LOG_LOSS_FORM, u[i] - t * moves[i]);
         *slope += weights[i] * moves[i] * p;
         *curvature += weights[i] * moves[i] * moves[i] * p * (1 - p);
     }
 }
 
+CLONES_WIDE static void sum_slopes(int64_t n, const double *u, const double *moves,
+                                   const double *weights, const double *centre, double width,
+                                   double t, pegasos_loss loss, double *slope, double *curvature)
+{
+    const loss_form form = loss_of(loss);
+    WITH_LOSS(form, if (LOSS.kind == PEGASOS_LOG_LOSS)
+                        add_log_slopes(n, u, moves, weights, t, slope, curvature);
+              else add_slopes(n, u, moves, weights, centre, width, t, LOSS, slope, curvature));
+}
+
 void pegasos_loss_slopes(int64_t n, const double *u, const double *moves, const double *weights,
-                         const double *centre, double width, double t, int64_t loss, double *slope,
-                         double *curvature)
+                         const double *centre, double width, double t, pegasos_loss loss,
+                         double *slope, double *curvature)
 {
     assert(n >= 0 && width > 0);
-    if (loss == PEGASOS_LOG_LOSS)
-        add_log_slopes(n, u, moves, weights, t, slope, curvature);
-    else
-        add_slopes(n, u, moves, weights, centre, width, t, loss_bound(loss, 1), slope, curvature);
+    sum_slopes(n, u, moves, weights, centre, width, t, loss, slope, curvature);
 }

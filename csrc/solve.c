@@ -84,7 +84,7 @@ fit pegasos_fit_of(const pegasos_problem *problem, const pegasos_options *option
                    const int8_t *labels, const double *norms, void *memory, void *room)
 {
     fit f = {.problem = problem, .options = options, .rows = problem->rows};
-    f.labels = labels;
+    f.targets = targets_of(problem, problem->rows->n_rows, labels);
     f.norms = norms;
     f.watch = pegasos_watch_of(options);
     lay_out(&f, memory, room);
@@ -201,8 +201,7 @@ static int run_solver(fit *f, int64_t n_epochs)
     const int64_t d = f->rows->n_features, n = f->rows->n_rows;
     if (s->solver == PEGASOS_ASCENT) {
         const pegasos_ascent_arrays arrays = {
-            .labels = f->labels,
-            .bounds = f->problem->weights,
+            .targets = &f->targets,
             .norms = f->norms,
             .active = f->active,
             .a = f->a,
@@ -218,8 +217,7 @@ static int run_solver(fit *f, int64_t n_epochs)
         return (int)pegasos_ascent_run(f->rows, &s->dual, &s->ascent, &arrays, &f->watch);
     }
     const pegasos_newton_arrays arrays = {
-        .labels = f->labels,
-        .weights = f->problem->weights,
+        .targets = &f->targets,
         .point = f->point,
         .scores = f->scores,
         .centre = f->centre,
@@ -261,21 +259,15 @@ static bool choose(fit *f)
     return true;
 }
 
-double pegasos_constant_model(const pegasos_problem *p, int64_t n, const int8_t *labels,
+double pegasos_constant_model(const pegasos_problem *p, const pegasos_targets *targets,
                               double mass, double *intercept)
 {
     const double feature = p->intercept_scaling;
-    double balance = 0, b = 0;
-    for (int64_t i = 0; i < n; i++)
-        balance += labels[i] == 0 ? 0 : (p->weights ? p->weights[i] : 1) * labels[i];
-    balance /= mass;
-    if (p->free_intercept || feature > 0)
-        b = loss_constant(p->loss, balance, p->free_intercept ? 0 : p->lam / (feature * feature));
-    const double penalty = p->free_intercept || b == 0 ? 0 : p->lam * (b / feature) * (b / feature);
-    *intercept = b;
-    return ((1 + balance) * loss_value(p->loss, 1 - b) + (1 - balance) * loss_value(p->loss, 1 + b)
-            + penalty)
-           / 2;
+    const bool has_intercept = p->free_intercept || feature > 0;
+    const double penalty = p->free_intercept ? 0 : p->lam / (feature * feature);
+    double least;
+    *intercept = pegasos_best_constant(targets, mass, has_intercept ? penalty : INFINITY, &least);
+    return least;
 }
 
 /* Takes w = 0 where no better model is known. Where it is the optimum, solvers come close to it.
@@ -285,8 +277,7 @@ static void prefer_zero(fit *f)
     state *s = f->s;
     const pegasos_progress now = progress_of_state(s);
     double b;
-    const double constant =
-        pegasos_constant_model(f->problem, f->rows->n_rows, f->labels, s->mass, &b);
+    const double constant = pegasos_constant_model(f->problem, &f->targets, s->mass, &b);
     const double primal = s->n_inside > 0 ? constant : 0;
     if (!isfinite(now.objective) || primal > now.objective + PEGASOS_ROUNDING)
         return;
@@ -358,8 +349,7 @@ static bool measure(const fit *f, int8_t *labels, double *norms)
         count = rows_of_piece(f->rows, first);
         pegasos_linear_norms(f->rows, first, count, f->sum, norms + first);
         for (int64_t i = first; i < first + count; i++) {
-            const double c = f->problem->weights ? f->problem->weights[i] : 1;
-            labels[i] = (int8_t)(c > 0 ? f->problem->targets[i] : 0);
+                labels[i] = label_of(f->problem, i);
         }
         if (is_to_stop(&own.watch, (double)count * cost, &nothing))
             return false;

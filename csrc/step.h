@@ -13,23 +13,31 @@ static INLINE double time_of(const pegasos_linear *p)
     return (double)(p->n_steps + p->delay);
 }
 
-/* Is y <w_t, x> + y b < 1, or the slope of the loss never 0? Multiplied by lam (T - 1), so that
- * nothing is divided. */
-static INLINE bool violates(const pegasos_linear *p, double y, double dot)
+/* l'(u) of a row, given its <v, x>. */
+static INLINE double slope_of(loss_form l, const pegasos_linear *p, double y, double z, double dot)
 {
+    const double score = p->q * (dot + p->intercept_scaling * p->constant_weight);
+    const double f = p->n_steps > 0 ? score / (p->lam * time_of(p)) : 0;
+    return loss_derivative(l, z - y * (f + p->intercept));
+}
+
+/* Whether l'(u) is not 0. Of losses of margins, is y <w_t, x> + y b < 1? Multiplied by lam (T - 1),
+ * so that nothing is divided. */
+static INLINE bool violates(loss_form l, const pegasos_linear *p, double y, double z, double dot)
+{
+    if (l.least < 0 || !loss_is_quadratic(l))
+        return slope_of(l, p, y, z, dot) != 0;
     if (p->n_steps == 0)
         return true;
     const double score = p->q * (dot + p->intercept_scaling * p->constant_weight);
-    return y * score < p->lam * time_of(p) * (1 - y * p->intercept) || p->loss == PEGASOS_LOG_LOSS;
+    return y * score < p->lam * time_of(p) * (1 - y * p->intercept);
 }
 
-/* l'(u) of a row that violates its margin. */
-static INLINE double slope_of(const pegasos_linear *p, double y, double dot)
+/* The slope of a row that violates its margin: of the hinge 1, wherever rounding puts u. */
+static INLINE double slope_of_violation(loss_form l, const pegasos_linear *p, double y, double z,
+                                        double dot)
 {
-    if (p->n_steps == 0)
-        return loss_derivative(p->loss, 1);
-    const double score = p->q * (dot + p->intercept_scaling * p->constant_weight);
-    return loss_derivative(p->loss, 1 - y * (score / (p->lam * time_of(p)) + p->intercept));
+    return l.kind == PEGASOS_HINGE ? 1 : slope_of(l, p, y, z, dot);
 }
 
 /* What a row of label y and weight c adds to v per x, where l'(u) is `slope`; all but v and a take
@@ -49,11 +57,11 @@ static INLINE double take_row(pegasos_linear *p, double y, double c, double slop
     return u;
 }
 
-/* w <- min(1, 1/(sqrt(lam) |w|)) w, where w = q v / (lam T), by q alone; true: q is so small by now
+/* w <- min(1, sqrt(ball/lam)/|w|) w, where w = q v / (lam T), by q alone; true: q is so small by now
  * that it has to be folded into v. */
 static INLINE bool project_on_ball(pegasos_linear *p)
 {
-    const double radius = sqrt(loss_ball(p->loss) * p->lam) * time_of(p); /* of q v */
+    const double radius = sqrt(p->ball * p->lam) * time_of(p); /* of q v */
     if (p->q * p->q * p->squared_norm > radius * radius)
         p->q = radius / sqrt(p->squared_norm);
     return p->q < 1.0 / 1024;

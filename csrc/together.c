@@ -50,7 +50,7 @@ static void take(together *t)
         t->ascents[l].tol = f->options->tol;
         for (int64_t i = 0; i < n; i++) {
             t->a[i * B + l] = f->a[i];
-            t->labels[i * B + l] = f->labels[i];
+            t->labels[i * B + l] = f->targets.labels[i];
         }
         for (int64_t j = 0; j < d; j++)
             set_to(t->v, bytes, j * B + l, f->w[j]);
@@ -105,7 +105,7 @@ static int64_t list_rows(const together *t, int64_t n_rows)
     for (int64_t i = 0; i < n_rows; i++) {
         bool is_inside = false;
         for (int64_t l = 0; l < t->n_problems; l++)
-            is_inside |= t->fits[l].labels[i] != 0;
+            is_inside |= t->fits[l].targets.labels[i] != 0;
         t->inside[n_inside] = i;
         n_inside += is_inside;
     }
@@ -121,7 +121,7 @@ int pegasos_solve_together(int64_t n_problems, const pegasos_problem *problem,
     const int64_t most = options->max_epochs, end = PEGASOS_TOGETHER_EPOCHS;
     together t = {.n_problems = n_problems, .options = options};
     t.lanes = PEGASOS_BUNDLE_BYTES / rows->value_bytes;
-    assert(1 <= n_problems && n_problems <= t.lanes);
+    assert(1 <= n_problems && n_problems <= t.lanes && loss_has_labels(problem->loss.kind));
     for (int64_t l = 0; l < n_problems; l++) {
         fit *const f = &t.fits[l];
         *f = pegasos_fit_of(problem, options, labels + l * n, norms, (char *)memory + l * kept,
@@ -141,8 +141,7 @@ int pegasos_solve_together(int64_t n_problems, const pegasos_problem *problem,
         .last_epoch = most < end ? most : end,
         .problems = t.duals,
         .ascents = t.ascents,
-        .labels = t.labels,
-        .bounds = problem->weights,
+        .targets = {n, t.labels, NULL, problem->weights, problem->loss},
         .norms = norms,
         .a = t.a,
         .v = t.v,

@@ -45,12 +45,16 @@ cdef extern from "core.h" nogil:
         void (*dpotrs)(char *, int *, int *, double *, int *, double *, int *, int *)
         void (*spotrs)(char *, int *, int *, float *, int *, float *, int *, int *)
 
+    ctypedef struct pegasos_loss:
+        int64_t kind
+        double epsilon
+
     ctypedef struct pegasos_problem:
         const pegasos_rows *rows
         const double *targets
         const double *weights
         double lam
-        int64_t loss
+        pegasos_loss loss
         int64_t free_intercept
         double intercept_scaling
 
@@ -107,6 +111,16 @@ cdef extern from "core.h" nogil:
         int64_t by_epochs
 
     int PEGASOS_HINGE, PEGASOS_SQUARED_HINGE, PEGASOS_MODIFIED_HUBER, PEGASOS_LOG_LOSS
+    int PEGASOS_EPSILON_INSENSITIVE, PEGASOS_SQUARED_EPSILON_INSENSITIVE
+    int PEGASOS_HUBER, PEGASOS_SQUARED_ERROR
+
+    ctypedef struct pegasos_targets:
+        int64_t n
+        const int8_t *labels
+        const double *values
+        const double *weights
+        pegasos_loss loss
+
     int PEGASOS_PERMUTATION, PEGASOS_CYCLIC, PEGASOS_UNIFORM
 
     ctypedef struct pegasos_order:
@@ -123,10 +137,9 @@ cdef extern from "core.h" nogil:
         double weight_factor
         double intercept_scaling
         int64_t free_intercept
-        int64_t project
+        double ball
         int64_t average_from
         int64_t last_step
-        int64_t loss
         int64_t delay
         int64_t n_steps
         int64_t next_draw
@@ -151,8 +164,7 @@ cdef extern from "core.h" nogil:
         int64_t batch_size
         int64_t bundled
         pegasos_linear *problems
-        const int8_t *labels
-        const double *row_weights
+        pegasos_targets targets
         void *weights
         void *sums
         double *counts
@@ -191,7 +203,6 @@ cdef extern from "core.h" nogil:
         double intercept
         double factor
         uint64_t generator
-        int64_t loss
         int64_t n_active
         int64_t position
         int64_t n_chosen
@@ -207,16 +218,16 @@ cdef extern from "core.h" nogil:
         double pegasos_mass
         double weight_seen
 
-    void pegasos_loss_sums(int64_t loss, int64_t count, int64_t n_problems, int64_t stride,
-                            const int8_t *labels, const double *row_weights, const double *scores,
-                            double *sums)
-    double pegasos_best_intercept(int64_t loss, int64_t n, const int8_t *labels,
-                                  const double *row_weights, const double *scores, double *room)
-    void pegasos_make_feasible(int64_t loss, int64_t n, const int8_t *labels,
-                               const double *row_weights, int64_t balance, const double *a,
+    double pegasos_loss_sum(const pegasos_targets *targets, int64_t first, int64_t count,
+                            const double *scores, int64_t stride, double sum)
+    double pegasos_best_intercept(const pegasos_targets *targets, const double *scores,
+                                  double *room)
+    double pegasos_best_constant(const pegasos_targets *targets, double mass, double penalty,
+                                 double *least)
+    void pegasos_make_feasible(const pegasos_targets *targets, int64_t balance, const double *a,
                                double *feasible)
-    double pegasos_best_dual(int64_t loss, int64_t n, const double *a, const double *row_weights,
-                             double squared_norm, double mass, double lam, int64_t scaled)
+    double pegasos_best_dual(const pegasos_targets *targets, const double *a, double squared_norm,
+                             double mass, double lam, int64_t scaled)
 
     ctypedef struct pegasos_ascent:
         double lam
@@ -251,8 +262,7 @@ cdef extern from "core.h" nogil:
         int64_t last_epoch
         pegasos_dual *problems
         pegasos_ascent *ascents
-        const int8_t *labels
-        const double *bounds
+        pegasos_targets targets
         const double *norms
         double *a
         void *v
@@ -286,7 +296,6 @@ cdef extern from "core.h" nogil:
         double tol
         double feature
         int64_t free_intercept
-        int64_t loss
         int64_t is_positive
         int64_t n_inside
         int64_t last_epoch
@@ -312,8 +321,7 @@ cdef extern from "core.h" nogil:
         double relative_gap
 
     ctypedef struct pegasos_kernel_arrays:
-        const int8_t *labels
-        const double *weights
+        const pegasos_targets *targets
         const double *norms
         double *a
         double *scored
@@ -345,8 +353,7 @@ cdef extern from "core.h" nogil:
 
     void pegasos_sum_point(int64_t n, const double *coef, const double *scores,
                            const double *errors, const double *sizes, pegasos_point_sums *sums)
-    double pegasos_losses_in_doubt(int64_t loss, int64_t n, const int8_t *labels,
-                                   const double *row_weights, const double *scores,
+    double pegasos_losses_in_doubt(const pegasos_targets *targets, const double *scores,
                                    double intercept, const double *coef, double doubt,
                                    double ridge, double *growth)
     void pegasos_kernel_push(int64_t count, const int64_t *places, int64_t n, int64_t stride,
@@ -394,6 +401,10 @@ LOSSES = {
     "squared_hinge": PEGASOS_SQUARED_HINGE,
     "modified_huber": PEGASOS_MODIFIED_HUBER,
     "log_loss": PEGASOS_LOG_LOSS,
+    "epsilon_insensitive": PEGASOS_EPSILON_INSENSITIVE,
+    "squared_epsilon_insensitive": PEGASOS_SQUARED_EPSILON_INSENSITIVE,
+    "huber": PEGASOS_HUBER,
+    "squared_error": PEGASOS_SQUARED_ERROR,
 }
 
 SAMPLINGS = {
@@ -436,10 +447,17 @@ cdef int require_aligned(const void *address, size_t bytes, str what) except -1:
     return require(<size_t>address % bytes == 0, what)
 
 
-cdef int require_loss(int64_t loss) except -1:
-    """Raise a ValueError unless `loss` is one that the core knows."""
-    return require(PEGASOS_HINGE <= loss <= PEGASOS_LOG_LOSS,
-                   "loss must be one of LOSSES")
+cdef pegasos_loss loss_of(loss) except *:
+    """The loss of a number, one of `LOSSES`, or of (number, epsilon)."""
+    cdef pegasos_loss c
+    c.kind, c.epsilon = loss if isinstance(loss, tuple) else (loss, 0.0)
+    require(c.kind in LOSSES.values(), "loss must be one of LOSSES")
+    has_epsilon = c.kind in (PEGASOS_EPSILON_INSENSITIVE, PEGASOS_SQUARED_EPSILON_INSENSITIVE,
+                             PEGASOS_HUBER)
+    require(0 <= c.epsilon <= 1e150 if has_epsilon else c.epsilon == 0,
+            "epsilon must be in [0, 1e150], and 0 for losses that have none")
+    require(c.kind != PEGASOS_HUBER or c.epsilon > 1e-300, "epsilon of this loss must be above 0")
+    return c
 
 
 cdef int require_part(Rows rows, int64_t first, int64_t count) except -1:
@@ -455,7 +473,6 @@ cdef int require_problems(const pegasos_linear[::1] problems, int64_t batch_size
     cdef bint holds = problems.shape[0] >= 1
     for k in range(problems.shape[0]):
         p = &problems[k]
-        require_loss(p.loss)
         holds &= 0 <= p.delay < LARGEST
         holds &= 0 < p.lam and 0 < p.q
         holds &= 0 <= p.n_pending <= p.n_drawn and (p.n_drawn < batch_size or batch_size == 0)
@@ -599,6 +616,45 @@ cdef class Order:
             pegasos_order_draw(&self.c, &self.permutation[0], draws.shape[0], &draws[0])
 
 
+cdef class Targets:
+    """What belongs to the rows beside them, of several problems, whose loss is the same.
+
+    `labels`, of shape (n_problems, n_rows), are -1 or 1, or 0 for rows that are not in a problem.
+    Losses that take targets have them in `values`, of the same shape, and labels of 0 and 1.
+    `row_weights`, of shape (n_rows,), may be None. `loss` is a number of `LOSSES`, or a tuple of
+    that and epsilon.
+    """
+    cdef pegasos_targets c
+    cdef int64_t n_problems
+    cdef readonly tuple arrays
+    """The memory. Kept alive by this."""
+
+    def __init__(self, const int8_t[:, ::1] labels not None, const double[::1] row_weights=None,
+                 loss=PEGASOS_HINGE, const double[:, ::1] values=None):
+        self.n_problems, self.c.n = labels.shape[0], labels.shape[1]
+        self.c.loss = loss_of(loss)
+        require(row_weights is None or row_weights.shape[0] == self.c.n,
+                "row_weights must have n_rows entries")
+        require((values is None) == (self.c.loss.kind <= PEGASOS_LOG_LOSS),
+                "values must be given for losses that take targets, and no others")
+        require(values is None or (values.shape[0] == self.n_problems
+                                   and values.shape[1] == self.c.n),
+                "values must have the shape of labels")
+        if self.n_problems and self.c.n:
+            self.c.labels = &labels[0, 0]
+            self.c.values = NULL if values is None else &values[0, 0]
+            self.c.weights = NULL if row_weights is None else &row_weights[0]
+        self.arrays = (labels, row_weights, values)
+
+    cdef pegasos_targets of(self, int64_t k) noexcept nogil:
+        """Those of problem `k`."""
+        cdef pegasos_targets own = self.c
+        own.labels += k * own.n
+        if own.values != NULL:
+            own.values += k * own.n
+        return own
+
+
 # ---- Linear problems ---------------------------------------------------------------------------
 
 
@@ -618,40 +674,36 @@ def restart_averages(pegasos_linear[::1] problems not None, value_t[:, ::1] sums
         pegasos_linear_restart_average(&problems[k], sums.shape[1], sizeof(value_t), &sums[k, 0])
 
 
-cdef int require_set(const pegasos_linear[::1] problems, int64_t n, const int8_t[:, ::1] labels,
-                     const double[::1] row_weights, bint has_sums, const double[:, ::1] counts,
-                     const int64_t[:, ::1] pending, const double[:, ::1] slopes,
-                     bint needs_slopes) except -1:
+cdef int require_set(const pegasos_linear[::1] problems, int64_t n, Targets targets,
+                     bint has_sums, const double[:, ::1] counts, const int64_t[:, ::1] pending,
+                     const double[:, ::1] slopes, bint needs_slopes) except -1:
     """Raise a ValueError unless these are problems over n rows and their arrays."""
     cdef int64_t n_problems = problems.shape[0], k
     require(pending.shape[0] == n_problems and pending.shape[1] >= 1,
             "pending must have shape (n_problems, batch_size)")
     require_problems(problems, pending.shape[1], has_sums)
-    require(labels.shape[0] == n_problems and labels.shape[1] == n,
-            "labels must have shape (n_problems, n_rows)")
-    require(row_weights is None or row_weights.shape[0] == n,
-            "row_weights must have n_rows entries")
+    require(targets.n_problems == n_problems and targets.c.n == n,
+            "targets must be of n_problems and n_rows")
     require(counts is None or (counts.shape[0] == n_problems and counts.shape[1] == n),
             "counts must have shape (n_problems, n_rows)")
     require(slopes is None or (slopes.shape[0] == n_problems
                                and slopes.shape[1] == pending.shape[1]),
             "slopes must have the shape of pending")
+    require(not needs_slopes or slopes is not None or targets.c.loss.kind == PEGASOS_HINGE,
+            "this loss needs slopes")
     for k in range(n_problems):
         require_indices(pending[k, :problems[k].n_pending], 0, n, "pending must be in [0, n_rows)")
-        require(not needs_slopes or slopes is not None or problems[k].loss == PEGASOS_HINGE,
-                "this loss needs slopes")
     return 0
 
 
-cdef pegasos_linear_set set_of(pegasos_linear[::1] problems, const int8_t[:, ::1] labels,
-                               const double[::1] row_weights, double[:, ::1] counts,
-                               int64_t[:, ::1] pending, double[:, ::1] slopes):
+cdef pegasos_linear_set set_of(pegasos_linear[::1] problems, Targets targets,
+                               double[:, ::1] counts, int64_t[:, ::1] pending,
+                               double[:, ::1] slopes):
     """Problems without weights and sums."""
     cdef pegasos_linear_set set
     memset(&set, 0, sizeof(set))
     set.n_problems, set.batch_size = problems.shape[0], pending.shape[1]
-    set.problems, set.labels, set.pending = &problems[0], &labels[0, 0], &pending[0, 0]
-    set.row_weights = NULL if row_weights is None else &row_weights[0]
+    set.problems, set.targets, set.pending = &problems[0], targets.c, &pending[0, 0]
     set.counts = NULL if counts is None else &counts[0, 0]
     set.slopes = NULL if slopes is None else &slopes[0, 0]
     return set
@@ -682,8 +734,7 @@ cdef pegasos_draws draws_of(draws, int64_t first, int64_t n,
     return source
 
 
-def fit(Rows rows not None, pegasos_linear[::1] problems not None,
-        const int8_t[:, ::1] labels not None, const double[::1] row_weights,
+def fit(Rows rows not None, pegasos_linear[::1] problems not None, Targets targets not None,
         value_t[:, ::1] weights not None, value_t[:, ::1] sums, double[:, ::1] counts,
         int64_t[:, ::1] pending not None, int64_t first, draws not None, bint bundled=False,
         double[:, ::1] slopes=None, Watch watch=None):
@@ -692,7 +743,7 @@ def fit(Rows rows not None, pegasos_linear[::1] problems not None,
     All problems go to their last steps, or to the end of `draws`, an array or an `Order` that
     stands at `first`.
 
-    `row_weights`, `sums` and `counts` may be None, and `slopes`, of the shape of `pending`, with
+    `sums` and `counts` may be None, and `slopes`, of the shape of `pending`, with
     the hinge or a bundle. `problems`, `weights`, `sums`, `counts`, `pending` and `slopes` are
     updated in place. A row of `weights` and `sums` belongs to a problem, or, of a bundle, to a
     feature.
@@ -702,13 +753,13 @@ def fit(Rows rows not None, pegasos_linear[::1] problems not None,
     cdef pegasos_linear_set set
     cdef pegasos_draws source
     require(rows.c.value_bytes == sizeof(value_t), "weights must have the type of the rows")
-    require_set(problems, n, labels, row_weights, sums is not None, counts, pending, slopes,
-                not bundled)
+    require_set(problems, n, targets, sums is not None, counts, pending, slopes, not bundled)
     if bundled:
         require(rows.c.index_bytes > 0 and n_problems <= lanes and pending.shape[1] == 1,
                 "a bundle is of CSR rows, and of one draw a step")
         for k in range(n_problems):
-            require(not problems[k].project, "a bundle does not project")
+            require(problems[k].ball == 0, "a bundle does not project")
+        require(targets.c.values == NULL, "a bundle has labels")
     require(weights.shape[0] == (d if bundled else n_problems)
             and weights.shape[1] == (lanes if bundled else d),
             "weights must have shape (n_problems, n_features), or that of a bundle")
@@ -716,7 +767,7 @@ def fit(Rows rows not None, pegasos_linear[::1] problems not None,
                              and sums.shape[1] == weights.shape[1]),
             "sums must have the shape of weights")
     source = draws_of(draws, first, n, problems)
-    set = set_of(problems, labels, row_weights, counts, pending, slopes)
+    set = set_of(problems, targets, counts, pending, slopes)
     set.bundled = bundled
     set.weights = &weights[0, 0]
     set.sums = NULL if sums is None else &sums[0, 0]
@@ -820,35 +871,25 @@ def norms(Rows rows not None, int64_t first, double[::1] scratch, double[::1] ou
 # ---- The certificate ---------------------------------------------------------------------------
 
 
-cdef int require_row_weights(const double[::1] row_weights, int64_t n) except -1:
-    """Raise a ValueError unless there are no weights, or one for each of `n` rows."""
-    return require(row_weights is None or row_weights.shape[0] == n,
-                   "row_weights must have n_rows entries")
-
-
 # Rows of a pass over all rows after which Ctrl-C is heard.
 cdef int64_t CHUNK = 2048
 
 
-def objectives(Rows rows not None, const int8_t[:, ::1] labels not None,
-               const double[::1] row_weights, const double[:, ::1] coef not None,
+def objectives(Rows rows not None, Targets targets not None, const double[:, ::1] coef not None,
                const double[::1] intercept not None, bint interleaved,
-               double[::1] squared_norms not None, double[::1] losses not None,
-               int64_t loss=PEGASOS_HINGE):
+               double[::1] squared_norms not None, double[::1] losses not None):
     """Write |w|^2 of every problem, without the intercept, and the sum of its losses.
 
     `coef` is as for `decision_function`.
     """
-    cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, n_problems = labels.shape[0]
+    cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, n_problems = targets.n_problems
     cdef int64_t first, count, k, j, apart = n_problems if interleaved else 1
-    require(labels.shape[1] == n, "labels must have shape (n_problems, n_rows)")
+    cdef pegasos_targets own
+    require(targets.c.n == n, "targets must be of n_rows")
     require(n_problems == squared_norms.shape[0] == losses.shape[0],
             "squared_norms and losses must have a number for each problem")
     require_coefficients(rows, coef, intercept, n_problems, interleaved)
-    require_loss(loss)
-    require_row_weights(row_weights, n)
     cdef const double *w
-    cdef const double *weights = NULL if row_weights is None else &row_weights[0]
     cdef double *scores = <double *> malloc(<size_t> (min(CHUNK, n) * n_problems) * sizeof(double))
     if scores == NULL:
         raise MemoryError(f"there is no room for scores of {n_problems} problems")
@@ -866,31 +907,30 @@ def objectives(Rows rows not None, const int8_t[:, ::1] labels not None,
             with nogil:
                 pegasos_linear_scores(&rows.c, first, count, n_problems, &coef[0, 0],
                                       sizeof(double), interleaved, &intercept[0], scores)
-                pegasos_loss_sums(loss, count, n_problems, n, &labels[0, first],
-                                  NULL if weights == NULL else weights + first, scores, &losses[0])
+                for k in range(n_problems):
+                    own = targets.of(k)
+                    losses[k] = pegasos_loss_sum(&own, first, count, scores + k, n_problems,
+                                                 losses[k])
     finally:
         free(scores)
 
 
-def dual_objectives(Rows rows not None, const int8_t[:, ::1] labels not None,
-                    const double[::1] row_weights, const double[:, :] a not None,
+def dual_objectives(Rows rows not None, Targets targets not None, const double[:, :] a not None,
                     const double[::1] masses not None, double[::1] best not None, *, double lam,
-                    int64_t loss, double intercept_scaling, bint free_intercept):
+                    double intercept_scaling, bint free_intercept):
     """Write the best dual value of multiples of each row of `a`, made feasible first.
 
     See ``pegasos_make_feasible`` and ``pegasos_best_dual``. Rows of `a` are contiguous.
     """
-    cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, n_problems = labels.shape[0]
+    cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, n_problems = targets.n_problems
     cdef int64_t apart = stride(a), first, count, k, i
-    require(labels.shape[1] == n, "labels must have shape (n_problems, n_rows)")
+    cdef pegasos_targets own
+    require(targets.c.n == n, "targets must be of n_rows")
     require(a.shape[0] == n_problems and a.shape[1] == n, "a must have the shape of labels")
     require(n_problems == masses.shape[0] == best.shape[0],
             "masses and best must have a number for each problem")
     for k in range(n_problems):
         require(masses[k] > 0, "masses must be > 0")
-    require_loss(loss)
-    require_row_weights(row_weights, n)
-    cdef const double *weights = NULL if row_weights is None else &row_weights[0]
     cdef double *point = <double *> malloc(<size_t> (n + d + min(CHUNK, n)) * sizeof(double))
     if point == NULL:
         raise MemoryError(f"there is no room for a dual point of {n} rows and {d} features")
@@ -900,87 +940,99 @@ def dual_objectives(Rows rows not None, const int8_t[:, ::1] labels not None,
     try:
         for k in range(n_problems):
             scale, total, squared = lam * masses[k], 0, 0
+            own = targets.of(k)
             with nogil:
-                pegasos_make_feasible(loss, n, &labels[k, 0], weights, free_intercept,
-                                      &a[0, 0] + k * apart, point)
+                pegasos_make_feasible(&own, free_intercept, &a[0, 0] + k * apart, point)
                 memset(w, 0, <size_t> d * sizeof(double))
             for first in range(0, n, CHUNK):
                 PyErr_CheckSignals()
                 count = min(CHUNK, n - first)
                 with nogil:
                     for i in range(count):
-                        factors[i] = labels[k, first + i] * point[first + i] / scale
+                        factors[i] = own.labels[first + i] * point[first + i] / scale
                         total += factors[i]
                     pegasos_linear_combine(&rows.c, first, count, factors, w)
             with nogil:
                 for i in range(d):
                     squared += w[i] * w[i]
                 total *= intercept_scaling
-                best[k] = pegasos_best_dual(loss, n, point, weights, squared + total * total,
-                                            masses[k], lam, True)
+                best[k] = pegasos_best_dual(&own, point, squared + total * total, masses[k], lam,
+                                            True)
     finally:
         free(point)
 
 
-def best_intercepts(const int8_t[:, ::1] labels not None, const double[::1] row_weights,
-                    const double[:, ::1] scores not None, double[::1] room not None,
-                    double[::1] best not None, int64_t loss=PEGASOS_HINGE):
+def best_intercepts(Targets targets not None, const double[:, ::1] scores not None,
+                    double[::1] room not None, double[::1] best not None):
     """Write the best unpenalised intercepts; `room` has four entries for each row."""
-    cdef int64_t n_problems = labels.shape[0], n = labels.shape[1], k
+    cdef int64_t n_problems = targets.n_problems, n = targets.c.n, k
+    cdef pegasos_targets own
     require(n_problems == scores.shape[0] == best.shape[0] and n == scores.shape[1],
             "scores must have the shape of labels, and best a number for each problem")
     require(room.shape[0] // 4 == n and room.shape[0] % 4 == 0, "room must have 4 n_rows entries")
-    require_loss(loss)
-    require_row_weights(row_weights, n)
     if n_problems == 0 or n == 0:
         best[:] = 0
         return
     with nogil:
         for k in range(n_problems):
-            best[k] = pegasos_best_intercept(loss, n, &labels[k, 0],
-                                             NULL if row_weights is None else &row_weights[0],
-                                             &scores[k, 0], &room[0])
+            own = targets.of(k)
+            best[k] = pegasos_best_intercept(&own, &scores[k, 0], &room[0])
 
 
-def make_feasible(const int8_t[:, ::1] labels not None, const double[::1] row_weights,
-                  bint balance, double[:, ::1] a not None, int64_t loss=PEGASOS_HINGE):
+def best_constants(Targets targets not None, const double[::1] masses not None, double penalty,
+                   double[::1] best not None, double[::1] least not None):
+    """Write the best models with w = 0 and their objectives; see ``pegasos_best_constant``."""
+    cdef int64_t n_problems = targets.n_problems, k
+    cdef pegasos_targets own
+    require(n_problems == masses.shape[0] == best.shape[0] == least.shape[0],
+            "masses, best and least must have a number for each problem")
+    require(penalty >= 0, "penalty must be >= 0")
+    for k in range(n_problems):
+        require(masses[k] > 0, "masses must be > 0")
+    if n_problems == 0 or targets.c.n == 0:
+        best[:], least[:] = 0, 0
+        return
+    with nogil:
+        for k in range(n_problems):
+            own = targets.of(k)
+            best[k] = pegasos_best_constant(&own, masses[k], penalty, &least[k])
+
+
+def make_feasible(Targets targets not None, bint balance, double[:, ::1] a not None):
     """Bring dual variables within their bounds, in place; see ``pegasos_make_feasible``."""
-    cdef int64_t n_problems = labels.shape[0], n = labels.shape[1], k
+    cdef int64_t n_problems = targets.n_problems, n = targets.c.n, k
+    cdef pegasos_targets own
     require(n_problems == a.shape[0] and n == a.shape[1], "a must have the shape of labels")
-    require_loss(loss)
-    require_row_weights(row_weights, n)
     if n_problems == 0 or n == 0:
         return
     with nogil:
         for k in range(n_problems):
-            pegasos_make_feasible(loss, n, &labels[k, 0],
-                                  NULL if row_weights is None else &row_weights[0], balance,
-                                  &a[k, 0], &a[k, 0])
+            own = targets.of(k)
+            pegasos_make_feasible(&own, balance, &a[k, 0], &a[k, 0])
 
 
-def best_duals(const double[:, ::1] a not None, const double[::1] row_weights,
+def best_duals(Targets targets not None, const double[:, ::1] a not None,
                const double[::1] squared_norms not None, const double[::1] masses not None,
-               double lam, double[::1] best not None, bint scaled=True,
-               int64_t loss=PEGASOS_HINGE):
+               double lam, double[::1] best not None, bint scaled=True):
     """Write the best dual values of the multiples of rows of `a`, or those of the rows.
 
     See ``pegasos_best_dual``.
     """
     cdef int64_t n_problems = a.shape[0], n = a.shape[1], k
+    cdef pegasos_targets own
+    require(targets.n_problems == n_problems and targets.c.n == n,
+            "a must have the shape of labels")
     require(n_problems == squared_norms.shape[0] == masses.shape[0] == best.shape[0],
             "squared_norms, masses and best must have a number for each problem")
     for k in range(n_problems):
         require(masses[k] > 0, "masses must be > 0")
-    require_loss(loss)
-    require_row_weights(row_weights, n)
     if n_problems == 0 or n == 0:
         best[:] = 0
         return
     with nogil:
         for k in range(n_problems):
-            best[k] = pegasos_best_dual(loss, n, &a[k, 0],
-                                        NULL if row_weights is None else &row_weights[0],
-                                        squared_norms[k], masses[k], lam, scaled)
+            own = targets.of(k)
+            best[k] = pegasos_best_dual(&own, &a[k, 0], squared_norms[k], masses[k], lam, scaled)
 
 
 # ---- Dual coordinate ascent --------------------------------------------------------------------
@@ -1001,7 +1053,6 @@ VISITS, BUNDLE, WEIGHTS = PEGASOS_VISITS, PEGASOS_BUNDLE, PEGASOS_WEIGHTS
 
 cdef int require_ascent(const pegasos_dual *p, const pegasos_ascent *s, int64_t n) except -1:
     """Raise a ValueError unless a run over `n` rows is in a state that it can reach."""
-    require_loss(p.loss)
     cdef bint holds = 0 <= p.n_kept <= p.position <= p.n_chosen
     holds &= p.n_chosen <= p.n_active <= s.n_inside <= n
     holds &= 0 < s.lam and 0 < s.mass and 0 <= s.part <= PEGASOS_WEIGHTS and 0 <= s.place < n
@@ -1021,7 +1072,7 @@ def bundle_run(Rows rows not None, Order order not None, const int64_t[::1] insi
                const int8_t[:, ::1] labels not None, const double[::1] bounds,
                const double[::1] norms not None, double[:, ::1] a not None,
                value_t[:, ::1] v not None, value_t[:, ::1] sums not None, int64_t last_epoch,
-               Watch watch not None):
+               Watch watch not None, loss=PEGASOS_HINGE):
     """Run the epochs of a bundle; returns a status. See ``pegasos_bundle_run``."""
     cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, k, status
     cdef int64_t lanes = PEGASOS_BUNDLE_BYTES // rows.c.value_bytes
@@ -1029,9 +1080,9 @@ def bundle_run(Rows rows not None, Order order not None, const int64_t[::1] insi
     require(rows.c.value_bytes == sizeof(value_t), "v must have the type of the rows")
     require(1 <= problems.shape[0] == ascents.shape[0] <= lanes,
             "there must be as many ascents as problems, and a bundle has room for no more")
-    require_loss(problems[0].loss)
-    for k in range(problems.shape[0]):
-        require(problems[k].loss == problems[0].loss, "a bundle has one loss")
+    memset(&bundle, 0, sizeof(bundle))
+    bundle.targets.loss = loss_of(loss)
+    require(bundle.targets.loss.kind <= PEGASOS_LOG_LOSS, "a bundle has labels")
     require(labels.shape[0] == n == a.shape[0] and labels.shape[1] == lanes == a.shape[1],
             "labels and a must have shape (n_rows, lanes)")
     require(bounds is None or bounds.shape[0] == n, "bounds must have n_rows entries")
@@ -1049,8 +1100,8 @@ def bundle_run(Rows rows not None, Order order not None, const int64_t[::1] insi
     bundle.last_epoch = last_epoch
     bundle.problems = &problems[0]
     bundle.ascents = &ascents[0]
-    bundle.labels = &labels[0, 0]
-    bundle.bounds = NULL if bounds is None else &bounds[0]
+    bundle.targets.n, bundle.targets.labels = n, &labels[0, 0]
+    bundle.targets.weights = NULL if bounds is None else &bounds[0]
     bundle.norms = &norms[0]
     bundle.a = &a[0, 0]
     bundle.v = &v[0, 0]
@@ -1130,13 +1181,12 @@ cdef int write_scores(void *context, int64_t n_problems, const double *change,
         return (<Columns> context).add_up(n_problems, change, pushed)
 
 
-cdef int require_kernel(const pegasos_kernel *p, const int8_t[::1] labels, int64_t n_columns
+cdef int require_kernel(const pegasos_kernel *p, const pegasos_targets *targets, int64_t n_columns
                         ) except -1:
     """Raise a ValueError unless a kernel problem is in a state that a run can reach."""
-    cdef int64_t n = labels.shape[0], n_inside = 0, i
+    cdef int64_t n = targets.n, n_inside = 0, i
     for i in range(n):
-        n_inside += labels[i] != 0
-    require_loss(p.loss)
+        n_inside += targets.labels[i] != 0
     cdef bint holds = 0 < p.lam and 0 < p.mass and 1 <= p.n_inside == n_inside
     holds &= PEGASOS_KERNEL_BEGIN <= p.part <= PEGASOS_KERNEL_ROUND
     holds &= 0 <= p.n_active <= n and 0 <= p.position < LARGEST and 0 <= p.most_steps < LARGEST
@@ -1175,17 +1225,17 @@ def kernel_rows(int64_t n_rows, int64_t n_columns):
 
 def kernel_run(const value_t[:, ::1] columns not None, const int64_t[::1] place not None, source,
                const int64_t[::1] which not None, pegasos_kernel[::1] problems not None,
-               const int8_t[:, ::1] labels not None, const double[::1] row_weights,
-               const double[::1] norms not None, double[:, ::1] a not None,
+               Targets targets not None, const double[::1] norms not None, double[:, ::1] a not None,
                double[:, ::1] scored not None, double[:, ::1] scores not None,
                double[:, ::1] slopes not None, double[:, ::1] coef not None,
                int64_t[:, ::1] active not None, Watch watch not None):
     """Run problems `which` to their ends, one after the other; returns a status.
 
-    The first arguments are those of `matrix_of`. See ``pegasos_kernel_run``. `row_weights` may be
-    None. `problems`, of the type of `BLANK_KERNEL`, and the arrays from `a` on are updated in place.
+    The first arguments are those of `matrix_of`. See ``pegasos_kernel_run``. `problems`, of the
+    type of `BLANK_KERNEL`, and the arrays from `a` on are updated in place.
     """
-    cdef int64_t n = labels.shape[1], n_problems = labels.shape[0], j, k
+    cdef int64_t n = targets.c.n, n_problems = targets.n_problems, j, k
+    cdef pegasos_targets own
     cdef int status = PEGASOS_DONE
     cdef pegasos_kernel_arrays arrays
     cdef Columns asked = Columns()
@@ -1196,21 +1246,20 @@ def kernel_run(const value_t[:, ::1] columns not None, const int64_t[::1] place 
     require(n_problems == problems.shape[0] == a.shape[0] == scored.shape[0] == scores.shape[0]
             == slopes.shape[0] == coef.shape[0] == active.shape[0],
             "arrays must have a row for each problem")
-    require_row_weights(row_weights, n)
     require_indices(which, 0, n_problems, "which must be in [0, n_problems)")
     for j in range(which.shape[0]):
         k = which[j]
-        require_kernel(&problems[k], labels[k], matrix.n_columns)
+        own = targets.of(k)
+        require_kernel(&problems[k], &own, matrix.n_columns)
         require_indices(active[k, :problems[k].n_active], 0, n, "active must be in [0, n_rows)")
-    arrays.norms = &norms[0]
-    arrays.weights = NULL if row_weights is None else &row_weights[0]
+    arrays.norms, arrays.targets = &norms[0], &own
     arrays.work = malloc(<size_t> pegasos_kernel_work(n, sizeof(value_t), matrix.n_columns))
     if arrays.work == NULL:
         raise MemoryError(f"dual ascent has no room for {n} rows")
     with nogil:
         for j in range(which.shape[0]):
             k = which[j]
-            arrays.labels, arrays.active = &labels[k, 0], &active[k, 0]
+            own, arrays.active = targets.of(k), &active[k, 0]
             arrays.a, arrays.scored, arrays.scores = &a[k, 0], &scored[k, 0], &scores[k, 0]
             arrays.slopes, arrays.coef = &slopes[k, 0], &coef[k, 0]
             status = pegasos_kernel_run(&matrix, &problems[k], &arrays, &watch.c)
@@ -1221,9 +1270,8 @@ def kernel_run(const value_t[:, ::1] columns not None, const int64_t[::1] place 
 
 
 def kernel_fit(const value_t[:, ::1] columns not None, const int64_t[::1] place not None, source,
-               pegasos_linear[::1] problems not None, const int8_t[:, ::1] labels not None,
-               const double[::1] row_weights, double[:, ::1] weights not None,
-               double[:, ::1] sums, double[:, ::1] counts, int64_t[:, ::1] pending not None,
+               pegasos_linear[::1] problems not None, Targets targets not None,
+               double[:, ::1] weights not None, double[:, ::1] sums, double[:, ::1] counts, int64_t[:, ::1] pending not None,
                double[:, ::1] scores not None, double[:, ::1] unpushed not None, int64_t first,
                draws not None, double[:, ::1] slopes, Watch watch not None):
     """Run kernel problems over draws, as `fit` does linear ones; see ``pegasos_kernel_train``.
@@ -1231,20 +1279,20 @@ def kernel_fit(const value_t[:, ::1] columns not None, const int64_t[::1] place 
     The first arguments are those of `matrix_of`. `weights`, `sums`, `counts`, `scores` and
     `unpushed` have shape (n_problems, n_rows).
     """
-    cdef int64_t n = labels.shape[1], n_problems = problems.shape[0], status
+    cdef int64_t n = targets.c.n, n_problems = problems.shape[0], status
     cdef Columns asked = Columns()
     cdef pegasos_matrix matrix = matrix_of(columns, place, asked, source, watch)
     cdef pegasos_linear_set set
     cdef pegasos_draws drawn
     cdef void *work
-    require(n == place.shape[0], "labels must have n_rows entries")
-    require_set(problems, n, labels, row_weights, sums is not None, counts, pending, slopes, True)
+    require(n == place.shape[0], "targets must be of n_rows")
+    require_set(problems, n, targets, sums is not None, counts, pending, slopes, True)
     require(weights.shape[0] == scores.shape[0] == unpushed.shape[0] == n_problems
             and weights.shape[1] == scores.shape[1] == unpushed.shape[1] == n
             and (sums is None or (sums.shape[0] == n_problems and sums.shape[1] == n)),
             "weights, sums, scores and unpushed must have shape (n_problems, n_rows)")
     drawn = draws_of(draws, first, n, problems)
-    set = set_of(problems, labels, row_weights, counts, pending, slopes)
+    set = set_of(problems, targets, counts, pending, slopes)
     set.weights = &weights[0, 0]
     set.sums = NULL if sums is None else &sums[0, 0]
     work = malloc(<size_t> pegasos_kernel_train_work(&matrix, &set))
@@ -1386,25 +1434,23 @@ def point_sums(const double[:, ::1] coef not None, const double[:, ::1] scores n
             pegasos_sum_point(n, &coef[k, 0], &scores[k, 0], &errors[0], &sizes[0], &sums[k])
 
 
-def losses_in_doubt(const int8_t[:, ::1] labels not None, const double[::1] row_weights,
-                    const double[:, ::1] scores not None, const double[::1] intercept not None,
-                    const double[:, ::1] coef not None, const double[:] doubt not None,
-                    double ridge, double[:, ::1] losses not None, int64_t loss=PEGASOS_HINGE):
+def losses_in_doubt(Targets targets not None, const double[:, ::1] scores not None,
+                    const double[::1] intercept not None, const double[:, ::1] coef not None,
+                    const double[:] doubt not None, double ridge, double[:, ::1] losses not None):
     """Write the losses of every problem, and by how much these may be larger; see the core."""
-    cdef int64_t n = labels.shape[1], k
-    require(labels.shape[0] == scores.shape[0] == coef.shape[0] == intercept.shape[0]
+    cdef int64_t n = targets.c.n, n_problems = targets.n_problems, k
+    cdef pegasos_targets own
+    require(n_problems == scores.shape[0] == coef.shape[0] == intercept.shape[0]
             == doubt.shape[0] == losses.shape[0] and losses.shape[1] == 2
             and n == scores.shape[1] == coef.shape[1], "arrays must be of the same problems")
-    require_loss(loss)
-    require_row_weights(row_weights, n)
-    if n == 0 or labels.shape[0] == 0:
+    if n == 0 or n_problems == 0:
         losses[:] = 0
         return
     with nogil:
-        for k in range(labels.shape[0]):
-            losses[k, 0] = pegasos_losses_in_doubt(
-                loss, n, &labels[k, 0], NULL if row_weights is None else &row_weights[0],
-                &scores[k, 0], intercept[k], &coef[k, 0], doubt[k], ridge, &losses[k, 1])
+        for k in range(n_problems):
+            own = targets.of(k)
+            losses[k, 0] = pegasos_losses_in_doubt(&own, &scores[k, 0], intercept[k], &coef[k, 0],
+                                                   doubt[k], ridge, &losses[k, 1])
 
 
 def gauss(value_t[:, :] products not None, const value_t[::1] x_norms not None,
@@ -1599,7 +1645,7 @@ def set_points(uint8_t[:, ::1] memory not None, const double[:, ::1] a not None,
         pegasos_set_point(n, d, &memory[k, 0], &a[k, 0], &coef[k, 0], intercept[k])
 
 
-cdef pegasos_problem problem_of(double lam, int64_t loss, double intercept_scaling,
+cdef pegasos_problem problem_of(double lam, pegasos_loss loss, double intercept_scaling,
                                 bint free_intercept):
     """A problem without rows."""
     cdef pegasos_problem problem
@@ -1620,47 +1666,47 @@ cdef bint are_valid(uint8_t[:, ::1] memory, const pegasos_problem *problem, int6
 
 
 def are_fits(uint8_t[:, ::1] memory not None, int64_t n_rows, int64_t n_features,
-             int64_t value_bytes, *, int64_t loss, double intercept_scaling, bint free_intercept,
+             int64_t value_bytes, *, loss, double intercept_scaling, bint free_intercept,
              bint with_numbers=True):
     """Whether memory is that of fits which can go on; see ``pegasos_memory_is_valid``."""
-    cdef pegasos_problem problem = problem_of(1, loss, intercept_scaling, free_intercept)
-    require_loss(loss)
+    cdef pegasos_problem problem = problem_of(1, loss_of(loss), intercept_scaling, free_intercept)
     require_memory(memory, n_rows, n_features)
     return bool(are_valid(memory, &problem, n_rows, n_features, value_bytes, with_numbers))
 
 
-def solve(Rows rows not None, const int8_t[:, ::1] labels not None, const double[::1] row_weights,
+def solve(Rows rows not None, Targets targets not None, int64_t first,
           const double[::1] norms not None, uint8_t[:, ::1] memory not None,
-          const int64_t[::1] max_epochs not None, *, double lam, int64_t loss,
-          double intercept_scaling, bint free_intercept, double tol, uint64_t seed, int64_t solver,
+          const int64_t[::1] max_epochs not None, *, double lam, double intercept_scaling, bint free_intercept, double tol, uint64_t seed, int64_t solver,
           bint together, Watch watch not None):
-    """Solve problems over the same rows, one after the other; returns a status.
+    """Solve problems `first`, `first` + 1, ..., one after the other; returns a status.
 
-    See ``pegasos_solve_one``; if `together`, ``pegasos_solve_together``: their first epochs as a
+    There is a row of `memory` for each. See ``pegasos_solve_one``; if `together`, ``pegasos_solve_together``: their first epochs as a
     bundle.
     """
     cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, k
     cdef int status = PEGASOS_DONE
-    cdef pegasos_problem problem = problem_of(lam, loss, intercept_scaling, free_intercept)
+    cdef pegasos_problem problem
     cdef pegasos_options options
+    cdef pegasos_targets own
     cdef void *room
-    require_loss(loss)
-    require_row_weights(row_weights, n)
+    problem = problem_of(lam, targets.c.loss, intercept_scaling, free_intercept)
     require_memory(memory, n, d)
     require(0 < lam and lam - lam == 0 and 0 <= intercept_scaling <= 1e150,
             "lam must be > 0, and finite")
     require(not (free_intercept and intercept_scaling), "a free intercept has no scaling")
-    require(labels.shape[0] == memory.shape[0] == max_epochs.shape[0] and labels.shape[1] == n,
-            "labels must have shape (n_problems, n_rows), and max_epochs n_problems entries")
+    require(0 <= first <= targets.n_problems - memory.shape[0] and targets.c.n == n
+            and memory.shape[0] == max_epochs.shape[0],
+            "targets must be of n_rows, and memory and max_epochs of problems that they have")
     require(norms.shape[0] == n, "norms must have n_rows entries")
     require(tol == tol and PEGASOS_AUTO <= solver <= PEGASOS_NEWTON, "tol must be a number")
     require_indices(max_epochs, 0, LARGEST // n - 1, "max_epochs must be in [0, 2**62/n_rows - 1)")
     require(not together or memory.shape[0] <= PEGASOS_BUNDLE_BYTES // rows.c.value_bytes,
             "there is no room for so many problems in a bundle")
+    require(not together or targets.c.values == NULL, "a bundle has labels")
     require(are_valid(memory, &problem, n, d, rows.c.value_bytes, False),
             "memory is not that of fits which can go on")
     problem.rows = &rows.c
-    problem.weights = NULL if row_weights is None else &row_weights[0]
+    problem.weights = targets.c.weights
     memset(&options, 0, sizeof(options))
     options.tol, options.seed, options.solver = tol, seed, solver
     options.poll, options.context = watch.c.poll, watch.c.context
@@ -1673,12 +1719,15 @@ def solve(Rows rows not None, const int8_t[:, ::1] labels not None, const double
     with nogil:
         if together:
             options.max_epochs = max_epochs[0]
-            status = pegasos_solve_together(memory.shape[0], &problem, &options, &labels[0, 0],
+            own = targets.of(first)
+            status = pegasos_solve_together(memory.shape[0], &problem, &options, own.labels,
                                             &norms[0], &memory[0, 0], room)
         else:
             for k in range(memory.shape[0]):
                 options.max_epochs = max_epochs[k]
-                status = pegasos_solve_one(&problem, &options, &labels[k, 0], &norms[0],
+                own = targets.of(first + k)
+                problem.targets = own.values
+                status = pegasos_solve_one(&problem, &options, own.labels, &norms[0],
                                            &memory[k, 0], room)
                 if status != PEGASOS_DONE:
                     break

@@ -14,7 +14,7 @@ Everything is computed afresh, in double precision, from the model and from a: n
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,9 +100,8 @@ def certify(
     if primal is None:
         primal = objectives(problem, *model())
     _core.dual_objectives(
-        problem.rows, problem.labels, problem.row_weights, dual(), problem.masses, best,
-        lam=settings.lam, loss=settings.loss.number, free_intercept=settings.free_intercept,
-        intercept_scaling=settings.constant_feature,
+        problem.rows, problem.targets, dual(), problem.masses, best, lam=settings.lam,
+        free_intercept=settings.free_intercept, intercept_scaling=settings.constant_feature,
     )  # fmt: skip
     # a = 0 is a dual point as well, with the value 0: a bound where others overflow.
     return Certificate(primal, np.fmax(best, 0))
@@ -130,14 +129,13 @@ def certify_kernel(
         sums = cache.sums(points, scores)
     else:
         scores = cache.scores(points, labels)
-        _sharpen(cache, points, scores, labels, intercept)
+        _sharpen(problem, points, scores, intercept)
         sums = cache.sums(points, scores)
         squared_norms, doubt = sums["squared_norm"], sums["doubt"]
         rounding = doubt * sums["length"]
     losses = np.empty((len(labels), 2))
     _core.losses_in_doubt(
-        labels, problem.row_weights, scores[0], intercept, coef, doubt[0],
-        cache.ridge, losses, settings.loss.number,
+        problem.targets, scores[0], intercept, coef, doubt[0], cache.ridge, losses,
     )  # fmt: skip
     primal = _primal(problem, squared_norms[0], intercept, losses[:, 0], cache.points.dtype)
     squared_norm = squared_norms[-1] + (settings.constant_feature * beta.sum(axis=1)) ** 2
@@ -201,17 +199,17 @@ def _by_weights(points: Any, coef: np.ndarray) -> tuple[np.ndarray, ...]:
     )  # fmt: skip
 
 
-def _sharpen(
-    cache: Any, points: Any, scores: Any, labels: np.ndarray, intercept: np.ndarray
-) -> None:
+def _sharpen(problem: Problem, points: Any, scores: Any, intercept: np.ndarray) -> None:
     """Compute scores of float32 rows again in float64, in place, where that matters.
 
     It does for rows with coefficients, and for those that may be within their margin; of others,
-    rounding leaves no doubt that they are outside.
+    rounding leaves no doubt that they are outside, where the loss is 0.
     """
+    cache, labels = problem.rows, problem.labels
     if cache.points.dtype == np.float32 and cache.points.kernel.is_positive:
         doubt = cache.sums(points, scores, np.float32)["doubt"][0]
         near = labels * (scores[0] + intercept[:, None]) <= 1 + doubt[:, None]
+        near |= not problem.settings.loss.ends
         near = (near & (labels != 0)) | points.any(axis=0)
         together, support = near.any(axis=0), points.any(axis=0)
         apart = np.count_nonzero(near, axis=1) @ np.count_nonzero(support, axis=1)
@@ -228,11 +226,8 @@ def _sharpen(
 def feasible(problem: Problem, a: np.ndarray) -> np.ndarray:
     """`a` within its bounds and, for an unpenalised intercept, balanced between the labels."""
     a, settings = np.array(a, np.float64, order="C"), problem.settings
-    for some in _some_at_a_time(problem):
-        _core.make_feasible(
-            problem.labels[some], problem.row_weights, settings.free_intercept, a[some],
-            settings.loss.number,
-        )  # fmt: skip
+    for some, targets in _some_at_a_time(problem):
+        _core.make_feasible(targets, settings.free_intercept, a[some])
     return a
 
 
@@ -250,10 +245,10 @@ def best_dual(
 ) -> np.ndarray:
     """The best D among multiples of a, given |w(a)|^2; without duality, the value of a itself."""
     settings, best = problem.settings, np.empty(len(problem))
-    for some in _some_at_a_time(problem):
+    for some, targets in _some_at_a_time(problem):
         _core.best_duals(
-            a[some], problem.row_weights, squared_norm[some], problem.masses[some], settings.lam,
-            best[some], has_dual, settings.loss.number,
+            targets, a[some], squared_norm[some], problem.masses[some], settings.lam, best[some],
+            has_dual,
         )  # fmt: skip
     return best
 
@@ -263,8 +258,7 @@ def objectives(problem: Problem, coef: np.ndarray, intercept: np.ndarray) -> np.
     coef, interleaved = _rows.laid_out(problem.rows, coef)
     squared_norm, losses = np.empty((2, len(problem)))
     _core.objectives(
-        problem.rows, problem.labels, problem.row_weights, coef, intercept, interleaved,
-        squared_norm, losses, problem.settings.loss.number,
+        problem.rows, problem.targets, coef, intercept, interleaved, squared_norm, losses,
     )  # fmt: skip
     return _primal(problem, squared_norm, intercept, losses, coef.dtype)
 
@@ -282,18 +276,20 @@ def best_intercepts_of(problem: Problem, scores: np.ndarray) -> np.ndarray:
     """The same, given the scores without b, (n_problems, n_samples)."""
     scores, room = np.ascontiguousarray(scores, np.float64), np.empty(4 * scores.shape[1])
     best = np.empty(len(problem))
-    for some in _some_at_a_time(problem):
-        _core.best_intercepts(
-            problem.labels[some], problem.row_weights, scores[some], room, best[some],
-            problem.settings.loss.number,
-        )  # fmt: skip
+    for some, targets in _some_at_a_time(problem):
+        _core.best_intercepts(targets, scores[some], room, best[some])
     return best
 
 
-def _some_at_a_time(problem: Problem) -> list[slice]:
+def _some_at_a_time(problem: Problem) -> Iterator[tuple[slice, _core.Targets]]:
     """Problems that one call may go over: Ctrl-C waits for it."""
     size = max(1, _NUMBERS // max(1, problem.labels.shape[1]))
-    return [slice(k, k + size) for k in range(0, len(problem), size)]
+    if size >= len(problem):
+        yield slice(None), problem.targets
+        return
+    for k in range(0, len(problem), size):
+        some = slice(k, k + size)
+        yield some, problem.some(some).targets
 
 
 def _primal(

@@ -1,8 +1,6 @@
-"""Losses of a row, as functions of u = 1 - y f(x); ``csrc/loss.h`` has what the core asks of them.
+"""Losses of a row, as functions of u = z - y f(x); ``csrc/loss.h`` has all that is known of them."""
 
-A row of weight c adds c l(u) to m P. Its dual variable a is c l'(u) at the optimum.
-"""
-
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,146 +9,70 @@ from pegasos import _core
 from pegasos.problems import _validate
 
 
+@dataclass(frozen=True)
 class Loss:
-    """What Python asks of a loss; one class each, like `Hinge`."""
+    """What Python asks of a loss.
 
-    #: Its name, as `loss=` has it and the core knows it.
+    Attributes
+    ----------
+    name : str
+        As `loss=` has it and the core knows it.
+    curvature : float
+        The largest second derivative; 0 where the derivative jumps.
+    bound : float
+        The upper bound of the dual variable of a row of weight 1.
+    ball : float
+        lam |w|^2 of the optimum is at most this; 0: that depends on the targets.
+    diagonal : float
+        What a dual step adds to |x|^2/(lam m), for a row of weight 1.
+    epsilon : float
+        Of losses that have one.
+    """
+
     name: str
-    #: The largest second derivative; 0 where the derivative jumps.
     curvature: float
-    #: Whether the derivative is 0 or 1, so that Pegasos counts.
-    has_counts: bool
+    bound: float
+    ball: float
+    diagonal: float
+    epsilon: float = 0.0
+
+    @property
+    def form(self) -> tuple[int, float]:
+        """How the core has it."""
+        return _core.LOSSES[self.name], self.epsilon
+
+    @property
+    def has_counts(self) -> bool:
+        """Whether the derivative is 0 or 1, so that Pegasos counts."""
+        return self.name == "hinge"
+
+    @property
+    def ends(self) -> bool:
+        """Whether it is 0 beyond the margin."""
+        return self.ball > 0 and self.name != "log_loss"
 
     def __repr__(self) -> str:
         return repr(self.name)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return named, (self.name,)
 
-    @property
-    def number(self) -> int:
-        """How the core numbers it."""
-        return _core.LOSSES[self.name]
-
-    def value(self, u: np.ndarray) -> np.ndarray:
-        """l(u)."""
-        raise NotImplementedError
-
-    def slope(self, u: np.ndarray) -> np.ndarray:
-        """A sub-gradient of l at u."""
-        raise NotImplementedError
-
-    def constant(self, balance: np.ndarray, penalty: float) -> tuple[np.ndarray, np.ndarray]:
-        """The best score b that is the same for all rows, and its objective.
-
-        That is the mean loss plus penalty/2 b^2; `balance` is the mean label.
-        """
-        raise NotImplementedError
-
-    def most(self, c: Any) -> Any:
-        """The upper bound of the dual variable of a row of weight c."""
-        raise NotImplementedError
-
-    def diagonal(self, c: Any) -> Any:
-        """What a dual step adds to |x|^2/(lam m) where the loss is piecewise quadratic; else 0."""
-        return np.zeros_like(c, dtype=np.float64)
-
-
-class Hinge(Loss):
-    """max(0, u), the loss of the paper: 0 <= a <= c."""
-
-    name, curvature, has_counts = "hinge", 0.0, True
-
-    def value(self, u: np.ndarray) -> np.ndarray:
-        return np.maximum(u, 0)
-
-    def slope(self, u: np.ndarray) -> np.ndarray:
-        return (u > 0).astype(np.float64)
-
-    def constant(self, balance: np.ndarray, penalty: float) -> tuple[np.ndarray, np.ndarray]:
-        b = np.clip(balance / penalty, -1, 1) if penalty else np.sign(balance)
-        return b, 1 - balance * b + penalty / 2 * b**2
-
-    def most(self, c: Any) -> Any:
-        return c
-
-
-class SquaredHinge(Loss):
-    """max(0, u)^2: a >= 0."""
-
-    name, curvature, has_counts = "squared_hinge", 2.0, False
-
-    def value(self, u: np.ndarray) -> np.ndarray:
-        return np.square(np.maximum(u, 0))
-
-    def slope(self, u: np.ndarray) -> np.ndarray:
-        return 2 * np.maximum(u, 0)
-
-    def constant(self, balance: np.ndarray, penalty: float) -> tuple[np.ndarray, np.ndarray]:
-        b = balance / (1 + penalty / 2)
-        return b, 1 - balance * b
-
-    def most(self, c: Any) -> Any:
-        return np.full_like(c, np.inf, dtype=np.float64)
-
-    def diagonal(self, c: Any) -> Any:
-        return 0.5 / np.asarray(c, np.float64)
-
-
-class ModifiedHuber(SquaredHinge):
-    """max(0, u)^2 up to u = 2, and 4u - 4 from there: 0 <= a <= 4c."""
-
-    name = "modified_huber"
-
-    def value(self, u: np.ndarray) -> np.ndarray:
-        return np.where(u > 2, 4 * u - 4, super().value(u))
-
-    def slope(self, u: np.ndarray) -> np.ndarray:
-        return np.minimum(super().slope(u), 4)
-
-    def most(self, c: Any) -> Any:
-        return 4 * np.asarray(c, np.float64)
-
-
-def _logistic(z: Any) -> Any:
-    return 1 / (1 + np.exp(-np.clip(z, -700, None)))
-
-
-# Scores beyond this are as good as infinite: the log loss is below rounding there.
-_FAR = 40.0
-
-
-class LogLoss(Loss):
-    """log(1 + e^(u - 1)), that of logistic regression: 0 <= a <= c."""
-
-    name, curvature, has_counts = "log_loss", 0.25, False
-
-    def value(self, u: np.ndarray) -> np.ndarray:
-        return np.logaddexp(0, u - 1)
-
-    def slope(self, u: np.ndarray) -> np.ndarray:
-        return _logistic(u - 1)
-
-    def constant(self, balance: np.ndarray, penalty: float) -> tuple[np.ndarray, np.ndarray]:
-        """By Newton's method from 0, which does not pass the root: see ``log_loss_best`` in C."""
-        b = np.zeros_like(balance, np.float64)
-        for _ in range(100):
-            up, down = _logistic(b), _logistic(-b)
-            excess = (up * (1 - balance) - down * (1 + balance)) / 2 + penalty * b
-            step = excess / (up * down + penalty)
-            b = np.clip(b - step, -_FAR, _FAR)
-            if (np.abs(step) <= np.finfo(np.float64).eps * np.abs(b)).all():
-                break
-        losses = (1 + balance) * self.value(1 - b) + (1 - balance) * self.value(1 + b)
-        return b, losses / 2 + penalty / 2 * b**2
-
-    def most(self, c: Any) -> Any:
-        return c
-
-
+#: Those that take labels.
 LOSSES: dict[str, Loss] = {
-    loss.name: loss for loss in (Hinge(), SquaredHinge(), ModifiedHuber(), LogLoss())
+    loss.name: loss
+    for loss in (
+        Loss("hinge", curvature=0, bound=1, ball=1, diagonal=0),
+        Loss("squared_hinge", curvature=2, bound=np.inf, ball=0.5, diagonal=0.5),
+        Loss("modified_huber", curvature=2, bound=4, ball=0.5, diagonal=0.5),
+        Loss("log_loss", curvature=0.25, bound=1, ball=0.2784645427610738, diagonal=0),
+    )
 }
+
+
+def of_targets(name: str, epsilon: float = 0.0) -> Loss:
+    """A loss that takes targets, with its epsilon."""
+    curvature = {"squared_epsilon_insensitive": 2.0, "huber": 1.0, "squared_error": 1.0}
+    bound = {"epsilon_insensitive": 1.0, "huber": epsilon}.get(name, np.inf)
+    slope = curvature.get(name, 0.0)
+    return Loss(name, slope, bound, 0.0, 1 / slope if slope else 0.0, epsilon)
 
 
 def named(name: Any) -> Loss:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from pegasos import _core
 from pegasos.problems import _rows
 from pegasos.problems._settings import Settings
 
@@ -14,24 +15,28 @@ from pegasos.problems._settings import Settings
 class Problem:
     """Binary problems over the same rows, each min_w P(w) with
 
-        P(w) = lam/2 |w|^2 + 1/m sum_i c_i l(1 - y_i f(x_i)),    m = sum_i c_i.
+        P(w) = lam/2 |w|^2 + 1/m sum_i c_i l(z_i - y_i f(x_i)),    m = sum_i c_i.
 
     Attributes
     ----------
     rows : pegasos._core.Rows
         Of kernel machines, a `pegasos.kernels.ColumnCache`.
     labels : ndarray of int8 of shape (n_problems, n_rows)
-        y_i of each problem; 0 for rows that are not in it.
+        y_i of each problem; 0 for rows that are not in it, and 1 for others of losses that take
+        targets.
     row_weights : ndarray of float64 of shape (n_rows,) or None
         c_i; None: all 1.
     settings : pegasos.problems._settings.Settings
         λ, the loss and the intercept.
+    values : ndarray of float64 of shape (n_problems, n_rows) or None
+        z_i of losses that take targets; None: all 1.
     """
 
     rows: Any
     labels: np.ndarray
     row_weights: np.ndarray | None
     settings: Settings
+    values: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -56,37 +61,41 @@ class Problem:
         return np.count_nonzero(self.labels, axis=1)
 
     @functools.cached_property
+    def targets(self) -> _core.Targets:
+        """All but the rows, as the core has it."""
+        labels = np.ascontiguousarray(self.labels)
+        return _core.Targets(labels, self.row_weights, self.settings.loss.form, self.values)
+
+    @functools.cached_property
     def constants(self) -> tuple[np.ndarray, np.ndarray]:
         """The intercepts of the best models with w = 0, and their objectives."""
-        settings, weights = self.settings, self.row_weights
-        feature, is_free = settings.constant_feature, settings.free_intercept
-        if not feature and not is_free:
-            intercept = np.zeros(len(self))
-            return intercept, settings.loss.value(np.where(self.n_inside > 0, 1.0, 0.0))
-        if weights is None:
-            balance = self.labels.sum(axis=1, dtype=np.int64) / self.masses
-        else:
-            balance = np.array([(weights * y).sum() for y in self.labels]) / self.masses
-        intercept, objective = settings.loss.constant(
-            balance, 0.0 if is_free else settings.lam / feature**2
-        )
+        feature, is_free = self.settings.constant_feature, self.settings.free_intercept
+        penalty = 0.0 if is_free else self.settings.lam / feature**2 if feature else np.inf
+        intercept, objective = np.empty((2, len(self)))
+        _core.best_constants(self.targets, self.masses, penalty, intercept, objective)
         return intercept, np.where(self.n_inside > 0, objective, 0)
 
     @functools.cached_property
     def fingerprints(self) -> list[int]:
-        """Of the labels and weights of each problem."""
+        """Of the labels, weights and targets of each problem."""
         crc = 0 if self.row_weights is None else _rows.fingerprint(self.row_weights)
-        return [_rows.fingerprint(y, crc=crc) for y in self.labels]
+        crcs = [crc] * len(self)
+        if self.values is not None:
+            crcs = [_rows.fingerprint(z, crc=crc) for z in self.values]
+        return [_rows.fingerprint(y, crc=crc) for y, crc in zip(self.labels, crcs, strict=True)]
 
     def coefficients(self, a: np.ndarray) -> np.ndarray:
         """The beta of w(a) = sum_i beta_i phi(x_i), with the bits that the core gives them."""
         return a * self.labels * (1 / (self.settings.lam * self.masses))[:, None]
 
-    def only(self, k: int) -> "Problem":
-        """Problem number `k`."""
-        return Problem(self.rows, self.labels[k : k + 1], self.row_weights, self.settings)
+    def some(self, which: Any) -> "Problem":
+        """Problems number `which`, over the same rows."""
+        values = None if self.values is None else np.ascontiguousarray(self.values[which])
+        labels = np.ascontiguousarray(self.labels[which])
+        return Problem(self.rows, labels, self.row_weights, self.settings, values)
 
     def part(self, k: int, inside: Any, rows: Any) -> "Problem":
         """Problem number `k` on some of the rows, of which `rows` are."""
         weights = None if self.row_weights is None else self.row_weights[inside]
-        return Problem(rows, self.labels[k : k + 1, inside], weights, self.settings)
+        values = None if self.values is None else self.values[k : k + 1, inside]
+        return Problem(rows, self.labels[k : k + 1, inside], weights, self.settings, values)

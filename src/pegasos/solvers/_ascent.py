@@ -121,12 +121,11 @@ class LamPath:
         rows, labels, row_weights = problem.rows, problem.labels, problem.row_weights
         (k, n), d, lanes = labels.shape, rows.shape[1], _pegasos.lanes(rows)
         weights = 1.0 if row_weights is None else np.maximum(row_weights, 1e-300)
-        self.diagonal = np.broadcast_to(problem.settings.loss.diagonal(weights), n)
+        self.diagonal = np.broadcast_to(problem.settings.loss.diagonal / weights, n)
         self.labels = _pegasos.interleaved(labels, lanes)
         self.inside = np.flatnonzero(labels.any(axis=0))
         self.ascents = blank_ascents(k, seed)
         self.ascents["intercept_scaling"] = features_of(problem, norms)
-        self.ascents["loss"] = problem.settings.loss.number
         self.ascents["pegasos_mass"] = problem.masses
         self.runs = blank_runs(
             k, mass=problem.masses, tol=-1, free_intercept=problem.settings.free_intercept,
@@ -160,7 +159,7 @@ class LamPath:
             _core.bundle_run(
                 problem.rows, self.order, self.inside, ascents, self.runs, self.labels,
                 problem.row_weights, self.norms, self.a, self.v, self.mean, self.n_epochs,
-                _core.Watch(tell),
+                _core.Watch(tell), problem.settings.loss.form,
             )  # fmt: skip
 
     def model(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -115,7 +115,7 @@ class KernelAscent(Solver):
         if rows is not self.rows:
             self._factor: Any = None
         self.problem, self.rows = problem, rows
-        self.labels, self.row_weights = labels, problem.row_weights
+        self.labels = labels
         size, known = rows.points.dtype.itemsize, self.value_bytes[0]
         if start is None and (
             (self.fingerprints != problem.fingerprints).any() or known not in (0, size)
@@ -131,7 +131,6 @@ class KernelAscent(Solver):
         for name, value in (
             ("lam", self.settings.lam), ("mass", problem.masses), ("n_inside", problem.n_inside),
             ("free_intercept", is_free), ("feature", features_of(problem, self.norms)),
-            ("loss", self.settings.loss.number),
         ):  # fmt: skip
             runs[name] = value
         if start is None:
@@ -286,7 +285,7 @@ class KernelAscent(Solver):
             self._factor = _low_rank.factor(self.rows)
         if not self._factor.shape[1]:
             return None
-        own = Problem(self.rows, self.labels[which], self.row_weights, self.settings)
+        own = self.problem.some(which)
         start = self.a[which], self.intercept[which]
         if tol is not None:
             tol *= _PART_OF_TOL ** (1 + int(self.plan["n_runs"][which].max()))
@@ -344,8 +343,8 @@ class KernelAscent(Solver):
         rows = self.rows
         _core.kernel_run(
             rows.columns, rows.place, None if rows.is_small else rows, which, self.runs,
-            self.labels, self.row_weights, self.norms, self.a, self.scored, self.scores,
-            self.slopes, self.coef, self.active, self._watch(tell),
+            self.problem.targets, self.norms, self.a, self.scored, self.scores, self.slopes,
+            self.coef, self.active, self._watch(tell),
         )  # fmt: skip
         self.is_at_rounding[which] = self.runs["is_stuck"][which]
 
@@ -377,6 +376,7 @@ class KernelAscent(Solver):
     ) -> None:  # fmt: skip
         """Run problem k on the rows `inside`, whose kernel matrix has these columns."""
         arrays = [getattr(self, name)[k] for name in self._STATE]
+        targets = self.problem.part(k, inside, cache).targets
         # Copies: whoever is told may read the problem, and all of it has to be that of one moment.
         own, run = [array[None, inside] for array in arrays], self.runs[k : k + 1].copy()
         a, scored, scores, slopes, coef, active = own
@@ -392,9 +392,7 @@ class KernelAscent(Solver):
 
         try:
             _core.kernel_run(
-                columns, place, cache, np.zeros(1, np.int64), run, self.labels[k : k + 1, inside],
-                None if self.row_weights is None else self.row_weights[inside], self.norms[inside],
-                a, scored, scores, slopes, coef, active, self._watch(tell_of_all),
+                columns, place, cache, np.zeros(1, np.int64), run, targets, self.norms[inside], a, scored, scores, slopes, coef, active, self._watch(tell_of_all),
             )  # fmt: skip
         finally:
             put_back()

@@ -81,7 +81,7 @@ class KernelPegasos(Pegasos):
 
         def run(tell: Callable[[], None]) -> None:
             _core.kernel_fit(
-                cache.columns, cache.place, cache, self.problems, self.labels, self.row_weights,
+                cache.columns, cache.place, cache, self.problems, self.problem(cache).targets,
                 self.weights, self.sums, self.counts, self.pending, self.scores, self.unpushed,
                 first, draws, self.slopes, _core.Watch(tell, every=numbers_per_call()),
             )  # fmt: skip
@@ -135,6 +135,7 @@ class KernelPegasos(Pegasos):
         few.set_rows(
             np.ascontiguousarray(self.labels[:, rows]),
             None if self.row_weights is None else self.row_weights[rows],
+            None if self.values is None else np.ascontiguousarray(self.values[:, rows]),
             normalize=False,
         )
         few.problems[...] = self.problems

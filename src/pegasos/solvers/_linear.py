@@ -138,8 +138,6 @@ class Linear(Solver):
         """Say what is minimised, and where to start; see `Solver.begin`."""
         is_same = self.rows is problem.rows and self.problem is problem
         self.problem, self.rows = problem, problem.rows
-        self.labels, self.row_weights = problem.labels, problem.row_weights
-        self.mass = problem.masses
         if not is_same:
             self.norms = _rows.squared_norms(problem.rows)
             if (self.fingerprints != problem.fingerprints).any():
@@ -170,7 +168,6 @@ class Linear(Solver):
         settings = self.settings
         options = {
             "lam": settings.lam,
-            "loss": settings.loss.number,
             "intercept_scaling": settings.constant_feature,
             "free_intercept": settings.free_intercept,
             "tol": -1.0 if tol is None else tol,
@@ -181,8 +178,8 @@ class Linear(Solver):
 
         def solve(part: slice, together: bool, tell: Callable[[], None]) -> None:
             status = _core.solve(
-                rows, self.labels[part], self.row_weights, self.norms, self.memory[part],
-                last[part], together=together, watch=_core.Watch(tell, by_epochs=self.by_epochs),
+                rows, self.problem.targets, part.start, self.norms, self.memory[part], last[part],
+                together=together, watch=_core.Watch(tell, by_epochs=self.by_epochs),
                 **options,
             )  # fmt: skip
             if status == _core.OVERFLOW:
@@ -200,7 +197,7 @@ class Linear(Solver):
     def _bundles(self) -> list[slice]:
         """The problems that begin together."""
         n = len(self.memory)
-        if n < _LEAST_BUNDLE or self.method == "newton":
+        if n < _LEAST_BUNDLE or self.method == "newton" or self.problem.values is not None:
             return []
         return _parts(n, -(-n // _pegasos.lanes(self.rows)))
 

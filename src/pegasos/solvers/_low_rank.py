@@ -98,7 +98,9 @@ def newton(
     linear.method = "newton"
     a, intercept = start
     coef = problem.coefficients(a) @ rows
-    own = Problem(_core.dense_rows(rows), problem.labels, problem.row_weights, settings)
+    own = Problem(
+        _core.dense_rows(rows), problem.labels, problem.row_weights, settings, problem.values
+    )
     linear.begin(own, (a, coef, intercept))
     linear.run(tol, max_iter, **threads)
     return _certificate.feasible(own, linear.a), linear.intercept, linear.n_epochs

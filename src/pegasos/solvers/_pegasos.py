@@ -124,8 +124,7 @@ class Pegasos:
         self.problems["lam"] = settings.lam
         self.problems["intercept_scaling"] = settings.constant_feature
         self.problems["free_intercept"] = settings.free_intercept
-        self.problems["project"] = settings.project
-        self.problems["loss"] = settings.loss.number
+        self.problems["ball"] = settings.loss.ball if settings.project else 0
         _core.start(self.problems)
         try:
             self.weights = aligned_zeros((n_problems, n_features), dtype)
@@ -152,6 +151,7 @@ class Pegasos:
         self.labels: Any = None  # until `set_rows`
         self._problem: Problem | None = None
         self.row_weights: np.ndarray | None = None
+        self.values: np.ndarray | None = None
         self.n_rows = 0
         self.stream = 0
         # Where the last plan that was carried out ended; where epochs are counted from, and how
@@ -217,6 +217,7 @@ class Pegasos:
         self,
         labels: np.ndarray,
         row_weights: np.ndarray | None,
+        values: np.ndarray | None = None,
         *,
         count: bool = True,
         normalize: bool = True,
@@ -230,6 +231,8 @@ class Pegasos:
         ----------
         labels : ndarray of int8 of shape (n_problems, n_rows)
         row_weights : ndarray of float64 of shape (n_rows,) or None
+        values : ndarray of float64 of shape (n_problems, n_rows) or None
+            z_i of losses that take targets.
         count : bool
             Whether to keep alpha counts.
         normalize : bool
@@ -257,12 +260,15 @@ class Pegasos:
                 inside = column != 0
                 mass = row_weights[inside].sum()
                 problems["weight_factor"][k] = np.count_nonzero(inside) / mass if mass > 0 else 1
-        self.labels, self.row_weights, self._problem = labels, row_weights, None
+        self.labels, self.row_weights, self.values = labels, row_weights, values
+        self._problem = None
 
     def problem(self, rows: Any) -> Problem:
         """What is minimised over `rows`, which `set_rows` has told of."""
         if self._problem is None or self._problem.rows is not rows:
-            self._problem = Problem(rows, self.labels, self.row_weights, self.settings)
+            self._problem = Problem(
+                rows, self.labels, self.row_weights, self.settings, self.values
+            )
         return self._problem
 
     def plan(self, *, n_steps: Any = None, n_epochs: int = 0) -> None:
@@ -531,7 +537,7 @@ class Pegasos:
         whole = contextlib.nullcontext((weights, sums))
         with bundled(lanes(rows), weights, sums) if is_bundle else whole as (w, a):
             _core.fit(
-                rows, problems, self.labels[part], self.row_weights, w, a,
+                rows, problems, self.problem(rows).some(part).targets, w, a,
                 None if self.counts is None else self.counts[part], self.pending[part], first,
                 draws, is_bundle, None if self.slopes is None else self.slopes[part],
                 _core.Watch(tell),

@@ -134,11 +134,17 @@ class Schedule:
 
     # ---- Training --------------------------------------------------------------------------------
 
-    def set_rows(self, labels: np.ndarray, row_weights: np.ndarray | None, **options: bool) -> None:
+    def set_rows(
+        self,
+        labels: np.ndarray,
+        row_weights: np.ndarray | None,
+        values: np.ndarray | None = None,
+        **options: bool,
+    ) -> None:
         """Set the problems, before `train`; see `pegasos.solvers._pegasos.Pegasos.set_rows`."""
         if labels.shape[1] != self.pegasos.n_rows:
             self.solver, self._ran = self.pegasos, ()
-        self.pegasos.set_rows(labels, row_weights, **options)
+        self.pegasos.set_rows(labels, row_weights, values, **options)
 
     # What overflows is found where models and certificates are made, and told in a sentence.
     @np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore")
@@ -353,7 +359,7 @@ class Schedule:
             return self
         (n_problems, n_features), dtype = pegasos.weights.shape, pegasos.weights.dtype
         new = Schedule(self.kind, settings, n_problems, n_features, dtype, self.seed)
-        new.set_rows(pegasos.labels, pegasos.row_weights)
+        new.set_rows(pegasos.labels, pegasos.row_weights, pegasos.values)
         return new
 
     @np.errstate(over="ignore", under="ignore")
@@ -379,7 +385,7 @@ class Schedule:
                 weights = 1 if c is None else np.maximum(c, 1e-300)
                 steps = pegasos.problems["n_steps"] + pegasos.problems["delay"]
                 epochs = steps * settings.batch_size / np.maximum(inside, 1)
-                a = np.clip(solver.dual() / weights, 0, settings.loss.most(1.0))
+                a = np.clip(solver.dual() / weights, -settings.loss.bound, settings.loss.bound)
                 counts = epochs[:, None] * a
                 pegasos.counts[...] = np.rint(counts) if settings.loss.has_counts else counts
             self._ran, self.solver = ran, pegasos

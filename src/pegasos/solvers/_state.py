@@ -18,7 +18,7 @@ _LARGEST, _MOST_ROWS = 2**62, 2**40
 # Gaps and bounds that nothing is known of yet.
 _MAY_BE_INFINITE = {"primal", "relative_gap", "gap_before"}
 # Settings of a problem, which the estimator's parameters say as well.
-_SETTINGS = ("lam", "intercept_scaling", "free_intercept", "project", "loss")
+_SETTINGS = ("lam", "intercept_scaling", "free_intercept", "ball")
 
 
 def rows_of(state: dict[str, np.ndarray]) -> tuple[int, np.dtype]:
@@ -145,7 +145,7 @@ def _relations_of_memory(
     yield "solver.shape", np.array_equal(state["solver.shape"], shape)
     yield "solver.n_inside", state["solver.n_inside"] <= n_rows
     yield "solver.memory", _core.are_fits(
-        memory.copy(), n_rows, n_features, pegasos.weights.itemsize, loss=settings.loss.number,
+        memory.copy(), n_rows, n_features, pegasos.weights.itemsize, loss=settings.loss.form,
         intercept_scaling=settings.constant_feature, free_intercept=settings.free_intercept,
     )  # fmt: skip
     table = np.zeros(len(memory), np.asarray(_core.BLANK_STANDING).dtype)
