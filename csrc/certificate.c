@@ -285,6 +285,8 @@ double pegasos_best_dual(const pegasos_targets *t, const double *a, double squar
     }
     const double first = sum / mass, second = lam / 2 * squared_norm + smoothing / mass;
     double r = 1;
+    if (scaled && first <= 0 && loss_is_quadratic(l))
+        return 0; /* of a = 0 */
     if (scaled && first > 0 && loss_is_quadratic(l)) {
         const double most = 1 / part, best = second > 0 ? first / (2 * second) : most;
         r = best < most ? best : most;

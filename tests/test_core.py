@@ -63,9 +63,11 @@ def calls(layout, dtype):
     """A good call of every function of the core: its name, and its arguments."""
     rows, lanes = make_rows(layout, dtype), _core.BUNDLE_BYTES // np.dtype(dtype).itemsize
     labels, draws, one = np.ones((K, N), np.int8), np.arange(N), np.ones(N)
+    targets = _core.Targets(labels, one)
+    yield "Targets", [labels, one]
     pending = np.zeros((K, 1), np.int64)
     yield "fit", [
-        rows, problems(), labels, one, values(dtype, K, D), values(dtype, K, D),
+        rows, problems(), targets, values(dtype, K, D), values(dtype, K, D),
         np.zeros((K, N)), pending, 0, draws,
     ]  # fmt: skip
     yield "model", [
@@ -84,12 +86,13 @@ def calls(layout, dtype):
     yield "combine", [rows, 2, np.ones(N - 2), np.ones(D)]
     yield "norms", [rows, 0, np.zeros(D), np.zeros(N)]
     yield "objectives", [
-        rows, labels, one, values(np.float64, K, D), np.ones(K), False, np.zeros(K), np.zeros(K),
+        rows, targets, values(np.float64, K, D), np.ones(K), False, np.zeros(K), np.zeros(K),
     ]  # fmt: skip
-    yield "dual_objectives", [rows, labels, one, np.ones((K, N)), np.ones(K), np.zeros(K)]
-    yield "best_intercepts", [labels, one, np.ones((K, N)), np.zeros(4 * N), np.zeros(K)]
-    yield "make_feasible", [labels, one, True, np.ones((K, N))]
-    yield "best_duals", [np.ones((K, N)), one, np.ones(K), np.ones(K), 0.1, np.zeros(K)]
+    yield "dual_objectives", [rows, targets, np.ones((K, N)), np.ones(K), np.zeros(K)]
+    yield "best_intercepts", [targets, np.ones((K, N)), np.zeros(4 * N), np.zeros(K)]
+    yield "best_constants", [targets, np.ones(K), 0.5, np.zeros(K), np.zeros(K)]
+    yield "make_feasible", [targets, True, np.ones((K, N))]
+    yield "best_duals", [targets, np.ones((K, N)), np.ones(K), np.ones(K), 0.1, np.zeros(K)]
     signs = np.zeros((N, lanes), np.int8)
     signs[:, :K] = 1
     yield "bundle_run", [
@@ -99,19 +102,20 @@ def calls(layout, dtype):
     ]  # fmt: skip
     memory = np.zeros((K, _core.kept(N, D)), np.uint8)
     table = np.zeros(K, np.asarray(_core.BLANK_STANDING).dtype)
-    yield "solve", [rows, labels, one, one, memory, np.full(K, 5)]
+    yield "solve", [rows, targets, 0, one, memory, np.full(K, 5)]
     yield "standings", [N, D, memory, table]
     yield "set_pending", [memory, N, D, _core.BEGIN_AT_POINT]
     yield "set_points", [memory, np.ones((K, N)), np.ones((K, D)), np.ones(K)]
     yield "are_fits", [memory, N, D, np.dtype(dtype).itemsize]
     # Kernels.
     yield "kernel_fit", [
-        values(dtype, N, N), np.arange(N), None, problems(), labels, one, np.zeros((K, N)),
+        values(dtype, N, N), np.arange(N), None, problems(), targets, np.zeros((K, N)),
         np.zeros((K, N)), np.zeros((K, N)), pending, np.zeros((K, N)), np.zeros((K, N)), 0, draws,
         np.zeros((K, 1)), _core.Watch(),
     ]  # fmt: skip
     yield "kernel_run", [
-        values(dtype, N, N), np.arange(N), None, np.zeros(1, np.int64), kernels(), labels[:1], one, one,
+        values(dtype, N, N), np.arange(N), None, np.zeros(1, np.int64), kernels(),
+        _core.Targets(labels[:1], one), one,
         *np.zeros((5, 1, N)), np.arange(N)[None], _core.Watch(),
     ]  # fmt: skip
     first, inside = np.array([0, 4, 7]), np.array([5, 1, 3, 2, 0, 4, 5])
@@ -121,7 +125,7 @@ def calls(layout, dtype):
     sums = np.zeros(K, np.asarray(_core.BLANK_SUMS).dtype)
     yield "point_sums", [np.ones((K, N)), np.ones((K, N)), one, one, sums]
     yield "losses_in_doubt", [
-        labels, one, np.ones((K, N)), np.ones(K), np.ones((K, N)), np.ones(K), 0.1, np.zeros((K, 2)),
+        targets, np.ones((K, N)), np.ones(K), np.ones((K, N)), np.ones(K), 0.1, np.zeros((K, 2)),
     ]  # fmt: skip
     yield "push", [values(dtype, 3, N), np.array([2, 0]), np.ones((K, 2)), np.zeros((K, N))]
     yield "gather", [values(dtype, 3, N), np.array([2, -1]), draws[:4], values(dtype, 2, 4)]
@@ -142,31 +146,32 @@ def calls(layout, dtype):
     yield "sparse_products", [rows, inverted, values(dtype, N, 4)]
     yield "thick_products", [rows, z, panel, values(dtype, N, 4)]
     yield "fit", [
-        rows, problems(), labels, None, values(dtype, D, lanes), None, None, pending, 0, draws, True,
+        rows, problems(), _core.Targets(labels), values(dtype, D, lanes), None, None, pending, 0, draws, True,
     ]  # fmt: skip
 
 
 # Other lengths that are no mistake: of index arrays and lists of rows the first entries count, and
 # fewer rows, draws, columns or problems may be asked for.
 MAY_BE_LONGER = {
-    ("csr_rows", 0, 0), ("csr_rows", 1, 0), ("csr_rows", 2, 0), ("fit", 7, 1), ("fit", 9, 0),
-    ("kernel_fit", 0, 0), ("kernel_fit", 13, 0), ("push", 0, 0), ("gather", 0, 0), ("gather", 0, 1),
+    ("csr_rows", 0, 0), ("csr_rows", 1, 0), ("csr_rows", 2, 0), ("fit", 6, 1), ("fit", 8, 0),
+    ("kernel_fit", 0, 0), ("kernel_fit", 12, 0), ("Targets", 0, 0), ("push", 0, 0), ("gather", 0, 0), ("gather", 0, 1),
     ("dense_rows", 0, 0), ("dense_rows", 0, 1), ("Order", 1, 0), ("restart_averages", 1, 1), ("kernel_run", 0, 0),
     ("kernel_run", 3, 0), ("set_pending", 0, 0), ("are_fits", 0, 0),
 }  # fmt: skip
 MAY_BE_SHORTER = {
-    ("decision_function", 5, 0), ("combine", 2, 0), ("norms", 3, 0), ("fit", 9, 0), ("csr_rows", 2, 0),
+    ("decision_function", 5, 0), ("combine", 2, 0), ("norms", 3, 0), ("fit", 8, 0), ("csr_rows", 2, 0),
     ("dense_rows", 0, 0), ("dense_rows", 0, 1),
     ("Order", 1, 0), ("restart_averages", 1, 1), ("push", 0, 0), ("gather", 0, 1),
-    ("kernel_fit", 13, 0), ("set_pending", 0, 0), ("kernel_run", 3, 0), ("are_fits", 0, 0),
+    ("kernel_fit", 12, 0), ("set_pending", 0, 0), ("kernel_run", 3, 0), ("are_fits", 0, 0),
+    ("Targets", 0, 0), ("solve", 4, 0), ("solve", 5, 0),
 }  # fmt: skip
 
 
-PROBLEM_OF = {"loss": 0, "intercept_scaling": 1.0, "free_intercept": False}
+INTERCEPT = {"intercept_scaling": 1.0, "free_intercept": False}
 KEYWORDS = {
-    "are_fits": PROBLEM_OF,
-    "dual_objectives": PROBLEM_OF | {"lam": 0.1},
-    "solve": PROBLEM_OF
+    "are_fits": INTERCEPT | {"loss": 0},
+    "dual_objectives": INTERCEPT | {"lam": 0.1},
+    "solve": INTERCEPT
     | {"lam": 0.1, "tol": 1e-3, "seed": 0, "solver": _core.AUTO, "together": False},
 }
 
@@ -209,6 +214,41 @@ def test_arrays_of_other_lengths_are_refused(layout, dtype):
                 keep[axis] = slice(0, array.shape[axis] + change)
                 arguments[k] = np.pad(array, width, mode="edge")[tuple(keep)].copy()
                 refused(name, arguments)
+
+
+def test_targets_of_other_sizes_are_refused(layout, dtype):
+    """Of other rows, or of fewer problems."""
+    for name, good in calls(layout, dtype):
+        for k, argument in enumerate(good):
+            if not isinstance(argument, _core.Targets):
+                continue
+            n_problems = 1 if name == "kernel_run" else K
+            for shape in ((n_problems, N - 1), (n_problems, N + 1), (n_problems - 1, N)):
+                if name == "best_constants" and shape[0] == n_problems:
+                    continue  # it has no other array of rows
+                other = _core.Targets(np.ones(shape, np.int8), np.ones(shape[1]))
+                refused(name, [*good[:k], other, *good[k + 1 :]])
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [-1, len(_core.LOSSES), (0, 0.1), (4, -0.1), (4, np.nan), (4, np.inf), (6, 0.0), (7, 1.0)],
+)
+def test_losses_that_there_are_not_are_refused(loss):
+    labels = np.ones((K, N), np.int8)
+    refused("Targets", [labels, None, loss, None if np.ravel(loss)[0] < 4 else np.ones((K, N))])
+    memory = np.zeros((K, _core.kept(N, D)), np.uint8)
+    refused("are_fits", [memory, N, D, 8], loss=loss)
+
+
+@pytest.mark.parametrize("loss", range(len(_core.LOSSES)))
+def test_targets_are_given_where_a_loss_takes_them(loss):
+    labels, values, takes = np.ones((K, N), np.int8), np.ones((K, N)), loss >= 4
+    loss = (loss, 0.5 if loss in (4, 5, 6) else 0.0)
+    call("Targets", [labels, None, loss, values if takes else None])
+    refused("Targets", [labels, None, loss, None if takes else values])
+    if takes:
+        refused("Targets", [labels, None, loss, values[:, 1:].copy()])
 
 
 def misaligned(array):
@@ -270,10 +310,10 @@ def test_types_that_do_not_go_together_are_refused(layout, dtype):
 
 @pytest.mark.parametrize("wrong", [-1, N, 2**62, -(2**63)])
 def test_indices_out_of_range_are_refused(layout, dtype, wrong):
-    indices = {"fit": [9], "decision_function_of": [1], "bundle_run": [2],
+    indices = {"fit": [8], "decision_function_of": [1], "bundle_run": [2],
                "push": [1],
                "gather": [1, 2], "push_inside": [1, 2, 3],
-               "kernel_run": [1, 3, 13], "kernel_fit": [1, 13]}  # fmt: skip
+               "kernel_run": [1, 3, 12], "kernel_fit": [1, 12]}  # fmt: skip
     for name, good in calls(layout, dtype):
         for k in indices.get(name, []):
             if good[k] is None or (wrong == -1 and (name, k) == ("gather", 1)):
@@ -317,9 +357,9 @@ def test_problems_in_no_state_that_can_be_are_refused(layout, dtype, fields):
 def test_an_average_needs_sums(layout, dtype, fields):
     for name, good in calls(layout, dtype):
         if name == "fit":
-            refused(name, [good[0], problems(n_steps=2, **fields), *good[2:5], None, *good[6:]])
+            refused(name, [good[0], problems(n_steps=2, **fields), *good[2:4], None, *good[5:]])
         elif name == "kernel_fit":
-            refused(name, [*good[:3], problems(n_steps=2, **fields), *good[4:7], None, *good[8:]])
+            refused(name, [*good[:3], problems(n_steps=2, **fields), *good[4:6], None, *good[7:]])
         elif name == "model":
             refused(name, [problems(n_steps=2, **fields), good[1], None, *good[3:]])
 
@@ -327,7 +367,7 @@ def test_an_average_needs_sums(layout, dtype, fields):
 @pytest.mark.parametrize(
     "settings",
     [
-        {"lam": 0.0}, {"lam": np.nan}, {"lam": np.inf}, {"lam": -1.0}, {"loss": 2}, {"loss": -1},
+        {"lam": 0.0}, {"lam": np.nan}, {"lam": np.inf}, {"lam": -1.0},
         {"intercept_scaling": -1.0}, {"intercept_scaling": np.nan}, {"free_intercept": True},
         {"tol": np.nan}, {"solver": 3}, {"solver": -1},
     ],
@@ -370,7 +410,7 @@ def test_bundles_that_are_not_in_step_are_refused(layout, dtype, fields):
 @pytest.mark.parametrize(
     "fields",
     [
-        {"lam": 0.0}, {"mass": np.nan}, {"loss": 7}, {"part": _core.KERNEL_ROUND + 1}, {"part": -1},
+        {"lam": 0.0}, {"mass": np.nan}, {"part": _core.KERNEL_ROUND + 1}, {"part": -1},
         {"n_active": N + 1}, {"n_active": -1}, {"n_inside": 0}, {"n_inside": N - 1},
         {"position": -1}, {"most_steps": -1}, {"n_seen": -1}, {"n_epochs": -1},
         {"n_visits": 2**62}, {"n_steps": -1}, {"last_epoch": 2**62},
@@ -389,10 +429,10 @@ def test_a_kernel_matrix_without_a_source_has_all_columns(dtype):
 
 
 def test_pending_rows_are_looked_at(layout, dtype):
-    rows, _, labels, weights, v, _, _, _, _, draws = next(calls(layout, dtype))[1]
+    rows, _, targets, v, _, _, _, _, draws = dict(calls("dense", dtype))["fit"][:9]
     waiting = np.full((K, 3), N)
     state = problems(n_pending=1, n_drawn=2)
-    refused("fit", [rows, state, labels, weights, v, None, None, waiting, 0, draws])
+    refused("fit", [rows, state, targets, v, None, None, waiting, 0, draws])
 
 
 @pytest.mark.parametrize("wrong", [[0, 3, 2, 6, 7, 8, 10], [-1, 2, 3, 4, 5, 6, 10], [0] * 6 + [31]])
@@ -452,7 +492,7 @@ def test_fits_go_by_an_order_to_their_last_steps(layout, dtype):
     def fitted(*more):
         arguments = [np.copy(a) if isinstance(a, np.ndarray) else a for a in good]
         arguments[1] = problems(last_step=n_steps)
-        arguments[9] = more[0]
+        arguments[8] = more[0]
         _core.fit(*arguments, False, None, *more[1:])
         return arguments
 
@@ -462,7 +502,9 @@ def test_fits_go_by_an_order_to_their_last_steps(layout, dtype):
     by_draws = fitted(draws)
     assert (by_draws[1]["n_steps"] == n_steps).all()
     for more in ((order(), _core.Watch()), (draws, _core.Watch(every=1))):
-        for one, other in zip(by_draws[1:8], fitted(*more)[1:8], strict=True):
+        for one, other in zip(by_draws[1:7], fitted(*more)[1:7], strict=True):
+            if isinstance(one, _core.Targets):
+                continue
             np.testing.assert_array_equal(one, other)
     for wrong in (order(1), order(n=N + 1)):
         with pytest.raises(ValueError, match="order"):

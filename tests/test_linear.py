@@ -259,7 +259,7 @@ def test_cutting_the_draws_anywhere_changes_nothing(rng, layout, dtype):
         for piece in np.split(draws, pieces):
             if len(piece):
                 _core.fit(
-                    rows, session.problems, labels, None, session.weights, session.sums,
+                    rows, session.problems, _core.Targets(labels), session.weights, session.sums,
                     session.counts, session.pending, first, piece,
                 )  # fmt: skip
             first += len(piece)

@@ -1,4 +1,4 @@
-"""Losses that are smooth, against NumPy, SciPy and peers: the core, and what is built on it."""
+"""Losses, against NumPy, SciPy and peers: the core, and what is built on it."""
 
 import functools
 
@@ -6,7 +6,18 @@ import numpy as np
 import pytest
 from covering import covering
 from interruption import interrupted
-from losses import BOUNDS, CONJUGATES, CURVATURES, LOSSES, SLOPES, SMOOTH
+from losses import (
+    ALL,
+    BOUNDS,
+    CONJUGATES,
+    CURVATURES,
+    LEAST,
+    LOSSES,
+    SLOPES,
+    SMOOTH,
+    core_targets,
+    make_targets,
+)
 from rows import DTYPES, LAYOUTS, convert, make_rows
 from scipy.optimize import minimize, minimize_scalar
 from sklearn.model_selection import StratifiedKFold, cross_val_score
@@ -20,7 +31,8 @@ from pegasos.solvers import _pegasos
 LAM = 0.05
 U = np.linspace(-50, 50, 1_000_001)
 # lam |w|^2 of the optimum is at most this: the largest l'(u) (1 - u).
-BALL = {loss: (SLOPES[loss](U) * (1 - U)).max() for loss in SMOOTH}
+BALL = {loss: (SLOPES[loss](U) * (1 - U)).max() for loss in LOSSES}
+SMOOTH_ALL = [loss for loss in ALL if CURVATURES[loss]]
 
 
 def rows_of(X, layout, dtype):
@@ -30,11 +42,9 @@ def rows_of(X, layout, dtype):
     return _core.csr_rows(rows.data, rows.indices, rows.indptr, rows.shape[1])
 
 
-def problems_of(n_problems, loss, **settings):
+def problems_of(n_problems, **settings):
     problems = np.zeros(n_problems, np.asarray(_core.BLANK_PROBLEM).dtype)
-    settings = {
-        "lam": LAM, "weight_factor": 1, "last_step": 10**9, "loss": _core.LOSSES[loss],
-    } | settings  # fmt: skip
+    settings = {"lam": LAM, "weight_factor": 1, "last_step": 10**9} | settings
     for name, value in settings.items():
         problems[name] = value
     _core.start(problems)
@@ -47,41 +57,41 @@ def delay_of(X, c, lam, loss, feature=1.0):
     return int(np.ceil(CURVATURES[loss] * longest / lam))
 
 
-def textbook(loss, X, y, c, draws, delay, batch_size, project, average, intercept):
-    """Pegasos on a smooth loss with rates 1/(lam (t + delay)): w, b and sums of slopes."""
+def textbook(loss, X, y, z, c, draws, delay, batch_size, ball, average, intercept):
+    """Pegasos with rates 1/(lam (t + delay)): w, b and sums of slopes."""
     if intercept == "penalized":
         X = np.column_stack([X, np.ones(len(X))])
     w, b, counts, kept = np.zeros(X.shape[1]), 0.0, np.zeros(len(y)), []
     for t in range(1, len(draws) // batch_size + 1):
         batch = draws[(t - 1) * batch_size : t * batch_size]
         eta = 1 / (LAM * (t + delay))
-        slopes = SLOPES[loss](1 - y[batch] * (X[batch] @ w + b))
+        slopes = SLOPES[loss](z[batch] - y[batch] * (X[batch] @ w + b))
         w = (1 - eta * LAM) * w + eta / batch_size * (slopes * c[batch] * y[batch]) @ X[batch]
         if intercept == "free":
             b += eta / batch_size * (slopes * c[batch] * y[batch]).sum()
         np.add.at(counts, batch, slopes)
-        if project and w @ w > BALL[loss] / LAM:
-            w *= np.sqrt(BALL[loss] / LAM / (w @ w))
+        if ball and w @ w > ball / LAM:
+            w *= np.sqrt(ball / LAM / (w @ w))
         kept.append((w, b))
     if average:
         w, b = np.mean([w for w, _ in kept], axis=0), np.mean([b for _, b in kept])
     return (w[:-1], w[-1], counts) if intercept == "penalized" else (w, b, counts)
 
 
-def objective(loss, X, y, c, w, b, penalty):
-    losses = LOSSES[loss](1 - y * (X @ w + b))
+def objective(loss, X, y, z, c, w, b, penalty):
+    losses = ALL[loss](z - y * (X @ w + b))
     return LAM / 2 * (w @ w + penalty * b * b) + c @ losses / c.sum()
 
 
-def optimum(loss, X, y, c, intercept):
-    """The objective's least value, by SciPy."""
+def optimum(loss, X, y, z, c, intercept):
+    """The objective's least value of a smooth loss, by SciPy."""
     feature, penalty = float(intercept != "none"), float(intercept == "penalized")
 
-    def value(z):
-        w, b = z[:-1], z[-1] * feature
-        slope = -y * c * SLOPES[loss](1 - y * (X @ w + b)) / c.sum()
+    def value(v):
+        w, b = v[:-1], v[-1] * feature
+        slope = -y * c * SLOPES[loss](z - y * (X @ w + b)) / c.sum()
         gradient = np.append(LAM * w + slope @ X, feature * slope.sum() + penalty * LAM * b)
-        return objective(loss, X, y, c, w, b, penalty), gradient
+        return objective(loss, X, y, z, c, w, b, penalty), gradient
 
     options = {"ftol": 1e-15, "gtol": 1e-12, "maxiter": 10_000}
     return minimize(
@@ -90,19 +100,20 @@ def optimum(loss, X, y, c, intercept):
 
 
 @covering(
-    3, loss=SMOOTH, layout=LAYOUTS, dtype=DTYPES, batch_size=(1, 7), project=(False, True),
+    3, loss=ALL, layout=LAYOUTS, dtype=DTYPES, batch_size=(1, 7), project=(False, True),
     average=(False, True), intercept=("none", "penalized", "free"),
 )  # fmt: skip
 def test_pegasos_steps_along_the_slope(
     rng, loss, layout, dtype, batch_size, project, average, intercept
 ):
     X, y = make_rows(rng)
-    c = rng.uniform(0.2, 2, len(y))
+    c, (y, z) = rng.uniform(0.2, 2, len(y)), make_targets(rng, y, loss)
     # A short delay as well: then steps leap, so that there is something to project; but rounding
     # to float32 would grow from leap to leap.
     delay = 3 if project and dtype == np.float64 else delay_of(X, c, LAM, loss)
+    ball = 0.3 * project
     problems = problems_of(
-        1, loss, delay=delay, project=project, average_from=int(average),
+        1, delay=delay, ball=ball, average_from=int(average),
         intercept_scaling=float(intercept == "penalized"), free_intercept=intercept == "free",
     )  # fmt: skip
     weights, counts = np.zeros((1, X.shape[1]), dtype), np.zeros((1, len(y)))
@@ -111,13 +122,13 @@ def test_pegasos_steps_along_the_slope(
     draws, rows = rng.integers(0, len(y), 50 * batch_size), rows_of(X, layout, dtype)
     for first, end in [(0, 23), (23, len(draws))]:  # cut within a step
         _core.fit(
-            rows, problems, y.astype(np.int8)[None], c, weights, sums, counts, pending, first,
+            rows, problems, core_targets(loss, y, z, c), weights, sums, counts, pending, first,
             draws[first:end], False, slopes,
         )  # fmt: skip
     coef, b = np.empty((1, X.shape[1])), np.empty(1)
     _core.model(problems, weights, sums, coef, b)
     w, expected, sums_of_slopes = textbook(
-        loss, X, y, c, draws, delay, batch_size, project, average, intercept
+        loss, X, y, z, c, draws, delay, batch_size, ball, average, intercept
     )
     tolerance = (
         {"rtol": 1e-9, "atol": 1e-9} if dtype == np.float64 else {"rtol": 1e-3, "atol": 1e-3}
@@ -140,13 +151,14 @@ def test_a_bundle_takes_the_steps_of_its_problems(rng, dtype, loss):
     }
     models = []
     for bundled in (False, True):
-        problems, counts = problems_of(3, loss, **settings), np.zeros(labels.shape)
+        problems, counts = problems_of(3, **settings), np.zeros(labels.shape)
         shape = (X.shape[1], lanes) if bundled else (3, X.shape[1])
         weights, sums = np.zeros(shape, dtype), np.zeros(shape, dtype)
         pending, slopes = np.zeros((3, 1), np.int64), None if bundled else np.zeros((3, 1))
         _core.fit(
-            rows, problems, labels, None, weights, sums, counts, pending, 0, draws, bundled, slopes
-        )
+            rows, problems, core_targets(loss, labels, None), weights, sums, counts, pending, 0,
+            draws, bundled, slopes,
+        )  # fmt: skip
         if bundled:
             weights, sums = (np.ascontiguousarray(v.T[:3]) for v in (weights, sums))
         coef, b = np.empty((3, X.shape[1])), np.empty(3)
@@ -159,72 +171,127 @@ def test_a_bundle_takes_the_steps_of_its_problems(rng, dtype, loss):
 def test_a_loss_that_needs_slopes_is_refused_without(rng):
     X, y = make_rows(rng)
     arguments = [
-        rows_of(X, "dense", np.float64), problems_of(1, "log_loss"), y.astype(np.int8)[None], None,
+        rows_of(X, "dense", np.float64), problems_of(1), core_targets("log_loss", y, None),
         np.zeros((1, X.shape[1])), None, None, np.zeros((1, 1), np.int64), 0, np.zeros(1, np.int64),
     ]  # fmt: skip
     with pytest.raises(ValueError, match="slopes"):
-        _core.fit(*arguments)
-    arguments[1]["loss"] = len(_core.LOSSES)
-    with pytest.raises(ValueError, match="LOSSES"):
         _core.fit(*arguments)
 
 
 @pytest.mark.parametrize("intercept", ["none", "penalized", "free"])
 @pytest.mark.parametrize("layout", LAYOUTS[:2])
-@pytest.mark.parametrize("loss", SMOOTH)
-def test_dual_ascent_climbs_to_the_optimum(rng, layout, dtype, intercept, loss):
+@pytest.mark.parametrize("loss", SMOOTH_ALL)
+@pytest.mark.parametrize("solver", [_core.AUTO, _core.ASCENT, _core.NEWTON])
+def test_solvers_climb_to_the_optimum(rng, layout, dtype, intercept, loss, solver):
     X, y = make_rows(rng)
-    c, (n, d) = rng.uniform(0.2, 2, len(y)), X.shape
-    y8 = y.astype(np.int8)
+    c, (n, d), (y, z) = rng.uniform(0.2, 2, len(y)), X.shape, make_targets(rng, y, loss)
     memory = np.zeros((1, _core.kept(n, d)), np.uint8)
     found = np.zeros(1, np.asarray(_core.BLANK_STANDING).dtype)
     status = _core.solve(
-        rows_of(X, layout, dtype), y8[None], c, (X**2).sum(axis=1), memory, np.full(1, 100_000),
-        lam=LAM, loss=_core.LOSSES[loss], tol=1e-9, free_intercept=intercept == "free", seed=0,
-        intercept_scaling=float(intercept == "penalized"), solver=_core.ASCENT, together=False,
+        rows_of(X, layout, dtype), core_targets(loss, y, z, c), 0, (X**2).sum(axis=1), memory,
+        np.full(1, 100_000), lam=LAM, tol=1e-9, free_intercept=intercept == "free", seed=0,
+        intercept_scaling=float(intercept == "penalized"), solver=solver, together=False,
         watch=_core.Watch(),
     )  # fmt: skip
     assert status == _core.DONE
     of_a, of_coef = _core.standings(n, d, memory, found)
     a, coef = memory[0, of_a:].view(float)[:n], memory[0, of_coef:].view(float)[:d]
     assert found["relative_gap"] <= 1e-9
-    assert found["ascent"] == found["n_epochs"]
     b = found["intercept"][0]
-    primal = objective(loss, X, y, c, coef, b, intercept == "penalized")
+    primal = objective(loss, X, y, z, c, coef, b, intercept == "penalized")
     assert primal == pytest.approx(found["objective"][0], rel=1e-12)
-    assert primal == pytest.approx(optimum(loss, X, y, c, intercept), rel=1e-7)
-    np.testing.assert_allclose(a, c * SLOPES[loss](1 - y * (X @ coef + b)), rtol=1e-3, atol=1e-3)
+    assert primal == pytest.approx(optimum(loss, X, y, z, c, intercept), rel=1e-7)
+    np.testing.assert_allclose(a, c * SLOPES[loss](z - y * (X @ coef + b)), rtol=1e-3, atol=1e-3)
     # The optimum is within the ball on which Pegasos projects.
-    assert coef @ coef + (intercept == "penalized") * b**2 <= BALL[loss] / LAM
+    ball = BALL[loss] if loss in LOSSES else 2 * c @ ALL[loss](z) / c.sum()
+    assert coef @ coef + (intercept == "penalized") * b**2 <= ball / LAM
 
 
-def best_intercept(y, c, scores, loss="squared_hinge"):
+@covering(
+    layout=LAYOUTS[:2], dtype=DTYPES, intercept=("none", "penalized", "free"),
+    loss=[loss for loss in ALL if not CURVATURES[loss]],
+    solver=[_core.AUTO, _core.ASCENT, _core.NEWTON],
+)  # fmt: skip
+def test_losses_with_corners_are_solved_as_both_objectives_say(
+    rng, layout, dtype, intercept, loss, solver
+):
+    """P of the model and D of the dual variables, which SciPy's solvers reach less exactly."""
+    X, y = make_rows(rng)
+    c, (n, d), (y, z) = rng.uniform(0.2, 2, len(y)), X.shape, make_targets(rng, y, loss)
+    memory = np.zeros((1, _core.kept(n, d)), np.uint8)
+    found = np.zeros(1, np.asarray(_core.BLANK_STANDING).dtype)
+    status = _core.solve(
+        rows_of(X, layout, dtype), core_targets(loss, y, z, c), 0, (X**2).sum(axis=1), memory,
+        np.full(1, 100_000), lam=LAM, tol=1e-7, free_intercept=intercept == "free", seed=0,
+        intercept_scaling=float(intercept == "penalized"), solver=solver, together=False,
+        watch=_core.Watch(),
+    )  # fmt: skip
+    assert status == _core.DONE
+    of_a, of_coef = _core.standings(n, d, memory, found)
+    a, w = memory[0, of_a:].view(float)[:n].copy(), memory[0, of_coef:].view(float)[:d]
+    primal = objective(loss, X, y, z, c, w, found["intercept"][0], intercept == "penalized")
+    assert (a >= LEAST[loss] * c).all()
+    assert (a <= BOUNDS[loss] * c).all()
+    signed = a * y
+    if intercept == "free":
+        up, down = signed[signed > 0].sum(), -signed[signed < 0].sum()
+        a[signed > 0] *= min(1, down / up)
+        a[signed < 0] *= min(1, up / down)
+    of_a = (a * y) @ X / (LAM * c.sum())
+    b = (a * y).sum() / (LAM * c.sum()) * (intercept == "penalized")
+    dual = (CONJUGATES[loss](a, c) + (z - 1) * a).sum() / c.sum() - LAM / 2 * (of_a @ of_a + b * b)
+    assert found["relative_gap"] <= 1e-7
+    # With a free intercept, dual ascent's variables are nearly balanced.
+    assert -1e-12 <= primal - dual <= (1e-2 if intercept == "free" else 3e-7) * primal
+
+
+def best_intercept(y, c, scores, loss="squared_hinge", z=None):
     best, room = np.empty(1), np.empty(4 * len(y))
-    _core.best_intercepts(y[None], c, scores[None], room, best, _core.LOSSES[loss])
+    _core.best_intercepts(core_targets(loss, y, z, c), scores[None], room, best)
     return best[0]
 
 
-@pytest.mark.parametrize("loss", SMOOTH)
+@pytest.mark.parametrize("loss", ALL)
 def test_the_best_intercept_is_the_best(rng, loss):
     for n in (2, 3, 10, 200):
         for spread in (0.1, 1, 30):
             y = np.where(rng.random(n) < 0.4, 1, -1).astype(np.int8)
             y[:2] = 1, -1
             scores, c = spread * rng.normal(size=n), rng.uniform(0.1, 3, n)
+            y, z = make_targets(rng, y, loss)
 
-            def sum_of_losses(b, of=(y, scores, c)):
-                y, scores, c = of
-                return c @ LOSSES[loss](1 - y * (scores + b))
+            def sum_of_losses(b, of=(y, z, scores, c)):
+                y, z, scores, c = of
+                return c @ ALL[loss](z - y * (scores + b))
 
-            best = best_intercept(y, c, scores, loss)
+            best = best_intercept(y, c, scores, loss, z)
             found = minimize_scalar(sum_of_losses, bracket=(-1, 1), tol=1e-12)
             assert sum_of_losses(best) <= found.fun * (1 + 1e-12) + 1e-12
-    assert best_intercept(0 * y, c, scores, loss) == 0
-    for sign in (-1, 1):  # of one class alone, nothing is left
-        assert (
-            sum_of_losses(best_intercept(sign * np.abs(y), c, scores, loss), (sign, scores, c))
-            < 1e-12
-        )
+    assert best_intercept(0 * y, c, scores, loss, z) == 0
+    for sign in (-1, 1) if loss in LOSSES else ():  # of one class alone, nothing is left
+        y = np.full(n, sign)
+        assert sum_of_losses(best_intercept(y, c, scores, loss), (y, 1, scores, c)) < 1e-12
+
+
+@pytest.mark.parametrize("loss", ALL)
+def test_the_best_constant_is_the_best(rng, loss):
+    for penalty in (0, 0.3, 10, np.inf):
+        y = np.where(rng.random(50) < 0.4, 1, -1)
+        c, (y, z) = rng.uniform(0.1, 3, 50), make_targets(rng, y, loss)
+        best, least = np.empty((2, 1))
+        masses = np.array([c.sum()])
+        _core.best_constants(core_targets(loss, y, z, c), masses, penalty, best, least)
+
+        def value(b, of=(y, z, c, penalty)):
+            y, z, c, penalty = of
+            return c @ ALL[loss](z - y * b) / c.sum() + (penalty / 2 * b**2 if b else 0)
+
+        assert least[0] == pytest.approx(value(best[0]), rel=1e-12)
+        if penalty == np.inf:
+            assert best[0] == 0
+        else:
+            found = minimize_scalar(value, bracket=(-1, 1), tol=1e-12)
+            assert value(best[0]) <= found.fun * (1 + 1e-12)
 
 
 def test_the_best_intercept_of_squared_hinges_is_the_middle_of_an_interval():
@@ -234,46 +301,48 @@ def test_the_best_intercept_of_squared_hinges_is_the_middle_of_an_interval():
     assert best_intercept(np.abs(y), None, scores) == 8
 
 
-def best_dual(a, c, w, scaled, loss):
-    best = np.empty(1)
-    masses = np.array([c.sum()])
-    _core.best_duals(a[None], c, np.array([w @ w]), masses, LAM, best, scaled, _core.LOSSES[loss])
+def best_dual(targets, a, c, w, scaled):
+    best, masses = np.empty(1), np.array([c.sum()])
+    _core.best_duals(targets, a[None], np.array([w @ w]), masses, LAM, best, scaled)
     return best[0]
 
 
-@pytest.mark.parametrize("loss", SMOOTH)
+@pytest.mark.parametrize("loss", SMOOTH_ALL)
 def test_no_dual_value_is_above_the_optimum(rng, loss):
     X, y = make_rows(rng)
-    c, y8 = rng.uniform(0.2, 2, len(y)), y.astype(np.int8)
+    c, (y, z) = rng.uniform(0.2, 2, len(y)), make_targets(rng, y, loss)
+    targets = core_targets(loss, y, z, c)
     for intercept in ("none", "free"):
-        least = optimum(loss, X, y, c, intercept)
+        least = optimum(loss, X, y, z, c, intercept)
         for size in (0.1, 1, 5):
             a = size * rng.normal(size=len(y))
-            _core.make_feasible(y8[None], c, intercept == "free", a[None], _core.LOSSES[loss])
-            assert a.min() >= 0
+            _core.make_feasible(targets, intercept == "free", a[None])
+            assert (a >= LEAST[loss] * c).all()
             assert (a <= BOUNDS[loss] * c).all()
             assert intercept == "none" or a @ y == pytest.approx(0, abs=1e-12)
             w = (a * y) @ X / (LAM * c.sum())
-            own, best = (best_dual(a, c, w, scaled, loss) for scaled in (False, True))
+            own, best = (best_dual(targets, a, c, w, scaled) for scaled in (False, True))
             multiples = np.append(1, np.geomspace(1e-3, 1e3, 2001))
             values = [
-                CONJUGATES[loss](r * a, c).sum() / c.sum() - r * r * LAM / 2 * w @ w
+                (CONJUGATES[loss](r * a, c) + (z - 1) * r * a).sum() / c.sum()
+                - r * r * LAM / 2 * w @ w
                 for r in multiples
-                if (r * a <= BOUNDS[loss] * c).all()
+                if (r * a <= BOUNDS[loss] * c).all() and (r * a >= LEAST[loss] * c).all()
             ]
             assert own == pytest.approx(values[0])
             assert own <= best <= least
             assert loss == "log_loss" or max(values) <= best  # which has no closed form
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("loss", ALL)
 def test_objectives_are_summed(rng, loss):
     X, y = make_rows(rng)
-    c, y8 = rng.uniform(0.2, 2, len(y)), np.where(rng.random(len(y)) < 0.1, 0, y).astype(np.int8)
+    c, (y, z) = rng.uniform(0.2, 2, len(y)), make_targets(rng, y, loss)
+    y[rng.random(len(y)) < 0.1] = 0
     w, b, sums = rng.normal(size=X.shape[1]), rng.normal(), np.zeros((2, 1))
-    rows, of_all = _core.dense_rows(X), (y8[None], c, w[None], np.array([b]))
-    _core.objectives(rows, *of_all, False, *sums, _core.LOSSES[loss])
-    losses = (c * (y8 != 0) * LOSSES[loss](1 - y8 * (X @ w + b))).sum()
+    targets = core_targets(loss, y, z, c)
+    _core.objectives(_core.dense_rows(X), targets, w[None], np.array([b]), False, *sums)
+    losses = (c * (y != 0) * ALL[loss](z - y * (X @ w + b))).sum()
     assert sums[:, 0] == pytest.approx([w @ w, losses])
 
 
