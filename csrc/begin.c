@@ -146,10 +146,29 @@ static bool run_pegasos(fit *f)
     return true;
 }
 
+/* Makes the dual variables about which Newton's method smooths a loss with corners the middles of
+ * their boxes: no row is at a bound before the model says so. */
+static void begin_in_the_middle(fit *f)
+{
+    const loss_form loss = loss_of(f->problem->loss);
+    for (int64_t i = 0; i < f->rows->n_rows; i++) {
+        const double c = weight_of(f, i);
+        f->a[i] = loss_is_smooth(loss) ? 0 : (loss_least(loss, c) + loss_most(loss, c)) / 2;
+    }
+}
+
 bool pegasos_fit_first_epoch(fit *f)
 {
     const pegasos_linear *const p = &f->s->pegasos;
     const double *const counts = (double *)f->active;
+    const sampled sample = p->next_draw == 0 ? pegasos_fit_sample(f) : NO_SAMPLE;
+    if (sample == STOPPED)
+        return false;
+    if (sample == SAMPLED) {
+        begin_in_the_middle(f);
+        f->s->ascent.n_epochs = 1;
+        return pegasos_fit_begin_newton(f);
+    }
     if (!run_pegasos(f))
         return false;
     /* The dual point and the model that Pegasos leaves: w(a) = w for a_i = c_i alpha_i n/(T + t0),
@@ -230,6 +249,7 @@ bool pegasos_fit_begin_ascent(fit *f, bool is_zero)
         .n_epochs = now.n_epochs,
         .estimate = INFINITY,
         .estimate_at_check = INFINITY,
+        .estimate_at_whole = INFINITY,
         .primal = now.objective,
         .intercept = best,
         .relative_gap = now.relative_gap,
@@ -417,6 +437,7 @@ void pegasos_fit_change_lam(fit *f)
             .n_steps = s->ascent.n_steps,
             .estimate = INFINITY,
             .estimate_at_check = INFINITY,
+            .estimate_at_whole = INFINITY,
             .intercept = s->ascent.intercept,
         };
     }

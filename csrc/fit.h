@@ -47,9 +47,10 @@ typedef struct fit {
     double *w, *sums; /* Pegasos: v and its sums, of the rows' type */
     int64_t *active;  /* Pegasos: counts */
     double *point, *scores, *centre;
-    /* Scratch: 5 n (Pegasos: a permutation), d, and the work of Newton's method. */
+    /* Scratch: 5 n (Pegasos: a permutation), d, the work of Newton's method, and a sample. */
     double *room, *sum;
     void *work;
+    char *sample;
 } fit;
 
 /* What a problem says of row i, and of all rows, given their labels. */
@@ -110,6 +111,27 @@ fit pegasos_fit_of(const pegasos_problem *problem, const pegasos_options *option
  * leaves out rows of its own. */
 enum { PEGASOS_TOGETHER_EPOCHS = 8 };
 void pegasos_fit_begin_in_bundle(fit *f);
+
+/* How large rows are; `numbers` are stored. */
+typedef struct pegasos_size {
+    int64_t n_rows, n_features, value_bytes, index_bytes;
+    double numbers;
+} pegasos_size;
+
+static INLINE pegasos_size pegasos_size_of(const pegasos_rows *rows)
+{
+    return (pegasos_size){rows->n_rows, rows->n_features, rows->value_bytes, rows->index_bytes,
+                          stored_numbers(rows)};
+}
+
+/* pegasos_room of rows that are so large, or smaller; and its part for a sample. */
+int64_t pegasos_room_of(const pegasos_size *size);
+int64_t pegasos_sample_room(const pegasos_size *size);
+
+/* Finds a model on a sample of the rows, for Newton's method to begin at (sample.c); none where
+ * that is not worth its while. */
+typedef enum sampled { NO_SAMPLE, SAMPLED, STOPPED } sampled;
+sampled pegasos_fit_sample(fit *f);
 
 /* What begin.c does: transactions, which are false if they were stopped. */
 

@@ -226,10 +226,10 @@ static INLINE double loss_most(loss_form l, double c)
     return c > 0 ? l.most * c : 0;
 }
 
-/* The dual variable nearest to a within its bounds; 0 for NaN. */
+/* The dual variable nearest to a within its bounds; the lower one for NaN. */
 static INLINE double loss_clip(loss_form l, double a, double c)
 {
-    return a == a ? clamp(a, loss_least(l, c), loss_most(l, c)) : 0;
+    return clamp(a, loss_least(l, c), loss_most(l, c));
 }
 
 /* What l* adds to the curvature of D along a: the second derivative of c l*(a/c); 0 for the log

@@ -48,9 +48,22 @@ int64_t pegasos_kept(int64_t n_rows, int64_t n_features)
     return (int64_t)sizeof(state) + 8 * (KEPT_OF_ROWS * n_rows + KEPT_OF_FEATURES * n_features + 2);
 }
 
-int64_t pegasos_room(int64_t n_rows, int64_t n_features)
+static int64_t base_room(int64_t n_rows, int64_t n_features)
 {
-    return 8 * (ROOM_OF_ROWS * n_rows + n_features) + pegasos_newton_work(n_rows, n_features);
+    const int64_t bytes =
+        8 * (ROOM_OF_ROWS * n_rows + n_features) + pegasos_newton_work(n_rows, n_features);
+    return (bytes + 7) / 8 * 8;
+}
+
+int64_t pegasos_room_of(const pegasos_size *size)
+{
+    return base_room(size->n_rows, size->n_features) + pegasos_sample_room(size);
+}
+
+int64_t pegasos_room(const pegasos_rows *rows)
+{
+    const pegasos_size size = pegasos_size_of(rows);
+    return pegasos_room_of(&size);
 }
 
 static void lay_out(fit *f, void *memory, void *room)
@@ -68,6 +81,7 @@ static void lay_out(fit *f, void *memory, void *room)
     f->room = room;
     f->sum = f->room + ROOM_OF_ROWS * n;
     f->work = f->sum + d;
+    f->sample = room ? (char *)room + base_room(n, d) : NULL;
 }
 
 pegasos_watch pegasos_watch_of(const pegasos_options *options)
@@ -334,7 +348,7 @@ int64_t pegasos_memory(const pegasos_problem *problem)
     if (problem->kernel)
         return pegasos_kernel_memory(problem->kernel);
     const int64_t n = problem->rows->n_rows, d = problem->rows->n_features;
-    return pegasos_kept(n, d) + 8 * n + pegasos_room(n, d) + n;
+    return pegasos_kept(n, d) + 8 * n + pegasos_room(problem->rows) + n;
 }
 
 /* Writes labels and |x_i|^2; false: stopped. */
@@ -412,7 +426,7 @@ int pegasos_solve(const pegasos_problem *problem, const pegasos_options *options
         return pegasos_kernel_solve(problem, options, memory, solution);
     const int64_t n = problem->rows->n_rows, d = problem->rows->n_features;
     double *const norms = (double *)((char *)memory + pegasos_kept(n, d)), *const room = norms + n;
-    int8_t *const labels = (int8_t *)room + pegasos_room(n, d);
+    int8_t *const labels = (int8_t *)room + pegasos_room(problem->rows);
     state *const s = memory;
     const fit f = pegasos_fit_of(problem, options, labels, norms, memory, room);
     int status = PEGASOS_STOPPED;

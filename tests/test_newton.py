@@ -127,7 +127,7 @@ def test_a_factor_of_many_columns_is_not_made(rng, monkeypatch):
     assert clf.duality_gap_[0] <= 1e-6 * clf.objective_[0]
 
 
-@pytest.mark.parametrize("loss", _core.LOSSES)
+@pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("intercept", INTERCEPTS)
 def test_kernel_machines_reach_their_gap(rng, dtype, loss, intercept):
     """The dual variables of the linear machine on a factor's rows are those of the kernel machine."""

@@ -87,7 +87,7 @@ cdef extern from "core.h" nogil:
 
     int PEGASOS_CHECK_DATA, PEGASOS_BEGIN_AT_POINT
     int64_t pegasos_kept(int64_t n_rows, int64_t n_features)
-    int64_t pegasos_room(int64_t n_rows, int64_t n_features)
+    int64_t pegasos_room(const pegasos_rows *rows)
     double pegasos_seconds(const pegasos_rows *rows, int64_t solver)
     int pegasos_gains_by_blas(int64_t n_features)
     int pegasos_solve_one(const pegasos_problem *problem, const pegasos_options *options,
@@ -207,10 +207,9 @@ cdef extern from "core.h" nogil:
         int64_t position
         int64_t n_chosen
         int64_t n_kept
-        double highest_before
-        double lowest_before
-        double highest
-        double lowest
+        double reach
+        double moved
+        int64_t n_moved
         double gap
         double constant_weight
         double squared_norm
@@ -245,11 +244,13 @@ cdef extern from "core.h" nogil:
         int64_t n_steps
         int64_t n_visits_at_estimate
         int64_t n_visits_at_check
+        int64_t n_visits_at_whole
         int64_t snapshot_every
         int64_t next_snapshot
         int64_t n_snapshots
         double estimate
         double estimate_at_check
+        double estimate_at_whole
         double primal
         double intercept
         double relative_gap
@@ -1060,6 +1061,7 @@ cdef int require_ascent(const pegasos_dual *p, const pegasos_ascent *s, int64_t 
     holds &= 0 <= s.patience < LARGEST and 0 <= s.has_stopped <= 1
     holds &= 0 <= s.n_steps < LARGEST and 0 <= s.n_visits < LARGEST
     holds &= 0 <= s.n_visits_at_estimate < LARGEST and 0 <= s.n_visits_at_check < LARGEST
+    holds &= 0 <= s.n_visits_at_whole < LARGEST and 0 <= p.n_moved < LARGEST
     holds &= 0 <= s.n_snapshots < LARGEST
     # The next snapshot is ahead.
     holds &= 0 <= s.snapshot_every <= n and 0 <= s.next_snapshot < LARGEST
@@ -1713,7 +1715,7 @@ def solve(Rows rows not None, Targets targets not None, int64_t first,
     options.poll_every, options.poll_epochs = watch.c.every, watch.c.by_epochs
     if solver != PEGASOS_ASCENT and not together and pegasos_gains_by_blas(d):
         options.blas = blas()
-    room = malloc(<size_t> (pegasos_together_room(&rows.c) if together else pegasos_room(n, d)))
+    room = malloc(<size_t> (pegasos_together_room(&rows.c) if together else pegasos_room(&rows.c)))
     if room == NULL:
         raise MemoryError(f"there is no room for a fit of {n} rows of {d} features")
     with nogil:
