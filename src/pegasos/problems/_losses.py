@@ -3,6 +3,8 @@
 A row of weight c adds c l(u) to m P. Its dual variable a is c l'(u) at the optimum.
 """
 
+from collections.abc import Callable
+from types import MethodType
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,10 @@ class Loss:
     curvature: float
     #: Whether the derivative is 0 or 1, so that Pegasos counts.
     has_counts: bool
+    #: Whether a row beyond the margin, u < 0, has no loss and no dual variable.
+    has_margin = True
+    #: Whether scores tell probabilities; see `probability`.
+    has_probabilities = False
 
     def __repr__(self) -> str:
         return repr(self.name)
@@ -38,6 +44,13 @@ class Loss:
 
     def slope(self, u: np.ndarray) -> np.ndarray:
         """A sub-gradient of l at u."""
+        raise NotImplementedError
+
+    def probability(self, scores: np.ndarray) -> np.ndarray:
+        """The probability of the label +1 where f(x) has these values; that of -1 is of -f(x).
+
+        The mean loss of rows with this share of labels +1 is least at this f.
+        """
         raise NotImplementedError
 
     def constant(self, balance: np.ndarray, penalty: float) -> tuple[np.ndarray, np.ndarray]:
@@ -100,13 +113,16 @@ class SquaredHinge(Loss):
 class ModifiedHuber(SquaredHinge):
     """max(0, u)^2 up to u = 2, and 4u - 4 from there: 0 <= a <= 4c."""
 
-    name = "modified_huber"
+    name, has_probabilities = "modified_huber", True
 
     def value(self, u: np.ndarray) -> np.ndarray:
         return np.where(u > 2, 4 * u - 4, super().value(u))
 
     def slope(self, u: np.ndarray) -> np.ndarray:
         return np.minimum(super().slope(u), 4)
+
+    def probability(self, scores: np.ndarray) -> np.ndarray:
+        return (np.clip(scores, -1, 1) + 1) / 2
 
     def most(self, c: Any) -> Any:
         return 4 * np.asarray(c, np.float64)
@@ -124,12 +140,16 @@ class LogLoss(Loss):
     """log(1 + e^(u - 1)), that of logistic regression: 0 <= a <= c."""
 
     name, curvature, has_counts = "log_loss", 0.25, False
+    has_margin, has_probabilities = False, True
 
     def value(self, u: np.ndarray) -> np.ndarray:
         return np.logaddexp(0, u - 1)
 
     def slope(self, u: np.ndarray) -> np.ndarray:
         return _logistic(u - 1)
+
+    def probability(self, scores: np.ndarray) -> np.ndarray:
+        return _logistic(scores)
 
     def constant(self, balance: np.ndarray, penalty: float) -> tuple[np.ndarray, np.ndarray]:
         """By Newton's method from 0, which does not pass the root: see ``log_loss_best`` in C."""
@@ -157,3 +177,28 @@ def named(name: Any) -> Loss:
     if isinstance(name, Loss):
         return name
     return LOSSES[_validate.choice("loss", name, list(LOSSES))]
+
+
+class with_probabilities:  # noqa: N801 a decorator
+    """Decorate a method that is there only where the loss has probabilities.
+
+    Elsewhere, to ask for it raises an AttributeError that says what gives probabilities; so
+    `hasattr` is right. `_loss_name` of the instance names its loss.
+    """
+
+    def __init__(self, method: Callable[[Any, Any], np.ndarray]) -> None:
+        self._method = method
+
+    def __get__(self, instance: Any, owner: Any = None) -> Callable[..., np.ndarray]:
+        if instance is None:
+            return self._method
+        name = instance._loss_name
+        able = [loss.name for loss in LOSSES.values() if loss.has_probabilities]
+        if name not in able:
+            names = " or ".join(f"loss={name!r}" for name in able)
+            raise AttributeError(
+                f"{self._method.__name__} is not there with loss={name!r}, which has no "
+                f"probabilities: take {names}, or sklearn.calibration.CalibratedClassifierCV "
+                "around this classifier"
+            )
+        return MethodType(self._method, instance)
