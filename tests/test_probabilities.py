@@ -283,6 +283,12 @@ def test_searches_score_probabilities_as_grid_search_does(iris, kind, loss, mult
     )
 
 
+def test_a_search_says_that_its_loss_has_none(iris):
+    search = PegasosClassifierCV([1e-2], scoring="neg_log_loss", random_state=0)
+    with pytest.raises(AttributeError, match=r"loss='hinge', which has no probabilities: take"):
+        search.fit(*iris)
+
+
 def test_a_scorer_of_the_user_s_may_ask_for_them(iris):
     def sharpness(estimator, X, y):
         assert hasattr(estimator, "predict_proba")

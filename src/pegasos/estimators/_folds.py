@@ -201,7 +201,12 @@ class Scoring:
         estimator = make_estimator()
         estimator._problem_scores = problem_scores
         weighted = {} if weights is None else {"sample_weight": weights}
-        value = self._score(estimator, rows, self._y[test], **weighted)
+        try:
+            value = self._score(estimator, rows, self._y[test], **weighted)
+        except AttributeError as error:
+            if "predict_proba" in str(error):
+                _ = estimator.predict_proba  # says what has it, where the loss has not
+            raise
         with contextlib.suppress(AttributeError, ValueError):
             value = value.item()
         if not isinstance(value, Real):
