@@ -177,7 +177,7 @@ def draw_values(case, n, d, density, like=None):
         elif case.chance(0.05) and density == 1:
             case.shift = case.pick(100.0, 1000.0, 1e5)
             # As large as those of a scale above 100: a polynomial has values up to their 10th power.
-            case.may_be_refused("too small for loss='squared_hinge'|has values beyond float32")
+            case.may_be_refused("too small for loss=|has values beyond float32")
         if case.scale != 1 or case.shift:
             case.note(f"numbers of size {case.scale:g}, shifted by {case.shift:g}")
     A = A * case.scale + case.shift
@@ -393,11 +393,25 @@ def draw_weights(case, codes):
 # ---- Parameters ----------------------------------------------------------------------------------
 
 
+# Of u = 1 - y f.
+LOSSES = {
+    "hinge": lambda u: np.maximum(0, u),
+    "squared_hinge": lambda u: np.maximum(0, u) ** 2,
+    "modified_huber": lambda u: np.where(u > 2, 4 * u - 4, np.maximum(0, u) ** 2),
+    "log_loss": lambda u: np.logaddexp(0, u - 1),
+}
+# Of the label +1, of a score.
+PROBABILITIES = {
+    "modified_huber": lambda f: np.interp(f, [-1, 1], [0, 1]),
+    "log_loss": lambda f: np.exp(-np.logaddexp(0, -f)),
+}
+
+
 def draw_options(case):
     """Parameters that linear and kernel machines share."""
     solver = case.pick("auto", "auto", "pegasos", "sdca", "newton")
     options = {
-        "loss": case.pick("hinge", "hinge", "squared_hinge"),
+        "loss": case.pick("hinge", "hinge", *LOSSES),
         "solver": solver,
         "tol": case.pick("auto", 1e-3, 1e-2, 1e-6, None),
         "max_iter": case.pick(1, 2, 5, 30, 100),
@@ -621,6 +635,26 @@ def check_predictions(what, found, scores, classes):
         raise Wrong(f"{what}: labels are not those of the scores")
 
 
+@np.errstate(all="ignore")
+def check_probabilities(what, found, scores, n_classes, multi_class, loss, eps=1e-12):
+    """Raise unless they are probabilities and, but for votes of pairs, those of the scores."""
+    if found.shape != (len(scores), n_classes):
+        raise Wrong(f"{what}: {found.shape} for {len(scores)} rows and {n_classes} classes")
+    if not ((found >= 0) & (found <= 1)).all() or not np.allclose(found.sum(axis=1), 1):
+        raise Wrong(f"{what}: not probabilities: {found}")
+    if n_classes == 2:
+        expected = PROBABILITIES[loss](np.stack([-scores, scores], axis=1))
+    elif multi_class == "ovr":
+        expected = PROBABILITIES[loss](scores)
+        # Below what exp can tell from 0, they may be anything.
+        known = expected.sum(axis=1) > 1e-250
+        found, expected = found[known], expected[known] / expected[known].sum(axis=1)[:, None]
+    else:
+        return
+    if not np.allclose(found, expected, rtol=0, atol=eps):
+        raise Wrong(f"{what}: {found}, should be {expected}")
+
+
 def label_columns(codes, n_classes, multi_class):
     """-1, 0, 1 for every problem."""
     if n_classes == 2:
@@ -648,7 +682,7 @@ def check_certificate(what, machine, rows, codes, weights, n_classes, options, s
     penal = options["fit_intercept"] and options["penalize_intercept"]
     free = options["fit_intercept"] and not penal
     columns = label_columns(codes, n_classes, options["multi_class"])
-    power = 2 if options.get("loss") == "squared_hinge" else 1
+    loss = options["loss"]
     if objective.shape != (len(columns),) or dual.shape != objective.shape:
         raise Wrong(f"{what}: objectives of shapes {objective.shape}, {dual.shape}")
     for k, y in enumerate(columns):
@@ -662,11 +696,11 @@ def check_certificate(what, machine, rows, codes, weights, n_classes, options, s
             """P of r times the model, its intercept moved."""
             new = r * b + shift
             norm = r * r * norms[k] + (penal and (new / options["intercept_scaling"]) ** 2)
-            losses = np.maximum(0, 1 - y * (r * f + shift)) ** power
+            losses = LOSSES[loss](1 - y * (r * f + shift))
             return said["lam"] / 2 * norm + c @ losses / total
 
         P, off = primal(1.0), bound[inside, k]
-        if power == 2:
+        if loss in ("squared_hinge", "modified_huber"):
             off = off * (2 * np.maximum(0, 1 - y * f) + off)
         error = said["lam"] / 2 * norm_errors[k] + c @ off / total + 1e-9 * abs(P)
         if not np.isfinite(error):
@@ -773,9 +807,9 @@ def make_precomputed(case, p):
 
 
 def allow_no_minimum(case, options):
-    """The squared hinge wants kernels that are positive."""
+    """Losses other than the hinge want kernels that are positive."""
     is_positive = options["kernel"] in ("rbf", "linear", "laplacian")
-    if options["loss"] == "squared_hinge" and not is_positive:
+    if options["loss"] != "hinge" and not is_positive:
         case.may_be_refused("positive semi-definite")
 
 
@@ -856,6 +890,15 @@ def predict(case, clf, machine, p, *, many=True):
     check_scores("decision_function", scores, machine, new, len(p.classes), clf.multi_class)
     labels = case.call("predict", lambda: clf.predict(new.X), *about)
     check_predictions("predict", labels, scores, p.classes)
+    if not isinstance(clf, (pegasos.PegasosClassifierCV, pegasos.KernelPegasosClassifierCV)):
+        loss = clf._fitted["loss"]
+    else:
+        loss = clf.loss
+    if hasattr(clf, "predict_proba") != (loss in PROBABILITIES):
+        raise Wrong(f"predict_proba with loss={loss!r}: {hasattr(clf, 'predict_proba')}")
+    if loss in PROBABILITIES:
+        found = case.call("predict_proba", lambda: clf.predict_proba(new.X), *about)
+        check_probabilities("predict_proba", found, scores, len(p.classes), clf.multi_class, loss)
     return new, scores
 
 
@@ -936,6 +979,13 @@ def functional(case):
     )
     check_scores("decision_function", scores, machine, new, len(p.classes), options["multi_class"])
     check_predictions("predict", model.predict(new.X), scores, p.classes)
+    if hasattr(model, "predict_proba") != (options["loss"] in PROBABILITIES):
+        raise Wrong(f"predict_proba of a model with loss={options['loss']!r}")
+    if options["loss"] in PROBABILITIES:
+        found = case.call("predict_proba", lambda: model.predict_proba(new.X))
+        check_probabilities(
+            "predict_proba", found, scores, len(p.classes), options["multi_class"], options["loss"]
+        )
 
 
 # ---- Kinds of cases: sequences -------------------------------------------------------------------
@@ -1226,6 +1276,9 @@ def search(case):
             "solver": case.pick("sdca", "newton", "auto"),
         }
         lams, options["cv_effort"] = [case.pick(0.03, 0.2, 1.0)], case.pick(1e-5, 1e-7)
+    if options["loss"] in PROBABILITIES and case.chance(0.2):
+        options["scoring"] = "neg_log_loss"
+        case.may_be_refused("y_true|labels|y_pred|y_prob")
     scorer = options["scoring"]
     make = pegasos.KernelPegasosClassifierCV if is_kernel else pegasos.PegasosClassifierCV
     if is_kernel:
@@ -1563,8 +1616,9 @@ def command(case):
         options += ["--n-features", d]
     if case.chance(0.4):
         options += ["--kernel", case.pick("linear", "poly", "rbf", "sigmoid", "laplacian")]
-    options += case.pick([], ["--loss", "squared_hinge"])
-    if "squared_hinge" in options and ("poly" in options or "sigmoid" in options):
+    options += case.pick([], ["--loss", case.pick(*LOSSES)])
+    is_smooth = "--loss" in options and "hinge" not in options
+    if is_smooth and ("poly" in options or "sigmoid" in options):
         case.may_be_refused("positive semi-definite")
     options += case.pick(
         [], ["--float32"], ["--solver", "newton"], ["--jobs", 2], ["--multi-class", "ovo"]
@@ -1606,6 +1660,15 @@ def predicted(case, model, new, path, out, format, narrow):
         if read is not None:
             os.close(read)
     scores = np.loadtxt(out, ndmin=1)
+    if model.loss in PROBABILITIES:
+        predict = ["predict", model_path_of(case), path, "-o", out, "--probabilities"]
+        run_command(case, *predict, *options)
+        found = np.loadtxt(out, ndmin=2)
+        expected = scores if len(model.classes) == 2 else scores.reshape(len(new), -1)
+        check_probabilities(
+            "--probabilities", found, expected, len(model.classes), model.multi_class, model.loss,
+            eps=1e-7 * (1 + np.abs(scores).max()),
+        )  # fmt: skip
     rows = Rows(None, new, np.dtype("f8"), path.name)
     shape = (len(new),) if len(model.classes) == 2 else (len(new), len(model.classes))
     if scores.size != np.prod(shape):
@@ -1637,7 +1700,7 @@ def checkpoint(case):
         else {"data": S.data, "indices": S.indices, "indptr": S.indptr, "shape": S.shape}
     )
     np.savez(path, y=codes, **dense)
-    loss = case.pick("hinge", "squared_hinge")
+    loss = case.pick(*LOSSES)
     options = ["-q", "--lam", "1e-3", "--loss", loss, "--max-iter", case.pick(20, 100),
                "--tol", case.pick("none", "1e-9"),
                "--solver", case.pick("auto", "pegasos", "sdca", "newton"),

@@ -7,12 +7,12 @@ import re
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 
+import losses
 import numpy as np
 import paper
 import pytest
 from covering import covering
 from interruption import interrupted
-from losses import LOSSES as losses_of
 from rows import DTYPES, LAYOUTS, convert, make_rows
 from scipy import sparse
 from sklearn.datasets import (
@@ -353,8 +353,8 @@ def test_the_best_intercept_is_the_best(rng, loss):
 
         def total(b, k=k):
             inside = labels[k] != 0
-            losses = losses_of[loss.name](1 - labels[k] * (X @ coef[k] + b))
-            return (weights * losses)[inside].sum()
+            values = losses.LOSSES[loss.name](1 - labels[k] * (X @ coef[k] + b))
+            return (weights * values)[inside].sum()
 
         assert all(total(best[k]) <= total(b) + 1e-9 for b in np.linspace(-9, 9, 2001))
 

@@ -201,7 +201,7 @@ def everywhere(value):
         ("problems", field("next_draw", -5)),
         ("problems", field("n_steps", -5)),
         ("problems", field("lam", 5.0)),
-        ("problems", field("project", 1)),
+        ("problems", field("ball", 1.0)),
         ("problems", field("average_from", 1)),
         ("problems", field("constant_weight", np.nan)),
         ("pending", everywhere(2**62)),

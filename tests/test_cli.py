@@ -17,6 +17,7 @@ from sklearn.datasets import dump_svmlight_file, make_blobs
 import pegasos
 from pegasos import cli
 from pegasos.io import _readers
+from pegasos.problems._losses import LOSSES
 
 
 @pytest.fixture
@@ -136,6 +137,41 @@ def test_training_options_reach_the_solver(tmp_path, data):
         average="suffix", penalize_intercept=False, random_state=0,
     )  # fmt: skip
     np.testing.assert_array_equal(model.coef, direct.coef)
+
+
+@pytest.mark.parametrize("loss", list(LOSSES))
+@pytest.mark.parametrize("kernel", [[], ["--kernel", "rbf", "--gamma", "0.1"]])
+@pytest.mark.parametrize("multi_class", ["ovr", "ovo"])
+def test_probabilities_are_written_where_there_are_some(
+    tmp_path, rng, loss, kernel, multi_class, capsys
+):
+    X = rng.normal(size=(60, 3))
+    y = np.array(["b", "c", "a"])[np.argmax(X, axis=1)]
+    (tmp_path / "a.csv").write_text(
+        "".join(f"{','.join(map(repr, x.tolist()))},{t}\n" for x, t in zip(X, y, strict=True))
+    )
+    file, model, out = (str(tmp_path / name) for name in ("a.csv", "m.npz", "out.txt"))
+    options = ["--loss", loss, "--lam", "1e-2", "--multi-class", multi_class, *kernel]
+    assert cli.main(["train", file, "-q", "-o", model, *options]) == 0
+    loaded = pegasos.load(model)
+    assert loaded.loss == loss
+    done = cli.main(["predict", model, file, "--probabilities", "-o", out])
+    said = capsys.readouterr().err
+    if loss in ("hinge", "squared_hinge"):
+        assert done == 2
+        assert "--probabilities needs a model with --loss log_loss or modified_huber" in said
+        assert f"{model} was trained with --loss {loss}" in said
+        assert not (tmp_path / "out.txt").exists()
+        return
+    assert done == 0
+    assert "accuracy" in said
+    expected = loaded.predict_proba(X)
+    np.testing.assert_allclose(np.loadtxt(out), expected, rtol=1e-8, atol=1e-300)
+    assert expected[y == "a", 0].mean() > 0.5  # columns are in the order of the labels
+    assert cli.main(["predict", model, file, "-o", out]) == 0
+    assert np.loadtxt(out, dtype=str).tolist() == loaded.predict(X).tolist()
+    with pytest.raises(SystemExit):
+        cli.main(["predict", model, file, "--probabilities", "--scores"])
 
 
 @pytest.mark.parametrize("kernel", [[], ["--kernel", "rbf"]])

@@ -36,6 +36,9 @@ CONVERGED = {"tol": 1e-8, "max_iter": 10**5}
         PegasosClassifier(),
         PegasosClassifier(multi_class="ovo", n_jobs=2),
         PegasosClassifier(loss="squared_hinge"),
+        PegasosClassifier(loss="modified_huber"),
+        PegasosClassifier(loss="log_loss"),
+        PegasosClassifier(loss="log_loss", multi_class="ovo"),
     ]
 )
 def test_scikit_learn_accepts_the_estimator(estimator, check):

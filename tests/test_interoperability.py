@@ -24,6 +24,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from pegasos import KernelPegasosClassifier, PegasosClassifier, PegasosClassifierCV
+from pegasos.problems._losses import LOSSES
 
 MACHINES = {
     "linear": PegasosClassifier(1e-3, random_state=0),
@@ -31,6 +32,8 @@ MACHINES = {
     "rbf": KernelPegasosClassifier(1e-3, gamma=0.5, random_state=0),
     "rbf, pairs": KernelPegasosClassifier(1e-3, gamma=0.5, multi_class="ovo", random_state=0),
 }
+
+NAMES = np.array(["setosa", "versicolor", "virginica"])
 
 
 @pytest.fixture(scope="module")
@@ -56,8 +59,10 @@ def test_a_grid_search_over_a_pipeline_finds_the_kernel_that_fits():
     assert search.best_score_ > 0.95
 
 
-def test_calibration_gives_probabilities_that_follow_the_scores(iris, machine):
+@pytest.mark.parametrize("loss", list(LOSSES))
+def test_calibration_gives_probabilities_that_follow_the_scores(iris, machine, loss):
     X, y = iris
+    machine.set_params(loss=loss)
     clf = CalibratedClassifierCV(machine, ensemble=False, cv=3).fit(X, y)
     probabilities = clf.predict_proba(X)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1)
@@ -189,7 +194,7 @@ def test_clones_and_pickles_work_in_processes_that_were_spawned(iris):
 
 @pytest.fixture
 def run_onnx():
-    """A function that exports an estimator, runs it on X, and returns labels and scores."""
+    """A function that exports an estimator, runs it on X, and returns labels and the rest."""
     for name in ("onnx", "skl2onnx", "onnxruntime"):
         pytest.importorskip(name, reason=f"{name} is not installed (extra onnx)")
     import onnxruntime
@@ -199,10 +204,10 @@ def run_onnx():
 
     pegasos.onnx.register()
 
-    def run(estimator, X):
-        graph = skl2onnx.to_onnx(estimator, X[:1])
+    def run(estimator, X, second="scores", **options):
+        graph = skl2onnx.to_onnx(estimator, X[:1], **options)
         session = onnxruntime.InferenceSession(graph.SerializeToString())
-        assert [output.name for output in session.get_outputs()] == ["label", "scores"]
+        assert [output.name for output in session.get_outputs()] == ["label", second]
         return session.run(None, {session.get_inputs()[0].name: X})
 
     return run
@@ -276,6 +281,63 @@ def test_labels_of_every_kind_come_out_of_a_pipeline_in_onnx(iris, labels, run_o
     X, y = iris
     pipe = make_pipeline(StandardScaler(), PegasosClassifierCV(lams=[1e-3, 1e-1], random_state=0))
     check_onnx(run_onnx, pipe.fit(X, np.array(labels)[y]), X, rtol=1e-6)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("multi_class", ["ovr", "ovo"])
+@pytest.mark.parametrize("loss", ["modified_huber", "log_loss"])
+@pytest.mark.parametrize("kind", [PegasosClassifier, KernelPegasosClassifier])
+def test_probabilities_come_out_of_onnx(iris, kind, loss, multi_class, n_classes, run_onnx):
+    X, y = iris[0], iris[1] + n_classes - 3
+    some = y >= 0
+    clf = kind(1e-3, loss=loss, multi_class=multi_class, random_state=0).fit(X[some], y[some])
+    far = 100 * X  # where some probabilities are 0, and rows have none other, perhaps
+    for rows in (X, far):
+        labels, probabilities = run_onnx(clf, rows, "probabilities")
+        np.testing.assert_array_equal(labels, clf.predict(rows))
+        np.testing.assert_allclose(probabilities, clf.predict_proba(rows), atol=1e-12)
+    labels, scores = run_onnx(clf, X, options={id(clf): {"raw_scores": True}})
+    expected = clf.decision_function(X)
+    if n_classes == 2:
+        expected = np.stack([-expected, expected], axis=1)
+    np.testing.assert_allclose(scores, expected, rtol=1e-9, atol=1e-9)
+    np.testing.assert_array_equal(labels, clf.predict(X))
+
+
+def test_searches_with_probabilities_go_through_pipelines_to_onnx(iris, run_onnx):
+    X, y = iris
+    search = PegasosClassifierCV(lams=[1e-3, 1e-1], loss="log_loss", random_state=0)
+    pipe = make_pipeline(StandardScaler(), search).fit(X, NAMES[y])
+    labels, probabilities = run_onnx(pipe, X, "probabilities")
+    np.testing.assert_array_equal(labels, pipe.predict(X))
+    np.testing.assert_allclose(probabilities, pipe.predict_proba(X), atol=1e-6)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("loss", list(LOSSES))
+@pytest.mark.parametrize("ensemble", [True, False])
+def test_calibrated_machines_go_to_onnx(iris, dtype, machine, loss, n_classes, ensemble, run_onnx):
+    X, y = iris[0].astype(dtype), NAMES[iris[1]]
+    some = iris[1] >= 3 - n_classes
+    clf = CalibratedClassifierCV(machine.set_params(loss=loss), ensemble=ensemble, cv=3)
+    clf.fit(X[some], y[some])
+    labels, probabilities = run_onnx(clf, X, "probabilities", options={id(clf): {"zipmap": False}})
+    expected = clf.predict_proba(X)
+    atol = 1e-9 if dtype == np.float64 else 1e-5
+    np.testing.assert_allclose(probabilities, expected, atol=atol)
+    first, second = np.sort(expected, axis=1)[:, :-3:-1].T
+    is_sure = first - second > 2 * atol
+    np.testing.assert_array_equal(labels[is_sure], clf.predict(X)[is_sure])
+
+
+@pytest.mark.parametrize("loss", ["hinge", "log_loss"])
+def test_a_calibrated_pipeline_goes_to_onnx_if_asked_for_raw_scores(iris, loss, run_onnx):
+    X, y = iris[0], iris[1] == 1
+    pipe = make_pipeline(StandardScaler(), PegasosClassifier(1e-2, loss=loss, random_state=0))
+    clf = CalibratedClassifierCV(pipe, cv=3).fit(X, y)
+    options = {id(clf): {"zipmap": False}, PegasosClassifier: {"raw_scores": True}}
+    _, probabilities = run_onnx(clf, X, "probabilities", options=options)
+    np.testing.assert_allclose(probabilities, clf.predict_proba(X), atol=1e-9)
 
 
 def test_what_onnx_cannot_hold_is_refused_by_name(iris, run_onnx):

@@ -423,6 +423,21 @@ def test_support_vectors_of_linear_machines_by_definition(blobs, multi_class):
     assert 0 < len(wanted) < len(X)
 
 
+@pytest.mark.parametrize("kind", [PegasosClassifier, KernelPegasosClassifier])
+@pytest.mark.parametrize("loss", ["squared_hinge", "modified_huber", "log_loss"])
+def test_a_loss_without_a_margin_has_no_lines_of_it(moons, kind, loss):
+    X, y = moons
+    clf = kind(1e-2, loss=loss, random_state=0).fit(X, y)
+    display = SupportVectorsDisplay.from_estimator(clf, X, y, grid_resolution=10)
+    has_margin = loss != "log_loss"
+    levels = [-1, 0, 1] if has_margin else [0]
+    assert list(display.boundary_.surface_.levels) == levels
+    n_rings = len(display.rings_.get_offsets())
+    assert n_rings < len(X) if has_margin else n_rings == len(X)
+    if kind is KernelPegasosClassifier:
+        assert n_rings == len(clf.support_)
+
+
 def test_predicted_regions_have_the_colours_of_their_classes(blobs):
     X, y = blobs
     frame = pd.DataFrame(X, columns=["height", "width"])

@@ -142,3 +142,12 @@ def test_a_gap_that_rounding_ends_ends_the_fit(rng, solver):
     with pytest.warns(ConvergenceWarning, match="rounding allows no smaller gap"):
         machine.fit(X, y)
     assert machine.n_iter_ < 1000
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "modified_huber", "log_loss"])
+def test_rows_hardly_on_the_wrong_side_are_on_it(loss):
+    """The objective is then about the share of these rows times the loss at 0, log 2 at least."""
+    X, y = np.r_[np.ones(60), np.full(40, 1e-9)][:, None], np.arange(100) < 60
+    with pytest.warns(UserWarning, match="all training rows are predicted to be of class True"):
+        clf = linear(loss=loss, fit_intercept=False).fit(X, y)
+    assert clf.objective_[0] < 0.41

@@ -47,13 +47,22 @@ class Order:
     ) -> None: ...
     def draw(self, draws: NDArray[np.int64]) -> None: ...
 
+class Targets:
+    arrays: tuple[Any, ...]
+    def __init__(
+        self,
+        labels: NDArray[np.int8],
+        row_weights: NDArray[np.float64] | None = ...,
+        loss: int | tuple[int, float] = ...,
+        values: NDArray[np.float64] | None = ...,
+    ) -> None: ...
+
 def start(problems: NDArray[np.void]) -> None: ...
 def restart_averages(problems: NDArray[np.void], sums: NDArray[np.floating]) -> None: ...
 def fit(
     rows: Rows,
     problems: NDArray[np.void],
-    labels: NDArray[np.int8],
-    row_weights: NDArray[np.float64] | None,
+    targets: Targets,
     weights: NDArray[np.floating],
     sums: NDArray[np.floating] | None,
     counts: NDArray[np.float64] | None,
@@ -95,52 +104,50 @@ def norms(
 ) -> None: ...
 def objectives(
     rows: Rows,
-    labels: NDArray[np.int8],
-    row_weights: NDArray[np.float64] | None,
+    targets: Targets,
     coef: NDArray[np.float64],
     intercept: NDArray[np.float64],
     interleaved: bool,
     squared_norms: NDArray[np.float64],
     losses: NDArray[np.float64],
-    loss: int = ...,
 ) -> None: ...
 def dual_objectives(
     rows: Rows,
-    labels: NDArray[np.int8],
-    row_weights: NDArray[np.float64] | None,
+    targets: Targets,
     a: NDArray[np.float64],
     masses: NDArray[np.float64],
     best: NDArray[np.float64],
     *,
     lam: float,
-    loss: int,
     intercept_scaling: float,
     free_intercept: bool,
 ) -> None: ...
 def best_intercepts(
-    labels: NDArray[np.int8],
-    row_weights: NDArray[np.float64] | None,
+    targets: Targets,
     scores: NDArray[np.float64],
     room: NDArray[np.float64],
     best: NDArray[np.float64],
-    loss: int = ...,
+) -> None: ...
+def best_constants(
+    targets: Targets,
+    masses: NDArray[np.float64],
+    penalty: float,
+    best: NDArray[np.float64],
+    least: NDArray[np.float64],
 ) -> None: ...
 def make_feasible(
-    labels: NDArray[np.int8],
-    row_weights: NDArray[np.float64] | None,
+    targets: Targets,
     balance: bool,
     a: NDArray[np.float64],
-    loss: int = ...,
 ) -> None: ...
 def best_duals(
+    targets: Targets,
     a: NDArray[np.float64],
-    row_weights: NDArray[np.float64] | None,
     squared_norms: NDArray[np.float64],
     masses: NDArray[np.float64],
     lam: float,
     best: NDArray[np.float64],
     scaled: bool = ...,
-    loss: int = ...,
 ) -> None: ...
 
 BLANK_DUAL: Final[Any]
@@ -166,6 +173,7 @@ def bundle_run(
     sums: NDArray[np.floating],
     last_epoch: int,
     watch: Watch,
+    loss: int | tuple[int, float] = ...,
 ) -> int: ...
 def sparse_products(x: Rows, inverted: Rows, products: NDArray[np.floating]) -> None: ...
 def thick_products(
@@ -202,15 +210,13 @@ def point_sums(
     sums: NDArray[np.void],
 ) -> None: ...
 def losses_in_doubt(
-    labels: NDArray[np.int8],
-    row_weights: NDArray[np.float64] | None,
+    targets: Targets,
     scores: NDArray[np.float64],
     intercept: NDArray[np.float64],
     coef: NDArray[np.float64],
     doubt: NDArray[np.float64],
     ridge: float,
     losses: NDArray[np.float64],
-    loss: int = ...,
 ) -> None: ...
 def gauss(
     products: NDArray[np.floating],
@@ -253,21 +259,20 @@ def are_fits(
     n_features: int,
     value_bytes: int,
     *,
-    loss: int,
+    loss: int | tuple[int, float],
     intercept_scaling: float,
     free_intercept: bool,
     with_numbers: bool = ...,
 ) -> bool: ...
 def solve(
     rows: Rows,
-    labels: NDArray[np.int8],
-    row_weights: NDArray[np.float64] | None,
+    targets: Targets,
+    first: int,
     norms: NDArray[np.float64],
     memory: NDArray[np.uint8],
     max_epochs: NDArray[np.int64],
     *,
     lam: float,
-    loss: int,
     intercept_scaling: float,
     free_intercept: bool,
     tol: float,
@@ -295,8 +300,7 @@ def kernel_fit(
     place: NDArray[np.int64],
     source: Any,
     problems: NDArray[np.void],
-    labels: NDArray[np.int8],
-    row_weights: NDArray[np.float64] | None,
+    targets: Targets,
     weights: NDArray[np.float64],
     sums: NDArray[np.float64] | None,
     counts: NDArray[np.float64] | None,
@@ -314,8 +318,7 @@ def kernel_run(
     source: Any,
     which: NDArray[np.int64],
     problems: NDArray[np.void],
-    labels: NDArray[np.int8],
-    row_weights: NDArray[np.float64] | None,
+    targets: Targets,
     norms: NDArray[np.float64],
     a: NDArray[np.float64],
     scored: NDArray[np.float64],

@@ -50,7 +50,7 @@ def fit(
 
     ``P(w) = lam/2 |w|^2 + 1/m sum_i c_i max(0, 1 - y_i (<w, x_i> + b))``, ``m = sum_i c_i``,
 
-    or, with ``loss="squared_hinge"``, the square of max(0, ...).
+    or another `loss` in place of max(0, ...).
 
     Parameters
     ----------
@@ -61,8 +61,10 @@ def fit(
         Labels, numbers or strings, of at least two classes.
     lam : float
         Regularisation λ > 0. ``lam_from_C`` converts from C.
-    loss : {"hinge", "squared_hinge"}, default="hinge"
-        max(0, u) of u = 1 - y f(x), or its square; see `PegasosClassifier`.
+    loss : {"hinge", "squared_hinge", "modified_huber", "log_loss"}, default="hinge"
+        Of u = 1 - y f(x): max(0, u); its square; the square up to u = 2 and 4u - 4 from there;
+        log(1 + exp(u - 1)). The last two have `LinearModel.predict_proba`. See
+        `PegasosClassifier`.
     solver : {"auto", "pegasos", "sdca", "newton"}, default="auto"
         "pegasos" is the algorithm of the paper and nothing else. It is fast to a rough solution.
         The others begin with an epoch of Pegasos and are fast to a fine solution. "sdca" goes on by
@@ -87,9 +89,8 @@ def fit(
         A new permutation of the rows every epoch, one fixed permutation, or independent draws with
         replacement. The first converges fastest in practice. The paper analyses the last.
     project : bool, default=False
-        After every step, project on a ball that holds the optimum, ``|w| <= 1/sqrt(lam)``, or
-        ``1/sqrt(2 lam)`` for the squared hinge. This calms the first steps and changes little
-        later.
+        After every step, project on a ball that holds the optimum, ``|w| <= 1/sqrt(lam)`` for the
+        hinge, smaller for the other losses. This calms the first steps and changes little later.
     average : bool or "suffix", default=False
         Return the last iterate (False), the average of all (True), or of the last half ("suffix").
     fit_intercept : bool, default=True

@@ -36,6 +36,7 @@ examples:
 examples:
   pegasos predict spam.npz new.svm > labels.txt
   pegasos predict spam.npz new.svm --scores -o scores.txt
+  pegasos predict spam.npz new.svm --probabilities      # trained with --loss log_loss
   grep 2026 new.csv | pegasos predict spam.npz - --format csv
 """,
 }
@@ -87,7 +88,13 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="write here, not to standard output",
     )
-    predict.add_argument("--scores", action="store_true", help="scores in place of labels")
+    instead = predict.add_mutually_exclusive_group()
+    instead.add_argument("--scores", action="store_true", help="scores in place of labels")
+    instead.add_argument(
+        "--probabilities", action="store_true",
+        help="probabilities in place of labels, a column for each class in sorted order (of a "
+        "model trained with --loss log_loss or modified_huber)",
+    )  # fmt: skip
 
     demo = command("demo", _demo, "train on handwritten digits and draw what was learned")
     demo.add_argument(
@@ -123,7 +130,8 @@ def _add_machine_options(add: Callable[..., Any]) -> None:
     add("--lams", type=int, metavar="K",
         help="with --cv: how many to try, from 10 to 0.1/n (default 10)")  # fmt: skip
     add("--loss", choices=tuple(LOSSES), default="hinge",
-        help="of a row, max(0, 1 - y f(x)) (default) or its square")  # fmt: skip
+        help="of a row, with u = 1 - y f(x): max(0, u) (default), its square, or one of two that "
+             "have probabilities: the square, but 4u - 4 beyond 2; log(1 + e^(u-1))")  # fmt: skip
     add(
         "--solver",
         choices=("auto", "pegasos", "sdca", "newton"),
@@ -336,6 +344,11 @@ def _predict(args: argparse.Namespace) -> int:
     elif sys.stdout is None:
         raise ValueError(f"{_OUTPUT} is closed: say -o FILE")
     model = pegasos.load(args.model)
+    if args.probabilities and not hasattr(model, "predict_proba"):
+        raise ValueError(
+            f"--probabilities needs a model with --loss log_loss or modified_huber, but "
+            f"{args.model} was trained with --loss {model.loss}"
+        )
     known = _ZERO_BASED[args.zero_based]
     if known is None:
         known = model.zero_based
@@ -360,9 +373,13 @@ def _predict(args: argparse.Namespace) -> int:
             "taken to be counted from 1; say --zero-based yes if they are counted from 0",
             stacklevel=2,
         )
-    scores = model.decision_function(X)
+    of_problems = model.problem_scores(X)
+    scores = model.class_scores(of_problems)
     labels = model.labels_of(scores)
-    _write(args.output, scores if args.scores else labels)
+    if args.probabilities:
+        _write(args.output, model.probabilities(of_problems))
+    else:
+        _write(args.output, scores if args.scores else labels)
     if y is not None:
         is_known = np.isin(y, model.classes)
         if is_known.all():

@@ -2,8 +2,24 @@
 
 The graph computes in double precision whatever the type of its input, so that decisions are those
 of the estimator, but for scores so near to 0 or to one another that rounding decides. Its outputs
-are ``label`` and ``scores``, which `predict` and `decision_function` return; the estimators have no
-probabilities.
+are ``label``, which `predict` returns, and
+
+- ``probabilities``, which `predict_proba` returns, with ``loss="log_loss"`` or "modified_huber";
+- ``scores``, which `decision_function` returns, with the other losses;
+- ``scores``, with a column for each class, if the option ``raw_scores`` is True: of two classes
+  the columns are -f(x) and f(x).
+
+There are no maps from classes to probabilities, whatever the option ``zipmap`` says.
+
+A `CalibratedClassifierCV` around an estimator is exported with ``method="sigmoid"``. Its graph goes
+on in the type of its input. skl2onnx has two limitations here, with any classifier:
+
+- With ``method="isotonic"``, its graph takes the probability of the nearest threshold, where
+  scikit-learn interpolates between two thresholds. Probabilities may differ by some tenths.
+- Of a pipeline inside a `CalibratedClassifierCV`, it does not ask for raw scores, so that
+  probabilities are wrong. Put the scaler outside,
+  ``make_pipeline(StandardScaler(), CalibratedClassifierCV(PegasosClassifier()))``, or ask:
+  ``to_onnx(..., options={PegasosClassifier: {"raw_scores": True}})``.
 """
 
 import functools
@@ -42,8 +58,9 @@ def register() -> None:
     """
     for name in pegasos._ESTIMATORS:
         update_registered_converter(
-            getattr(pegasos, name), name, _set_shapes, _convert, overwrite=True, parser=_parse
-        )
+            getattr(pegasos, name), name, _set_shapes, _convert, overwrite=True, parser=_parse,
+            options={"raw_scores": [True, False], "zipmap": [True, False]},
+        )  # fmt: skip
 
 
 class _Operators:
@@ -76,21 +93,37 @@ def _parse(
     operator = scope.declare_local_operator(type(model).__name__, model)
     operator.inputs.extend(inputs)
     label_type = _LABELS[_labels(model.classes_).dtype.kind][1]
-    for name, kind in (("label", label_type), ("scores", DoubleTensorType)):
+    gives = _gives(scope, model)
+    second = "scores" if gives == "raw_scores" else gives
+    for name, kind in (("label", label_type), (second, DoubleTensorType)):
         operator.outputs.append(scope.declare_local_variable(name, kind()))
     outputs: list[Any] = operator.outputs
     return outputs
 
 
+def _gives(scope: Any, estimator: Any) -> str:
+    """What the second output is: "scores", "raw_scores" or "probabilities".
+
+    skl2onnx sets "raw_scores" of the estimator inside a `CalibratedClassifierCV`.
+    """
+    if scope.get_options(estimator, {"raw_scores": False})["raw_scores"]:
+        return "raw_scores"
+    return "probabilities" if hasattr(estimator, "predict_proba") else "scores"
+
+
 def _set_shapes(operator: Any) -> None:
-    n_classes = len(operator.raw_operator.classes_)
-    label, scores = operator.outputs
+    n_classes, gives = (
+        len(operator.raw_operator.classes_),
+        _gives(operator.scope_inst, operator.raw_operator),
+    )
+    label, second = operator.outputs
     label.type.shape = [None]
-    scores.type.shape = [None] if n_classes == 2 else [None, n_classes]
+    second.type.shape = [None] if n_classes == 2 and gives == "scores" else [None, n_classes]
 
 
 def _convert(scope: Any, operator: Any, container: Any) -> None:
-    """Write the graph of `decision_function` and `predict`."""
+    """Write the graph of `predict` and of `decision_function` or `predict_proba`."""
+    gives = _gives(scope, operator.raw_operator)
     estimator = operator.raw_operator
     estimator = getattr(estimator, "best_estimator_", estimator)  # of a search
     model = estimator.to_model()
@@ -105,20 +138,28 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
         )  # ONNX has no empty arrays
     else:
         X, coef = _kernel_values(ops, X, estimator, model.support), model.dual_coef
-    scores = ops.Add(ops.MatMul(X, np.ascontiguousarray(coef.T)), model.intercept)
-    label, out = operator.outputs
-    if len(model.classes) == 2:
-        scores = ops.Squeeze(scores, np.array([1]), output_names=[out.full_name])
+    of_problems = ops.Add(ops.MatMul(X, np.ascontiguousarray(coef.T)), model.intercept)
+    n_classes = len(model.classes)
+    if n_classes == 2:
+        scores = ops.Squeeze(of_problems, np.array([1]))
         winners = ops.Cast(ops.Greater(scores, np.zeros(1)), to=TensorProto.INT64)
     else:
-        if model.multi_class == "ovo":
-            scores = _votes(ops, scores, len(model.classes))
-        scores = ops.Identity(scores, output_names=[out.full_name])
+        is_ovo = model.multi_class == "ovo"
+        scores = _votes(ops, of_problems, n_classes) if is_ovo else of_problems
         winners = ops.ArgMax(scores, axis=1, keepdims=0)
+    label, out = operator.outputs
+    second = scores
+    if gives == "raw_scores" and n_classes == 2:
+        second = ops.MatMul(of_problems, np.array([[-1.0, 1.0]]))
+    elif gives == "probabilities":
+        second = _probabilities(ops, of_problems, model)
+    # Around an estimator, skl2onnx goes on in the type of its input.
+    is_double = isinstance(out.type, DoubleTensorType)
+    kind = TensorProto.DOUBLE if is_double else TensorProto.FLOAT
     ops.Gather(_labels(model.classes), winners, output_names=[label.full_name]).add_to(
         scope, container
     )
-    scores.add_to(scope, container)
+    ops.Cast(second, to=kind, output_names=[out.full_name]).add_to(scope, container)
 
 
 def _kernel_values(ops: _Operators, X: Any, estimator: Any, support: Any) -> Any:
@@ -138,3 +179,34 @@ def _votes(ops: _Operators, scores: Any, n_classes: int) -> Any:
     sums = ops.MatMul(scores, for_second - for_first)
     squashed = ops.Div(sums, ops.Mul(ops.Add(ops.Abs(sums), np.ones(1)), np.array([3.0])))
     return ops.Add(votes, squashed)
+
+
+def _probability(ops: _Operators, loss: str, scores: Any) -> Any:
+    """The probability of the label +1; see `pegasos.problems._losses.Loss.probability`."""
+    if loss == "log_loss":
+        return ops.Sigmoid(scores)
+    clipped = ops.Clip(scores, np.array(-1.0), np.array(1.0))
+    return ops.Div(ops.Add(clipped, np.ones(1)), np.array([2.0]))
+
+
+def _probabilities(ops: _Operators, scores: Any, model: Any) -> Any:
+    """Probabilities of classes; see `pegasos.problems._columns.class_probabilities`."""
+    n_classes = len(model.classes)
+    if n_classes == 2:
+        return _probability(ops, model.loss, ops.MatMul(scores, np.array([[-1.0, 1.0]])))
+    if model.multi_class == "ovr":
+        of_classes = _probability(ops, model.loss, scores)
+    else:
+        pairs = _problems.pairs(n_classes)
+        # Columns are those of the first classes of all pairs, then those of the second ones. Sums
+        # take the columns of a class and no others: 0 times infinity is not a number.
+        both = _probability(ops, model.loss, ops.Concat(ops.Neg(scores), scores, axis=1))
+        columns = [i for i, _ in pairs] + [j for _, j in pairs]
+        mine = np.array([np.flatnonzero(np.equal(columns, k)) for k in range(n_classes)])
+        inverse = ops.Gather(ops.Div(np.ones(1), both), mine, axis=1)
+        sums = ops.Squeeze(ops.MatMul(inverse, np.ones((n_classes - 1, 1))), np.array([2]))
+        of_classes = ops.Div(np.ones(1), ops.Add(sums, np.array([2.0 - n_classes])))
+    to_sum = np.ones((n_classes, n_classes))  # a product with it has the sum in every column
+    is_0 = ops.Equal(ops.MatMul(of_classes, to_sum), np.zeros(1))
+    of_classes = ops.Add(of_classes, ops.Cast(is_0, to=TensorProto.DOUBLE))
+    return ops.Div(of_classes, ops.MatMul(of_classes, to_sum))

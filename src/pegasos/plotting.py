@@ -21,6 +21,7 @@ from sklearn.inspection import DecisionBoundaryDisplay
 from pegasos import kernels
 from pegasos.problems import _columns as _problems
 from pegasos.problems import _validate
+from pegasos.problems._losses import LOSSES
 
 try:
     import matplotlib.pyplot as plt
@@ -481,6 +482,7 @@ class SupportVectorsDisplay:
 
     For two classes, the boundary (solid) and the margins (dashed); for more, the predicted regions.
     Support vectors of a linear machine are the rows with a margin of at most one in any problem.
+    The log loss has no margin: there are no dashed lines, and every row is a support vector.
 
     Parameters
     ----------
@@ -519,6 +521,7 @@ class SupportVectorsDisplay:
             raise ValueError(f"X must have two features and at least one row, got shape {shape}")
         points = self.estimator._validate_rows(X, reset=False)
         self.X, self.points, self.classes = X, _dense(points), model.classes
+        self.has_margin = LOSSES[model.loss].has_margin
         _validate.labels(y, len(self.points))
         _, self.codes = _validate.labels_among(y, None, model.classes)
         if hasattr(self.estimator, "support_vectors_"):
@@ -526,7 +529,8 @@ class SupportVectorsDisplay:
         else:
             labels = _problems.label_columns(self.codes, len(model.classes), model.multi_class).T
             margins = labels * (self.points @ self.estimator.coef_.T + self.estimator.intercept_)
-            self.support_vectors = self.points[((labels != 0) & (margins <= 1)).any(axis=1)]
+            is_support = (labels != 0) & ((margins <= 1) | (not self.has_margin))
+            self.support_vectors = self.points[is_support.any(axis=1)]
 
     @classmethod
     def from_estimator(
@@ -543,9 +547,10 @@ class SupportVectorsDisplay:
         n = len(self.classes)
         if n == 2:
             colours = ["#2166ac", "#b2182b"]  # the ends of RdBu_r
+            lines = {-1: "--", 0: "-", 1: "--"} if self.has_margin else {0: "-"}
             options: dict[str, Any] = {
                 "response_method": "decision_function", "plot_method": "contour",
-                "levels": [-1, 0, 1], "linestyles": ["--", "-", "--"], "colors": "black",
+                "levels": list(lines), "linestyles": list(lines.values()), "colors": "black",
             }  # fmt: skip
         else:
             cmap = plt.get_cmap("tab10") if n <= 10 else plt.get_cmap("turbo", n)

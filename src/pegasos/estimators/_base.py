@@ -2,7 +2,6 @@
 
 import contextlib
 import copy
-import dataclasses
 import functools
 import weakref
 from collections.abc import Callable, Generator
@@ -29,6 +28,7 @@ from pegasos.io._checkpoint import CheckpointDue
 from pegasos.io._progress import Progress
 from pegasos.problems import _certificate, _validate
 from pegasos.problems import _columns as _problems
+from pegasos.problems._losses import LOSSES, with_probabilities
 from pegasos.problems._settings import Settings
 from pegasos.solvers import _schedule, _state, _warnings
 from pegasos.solvers._schedule import Schedule
@@ -167,12 +167,70 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         winners = _problems.winners(self.decision_function(X))
         return self.classes_[winners]
 
+    @with_probabilities
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probabilities of the classes of the rows of `X`; only with some losses.
+
+        For two classes, the one with positive scores has 1/(1 + exp(-f(x))) with
+        ``loss="log_loss"``, and (clip(f(x), -1, 1) + 1)/2 with ``loss="modified_huber"``. The other
+        losses have no probabilities: take one of these two, or put
+        `sklearn.calibration.CalibratedClassifierCV` around the classifier.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            As for `decision_function`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Columns are in the order of `classes_`, and rows sum to one.
+
+        Raises
+        ------
+        AttributeError
+            If the loss has no probabilities. So `hasattr` tells whether there is this method.
+
+        Notes
+        -----
+        One-vs-rest: the probabilities of the problems, divided by their sum, as in
+        `sklearn.linear_model.SGDClassifier`; if all are 0, those of all classes are equal.
+        One-vs-one: of K classes, class k has 1/(sum_j 1/r_kj - (K - 2)), where r_kj is its
+        probability against class j, divided by the sum over all classes (Price, Knerr, Personnaz
+        and Dreyfus, Pairwise neural network classifiers with probabilistic outputs, NIPS 7, 1995).
+        `predict` counts votes of pairs. Where these contradict one another, the most probable class
+        of a row may be another one, as with `sklearn.svm.SVC`.
+        """
+        scores = self._problem_scores(X)
+        return _problems.class_probabilities(
+            scores,
+            len(self.classes_),
+            self._fitted["multi_class"],
+            LOSSES[self._fitted["loss"]].probability,
+        )
+
+    @with_probabilities
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Logarithms of `predict_proba`; -inf where that is 0.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+        """
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
     def margins(self, X: Any, y: ArrayLike, *, geometric: bool = False) -> np.ndarray:
         """Margins of labelled rows: functional ones y f(x), or geometric ones y f(x)/‖w‖.
 
         A row is on its side where its margin is positive; the functional margin of a support vector
-        is at most 1, to the accuracy of the fit. The geometric margin is the distance from where f
-        is 0, in the space of features (of the kernel).
+        is at most 1, to the accuracy of the fit (with ``loss="log_loss"``, every row is a support
+        vector, whatever its margin). The geometric margin is the distance from where f is 0, in the
+        space of features (of the kernel).
 
         Parameters
         ----------
@@ -206,9 +264,7 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         """
         _validate.boolean("geometric", geometric)
         model = self.to_model()
-        # As if each problem were a class, whose scores are not made votes.
-        problems = np.arange(len(model.intercept))
-        scores = self._scores(dataclasses.replace(model, classes=problems, multi_class="ovr"), X)
+        scores = self._problem_scores(X)
         _validate.labels(y, len(scores))
         _, codes = _validate.labels_among(y, None, model.classes)
         labels = _problems.label_columns(codes, len(model.classes), model.multi_class).T
@@ -222,6 +278,19 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         return tags
 
     # ---- Inside ----------------------------------------------------------------------------------
+
+    def _problem_scores(self, X: Any) -> np.ndarray:
+        """Scores of the rows of `X` by each problem; every kind of machine has its own."""
+        raise NotImplementedError
+
+    def _class_scores(self, X: Any) -> np.ndarray:
+        scores, multi_class = self._problem_scores(X), self._fitted["multi_class"]
+        return _problems.class_scores(scores, len(self.classes_), multi_class)
+
+    @property
+    def _loss_name(self) -> Any:
+        """Of the fitted model, or of the one to be fitted."""
+        return self._fitted["loss"] if hasattr(self, "_fitted") else self.loss
 
     def _validate_rows(self, X: Any, **options: Any) -> Any:
         if options.get("reset", True) and _validate.is_ready(X, options.get("y")):

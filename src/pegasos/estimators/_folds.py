@@ -144,6 +144,7 @@ class Scoring:
     weights : ndarray of shape (n_samples,) or None
         For those scores that take weights.
     folds : list of Fold
+    multi_class : {"ovr", "ovo"}
     """
 
     def __init__(
@@ -155,12 +156,14 @@ class Scoring:
         codes: np.ndarray,
         weights: Any,
         folds: list[Fold],
+        multi_class: str,
     ) -> None:
         self._score = None if scoring is None else get_scorer(scoring)
         self._is_theirs = callable(scoring)
         # Columns of data frames have names, which functions of the user's may want to use.
         self._rows = given.iloc if hasattr(given, "iloc") else X
-        self._y, self._codes = y, codes
+        self._y, self._codes, self._multi_class = y, codes, multi_class
+        self._n_classes = int(codes.max()) + 1
         self._weights = weights if not self._is_theirs or _takes_weights(scoring) else None
         self._tests = [fold.test for fold in folds]
         for k, test in enumerate(self._tests):
@@ -174,19 +177,20 @@ class Scoring:
         return np.array([of.sum() ** 2 / np.square(of).sum() for of in weights])
 
     def __call__(self, k: int, scores: np.ndarray, make_estimator: Callable[[], Any]) -> float:
-        """The score of fold `k`, given those of its test rows, as of `_problems.class_scores`.
+        """The score of fold `k`, given those of its test rows by each problem.
 
         `make_estimator` makes the estimator that learned, but for what it learned.
         """
         test = self._tests[k]
         weights = None if self._weights is None else self._weights[test]
         if self._score is None:
-            is_right = _problems.winners(scores) == self._codes[test]
+            of_classes = _problems.class_scores(scores, self._n_classes, self._multi_class)
+            is_right = _problems.winners(of_classes) == self._codes[test]
             return float(np.average(is_right, weights=weights))
         # Scorers of scikit-learn's hand the rows on, and do not look at them.
         rows = self._rows[test] if self._is_theirs else test
 
-        def decision_function(X: Any) -> np.ndarray:
+        def problem_scores(X: Any) -> np.ndarray:
             if X is rows or _are_equal(X, rows):
                 return scores
             raise ValueError(
@@ -195,9 +199,14 @@ class Scoring:
             )
 
         estimator = make_estimator()
-        estimator.decision_function = decision_function
+        estimator._problem_scores = problem_scores
         weighted = {} if weights is None else {"sample_weight": weights}
-        value = self._score(estimator, rows, self._y[test], **weighted)
+        try:
+            value = self._score(estimator, rows, self._y[test], **weighted)
+        except AttributeError as error:
+            if "predict_proba" in str(error):
+                _ = estimator.predict_proba  # says what has it, where the loss has not
+            raise
         with contextlib.suppress(AttributeError, ValueError):
             value = value.item()
         if not isinstance(value, Real):
@@ -224,5 +233,6 @@ def _are_equal(X: Any, rows: Any) -> bool:
 def fitted(estimator: Any, classes: np.ndarray, **point: Any) -> Any:
     """A copy of `estimator` that looks like a fitted one with the parameters `point`."""
     estimator = copy.copy(estimator)
-    vars(estimator).update(point, classes_=classes)
+    reading = {"loss": estimator.loss, "multi_class": estimator.multi_class}
+    vars(estimator).update(point, classes_=classes, _fitted=reading)
     return estimator

@@ -37,10 +37,10 @@ class KernelPegasosClassifier(PegasosEstimator):
 
     ``P(w) = lam/2 |w|^2 + 1/m sum_i c_i max(0, 1 - y_i (<w, phi(x_i)> + b))``, ``m = sum_i c_i``,
 
-    or, with ``loss="squared_hinge"``, the square of max(0, ...). The kernel is
-    ``K(x, z) = <phi(x), phi(z)>``, and ``w = sum_j beta_j phi(x_j)``. The algorithm is that of
-    `PegasosClassifier`. The alpha of a row counts how often it was drawn and violated its margin;
-    for the squared hinge, by how much.
+    or another `loss` in place of max(0, ...). The kernel is ``K(x, z) = <phi(x), phi(z)>``, and
+    ``w = sum_j beta_j phi(x_j)``. The algorithm is that of `PegasosClassifier`. The alpha of a row
+    counts how often it was drawn and violated its margin; for losses other than the hinge, it is
+    the sum of their slopes at these draws.
 
     Parameters
     ----------
@@ -81,10 +81,11 @@ class KernelPegasosClassifier(PegasosEstimator):
         "push" updates the scores of all rows after each violation. "pull" computes only the scores
         of rows that the fit will draw, so that few steps on many rows stay cheap. Both make the
         same decisions, but for rounding. "auto" pulls if there are at most half as many draws as
-        rows. With `warm_start` and with the squared hinge, scores are always pushed.
-    loss : {{"hinge", "squared_hinge"}}, default="hinge"
-        As in `PegasosClassifier`. "squared_hinge" needs a kernel that is known to be positive
-        semi-definite (see `assume_psd`): there may be no minimum otherwise.
+        rows. With `warm_start` and with losses other than the hinge, scores are always pushed.
+    loss : {{"hinge", "squared_hinge", "modified_huber", "log_loss"}}, default="hinge"
+        As in `PegasosClassifier`. Losses other than the hinge need a kernel that is known to be
+        positive semi-definite (see `assume_psd`): there may be no minimum otherwise. With
+        "log_loss", every row is a support vector, so that predictions take longer.
     solver : {{"auto", "pegasos", "sdca", "newton"}}, default="auto"
         "pegasos" is the algorithm of the paper. "sdca" is dual ascent by steps on pairs of rows.
         Its first epoch is Pegasos, with steps of exact length if the kernel is known to be positive
@@ -325,8 +326,7 @@ class KernelPegasosClassifier(PegasosEstimator):
         are passed with it. With other kernels, BLAS multiplies blocks of rows. It may round a row
         differently in a block of another size, so the last bits of a score may differ.
         """
-        check_is_fitted(self, "dual_coef_")
-        return self._scores(self.to_model(), X)
+        return self._class_scores(X)
 
     @property
     def weight_norm_(self) -> np.ndarray:
@@ -339,7 +339,9 @@ class KernelPegasosClassifier(PegasosEstimator):
             squared = np.einsum("ij,ij->i", self.dual_coef_, scores)
         return np.sqrt(np.where(squared >= 0, squared, np.nan))
 
-    def _scores(self, model: Any, X: Any) -> np.ndarray:
+    def _problem_scores(self, X: Any) -> np.ndarray:
+        check_is_fitted(self, "dual_coef_")
+        model = self.to_model()
         X = self._validate_rows(X, reset=False)
         if self._support.kernel.is_given:
             try:
@@ -353,7 +355,8 @@ class KernelPegasosClassifier(PegasosEstimator):
             raise ValueError(
                 f"X has {X.shape[1]} features, but the support vectors have {model.n_features}"
             )
-        return model.scores(X, checked=True, n_threads=self._n_threads() if X.shape[0] > 1 else 1)
+        n_threads = self._n_threads() if X.shape[0] > 1 else 1
+        return model.problem_scores(X, checked=True, n_threads=n_threads)
 
     def to_model(self) -> KernelModel:
         """The fitted model as a `pegasos.KernelModel`, which can be saved without pickle."""

@@ -22,21 +22,30 @@ class PegasosClassifier(PegasosEstimator):
 
     ``P(w) = lam/2 |w|^2 + 1/m sum_i c_i max(0, 1 - y_i (<w, x_i> + b))``, ``m = sum_i c_i``,
 
-    or, with ``loss="squared_hinge"``, the square of max(0, ...). Pegasos is stochastic sub-gradient
-    descent on the primal with step size 1/(lam t); it begins every fit. ``c_i`` is the sample
-    weight times the class weight of row i. With λ = 1/(C n_samples), P is 1/(C n_samples) times the
-    objective of `sklearn.svm.LinearSVC` with this loss.
+    or another `loss` in place of max(0, ...). Pegasos is stochastic sub-gradient descent on the
+    primal with step size 1/(lam t); it begins every fit. ``c_i`` is the sample weight times the
+    class weight of row i. With λ = 1/(C n_samples), P is 1/(C n_samples) times the objective of
+    `sklearn.svm.LinearSVC` with the hinge or its square, and of
+    `sklearn.linear_model.LogisticRegression` with the log loss and a free intercept.
 
     Parameters
     ----------
     lam : float, default=1e-4
         Regularisation λ > 0; λ = 1/(C n_samples), see `pegasos.lam_from_C`.
-    loss : {"hinge", "squared_hinge"}, default="hinge"
-        Loss of a row with u = 1 - y f(x): max(0, u), the loss of the paper, or its square, the loss
-        of `sklearn.svm.LinearSVC`. The square is smooth, so Newton's method takes fewer iterations.
-        It weighs rows far on the wrong side more and has more support vectors. Its slope has no
-        bound, so Pegasos takes steps of 1/(lam (t + t0)), ``t0 = 2/lam max_i c_i |x_i|^2``: they
-        are so short at first that no step leaps beyond the optimum.
+    loss : {"hinge", "squared_hinge", "modified_huber", "log_loss"}, default="hinge"
+        Loss of a row with u = 1 - y f(x):
+
+        - "hinge": max(0, u), the loss of the paper;
+        - "squared_hinge": max(0, u)², the default loss of `sklearn.svm.LinearSVC`. It weighs rows
+          far on the wrong side more and has more support vectors;
+        - "modified_huber": max(0, u)², but 4u - 4 where u > 2, so that outliers weigh less;
+        - "log_loss": log(1 + exp(u - 1)), that of logistic regression. Every row is a support
+          vector.
+
+        The last two have `predict_proba`. All but the hinge are smooth, so Newton's method takes
+        fewer iterations. Pegasos takes steps of 1/(lam (t + t0)) for these, where t0 is the largest
+        second derivative of the loss (1/4 of the log loss, otherwise 2) times
+        ``max_i c_i |x_i|^2/lam``: steps are so short at first that none leaps beyond the optimum.
     solver : {"auto", "pegasos", "sdca", "newton"}, default="auto"
         "pegasos" is the algorithm of the paper and nothing else. It is fast to a rough solution.
         The others begin with an epoch of Pegasos and are fast to a fine solution. "sdca" goes on by
@@ -67,8 +76,9 @@ class PegasosClassifier(PegasosEstimator):
         A new permutation of the rows every epoch, one fixed permutation, or independent draws with
         replacement as in the paper's analysis. The first converges fastest in practice.
     project : bool, default=False
-        After every step, project on a ball that holds the optimum: ``|w| <= 1/sqrt(lam)``, or
-        ``1/sqrt(2 lam)`` for the squared hinge.
+        After every step, project on a ball that holds the optimum: ``|w| <= sqrt(r/lam)``, r = 1
+        for the hinge, 1/2 for the squared hinge and the modified Huber loss, and 0.2785 for the log
+        loss.
     average : bool or "suffix", default=False
         Return the last iterate (False), which the paper found best in practice, the average of all
         iterates (True), or the average of the last half ("suffix"). If training goes on by
@@ -139,9 +149,9 @@ class PegasosClassifier(PegasosEstimator):
         solver="pegasos", the bound is tight after whole epochs of permutations, for the last
         iterate without projection. Otherwise it is true, but not as tight.
     alpha_counts_ : ndarray of shape (n_problems, n_samples)
-        How often a step of Pegasos drew each row and found its margin violated. For the squared
-        hinge, it is the sum of the slopes 2 (1 - y f(x)) at these draws, in float64. Set only by
-        `fit` with ``solver="pegasos"`` or `n_steps`.
+        How often a step of Pegasos drew each row and found its margin violated. For losses other
+        than the hinge, it is the sum of their slopes at the draws of the row, in float64. Set only
+        by `fit` with ``solver="pegasos"`` or `n_steps`.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features,)
         Set when the columns of X have names that are strings.
@@ -155,7 +165,7 @@ class PegasosClassifier(PegasosEstimator):
     -----
     Ctrl-C is answered between pieces of work, of about 10 ms; the factorisation of large matrices
     takes longer. The model so far is kept, and with ``warm_start=True`` the next fit completes it.
-    For probabilities, wrap the estimator:
+    For probabilities, take ``loss="log_loss"`` or ``loss="modified_huber"``, or wrap the estimator:
     ``CalibratedClassifierCV(PegasosClassifier(), ensemble=False)``.
 
     References
@@ -353,8 +363,7 @@ class PegasosClassifier(PegasosEstimator):
             Two classes: positive means ``classes_[1]``. Otherwise the class of the largest score
             wins; for one-vs-one these are votes, with ties broken by summed scores.
         """
-        check_is_fitted(self, "coef_")
-        return self._scores(self.to_model(), X)
+        return self._class_scores(X)
 
     @property
     def weight_norm_(self) -> np.ndarray:
@@ -380,8 +389,10 @@ class PegasosClassifier(PegasosEstimator):
 
     # ---- Inside ----------------------------------------------------------------------------------
 
-    def _scores(self, model: Any, X: Any) -> np.ndarray:
-        return model.scores(self._validate_rows(X, reset=False), checked=True)
+    def _problem_scores(self, X: Any) -> np.ndarray:
+        check_is_fitted(self, "coef_")
+        model = self.to_model()
+        return model.problem_scores(self._validate_rows(X, reset=False), checked=True)
 
     def _resume(self, classes: np.ndarray, dtype: Any = None) -> Schedule:
         settings = self._settings()

@@ -34,6 +34,7 @@ from pegasos.io._model import KernelModel, LinearModel
 from pegasos.io._progress import Progress
 from pegasos.problems import _columns as _problems
 from pegasos.problems import _rows, _validate
+from pegasos.problems._losses import with_probabilities
 from pegasos.problems._problem import Problem
 from pegasos.problems._settings import Settings
 from pegasos.solvers import _ascent, _pegasos
@@ -224,16 +225,14 @@ class _Search(ClassifierMixin, BaseEstimator):
         # Accuracy weighs rows as training does: else it would choose the λ that heed weights least.
         # Scorers of scikit-learn are given what they are given everywhere.
         of_scores = weights if self.scoring is None else sample_weight
-        scoring = _folds.Scoring(self.scoring, given, X, y, codes, of_scores, folds)
+        scoring = _folds.Scoring(
+            self.scoring, given, X, y, codes, of_scores, folds, self.multi_class
+        )
         columns = _problems.label_columns(codes, len(classes), self.multi_class, weights)
 
         def score(more: Any, where: tuple[int, ...], fold: int, scores: np.ndarray) -> Any:
             point = {name: axis[k] for (name, axis), k in zip(axes.items(), where, strict=True)}
-            return scoring(
-                fold,
-                _problems.class_scores(scores, len(classes), self.multi_class),
-                lambda: _folds.fitted(estimator, classes, **point, **more),
-            )
+            return scoring(fold, scores, lambda: _folds.fitted(estimator, classes, **point, **more))
 
         few = {"max_iter": min(_LEAST_EPOCHS, self.max_iter), "tol": None}
 
@@ -274,6 +273,19 @@ class _Search(ClassifierMixin, BaseEstimator):
         """Labels of the rows of `X` by the best estimator; see its method."""
         return self._refitted().predict(X)
 
+    @with_probabilities
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probabilities of the classes by the best estimator; see its method.
+
+        They are there with ``loss="log_loss"`` and ``loss="modified_huber"`` only.
+        """
+        return self._refitted().predict_proba(X)
+
+    @with_probabilities
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Logarithms of `predict_proba`; see its method."""
+        return self._refitted().predict_log_proba(X)
+
     def to_model(self) -> LinearModel | KernelModel:
         """The best estimator as a model, which can be saved without pickle."""
         return self._refitted().to_model()
@@ -284,6 +296,10 @@ class _Search(ClassifierMixin, BaseEstimator):
         return tags
 
     # ---- Inside ----------------------------------------------------------------------------------
+
+    @property
+    def _loss_name(self) -> Any:
+        return self.best_estimator_._loss_name if hasattr(self, "best_estimator_") else self.loss
 
     def _refitted(self) -> Any:
         check_is_fitted(self, "cv_results_")

@@ -14,7 +14,7 @@ from pegasos.io import _archive
 from pegasos.problems import _columns as _problems
 from pegasos.problems import _rows, _validate
 from pegasos.problems._certificate import Certificate
-from pegasos.problems._losses import LOSSES
+from pegasos.problems._losses import LOSSES, with_probabilities
 from pegasos.solvers import _pegasos
 
 # Memory for one piece of a kernel prediction.
@@ -55,13 +55,16 @@ class _Model:
         """How far `objective` is above the smallest possible one, at most."""
         return Certificate(self.objective, self.dual_objective).gap
 
-    def scores(self, X: Any, *, checked: bool = False) -> np.ndarray:
-        """`decision_function`; every kind of model has its own."""
+    def problem_scores(self, X: Any, *, checked: bool = False) -> np.ndarray:
+        """Scores of the rows of `X` by each problem, (n_samples, n_problems).
+
+        Every kind of model has its own.
+        """
         raise NotImplementedError
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores of the rows of `X`; see `pegasos.decision_function`."""
-        return self.scores(X)
+        return self.class_scores(self.problem_scores(X))
 
     def predict(self, X: Any) -> np.ndarray:
         """Predicted labels of the rows of `X`."""
@@ -70,6 +73,27 @@ class _Model:
     def labels_of(self, scores: np.ndarray) -> np.ndarray:
         """The labels that win by `scores`, as `decision_function` returns them."""
         return self.classes[_problems.winners(scores)]
+
+    @with_probabilities
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probabilities of the classes of the rows of `X`, (n_samples, n_classes).
+
+        With loss="log_loss" or "modified_huber"; see `PegasosClassifier.predict_proba`.
+        """
+        return self.probabilities(self.problem_scores(X))
+
+    def class_scores(self, scores: np.ndarray) -> np.ndarray:
+        """Turn scores of problems into those that `decision_function` returns."""
+        return _problems.class_scores(scores, len(self.classes), self.multi_class)
+
+    def probabilities(self, scores: np.ndarray) -> np.ndarray:
+        """Probabilities of the classes from scores of problems."""
+        of_score = LOSSES[self.loss].probability
+        return _problems.class_probabilities(scores, len(self.classes), self.multi_class, of_score)
+
+    @property
+    def _loss_name(self) -> str:
+        return self.loss
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to `path` as an .npz archive of plain arrays, replacing it whole."""
@@ -149,8 +173,8 @@ class _Model:
             )
         return matrix, intercept
 
-    def _class_scores(self, scores: np.ndarray) -> np.ndarray:
-        """Scores for each class from those of the problems, which must be numbers."""
+    def _numbers(self, scores: np.ndarray) -> np.ndarray:
+        """Scores of problems, which must be numbers."""
         # A plain sum says in one pass whether any is infinite or NaN; infinite ones may win.
         with np.errstate(over="ignore", invalid="ignore"):
             if np.isnan(scores.sum()) and np.isnan(scores).any():
@@ -159,7 +183,7 @@ class _Model:
                     f"the score of X[{at}] is not a number: coefficients are not finite, or X is "
                     "too large for float64"
                 )
-        return _problems.class_scores(scores, len(self.classes), self.multi_class)
+        return scores
 
     def _check_matrix(self, name: str, n_rows: int, types: Any) -> None:
         matrix = getattr(self, name)
@@ -196,15 +220,15 @@ class LinearModel(_Model):
         `objective` - `dual_objective`.
     n_steps : ndarray of shape (n_problems,)
         Steps taken.
-    loss : {"hinge", "squared_hinge"}
-        What `objective` sums over the rows.
+    loss : {"hinge", "squared_hinge", "modified_huber", "log_loss"}
+        What `objective` sums over the rows. The last two have `predict_proba`.
     zero_based : bool or None
         Whether the LIBSVM text that `pegasos train` read counts features from 0; None for other
         rows.
     alpha_counts : ndarray of shape (n_problems, n_samples) or None
-        How often each training row was drawn and violated its margin; of the squared hinge, the sum
-        of its slopes 2 (1 - y f(x)) when it did, in float64. None unless Pegasos made the model
-        (``solver="pegasos"``, `n_steps` or `order`). Not saved.
+        How often each training row was drawn and violated its margin; of losses other than the
+        hinge, the sum of their slopes at these draws, in float64. None unless Pegasos made the
+        model (``solver="pegasos"``, `n_steps` or `order`). Not saved.
 
     Examples
     --------
@@ -229,11 +253,11 @@ class LinearModel(_Model):
         """Columns that X must have."""
         return self._coefficients("coef")[0].shape[1]
 
-    def scores(self, X: Any, *, checked: bool = False) -> np.ndarray:
-        """`decision_function`; `checked` as in `_validate.rows`."""
+    def problem_scores(self, X: Any, *, checked: bool = False) -> np.ndarray:
+        """Scores of the rows of `X` by each problem; `checked` as in `_validate.rows`."""
         coef, intercept = self._coefficients("coef")
         rows, _ = _validate.rows(X, n_features=coef.shape[1], checked=checked)
-        return self._class_scores(_pegasos.decision_function(rows, coef, intercept))
+        return self._numbers(_pegasos.decision_function(rows, coef, intercept))
 
     @classmethod
     def _from(cls, about: dict[str, Any], arrays: dict[str, Any]) -> Any:
@@ -290,8 +314,8 @@ class KernelModel(_Model):
 
     # What overflows is not a number in the end, and told in a sentence.
     @np.errstate(over="ignore", under="ignore", invalid="ignore")
-    def scores(self, X: Any, *, checked: bool = False, n_threads: int = 1) -> np.ndarray:
-        """`decision_function`, in pieces of bounded size; `checked`: X is known to be good.
+    def problem_scores(self, X: Any, *, checked: bool = False, n_threads: int = 1) -> np.ndarray:
+        """Scores by each problem, in pieces of bounded size; `checked`: X is known to be good.
 
         Of a precomputed kernel, X is the values with the support vectors only.
         """
@@ -305,12 +329,12 @@ class KernelModel(_Model):
         if not checked:
             X = self._checked(X)
         if n_support == 0:
-            return self._class_scores(np.tile(intercept, (X.shape[0], 1)))
+            return self._numbers(np.tile(intercept, (X.shape[0], 1)))
         if kernel.is_given or kernel.has_weights:
             # Sums of the core, in a fixed order: no matter which rows are scored together.
             coef = dual_coef if kernel.is_given else support.weights(dual_coef)
             rows, _ = _validate.rows(X, checked=True)
-            return self._class_scores(_pegasos.decision_function(rows, coef, intercept))
+            return self._numbers(_pegasos.decision_function(rows, coef, intercept))
         n, scores = X.shape[0], np.tile(intercept, (X.shape[0], 1))
         coef = dual_coef.T.astype(support.dtype)
         made_dense = _validate.is_sparse(support.X) and not (support.is_thin or support.is_thick)
@@ -321,7 +345,7 @@ class KernelModel(_Model):
         if support.is_thick:
             points, added = kernel.points(_alike(X, support.X)), np.zeros(scores.T.shape)
             points.add_scores(support, dual_coef, added, n_threads)
-            return self._class_scores(scores + added.T)
+            return self._numbers(scores + added.T)
         if support.is_thin:
             _ = support.inverted  # before threads ask for it
 
@@ -333,7 +357,7 @@ class KernelModel(_Model):
         jobs = [_threads.by_pieces(functools.partial(add, first)) for first in range(0, n, size)]
         with _threads.blas.one_thread():
             _threads.in_threads(jobs, 1 if kernel.is_function else n_threads)
-        return self._class_scores(scores)
+        return self._numbers(scores)
 
     def _checked(self, X: Any) -> Any:
         from sklearn.utils import check_array

@@ -209,7 +209,7 @@ def _sharpen(problem: Problem, points: Any, scores: Any, intercept: np.ndarray) 
     if cache.points.dtype == np.float32 and cache.points.kernel.is_positive:
         doubt = cache.sums(points, scores, np.float32)["doubt"][0]
         near = labels * (scores[0] + intercept[:, None]) <= 1 + doubt[:, None]
-        near |= not problem.settings.loss.ends
+        near |= not problem.settings.loss.has_margin
         near = (near & (labels != 0)) | points.any(axis=0)
         together, support = near.any(axis=0), points.any(axis=0)
         apart = np.count_nonzero(near, axis=1) @ np.count_nonzero(support, axis=1)

@@ -4,6 +4,7 @@ A problem is a column of labels in {-1, 0, +1}; 0 leaves the row out. Binary cla
 problem, one-vs-rest one per class, one-vs-one one per pair of classes. The later class is +1.
 """
 
+from collections.abc import Callable
 from itertools import combinations
 
 import numpy as np
@@ -92,6 +93,49 @@ def class_scores(scores: np.ndarray, n_classes: int, multi_class: str) -> np.nda
         sums[:, j] += scores[:, k]
     votes += sums / (3 * (np.abs(sums) + 1))
     return votes
+
+
+def class_probabilities(
+    scores: np.ndarray,
+    n_classes: int,
+    multi_class: str,
+    probability: Callable[[np.ndarray], np.ndarray] | None,
+) -> np.ndarray:
+    """Turn scores per problem into a probability of each class; rows sum to one.
+
+    One-vs-rest: the probabilities of the problems, divided by their sum; uniform if all are 0.
+    One-vs-one: ``1/(sum_j 1/r_kj - (K - 2))``, where r_kj is the probability of k against j,
+    divided by the sum over k. If there are p with ``r_kj = p_k/(p_k + p_j)`` for all pairs, these
+    are p. (Price, Knerr, Personnaz and Dreyfus, Pairwise neural network classifiers with
+    probabilistic outputs, NIPS 7, 1995.) If every class is sure to lose a pair, all are 0 before
+    the division, and uniform after it.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_samples, n_problems)
+    n_classes : int
+    multi_class : {"ovr", "ovo"}
+    probability : function
+        Of the label +1, from scores; of the label -1, from scores times -1.
+
+    Returns
+    -------
+    ndarray of shape (n_samples, n_classes)
+    """
+    assert probability is not None  # `with_probabilities` has seen to it
+    if n_classes == 2:
+        return probability(scores * [-1.0, 1.0])
+    if multi_class == "ovr":
+        of_classes = probability(scores)
+    else:
+        sums = np.full((len(scores), n_classes), 2.0 - n_classes)
+        with np.errstate(divide="ignore"):  # infinite where a class is sure to lose a pair
+            for k, (i, j) in enumerate(pairs(n_classes)):
+                sums[:, i] += 1 / probability(-scores[:, k])
+                sums[:, j] += 1 / probability(scores[:, k])
+        of_classes = 1 / sums
+    of_classes[~of_classes.any(axis=1)] = 1
+    return of_classes / of_classes.sum(axis=1, keepdims=True)
 
 
 def winners(scores: np.ndarray) -> np.ndarray:

@@ -1,6 +1,8 @@
-"""Losses of a row, as functions of u = z - y f(x); ``csrc/loss.h`` has all that is known of them."""
+"""Losses of a row, as functions of u = z - y f(x); ``csrc/loss.h`` has all that there is."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from types import MethodType
 from typing import Any
 
 import numpy as np
@@ -21,10 +23,17 @@ class Loss:
         The largest second derivative; 0 where the derivative jumps.
     bound : float
         The upper bound of the dual variable of a row of weight 1.
-    ball : float
-        lam |w|^2 of the optimum is at most this; 0: that depends on the targets.
     diagonal : float
         What a dual step adds to |x|^2/(lam m), for a row of weight 1.
+    ball : float
+        lam |w|^2 of the optimum is at most this; 0: that depends on the targets.
+    at_zero : float
+        The loss of a row with a label where f(x) = 0.
+    has_margin : bool
+        Whether a row beyond the margin, u < 0, has no loss and no dual variable.
+    probability : callable, optional
+        The probability of the label +1 where f(x) has these values; that of -1 is of -f(x). The
+        mean loss of rows with this share of labels +1 is least at this f. None: scores do not tell.
     epsilon : float
         Of losses that have one.
     """
@@ -32,8 +41,11 @@ class Loss:
     name: str
     curvature: float
     bound: float
-    ball: float
     diagonal: float
+    ball: float = 0.0
+    at_zero: float = 1.0
+    has_margin: bool = True
+    probability: Callable[[np.ndarray], np.ndarray] | None = None
     epsilon: float = 0.0
 
     @property
@@ -46,25 +58,36 @@ class Loss:
         """Whether the derivative is 0 or 1, so that Pegasos counts."""
         return self.name == "hinge"
 
-    @property
-    def ends(self) -> bool:
-        """Whether it is 0 beyond the margin."""
-        return self.ball > 0 and self.name != "log_loss"
-
     def __repr__(self) -> str:
         return repr(self.name)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self.name in LOSSES:
+            return named, (self.name,)
+        return of_targets, (self.name, self.epsilon)
+
+
+def _linear(scores: np.ndarray) -> np.ndarray:
+    return (np.clip(scores, -1, 1) + 1) / 2
+
+
+def _logistic(scores: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-np.clip(scores, -700, None)))
 
 
 #: Those that take labels.
 LOSSES: dict[str, Loss] = {
     loss.name: loss
     for loss in (
-        Loss("hinge", curvature=0, bound=1, ball=1, diagonal=0),
-        Loss("squared_hinge", curvature=2, bound=np.inf, ball=0.5, diagonal=0.5),
-        Loss("modified_huber", curvature=2, bound=4, ball=0.5, diagonal=0.5),
-        Loss("log_loss", curvature=0.25, bound=1, ball=0.2784645427610738, diagonal=0),
+        Loss("hinge", curvature=0, bound=1, diagonal=0, ball=1),
+        Loss("squared_hinge", curvature=2, bound=np.inf, diagonal=0.5, ball=0.5),
+        Loss("modified_huber", curvature=2, bound=4, diagonal=0.5, ball=0.5, probability=_linear),
+        Loss(
+            "log_loss", curvature=0.25, bound=1, diagonal=0, ball=0.2784645427610738,
+            at_zero=float(np.log(2)), has_margin=False, probability=_logistic,
+        ),
     )
-}
+}  # fmt: skip
 
 
 def of_targets(name: str, epsilon: float = 0.0) -> Loss:
@@ -72,7 +95,8 @@ def of_targets(name: str, epsilon: float = 0.0) -> Loss:
     curvature = {"squared_epsilon_insensitive": 2.0, "huber": 1.0, "squared_error": 1.0}
     bound = {"epsilon_insensitive": 1.0, "huber": epsilon}.get(name, np.inf)
     slope = curvature.get(name, 0.0)
-    return Loss(name, slope, bound, 0.0, 1 / slope if slope else 0.0, epsilon)
+    diagonal = 1 / slope if slope else 0.0
+    return Loss(name, slope, bound, diagonal, has_margin=False, epsilon=epsilon)
 
 
 def named(name: Any) -> Loss:
@@ -80,3 +104,28 @@ def named(name: Any) -> Loss:
     if isinstance(name, Loss):
         return name
     return LOSSES[_validate.choice("loss", name, list(LOSSES))]
+
+
+class with_probabilities:  # noqa: N801 a decorator
+    """Decorate a method that is there only where the loss has probabilities.
+
+    Elsewhere, to ask for it raises an AttributeError that says what gives probabilities; so
+    `hasattr` is right. `_loss_name` of the instance names its loss.
+    """
+
+    def __init__(self, method: Callable[[Any, Any], np.ndarray]) -> None:
+        self._method = method
+
+    def __get__(self, instance: Any, owner: Any = None) -> Callable[..., np.ndarray]:
+        if instance is None:
+            return self._method
+        name = instance._loss_name
+        able = [loss.name for loss in LOSSES.values() if loss.probability]
+        if name not in able:
+            names = " or ".join(f"loss={name!r}" for name in able)
+            raise AttributeError(
+                f"{self._method.__name__} is not there with loss={name!r}, which has no "
+                f"probabilities: take {names}, or sklearn.calibration.CalibratedClassifierCV "
+                "around this classifier"
+            )
+        return MethodType(self._method, instance)

@@ -392,7 +392,8 @@ class KernelAscent(Solver):
 
         try:
             _core.kernel_run(
-                columns, place, cache, np.zeros(1, np.int64), run, targets, self.norms[inside], a, scored, scores, slopes, coef, active, self._watch(tell_of_all),
+                columns, place, cache, np.zeros(1, np.int64), run, targets, self.norms[inside],
+                a, scored, scores, slopes, coef, active, self._watch(tell_of_all),
             )  # fmt: skip
         finally:
             put_back()

@@ -266,9 +266,7 @@ class Pegasos:
     def problem(self, rows: Any) -> Problem:
         """What is minimised over `rows`, which `set_rows` has told of."""
         if self._problem is None or self._problem.rows is not rows:
-            self._problem = Problem(
-                rows, self.labels, self.row_weights, self.settings, self.values
-            )
+            self._problem = Problem(rows, self.labels, self.row_weights, self.settings, self.values)
         return self._problem
 
     def plan(self, *, n_steps: Any = None, n_epochs: int = 0) -> None:

@@ -165,7 +165,8 @@ def of_one_class(
         How users give rare classes more weight; None: they have done so.
     """
     of_classes = np.bincount(codes, weights, minlength=len(classes))
-    if certificate is not None and _tells_apart(certificate, of_classes, multi_class):
+    least = schedule.settings.loss.at_zero
+    if certificate is not None and _tells_apart(certificate, of_classes, multi_class, least):
         return
     inside = np.ones(len(codes), bool) if weights is None else weights > 0
     coef, intercept = schedule.model()
@@ -191,14 +192,17 @@ def of_one_class(
     )
 
 
-def _tells_apart(certificate: Certificate, of_classes: np.ndarray, multi_class: str) -> bool:
+def _tells_apart(
+    certificate: Certificate, of_classes: np.ndarray, multi_class: str, least: float
+) -> bool:
     """Whether objectives are too small for a model that predicts one class for all rows.
 
-    A row of another class then has losses of at least 1 in all. One-vs-rest: its own class has no
-    higher score than the one predicted, so 1 - f of the one and 1 + f of the other add up to 2 or
-    more. One-vs-one: it loses one of its pairs, or its class would have most votes.
+    A row of another class then has at least `least`, the loss at f = 0. One-vs-rest: its own class
+    has no higher score than the one predicted, so 1 - f of the one and 1 + f of the other add up to
+    2 or more, and the two losses to twice `least`. One-vs-one: it loses one of its pairs, or its
+    class would have most votes.
     """
-    others, masses = of_classes.sum() - of_classes.max(), of_classes.sum()
+    others, masses = least * (of_classes.sum() - of_classes.max()), of_classes.sum()
     if len(of_classes) > 2 and multi_class == "ovr":
         others *= 2
     elif len(of_classes) > 2:
