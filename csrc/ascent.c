@@ -24,8 +24,6 @@
 #include <float.h>
 #include <string.h>
 
-/* See `ascend`. */
-static const double MOVES_BEYOND = 2;
 /* Rows are chosen so many visits ahead: what belongs to a row is spread over memory, and comes
  * while the rows before it are visited. This saves a tenth of a fit's time where rows are sparse.
  * */
@@ -68,12 +66,10 @@ static INLINE double growth(const pegasos_dual *p, double weight_seen)
 /*
  * Up to `count` coordinates of the epoch under way.
  *
- * Shrinking: a row whose a_i is stuck at a bound, with a slope that points outwards by more than
- * MOVES_BEYOND times what a step of the epoch before moved the score of its own row, on average, is
- * left out of later epochs; in the first epoch, once a quarter of it is over, by more than the mean
- * so far. (Hsieh et al., section 3.2, go by the largest violation of the epoch before: then one row
- * decides for all, and rows are left out late.) The projected derivative of a row is its slope, or 0
- * where a bound stops it; all of them 0 is the optimum.
+ * Shrinking (Hsieh et al., section 3.2): a row whose a_i is stuck at a bound, with a derivative
+ * that pushes it further out than that of any row in the epoch before, is left out of later epochs.
+ * The projected derivative of a row is u_i, or 0 where a bound stops it; all of them 0 is the
+ * optimum.
  *
  * How far that is, the same numbers tell: for w = w(a), lam m |w|^2 = sum_i a_i y_i <w, x_i>, so
  * that m (P(w) - D(a)) = sum_i c_i l(u_i) + c_i l*(a_i/c_i) - a_i u_i (loss_gap), to which rows with a projected
@@ -108,11 +104,9 @@ static INLINE int64_t ascend(const row_functions *f, const pegasos_rows *rows, p
             f->prefetch(rows, chosen[AHEAD / 2]);
         const double y = labels[i], c = bounds ? bounds[i] : 1, norm = norms[i] + square;
         const double inner = f->dot(rows, i, w, next) + p->intercept_scaling * p->constant_weight;
-        double longer = 1, reach = p->reach;
-        if (p->pegasos_mass > 0) {
+        double longer = 1;
+        if (p->pegasos_mass > 0)
             longer = growth(p, p->weight_seen += c);
-            reach = p->weight_seen > p->pegasos_mass / 4 ? p->moved / (double)p->n_moved : INFINITY;
-        }
         const double u = value_at(targets, i) - y * (longer * inner + p->intercept);
         if (loss_is_quadratic(loss)) { /* the log loss has all rows between their bounds */
             const bool is_least = a[i] <= loss_least(loss, c), is_most = a[i] >= loss_most(loss, c);
@@ -120,11 +114,13 @@ static INLINE int64_t ascend(const row_functions *f, const pegasos_rows *rows, p
             /* Where l* has a corner, the slopes upwards and downwards differ. */
             const double up = loss.dead == 0 ? slope : slope - (a[i] < 0 ? -1 : 1) * loss.dead;
             const double down = loss.dead == 0 ? slope : slope - (a[i] > 0 ? 1 : -1) * loss.dead;
-            if ((is_most || up < -reach) && (is_least || down > reach))
+            if ((is_most || up < p->lowest_before) && (is_least || down > p->highest_before))
                 continue; /* not kept */
             keep_active(p, active);
             if ((is_most || up < 0) && (is_least || down > 0))
                 continue;
+            p->highest = !is_most && up > p->highest ? up : p->highest;
+            p->lowest = !is_least && down < p->lowest ? down : p->lowest;
         } else
             keep_active(p, active);
         const double best = loss_best(loss, a[i], c, u, longer * p->scale * norm);
@@ -136,8 +132,6 @@ static INLINE int64_t ascend(const row_functions *f, const pegasos_rows *rows, p
         f->add(rows, i, change, w);
         p->constant_weight += change * p->intercept_scaling;
         p->squared_norm += change * (2 * inner + change * norm);
-        p->moved += fabs(change) * norm;
-        p->n_moved++;
     }
     if (p->position >= p->n_active)
         p->position = p->n_chosen = p->n_active = p->n_kept;
@@ -269,10 +263,10 @@ FOR_EVERY_TYPE(DEFINE_SWEEPS)
 
 void pegasos_dual_begin_epoch(pegasos_dual *p)
 {
-    /* Where nothing moved, no row is left out. */
-    p->reach = p->n_moved > 0 ? MOVES_BEYOND * p->moved / (double)p->n_moved : INFINITY;
-    p->moved = p->gap = 0;
-    p->n_moved = 0;
+    /* Bounds of 0 say nothing: then no row is left out. */
+    p->highest_before = p->highest > 0 ? p->highest : INFINITY;
+    p->lowest_before = p->lowest < 0 ? p->lowest : -INFINITY;
+    p->highest = p->lowest = p->gap = 0;
     p->position = p->n_chosen = p->n_kept = 0;
     p->pegasos_mass = p->weight_seen = 0;
 }
@@ -281,6 +275,7 @@ void pegasos_dual_start(pegasos_dual *p, int64_t n_active)
 {
     assert(n_active >= 0);
     p->n_active = n_active;
+    p->highest = p->lowest = 0;
     pegasos_dual_begin_epoch(p);
 }
 
@@ -327,9 +322,6 @@ enum { VISITS_TO_ESTIMATE = 8 };
 /* The mean is taken in every epoch where this costs at most so much of the epoch; else, in those
  * whose end is likely to see a gap check. */
 static const double CHEAP = 0.1;
-/* All rows are visited again once the estimate has fallen to this part of what it was after the last
- * epoch over all rows, and there were as many visits as rows. */
-static const double FALL_BEFORE_WHOLE = 0.1;
 
 typedef struct run {
     const pegasos_rows *rows;
@@ -396,12 +388,14 @@ static bool visit_rows(const run *r)
     return true;
 }
 
-/* Whether active rows have come so far that the others must be asked. */
+/* Whether active rows are where they want to be, so that the others must be asked. */
 static bool are_solved(const run *r)
 {
     const pegasos_ascent *s = r->s;
-    return s->n_visits >= s->n_visits_at_whole + s->n_inside
-           && s->estimate <= FALL_BEFORE_WHOLE * s->estimate_at_whole;
+    const double seen = fmin(fmin(s->relative_gap, s->estimate), 1);
+    const double spread =
+        (r->p->highest - r->p->lowest) * (double)r->p->n_active / (double)s->n_inside;
+    return spread <= fmax(s->tol, 0.3 * seen) * fmin(s->primal, 1);
 }
 
 /* Begins the next epoch, over all rows if the active ones are solved. A free intercept moves: see
@@ -420,8 +414,6 @@ static void end_epoch(const run *r, bool solved)
             if (r->x->targets->labels[i] != 0)
                 r->x->active[n_active++] = i;
         pegasos_dual_start(r->p, n_active);
-        s->n_visits_at_whole = s->n_visits;
-        s->estimate_at_whole = INFINITY; /* until the epoch is over */
     } else
         pegasos_dual_begin_epoch(r->p);
     if (s->free_intercept)
@@ -471,8 +463,6 @@ static bool is_time_to_check(const run *r, pegasos_ascent *s)
         return false;
     s->n_visits_at_estimate = s->n_visits;
     estimate_gap(r->p, s, sum_of_dual_parts(r));
-    if (s->estimate_at_whole == INFINITY)
-        s->estimate_at_whole = s->estimate;
     if (s->patience > 0 && s->n_visits >= s->patience) {
         s->patience = 0;
         s->has_stopped = is_hopeless(r, s);

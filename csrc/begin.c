@@ -249,7 +249,6 @@ bool pegasos_fit_begin_ascent(fit *f, bool is_zero)
         .n_epochs = now.n_epochs,
         .estimate = INFINITY,
         .estimate_at_check = INFINITY,
-        .estimate_at_whole = INFINITY,
         .primal = now.objective,
         .intercept = best,
         .relative_gap = now.relative_gap,
@@ -437,8 +436,7 @@ void pegasos_fit_change_lam(fit *f)
             .n_steps = s->ascent.n_steps,
             .estimate = INFINITY,
             .estimate_at_check = INFINITY,
-            .estimate_at_whole = INFINITY,
-            .intercept = s->ascent.intercept,
+                .intercept = s->ascent.intercept,
         };
     }
     forget(s);

@@ -175,7 +175,6 @@ static bool is_ascent_safe(const state *s, const int64_t *active)
            && q->part <= PEGASOS_WEIGHTS && 0 <= q->place && q->place < s->n_rows
            && q->n_epochs < LARGEST / s->n_rows - 1 && is_count(q->n_visits)
            && is_count(q->n_visits_at_estimate) && is_count(q->n_visits_at_check)
-           && is_count(q->n_visits_at_whole) && is_count(p->n_moved)
            && 0 <= q->snapshot_every && q->snapshot_every <= s->n_rows && is_count(q->next_snapshot)
            && is_count(q->n_snapshots) && q->n_inside == s->n_inside
            && (is_ahead || p->position == p->n_active || p->n_chosen == 0);
@@ -242,11 +241,11 @@ static bool are_ascent_numbers(const state *s, const pegasos_problem *problem)
     const pegasos_dual *const p = &s->dual;
     const pegasos_ascent *const q = &s->ascent;
     const double numbers[] = {
-        p->scale,      p->intercept_scaling, p->intercept,    p->moved,
+        p->scale,      p->intercept_scaling, p->intercept,    p->highest,      p->lowest,
         p->gap,        p->constant_weight,   p->squared_norm, p->constant_sum, p->pegasos_mass,
         p->weight_seen};
     return are_finite(numbers, sizeof(double), sizeof numbers / sizeof *numbers) && p->factor == 1
-           && p->reach >= 0 && p->moved >= 0 && q->estimate_at_whole >= 0
+           && !isnan(p->highest_before) && !isnan(p->lowest_before)
            && q->lam == s->lam && q->mass == s->mass && q->free_intercept == problem->free_intercept
            && !isnan(q->estimate) && !isnan(q->estimate_at_check);
 }

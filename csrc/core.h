@@ -286,10 +286,11 @@ typedef struct pegasos_dual {
                               those left out are no longer part of */
     int64_t n_chosen;      /* active[position .. n_chosen - 1] are to be visited next */
     int64_t n_kept;        /* active[0 .. n_kept - 1] were visited, and are not left out */
-    double reach;    /* rows at a bound whose slope points outwards by more are left out */
-    double moved;    /* in this epoch, so far: how far steps moved the scores of their own rows, */
-    int64_t n_moved; /* and how many steps there were; */
-    double gap;      /* m (P - D), each row's part as it was when visited */
+    double highest_before; /* of the projected derivatives in the epoch before */
+    double lowest_before;
+    double highest; /* in this one, so far */
+    double lowest;
+    double gap; /* in this one, so far: m (P - D), each row's part as it was when visited */
     double constant_weight; /* w(a)'s weight of the constant feature */
     double squared_norm;    /* |w(a)|^2, the constant feature included */
     double constant_sum;    /* its component of the sums of pegasos_dual_sweep */
@@ -345,13 +346,11 @@ typedef struct pegasos_ascent {
     int64_t n_steps;     /* of them, in an epoch of Pegasos */
     int64_t n_visits_at_estimate;
     int64_t n_visits_at_check;
-    int64_t n_visits_at_whole; /* when an epoch over all rows last began */
     int64_t snapshot_every; /* visits from one snapshot of w to the next in this epoch; 0: none */
     int64_t next_snapshot;
     int64_t n_snapshots;      /* of this epoch so far */
     double estimate;          /* of the relative gap, after the last epoch */
     double estimate_at_check; /* at the last gap check */
-    double estimate_at_whole; /* after the last epoch over all rows */
     double primal;            /* objective of the best point so far */
     double intercept;         /* its intercept, penalised or not */
     double relative_gap;      /* at the last gap check */

@@ -207,9 +207,10 @@ cdef extern from "core.h" nogil:
         int64_t position
         int64_t n_chosen
         int64_t n_kept
-        double reach
-        double moved
-        int64_t n_moved
+        double highest_before
+        double lowest_before
+        double highest
+        double lowest
         double gap
         double constant_weight
         double squared_norm
@@ -244,13 +245,11 @@ cdef extern from "core.h" nogil:
         int64_t n_steps
         int64_t n_visits_at_estimate
         int64_t n_visits_at_check
-        int64_t n_visits_at_whole
         int64_t snapshot_every
         int64_t next_snapshot
         int64_t n_snapshots
         double estimate
         double estimate_at_check
-        double estimate_at_whole
         double primal
         double intercept
         double relative_gap
@@ -1061,7 +1060,6 @@ cdef int require_ascent(const pegasos_dual *p, const pegasos_ascent *s, int64_t 
     holds &= 0 <= s.patience < LARGEST and 0 <= s.has_stopped <= 1
     holds &= 0 <= s.n_steps < LARGEST and 0 <= s.n_visits < LARGEST
     holds &= 0 <= s.n_visits_at_estimate < LARGEST and 0 <= s.n_visits_at_check < LARGEST
-    holds &= 0 <= s.n_visits_at_whole < LARGEST and 0 <= p.n_moved < LARGEST
     holds &= 0 <= s.n_snapshots < LARGEST
     # The next snapshot is ahead.
     holds &= 0 <= s.snapshot_every <= n and 0 <= s.next_snapshot < LARGEST

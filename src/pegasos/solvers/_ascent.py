@@ -47,9 +47,7 @@ def features_of(problem: Problem, norms: np.ndarray) -> np.ndarray:
 def blank_runs(n_problems: int, **fields: Any) -> np.ndarray:
     """Where runs of problems stand before their first epoch."""
     runs = np.zeros(n_problems, ASCENT_STATE)
-    for name in (
-        "estimate", "estimate_at_check", "estimate_at_whole", "primal", "relative_gap",
-    ):  # fmt: skip
+    for name in ("estimate", "estimate_at_check", "primal", "relative_gap"):
         runs[name] = np.inf
     for name, value in fields.items():
         runs[name] = value

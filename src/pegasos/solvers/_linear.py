@@ -166,7 +166,7 @@ class Linear(Solver):
     ) -> None:
         n, rows, last = len(self.memory), self.rows, self.base + self._earlier + max(max_iter, 0)
         settings = self.settings
-        options = {
+        options: dict[str, Any] = {
             "lam": settings.lam,
             "intercept_scaling": settings.constant_feature,
             "free_intercept": settings.free_intercept,
