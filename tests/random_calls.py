@@ -784,7 +784,7 @@ def make_estimator(case, p, *, is_kernel, **more):
     options = draw_options(case) | {"class_weight": p.class_weight} | more
     options["n_jobs"] = case.pick(None, 1, 1, 2)
     if not is_kernel:
-        return pegasos.PegasosClassifier(draw_lam(case), **options)
+        return pegasos.PegasosClassifier(lam=draw_lam(case), **options)
     options |= draw_kernel(case, p.rows.values.shape[1]) | {
         "scores": case.pick("auto", "push", "pull")
     }
@@ -793,7 +793,7 @@ def make_estimator(case, p, *, is_kernel, **more):
     if options["kernel"] == "poly" and case.scale > 100:
         case.may_be_refused("overflow|too large|finite")
     allow_no_minimum(case, options)
-    return pegasos.KernelPegasosClassifier(draw_lam(case), **options)
+    return pegasos.KernelPegasosClassifier(lam=draw_lam(case), **options)
 
 
 def told(estimator):

@@ -73,8 +73,8 @@ TAKE_ROWS = {
         X, LABELS, classes=[0, 1]
     ),
     "KernelPegasosClassifier.fit": lambda X: paper.kernel(gamma=1.0).fit(X, LABELS),
-    "PegasosClassifierCV.fit": lambda X: pegasos.PegasosClassifierCV(2, cv=2).fit(X, LABELS),
-    "KernelPegasosClassifierCV.fit": lambda X: pegasos.KernelPegasosClassifierCV(2, cv=2).fit(
+    "PegasosClassifierCV.fit": lambda X: pegasos.PegasosClassifierCV(lams=2, cv=2).fit(X, LABELS),
+    "KernelPegasosClassifierCV.fit": lambda X: pegasos.KernelPegasosClassifierCV(lams=2, cv=2).fit(
         X, LABELS
     ),
     "decision_function": lambda X: pegasos.decision_function(MODEL, X),
@@ -217,7 +217,7 @@ TAKE_LABELS = {
     "fit": lambda y: paper.fit(GOOD, y, 0.1),
     "PegasosClassifier.fit": lambda y: paper.linear().fit(GOOD, y),
     "KernelPegasosClassifier.fit": lambda y: paper.kernel(gamma=1.0).fit(GOOD, y),
-    "PegasosClassifierCV.fit": lambda y: pegasos.PegasosClassifierCV(2, cv=2).fit(GOOD, y),
+    "PegasosClassifierCV.fit": lambda y: pegasos.PegasosClassifierCV(lams=2, cv=2).fit(GOOD, y),
 }
 
 BOTH = (TypeError, ValueError)  # scikit-learn's ValueError where this package has a TypeError
@@ -259,7 +259,9 @@ TAKE_WEIGHTS = {
     "PegasosClassifier.fit": lambda c: paper.linear().fit(GOOD, LABELS, c),
     "PegasosClassifier.partial_fit": lambda c: paper.linear().partial_fit(GOOD, LABELS, [0, 1], c),
     "KernelPegasosClassifier.fit": lambda c: paper.kernel().fit(GOOD, LABELS, c),
-    "PegasosClassifierCV.fit": lambda c: pegasos.PegasosClassifierCV(2, cv=2).fit(GOOD, LABELS, c),
+    "PegasosClassifierCV.fit": lambda c: pegasos.PegasosClassifierCV(lams=2, cv=2).fit(
+        GOOD, LABELS, c
+    ),
 }
 
 WEIGHTS = {
@@ -308,7 +310,7 @@ CLASS_WEIGHTS = {
 for _what, (_weights, _error, _message) in CLASS_WEIGHTS.items():
     for _name, _make in (
         ("PegasosClassifier", paper.linear), ("KernelPegasosClassifier", paper.kernel),
-        ("PegasosClassifierCV", lambda **p: pegasos.PegasosClassifierCV(2, cv=2, **p)),
+        ("PegasosClassifierCV", lambda **p: pegasos.PegasosClassifierCV(lams=2, cv=2, **p)),
     ):  # fmt: skip
         refused(
             f"{_name}.fit", f"class_weight, {_what}",
@@ -385,7 +387,7 @@ MAKERS = {
     "PegasosClassifier.fit": lambda **p: paper.linear(**p),
     "KernelPegasosClassifier.fit": lambda **p: paper.kernel(**p),
     "PegasosClassifierCV.fit": lambda **p: pegasos.PegasosClassifierCV(
-        2, cv=2, **{"solver": "pegasos", "max_iter": 2, **p}
+        lams=2, cv=2, **{"solver": "pegasos", "max_iter": 2, **p}
     ),
 }
 
@@ -499,12 +501,12 @@ for _options, _message in SEARCHES:
 for _gammas in ([], [0], [float("nan")], ["wide"], 1.5):
     refused(
         "KernelPegasosClassifierCV.fit", f"gammas={_gammas}",
-        lambda _, g=_gammas: pegasos.KernelPegasosClassifierCV(2, gammas=g, cv=2).fit(GOOD, LABELS),
+        lambda _, g=_gammas: pegasos.KernelPegasosClassifierCV(lams=2, gammas=g, cv=2).fit(GOOD, LABELS),
         BOTH, r"gammas?.*",
     )  # fmt: skip
 refused(
     "KernelPegasosClassifierCV.fit", "cache_size=10**400",
-    lambda _: pegasos.KernelPegasosClassifierCV(2, cv=2, cache_size=10**400).fit(GOOD, LABELS),
+    lambda _: pegasos.KernelPegasosClassifierCV(lams=2, cv=2, cache_size=10**400).fit(GOOD, LABELS),
     ValueError, r"cache_size must be a finite number",
 )  # fmt: skip
 
@@ -621,7 +623,7 @@ UNFITTING = {
         lambda: pegasos.PegasosClassifierCV().predict(GOOD), ValueError, r"not fitted",
     ),
     "PegasosClassifierCV.predict: not refitted": (
-        lambda: pegasos.PegasosClassifierCV(2, cv=2, refit=False).fit(GOOD, LABELS).predict(GOOD),
+        lambda: pegasos.PegasosClassifierCV(lams=2, cv=2, refit=False).fit(GOOD, LABELS).predict(GOOD),
         AttributeError, r"refit=False",
     ),
     "KernelPegasosClassifier.fit: sparse precomputed": (

@@ -313,7 +313,7 @@ def test_blas_has_its_threads_again_after_fits_side_by_side(rng):
         return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
 
     def fit(seed):
-        PegasosClassifier(1e-4, solver="newton", tol=1e-6, random_state=seed).fit(X, y)
+        PegasosClassifier(lam=1e-4, solver="newton", tol=1e-6, random_state=seed).fit(X, y)
 
     fit(0)  # SciPy's BLAS is there from now on
     before = threads()
@@ -330,7 +330,7 @@ def test_ascent_that_gets_nowhere_gives_up(rng, n_classes):
     scores = X @ rng.normal(size=(200, n_classes))
     y = (scores + 2 * scores.std() * rng.normal(size=scores.shape)).argmax(axis=1)
     for lam, solvers in ((1e-4, ["pegasos", "sdca", "newton"]), (1, ["pegasos", "sdca"])):
-        clf = PegasosClassifier(lam, tol=1e-3, random_state=0).fit(X, y)
+        clf = PegasosClassifier(lam=lam, tol=1e-3, random_state=0).fit(X, y)
         assert list(clf.solver_epochs_) == solvers
         assert clf.solver_epochs_["sdca"] < (8 if n_classes == 2 else 16)
         assert (clf.duality_gap_ <= 1e-3 * clf.objective_).all()
@@ -398,9 +398,9 @@ def test_free_intercepts_of_simple_machines_are_those_of_svc(make, solver, lam, 
     weights = np.full(200, 0.1)
     for kernel in ("linear", "rbf"):
         svc = SVC(C=1 / (200 * lam), kernel=kernel, gamma=1.0, tol=1e-8).fit(X, y)
-        ours = [KernelPegasosClassifier(lam, kernel=kernel, gamma=1.0, **options)]
+        ours = [KernelPegasosClassifier(lam=lam, kernel=kernel, gamma=1.0, **options)]
         if kernel == "linear":
-            ours.append(PegasosClassifier(lam, **options))
+            ours.append(PegasosClassifier(lam=lam, **options))
         for machine in ours:
             for weighted in ({}, {"sample_weight": weights}):
                 machine.fit(X, y, **weighted)
@@ -565,7 +565,7 @@ def test_no_point_is_below_what_is_claimed_of_any_symmetric_matrix(rng, dtype, s
         K = K.astype(dtype)
         lam, options = 10 ** rng.uniform(-2, 0), INTERCEPTS[intercept]
         clf = KernelPegasosClassifier(
-            lam, kernel="precomputed", solver=solver, max_iter=200, random_state=0, **options
+            lam=lam, kernel="precomputed", solver=solver, max_iter=200, random_state=0, **options
         ).fit(K, y)
         values, vectors = np.linalg.eigh(K.astype(np.float64))
         assert np.isnan(clf.duality_gap_[0]) == np.isnan(clf.dual_objective_[0])
@@ -597,11 +597,11 @@ def test_no_point_is_below_what_is_claimed_of_any_symmetric_matrix(rng, dtype, s
 def test_a_matrix_that_is_not_positive_is_no_reason_to_warn(rng):
     """What `tol` then asks for is reached, and w = 0 is no better."""
     for K, y in symmetric_matrices(rng, 30):
-        clf = KernelPegasosClassifier(1, kernel="precomputed", random_state=0).fit(K, y)
+        clf = KernelPegasosClassifier(lam=1, kernel="precomputed", random_state=0).fit(K, y)
         assert clf.objective_[0] <= 1
     X, y = make_rows(rng)
     for options in ({"kernel": "sigmoid"}, {"kernel": "poly", "coef0": -5}, {"kernel": tanh}):
-        clf = KernelPegasosClassifier(0.1, gamma=0.3, random_state=0, **options).fit(X, y)
+        clf = KernelPegasosClassifier(lam=0.1, gamma=0.3, random_state=0, **options).fit(X, y)
         assert np.isnan(clf.duality_gap_).all()
         assert np.isnan(clf.to_model().dual_objective).all()
         assert clf.objective_[0] <= 1
@@ -619,7 +619,7 @@ def test_a_matrix_is_shown_to_be_positive_or_vouched_for(rng, monkeypatch, dtype
         monkeypatch.setattr(kernels._cache, "_MOST_FACTORED", most)
         for assume_psd in (False, True):
             clf = KernelPegasosClassifier(
-                0.1, kernel=lambda A, B: A @ B.T, assume_psd=assume_psd, random_state=0
+                lam=0.1, kernel=lambda A, B: A @ B.T, assume_psd=assume_psd, random_state=0
             ).fit(X.astype(dtype), y)
             gaps[most, assume_psd] = clf.duality_gap_[0] / clf.objective_[0]
     assert np.isnan(gaps.pop((100, False)))
@@ -631,14 +631,16 @@ def test_who_vouches_for_too_much_is_told_nothing(rng):
     K = X @ X.T - 20 * np.eye(len(X))
     for solver in ("sdca", "newton", "pegasos"):
         options = {"solver": solver, "tol": None, "max_iter": 50, "random_state": 0}
-        clf = KernelPegasosClassifier(1e-3, kernel="precomputed", assume_psd=True, **options)
+        clf = KernelPegasosClassifier(lam=1e-3, kernel="precomputed", assume_psd=True, **options)
         assert np.isnan(clf.fit(K, y).duality_gap_[0])
 
 
 def test_a_search_certifies_nothing_where_there_is_no_dual(rng):
     X, y = make_rows(rng)
     for kernel, none in (("sigmoid", True), ("rbf", False)):
-        search = KernelPegasosClassifierCV([1, 0.1], kernel=kernel, gammas=[0.3], random_state=0)
+        search = KernelPegasosClassifierCV(
+            lams=[1, 0.1], kernel=kernel, gammas=[0.3], random_state=0
+        )
         assert np.isnan(search.fit(X, y).cv_results_["relative_gap"]).all() == none
 
 
@@ -688,7 +690,7 @@ def test_rows_that_left_their_pair_count_as_long_as_the_model_has_them(rng, inte
     X, y = rng.normal(size=(40, 4)), np.arange(40) % 4
     options = {"n_steps": 5, "multi_class": "ovo", "warm_start": True, "random_state": 0}
     options |= {"gamma": 0.5, "cache_size": cache_size, "solver": "auto"}
-    clf = KernelPegasosClassifier(0.1, **options, **INTERCEPTS[intercept]).fit(X, y)
+    clf = KernelPegasosClassifier(lam=0.1, **options, **INTERCEPTS[intercept]).fit(X, y)
     c = (np.arange(40) >= 20).astype(float)
     clf.fit(X, y, sample_weight=c)
     coef = np.zeros((6, 40))

@@ -239,7 +239,7 @@ def test_an_intercept_that_is_not_fitted_stays_zero(rng, solver, n_iter, name):
     X = rng.normal(size=(60, 4))
     y = X[:, 0] + rng.normal(size=60) > 0
     clf = PegasosClassifier(
-        1e-3, solver=solver, tol=None, max_iter=n_iter, fit_intercept=False, warm_start=True,
+        lam=1e-3, solver=solver, tol=None, max_iter=n_iter, fit_intercept=False, warm_start=True,
         random_state=0,
     ).fit(X, y)  # fmt: skip
     if name == "problems":
@@ -256,7 +256,7 @@ def test_a_smooth_loss_is_not_smoothed_further(rng):
     X = rng.normal(size=(60, 4))
     y = X[:, 0] + rng.normal(size=60) > 0
     clf = PegasosClassifier(
-        0.1, solver="newton", loss="squared_hinge", tol=None, max_iter=20, warm_start=True,
+        lam=0.1, solver="newton", loss="squared_hinge", tol=None, max_iter=20, warm_start=True,
         random_state=0,
     ).fit(X, y)  # fmt: skip
     clf.fit(X, y)
@@ -441,7 +441,7 @@ def test_problems_of_a_bundle_that_are_out_of_step_go_on_by_themselves(after):
         other.fit(X, y)
     clf._state["solver.memory"][1] = other._state["solver.memory"][1]
     clf.fit(X, y)
-    best = PegasosClassifier(0.1, tol=1e-8).fit(X, y)
+    best = PegasosClassifier(lam=0.1, tol=1e-8).fit(X, y)
     assert (clf.duality_gap_ <= 1e-5 * clf.objective_).all()
     assert (clf.objective_ <= best.objective_ * (1 + 1.1e-5)).all()
 
@@ -461,7 +461,7 @@ def test_a_state_may_be_of_other_rows():
     """What waits for the rest of a batch is dropped when rows change; it is no damage."""
     clf, X, y = warm(PegasosClassifier, n_steps=17, batch_size=3)
     clf.fit(X[:9], y[:9]).fit(X[:6], y[:6])
-    pieces = PegasosClassifier(0.1, batch_size=7, random_state=0)
+    pieces = PegasosClassifier(lam=0.1, batch_size=7, random_state=0)
     for n in (40, 6, 11, 6):
         pieces.partial_fit(X[:n], y[:n], classes=[0, 1, 2])
     assert np.isfinite(pieces.coef_).all()

@@ -152,7 +152,7 @@ def test_what_a_search_drops_is_told(tmp_path, capsys):
     options = ["--kernel", "rbf", "--gamma", "0.001", "--cv", "5", "--lams", "5", "-o", model]
     assert cli.main(["train", str(file), *options]) == 0
     report = capsys.readouterr().err
-    search = pegasos.KernelPegasosClassifierCV(5, gammas=[0.001], random_state=0).fit(X, y)
+    search = pegasos.KernelPegasosClassifierCV(lams=5, gammas=[0.001], random_state=0).fit(X, y)
     results = search.cv_results_
     assert 0 < results["dropped"].sum() < 5
     for k, lam in enumerate(results["param_lam"]):
@@ -171,9 +171,9 @@ def test_lam_may_be_chosen_by_cross_validation(tmp_path, data, kernel, capsys):
     report = capsys.readouterr().err
     shared = {"cv": 4, "loss": "squared_hinge", "penalize_intercept": False, "random_state": 2}
     if kernel is None:
-        search = pegasos.PegasosClassifierCV(6, **shared)
+        search = pegasos.PegasosClassifierCV(lams=6, **shared)
     else:
-        search = pegasos.KernelPegasosClassifierCV(6, gammas=[0.2], **shared)
+        search = pegasos.KernelPegasosClassifierCV(lams=6, gammas=[0.2], **shared)
     search.fit(X, y)
     results = search.cv_results_
     for k, lam in enumerate(results["param_lam"]):
@@ -219,7 +219,7 @@ def test_kernel_models_train_and_predict_like_the_library(tmp_path, data, name, 
     assert "support vectors" in report
     assert "objective" in report
     direct = pegasos.KernelPegasosClassifier(
-        0.01,
+        lam=0.01,
         kernel=kernel,
         gamma=0.3,
         degree=2,

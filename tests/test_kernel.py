@@ -74,9 +74,9 @@ def test_scikit_learn_accepts_the_estimator(estimator, check):
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
 def test_pegasos_begins_every_fit(rng, multi_class, n, loss):
     X, y = rng.normal(size=(n, 4)), np.arange(n) % 3
-    fitted = KernelPegasosClassifier(0.05, loss=loss, multi_class=multi_class, random_state=0).fit(
-        X, y
-    )
+    fitted = KernelPegasosClassifier(
+        lam=0.05, loss=loss, multi_class=multi_class, random_state=0
+    ).fit(X, y)
     n_rows = n if multi_class == "ovr" else 2 * n // 3
     assert (fitted.n_steps_ == (n_rows if n_rows <= 512 else 256)).all()
     assert next(iter(fitted.solver_epochs_.items())) == ("pegasos", 1)
@@ -98,7 +98,14 @@ def test_kernels_without_a_dual_learn_all_the_same(kernel):
     if kernel == "precomputed":
         X = np.tanh(0.3 * X @ X.T)
     machine = KernelPegasosClassifier(
-        0.1, kernel=kernel, gamma=0.3, coef0=-0.1, degree=2, tol=None, max_iter=5, random_state=0
+        lam=0.1,
+        kernel=kernel,
+        gamma=0.3,
+        coef0=-0.1,
+        degree=2,
+        tol=None,
+        max_iter=5,
+        random_state=0,
     )
     machine.fit(X, y)
     assert machine.objective_[0] < 0.95  # w = 0 has 1
@@ -186,7 +193,7 @@ def test_blocks_come_from_columns_that_are_kept(rng, value_type):
 @pytest.mark.parametrize("density", [0.1, 0.9])
 def test_predictions_take_coefficients_of_any_type(rng, density):
     X, y = make_rows(rng, n=200, density=density)
-    clf = KernelPegasosClassifier(1e-2, random_state=0).fit(X, y)
+    clf = KernelPegasosClassifier(lam=1e-2, random_state=0).fit(X, y)
     scores = clf.decision_function(X)
     clf.dual_coef_ = clf.dual_coef_.astype(np.float32)
     np.testing.assert_allclose(clf.decision_function(X), scores, rtol=1e-3, atol=1e-5)
@@ -304,7 +311,7 @@ def test_how_kernel_values_are_computed_does_not_matter(rng, monkeypatch, dtype,
                 places = (kernels._points, kernels._cache, kernels._work)
                 (place,) = (place for place in places if hasattr(place, constant))
                 patch.setattr(place, constant, value)
-            machine = KernelPegasosClassifier(1e-2, kernel=kernel, n_jobs=n_jobs, **options)
+            machine = KernelPegasosClassifier(lam=1e-2, kernel=kernel, n_jobs=n_jobs, **options)
             machines[name] = machine.fit(data, y), machine.decision_function(data)
     _, scores = machines["blas"]
     for _, others in machines.values():
@@ -505,7 +512,7 @@ def test_pairs_of_classes_are_certified_among_their_own_rows(
     )
     machines = [
         KernelPegasosClassifier(
-            1e-2, kernel=which, gamma=0.1, multi_class="ovo", tol=1e-4, random_state=0, n_jobs=n,
+            lam=1e-2, kernel=which, gamma=0.1, multi_class="ovo", tol=1e-4, random_state=0, n_jobs=n,
             **intercept,
         ).fit(rows, y, sample_weight=weights)
         for n in (1, 2)
@@ -539,7 +546,7 @@ def test_pairs_of_classes_are_certified_among_their_own_rows(
         # The same problem by itself has the same optimum.
         part = rows[own][:, own] if which == "precomputed" else rows[own]
         alone = KernelPegasosClassifier(
-            1e-2, kernel=which, gamma=0.1, tol=1e-4, random_state=0, **intercept
+            lam=1e-2, kernel=which, gamma=0.1, tol=1e-4, random_state=0, **intercept
         ).fit(part, labels[own], sample_weight=weights[own])
         assert abs(alone.objective_[0] / primal - 1) <= 2e-4
 
@@ -555,7 +562,7 @@ def test_rows_that_are_out_have_a_coefficient_of_exactly_zero(
     X, y = (X[:200] / 16).astype(dtype), y[:200]
     limits = {"tol": None, "max_iter": 30} if solver == "pegasos" else {"tol": 1e-5}
     clf = KernelPegasosClassifier(
-        1e-4, gamma=1.0, solver=solver, multi_class=multi_class, warm_start=True, random_state=0,
+        lam=1e-4, gamma=1.0, solver=solver, multi_class=multi_class, warm_start=True, random_state=0,
         **limits, **intercept,
     ).fit(X, y, sample_weight=rng.uniform(0.5, 2, 200))  # fmt: skip
     sizes = np.abs(clf.dual_coef_[clf.dual_coef_ != 0])
@@ -694,10 +701,10 @@ def test_a_warm_start_needs_the_same_rows(rng):
 
 def test_a_fit_without_a_warm_start_leaves_nothing_to_go_on_from(rng):
     X, y = make_rows(rng)
-    clf = KernelPegasosClassifier(0.1, warm_start=True, random_state=0).fit(X, y)
+    clf = KernelPegasosClassifier(lam=0.1, warm_start=True, random_state=0).fit(X, y)
     clf.set_params(warm_start=False).fit(2 * X, y)
     clf.set_params(warm_start=True).fit(2 * X, y)
-    fresh = KernelPegasosClassifier(0.1, random_state=0).fit(2 * X, y)
+    fresh = KernelPegasosClassifier(lam=0.1, random_state=0).fit(2 * X, y)
     np.testing.assert_array_equal(clf.dual_coef_, fresh.dual_coef_)
 
 
@@ -712,7 +719,7 @@ def test_without_a_minimum_solvers_stay_with_sane_points(rng, solver):
             "solver": solver,
             "max_iter": 60,
         }
-        clf = KernelPegasosClassifier(0.01, tol=None, random_state=0, **options).fit(X, y)
+        clf = KernelPegasosClassifier(lam=0.01, tol=None, random_state=0, **options).fit(X, y)
         assert 0 <= clf.objective_[0] <= 1
         assert np.isnan(clf.duality_gap_).all()
 
@@ -789,7 +796,7 @@ def test_damaged_models_are_refused(tmp_path, rng, change):
 @pytest.mark.parametrize("kernel", ["linear", "poly"])
 def test_machines_without_support_vectors_predict(layout, dtype, kernel):
     X = convert(np.zeros((6, 4)), layout, dtype)
-    clf = KernelPegasosClassifier(1.0, kernel=kernel, random_state=0).fit(X, [0, 1, 0, 1, 0, 1])
+    clf = KernelPegasosClassifier(lam=1.0, kernel=kernel, random_state=0).fit(X, [0, 1, 0, 1, 0, 1])
     assert len(clf.support_) == 0
     np.testing.assert_array_equal(clf.decision_function(X), np.full(6, clf.intercept_))
 
@@ -819,8 +826,10 @@ def test_a_function_may_return_sparse_kernel_values(rng, layout, make, solver):
         return A @ B.T
 
     options = {"solver": solver, "max_iter": 20, "tol": None, "random_state": 0}
-    expected = KernelPegasosClassifier(0.1, kernel=inner, **options).fit(X, y)
-    clf = KernelPegasosClassifier(0.1, kernel=lambda A, B: make(inner(A, B)), **options).fit(X, y)
+    expected = KernelPegasosClassifier(lam=0.1, kernel=inner, **options).fit(X, y)
+    clf = KernelPegasosClassifier(lam=0.1, kernel=lambda A, B: make(inner(A, B)), **options).fit(
+        X, y
+    )
     near = {"rtol": 1e-10, "atol": 1e-10}
     np.testing.assert_allclose(clf.decision_function(X), expected.decision_function(X), **near)
     with pytest.raises(
@@ -833,7 +842,7 @@ def test_a_function_may_return_sparse_kernel_values(rng, layout, make, solver):
 def test_linear_kernel_machines_have_weights(rng, layout, dtype, multi_class):
     X, _ = make_rows(rng)
     X, y = convert(X, layout, dtype), rng.integers(0, 4, 60)
-    clf = KernelPegasosClassifier(0.1, kernel="linear", multi_class=multi_class, random_state=0)
+    clf = KernelPegasosClassifier(lam=0.1, kernel="linear", multi_class=multi_class, random_state=0)
     assert not hasattr(clf, "coef_")
     assert isinstance(clf.fit(X, y).coef_, np.ndarray)
     assert clf.coef_.shape == (6 if multi_class == "ovo" else 4, 23)
@@ -855,7 +864,7 @@ def test_support_rows_that_do_not_exist_are_named(rng):
 
 def test_support_vectors_come_in_the_order_of_rows(rng):
     X, y = make_rows(rng)
-    clf = KernelPegasosClassifier(0.1, random_state=0).fit(X, y)
+    clf = KernelPegasosClassifier(lam=0.1, random_state=0).fit(X, y)
     assert (np.diff(clf.support_) > 0).all()
     np.testing.assert_array_equal(clf.support_vectors_, X[clf.support_])
     np.testing.assert_array_equal(clf.n_support_, np.unique(y[clf.support_], return_counts=True)[1])
@@ -958,7 +967,7 @@ def test_coefficients_add_up_to_0_where_the_intercept_is_free(rng, dtype, kernel
         y[:k] = np.arange(k)
         weights = None if trial % 2 else 10 ** rng.uniform(-3, 3, n)
         clf = KernelPegasosClassifier(
-            10 ** rng.uniform(-5, 1), kernel=kernel, loss=loss, solver=solver, random_state=trial,
+            lam=10 ** rng.uniform(-5, 1), kernel=kernel, loss=loss, solver=solver, random_state=trial,
             multi_class=rng.choice(["ovr", "ovo"]), penalize_intercept=False,
             max_iter=int(rng.choice([1, 3, 200])), tol=rng.choice([0.1, 1e-6]),
         )  # fmt: skip

@@ -119,7 +119,7 @@ def test_a_refit_whose_callback_fails_changes_nothing(machine, rng, task):
 
 def test_a_partial_fit_that_fails_changes_nothing(rng):
     X, y = make_rows(rng)
-    clf = PegasosClassifier(0.01, random_state=0)
+    clf = PegasosClassifier(lam=0.01, random_state=0)
     with pytest.raises(ValueError, match="two classes"):
         clf.partial_fit(X, y, classes=[1])
     assert not public(clf)
@@ -280,7 +280,7 @@ def test_problems_of_a_warm_start_may_lose_rows(machine, rng, solver, loss, mult
 @pytest.mark.parametrize("first", ["sdca", "newton"])
 def test_pegasos_goes_on_from_another_solver_over_more_rows(rng, first):
     X, y = make_rows(rng, n=150)
-    clf = PegasosClassifier(0.01, solver=first, warm_start=True, random_state=0).fit(
+    clf = PegasosClassifier(lam=0.01, solver=first, warm_start=True, random_state=0).fit(
         X[:120], y[:120]
     )
     before = clf.score(X[120:], y[120:])
@@ -336,7 +336,7 @@ def test_partial_fit_does_not_forget_the_fit(digits, options, dtype):
     y = digits[1]
     for layout in ("dense", "csr32-64"):
         X = convert(digits[0], layout, dtype)
-        clf = PegasosClassifier(1e-3, random_state=0, **OPTIONS[options]).fit(X, y)
+        clf = PegasosClassifier(lam=1e-3, random_state=0, **OPTIONS[options]).fit(X, y)
         before, coef = clf.score(X, y), clf.coef_
         clf.partial_fit(X[:2], y[:2])
         assert abs(clf.score(X, y) - before) < 0.01
@@ -347,7 +347,9 @@ def test_partial_fit_does_not_forget_the_fit(digits, options, dtype):
 def test_partial_fit_learns_new_data_after_a_fit(digits):
     X, y = digits
     some = y < 5
-    clf = PegasosClassifier(1e-3, random_state=0).fit(X, y, sample_weight=np.where(some, 1.0, 1e-9))
+    clf = PegasosClassifier(lam=1e-3, random_state=0).fit(
+        X, y, sample_weight=np.where(some, 1.0, 1e-9)
+    )
     assert clf.score(X[~some], y[~some]) < 0.3
     for _ in range(20):
         clf.partial_fit(X, y)
@@ -360,7 +362,7 @@ def test_partial_fit_does_not_forget_fits_that_took_few_steps(rng, n, lam):
     """Where lam n is small, so many steps as the epochs had would not hold the model fast."""
     X = 50 * rng.normal(size=(n, 5))
     y = np.where(X[:, 0] + 40 * rng.normal(size=n) > 0, 1, -1)
-    clf = PegasosClassifier(lam, tol=1e-2, random_state=0).fit(X, y)
+    clf = PegasosClassifier(lam=lam, tol=1e-2, random_state=0).fit(X, y)
     before, scores = clf.score(X, y), clf.decision_function(X[:1])
     clf.partial_fit(X[:1], y[:1])
     assert abs(clf.score(X, y) - before) <= 0.1
@@ -376,7 +378,7 @@ def test_partial_fit_takes_a_textbook_step_from_the_fitted_model(
     X, y = make_rows(rng)
     lam, scaling = 0.05, 2.0
     clf = PegasosClassifier(
-        lam, solver=solver, penalize_intercept=penalize_intercept, intercept_scaling=scaling,
+        lam=lam, solver=solver, penalize_intercept=penalize_intercept, intercept_scaling=scaling,
         warm_start=layout == "dense", random_state=0,
     ).fit(convert(X, layout, dtype), y)  # fmt: skip
     w, b, t = clf.coef_[0], clf.intercept_[0], clf.n_iter_ * len(y)
@@ -450,7 +452,9 @@ def test_an_interrupted_fit_can_be_completed_though_nobody_asked_before(machine,
 @pytest.mark.parametrize("solver", ["pegasos", "newton"])
 def test_a_warm_start_after_a_fit_without_one_goes_on_from_the_model(rng, solver):
     X, y = make_rows(rng, n=200)
-    clf = PegasosClassifier(0.01, solver=solver, tol=None, max_iter=30, random_state=0).fit(X, y)
+    clf = PegasosClassifier(lam=0.01, solver=solver, tol=None, max_iter=30, random_state=0).fit(
+        X, y
+    )
     before = clf.objective_[0]
     clf.set_params(warm_start=True, solver="pegasos", max_iter=1).fit(X, y)
     assert clf.objective_[0] < 1.1 * before
@@ -461,7 +465,7 @@ def test_a_warm_start_after_a_fit_without_one_goes_on_from_the_model(rng, solver
 
 def test_a_fit_from_within_ones_own_kernel_function_is_refused(rng):
     X, y = make_rows(rng)
-    clf = KernelPegasosClassifier(0.1, random_state=0).fit(X, y)
+    clf = KernelPegasosClassifier(lam=0.1, random_state=0).fit(X, y)
     before = public(clf)
 
     def kernel(A, B):
@@ -480,7 +484,7 @@ def test_a_fit_from_within_ones_own_kernel_function_is_refused(rng):
 def test_a_fit_from_within_ones_own_callback_is_refused(rng, call):
     pytest.importorskip("sklearn.callback", reason="callbacks came with scikit-learn 1.9")
     X, y = make_rows(rng)
-    clf = PegasosClassifier(0.1, solver="pegasos", tol=None, max_iter=5, random_state=0)
+    clf = PegasosClassifier(lam=0.1, solver="pegasos", tol=None, max_iter=5, random_state=0)
     said = []
 
     class Refitting(Failing):
@@ -506,7 +510,7 @@ def test_a_fit_that_is_refused_by_another_thread_leaves_the_first_alone(rng):
         done.wait()
         return A @ B.T
 
-    clf = KernelPegasosClassifier(0.1, kernel=kernel, random_state=0)
+    clf = KernelPegasosClassifier(lam=0.1, kernel=kernel, random_state=0)
     thread = threading.Thread(target=clf.fit, args=(X, y))
     thread.start()
     inside.wait()
@@ -536,14 +540,14 @@ def test_pairs_of_classes_without_weight(machine, rng, solver, tol):
 @pytest.mark.parametrize("size", [1e18, 1e308])
 def test_a_cache_may_be_larger_than_any_memory(rng, size):
     X, y = make_rows(rng)
-    a, b = (KernelPegasosClassifier(0.1, cache_size=s, random_state=0) for s in (1000, size))
+    a, b = (KernelPegasosClassifier(lam=0.1, cache_size=s, random_state=0) for s in (1000, size))
     np.testing.assert_array_equal(a.fit(X, y).dual_coef_, b.fit(X, y).dual_coef_)
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf", "poly"])
 def test_pairs_of_classes_without_rows_have_nothing_to_learn(rng, layout, kernel):
     X, y = convert(rng.normal(size=(44, 9)), layout, np.float64), np.arange(44) % 8
-    clf = KernelPegasosClassifier(0.02, kernel=kernel, multi_class="ovo", tol=None, max_iter=20,
+    clf = KernelPegasosClassifier(lam=0.02, kernel=kernel, multi_class="ovo", tol=None, max_iter=20,
                                   class_weight={0: 0.0, 1: 0.0}, random_state=0)  # fmt: skip
     clf.fit(X, y)
     assert clf.objective_[0] == clf.duality_gap_[0] == 0

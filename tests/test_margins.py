@@ -62,7 +62,7 @@ def test_pairs_have_margins_of_their_own_rows_only(machine, rng):
 
 def test_the_norm_of_linear_machines_is_that_of_coef(rng, dtype):
     X, y = make_rows(rng)
-    clf = PegasosClassifier(0.05, random_state=0).fit(X.astype(dtype), y)
+    clf = PegasosClassifier(lam=0.05, random_state=0).fit(X.astype(dtype), y)
     np.testing.assert_allclose(clf.weight_norm_, [np.sqrt((clf.coef_**2).sum())], rtol=1e-14)
 
 
@@ -85,7 +85,7 @@ def test_the_norm_of_kernel_machines_is_that_of_beta(rng, layout, dtype, kernel)
     rows = X
     if kernel == "precomputed":
         rows = np.ascontiguousarray(X @ X.T)
-    clf = KernelPegasosClassifier(0.05, **options).fit(rows, y)
+    clf = KernelPegasosClassifier(lam=0.05, **options).fit(rows, y)
     beta = np.zeros((3, 300))
     beta[:, clf.support_] = clf.dual_coef_
     if kernel == "precomputed":
@@ -105,8 +105,8 @@ def test_the_norm_of_kernel_machines_is_that_of_beta(rng, layout, dtype, kernel)
 def test_a_linear_kernel_has_the_margins_of_a_linear_machine(rng, layout):
     X, y = make_rows(rng)
     X = convert(X, layout, np.float64)
-    linear = PegasosClassifier(0.05, tol=1e-8, random_state=0).fit(X, y)
-    kernel = KernelPegasosClassifier(0.05, kernel="linear", tol=1e-8, random_state=0).fit(X, y)
+    linear = PegasosClassifier(lam=0.05, tol=1e-8, random_state=0).fit(X, y)
+    kernel = KernelPegasosClassifier(lam=0.05, kernel="linear", tol=1e-8, random_state=0).fit(X, y)
     np.testing.assert_allclose(kernel.weight_norm_, linear.weight_norm_, rtol=1e-3)
     np.testing.assert_allclose(kernel.weight_norm_, np.linalg.norm(kernel.coef_, axis=1))
     both = [clf.margins(X, y, geometric=True) for clf in (linear, kernel)]

@@ -200,8 +200,8 @@ def test_far_rows_of_a_quadrant_have_larger_scores(kind, multi_class):
         KERNEL(1e5, gamma=1e6),
         KERNEL(0.01, gamma=1e3, solver="newton"),
         KERNEL(0.01, gamma=1e3, kernel="laplacian", multi_class="ovo"),
-        KernelPegasosClassifierCV([0.01], gammas=[0.1, 1e4], cv=3),
-        KernelPegasosClassifierCV([0.01], gammas=[0.1, 1e4], cv=3, cv_effort=2),
+        KernelPegasosClassifierCV(lams=[0.01], gammas=[0.1, 1e4], cv=3),
+        KernelPegasosClassifierCV(lams=[0.01], gammas=[0.1, 1e4], cv=3, cv_effort=2),
     ],
     ids=name_of,
 )
@@ -721,9 +721,9 @@ def test_there_are_no_starting_points():
 @pytest.mark.parametrize(
     "search",
     [
-        PegasosClassifierCV([0.01, 0.1], cv=3, random_state=0),
-        KernelPegasosClassifierCV([0.01, 0.1], gammas=[0.1, 1.0], cv=3, random_state=0),
-        KernelPegasosClassifierCV([0.01, 0.1], kernel=product, cv=3, random_state=0),
+        PegasosClassifierCV(lams=[0.01, 0.1], cv=3, random_state=0),
+        KernelPegasosClassifierCV(lams=[0.01, 0.1], gammas=[0.1, 1.0], cv=3, random_state=0),
+        KernelPegasosClassifierCV(lams=[0.01, 0.1], kernel=product, cv=3, random_state=0),
     ],
 )
 def test_searches_take_named_classes_and_rows_of_both_kinds(search, make):
@@ -735,7 +735,9 @@ def test_searches_take_named_classes_and_rows_of_both_kinds(search, make):
     assert found.best_params_ == clone(search).fit(IRIS, labels).best_params_
 
 
-@pytest.mark.parametrize("search", [PegasosClassifierCV([0.1]), KernelPegasosClassifierCV([0.1])])
+@pytest.mark.parametrize(
+    "search", [PegasosClassifierCV(lams=[0.1]), KernelPegasosClassifierCV(lams=[0.1])]
+)
 @pytest.mark.parametrize(
     ("labels", "weights", "message"),
     [

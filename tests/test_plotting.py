@@ -124,7 +124,7 @@ def test_a_search_over_one_parameter_is_a_curve(moons):
 
 def test_best_points_are_marked(moons):
     best, within = "best mean score", "largest λ within one standard error"
-    search = PegasosClassifierCV(np.geomspace(1e-4, 1, 7), cv=3, random_state=0).fit(*moons)
+    search = PegasosClassifierCV(lams=np.geomspace(1e-4, 1, 7), cv=3, random_state=0).fit(*moons)
     display = SearchDisplay.from_estimator(search)
     means, error = search.cv_results_["mean_test_score"], search.cv_results_["standard_error"]
     lams = search.cv_results_["param_lam"].data
@@ -137,7 +137,7 @@ def test_best_points_are_marked(moons):
     for name, (lam,) in display.marks.items():
         assert marked[name].get_xdata()[0] == lam
         assert marked[name].get_ydata()[0] == means[lams == lam][0]
-    search = KernelPegasosClassifierCV([0.1, 1e-3], gammas=[0.1, 3, 20], cv=3, random_state=0)
+    search = KernelPegasosClassifierCV(lams=[0.1, 1e-3], gammas=[0.1, 3, 20], cv=3, random_state=0)
     display = SearchDisplay.from_estimator(search.fit(*moons))
     lam, gamma = display.marks[best]
     at = display.y_values.index(gamma), display.x_values.index(lam)
@@ -240,9 +240,9 @@ def callbacks():
     "clf",
     [
         paper.linear(0.01, max_iter=6, random_state=0),
-        PegasosClassifier(0.01, solver="sdca", random_state=0),
-        PegasosClassifier(0.01, solver="newton", random_state=0),
-        KernelPegasosClassifier(0.01, random_state=0),
+        PegasosClassifier(lam=0.01, solver="sdca", random_state=0),
+        PegasosClassifier(lam=0.01, solver="newton", random_state=0),
+        KernelPegasosClassifier(lam=0.01, random_state=0),
     ],
 )
 def test_the_record_ends_with_the_fitted_model(clf, blobs):
@@ -345,7 +345,7 @@ def test_bad_records(moons):
 )
 def test_weights_are_images_with_titles(rng, n_classes, multi_class, titles):
     X, y = rng.normal(size=(40, 12)), np.arange(40) % n_classes
-    clf = PegasosClassifier(0.1, multi_class=multi_class, random_state=0).fit(X, y)
+    clf = PegasosClassifier(lam=0.1, multi_class=multi_class, random_state=0).fit(X, y)
     display = WeightsDisplay.from_estimator(clf, shape=(3, 4))
     assert [ax.get_title() for ax in display.ax_] == titles
     assert len(display.images_) == len(titles)
@@ -367,14 +367,14 @@ def test_the_best_of_a_search_on_given_axes(rng):
 
 
 def test_bad_weights(moons):
-    clf = PegasosClassifier(0.1, random_state=0).fit(*moons)
+    clf = PegasosClassifier(lam=0.1, random_state=0).fit(*moons)
     with pytest.raises(ValueError, match=r"shape must be .* coef_ has columns, 2, got \(28, 28\)"):
         WeightsDisplay.from_estimator(clf)
     with pytest.raises(ValueError, match=r"shape must be two sizes .* got \(2,\)"):
         WeightsDisplay.from_estimator(clf, shape=(2,))
     with pytest.raises(NotFittedError):
         WeightsDisplay.from_estimator(PegasosClassifier())
-    kernel = KernelPegasosClassifier(0.1, random_state=0).fit(*moons)
+    kernel = KernelPegasosClassifier(lam=0.1, random_state=0).fit(*moons)
     with pytest.raises(TypeError, match="estimator must be linear, got KernelPegasosClassifier"):
         WeightsDisplay.from_estimator(kernel, (1, 2))
     with pytest.raises(TypeError, match=r"estimator must be .* got object"):
@@ -386,7 +386,7 @@ def test_bad_weights(moons):
 
 def test_support_vectors_are_ringed_and_margins_drawn(moons):
     X, y = moons
-    clf = KernelPegasosClassifier(1e-2, gamma=2.0, random_state=0).fit(X, y)
+    clf = KernelPegasosClassifier(lam=1e-2, gamma=2.0, random_state=0).fit(X, y)
     display = SupportVectorsDisplay.from_estimator(clf, X, y, grid_resolution=30)
     assert display.figure_ is display.ax_.figure
     np.testing.assert_array_equal(display.rings_.get_offsets(), X[clf.support_])
@@ -407,7 +407,7 @@ def test_support_vectors_are_ringed_and_margins_drawn(moons):
 @pytest.mark.parametrize("multi_class", ["ovr", "ovo"])
 def test_support_vectors_of_linear_machines_by_definition(blobs, multi_class):
     X, y = blobs
-    clf = PegasosClassifier(0.1, multi_class=multi_class, random_state=0).fit(X, y)
+    clf = PegasosClassifier(lam=0.1, multi_class=multi_class, random_state=0).fit(X, y)
     display = SupportVectorsDisplay.from_estimator(clf, X, y, grid_resolution=10)
     wanted = set()
     a, b, c = clf.classes_
@@ -426,7 +426,7 @@ def test_support_vectors_of_linear_machines_by_definition(blobs, multi_class):
 def test_predicted_regions_have_the_colours_of_their_classes(blobs):
     X, y = blobs
     frame = pd.DataFrame(X, columns=["height", "width"])
-    clf = KernelPegasosClassifier(1e-2, random_state=0).fit(frame, y)
+    clf = KernelPegasosClassifier(lam=1e-2, random_state=0).fit(frame, y)
     display = SupportVectorsDisplay.from_estimator(clf, frame, y, grid_resolution=30)
     ax = display.ax_
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("height", "width")
@@ -458,7 +458,7 @@ def test_sparse_rows_and_a_search_on_given_axes(moons):
 
 def test_bad_data(moons, rng):
     X, y = moons
-    clf = PegasosClassifier(0.1, random_state=0).fit(X, y)
+    clf = PegasosClassifier(lam=0.1, random_state=0).fit(X, y)
     for bad in (rng.normal(size=(5, 3)), X[:0], X[0]):
         with pytest.raises(ValueError, match=r"X must have two features and .* row, got shape \("):
             SupportVectorsDisplay.from_estimator(clf, bad, np.zeros(len(bad)))
@@ -472,7 +472,7 @@ def test_bad_data(moons, rng):
             SupportVectorsDisplay(wide, X, y)
     with pytest.raises(TypeError, match="X must be numeric"):
         SupportVectorsDisplay(clf, X.astype(str), y)
-    machine = KernelPegasosClassifier(0.1, kernel="precomputed").fit(X[:2] @ X[:2].T, [0, 1])
+    machine = KernelPegasosClassifier(lam=0.1, kernel="precomputed").fit(X[:2] @ X[:2].T, [0, 1])
     with pytest.raises(ValueError, match="kernel='precomputed'"):
         SupportVectorsDisplay(machine, X[:2], [0, 1])
     with pytest.raises(ValueError, match="y must have one label per row"):

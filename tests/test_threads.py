@@ -42,9 +42,9 @@ def learn(kind, X, y, weights, seed):
     make = {
         "pegasos": lambda: paper.linear(1e-3, random_state=seed),
         "sdca": lambda: pegasos.PegasosClassifier(
-            1e-3, solver="sdca", max_iter=5000, random_state=seed
+            lam=1e-3, solver="sdca", max_iter=5000, random_state=seed
         ),
-        "newton": lambda: pegasos.PegasosClassifier(1e-3, solver="newton", random_state=seed),
+        "newton": lambda: pegasos.PegasosClassifier(lam=1e-3, solver="newton", random_state=seed),
         "kernel": lambda: paper.kernel(1e-3, gamma=0.1, max_iter=5, random_state=seed),
     }[kind]
     clf = make().fit(X, y, weights)
@@ -152,9 +152,9 @@ def test_a_block_that_ctrl_c_cuts_off_is_forgotten():
 
 
 MACHINES = {
-    "newton": lambda **o: pegasos.PegasosClassifier(1e-3, solver="newton", **o),
+    "newton": lambda **o: pegasos.PegasosClassifier(lam=1e-3, solver="newton", **o),
     "newton, free": lambda **o: pegasos.PegasosClassifier(
-        1e-3, solver="newton", penalize_intercept=False, **o
+        lam=1e-3, solver="newton", penalize_intercept=False, **o
     ),
     **{
         f"{kernel}, {solver}, {megabytes} MB": functools.partial(

@@ -31,11 +31,11 @@ def functional(**options):
 
 
 def linear(lam=1e-4, **options):
-    return PegasosClassifier(lam, random_state=0, **options)
+    return PegasosClassifier(lam=lam, random_state=0, **options)
 
 
 def kernel(lam=1e-3, **options):
-    return KernelPegasosClassifier(lam, kernel="linear", random_state=0, **options)
+    return KernelPegasosClassifier(lam=lam, kernel="linear", random_state=0, **options)
 
 
 @pytest.mark.filterwarnings("default")
@@ -95,7 +95,7 @@ def test_a_search_ranks_models_of_no_use_as_ties(rng):
     """By average precision, the noise in their weights chose one."""
     X, y = rare(rng, 2000)
     search = PegasosClassifierCV(
-        [1e-4, 1e-3, 1e-2, 1e-1], scoring="average_precision", cv_effort=1e-6, random_state=0
+        lams=[1e-4, 1e-3, 1e-2, 1e-1], scoring="average_precision", cv_effort=1e-6, random_state=0
     )
     search.fit(X, y == "ill")
     scores = search.cv_results_["mean_test_score"]
@@ -136,7 +136,7 @@ def test_a_gap_that_rounding_ends_ends_the_fit(rng, solver):
     """Pairs of classes with caches of their own went on to max_iter epochs, in vain."""
     X, y = rng.normal(size=(60, 3)).astype(np.float32), np.arange(60) % 4
     machine = KernelPegasosClassifier(
-        1e-3, gamma=1.0, multi_class="ovo", cache_size=0.001, solver=solver, tol=1e-12,
+        lam=1e-3, gamma=1.0, multi_class="ovo", cache_size=0.001, solver=solver, tol=1e-12,
         max_iter=2000, random_state=0,
     )  # fmt: skip
     with pytest.warns(ConvergenceWarning, match="rounding allows no smaller gap"):

@@ -36,7 +36,7 @@ plt.show()
 # Both by cross-validation, one kernel matrix for each γ.
 
 search = KernelPegasosClassifierCV(
-    [1e-4, 1e-3, 1e-2, 1e-1], gammas=[0.1, 0.3, 1.0, 3.0, 10.0], random_state=0
+    lams=[1e-4, 1e-3, 1e-2, 1e-1], gammas=[0.1, 0.3, 1.0, 3.0, 10.0], random_state=0
 ).fit(X, y)
 SearchDisplay.from_estimator(search)
 
