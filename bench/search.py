@@ -130,8 +130,8 @@ def usps_grid(data):
     y = np.concatenate([data.y, data.y_test])[:700]
     X = PCA(30, random_state=0).fit_transform(X)
     search = pegasos.KernelPegasosClassifierCV(
-        lams=10.0 ** np.arange(-3, 4), gammas=[2.0], n_steps=[100, 300, 500, 700], sampling="uniform",
-        fit_intercept=False,
+        lams=10.0 ** np.arange(-3, 4), gammas=[2.0], n_steps=[100, 300, 500, 700],
+        sampling="uniform", fit_intercept=False,
         cv=KFold(5, shuffle=True, random_state=0), refit=False, random_state=0,
     )  # fmt: skip
     return search.fit(X, y)

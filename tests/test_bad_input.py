@@ -29,8 +29,8 @@ GOOD = np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 3.0], [1.0, 1.0]])
 LABELS = [0, 1, 0, 1]
 HUGE = np.finfo(np.float64).max / 4
 
-LINEAR = paper.linear(0.1, random_state=0).fit(GOOD, LABELS)
-KERNEL = paper.kernel(0.1, gamma=0.5, random_state=0).fit(GOOD, LABELS)
+LINEAR = paper.linear(lam=0.1, random_state=0).fit(GOOD, LABELS)
+KERNEL = paper.kernel(lam=0.1, gamma=0.5, random_state=0).fit(GOOD, LABELS)
 MODEL, KERNEL_MODEL = LINEAR.to_model(), KERNEL.to_model()
 
 
@@ -530,11 +530,11 @@ for _order, _message in (
 def warm(**change):
     """A fit that goes on with other parameters or data than it began with."""
     X, y = change.pop("X", GOOD), change.pop("y", LABELS)
-    return paper.linear(0.1, warm_start=True).fit(GOOD, LABELS).set_params(**change).fit(X, y)
+    return paper.linear(lam=0.1, warm_start=True).fit(GOOD, LABELS).set_params(**change).fit(X, y)
 
 
 def partial(*arguments, **options):
-    clf = paper.linear(0.1, **options)
+    clf = paper.linear(lam=0.1, **options)
     for X, y, classes in arguments:
         clf.partial_fit(X, y, classes)
 
@@ -576,7 +576,7 @@ UNFITTING = {
         lambda: warm(X=GOOD.astype(np.float32)), ValueError, r"X must be float64.*got float32",
     ),
     "KernelPegasosClassifier.fit: warm start, rows": (
-        lambda: paper.kernel(0.1, warm_start=True).fit(GOOD, LABELS).fit(GOOD[:3], LABELS[:3]),
+        lambda: paper.kernel(lam=0.1, warm_start=True).fit(GOOD, LABELS).fit(GOOD[:3], LABELS[:3]),
         ValueError, r"X must be that of the fit.*4 rows, got 3",
     ),
     "PegasosClassifier.partial_fit: no classes": (
@@ -662,7 +662,7 @@ for _what, (_call, _error, _message) in UNFITTING.items():
 for _kind in ("dense", "csr32"):
     for _name, _make in (
         ("fit", lambda X: paper.fit(X, LABELS, 1e-12, random_state=0)),
-        ("PegasosClassifier.fit", lambda X: paper.linear(1e-12, random_state=1).fit(X, LABELS)),
+        ("PegasosClassifier.fit", lambda X: paper.linear(lam=1e-12, random_state=1).fit(X, LABELS)),
     ):
         refused(
             _name, f"features that overflow, {_kind}",
@@ -811,11 +811,13 @@ KERNEL_FILES = {
     "dual_coef with infinity": {"dual_coef": np.full((1, 4), np.inf)},
     "dual_coef of another shape": {"dual_coef": np.zeros((2, 4))},
 }
-SINGLE_KERNEL_MODEL = paper.kernel(0.1).fit(GOOD.astype(np.float32), LABELS).to_model()
+SINGLE_KERNEL_MODEL = paper.kernel(lam=0.1).fit(GOOD.astype(np.float32), LABELS).to_model()
 SINGLE_KERNEL_FILES = {
     "dual_coef beyond single precision": {"dual_coef": np.full((1, 4), 1e300)},
 }
-SPARSE_KERNEL_MODEL = paper.kernel(0.1, gamma=0.5).fit(sparse.csr_array(GOOD), LABELS).to_model()
+SPARSE_KERNEL_MODEL = (
+    paper.kernel(lam=0.1, gamma=0.5).fit(sparse.csr_array(GOOD), LABELS).to_model()
+)
 SPARSE_KERNEL_FILES = {
     "an index out of range": {"indices": put(0, 10**6)(SPARSE_KERNEL_MODEL.indices.copy())},
     "a negative index": {"indices": put(0, -7)(SPARSE_KERNEL_MODEL.indices.copy())},
@@ -887,7 +889,7 @@ refused(
 for _kernel in ("precomputed", lambda X, Z: X @ Z.T):
     refused(
         "KernelModel.save", f"kernel {'a function' if callable(_kernel) else _kernel}",
-        lambda f, k=_kernel: paper.kernel(0.1, kernel=k)
+        lambda f, k=_kernel: paper.kernel(lam=0.1, kernel=k)
         .fit(GOOD @ GOOD.T if k == "precomputed" else GOOD, LABELS).to_model().save(f / "m.npz"),
         ValueError, r"cannot be saved without its kernel",
     )  # fmt: skip
@@ -1110,7 +1112,7 @@ def test_data_frames_may_have_columns_named_like_parts_of_a_matrix():
     frame = pd.DataFrame(X, columns=["data", "indices", "indptr"])
     expected = paper.fit(X, LABELS, 0.1, random_state=0).coef
     np.testing.assert_array_equal(paper.fit(frame, LABELS, 0.1, random_state=0).coef, expected)
-    clf = paper.linear(0.1, random_state=0).fit(frame, LABELS)
+    clf = paper.linear(lam=0.1, random_state=0).fit(frame, LABELS)
     np.testing.assert_array_equal(clf.coef_, expected)
 
 

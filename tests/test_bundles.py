@@ -227,7 +227,7 @@ def test_a_bundle_has_the_same_bits_wherever_it_is_stopped(rng, layout, dtype, f
 
 def fit_of(estimator):
     """The solver at work in an estimator that a warm start would go on with."""
-    return Schedule.restore(LINEAR, estimator._settings(), estimator._state).solver
+    return Schedule.restore(LINEAR, estimator._settings(estimator.lam_), estimator._state).solver
 
 
 @pytest.mark.parametrize("n_changed", [1, 5])

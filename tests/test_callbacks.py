@@ -48,9 +48,9 @@ def data(rng):
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: paper.linear(0.01, max_iter=7, random_state=0),
-        lambda: paper.kernel(0.01, max_iter=7, random_state=0),
-        lambda: paper.kernel(0.01, max_iter=7, random_state=0, cache_size=0.01),
+        lambda: paper.linear(lam=0.01, max_iter=7, random_state=0),
+        lambda: paper.kernel(lam=0.01, max_iter=7, random_state=0),
+        lambda: paper.kernel(lam=0.01, max_iter=7, random_state=0, cache_size=0.01),
         lambda: PegasosClassifier(lam=0.01, tol=1e-5, random_state=0),
         lambda: PegasosClassifier(lam=0.01, tol=1e-5, solver="sdca", random_state=0),
         lambda: KernelPegasosClassifier(lam=0.01, tol=1e-5, random_state=0),

@@ -191,7 +191,7 @@ def test_a_fit_that_stops_short_says_so(problem, solver):
     with pytest.warns(ConvergenceWarning, match=r"at max_iter=3\. Objective .*tol=1e-07"):
         model = paper.fit(X, y, 1e-3, **options)
     with pytest.warns(ConvergenceWarning) as told:
-        clf = paper.linear(1e-3, **options).fit(X, y)
+        clf = paper.linear(lam=1e-3, **options).fit(X, y)
     assert f"{model.objective[0]:.6g}" in str(told[0].message)
     np.testing.assert_array_equal(clf.coef_, model.coef)
     np.testing.assert_array_equal(clf.duality_gap_, model.duality_gap)
@@ -209,7 +209,7 @@ def test_what_a_fit_that_stops_short_says_is_true(rng, make, multi_class, which)
     names = np.array(["ape", "bee", "cat"])
     y = names[rng.integers(0, 3, len(X))]
     clf = make(
-        1e-4, solver="pegasos", tol=1e-7, max_iter=2, multi_class=multi_class, random_state=0
+        lam=1e-4, solver="pegasos", tol=1e-7, max_iter=2, multi_class=multi_class, random_state=0
     )
     with pytest.warns(ConvergenceWarning) as told:
         clf.fit(X, y)
@@ -231,11 +231,11 @@ def test_what_a_fit_that_stops_short_says_is_true(rng, make, multi_class, which)
 
 def test_pegasos_itself_stops_at_a_gap(problem):
     X, y = problem
-    clf = paper.linear(0.1, tol=0.02, max_iter=10**5, random_state=0).fit(X, y)
+    clf = paper.linear(lam=0.1, tol=0.02, max_iter=10**5, random_state=0).fit(X, y)
     assert clf.duality_gap_[0] <= 0.02 * clf.objective_[0]
     assert 20 <= clf.n_iter_ < 10**5
     # the same steps as without a tolerance
-    plain = paper.linear(0.1, max_iter=clf.n_iter_, random_state=0).fit(X, y)
+    plain = paper.linear(lam=0.1, max_iter=clf.n_iter_, random_state=0).fit(X, y)
     np.testing.assert_array_equal(clf.coef_, plain.coef_)
 
 
@@ -255,10 +255,10 @@ def test_threads_and_interruptions_do_not_change_the_answer(
     y = rng.integers(0, 5, 200)
     options = {"solver": solver, "tol": 1e-5, "max_iter": 3000, "random_state": 1}
     options |= INTERCEPTS[intercept]
-    whole = paper.linear(0.02, **options).fit(X, y)
-    threads = paper.linear(0.02, n_jobs=3, **options).fit(X, y)
+    whole = paper.linear(lam=0.02, **options).fit(X, y)
+    threads = paper.linear(lam=0.02, n_jobs=3, **options).fit(X, y)
     np.testing.assert_array_equal(whole.coef_, threads.coef_)
-    clf = paper.linear(0.02, warm_start=True, **options)
+    clf = paper.linear(lam=0.02, warm_start=True, **options)
     monkeypatch.setattr(_pegasos, "_SECONDS_PER_CALL", 2e-5)  # shorter pieces, with the same bits
     real = getattr(_core, function)
     for after in when:
@@ -447,7 +447,7 @@ def test_the_gap_of_kernel_machines_bounds_the_distance_to_the_optimum(
     weights = rng.uniform(0.1, 3, len(y))
     free = "penalize_intercept" in options
     clf = paper.kernel(
-        lam, kernel=kernel, **parameters, cache_size=cache_size, fit_intercept=free,
+        lam=lam, kernel=kernel, **parameters, cache_size=cache_size, fit_intercept=free,
         random_state=0, **options,
     ).fit(rows.astype(dtype), y, sample_weight=weights)  # fmt: skip
     c = weights / weights.sum()
@@ -487,11 +487,11 @@ def test_a_warm_start_notices_other_weights(rng, kind, solver, intercept):
     others[:2] = 0, others[0] + others[1]
     options = {"solver": solver, "tol": 1e-6, "max_iter": 10**4, "random_state": 0}
     options |= INTERCEPTS[intercept]
-    warm = kind(0.05, warm_start=True, **options).fit(X, y, sample_weight=weights)
+    warm = kind(lam=0.05, warm_start=True, **options).fit(X, y, sample_weight=weights)
     warm.fit(X, y, sample_weight=others)
     if kind is KernelPegasosClassifier:
         options["gamma"] = warm.to_model().support.kernel.gamma
-    fresh = kind(0.05, **options).fit(X, y, sample_weight=others)
+    fresh = kind(lam=0.05, **options).fit(X, y, sample_weight=others)
     assert (warm.duality_gap_ <= 1e-6 * warm.objective_).all()
     np.testing.assert_allclose(warm.objective_, fresh.objective_, rtol=1e-6)
 
@@ -516,8 +516,8 @@ def test_an_interrupted_kernel_ascent_goes_on_where_it_was(
     options = {"solver": "sdca", "tol": 1e-5, "max_iter": 3000, "random_state": 1, "gamma": 0.05}
     options |= {"kernel": kernel, "cache_size": cache_size, "multi_class": multi_class}
     options |= INTERCEPTS[intercept]
-    whole = paper.kernel(0.01, **options).fit(X, y)
-    clf = paper.kernel(0.01, warm_start=True, **options)
+    whole = paper.kernel(lam=0.01, **options).fit(X, y)
+    clf = paper.kernel(lam=0.01, warm_start=True, **options)
     for after in (3, 10):
         with interrupted(after):
             clf.fit(X, y)
@@ -536,8 +536,8 @@ def test_linear_and_kernel_ascent_find_the_same_machine(rng, layout):
     y = rng.integers(0, 3, 150)
     X = convert(X, layout, np.float64)
     options = {"solver": "sdca", "tol": 1e-9, "max_iter": 10**5, "random_state": 1}
-    linear = paper.linear(0.05, **options).fit(X, y)
-    kernel = paper.kernel(0.05, kernel="linear", **options).fit(X, y)
+    linear = paper.linear(lam=0.05, **options).fit(X, y)
+    kernel = paper.kernel(lam=0.05, kernel="linear", **options).fit(X, y)
     np.testing.assert_allclose(linear.objective_, kernel.objective_, rtol=1e-8)
     np.testing.assert_allclose(
         linear.decision_function(X), kernel.decision_function(X), rtol=1e-3, atol=1e-4
@@ -648,9 +648,8 @@ def test_a_search_certifies_nothing_where_there_is_no_dual(rng):
 def test_kernel_matrices_that_are_not_symmetric_are_refused(rng, dtype, make):
     X, y = make_rows(rng, n=100)
     K = (X @ X.T).astype(dtype)
-    make([0.1] if make is KernelPegasosClassifierCV else 0.1, kernel="precomputed").fit(
-        np.nextafter(K, np.inf), y
-    )
+    lam = {"lams": [0.1]} if make is KernelPegasosClassifierCV else {"lam": 0.1}
+    make(**lam, kernel="precomputed").fit(np.nextafter(K, np.inf), y)
     K[70, 3] += 1
     with pytest.raises(ValueError, match=r"symmetric matrix, but X\[70, 3\] is .* and X\[3, 70\]"):
         make(kernel="precomputed").fit(K, y)
@@ -677,7 +676,7 @@ def test_an_objective_that_is_rounding_has_converged(rng, dtype, loss, solver, k
             options = {"loss": loss, "solver": solver, "random_state": 0, "tol": 1e-3}
             kind = KernelPegasosClassifier if kernel else PegasosClassifier
             options |= {"kernel": kernel} if kernel else {}
-            clf = kind(lam, penalize_intercept=False, **options)
+            clf = kind(lam=lam, penalize_intercept=False, **options)
             clf.fit(X, y, sample_weight=np.where(y > 0, 1, weight))  # a warning would be an error
             assert clf.objective_[0] < 1e-15
             assert clf.n_iter_ < 1000

@@ -245,7 +245,7 @@ def test_an_intercept_that_is_not_fitted_stays_zero(rng, solver, n_iter, name):
     if name == "problems":
         clf._state["problems"]["constant_weight"] = 3
     else:
-        finisher = Schedule.restore(LINEAR, clf._settings(), clf._state).solver
+        finisher = Schedule.restore(LINEAR, clf._settings(clf.lam_), clf._state).solver
         _core.set_points(finisher.memory, finisher.a.copy(), finisher.coef.copy(), -np.ones(1))
         clf._state["solver.memory"] = finisher.memory
     with pytest.raises(ValueError, match=r"state: .* does not fit the rest"):
@@ -277,14 +277,14 @@ def test_what_a_checkpoint_is_of_must_be_readable(checkpoint, capsys):
 def warm(kind, **options):
     """A fitted estimator that can go on, and its rows; what is averaged and pending is there as well."""
     X, y = make_rows(np.random.default_rng(0), n=40, d=5)[0], np.arange(40) % 3
-    clf = kind(0.1, warm_start=True, random_state=0, **options)
+    clf = kind(lam=0.1, warm_start=True, random_state=0, **options)
     return clf.fit(X, y), X, y
 
 
 def in_a_bundle(kind, **options):
     """The same, stopped within the epochs that problems make together."""
     X, y = make_rows(np.random.default_rng(0), n=280, d=5)[0], np.arange(280) % 3
-    clf = kind(0.1, warm_start=True, random_state=0, **options)
+    clf = kind(lam=0.1, warm_start=True, random_state=0, **options)
     with interrupted(after=2):
         clf.fit(X, y)
     assert clf.n_iter_ < 8  # which the bundle makes

@@ -142,22 +142,23 @@ def test_training_options_reach_the_solver(tmp_path, data):
 @pytest.mark.parametrize(("jobs", "expected"), [([], None), (["--jobs", "3"], 3)])
 def test_jobs_reach_machines_and_searches(kernel, jobs, expected):
     args = cli._parser().parse_args(["train", "a", "-o", "b", "--cv", "3", *kernel, *jobs])
-    assert cli._machine(args, 1.0).n_jobs == expected
+    assert cli._machine(args).n_jobs == expected
     assert cli._search(args).n_jobs == expected
 
 
 def test_what_a_search_drops_is_told(tmp_path, capsys):
     X, y = make_blobs(600, 3, centers=8, cluster_std=2.0, random_state=0)
     file, model = write(tmp_path / "a.npz", X, y), str(tmp_path / "m.npz")
-    options = ["--kernel", "rbf", "--gamma", "0.001", "--cv", "5", "--lams", "5", "-o", model]
+    options = ["--kernel", "rbf", "--gamma", "0.001", "--cv", "5", "--Cs", "5", "-o", model]
     assert cli.main(["train", str(file), *options]) == 0
     report = capsys.readouterr().err
-    search = pegasos.KernelPegasosClassifierCV(lams=5, gammas=[0.001], random_state=0).fit(X, y)
+    search = pegasos.KernelPegasosClassifierCV(Cs=5, gammas=[0.001], random_state=0).fit(X, y)
     results = search.cv_results_
     assert 0 < results["dropped"].sum() < 5
     for k, lam in enumerate(results["param_lam"]):
         rest = " in the first fold: dropped" if results["dropped"][k] else "+- "
-        assert f"{lam:>10.3g}  {results['mean_test_score'][k]:.4f} {rest}" in report
+        values = f"{results['param_C'][k]:>10.3g}  {lam:>10.3g}  {0.001:>10.3g}"
+        assert f"{values}  {results['mean_test_score'][k]:.4f} {rest}" in report
 
 
 @pytest.mark.parametrize("kernel", [None, "rbf"])
@@ -188,7 +189,7 @@ def test_lam_may_be_chosen_by_cross_validation(tmp_path, data, kernel, capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--cv", "1"], "cv must be"), (["--lams", "5"], "--lams goes with --cv"),
+        (["--cv", "1"], "cv must be"), (["--Cs", "5"], "--lams goes with --cv"),
         (["--cv", "3", "--lam", "0.1"], "--lam does not go with --cv"),
         (["--cv", "3", "--lams", "0"], "lams"),
         (["--cv", "3", "--checkpoint", "c.npz"], "--checkpoint does not go with --cv"),

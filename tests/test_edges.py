@@ -186,7 +186,7 @@ def test_rows_of_other_pairs_do_not_slow_a_pair(rng, kind):
     X[y == 3] *= 1e4
     more = {"kernel": "linear"} if kind is KernelPegasosClassifier else {}
     clf = kind(
-        1e-2, solver="sdca", multi_class="ovo", penalize_intercept=False, max_iter=150,
+        lam=1e-2, solver="sdca", multi_class="ovo", penalize_intercept=False, max_iter=150,
         random_state=0, **more,
     )  # fmt: skip
     with warnings.catch_warnings():
@@ -241,9 +241,9 @@ def test_rows_outside_a_fold_do_not_change_its_machines(rng, effort):
 def test_counters_pass_the_limits_of_smaller_numbers(sampling, at):
     """Two fits whose only difference is how far their counters are go on alike past 2**31 and 2**32."""
     X, y = make_rows(np.random.default_rng(0))
-    clf = paper.linear(0.1, n_steps=100, sampling=sampling, warm_start=True, random_state=0).fit(
-        X, y
-    )
+    clf = paper.linear(
+        lam=0.1, n_steps=100, sampling=sampling, warm_start=True, random_state=0
+    ).fit(X, y)
     problems = clf._state["problems"]
     for name in ("n_steps", "next_draw", "last_step"):
         problems[name] = at - 50

@@ -325,7 +325,7 @@ def kinds_of_fits(folder):
         raise AssertionError
 
     def clf(make=PegasosClassifier, lam=0.1, **options):
-        return make(lam, **({"random_state": 0, "max_iter": 20} | options))
+        return make(lam=lam, **({"random_state": 0, "max_iter": 20} | options))
 
     kernel = KernelPegasosClassifier
     return [

@@ -345,7 +345,7 @@ def test_pegasos_takes_a_model_over_wholly_or_not_at_all(monkeypatch, machine, f
     """Every line in which it does may be the last one."""
     X, y = rows("dense", 120)
     options = {"tol": None, "max_iter": 5, "warm_start": True, "random_state": 0}
-    start = machine(1e-3, solver=first, **options).fit(X, y)
+    start = machine(lam=1e-3, solver=first, **options).fit(X, y)
     whole = copy.deepcopy(start).set_params(solver="pegasos").fit(X, y)
     real = _schedule.Schedule.return_to_pegasos
     number, n_lines = -1, 0

@@ -214,7 +214,7 @@ def test_rows_to_predict_may_be_stored_otherwise_than_support_vectors(
 
     fitted, predicted = densities
     _, X = rows(80, fitted)
-    clf = paper.kernel(1e-2, gamma=0.3, n_steps=160, n_jobs=n_jobs, random_state=0)
+    clf = paper.kernel(lam=1e-2, gamma=0.3, n_steps=160, n_jobs=n_jobs, random_state=0)
     clf.fit(X, np.arange(80) % 3)
     dense, Z = rows(4097, predicted)
     some = np.append(rng.integers(0, 4097, 40), [1023, 1024, 4095, 4096])
@@ -262,8 +262,10 @@ def test_misaligned_rows_are_copied(rng, layout, dtype, kernel):
     else:
         twin = X.copy()
         twin.data, twin.indices, twin.indptr = map(out_of_place, (X.data, X.indices, X.indptr))
-    clf = paper.kernel(1e-2, kernel=kernel, n_steps=80, random_state=0).fit(X, np.arange(40) % 2)
-    same = paper.kernel(1e-2, kernel=kernel, n_steps=80, random_state=0).fit(
+    clf = paper.kernel(lam=1e-2, kernel=kernel, n_steps=80, random_state=0).fit(
+        X, np.arange(40) % 2
+    )
+    same = paper.kernel(lam=1e-2, kernel=kernel, n_steps=80, random_state=0).fit(
         twin, np.arange(40) % 2
     )
     np.testing.assert_array_equal(same.decision_function(twin), clf.decision_function(X))
@@ -344,7 +346,7 @@ def test_takes_the_same_decisions_as_a_textbook_version(
     weights = rng.uniform(0.1, 3, len(y)) if weighted else None
     lam, n_steps = 0.03, 260
     clf = paper.kernel(
-        lam, kernel=name, **parameters, kernel_params=params, n_steps=n_steps, sampling=sampling,
+        lam=lam, kernel=name, **parameters, kernel_params=params, n_steps=n_steps, sampling=sampling,
         batch_size=batch_size, intercept_scaling=0.8, random_state=5, cache_size=cache_size,
     ).fit(rows, y, sample_weight=weights)  # fmt: skip
     coef, intercept, alpha = kernel_pegasos(
@@ -413,7 +415,7 @@ def test_pulled_scores_take_the_decisions_of_pushed_ones(
     weights = rng.uniform(0.1, 2, 500)
     push, pull, auto = (
         paper.kernel(
-            1e-3, kernel=kernel, gamma=0.1, n_steps=40, batch_size=3, multi_class=multi_class,
+            lam=1e-3, kernel=kernel, gamma=0.1, n_steps=40, batch_size=3, multi_class=multi_class,
             average=average, scores=scores, random_state=0,
         ).fit(rows, y, sample_weight=weights)
         for scores in ("push", "pull", "auto")
@@ -436,7 +438,7 @@ def test_few_steps_on_many_rows_evaluate_few_kernel_values(rng):
     for n in (1000, 20_000):
         X, y = make_rows(rng, n=n)
         asked.clear()
-        paper.kernel(1e-3, kernel=counted, n_steps=200, random_state=0).fit(X, y)
+        paper.kernel(lam=1e-3, kernel=counted, n_steps=200, random_state=0).fit(X, y)
         assert sum(asked) < 2 * 200**2
 
 
@@ -446,7 +448,7 @@ def test_the_size_of_the_cache_does_not_change_the_answer(rng, layout, dtype, me
     y = rng.integers(0, 3, 400)
     X = convert(X, layout, dtype)
     fits = [
-        paper.kernel(1e-3, gamma=0.1, cache_size=size, max_iter=5, random_state=0).fit(X, y)
+        paper.kernel(lam=1e-3, gamma=0.1, cache_size=size, max_iter=5, random_state=0).fit(X, y)
         for size in (megabytes, 10)
     ]
     np.testing.assert_array_equal(fits[0].alpha_counts_, fits[1].alpha_counts_)
@@ -461,7 +463,7 @@ def test_columns_are_computed_once_while_there_is_room(rng):
         return pairwise.rbf_kernel(A, B, gamma=0.1)
 
     y = rng.integers(0, 2, 300)
-    paper.kernel(1e-3, kernel=counted, max_iter=30, random_state=0).fit(X, y)
+    paper.kernel(lam=1e-3, kernel=counted, max_iter=30, random_state=0).fit(X, y)
     # every column at most once, and blocks of rows among themselves while there were few of them
     assert sum(asked) < 1.2 * 300 * 300
 
@@ -471,10 +473,10 @@ def test_many_problems_equal_as_many_separate_fits(rng, dtype, multi_class):
     X, _ = make_rows(rng, n=200)
     y = rng.integers(0, 4, 200)
     options = {"gamma": 0.1, "n_steps": 500, "random_state": 2}
-    together = paper.kernel(1e-3, multi_class=multi_class, **options)
+    together = paper.kernel(lam=1e-3, multi_class=multi_class, **options)
     together.fit(X.astype(dtype), y)
     for k, column in enumerate(_problems.label_columns(y, 4, multi_class)):
-        alone = paper.kernel(1e-3, **options)
+        alone = paper.kernel(lam=1e-3, **options)
         # Rows outside the problem have no weight in a fit of their own.
         alone.fit(X.astype(dtype), np.where(column == 0, 1, column), sample_weight=np.abs(column))
         np.testing.assert_array_equal(together.alpha_counts_[k], alone.alpha_counts_[0])
@@ -596,8 +598,8 @@ def test_an_interrupted_fit_is_completed(rng, monkeypatch, cache_size):
     options = {
         "gamma": 0.1, "max_iter": 9, "batch_size": 7, "random_state": 0, "cache_size": cache_size,
     }  # fmt: skip
-    whole = paper.kernel(1e-3, **options).fit(X, y)
-    clf = paper.kernel(1e-3, warm_start=True, **options)
+    whole = paper.kernel(lam=1e-3, **options).fit(X, y)
+    clf = paper.kernel(lam=1e-3, warm_start=True, **options)
     for after in (5, 20, 3):
         with interrupted(monkeypatch, after):
             clf.fit(X, y)
@@ -610,10 +612,10 @@ def test_an_interrupted_fit_is_completed(rng, monkeypatch, cache_size):
 
 def test_it_learns_moons_and_digits():
     X, y = make_moons(400, noise=0.15, random_state=0)
-    clf = paper.kernel(1e-3, gamma=2.0, random_state=0).fit(X[:200], y[:200])
+    clf = paper.kernel(lam=1e-3, gamma=2.0, random_state=0).fit(X[:200], y[:200])
     assert clf.score(X[200:], y[200:]) > 0.96
     X, y = load_digits(return_X_y=True)
-    clf = paper.kernel(1e-4, random_state=0).fit(X[:1200], y[:1200])
+    clf = paper.kernel(lam=1e-4, random_state=0).fit(X[:1200], y[:1200])
     assert clf.score(X[1200:], y[1200:]) > 0.93
     assert clf.support_vectors_.shape == (len(clf.support_), 64)
     assert clf.n_support_.sum() == len(clf.support_)
@@ -622,7 +624,7 @@ def test_it_learns_moons_and_digits():
 
 def test_predictions_come_in_pieces_of_bounded_size(rng, monkeypatch):
     X, y = make_rows(rng)
-    clf = paper.kernel(1e-2, random_state=0).fit(X, y)
+    clf = paper.kernel(lam=1e-2, random_state=0).fit(X, y)
     whole = clf.decision_function(X)
     monkeypatch.setattr(pegasos.io._model, "_PREDICT_BYTES", 1000)
     np.testing.assert_allclose(clf.decision_function(X), whole, rtol=1e-12)
@@ -635,8 +637,8 @@ def test_searches_over_gamma_and_precomputed_kernels_work(rng):
     ).fit(X, y)
     assert search.best_score_ > 0.6
     K = pairwise.rbf_kernel(X, gamma=0.05)
-    direct = paper.kernel(1e-2, gamma=0.05, random_state=0).fit(X, y)
-    given = paper.kernel(1e-2, kernel="precomputed", random_state=0).fit(K, y)
+    direct = paper.kernel(lam=1e-2, gamma=0.05, random_state=0).fit(X, y)
+    given = paper.kernel(lam=1e-2, kernel="precomputed", random_state=0).fit(K, y)
     np.testing.assert_array_equal(direct.alpha_counts_, given.alpha_counts_)
     np.testing.assert_allclose(given.decision_function(K), direct.decision_function(X), rtol=1e-9)
     GridSearchCV(given, {"lam": [1e-3, 1e-1]}, cv=3).fit(K, y)
@@ -644,7 +646,7 @@ def test_searches_over_gamma_and_precomputed_kernels_work(rng):
 
 def test_the_objective_is_that_of_the_linear_machine(rng):
     X, y = make_rows(rng)
-    clf = paper.kernel(0.01, kernel="linear", average=True, random_state=0).fit(X, y)
+    clf = paper.kernel(lam=0.01, kernel="linear", average=True, random_state=0).fit(X, y)
     w = clf.dual_coef_[0] @ X[clf.support_]
     assert clf.objective_[0] == pytest.approx(objective(X, y, 0.01, w, clf.intercept_[0]), rel=1e-9)
 
@@ -732,7 +734,7 @@ def test_models_survive_saving_and_loading(tmp_path, rng, layout, dtype, which):
     name, parameters, _ = KERNELS[which]
     X, _ = make_rows(rng)
     y = rng.choice(["a", "b", "c"], len(X))
-    clf = paper.kernel(0.01, kernel=name, **parameters, random_state=0)
+    clf = paper.kernel(lam=0.01, kernel=name, **parameters, random_state=0)
     model = clf.fit(convert(X, layout, dtype), y).to_model()
     model.save(tmp_path / "m.npz")
     loaded = pegasos.load(tmp_path / "m.npz")
@@ -781,7 +783,7 @@ def test_models_that_cannot_stand_alone_are_not_saved(tmp_path, rng, kernel):
 def test_damaged_models_are_refused(tmp_path, rng, change):
     X, y = make_rows(rng)
     file = tmp_path / "m.npz"
-    paper.kernel(0.01, random_state=0).fit(X, y).to_model().save(file)
+    paper.kernel(lam=0.01, random_state=0).fit(X, y).to_model().save(file)
     arrays = dict(np.load(file))
     if "to" in change:
         text, n = re.subn(change["about"], change["to"], str(arrays["about"]))
@@ -807,8 +809,8 @@ def test_index_arrays_of_any_integers_will_do(rng, dtype, kind):
     twin = X.copy()
     twin.indices, twin.indptr = X.indices.astype(kind), X.indptr.astype("u8")
     y = np.arange(60) % 2
-    expected = paper.kernel(1e-2, n_steps=60, random_state=0).fit(X, y).decision_function(X)
-    clf = paper.kernel(1e-2, n_steps=60, random_state=0).fit(twin, y)
+    expected = paper.kernel(lam=1e-2, n_steps=60, random_state=0).fit(X, y).decision_function(X)
+    clf = paper.kernel(lam=1e-2, n_steps=60, random_state=0).fit(twin, y)
     np.testing.assert_array_equal(clf.decision_function(twin), expected)
 
 
@@ -934,7 +936,7 @@ def test_rows_that_single_precision_cannot_hold_are_refused(rng, layout, far):
         X = rng.normal(size=(30, 4)).astype(np.float32)
     else:
         X = convert(rng.normal(size=(30, 4)), layout, np.float32)
-    clf = paper.kernel(1e-2, n_steps=60, random_state=0).fit(X, np.arange(30) % 2)
+    clf = paper.kernel(lam=1e-2, n_steps=60, random_state=0).fit(X, np.arange(30) % 2)
     Z = np.zeros((3, 4))
     Z[1, 2] = 1.5 * far
     with pytest.raises(ValueError, match="X must be finite"):
@@ -944,7 +946,7 @@ def test_rows_that_single_precision_cannot_hold_are_refused(rng, layout, far):
 @pytest.mark.parametrize("kernel", ["sigmoid", "poly", "linear"])
 def test_scores_that_overflow_are_told_in_words_or_are_numbers(kernel):
     X = np.array([[1.0, 2.0], [2.0, 1.0], [-1.0, 0.0], [0.0, -2.0]])
-    clf = paper.kernel(1e-2, kernel=kernel, n_steps=8, random_state=0).fit(X, [0, 1, 0, 1])
+    clf = paper.kernel(lam=1e-2, kernel=kernel, n_steps=8, random_state=0).fit(X, [0, 1, 0, 1])
     try:
         scores = clf.decision_function(np.full((2, 2), 1e307))
     except ValueError as error:

@@ -316,7 +316,9 @@ def test_certificates_of_linear_machines_are_true(
         "fit_intercept": intercept != "none", "penalize_intercept": intercept != "free",
         "multi_class": multi_class, "random_state": 0,
     }  # fmt: skip
-    fit = functools.partial(PegasosClassifier, 0.02, loss="squared_hinge", max_iter=300, **options)
+    fit = functools.partial(
+        PegasosClassifier, lam=0.02, loss="squared_hinge", max_iter=300, **options
+    )
     tol = 0.2 if solver == "pegasos" else 1e-4
     X = convert(X, layout, dtype)
     clf = fit(solver=solver, tol=tol).fit(X, y, sample_weight=c)

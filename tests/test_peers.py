@@ -154,7 +154,7 @@ def test_scores_are_sums_over_support_vectors(kernel, rows, labels):
 @LOSSES
 @BOTH
 def test_the_objective_is_the_sum_of_penalty_and_losses(kind, loss):
-    machine = kind(0.05, loss=loss, fit_intercept=False, tol=1e-4).fit(IRIS[50:], SPECIES[50:])
+    machine = kind(lam=0.05, loss=loss, fit_intercept=False, tol=1e-4).fit(IRIS[50:], SPECIES[50:])
     u = np.maximum(0, 1 - (2 * SPECIES[50:] - 3) * machine.decision_function(IRIS[50:]))
     mean = np.mean(u if loss == "hinge" else u**2)
     assert_allclose(machine.objective_, 0.05 / 2 * machine.weight_norm_**2 + mean)
@@ -165,7 +165,7 @@ def test_the_objective_is_the_sum_of_penalty_and_losses(kind, loss):
 @pytest.mark.parametrize("n_classes", [2, 3, 5])
 def test_there_is_a_score_for_every_class(kind, multi_class, n_classes):
     rows, labels = make_blobs(80, centers=n_classes, random_state=0)
-    machine = kind(0.01, multi_class=multi_class, random_state=0).fit(rows, labels)
+    machine = kind(lam=0.01, multi_class=multi_class, random_state=0).fit(rows, labels)
     scores = machine.decision_function(rows)
     assert scores.shape == ((80,) if n_classes == 2 else (80, n_classes))
     winners = scores > 0 if n_classes == 2 else scores.argmax(axis=1)
@@ -182,7 +182,7 @@ def test_there_is_a_score_for_every_class(kind, multi_class, n_classes):
 def test_far_rows_of_a_quadrant_have_larger_scores(kind, multi_class):
     corners = np.array([[1, 1], [-1, 1], [-1, -1], [1, -1]])
     options = {"kernel": "linear"} if kind is KERNEL else {}
-    machine = kind(1 / 4, multi_class=multi_class, random_state=0, **options)
+    machine = kind(lam=1 / 4, multi_class=multi_class, random_state=0, **options)
     machine.fit(corners, [0, 1, 2, 3])
     near, far = machine.decision_function(5 * corners), machine.decision_function(10 * corners)
     for scores in (near, far):
@@ -234,7 +234,7 @@ def test_so_small_a_lam_is_the_hard_margin(kind):
     options = {"kernel": "linear"} if kind is KERNEL else {}
     for C in (1e6, 1e8):
         options |= {"penalize_intercept": False, "random_state": 0}
-        machine = kind(lam_from_C(C, len(X)), **options).fit(X, Y)
+        machine = kind(lam=lam_from_C(C, len(X)), **options).fit(X, Y)
         assert_allclose(machine.coef_, [[0.5, 0.5]], rtol=0.02)
         assert_array_equal(machine.predict(T), ANSWERS)
 
@@ -304,7 +304,7 @@ def test_heavy_rows_turn_the_line():
 @BOTH
 def test_the_scale_of_all_weights_does_not_matter(kind):
     alone, *scaled = (
-        kind(0.1, tol=1e-8, random_state=0).fit(X, Y, sample_weight=w).decision_function(T)
+        kind(lam=0.1, tol=1e-8, random_state=0).fit(X, Y, sample_weight=w).decision_function(T)
         for w in (None, np.full(6, 0.01), 100.0)
     )
     assert_allclose(scaled, [alone, alone], rtol=1e-6)
@@ -316,8 +316,8 @@ def test_a_weight_is_a_number_of_copies(kind, loss):
     counts = np.random.default_rng(0).integers(0, 4, len(IRIS))
     options = {"loss": loss, "tol": 1e-8, "random_state": 0}
     options |= {"gamma": 0.1} if kind is KERNEL else {}
-    weighted = kind(0.05, **options).fit(IRIS, SPECIES, sample_weight=counts)
-    copied = kind(0.05, **options).fit(np.repeat(IRIS, counts, 0), np.repeat(SPECIES, counts))
+    weighted = kind(lam=0.05, **options).fit(IRIS, SPECIES, sample_weight=counts)
+    copied = kind(lam=0.05, **options).fit(np.repeat(IRIS, counts, 0), np.repeat(SPECIES, counts))
     assert_allclose(
         weighted.decision_function(IRIS), copied.decision_function(IRIS), rtol=1e-3, atol=1e-3
     )
@@ -331,8 +331,8 @@ def test_rows_without_weight_are_not_there(kind, loss, rng):
     weights = np.repeat([1.0, 0.0], len(X))[order]
     options = {"loss": loss, "tol": 1e-10, "random_state": 0}
     options |= {"gamma": 0.1} if kind is KERNEL else {}
-    with_others = kind(0.1, **options).fit(rows, labels, sample_weight=weights)
-    alone = kind(0.1, **options).fit(X, Y)
+    with_others = kind(lam=0.1, **options).fit(rows, labels, sample_weight=weights)
+    alone = kind(lam=0.1, **options).fit(X, Y)
     assert_allclose(with_others.decision_function(T), alone.decision_function(T), rtol=1e-4)
 
 
@@ -397,8 +397,8 @@ def test_the_order_of_indices_in_a_row_does_not_matter(kind, rng):
         turned.indices[start:stop] = rows.indices[start:stop][::-1]
         turned.data[start:stop] = rows.data[start:stop][::-1]
     turned.has_sorted_indices = turned.has_canonical_format = False
-    straight = kind(0.01, random_state=0).fit(rows, labels).decision_function(rows)
-    other = kind(0.01, random_state=0).fit(turned, labels).decision_function(turned)
+    straight = kind(lam=0.01, random_state=0).fit(rows, labels).decision_function(rows)
+    other = kind(lam=0.01, random_state=0).fit(turned, labels).decision_function(turned)
     assert_allclose(other, straight, atol=1e-9)
 
 
@@ -411,9 +411,9 @@ def test_lists_and_strided_arrays_are_taken(kind):
         (X.tolist(), Y.tolist()),
         (np.repeat(X, 2, axis=0)[::2], labels),
     ):
-        assert_array_equal(kind(0.1, random_state=0).fit(rows, y).predict(T), ANSWERS)
+        assert_array_equal(kind(lam=0.1, random_state=0).fit(rows, y).predict(T), ANSWERS)
     with pytest.warns(DataConversionWarning, match="column-vector y"):
-        assert_array_equal(kind(0.1, random_state=0).fit(X, Y[:, None]).predict(T), ANSWERS)
+        assert_array_equal(kind(lam=0.1, random_state=0).fit(X, Y[:, None]).predict(T), ANSWERS)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
@@ -425,7 +425,7 @@ def test_weights_are_in_double_precision_whatever_the_rows_are(dtype):
 
 @BOTH
 def test_a_machine_is_fitted_again_to_other_data(kind):
-    machine = kind(0.1, random_state=0).fit(X, Y)
+    machine = kind(lam=0.1, random_state=0).fit(X, Y)
     machine.fit(X[:, :1], np.array(["ham", "spam"])[Y - 1])
     assert machine.n_features_in_ == 1
     assert_array_equal(machine.predict(X[:, :1]), np.array(["ham", "spam"])[Y - 1])
@@ -483,7 +483,7 @@ def test_bad_kernels_are_refused(options, X, error, message):
 
 @BOTH
 def test_rows_to_predict_must_have_the_features_of_the_fit(kind):
-    machine = kind(0.1, random_state=0)
+    machine = kind(lam=0.1, random_state=0)
     with pytest.raises(NotFittedError):
         machine.predict(X)
     machine.fit(X, Y)
@@ -500,11 +500,11 @@ def test_features_that_are_too_large_are_told(kind, rng):
     rows[:, :2] *= 1e300
     scaled = MinMaxScaler().fit_transform(rows)
     labels = scaled @ rng.normal(size=10) > 0
-    assert kind(0.1, loss="squared_hinge", random_state=0).fit(scaled, labels).score(
+    assert kind(lam=0.1, loss="squared_hinge", random_state=0).fit(scaled, labels).score(
         scaled, labels
     ) > np.mean(labels)
     with pytest.raises(ValueError, match=r"[Ss]cale X"):
-        kind(0.1, loss="squared_hinge", random_state=0).fit(rows, labels)
+        kind(lam=0.1, loss="squared_hinge", random_state=0).fit(rows, labels)
 
 
 # ---- Fitted attributes ---------------------------------------------------------------------------
@@ -581,7 +581,7 @@ def test_kernel_functions_see_support_vectors_only_when_they_predict():
 
 @BOTH
 def test_progress_goes_to_standard_error(kind, capfd):
-    kind(0.1, verbose=1, random_state=0).fit(X, Y)
+    kind(lam=0.1, verbose=1, random_state=0).fit(X, Y)
     out, err = capfd.readouterr()
     assert out == ""
     assert kind.__name__ in err
@@ -593,7 +593,7 @@ def test_progress_goes_to_standard_error(kind, capfd):
 @BOTH
 def test_a_fit_that_stops_early_warns(kind):
     options = {"gamma": 10.0} if kind is KERNEL else {}
-    machine = kind(1e-6, max_iter=2, tol=1e-10, random_state=0, **options)
+    machine = kind(lam=1e-6, max_iter=2, tol=1e-10, random_state=0, **options)
     with pytest.warns(ConvergenceWarning, match="max_iter=2"):
         machine.fit(IRIS, SPECIES)
     assert type(machine.n_iter_) is int
@@ -631,7 +631,7 @@ def test_backends_of_joblib_change_nothing(backend, rng):
 @BOTH
 @pytest.mark.parametrize("lam", [1e-4, 1e5])
 def test_large_penalties_leave_small_weights(kind, lam):
-    machine = kind(lam, random_state=0)
+    machine = kind(lam=lam, random_state=0)
     for solver in ("auto", "pegasos"):
         machine.set_params(solver=solver, tol=None, max_iter=6).fit(IRIS, SPECIES)
         assert np.isfinite(machine.weight_norm_).all()

@@ -239,7 +239,7 @@ def callbacks():
 @pytest.mark.parametrize(
     "clf",
     [
-        paper.linear(0.01, max_iter=6, random_state=0),
+        paper.linear(lam=0.01, max_iter=6, random_state=0),
         PegasosClassifier(lam=0.01, solver="sdca", random_state=0),
         PegasosClassifier(lam=0.01, solver="newton", random_state=0),
         KernelPegasosClassifier(lam=0.01, random_state=0),
@@ -275,7 +275,7 @@ def test_seconds_leave_out_certificates(monkeypatch):
 @pytest.mark.usefixtures("callbacks")
 @pytest.mark.parametrize("x", ["epoch", "seconds"])
 def test_convergence_has_a_line_for_each_problem(blobs, x):
-    clf = paper.linear(0.01, max_iter=6, random_state=0, multi_class="ovo")
+    clf = paper.linear(lam=0.01, max_iter=6, random_state=0, multi_class="ovo")
     display = ConvergenceDisplay.from_estimator(clf, *blobs, x=x)
     assert not hasattr(clf, "coef_")
     objective, gap = display.ax_
@@ -312,7 +312,7 @@ def test_many_problems_are_one_line_and_marks_are_changes():
 
 @pytest.mark.usefixtures("callbacks")
 def test_a_gap_that_is_not_known_leaves_its_axes_empty(moons):
-    clf = paper.kernel(0.1, kernel="sigmoid", max_iter=3, random_state=0)
+    clf = paper.kernel(lam=0.1, kernel="sigmoid", max_iter=3, random_state=0)
     display = ConvergenceDisplay.from_estimator(clf, *moons)
     assert np.isnan(display.relative_gap).all()
     display.figure_.canvas.draw()
@@ -442,7 +442,7 @@ def test_predicted_regions_have_the_colours_of_their_classes(blobs):
 
 def test_more_classes_than_named_colours(rng):
     X, y = rng.normal(size=(48, 2)), np.arange(48) % 12
-    clf = paper.kernel(1e-2, random_state=0).fit(X, y)
+    clf = paper.kernel(lam=1e-2, random_state=0).fit(X, y)
     display = SupportVectorsDisplay.from_estimator(clf, X, y, grid_resolution=10)
     assert len({tuple(points.get_facecolor()[0]) for points in display.points_}) == 12
 
@@ -464,10 +464,10 @@ def test_bad_data(moons, rng):
             SupportVectorsDisplay.from_estimator(clf, bad, np.zeros(len(bad)))
     for kind in (PegasosClassifier, KernelPegasosClassifier):
         frame = pd.DataFrame(X, columns=["a", "b"])
-        named = kind(0.1, random_state=0).fit(frame, y)
+        named = kind(lam=0.1, random_state=0).fit(frame, y)
         with pytest.raises(ValueError, match="feature names should match"):
             SupportVectorsDisplay(named, frame[["b", "a"]], y)
-        wide = kind(0.1, random_state=0).fit(X[:, [0, 1, 1]], y)
+        wide = kind(lam=0.1, random_state=0).fit(X[:, [0, 1, 1]], y)
         with pytest.raises(ValueError, match=r"X has 2 features, but .* 3 features"):
             SupportVectorsDisplay(wide, X, y)
     with pytest.raises(TypeError, match="X must be numeric"):

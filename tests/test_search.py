@@ -126,7 +126,7 @@ def test_a_set_of_linear_machines_has_the_bits_of_separate_fits(
         held_out = weights.copy()
         held_out[test] = 0
         for j, lam in enumerate(LAMS):
-            single = paper.linear(lam, max_iter=5, **options).fit(X, y, sample_weight=held_out)
+            single = paper.linear(lam=lam, max_iter=5, **options).fit(X, y, sample_weight=held_out)
             columns = _problems.label_columns(y, 3, multi_class, held_out)
             for column, w, b in zip(columns, single.coef_, single.intercept_, strict=True):
                 np.testing.assert_array_equal(found[lam, column.tobytes()][0], w)
@@ -139,7 +139,9 @@ def test_a_set_of_linear_machines_has_the_bits_of_separate_fits(
 @pytest.mark.parametrize("kind", [PegasosClassifierCV, KernelPegasosClassifierCV])
 def test_epochs_of_a_search_are_max_iter_at_most(data, kind, solver):
     def epochs_and_scores(**options):
-        search = kind(LAMS, cv=3, solver=solver, refit=False, random_state=0, **options).fit(*data)
+        search = kind(lams=LAMS, cv=3, solver=solver, refit=False, random_state=0, **options).fit(
+            *data
+        )
         return search.cv_results_["n_epochs"], search.scores_
 
     for more in (2, 8):
@@ -182,7 +184,7 @@ def test_every_machine_is_within_the_tolerance(data, solver, kernel):
     X, y = data
     make = KernelPegasosClassifierCV if kernel else PegasosClassifierCV
     search = make(
-        LAMS, cv=3, cv_effort=1e-6, tol=1e-6, max_iter=10**4, solver=solver, random_state=0
+        lams=LAMS, cv=3, cv_effort=1e-6, tol=1e-6, max_iter=10**4, solver=solver, random_state=0
     )
     search.fit(X, y)
     assert (search.cv_results_["relative_gap"] <= 1e-6).all()
@@ -383,11 +385,13 @@ def test_rows_that_single_precision_would_blur_stay_as_they_are(rng):
             seen.clear()
             with np.errstate(all="ignore"), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                make([0.1], cv=2, refit=False, scoring=keep, random_state=0, **options).fit(rows, y)
+                make(lams=[0.1], cv=2, refit=False, scoring=keep, random_state=0, **options).fit(
+                    rows, y
+                )
                 scores = [s.copy() for s in seen]
                 seen.clear()
                 narrow = rows.astype(np.float32)
-                make([0.1], cv=2, refit=False, scoring=keep, random_state=0, **options).fit(
+                make(lams=[0.1], cv=2, refit=False, scoring=keep, random_state=0, **options).fit(
                     narrow, y
                 )
             same = all(np.array_equal(a, b) for a, b in zip(scores, seen, strict=True))
@@ -673,13 +677,15 @@ def test_scoring_sees_rows_and_a_fitted_estimator(data, layout, dtype, how):
 
     for make in (PegasosClassifierCV, KernelPegasosClassifierCV):
         points.clear()
-        search = make(LAMS, cv=folds, scoring=scoring, random_state=0, refit=False, **how).fit(X, y)
+        search = make(lams=LAMS, cv=folds, scoring=scoring, random_state=0, refit=False, **how).fit(
+            X, y
+        )
         n = len(search.cv_results_["params"])
         if make is PegasosClassifierCV and not how:  # machines that stop early, too
             n += sum(tol is None for _, _, tol in points) // 3
             assert n == 2 * len(search.cv_results_["params"])
         assert len(set(points)) == n == len(points) / 3
-        plain = make(LAMS, cv=folds, random_state=0, refit=False, **how).fit(X, y)
+        plain = make(lams=LAMS, cv=folds, random_state=0, refit=False, **how).fit(X, y)
         np.testing.assert_array_equal(search.scores_, plain.scores_)
 
 
@@ -764,7 +770,7 @@ def test_scores_that_are_not_numbers_rank_last(data):
 def test_rows_without_entries_are_searched(how):
     X, y = sparse.csr_array((80, 3)), np.arange(80) % 4
     for make in (PegasosClassifierCV, KernelPegasosClassifierCV):
-        search = make(LAMS, **how).fit(X, y)
+        search = make(lams=LAMS, **how).fit(X, y)
         assert (search.scores_ == 0.25).all()
 
 

@@ -40,12 +40,12 @@ def learn(kind, X, y, weights, seed):
         model = pegasos.fit(X, y, 1e-3, sample_weight=weights, random_state=seed, n_jobs=2)
         return model.coef, model.intercept, model.objective, model.decision_function(X)
     make = {
-        "pegasos": lambda: paper.linear(1e-3, random_state=seed),
+        "pegasos": lambda: paper.linear(lam=1e-3, random_state=seed),
         "sdca": lambda: pegasos.PegasosClassifier(
             lam=1e-3, solver="sdca", max_iter=5000, random_state=seed
         ),
         "newton": lambda: pegasos.PegasosClassifier(lam=1e-3, solver="newton", random_state=seed),
-        "kernel": lambda: paper.kernel(1e-3, gamma=0.1, max_iter=5, random_state=seed),
+        "kernel": lambda: paper.kernel(lam=1e-3, gamma=0.1, max_iter=5, random_state=seed),
     }[kind]
     clf = make().fit(X, y, weights)
     coef = clf.dual_coef_ if kind == "kernel" else clf.coef_
@@ -71,7 +71,7 @@ def test_fits_in_threads_over_shared_read_only_arrays_give_the_bits_of_serial_on
 @pytest.mark.parametrize("make", [paper.linear, paper.kernel])
 def test_predictions_of_one_estimator_at_once(make, layout):
     X, y, _ = shared(layout)
-    clf = make(1e-3, max_iter=3, random_state=0).fit(X, y)
+    clf = make(lam=1e-3, max_iter=3, random_state=0).fit(X, y)
     expected = clf.decision_function(X)
     with ThreadPoolExecutor(8) as pool:
         for scores in pool.map(lambda _: clf.decision_function(X), range(32)):

@@ -69,7 +69,7 @@ def test_what_the_warning_says_helps_does(rng, make):
     assert set(machine.predict(X)) == {"ill", "well"}
     # Of a class that is predicted once, nothing is said.
     X[0] += 50
-    assert (make(1e-3).fit(X, y).predict(X) == "ill").sum() >= 1
+    assert (make(lam=1e-3).fit(X, y).predict(X) == "ill").sum() >= 1
 
 
 @pytest.mark.filterwarnings("default")
@@ -78,7 +78,7 @@ def test_several_classes_of_which_one_is_predicted(rng):
     for multi_class in ("ovr", "ovo"):
         for kind in (PegasosClassifier, KernelPegasosClassifier):
             with pytest.warns(UserWarning, match="of class 0, so"):
-                kind(1.0, multi_class=multi_class, random_state=0).fit(X, y)
+                kind(lam=1.0, multi_class=multi_class, random_state=0).fit(X, y)
 
 
 def test_rows_without_weight_do_not_count(rng):
@@ -124,11 +124,13 @@ def test_rounding_is_told_from_epochs(rng, make):
     assert n < 10**4
     assert sum(machine.solver_epochs_.values()) == n
     with pytest.warns(ConvergenceWarning, match=r"^stopped at max_iter=2\. ") as told:
-        machine = make(1e-4, max_iter=2, tol=1e-9).fit(rng.normal(size=(50, 3)), np.arange(50) % 2)
+        machine = make(lam=1e-4, max_iter=2, tol=1e-9).fit(
+            rng.normal(size=(50, 3)), np.arange(50) % 2
+        )
     assert machine.n_iter_ >= 2
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)
-        make(1e-4, max_iter=2, tol=None).fit(rng.normal(size=(50, 3)), np.arange(50) % 2)
+        make(lam=1e-4, max_iter=2, tol=None).fit(rng.normal(size=(50, 3)), np.arange(50) % 2)
 
 
 @pytest.mark.parametrize("solver", ["auto", "sdca"])
