@@ -400,6 +400,8 @@ for _k, (_name, _value, _error, _message) in enumerate(PARAMETERS):
     for _who, _make in MAKERS.items():
         if _who == "PegasosClassifierCV.fit" and (_name == "lam" or _value == 2**61):
             continue  # it has many λ; its plan is one of epochs until a gap
+        if (_name, _value) == ("lam", None):
+            continue  # λ then follows from C
         refused(
             _who, _what, lambda _, m=_make, p={_name: _value}: m(**p).fit(GOOD, LABELS),
             MemoryError if _error is MemoryError else BOTH, _message,
@@ -412,8 +414,9 @@ for _k, (_name, _value, _error, _message) in enumerate(PARAMETERS):
         (who, *case[:3])
         for case in PARAMETERS
         for who in MAKERS
-        # Estimators take more for n_jobs; the search has many λ and T, and another plan.
+        # Estimators take more for n_jobs and lam; the search has many λ and T, and another plan.
         if case[0] != "n_jobs"
+        and case[:2] != ("lam", None)
         and not (who == "PegasosClassifierCV.fit" and case[0] in ("lam", "n_steps", "max_iter"))
     ],
 )

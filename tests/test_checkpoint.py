@@ -142,6 +142,29 @@ def test_checkpoints_do_not_change_the_model(tmp_path, rng):
     np.testing.assert_array_equal(a.coef, b.coef)
 
 
+@pytest.mark.parametrize("kernel", [[], ["--kernel", "rbf"]])
+def test_a_run_of_a_c_goes_on_with_its_lam(tmp_path, rng, ticks, kernel, capsys):
+    train = [*small(tmp_path, rng)[:-2], *kernel, "--solver", "pegasos", "--tol", "none",
+             "--max-iter", "300", "-o", str(tmp_path / "m.npz")]  # fmt: skip
+    file = str(tmp_path / "c.npz")
+    assert cli.main([*train, "--C", "2"]) == 0
+    whole = pegasos.load(tmp_path / "m.npz")
+    assert whole.lam == 1 / 600
+    assert cli.main([*train, "--C", "2", "--checkpoint", file, "--checkpoint-every", "1"]) == 0
+    part = pegasos.load(file)
+    assert part.lam == whole.lam
+    assert (part.n_steps < whole.n_steps).any()
+    assert cli.main([*train, "--C", "2", "--resume", file]) == 0
+    again = pegasos.load(tmp_path / "m.npz")
+    assert again.lam == whole.lam
+    np.testing.assert_array_equal(again.n_steps, whole.n_steps)
+    np.testing.assert_allclose(again.objective, whole.objective, rtol=1e-12)
+    assert cli.main([*train, "--C", "3", "--resume", file]) == 2
+    assert "C must be 2.0 to go on from" in capsys.readouterr().err
+    assert cli.main([*train, "--lam", repr(whole.lam), "--resume", file]) == 2
+    assert "C must be 2.0 to go on from" in capsys.readouterr().err
+
+
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
     """The folder of a small run, its options, and the checkpoint that it has left there."""

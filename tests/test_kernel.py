@@ -60,7 +60,8 @@ def not_symmetric(estimator):
 @parametrize_with_checks(
     [
         KernelPegasosClassifier(),
-        KernelPegasosClassifier(loss="squared_hinge"),
+        # At C = 1, gaps of rounding leave this objective 1e-8 of its scores.
+        KernelPegasosClassifier(lam=1e-4, loss="squared_hinge"),
         KernelPegasosClassifier(**CONVERGED, kernel="precomputed"),
     ],
     expected_failed_checks=not_symmetric,

@@ -381,7 +381,7 @@ def test_threads_and_interruptions_change_no_bits(rng, kind, solver, monkeypatch
     y = classes_of(X, "multi-class", rng)
     monkeypatch.setattr(_pegasos, "_SECONDS_PER_CALL", 1e-5)
     options = {"loss": "squared_hinge", "solver": solver, "tol": None, "max_iter": 7}
-    fit = functools.partial(kind, 0.02, random_state=0, **options)
+    fit = functools.partial(kind, lam=0.02, random_state=0, **options)
     whole, shared = fit().fit(X, y), fit(n_jobs=2).fit(X, y)
     longer = fit(warm_start=True, max_iter=7)
     calls = []

@@ -66,19 +66,19 @@ def product(x, z):
 def svc(C=1.0, mass=6, **options):
     """The `SVC` with this C, for rows of this weight altogether."""
     options = {"tol": 1e-8, "random_state": 0, **options}
-    return KERNEL(lam_from_C(C, mass), penalize_intercept=False, **options)
+    return KERNEL(lam=lam_from_C(C, mass), penalize_intercept=False, **options)
 
 
 def linear_svc(C=1.0, mass=6, **options):
     """The `LinearSVC` with this C, of its default loss."""
     options = {"tol": 1e-8, "random_state": 0, "loss": "squared_hinge", **options}
-    return LINEAR(lam_from_C(C, mass), **options)
+    return LINEAR(lam=lam_from_C(C, mass), **options)
 
 
 def plain(epochs=5, lam=0.01, **options):
     """Pegasos itself, as `SGDClassifier` goes: so many epochs and no other solver."""
     options = {"random_state": 0, "tol": None, "solver": "pegasos", **options}
-    return LINEAR(lam, max_iter=epochs, **options)
+    return LINEAR(lam=lam, max_iter=epochs, **options)
 
 
 # ---- Machines ------------------------------------------------------------------------------------
@@ -194,12 +194,12 @@ def test_far_rows_of_a_quadrant_have_larger_scores(kind, multi_class):
 @pytest.mark.parametrize(
     "machine",
     [
-        LINEAR(0.01, loss="squared_hinge"),
-        LINEAR(1e3),
-        KERNEL(0.01, gamma=1.0),
-        KERNEL(1e5, gamma=1e6),
-        KERNEL(0.01, gamma=1e3, solver="newton"),
-        KERNEL(0.01, gamma=1e3, kernel="laplacian", multi_class="ovo"),
+        LINEAR(lam=0.01, loss="squared_hinge"),
+        LINEAR(lam=1e3),
+        KERNEL(lam=0.01, gamma=1.0),
+        KERNEL(lam=1e5, gamma=1e6),
+        KERNEL(lam=0.01, gamma=1e3, solver="newton"),
+        KERNEL(lam=0.01, gamma=1e3, kernel="laplacian", multi_class="ovo"),
         KernelPegasosClassifierCV(lams=[0.01], gammas=[0.1, 1e4], cv=3),
         KernelPegasosClassifierCV(lams=[0.01], gammas=[0.1, 1e4], cv=3, cv_effort=2),
     ],
@@ -245,7 +245,7 @@ def test_the_scale_of_the_constant_feature_frees_the_intercept():
         theirs = LinearSVC(C=4, intercept_scaling=scaling, tol=1e-8, max_iter=10**6)
         ours = linear_svc(4, 4, intercept_scaling=scaling).fit(rows, labels)
         assert_allclose(ours.intercept_, theirs.fit(rows, labels).intercept_, rtol=1e-3)
-    for machine in (LINEAR(0.1, fit_intercept=False), KERNEL(0.1, fit_intercept=False)):
+    for machine in (LINEAR(lam=0.1, fit_intercept=False), KERNEL(lam=0.1, fit_intercept=False)):
         assert_array_equal(machine.fit(rows, labels).intercept_, [0])
 
 
@@ -279,7 +279,7 @@ def test_weights_of_classes_and_of_rows_decide_on_the_line_between_them():
     rows, labels = [[-1, -1], [-1, 0], [-0.8, -1], [1, 1], [1, 0]], [1, 1, 1, -1, -1]
 
     def score(sample_weight=None, **options):
-        machine = LINEAR(0.1, fit_intercept=False, tol=1e-8, random_state=0, **options)
+        machine = LINEAR(lam=0.1, fit_intercept=False, tol=1e-8, random_state=0, **options)
         machine.fit(np.array(rows), labels, sample_weight=sample_weight)
         return machine.decision_function([[0.2, -1.0]])
 
@@ -342,7 +342,7 @@ def test_balanced_weights_help_rare_classes_and_change_nothing_else():
     def score(class_weight, times):
         X = np.vstack([rows, *[rows[:50]] * times])
         y = np.concatenate([SPECIES, *[SPECIES[:50]] * times])
-        machine = LINEAR(0.01, class_weight=class_weight, random_state=0).fit(X, y)
+        machine = LINEAR(lam=0.01, class_weight=class_weight, random_state=0).fit(X, y)
         return f1_score(SPECIES, machine.predict(rows), average="weighted"), machine.coef_
 
     (before, coef), (after, balanced) = score(None, 0), score("balanced", 0)
@@ -358,9 +358,9 @@ def test_balanced_weights_help_rare_classes_and_change_nothing_else():
 @pytest.mark.parametrize("kernel", ["linear", "poly", "rbf", "sigmoid", product, None], ids=name_of)
 @pytest.mark.parametrize(("rows", "labels"), [(X, Y), (X3, Y3)], ids=["two", "three"])
 def test_sparse_rows_make_the_machines_of_dense_ones(make, kernel, rows, labels):
-    machine = LINEAR(0.1, random_state=0)
+    machine = LINEAR(lam=0.1, random_state=0)
     if kernel is not None:
-        machine = KERNEL(0.1, kernel=kernel, gamma=0.3, random_state=0)
+        machine = KERNEL(lam=0.1, kernel=kernel, gamma=0.3, random_state=0)
     dense, sparse = clone(machine).fit(rows, labels), clone(machine).fit(make(rows), labels)
     scores = dense.decision_function(rows)
     for trained in (dense, sparse):  # each scores both kinds of rows
@@ -376,7 +376,9 @@ def test_sparse_rows_make_the_machines_of_dense_ones(make, kernel, rows, labels)
 
 
 @PAIRS
-@pytest.mark.parametrize("machine", [LINEAR(0.01), KERNEL(0.01, kernel="linear"), KERNEL(0.01)])
+@pytest.mark.parametrize(
+    "machine", [LINEAR(lam=0.01), KERNEL(lam=0.01, kernel="linear"), KERNEL(lam=0.01)]
+)
 def test_rows_of_zeros_are_rows(machine, multi_class, rng):
     """Four numbers in 80 rows, and four classes."""
     entries = [0.04, 0.1, 0.01, 0.03], ([7, 39, 77, 77], [6, 5, 35, 31])
@@ -478,7 +480,7 @@ def test_bad_data_and_parameters_are_refused(kind, options, X, y, weights, error
 )
 def test_bad_kernels_are_refused(options, X, error, message):
     with pytest.raises(error, match=message):
-        KERNEL(0.1, **options).fit(X, Y)
+        KERNEL(lam=0.1, **options).fit(X, Y)
 
 
 @BOTH
@@ -512,7 +514,7 @@ def test_features_that_are_too_large_are_told(kind, rng):
 
 @pytest.mark.parametrize(("rows", "labels"), [(X, Y), (IRIS, SPECIES)])
 def test_weights_of_linear_machines_may_be_set(rows, labels):
-    machine = LINEAR(0.1, random_state=0).fit(rows, labels)
+    machine = LINEAR(lam=0.1, random_state=0).fit(rows, labels)
     scores = machine.decision_function(rows)
     machine.coef_, machine.intercept_ = machine.coef_.copy(), machine.intercept_.copy()
     assert_array_equal(machine.decision_function(rows), scores)
@@ -546,7 +548,7 @@ def test_altered_machines_do_not_read_what_is_not_there(kernel):
 
 @pytest.mark.parametrize(
     "machine",
-    [svc(kernel=product), svc(), linear_svc(), plain(), LINEAR(0.1, class_weight={1: 2, 2: 1})],
+    [svc(kernel=product), svc(), linear_svc(), plain(), LINEAR(lam=0.1, class_weight={1: 2, 2: 1})],
 )
 def test_clones_and_pickles_have_the_scores_of_the_first(machine):
     first = clone(machine).fit(X, Y)
@@ -604,7 +606,7 @@ def test_tol_decides_the_number_of_epochs():
     rows, labels = StandardScaler().fit_transform(IRIS), SPECIES == 1
     assert plain(42).fit(rows, labels).n_iter_ == 42
     options = {"solver": "sdca", "random_state": 0}
-    fine, rough = (LINEAR(0.01, tol=tol, **options).fit(rows, labels) for tol in (1e-5, 0.1))
+    fine, rough = (LINEAR(lam=0.01, tol=tol, **options).fit(rows, labels) for tol in (1e-5, 0.1))
     assert 1000 > fine.n_iter_ > rough.n_iter_
 
 
@@ -622,9 +624,9 @@ def test_seeds_decide_what_one_epoch_learns(make):
 def test_backends_of_joblib_change_nothing(backend, rng):
     rows = sp.random_array((200, 500), density=0.02, rng=rng, format="csr")
     labels = rng.integers(0, 20, 200)
-    alone = LINEAR(0.01, random_state=0).fit(rows, labels)
+    alone = LINEAR(lam=0.01, random_state=0).fit(rows, labels)
     with joblib.parallel_config(backend, n_jobs=2):
-        together = LINEAR(0.01, n_jobs=2, random_state=0).fit(rows, labels)
+        together = LINEAR(lam=0.01, n_jobs=2, random_state=0).fit(rows, labels)
     assert_array_equal(alone.coef_, together.coef_)
 
 
@@ -649,7 +651,7 @@ def test_large_penalties_leave_small_weights(kind, lam):
 def test_partial_fit_learns_from_pieces(make, rows, labels, new, answers):
     classes = np.unique(labels)
     n_problems = 1 if len(classes) == 2 else len(classes)
-    machine, third = LINEAR(0.01, random_state=0), len(rows) // 3
+    machine, third = LINEAR(lam=0.01, random_state=0), len(rows) // 3
     machine.partial_fit(make(rows[:third]), labels[:third], classes=classes)
     assert machine.coef_.shape == (n_problems, 2)
     assert machine.intercept_.shape == (n_problems,)
@@ -663,15 +665,15 @@ def test_partial_fit_learns_from_pieces(make, rows, labels, new, answers):
 
 def test_partial_fit_needs_to_know_all_classes():
     with pytest.raises(ValueError, match="classes must be given in the first call"):
-        LINEAR(0.01).partial_fit(X, Y)
+        LINEAR(lam=0.01).partial_fit(X, Y)
     with pytest.raises(ValueError, match="class_weight='balanced' needs all data"):
-        LINEAR(0.01, class_weight="balanced").partial_fit(X, Y, classes=[1, 2])
+        LINEAR(lam=0.01, class_weight="balanced").partial_fit(X, Y, classes=[1, 2])
 
 
 @PAIRS
 @pytest.mark.parametrize("average", [False, True, "suffix"])
 def test_partial_fit_goes_on_after_fit(multi_class, average):
-    machine = LINEAR(0.01, multi_class=multi_class, average=average, random_state=0)
+    machine = LINEAR(lam=0.01, multi_class=multi_class, average=average, random_state=0)
     scores = machine.fit(X3, Y3).decision_function(T3)
     for _ in range(3):
         machine.partial_fit(X3, Y3)

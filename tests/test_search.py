@@ -1,5 +1,6 @@
 """Searches: sets of classes × λ × folds equal what separate fits give, and follow scikit-learn's form."""
 
+import functools
 import itertools
 import subprocess
 import sys
@@ -184,8 +185,9 @@ def test_every_machine_is_within_the_tolerance(data, solver, kernel):
     X, y = data
     make = KernelPegasosClassifierCV if kernel else PegasosClassifierCV
     search = make(
-        lams=LAMS, cv=3, cv_effort=1e-6, tol=1e-6, max_iter=10**4, solver=solver, random_state=0
-    )
+        lams=LAMS, cv=3, cv_effort=1e-6, tol=1e-6, max_iter=10**4, solver=solver, random_state=0,
+        **({"gammas": [_scale(X)]} if kernel else {}),
+    )  # fmt: skip
     search.fit(X, y)
     assert (search.cv_results_["relative_gap"] <= 1e-6).all()
     assert (search.duality_gap_ <= 1e-6 * search.objective_).all()
@@ -475,7 +477,7 @@ def test_pairs_of_classes_without_rows_are_no_division_by_zero():
 X = np.random.default_rng(0).normal(size=(80, 3)); y = np.arange(80) % 8; X[:, 0] += 9 * (y == 0)
 for more in ({"cv_effort": 1}, {"cv_effort": 1, "penalize_intercept": False}, {}):
     weighted, split = (
-        PegasosClassifierCV([1, 1e-2], multi_class="ovo", refit=False, **more, **cv)
+        PegasosClassifierCV(lams=[1, 1e-2], multi_class="ovo", refit=False, **more, **cv)
         for cv in ({}, {"cv": [(np.flatnonzero(y < 2), np.arange(80))]})
     )
     weighted.fit(X, y, sample_weight=(y < 2).astype(float))
@@ -492,7 +494,7 @@ import itertools
 shapes = [(3000, 3), (2000, 3), (80, 300)]
 for shape, refit in itertools.product(shapes, (True, False)):
     try:
-        search = KernelPegasosClassifierCV([1e-2], kernel="precomputed", refit=refit)
+        search = KernelPegasosClassifierCV(lams=[1e-2], kernel="precomputed", refit=refit)
         search.fit(np.ones(shape), np.arange(shape[0]) % 2)
     except ValueError as error:
         assert f"must be a square matrix, got shape {shape}" in str(error), error
@@ -675,7 +677,10 @@ def test_scoring_sees_rows_and_a_fitted_estimator(data, layout, dtype, how):
         points.append((clf.lam, clf.n_steps, clf.tol))
         return clf.score(X_test, y_test)
 
-    for make in (PegasosClassifierCV, KernelPegasosClassifierCV):
+    for make in (
+        PegasosClassifierCV,
+        functools.partial(KernelPegasosClassifierCV, gammas=["scale"]),
+    ):
         points.clear()
         search = make(lams=LAMS, cv=folds, scoring=scoring, random_state=0, refit=False, **how).fit(
             X, y

@@ -158,7 +158,7 @@ MACHINES = {
     ),
     **{
         f"{kernel}, {solver}, {megabytes} MB": functools.partial(
-            pegasos.KernelPegasosClassifier, 1e-4, kernel=kernel, solver=solver,
+            pegasos.KernelPegasosClassifier, lam=1e-4, kernel=kernel, solver=solver,
             cache_size=megabytes,
         )
         for kernel in ("rbf", "poly")
@@ -167,7 +167,7 @@ MACHINES = {
         if (solver, megabytes) != ("newton", 0.5)
     },
     "rbf, pairs": functools.partial(
-        pegasos.KernelPegasosClassifier, 1e-4, multi_class="ovo"
+        pegasos.KernelPegasosClassifier, lam=1e-4, multi_class="ovo"
     ),
 }  # fmt: skip
 
