@@ -50,7 +50,9 @@ def search(**options):
 
 
 def kernel_search(**options):
-    return pegasos.KernelPegasosClassifierCV(lams=[1e-2, 1e-3], cv=3, random_state=0, **options)
+    return pegasos.KernelPegasosClassifierCV(
+        lams=[1e-2, 1e-3], gammas=["scale"], cv=3, random_state=0, **options
+    )
 
 
 # name: rows and labels, and machines by name. Two fits are made of the first machine alone.

@@ -145,6 +145,20 @@ def test_best_points_are_marked(moons):
     assert {text.get_text() for text in display.ax_.get_legend().get_texts()} == {best, within}
 
 
+@pytest.mark.parametrize(("name", "of"), [("C", "Cs"), ("lam", "lams")])
+def test_what_a_search_tried_goes_across(moons, name, of):
+    search = PegasosClassifierCV(**{of: [0.01, 0.1, 1.0]}, cv=3, random_state=0).fit(*moons)
+    theirs = GridSearchCV(PegasosClassifier(random_state=0), {name: [0.01, 0.1, 1.0]}, cv=3)
+    for each in (search, theirs.fit(*moons)):
+        display = SearchDisplay.from_estimator(each)
+        assert display.ax_.get_xlabel() == name
+        assert display.x_values == [0.01, 0.1, 1.0]
+    other = "lam" if name == "C" else "C"
+    display = SearchDisplay.from_estimator(search, x=other)
+    assert display.ax_.get_xlabel() == other
+    assert display.marks["best mean score"] == (getattr(search, f"{other}_"),)
+
+
 def test_what_was_dropped_is_not_marked():
     search = finished(lam=[1.0, 0.1, 0.01], mean_test_score=[0.9, 0.8, 0.7])
     search.cv_results_ |= {"dropped": [True, False, False], "standard_error": [np.nan, 0.05, 0.05]}
@@ -201,7 +215,7 @@ def test_plain_arrays_on_given_axes():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"x": "C"}, "x must be one of 'lam', 'gamma', 'n_steps', got 'C'"),
+        ({"x": "C"}, "x must be one of 'lam', 'gamma', 'n_steps', 'auto', got 'C'"),
         ({"y": "C"}, "y must be one of 'gamma', 'n_steps', None, 'auto', got 'C'"),
         ({"y": "lam"}, "y must be one of 'gamma', 'n_steps', None, 'auto', got 'lam'"),
         ({"metric": "f1"}, "metric must be one of 'mean_test_score', 'std_test_score', got 'f1'"),

@@ -22,7 +22,7 @@ X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.5, random_
 
 machines = {
     "linear": PegasosClassifier(lam=1e-3, random_state=0),
-    "Gaussian kernel": KernelPegasosClassifier(lam=1e-3, gamma=0.05, random_state=0),
+    "Gaussian kernel": KernelPegasosClassifier(gamma=0.05, random_state=0),
 }
 fig, ax = plt.subplots(figsize=(6, 5.5), layout="constrained")
 for name, machine in machines.items():
