@@ -1014,7 +1014,7 @@ def part_after_fit(case, clf, p):
     if clf.class_weight == "balanced":
         return True
     before, X, y = clf.coef_.copy(), _rows_of_any(p.rows.X)[:1], np.asarray(p.y)[:1]
-    fresh = clone(clf)
+    fresh = clone(clf).set_params(C=None, lam=clf.lam_)
     done = case.call(
         "partial_fit of one row", lambda: clf.partial_fit(X, y),
         "partial_fit|warm_start|weight|overflow|damaged", optional=True,

@@ -35,7 +35,7 @@ for digit, objective, bound in zip(
 WeightsDisplay.from_estimator(linear, (8, 8))
 
 # %%
-# A Gaussian kernel makes about a third of the errors.
+# A Gaussian kernel makes about a quarter of the errors.
 
 kernel = KernelPegasosClassifier(C=10, gamma=0.05, random_state=0).fit(X_train, y_train)
 print(f"held-out accuracy {kernel.score(X_test, y_test):.3f}")

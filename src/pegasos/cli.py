@@ -173,7 +173,8 @@ def _add_kernel_options(add: Callable[..., Any]) -> None:
         "--gamma",
         type=_gamma,
         metavar="G",
-        help="kernel parameter: a number, scale (default: 1 / (d Var X)) or auto (1 / d)",
+        help="kernel parameter: a number, scale (default: 1 / (d Var X)) or auto (1 / d); by "
+        "default, --cv tries scale, a tenth and ten times it",
     )
     add("--degree", type=int, default=3, help="of the polynomial kernel (default 3)")
     add(

@@ -140,8 +140,8 @@ class SearchDisplay:
             raise NotFittedError(f"search must be fitted and have cv_results_, got {search!r}")
         names = [key.removeprefix("param_") for key in results if key.startswith("param_")]
         if _validate.choice("x", x, [*names, "auto"]) == "auto":
-            tried = {name for point in results.get("params", [names]) for name in point}
-            x = next((name for name in ("C", "lam") if name in tried), names[0])
+            given = {name for point in results.get("params", [names]) for name in point}
+            x = next((name for name in ("C", "lam") if name in given), names[0])
         others = [name for name in names if name != x]
         if _validate.choice("y", y, [*others, None, "auto"]) == "auto":
             tried = np.ma.compressed(results["param_gamma"]) if "gamma" in others else ()

@@ -74,10 +74,10 @@ def mass(
 
     One-vs-one: its mean over the pairs of classes that have weight, since λ is one for all pairs.
     """
-    of_classes = np.bincount(codes, row_weights, minlength=n_classes)
     total = float(len(codes) if row_weights is None else row_weights.sum())
-    n_weighed = np.count_nonzero(of_classes)
-    return total if multi_class == "ovr" else 2 * total / n_weighed
+    if n_classes == 2 or multi_class == "ovr":
+        return total
+    return 2 * total / np.count_nonzero(np.bincount(codes, row_weights))
 
 
 def class_scores(scores: np.ndarray, n_classes: int, multi_class: str) -> np.ndarray:
