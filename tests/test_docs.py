@@ -87,7 +87,7 @@ def test_commands_that_the_pages_show_are_understood():
         shown |= set(re.findall(r"\bpegasos ((?:train|predict) [^`\n>]+)", page.read_text("utf-8")))
     assert len(shown) >= 5
     for command in shown:
-        cli._parser().parse_args(re.sub(r"\b[LG]\b", "0.1", command).split())
+        cli._parser().parse_args(re.sub(r"(?<= )[CG]\b", "0.1", command).split())
 
 
 def run(*command, **options):

@@ -294,6 +294,16 @@ def test_searches_tell_both(three_classes, rng, kind, weighted, multi_class):
 
 
 @pytest.mark.parametrize("kind", SEARCHES)
+def test_lams_need_no_c_that_floats_can_hold(problem, kind):
+    X, y, _ = problem
+    for weight, expected in [(1e-320, np.inf), (1e-12, 1 / (0.1 * 90 * 1e-12))]:
+        search = of_search(kind, lams=[0.1]).fit(X, y, sample_weight=np.full(len(y), weight))
+        assert search.lam_ == 0.1
+        assert search.C_ == pytest.approx(expected)
+        assert search.best_estimator_.lam_ == 0.1
+
+
+@pytest.mark.parametrize("kind", SEARCHES)
 def test_the_automatic_grid_is_one_of_c(problem, kind):
     X, y, _ = problem
     default = of_search(kind, refit=False).fit(X, y)

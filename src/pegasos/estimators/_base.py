@@ -316,7 +316,7 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         return lam_of(1.0 if self.C is None else self.C, mass)
 
     def _lam_to_go_on(self) -> float:
-        """λ of training that goes on: a C is one of the rows that it began with."""
+        """λ of training that goes on: that of the model, even if rows have other weights now."""
         return self._fitted["lam"] if self.lam is None else self.lam
 
     def _settings(self, lam: float) -> Settings:

@@ -100,9 +100,9 @@ class PegasosClassifier(PegasosEstimator):
     warm_start : bool, default=False
         True: `fit` goes on where the last `fit` ended, for `max_iter` epochs or `n_steps` steps
         more. If the last fit was interrupted, it is completed, to the bits that it would have had.
-        λ stays that of the first `fit`, whatever weight the rows have now. `C`, `lam`, `loss`,
-        `batch_size`, `sampling`, `project`, `average`, `multi_class` and the parameters of the
-        intercept must not change. With solver="pegasos" and `n_steps` or ``tol=None``,
+        λ stays that of the last model, even if the rows have other weights now. `C`, `lam`,
+        `loss`, `batch_size`, `sampling`, `project`, `average`, `multi_class` and the parameters of
+        the intercept must not change. With solver="pegasos" and `n_steps` or ``tol=None``,
         several fits of the same data give the bits of one longer fit, except with
         ``average="suffix"``. The other solvers check the gap at the end of each fit, and this check
         affects what they do next: several fits end elsewhere than one, with a certificate that is

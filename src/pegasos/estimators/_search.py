@@ -573,13 +573,14 @@ class _Search(ClassifierMixin, BaseEstimator):
             values = [point[k] for point in points]
             mixed = len({isinstance(value, str) for value in values}) > 1
             results[f"param_{name}"] = np.ma.array(values, dtype=object if mixed else None)
-        # Whichever of both was searched, the other one is told, too.
+        # C and λ are both told, whichever was searched.
         at = list(axes).index("C" if "C" in axes else "lam")
         lam = lams[np.indices(grid.gaps.shape)[at].ravel()]
         if "C" in axes:
             results["param_lam"] = np.ma.array(lam)
         else:
-            results["param_C"] = np.ma.array([lam_of(value, mass) for value in lam])
+            with np.errstate(all="ignore"):  # of tiny weights, C may be infinite
+                results["param_C"] = np.ma.array(1 / (lam * mass))
         results["params"] = params
         for k in range(flat.shape[1]):
             results[f"split{k}_test_score"] = flat[:, k]
