@@ -132,7 +132,7 @@ def linear_pairs(data, factor, lam, average, seed):
     """Test accuracies of 45 linear machines, which share every pass over the rows."""
     X, X_test = (part * np.float32(factor) for part in (data.X, data.X_test))
     machine = linear(
-        lam, max_iter=10, average=average, multi_class="ovo", n_jobs=2, random_state=seed
+        lam=lam, max_iter=10, average=average, multi_class="ovo", n_jobs=2, random_state=seed
     ).fit(X, data.y)
     scores = X_test @ machine.coef_.T + machine.intercept_
     found = []
@@ -264,7 +264,7 @@ def linear_fit(X, y, n_steps, seed):
 def kernel_fit(scores, X, y, n_steps, seed):
     """Seconds of a whole fit of a Gaussian machine."""
     machine = gaussian(
-        1e-4, gamma=1.0, scores=scores, n_steps=n_steps, sampling="uniform", random_state=seed
+        lam=1e-4, gamma=1.0, scores=scores, n_steps=n_steps, sampling="uniform", random_state=seed
     )
     return timed(lambda: machine.fit(X, y))
 
