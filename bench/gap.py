@@ -33,8 +33,8 @@ def machine(lam, gamma, tol):
     """Ours."""
     options = {"tol": tol, "random_state": 0, "n_jobs": os.cpu_count()}
     if gamma is None:
-        return pegasos.PegasosClassifier(lam, **options)
-    return pegasos.KernelPegasosClassifier(lam, gamma=gamma, **options)
+        return pegasos.PegasosClassifier(lam=lam, **options)
+    return pegasos.KernelPegasosClassifier(lam=lam, gamma=gamma, **options)
 
 
 def peer(lam, gamma, n, n_classes):

@@ -47,7 +47,7 @@ def contenders(gamma, lam, epochs, more, n, n_classes, slow):
     yield (
         "pegasos",
         pegasos.KernelPegasosClassifier(
-            lam,
+            lam=lam,
             gamma=gamma,
             tol=None,
             max_iter=epochs,
@@ -60,14 +60,14 @@ def contenders(gamma, lam, epochs, more, n, n_classes, slow):
     yield (
         "pegasos, gap 1e-3",
         pegasos.KernelPegasosClassifier(
-            lam, gamma=gamma, fit_intercept=False, cache_size=6000, random_state=0, n_jobs=2
+            lam=lam, gamma=gamma, fit_intercept=False, cache_size=6000, random_state=0, n_jobs=2
         ),
     )
     if n_classes > 2:
         yield (
             "pegasos, pairs, gap 1e-3",
             pegasos.KernelPegasosClassifier(
-                lam * n_classes / 2, gamma=gamma, fit_intercept=False, cache_size=6000,
+                lam=lam * n_classes / 2, gamma=gamma, fit_intercept=False, cache_size=6000,
                 random_state=0, multi_class="ovo", n_jobs=2,
             ),
         )  # fmt: skip

@@ -60,10 +60,10 @@ def contenders(lam, gamma, n_classes):
     pairs = {"multi_class": "ovo"} if n_classes > 2 else {}
     mean = lam * n_classes / 2  # of pairs of mean size
     machine = pegasos.KernelPegasosClassifier
-    yield "hinge", machine(mean, **pairs, **options)
-    yield "squared", machine(mean, loss="squared_hinge", **pairs, **options)
+    yield "hinge", machine(lam=mean, **pairs, **options)
+    yield "squared", machine(lam=mean, loss="squared_hinge", **pairs, **options)
     if n_classes > 2:
-        yield "rest", machine(lam, **options)
+        yield "rest", machine(lam=lam, **options)
 
 
 def run(args):

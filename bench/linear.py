@@ -81,7 +81,9 @@ class Ours:
         self.X, self.y = X.astype(self.dtype), y
 
     def fit(self, tol):
-        machine = pegasos.PegasosClassifier(self.lam, tol=tol, random_state=0, n_jobs=self.n_jobs)
+        machine = pegasos.PegasosClassifier(
+            lam=self.lam, tol=tol, random_state=0, n_jobs=self.n_jobs
+        )
         self.machine = machine.fit(self.X, self.y)
 
     def model(self):
@@ -273,7 +275,7 @@ def optimum(X, y, lam, n_jobs):
     """A lower bound on the least P, and the relative gap that it was found with."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        best = pegasos.PegasosClassifier(lam, tol=1e-9, random_state=0, n_jobs=n_jobs).fit(X, y)
+        best = pegasos.PegasosClassifier(lam=lam, tol=1e-9, random_state=0, n_jobs=n_jobs).fit(X, y)
     return best.dual_objective_.sum(), best.duality_gap_.sum() / best.objective_.sum()
 
 

@@ -79,7 +79,7 @@ def by_support_vectors(quick):
     X = rng.normal(size=(4000, 50)).astype(np.float32)
     for n_support in (500, 1000, 2000) if quick else (500, 1000, 2000, 4000, 8000):
         Z = rng.normal(size=(n_support, 50)).astype(np.float32)
-        machine = pegasos.KernelPegasosClassifier(0.5 / n_support, gamma=1.0, solver="pegasos",
+        machine = pegasos.KernelPegasosClassifier(lam=0.5 / n_support, gamma=1.0, solver="pegasos",
                                                   tol=None, max_iter=1, random_state=0)  # fmt: skip
         machine.fit(Z, rng.random(n_support) < 0.5)
         yield len(machine.support_), lambda m=machine: timed(lambda: m.decision_function(X))

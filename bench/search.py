@@ -64,7 +64,7 @@ def kernel_contenders(X):
     jobs, n = os.cpu_count(), X.shape[0] * (FOLDS - 1) // FOLDS
     gammas = list(GAMMAS / (X.shape[1] * X.var()))
     ours = pegasos.KernelPegasosClassifierCV(
-        KERNEL_LAMS, gammas=gammas, n_jobs=jobs, random_state=0
+        lams=KERNEL_LAMS, gammas=gammas, n_jobs=jobs, random_state=0
     )
     grid = {"gamma": gammas, "C": 1 / (KERNEL_LAMS * n)}
     yield "KernelPegasosClassifierCV", ours
@@ -80,7 +80,7 @@ def contenders(n, peers, slow):
             continue
         yield (
             name,
-            pegasos.PegasosClassifierCV(LAMS, cv_effort=effort, n_jobs=jobs, random_state=0),
+            pegasos.PegasosClassifierCV(lams=LAMS, cv_effort=effort, n_jobs=jobs, random_state=0),
         )
     if peers or slow:
         sgd = SGDClassifier(random_state=0)
@@ -130,8 +130,8 @@ def usps_grid(data):
     y = np.concatenate([data.y, data.y_test])[:700]
     X = PCA(30, random_state=0).fit_transform(X)
     search = pegasos.KernelPegasosClassifierCV(
-        10.0 ** np.arange(-3, 4), gammas=[2.0], n_steps=[100, 300, 500, 700], sampling="uniform",
-        fit_intercept=False,
+        lams=10.0 ** np.arange(-3, 4), gammas=[2.0], n_steps=[100, 300, 500, 700],
+        sampling="uniform", fit_intercept=False,
         cv=KFold(5, shuffle=True, random_state=0), refit=False, random_state=0,
     )  # fmt: skip
     return search.fit(X, y)

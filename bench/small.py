@@ -105,7 +105,7 @@ class LinearSet:
         self.bound, _ = linear.optimum(X, y, lam, 1)
 
     def machines(self):
-        yield "pegasos", pegasos.PegasosClassifier(self.lam, random_state=0)
+        yield "pegasos", pegasos.PegasosClassifier(lam=self.lam, random_state=0)
         C = pegasos.C_from_lam(self.lam, self.X.shape[0])
         peer = LinearSVC(C=C, loss="hinge", random_state=0)
         yield "LinearSVC", peer
@@ -132,7 +132,7 @@ class KernelSet:
         self.C = pegasos.C_from_lam(lam, X.shape[0])
 
     def machines(self):
-        ours = pegasos.KernelPegasosClassifier(self.lam, gamma=self.gamma, random_state=0)
+        ours = pegasos.KernelPegasosClassifier(lam=self.lam, gamma=self.gamma, random_state=0)
         yield "pegasos", ours
         n_classes = len(np.unique(self.y))
         if n_classes > 2:
@@ -164,7 +164,7 @@ class KernelSet:
         squared = beta @ rbf_kernel(support, support, self.gamma) @ beta
         P = lam / 2 * squared + np.maximum(0, 1 - signs * scores).mean()
         best = pegasos.KernelPegasosClassifier(
-            lam, gamma=self.gamma, tol=1e-6, penalize_intercept=False, random_state=0
+            lam=lam, gamma=self.gamma, tol=1e-6, penalize_intercept=False, random_state=0
         )
         return P, fitted(best, X, positive)[0].dual_objective_[0]
 

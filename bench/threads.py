@@ -38,19 +38,21 @@ def text(quick, n_classes, n=3000, d=20_000):
 
 
 def linear(**options):
-    return pegasos.PegasosClassifier(LAM, random_state=0, **options)
+    return pegasos.PegasosClassifier(lam=LAM, random_state=0, **options)
 
 
 def kernel(**options):
-    return pegasos.KernelPegasosClassifier(1e-3, random_state=0, **options)
+    return pegasos.KernelPegasosClassifier(lam=1e-3, random_state=0, **options)
 
 
 def search(**options):
-    return pegasos.PegasosClassifierCV([1e-2, 1e-3, 1e-4], cv=3, random_state=0, **options)
+    return pegasos.PegasosClassifierCV(lams=[1e-2, 1e-3, 1e-4], cv=3, random_state=0, **options)
 
 
 def kernel_search(**options):
-    return pegasos.KernelPegasosClassifierCV([1e-2, 1e-3], cv=3, random_state=0, **options)
+    return pegasos.KernelPegasosClassifierCV(
+        lams=[1e-2, 1e-3], gammas=["scale"], cv=3, random_state=0, **options
+    )
 
 
 # name: rows and labels, and machines by name. Two fits are made of the first machine alone.

@@ -32,7 +32,7 @@ CASES = {
 def fitted(data, lam, gamma, **options):
     """A machine without intercept, as the paper's, and the seconds of its fit."""
     machine = KernelPegasosClassifier(
-        lam, gamma=gamma, fit_intercept=False, cache_size=6000, random_state=0, **options
+        lam=lam, gamma=gamma, fit_intercept=False, cache_size=6000, random_state=0, **options
     )
     began = time.perf_counter()
     machine.fit(data.X, data.y)

@@ -49,7 +49,7 @@ def optimum(data, lam, tol):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         best = PegasosClassifier(
-            lam, tol=tol, max_iter=20000, fit_intercept=False, random_state=0
+            lam=lam, tol=tol, max_iter=20000, fit_intercept=False, random_state=0
         ).fit(data.X, data.y)
     return Optimum(best.dual_objective_[0], best.duality_gap_[0], error(best, data))
 
@@ -74,7 +74,7 @@ def ours(solver, average=False):
     def make(lam, n, epochs, seed):
         part = {"n_steps": int(epochs * n)} if epochs < 1 else {"max_iter": int(epochs)}
         return PegasosClassifier(
-            lam, solver=solver, average=average, tol=None, fit_intercept=False, random_state=seed,
+            lam=lam, solver=solver, average=average, tol=None, fit_intercept=False, random_state=seed,
             **part,
         )  # fmt: skip
 

@@ -39,7 +39,7 @@ SAMPLINGS = {
 def excess(data, lam, bound, seed, **settings):
     """Suboptimality of one fit of plain Pegasos."""
     machine = PegasosClassifier(
-        lam, solver="pegasos", tol=None, fit_intercept=False, random_state=seed, **settings
+        lam=lam, solver="pegasos", tol=None, fit_intercept=False, random_state=seed, **settings
     ).fit(data.X, data.y)
     return machine.objective_[0] - bound
 

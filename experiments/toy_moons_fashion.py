@@ -79,7 +79,9 @@ def plane(output, quick):
     seeds = 3 if quick else 20
     rows = []
     for lam, make in ((1.0, linear), (1.0, PegasosClassifier), (0.1, linear), (0.01, linear)):
-        scores = [halves(make(lam, random_state=seed), *separable(seed)) for seed in range(seeds)]
+        scores = [
+            halves(make(lam=lam, random_state=seed), *separable(seed)) for seed in range(seeds)
+        ]
         name = f"separable, {_kind(make)}"
         rows.append(_plane_row(name, lam, scores, PUBLISHED["toy"] if lam == 1 else ""))
     cases = [(noise, 0.1, gaussian) for noise in (0.05, 0.1, 0.2)]
@@ -87,7 +89,7 @@ def plane(output, quick):
     for noise, lam, make in cases:
         scores = [
             halves(
-                make(lam, gamma=2.0, random_state=seed),
+                make(lam=lam, gamma=2.0, random_state=seed),
                 *make_moons(1000, noise=noise, random_state=seed),
             )
             for seed in range(seeds)
@@ -96,10 +98,10 @@ def plane(output, quick):
         rows.append(_plane_row(name, lam, scores, PUBLISHED["moons"] if lam == 0.1 else ""))
     figure, panels = report.axes(2, 2, height=6.4)
     for ax, lam in zip(panels[0], (1.0, 0.01), strict=True):
-        machine = linear(lam, random_state=0)
+        machine = linear(lam=lam, random_state=0)
         boundary(ax, machine, *separable(0), f"separable, λ = {lam:g}")
     for ax, lam in zip(panels[1], (0.1, 0.001), strict=True):
-        machine = gaussian(lam, gamma=2.0, random_state=0)
+        machine = gaussian(lam=lam, gamma=2.0, random_state=0)
         moons = make_moons(1000, noise=0.1, random_state=0)
         boundary(ax, machine, *moons, f"two moons, λ = {lam:g}")
     image = report.save(figure, output, "plane", "boundaries of the linear and the kernel machine")
@@ -130,7 +132,7 @@ def linear_pairs(data, factor, lam, average, seed):
     """Test accuracies of 45 linear machines, which share every pass over the rows."""
     X, X_test = (part * np.float32(factor) for part in (data.X, data.X_test))
     machine = linear(
-        lam, max_iter=10, average=average, multi_class="ovo", n_jobs=2, random_state=seed
+        lam=lam, max_iter=10, average=average, multi_class="ovo", n_jobs=2, random_state=seed
     ).fit(X, data.y)
     scores = X_test @ machine.coef_.T + machine.intercept_
     found = []
@@ -148,7 +150,9 @@ def gaussian_pairs(data, factor, gamma, rows, seed):
         among = rng.permutation(np.flatnonzero((data.y == a) | (data.y == b)))[:rows]
         test = (data.y_test == a) | (data.y_test == b)
         X, X_test = data.X[among] * np.float32(factor), data.X_test[test] * np.float32(factor)
-        machine = gaussian(0.005, gamma=gamma, max_iter=10, random_state=seed).fit(X, data.y[among])
+        machine = gaussian(lam=0.005, gamma=gamma, max_iter=10, random_state=seed).fit(
+            X, data.y[among]
+        )
         found.append(100 * machine.score(X_test, data.y_test[test]))
         if seed == 0:
             K = rbf_kernel(X.astype(np.float64), gamma=gamma)
@@ -253,14 +257,14 @@ def linear_steps(X, y, n_steps, seed):
 
 def linear_fit(X, y, n_steps, seed):
     """Seconds of a whole fit."""
-    machine = linear(1e-4, n_steps=n_steps, sampling="uniform", random_state=seed)
+    machine = linear(lam=1e-4, n_steps=n_steps, sampling="uniform", random_state=seed)
     return timed(lambda: machine.fit(X, y))
 
 
 def kernel_fit(scores, X, y, n_steps, seed):
     """Seconds of a whole fit of a Gaussian machine."""
     machine = gaussian(
-        1e-4, gamma=1.0, scores=scores, n_steps=n_steps, sampling="uniform", random_state=seed
+        lam=1e-4, gamma=1.0, scores=scores, n_steps=n_steps, sampling="uniform", random_state=seed
     )
     return timed(lambda: machine.fit(X, y))
 

@@ -64,7 +64,7 @@ def risks(X, y, lams, steps, seeds, kernel="rbf", gammas=(2.0,)):
     for seed in range(seeds):
         began = time.perf_counter()
         search = KernelPegasosClassifierCV(
-            list(lams), gammas=list(gammas), kernel=kernel, n_steps=list(steps), refit=False,
+            lams=list(lams), gammas=list(gammas), kernel=kernel, n_steps=list(steps), refit=False,
             sampling="uniform", fit_intercept=False, random_state=seed,
             cv=KFold(5, shuffle=True, random_state=seed),
         ).fit(X, y)  # fmt: skip

@@ -437,6 +437,24 @@ def draw_lam(case):
     return float(10 ** case.rng.uniform(-4, 0.5))
 
 
+def draw_regularisation(case):
+    """λ, C, or neither, which is C = 1."""
+    kind = case.pick("lam", "lam", "C", "C", "default")
+    if kind == "lam":
+        return {"lam": draw_lam(case)}
+    return {"C": float(10 ** case.rng.uniform(-2, 2))} if kind == "C" else {}
+
+
+def lam_of(clf, codes, weights):
+    """λ of an estimator that is fitted to rows with these weights, class weights among them."""
+    if clf.lam is not None:
+        return clf.lam
+    mass, C = weights.sum(), 1.0 if clf.C is None else clf.C
+    if clf.multi_class == "ovo":
+        mass *= 2 / len(np.unique(codes[weights > 0]))
+    return 1 / (C * mass)
+
+
 def draw_class_weight(case, classes, codes, weights):
     """A class weight, and the weights that rows have with it."""
     kind = case.pick(None, None, None, "balanced", "dict", "zero")
@@ -818,7 +836,7 @@ def make_estimator(case, p, *, is_kernel, **more):
     options = draw_options(case) | {"class_weight": p.class_weight} | more
     options["n_jobs"] = case.pick(None, 1, 1, 2)
     if not is_kernel:
-        return pegasos.PegasosClassifier(draw_lam(case), **options)
+        return pegasos.PegasosClassifier(**draw_regularisation(case), **options)
     options |= draw_kernel(case, p.rows.values.shape[1]) | {
         "scores": case.pick("auto", "push", "pull")
     }
@@ -827,7 +845,7 @@ def make_estimator(case, p, *, is_kernel, **more):
     if options["kernel"] == "poly" and case.scale > 100:
         case.may_be_refused("overflow|too large|finite")
     allow_no_minimum(case, options)
-    return pegasos.KernelPegasosClassifier(draw_lam(case), **options)
+    return pegasos.KernelPegasosClassifier(**draw_regularisation(case), **options)
 
 
 def told(estimator):
@@ -853,9 +871,13 @@ def check_fit(case, clf, p):
     machine = kernel_machine(clf, p.rows) if is_kernel else linear_machine(clf, p.rows.dtype)
     if not np.array_equal(clf.classes_, p.classes):
         raise Wrong(f"classes_ {clf.classes_}, should be {p.classes}")
+    if clf.lam is not None or not clf.warm_start:  # which keeps the λ of other weights
+        lam = lam_of(clf, p.codes, p.total)
+        if not np.isclose(clf.lam_, lam, rtol=1e-12):
+            raise Wrong(f"lam_ {clf.lam_}, should be {lam}")
     if hasattr(clf, "objective_"):
         said = {
-            "lam": clf.lam,
+            "lam": clf.lam_,
             "objective": clf.objective_,
             "dual_objective": clf.dual_objective_,
         }
@@ -1010,7 +1032,7 @@ def sequence(case):
 
 def first_part(case, clf, p):
     """`partial_fit` from the beginning on."""
-    clf.set_params(class_weight=None, solver=case.pick("auto", "pegasos"))
+    clf.set_params(class_weight=None, C=None, solver=case.pick("auto", "pegasos"))
     p.class_weight, p.total = None, p.weights
     p.rows.X = _rows_of_any(p.rows.X)
     for k in range(case.integer(1, 3)):
@@ -1042,7 +1064,7 @@ def part_after_fit(case, clf, p):
     if clf.class_weight == "balanced":
         return True
     before, X, y = clf.coef_.copy(), _rows_of_any(p.rows.X)[:1], np.asarray(p.y)[:1]
-    fresh = clone(clf)
+    fresh = clone(clf).set_params(C=None, lam=clf.lam_)
     done = case.call(
         "partial_fit of one row", lambda: clf.partial_fit(X, y),
         "partial_fit|warm_start|weight|overflow|damaged", optional=True,
@@ -1078,7 +1100,8 @@ def failing_refit(case, clf, p):
     elif failure == "NaN":
         X[0, 0] = np.nan
     elif failure == "parameter":
-        clf.set_params(lam=case.pick(-1.0, 1e-310, "1", np.nan))
+        name = case.pick("lam", "C")
+        clf.set_params(lam=None, C=None).set_params(**{name: case.pick(-1.0, 1e-310, "1", np.nan)})
     elif failure == "few labels":
         y = np.asarray(p.y)[:-1]
     elif "kernel" in state:
@@ -1128,7 +1151,8 @@ def other_settings(case, clf, p):
     """A refit with other parameters or weights; a warm start may refuse that."""
     change = case.pick(
         {"solver": case.pick("auto", "pegasos", "sdca", "newton"), "n_steps": None},
-        {"max_iter": 3}, {"tol": 1e-4}, {"average": True}, {"lam": 0.3}, {"n_jobs": 2},
+        {"max_iter": 3}, {"tol": 1e-4}, {"average": True}, {"n_jobs": 2},
+        {"lam": 0.3, "C": None}, {"lam": None, "C": 3.0}, {"lam": None, "C": None},
         {"multi_class": "ovo"}, {"batch_size": 4, "n_steps": None}, {"random_state": 3},
         {"project": True}, {"warm_start": True},
     )  # fmt: skip
@@ -1266,6 +1290,7 @@ def search(case):
         case.may_be_refused("n_splits|class")
     options = draw_options(case) | draw_search(case, p, is_kernel)
     lams = case.pick([0.1], [1.0, 0.1, 0.03], 2, (0.01, 0.3), np.array([0.5, 0.2]), [0.1, 0.1])
+    name = case.pick("lams", "Cs")
     options["cv"], kind = draw_folds(case, p.codes)
     # A fold may leave one class of those that have weight, or no weight to test on.
     case.may_be_refused("leaves|test on|at least one non-zero number")
@@ -1276,6 +1301,7 @@ def search(case):
             "solver": case.pick("sdca", "newton", "auto"),
         }
         lams, options["cv_effort"] = [case.pick(0.03, 0.2, 1.0)], case.pick(1e-5, 1e-7)
+        name = "lams"
     if options["loss"] in PROBABILITIES and case.chance(0.2):
         options["scoring"] = "neg_log_loss"
         case.may_be_refused("y_true|labels|y_pred|y_prob")
@@ -1283,7 +1309,7 @@ def search(case):
     make = pegasos.KernelPegasosClassifierCV if is_kernel else pegasos.PegasosClassifierCV
     if is_kernel:
         allow_no_minimum(case, options)
-    clf = make(lams, **options)
+    clf = make(**{name: lams}, **options)
     case.call(
         f"{told(clf)}.fit({p.told()}), folds {kind}",
         lambda: clf.fit(p.rows.X, p.y, sample_weight=p.sample_weight),
@@ -1333,7 +1359,7 @@ def draw_search(case, p, is_kernel):
         return options
     chosen = draw_kernel(case, p.rows.values.shape[1])
     gamma = chosen.pop("gamma")
-    options |= chosen | {"gammas": case.pick([gamma], ["scale", 0.5], [0.1])}
+    options |= chosen | {"gammas": case.pick([gamma], ["scale", 0.5], [0.1], None)}
     if chosen["kernel"] == "precomputed":
         make_precomputed(case, p)
         if case.chance(0.4):
@@ -1345,6 +1371,10 @@ def draw_search(case, p, is_kernel):
 
 
 def check_search(case, clf, p):
+    for C, lam in zip(clf.cv_results_["param_C"], clf.cv_results_["param_lam"], strict=True):
+        expected = lam_of(clf._best(C=C, multi_class=clf.multi_class), p.codes, p.total)
+        if not np.isclose(lam, expected, rtol=1e-12):
+            raise Wrong(f"λ {lam} for C {C}, should be {expected}")
     if clf.scoring is None or clf.scoring == "accuracy":
         if not ((clf.scores_ >= 0) & (clf.scores_ <= 1)).all():
             raise Wrong(f"accuracies {clf.scores_}")
@@ -1373,7 +1403,7 @@ def check_no_refit(clf, p):
 def check_fold_scores(case, clf, p):
     """Machines that are certified are so near the optimum that most labels are known."""
     where, y = clf.best_index_, np.asarray(p.y)
-    gap, lam = clf.cv_results_["relative_gap"][where], clf.best_params_["lam"]
+    gap, lam = clf.cv_results_["relative_gap"][where], clf.lam_
     free = clf.fit_intercept and not clf.penalize_intercept
     if free or not gap < 0.01 or case.scale != 1 or case.shift:
         return
@@ -1627,7 +1657,9 @@ def command(case):
     if "newton" in options or "sdca" in options:
         case.may_be_refused("n_steps needs")
     case.note(f"{format}, indices from {base}")
-    run_command(case, "train", train, "-o", model_path, "--lam", draw_lam(case), "-q", *options)
+    for name, value in draw_regularisation(case).items():
+        options += [f"--{name}", value]
+    run_command(case, "train", train, "-o", model_path, "-q", *options)
     model = case.call("load", lambda: pegasos.load(model_path))
     if model.n_features != d:
         raise Wrong(f"the model has {model.n_features} features, the file has {d}")
@@ -1701,7 +1733,8 @@ def checkpoint(case):
     )
     np.savez(path, y=codes, **dense)
     loss = case.pick(*LOSSES)
-    options = ["-q", "--lam", "1e-3", "--loss", loss, "--max-iter", case.pick(20, 100),
+    lam, regularisation = case.pick((1e-3, ["--lam", "1e-3"]), (2 / n, ["--C", "0.5"]))
+    options = ["-q", *regularisation, "--loss", loss, "--max-iter", case.pick(20, 100),
                "--tol", case.pick("none", "1e-9"),
                "--solver", case.pick("auto", "pegasos", "sdca", "newton"),
                "--average", case.pick("none", "all", "suffix"), "--batch-size", case.pick(1, 3),
@@ -1726,7 +1759,9 @@ def checkpoint(case):
     intercept = options[options.index("--intercept") + 1]
     settings = {"fit_intercept": intercept != "none", "penalize_intercept": intercept != "free",
                 "intercept_scaling": 1.0, "multi_class": model.multi_class, "loss": loss}  # fmt: skip
-    said = {"lam": 1e-3, "objective": model.objective, "dual_objective": model.dual_objective}
+    if "ovo" in options:
+        lam = model.lam
+    said = {"lam": lam, "objective": model.objective, "dual_objective": model.dual_objective}
     check_certificate(
         "resumed", machine_of(model), rows, codes, np.ones(n), len(model.classes), settings, said
     )

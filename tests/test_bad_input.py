@@ -29,8 +29,8 @@ GOOD = np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 3.0], [1.0, 1.0]])
 LABELS = [0, 1, 0, 1]
 HUGE = np.finfo(np.float64).max / 4
 
-LINEAR = paper.linear(0.1, random_state=0).fit(GOOD, LABELS)
-KERNEL = paper.kernel(0.1, gamma=0.5, random_state=0).fit(GOOD, LABELS)
+LINEAR = paper.linear(lam=0.1, random_state=0).fit(GOOD, LABELS)
+KERNEL = paper.kernel(lam=0.1, gamma=0.5, random_state=0).fit(GOOD, LABELS)
 MODEL, KERNEL_MODEL = LINEAR.to_model(), KERNEL.to_model()
 
 
@@ -73,8 +73,8 @@ TAKE_ROWS = {
         X, LABELS, classes=[0, 1]
     ),
     "KernelPegasosClassifier.fit": lambda X: paper.kernel(gamma=1.0).fit(X, LABELS),
-    "PegasosClassifierCV.fit": lambda X: pegasos.PegasosClassifierCV(2, cv=2).fit(X, LABELS),
-    "KernelPegasosClassifierCV.fit": lambda X: pegasos.KernelPegasosClassifierCV(2, cv=2).fit(
+    "PegasosClassifierCV.fit": lambda X: pegasos.PegasosClassifierCV(lams=2, cv=2).fit(X, LABELS),
+    "KernelPegasosClassifierCV.fit": lambda X: pegasos.KernelPegasosClassifierCV(lams=2, cv=2).fit(
         X, LABELS
     ),
     "decision_function": lambda X: pegasos.decision_function(MODEL, X),
@@ -217,7 +217,7 @@ TAKE_LABELS = {
     "fit": lambda y: paper.fit(GOOD, y, 0.1),
     "PegasosClassifier.fit": lambda y: paper.linear().fit(GOOD, y),
     "KernelPegasosClassifier.fit": lambda y: paper.kernel(gamma=1.0).fit(GOOD, y),
-    "PegasosClassifierCV.fit": lambda y: pegasos.PegasosClassifierCV(2, cv=2).fit(GOOD, y),
+    "PegasosClassifierCV.fit": lambda y: pegasos.PegasosClassifierCV(lams=2, cv=2).fit(GOOD, y),
 }
 
 BOTH = (TypeError, ValueError)  # scikit-learn's ValueError where this package has a TypeError
@@ -259,7 +259,9 @@ TAKE_WEIGHTS = {
     "PegasosClassifier.fit": lambda c: paper.linear().fit(GOOD, LABELS, c),
     "PegasosClassifier.partial_fit": lambda c: paper.linear().partial_fit(GOOD, LABELS, [0, 1], c),
     "KernelPegasosClassifier.fit": lambda c: paper.kernel().fit(GOOD, LABELS, c),
-    "PegasosClassifierCV.fit": lambda c: pegasos.PegasosClassifierCV(2, cv=2).fit(GOOD, LABELS, c),
+    "PegasosClassifierCV.fit": lambda c: pegasos.PegasosClassifierCV(lams=2, cv=2).fit(
+        GOOD, LABELS, c
+    ),
 }
 
 WEIGHTS = {
@@ -308,7 +310,7 @@ CLASS_WEIGHTS = {
 for _what, (_weights, _error, _message) in CLASS_WEIGHTS.items():
     for _name, _make in (
         ("PegasosClassifier", paper.linear), ("KernelPegasosClassifier", paper.kernel),
-        ("PegasosClassifierCV", lambda **p: pegasos.PegasosClassifierCV(2, cv=2, **p)),
+        ("PegasosClassifierCV", lambda **p: pegasos.PegasosClassifierCV(lams=2, cv=2, **p)),
     ):  # fmt: skip
         refused(
             f"{_name}.fit", f"class_weight, {_what}",
@@ -385,7 +387,7 @@ MAKERS = {
     "PegasosClassifier.fit": lambda **p: paper.linear(**p),
     "KernelPegasosClassifier.fit": lambda **p: paper.kernel(**p),
     "PegasosClassifierCV.fit": lambda **p: pegasos.PegasosClassifierCV(
-        2, cv=2, **{"solver": "pegasos", "max_iter": 2, **p}
+        lams=2, cv=2, **{"solver": "pegasos", "max_iter": 2, **p}
     ),
 }
 
@@ -398,6 +400,8 @@ for _k, (_name, _value, _error, _message) in enumerate(PARAMETERS):
     for _who, _make in MAKERS.items():
         if _who == "PegasosClassifierCV.fit" and (_name == "lam" or _value == 2**61):
             continue  # it has many λ; its plan is one of epochs until a gap
+        if (_name, _value) == ("lam", None):
+            continue  # λ then follows from C
         refused(
             _who, _what, lambda _, m=_make, p={_name: _value}: m(**p).fit(GOOD, LABELS),
             MemoryError if _error is MemoryError else BOTH, _message,
@@ -410,8 +414,9 @@ for _k, (_name, _value, _error, _message) in enumerate(PARAMETERS):
         (who, *case[:3])
         for case in PARAMETERS
         for who in MAKERS
-        # Estimators take more for n_jobs; the search has many λ and T, and another plan.
+        # Estimators take more for n_jobs and lam; the search has many λ and T, and another plan.
         if case[0] != "n_jobs"
+        and case[:2] != ("lam", None)
         and not (who == "PegasosClassifierCV.fit" and case[0] in ("lam", "n_steps", "max_iter"))
     ],
 )
@@ -499,12 +504,12 @@ for _options, _message in SEARCHES:
 for _gammas in ([], [0], [float("nan")], ["wide"], 1.5):
     refused(
         "KernelPegasosClassifierCV.fit", f"gammas={_gammas}",
-        lambda _, g=_gammas: pegasos.KernelPegasosClassifierCV(2, gammas=g, cv=2).fit(GOOD, LABELS),
+        lambda _, g=_gammas: pegasos.KernelPegasosClassifierCV(lams=2, gammas=g, cv=2).fit(GOOD, LABELS),
         BOTH, r"gammas?.*",
     )  # fmt: skip
 refused(
     "KernelPegasosClassifierCV.fit", "cache_size=10**400",
-    lambda _: pegasos.KernelPegasosClassifierCV(2, cv=2, cache_size=10**400).fit(GOOD, LABELS),
+    lambda _: pegasos.KernelPegasosClassifierCV(lams=2, cv=2, cache_size=10**400).fit(GOOD, LABELS),
     ValueError, r"cache_size must be a finite number",
 )  # fmt: skip
 
@@ -528,11 +533,11 @@ for _order, _message in (
 def warm(**change):
     """A fit that goes on with other parameters or data than it began with."""
     X, y = change.pop("X", GOOD), change.pop("y", LABELS)
-    return paper.linear(0.1, warm_start=True).fit(GOOD, LABELS).set_params(**change).fit(X, y)
+    return paper.linear(lam=0.1, warm_start=True).fit(GOOD, LABELS).set_params(**change).fit(X, y)
 
 
 def partial(*arguments, **options):
-    clf = paper.linear(0.1, **options)
+    clf = paper.linear(lam=0.1, **options)
     for X, y, classes in arguments:
         clf.partial_fit(X, y, classes)
 
@@ -574,7 +579,7 @@ UNFITTING = {
         lambda: warm(X=GOOD.astype(np.float32)), ValueError, r"X must be float64.*got float32",
     ),
     "KernelPegasosClassifier.fit: warm start, rows": (
-        lambda: paper.kernel(0.1, warm_start=True).fit(GOOD, LABELS).fit(GOOD[:3], LABELS[:3]),
+        lambda: paper.kernel(lam=0.1, warm_start=True).fit(GOOD, LABELS).fit(GOOD[:3], LABELS[:3]),
         ValueError, r"X must be that of the fit.*4 rows, got 3",
     ),
     "PegasosClassifier.partial_fit: no classes": (
@@ -621,7 +626,7 @@ UNFITTING = {
         lambda: pegasos.PegasosClassifierCV().predict(GOOD), ValueError, r"not fitted",
     ),
     "PegasosClassifierCV.predict: not refitted": (
-        lambda: pegasos.PegasosClassifierCV(2, cv=2, refit=False).fit(GOOD, LABELS).predict(GOOD),
+        lambda: pegasos.PegasosClassifierCV(lams=2, cv=2, refit=False).fit(GOOD, LABELS).predict(GOOD),
         AttributeError, r"refit=False",
     ),
     "KernelPegasosClassifier.fit: sparse precomputed": (
@@ -660,7 +665,7 @@ for _what, (_call, _error, _message) in UNFITTING.items():
 for _kind in ("dense", "csr32"):
     for _name, _make in (
         ("fit", lambda X: paper.fit(X, LABELS, 1e-12, random_state=0)),
-        ("PegasosClassifier.fit", lambda X: paper.linear(1e-12, random_state=1).fit(X, LABELS)),
+        ("PegasosClassifier.fit", lambda X: paper.linear(lam=1e-12, random_state=1).fit(X, LABELS)),
     ):
         refused(
             _name, f"features that overflow, {_kind}",
@@ -809,11 +814,13 @@ KERNEL_FILES = {
     "dual_coef with infinity": {"dual_coef": np.full((1, 4), np.inf)},
     "dual_coef of another shape": {"dual_coef": np.zeros((2, 4))},
 }
-SINGLE_KERNEL_MODEL = paper.kernel(0.1).fit(GOOD.astype(np.float32), LABELS).to_model()
+SINGLE_KERNEL_MODEL = paper.kernel(lam=0.1).fit(GOOD.astype(np.float32), LABELS).to_model()
 SINGLE_KERNEL_FILES = {
     "dual_coef beyond single precision": {"dual_coef": np.full((1, 4), 1e300)},
 }
-SPARSE_KERNEL_MODEL = paper.kernel(0.1, gamma=0.5).fit(sparse.csr_array(GOOD), LABELS).to_model()
+SPARSE_KERNEL_MODEL = (
+    paper.kernel(lam=0.1, gamma=0.5).fit(sparse.csr_array(GOOD), LABELS).to_model()
+)
 SPARSE_KERNEL_FILES = {
     "an index out of range": {"indices": put(0, 10**6)(SPARSE_KERNEL_MODEL.indices.copy())},
     "a negative index": {"indices": put(0, -7)(SPARSE_KERNEL_MODEL.indices.copy())},
@@ -885,7 +892,7 @@ refused(
 for _kernel in ("precomputed", lambda X, Z: X @ Z.T):
     refused(
         "KernelModel.save", f"kernel {'a function' if callable(_kernel) else _kernel}",
-        lambda f, k=_kernel: paper.kernel(0.1, kernel=k)
+        lambda f, k=_kernel: paper.kernel(lam=0.1, kernel=k)
         .fit(GOOD @ GOOD.T if k == "precomputed" else GOOD, LABELS).to_model().save(f / "m.npz"),
         ValueError, r"cannot be saved without its kernel",
     )  # fmt: skip
@@ -1108,7 +1115,7 @@ def test_data_frames_may_have_columns_named_like_parts_of_a_matrix():
     frame = pd.DataFrame(X, columns=["data", "indices", "indptr"])
     expected = paper.fit(X, LABELS, 0.1, random_state=0).coef
     np.testing.assert_array_equal(paper.fit(frame, LABELS, 0.1, random_state=0).coef, expected)
-    clf = paper.linear(0.1, random_state=0).fit(frame, LABELS)
+    clf = paper.linear(lam=0.1, random_state=0).fit(frame, LABELS)
     np.testing.assert_array_equal(clf.coef_, expected)
 
 

@@ -227,7 +227,7 @@ def test_a_bundle_has_the_same_bits_wherever_it_is_stopped(rng, layout, dtype, f
 
 def fit_of(estimator):
     """The solver at work in an estimator that a warm start would go on with."""
-    return Schedule.restore(LINEAR, estimator._settings(), estimator._state).solver
+    return Schedule.restore(LINEAR, estimator._settings(estimator.lam_), estimator._state).solver
 
 
 @pytest.mark.parametrize("n_changed", [1, 5])
@@ -237,7 +237,7 @@ def test_other_labels_are_noticed_within_a_bundle(rng, dtype, n_changed, monkeyp
     y = (X[:, :5] + 0.3 * rng.normal(size=(700, 5))).argmax(axis=1)
     X = convert(X, "csr32", dtype)
     options = {"solver": "sdca", "tol": 1e-5, "max_iter": 10**4, "warm_start": True}
-    clf = PegasosClassifier(1e-2, random_state=0, **options)
+    clf = PegasosClassifier(lam=1e-2, random_state=0, **options)
     with interrupted(after=3, every=1e4):
         clf.fit(X, y)
     assert clf.n_iter_ < 8  # which the bundle makes
@@ -249,7 +249,7 @@ def test_other_labels_are_noticed_within_a_bundle(rng, dtype, n_changed, monkeyp
     norms = (clf.coef_**2).sum(axis=1) + clf.intercept_**2
     np.testing.assert_allclose(clf.objective_, 0.5e-2 * norms + hinge, rtol=1e-9)
     assert (clf.duality_gap_ <= 1e-5 * clf.objective_).all()
-    best = PegasosClassifier(1e-2, **options | {"tol": 1e-8}).fit(X, y)
+    best = PegasosClassifier(lam=1e-2, **options | {"tol": 1e-8}).fit(X, y)
     assert (clf.objective_ <= best.objective_ * (1 + 1.1e-5)).all()
 
 
@@ -286,7 +286,7 @@ def test_many_classes_reach_a_true_certificate(rng, layout, dtype, free):
     X, _ = make_rows(rng, n=150)
     y = (X[:, :6] + 0.3 * rng.normal(size=(150, 6))).argmax(axis=1)
     fitted = PegasosClassifier(
-        1e-2, solver="sdca", tol=1e-3, penalize_intercept=not free, random_state=0
+        lam=1e-2, solver="sdca", tol=1e-3, penalize_intercept=not free, random_state=0
     ).fit(convert(X, layout, dtype), y)
     assert (fitted.duality_gap_ <= 1e-3 * fitted.objective_).all()
     scores = X @ fitted.coef_.T + fitted.intercept_
@@ -304,8 +304,8 @@ def test_an_interrupted_sweep_goes_on_to_the_same_bits(rng, stop_after, monkeypa
     y = (X[:, :5] + 0.3 * rng.normal(size=(150, 5))).argmax(axis=1)
     X = convert(X, "csr32", np.float32)
     options = {"solver": "sdca", "tol": 1e-4, "random_state": 1, "warm_start": True}
-    whole = PegasosClassifier(1e-2, **options).fit(X, y)
-    parts = PegasosClassifier(1e-2, **options)
+    whole = PegasosClassifier(lam=1e-2, **options).fit(X, y)
+    parts = PegasosClassifier(lam=1e-2, **options)
     with interrupted(after=stop_after):
         parts.fit(X, y)
     parts.fit(X, y)
@@ -318,7 +318,7 @@ def test_a_fit_by_dual_ascent_begins_with_an_epoch_of_pegasos(rng, layout, dtype
     X, _ = make_rows(rng, n=100)
     y = np.arange(100) % n_classes
     X = convert(X, layout, dtype)
-    clf = PegasosClassifier(1e-2, solver="sdca", random_state=0, warm_start=True).fit(X, y)
+    clf = PegasosClassifier(lam=1e-2, solver="sdca", random_state=0, warm_start=True).fit(X, y)
     assert (clf.n_steps_ == 100).all()
     assert clf.solver_epochs_ == {"pegasos": 1, "sdca": clf.n_iter_ - 1}
     assert list(clf.solver_epochs_) == ["pegasos", "sdca"]
@@ -341,7 +341,7 @@ def test_a_fit_by_dual_ascent_begins_with_an_epoch_of_pegasos(rng, layout, dtype
 def test_other_labels_are_noticed_by_a_warm_start(rng):
     """A row that is in no dual variable can change its label without a trace in w."""
     X, y = make_rows(rng, n=150)
-    fitted = PegasosClassifier(0.1, tol=1e-6, solver="sdca", random_state=0, warm_start=True)
+    fitted = PegasosClassifier(lam=0.1, tol=1e-6, solver="sdca", random_state=0, warm_start=True)
     fitted.fit(X, y)
     a = fit_of(fitted).a[0]
     away = np.flatnonzero(a == 0)

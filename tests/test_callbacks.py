@@ -48,12 +48,12 @@ def data(rng):
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: paper.linear(0.01, max_iter=7, random_state=0),
-        lambda: paper.kernel(0.01, max_iter=7, random_state=0),
-        lambda: paper.kernel(0.01, max_iter=7, random_state=0, cache_size=0.01),
-        lambda: PegasosClassifier(0.01, tol=1e-5, random_state=0),
-        lambda: PegasosClassifier(0.01, tol=1e-5, solver="sdca", random_state=0),
-        lambda: KernelPegasosClassifier(0.01, tol=1e-5, random_state=0),
+        lambda: paper.linear(lam=0.01, max_iter=7, random_state=0),
+        lambda: paper.kernel(lam=0.01, max_iter=7, random_state=0),
+        lambda: paper.kernel(lam=0.01, max_iter=7, random_state=0, cache_size=0.01),
+        lambda: PegasosClassifier(lam=0.01, tol=1e-5, random_state=0),
+        lambda: PegasosClassifier(lam=0.01, tol=1e-5, solver="sdca", random_state=0),
+        lambda: KernelPegasosClassifier(lam=0.01, tol=1e-5, random_state=0),
     ],
 )
 def test_each_epoch_is_a_task_and_the_answer_stays(data, make):
@@ -88,7 +88,7 @@ class EpochCounter(Recorder):
 def test_what_a_callback_sees_is_of_the_epoch_that_ended(data):
     X, y = data
     counter = EpochCounter()
-    clf = PegasosClassifier(1e-3, tol=1e-6, solver="sdca", random_state=0)
+    clf = PegasosClassifier(lam=1e-3, tol=1e-6, solver="sdca", random_state=0)
     clf.set_callbacks(counter).fit(X, y > 0)
     assert counter.epochs == list(range(1, clf.n_iter_ + 1))
 
@@ -99,8 +99,8 @@ def test_a_stop_is_honoured_and_a_warm_start_completes(data, solver):
     options = {"solver": solver, "tol": 1e-6, "max_iter": 2000, "random_state": 0}
     if solver == "pegasos":
         options |= {"tol": None, "max_iter": 50}
-    whole = PegasosClassifier(0.01, **options).fit(X, y)
-    clf = PegasosClassifier(0.01, warm_start=True, **options)
+    whole = PegasosClassifier(lam=0.01, **options).fit(X, y)
+    clf = PegasosClassifier(lam=0.01, warm_start=True, **options)
     clf.set_callbacks(Recorder(stop_after=3))
     if solver == "pegasos":
         clf.fit(X, y)  # nobody asked for a gap

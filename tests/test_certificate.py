@@ -192,7 +192,7 @@ def test_a_fit_that_stops_short_says_so(problem, solver):
     with pytest.warns(ConvergenceWarning, match=r"at max_iter=3\. Objective .*tol=1e-07"):
         model = paper.fit(X, y, 1e-3, **options)
     with pytest.warns(ConvergenceWarning) as told:
-        clf = paper.linear(1e-3, **options).fit(X, y)
+        clf = paper.linear(lam=1e-3, **options).fit(X, y)
     assert f"{model.objective[0]:.6g}" in str(told[0].message)
     np.testing.assert_array_equal(clf.coef_, model.coef)
     np.testing.assert_array_equal(clf.duality_gap_, model.duality_gap)
@@ -210,7 +210,7 @@ def test_what_a_fit_that_stops_short_says_is_true(rng, make, multi_class, which)
     names = np.array(["ape", "bee", "cat"])
     y = names[rng.integers(0, 3, len(X))]
     clf = make(
-        1e-4, solver="pegasos", tol=1e-7, max_iter=2, multi_class=multi_class, random_state=0
+        lam=1e-4, solver="pegasos", tol=1e-7, max_iter=2, multi_class=multi_class, random_state=0
     )
     with pytest.warns(ConvergenceWarning) as told:
         clf.fit(X, y)
@@ -232,11 +232,11 @@ def test_what_a_fit_that_stops_short_says_is_true(rng, make, multi_class, which)
 
 def test_pegasos_itself_stops_at_a_gap(problem):
     X, y = problem
-    clf = paper.linear(0.1, tol=0.02, max_iter=10**5, random_state=0).fit(X, y)
+    clf = paper.linear(lam=0.1, tol=0.02, max_iter=10**5, random_state=0).fit(X, y)
     assert clf.duality_gap_[0] <= 0.02 * clf.objective_[0]
     assert 20 <= clf.n_iter_ < 10**5
     # the same steps as without a tolerance
-    plain = paper.linear(0.1, max_iter=clf.n_iter_, random_state=0).fit(X, y)
+    plain = paper.linear(lam=0.1, max_iter=clf.n_iter_, random_state=0).fit(X, y)
     np.testing.assert_array_equal(clf.coef_, plain.coef_)
 
 
@@ -256,10 +256,10 @@ def test_threads_and_interruptions_do_not_change_the_answer(
     y = rng.integers(0, 5, 200)
     options = {"solver": solver, "tol": 1e-5, "max_iter": 3000, "random_state": 1}
     options |= INTERCEPTS[intercept]
-    whole = paper.linear(0.02, **options).fit(X, y)
-    threads = paper.linear(0.02, n_jobs=3, **options).fit(X, y)
+    whole = paper.linear(lam=0.02, **options).fit(X, y)
+    threads = paper.linear(lam=0.02, n_jobs=3, **options).fit(X, y)
     np.testing.assert_array_equal(whole.coef_, threads.coef_)
-    clf = paper.linear(0.02, warm_start=True, **options)
+    clf = paper.linear(lam=0.02, warm_start=True, **options)
     monkeypatch.setattr(_pegasos, "_SECONDS_PER_CALL", 2e-5)  # shorter pieces, with the same bits
     real = getattr(_core, function)
     for after in when:
@@ -314,7 +314,7 @@ def test_blas_has_its_threads_again_after_fits_side_by_side(rng):
         return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
 
     def fit(seed):
-        PegasosClassifier(1e-4, solver="newton", tol=1e-6, random_state=seed).fit(X, y)
+        PegasosClassifier(lam=1e-4, solver="newton", tol=1e-6, random_state=seed).fit(X, y)
 
     fit(0)  # SciPy's BLAS is there from now on
     before = threads()
@@ -331,7 +331,7 @@ def test_ascent_that_gets_nowhere_gives_up(rng, n_classes):
     scores = X @ rng.normal(size=(200, n_classes))
     y = (scores + 2 * scores.std() * rng.normal(size=scores.shape)).argmax(axis=1)
     for lam, solvers in ((1e-4, ["pegasos", "sdca", "newton"]), (1, ["pegasos", "sdca"])):
-        clf = PegasosClassifier(lam, tol=1e-3, random_state=0).fit(X, y)
+        clf = PegasosClassifier(lam=lam, tol=1e-3, random_state=0).fit(X, y)
         assert list(clf.solver_epochs_) == solvers
         assert clf.solver_epochs_["sdca"] < (8 if n_classes == 2 else 16)
         assert (clf.duality_gap_ <= 1e-3 * clf.objective_).all()
@@ -399,9 +399,9 @@ def test_free_intercepts_of_simple_machines_are_those_of_svc(make, solver, lam, 
     weights = np.full(200, 0.1)
     for kernel in ("linear", "rbf"):
         svc = SVC(C=1 / (200 * lam), kernel=kernel, gamma=1.0, tol=1e-8).fit(X, y)
-        ours = [KernelPegasosClassifier(lam, kernel=kernel, gamma=1.0, **options)]
+        ours = [KernelPegasosClassifier(lam=lam, kernel=kernel, gamma=1.0, **options)]
         if kernel == "linear":
-            ours.append(PegasosClassifier(lam, **options))
+            ours.append(PegasosClassifier(lam=lam, **options))
         for machine in ours:
             for weighted in ({}, {"sample_weight": weights}):
                 machine.fit(X, y, **weighted)
@@ -448,7 +448,7 @@ def test_the_gap_of_kernel_machines_bounds_the_distance_to_the_optimum(
     weights = rng.uniform(0.1, 3, len(y))
     free = "penalize_intercept" in options
     clf = paper.kernel(
-        lam, kernel=kernel, **parameters, cache_size=cache_size, fit_intercept=free,
+        lam=lam, kernel=kernel, **parameters, cache_size=cache_size, fit_intercept=free,
         random_state=0, **options,
     ).fit(rows.astype(dtype), y, sample_weight=weights)  # fmt: skip
     c = weights / weights.sum()
@@ -488,11 +488,11 @@ def test_a_warm_start_notices_other_weights(rng, kind, solver, intercept):
     others[:2] = 0, others[0] + others[1]
     options = {"solver": solver, "tol": 1e-6, "max_iter": 10**4, "random_state": 0}
     options |= INTERCEPTS[intercept]
-    warm = kind(0.05, warm_start=True, **options).fit(X, y, sample_weight=weights)
+    warm = kind(lam=0.05, warm_start=True, **options).fit(X, y, sample_weight=weights)
     warm.fit(X, y, sample_weight=others)
     if kind is KernelPegasosClassifier:
         options["gamma"] = warm.to_model().support.kernel.gamma
-    fresh = kind(0.05, **options).fit(X, y, sample_weight=others)
+    fresh = kind(lam=0.05, **options).fit(X, y, sample_weight=others)
     assert (warm.duality_gap_ <= 1e-6 * warm.objective_).all()
     np.testing.assert_allclose(warm.objective_, fresh.objective_, rtol=1e-6)
 
@@ -517,8 +517,8 @@ def test_an_interrupted_kernel_ascent_goes_on_where_it_was(
     options = {"solver": "sdca", "tol": 1e-5, "max_iter": 3000, "random_state": 1, "gamma": 0.05}
     options |= {"kernel": kernel, "cache_size": cache_size, "multi_class": multi_class}
     options |= INTERCEPTS[intercept]
-    whole = paper.kernel(0.01, **options).fit(X, y)
-    clf = paper.kernel(0.01, warm_start=True, **options)
+    whole = paper.kernel(lam=0.01, **options).fit(X, y)
+    clf = paper.kernel(lam=0.01, warm_start=True, **options)
     for after in (3, 10):
         with interrupted(after):
             clf.fit(X, y)
@@ -537,8 +537,8 @@ def test_linear_and_kernel_ascent_find_the_same_machine(rng, layout):
     y = rng.integers(0, 3, 150)
     X = convert(X, layout, np.float64)
     options = {"solver": "sdca", "tol": 1e-9, "max_iter": 10**5, "random_state": 1}
-    linear = paper.linear(0.05, **options).fit(X, y)
-    kernel = paper.kernel(0.05, kernel="linear", **options).fit(X, y)
+    linear = paper.linear(lam=0.05, **options).fit(X, y)
+    kernel = paper.kernel(lam=0.05, kernel="linear", **options).fit(X, y)
     np.testing.assert_allclose(linear.objective_, kernel.objective_, rtol=1e-8)
     np.testing.assert_allclose(
         linear.decision_function(X), kernel.decision_function(X), rtol=1e-3, atol=1e-4
@@ -566,7 +566,7 @@ def test_no_point_is_below_what_is_claimed_of_any_symmetric_matrix(rng, dtype, s
         K = K.astype(dtype)
         lam, options = 10 ** rng.uniform(-2, 0), INTERCEPTS[intercept]
         clf = KernelPegasosClassifier(
-            lam, kernel="precomputed", solver=solver, max_iter=200, random_state=0, **options
+            lam=lam, kernel="precomputed", solver=solver, max_iter=200, random_state=0, **options
         ).fit(K, y)
         values, vectors = np.linalg.eigh(K.astype(np.float64))
         assert np.isnan(clf.duality_gap_[0]) == np.isnan(clf.dual_objective_[0])
@@ -598,11 +598,11 @@ def test_no_point_is_below_what_is_claimed_of_any_symmetric_matrix(rng, dtype, s
 def test_a_matrix_that_is_not_positive_is_no_reason_to_warn(rng):
     """What `tol` then asks for is reached, and w = 0 is no better."""
     for K, y in symmetric_matrices(rng, 30):
-        clf = KernelPegasosClassifier(1, kernel="precomputed", random_state=0).fit(K, y)
+        clf = KernelPegasosClassifier(lam=1, kernel="precomputed", random_state=0).fit(K, y)
         assert clf.objective_[0] <= 1
     X, y = make_rows(rng)
     for options in ({"kernel": "sigmoid"}, {"kernel": "poly", "coef0": -5}, {"kernel": tanh}):
-        clf = KernelPegasosClassifier(0.1, gamma=0.3, random_state=0, **options).fit(X, y)
+        clf = KernelPegasosClassifier(lam=0.1, gamma=0.3, random_state=0, **options).fit(X, y)
         assert np.isnan(clf.duality_gap_).all()
         assert np.isnan(clf.to_model().dual_objective).all()
         assert clf.objective_[0] <= 1
@@ -620,7 +620,7 @@ def test_a_matrix_is_shown_to_be_positive_or_vouched_for(rng, monkeypatch, dtype
         monkeypatch.setattr(kernels._cache, "_MOST_FACTORED", most)
         for assume_psd in (False, True):
             clf = KernelPegasosClassifier(
-                0.1, kernel=lambda A, B: A @ B.T, assume_psd=assume_psd, random_state=0
+                lam=0.1, kernel=lambda A, B: A @ B.T, assume_psd=assume_psd, random_state=0
             ).fit(X.astype(dtype), y)
             gaps[most, assume_psd] = clf.duality_gap_[0] / clf.objective_[0]
     assert np.isnan(gaps.pop((100, False)))
@@ -632,14 +632,16 @@ def test_who_vouches_for_too_much_is_told_nothing(rng):
     K = X @ X.T - 20 * np.eye(len(X))
     for solver in ("sdca", "newton", "pegasos"):
         options = {"solver": solver, "tol": None, "max_iter": 50, "random_state": 0}
-        clf = KernelPegasosClassifier(1e-3, kernel="precomputed", assume_psd=True, **options)
+        clf = KernelPegasosClassifier(lam=1e-3, kernel="precomputed", assume_psd=True, **options)
         assert np.isnan(clf.fit(K, y).duality_gap_[0])
 
 
 def test_a_search_certifies_nothing_where_there_is_no_dual(rng):
     X, y = make_rows(rng)
     for kernel, none in (("sigmoid", True), ("rbf", False)):
-        search = KernelPegasosClassifierCV([1, 0.1], kernel=kernel, gammas=[0.3], random_state=0)
+        search = KernelPegasosClassifierCV(
+            lams=[1, 0.1], kernel=kernel, gammas=[0.3], random_state=0
+        )
         assert np.isnan(search.fit(X, y).cv_results_["relative_gap"]).all() == none
 
 
@@ -647,9 +649,8 @@ def test_a_search_certifies_nothing_where_there_is_no_dual(rng):
 def test_kernel_matrices_that_are_not_symmetric_are_refused(rng, dtype, make):
     X, y = make_rows(rng, n=100)
     K = (X @ X.T).astype(dtype)
-    make([0.1] if make is KernelPegasosClassifierCV else 0.1, kernel="precomputed").fit(
-        np.nextafter(K, np.inf), y
-    )
+    lam = {"lams": [0.1]} if make is KernelPegasosClassifierCV else {"lam": 0.1}
+    make(**lam, kernel="precomputed").fit(np.nextafter(K, np.inf), y)
     K[70, 3] += 1
     with pytest.raises(ValueError, match=r"symmetric matrix, but X\[70, 3\] is .* and X\[3, 70\]"):
         make(kernel="precomputed").fit(K, y)
@@ -676,7 +677,7 @@ def test_an_objective_that_is_rounding_has_converged(rng, dtype, loss, solver, k
             options = {"loss": loss, "solver": solver, "random_state": 0, "tol": 1e-3}
             kind = KernelPegasosClassifier if kernel else PegasosClassifier
             options |= {"kernel": kernel} if kernel else {}
-            clf = kind(lam, penalize_intercept=False, **options)
+            clf = kind(lam=lam, penalize_intercept=False, **options)
             clf.fit(X, y, sample_weight=np.where(y > 0, 1, weight))  # a warning would be an error
             assert clf.objective_[0] < 1e-15
             assert clf.n_iter_ < 1000
@@ -689,7 +690,7 @@ def test_rows_that_left_their_pair_count_as_long_as_the_model_has_them(rng, inte
     X, y = rng.normal(size=(40, 4)), np.arange(40) % 4
     options = {"n_steps": 5, "multi_class": "ovo", "warm_start": True, "random_state": 0}
     options |= {"gamma": 0.5, "cache_size": cache_size, "solver": "auto"}
-    clf = KernelPegasosClassifier(0.1, **options, **INTERCEPTS[intercept]).fit(X, y)
+    clf = KernelPegasosClassifier(lam=0.1, **options, **INTERCEPTS[intercept]).fit(X, y)
     c = (np.arange(40) >= 20).astype(float)
     clf.fit(X, y, sample_weight=c)
     coef = np.zeros((6, 40))

@@ -142,6 +142,29 @@ def test_checkpoints_do_not_change_the_model(tmp_path, rng):
     np.testing.assert_array_equal(a.coef, b.coef)
 
 
+@pytest.mark.parametrize("kernel", [[], ["--kernel", "rbf"]])
+def test_a_run_of_a_c_goes_on_with_its_lam(tmp_path, rng, ticks, kernel, capsys):
+    train = [*small(tmp_path, rng)[:-2], *kernel, "--solver", "pegasos", "--tol", "none",
+             "--max-iter", "300", "-o", str(tmp_path / "m.npz")]  # fmt: skip
+    file = str(tmp_path / "c.npz")
+    assert cli.main([*train, "--C", "2"]) == 0
+    whole = pegasos.load(tmp_path / "m.npz")
+    assert whole.lam == 1 / 600
+    assert cli.main([*train, "--C", "2", "--checkpoint", file, "--checkpoint-every", "1"]) == 0
+    part = pegasos.load(file)
+    assert part.lam == whole.lam
+    assert (part.n_steps < whole.n_steps).any()
+    assert cli.main([*train, "--C", "2", "--resume", file]) == 0
+    again = pegasos.load(tmp_path / "m.npz")
+    assert again.lam == whole.lam
+    np.testing.assert_array_equal(again.n_steps, whole.n_steps)
+    np.testing.assert_allclose(again.objective, whole.objective, rtol=1e-12)
+    assert cli.main([*train, "--C", "3", "--resume", file]) == 2
+    assert "C must be 2.0 to go on from" in capsys.readouterr().err
+    assert cli.main([*train, "--lam", repr(whole.lam), "--resume", file]) == 2
+    assert "C must be 2.0 to go on from" in capsys.readouterr().err
+
+
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
     """The folder of a small run, its options, and the checkpoint that it has left there."""
@@ -239,13 +262,13 @@ def test_an_intercept_that_is_not_fitted_stays_zero(rng, solver, n_iter, name):
     X = rng.normal(size=(60, 4))
     y = X[:, 0] + rng.normal(size=60) > 0
     clf = PegasosClassifier(
-        1e-3, solver=solver, tol=None, max_iter=n_iter, fit_intercept=False, warm_start=True,
+        lam=1e-3, solver=solver, tol=None, max_iter=n_iter, fit_intercept=False, warm_start=True,
         random_state=0,
     ).fit(X, y)  # fmt: skip
     if name == "problems":
         clf._state["problems"]["constant_weight"] = 3
     else:
-        finisher = Schedule.restore(LINEAR, clf._settings(), clf._state).solver
+        finisher = Schedule.restore(LINEAR, clf._settings(clf.lam_), clf._state).solver
         _core.set_points(finisher.memory, finisher.a.copy(), finisher.coef.copy(), -np.ones(1))
         clf._state["solver.memory"] = finisher.memory
     with pytest.raises(ValueError, match=r"state: .* does not fit the rest"):
@@ -256,7 +279,7 @@ def test_a_smooth_loss_is_not_smoothed_further(rng):
     X = rng.normal(size=(60, 4))
     y = X[:, 0] + rng.normal(size=60) > 0
     clf = PegasosClassifier(
-        0.1, solver="newton", loss="squared_hinge", tol=None, max_iter=20, warm_start=True,
+        lam=0.1, solver="newton", loss="squared_hinge", tol=None, max_iter=20, warm_start=True,
         random_state=0,
     ).fit(X, y)  # fmt: skip
     clf.fit(X, y)
@@ -277,14 +300,14 @@ def test_what_a_checkpoint_is_of_must_be_readable(checkpoint, capsys):
 def warm(kind, **options):
     """A fitted estimator that can go on, and its rows; what is averaged and pending is there as well."""
     X, y = make_rows(np.random.default_rng(0), n=40, d=5)[0], np.arange(40) % 3
-    clf = kind(0.1, warm_start=True, random_state=0, **options)
+    clf = kind(lam=0.1, warm_start=True, random_state=0, **options)
     return clf.fit(X, y), X, y
 
 
 def in_a_bundle(kind, **options):
     """The same, stopped within the epochs that problems make together."""
     X, y = make_rows(np.random.default_rng(0), n=280, d=5)[0], np.arange(280) % 3
-    clf = kind(0.1, warm_start=True, random_state=0, **options)
+    clf = kind(lam=0.1, warm_start=True, random_state=0, **options)
     with interrupted(after=2):
         clf.fit(X, y)
     assert clf.n_iter_ < 8  # which the bundle makes
@@ -441,7 +464,7 @@ def test_problems_of_a_bundle_that_are_out_of_step_go_on_by_themselves(after):
         other.fit(X, y)
     clf._state["solver.memory"][1] = other._state["solver.memory"][1]
     clf.fit(X, y)
-    best = PegasosClassifier(0.1, tol=1e-8).fit(X, y)
+    best = PegasosClassifier(lam=0.1, tol=1e-8).fit(X, y)
     assert (clf.duality_gap_ <= 1e-5 * clf.objective_).all()
     assert (clf.objective_ <= best.objective_ * (1 + 1.1e-5)).all()
 
@@ -461,7 +484,7 @@ def test_a_state_may_be_of_other_rows():
     """What waits for the rest of a batch is dropped when rows change; it is no damage."""
     clf, X, y = warm(PegasosClassifier, n_steps=17, batch_size=3)
     clf.fit(X[:9], y[:9]).fit(X[:6], y[:6])
-    pieces = PegasosClassifier(0.1, batch_size=7, random_state=0)
+    pieces = PegasosClassifier(lam=0.1, batch_size=7, random_state=0)
     for n in (40, 6, 11, 6):
         pieces.partial_fit(X[:n], y[:n], classes=[0, 1, 2])
     assert np.isfinite(pieces.coef_).all()

@@ -133,7 +133,7 @@ def test_training_options_reach_the_solver(tmp_path, data):
     assert cli.main(["train", str(file), "-q", "-o", str(tmp_path / "m.npz"), *options]) == 0
     model = pegasos.LinearModel.load(tmp_path / "m.npz")
     direct = pegasos.fit(
-        X.astype(np.float32), y, 1e-4, n_steps=55, batch_size=2, sampling="uniform", project=True,
+        X.astype(np.float32), y, 1 / len(y), n_steps=55, batch_size=2, sampling="uniform", project=True,
         average="suffix", penalize_intercept=False, random_state=0,
     )  # fmt: skip
     np.testing.assert_array_equal(model.coef, direct.coef)
@@ -178,44 +178,46 @@ def test_probabilities_are_written_where_there_are_some(
 @pytest.mark.parametrize(("jobs", "expected"), [([], None), (["--jobs", "3"], 3)])
 def test_jobs_reach_machines_and_searches(kernel, jobs, expected):
     args = cli._parser().parse_args(["train", "a", "-o", "b", "--cv", "3", *kernel, *jobs])
-    assert cli._machine(args, 1.0).n_jobs == expected
+    assert cli._machine(args).n_jobs == expected
     assert cli._search(args).n_jobs == expected
 
 
 def test_what_a_search_drops_is_told(tmp_path, capsys):
     X, y = make_blobs(600, 3, centers=8, cluster_std=2.0, random_state=0)
     file, model = write(tmp_path / "a.npz", X, y), str(tmp_path / "m.npz")
-    options = ["--kernel", "rbf", "--gamma", "0.001", "--cv", "5", "--lams", "5", "-o", model]
+    options = ["--kernel", "rbf", "--gamma", "0.001", "--cv", "5", "--Cs", "5", "-o", model]
     assert cli.main(["train", str(file), *options]) == 0
     report = capsys.readouterr().err
-    search = pegasos.KernelPegasosClassifierCV(5, gammas=[0.001], random_state=0).fit(X, y)
+    search = pegasos.KernelPegasosClassifierCV(Cs=5, gammas=[0.001], random_state=0).fit(X, y)
     results = search.cv_results_
     assert 0 < results["dropped"].sum() < 5
     for k, lam in enumerate(results["param_lam"]):
         rest = " in the first fold: dropped" if results["dropped"][k] else "+- "
-        assert f"{lam:>10.3g}  {results['mean_test_score'][k]:.4f} {rest}" in report
+        values = f"{results['param_C'][k]:>10.3g}  {lam:>10.3g}  {0.001:>10.3g}"
+        assert f"{values}  {results['mean_test_score'][k]:.4f} {rest}" in report
 
 
 @pytest.mark.parametrize("kernel", [None, "rbf"])
-def test_lam_may_be_chosen_by_cross_validation(tmp_path, data, kernel, capsys):
+def test_c_may_be_chosen_by_cross_validation(tmp_path, data, kernel, capsys):
     X, y = data
     file, model = write(tmp_path / "a.npz", X, y), str(tmp_path / "m.npz")
     options = ["--loss", "squared_hinge", "--intercept", "free", "--seed", "2", "-o", model]
     options += [] if kernel is None else ["--kernel", kernel, "--gamma", "0.2"]
-    arguments = ["train", str(file), "--cv", "4", "--lams", "6", *options]
+    arguments = ["train", str(file), "--cv", "4", "--Cs", "6", *options]
     assert cli.main(arguments) == 0
     report = capsys.readouterr().err
     shared = {"cv": 4, "loss": "squared_hinge", "penalize_intercept": False, "random_state": 2}
     if kernel is None:
-        search = pegasos.PegasosClassifierCV(6, **shared)
+        search = pegasos.PegasosClassifierCV(Cs=6, **shared)
     else:
-        search = pegasos.KernelPegasosClassifierCV(6, gammas=[0.2], **shared)
+        search = pegasos.KernelPegasosClassifierCV(Cs=6, gammas=[0.2], **shared)
     search.fit(X, y)
     results = search.cv_results_
-    for k, lam in enumerate(results["param_lam"]):
+    for k, (C, lam) in enumerate(zip(results["param_C"], results["param_lam"], strict=True)):
+        gamma = "" if kernel is None else f"{0.2:>12.3g}"
         mark = "  best" if k == search.best_index_ else ""
         mean, error = results["mean_test_score"][k], results["standard_error"][k]
-        assert f"{lam:>10.3g}  {mean:.4f} +- {error:.4f}{mark}\n" in report
+        assert f"{C:>10.3g}  {lam:>10.3g}{gamma}  {mean:.4f} +- {error:.4f}{mark}\n" in report
     loaded = pegasos.load(model)
     assert loaded.lam == search.lam_
     np.testing.assert_array_equal(loaded.decision_function(X), search.decision_function(X))
@@ -224,9 +226,10 @@ def test_lam_may_be_chosen_by_cross_validation(tmp_path, data, kernel, capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--cv", "1"], "cv must be"), (["--lams", "5"], "--lams goes with --cv"),
+        (["--cv", "1"], "cv must be"), (["--Cs", "5"], "--Cs goes with --cv"),
         (["--cv", "3", "--lam", "0.1"], "--lam does not go with --cv"),
-        (["--cv", "3", "--lams", "0"], "lams"),
+        (["--cv", "3", "--C", "0.1"], "--C does not go with --cv"),
+        (["--cv", "3", "--Cs", "0"], "Cs must be"), (["--C", "0"], "C must be a finite number > 0"),
         (["--cv", "3", "--checkpoint", "c.npz"], "--checkpoint does not go with --cv"),
         (["--cv", "3", "--resume", "c.npz"], "--resume does not go with --cv"),
     ],
@@ -255,7 +258,7 @@ def test_kernel_models_train_and_predict_like_the_library(tmp_path, data, name, 
     assert "support vectors" in report
     assert "objective" in report
     direct = pegasos.KernelPegasosClassifier(
-        0.01,
+        lam=0.01,
         kernel=kernel,
         gamma=0.3,
         degree=2,

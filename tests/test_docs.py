@@ -87,7 +87,7 @@ def test_commands_that_the_pages_show_are_understood():
         shown |= set(re.findall(r"\bpegasos ((?:train|predict) [^`\n>]+)", page.read_text("utf-8")))
     assert len(shown) >= 5
     for command in shown:
-        cli._parser().parse_args(re.sub(r"\b[LG]\b", "0.1", command).split())
+        cli._parser().parse_args(re.sub(r"(?<= )[CG]\b", "0.1", command).split())
 
 
 def run(*command, **options):
@@ -206,7 +206,7 @@ def test_the_c_example_of_a_kernel_machine_agrees_with_python(c_examples):
     X = np.c_[(i * 37 % 199) / 99 - 1, (i * i * 5 % 211) / 105 - 1]
     y = np.where(((X**2).sum(axis=1) < 0.5) != (i % 20 == 0), 1, -1)
     model = pegasos.KernelPegasosClassifier(
-        1e-3, kernel="rbf", gamma=4, tol=1e-9, penalize_intercept=False, random_state=0
+        lam=1e-3, kernel="rbf", gamma=4, tol=1e-9, penalize_intercept=False, random_state=0
     ).fit(X, y)
     half = 0.5e-7  # of the last digit that is printed
     assert model.dual_objective_[0] - half <= objective <= (1 + 1e-9) * model.objective_[0] + half

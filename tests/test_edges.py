@@ -127,7 +127,7 @@ def test_degenerate_rows_in_kernel_machines(what, solver):
     for kernel in ("rbf", "linear", "laplacian"):
         for lam in (1e-12, 1e-3, 10.0):
             clf = pegasos.KernelPegasosClassifier(
-                lam, kernel=kernel, solver=solver, max_iter=30, random_state=0
+                lam=lam, kernel=kernel, solver=solver, max_iter=30, random_state=0
             )
             if what == "denormals" and kernel != "linear":
                 with pytest.raises(ValueError, match=r"gamma='scale' .* cannot hold"):
@@ -164,7 +164,7 @@ def test_rows_of_weight_zero_do_not_change_a_bit(
         if is_sparse:  # zeros are stored
             Z = sparse.csr_array((Z.ravel(), np.tile(np.arange(6), n), np.arange(0, 6 * n + 1, 6)))
         clf = PegasosClassifier(
-            1e-2, solver=solver, loss=loss, tol=1e-4, max_iter=60, random_state=0,
+            lam=1e-2, solver=solver, loss=loss, tol=1e-4, max_iter=60, random_state=0,
             **INTERCEPTS[intercept],
         )  # fmt: skip
         with warnings.catch_warnings():
@@ -187,7 +187,7 @@ def test_rows_of_other_pairs_do_not_slow_a_pair(rng, kind):
     X[y == 3] *= 1e4
     more = {"kernel": "linear"} if kind is KernelPegasosClassifier else {}
     clf = kind(
-        1e-2, solver="sdca", multi_class="ovo", penalize_intercept=False, max_iter=150,
+        lam=1e-2, solver="sdca", multi_class="ovo", penalize_intercept=False, max_iter=150,
         random_state=0, **more,
     )  # fmt: skip
     with warnings.catch_warnings():
@@ -205,7 +205,7 @@ def test_rows_of_weight_zero_do_not_change_a_kernel_machine(rng, loss):
     y, K = X[:, 0] + rng.normal(size=n) > 0, X @ X.T
     found = [
         KernelPegasosClassifier(
-            1e-2, kernel="precomputed", assume_psd=True, solver="sdca", loss=loss,
+            lam=1e-2, kernel="precomputed", assume_psd=True, solver="sdca", loss=loss,
             penalize_intercept=False, max_iter=60, random_state=0,
         ).fit(matrix, y, sample_weight=factor == 1)
         for matrix in (K, K * factor[:, None] * factor)
@@ -229,7 +229,7 @@ def test_rows_outside_a_fold_do_not_change_its_machines(rng, effort):
     found = []
     for factor in (1, 1e4):
         search = PegasosClassifierCV(
-            [1e-2, 1e-1], cv=cv, cv_effort=effort, penalize_intercept=False, solver="sdca",
+            lams=[1e-2, 1e-1], cv=cv, cv_effort=effort, penalize_intercept=False, solver="sdca",
             scoring=size, refit=False, random_state=0,
         )  # fmt: skip
         search.fit(X * np.where(out, factor, 1)[:, None], y)
@@ -242,9 +242,9 @@ def test_rows_outside_a_fold_do_not_change_its_machines(rng, effort):
 def test_counters_pass_the_limits_of_smaller_numbers(sampling, at):
     """Two fits whose only difference is how far their counters are go on alike past 2**31 and 2**32."""
     X, y = make_rows(np.random.default_rng(0))
-    clf = paper.linear(0.1, n_steps=100, sampling=sampling, warm_start=True, random_state=0).fit(
-        X, y
-    )
+    clf = paper.linear(
+        lam=0.1, n_steps=100, sampling=sampling, warm_start=True, random_state=0
+    ).fit(X, y)
     problems = clf._state["problems"]
     for name in ("n_steps", "next_draw", "last_step"):
         problems[name] = at - 50
@@ -277,9 +277,11 @@ def test_a_lam_too_small_for_large_features_is_told_with_the_least_that_is_not(r
     def fit(lam):
         options = {"loss": "squared_hinge", "max_iter": 2, "tol": None, "random_state": 0}
         if kind == "poly":
-            clf = pegasos.KernelPegasosClassifier(lam, kernel="poly", degree=1, gamma=1, **options)
+            clf = pegasos.KernelPegasosClassifier(
+                lam=lam, kernel="poly", degree=1, gamma=1, **options
+            )
             return clf.set_params(solver="pegasos").fit(X, y)
-        return pegasos.PegasosClassifier(lam, **options, solver=kind).fit(X, y)
+        return pegasos.PegasosClassifier(lam=lam, **options, solver=kind).fit(X, y)
 
     said = (
         r"^lam=0.0001 is too small for loss='squared_hinge' .* lam must be at least (\S+)\. Scale"

@@ -112,7 +112,7 @@ def test_it_is_the_functional_fit_with_the_same_bits(problem, layout, dtype, rng
     weights = rng.uniform(0.1, 2, len(y))
     options = {"batch_size": 3, "average": True, "project": True, "random_state": 4}
     model = paper.fit(X, y, 0.03, sample_weight=weights, **options)
-    clf = paper.linear(0.03, **options).fit(X, y, sample_weight=weights)
+    clf = paper.linear(lam=0.03, **options).fit(X, y, sample_weight=weights)
     np.testing.assert_array_equal(clf.coef_, model.coef)
     np.testing.assert_array_equal(clf.intercept_, model.intercept)
     np.testing.assert_array_equal(clf.objective_, model.objective)
@@ -126,7 +126,7 @@ def test_it_is_the_functional_fit_with_the_same_bits(problem, layout, dtype, rng
 @pytest.mark.parametrize("multi_class", ["ovr", "ovo"])
 def test_it_learns_real_digits(digits, multi_class, dtype):
     X, y = digits
-    clf = paper.linear(1e-3, max_iter=50, multi_class=multi_class, random_state=0)
+    clf = paper.linear(lam=1e-3, max_iter=50, multi_class=multi_class, random_state=0)
     scores = cross_val_score(clf, X.astype(dtype), y, cv=5)
     assert scores.mean() > 0.92
 
@@ -138,7 +138,7 @@ def test_the_objective_comes_close_to_that_of_liblinear(digits):
     C = pegasos.C_from_lam(lam, len(y))
     peer = LinearSVC(C=C, loss="hinge", tol=1e-6, max_iter=10**6, random_state=0).fit(X, y)
     best = objective(X, 2 * y - 1, lam, peer.coef_[0], peer.intercept_[0])
-    ours = paper.linear(lam, max_iter=300, average="suffix", random_state=0).fit(X, y)
+    ours = paper.linear(lam=lam, max_iter=300, average="suffix", random_state=0).fit(X, y)
     assert best * (1 - 1e-5) < ours.objective_[0] < 1.01 * best
 
 
@@ -147,7 +147,9 @@ def test_the_objective_comes_close_to_that_of_liblinear(digits):
 def test_the_answer_does_not_depend_on_the_number_of_threads(digits, n_jobs, multi_class):
     X, y = digits
     one, many = (
-        paper.linear(1e-3, max_iter=5, multi_class=multi_class, n_jobs=n, random_state=0).fit(X, y)
+        paper.linear(lam=1e-3, max_iter=5, multi_class=multi_class, n_jobs=n, random_state=0).fit(
+            X, y
+        )
         for n in (1, n_jobs)
     )
     np.testing.assert_array_equal(one.coef_, many.coef_)
@@ -156,11 +158,11 @@ def test_the_answer_does_not_depend_on_the_number_of_threads(digits, n_jobs, mul
 
 def test_fits_at_the_same_time_do_not_disturb_each_other(digits):
     X, y = digits
-    expected = paper.linear(1e-3, max_iter=3, random_state=0).fit(X, y).coef_
+    expected = paper.linear(lam=1e-3, max_iter=3, random_state=0).fit(X, y).coef_
     found = [None] * 8
 
     def fit(k):
-        found[k] = paper.linear(1e-3, max_iter=3, random_state=0).fit(X, y).coef_
+        found[k] = paper.linear(lam=1e-3, max_iter=3, random_state=0).fit(X, y).coef_
 
     threads = [threading.Thread(target=fit, args=(k,)) for k in range(8)]
     for thread in threads:
@@ -182,7 +184,7 @@ def test_without_a_tolerance_a_fit_runs_the_epochs_that_were_asked_for(
 
     def fit(max_iter, labels):
         return kind(
-            1e-3, solver=solver, tol=None, max_iter=max_iter, penalize_intercept=penalized,
+            lam=1e-3, solver=solver, tol=None, max_iter=max_iter, penalize_intercept=penalized,
             random_state=0,
         ).fit(X, labels)  # fmt: skip
 
@@ -209,8 +211,8 @@ def test_without_a_tolerance_a_fit_runs_the_epochs_that_were_asked_for(
 def test_warm_start_gives_the_bits_of_one_longer_fit(problem, layout, dtype, options):
     X, y = problem
     X = convert(X, layout, dtype)
-    long = paper.linear(0.01, max_iter=12, random_state=0, **options).fit(X, y)
-    short = paper.linear(0.01, max_iter=4, random_state=0, warm_start=True, **options)
+    long = paper.linear(lam=0.01, max_iter=12, random_state=0, **options).fit(X, y)
+    short = paper.linear(lam=0.01, max_iter=4, random_state=0, warm_start=True, **options)
     for _ in range(3):
         short.fit(X, y)
         short = pickle.loads(pickle.dumps(short))
@@ -230,8 +232,8 @@ def test_a_fit_that_ended_is_continued(digits, kind, solver, penalized, tol):
     X = X[:300]
     options = {"solver": solver, "penalize_intercept": penalized, "tol": tol, "random_state": 0}
     for labels in (y[:300] % 2, y[:300]):
-        long = kind(1e-3, max_iter=18, **options).fit(X, labels)
-        short = kind(1e-3, max_iter=9, warm_start=True, **options).fit(X, labels)
+        long = kind(lam=1e-3, max_iter=18, **options).fit(X, labels)
+        short = kind(lam=1e-3, max_iter=9, warm_start=True, **options).fit(X, labels)
         before = short.objective_
         short.fit(X, labels)
         if solver == "pegasos" and tol is None:
@@ -253,8 +255,8 @@ def test_warm_start_with_exact_steps_goes_on_where_each_problem_stopped(rng):
     X, _ = make_rows(rng, n=200)
     y = rng.integers(0, 4, 200)
     options = {"multi_class": "ovo", "random_state": 0}
-    long = paper.linear(0.01, n_steps=300, **options).fit(X, y)
-    short = paper.linear(0.01, n_steps=100, warm_start=True, **options)
+    long = paper.linear(lam=0.01, n_steps=300, **options).fit(X, y)
+    short = paper.linear(lam=0.01, n_steps=100, warm_start=True, **options)
     for _ in range(3):
         short.fit(X, y)
     np.testing.assert_array_equal(short.coef_, long.coef_)
@@ -263,7 +265,7 @@ def test_warm_start_with_exact_steps_goes_on_where_each_problem_stopped(rng):
 
 def test_without_warm_start_fit_begins_anew(problem):
     X, y = problem
-    clf = paper.linear(0.01, random_state=0)
+    clf = paper.linear(lam=0.01, random_state=0)
     first = clf.fit(X, y).coef_
     np.testing.assert_array_equal(clf.fit(X, y).coef_, first)
 
@@ -278,7 +280,7 @@ def test_without_warm_start_fit_begins_anew(problem):
 )
 def test_settings_cannot_change_under_a_warm_start(problem, change, message):
     X, y = problem
-    clf = paper.linear(0.01, warm_start=True).fit(X, y)
+    clf = paper.linear(lam=0.01, warm_start=True).fit(X, y)
     clf.set_params(**change)
     with pytest.raises(ValueError, match=message):
         clf.fit(X, y)
@@ -286,7 +288,7 @@ def test_settings_cannot_change_under_a_warm_start(problem, change, message):
 
 def test_data_of_another_kind_are_refused_under_a_warm_start(problem):
     X, y = problem
-    clf = paper.linear(0.01, warm_start=True).fit(X, y)
+    clf = paper.linear(lam=0.01, warm_start=True).fit(X, y)
     with pytest.raises(ValueError, match=r"float64.*got float32"):
         clf.fit(X.astype(np.float32), y)
     with pytest.raises(ValueError, match=r"5 features.*23"):
@@ -298,7 +300,7 @@ def test_data_of_another_kind_are_refused_under_a_warm_start(problem):
 def test_partial_fit_takes_one_epoch_of_steps_over_each_piece(problem, layout, dtype):
     X, y = problem
     pieces = [slice(0, 25), slice(25, 30), slice(30, 60)]
-    clf = paper.linear(0.05, sampling="cyclic", random_state=0)
+    clf = paper.linear(lam=0.05, sampling="cyclic", random_state=0)
     draws = []
     for number, piece in enumerate(pieces, start=1):
         clf.partial_fit(convert(X[piece], layout, dtype), y[piece], classes=[-1, 1])
@@ -319,7 +321,7 @@ def test_rows_of_weight_zero_do_not_advance_partial_fit(problem):
     X, y = problem
     weights = np.ones(len(y))
     weights[::2] = 0
-    clf = paper.linear(0.05).partial_fit(X, y, classes=[-1, 1], sample_weight=weights)
+    clf = paper.linear(lam=0.05).partial_fit(X, y, classes=[-1, 1], sample_weight=weights)
     assert clf.n_steps_.tolist() == [30]
 
 
@@ -327,7 +329,7 @@ def test_partial_fit_learns_from_pieces_that_lack_classes(rng):
     X, y = load_iris(return_X_y=True)
     X = StandardScaler().fit_transform(X)
     for multi_class in ("ovr", "ovo"):
-        clf = paper.linear(1e-2, multi_class=multi_class, average="suffix", random_state=0)
+        clf = paper.linear(lam=1e-2, multi_class=multi_class, average="suffix", random_state=0)
         for _ in range(30):
             for label in rng.permutation(3):
                 some = rng.choice(np.flatnonzero(y == label), 7)
@@ -338,7 +340,7 @@ def test_partial_fit_learns_from_pieces_that_lack_classes(rng):
 
 def test_partial_fit_goes_on_from_fit(problem):
     X, y = problem
-    clf = paper.linear(0.05, random_state=0).fit(X, y)
+    clf = paper.linear(lam=0.05, random_state=0).fit(X, y)
     steps = clf.n_steps_[0]
     clf.partial_fit(X[:10], y[:10])
     assert clf.n_steps_[0] == steps + 10
@@ -374,7 +376,7 @@ def test_partial_fit_refuses_other_classes_later_and_balanced_weights(problem):
 def test_ctrl_c_keeps_what_was_learned_and_warm_start_goes_on(digits, monkeypatch, n_jobs):
     X, y = digits
     plan = 10**8  # minutes, were it not interrupted
-    clf = paper.linear(1e-3, n_steps=plan, warm_start=True, n_jobs=n_jobs, random_state=0)
+    clf = paper.linear(lam=1e-3, n_steps=plan, warm_start=True, n_jobs=n_jobs, random_state=0)
     real, calls = pegasos._core.Watch, collections.Counter()
 
     def watch(tell):
@@ -397,7 +399,7 @@ def test_ctrl_c_keeps_what_was_learned_and_warm_start_goes_on(digits, monkeypatc
 
     # Each problem was stopped at a step of its own; the next fit completes them all.
     target = int(done.max()) + 500
-    whole = paper.linear(1e-3, n_steps=target, random_state=0).fit(X, y)
+    whole = paper.linear(lam=1e-3, n_steps=target, random_state=0).fit(X, y)
     clf.set_params(n_steps=target).fit(X, y)
     assert clf.n_steps_.tolist() == [target] * 10
     np.testing.assert_array_equal(clf.coef_, whole.coef_)
@@ -407,7 +409,7 @@ def test_ctrl_c_keeps_what_was_learned_and_warm_start_goes_on(digits, monkeypatc
 def test_a_step_interrupted_half_way_does_not_reach_into_other_data(problem, monkeypatch):
     X, y = problem
     X, y = np.tile(X, (20, 1)), np.tile(y, 20)
-    clf = paper.linear(0.01, batch_size=1000, max_iter=5, warm_start=True, random_state=0)
+    clf = paper.linear(lam=0.01, batch_size=1000, max_iter=5, warm_start=True, random_state=0)
     with interrupted(after=5, every=5e3):
         clf.fit(X, y)
     assert clf._state["problems"]["n_pending"][0] > 100
@@ -423,8 +425,8 @@ def test_an_interrupted_fit_is_completed_with_the_same_bits(
 ):
     X, y = problem
     options = {"max_iter": 9, "batch_size": batch_size, "average": average, "random_state": 0}
-    whole = paper.linear(0.01, **options).fit(X, y)
-    clf = paper.linear(0.01, warm_start=True, **options)
+    whole = paper.linear(lam=0.01, **options).fit(X, y)
+    clf = paper.linear(lam=0.01, warm_start=True, **options)
     for after in (1, 2, 1):
         with interrupted(after=after, every=5e3):
             clf.fit(X, y)
@@ -437,7 +439,7 @@ def test_an_interrupted_fit_is_completed_with_the_same_bits(
 
 def test_a_refused_fit_leaves_the_estimator_as_it_was(problem):
     X, y = problem
-    clf = paper.linear(0.01, warm_start=True, random_state=0).fit(X, y)
+    clf = paper.linear(lam=0.01, warm_start=True, random_state=0).fit(X, y)
     before = clf.predict(X)
     with pytest.raises(ValueError, match="features"):
         clf.fit(np.hstack([X, X]), y)
@@ -457,7 +459,7 @@ def test_a_refused_fit_leaves_the_estimator_as_it_was(problem):
 
 def test_averages_survive_going_on_with_a_shorter_plan(problem, monkeypatch):
     X, y = problem
-    clf = paper.linear(0.01, max_iter=10**6, average="suffix", warm_start=True, random_state=0)
+    clf = paper.linear(lam=0.01, max_iter=10**6, average="suffix", warm_start=True, random_state=0)
     with interrupted(after=3, every=5e3):
         clf.fit(X, y)
     clf.set_params(max_iter=10).fit(X, y)
@@ -467,11 +469,11 @@ def test_averages_survive_going_on_with_a_shorter_plan(problem, monkeypatch):
 def test_parameters_may_be_numpy_scalars(problem):
     X, y = problem
     a = paper.linear(
-        np.float32(0.5), n_steps=np.int32(50), average=np.str_("suffix"), project=np.True_,
+        lam=np.float32(0.5), n_steps=np.int32(50), average=np.str_("suffix"), project=np.True_,
         sampling=np.str_("cyclic"), random_state=np.int64(3),
     ).fit(X, y)  # fmt: skip
     b = paper.linear(
-        0.5, n_steps=50, average="suffix", project=True, sampling="cyclic", random_state=3
+        lam=0.5, n_steps=50, average="suffix", project=True, sampling="cyclic", random_state=3
     ).fit(X, y)
     np.testing.assert_array_equal(a.coef_, b.coef_)
     paper.linear(average=np.False_).fit(X, y)
@@ -482,7 +484,7 @@ def test_without_a_seed_numpys_global_generator_decides(problem):
     fits = []
     for seed in (1, 1, 2):
         np.random.seed(seed)  # noqa: NPY002
-        fits.append(paper.linear(0.01).fit(X, y).coef_)
+        fits.append(paper.linear(lam=0.01).fit(X, y).coef_)
     assert (fits[0] == fits[1]).all()
     assert (fits[0] != fits[2]).any()
 
@@ -511,8 +513,8 @@ def test_progress_is_shown_on_standard_error(digits, capsys, monkeypatch, tqdm):
 )
 def test_sparse_matrices_of_every_format_are_taken(problem, make):
     X, y = problem
-    expected = paper.linear(0.01, random_state=0).fit(sparse.csr_array(X), y)
-    clf = paper.linear(0.01, random_state=0).fit(make(X), y)
+    expected = paper.linear(lam=0.01, random_state=0).fit(sparse.csr_array(X), y)
+    clf = paper.linear(lam=0.01, random_state=0).fit(make(X), y)
     np.testing.assert_allclose(clf.coef_, expected.coef_, rtol=1e-12)
     np.testing.assert_array_equal(clf.predict(make(X)), expected.predict(X))
 
@@ -522,7 +524,7 @@ def test_data_frames_bring_their_column_names(problem):
     names = [f"feature {j}" for j in range(X.shape[1])]
     frame = pd.DataFrame(X, columns=names)
     labels = pd.Series(np.where(y > 0, "spam", "ham"))
-    clf = paper.linear(0.01, random_state=0).fit(frame, labels)
+    clf = paper.linear(lam=0.01, random_state=0).fit(frame, labels)
     assert clf.feature_names_in_.tolist() == names
     assert set(clf.predict(frame)) <= {"spam", "ham"}
     assert clf.classes_.tolist() == ["ham", "spam"]
@@ -534,8 +536,8 @@ def test_memory_maps_that_cannot_be_written_are_taken(problem, tmp_path):
     X, y = problem
     np.save(tmp_path / "X.npy", X)
     mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
-    a = paper.linear(0.01, random_state=0).fit(mapped, y)
-    b = paper.linear(0.01, random_state=0).fit(X, y)
+    a = paper.linear(lam=0.01, random_state=0).fit(mapped, y)
+    b = paper.linear(lam=0.01, random_state=0).fit(X, y)
     np.testing.assert_array_equal(a.coef_, b.coef_)
 
 
@@ -543,7 +545,7 @@ def test_memory_maps_that_cannot_be_written_are_taken(problem, tmp_path):
 def test_labels_of_every_kind_come_back(problem, labels):
     X, y = problem
     y = np.where(y > 0, labels[0], labels[1])
-    clf = paper.linear(0.01).fit(X, y)
+    clf = paper.linear(lam=0.01).fit(X, y)
     assert clf.predict(X).dtype == y.dtype
     assert clf.classes_.tolist() == sorted(labels)
 
@@ -551,9 +553,9 @@ def test_labels_of_every_kind_come_back(problem, labels):
 def test_class_weights_multiply_sample_weights(problem, rng):
     X, y = problem
     weights = rng.uniform(0.5, 2, len(y))
-    a = paper.linear(0.01, class_weight={1: 3.0, -1: 0.5}, random_state=0)
+    a = paper.linear(lam=0.01, class_weight={1: 3.0, -1: 0.5}, random_state=0)
     a.fit(X, y, sample_weight=weights)
-    b = paper.linear(0.01, random_state=0)
+    b = paper.linear(lam=0.01, random_state=0)
     b.fit(X, y, sample_weight=weights * np.where(y > 0, 3.0, 0.5))
     np.testing.assert_array_equal(a.coef_, b.coef_)
 
@@ -561,11 +563,11 @@ def test_class_weights_multiply_sample_weights(problem, rng):
 def test_balanced_classes_weigh_the_same(problem, rng):
     X, y = problem
     weights = rng.uniform(0.5, 2, len(y))
-    balanced = paper.linear(0.01, class_weight="balanced", random_state=0)
+    balanced = paper.linear(lam=0.01, class_weight="balanced", random_state=0)
     balanced.fit(X, y, sample_weight=weights)
     mass = {label: weights[y == label].sum() for label in (-1, 1)}
     explicit = paper.linear(
-        0.01, class_weight={k: weights.sum() / (2 * m) for k, m in mass.items()}, random_state=0
+        lam=0.01, class_weight={k: weights.sum() / (2 * m) for k, m in mass.items()}, random_state=0
     ).fit(X, y, sample_weight=weights)
     np.testing.assert_allclose(balanced.coef_, explicit.coef_, rtol=1e-9, atol=1e-12)
 
@@ -584,13 +586,13 @@ def test_it_works_inside_pipelines_and_searches(digits):
 def test_random_states_of_every_kind_are_taken(problem):
     X, y = problem
     for make in (lambda: 7, lambda: np.random.RandomState(7), lambda: np.random.default_rng(7)):
-        a, b = (paper.linear(0.01, random_state=make()).fit(X, y).coef_ for _ in range(2))
+        a, b = (paper.linear(lam=0.01, random_state=make()).fit(X, y).coef_ for _ in range(2))
         np.testing.assert_array_equal(a, b)
 
 
 def test_free_intercepts_cost_nothing_in_the_objective(problem):
     X, y = problem
-    clf = paper.linear(0.01, penalize_intercept=False, average="suffix", random_state=0)
+    clf = paper.linear(lam=0.01, penalize_intercept=False, average="suffix", random_state=0)
     clf.fit(X, y)
     expected = objective(X, y, 0.01, clf.coef_[0], clf.intercept_[0], penalized=False)
     assert clf.objective_[0] == pytest.approx(expected, rel=1e-12)
@@ -603,8 +605,8 @@ def test_small_fits_depend_on_no_seed_by_default(kind, load, loss):
     X, y = load(return_X_y=True)
     X = (X - X.mean(axis=0)) / X.std(axis=0)
     order = np.random.default_rng(0).permutation(len(y))
-    one = kind(0.01, loss=loss, random_state=0).fit(X, y)
-    other = kind(0.01, loss=loss, random_state=1).fit(X[order], y[order])
+    one = kind(lam=0.01, loss=loss, random_state=0).fit(X, y)
+    other = kind(lam=0.01, loss=loss, random_state=1).fit(X[order], y[order])
     np.testing.assert_allclose(
         one.decision_function(X), other.decision_function(X), rtol=1e-4, atol=1e-6
     )

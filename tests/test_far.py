@@ -28,7 +28,7 @@ def test_where_zero_is_changes_nothing(moons, layout, dtype, kernel, gamma, offs
     gamma = scale(near, None) if gamma == "scale" else gamma
     options = {"kernel": kernel, "gamma": gamma, "tol": 1e-4, "random_state": 0}
     clf, other = (
-        KernelPegasosClassifier(1e-2, **options).fit(convert(rows, layout, dtype), y)
+        KernelPegasosClassifier(lam=1e-2, **options).fit(convert(rows, layout, dtype), y)
         for rows in (far, near)
     )
     np.testing.assert_allclose(clf.objective_, other.objective_, rtol=2e-4)
@@ -49,16 +49,18 @@ def test_three_classes_far_from_zero(layout, dtype):
     for offset in (0, 3e3, 1e6):
         rows = convert((X + offset).astype(dtype), layout, dtype)
         for multi_class in ("ovr", "ovo"):
-            clf = KernelPegasosClassifier(1e-2, multi_class=multi_class, random_state=0)
+            clf = KernelPegasosClassifier(lam=1e-2, multi_class=multi_class, random_state=0)
             assert clf.fit(rows, y).score(rows, y) == 1
 
 
 def test_a_row_that_is_far_off_does_not_disturb_the_others(moons, layout, dtype):
     X, y = moons
-    clf = KernelPegasosClassifier(1e-2, gamma=2, random_state=0).fit(convert(X, layout, dtype), y)
+    clf = KernelPegasosClassifier(lam=1e-2, gamma=2, random_state=0).fit(
+        convert(X, layout, dtype), y
+    )
     with_outliers = np.concatenate([X, [[1e7, 0], [-1e30, 1e30]]])
     rows = convert(with_outliers, layout, dtype)
-    other = KernelPegasosClassifier(1e-2, gamma=2, random_state=0).fit(rows, np.r_[y, 0, 1])
+    other = KernelPegasosClassifier(lam=1e-2, gamma=2, random_state=0).fit(rows, np.r_[y, 0, 1])
     assert other.score(rows, np.r_[y, 0, 1]) > 0.98
     scores = clf.decision_function(rows)
     np.testing.assert_allclose(scores[:-2], clf.decision_function(rows[:-2]), atol=1e-4)
@@ -92,9 +94,9 @@ def test_values_by_differences_are_those_of_extended_precision(rng, dtype, n, m,
 def test_squares_that_overflow_spoil_nothing(moons, layout, size, type_):
     X, y = moons
     rows = convert(size * X, layout, type_)
-    clf = KernelPegasosClassifier(1e-2, tol=1e-5, random_state=0).fit(rows, y)
+    clf = KernelPegasosClassifier(lam=1e-2, tol=1e-5, random_state=0).fit(rows, y)
     X = convert(X, layout, type_)
-    expected = KernelPegasosClassifier(1e-2, tol=1e-5, random_state=0).fit(X, y)
+    expected = KernelPegasosClassifier(lam=1e-2, tol=1e-5, random_state=0).fit(X, y)
     np.testing.assert_allclose(clf.objective_, expected.objective_, rtol=1e-4)
     scores = clf.decision_function(rows)
     np.testing.assert_allclose(scores, expected.decision_function(X), atol=0.02)
@@ -131,7 +133,7 @@ def test_kernel_values_that_overflow_are_refused(moons, layout, dtype, kernel, m
     options = {"kernel": kernel, "random_state": 0}
     clf = KernelPegasosClassifier(gamma=1.0, **options)
     if make == "search":
-        clf = KernelPegasosClassifierCV([0.1], gammas=[1.0], cv=2, **options)
+        clf = KernelPegasosClassifierCV(lams=[0.1], gammas=[1.0], cv=2, **options)
     if kernel == "sigmoid" and dtype is np.float32:
         pytest.skip("it is computed in float64, which holds the products of float32 rows")
     with warnings.catch_warnings():

@@ -129,7 +129,7 @@ def test_beside_x_a_fit_takes_memory_for_its_rows_alone(layout, solver, n_classe
     if layout == "csr32":
         X = convert(X * (rng.random((n, d)) < 0.3), layout, np.float64)
     limits = {"tol": None, "max_iter": 3} if solver == "pegasos" else {"tol": 1e-2}
-    clf = PegasosClassifier(1e-3, solver=solver, random_state=0, **limits)
+    clf = PegasosClassifier(lam=1e-3, solver=solver, random_state=0, **limits)
     clf.fit(X[:200], y[:200])  # what is imported when it is needed is not X's
     tracemalloc.start()
     try:
@@ -325,7 +325,7 @@ def kinds_of_fits(folder):
         raise AssertionError
 
     def clf(make=PegasosClassifier, lam=0.1, **options):
-        return make(lam, **({"random_state": 0, "max_iter": 20} | options))
+        return make(lam=lam, **({"random_state": 0, "max_iter": 20} | options))
 
     kernel = KernelPegasosClassifier
     return [
@@ -358,10 +358,10 @@ def measure(n_fits):
     X, y = small_problem()
     searches = itertools.cycle(
         [
-            lambda: PegasosClassifierCV([0.01, 0.1], cv=2, random_state=0).fit(X, y),
-            lambda: KernelPegasosClassifierCV([0.1], gammas=[0.1, 1], cv=2, random_state=0).fit(
-                X, y
-            ),
+            lambda: PegasosClassifierCV(lams=[0.01, 0.1], cv=2, random_state=0).fit(X, y),
+            lambda: KernelPegasosClassifierCV(
+                lams=[0.1], gammas=[0.1, 1], cv=2, random_state=0
+            ).fit(X, y),
         ]
     )
     with tempfile.TemporaryDirectory() as folder:

@@ -26,7 +26,7 @@ CALLS = {PegasosClassifier: 480, KernelPegasosClassifier: 590}
 @pytest.mark.parametrize("kind", CALLS)
 def test_a_small_fit_calls_few_functions(kind):
     X, y = load_iris(return_X_y=True)
-    clf = kind(1 / 150, random_state=0)
+    clf = kind(lam=1 / 150, random_state=0)
     clf.fit(X, y)  # imports, and what is looked for once
     root, calls = str(Path(pegasos.__file__).parent), []
 

@@ -27,10 +27,10 @@ from pegasos import KernelPegasosClassifier, PegasosClassifier, PegasosClassifie
 from pegasos.problems._losses import LOSSES
 
 MACHINES = {
-    "linear": PegasosClassifier(1e-3, random_state=0),
-    "linear, pairs": PegasosClassifier(1e-3, multi_class="ovo", random_state=0),
-    "rbf": KernelPegasosClassifier(1e-3, gamma=0.5, random_state=0),
-    "rbf, pairs": KernelPegasosClassifier(1e-3, gamma=0.5, multi_class="ovo", random_state=0),
+    "linear": PegasosClassifier(lam=1e-3, random_state=0),
+    "linear, pairs": PegasosClassifier(lam=1e-3, multi_class="ovo", random_state=0),
+    "rbf": KernelPegasosClassifier(lam=1e-3, gamma=0.5, random_state=0),
+    "rbf, pairs": KernelPegasosClassifier(lam=1e-3, gamma=0.5, multi_class="ovo", random_state=0),
 }
 
 NAMES = np.array(["setosa", "versicolor", "virginica"])
@@ -52,7 +52,7 @@ def machine(request):
 
 def test_a_grid_search_over_a_pipeline_finds_the_kernel_that_fits():
     X, y = make_moons(200, noise=0.1, random_state=0)
-    pipe = make_pipeline(StandardScaler(), KernelPegasosClassifier(1e-3, random_state=0))
+    pipe = make_pipeline(StandardScaler(), KernelPegasosClassifier(lam=1e-3, random_state=0))
     grid = {"kernelpegasosclassifier__kernel": ["linear", "rbf"]}
     search = GridSearchCV(pipe, grid, cv=3).fit(X, y)
     assert search.best_params_ == {"kernelpegasosclassifier__kernel": "rbf"}
@@ -71,8 +71,8 @@ def test_calibration_gives_probabilities_that_follow_the_scores(iris, machine, l
 
 def test_one_vs_rest_around_binary_machines_is_the_multi_class_machine(iris):
     X, y = iris
-    ours = PegasosClassifier(1e-2, tol=1e-6, random_state=0).fit(X, y)
-    around = OneVsRestClassifier(PegasosClassifier(1e-2, tol=1e-6, random_state=0)).fit(X, y)
+    ours = PegasosClassifier(lam=1e-2, tol=1e-6, random_state=0).fit(X, y)
+    around = OneVsRestClassifier(PegasosClassifier(lam=1e-2, tol=1e-6, random_state=0)).fit(X, y)
     # The objective is strongly convex: a relative gap g leaves |w - w*|^2 <= 2 g P / lam.
     for k, machine in enumerate(around.estimators_):
         far = np.linalg.norm(machine.coef_[0] - ours.coef_[k])
@@ -81,10 +81,10 @@ def test_one_vs_rest_around_binary_machines_is_the_multi_class_machine(iris):
 
 def test_a_linear_machine_on_nystroem_features_is_nearly_the_kernel_machine():
     X, y = make_moons(300, noise=0.15, random_state=0)
-    exact = KernelPegasosClassifier(1e-3, gamma=2.0, random_state=0).fit(X, y)
+    exact = KernelPegasosClassifier(lam=1e-3, gamma=2.0, random_state=0).fit(X, y)
     approximate = make_pipeline(
         Nystroem(gamma=2.0, n_components=100, random_state=0),
-        PegasosClassifier(1e-3, random_state=0),
+        PegasosClassifier(lam=1e-3, random_state=0),
     ).fit(X, y)
     assert (exact.predict(X) == approximate.predict(X)).mean() > 0.98
 
@@ -236,7 +236,7 @@ def test_linear_machines_in_onnx_decide_the_same(
 ):
     X, y = iris[0].astype(dtype), iris[1]
     some = y < n_classes
-    clf = PegasosClassifier(1e-3, loss=loss, multi_class=multi_class, random_state=0)
+    clf = PegasosClassifier(lam=1e-3, loss=loss, multi_class=multi_class, random_state=0)
     check_onnx(run_onnx, clf.fit(X[some], y[some]), X, rtol=1e-12)
 
 
@@ -245,7 +245,7 @@ def test_linear_machines_in_onnx_decide_the_same(
 def test_kernel_machines_in_onnx_decide_the_same(iris, kernel, multi_class, run_onnx):
     X, y = iris
     clf = KernelPegasosClassifier(
-        1e-2, kernel=kernel, gamma=0.3, degree=2, coef0=0.5, multi_class=multi_class, tol=None,
+        lam=1e-2, kernel=kernel, gamma=0.3, degree=2, coef0=0.5, multi_class=multi_class, tol=None,
         max_iter=5, random_state=0,
     )  # fmt: skip
     check_onnx(run_onnx, clf.fit(X, y), X, rtol=1e-10)
@@ -257,14 +257,14 @@ def test_kernel_machines_in_onnx_decide_the_same(iris, kernel, multi_class, run_
 
 def test_a_precomputed_kernel_in_onnx_takes_values_with_all_training_rows(iris, run_onnx):
     X, y = iris
-    clf = KernelPegasosClassifier(1e-2, kernel="precomputed", random_state=0).fit(X @ X.T, y)
+    clf = KernelPegasosClassifier(lam=1e-2, kernel="precomputed", random_state=0).fit(X @ X.T, y)
     check_onnx(run_onnx, clf, X @ X.T, rtol=1e-10)
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "laplacian"])
 def test_a_machine_without_support_vectors_is_exported(run_onnx, kernel):
     X, y = np.zeros((6, 6)), np.array([0, 1, 1] * 2)
-    clf = KernelPegasosClassifier(1.0, kernel=kernel, penalize_intercept=False, solver="sdca")
+    clf = KernelPegasosClassifier(lam=1.0, kernel=kernel, penalize_intercept=False, solver="sdca")
     clf.fit(X, y, sample_weight=[2.0, 1, 1] * 2)
     assert not len(clf.support_)
     check_onnx(run_onnx, clf, X, rtol=0)
@@ -272,7 +272,7 @@ def test_a_machine_without_support_vectors_is_exported(run_onnx, kernel):
 
 def test_sparse_support_vectors_are_exported(iris, run_onnx):
     X, y = iris
-    clf = KernelPegasosClassifier(1e-2, gamma=0.3, random_state=0).fit(sparse.csr_array(X), y)
+    clf = KernelPegasosClassifier(lam=1e-2, gamma=0.3, random_state=0).fit(sparse.csr_array(X), y)
     check_onnx(run_onnx, clf, X, rtol=1e-10)
 
 
@@ -333,7 +333,7 @@ def test_calibrated_machines_go_to_onnx(iris, dtype, machine, loss, n_classes, e
 @pytest.mark.parametrize("loss", ["hinge", "log_loss"])
 def test_a_calibrated_pipeline_goes_to_onnx_if_asked_for_raw_scores(iris, loss, run_onnx):
     X, y = iris[0], iris[1] == 1
-    pipe = make_pipeline(StandardScaler(), PegasosClassifier(1e-2, loss=loss, random_state=0))
+    pipe = make_pipeline(StandardScaler(), PegasosClassifier(lam=1e-2, loss=loss, random_state=0))
     clf = CalibratedClassifierCV(pipe, cv=3).fit(X, y)
     options = {id(clf): {"zipmap": False}, PegasosClassifier: {"raw_scores": True}}
     _, probabilities = run_onnx(clf, X, "probabilities", options=options)

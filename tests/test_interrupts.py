@@ -57,7 +57,7 @@ def linear(solver, kind, n_classes, **options):
     def make(n=4000):
         plan = {"tol": None, "max_iter": 60} | options
         clf = pegasos.PegasosClassifier(
-            1e-4, solver=solver, warm_start=True, random_state=0, **plan
+            lam=1e-4, solver=solver, warm_start=True, random_state=0, **plan
         )
         return clf, *rows(kind, n, n_classes)
 
@@ -67,7 +67,13 @@ def linear(solver, kind, n_classes, **options):
 def kernel(solver, kind, n_classes=3, **options):
     def make(n=1000):
         clf = pegasos.KernelPegasosClassifier(
-            1e-4, gamma=0.01, solver=solver, tol=1e-4, warm_start=True, random_state=0, **options
+            lam=1e-4,
+            gamma=0.01,
+            solver=solver,
+            tol=1e-4,
+            warm_start=True,
+            random_state=0,
+            **options,
         )
         return clf, *rows(kind, n, n_classes)
 
@@ -190,9 +196,9 @@ def test_an_auto_fit_goes_on_to_the_same_bits_whatever_solver_was_at_work(rng, n
     scores = X @ rng.normal(size=(200, n_classes))
     y = (scores + 2 * scores.std() * rng.normal(size=scores.shape)).argmax(axis=1)
     options = {"tol": 1e-6, "random_state": 0}
-    whole = pegasos.PegasosClassifier(1e-4, **options).fit(X, y)
+    whole = pegasos.PegasosClassifier(lam=1e-4, **options).fit(X, y)
     assert list(whole.solver_epochs_) == ["pegasos", "sdca", "newton"]
-    parts = pegasos.PegasosClassifier(1e-4, warm_start=True, **options)
+    parts = pegasos.PegasosClassifier(lam=1e-4, warm_start=True, **options)
     seen = set()
     for after in stops:
         with interrupted(after, every=1e5):
@@ -232,7 +238,7 @@ def test_a_suffix_average_goes_on_after_any_piece_of_work():
 
     def make():
         return pegasos.PegasosClassifier(
-            1e-3, solver="pegasos", average="suffix", tol=1e-9, max_iter=32, warm_start=True,
+            lam=1e-3, solver="pegasos", average="suffix", tol=1e-9, max_iter=32, warm_start=True,
             random_state=0,
         )  # fmt: skip
 
@@ -246,7 +252,7 @@ def test_a_half_step_of_a_kernel_machine_goes_on_after_any_piece_of_work(cache_s
 
     def make():
         return pegasos.KernelPegasosClassifier(
-            0.01, gamma=0.01, solver="pegasos", batch_size=3, multi_class="ovo", tol=None,
+            lam=0.01, gamma=0.01, solver="pegasos", batch_size=3, multi_class="ovo", tol=None,
             max_iter=12, warm_start=True, random_state=0, cache_size=cache_size,
         )  # fmt: skip
 
@@ -340,7 +346,7 @@ def test_pegasos_takes_a_model_over_wholly_or_not_at_all(monkeypatch, machine, f
     """Every line in which it does may be the last one."""
     X, y = rows("dense", 120)
     options = {"tol": None, "max_iter": 5, "warm_start": True, "random_state": 0}
-    start = machine(1e-3, solver=first, **options).fit(X, y)
+    start = machine(lam=1e-3, solver=first, **options).fit(X, y)
     whole = copy.deepcopy(start).set_params(solver="pegasos").fit(X, y)
     real = _schedule.Schedule.return_to_pegasos
     number, n_lines = -1, 0
@@ -377,7 +383,7 @@ def test_a_partial_fit_that_is_interrupted_is_made_or_not(rng):
     pieces = [slice(0, 200), slice(200, 400), slice(400, 600)]
 
     def make(n):
-        clf = pegasos.PegasosClassifier(1e-3, random_state=0)
+        clf = pegasos.PegasosClassifier(lam=1e-3, random_state=0)
         for piece in pieces[:n]:
             clf.partial_fit(X[piece], y[piece], classes=[0, 1, 2])
         return clf
@@ -664,7 +670,7 @@ def any_fit(rng):
     n_classes = int(rng.integers(2, 6))
     if rng.random() < 0.5:
         kind = str(rng.choice(["dense", "sparse", "sparse, few features"]))
-        clf = pegasos.PegasosClassifier(10 ** rng.uniform(-4, -2), **options)
+        clf = pegasos.PegasosClassifier(lam=10 ** rng.uniform(-4, -2), **options)
         return clf, *rows(kind, int(rng.integers(50, 1500)), n_classes)
     X, y = rows(str(rng.choice(["dense", "sparse"])), int(rng.integers(50, 700)), n_classes)
     options |= {"cache_size": [0.1, 1, 200][rng.integers(3)], "gamma": 0.01}
@@ -672,7 +678,7 @@ def any_fit(rng):
     if options["kernel"] == "precomputed":
         X = inner_products(X, X) / 60
     options["assume_psd"] = True
-    return pegasos.KernelPegasosClassifier(10 ** rng.uniform(-4, -2), **options), X, y
+    return pegasos.KernelPegasosClassifier(lam=10 ** rng.uniform(-4, -2), **options), X, y
 
 
 def inner_products(X, Z):
@@ -758,7 +764,7 @@ def storm_over_pieces(storm, n_storms):
     def learn(clf, k):
         clf.partial_fit(X[k * n : k * n + n], y[k * n : k * n + n], classes=[0, 1, 2])
 
-    whole, coefs = pegasos.PegasosClassifier(1e-3, **options), [None]
+    whole, coefs = pegasos.PegasosClassifier(lam=1e-3, **options), [None]
     began, n_interrupted = time.perf_counter(), 0
     for k in range(3):
         learn(whole, k)

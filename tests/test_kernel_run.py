@@ -217,7 +217,13 @@ def test_small_lam_is_certified_in_few_epochs(dtype, cache_size, intercept):
     """Where steps on single rows undo each other: these took hundreds of epochs, or gave up."""
     X, y = make_moons(400, noise=0.3, random_state=0)
     clf = KernelPegasosClassifier(
-        1e-6, gamma=0.5, tol=1e-3, max_iter=400, cache_size=cache_size, random_state=0, **intercept
+        lam=1e-6,
+        gamma=0.5,
+        tol=1e-3,
+        max_iter=400,
+        cache_size=cache_size,
+        random_state=0,
+        **intercept,
     ).fit(X.astype(dtype), y)
     assert clf.duality_gap_[0] <= 1e-3 * clf.objective_[0]
 

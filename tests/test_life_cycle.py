@@ -81,7 +81,7 @@ def warning(clf, X, y):
 def test_a_refit_that_fails_changes_nothing(machine, rng, layout, dtype):
     X, y = make_rows(rng)
     X = convert(X, layout, dtype)
-    clf = machine(0.01, random_state=0).fit(X, y)
+    clf = machine(lam=0.01, random_state=0).fit(X, y)
     before, scores = public(clf), clf.decision_function(X)
     for fail, d in itertools.product((one_class, bad_parameter, no_memory, warning), (15, 40)):
         other, labels = make_rows(rng, d=d)
@@ -97,7 +97,7 @@ def test_a_refit_that_fails_changes_nothing(machine, rng, layout, dtype):
 def test_a_refit_that_fails_leaves_names_alone(machine, rng):
     X, y = make_rows(rng)
     frame = pd.DataFrame(X, columns=[f"f{j}" for j in range(X.shape[1])])
-    clf = machine(0.01, random_state=0).fit(frame, y)
+    clf = machine(lam=0.01, random_state=0).fit(frame, y)
     before = public(clf)
     for other in (X[:, :3], frame[["f2", "f1"]]):
         with pytest.raises(ValueError, match="one class"):
@@ -110,7 +110,7 @@ def test_a_refit_that_fails_leaves_names_alone(machine, rng):
 def test_a_refit_whose_callback_fails_changes_nothing(machine, rng, task):
     pytest.importorskip("sklearn.callback", reason="callbacks came with scikit-learn 1.9")
     X, y = make_rows(rng)
-    clf = machine(0.01, random_state=0).fit(X, y)
+    clf = machine(lam=0.01, random_state=0).fit(X, y)
     before, scores = public(clf), clf.decision_function(X)
     with pytest.raises(RuntimeError, match="no disk"):
         clf.set_callbacks(Failing(task)).fit(X[:, :7], y > 0)
@@ -120,7 +120,7 @@ def test_a_refit_whose_callback_fails_changes_nothing(machine, rng, task):
 
 def test_a_partial_fit_that_fails_changes_nothing(rng):
     X, y = make_rows(rng)
-    clf = PegasosClassifier(0.01, random_state=0)
+    clf = PegasosClassifier(lam=0.01, random_state=0)
     with pytest.raises(ValueError, match="two classes"):
         clf.partial_fit(X, y, classes=[1])
     assert not public(clf)
@@ -163,7 +163,7 @@ def test_after_a_refit_that_failed_no_foreign_memory_is_read():
 def test_rows_are_compared_with_the_support_vectors_themselves(machine, rng):
     """`n_features_in_` is an attribute that users can write to."""
     X, y = make_rows(rng)
-    clf = machine(0.01, random_state=0).fit(X, y)
+    clf = machine(lam=0.01, random_state=0).fit(X, y)
     clf.n_features_in_ = 5
     with pytest.raises(ValueError, match="X has 5 features"):
         clf.decision_function(X[:, :5])
@@ -181,7 +181,7 @@ def test_an_interrupted_refit_keeps_what_was_learned_with_its_number_of_features
     pytest.importorskip("sklearn.callback", reason="callbacks came with scikit-learn 1.9")
     X, y = make_rows(rng)
     frame = pd.DataFrame(X, columns=[f"f{j}" for j in range(X.shape[1])])
-    clf = machine(0.01, random_state=0).fit(frame, y)
+    clf = machine(lam=0.01, random_state=0).fit(frame, y)
     with pytest.raises(KeyboardInterrupt):
         clf.set_callbacks(Striking(None)).fit(X[:, :7], np.where(y > 0, "a", "b"))
     assert clf.n_features_in_ == 7
@@ -196,9 +196,9 @@ def test_arrays_that_need_no_conversion_are_fitted_as_others(machine, rng, dtype
     """scikit-learn checks lists and arrays in another order, not those in C order."""
     X, y = make_rows(rng, n=80, d=5)
     X, y = np.ascontiguousarray(X, dtype), (y > 0).astype(int)
-    clf = machine(0.1, random_state=0).fit(X, y)
+    clf = machine(lam=0.1, random_state=0).fit(X, y)
     for other, labels in ((np.asfortranarray(X), y), (X, y.tolist()), (X, y.astype(float))):
-        found = machine(0.1, random_state=0).fit(other, labels)
+        found = machine(lam=0.1, random_state=0).fit(other, labels)
         assert found.n_features_in_ == clf.n_features_in_ == 5
         np.testing.assert_array_equal(found.predict(X), clf.predict(X))
         np.testing.assert_array_equal(found.objective_, clf.objective_)
@@ -223,9 +223,9 @@ def test_a_warm_start_may_change_the_solver(machine, rng, multi_class, penalize_
         "tol": 1e-2, "multi_class": multi_class, "penalize_intercept": penalize_intercept,
         "random_state": 0,
     }  # fmt: skip
-    best = machine(0.1, **options).set_params(tol=1e-6).fit(X, y)
+    best = machine(lam=0.1, **options).set_params(tol=1e-6).fit(X, y)
     for first, second in itertools.permutations(SOLVERS, 2):
-        clf = machine(0.1, solver=first, warm_start=True, **options).fit(X, y)
+        clf = machine(lam=0.1, solver=first, warm_start=True, **options).fit(X, y)
         epochs = clf.n_iter_
         clf.set_params(solver=second, max_iter=400).fit(X, y)
         assert clf.n_iter_ >= epochs
@@ -239,7 +239,9 @@ def test_another_solver_goes_on_where_the_last_one_ended(machine, rng, layout):
     X, y = make_rows(rng, n=150)
     X = convert(X, layout, np.float64)
     for first, second in itertools.permutations(("pegasos", "sdca", "newton"), 2):
-        clf = machine(0.01, solver=first, tol=None, max_iter=40, warm_start=True, random_state=0)
+        clf = machine(
+            lam=0.01, solver=first, tol=None, max_iter=40, warm_start=True, random_state=0
+        )
         before = clf.fit(X, y).objective_[0]
         clf.set_params(solver=second, max_iter=1).fit(X, y)
         assert clf.objective_[0] < 1.2 * before
@@ -249,9 +251,9 @@ def test_another_solver_notices_other_weights(machine, rng):
     X, y = make_rows(rng, n=100)
     weights = rng.uniform(0, 3, 100) * (rng.random(100) < 0.7)
     for first, second in itertools.permutations(("sdca", "newton"), 2):
-        clf = machine(0.05, solver=first, tol=1e-4, warm_start=True, random_state=0).fit(X, y)
+        clf = machine(lam=0.05, solver=first, tol=1e-4, warm_start=True, random_state=0).fit(X, y)
         clf.set_params(solver=second).fit(X, y, sample_weight=weights)
-        fresh = machine(0.05, solver=second, tol=1e-4, random_state=0)
+        fresh = machine(lam=0.05, solver=second, tol=1e-4, random_state=0)
         fresh.fit(X, y, sample_weight=weights)
         np.testing.assert_allclose(clf.objective_, fresh.objective_, rtol=2e-4)
         assert (clf.duality_gap_ <= 1e-4 * clf.objective_).all()
@@ -272,8 +274,8 @@ def test_problems_of_a_warm_start_may_lose_rows(machine, rng, solver, loss, mult
     }  # fmt: skip
     if machine is KernelPegasosClassifier:
         options["gamma"] = 0.2  # "scale" would depend on the weights
-    clf = machine(0.1, warm_start=True, **options).fit(X, y).fit(X, *other)
-    fresh = machine(0.1, **options).fit(X, *other)
+    clf = machine(lam=0.1, warm_start=True, **options).fit(X, y).fit(X, *other)
+    fresh = machine(lam=0.1, **options).fit(X, *other)
     np.testing.assert_allclose(clf.objective_, fresh.objective_, rtol=2e-4)
     assert (clf.duality_gap_ <= 1e-4 * clf.objective_).all()
 
@@ -281,7 +283,7 @@ def test_problems_of_a_warm_start_may_lose_rows(machine, rng, solver, loss, mult
 @pytest.mark.parametrize("first", ["sdca", "newton"])
 def test_pegasos_goes_on_from_another_solver_over_more_rows(rng, first):
     X, y = make_rows(rng, n=150)
-    clf = PegasosClassifier(0.01, solver=first, warm_start=True, random_state=0).fit(
+    clf = PegasosClassifier(lam=0.01, solver=first, warm_start=True, random_state=0).fit(
         X[:120], y[:120]
     )
     before = clf.score(X[120:], y[120:])
@@ -307,7 +309,7 @@ def test_a_warm_start_has_its_epochs_whatever_rows_have_no_weight(machine, rng, 
     X, y = make_rows(rng, n=100)
     weights = [None, (np.arange(100) < 20).astype(float)]
     counting = Counting(None)
-    clf = machine(0.01, solver=first, tol=None, max_iter=20, warm_start=True, random_state=0)
+    clf = machine(lam=0.01, solver=first, tol=None, max_iter=20, warm_start=True, random_state=0)
     clf.fit(X, y, sample_weight=weights[before])
     clf.set_params(solver="pegasos", max_iter=5).set_callbacks(counting)
     clf.fit(X, y, sample_weight=weights[not before])
@@ -337,7 +339,7 @@ def test_partial_fit_does_not_forget_the_fit(digits, options, dtype):
     y = digits[1]
     for layout in ("dense", "csr32-64"):
         X = convert(digits[0], layout, dtype)
-        clf = PegasosClassifier(1e-3, random_state=0, **OPTIONS[options]).fit(X, y)
+        clf = PegasosClassifier(lam=1e-3, random_state=0, **OPTIONS[options]).fit(X, y)
         before, coef = clf.score(X, y), clf.coef_
         clf.partial_fit(X[:2], y[:2])
         assert abs(clf.score(X, y) - before) < 0.01
@@ -348,7 +350,9 @@ def test_partial_fit_does_not_forget_the_fit(digits, options, dtype):
 def test_partial_fit_learns_new_data_after_a_fit(digits):
     X, y = digits
     some = y < 5
-    clf = PegasosClassifier(1e-3, random_state=0).fit(X, y, sample_weight=np.where(some, 1.0, 1e-9))
+    clf = PegasosClassifier(lam=1e-3, random_state=0).fit(
+        X, y, sample_weight=np.where(some, 1.0, 1e-9)
+    )
     assert clf.score(X[~some], y[~some]) < 0.3
     for _ in range(20):
         clf.partial_fit(X, y)
@@ -361,7 +365,7 @@ def test_partial_fit_does_not_forget_fits_that_took_few_steps(rng, n, lam):
     """Where lam n is small, so many steps as the epochs had would not hold the model fast."""
     X = 50 * rng.normal(size=(n, 5))
     y = np.where(X[:, 0] + 40 * rng.normal(size=n) > 0, 1, -1)
-    clf = PegasosClassifier(lam, tol=1e-2, random_state=0).fit(X, y)
+    clf = PegasosClassifier(lam=lam, tol=1e-2, random_state=0).fit(X, y)
     before, scores = clf.score(X, y), clf.decision_function(X[:1])
     clf.partial_fit(X[:1], y[:1])
     assert abs(clf.score(X, y) - before) <= 0.1
@@ -377,7 +381,7 @@ def test_partial_fit_takes_a_textbook_step_from_the_fitted_model(
     X, y = make_rows(rng)
     lam, scaling = 0.05, 2.0
     clf = PegasosClassifier(
-        lam, solver=solver, penalize_intercept=penalize_intercept, intercept_scaling=scaling,
+        lam=lam, solver=solver, penalize_intercept=penalize_intercept, intercept_scaling=scaling,
         warm_start=layout == "dense", random_state=0,
     ).fit(convert(X, layout, dtype), y)  # fmt: skip
     w, b, t = clf.coef_[0], clf.intercept_[0], clf.n_iter_ * len(y)
@@ -414,7 +418,7 @@ def test_a_fitted_machine_does_not_grow_with_the_number_of_rows(
 ):
     X, _ = make_rows(rng, n=211, d=7)
     X, y = convert(X, layout, np.float64), rng.integers(0, 3, 211)
-    clf = machine(0.1, tol=0.1, solver=solver, multi_class=multi_class, random_state=0)
+    clf = machine(lam=0.1, tol=0.1, solver=solver, multi_class=multi_class, random_state=0)
     clf.fit(X, y, sample_weight=np.where(np.arange(211) < 90, 1.0, 0))
     assert not [array.shape for array in arrays_in(clf) if 211 in array.shape]
     if machine is PegasosClassifier:
@@ -426,8 +430,8 @@ def test_a_fitted_machine_does_not_grow_with_the_number_of_rows(
 
 def test_alpha_counts_are_there_where_pegasos_made_the_model(machine, rng):
     X, y = make_rows(rng)
-    assert not hasattr(machine(0.1).fit(X, y), "alpha_counts_")
-    clf = machine(0.1, n_steps=20).fit(X, y)
+    assert not hasattr(machine(lam=0.1).fit(X, y), "alpha_counts_")
+    clf = machine(lam=0.1, n_steps=20).fit(X, y)
     assert clf.alpha_counts_.shape == (1, len(y))
     assert 0 < clf.alpha_counts_.sum() <= 20
     assert not hasattr(clf.set_params(n_steps=None).fit(X, y), "alpha_counts_")
@@ -438,8 +442,8 @@ def test_an_interrupted_fit_can_be_completed_though_nobody_asked_before(machine,
     pytest.importorskip("sklearn.callback", reason="callbacks came with scikit-learn 1.9")
     X, y = make_rows(rng)
     options = {"solver": solver, "tol": None, "max_iter": 12, "random_state": 0}
-    whole = machine(0.01, **options).fit(X, y)
-    clf = machine(0.01, **options).set_callbacks(Striking(None))
+    whole = machine(lam=0.01, **options).fit(X, y)
+    clf = machine(lam=0.01, **options).set_callbacks(Striking(None))
     with pytest.raises(KeyboardInterrupt):
         clf.fit(X, y)
     # It is the interrupted fit that goes on, with its own order of rows.
@@ -451,7 +455,9 @@ def test_an_interrupted_fit_can_be_completed_though_nobody_asked_before(machine,
 @pytest.mark.parametrize("solver", ["pegasos", "newton"])
 def test_a_warm_start_after_a_fit_without_one_goes_on_from_the_model(rng, solver):
     X, y = make_rows(rng, n=200)
-    clf = PegasosClassifier(0.01, solver=solver, tol=None, max_iter=30, random_state=0).fit(X, y)
+    clf = PegasosClassifier(lam=0.01, solver=solver, tol=None, max_iter=30, random_state=0).fit(
+        X, y
+    )
     before = clf.objective_[0]
     clf.set_params(warm_start=True, solver="pegasos", max_iter=1).fit(X, y)
     assert clf.objective_[0] < 1.1 * before
@@ -462,7 +468,7 @@ def test_a_warm_start_after_a_fit_without_one_goes_on_from_the_model(rng, solver
 
 def test_a_fit_from_within_ones_own_kernel_function_is_refused(rng):
     X, y = make_rows(rng)
-    clf = KernelPegasosClassifier(0.1, random_state=0).fit(X, y)
+    clf = KernelPegasosClassifier(lam=0.1, random_state=0).fit(X, y)
     before = public(clf)
 
     def kernel(A, B):
@@ -481,7 +487,7 @@ def test_a_fit_from_within_ones_own_kernel_function_is_refused(rng):
 def test_a_fit_from_within_ones_own_callback_is_refused(rng, call):
     pytest.importorskip("sklearn.callback", reason="callbacks came with scikit-learn 1.9")
     X, y = make_rows(rng)
-    clf = PegasosClassifier(0.1, solver="pegasos", tol=None, max_iter=5, random_state=0)
+    clf = PegasosClassifier(lam=0.1, solver="pegasos", tol=None, max_iter=5, random_state=0)
     said = []
 
     class Refitting(Failing):
@@ -507,7 +513,7 @@ def test_a_fit_that_is_refused_by_another_thread_leaves_the_first_alone(rng):
         done.wait()
         return A @ B.T
 
-    clf = KernelPegasosClassifier(0.1, kernel=kernel, random_state=0)
+    clf = KernelPegasosClassifier(lam=0.1, kernel=kernel, random_state=0)
     thread = threading.Thread(target=clf.fit, args=(X, y))
     thread.start()
     inside.wait()
@@ -526,7 +532,7 @@ def test_a_fit_that_is_refused_by_another_thread_leaves_the_first_alone(rng):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_pairs_of_classes_without_weight(machine, rng, solver, tol):
     X, y = rng.normal(size=(60, 4)), np.arange(60) % 4
-    clf = machine(0.1, multi_class="ovo", solver=solver, tol=tol, max_iter=20, random_state=0)
+    clf = machine(lam=0.1, multi_class="ovo", solver=solver, tol=tol, max_iter=20, random_state=0)
     clf.fit(X, y, sample_weight=y < 2)
     few = clone(clf).fit(X[y < 2], y[y < 2])
     assert (clf.predict(X[y < 2]) < 2).mean() > 0.8
@@ -537,14 +543,14 @@ def test_pairs_of_classes_without_weight(machine, rng, solver, tol):
 @pytest.mark.parametrize("size", [1e18, 1e308])
 def test_a_cache_may_be_larger_than_any_memory(rng, size):
     X, y = make_rows(rng)
-    a, b = (KernelPegasosClassifier(0.1, cache_size=s, random_state=0) for s in (1000, size))
+    a, b = (KernelPegasosClassifier(lam=0.1, cache_size=s, random_state=0) for s in (1000, size))
     np.testing.assert_array_equal(a.fit(X, y).dual_coef_, b.fit(X, y).dual_coef_)
 
 
 @pytest.mark.parametrize("kernel", ["linear", "rbf", "poly"])
 def test_pairs_of_classes_without_rows_have_nothing_to_learn(rng, layout, kernel):
     X, y = convert(rng.normal(size=(44, 9)), layout, np.float64), np.arange(44) % 8
-    clf = KernelPegasosClassifier(0.02, kernel=kernel, multi_class="ovo", tol=None, max_iter=20,
+    clf = KernelPegasosClassifier(lam=0.02, kernel=kernel, multi_class="ovo", tol=None, max_iter=20,
                                   class_weight={0: 0.0, 1: 0.0}, random_state=0)  # fmt: skip
     clf.fit(X, y)
     assert clf.objective_[0] == clf.duality_gap_[0] == 0

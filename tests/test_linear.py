@@ -593,7 +593,7 @@ def test_one_vs_one_scores_are_votes_with_ties_broken_by_sums(rng):
 def test_one_vs_one_scores_of_any_size_are_votes(largest):
     """Class 1 wins both of its pairs, and loses none, whatever the third pair says."""
     X, y = np.eye(3), [0, 1, 2]
-    clf = pegasos.PegasosClassifier(0.1, multi_class="ovo", random_state=0).fit(X, y)
+    clf = pegasos.PegasosClassifier(lam=0.1, multi_class="ovo", random_state=0).fit(X, y)
     clf.coef_ = np.zeros_like(clf.coef_)
     clf.intercept_ = np.array([largest, -1.0, -largest])  # pairs (0, 1), (0, 2) and (1, 2)
     with warnings.catch_warnings():
@@ -663,7 +663,7 @@ def test_interleaved_scores_do_not_depend_on_the_other_rows(
 ])  # fmt: skip
 def test_coefficients_that_were_replaced_are_taken_as_they_are(rng, layout, dtype, change):
     X, _ = make_rows(rng)
-    clf = pegasos.PegasosClassifier(0.1, random_state=0)
+    clf = pegasos.PegasosClassifier(lam=0.1, random_state=0)
     clf.fit(convert(X, layout, dtype), np.arange(60) % 3)
     clf.coef_, clf.intercept_ = change(clf.coef_), change(clf.intercept_[None])[0]
     expected = X @ np.asarray(clf.coef_, np.float64).T + np.asarray(clf.intercept_, np.float64)

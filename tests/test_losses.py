@@ -380,7 +380,12 @@ def test_linear_machines_meet_liblinear_s(rng, layout, dtype, solver, kind):
     X, _ = make_rows(rng, n=150)
     y = classes_of(X, kind, rng)
     clf = PegasosClassifier(
-        1 / len(y), loss="squared_hinge", solver=solver, tol=1e-8, max_iter=10**5, random_state=0
+        lam=1 / len(y),
+        loss="squared_hinge",
+        solver=solver,
+        tol=1e-8,
+        max_iter=10**5,
+        random_state=0,
     ).fit(convert(X, layout, dtype), y)
     peer = LinearSVC(C=1, tol=1e-12, max_iter=10**6).fit(X, y)
     theirs = X @ peer.coef_.T + peer.intercept_
@@ -403,7 +408,7 @@ def test_certificates_of_linear_machines_are_true(
         "fit_intercept": intercept != "none", "penalize_intercept": intercept != "free",
         "multi_class": multi_class, "random_state": 0,
     }  # fmt: skip
-    fit = functools.partial(PegasosClassifier, 0.02, loss=loss, max_iter=300, **options)
+    fit = functools.partial(PegasosClassifier, lam=0.02, loss=loss, max_iter=300, **options)
     tol = 0.2 if solver == "pegasos" else 1e-4
     X = convert(X, layout, dtype)
     clf = fit(solver=solver, tol=tol).fit(X, y, sample_weight=c)
@@ -432,13 +437,13 @@ def test_kernel_machines_are_linear_machines_of_more_features(
     }  # fmt: skip
     tol = 0.5 if solver == "pegasos" else 1e-4
     clf = KernelPegasosClassifier(
-        0.02, kernel="poly", degree=2, gamma=1, coef0=1, solver=solver, tol=tol,
+        lam=0.02, kernel="poly", degree=2, gamma=1, coef0=1, solver=solver, tol=tol,
         cache_size=cache_size, **options,
     ).fit(X.astype(dtype), y, sample_weight=c)  # fmt: skip
     # (<x, x'> + 1)^2 is the product of these.
     pairs = [X[:, i] * X[:, j] * np.sqrt(1 + (i != j)) for i in range(6) for j in range(i + 1)]
     features = np.column_stack([np.ones(150), np.sqrt(2) * X, *pairs])
-    linear = PegasosClassifier(0.02, solver="sdca", tol=1e-7, **options | {"max_iter": 10**4})
+    linear = PegasosClassifier(lam=0.02, solver="sdca", tol=1e-7, **options | {"max_iter": 10**4})
     least = linear.fit(features, y, sample_weight=c).objective_
     assert (clf.duality_gap_ <= tol * clf.objective_).all()
     assert (clf.objective_ >= least * (1 - 2e-7)).all()
@@ -450,7 +455,7 @@ def test_kernels_without_a_minimum_are_refused(rng, loss, solver):
     y = make_rows(rng, n=50)[1]
     K = rng.normal(size=(50, 50))
     indefinite, positive = K + K.T, K @ K.T
-    clf = KernelPegasosClassifier(0.1, kernel="precomputed", loss=loss, solver=solver)
+    clf = KernelPegasosClassifier(lam=0.1, kernel="precomputed", loss=loss, solver=solver)
     with pytest.raises(ValueError, match=rf"{loss}.*positive semi-definite.*assume_psd"):
         clf.fit(indefinite, y)
     assert not hasattr(clf, "intercept_")
@@ -464,7 +469,7 @@ def test_threads_and_interruptions_change_no_bits(rng, kind, loss, solver, monke
     y = classes_of(X, "multi-class", rng)
     monkeypatch.setattr(_pegasos, "_SECONDS_PER_CALL", 1e-5)
     options = {"loss": loss, "solver": solver, "tol": None, "max_iter": 7}
-    fit = functools.partial(kind, 0.02, random_state=0, **options)
+    fit = functools.partial(kind, lam=0.02, random_state=0, **options)
     whole, shared = fit().fit(X, y), fit(n_jobs=2).fit(X, y)
     longer = fit(warm_start=True, max_iter=7)
     calls = []
@@ -519,12 +524,14 @@ def test_searches_score_machines_of_the_loss(rng, loss):
     y = classes_of(X, "multi-class", rng)
     lams = [0.5, 0.05, 0.005]
     for options in ({}, {"cv_effort": 30}, {"cv_effort": 200, "solver": "pegasos", "refit": False}):
-        search = PegasosClassifierCV(lams, loss=loss, cv=3, random_state=0, **options).fit(X, y)
+        search = PegasosClassifierCV(lams=lams, loss=loss, cv=3, random_state=0, **options).fit(
+            X, y
+        )
         if search.refit:
             assert search.best_estimator_.loss == loss
         for k, lam in enumerate(lams):
             scores = cross_val_score(
-                PegasosClassifier(lam, loss=loss, solver="sdca", tol=1e-6), X, y,
+                PegasosClassifier(lam=lam, loss=loss, solver="sdca", tol=1e-6), X, y,
                 cv=StratifiedKFold(3),
             )  # fmt: skip
             found = search.cv_results_["mean_test_score"][k]

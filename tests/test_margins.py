@@ -27,7 +27,7 @@ def by_definition(clf, X, y):
 def test_functional_margins_are_scores_times_labels(machine, rng, layout, dtype, n_classes):
     X, _ = make_rows(rng)
     X, y = convert(X, layout, dtype), np.array(["b", "a", "c"])[rng.integers(0, n_classes, 60)]
-    clf = machine(0.05, random_state=0).fit(X, y)
+    clf = machine(lam=0.05, random_state=0).fit(X, y)
     margins = clf.margins(X, y)
     assert margins.shape == (60, 1 if n_classes == 2 else 3)
     np.testing.assert_array_equal(margins, by_definition(clf, X, y))
@@ -44,7 +44,7 @@ def test_pairs_have_margins_of_their_own_rows_only(machine, rng):
     # A gamma of "scale" would be that of the rows of a fit.
     of_kernel = {"gamma": 0.2} if machine is KernelPegasosClassifier else {}
     options = {"tol": 1e-7, "random_state": 0} | of_kernel
-    clf = machine(0.05, multi_class="ovo", **options).fit(X, y)
+    clf = machine(lam=0.05, multi_class="ovo", **options).fit(X, y)
     margins, k = clf.margins(X, y), 0
     assert margins.shape == (80, 6)
     for i in range(4):
@@ -53,7 +53,7 @@ def test_pairs_have_margins_of_their_own_rows_only(machine, rng):
             assert np.isnan(margins[~inside, k]).all()
             # A pair's machine is that of the other rows alone, but for rounding and the order of
             # rows.
-            pair = machine(0.05, **options).fit(X[inside], y[inside])
+            pair = machine(lam=0.05, **options).fit(X[inside], y[inside])
             np.testing.assert_allclose(
                 margins[inside, k], pair.margins(X[inside], y[inside])[:, 0], atol=1e-3
             )
@@ -62,7 +62,7 @@ def test_pairs_have_margins_of_their_own_rows_only(machine, rng):
 
 def test_the_norm_of_linear_machines_is_that_of_coef(rng, dtype):
     X, y = make_rows(rng)
-    clf = PegasosClassifier(0.05, random_state=0).fit(X.astype(dtype), y)
+    clf = PegasosClassifier(lam=0.05, random_state=0).fit(X.astype(dtype), y)
     np.testing.assert_allclose(clf.weight_norm_, [np.sqrt((clf.coef_**2).sum())], rtol=1e-14)
 
 
@@ -85,7 +85,7 @@ def test_the_norm_of_kernel_machines_is_that_of_beta(rng, layout, dtype, kernel)
     rows = X
     if kernel == "precomputed":
         rows = np.ascontiguousarray(X @ X.T)
-    clf = KernelPegasosClassifier(0.05, **options).fit(rows, y)
+    clf = KernelPegasosClassifier(lam=0.05, **options).fit(rows, y)
     beta = np.zeros((3, 300))
     beta[:, clf.support_] = clf.dual_coef_
     if kernel == "precomputed":
@@ -105,8 +105,8 @@ def test_the_norm_of_kernel_machines_is_that_of_beta(rng, layout, dtype, kernel)
 def test_a_linear_kernel_has_the_margins_of_a_linear_machine(rng, layout):
     X, y = make_rows(rng)
     X = convert(X, layout, np.float64)
-    linear = PegasosClassifier(0.05, tol=1e-8, random_state=0).fit(X, y)
-    kernel = KernelPegasosClassifier(0.05, kernel="linear", tol=1e-8, random_state=0).fit(X, y)
+    linear = PegasosClassifier(lam=0.05, tol=1e-8, random_state=0).fit(X, y)
+    kernel = KernelPegasosClassifier(lam=0.05, kernel="linear", tol=1e-8, random_state=0).fit(X, y)
     np.testing.assert_allclose(kernel.weight_norm_, linear.weight_norm_, rtol=1e-3)
     np.testing.assert_allclose(kernel.weight_norm_, np.linalg.norm(kernel.coef_, axis=1))
     both = [clf.margins(X, y, geometric=True) for clf in (linear, kernel)]
@@ -119,7 +119,7 @@ def test_geometric_margins_are_distances(machine):
     options = {"tol": 1e-7, "penalize_intercept": False, "random_state": 0}
     if machine is KernelPegasosClassifier:
         options["kernel"] = "linear"
-    clf = machine(1e-3, **options).fit(X, [0, 0, 1, 1])
+    clf = machine(lam=1e-3, **options).fit(X, [0, 0, 1, 1])
     margins = clf.margins(X, [0, 0, 1, 1], geometric=True)[:, 0]
     np.testing.assert_allclose(margins, np.sqrt(2) * np.array([2, 1, 1, 2]), rtol=1e-2)
     # A label on the wrong side.
@@ -127,7 +127,7 @@ def test_geometric_margins_are_distances(machine):
 
 
 def test_a_machine_of_no_weight_has_no_distances(machine):
-    clf = machine(1.0, penalize_intercept=False, random_state=0)
+    clf = machine(lam=1.0, penalize_intercept=False, random_state=0)
     if machine is KernelPegasosClassifier:
         clf.set_params(kernel="linear")
     clf.fit(np.zeros((4, 2)), [0, 1, 1, 1])
@@ -139,7 +139,7 @@ def test_what_is_wrong_is_named(machine, rng):
     X, y = make_rows(rng)
     with pytest.raises(ValueError, match="not fitted"):
         machine().margins(X, y)
-    clf = machine(0.1, random_state=0).fit(X, y)
+    clf = machine(lam=0.1, random_state=0).fit(X, y)
     for arguments, message in [
         ((X, y[:5]), r"one label per row of X \(60\), got 5"),
         ((X, y + 1), "only labels in classes"),

@@ -136,7 +136,9 @@ def test_a_new_kernel_is_fitted_certified_and_stored(
 
 def test_searches_know_a_new_kernel(rng, kernel):
     X, y = rows_and_labels(rng)
-    search = KernelPegasosClassifierCV([0.1, 0.001], kernel=kernel[0].name, cv=3, random_state=0)
+    search = KernelPegasosClassifierCV(
+        lams=[0.1, 0.001], kernel=kernel[0].name, cv=3, random_state=0
+    )
     assert search.fit(X, y).best_estimator_.kernel == kernel[0].name
 
 
@@ -152,7 +154,7 @@ def test_the_onnx_form_of_a_new_kernel(rng):
     X, y = rows_and_labels(rng)
     for kind in (Cauchy, Intersection):
         with registered(kind):
-            clf = KernelPegasosClassifier(0.01, kernel=kind.name, random_state=0).fit(X, y)
+            clf = KernelPegasosClassifier(lam=0.01, kernel=kind.name, random_state=0).fit(X, y)
         if kind is Intersection:
             with pytest.raises(ValueError, match="kernel='intersection' has no ONNX form"):
                 skl2onnx.to_onnx(clf, X[:1])

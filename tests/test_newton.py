@@ -39,7 +39,7 @@ def test_linear_machines_reach_their_gap(rng, layout, dtype, shape, lam):
     given, X = convert(X, layout, dtype), X.astype(dtype).astype(np.float64)
     for intercept, loss in itertools.product(INTERCEPTS, LOSSES):
         clf = PegasosClassifier(
-            lam, solver="newton", loss=loss, tol=1e-6, max_iter=10**4, fit_intercept=intercept != "none",
+            lam=lam, solver="newton", loss=loss, tol=1e-6, max_iter=10**4, fit_intercept=intercept != "none",
             penalize_intercept=intercept != "free", random_state=0,
         ).fit(given, y, sample_weight=weights)  # fmt: skip
         (w,), (b,) = clf.coef_, clf.intercept_
@@ -57,7 +57,7 @@ def test_the_unit_of_the_rows_does_not_matter(rng, size, n_features):
     X, y = make_rows(rng, n=200, d=n_features)
     fits = [
         PegasosClassifier(
-            0.1 * s**2, solver="newton", tol=1e-6, fit_intercept=False, random_state=0
+            lam=0.1 * s**2, solver="newton", tol=1e-6, fit_intercept=False, random_state=0
         ).fit(s * X, y)
         for s in (1, size)
     ]
@@ -73,7 +73,7 @@ def test_newton_copes_with_small_lambda_and_bad_scales(rng, layout, free, lam):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # slow is allowed, false is not
             model = PegasosClassifier(
-                lam, solver="newton", tol=1e-4, max_iter=2000, random_state=0,
+                lam=lam, solver="newton", tol=1e-4, max_iter=2000, random_state=0,
                 penalize_intercept=not free,
             ).fit(convert(X * scale, layout, np.float64), y)  # fmt: skip
         assert np.isfinite(model.coef_).all()
@@ -121,7 +121,7 @@ def test_a_factor_of_many_columns_is_not_made(rng, monkeypatch):
     X, y = make_rows(rng, n=80, d=4)
     assert factor_of(X, "rbf", gamma=3.0)[1].shape == (80, 0)
     assert factor_of(np.zeros((80, 80)), "precomputed")[1].shape == (80, 0)
-    clf = KernelPegasosClassifier(1e-3, gamma=3.0, solver="newton", tol=1e-6, random_state=0)
+    clf = KernelPegasosClassifier(lam=1e-3, gamma=3.0, solver="newton", tol=1e-6, random_state=0)
     clf.fit(X, y)
     assert "newton" not in clf.solver_epochs_
     assert clf.duality_gap_[0] <= 1e-6 * clf.objective_[0]
@@ -152,7 +152,7 @@ def test_newton_follows_where_dual_ascent_creeps(rng):
     X = rng.normal(size=(600, 6))
     y = X[:, 0] + rng.normal(size=600) > 0
     options = {"kernel": "linear", "loss": "squared_hinge", "tol": 1e-9, "random_state": 0}
-    clf = KernelPegasosClassifier(1e-6, **options).fit(X, y)
+    clf = KernelPegasosClassifier(lam=1e-6, **options).fit(X, y)
     assert clf.duality_gap_[0] <= 1e-9 * clf.objective_[0]
     assert list(clf.solver_epochs_)[:3] == ["pegasos", "sdca", "newton"]
     assert sum(clf.solver_epochs_.values()) == clf.n_iter_ < 300
@@ -175,7 +175,7 @@ def test_kernel_machines_are_certified_whatever_rows_weigh(seed, loss):
     for lam in (1e-3, 0.1):
         options = {"kernel": "precomputed", "penalize_intercept": False, "random_state": 0}
         newton, ascent = (
-            KernelPegasosClassifier(lam, loss=loss, solver=solver, **options).fit(
+            KernelPegasosClassifier(lam=lam, loss=loss, solver=solver, **options).fit(
                 np.eye(n), y, sample_weight=weights
             )
             for solver in ("newton", "sdca")
@@ -196,5 +196,5 @@ def test_a_free_intercept_and_a_large_lam_do_not_slow_newton_down(seed, kernel, 
     options = {"solver": "newton", "penalize_intercept": False, "random_state": 0, "tol": 1e-9}
     for lam in (0.1, 1, 30, 10 ** rng.uniform(-1, 1.5)):
         # No warning, which would be an error.
-        clf = KernelPegasosClassifier(lam, kernel=kernel, loss=loss, max_iter=300, **options)
+        clf = KernelPegasosClassifier(lam=lam, kernel=kernel, loss=loss, max_iter=300, **options)
         assert clf.fit(X, y).duality_gap_[0] <= 1e-9 * clf.objective_[0]

@@ -66,19 +66,19 @@ def product(x, z):
 def svc(C=1.0, mass=6, **options):
     """The `SVC` with this C, for rows of this weight altogether."""
     options = {"tol": 1e-8, "random_state": 0, **options}
-    return KERNEL(lam_from_C(C, mass), penalize_intercept=False, **options)
+    return KERNEL(lam=lam_from_C(C, mass), penalize_intercept=False, **options)
 
 
 def linear_svc(C=1.0, mass=6, **options):
     """The `LinearSVC` with this C, of its default loss."""
     options = {"tol": 1e-8, "random_state": 0, "loss": "squared_hinge", **options}
-    return LINEAR(lam_from_C(C, mass), **options)
+    return LINEAR(lam=lam_from_C(C, mass), **options)
 
 
 def plain(epochs=5, lam=0.01, **options):
     """Pegasos itself, as `SGDClassifier` goes: so many epochs and no other solver."""
     options = {"random_state": 0, "tol": None, "solver": "pegasos", **options}
-    return LINEAR(lam, max_iter=epochs, **options)
+    return LINEAR(lam=lam, max_iter=epochs, **options)
 
 
 # ---- Machines ------------------------------------------------------------------------------------
@@ -154,7 +154,7 @@ def test_scores_are_sums_over_support_vectors(kernel, rows, labels):
 @LOSSES
 @BOTH
 def test_the_objective_is_the_sum_of_penalty_and_losses(kind, loss):
-    machine = kind(0.05, loss=loss, fit_intercept=False, tol=1e-4).fit(IRIS[50:], SPECIES[50:])
+    machine = kind(lam=0.05, loss=loss, fit_intercept=False, tol=1e-4).fit(IRIS[50:], SPECIES[50:])
     u = np.maximum(0, 1 - (2 * SPECIES[50:] - 3) * machine.decision_function(IRIS[50:]))
     mean = np.mean(u if loss == "hinge" else u**2)
     assert_allclose(machine.objective_, 0.05 / 2 * machine.weight_norm_**2 + mean)
@@ -165,7 +165,7 @@ def test_the_objective_is_the_sum_of_penalty_and_losses(kind, loss):
 @pytest.mark.parametrize("n_classes", [2, 3, 5])
 def test_there_is_a_score_for_every_class(kind, multi_class, n_classes):
     rows, labels = make_blobs(80, centers=n_classes, random_state=0)
-    machine = kind(0.01, multi_class=multi_class, random_state=0).fit(rows, labels)
+    machine = kind(lam=0.01, multi_class=multi_class, random_state=0).fit(rows, labels)
     scores = machine.decision_function(rows)
     assert scores.shape == ((80,) if n_classes == 2 else (80, n_classes))
     winners = scores > 0 if n_classes == 2 else scores.argmax(axis=1)
@@ -182,7 +182,7 @@ def test_there_is_a_score_for_every_class(kind, multi_class, n_classes):
 def test_far_rows_of_a_quadrant_have_larger_scores(kind, multi_class):
     corners = np.array([[1, 1], [-1, 1], [-1, -1], [1, -1]])
     options = {"kernel": "linear"} if kind is KERNEL else {}
-    machine = kind(1 / 4, multi_class=multi_class, random_state=0, **options)
+    machine = kind(lam=1 / 4, multi_class=multi_class, random_state=0, **options)
     machine.fit(corners, [0, 1, 2, 3])
     near, far = machine.decision_function(5 * corners), machine.decision_function(10 * corners)
     for scores in (near, far):
@@ -194,14 +194,14 @@ def test_far_rows_of_a_quadrant_have_larger_scores(kind, multi_class):
 @pytest.mark.parametrize(
     "machine",
     [
-        LINEAR(0.01, loss="squared_hinge"),
-        LINEAR(1e3),
-        KERNEL(0.01, gamma=1.0),
-        KERNEL(1e5, gamma=1e6),
-        KERNEL(0.01, gamma=1e3, solver="newton"),
-        KERNEL(0.01, gamma=1e3, kernel="laplacian", multi_class="ovo"),
-        KernelPegasosClassifierCV([0.01], gammas=[0.1, 1e4], cv=3),
-        KernelPegasosClassifierCV([0.01], gammas=[0.1, 1e4], cv=3, cv_effort=2),
+        LINEAR(lam=0.01, loss="squared_hinge"),
+        LINEAR(lam=1e3),
+        KERNEL(lam=0.01, gamma=1.0),
+        KERNEL(lam=1e5, gamma=1e6),
+        KERNEL(lam=0.01, gamma=1e3, solver="newton"),
+        KERNEL(lam=0.01, gamma=1e3, kernel="laplacian", multi_class="ovo"),
+        KernelPegasosClassifierCV(lams=[0.01], gammas=[0.1, 1e4], cv=3),
+        KernelPegasosClassifierCV(lams=[0.01], gammas=[0.1, 1e4], cv=3, cv_effort=2),
     ],
     ids=name_of,
 )
@@ -234,7 +234,7 @@ def test_so_small_a_lam_is_the_hard_margin(kind):
     options = {"kernel": "linear"} if kind is KERNEL else {}
     for C in (1e6, 1e8):
         options |= {"penalize_intercept": False, "random_state": 0}
-        machine = kind(lam_from_C(C, len(X)), **options).fit(X, Y)
+        machine = kind(lam=lam_from_C(C, len(X)), **options).fit(X, Y)
         assert_allclose(machine.coef_, [[0.5, 0.5]], rtol=0.02)
         assert_array_equal(machine.predict(T), ANSWERS)
 
@@ -245,7 +245,7 @@ def test_the_scale_of_the_constant_feature_frees_the_intercept():
         theirs = LinearSVC(C=4, intercept_scaling=scaling, tol=1e-8, max_iter=10**6)
         ours = linear_svc(4, 4, intercept_scaling=scaling).fit(rows, labels)
         assert_allclose(ours.intercept_, theirs.fit(rows, labels).intercept_, rtol=1e-3)
-    for machine in (LINEAR(0.1, fit_intercept=False), KERNEL(0.1, fit_intercept=False)):
+    for machine in (LINEAR(lam=0.1, fit_intercept=False), KERNEL(lam=0.1, fit_intercept=False)):
         assert_array_equal(machine.fit(rows, labels).intercept_, [0])
 
 
@@ -279,7 +279,7 @@ def test_weights_of_classes_and_of_rows_decide_on_the_line_between_them():
     rows, labels = [[-1, -1], [-1, 0], [-0.8, -1], [1, 1], [1, 0]], [1, 1, 1, -1, -1]
 
     def score(sample_weight=None, **options):
-        machine = LINEAR(0.1, fit_intercept=False, tol=1e-8, random_state=0, **options)
+        machine = LINEAR(lam=0.1, fit_intercept=False, tol=1e-8, random_state=0, **options)
         machine.fit(np.array(rows), labels, sample_weight=sample_weight)
         return machine.decision_function([[0.2, -1.0]])
 
@@ -304,7 +304,7 @@ def test_heavy_rows_turn_the_line():
 @BOTH
 def test_the_scale_of_all_weights_does_not_matter(kind):
     alone, *scaled = (
-        kind(0.1, tol=1e-8, random_state=0).fit(X, Y, sample_weight=w).decision_function(T)
+        kind(lam=0.1, tol=1e-8, random_state=0).fit(X, Y, sample_weight=w).decision_function(T)
         for w in (None, np.full(6, 0.01), 100.0)
     )
     assert_allclose(scaled, [alone, alone], rtol=1e-6)
@@ -316,8 +316,8 @@ def test_a_weight_is_a_number_of_copies(kind, loss):
     counts = np.random.default_rng(0).integers(0, 4, len(IRIS))
     options = {"loss": loss, "tol": 1e-8, "random_state": 0}
     options |= {"gamma": 0.1} if kind is KERNEL else {}
-    weighted = kind(0.05, **options).fit(IRIS, SPECIES, sample_weight=counts)
-    copied = kind(0.05, **options).fit(np.repeat(IRIS, counts, 0), np.repeat(SPECIES, counts))
+    weighted = kind(lam=0.05, **options).fit(IRIS, SPECIES, sample_weight=counts)
+    copied = kind(lam=0.05, **options).fit(np.repeat(IRIS, counts, 0), np.repeat(SPECIES, counts))
     assert_allclose(
         weighted.decision_function(IRIS), copied.decision_function(IRIS), rtol=1e-3, atol=1e-3
     )
@@ -331,8 +331,8 @@ def test_rows_without_weight_are_not_there(kind, loss, rng):
     weights = np.repeat([1.0, 0.0], len(X))[order]
     options = {"loss": loss, "tol": 1e-10, "random_state": 0}
     options |= {"gamma": 0.1} if kind is KERNEL else {}
-    with_others = kind(0.1, **options).fit(rows, labels, sample_weight=weights)
-    alone = kind(0.1, **options).fit(X, Y)
+    with_others = kind(lam=0.1, **options).fit(rows, labels, sample_weight=weights)
+    alone = kind(lam=0.1, **options).fit(X, Y)
     assert_allclose(with_others.decision_function(T), alone.decision_function(T), rtol=1e-4)
 
 
@@ -342,7 +342,7 @@ def test_balanced_weights_help_rare_classes_and_change_nothing_else():
     def score(class_weight, times):
         X = np.vstack([rows, *[rows[:50]] * times])
         y = np.concatenate([SPECIES, *[SPECIES[:50]] * times])
-        machine = LINEAR(0.01, class_weight=class_weight, random_state=0).fit(X, y)
+        machine = LINEAR(lam=0.01, class_weight=class_weight, random_state=0).fit(X, y)
         return f1_score(SPECIES, machine.predict(rows), average="weighted"), machine.coef_
 
     (before, coef), (after, balanced) = score(None, 0), score("balanced", 0)
@@ -358,9 +358,9 @@ def test_balanced_weights_help_rare_classes_and_change_nothing_else():
 @pytest.mark.parametrize("kernel", ["linear", "poly", "rbf", "sigmoid", product, None], ids=name_of)
 @pytest.mark.parametrize(("rows", "labels"), [(X, Y), (X3, Y3)], ids=["two", "three"])
 def test_sparse_rows_make_the_machines_of_dense_ones(make, kernel, rows, labels):
-    machine = LINEAR(0.1, random_state=0)
+    machine = LINEAR(lam=0.1, random_state=0)
     if kernel is not None:
-        machine = KERNEL(0.1, kernel=kernel, gamma=0.3, random_state=0)
+        machine = KERNEL(lam=0.1, kernel=kernel, gamma=0.3, random_state=0)
     dense, sparse = clone(machine).fit(rows, labels), clone(machine).fit(make(rows), labels)
     scores = dense.decision_function(rows)
     for trained in (dense, sparse):  # each scores both kinds of rows
@@ -376,7 +376,9 @@ def test_sparse_rows_make_the_machines_of_dense_ones(make, kernel, rows, labels)
 
 
 @PAIRS
-@pytest.mark.parametrize("machine", [LINEAR(0.01), KERNEL(0.01, kernel="linear"), KERNEL(0.01)])
+@pytest.mark.parametrize(
+    "machine", [LINEAR(lam=0.01), KERNEL(lam=0.01, kernel="linear"), KERNEL(lam=0.01)]
+)
 def test_rows_of_zeros_are_rows(machine, multi_class, rng):
     """Four numbers in 80 rows, and four classes."""
     entries = [0.04, 0.1, 0.01, 0.03], ([7, 39, 77, 77], [6, 5, 35, 31])
@@ -397,8 +399,8 @@ def test_the_order_of_indices_in_a_row_does_not_matter(kind, rng):
         turned.indices[start:stop] = rows.indices[start:stop][::-1]
         turned.data[start:stop] = rows.data[start:stop][::-1]
     turned.has_sorted_indices = turned.has_canonical_format = False
-    straight = kind(0.01, random_state=0).fit(rows, labels).decision_function(rows)
-    other = kind(0.01, random_state=0).fit(turned, labels).decision_function(turned)
+    straight = kind(lam=0.01, random_state=0).fit(rows, labels).decision_function(rows)
+    other = kind(lam=0.01, random_state=0).fit(turned, labels).decision_function(turned)
     assert_allclose(other, straight, atol=1e-9)
 
 
@@ -411,9 +413,9 @@ def test_lists_and_strided_arrays_are_taken(kind):
         (X.tolist(), Y.tolist()),
         (np.repeat(X, 2, axis=0)[::2], labels),
     ):
-        assert_array_equal(kind(0.1, random_state=0).fit(rows, y).predict(T), ANSWERS)
+        assert_array_equal(kind(lam=0.1, random_state=0).fit(rows, y).predict(T), ANSWERS)
     with pytest.warns(DataConversionWarning, match="column-vector y"):
-        assert_array_equal(kind(0.1, random_state=0).fit(X, Y[:, None]).predict(T), ANSWERS)
+        assert_array_equal(kind(lam=0.1, random_state=0).fit(X, Y[:, None]).predict(T), ANSWERS)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
@@ -425,7 +427,7 @@ def test_weights_are_in_double_precision_whatever_the_rows_are(dtype):
 
 @BOTH
 def test_a_machine_is_fitted_again_to_other_data(kind):
-    machine = kind(0.1, random_state=0).fit(X, Y)
+    machine = kind(lam=0.1, random_state=0).fit(X, Y)
     machine.fit(X[:, :1], np.array(["ham", "spam"])[Y - 1])
     assert machine.n_features_in_ == 1
     assert_array_equal(machine.predict(X[:, :1]), np.array(["ham", "spam"])[Y - 1])
@@ -478,12 +480,12 @@ def test_bad_data_and_parameters_are_refused(kind, options, X, y, weights, error
 )
 def test_bad_kernels_are_refused(options, X, error, message):
     with pytest.raises(error, match=message):
-        KERNEL(0.1, **options).fit(X, Y)
+        KERNEL(lam=0.1, **options).fit(X, Y)
 
 
 @BOTH
 def test_rows_to_predict_must_have_the_features_of_the_fit(kind):
-    machine = kind(0.1, random_state=0)
+    machine = kind(lam=0.1, random_state=0)
     with pytest.raises(NotFittedError):
         machine.predict(X)
     machine.fit(X, Y)
@@ -500,11 +502,11 @@ def test_features_that_are_too_large_are_told(kind, rng):
     rows[:, :2] *= 1e300
     scaled = MinMaxScaler().fit_transform(rows)
     labels = scaled @ rng.normal(size=10) > 0
-    assert kind(0.1, loss="squared_hinge", random_state=0).fit(scaled, labels).score(
+    assert kind(lam=0.1, loss="squared_hinge", random_state=0).fit(scaled, labels).score(
         scaled, labels
     ) > np.mean(labels)
     with pytest.raises(ValueError, match=r"[Ss]cale X"):
-        kind(0.1, loss="squared_hinge", random_state=0).fit(rows, labels)
+        kind(lam=0.1, loss="squared_hinge", random_state=0).fit(rows, labels)
 
 
 # ---- Fitted attributes ---------------------------------------------------------------------------
@@ -512,7 +514,7 @@ def test_features_that_are_too_large_are_told(kind, rng):
 
 @pytest.mark.parametrize(("rows", "labels"), [(X, Y), (IRIS, SPECIES)])
 def test_weights_of_linear_machines_may_be_set(rows, labels):
-    machine = LINEAR(0.1, random_state=0).fit(rows, labels)
+    machine = LINEAR(lam=0.1, random_state=0).fit(rows, labels)
     scores = machine.decision_function(rows)
     machine.coef_, machine.intercept_ = machine.coef_.copy(), machine.intercept_.copy()
     assert_array_equal(machine.decision_function(rows), scores)
@@ -546,7 +548,7 @@ def test_altered_machines_do_not_read_what_is_not_there(kernel):
 
 @pytest.mark.parametrize(
     "machine",
-    [svc(kernel=product), svc(), linear_svc(), plain(), LINEAR(0.1, class_weight={1: 2, 2: 1})],
+    [svc(kernel=product), svc(), linear_svc(), plain(), LINEAR(lam=0.1, class_weight={1: 2, 2: 1})],
 )
 def test_clones_and_pickles_have_the_scores_of_the_first(machine):
     first = clone(machine).fit(X, Y)
@@ -581,7 +583,7 @@ def test_kernel_functions_see_support_vectors_only_when_they_predict():
 
 @BOTH
 def test_progress_goes_to_standard_error(kind, capfd):
-    kind(0.1, verbose=1, random_state=0).fit(X, Y)
+    kind(lam=0.1, verbose=1, random_state=0).fit(X, Y)
     out, err = capfd.readouterr()
     assert out == ""
     assert kind.__name__ in err
@@ -593,7 +595,7 @@ def test_progress_goes_to_standard_error(kind, capfd):
 @BOTH
 def test_a_fit_that_stops_early_warns(kind):
     options = {"gamma": 10.0} if kind is KERNEL else {}
-    machine = kind(1e-6, max_iter=2, tol=1e-10, random_state=0, **options)
+    machine = kind(lam=1e-6, max_iter=2, tol=1e-10, random_state=0, **options)
     with pytest.warns(ConvergenceWarning, match="max_iter=2"):
         machine.fit(IRIS, SPECIES)
     assert type(machine.n_iter_) is int
@@ -604,7 +606,7 @@ def test_tol_decides_the_number_of_epochs():
     rows, labels = StandardScaler().fit_transform(IRIS), SPECIES == 1
     assert plain(42).fit(rows, labels).n_iter_ == 42
     options = {"solver": "sdca", "random_state": 0}
-    fine, rough = (LINEAR(0.01, tol=tol, **options).fit(rows, labels) for tol in (1e-5, 0.1))
+    fine, rough = (LINEAR(lam=0.01, tol=tol, **options).fit(rows, labels) for tol in (1e-5, 0.1))
     assert 1000 > fine.n_iter_ > rough.n_iter_
 
 
@@ -622,16 +624,16 @@ def test_seeds_decide_what_one_epoch_learns(make):
 def test_backends_of_joblib_change_nothing(backend, rng):
     rows = sp.random_array((200, 500), density=0.02, rng=rng, format="csr")
     labels = rng.integers(0, 20, 200)
-    alone = LINEAR(0.01, random_state=0).fit(rows, labels)
+    alone = LINEAR(lam=0.01, random_state=0).fit(rows, labels)
     with joblib.parallel_config(backend, n_jobs=2):
-        together = LINEAR(0.01, n_jobs=2, random_state=0).fit(rows, labels)
+        together = LINEAR(lam=0.01, n_jobs=2, random_state=0).fit(rows, labels)
     assert_array_equal(alone.coef_, together.coef_)
 
 
 @BOTH
 @pytest.mark.parametrize("lam", [1e-4, 1e5])
 def test_large_penalties_leave_small_weights(kind, lam):
-    machine = kind(lam, random_state=0)
+    machine = kind(lam=lam, random_state=0)
     for solver in ("auto", "pegasos"):
         machine.set_params(solver=solver, tol=None, max_iter=6).fit(IRIS, SPECIES)
         assert np.isfinite(machine.weight_norm_).all()
@@ -649,7 +651,7 @@ def test_large_penalties_leave_small_weights(kind, lam):
 def test_partial_fit_learns_from_pieces(make, rows, labels, new, answers):
     classes = np.unique(labels)
     n_problems = 1 if len(classes) == 2 else len(classes)
-    machine, third = LINEAR(0.01, random_state=0), len(rows) // 3
+    machine, third = LINEAR(lam=0.01, random_state=0), len(rows) // 3
     machine.partial_fit(make(rows[:third]), labels[:third], classes=classes)
     assert machine.coef_.shape == (n_problems, 2)
     assert machine.intercept_.shape == (n_problems,)
@@ -663,15 +665,15 @@ def test_partial_fit_learns_from_pieces(make, rows, labels, new, answers):
 
 def test_partial_fit_needs_to_know_all_classes():
     with pytest.raises(ValueError, match="classes must be given in the first call"):
-        LINEAR(0.01).partial_fit(X, Y)
+        LINEAR(lam=0.01).partial_fit(X, Y)
     with pytest.raises(ValueError, match="class_weight='balanced' needs all data"):
-        LINEAR(0.01, class_weight="balanced").partial_fit(X, Y, classes=[1, 2])
+        LINEAR(lam=0.01, class_weight="balanced").partial_fit(X, Y, classes=[1, 2])
 
 
 @PAIRS
 @pytest.mark.parametrize("average", [False, True, "suffix"])
 def test_partial_fit_goes_on_after_fit(multi_class, average):
-    machine = LINEAR(0.01, multi_class=multi_class, average=average, random_state=0)
+    machine = LINEAR(lam=0.01, multi_class=multi_class, average=average, random_state=0)
     scores = machine.fit(X3, Y3).decision_function(T3)
     for _ in range(3):
         machine.partial_fit(X3, Y3)
@@ -721,9 +723,9 @@ def test_there_are_no_starting_points():
 @pytest.mark.parametrize(
     "search",
     [
-        PegasosClassifierCV([0.01, 0.1], cv=3, random_state=0),
-        KernelPegasosClassifierCV([0.01, 0.1], gammas=[0.1, 1.0], cv=3, random_state=0),
-        KernelPegasosClassifierCV([0.01, 0.1], kernel=product, cv=3, random_state=0),
+        PegasosClassifierCV(lams=[0.01, 0.1], cv=3, random_state=0),
+        KernelPegasosClassifierCV(lams=[0.01, 0.1], gammas=[0.1, 1.0], cv=3, random_state=0),
+        KernelPegasosClassifierCV(lams=[0.01, 0.1], kernel=product, cv=3, random_state=0),
     ],
 )
 def test_searches_take_named_classes_and_rows_of_both_kinds(search, make):
@@ -735,7 +737,9 @@ def test_searches_take_named_classes_and_rows_of_both_kinds(search, make):
     assert found.best_params_ == clone(search).fit(IRIS, labels).best_params_
 
 
-@pytest.mark.parametrize("search", [PegasosClassifierCV([0.1]), KernelPegasosClassifierCV([0.1])])
+@pytest.mark.parametrize(
+    "search", [PegasosClassifierCV(lams=[0.1]), KernelPegasosClassifierCV(lams=[0.1])]
+)
 @pytest.mark.parametrize(
     ("labels", "weights", "message"),
     [

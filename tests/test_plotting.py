@@ -124,7 +124,7 @@ def test_a_search_over_one_parameter_is_a_curve(moons):
 
 def test_best_points_are_marked(moons):
     best, within = "best mean score", "largest λ within one standard error"
-    search = PegasosClassifierCV(np.geomspace(1e-4, 1, 7), cv=3, random_state=0).fit(*moons)
+    search = PegasosClassifierCV(lams=np.geomspace(1e-4, 1, 7), cv=3, random_state=0).fit(*moons)
     display = SearchDisplay.from_estimator(search)
     means, error = search.cv_results_["mean_test_score"], search.cv_results_["standard_error"]
     lams = search.cv_results_["param_lam"].data
@@ -137,12 +137,26 @@ def test_best_points_are_marked(moons):
     for name, (lam,) in display.marks.items():
         assert marked[name].get_xdata()[0] == lam
         assert marked[name].get_ydata()[0] == means[lams == lam][0]
-    search = KernelPegasosClassifierCV([0.1, 1e-3], gammas=[0.1, 3, 20], cv=3, random_state=0)
+    search = KernelPegasosClassifierCV(lams=[0.1, 1e-3], gammas=[0.1, 3, 20], cv=3, random_state=0)
     display = SearchDisplay.from_estimator(search.fit(*moons))
     lam, gamma = display.marks[best]
     at = display.y_values.index(gamma), display.x_values.index(lam)
     assert display.values[at] == np.max(display.values) == search.best_score_
     assert {text.get_text() for text in display.ax_.get_legend().get_texts()} == {best, within}
+
+
+@pytest.mark.parametrize(("name", "of"), [("C", "Cs"), ("lam", "lams")])
+def test_what_a_search_tried_goes_across(moons, name, of):
+    search = PegasosClassifierCV(**{of: [0.01, 0.1, 1.0]}, cv=3, random_state=0).fit(*moons)
+    theirs = GridSearchCV(PegasosClassifier(random_state=0), {name: [0.01, 0.1, 1.0]}, cv=3)
+    for each in (search, theirs.fit(*moons)):
+        display = SearchDisplay.from_estimator(each)
+        assert display.ax_.get_xlabel() == name
+        assert display.x_values == [0.01, 0.1, 1.0]
+    other = "lam" if name == "C" else "C"
+    display = SearchDisplay.from_estimator(search, x=other)
+    assert display.ax_.get_xlabel() == other
+    assert display.marks["best mean score"] == (getattr(search, f"{other}_"),)
 
 
 def test_what_was_dropped_is_not_marked():
@@ -201,7 +215,7 @@ def test_plain_arrays_on_given_axes():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"x": "C"}, "x must be one of 'lam', 'gamma', 'n_steps', got 'C'"),
+        ({"x": "C"}, "x must be one of 'lam', 'gamma', 'n_steps', 'auto', got 'C'"),
         ({"y": "C"}, "y must be one of 'gamma', 'n_steps', None, 'auto', got 'C'"),
         ({"y": "lam"}, "y must be one of 'gamma', 'n_steps', None, 'auto', got 'lam'"),
         ({"metric": "f1"}, "metric must be one of 'mean_test_score', 'std_test_score', got 'f1'"),
@@ -239,10 +253,10 @@ def callbacks():
 @pytest.mark.parametrize(
     "clf",
     [
-        paper.linear(0.01, max_iter=6, random_state=0),
-        PegasosClassifier(0.01, solver="sdca", random_state=0),
-        PegasosClassifier(0.01, solver="newton", random_state=0),
-        KernelPegasosClassifier(0.01, random_state=0),
+        paper.linear(lam=0.01, max_iter=6, random_state=0),
+        PegasosClassifier(lam=0.01, solver="sdca", random_state=0),
+        PegasosClassifier(lam=0.01, solver="newton", random_state=0),
+        KernelPegasosClassifier(lam=0.01, random_state=0),
     ],
 )
 def test_the_record_ends_with_the_fitted_model(clf, blobs):
@@ -275,7 +289,7 @@ def test_seconds_leave_out_certificates(monkeypatch):
 @pytest.mark.usefixtures("callbacks")
 @pytest.mark.parametrize("x", ["epoch", "seconds"])
 def test_convergence_has_a_line_for_each_problem(blobs, x):
-    clf = paper.linear(0.01, max_iter=6, random_state=0, multi_class="ovo")
+    clf = paper.linear(lam=0.01, max_iter=6, random_state=0, multi_class="ovo")
     display = ConvergenceDisplay.from_estimator(clf, *blobs, x=x)
     assert not hasattr(clf, "coef_")
     objective, gap = display.ax_
@@ -312,7 +326,7 @@ def test_many_problems_are_one_line_and_marks_are_changes():
 
 @pytest.mark.usefixtures("callbacks")
 def test_a_gap_that_is_not_known_leaves_its_axes_empty(moons):
-    clf = paper.kernel(0.1, kernel="sigmoid", max_iter=3, random_state=0)
+    clf = paper.kernel(lam=0.1, kernel="sigmoid", max_iter=3, random_state=0)
     display = ConvergenceDisplay.from_estimator(clf, *moons)
     assert np.isnan(display.relative_gap).all()
     display.figure_.canvas.draw()
@@ -345,7 +359,7 @@ def test_bad_records(moons):
 )
 def test_weights_are_images_with_titles(rng, n_classes, multi_class, titles):
     X, y = rng.normal(size=(40, 12)), np.arange(40) % n_classes
-    clf = PegasosClassifier(0.1, multi_class=multi_class, random_state=0).fit(X, y)
+    clf = PegasosClassifier(lam=0.1, multi_class=multi_class, random_state=0).fit(X, y)
     display = WeightsDisplay.from_estimator(clf, shape=(3, 4))
     assert [ax.get_title() for ax in display.ax_] == titles
     assert len(display.images_) == len(titles)
@@ -367,14 +381,14 @@ def test_the_best_of_a_search_on_given_axes(rng):
 
 
 def test_bad_weights(moons):
-    clf = PegasosClassifier(0.1, random_state=0).fit(*moons)
+    clf = PegasosClassifier(lam=0.1, random_state=0).fit(*moons)
     with pytest.raises(ValueError, match=r"shape must be .* coef_ has columns, 2, got \(28, 28\)"):
         WeightsDisplay.from_estimator(clf)
     with pytest.raises(ValueError, match=r"shape must be two sizes .* got \(2,\)"):
         WeightsDisplay.from_estimator(clf, shape=(2,))
     with pytest.raises(NotFittedError):
         WeightsDisplay.from_estimator(PegasosClassifier())
-    kernel = KernelPegasosClassifier(0.1, random_state=0).fit(*moons)
+    kernel = KernelPegasosClassifier(lam=0.1, random_state=0).fit(*moons)
     with pytest.raises(TypeError, match="estimator must be linear, got KernelPegasosClassifier"):
         WeightsDisplay.from_estimator(kernel, (1, 2))
     with pytest.raises(TypeError, match=r"estimator must be .* got object"):
@@ -386,7 +400,7 @@ def test_bad_weights(moons):
 
 def test_support_vectors_are_ringed_and_margins_drawn(moons):
     X, y = moons
-    clf = KernelPegasosClassifier(1e-2, gamma=2.0, random_state=0).fit(X, y)
+    clf = KernelPegasosClassifier(lam=1e-2, gamma=2.0, random_state=0).fit(X, y)
     display = SupportVectorsDisplay.from_estimator(clf, X, y, grid_resolution=30)
     assert display.figure_ is display.ax_.figure
     np.testing.assert_array_equal(display.rings_.get_offsets(), X[clf.support_])
@@ -407,7 +421,7 @@ def test_support_vectors_are_ringed_and_margins_drawn(moons):
 @pytest.mark.parametrize("multi_class", ["ovr", "ovo"])
 def test_support_vectors_of_linear_machines_by_definition(blobs, multi_class):
     X, y = blobs
-    clf = PegasosClassifier(0.1, multi_class=multi_class, random_state=0).fit(X, y)
+    clf = PegasosClassifier(lam=0.1, multi_class=multi_class, random_state=0).fit(X, y)
     display = SupportVectorsDisplay.from_estimator(clf, X, y, grid_resolution=10)
     wanted = set()
     a, b, c = clf.classes_
@@ -441,7 +455,7 @@ def test_a_loss_without_a_margin_has_no_lines_of_it(moons, kind, loss):
 def test_predicted_regions_have_the_colours_of_their_classes(blobs):
     X, y = blobs
     frame = pd.DataFrame(X, columns=["height", "width"])
-    clf = KernelPegasosClassifier(1e-2, random_state=0).fit(frame, y)
+    clf = KernelPegasosClassifier(lam=1e-2, random_state=0).fit(frame, y)
     display = SupportVectorsDisplay.from_estimator(clf, frame, y, grid_resolution=30)
     ax = display.ax_
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("height", "width")
@@ -457,7 +471,7 @@ def test_predicted_regions_have_the_colours_of_their_classes(blobs):
 
 def test_more_classes_than_named_colours(rng):
     X, y = rng.normal(size=(48, 2)), np.arange(48) % 12
-    clf = paper.kernel(1e-2, random_state=0).fit(X, y)
+    clf = paper.kernel(lam=1e-2, random_state=0).fit(X, y)
     display = SupportVectorsDisplay.from_estimator(clf, X, y, grid_resolution=10)
     assert len({tuple(points.get_facecolor()[0]) for points in display.points_}) == 12
 
@@ -473,21 +487,21 @@ def test_sparse_rows_and_a_search_on_given_axes(moons):
 
 def test_bad_data(moons, rng):
     X, y = moons
-    clf = PegasosClassifier(0.1, random_state=0).fit(X, y)
+    clf = PegasosClassifier(lam=0.1, random_state=0).fit(X, y)
     for bad in (rng.normal(size=(5, 3)), X[:0], X[0]):
         with pytest.raises(ValueError, match=r"X must have two features and .* row, got shape \("):
             SupportVectorsDisplay.from_estimator(clf, bad, np.zeros(len(bad)))
     for kind in (PegasosClassifier, KernelPegasosClassifier):
         frame = pd.DataFrame(X, columns=["a", "b"])
-        named = kind(0.1, random_state=0).fit(frame, y)
+        named = kind(lam=0.1, random_state=0).fit(frame, y)
         with pytest.raises(ValueError, match="feature names should match"):
             SupportVectorsDisplay(named, frame[["b", "a"]], y)
-        wide = kind(0.1, random_state=0).fit(X[:, [0, 1, 1]], y)
+        wide = kind(lam=0.1, random_state=0).fit(X[:, [0, 1, 1]], y)
         with pytest.raises(ValueError, match=r"X has 2 features, but .* 3 features"):
             SupportVectorsDisplay(wide, X, y)
     with pytest.raises(TypeError, match="X must be numeric"):
         SupportVectorsDisplay(clf, X.astype(str), y)
-    machine = KernelPegasosClassifier(0.1, kernel="precomputed").fit(X[:2] @ X[:2].T, [0, 1])
+    machine = KernelPegasosClassifier(lam=0.1, kernel="precomputed").fit(X[:2] @ X[:2].T, [0, 1])
     with pytest.raises(ValueError, match="kernel='precomputed'"):
         SupportVectorsDisplay(machine, X[:2], [0, 1])
     with pytest.raises(ValueError, match="y must have one label per row"):

@@ -93,7 +93,7 @@ def test_they_sum_to_one_and_the_predicted_class_is_the_most_probable(
 @with_a_loss
 def test_they_grow_with_the_score(cancer, loss):
     X, y = cancer
-    clf = PegasosClassifier(1e-2, loss=loss, random_state=0).fit(X, y)
+    clf = PegasosClassifier(lam=1e-2, loss=loss, random_state=0).fit(X, y)
     scores, probabilities = clf.decision_function(X), clf.predict_proba(X)
     order = np.argsort(scores)
     assert (np.diff(probabilities[order, 1]) >= 0).all()
@@ -111,7 +111,7 @@ def test_they_grow_with_the_score(cancer, loss):
 def test_they_are_those_of_sgd_classifier_with_the_same_weights(iris, loss, n_classes):
     X, y = iris[0], iris[1] + n_classes - 3
     some = y >= 0
-    ours = PegasosClassifier(1e-3, loss=loss, random_state=0).fit(X[some], y[some])
+    ours = PegasosClassifier(lam=1e-3, loss=loss, random_state=0).fit(X[some], y[some])
     theirs = SGDClassifier(loss=loss, max_iter=1, tol=None, random_state=0).fit(X[some], y[some])
     theirs.coef_, theirs.intercept_ = ours.coef_, ours.intercept_
     rows = np.vstack([X, 10 * X])
@@ -193,8 +193,8 @@ def test_several_classes_are_those_of_logistic_regression_one_vs_rest(iris, C):
 def test_a_linear_kernel_gives_those_of_the_linear_machine(cancer, loss):
     X, y = cancer
     options = {"loss": loss, "penalize_intercept": False, "tol": 1e-9, "random_state": 0}
-    linear = PegasosClassifier(1e-2, **options).fit(X, y)
-    kernel = KernelPegasosClassifier(1e-2, kernel="linear", **options).fit(X, y)
+    linear = PegasosClassifier(lam=1e-2, **options).fit(X, y)
+    kernel = KernelPegasosClassifier(lam=1e-2, kernel="linear", **options).fit(X, y)
     np.testing.assert_allclose(kernel.predict_proba(X), linear.predict_proba(X), atol=1e-4)
 
 
@@ -205,8 +205,8 @@ def test_they_are_as_good_as_those_of_calibration(rng):
     y = (rng.random(4000) < p).astype(int)
     train, test = np.arange(4000) < 2000, np.arange(4000) >= 2000
     best = brier_score_loss(y[test], p[test])
-    machines = [PegasosClassifier(1e-3, loss=loss, random_state=0) for loss in ABLE]
-    machines.append(CalibratedClassifierCV(PegasosClassifier(1e-3, random_state=0), ensemble=False))
+    machines = [PegasosClassifier(lam=1e-3, loss=loss, random_state=0) for loss in ABLE]
+    machines.append(CalibratedClassifierCV(PegasosClassifier(lam=1e-3, random_state=0), ensemble=False))
     for machine in machines:
         found = machine.fit(X[train], y[train]).predict_proba(X[test])[:, 1]
         assert brier_score_loss(y[test], found) < best + 0.005
@@ -255,7 +255,7 @@ def test_the_loss_of_the_fit_decides(iris, kind):
 @multi_class_too
 @pytest.mark.parametrize("scoring", ["neg_log_loss", "roc_auc_ovr"])
 def test_scorers_of_scikit_learn_ask_for_them(iris, loss, multi_class, scoring):
-    clf = PegasosClassifier(1e-2, loss=loss, multi_class=multi_class, random_state=0)
+    clf = PegasosClassifier(lam=1e-2, loss=loss, multi_class=multi_class, random_state=0)
     scores = cross_val_score(clf, *iris, scoring=scoring, cv=3)
     assert (scores > (-0.6 if scoring == "neg_log_loss" else 0.9)).all()
 
@@ -333,7 +333,7 @@ def test_a_loss_that_this_version_does_not_know_is_named(tmp_path, iris):
 def test_the_functional_interface_has_them(iris, loss):
     X, y = iris
     model = pegasos.fit(X, y, 1e-2, loss=loss, random_state=0)
-    clf = PegasosClassifier(1e-2, loss=loss, random_state=0).fit(X, y)
+    clf = PegasosClassifier(lam=1e-2, loss=loss, random_state=0).fit(X, y)
     np.testing.assert_array_equal(model.predict_proba(X), clf.predict_proba(X))
     with pytest.raises(ValueError, match="features"):
         model.predict_proba(X[:, :2])

@@ -87,7 +87,7 @@ def test_certificates_of_kernel_machines_are_true(problem, kernel, solver, cache
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always", ConvergenceWarning)
         clf = KernelPegasosClassifier(
-            lam, kernel=kernel, gamma=0.3, degree=2, solver=solver, tol=1e-3, max_iter=300,
+            lam=lam, kernel=kernel, gamma=0.3, degree=2, solver=solver, tol=1e-3, max_iter=300,
             cache_size=cache_size, random_state=0,
         ).fit(X, y, sample_weight=weights)  # fmt: skip
     K = {

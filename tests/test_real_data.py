@@ -27,10 +27,10 @@ def test_adult_reaches_the_test_error_of_the_literature(data_folder, dtype):
     train, test = (str(data_folder / "adult" / name) for name in ("a9a.gz", "a9a.t.gz"))
     X, y = load_svmlight_file(train, n_features=123, dtype=dtype)
     X_test, y_test = load_svmlight_file(test, n_features=123, dtype=dtype)
-    clf = paper.linear(3.07e-5, max_iter=30, average="suffix", random_state=0).fit(X, y)
+    clf = paper.linear(lam=3.07e-5, max_iter=30, average="suffix", random_state=0).fit(X, y)
     assert clf.score(X_test, y_test) > 0.845
     # Dense rows take the same decisions, save where a margin is within rounding of one.
-    dense = paper.linear(3.07e-5, max_iter=30, average="suffix", random_state=0)
+    dense = paper.linear(lam=3.07e-5, max_iter=30, average="suffix", random_state=0)
     dense.fit(X.toarray(), y)
     assert (dense.alpha_counts_ != clf.alpha_counts_).mean() < 1e-3
     np.testing.assert_allclose(dense.objective_, clf.objective_, rtol=1e-4)

@@ -53,7 +53,7 @@ def test_near_duplicates_have_a_true_certificate(rng, layout, kernel, offset, in
     best, claims = np.inf, []
     for dtype, solver in ((np.float64, "auto"), (np.float32, "auto"), (np.float32, "pegasos")):
         rows = convert(X, layout, dtype)
-        clf = KernelPegasosClassifier(lam, solver=solver, **options).fit(rows, y)
+        clf = KernelPegasosClassifier(lam=lam, solver=solver, **options).fit(rows, y)
         beta = np.zeros(len(y), np.longdouble)
         beta[clf.support_] = clf.dual_coef_[0]
         f, b = K @ beta, np.longdouble(clf.intercept_[0])
@@ -83,7 +83,7 @@ def test_values_of_other_kernels_are_not_rounded_to_the_type_of_the_rows(dtype, 
             K, which = 0.3 * wide @ wide.T - 0.1, kernel
             K = np.tanh(K) if kernel == "sigmoid" else K**3
         clf = KernelPegasosClassifier(
-            lam, kernel=which, fit_intercept=False, tol=1e-6, random_state=seed, **options
+            lam=lam, kernel=which, fit_intercept=False, tol=1e-6, random_state=seed, **options
         )
         clf.fit(X, y)
         beta = np.zeros(len(y))
@@ -129,7 +129,7 @@ def test_what_is_not_symmetric_is_part_of_the_gap(rng, dtype):
     gaps = []
     for matrix in (K, K + skew - skew.T):
         clf = KernelPegasosClassifier(
-            1e-2, kernel="precomputed", tol=None, max_iter=30, random_state=0
+            lam=1e-2, kernel="precomputed", tol=None, max_iter=30, random_state=0
         )
         clf.fit(matrix.astype(dtype), y)
         gaps.append(clf.duality_gap_[0])
@@ -147,7 +147,7 @@ def test_multiples_of_a_dual_point_have_multiples_of_its_errors(solver, loss):
         v, y = 10 ** rng.uniform(0, 2) * rng.normal(size=13), rng.choice([-1, 1], 13)
         y[:2] = -1, 1
         clf = KernelPegasosClassifier(
-            10 ** rng.uniform(-8, -4), kernel="precomputed", solver=solver, loss=loss,
+            lam=10 ** rng.uniform(-8, -4), kernel="precomputed", solver=solver, loss=loss,
             penalize_intercept=False, random_state=0, tol=1e-9, max_iter=30,
         )  # fmt: skip
         clf.fit(np.outer(v, v).astype(np.float32), y)
@@ -158,7 +158,7 @@ def test_multiples_of_a_dual_point_have_multiples_of_its_errors(solver, loss):
 def test_what_rounding_forbids_to_prove_is_told(rng):
     X, y = make_rows(rng, n=100)
     K = (X @ X.T).astype(np.float32)
-    clf = KernelPegasosClassifier(1e-4, kernel="precomputed", random_state=0)
+    clf = KernelPegasosClassifier(lam=1e-4, kernel="precomputed", random_state=0)
     with pytest.warns(ConvergenceWarning, match=r"^stopped after \d+ epochs: rounding allows"):
         clf.fit(K, y)
     assert clf.duality_gap_[0] > 1e-3 * clf.objective_[0]
@@ -171,6 +171,6 @@ def test_ordinary_rows_leave_no_room_for_rounding(rng, layout, kernel):
     X, y = make_rows(rng, n=200)
     for dtype, tol in ((np.float32, 1e-3), (np.float64, 1e-9)):
         clf = KernelPegasosClassifier(
-            1e-3, kernel=kernel, **KERNELS[kernel], tol=tol, max_iter=5000, random_state=0
+            lam=1e-3, kernel=kernel, **KERNELS[kernel], tol=tol, max_iter=5000, random_state=0
         ).fit(convert(X, layout, dtype), y)
         assert clf.duality_gap_[0] <= tol * clf.objective_[0]

@@ -27,7 +27,7 @@ def test_linear_machines(rng, layout, dtype, n_classes, d):
     y = np.arange(203) % n_classes
     X = convert(X, layout, dtype)
     for multi_class in ["ovr", "ovo"]:
-        machine = PegasosClassifier(1e-2, multi_class=multi_class, max_iter=2, tol=None)
+        machine = PegasosClassifier(lam=1e-2, multi_class=multi_class, max_iter=2, tol=None)
         check_that_parts_have_the_same_bits(rng, machine.fit(X, y), X)
 
 
@@ -44,6 +44,6 @@ def test_kernel_machines_whose_scores_are_sums_of_ours(
         X, layout = X @ X.T, "dense"
     X = convert(X, layout, dtype)
     machine = KernelPegasosClassifier(
-        1e-2, kernel=kernel, multi_class=multi_class, max_iter=2, tol=None
+        lam=1e-2, kernel=kernel, multi_class=multi_class, max_iter=2, tol=None
     )
     check_that_parts_have_the_same_bits(rng, machine.fit(X, y), X)

@@ -1,5 +1,6 @@
 """Searches: sets of classes × λ × folds equal what separate fits give, and follow scikit-learn's form."""
 
+import functools
 import itertools
 import subprocess
 import sys
@@ -119,13 +120,15 @@ def test_a_set_of_linear_machines_has_the_bits_of_separate_fits(
         return coef, intercept
 
     monkeypatch.setattr(Pegasos, "model", spy)
-    search = PegasosClassifierCV(LAMS, cv=3, cv_effort=5, solver="pegasos", refit=False, **options)
+    search = PegasosClassifierCV(
+        lams=LAMS, cv=3, cv_effort=5, solver="pegasos", refit=False, **options
+    )
     search.fit(X, y, sample_weight=weights)
     for k, (_, test) in enumerate(check_cv(3, y, classifier=True).split(X, y)):
         held_out = weights.copy()
         held_out[test] = 0
         for j, lam in enumerate(LAMS):
-            single = paper.linear(lam, max_iter=5, **options).fit(X, y, sample_weight=held_out)
+            single = paper.linear(lam=lam, max_iter=5, **options).fit(X, y, sample_weight=held_out)
             columns = _problems.label_columns(y, 3, multi_class, held_out)
             for column, w, b in zip(columns, single.coef_, single.intercept_, strict=True):
                 np.testing.assert_array_equal(found[lam, column.tobytes()][0], w)
@@ -138,7 +141,9 @@ def test_a_set_of_linear_machines_has_the_bits_of_separate_fits(
 @pytest.mark.parametrize("kind", [PegasosClassifierCV, KernelPegasosClassifierCV])
 def test_epochs_of_a_search_are_max_iter_at_most(data, kind, solver):
     def epochs_and_scores(**options):
-        search = kind(LAMS, cv=3, solver=solver, refit=False, random_state=0, **options).fit(*data)
+        search = kind(lams=LAMS, cv=3, solver=solver, refit=False, random_state=0, **options).fit(
+            *data
+        )
         return search.cv_results_["n_epochs"], search.scores_
 
     for more in (2, 8):
@@ -154,7 +159,7 @@ def test_a_set_of_kernel_machines_takes_the_decisions_of_separate_fits(data, cac
     X, y = data
     steps, gammas = [50, 200], [0.05, 0.5]
     search = KernelPegasosClassifierCV(
-        LAMS, gammas=gammas, n_steps=steps, cv=KFold(3), sampling="uniform", random_state=5,
+        lams=LAMS, gammas=gammas, n_steps=steps, cv=KFold(3), sampling="uniform", random_state=5,
         cache_size=cache_size,
     ).fit(X, y)  # fmt: skip
     assert search.scores_.shape == (2, 3, 2, 3)
@@ -165,7 +170,7 @@ def test_a_set_of_kernel_machines_takes_the_decisions_of_separate_fits(data, cac
             for j, lam in enumerate(LAMS):
                 for t, n_steps in enumerate(steps):
                     single = KernelPegasosClassifier(
-                        lam, gamma=gamma, n_steps=n_steps, sampling="uniform", random_state=5
+                        lam=lam, gamma=gamma, n_steps=n_steps, sampling="uniform", random_state=5
                     ).fit(X, y, sample_weight=weights)
                     score = single.score(X[test], y[test])
                     assert search.scores_[g, j, t, k] == pytest.approx(score, abs=1e-12)
@@ -181,8 +186,9 @@ def test_every_machine_is_within_the_tolerance(data, solver, kernel):
     X, y = data
     make = KernelPegasosClassifierCV if kernel else PegasosClassifierCV
     search = make(
-        LAMS, cv=3, cv_effort=1e-6, tol=1e-6, max_iter=10**4, solver=solver, random_state=0
-    )
+        lams=LAMS, cv=3, cv_effort=1e-6, tol=1e-6, max_iter=10**4, solver=solver, random_state=0,
+        **({"gammas": [_scale(X)]} if kernel else {}),
+    )  # fmt: skip
     search.fit(X, y)
     assert (search.cv_results_["relative_gap"] <= 1e-6).all()
     assert (search.duality_gap_ <= 1e-6 * search.objective_).all()
@@ -213,22 +219,24 @@ def test_splitters_groups_weights_and_scorers(rng, data):
     weights = rng.uniform(0.1, 2, 90)
     for cv in (GroupKFold(5), StratifiedKFold(3), ShuffleSplit(4, random_state=0)):
         for scoring in (None, "f1_macro", make_scorer(f1_score, average="micro")):
-            search = PegasosClassifierCV(LAMS, cv=cv, scoring=scoring, random_state=0)
+            search = PegasosClassifierCV(lams=LAMS, cv=cv, scoring=scoring, random_state=0)
             used = groups if isinstance(cv, GroupKFold) else None
             search.fit(X, y, sample_weight=weights, groups=used)
             assert search.scores_.shape == (3, cv.get_n_splits(X, y, groups))
             assert 0.4 < search.best_score_ <= 1
-    binary = PegasosClassifierCV(LAMS, scoring="roc_auc", random_state=0).fit(X, y == 1)
+    binary = PegasosClassifierCV(lams=LAMS, scoring="roc_auc", random_state=0).fit(X, y == 1)
     assert 0.5 < binary.best_score_ <= 1
 
 
 def test_a_class_that_a_fold_lacks_is_learned_from_the_others(data):
     X, _ = data
     y = np.repeat([0, 1, 2], 30)
-    search = PegasosClassifierCV(LAMS, cv=KFold(3), random_state=0).fit(X, y)  # one class a fold
+    search = PegasosClassifierCV(lams=LAMS, cv=KFold(3), random_state=0).fit(
+        X, y
+    )  # one class a fold
     assert (search.scores_ == 0).all()  # what was not seen is not predicted
     with pytest.raises(ValueError, match=r"fold 0 has 45 rows to test on and leaves 1 classes"):
-        PegasosClassifierCV(LAMS, cv=KFold(2)).fit(X, np.repeat([0, 1], 45))
+        PegasosClassifierCV(lams=LAMS, cv=KFold(2)).fit(X, np.repeat([0, 1], 45))
 
 
 @pytest.mark.parametrize(
@@ -250,12 +258,12 @@ def test_bad_parameters_are_named(data, options, message):
         PegasosClassifierCV(**{"lams": LAMS} | options).fit(*data)
     if "lams" in options:
         with pytest.raises(ValueError, match="gammas"):
-            KernelPegasosClassifierCV(LAMS, gammas=[0.0]).fit(*data)
+            KernelPegasosClassifierCV(lams=LAMS, gammas=[0.0]).fit(*data)
 
 
 def test_a_number_of_lams_and_no_refit(data):
     X, y = data
-    search = PegasosClassifierCV(4, refit=False, random_state=0).fit(X, y)
+    search = PegasosClassifierCV(lams=4, refit=False, random_state=0).fit(X, y)
     lams = search.cv_results_["param_lam"]
     assert len(lams) == 4
     steps = np.diff(np.log(lams.astype(float)))
@@ -267,7 +275,7 @@ def test_a_number_of_lams_and_no_refit(data):
 def test_the_answer_does_not_depend_on_the_number_of_threads():
     X, y = load_iris(return_X_y=True)
     one, two = (
-        PegasosClassifierCV(LAMS, random_state=0, n_jobs=n).fit(X, y) for n in (1, 2)
+        PegasosClassifierCV(lams=LAMS, random_state=0, n_jobs=n).fit(X, y) for n in (1, 2)
     )  # fmt: skip
     np.testing.assert_array_equal(one.scores_, two.scores_)
     np.testing.assert_array_equal(one.coef_, two.coef_)
@@ -276,7 +284,7 @@ def test_the_answer_does_not_depend_on_the_number_of_threads():
 def test_scores_that_overflow_are_told(rng):
     X, y = 1e200 * rng.normal(size=(60, 4)), np.arange(60) % 3
     with pytest.raises(ValueError, match="overflowed"):
-        PegasosClassifierCV([1e-300], cv=3, cv_effort=2, refit=False).fit(X, y)
+        PegasosClassifierCV(lams=[1e-300], cv=3, cv_effort=2, refit=False).fit(X, y)
 
 
 @covering(layout=LAYOUTS, dtype=DTYPES, n_classes=(2, 3, 10))
@@ -294,7 +302,7 @@ def test_epochs_lead_to_certified_machines(rng, layout, dtype, n_classes):
             found[clf.lam, X.sum()] = clf.decision_function(X)
             return 0.0
 
-        PegasosClassifierCV(lams, scoring=keep, **how, **options).fit(X, y)
+        PegasosClassifierCV(lams=lams, scoring=keep, **how, **options).fit(X, y)
         return found
 
     exact, found = scores(cv_effort=1e-8), scores(cv_effort=1000)
@@ -314,13 +322,13 @@ def wide(rng, n=700, d=3000, n_classes=3):
 
 def test_few_features_are_certified_and_many_make_epochs_by_themselves(rng, data):
     X, y = data
-    narrow = PegasosClassifierCV(LAMS, cv=3, refit=False, random_state=0).fit(X, y).cv_results_
-    certified = PegasosClassifierCV(LAMS, cv=3, cv_effort=0.05, refit=False, random_state=0)
+    narrow = PegasosClassifierCV(lams=LAMS, cv=3, refit=False, random_state=0).fit(X, y).cv_results_
+    certified = PegasosClassifierCV(lams=LAMS, cv=3, cv_effort=0.05, refit=False, random_state=0)
     np.testing.assert_array_equal(
         narrow["mean_test_score"], certified.fit(X, y).cv_results_["mean_test_score"]
     )
     assert (narrow["relative_gap"] <= 0.05).all()
-    found = PegasosClassifierCV(LAMS, cv=3, refit=False, random_state=0).fit(*wide(rng))
+    found = PegasosClassifierCV(lams=LAMS, cv=3, refit=False, random_state=0).fit(*wide(rng))
     assert np.isnan(found.cv_results_["relative_gap"]).all()
 
 
@@ -340,7 +348,7 @@ def test_epochs_go_on_for_what_may_be_best(rng, monkeypatch, n_classes):
 
     monkeypatch.setattr(PegasosClassifierCV, "_sweep", spy)
     options = {"cv": 4, "refit": False, "random_state": 0}
-    search = PegasosClassifierCV(lams, **options).fit(X, y)
+    search = PegasosClassifierCV(lams=lams, **options).fit(X, y)
     assert [epochs for _, epochs, *_ in swept] == [2, 4, 8, 16][: len(swept)]
     assert len(swept) >= 2
     np.testing.assert_array_equal(swept[0][0], np.arange(6))
@@ -357,7 +365,7 @@ def test_epochs_go_on_for_what_may_be_best(rng, monkeypatch, n_classes):
     # Single precision serves rows of double precision as well; threads change nothing.
     monkeypatch.setattr(PegasosClassifierCV, "_sweep", real)
     for others, jobs in ((X, 2), (X.astype(np.float32), 1)):
-        again = PegasosClassifierCV(lams, n_jobs=jobs, **options).fit(others, y)
+        again = PegasosClassifierCV(lams=lams, n_jobs=jobs, **options).fit(others, y)
         np.testing.assert_array_equal(again.scores_, search.scores_)
 
 
@@ -380,11 +388,13 @@ def test_rows_that_single_precision_would_blur_stay_as_they_are(rng):
             seen.clear()
             with np.errstate(all="ignore"), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                make([0.1], cv=2, refit=False, scoring=keep, random_state=0, **options).fit(rows, y)
+                make(lams=[0.1], cv=2, refit=False, scoring=keep, random_state=0, **options).fit(
+                    rows, y
+                )
                 scores = [s.copy() for s in seen]
                 seen.clear()
                 narrow = rows.astype(np.float32)
-                make([0.1], cv=2, refit=False, scoring=keep, random_state=0, **options).fit(
+                make(lams=[0.1], cv=2, refit=False, scoring=keep, random_state=0, **options).fit(
                     narrow, y
                 )
             same = all(np.array_equal(a, b) for a, b in zip(scores, seen, strict=True))
@@ -395,19 +405,19 @@ def test_rows_that_single_precision_would_blur_stay_as_they_are(rng):
 
 def test_epochs_of_a_search_keep_to_max_iter(rng, monkeypatch):
     X, y = wide(rng)
-    search = PegasosClassifierCV(LAMS, cv=3, max_iter=1, refit=False, random_state=0).fit(X, y)
+    search = PegasosClassifierCV(lams=LAMS, cv=3, max_iter=1, refit=False, random_state=0).fit(X, y)
     assert (search.cv_results_["n_epochs"] == 1).all()
 
 
 @pytest.mark.parametrize("effort", ["auto", 0.05, 2])
 def test_results_tell_standard_errors_epochs_and_times(data, effort):
     X, y = data
-    search = PegasosClassifierCV(LAMS, cv=4, cv_effort=effort, random_state=0).fit(X, y)
+    search = PegasosClassifierCV(lams=LAMS, cv=4, cv_effort=effort, random_state=0).fit(X, y)
     results, scores = search.cv_results_, search.scores_
     np.testing.assert_allclose(results["standard_error"], scores.std(axis=1, ddof=1) / 2)
     assert (results["mean_fit_time"] > 0).all()
     assert (results["n_epochs"] >= 1).all()
-    kernel = KernelPegasosClassifierCV(LAMS, cv=4, cv_effort=effort, random_state=0).fit(X, y)
+    kernel = KernelPegasosClassifierCV(lams=LAMS, cv=4, cv_effort=effort, random_state=0).fit(X, y)
     assert (kernel.cv_results_["n_epochs"] >= 1).all()
     assert (kernel.cv_results_["mean_fit_time"] > 0).all()
 
@@ -436,8 +446,8 @@ def both(scale=0.3, **options):
     """The two searches, at machines whose scores do not depend on the way to them."""
     options = CONVERGED | options
     return [
-        PegasosClassifierCV(LAMS[:2], **options),
-        KernelPegasosClassifierCV(LAMS[:2], gammas=[scale], **options),
+        PegasosClassifierCV(lams=LAMS[:2], **options),
+        KernelPegasosClassifierCV(lams=LAMS[:2], gammas=[scale], **options),
     ]
 
 
@@ -468,7 +478,7 @@ def test_pairs_of_classes_without_rows_are_no_division_by_zero():
 X = np.random.default_rng(0).normal(size=(80, 3)); y = np.arange(80) % 8; X[:, 0] += 9 * (y == 0)
 for more in ({"cv_effort": 1}, {"cv_effort": 1, "penalize_intercept": False}, {}):
     weighted, split = (
-        PegasosClassifierCV([1, 1e-2], multi_class="ovo", refit=False, **more, **cv)
+        PegasosClassifierCV(lams=[1, 1e-2], multi_class="ovo", refit=False, **more, **cv)
         for cv in ({}, {"cv": [(np.flatnonzero(y < 2), np.arange(80))]})
     )
     weighted.fit(X, y, sample_weight=(y < 2).astype(float))
@@ -485,7 +495,7 @@ import itertools
 shapes = [(3000, 3), (2000, 3), (80, 300)]
 for shape, refit in itertools.product(shapes, (True, False)):
     try:
-        search = KernelPegasosClassifierCV([1e-2], kernel="precomputed", refit=refit)
+        search = KernelPegasosClassifierCV(lams=[1e-2], kernel="precomputed", refit=refit)
         search.fit(np.ones(shape), np.arange(shape[0]) % 2)
     except ValueError as error:
         assert f"must be a square matrix, got shape {shape}" in str(error), error
@@ -496,7 +506,7 @@ for shape, refit in itertools.product(shapes, (True, False)):
 
 def test_a_sparse_precomputed_matrix_is_refused():
     with pytest.raises(TypeError, match="Sparse precomputed kernels are not supported"):
-        KernelPegasosClassifierCV([1e-2], kernel="precomputed").fit(
+        KernelPegasosClassifierCV(lams=[1e-2], kernel="precomputed").fit(
             sparse.eye_array(80).tocsr(), np.arange(80) % 2
         )
 
@@ -528,8 +538,8 @@ def test_rows_that_are_repeated_count_as_often(rng, layout, dtype):
                 "cv_effort": effort,
                 "scoring": lambda clf, X, y: clf.score(X, y),
             }
-            one = PegasosClassifierCV(LAMS, cv=[(train, test)], **options)
-            other = PegasosClassifierCV(LAMS, cv=[(np.unique(train), test)], **options)
+            one = PegasosClassifierCV(lams=LAMS, cv=[(train, test)], **options)
+            other = PegasosClassifierCV(lams=LAMS, cv=[(np.unique(train), test)], **options)
             one.fit(X, y, sample_weight=given)
             other.fit(X, y, sample_weight=times * (1 if given is None else given))
             np.testing.assert_array_equal(one.scores_, other.scores_)
@@ -584,7 +594,7 @@ def test_folds_that_are_none_are_refused_in_words(data, cv, message):
     X, y = data
     for X_ in (X, sparse.csr_array(X)):
         with pytest.raises(ValueError, match=message):
-            PegasosClassifierCV(LAMS, cv=cv).fit(X_, y)
+            PegasosClassifierCV(lams=LAMS, cv=cv).fit(X_, y)
         if not isinstance(cv, list):
             break
 
@@ -625,7 +635,12 @@ def test_gamma_of_the_search_is_that_of_the_refit(rng, weighted):
     weights = rng.uniform(0.1, 3, 60) if weighted else None
     cv = [(np.arange(60), np.arange(60))]
     search = KernelPegasosClassifierCV(
-        [1e-2], class_weight={0: 1, 1: 40}, cv=cv, scoring=_mean_score, cv_effort=1e-8, tol=1e-8
+        lams=[1e-2],
+        class_weight={0: 1, 1: 40},
+        cv=cv,
+        scoring=_mean_score,
+        cv_effort=1e-8,
+        tol=1e-8,
     ).fit(X, y, sample_weight=weights)
     assert search.best_score_ == pytest.approx(_mean_score(search.best_estimator_, X, y), rel=1e-4)
 
@@ -663,15 +678,20 @@ def test_scoring_sees_rows_and_a_fitted_estimator(data, layout, dtype, how):
         points.append((clf.lam, clf.n_steps, clf.tol))
         return clf.score(X_test, y_test)
 
-    for make in (PegasosClassifierCV, KernelPegasosClassifierCV):
+    for make in (
+        PegasosClassifierCV,
+        functools.partial(KernelPegasosClassifierCV, gammas=["scale"]),
+    ):
         points.clear()
-        search = make(LAMS, cv=folds, scoring=scoring, random_state=0, refit=False, **how).fit(X, y)
+        search = make(lams=LAMS, cv=folds, scoring=scoring, random_state=0, refit=False, **how).fit(
+            X, y
+        )
         n = len(search.cv_results_["params"])
         if make is PegasosClassifierCV and not how:  # machines that stop early, too
             n += sum(tol is None for _, _, tol in points) // 3
             assert n == 2 * len(search.cv_results_["params"])
         assert len(set(points)) == n == len(points) / 3
-        plain = make(LAMS, cv=folds, random_state=0, refit=False, **how).fit(X, y)
+        plain = make(lams=LAMS, cv=folds, random_state=0, refit=False, **how).fit(X, y)
         np.testing.assert_array_equal(search.scores_, plain.scores_)
 
 
@@ -684,7 +704,7 @@ def test_scoring_sees_the_columns_of_a_data_frame(data):
         assert clf.feature_names_in_.tolist() == frame.columns.tolist()
         return np.average(clf.predict(X) == y, weights=np.exp(X["x3"]))
 
-    search = PegasosClassifierCV(LAMS, scoring=scoring, random_state=0).fit(frame, y)
+    search = PegasosClassifierCV(lams=LAMS, scoring=scoring, random_state=0).fit(frame, y)
     assert search.feature_names_in_.tolist() == search.best_estimator_.feature_names_in_.tolist()
     assert 0.4 < search.best_score_ <= 1
 
@@ -702,7 +722,7 @@ def test_scoring_that_takes_weights_is_given_them(rng, data):
         return clf.score(X, y)
 
     def fit(scoring, weights):
-        search = PegasosClassifierCV(LAMS, scoring=scoring, refit=False, random_state=0)
+        search = PegasosClassifierCV(lams=LAMS, scoring=scoring, refit=False, random_state=0)
         return search.fit(X, y, sample_weight=weights).scores_
 
     np.testing.assert_allclose(fit(weighted, weights), fit("accuracy", weights), rtol=1e-12)
@@ -713,13 +733,13 @@ def test_scoring_that_takes_weights_is_given_them(rng, data):
     held_out = np.where(np.arange(90) < 20, 0.0, 1.0)
     cv = [(np.arange(90), np.arange(45)), (np.arange(90), np.arange(20))]
     with pytest.raises(ValueError, match="fold 1 has no rows of weight to test on"):
-        PegasosClassifierCV(LAMS, cv=cv).fit(X, y, sample_weight=held_out)
+        PegasosClassifierCV(lams=LAMS, cv=cv).fit(X, y, sample_weight=held_out)
 
 
 @pytest.mark.parametrize("value", [{"a": 1.0}, np.ones(5), "good", None, 1j])
 def test_a_score_that_is_no_number_is_refused(data, value):
     with pytest.raises(ValueError, match="scoring must return a number, got"):
-        PegasosClassifierCV(LAMS, scoring=lambda clf, X, y: value).fit(*data)
+        PegasosClassifierCV(lams=LAMS, scoring=lambda clf, X, y: value).fit(*data)
 
 
 def test_scores_that_are_not_numbers_rank_last(data):
@@ -727,7 +747,9 @@ def test_scores_that_are_not_numbers_rank_last(data):
 
     def fit(scoring, cv=3):
         with pytest.warns(UserWarning, match="scores that are not finite"):
-            return PegasosClassifierCV(LAMS, scoring=scoring, cv=cv, random_state=0).fit(X, y > 0)
+            return PegasosClassifierCV(lams=LAMS, scoring=scoring, cv=cv, random_state=0).fit(
+                X, y > 0
+            )
 
     def of_some(clf, X, y):
         return np.nan if clf.lam == LAMS[1] and X[0, 0] == X_first else -clf.lam
@@ -754,7 +776,7 @@ def test_scores_that_are_not_numbers_rank_last(data):
 def test_rows_without_entries_are_searched(how):
     X, y = sparse.csr_array((80, 3)), np.arange(80) % 4
     for make in (PegasosClassifierCV, KernelPegasosClassifierCV):
-        search = make(LAMS, **how).fit(X, y)
+        search = make(lams=LAMS, **how).fit(X, y)
         assert (search.scores_ == 0.25).all()
 
 
@@ -770,7 +792,7 @@ def test_a_search_keeps_no_copies_of_rows(rng, kind, how, shuffle):
         X = sparse.csr_array((X.ravel(), columns.ravel(), np.arange(0, n * d + 1, d)), (n, 2 * d))
     y = rng.integers(2, size=n)
     cv = StratifiedKFold(5, shuffle=shuffle, random_state=0 if shuffle else None)
-    search = PegasosClassifierCV([1.0, 0.5], cv=cv, refit=False, n_jobs=1, **how)
+    search = PegasosClassifierCV(lams=[1.0, 0.5], cv=cv, refit=False, n_jobs=1, **how)
     search.fit(X[:100], y[:100])  # what is imported on the way is not counted
     bytes_of_X = X.nbytes if kind == "dense" else X.data.nbytes + X.indices.nbytes
     tracemalloc.start()
@@ -809,7 +831,7 @@ def test_rows_that_lie_anywhere_have_the_scores_of_all(rng, layout, dtype, inter
 @pytest.mark.parametrize("options", [{}, {"cv_effort": 2}])
 def test_rows_whose_squares_overflow_are_searched_or_refused_in_words(rng, n_classes, options):
     X, y = 1e200 * rng.normal(size=(40, 5)), np.arange(40) % n_classes
-    search = PegasosClassifierCV([1.0, 0.1, 0.03], max_iter=5, cv=4, random_state=0, **options)
+    search = PegasosClassifierCV(lams=[1.0, 0.1, 0.03], max_iter=5, cv=4, random_state=0, **options)
     try:  # any other warning is an error
         search.fit(X, y)
     except ValueError as error:
@@ -823,8 +845,8 @@ def test_a_search_stops_early_where_few_epochs_score_better():
         2000, 16, n_informative=10, n_classes=26, n_clusters_per_class=1, class_sep=1.5, random_state=0
     )  # fmt: skip
     X, lams = X / X.std(axis=0), [1e-4, 1e-3, 1e-2]
-    search = PegasosClassifierCV(lams, random_state=0).fit(X, y)
-    certified = PegasosClassifierCV(lams, cv_effort=0.05, random_state=0).fit(X, y)
+    search = PegasosClassifierCV(lams=lams, random_state=0).fit(X, y)
+    certified = PegasosClassifierCV(lams=lams, cv_effort=0.05, random_state=0).fit(X, y)
     error = certified.cv_results_["standard_error"][certified.best_index_]
     assert search.best_score_ > certified.best_score_ + error
     assert certified.best_params_.keys() == {"lam"}
@@ -843,7 +865,7 @@ def test_a_search_stops_early_where_few_epochs_score_better():
 
 def test_a_search_does_not_stop_early_where_that_gains_nothing():
     X, y = load_iris(return_X_y=True)
-    search = PegasosClassifierCV([1e-4, 1e-3, 1e-2], random_state=0).fit(X, y)
+    search = PegasosClassifierCV(lams=[1e-4, 1e-3, 1e-2], random_state=0).fit(X, y)
     assert search.best_params_.keys() == {"lam"}
     assert (search.cv_results_["relative_gap"] <= 0.05).all()
 
@@ -935,9 +957,14 @@ def test_progress_ends_when_all_is_done(rng, data, several_classes, monkeypatch)
     monkeypatch.setattr(_search, "_LEAST_EPOCHS", 1)
     monkeypatch.setattr(_search, "_AFFORDED", 0)
     for search, (X, y), n_points, change in (
-        (PegasosClassifierCV(np.geomspace(1, 1e-4, 5), cv=3, random_state=0), wide(rng), 5, "more"),
-        (PegasosClassifierCV(LAMS, cv=3, random_state=0), data, 3, "none"),
-        (PegasosClassifierCV(LAMS, cv=3, n_steps=[50, 90], random_state=0), data, 6, "none"),
+        (
+            PegasosClassifierCV(lams=np.geomspace(1, 1e-4, 5), cv=3, random_state=0),
+            wide(rng),
+            5,
+            "more",
+        ),
+        (PegasosClassifierCV(lams=LAMS, cv=3, random_state=0), data, 3, "none"),
+        (PegasosClassifierCV(lams=LAMS, cv=3, n_steps=[50, 90], random_state=0), data, 6, "none"),
         (KernelPegasosClassifierCV(cv=3, **OF_KERNELS), several_classes, 9, "less"),
     ):
         told.clear()
@@ -957,7 +984,7 @@ def test_progress_ends_when_all_is_done(rng, data, several_classes, monkeypatch)
 def test_scores_that_overflow_are_refused_in_a_sentence(rng, options):
     """Scorers refuse them in words of their own."""
     X = np.ones((48, 3)) * 1e307 * rng.choice([-1, 1], size=(48, 3))
-    clf = PegasosClassifierCV([0.1], cv=3, scoring="roc_auc", random_state=0, **options)
+    clf = PegasosClassifierCV(lams=[0.1], cv=3, scoring="roc_auc", random_state=0, **options)
     with pytest.raises(ValueError, match="overflow"):
         clf.fit(X, np.arange(48) % 2)
 
@@ -968,7 +995,9 @@ def test_a_path_of_lambda_takes_no_more_epochs_than_fits_that_begin_anew():
     X = rng.normal(size=(3000, 40))
     y = X @ rng.normal(size=40) + 6 * rng.normal(size=3000) > 0
     lams = np.logspace(-1, -5, 8)
-    search = PegasosClassifierCV(lams, cv=3, cv_effort=0.05, refit=False, random_state=0).fit(X, y)
-    fits = [PegasosClassifier(lam, tol=0.05, random_state=0).fit(X, y) for lam in lams]
+    search = PegasosClassifierCV(lams=lams, cv=3, cv_effort=0.05, refit=False, random_state=0).fit(
+        X, y
+    )
+    fits = [PegasosClassifier(lam=lam, tol=0.05, random_state=0).fit(X, y) for lam in lams]
     assert search.cv_results_["relative_gap"].max() <= 0.05
     assert search.cv_results_["n_epochs"].sum() <= 1.5 * sum(clf.n_iter_ for clf in fits)

@@ -45,7 +45,7 @@ def objective(clf, X, y):
 def test_what_is_claimed_holds_in_double(rng, made, kernel, loss, free, lam, layout):
     X, y = make_rows(rng, n=420, d=4)
     clf = KernelPegasosClassifier(
-        lam, kernel=kernel, **KERNELS[kernel], loss=loss, penalize_intercept=not free,
+        lam=lam, kernel=kernel, **KERNELS[kernel], loss=loss, penalize_intercept=not free,
         random_state=0,
     )  # fmt: skip
     clf.fit(convert(X, layout, np.float64), y)
@@ -60,7 +60,7 @@ def test_what_is_claimed_holds_in_double(rng, made, kernel, loss, free, lam, lay
 def test_values_in_double_follow_where_single_precision_does_not_do(rng, made):
     X = rng.normal(size=(500, 3))
     y = np.sin(2 * X[:, 0]) + 0.5 * rng.normal(size=500) > 0
-    clf = KernelPegasosClassifier(1e-7, max_iter=10**4, warm_start=True, random_state=0)
+    clf = KernelPegasosClassifier(lam=1e-7, max_iter=10**4, warm_start=True, random_state=0)
     clf.fit(X, y)
     assert made == ["float32", "float64"]
     assert clf.duality_gap_[0] <= 1e-3 * clf.objective_[0]
@@ -72,7 +72,7 @@ def test_values_in_double_follow_where_single_precision_does_not_do(rng, made):
 
 def test_a_finer_gap_begins_anew_where_the_coarse_one_ended(rng, made):
     X, y = make_rows(rng, n=420, d=4)
-    clf = KernelPegasosClassifier(1e-3, tol=1e-3, warm_start=True, random_state=0).fit(X, y)
+    clf = KernelPegasosClassifier(lam=1e-3, tol=1e-3, warm_start=True, random_state=0).fit(X, y)
     clf.set_params(tol=1e-8).fit(X, y)
     assert made == ["float32", "float64"]
     assert clf.duality_gap_[0] <= 1e-8 * clf.objective_[0]
@@ -89,7 +89,7 @@ def test_a_finer_gap_begins_anew_where_the_coarse_one_ended(rng, made):
 )  # fmt: skip
 def test_double_precision_stays_where_it_is_needed(rng, made, options):
     X, y = make_rows(rng, n=420, d=4)
-    KernelPegasosClassifier(1e-2, random_state=0, **options).fit(X, y)
+    KernelPegasosClassifier(lam=1e-2, random_state=0, **options).fit(X, y)
     assert made == ["float64"]
 
 

@@ -40,12 +40,12 @@ def learn(kind, X, y, weights, seed):
         model = pegasos.fit(X, y, 1e-3, sample_weight=weights, random_state=seed, n_jobs=2)
         return model.coef, model.intercept, model.objective, model.decision_function(X)
     make = {
-        "pegasos": lambda: paper.linear(1e-3, random_state=seed),
+        "pegasos": lambda: paper.linear(lam=1e-3, random_state=seed),
         "sdca": lambda: pegasos.PegasosClassifier(
-            1e-3, solver="sdca", max_iter=5000, random_state=seed
+            lam=1e-3, solver="sdca", max_iter=5000, random_state=seed
         ),
-        "newton": lambda: pegasos.PegasosClassifier(1e-3, solver="newton", random_state=seed),
-        "kernel": lambda: paper.kernel(1e-3, gamma=0.1, max_iter=5, random_state=seed),
+        "newton": lambda: pegasos.PegasosClassifier(lam=1e-3, solver="newton", random_state=seed),
+        "kernel": lambda: paper.kernel(lam=1e-3, gamma=0.1, max_iter=5, random_state=seed),
     }[kind]
     clf = make().fit(X, y, weights)
     coef = clf.dual_coef_ if kind == "kernel" else clf.coef_
@@ -71,7 +71,7 @@ def test_fits_in_threads_over_shared_read_only_arrays_give_the_bits_of_serial_on
 @pytest.mark.parametrize("make", [paper.linear, paper.kernel])
 def test_predictions_of_one_estimator_at_once(make, layout):
     X, y, _ = shared(layout)
-    clf = make(1e-3, max_iter=3, random_state=0).fit(X, y)
+    clf = make(lam=1e-3, max_iter=3, random_state=0).fit(X, y)
     expected = clf.decision_function(X)
     with ThreadPoolExecutor(8) as pool:
         for scores in pool.map(lambda _: clf.decision_function(X), range(32)):
@@ -152,13 +152,13 @@ def test_a_block_that_ctrl_c_cuts_off_is_forgotten():
 
 
 MACHINES = {
-    "newton": lambda **o: pegasos.PegasosClassifier(1e-3, solver="newton", **o),
+    "newton": lambda **o: pegasos.PegasosClassifier(lam=1e-3, solver="newton", **o),
     "newton, free": lambda **o: pegasos.PegasosClassifier(
-        1e-3, solver="newton", penalize_intercept=False, **o
+        lam=1e-3, solver="newton", penalize_intercept=False, **o
     ),
     **{
         f"{kernel}, {solver}, {megabytes} MB": functools.partial(
-            pegasos.KernelPegasosClassifier, 1e-4, kernel=kernel, solver=solver,
+            pegasos.KernelPegasosClassifier, lam=1e-4, kernel=kernel, solver=solver,
             cache_size=megabytes,
         )
         for kernel in ("rbf", "poly")
@@ -167,7 +167,7 @@ MACHINES = {
         if (solver, megabytes) != ("newton", 0.5)
     },
     "rbf, pairs": functools.partial(
-        pegasos.KernelPegasosClassifier, 1e-4, multi_class="ovo"
+        pegasos.KernelPegasosClassifier, lam=1e-4, multi_class="ovo"
     ),
 }  # fmt: skip
 

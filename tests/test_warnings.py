@@ -31,11 +31,11 @@ def functional(**options):
 
 
 def linear(lam=1e-4, **options):
-    return PegasosClassifier(lam, random_state=0, **options)
+    return PegasosClassifier(lam=lam, random_state=0, **options)
 
 
 def kernel(lam=1e-3, **options):
-    return KernelPegasosClassifier(lam, kernel="linear", random_state=0, **options)
+    return KernelPegasosClassifier(lam=lam, kernel="linear", random_state=0, **options)
 
 
 @pytest.mark.filterwarnings("default")
@@ -69,7 +69,7 @@ def test_what_the_warning_says_helps_does(rng, make):
     assert set(machine.predict(X)) == {"ill", "well"}
     # Of a class that is predicted once, nothing is said.
     X[0] += 50
-    assert (make(1e-3).fit(X, y).predict(X) == "ill").sum() >= 1
+    assert (make(lam=1e-3).fit(X, y).predict(X) == "ill").sum() >= 1
 
 
 @pytest.mark.filterwarnings("default")
@@ -78,7 +78,7 @@ def test_several_classes_of_which_one_is_predicted(rng):
     for multi_class in ("ovr", "ovo"):
         for kind in (PegasosClassifier, KernelPegasosClassifier):
             with pytest.warns(UserWarning, match="of class 0, so"):
-                kind(1.0, multi_class=multi_class, random_state=0).fit(X, y)
+                kind(lam=1.0, multi_class=multi_class, random_state=0).fit(X, y)
 
 
 def test_rows_without_weight_do_not_count(rng):
@@ -95,7 +95,7 @@ def test_a_search_ranks_models_of_no_use_as_ties(rng):
     """By average precision, the noise in their weights chose one."""
     X, y = rare(rng, 2000)
     search = PegasosClassifierCV(
-        [1e-4, 1e-3, 1e-2, 1e-1], scoring="average_precision", cv_effort=1e-6, random_state=0
+        lams=[1e-4, 1e-3, 1e-2, 1e-1], scoring="average_precision", cv_effort=1e-6, random_state=0
     )
     search.fit(X, y == "ill")
     scores = search.cv_results_["mean_test_score"]
@@ -124,11 +124,13 @@ def test_rounding_is_told_from_epochs(rng, make):
     assert n < 10**4
     assert sum(machine.solver_epochs_.values()) == n
     with pytest.warns(ConvergenceWarning, match=r"^stopped at max_iter=2\. ") as told:
-        machine = make(1e-4, max_iter=2, tol=1e-9).fit(rng.normal(size=(50, 3)), np.arange(50) % 2)
+        machine = make(lam=1e-4, max_iter=2, tol=1e-9).fit(
+            rng.normal(size=(50, 3)), np.arange(50) % 2
+        )
     assert machine.n_iter_ >= 2
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)
-        make(1e-4, max_iter=2, tol=None).fit(rng.normal(size=(50, 3)), np.arange(50) % 2)
+        make(lam=1e-4, max_iter=2, tol=None).fit(rng.normal(size=(50, 3)), np.arange(50) % 2)
 
 
 @pytest.mark.parametrize("solver", ["auto", "sdca"])
@@ -136,7 +138,7 @@ def test_a_gap_that_rounding_ends_ends_the_fit(rng, solver):
     """Pairs of classes with caches of their own went on to max_iter epochs, in vain."""
     X, y = rng.normal(size=(60, 3)).astype(np.float32), np.arange(60) % 4
     machine = KernelPegasosClassifier(
-        1e-3, gamma=1.0, multi_class="ovo", cache_size=0.001, solver=solver, tol=1e-12,
+        lam=1e-3, gamma=1.0, multi_class="ovo", cache_size=0.001, solver=solver, tol=1e-12,
         max_iter=2000, random_state=0,
     )  # fmt: skip
     with pytest.warns(ConvergenceWarning, match="rounding allows no smaller gap"):

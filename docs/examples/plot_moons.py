@@ -2,7 +2,7 @@
 Two moons, and the boundary between them
 ========================================
 
-A Gaussian kernel machine, its support vectors, its margins, and how λ and γ change them.
+A Gaussian kernel machine, its support vectors, its margins, and how C and γ change them.
 """
 
 import matplotlib.pyplot as plt
@@ -12,7 +12,7 @@ from pegasos import KernelPegasosClassifier, KernelPegasosClassifierCV
 from pegasos.plotting import ConvergenceDisplay, SearchDisplay, SupportVectorsDisplay
 
 X, y = make_moons(300, noise=0.2, random_state=0)
-clf = KernelPegasosClassifier(lam=1e-3, gamma=2.0, random_state=0).fit(X, y)
+clf = KernelPegasosClassifier(C=3, gamma=2.0, random_state=0).fit(X, y)
 print(
     f"{len(clf.support_)} support vectors, objective {clf.objective_[0]:.5f}, "
     f"at most {clf.duality_gap_[0]:.1e} above the optimum"
@@ -20,15 +20,15 @@ print(
 SupportVectorsDisplay.from_estimator(clf, X, y)
 
 # %%
-# A larger λ asks for a wider margin, and more rows support it; a larger γ lets each row speak for
+# A smaller C asks for a wider margin, and more rows support it; a larger γ lets each row speak for
 # its neighbourhood only.
 
 fig, axes = plt.subplots(2, 2, figsize=(9, 7), layout="constrained", sharex=True, sharey=True)
-for row, lam in zip(axes, (1e-1, 1e-4), strict=True):
+for row, C in zip(axes, (0.03, 30), strict=True):
     for ax, gamma in zip(row, (0.3, 10.0), strict=True):
-        machine = KernelPegasosClassifier(lam=lam, gamma=gamma, random_state=0).fit(X, y)
+        machine = KernelPegasosClassifier(C=C, gamma=gamma, random_state=0).fit(X, y)
         SupportVectorsDisplay.from_estimator(machine, X, y, ax=ax)
-        ax.set_title(f"λ = {lam:g}, γ = {gamma:g}")
+        ax.set_title(f"C = {C:g}, γ = {gamma:g}")
         ax.get_legend().remove()
 plt.show()
 
@@ -36,7 +36,7 @@ plt.show()
 # Both by cross-validation, one kernel matrix for each γ.
 
 search = KernelPegasosClassifierCV(
-    [1e-4, 1e-3, 1e-2, 1e-1], gammas=[0.1, 0.3, 1.0, 3.0, 10.0], random_state=0
+    Cs=[0.03, 0.3, 3, 30], gammas=[0.1, 0.3, 1.0, 3.0, 10.0], random_state=0
 ).fit(X, y)
 SearchDisplay.from_estimator(search)
 
@@ -46,5 +46,5 @@ SearchDisplay.from_estimator(search)
 
 if hasattr(clf, "set_callbacks"):
     ConvergenceDisplay.from_estimator(
-        KernelPegasosClassifier(lam=1e-3, gamma=2.0, tol=1e-6, random_state=0), X, y
+        KernelPegasosClassifier(C=3, gamma=2.0, tol=1e-6, random_state=0), X, y
     )

@@ -31,7 +31,7 @@ np.save(path, X)
 
 lam, rng = 1e-4, np.random.default_rng(0)
 on_disk = np.load(path, mmap_mode="r")
-clf = PegasosClassifier(lam, solver="pegasos", average="suffix", random_state=0)
+clf = PegasosClassifier(lam=lam, solver="pegasos", average="suffix", random_state=0)
 rows_seen, accuracy, objective = [], [], []
 for _ in range(5):
     for k in rng.permutation(20):

@@ -21,7 +21,7 @@ X_train, X_test, y_train, y_test = train_test_split(X, y, stratify=y, random_sta
 lams = np.geomspace(1e-5, 10, 25)
 upper, lower, norms, train, test = [], [], [], [], []
 for lam in lams:
-    pipeline = make_pipeline(StandardScaler(), PegasosClassifier(lam, tol=0.01, random_state=0))
+    pipeline = make_pipeline(StandardScaler(), PegasosClassifier(lam=lam, tol=0.01, random_state=0))
     clf = pipeline.fit(X_train, y_train)[-1]
     upper.append(clf.objective_[0])
     lower.append(clf.dual_objective_[0])

@@ -21,7 +21,7 @@ from pegasos import KernelPegasosClassifier
 
 X, y = load_digits(return_X_y=True)
 pipeline = make_pipeline(
-    MinMaxScaler(), KernelPegasosClassifier(lam=1e-4, gamma=0.1, random_state=0)
+    MinMaxScaler(), KernelPegasosClassifier(C=10, gamma=0.1, random_state=0)
 ).fit(X, y)
 folder = tempfile.TemporaryDirectory()
 

@@ -41,7 +41,7 @@ with tempfile.TemporaryDirectory() as folder:
 i, j = np.arange(1000)[:, None], np.arange(5)
 X = (i * (2 * j + 3) * (j + 7) % 101) / 50 - 1
 y = np.where((X[:, 0] + X[:, 1] - X[:, 2] > 0) != (np.arange(1000) % 10 == 0), 1, -1)
-clf = PegasosClassifier(1e-2, tol=1e-6, random_state=0).fit(X, y)
+clf = PegasosClassifier(lam=1e-2, tol=1e-6, random_state=0).fit(X, y)
 print(f"accuracy {clf.score(X, y):.3f}")
 print(f"objective {clf.objective_[0]:.9f}")
 print(f"no model is below {clf.dual_objective_[0]:.9f}")

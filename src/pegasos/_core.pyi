@@ -47,6 +47,7 @@ class Order:
     ) -> None: ...
     def draw(self, draws: NDArray[np.int64]) -> None: ...
 
+@disjoint_base
 class Targets:
     arrays: tuple[Any, ...]
     def __init__(

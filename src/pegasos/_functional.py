@@ -290,6 +290,4 @@ def C_from_lam(lam: float, n_samples: float) -> float:  # noqa: N802
 def _reciprocal(name: str, value: float, n_samples: float) -> float:
     value = _validate.real(name, value, above=0)
     product = value * _validate.real("n_samples", n_samples, above=0)
-    if not 1e-300 < product < 1e300:
-        raise ValueError(f"{name} times n_samples must be in (1e-300, 1e300), got {product:g}")
-    return 1 / product
+    return _validate.reciprocal(f"{name} times n_samples", product)

@@ -26,7 +26,8 @@ input. The format is told from the name; --format overrides it.
 _EXAMPLES = {
     "train": """\
 examples:
-  pegasos train spam.svm.gz --lam 1e-4 -o spam.npz
+  pegasos train spam.svm.gz --C 0.5 -o spam.npz
+  pegasos train spam.svm.gz --cv 5 -o spam.npz
   pegasos train digits.csv --label-column 0 --multi-class ovo --max-iter 50
   pegasos train digits.csv --label-column 0 --kernel rbf --gamma 0.02
   pegasos train big.svm --checkpoint half.npz           # killed? then
@@ -74,6 +75,7 @@ def _parser() -> argparse.ArgumentParser:
     train.add_argument(
         "-o", "--output", default="model.npz", metavar="FILE", help="the model (default model.npz)"
     )
+    _add_regularisation_options(train)
     _add_machine_options(train.add_argument)
     _add_kernel_options(train.add_argument)
     _add_run_options(train.add_argument)
@@ -122,13 +124,24 @@ def _add_data_options(sub: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
+def _add_regularisation_options(sub: argparse.ArgumentParser) -> None:
+    one = sub.add_mutually_exclusive_group()
+    one.add_argument("--C", type=float, metavar="C",
+                     help="weight of the losses; larger fits closer (default 1)")  # fmt: skip
+    one.add_argument("--lam", type=float, metavar="L",
+                     help="regularisation lambda = 1/(C n) in place of C")  # fmt: skip
+    sub.add_argument(
+        "--cv", type=int, metavar="FOLDS",
+        help="take the C, and with a kernel the gamma unless --gamma says it, that "
+             "cross-validation with so many folds finds best",
+    )  # fmt: skip
+    sub.add_argument(
+        "--Cs", type=int, metavar="K",
+        help="with --cv: how many C to try, from 1e-4 to 10 (default 10)",
+    )  # fmt: skip
+
+
 def _add_machine_options(add: Callable[..., Any]) -> None:
-    add("--lam", type=float, metavar="L",
-        help="regularisation lambda = 1/(C n); smaller fits closer (default 1e-4)")  # fmt: skip
-    add("--cv", type=int, metavar="FOLDS",
-        help="take the lambda that cross-validation with so many folds finds best")  # fmt: skip
-    add("--lams", type=int, metavar="K",
-        help="with --cv: how many to try, from 10 to 0.1/n (default 10)")  # fmt: skip
     add("--loss", choices=tuple(LOSSES), default="hinge",
         help="of a row, with u = 1 - y f(x): max(0, u) (default), its square, or one of two that "
              "have probabilities: the square, but 4u - 4 beyond 2; log(1 + e^(u-1))")  # fmt: skip
@@ -167,9 +180,9 @@ def _add_kernel_options(add: Callable[..., Any]) -> None:
     add(
         "--gamma",
         type=_gamma,
-        default="scale",
         metavar="G",
-        help="kernel parameter: a number, scale (default: 1 / (d Var X)) or auto (1 / d)",
+        help="kernel parameter: a number, scale (default: 1 / (d Var X)) or auto (1 / d); by "
+        "default, --cv tries scale, a tenth and ten times it",
     )
     add("--degree", type=int, default=3, help="of the polynomial kernel (default 3)")
     add(
@@ -208,42 +221,48 @@ def _tol(text: str) -> float | str | None:
     return {"auto": "auto", "none": None}[text] if text in ("auto", "none") else float(text)
 
 
-def _machine(args: argparse.Namespace, lam: float) -> Any:
+def _machine(args: argparse.Namespace) -> Any:
     """The estimator that the options ask for."""
-    options = _options(args)
+    options = _options(args) | {"C": args.C, "lam": args.lam}
     if args.kernel:
-        return pegasos.KernelPegasosClassifier(lam, gamma=args.gamma, **options)
-    return pegasos.PegasosClassifier(lam, **options)
+        gamma = "scale" if args.gamma is None else args.gamma
+        return pegasos.KernelPegasosClassifier(gamma=gamma, **options)
+    return pegasos.PegasosClassifier(**options)
 
 
 def _search(args: argparse.Namespace) -> Any:
     """The search that the options ask for, or None."""
     if args.cv is None:
-        if args.lams is not None:
-            raise ValueError("--lams goes with --cv FOLDS")
+        if args.Cs is not None:
+            raise ValueError("--Cs goes with --cv FOLDS")
         return None
-    for name in ("lam", "checkpoint", "resume"):
+    for name in ("C", "lam", "checkpoint", "resume"):
         if getattr(args, name) is not None:
-            raise ValueError(
-                f"--{name} does not go with --cv, which makes many fits and chooses lambda"
-            )
-    lams = 10 if args.lams is None else args.lams
-    options = _options(args) | {"cv": args.cv, "refit": False}
+            raise ValueError(f"--{name} does not go with --cv, which makes many fits and chooses C")
+    options = _options(args) | {"Cs": args.Cs, "cv": args.cv, "refit": False}
     if args.kernel:
-        return pegasos.KernelPegasosClassifierCV(lams, gammas=[args.gamma], **options)
-    return pegasos.PegasosClassifierCV(lams, **options)
+        gammas = None if args.gamma is None else [args.gamma]
+        return pegasos.KernelPegasosClassifierCV(gammas=gammas, **options)
+    return pegasos.PegasosClassifierCV(**options)
 
 
 def _report_search(say: Callable[..., None], search: Any) -> None:
     results = search.cv_results_
-    say(f"{'lambda':>10}  mean score of {search.n_splits_} folds, standard error")
+    has_gamma = "param_gamma" in results
+    names = f"{'C':>10}  {'lambda':>10}" + f"  {'gamma':>10}" * has_gamma
+    say(f"{names}  mean score of {search.n_splits_} folds, standard error")
     for k, point in enumerate(results["params"]):
         rest = f" +- {results['standard_error'][k]:.4f}"
         if results["dropped"][k]:
             rest = "  in the first fold: dropped"
         elif point == search.best_params_:
             rest += "  best"
-        say(f"{point['lam']:>10.3g}  {results['mean_test_score'][k]:.4f}{rest}")
+        lam = results["param_lam"][k]
+        values = f"{point['C']:>10.3g}  {lam:>10.3g}"
+        if has_gamma:
+            gamma = point["gamma"]
+            values += f"  {gamma:>10}" if isinstance(gamma, str) else f"  {gamma:>10.3g}"
+        say(f"{values}  {results['mean_test_score'][k]:.4f}{rest}")
     if "max_iter" in search.best_params_:
         say(f"best after {search.best_params_['max_iter']} epochs: more score less")
 
@@ -283,7 +302,7 @@ def _train(args: argparse.Namespace) -> int:
     # A model has no state to go on from: in place of a checkpoint, it would end the training there.
     _check_output(args.output, args.data, *([] if args.resume is None else [args.resume]))
     _check_output(args.checkpoint, args.data)
-    search, machine = _search(args), _machine(args, 1e-4 if args.lam is None else args.lam)
+    search, machine = _search(args), _machine(args)
     for estimator in (machine, search):  # before files are read or written
         if estimator is not None:
             _parameters.check(estimator)

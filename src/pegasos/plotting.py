@@ -109,7 +109,7 @@ class SearchDisplay:
     def from_estimator(
         cls,
         search: Any,
-        x: str = "lam",
+        x: str = "auto",
         y: str | None = "auto",
         metric: str = "mean_test_score",
         *,
@@ -125,8 +125,9 @@ class SearchDisplay:
         ----------
         search : object
             Has ``cv_results_`` as scikit-learn's searches do, for instance a `GridSearchCV`.
-        x : str, default="lam"
-            Name of the parameter that goes across.
+        x : str, default="auto"
+            Name of the parameter that goes across. "auto" is "C" or "lam", whichever the search
+            tried, else the first one.
         y : str or None, default="auto"
             Name of the parameter that goes up; None for a curve, with error bars of one standard
             deviation. "auto" is "gamma" if the search tried several, else None.
@@ -139,7 +140,9 @@ class SearchDisplay:
         if results is None:
             raise NotFittedError(f"search must be fitted and have cv_results_, got {search!r}")
         names = [key.removeprefix("param_") for key in results if key.startswith("param_")]
-        _validate.choice("x", x, names)
+        if _validate.choice("x", x, [*names, "auto"]) == "auto":
+            given = {name for point in results.get("params", [names]) for name in point}
+            x = next((name for name in ("C", "lam") if name in given), names[0])
         others = [name for name in names if name != x]
         if _validate.choice("y", y, [*others, None, "auto"]) == "auto":
             tried = np.ma.compressed(results["param_gamma"]) if "gamma" in others else ()

@@ -80,6 +80,11 @@ class Data:
     kernel: Any = None
 
 
+def lam_of(C: float, mass: float) -> float:
+    """λ of C and the sum of weights."""
+    return _validate.reciprocal("C times the sum of the weights of rows", float(C) * mass)
+
+
 @contextlib.contextmanager
 def one_at_a_time(estimator: Any, method: str) -> Generator[None]:
     """Refuse a call of this method of an estimator that is being fitted, by any thread."""
@@ -137,6 +142,7 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     n_features_in_: int
     classes_: np.ndarray
+    lam_: float
     intercept_: np.ndarray
     n_iter_: int
     solver_epochs_: dict[str, int]
@@ -253,7 +259,7 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
         >>> from pegasos import PegasosClassifier
         >>> X, y = [[0, 0], [1, 1], [3, 3], [4, 4]], ["left", "left", "right", "right"]
-        >>> clf = PegasosClassifier(1e-3, tol=1e-6, penalize_intercept=False, random_state=0)
+        >>> clf = PegasosClassifier(lam=1e-3, tol=1e-6, penalize_intercept=False, random_state=0)
         >>> clf = clf.fit(X, y)
         >>> print(clf.margins(X, y).round(2).ravel())
         [2. 1. 1. 2.]
@@ -371,9 +377,20 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             raise ValueError(f"n_steps needs solver='pegasos', got solver={self.solver!r}")
         return int(self.max_iter), None if self.n_steps is None else int(self.n_steps)
 
-    def _settings(self) -> Settings:
+    def _lam_of(self, data: Data) -> float:
+        """λ of a fit that begins now and has all rows."""
+        if self.lam is not None:
+            return float(self.lam)
+        mass = _problems.mass(data.codes, len(data.classes), self.multi_class, data.weights)
+        return lam_of(1.0 if self.C is None else self.C, mass)
+
+    def _lam_to_go_on(self) -> float:
+        """λ of training that goes on: that of the model, even if rows have other weights now."""
+        return self._fitted["lam"] if self.lam is None else self.lam
+
+    def _settings(self, lam: float) -> Settings:
         return Settings(
-            self.lam,
+            lam,
             loss=self.loss,
             batch_size=self.batch_size,
             sampling=self.sampling,
@@ -391,7 +408,10 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     def _check_unchanged(self, settings: Settings, classes: np.ndarray) -> None:
         """Raise unless training can go on from the state that is kept."""
-        for name, value in self._choices(settings).items():
+        choices = self._choices(settings)
+        if self.lam is not None:
+            del choices["C"]
+        for name, value in choices.items():
             if value != self._fitted[name]:
                 raise ValueError(
                     f"{name} must stay {self._fitted[name]!r} while training goes on "
@@ -403,9 +423,11 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
                 f"{self.classes_.tolist()}, got {classes.tolist()}"
             )
 
-    def _begin(self, n_problems: int, n_rows: int, n_features: int, dtype: Any) -> Schedule:
+    def _begin(
+        self, lam: float, n_problems: int, n_rows: int, n_features: int, dtype: Any
+    ) -> Schedule:
         """The schedule of a fit that begins now."""
-        kind, settings = self._kind, self._settings()
+        kind, settings = self._kind, self._settings(lam)
         return Schedule(kind, settings, n_problems, n_features, dtype, self._seed())
 
     def _restored(
@@ -527,6 +549,7 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
             **self._model_of(schedule, data),
             **data.seen,
             "classes_": data.classes,
+            "lam_": schedule.settings.lam,
             "n_steps_": schedule.n_steps,
             "n_iter_": schedule.n_iter,
             "solver_epochs_": schedule.solver_epochs,
@@ -579,4 +602,5 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     def _choices(self, settings: Settings) -> dict[str, Any]:
         """What must not change while training goes on, and decides how scores are read."""
         choices = vars(settings) | {"loss": settings.loss.name}  # as files have it
-        return {**choices, "multi_class": self.multi_class}
+        C = 1.0 if self.lam is None and self.C is None else self.C
+        return {**choices, "multi_class": self.multi_class, "C": C}

@@ -44,8 +44,11 @@ class KernelPegasosClassifier(PegasosEstimator):
 
     Parameters
     ----------
-    lam : float, default=1e-4
-        Regularisation λ > 0; λ = 1/(C n_samples), see `pegasos.lam_from_C`.
+    C : float, default=None
+        As in `PegasosClassifier`; it is the C of `sklearn.svm.SVC`. None stands for C = 1, unless
+        `lam` is given.
+    lam : float, default=None
+        Regularisation λ > 0, in place of C; the fitted λ is `lam_`.
     kernel : str or callable, default="rbf"
         {kernels.formulas(indent=8)},
         or a function of two matrices (n, d) and (m, d) that returns (n, m), dense or sparse. A
@@ -112,6 +115,8 @@ class KernelPegasosClassifier(PegasosEstimator):
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
+    lam_ : float
+        The λ of the fit: `lam`, or that of C.
     support_ : ndarray of shape (n_support,)
         Rows of X with a coefficient in any problem, in the order of X. To group them by class, as
         `sklearn.svm.SVC` does: ``support_[np.argsort(y[support_], kind="stable")]``.
@@ -171,8 +176,9 @@ class KernelPegasosClassifier(PegasosEstimator):
 
     def __init__(
         self,
-        lam: float = 1e-4,
         *,
+        C: float | None = None,
+        lam: float | None = None,
         loss: str = "hinge",
         kernel: str | Callable[..., Any] = "rbf",
         gamma: float | str = "scale",
@@ -200,6 +206,7 @@ class KernelPegasosClassifier(PegasosEstimator):
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
+        self.C = C
         self.lam = lam
         self.loss = loss
         self.kernel = kernel
@@ -264,7 +271,7 @@ class KernelPegasosClassifier(PegasosEstimator):
                 n_threads=self._n_threads(),
                 n_problems=len(data.columns),
             )
-            schedule = self._schedule_for(X, data.columns, data.classes, continuing)
+            schedule = self._schedule_for(data, continuing)
             schedule.set_rows(data.columns, data.weights)
             max_iter, n_steps = self._plan()
             plain = n_steps is not None or (self.solver == "pegasos" and self.tol is None)
@@ -419,16 +426,15 @@ class KernelPegasosClassifier(PegasosEstimator):
         return schedule.pegasos.planned_draws(n // 2 if self.scores == "auto" else 2**40)
 
     def _begin(
-        self, n_problems: int, n_rows: int, n_features: int, dtype: Any = np.float64
+        self, lam: float, n_problems: int, n_rows: int, n_features: int, dtype: Any = np.float64
     ) -> Schedule:
-        return super()._begin(n_problems, n_rows, n_rows, np.float64)
+        return super()._begin(lam, n_problems, n_rows, n_rows, np.float64)
 
-    def _schedule_for(
-        self, X: Any, columns: np.ndarray, classes: np.ndarray, continuing: bool
-    ) -> Schedule:
+    def _schedule_for(self, data: Data, continuing: bool) -> Schedule:
+        X, columns, classes = data.X, data.columns, data.classes
         if not continuing:
-            return self._begin(len(columns), X.shape[0], X.shape[1])
-        settings = self._settings()
+            return self._begin(self._lam_of(data), len(columns), *X.shape)
+        settings = self._settings(self._lam_to_go_on())
         self._check_unchanged(settings, classes)
         n_rows, _ = _state.rows_of(self._state)
         if n_rows != columns.shape[1]:

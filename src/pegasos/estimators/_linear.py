@@ -14,6 +14,9 @@ from pegasos.problems import _validate
 from pegasos.solvers import _state
 from pegasos.solvers._schedule import Schedule
 
+# λ of `partial_fit`, which does not know how many rows will come.
+_LAM_OF_PIECES = 1e-4
+
 
 class PegasosClassifier(PegasosEstimator):
     """Linear support vector machine trained by Pegasos.
@@ -24,14 +27,21 @@ class PegasosClassifier(PegasosEstimator):
 
     or another `loss` in place of max(0, ...). Pegasos is stochastic sub-gradient descent on the
     primal with step size 1/(lam t); it begins every fit. ``c_i`` is the sample weight times the
-    class weight of row i. With λ = 1/(C n_samples), P is 1/(C n_samples) times the objective of
-    `sklearn.svm.LinearSVC` with the hinge or its square, and of
+    class weight of row i. Since λ = 1/(C m), P is 1/(C m) times the objective of
+    `sklearn.svm.LinearSVC` with this C and the hinge or its square, and of
     `sklearn.linear_model.LogisticRegression` with the log loss and a free intercept.
 
     Parameters
     ----------
-    lam : float, default=1e-4
-        Regularisation λ > 0; λ = 1/(C n_samples), see `pegasos.lam_from_C`.
+    C : float, default=None
+        Weight C > 0 of the losses, as in `sklearn.svm.LinearSVC`: a larger C fits closer. ``λ =
+        1/(C m)``, where m is the sum of the weights of all rows. None stands for C = 1, unless
+        `lam` is given. The K classes of one-vs-one share one λ: m is then the mean over the pairs
+        of classes, 2/K times that sum. If all classes have the same weight, each pair has the C of
+        `sklearn.svm.SVC`.
+    lam : float, default=None
+        Regularisation λ > 0, in place of C; the fitted λ is `lam_`. None: λ follows from C. But
+        `partial_fit`, which cannot know the sum of weights, takes λ = 1e-4.
     loss : {"hinge", "squared_hinge", "modified_huber", "log_loss"}, default="hinge"
         Loss of a row with u = 1 - y f(x):
 
@@ -100,8 +110,9 @@ class PegasosClassifier(PegasosEstimator):
     warm_start : bool, default=False
         True: `fit` goes on where the last `fit` ended, for `max_iter` epochs or `n_steps` steps
         more. If the last fit was interrupted, it is completed, to the bits that it would have had.
-        λ, `loss`, `batch_size`, `sampling`, `project`, `average`, `multi_class` and the parameters
-        of the intercept must not change. With solver="pegasos" and `n_steps` or ``tol=None``,
+        λ stays that of the last model, even if the rows have other weights now. `C`, `lam`,
+        `loss`, `batch_size`, `sampling`, `project`, `average`, `multi_class` and the parameters of
+        the intercept must not change. With solver="pegasos" and `n_steps` or ``tol=None``,
         several fits of the same data give the bits of one longer fit, except with
         ``average="suffix"``. The other solvers check the gap at the end of each fit, and this check
         affects what they do next: several fits end elsewhere than one, with a certificate that is
@@ -122,6 +133,8 @@ class PegasosClassifier(PegasosEstimator):
     ----------
     classes_ : ndarray of shape (n_classes,)
         The labels, sorted.
+    lam_ : float
+        The λ of the fit: `lam`, or that of C.
     coef_ : ndarray of shape (n_problems, n_features)
         Weights. There is one problem for two classes. For more, there is one for each class ("ovr")
         or for each pair of classes (0, 1), (0, 2), ..., (1, 2), ... ("ovo"); the later class of a
@@ -187,8 +200,9 @@ class PegasosClassifier(PegasosEstimator):
 
     def __init__(
         self,
-        lam: float = 1e-4,
         *,
+        C: float | None = None,
+        lam: float | None = None,
         loss: str = "hinge",
         solver: str = "auto",
         tol: float | str | None = "auto",
@@ -208,6 +222,7 @@ class PegasosClassifier(PegasosEstimator):
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
+        self.C = C
         self.lam = lam
         self.loss = loss
         self.solver = solver
@@ -262,7 +277,8 @@ class PegasosClassifier(PegasosEstimator):
                 if schedule.pegasos.n_rows != rows.shape[0]:
                     schedule.return_to_pegasos(rows)  # dual variables are of other rows
             else:
-                schedule = self._begin(len(data.columns), rows.shape[0], rows.shape[1], dtype)
+                lam = self._lam_of(data)
+                schedule = self._begin(lam, len(data.columns), *rows.shape, dtype)
             schedule.set_rows(data.columns, data.weights)
             watch = self._watch(max_iter, n_steps, data.X, data.y)
             plan: dict[str, Any] = {
@@ -290,6 +306,10 @@ class PegasosClassifier(PegasosEstimator):
         most. So a few rows cannot undo the fit. After Ctrl-C, either the whole epoch was made or
         nothing of it.
 
+        The first call takes λ = `lam`, or 1e-4 if `lam` is None. It refuses a `C`: λ is one over C
+        times the sum of all weights, which is not known before the last piece. After a `fit`, the
+        λ of that fit stays, C or not.
+
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
@@ -308,7 +328,8 @@ class PegasosClassifier(PegasosEstimator):
         Raises
         ------
         ValueError
-            If X, y or the weights are not as described, or a label is not in `classes`.
+            If X, y or the weights are not as described, a label is not in `classes`, or training
+            begins with a `C`.
         """
         with one_at_a_time(self, "partial_fit"):
             _parameters.check(self)
@@ -317,6 +338,11 @@ class PegasosClassifier(PegasosEstimator):
             first = not hasattr(self, "_state")
             if first and classes is None:
                 raise ValueError("classes must be given in the first call to partial_fit")
+            if first and self.C is not None:
+                raise ValueError(
+                    f"partial_fit cannot begin with C={self.C!r}: lam is 1/C over the sum of all "
+                    "weights, and more rows may come; give lam in place of C"
+                )
             if self.class_weight == "balanced":
                 raise ValueError(
                     "class_weight='balanced' needs all data at once; for partial_fit give "
@@ -330,7 +356,8 @@ class PegasosClassifier(PegasosEstimator):
             data = self._read(X, y, sample_weight, continuing=not first, labels=labels)
             if first:
                 rows, dtype = _validate.rows(data.X, checked=True)
-                schedule = self._begin(len(data.columns), rows.shape[0], rows.shape[1], dtype)
+                lam = _LAM_OF_PIECES if self.lam is None else self.lam
+                schedule = self._begin(lam, len(data.columns), *rows.shape, dtype)
             else:
                 schedule = self._resume(data.classes)
                 dtype = schedule.pegasos.weights.dtype
@@ -395,7 +422,7 @@ class PegasosClassifier(PegasosEstimator):
         return model.problem_scores(self._validate_rows(X, reset=False), checked=True)
 
     def _resume(self, classes: np.ndarray, dtype: Any = None) -> Schedule:
-        settings = self._settings()
+        settings = self._settings(self._lam_to_go_on())
         self._check_unchanged(settings, classes)
         _, before = _state.rows_of(self._state)
         if dtype is not None and before != dtype:

@@ -25,6 +25,13 @@ def check(estimator: Any) -> None:
     """Raise unless all parameters of `estimator` have values that its class allows."""
     for name, check_value in estimator._checks.items():
         check_value(name, getattr(estimator, name))
+    for one, other in (("C", "lam"), ("Cs", "lams")):
+        values = getattr(estimator, one, None), getattr(estimator, other, None)
+        if values[0] is not None and values[1] is not None:
+            raise ValueError(
+                f"{one} or {other} must be None, since each says what the other one is, "
+                f"got {one}={values[0]!r} and {other}={values[1]!r}"
+            )
 
 
 def _that(wanted: str, is_good: Callable[[Any], bool]) -> Check:
@@ -41,16 +48,37 @@ def _named(value: Any, names: tuple[str, ...]) -> bool:
     return isinstance(value, str) and value in names
 
 
-def _lams(name: str, value: Any) -> None:
-    """An integer, or a list of numbers that λ may be."""
-    if isinstance(value, Integral):
-        integer(name, value)
-        return
-    lams = np.asarray(value, dtype=object)
-    if lams.ndim != 1 or not len(lams):
-        raise ValueError(f"{name} must be a number or a list of numbers > 0, got {value!r}")
-    for lam in lams:
-        _validate.lam(lam, name)
+_C = partial(real, above=0)
+
+
+def _lam(name: str, value: Any) -> None:
+    _validate.lam(value, name)
+
+
+def _unless_none(check_value: Check) -> Check:
+    """A check that allows None, too."""
+
+    def check_or_none(name: str, value: Any) -> None:
+        if value is not None:
+            check_value(name, value)
+
+    return check_or_none
+
+
+def _one_or_more(check_value: Check) -> Check:
+    """A check of an integer, how many values there are, or a list of values."""
+
+    def check_values(name: str, values: Any) -> None:
+        if isinstance(values, Integral):
+            integer(name, values)
+            return
+        array = np.asarray(values, dtype=object)
+        if array.ndim != 1 or not len(array):
+            raise ValueError(f"{name} must be a number or a list of numbers > 0, got {values!r}")
+        for value in array:
+            check_value(name, value)
+
+    return check_values
 
 
 _gamma = partial(real, above=0, besides=("scale", "auto"))
@@ -141,7 +169,8 @@ _OF_KERNELS = {
 
 LINEAR = {
     **_SHARED,
-    "lam": lambda _, value: _validate.lam(value),
+    "C": _unless_none(_C),
+    "lam": _unless_none(_lam),
     "n_steps": partial(integer, besides=(None,)),
     "warm_start": boolean,
 }
@@ -155,7 +184,8 @@ KERNEL = {
 
 LINEAR_SEARCH = {
     **_SHARED,
-    "lams": _lams,
+    "Cs": _unless_none(_one_or_more(_C)),
+    "lams": _unless_none(_one_or_more(_lam)),
     "n_steps": _numbers_of_steps,
     "cv": _that("a number of folds >= 2, a splitter, splits of the rows or None", _is_cv),
     "scoring": _that("a function, None or one of sklearn.metrics.get_scorer_names()", _is_scoring),
@@ -166,4 +196,4 @@ LINEAR_SEARCH = {
     ),
 }
 
-KERNEL_SEARCH = {**LINEAR_SEARCH, **_OF_KERNELS, "gammas": _gammas}
+KERNEL_SEARCH = {**LINEAR_SEARCH, **_OF_KERNELS, "gammas": _unless_none(_gammas)}

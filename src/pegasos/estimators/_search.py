@@ -27,7 +27,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from pegasos import _core, _threads, kernels
 from pegasos.estimators import _folds, _parameters
-from pegasos.estimators._base import PegasosEstimator
+from pegasos.estimators._base import PegasosEstimator, lam_of
 from pegasos.estimators._kernel import KernelPegasosClassifier
 from pegasos.estimators._linear import PegasosClassifier
 from pegasos.io._model import KernelModel, LinearModel
@@ -50,6 +50,10 @@ _GAP, _SECONDS, _WARM = 0.05, 1.0, 0.1
 # twice as many, up to `_MOST_EPOCHS`, of what may be best, until the best score stops rising. An
 # epoch costs so many passes over its rows.
 _LEAST_EPOCHS, _MOST_EPOCHS, _AFFORDED, _PASSES = 2, 16, 0.1, 3
+# The automatic grid of C: how many, and from where to where.
+_N_CS, _LEAST_AND_MOST_C = 10, (1e-4, 10.0)
+# ... and that of γ, as multiples of "scale".
+_OF_SCALE = (0.1, 1.0, 10.0)
 # Kernel machines of several classes are dropped after the first fold if they score so many standard
 # errors less than the best one there. Where a fold has one problem, or problems have so few kernel
 # values together, going over the γ twice takes longer than what is dropped.
@@ -214,10 +218,9 @@ class _Search(ClassifierMixin, BaseEstimator):
         sample_weight = _validate.sample_weight(sample_weight, X.shape[0])
         weights = estimator._row_weights(sample_weight, codes, classes)
         _validate.at_least_two(classes, codes, weights)
-        axes = {
-            **self._other_axes(),
-            "lam": self._lams(X.shape[0] if weights is None else weights.sum()),
-        }
+        mass = _problems.mass(codes, len(classes), self.multi_class, weights)
+        name, values, lams = self._lams(mass)
+        axes = {**self._other_axes(X, sample_weight), name: values}
         steps = self._steps()
         if steps is not None:
             axes["n_steps"] = steps
@@ -251,9 +254,9 @@ class _Search(ClassifierMixin, BaseEstimator):
                     grid.drop(first, scoring.sizes())
                 for machines in self._machines(X, folds, sample_weight, axes):
                     for together in _folds.together(folds, numbers, columns, weights):
-                        self._train(machines, together, axes["lam"], steps, grid, early)
+                        self._train(machines, together, lams, steps, grid, early)
         more = few if grid.adopt_if_better(early) else {}
-        fitted = seen | {"classes_": classes} | self._results(axes, more, grid)
+        fitted = seen | {"classes_": classes} | self._results(axes, lams, mass, more, grid)
         if self.refit:
             estimator.set_params(**fitted["best_params_"]).fit(X, y, sample_weight=sample_weight)
             estimator.__dict__.update(seen)
@@ -312,13 +315,18 @@ class _Search(ClassifierMixin, BaseEstimator):
         names = set(inspect.signature(self._best).parameters) & set(self.get_params()) - {"n_steps"}
         return self._best(**{name: getattr(self, name) for name in names})
 
-    def _lams(self, mass: float) -> np.ndarray:
-        """The λ to try; `mass` is the sum of all weights, which counts a row of weight 2 twice."""
-        if not isinstance(self.lams, Integral):
-            return np.asarray(self.lams, dtype=np.float64)
-        # Short numbers, whatever the last bits of powers are on this machine.
-        lams = np.geomspace(10, 0.1 / max(mass, 10), self.lams)
-        return np.array([float(f"{lam:.6g}") for lam in lams])
+    def _lams(self, mass: float) -> tuple[str, np.ndarray, np.ndarray]:
+        """ "C" or "lam", its values to try, and the λ of these; `mass` is the sum of weights."""
+        name = "C" if self.lams is None else "lam"
+        values = self.Cs if self.lams is None else self.lams
+        if values is None or isinstance(values, Integral):
+            values = np.geomspace(*_LEAST_AND_MOST_C, _N_CS if values is None else values)
+            if name == "lam":
+                values = [lam_of(C, mass) for C in values]
+            values = [_short(value) for value in values]
+        values = np.asarray(values, dtype=np.float64)
+        lams = values if name == "lam" else np.array([lam_of(C, mass) for C in values])
+        return name, values, lams
 
     def _steps(self) -> np.ndarray | None:
         if self.n_steps is None:
@@ -563,7 +571,14 @@ class _Search(ClassifierMixin, BaseEstimator):
             grid.epochs[where] = max(grid.epochs[where], schedule.n_iter)
             grid.seconds[where] += time.perf_counter() - began
 
-    def _results(self, axes: dict[str, Any], more: dict[str, Any], grid: _Grid) -> dict[str, Any]:
+    def _results(
+        self,
+        axes: dict[str, Any],
+        lams: np.ndarray,
+        mass: float,
+        more: dict[str, Any],
+        grid: _Grid,
+    ) -> dict[str, Any]:
         """Attributes of a search, as scikit-learn names them; all points have `more` parameters."""
         axes = {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in axes.items()}
         points = list(itertools.product(*axes.values()))
@@ -574,6 +589,14 @@ class _Search(ClassifierMixin, BaseEstimator):
             values = [point[k] for point in points]
             mixed = len({isinstance(value, str) for value in values}) > 1
             results[f"param_{name}"] = np.ma.array(values, dtype=object if mixed else None)
+        # C and λ are both told, whichever was searched.
+        at = list(axes).index("C" if "C" in axes else "lam")
+        lam = lams[np.indices(grid.gaps.shape)[at].ravel()]
+        if "C" in axes:
+            results["param_lam"] = np.ma.array(lam)
+        else:
+            with np.errstate(all="ignore"):  # of tiny weights, C may be infinite
+                results["param_C"] = np.ma.array(1 / (lam * mass))
         results["params"] = params
         for k in range(flat.shape[1]):
             results[f"split{k}_test_score"] = flat[:, k]
@@ -600,7 +623,7 @@ class _Search(ClassifierMixin, BaseEstimator):
         best = np.flatnonzero(rank == rank.min())
         if self.one_standard_error and np.isfinite(mean[best[0]]):
             best = np.flatnonzero(~dropped & (mean >= mean[best[0]] - error[best[0]]))
-        index = int(best[np.argmax([params[k]["lam"] for k in best])])
+        index = int(best[np.argmax(lam[best])])
         return {
             "cv_results_": results,
             "scores_": grid.scores,
@@ -609,8 +632,14 @@ class _Search(ClassifierMixin, BaseEstimator):
             "best_score_": float(mean[index]),
             "best_params_": params[index],
             # But for T, which fitted estimators have per problem.
-            **{f"{name}_": params[index][name] for name in axes if name != "n_steps"},
+            **{f"{name}_": results[f"param_{name}"][index].item() for name in ("C", "lam")},
+            **{f"{name}_": params[index][name] for name in axes if name == "gamma"},
         }
+
+
+def _short(number: float) -> float:
+    """The number in six digits, whatever its last bits are on this machine."""
+    return float(f"{number:.6g}")
 
 
 def _refuse_overflow(scores: np.ndarray, dtype: Any, lam: float) -> None:
@@ -642,9 +671,13 @@ def _narrowed(X: Any, kernel: kernels.Kernel) -> Any:
 
 
 _DOC = {
-    "what": """    lams : int or list of float, default=10
-        The λ to try. A number means: so many from 10 to 0.1/m, evenly on a log scale; m is the sum
-        of sample weights times class weights, by default the number of rows.""",
+    "what": """    Cs : int or list of float, default=None
+        The C to try, as in `PegasosClassifier`. A number means: so many from 1e-4 to 10, evenly on
+        a log scale. None stands for ``Cs=10``, unless `lams` is given. Each C stands for one λ,
+        that of all rows: machines of a fold have the same λ, though a fold has fewer rows.
+    lams : int or list of float, default=None
+        The λ to try, in place of `Cs`. A number means: the λ of so many C from 1e-4 to 10, in six
+        digits.""",
     "rest": """    cv : int, cross-validation generator or iterable, default=5
         As in scikit-learn: an int means stratified folds. If a fold names a training row several
         times (oversampling, bootstrap), the row has as many times its weight.
@@ -695,6 +728,7 @@ _DOC = {
     "attributes": """    cv_results_ : dict
         As in `sklearn.model_selection.GridSearchCV`, with these keys for each point besides:
 
+        - "param_C" and "param_lam": C and λ of the point, whichever of them was searched;
         - "standard_error": of the mean score;
         - "n_epochs": how many epochs its machines were trained;
         - "relative_gap": the largest certified gap of its machines, NaN if nothing is certified;
@@ -708,13 +742,13 @@ _DOC = {
     best_params_, best_score_, best_index_
         As in `GridSearchCV`. Of equally good points, the one with the largest λ is best. Points
         with a score of NaN rank last.
-    lam_ : float
-        The best λ.""",
+    C_, lam_ : float
+        The best C and its λ.""",
 }
 
 
 class PegasosClassifierCV(_Search):
-    __doc__ = f"""Linear machine with the λ that cross-validation finds best.
+    __doc__ = f"""Linear machine with the C that cross-validation finds best.
 
     Classes × λ × folds are trained as sets of problems over shared rows.
 
@@ -742,17 +776,18 @@ class PegasosClassifierCV(_Search):
     >>> from sklearn.datasets import load_digits
     >>> from pegasos import PegasosClassifierCV
     >>> X, y = load_digits(return_X_y=True)
-    >>> search = PegasosClassifierCV(lams=[1e-1, 1e-3, 1e-5], random_state=0).fit(X / 16, y)
-    >>> print(search.lam_)
-    0.001
+    >>> search = PegasosClassifierCV(Cs=[0.01, 0.1, 1, 10], random_state=0).fit(X / 16, y)
+    >>> print(f"C {{search.C_:g}}, λ {{search.lam_:.2g}}, accuracy {{search.best_score_:.3f}}")
+    C 0.1, λ 0.0056, accuracy 0.930
     """
 
     _best = PegasosClassifier
 
     def __init__(
         self,
-        lams: int | Sequence[float] = 10,
         *,
+        Cs: int | Sequence[float] | None = None,
+        lams: int | Sequence[float] | None = None,
         loss: str = "hinge",
         cv: Any = 5,
         scoring: str | Callable[..., float] | None = None,
@@ -776,6 +811,7 @@ class PegasosClassifierCV(_Search):
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
+        self.Cs = Cs
         self.lams = lams
         self.loss = loss
         self.cv = cv
@@ -800,7 +836,7 @@ class PegasosClassifierCV(_Search):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _other_axes(self) -> dict[str, Any]:
+    def _other_axes(self, X: Any, sample_weight: Any) -> dict[str, Any]:
         return {}
 
     def _machines(
@@ -833,15 +869,17 @@ class PegasosClassifierCV(_Search):
 
 
 class KernelPegasosClassifierCV(_Search):
-    __doc__ = f"""Kernel machine with the λ and γ that cross-validation finds best.
+    __doc__ = f"""Kernel machine with the C and γ that cross-validation finds best.
 
     Classes × λ × folds are trained as sets of problems over one kernel matrix for each γ.
 
     Parameters
     ----------
 {_DOC["what"]}
-    gammas : list of float or "scale", "auto", default=("scale",)
+    gammas : list of float or "scale", "auto", default=None
         The γ to try; see `KernelPegasosClassifier`. "scale" is that of all rows, in every fold.
+        None: a tenth of "scale", "scale" and ten times "scale", as numbers of six digits. (A
+        kernel without γ is tried once.)
 {_DOC["rest"]}
     kernel, degree, coef0, kernel_params, assume_psd, cache_size, n_jobs
         As in `KernelPegasosClassifier`.
@@ -863,9 +901,9 @@ class KernelPegasosClassifierCV(_Search):
     >>> from sklearn.datasets import make_moons
     >>> from pegasos import KernelPegasosClassifierCV
     >>> X, y = make_moons(200, noise=0.2, random_state=0)
-    >>> search = KernelPegasosClassifierCV([1e-1, 1e-3], gammas=[0.1, 3], random_state=0).fit(X, y)
-    >>> search.gamma_
-    3
+    >>> search = KernelPegasosClassifierCV(Cs=[0.1, 1, 10], random_state=0).fit(X, y)
+    >>> print(f"C {{search.C_:g}}, γ {{search.gamma_:.2f}}, accuracy {{search.best_score_:.3f}}")
+    C 10, γ 0.90, accuracy 0.960
     """
 
     _best = KernelPegasosClassifier
@@ -874,10 +912,11 @@ class KernelPegasosClassifierCV(_Search):
 
     def __init__(
         self,
-        lams: int | Sequence[float] = 10,
         *,
+        Cs: int | Sequence[float] | None = None,
+        lams: int | Sequence[float] | None = None,
+        gammas: Sequence[float | str] | None = None,
         loss: str = "hinge",
-        gammas: Sequence[float | str] = ("scale",),
         cv: Any = 5,
         scoring: str | Callable[..., float] | None = None,
         refit: bool = True,
@@ -906,6 +945,7 @@ class KernelPegasosClassifierCV(_Search):
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
+        self.Cs = Cs
         self.lams = lams
         self.loss = loss
         self.gammas = gammas
@@ -950,8 +990,15 @@ class KernelPegasosClassifierCV(_Search):
         tags.input_tags.sparse = not tags.input_tags.pairwise
         return tags
 
-    def _other_axes(self) -> dict[str, Any]:
-        return {"gamma": list(self.gammas)}
+    def _other_axes(self, X: Any, sample_weight: Any) -> dict[str, Any]:
+        if self.gammas is not None:
+            return {"gamma": list(self.gammas)}
+        kind = kernels.kind(self.kernel)
+        if "gamma" not in kind.uses:
+            return {"gamma": ["scale"]}
+        scale = kind.gamma_of("scale", X, sample_weight)
+        gammas = [_short(factor * scale) for factor in _OF_SCALE]
+        return {"gamma": [gamma for gamma in gammas if 0 < gamma < np.inf]}
 
     def _machines(
         self, X: Any, folds: Any, sample_weight: Any, axes: dict[str, Any]

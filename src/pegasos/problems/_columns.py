@@ -68,6 +68,19 @@ def label_columns(
     return columns
 
 
+def mass(
+    codes: np.ndarray, n_classes: int, multi_class: str, row_weights: np.ndarray | None = None
+) -> float:
+    """The sum of the weights of a problem's rows, by which λ is 1/(C m).
+
+    One-vs-one: its mean over the pairs of classes that have weight, since λ is one for all pairs.
+    """
+    total = float(len(codes) if row_weights is None else row_weights.sum())
+    if n_classes == 2 or multi_class == "ovr":
+        return total
+    return 2 * total / np.count_nonzero(np.bincount(codes, row_weights))
+
+
 def class_scores(scores: np.ndarray, n_classes: int, multi_class: str) -> np.ndarray:
     """Turn scores per problem into scores per class, in place where the two are the same.
 

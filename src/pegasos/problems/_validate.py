@@ -91,6 +91,13 @@ def lam(value: Any, name: str = "lam") -> float:
     return value
 
 
+def reciprocal(what: str, product: float) -> float:
+    """λ of C times a sum of weights, or C of λ times that sum; `what` says what was multiplied."""
+    if not 1e-300 < product < 1e300:
+        raise ValueError(f"{what} must be in (1e-300, 1e300), got {product:g}")
+    return float(1 / product)
+
+
 def verbose(value: Any) -> Any:
     """Raise unless `value` is a degree of talkativeness."""
     if not isinstance(value, (bool, np.bool_)):

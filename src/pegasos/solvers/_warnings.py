@@ -124,8 +124,8 @@ def _advice(schedule: Schedule, rows: Any, solver: str) -> str:
         return " Pegasos is slow to a fine solution: solver='auto' completes what it begins"
     if lam * n < 1:
         return (
-            f" lam={lam:.2g} is small for {n} rows: a larger one is learned faster, and may "
-            "predict better"
+            f" lam={lam:.2g} is small for {n} rows: a larger one (a smaller C) is learned faster, "
+            "and may predict better"
         )
     return " Give more epochs (max_iter), or accept a larger tol"
 
@@ -135,7 +135,8 @@ def _advice_on_rounding(rows: Any) -> str:
     if not 0.1 <= size <= 10:
         return _advice_on_scale(size)
     is_single = rows.value_bytes == 4 if is_linear else rows.points.dtype == np.float32
-    return f" Give {'X as float64, or ' if is_single else ''}a larger lam, or accept a larger tol"
+    first = "X as float64, or " if is_single else ""
+    return f" Give {first}a larger lam (a smaller C), or accept a larger tol"
 
 
 def of_one_class(
@@ -181,7 +182,7 @@ def of_one_class(
     if (few != few[0]).any() or (predicted(None)[inside] != few[0]).any():
         return
     helps = [balancing] if balancing and of_classes.max() > _UNEQUAL * of_classes.min() else []
-    helps.append(f"a lam below {schedule.settings.lam:.2g}")
+    helps.append(f"a lam below {schedule.settings.lam:.2g} (a larger C)")
     if not schedule.settings.loss.curvature:
         helps.append("loss='squared_hinge'")
     warnings.warn(
