@@ -20,8 +20,8 @@
  *     (without NDEBUG) where that takes constant time; whoever takes input from people checks it
  *     first, as _core.pyx does.
  *   - The same arguments give the same bits on every machine with IEEE arithmetic, if compilers do
- *     not fuse products with sums (gcc: -ffp-contract=off). Two functions ask others, which have
- *     bits of their own: pegasos_newton_run where it is given a BLAS, and
+ *     not fuse products with sums (gcc: -ffp-contract=off). What asks others has bits of its own:
+ *     pegasos_newton_run where it is given a BLAS; the log loss, which calls exp, log and log1p; and
  *     pegasos_kernel_sigmoid, which calls tanh.
  *
  * All state structs hold only 8-byte numbers, so their layout is the same everywhere but for the

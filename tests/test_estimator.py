@@ -38,7 +38,7 @@ CONVERGED = {"tol": 1e-8, "max_iter": 10**5}
         PegasosClassifier(loss="squared_hinge"),
         PegasosClassifier(loss="modified_huber"),
         PegasosClassifier(loss="log_loss"),
-        PegasosClassifier(loss="log_loss", multi_class="ovo"),
+        PegasosClassifier(lam=1e-4, loss="log_loss", multi_class="ovo"),
     ]
 )
 def test_scikit_learn_accepts_the_estimator(estimator, check):

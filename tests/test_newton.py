@@ -12,7 +12,7 @@ from sklearn.datasets import load_wine
 from sklearn.exceptions import ConvergenceWarning
 
 from pegasos import KernelPegasosClassifier, PegasosClassifier, _core, _threads, kernels
-from pegasos.problems import _certificate, _problem
+from pegasos.problems import _certificate, _problem, _validate
 from pegasos.problems._settings import Settings
 from pegasos.solvers import _low_rank
 
@@ -198,3 +198,58 @@ def test_a_free_intercept_and_a_large_lam_do_not_slow_newton_down(seed, kernel, 
         # No warning, which would be an error.
         clf = KernelPegasosClassifier(lam=lam, kernel=kernel, loss=loss, max_iter=300, **options)
         assert clf.fit(X, y).duality_gap_[0] <= 1e-9 * clf.objective_[0]
+
+
+@pytest.mark.parametrize("intercept", INTERCEPTS)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_many_rows_begin_with_a_sample(rng, layout, dtype, intercept, loss):
+    """Pegasos's epoch and the first iterations are over a sixteenth of the rows."""
+    n = 5000
+    X = rng.normal(size=(n, 2)).astype(dtype)
+    y = X[:, 0] + 0.3 + rng.normal(size=n) > 0
+    options = {
+        "lam": 1e-2, "loss": loss, "tol": 1e-6, "fit_intercept": intercept != "none",
+        "penalize_intercept": intercept != "free", "random_state": 0, "max_iter": 10**4,
+    }  # fmt: skip
+    weights = rng.uniform(0.1, 2, n) * (rng.random(n) < 0.9)
+    X, other = convert(X, layout, dtype), PegasosClassifier(solver="sdca", **options)
+    clf = PegasosClassifier(solver="newton", **options).fit(X, y, sample_weight=weights)
+    assert clf.n_steps_[0] == n // 16
+    assert list(clf.solver_epochs_) == ["pegasos", "newton"]
+    other.fit(X, y, sample_weight=weights)
+    assert other.n_steps_[0] == np.count_nonzero(weights)
+    np.testing.assert_allclose(clf.objective_, other.objective_, rtol=2e-6)
+
+
+def test_a_fit_that_is_stopped_in_its_sample_draws_it_again(rng, layout, dtype):
+    n, d = 6000, 2
+    X = rng.normal(size=(n, d))
+    y = np.where(X[:, 0] + rng.normal(size=n) > 0, 1, -1).astype(np.int8)[None]
+    given = convert(X, layout, dtype)
+    rows, _ = _validate.rows(given)
+    norms = (given.toarray() if layout != "dense" else given).astype(np.float64) ** 2 @ np.ones(d)
+
+    def fitted(stops):
+        memory, asked = np.zeros((1, _core.kept(n, d)), np.uint8), itertools.count(1)
+        n_stops = 0
+
+        def tell():
+            if next(asked) in stops:
+                raise KeyboardInterrupt
+
+        while True:
+            try:
+                _core.solve(
+                    rows, _core.Targets(y), 0, norms, memory, np.full(1, 500), lam=1e-3, tol=1e-5,
+                    intercept_scaling=1.0, free_intercept=False, seed=3, solver=_core.AUTO,
+                    together=False, watch=_core.Watch(tell, every=3e3),
+                )  # fmt: skip
+                return memory, n_stops
+            except KeyboardInterrupt:
+                n_stops += 1
+
+    whole, _ = fitted(())
+    for stops in ((1,), (2, 5, 9), tuple(range(1, 40, 13))):
+        cut, n_stops = fitted(stops)
+        assert n_stops == len(stops)
+        np.testing.assert_array_equal(cut, whole)

@@ -441,7 +441,7 @@ def test_support_vectors_of_linear_machines_by_definition(blobs, multi_class):
 @pytest.mark.parametrize("loss", ["squared_hinge", "modified_huber", "log_loss"])
 def test_a_loss_without_a_margin_has_no_lines_of_it(moons, kind, loss):
     X, y = moons
-    clf = kind(1e-2, loss=loss, random_state=0).fit(X, y)
+    clf = kind(lam=1e-2, loss=loss, random_state=0).fit(X, y)
     display = SupportVectorsDisplay.from_estimator(clf, X, y, grid_resolution=10)
     has_margin = loss != "log_loss"
     levels = [-1, 0, 1] if has_margin else [0]

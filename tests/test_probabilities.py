@@ -72,7 +72,7 @@ def test_they_sum_to_one_and_the_predicted_class_is_the_most_probable(
 ):
     X, y = iris[0], iris[1] + n_classes - 3
     some = y >= 0
-    clf = kind(1e-3, loss=loss, multi_class=multi_class, random_state=0).fit(X[some], y[some])
+    clf = kind(lam=1e-3, loss=loss, multi_class=multi_class, random_state=0).fit(X[some], y[some])
     far = np.vstack([X, 30 * X, -1e5 * X])  # scores of all sizes
     for rows in (far, far.astype(np.float32), sparse.csr_array(far)):
         probabilities = clf.predict_proba(rows)
@@ -206,7 +206,9 @@ def test_they_are_as_good_as_those_of_calibration(rng):
     train, test = np.arange(4000) < 2000, np.arange(4000) >= 2000
     best = brier_score_loss(y[test], p[test])
     machines = [PegasosClassifier(lam=1e-3, loss=loss, random_state=0) for loss in ABLE]
-    machines.append(CalibratedClassifierCV(PegasosClassifier(lam=1e-3, random_state=0), ensemble=False))
+    machines.append(
+        CalibratedClassifierCV(PegasosClassifier(lam=1e-3, random_state=0), ensemble=False)
+    )
     for machine in machines:
         found = machine.fit(X[train], y[train]).predict_proba(X[test])[:, 1]
         assert brier_score_loss(y[test], found) < best + 0.005
@@ -224,7 +226,7 @@ def test_other_losses_say_what_gives_probabilities(iris, loss, name):
         ".*loss='modified_huber' or loss='log_loss', or .*CalibratedClassifierCV"
     )
     estimators = [kind(loss=loss) for kind in KINDS]
-    estimators += [kind([1e-3, 1e-1], loss=loss, cv=3, random_state=0) for kind in SEARCHES]
+    estimators += [kind(lams=[1e-3, 1e-1], loss=loss, cv=3, random_state=0) for kind in SEARCHES]
     for estimator in estimators:
         for machine in (estimator, clone(estimator).fit(*iris)):
             assert not hasattr(machine, name)
@@ -239,7 +241,7 @@ def test_other_losses_say_what_gives_probabilities(iris, loss, name):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_loss_of_the_fit_decides(iris, kind):
-    clf = kind(1e-2, loss="log_loss", random_state=0).fit(*iris)
+    clf = kind(lam=1e-2, loss="log_loss", random_state=0).fit(*iris)
     before = clf.predict_proba(iris[0])
     np.testing.assert_array_equal(clf.set_params(loss="hinge").predict_proba(iris[0]), before)
     assert not hasattr(clf.fit(*iris), "predict_proba")
@@ -269,7 +271,7 @@ def test_searches_score_probabilities_as_grid_search_does(iris, kind, loss, mult
     X, y = X[y >= 0], y[y >= 0]
     options = {"loss": loss, "multi_class": multi_class, "tol": 1e-7, "random_state": 0}
     lams = [1e-1, 1e-2]
-    search = kind(lams, cv=3, scoring="neg_log_loss", cv_effort=1e-7, **options).fit(X, y)
+    search = kind(lams=lams, cv=3, scoring="neg_log_loss", cv_effort=1e-7, **options).fit(X, y)
     peer = GridSearchCV(
         kind._best(**options), {"lam": lams}, cv=3, scoring=get_scorer("neg_log_loss")
     ).fit(X, y)
@@ -284,7 +286,7 @@ def test_searches_score_probabilities_as_grid_search_does(iris, kind, loss, mult
 
 
 def test_a_search_says_that_its_loss_has_none(iris):
-    search = PegasosClassifierCV([1e-2], scoring="neg_log_loss", random_state=0)
+    search = PegasosClassifierCV(lams=[1e-2], scoring="neg_log_loss", random_state=0)
     with pytest.raises(AttributeError, match=r"loss='hinge', which has no probabilities: take"):
         search.fit(*iris)
 
@@ -296,7 +298,7 @@ def test_a_scorer_of_the_user_s_may_ask_for_them(iris):
             estimator.predict_proba(X[:-1])
         return estimator.predict_proba(X).max(axis=1).mean()
 
-    search = PegasosClassifierCV([1.0, 1e-3], loss="log_loss", scoring=sharpness, random_state=0)
+    search = PegasosClassifierCV(lams=[1.0, 1e-3], loss="log_loss", scoring=sharpness, random_state=0)
     assert search.fit(*iris).lam_ == 1e-3
     assert 0.5 < search.best_score_ < 1
 
@@ -309,7 +311,7 @@ def test_a_scorer_of_the_user_s_may_ask_for_them(iris):
 @pytest.mark.parametrize("kind", KINDS)
 def test_models_keep_them_in_files(tmp_path, iris, kind, loss, multi_class):
     X, y = iris
-    clf = kind(1e-2, loss=loss, multi_class=multi_class, random_state=0).fit(X, y)
+    clf = kind(lam=1e-2, loss=loss, multi_class=multi_class, random_state=0).fit(X, y)
     clf.to_model().save(tmp_path / "m.npz")
     model = pegasos.load(tmp_path / "m.npz")
     assert model.loss == loss

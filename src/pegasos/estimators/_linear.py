@@ -149,7 +149,8 @@ class PegasosClassifier(PegasosEstimator):
         ``{"pegasos": 1, "sdca": 12}``.
     n_steps_ : ndarray of shape (n_problems,)
         Steps of Pegasos taken so far. Every new fit begins with an epoch of them, unless `n_steps`
-        says otherwise; before dual coordinate ascent, these steps have exact length. If Pegasos
+        says otherwise; before dual coordinate ascent, these steps have exact length; where Newton's
+        method begins on a sample of the rows, the epoch is over that. If Pegasos
         goes on from the model of another solver, the number includes steps that this model stands
         for; see `partial_fit`.
     objective_ : ndarray of shape (n_problems,)
