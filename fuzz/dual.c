@@ -75,12 +75,14 @@ static void sweep(input *in, const pegasos_rows *rows, const double *bounds, con
     for (int64_t j = 0; j < count; j++)
         draws[j] = take_in(in, 0, n - 1);
     pegasos_dual alone = problems[one];
-    pegasos_dual_sweep(rows, K, problems, labels, bounds, norms, a, v, mean ? sums : NULL, before,
-                       count, draws);
-    pegasos_dual_sweep(rows, 1, &alone, single, bounds, norms, a1, v1, mean ? sums1 : NULL, before,
-                       cut, draws);
-    pegasos_dual_sweep(rows, 1, &alone, single, bounds, norms, a1, v1, mean ? sums1 : NULL,
-                       before + cut, count - cut, draws + cut);
+    const pegasos_targets all = {.n = n, .labels = labels, .weights = bounds};
+    const pegasos_targets own = {.n = n, .labels = single, .weights = bounds};
+    pegasos_dual_sweep(rows, K, problems, &all, norms, a, v, mean ? sums : NULL, before, count,
+                       draws);
+    pegasos_dual_sweep(rows, 1, &alone, &own, norms, a1, v1, mean ? sums1 : NULL, before, cut,
+                       draws);
+    pegasos_dual_sweep(rows, 1, &alone, &own, norms, a1, v1, mean ? sums1 : NULL, before + cut,
+                       count - cut, draws + cut);
     MUST(same(alone.constant_weight, problems[one].constant_weight));
     MUST(same(alone.squared_norm, problems[one].squared_norm));
     /* these are summed by calls */
@@ -148,19 +150,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
          &whole.problem.constant_weight);
     pegasos_dual_start(&whole.problem, n_active);
     state cut = take_copy(&in, &whole, n, d);
+    const pegasos_targets targets = {.n = n, .labels = labels, .weights = bounds};
     const int64_t n_epochs = take_in(&in, 1, 6);
     for (int64_t epoch = 0; epoch < n_epochs; epoch++) {
         const int64_t some = take_in(&in, 1, 15);
-        int64_t visits = pegasos_dual_run(&rows, &whole.problem, labels, bounds, norms,
-                                          whole.active, whole.a, whole.w, INT64_MAX);
-        int64_t done = pegasos_dual_run(&rows, &cut.problem, labels, bounds, norms, cut.active,
-                                        cut.a, cut.w, some);
+        int64_t visits = pegasos_dual_run(&rows, &whole.problem, &targets, norms, whole.active,
+                                          whole.a, whole.w, INT64_MAX);
+        int64_t done =
+            pegasos_dual_run(&rows, &cut.problem, &targets, norms, cut.active, cut.a, cut.w, some);
         MUST(done <= some);
         const bool first_again = cut.problem.position == 0 && done > 0;
         if (epoch < 3)
             cut = take_copy(&in, &cut, n, d); /* saved, and restored elsewhere */
-        done += pegasos_dual_run(&rows, &cut.problem, labels, bounds, norms, cut.active, cut.a,
-                                 cut.w, INT64_MAX);
+        done += pegasos_dual_run(&rows, &cut.problem, &targets, norms, cut.active, cut.a, cut.w,
+                                 INT64_MAX);
         MUST(visits <= n_active && done <= n_active);
         MUST(whole.problem.position == whole.problem.n_active);
         MUST(cut.problem.position == cut.problem.n_active);

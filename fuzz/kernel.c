@@ -101,15 +101,16 @@ static trained train(input *in, const task *t, bool is_whole, bool is_cut)
                                    .keep = keep_columns,
                                    .among = write_among,
                                    .push = write_scores};
-    const pegasos_linear_set set = {.n_problems = K,
-                                    .batch_size = t->batch,
-                                    .problems = end.problems,
-                                    .labels = t->labels,
-                                    .row_weights = t->weights,
-                                    .weights = end.beta,
-                                    .sums = t->averages ? end.sums : NULL,
-                                    .counts = end.counts,
-                                    .pending = room(in, K * t->batch, 8)};
+    const pegasos_linear_set set = {
+        .n_problems = K,
+        .batch_size = t->batch,
+        .problems = end.problems,
+        .targets = {.n = m, .labels = t->labels, .weights = t->weights},
+        .weights = end.beta,
+        .sums = t->averages ? end.sums : NULL,
+        .counts = end.counts,
+        .pending = room(in, K * t->batch, 8)
+    };
     pegasos_watch watch = {.poll = stop_now_and_then, .context = &of, .every = is_cut ? 1 : 1e18};
     void *work = room(in, pegasos_kernel_train_work(&matrix, &set), 1);
     while (pegasos_kernel_train(&matrix, &set, scores, unpushed, &t->draws, work, &watch)
@@ -139,7 +140,7 @@ static void train_all(input *in, const void *gram, int64_t m, int64_t bytes)
                               .weight_factor = (double)take_in(in, 1, 64) / 16};
         p->intercept_scaling = take_bool(in) ? take_positive(in) : 0;
         p->free_intercept = p->intercept_scaling == 0 && take_bool(in);
-        p->project = take_bool(in);
+        p->ball = take_bool(in);
         p->average_from = t.averages ? take_in(in, 0, 10) : 0;
         p->last_step = take_bool(in) ? INT64_MAX : take_in(in, 0, 100);
         pegasos_linear_start(p);

@@ -90,7 +90,7 @@ static void take_state(input *in, pegasos_linear_set *set, const pegasos_rows *r
         p->n_pending = take_in(in, 0, p->n_drawn);
         p->n_norm_updates = take_in(in, 0, 60);
         if (p->n_steps > 0) {
-            p->q = p->project ? 1.0 / (double)take_in(in, 1, 255) : 1;
+            p->q = p->ball > 0 ? 1.0 / (double)take_in(in, 1, 255) : 1;
             p->constant_weight = take_number(in);
             p->intercept = take_number(in);
         }
@@ -118,8 +118,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     pegasos_linear_set set = {.n_problems = K};
     set.batch_size = take_bool(&in) ? 1 : take_in(&in, 1, 5);
     set.problems = room(&in, K, sizeof *set.problems);
-    set.labels = take_labels(&in, K * n);
-    set.row_weights = take_weights(&in, n);
+    set.targets = (pegasos_targets){.n = n, .labels = take_labels(&in, K * n)};
+    set.targets.weights = take_weights(&in, n);
     set.weights = room(&in, K * d, bytes);
     set.sums = averages ? room(&in, K * d, bytes) : NULL;
     set.counts = take_bool(&in) ? room(&in, K * n, 8) : NULL;
@@ -131,7 +131,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         p->weight_factor = (double)take_in(&in, 1, 64) / 16; /* n/m, which undoes the c_i */
         p->intercept_scaling = take_bool(&in) ? take_positive(&in) : 0;
         p->free_intercept = p->intercept_scaling == 0 && take_bool(&in);
-        p->project = project && take_in(&in, 0, 3) > 0;
+        p->ball = project && take_in(&in, 0, 3) > 0;
         p->average_from = averages ? take_in(&in, 0, 20) : 0;
         p->last_step = take_bool(&in) ? INT64_MAX : take_in(&in, 0, 60);
         pegasos_linear_start(p);
@@ -192,7 +192,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         pegasos_linear_set alone = begun;
         alone.n_problems = 1;
         alone.problems += k;
-        alone.labels += k * n;
+        alone.targets.labels += k * n;
         alone.weights = (char *)begun.weights + k * d * bytes;
         alone.sums = begun.sums ? (char *)begun.sums + k * d * bytes : NULL;
         alone.counts = begun.counts ? begun.counts + k * n : NULL;
@@ -209,7 +209,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     bool projects = false;
     for (int64_t k = 0; k < K; k++)
-        projects |= set.problems[k].project != 0;
+        projects |= set.problems[k].ball > 0;
     if (sparse && !projects && set.batch_size == 1 && K <= PEGASOS_BUNDLE_BYTES / bytes) {
         pegasos_linear_set bundle = bundle_of(&in, &begun, &rows);
         pegasos_linear_run(&rows, &bundle, first, cuts[0], draws);

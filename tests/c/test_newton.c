@@ -102,6 +102,7 @@ typedef struct problem {
     double *x; /* n x d: the rows, dense */
     double *c; /* weights, 0 for rows that are not in the problem */
     int8_t *labels;
+    pegasos_targets targets;
     pegasos_rows rows;
     pegasos_newton state;
     pegasos_newton_arrays arrays;
@@ -164,7 +165,6 @@ static problem make(int64_t n, int64_t d, double *x, int type, int64_t loss, int
     set_rows(&p, type);
     p.state.lam = lam;
     p.state.tol = -1;
-    p.state.loss = loss;
     p.state.feature = intercept == NONE ? 0 : intercept == FREE ? 1 : 0.5;
     p.state.free_intercept = intercept == FREE;
     p.state.last_epoch = 10000;
@@ -172,9 +172,9 @@ static problem make(int64_t n, int64_t d, double *x, int type, int64_t loss, int
     p.state.width = loss == PEGASOS_HINGE ? 0.25 : 0.5;
     p.state.primal = p.state.relative_gap = INFINITY;
     p.state.dual_objective = -INFINITY;
-    p.arrays = (pegasos_newton_arrays){.labels = p.labels,
-                                       .weights = weights,
-                                       .point = numbers(d + 1),
+    p.targets =
+        (pegasos_targets){.n = n, .labels = p.labels, .weights = weights, .loss = {.kind = loss}};
+    p.arrays = (pegasos_newton_arrays){.point = numbers(d + 1),
                                        .scores = numbers(n),
                                        .centre = numbers(n),
                                        .a = numbers(n),
@@ -193,10 +193,16 @@ static void leave_rows_out(problem *p)
     }
 }
 
+static int run_watched(problem *p, pegasos_watch *watch)
+{
+    p->arrays.targets = &p->targets;
+    return pegasos_newton_run(&p->rows, &p->state, &p->arrays, watch);
+}
+
 static int run(problem *p)
 {
     pegasos_watch nobody = {.every = INFINITY};
-    return pegasos_newton_run(&p->rows, &p->state, &p->arrays, &nobody);
+    return run_watched(p, &nobody);
 }
 
 /* <z_i, w>, where z_i is row i with the feature that carries the intercept. */
@@ -226,14 +232,14 @@ static void move_to(problem *p, const double *point)
 /* The largest that a dual variable may be. */
 static double most_of(const problem *p, int64_t i)
 {
-    return p->state.loss == PEGASOS_SQUARED_HINGE && p->c[i] > 0 ? INFINITY : p->c[i];
+    return p->targets.loss.kind == PEGASOS_SQUARED_HINGE && p->c[i] > 0 ? INFINITY : p->c[i];
 }
 
 /* Whether P and D of what was found are those it tells, written down; P is to be within `gap`. */
 static void check_certificate(const problem *p, double gap)
 {
     const pegasos_newton *s = &p->state;
-    const bool is_squared = s->loss == PEGASOS_SQUARED_HINGE;
+    const bool is_squared = p->targets.loss.kind == PEGASOS_SQUARED_HINGE;
     double *const model = numbers(p->d + 1), *const sums = numbers(p->d + 1);
     double loss = 0, dual = 0, penalty = 0, norm = 0, balance = 0, mass = 0;
     memcpy(model, p->arrays.coef, (size_t)p->d * sizeof *model);
@@ -339,7 +345,7 @@ static int in_order(const void *one, const void *other)
 static void set_band(problem *p, int64_t n_band)
 {
     double *const point = numbers(p->d + 1), *const sizes = numbers(p->n + 2);
-    if (p->state.loss == PEGASOS_HINGE) {
+    if (p->targets.loss.kind == PEGASOS_HINGE) {
         p->state.width = 10;
         for (int64_t i = 0; i < p->n; i++)
             p->arrays.centre[i] = p->c[i] * (i * 7919 % p->n < n_band ? uniform(0.1, 0.6) : 1);
@@ -449,7 +455,7 @@ static void features_without_values_change_nothing(void)
             problem many = make(80, MANY, x, type, kind % LOSSES, kind / LOSSES, 1e-2);
             memcpy(many.labels, few.labels, 80);
             memcpy(many.c, few.c, 80 * sizeof *many.c);
-            many.arrays.weights = few.arrays.weights;
+            many.targets.weights = few.targets.weights;
             many.state = few.state;
             few.state.tol = many.state.tol = 1e-6;
             CHECK(run(&few) == PEGASOS_DONE && run(&many) == PEGASOS_DONE);
@@ -499,8 +505,7 @@ static void a_run_may_be_stopped_anywhere(void)
                                        .every = k == 2 ? 1 : INFINITY,
                                        .by_epochs = k == 1};
                 int status;
-                while ((status = pegasos_newton_run(&p->rows, &p->state, &p->arrays, &watch))
-                       == PEGASOS_STOPPED) {
+                while ((status = run_watched(p, &watch)) == PEGASOS_STOPPED) {
                     n_stops++;
                     n_left = k == 2 ? 1 + n_stops : 1;
                 }
@@ -542,7 +547,7 @@ static void a_run_asks_after_about_so_many_numbers(void)
         pegasos_watch watch = {.poll = count_polls, .context = &n_polls, .every = 1e6};
         problem p = make(n, d, NULL, 1, PEGASOS_HINGE, NONE, 1e-3);
         p.state.last_epoch = 30;
-        CHECK(pegasos_newton_run(&p.rows, &p.state, &p.arrays, &watch) == PEGASOS_DONE);
+        CHECK(run_watched(&p, &watch) == PEGASOS_DONE);
         CHECK(30 * (double)(n * d) / 4e6 <= (double)n_polls);
         CHECK((double)n_polls <= 30 * (double)(n * d) / 1e4);
         give_back();

@@ -70,6 +70,12 @@ static void make_data(void)
     pegasos_order_draw(&order, permutation, DRAWS, draws);
 }
 
+/* What belongs to the rows of a problem: labels, and weights or NULL. */
+static pegasos_targets targets_of(int64_t kind, const int8_t *y, const double *weights)
+{
+    return (pegasos_targets){.n = N, .labels = y, .weights = weights, .loss = {.kind = kind}};
+}
+
 /* K vectors of either type. */
 typedef union vector {
     float single[K * D];
@@ -87,13 +93,13 @@ typedef struct bench {
     pegasos_linear_set set;
 } bench;
 
-static void begin(bench *b, int project, int average, int free_intercept)
+static void begin(bench *b, double ball, int average, int free_intercept)
 {
     memset(b, 0, sizeof *b);
     b->set = (pegasos_linear_set){.n_problems = K,
                                   .batch_size = BATCH,
                                   .problems = b->problems,
-                                  .labels = labels,
+                                  .targets = targets_of(PEGASOS_HINGE, labels, NULL),
                                   .weights = &b->weights,
                                   .sums = &b->sums,
                                   .counts = b->counts,
@@ -101,7 +107,7 @@ static void begin(bench *b, int project, int average, int free_intercept)
     for (int k = 0; k < K; k++) {
         b->problems[k] = (pegasos_linear){.lam = 0.03,
                                           .weight_factor = 1,
-                                          .project = project,
+                                          .ball = ball,
                                           .intercept_scaling = free_intercept ? 0 : 1,
                                           .free_intercept = free_intercept,
                                           .average_from = average ? 11 : 0,
@@ -210,7 +216,7 @@ static void a_set_gives_the_bits_of_separate_problems(void)
         for (int k = 0; k < K; k++) {
             begin(&alone, 0, 1, 1);
             alone.set.n_problems = 1;
-            alone.set.labels = labels + k * N;
+            alone.set.targets.labels = labels + k * N;
             pegasos_linear_run(&rows, &alone.set, 0, DRAWS, draws);
             const size_t bytes = (size_t)(D * rows.value_bytes);
             CHECK(memcmp(&alone.problems[0], &set.problems[k], sizeof(pegasos_linear)) == 0);
@@ -307,15 +313,16 @@ static void the_dual_is_climbed_to_its_top(void)
                 active[n_active++] = i;
             bounds[i] = i % 3 == 0 ? 0.5 : 2;
         }
+        const pegasos_targets targets = targets_of(PEGASOS_HINGE, labels, bounds);
         pegasos_dual problem = {.scale = 1 / (lam * (double)N), .intercept_scaling = feature};
         pegasos_dual_start(&problem, n_active);
         double before = 0;
         for (int epoch = 0; epoch < 2000; epoch++) {
             /* in two pieces, which must not matter */
             const int64_t some =
-                pegasos_dual_run(&rows, &problem, labels, bounds, norms, active, a, w, 7);
+                pegasos_dual_run(&rows, &problem, &targets, norms, active, a, w, 7);
             CHECK(some <= 7);
-            while (pegasos_dual_run(&rows, &problem, labels, bounds, norms, active, a, w, N) > 0)
+            while (pegasos_dual_run(&rows, &problem, &targets, norms, active, a, w, N) > 0)
                 ;
             CHECK(problem.position == problem.n_active);
             double sum = 0, expected[D] = {0}, constant = 0, squared = 0;
@@ -442,7 +449,6 @@ static double kernel_objective(const void *gram, int64_t bytes, int mode, int is
                               .tol = tol,
                               .feature = 0.7,
                               .free_intercept = is_free,
-                              .loss = loss,
                               .is_positive = 1,
                               .last_epoch = 100000,
                               .generator = 5,
@@ -450,6 +456,7 @@ static double kernel_objective(const void *gram, int64_t bytes, int mode, int is
                               .relative_gap = INFINITY};
     const pegasos_matrix matrix = matrix_of(&of, gram, bytes, mode);
     const int64_t n_columns = matrix.n_columns;
+    const pegasos_targets targets = targets_of(loss, labels, NULL);
     for (int64_t i = 0; i < N; i++) {
         norms[i] = value_at(&of, i, i);
         a[i] = scored[i] = scores[i] = 0;
@@ -462,7 +469,7 @@ static double kernel_objective(const void *gram, int64_t bytes, int mode, int is
     int status;
     do {
         const pegasos_kernel_arrays arrays = {
-            .labels = labels,
+            .targets = &targets,
             .norms = norms,
             .a = a,
             .scored = scored,
@@ -547,14 +554,14 @@ static void train_kernel(kernel_bench *b, const void *gram, int64_t bytes, int m
     pegasos_order_seek(&order, SEED, N, PEGASOS_PERMUTATION, 0, permutation);
     const pegasos_draws stream = {.order = &order, .permutation = permutation};
     memset(b, 0, sizeof *b);
-    begin(&b->own, settings & 1, settings / 2 & 1, settings / 4 & 1);
+    begin(&b->own, settings & 1 ? (is_squared ? 0.5 : 1) : 0, settings / 2 & 1, settings / 4 & 1);
     pegasos_linear_set *set = &b->own.set;
     set->weights = b->beta;
     set->sums = b->sums;
     set->slopes = b->slopes;
+    set->targets.loss.kind = is_squared;
     for (int k = 0; k < K; k++) {
         b->own.problems[k].last_step = 300 + 40 * k; /* blocks of 64, 128, ... draws */
-        b->own.problems[k].loss = is_squared;
         b->own.problems[k].delay = is_squared ? 200 : 0;
     }
     int status;
@@ -592,12 +599,12 @@ static void kernel_pegasos_is_pegasos(void)
                 CHECK(memcmp(whole.sums, cut.sums, sizeof cut.sums) == 0);
                 if (bytes == 4)
                     continue; /* decisions may differ by rounding */
-                begin(&linear, settings & 1, settings / 2 & 1, settings / 4 & 1);
+                begin(&linear, whole.own.problems[0].ball, settings / 2 & 1, settings / 4 & 1);
                 double slopes[K * BATCH];
                 linear.set.slopes = slopes;
+                linear.set.targets.loss = whole.own.set.targets.loss;
                 for (int k = 0; k < K; k++) {
                     linear.problems[k].last_step = whole.own.problems[k].last_step;
-                    linear.problems[k].loss = whole.own.problems[k].loss;
                     linear.problems[k].delay = whole.own.problems[k].delay;
                 }
                 pegasos_order_seek(&order, 3, N, PEGASOS_PERMUTATION, 0, permutation);
@@ -624,18 +631,18 @@ static void kernel_pegasos_is_pegasos(void)
 
 static void the_certificate_is_the_textbook_s(void)
 {
-    double scores[N], room[4 * N], a[N], bounds[N], cut = 0, whole = 0;
+    double scores[N], room[4 * N], a[N], bounds[N];
     for (int i = 0; i < N; i++) {
         scores[i] = sin(i);
         bounds[i] = i % 3 == 0 ? 0.5 : 2;
         a[i] = 3 * cos(i);
     }
-    pegasos_loss_sums(PEGASOS_HINGE, N, 1, N, labels, bounds, scores, &whole);
-    pegasos_loss_sums(PEGASOS_HINGE, 7, 1, N, labels, bounds, scores, &cut);
-    pegasos_loss_sums(PEGASOS_HINGE, N - 7, 1, N - 7, labels + 7, bounds + 7, scores + 7, &cut);
-    CHECK(cut == whole);
+    const pegasos_targets targets = targets_of(PEGASOS_HINGE, labels, bounds);
+    const double whole = pegasos_loss_sum(&targets, 0, N, scores, 1, 0);
+    const double cut = pegasos_loss_sum(&targets, 0, 7, scores, 1, 0);
+    CHECK(pegasos_loss_sum(&targets, 7, N - 7, scores + 7, 1, cut) == whole);
     /* The best intercept: no place where a row meets its margin is better. */
-    const double best = pegasos_best_intercept(PEGASOS_HINGE, N, labels, bounds, scores, room);
+    const double best = pegasos_best_intercept(&targets, scores, room);
     double least = INFINITY, at_best = 0;
     for (int j = -1; j < N; j++) {
         double sum = 0;
@@ -647,7 +654,7 @@ static void the_certificate_is_the_textbook_s(void)
     }
     CHECK(at_best <= least + 1e-12);
     double balance = 0, sum = 0;
-    pegasos_make_feasible(PEGASOS_HINGE, N, labels, bounds, 1, a, a);
+    pegasos_make_feasible(&targets, 1, a, a);
     for (int i = 0; i < N; i++) {
         CHECK(0 <= a[i] && a[i] <= bounds[i] && (labels[i] || a[i] == 0));
         balance += a[i] * labels[i];
@@ -655,13 +662,12 @@ static void the_certificate_is_the_textbook_s(void)
     }
     CHECK(sum > 1 && fabs(balance) < 1e-12);
     const double squared = 40, lam = 0.3, dual = sum / N - lam / 2 * squared;
-    CHECK(fabs(pegasos_best_dual(PEGASOS_HINGE, N, a, bounds, squared, N, lam, 0) - dual) < 1e-12);
-    const double scaled = pegasos_best_dual(PEGASOS_HINGE, N, a, bounds, squared, N, lam, 1);
+    CHECK(fabs(pegasos_best_dual(&targets, a, squared, N, lam, 0) - dual) < 1e-12);
+    const double scaled = pegasos_best_dual(&targets, a, squared, N, lam, 1);
     for (int j = 0; j <= 100; j++) /* every multiple up to 1 is feasible */
         CHECK(j * 0.01 * sum / N - j * j * 1e-4 * lam / 2 * squared <= scaled + 1e-12);
     scores[3] = INFINITY;
-    pegasos_loss_sums(PEGASOS_HINGE, N, 1, N, labels, bounds, scores, &whole);
-    CHECK(isnan(whole));
+    CHECK(isnan(pegasos_loss_sum(&targets, 0, N, scores, 1, 0)));
 }
 
 /* A run by dual ascent, and all that belongs to it. */
@@ -708,7 +714,8 @@ static int stop(void *n_polls, const pegasos_progress *progress)
  */
 static int64_t end_ascent(ascent_bench *b, const pegasos_rows *rows, const int8_t *y, double every)
 {
-    const pegasos_ascent_arrays x = {.labels = y,
+    const pegasos_targets targets = targets_of(PEGASOS_HINGE, y, NULL);
+    const pegasos_ascent_arrays x = {.targets = &targets,
                                      .norms = b->norms,
                                      .active = b->active,
                                      .a = b->a,
@@ -738,10 +745,11 @@ static int64_t ascend(ascent_bench *b, const pegasos_rows *rows, int free_interc
 /* The objective of its model, computed afresh. */
 static double objective_of(const ascent_bench *b, const pegasos_rows *rows, const int8_t *y)
 {
-    double scores[N], loss = 0, norm = 0;
+    double scores[N], norm = 0;
     const double intercept = b->ascent.intercept;
+    const pegasos_targets targets = targets_of(PEGASOS_HINGE, y, NULL);
     pegasos_linear_scores(rows, 0, N, 1, b->coef, 8, 0, &intercept, scores);
-    pegasos_loss_sums(PEGASOS_HINGE, N, 1, N, y, NULL, scores, &loss);
+    const double loss = pegasos_loss_sum(&targets, 0, N, scores, 1, 0);
     for (int j = 0; j < D; j++)
         norm += b->coef[j] * b->coef[j];
     norm += b->ascent.free_intercept ? 0 : 4 * intercept * intercept;
@@ -810,7 +818,7 @@ static int64_t begin_together(ascent_bench *b, const pegasos_rows *rows, int64_t
                                    .last_epoch = epochs,
                                    .problems = problems,
                                    .ascents = ascents,
-                                   .labels = signs,
+                                   .targets = targets_of(PEGASOS_HINGE, signs, NULL),
                                    .norms = b->norms,
                                    .a = a,
                                    .v = v,
@@ -922,8 +930,8 @@ static void a_whole_fit_is_certified(void)
                                              .lam = 0.03,
                                              .intercept_scaling = kind % 3 == 1 ? 0.5 : 0,
                                              .free_intercept = kind % 3 == 2,
-                                             .loss = is_squared ? PEGASOS_SQUARED_HINGE
-                                                                : PEGASOS_HINGE};
+                                             .loss.kind = is_squared ? PEGASOS_SQUARED_HINGE
+                                                                     : PEGASOS_HINGE};
             const pegasos_options options = {
                 .tol = 1e-6, .max_epochs = 100000, .seed = 7, .solver = kind / 6};
             const int64_t bytes = pegasos_memory(&problem);
@@ -989,7 +997,7 @@ static void a_fit_goes_on_where_the_last_one_ended(void)
                                        .lam = 0.1,
                                        .intercept_scaling = kind % 3 == 1 ? 0.5 : 0,
                                        .free_intercept = kind % 3 == 2,
-                                       .loss =
+                                       .loss.kind =
                                            kind % 6 >= 3 ? PEGASOS_SQUARED_HINGE : PEGASOS_HINGE};
             pegasos_options options = {
                 .tol = 1e-6, .max_epochs = 1000000, .seed = 7, .solver = kind / 6};
@@ -1075,7 +1083,7 @@ static void check_kernel_machine(const pegasos_problem *problem, const pegasos_s
 {
     const points *const p = problem->kernel->context;
     const double feature = problem->intercept_scaling, lam = problem->lam;
-    const bool is_squared = problem->loss == PEGASOS_SQUARED_HINGE;
+    const bool is_squared = problem->loss.kind == PEGASOS_SQUARED_HINGE;
     double mass = 0, losses = 0, norm = 0, dual_norm = 0, sum = 0, balance = 0, most = INFINITY;
     double smoothing = 0;
     for (int64_t i = 0; i < p->n; i++)
@@ -1147,7 +1155,8 @@ static void kernel_machines_are_certified(void)
                                    .lam = 0.03,
                                    .intercept_scaling = kind % 3 == 1 ? 0.5 : 0,
                                    .free_intercept = kind % 3 == 2,
-                                   .loss = kind % 6 >= 3 ? PEGASOS_SQUARED_HINGE : PEGASOS_HINGE};
+                                   .loss.kind =
+                                       kind % 6 >= 3 ? PEGASOS_SQUARED_HINGE : PEGASOS_HINGE};
         const pegasos_options options = {
             .tol = tol, .max_epochs = 10000, .seed = 3, .solver = kind % 2};
         pegasos_solution whole, cut, linear;
@@ -1227,7 +1236,7 @@ static void rounding_ends_a_fit_of_a_kernel_machine(void)
                                          .lam = kind < 6 ? 0.003 : 0.1,
                                          .intercept_scaling = kind % 3 == 1,
                                          .free_intercept = kind % 3 == 2,
-                                         .loss = kind % 6 / 3};
+                                         .loss.kind = kind % 6 / 3};
         pegasos_options options = {.tol = 0, .max_epochs = 100000};
         pegasos_solution whole, cut;
         int64_t n_polls = 0;
@@ -1271,7 +1280,7 @@ static void kernel_machines_have_their_limits(void)
     problem.targets = targets;
     for (int kind = 0; kind < 6; kind++)
         for (int large = 0; large < 3; large++) {
-            problem.loss = kind % 2;
+            problem.loss.kind = kind % 2;
             problem.free_intercept = kind / 2 == 2;
             problem.intercept_scaling = kind / 2 == 1;
             for (int i = 0; i < N * D; i++)
@@ -1400,7 +1409,7 @@ static void what_a_program_gets_wrong_is_named(void)
     REFUSED(problem, weights, huge, WEIGHTS);
     REFUSED(problem, lam, 0, LAM);
     REFUSED(problem, lam, NAN, LAM);
-    REFUSED(problem, loss, 7, LOSS);
+    REFUSED(problem, loss.kind, 8, LOSS);
     REFUSED(problem, free_intercept, 2, INTERCEPT);
     REFUSED(problem, intercept_scaling, -1, INTERCEPT);
     REFUSED(options, tol, NAN, OPTIONS);
@@ -1487,7 +1496,7 @@ static void rows_outside_a_problem_do_not_change_its_fit(void)
                                              .lam = 0.03,
                                              .intercept_scaling = kind % 3 == 1,
                                              .free_intercept = kind % 3 == 2,
-                                             .loss = PEGASOS_HINGE};
+                                             .loss.kind = PEGASOS_HINGE};
             CHECK(pegasos_solve(&problem, &options, memory[k], &found[k]) == PEGASOS_DONE);
         }
         CHECK(found[0].n_epochs == found[1].n_epochs);
