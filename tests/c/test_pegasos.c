@@ -1050,15 +1050,17 @@ static void check_linear_machine(const pegasos_problem *p, const pegasos_solutio
     int8_t y[N];
     double scores[N], w[D] = {0}, mass = 0, sum = 0, balance = 0, size = 0, norm = 0, squared = 0;
     const pegasos_targets t = read_targets(p, N, y);
-    const double none = 0, b = found->intercept, feature = p->intercept_scaling,
-                 *a = found->dual_variables;
+    const double none = 0, b = found->intercept, feature = p->intercept_scaling;
+    double a[N]; /* with a free intercept, dual variables are to be balanced */
+    pegasos_make_feasible(&t, p->free_intercept, found->dual_variables, a);
     for (int i = 0; i < N; i++)
         mass += weight_of(&t, i);
     for (int i = 0; i < N; i++) {
         const double factor = a[i] * y[i] / (p->lam * mass);
-        CHECK(is_within_bounds(p->loss, a[i], weight_of(&t, i)));
+        CHECK(is_within_bounds(p->loss, found->dual_variables[i], weight_of(&t, i)));
         sum += dual_at(p->loss, a[i], weight_of(&t, i), target_of(&t, i)) / mass;
         pegasos_linear_combine(p->rows, i, 1, &factor, w);
+        CHECK(p->free_intercept || a[i] == found->dual_variables[i]);
         balance += factor;
         size += fabs(factor);
     }
@@ -1396,6 +1398,16 @@ static void a_kernel_may_stop_a_fit(void)
     CHECK(pegasos_check(&problem, &options) == PEGASOS_STOPPED);
 }
 
+/* Whether a run notices that nothing but rounding errors is left: one that visits single rows does
+ * not, and where slopes have bounds, a free intercept leaves the dual objective uncertain. */
+static bool ends_by_rounding(const pegasos_problem *p)
+{
+    const int64_t kind = p->loss.kind;
+    const bool by_rows = kind == PEGASOS_LOG_LOSS || kind == PEGASOS_EPSILON_INSENSITIVE
+                         || kind == PEGASOS_SQUARED_EPSILON_INSENSITIVE;
+    return !by_rows && !(kind == PEGASOS_HUBER && p->free_intercept);
+}
+
 /* A gap of 0 is asked for: rounding ends the fit, at the same step if it was stopped at every epoch. */
 static void rounding_ends_a_fit_of_a_kernel_machine(void)
 {
@@ -1411,13 +1423,13 @@ static void rounding_ends_a_fit_of_a_kernel_machine(void)
                                          .intercept_scaling = kind / 2 % 3 == 1,
                                          .free_intercept = kind / 2 % 3 == 2,
                                          .loss = losses[kind / 6]};
-        pegasos_options options = {.tol = 0, .max_epochs = 100000};
+        pegasos_options options = {.tol = 0, .max_epochs = 10000};
         pegasos_solution whole, cut;
         int64_t n_polls = 0;
         write_targets(problem.loss, targets);
         CHECK(pegasos_solve(&problem, &options, memory, &whole) == PEGASOS_DONE);
-        CHECK(whole.n_epochs < options.max_epochs);
-        check_kernel_machine(&problem, &whole, 1e-12);
+        CHECK(whole.n_epochs < options.max_epochs || !ends_by_rounding(&problem));
+        check_kernel_machine(&problem, &whole, ends_by_rounding(&problem) ? 1e-12 : 1e-8);
         options.poll = stop;
         options.poll_epochs = 1;
         options.context = &n_polls;
