@@ -349,7 +349,7 @@ static bool are_vectors(fit *f, bool *same)
         for (int64_t j = 0; j < d; j++)
             apart = fmax(apart, fabs(f->sum[j] - f->w[j]));
         for (int64_t i = 0; i < n; i++)
-            size += s->dual.scale * f->a[i] * sqrt(f->norms[i] + square);
+            size += s->dual.scale * fabs(f->a[i]) * sqrt(f->norms[i] + square);
         within = s->value_bytes == 4 && s->ascent.part != PEGASOS_VISITS ? SAME_IN_FLOAT : SAME;
     }
     *same = apart <= within * size;

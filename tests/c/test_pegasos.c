@@ -1184,6 +1184,12 @@ static void a_fit_goes_on_where_the_last_one_ended(void)
                 solve_after(&problem, &options, y, norms, alone_memory, room, false, &n_polls);
                 pegasos_found(N, D, alone_memory, &alone);
                 CHECK(fabs(whole.objective - alone.objective) <= 1.1e-6 * alone.objective);
+                /* Data that are still the same are recognised. */
+                pegasos_set_pending(alone_memory, PEGASOS_CHECK_DATA);
+                solve_after(&problem, &options, y, norms, alone_memory, room, false, &n_polls);
+                const int64_t n_epochs = alone.n_epochs;
+                pegasos_found(N, D, alone_memory, &alone);
+                CHECK(alone.n_epochs == n_epochs);
             }
             CHECK(n_polls > 100);
         }
