@@ -6,7 +6,7 @@
  *
  *     pegasos_rows     the training rows, dense or CSR, read where they lie;
  *     pegasos_order    the order in which rows are drawn: a pure function of a seed;
- *     pegasos_linear   one problem (one column of labels, one lambda), and where its training
+ *     pegasos_linear   one problem (one column of targets, one lambda), and where its training
  *                      stands.
  *
  * Kernel machines are linear machines on rows that cannot be written down: pegasos_kernel_train
@@ -20,9 +20,9 @@
  *     (without NDEBUG) where that takes constant time; whoever takes input from people checks it
  *     first, as _core.pyx does.
  *   - The same arguments give the same bits on every machine with IEEE arithmetic, if compilers do
- *     not fuse products with sums (gcc: -ffp-contract=off). Two functions ask others, which have
- *     bits of their own: pegasos_newton_run where it is given a BLAS, and
- *     pegasos_kernel_sigmoid, which calls tanh.
+ *     not fuse products with sums (gcc: -ffp-contract=off). Three things ask others, which have
+ *     bits of their own: pegasos_newton_run where it is given a BLAS; pegasos_kernel_sigmoid, which
+ *     calls tanh; and the log loss, which calls exp, log and log1p.
  *
  * All state structs hold only 8-byte numbers, so their layout is the same everywhere but for the
  * order of bytes, and copying one (with its arrays) is saving it.
@@ -50,7 +50,8 @@ typedef struct pegasos_targets {
 } pegasos_targets;
 
 /* An objective as small as this has no gap to speak of, for every tol >= 0. It is a mean of losses
- * of 1 - y f, with scores f of about 1, and is known to some units of rounding of such numbers. */
+ * of z - y f, with targets and scores of about 1, and is known to some units of rounding of such
+ * numbers. */
 #define PEGASOS_ROUNDING (4 * 2.2204460492503131e-16)
 
 /* ---- Being asked ----------------------------------------------------------------------------- */
@@ -133,7 +134,7 @@ typedef struct pegasos_linear {
     int64_t n_steps;      /* t: steps taken */
     int64_t next_draw;    /* number of the next draw of the stream that this problem reads */
     int64_t n_drawn;      /* rows drawn for the step under way, below batch_size */
-    int64_t n_pending;    /* those of them that violate the margin */
+    int64_t n_pending;    /* those of them that are violations: l'(u) is not 0 */
     int64_t n_violations; /* violations in all steps so far */
     double q; /* product of projection factors: w = q v / (lam (t + t0)); 1 without projection */
     double squared_norm;    /* |v|^2, constant feature included; kept only when projecting */
@@ -250,12 +251,14 @@ void pegasos_loss_slopes(int64_t n, const double *u, const double *moves, const 
 double pegasos_loss_sum(const pegasos_targets *targets, int64_t first, int64_t count,
                         const double *scores, int64_t stride, double sum);
 
-/* The b that minimises sum_i c_i l(z_i - y_i (scores[i] + b)). Where all b of an interval do, of the
- * hinge and its square its middle, as in LIBSVM; where that has one end, because all rows are of
- * one class, this end. `room` is scratch for 4 n numbers, in which places are sorted. */
+/* The b that minimises sum_i c_i l(z_i - y_i (scores[i] + b)). Where all b of an interval do, it is
+ * one of them: for the hinge and its square the middle, as in LIBSVM, or the only end, if all rows
+ * are of one class. The log loss of rows of one class has no least value; b is then so large that
+ * the loss is below rounding. `room` is scratch for 4 n numbers, in which places are sorted. */
 double pegasos_best_intercept(const pegasos_targets *targets, const double *scores, double *room);
 
-/* The b that minimises sum_i c_i l(z_i - y_i b)/mass + penalty/2 b^2, and this value. */
+/* The b that minimises sum_i c_i l(z_i - y_i b)/mass + penalty/2 b^2, and this value. An infinite
+ * penalty makes b 0. */
 double pegasos_best_constant(const pegasos_targets *targets, double mass, double penalty,
                              double *least);
 
@@ -265,7 +268,7 @@ void pegasos_make_feasible(const pegasos_targets *targets, int64_t balance, cons
                            double *feasible);
 
 /* D(a), given squared_norm = |w(a)|^2 with the constant feature, and mass = m; if `scaled`, the
- * best value of the feasible multiples of `a`. */
+ * best value of the feasible multiples of `a`, but for the log loss, which has D(a). */
 double pegasos_best_dual(const pegasos_targets *targets, const double *a, double squared_norm,
                          double mass, double lam, int64_t scaled);
 

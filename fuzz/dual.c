@@ -39,8 +39,8 @@ static void w_of(const pegasos_rows *rows, const int8_t *labels, const double *a
     }
 }
 
-/* What sums of the constant's weight may reach in a sweep, where dual variables without an upper end
- * stay below 1e4 times their weight. */
+/* What sums of the constant's weight may reach in a sweep, where dual variables without an upper
+ * end stay below 1e4 times their weight. */
 static double weight_sizes(const pegasos_dual *p, const double *weights, loss_form loss, int64_t n)
 {
     double size = 1;

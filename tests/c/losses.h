@@ -1,6 +1,6 @@
 /*
- * losses.h - the losses as pegasos.h writes them down, for tests: each by a formula of its own, where
- * the core has one for several (loss.h).
+ * losses.h - the losses as pegasos.h writes them down, for tests: each by a formula of its own,
+ * where the core has one for several (loss.h).
  */
 #ifndef LOSSES_H
 #define LOSSES_H

@@ -237,8 +237,8 @@ static double error_of(const problem *p, int64_t i, double score)
     return p->values[i] - p->labels[i] * score;
 }
 
-/* a_i(u), and whether it is between bounds, so that it grows with u. A loss with corners is smoothed:
- * a_i is the best of u a - c l*(a/c) - delta/2 (a - A)^2/c. */
+/* a_i(u), and how it grows with u. A loss with corners is smoothed: a_i is the best of
+ * u a - c l*(a/c) - delta/2 (a - A)^2/c. */
 static double slope_of(const problem *p, int64_t i, double u, double *bend)
 {
     const pegasos_loss loss = p->targets.loss;
