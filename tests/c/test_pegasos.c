@@ -1044,11 +1044,41 @@ static int64_t fit_in_parts(const pegasos_problem *problem, const pegasos_option
     return calls;
 }
 
+/* D of r times the dual variables, whose own square is lam/2 `norm`. */
+static double dual_of_multiple(const pegasos_targets *t, const double *a, double r, double norm,
+                               double mass, double lam)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < t->n; i++)
+        sum += dual_at(t->loss, r * a[i], weight_of(t, i), target_of(t, i)) / mass;
+    return sum - lam / 2 * r * r * norm;
+}
+
+/* The highest D of multiples of the dual variables, by thirds: D is concave. */
+static double best_of_multiples(const pegasos_targets *t, const double *a, double norm, double mass,
+                                double lam)
+{
+    double low = 0, high = 1000;
+    for (int64_t i = 0; i < t->n; i++) {
+        const double bound = a[i] > 0 ? most_slope(t->loss) : least_slope(t->loss);
+        high = a[i] != 0 ? fmin(high, weight_of(t, i) * bound / a[i]) : high;
+    }
+    for (int n = 0; n < 100; n++) {
+        const double left = low + (high - low) / 3, right = high - (high - low) / 3;
+        if (dual_of_multiple(t, a, left, norm, mass, lam)
+            < dual_of_multiple(t, a, right, norm, mass, lam))
+            low = left;
+        else
+            high = right;
+    }
+    return dual_of_multiple(t, a, low, norm, mass, lam);
+}
+
 /* Whether a linear fit has found P of its model, and a D that its dual variables prove. */
 static void check_linear_machine(const pegasos_problem *p, const pegasos_solution *found)
 {
     int8_t y[N];
-    double scores[N], w[D] = {0}, mass = 0, sum = 0, balance = 0, size = 0, norm = 0, squared = 0;
+    double scores[N], w[D] = {0}, mass = 0, balance = 0, size = 0, norm = 0, squared = 0;
     const pegasos_targets t = read_targets(p, N, y);
     const double none = 0, b = found->intercept, feature = p->intercept_scaling;
     double a[N]; /* with a free intercept, dual variables are to be balanced */
@@ -1058,7 +1088,6 @@ static void check_linear_machine(const pegasos_problem *p, const pegasos_solutio
     for (int i = 0; i < N; i++) {
         const double factor = a[i] * y[i] / (p->lam * mass);
         CHECK(is_within_bounds(p->loss, found->dual_variables[i], weight_of(&t, i)));
-        sum += dual_at(p->loss, a[i], weight_of(&t, i), target_of(&t, i)) / mass;
         pegasos_linear_combine(p->rows, i, 1, &factor, w);
         CHECK(p->free_intercept || a[i] == found->dual_variables[i]);
         balance += factor;
@@ -1076,9 +1105,9 @@ static void check_linear_machine(const pegasos_problem *p, const pegasos_solutio
     const double primal = p->lam / 2 * norm + loss_of_scores(&t, scores, b) / mass;
     CHECK(fabs(primal - found->objective) < 1e-9 * primal);
     CHECK(found->dual_objective <= found->objective);
-    /* Multiples of the dual variables may be better, by no more than the gap. */
-    const double dual = sum - p->lam / 2 * squared;
-    CHECK(found->dual_objective <= dual + 1.1 * found->relative_gap * primal + 1e-9 * primal);
+    const double dual = best_of_multiples(&t, a, squared, mass, p->lam);
+    CHECK(found->dual_objective <= dual + 1e-9 * primal);
+    CHECK(dual <= primal * (1 + 1e-9));
 }
 
 /* A whole fit from C: wherever it is stopped it ends with the same bits, and its gap is that of its
@@ -1233,36 +1262,6 @@ static int write_values(void *context, int64_t count, const int64_t *rows, int64
     if (p->n_calls == p->breaks)
         out[count * m - 1] = INFINITY;
     return p->n_calls == p->stops;
-}
-
-/* D of r times the dual variables, whose own square is lam/2 `norm`. */
-static double dual_of_multiple(const pegasos_targets *t, const double *a, double r, double norm,
-                               double mass, double lam)
-{
-    double sum = 0;
-    for (int64_t i = 0; i < t->n; i++)
-        sum += dual_at(t->loss, r * a[i], weight_of(t, i), target_of(t, i)) / mass;
-    return sum - lam / 2 * r * r * norm;
-}
-
-/* The highest D of multiples of the dual variables, by thirds: D is concave. */
-static double best_of_multiples(const pegasos_targets *t, const double *a, double norm, double mass,
-                                double lam)
-{
-    double low = 0, high = 4;
-    for (int64_t i = 0; i < t->n; i++) {
-        const double bound = a[i] > 0 ? most_slope(t->loss) : least_slope(t->loss);
-        high = a[i] != 0 ? fmin(high, weight_of(t, i) * bound / a[i]) : high;
-    }
-    for (int n = 0; n < 100; n++) {
-        const double left = low + (high - low) / 3, right = high - (high - low) / 3;
-        if (dual_of_multiple(t, a, left, norm, mass, lam)
-            < dual_of_multiple(t, a, right, norm, mass, lam))
-            low = left;
-        else
-            high = right;
-    }
-    return dual_of_multiple(t, a, low, norm, mass, lam);
 }
 
 /* P and the highest D of multiples of the dual variables, from all kernel values: what was found is
