@@ -48,11 +48,14 @@ static pegasos_rows dense_rows = {
     .n_rows = N, .n_features = DENSE_D, .value_bytes = 4, .values = dense};
 static pegasos_linear problems[BUNDLE];
 static pegasos_dual duals[K];
-static pegasos_linear_set set = {.batch_size = 1,
-                                 .problems = problems,
-                                 .labels = labels,
-                                 .weights = weights,
-                                 .pending = pending};
+static const pegasos_targets one_column = {.n = N, .labels = labels};
+static pegasos_linear_set set = {
+    .batch_size = 1,
+    .problems = problems,
+    .targets = {.n = N, .labels = labels},
+    .weights = weights,
+    .pending = pending
+};
 
 static void make(void)
 {
@@ -132,7 +135,7 @@ static void step_kernel(void)
 static void ascent_sparse(void)
 {
     for (int epoch = 0; epoch < 5; epoch++) {
-        pegasos_dual_run(&sparse_rows, duals, labels, NULL, norms, active, a, w, N);
+        pegasos_dual_run(&sparse_rows, duals, &one_column, norms, active, a, w, N);
         pegasos_dual_begin_epoch(duals);
     }
 }
@@ -140,20 +143,20 @@ static void ascent_sparse(void)
 static void ascent_dense(void)
 {
     for (int epoch = 0; epoch < 5; epoch++) {
-        pegasos_dual_run(&dense_rows, duals, labels, NULL, norms, active, a, w, N);
+        pegasos_dual_run(&dense_rows, duals, &one_column, norms, active, a, w, N);
         pegasos_dual_begin_epoch(duals);
     }
 }
 
 static void sweep_sparse(void)
 {
-    pegasos_dual_sweep(&sparse_rows, K, duals, labels, NULL, norms, a, weights, NULL, 0, STEPS,
+    pegasos_dual_sweep(&sparse_rows, K, duals, &one_column, norms, a, weights, NULL, 0, STEPS,
                        draws);
 }
 
 static void sweep_dense(void)
 {
-    pegasos_dual_sweep(&dense_rows, K, duals, labels, NULL, norms, a, weights, NULL, 0, STEPS,
+    pegasos_dual_sweep(&dense_rows, K, duals, &one_column, norms, a, weights, NULL, 0, STEPS,
                        draws);
 }
 
@@ -228,7 +231,7 @@ static void fit_newton(void)
                               .primal = INFINITY,
                               .relative_gap = INFINITY,
                               .dual_objective = -INFINITY};
-    const pegasos_newton_arrays arrays = {.labels = labels,
+    const pegasos_newton_arrays arrays = {.targets = &one_column,
                                           .point = w,
                                           .scores = scores,
                                           .centre = a,
@@ -253,7 +256,7 @@ static void fit_kernel(void)
                               .primal = INFINITY,
                               .relative_gap = INFINITY};
     static double slopes[N];
-    const pegasos_kernel_arrays arrays = {.labels = labels,
+    const pegasos_kernel_arrays arrays = {.targets = &one_column,
                                           .norms = norms,
                                           .a = a,
                                           .scored = a + N,

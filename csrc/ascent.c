@@ -76,9 +76,8 @@ static INLINE double growth(const pegasos_dual *p, double weight_seen)
  * derivative of 0 add nothing. `gap` sums this over an epoch, each row as it was before its step.
  */
 static INLINE int64_t ascend(const row_functions *f, const pegasos_rows *rows, pegasos_dual *p,
-                             const pegasos_targets *targets, const double *norms,
-                             int64_t *active, double *a, double *w, int64_t count,
-                             const loss_form loss)
+                             const pegasos_targets *targets, const double *norms, int64_t *active,
+                             double *a, double *w, int64_t count, const loss_form loss)
 {
     const int8_t *const labels = targets->labels;
     const double *const bounds = targets->weights, *const values = targets->values;
@@ -250,10 +249,10 @@ static INLINE void sweep(const row_functions *f, const pegasos_rows *rows, int64
 FOR_EVERY_WIDE_TYPE(DEFINE_ASCENTS)
 
 #define DEFINE_SWEEPS(TYPE)                                                                        \
-    CLONES_WIDE static void sweep_##TYPE(                                                          \
-        const pegasos_rows *rows, int64_t n_problems, pegasos_dual *problems,                      \
-        const pegasos_targets *targets, const double *norms, double *a, void *v, void *sums,       \
-        int64_t before, int64_t count, const int64_t *draws)                                       \
+    CLONES_WIDE static void sweep_##TYPE(const pegasos_rows *rows, int64_t n_problems,             \
+                                         pegasos_dual *problems, const pegasos_targets *targets,   \
+                                         const double *norms, double *a, void *v, void *sums,      \
+                                         int64_t before, int64_t count, const int64_t *draws)      \
     {                                                                                              \
         const loss_form loss = loss_of(targets->loss);                                             \
         WITH_LOSS(loss, sweep(&functions_##TYPE, rows, n_problems, problems, targets, norms, a, v, \
@@ -377,7 +376,8 @@ static bool visit_rows(const run *r)
     while (r->p->position < r->p->n_active) {
         const int64_t left = s->next_snapshot - r->p->position;
         const int64_t done =
-            pegasos_dual_run(r->rows, r->p, r->x->targets, r->x->norms, r->x->active, r->x->a, r->x->w, left < most ? left : most);
+            pegasos_dual_run(r->rows, r->p, r->x->targets, r->x->norms, r->x->active, r->x->a,
+                             r->x->w, left < most ? left : most);
         const bool is_over = r->p->position >= r->p->n_active;
         s->n_visits += done;
         if (s->snapshot_every > 0 && (is_over || r->p->position == s->next_snapshot))

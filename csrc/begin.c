@@ -210,8 +210,7 @@ bool pegasos_fit_begin_ascent(fit *f, bool is_zero)
     state *s = f->s;
     const pegasos_progress now = progress_of_state(s);
     const int64_t n = f->rows->n_rows, d = f->rows->n_features;
-    const double feature =
-        pegasos_constant_feature(f->problem, &f->targets, f->norms, s->n_inside);
+    const double feature = pegasos_constant_feature(f->problem, &f->targets, f->norms, s->n_inside);
     double total = 0, intercept = 0;
     if (is_zero) {
         memset(f->w, 0, (size_t)d * sizeof(double));
@@ -262,8 +261,8 @@ bool pegasos_fit_begin_ascent(fit *f, bool is_zero)
  * width far above that would let dual variables creep. */
 static double narrowest_width(const fit *f)
 {
-    const double moves = mean_norm(&f->targets, f->norms, f->s->n_inside)
-                         / (f->problem->lam * f->s->mass);
+    const double moves =
+        mean_norm(&f->targets, f->norms, f->s->n_inside) / (f->problem->lam * f->s->mass);
     return NARROWEST * fmax(fmin(moves, 1), FLATTEST);
 }
 
@@ -278,7 +277,8 @@ bool pegasos_fit_begin_newton(fit *f)
     const loss_form loss = loss_of(p->loss);
     const bool is_smooth = loss_is_smooth(loss);
     const double feature = p->free_intercept ? 1 : p->intercept_scaling;
-    const double width = is_smooth ? loss_width(loss) : FIRST_WIDTH, intercept = intercept_of_state(s);
+    const double width = is_smooth ? loss_width(loss) : FIRST_WIDTH,
+                 intercept = intercept_of_state(s);
     double *const values = f->room, *const moves = values + n, *const weights = moves + n;
     double *const zeros = weights + n;
     if (!score(f, f->coef, intercept, f->scores))
@@ -368,7 +368,7 @@ static bool are_vectors(fit *f, bool *same)
         for (int64_t j = 0; j < d; j++)
             apart = fmax(apart, fabs(f->sum[j] - f->w[j]));
         for (int64_t i = 0; i < n; i++)
-            size += s->dual.scale * f->a[i] * sqrt(f->norms[i] + square);
+            size += s->dual.scale * fabs(f->a[i]) * sqrt(f->norms[i] + square);
         within = s->value_bytes == 4 && s->ascent.part != PEGASOS_VISITS ? SAME_IN_FLOAT : SAME;
     }
     *same = apart <= within * size;
@@ -436,7 +436,7 @@ void pegasos_fit_change_lam(fit *f)
             .n_steps = s->ascent.n_steps,
             .estimate = INFINITY,
             .estimate_at_check = INFINITY,
-                .intercept = s->ascent.intercept,
+            .intercept = s->ascent.intercept,
         };
     }
     forget(s);

@@ -147,9 +147,9 @@ static double best_by_slopes(const pegasos_targets *t, const double *scores, dou
     const double far = loss_is_quadratic(l) ? 0 : LOSS_FAR;
     double low = penalty > 0 ? 0 : INFINITY, high = penalty > 0 ? 0 : -INFINITY;
     for (int64_t i = 0; i < t->n; i++) { /* u_i = 0 where b = y_i z_i - f_i */
-        const double place = t->labels[i] * value_at(t, i) - (scores ? scores[i] : 0);
-        low = t->labels[i] != 0 ? fmin(low, place) : low;
-        high = t->labels[i] != 0 ? fmax(high, place) : high;
+        const double at = t->labels[i] * value_at(t, i) - (scores ? scores[i] : 0);
+        low = t->labels[i] != 0 ? fmin(low, at) : low;
+        high = t->labels[i] != 0 ? fmax(high, at) : high;
     }
     if (!(isfinite(low) && isfinite(high)))
         return low == INFINITY && high == -INFINITY ? 0 : NAN; /* no rows, or an overflow */

@@ -230,8 +230,7 @@ static bool are_linear_numbers(const pegasos_linear *p, const state *s,
     const double numbers[] = {p->squared_norm, p->constant_weight, p->intercept,    p->rate_sum,
                               p->constant_sum, p->intercept_sum,   p->weight_factor};
     return are_finite(numbers, sizeof(double), sizeof numbers / sizeof *numbers) && p->lam == s->lam
-           && p->weight_factor > 0
-           && p->intercept_scaling == problem->intercept_scaling
+           && p->weight_factor > 0 && p->intercept_scaling == problem->intercept_scaling
            && p->free_intercept == problem->free_intercept && p->average_from == s->n_inside / 2 + 1
            && p->last_step == s->n_inside && p->q <= 1 && p->squared_norm >= 0;
 }
@@ -245,8 +244,8 @@ static bool are_ascent_numbers(const state *s, const pegasos_problem *problem)
         p->gap,        p->constant_weight,   p->squared_norm, p->constant_sum, p->pegasos_mass,
         p->weight_seen};
     return are_finite(numbers, sizeof(double), sizeof numbers / sizeof *numbers) && p->factor == 1
-           && !isnan(p->highest_before) && !isnan(p->lowest_before)
-           && q->lam == s->lam && q->mass == s->mass && q->free_intercept == problem->free_intercept
+           && !isnan(p->highest_before) && !isnan(p->lowest_before) && q->lam == s->lam
+           && q->mass == s->mass && q->free_intercept == problem->free_intercept
            && !isnan(q->estimate) && !isnan(q->estimate_at_check);
 }
 
@@ -255,9 +254,10 @@ static bool are_newton_numbers(const state *s, const pegasos_problem *problem)
     const pegasos_newton *const p = &s->newton;
     const double feature = problem->free_intercept ? 1 : problem->intercept_scaling;
     return p->lam == s->lam && p->mass == s->mass && p->feature == feature
-           && p->free_intercept == problem->free_intercept
-           && isfinite(p->width) && isfinite(p->narrowest)
-           && (!loss_is_smooth(loss_of(s->loss)) || p->width == loss_width(loss_of(s->loss))) && !isnan(p->dual_objective);
+           && p->free_intercept == problem->free_intercept && isfinite(p->width)
+           && isfinite(p->narrowest)
+           && (!loss_is_smooth(loss_of(s->loss)) || p->width == loss_width(loss_of(s->loss)))
+           && !isnan(p->dual_objective);
 }
 
 /* The arrays of the solver at work. */
@@ -284,8 +284,8 @@ static bool are_numbers(const fit *f)
     const pegasos_progress now = progress_of_state(s);
     const double b = intercept_of_state(s);
     const bool has_intercept = problem->free_intercept || problem->intercept_scaling > 0;
-    if (!(are_duals(problem->loss, f->a, f->rows->n_rows) && isfinite(b) && (has_intercept || b == 0)
-          && are_finite(f->coef, sizeof(double), f->rows->n_features)))
+    if (!(are_duals(problem->loss, f->a, f->rows->n_rows) && isfinite(b)
+          && (has_intercept || b == 0) && are_finite(f->coef, sizeof(double), f->rows->n_features)))
         return false;
     if (is_at_point(s))
         return true;

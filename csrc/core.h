@@ -6,7 +6,7 @@
  *
  *     pegasos_rows     the training rows, dense or CSR, read where they lie;
  *     pegasos_order    the order in which rows are drawn: a pure function of a seed;
- *     pegasos_linear   one problem (one column of labels, one lambda), and where its training
+ *     pegasos_linear   one problem (one column of targets, one lambda), and where its training
  *                      stands.
  *
  * Kernel machines are linear machines on rows that cannot be written down: pegasos_kernel_train
@@ -50,7 +50,8 @@ typedef struct pegasos_targets {
 } pegasos_targets;
 
 /* An objective as small as this has no gap to speak of, for every tol >= 0. It is a mean of losses
- * of 1 - y f, with scores f of about 1, and is known to some units of rounding of such numbers. */
+ * of z - y f, with targets and scores of about 1, and is known to some units of rounding of such
+ * numbers. */
 #define PEGASOS_ROUNDING (4 * 2.2204460492503131e-16)
 
 /* ---- Being asked ----------------------------------------------------------------------------- */
@@ -133,7 +134,7 @@ typedef struct pegasos_linear {
     int64_t n_steps;      /* t: steps taken */
     int64_t next_draw;    /* number of the next draw of the stream that this problem reads */
     int64_t n_drawn;      /* rows drawn for the step under way, below batch_size */
-    int64_t n_pending;    /* those of them that violate the margin */
+    int64_t n_pending;    /* those of them that are violations: l'(u) is not 0 */
     int64_t n_violations; /* violations in all steps so far */
     double q; /* product of projection factors: w = q v / (lam (t + t0)); 1 without projection */
     double squared_norm;    /* |v|^2, constant feature included; kept only when projecting */
@@ -157,21 +158,21 @@ enum { PEGASOS_BUNDLE_BYTES = 64 };
 /* Problems that share rows and the order of draws, and the arrays that belong to them. */
 typedef struct pegasos_linear_set {
     int64_t n_problems;
-    int64_t batch_size;        /* k: draws per step, at least 1 */
-    int64_t bundled;           /* 1: the problems, at most B, are a bundle: weights and sums are
+    int64_t batch_size;       /* k: draws per step, at least 1 */
+    int64_t bundled;          /* 1: the problems, at most B, are a bundle: weights and sums are
                                   interleaved; batch_size is 1, and no problem projects */
-    pegasos_linear *problems;  /* n_problems */
-    pegasos_targets targets;   /* labels and values are n_problems x n_rows; weights are n_rows;
+    pegasos_linear *problems; /* n_problems */
+    pegasos_targets targets;  /* labels and values are n_problems x n_rows; weights are n_rows;
                                   drawing a row that is not in a problem changes nothing there. A
                                   bundle has no values. */
-    void *weights;             /* n_problems x n_features: v, zero at the start */
-    void *sums;                /* n_problems x n_features: a, zero at the start, with
+    void *weights;            /* n_problems x n_features: v, zero at the start */
+    void *sums;               /* n_problems x n_features: a, zero at the start, with
                                   sum of averaged w = (S v - a)/lam; NULL if no problem averages */
-    double *counts;   /* n_problems x n_rows: alpha, the sum of l'(u) over the draws of each
+    double *counts;           /* n_problems x n_rows: alpha, the sum of l'(u) over the draws of each
                                   row: of the hinge, how often it violated its margin; zero at the
                                   start; NULL: not wanted */
-    int64_t *pending; /* n_problems x batch_size: rows waiting for the step to end */
-    double *slopes;   /* n_problems x batch_size: l'(u) of these rows; NULL, all 1, for the
+    int64_t *pending;         /* n_problems x batch_size: rows waiting for the step to end */
+    double *slopes;           /* n_problems x batch_size: l'(u) of these rows; NULL, all 1, for the
                                   hinge; a bundle needs none */
 } pegasos_linear_set;
 
@@ -250,12 +251,14 @@ void pegasos_loss_slopes(int64_t n, const double *u, const double *moves, const 
 double pegasos_loss_sum(const pegasos_targets *targets, int64_t first, int64_t count,
                         const double *scores, int64_t stride, double sum);
 
-/* The b that minimises sum_i c_i l(z_i - y_i (scores[i] + b)). Where all b of an interval do, of the
- * hinge and its square its middle, as in LIBSVM; where that has one end, because all rows are of
- * one class, this end. `room` is scratch for 4 n numbers, in which places are sorted. */
+/* The b that minimises sum_i c_i l(z_i - y_i (scores[i] + b)). Where all b of an interval do, it is
+ * one of them: for the hinge and its square the middle, as in LIBSVM, or the only end, if all rows
+ * are of one class. The log loss of rows of one class has no least value; b is then so large that
+ * the loss is below rounding. `room` is scratch for 4 n numbers, in which places are sorted. */
 double pegasos_best_intercept(const pegasos_targets *targets, const double *scores, double *room);
 
-/* The b that minimises sum_i c_i l(z_i - y_i b)/mass + penalty/2 b^2, and this value. */
+/* The b that minimises sum_i c_i l(z_i - y_i b)/mass + penalty/2 b^2, and this value. An infinite
+ * penalty makes b 0. */
 double pegasos_best_constant(const pegasos_targets *targets, double mass, double penalty,
                              double *least);
 
@@ -265,7 +268,7 @@ void pegasos_make_feasible(const pegasos_targets *targets, int64_t balance, cons
                            double *feasible);
 
 /* D(a), given squared_norm = |w(a)|^2 with the constant feature, and mass = m; if `scaled`, the
- * best value of the feasible multiples of `a`. */
+ * best value of the feasible multiples of `a`, but for the log loss, which has D(a). */
 double pegasos_best_dual(const pegasos_targets *targets, const double *a, double squared_norm,
                          double mass, double lam, int64_t scaled);
 
@@ -363,14 +366,14 @@ enum { PEGASOS_VISITS = 0, PEGASOS_BUNDLE = 1, PEGASOS_WEIGHTS = 2 };
  * scratch. */
 typedef struct pegasos_ascent_arrays {
     const pegasos_targets *targets;
-    const double *norms;  /* n: |x_i|^2, without the constant feature */
-    int64_t *active;      /* n: see pegasos_dual_run */
-    double *a, *w;        /* n and d: dual variables, and w(a) */
-    double *sums;         /* d + 1, zero at first: sums of snapshots, the constant's weight last */
-    double *coef;         /* d: the best point so far */
-    double *point;        /* d */
-    double *scores;       /* n; NULL with a penalised intercept, or none */
-    double *room;         /* 4 n; NULL likewise */
+    const double *norms; /* n: |x_i|^2, without the constant feature */
+    int64_t *active;     /* n: see pegasos_dual_run */
+    double *a, *w;       /* n and d: dual variables, and w(a) */
+    double *sums;        /* d + 1, zero at first: sums of snapshots, the constant's weight last */
+    double *coef;        /* d: the best point so far */
+    double *point;       /* d */
+    double *scores;      /* n; NULL with a penalised intercept, or none */
+    double *room;        /* 4 n; NULL likewise */
 } pegasos_ascent_arrays;
 
 /*
@@ -405,11 +408,11 @@ typedef struct pegasos_bundle {
     pegasos_dual *problems;
     pegasos_ascent *ascents;
     pegasos_targets targets; /* labels are n x B; no values */
-    const double *norms;   /* n: |x_i|^2, without the constant feature */
-    double *a;             /* n x B: dual variables */
-    void *v;               /* d x B of the rows' type: w(a), `factor` of pegasos_dual beside */
-    void *sums;            /* (d + 1) x B likewise, zero at first */
-    const int64_t *inside; /* the n_inside >= 1 rows that have a label in some of the problems */
+    const double *norms;     /* n: |x_i|^2, without the constant feature */
+    double *a;               /* n x B: dual variables */
+    void *v;                 /* d x B of the rows' type: w(a), `factor` of pegasos_dual beside */
+    void *sums;              /* (d + 1) x B likewise, zero at first */
+    const int64_t *inside;   /* the n_inside >= 1 rows that have a label in some of the problems */
     int64_t n_inside;
     pegasos_order *order; /* of n_inside rows, at draw number n_epochs n_inside + place of the first
                              problem; with its permutation */
@@ -523,14 +526,14 @@ typedef struct pegasos_kernel {
 /* The arrays that belong to it, of n = n_rows numbers; all but the last are its state. */
 typedef struct pegasos_kernel_arrays {
     const pegasos_targets *targets;
-    const double *norms;   /* K(x_i, x_i), without the constant feature */
-    double *a;             /* dual variables */
-    double *scored;        /* those that `scores` are of */
-    double *scores;        /* sum_j s y_j scored_j K(x_j, x_i), without the intercept */
-    double *slopes;        /* of the rows of the round */
-    double *coef;          /* s a_i y_i of the best point so far */
-    int64_t *active;       /* rows of the round, ascending */
-    void *work;            /* scratch */
+    const double *norms; /* K(x_i, x_i), without the constant feature */
+    double *a;           /* dual variables */
+    double *scored;      /* those that `scores` are of */
+    double *scores;      /* sum_j s y_j scored_j K(x_j, x_i), without the intercept */
+    double *slopes;      /* of the rows of the round */
+    double *coef;        /* s a_i y_i of the best point so far */
+    int64_t *active;     /* rows of the round, ascending */
+    void *work;          /* scratch */
 } pegasos_kernel_arrays;
 
 /* How many rows a round has at most where there is room for so many columns; with room for all, it
@@ -645,12 +648,12 @@ typedef struct pegasos_newton {
 /* The arrays that belong to it, of n = n_rows and d = n_features numbers. */
 typedef struct pegasos_newton_arrays {
     const pegasos_targets *targets;
-    double *point;         /* d + 1: w, and the weight of the feature that carries the intercept */
-    double *scores;        /* n: those of `point` */
-    double *centre;        /* n: A; 0 where labels are 0 */
-    double *a;             /* n: the best dual point */
-    double *coef;          /* d: the best primal one */
-    void *work;            /* scratch */
+    double *point;  /* d + 1: w, and the weight of the feature that carries the intercept */
+    double *scores; /* n: those of `point` */
+    double *centre; /* n: A; 0 where labels are 0 */
+    double *a;      /* n: the best dual point */
+    double *coef;   /* d: the best primal one */
+    void *work;     /* scratch */
     const pegasos_blas *blas; /* NULL: plain loops */
 } pegasos_newton_arrays;
 

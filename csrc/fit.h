@@ -21,10 +21,10 @@ typedef struct state {
     int64_t budget_end; /* n_epochs at its end; */
     double gap_before;  /* the gap at its beginning */
     pegasos_loss loss;
-    double lam, mass;   /* lambda and m */
-    int64_t n_inside;   /* rows that are in the problem */
-    int64_t n_steps;    /* of Pegasos, in dual ascent that is over */
-    double longest;     /* max_i c_i (|x_i|^2 + feature^2) */
+    double lam, mass; /* lambda and m */
+    int64_t n_inside; /* rows that are in the problem */
+    int64_t n_steps;  /* of Pegasos, in dual ascent that is over */
+    double longest;   /* max_i c_i (|x_i|^2 + feature^2) */
     pegasos_linear pegasos;
     pegasos_order order;
     pegasos_dual dual;
@@ -38,7 +38,7 @@ typedef struct fit {
     const pegasos_options *options;
     const pegasos_rows *rows;
     pegasos_targets targets; /* labels are 0 for rows without weight */
-    const double *norms;  /* |x_i|^2 */
+    const double *norms;     /* |x_i|^2 */
     pegasos_watch watch;
     state *s;
     /* Kept: dual variables and the best model; arrays of dual ascent, in whose place those of

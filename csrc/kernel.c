@@ -198,7 +198,8 @@ static double sum_of(const run *r, double scale, const double *a)
 static INLINE double slope_of(const run *r, int64_t i, double score, double intercept)
 {
     const double y = r->targets->labels[i], a = r->x->a[i];
-    return y * value_at(r->targets, i) - (score + intercept) - y * loss_diagonal(r->loss, weight(r, i)) * a;
+    return y * value_at(r->targets, i) - (score + intercept)
+           - y * loss_diagonal(r->loss, weight(r, i)) * a;
 }
 
 /* How far a_i wants to move; below 0: it is stopped by a bound, and this far from leaving it. */
@@ -660,8 +661,7 @@ static bool spread(const run *r)
         return false;
     double intercept = s->feature * s->feature * sum_of(r, r->scale, r->x->a);
     if (s->free_intercept)
-        intercept = s->reference =
-            pegasos_best_intercept(r->targets, f, r->w.room);
+        intercept = s->reference = pegasos_best_intercept(r->targets, f, r->w.room);
     for (int64_t i = 0; i < n; i++) {
         const double c = weight(r, i), least = least_of(r, i), most = most_of(r, i);
         const double u = error_at(r->targets, i, f[i] + intercept);
@@ -710,8 +710,8 @@ static bool find_objectives(const run *r, double *f, double constant, found *at)
     for (int64_t i = 0; i < n; i++) {
         norm += r->scale * at->a[i] * r->targets->labels[i] * f[i];
         if (r->targets->labels[i] != 0)
-            losses += weight(r, i)
-                      * loss_value(r->loss, error_at(r->targets, i, f[i] + at->intercept));
+            losses +=
+                weight(r, i) * loss_value(r->loss, error_at(r->targets, i, f[i] + at->intercept));
     }
     at->primal = s->lam / 2 * norm + losses / s->mass;
     at->dual = pegasos_best_dual(r->targets, at->a, norm, s->mass, s->lam, s->is_positive);

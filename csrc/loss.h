@@ -306,7 +306,8 @@ static INLINE double loss_best(loss_form l, double a, double c, double u, double
     const double curvature = q + h;
     if (!(curvature > 0))
         return clamp(shrunk(u, l.dead) > 0 ? most : shrunk(u, l.dead) < 0 ? least : 0, least, most);
-    const double best = l.dead == 0 ? a + (u - h * a) / curvature : shrunk(u + q * a, l.dead) / curvature;
+    const double best =
+        l.dead == 0 ? a + (u - h * a) / curvature : shrunk(u + q * a, l.dead) / curvature;
     return clamp(best, least, most);
 }
 

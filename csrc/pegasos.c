@@ -283,8 +283,7 @@ static INLINE void run_problems(const row_functions *f, const pegasos_rows *rows
                 const int64_t place = g * k + p[g].n_pending++;
                 pending[place] = i;
                 if (set->slopes)
-                    set->slopes[first * k + place] =
-                        slope_of_violation(loss, &p[g], y, z, dots[g]);
+                    set->slopes[first * k + place] = slope_of_violation(loss, &p[g], y, z, dots[g]);
             }
             if (++p[g].n_drawn == k)
                 take_step(f, rows, set, first + g, &p[g]);
@@ -321,10 +320,12 @@ static INLINE void run_bundle(const row_functions *f, const pegasos_rows *rows,
             p[l].n_steps++;
             if (violation) {
                 u[l] = take_row_of(rows, set, l, &p[l], i, slope);
-                averaged[l] = p[l].rate_sum * u[l];
                 p[l].constant_weight += u[l] * p[l].intercept_scaling;
                 adds = true;
-                averages |= averaged[l] != 0;
+                if (p[l].rate_sum > 0) { /* 0 times an overflow is not 0 */
+                    averaged[l] = p[l].rate_sum * u[l];
+                    averages = true;
+                }
             }
             count_step(&p[l]);
         }

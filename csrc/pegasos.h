@@ -3,11 +3,14 @@
  *
  * Trains a linear machine f(x) = <w, x> + b, the minimum of
  *
- *     P(w, b) = lam/2 |w|^2 + 1/m sum_i c_i l(1 - y_i f(x_i)),      m = sum_i c_i,
+ *     P(w, b) = lam/2 |w|^2 + 1/m sum_i c_i l(u_i),      m = sum_i c_i,
  *
- * where l(u) is the hinge max(0, u) or its square, and finds a bound D below which no P is. A
- * kernel machine has phi(x) in place of x, and a kernel K(x, z) = <phi(x), phi(z)>. A fit describes
- * a problem, brings memory, and calls pegasos_solve:
+ * and finds a bound D below which no P is. For classification, u_i = 1 - y_i f(x_i) with labels
+ * y_i, and l is the hinge, its square, the modified Huber loss or the log loss. For regression,
+ * u_i = z_i - f(x_i) with targets z_i, and l is the epsilon-insensitive loss, its square, the Huber
+ * loss or the squared error (PEGASOS_HINGE, ...). A kernel machine has phi(x) in place of x, and a
+ * kernel K(x, z) = <phi(x), phi(z)>. A program describes a problem, brings memory, and calls
+ * pegasos_solve:
  *
  *     pegasos_rows rows = {.n_rows = n, .n_features = d, .value_bytes = 8, .values = x};
  *     pegasos_problem problem = {.rows = &rows, .targets = y, .lam = 1e-4, .intercept_scaling = 1};
@@ -26,7 +29,8 @@
  *     different memory may run at the same time.
  *   - Data are read where they lie. They must stay there, unchanged, during a call.
  *   - The same arguments give the same bits on every machine with IEEE arithmetic, if compilers do
- *     not fuse products with sums (gcc: -ffp-contract=off); a BLAS has bits of its own.
+ *     not fuse products with sums (gcc: -ffp-contract=off). A BLAS has bits of its own, and the log
+ *     loss those of the C library's exp, log and log1p.
  *
  * The method is Pegasos (Shalev-Shwartz, Singer, Srebro and Cotter, Mathematical Programming B 127
  * (2011) 3-30), which begins every fit, and what goes on from there to the gap that is asked for:
@@ -107,10 +111,10 @@ typedef struct pegasos_loss {
 typedef struct pegasos_problem {
     const pegasos_rows *rows;            /* of a linear machine */
     const pegasos_kernel_matrix *kernel; /* of a kernel machine, without rows; else NULL */
-    const double *targets;    /* n_rows: labels -1 and +1, 0: the row is not in the problem; or
+    const double *targets; /* n_rows: labels -1 and +1, 0: the row is not in the problem; or
                                  targets, finite */
-    const double *weights;    /* n_rows: c_i >= 0, where 0 leaves the row out; NULL: all one */
-    double lam;               /* regularisation lambda > 0; it is 1/(C m) */
+    const double *weights; /* n_rows: c_i >= 0, where 0 leaves the row out; NULL: all one */
+    double lam;            /* regularisation lambda > 0; it is 1/(C m) */
     pegasos_loss loss;
     int64_t free_intercept;   /* 1: an intercept that is not penalised */
     double intercept_scaling; /* else: b = intercept_scaling w_0, where w_0 is one more weight, and
@@ -165,7 +169,10 @@ typedef struct pegasos_solution {
     const double *coef;           /* n_features: w of the best model so far; of a kernel
                                      machine n_rows, with w = sum_j coef[j] phi(x_j) */
     double intercept;             /* and its b */
-    const double *dual_variables; /* n_rows: a_i >= 0, whose dual objective D is a bound */
+    const double *dual_variables; /* n_rows: a_i, >= 0 where the loss takes labels. D is that of
+                                     a multiple of them; of a linear machine with a free intercept,
+                                     those of the heavier sign of a_i y_i are scaled down first,
+                                     so that sum_i a_i y_i = 0 (y_i = 1 for targets) */
     double objective;             /* P of the model; infinite before the first gap check */
     double dual_objective;        /* D: no model is below it */
     double relative_gap;          /* (P - D)/P */

@@ -218,7 +218,8 @@ static INLINE void add_slopes_of(const double *u, const double *moves, const dou
     for (int l = 0; l < SLOPE_LANES; l++)
         first[l] += weighted[l] * clipped[l];
     for (int l = 0; l < SLOPE_LANES; l++)
-        second[l] += clipped[l] == a[l] && (form.dead == 0 || a[l] != 0) ? weighted[l] * moves[l] : 0;
+        second[l] +=
+            clipped[l] == a[l] && (form.dead == 0 || a[l] != 0) ? weighted[l] * moves[l] : 0;
 }
 
 static INLINE void add_slopes(int64_t n, const double *u, const double *moves,
@@ -248,8 +249,7 @@ static INLINE void add_slopes(int64_t n, const double *u, const double *moves,
 
 /* The log loss, whose derivatives are of no other form. */
 static INLINE void add_log_slopes(int64_t n, const double *u, const double *moves,
-                                  const double *weights, double t, double *slope,
-                                  double *curvature)
+                                  const double *weights, double t, double *slope, double *curvature)
 {
     *slope = *curvature = 0;
     for (int64_t i = 0; i < n; i++) {

@@ -273,8 +273,8 @@ static bool choose(fit *f)
     return true;
 }
 
-double pegasos_constant_model(const pegasos_problem *p, const pegasos_targets *targets,
-                              double mass, double *intercept)
+double pegasos_constant_model(const pegasos_problem *p, const pegasos_targets *targets, double mass,
+                              double *intercept)
 {
     const double feature = p->intercept_scaling;
     const bool has_intercept = p->free_intercept || feature > 0;
@@ -363,7 +363,7 @@ static bool measure(const fit *f, int8_t *labels, double *norms)
         count = rows_of_piece(f->rows, first);
         pegasos_linear_norms(f->rows, first, count, f->sum, norms + first);
         for (int64_t i = first; i < first + count; i++) {
-                labels[i] = label_of(f->problem, i);
+            labels[i] = label_of(f->problem, i);
         }
         if (is_to_stop(&own.watch, (double)count * cost, &nothing))
             return false;

@@ -39,17 +39,26 @@ static void w_of(const pegasos_rows *rows, const int8_t *labels, const double *a
     }
 }
 
-/* What sums of the constant's weight may reach in a sweep. */
-static double weight_sizes(const pegasos_dual *p, const double *bounds, int64_t n)
+/* What sums of the constant's weight may reach in a sweep, where dual variables without an upper
+ * end stay below 1e4 times their weight. */
+static double weight_sizes(const pegasos_dual *p, const double *weights, loss_form loss, int64_t n)
 {
     double size = 1;
     for (int64_t i = 0; i < n; i++)
-        size += 70 * 40 * p->scale * p->intercept_scaling * (bounds ? bounds[i] : 1);
+        size += 70 * 40 * p->scale * p->intercept_scaling * (weights ? weights[i] : 1)
+                * fmin(loss.most, 1e4);
     return size;
 }
 
+/* One of nine places among those that a dual variable of weight c may have. */
+static double begin_at(loss_form loss, double c, int64_t place)
+{
+    const double part = (double)place / 8;
+    return loss_clip(loss, c * (loss.least < 0 ? 4 * part - 2 : part), c);
+}
+
 static void sweep(input *in, const pegasos_rows *rows, const double *bounds, const double *norms,
-                  double feature)
+                  double feature, pegasos_loss loss)
 {
     const int64_t n = rows->n_rows, d = rows->n_features, bytes = rows->value_bytes;
     const int64_t B = PEGASOS_BUNDLE_BYTES / bytes, K = take_in(in, 1, B);
@@ -75,24 +84,27 @@ static void sweep(input *in, const pegasos_rows *rows, const double *bounds, con
     for (int64_t j = 0; j < count; j++)
         draws[j] = take_in(in, 0, n - 1);
     pegasos_dual alone = problems[one];
-    pegasos_dual_sweep(rows, K, problems, labels, bounds, norms, a, v, mean ? sums : NULL, before,
-                       count, draws);
-    pegasos_dual_sweep(rows, 1, &alone, single, bounds, norms, a1, v1, mean ? sums1 : NULL, before,
-                       cut, draws);
-    pegasos_dual_sweep(rows, 1, &alone, single, bounds, norms, a1, v1, mean ? sums1 : NULL,
-                       before + cut, count - cut, draws + cut);
+    const pegasos_targets all = {.n = n, .labels = labels, .weights = bounds, .loss = loss};
+    const pegasos_targets own = {.n = n, .labels = single, .weights = bounds, .loss = loss};
+    const loss_form form = loss_of(loss);
+    pegasos_dual_sweep(rows, K, problems, &all, norms, a, v, mean ? sums : NULL, before, count,
+                       draws);
+    pegasos_dual_sweep(rows, 1, &alone, &own, norms, a1, v1, mean ? sums1 : NULL, before, cut,
+                       draws);
+    pegasos_dual_sweep(rows, 1, &alone, &own, norms, a1, v1, mean ? sums1 : NULL, before + cut,
+                       count - cut, draws + cut);
     MUST(same(alone.constant_weight, problems[one].constant_weight));
     MUST(same(alone.squared_norm, problems[one].squared_norm));
     /* these are summed by calls */
     const pegasos_dual *p = &problems[one];
     MUST(in->extreme || fabs(alone.gap - p->gap) <= 1e-9 * (1 + fabs(alone.gap)));
     MUST(in->extreme
-         || fabs(alone.constant_sum - p->constant_sum) <= 1e-9 * weight_sizes(p, bounds, n));
+         || fabs(alone.constant_sum - p->constant_sum) <= 1e-9 * weight_sizes(p, bounds, form, n));
     for (int64_t i = 0; i < n; i++) {
         MUST(same(a1[i * B], a[i * B + one]));
         for (int64_t k = 0; k < B; k++) {
             const double c = bounds ? bounds[i] : 1, at = a[i * B + k];
-            MUST(labels[i * B + k] != 0 ? 0 <= at && at <= c : at == 0);
+            MUST(labels[i * B + k] != 0 ? 0 <= at && at <= loss_most(form, c) : at == 0);
         }
     }
     double squared = p->constant_weight * p->constant_weight;
@@ -104,7 +116,8 @@ static void sweep(input *in, const pegasos_rows *rows, const double *bounds, con
         for (int64_t k = K; k < B; k++)
             MUST(number(v, bytes, j * B + k) == 0 && number(sums, bytes, j * B + k) == 0);
     }
-    const double size = weight_sizes(p, bounds, n) + 320 * p->scale * (double)n;
+    const double size =
+        weight_sizes(p, bounds, form, n) + 320 * p->scale * (double)n * fmin(form.most, 1e4);
     MUST(in->extreme || bytes == 4 || fabs(squared - p->squared_norm) <= 1e-9 * size * size);
     MUST(in->extreme || (all_finite(v, bytes, d * B) && all_finite(sums, bytes, d * B)));
 }
@@ -113,10 +126,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     input in = {.data = data, .left = size};
     in.extreme = take_in(&in, 0, 3) == 0;
+    const pegasos_loss loss = take_loss(&in);
+    const loss_form form = loss_of(loss);
     const pegasos_rows rows = take_rows(&in);
     const int64_t n = rows.n_rows, d = rows.n_features;
-    const int8_t *labels = take_labels(&in, n);
-    const double *bounds = take_weights(&in, n);
+    const pegasos_targets targets = take_targets(&in, loss, n, n);
+    const int8_t *labels = targets.labels;
     const double feature = take_bool(&in) ? take_positive(&in) : 0;
     double *norms = room(&in, n, 8);
     double *scratch = rows.index_bytes > 0 ? room(&in, d, 8) : NULL;
@@ -125,8 +140,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         MUST(scratch[j] == 0);
     for (int64_t i = 0; i < n; i++)
         MUST(norms[i] >= 0);
-    if (rows.index_bytes > 0 && take_bool(&in)) {
-        sweep(&in, &rows, bounds, norms, feature);
+    if (rows.index_bytes > 0 && take_bool(&in) && loss_has_labels(loss.kind)) {
+        sweep(&in, &rows, targets.weights, norms, feature, loss);
         release(&in);
         return 0;
     }
@@ -142,25 +157,28 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (labels[i] != 0) {
             whole.active[n_active++] = i;
             if (begun)
-                whole.a[i] = (bounds ? bounds[i] : 1) * (double)take_in(&in, 0, 8) / 8;
+                whole.a[i] = begin_at(form, weight_at(&targets, i), take_in(&in, 0, 8));
         }
     w_of(&rows, labels, whole.a, whole.problem.scale, feature, whole.w,
          &whole.problem.constant_weight);
     pegasos_dual_start(&whole.problem, n_active);
     state cut = take_copy(&in, &whole, n, d);
+    double *largest = room(&in, n, 8); /* each changes once in an epoch */
+    for (int64_t i = 0; i < n; i++)
+        largest[i] = fmax(weight_at(&targets, i), fabs(whole.a[i]));
     const int64_t n_epochs = take_in(&in, 1, 6);
     for (int64_t epoch = 0; epoch < n_epochs; epoch++) {
         const int64_t some = take_in(&in, 1, 15);
-        int64_t visits = pegasos_dual_run(&rows, &whole.problem, labels, bounds, norms,
-                                          whole.active, whole.a, whole.w, INT64_MAX);
-        int64_t done = pegasos_dual_run(&rows, &cut.problem, labels, bounds, norms, cut.active,
-                                        cut.a, cut.w, some);
+        int64_t visits = pegasos_dual_run(&rows, &whole.problem, &targets, norms, whole.active,
+                                          whole.a, whole.w, INT64_MAX);
+        int64_t done =
+            pegasos_dual_run(&rows, &cut.problem, &targets, norms, cut.active, cut.a, cut.w, some);
         MUST(done <= some);
         const bool first_again = cut.problem.position == 0 && done > 0;
         if (epoch < 3)
             cut = take_copy(&in, &cut, n, d); /* saved, and restored elsewhere */
-        done += pegasos_dual_run(&rows, &cut.problem, labels, bounds, norms, cut.active, cut.a,
-                                 cut.w, INT64_MAX);
+        done += pegasos_dual_run(&rows, &cut.problem, &targets, norms, cut.active, cut.a, cut.w,
+                                 INT64_MAX);
         MUST(visits <= n_active && done <= n_active);
         MUST(whole.problem.position == whole.problem.n_active);
         MUST(cut.problem.position == cut.problem.n_active);
@@ -171,6 +189,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         MUST(same_dual(&whole.problem, &cut.problem));
         MUST(same_numbers(whole.a, cut.a, 8, n) && same_numbers(whole.w, cut.w, 8, d));
         MUST(memcmp(whole.active, cut.active, (size_t)(n * 8)) == 0);
+        for (int64_t i = 0; i < n; i++)
+            largest[i] = fmax(largest[i], fabs(whole.a[i]));
         if (take_in(&in, 0, 3) == 0) {
             pegasos_dual_start(&whole.problem, n_active); /* everybody again */
             pegasos_dual_start(&cut.problem, n_active);
@@ -187,10 +207,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     double *expected = room(&in, d, 8), constant, size_of_w = 0;
     for (int64_t i = 0; i < n; i++) {
-        MUST((in.extreme && isnan(whole.a[i])) || 0 <= whole.a[i]);
-        MUST(!(whole.a[i] > (bounds ? bounds[i] : 1)));
-        MUST(labels[i] != 0 || whole.a[i] == 0);
-        size_of_w += whole.problem.scale * (bounds ? bounds[i] : 1) * (320 + feature);
+        MUST((in.extreme && isnan(whole.a[i])) || is_feasible(&targets, i, whole.a[i]));
+        size_of_w += whole.problem.scale * largest[i] * (320 + feature);
     }
     w_of(&rows, labels, whole.a, whole.problem.scale, feature, expected, &constant);
     if (!in.extreme) {

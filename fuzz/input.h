@@ -8,6 +8,7 @@
 #define INPUT_H
 
 #include "core.h"
+#include "loss.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -26,11 +27,13 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+enum { MOST_BLOCKS = 128 };
+
 typedef struct input {
     const uint8_t *data;
     size_t left;
     bool extreme; /* numbers may be as large and as small as their type allows */
-    void *blocks[64];
+    void *blocks[MOST_BLOCKS];
     int n_blocks;
 } input;
 
@@ -63,7 +66,7 @@ static inline uint64_t take_seed(input *in)
 
 static inline void *keep(input *in, void *block)
 {
-    MUST(block != NULL && in->n_blocks < 64);
+    MUST(block != NULL && in->n_blocks < MOST_BLOCKS);
     return in->blocks[in->n_blocks++] = block;
 }
 
@@ -180,6 +183,20 @@ static inline pegasos_rows take_rows(input *in)
     return take_rows_of(in, n, d, value_bytes, take_bool(in));
 }
 
+/* A loss of any kind. Its kind is the last byte, so that what the bytes before it mean does not
+ * depend on it. */
+static inline pegasos_loss take_loss(input *in)
+{
+    pegasos_loss loss = {.kind = in->left > 0 ? in->data[--in->left] % 8 : 0};
+    if (loss.kind == PEGASOS_HUBER)
+        loss.epsilon = take_positive(in);
+    if (loss.kind == PEGASOS_EPSILON_INSENSITIVE
+        || loss.kind == PEGASOS_SQUARED_EPSILON_INSENSITIVE)
+        loss.epsilon = take_bool(in) ? take_positive(in) : 0;
+    MUST(loss_is_known(loss));
+    return loss;
+}
+
 /* -1, 0 or +1 for count places. */
 static inline int8_t *take_labels(input *in, int64_t count)
 {
@@ -198,6 +215,42 @@ static inline double *take_weights(input *in, int64_t count)
     for (int64_t j = 0; j < count; j++)
         weights[j] = take_positive(in);
     return weights;
+}
+
+/* What belongs to count places, weights to n rows; a loss that takes targets has no labels of -1. */
+static inline pegasos_targets take_targets(input *in, pegasos_loss loss, int64_t count, int64_t n)
+{
+    int8_t *labels = take_labels(in, count);
+    double *values = NULL;
+    if (!loss_has_labels(loss.kind)) {
+        values = room(in, count, sizeof *values);
+        for (int64_t j = 0; j < count; j++) {
+            labels[j] = labels[j] != 0;
+            values[j] = take_number(in);
+        }
+    }
+    return (pegasos_targets){n, labels, values, take_weights(in, n), loss};
+}
+
+/* t0 of steps, as core.h has it; `longest` is max_i c_i (|x_i|^2 + constant^2). */
+static inline int64_t delay_for(const pegasos_linear *p, pegasos_loss loss, double longest)
+{
+    const double least = loss_curvature(loss_of(loss)) / p->lam * p->weight_factor * longest;
+    return (int64_t)fmin(ceil(least), 1e15);
+}
+
+/* The value of the constant feature, 1 for a free intercept. */
+static inline double constant_of(const pegasos_linear *p)
+{
+    return p->free_intercept ? 1 : p->intercept_scaling;
+}
+
+/* Whether a dual variable is within its bounds. */
+static inline bool is_feasible(const pegasos_targets *t, int64_t i, double a)
+{
+    const loss_form l = loss_of(t->loss);
+    const double c = weight_at(t, i);
+    return loss_least(l, c) <= a && a <= loss_most(l, c);
 }
 
 /* The same number, where all NaN are one. -0 and 0 are the same. */

@@ -71,8 +71,7 @@ typedef struct task {
     const void *gram;
     int64_t m, bytes, K, batch;
     bool averages;
-    const int8_t *labels;
-    const double *weights;
+    pegasos_targets targets;
     pegasos_draws draws;
     pegasos_linear problems[3];
 } task;
@@ -101,15 +100,16 @@ static trained train(input *in, const task *t, bool is_whole, bool is_cut)
                                    .keep = keep_columns,
                                    .among = write_among,
                                    .push = write_scores};
-    const pegasos_linear_set set = {.n_problems = K,
-                                    .batch_size = t->batch,
-                                    .problems = end.problems,
-                                    .labels = t->labels,
-                                    .row_weights = t->weights,
-                                    .weights = end.beta,
-                                    .sums = t->averages ? end.sums : NULL,
-                                    .counts = end.counts,
-                                    .pending = room(in, K * t->batch, 8)};
+    const pegasos_linear_set set = {
+        .n_problems = K,
+        .batch_size = t->batch,
+        .problems = end.problems,
+        .targets = t->targets,
+        .weights = end.beta,
+        .sums = t->averages ? end.sums : NULL,
+        .counts = end.counts,
+        .pending = room(in, K * t->batch, 8),
+        .slopes = t->targets.loss.kind == PEGASOS_HINGE ? NULL : room(in, K * t->batch, 8)};
     pegasos_watch watch = {.poll = stop_now_and_then, .context = &of, .every = is_cut ? 1 : 1e18};
     void *work = room(in, pegasos_kernel_train_work(&matrix, &set), 1);
     while (pegasos_kernel_train(&matrix, &set, scores, unpushed, &t->draws, work, &watch)
@@ -118,7 +118,7 @@ static trained train(input *in, const task *t, bool is_whole, bool is_cut)
     return end;
 }
 
-static void train_all(input *in, const void *gram, int64_t m, int64_t bytes)
+static void train_all(input *in, const void *gram, int64_t m, int64_t bytes, pegasos_loss loss)
 {
     const int64_t count = take_in(in, 0, 200);
     task t = {.gram = gram,
@@ -127,8 +127,7 @@ static void train_all(input *in, const void *gram, int64_t m, int64_t bytes)
               .K = take_in(in, 1, 3),
               .batch = take_in(in, 1, 4),
               .averages = take_bool(in)};
-    t.labels = take_labels(in, t.K * m);
-    t.weights = take_weights(in, m);
+    t.targets = take_targets(in, loss, t.K * m, m);
     int64_t *draws = room(in, count, 8);
     for (int64_t j = 0; j < count; j++)
         draws[j] = take_in(in, 0, m - 1);
@@ -139,9 +138,16 @@ static void train_all(input *in, const void *gram, int64_t m, int64_t bytes)
                               .weight_factor = (double)take_in(in, 1, 64) / 16};
         p->intercept_scaling = take_bool(in) ? take_positive(in) : 0;
         p->free_intercept = p->intercept_scaling == 0 && take_bool(in);
-        p->project = take_bool(in);
+        p->ball = take_bool(in);
         p->average_from = t.averages ? take_in(in, 0, 10) : 0;
         p->last_step = take_bool(in) ? INT64_MAX : take_in(in, 0, 100);
+        double longest = 0;
+        for (int64_t i = 0; i < m; i++) {
+            const double c = t.targets.weights ? t.targets.weights[i] : 1;
+            const double norm = number(gram, bytes, i * m + i) + constant_of(p) * constant_of(p);
+            longest = fmax(longest, c * norm);
+        }
+        p->delay = delay_for(p, loss, longest);
         pegasos_linear_start(p);
     }
     for (int is_whole = 0; is_whole < 2; is_whole++) {
@@ -155,7 +161,7 @@ static void train_all(input *in, const void *gram, int64_t m, int64_t bytes)
         }
         MUST(same_numbers(once.beta, cut.beta, 8, t.K * m));
         MUST(same_numbers(once.sums, cut.sums, 8, t.K * m));
-        MUST(memcmp(once.counts, cut.counts, (size_t)(t.K * m * 8)) == 0);
+        MUST(same_numbers(once.counts, cut.counts, 8, t.K * m));
     }
 }
 
@@ -189,6 +195,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     input in = {.data = data, .left = size};
     in.extreme = take_in(&in, 0, 3) == 0;
+    const pegasos_loss loss = take_loss(&in);
     const int64_t n = take_in(&in, 1, 9), m = take_in(&in, 1, 35), d = take_in(&in, 1, 20);
     const int64_t bytes = take_bool(&in) ? 8 : 4, stride = m + take_in(&in, 0, 2);
     const int kind = (int)take_in(&in, 0, 5);
@@ -203,7 +210,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                 put(columns, bytes, j * m + i, value);
             }
         }
-        train_all(&in, columns, m, bytes);
+        train_all(&in, columns, m, bytes, loss);
         release(&in);
         return 0;
     }

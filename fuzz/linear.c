@@ -31,6 +31,7 @@ static pegasos_linear_set copy_set(input *in, const pegasos_linear_set *from,
     set.sums = from->sums ? copy_of(in, from->sums, size, bytes) : NULL;
     set.counts = from->counts ? copy_of(in, from->counts, K * n, 8) : NULL;
     set.pending = copy_of(in, from->pending, K * from->batch_size, 8);
+    set.slopes = from->slopes ? copy_of(in, from->slopes, K * from->batch_size, 8) : NULL;
     return set;
 }
 
@@ -76,7 +77,7 @@ static void must_be_same(const pegasos_linear_set *a, const pegasos_linear_set *
     if (b->sums)
         MUST(same_vectors(a->sums, a->bundled, b->sums, K, rows));
     if (b->counts)
-        MUST(memcmp(a->counts, b->counts, (size_t)(K * rows->n_rows * 8)) == 0);
+        MUST(same_numbers(a->counts, b->counts, 8, K * rows->n_rows));
 }
 
 /* A state that training may have left behind, within what core.h says of the fields. */
@@ -90,12 +91,15 @@ static void take_state(input *in, pegasos_linear_set *set, const pegasos_rows *r
         p->n_pending = take_in(in, 0, p->n_drawn);
         p->n_norm_updates = take_in(in, 0, 60);
         if (p->n_steps > 0) {
-            p->q = p->project ? 1.0 / (double)take_in(in, 1, 255) : 1;
+            p->q = p->ball > 0 ? 1.0 / (double)take_in(in, 1, 255) : 1;
             p->constant_weight = take_number(in);
             p->intercept = take_number(in);
         }
         for (int64_t j = 0; j < set->batch_size; j++)
             set->pending[k * set->batch_size + j] = take_in(in, 0, rows->n_rows - 1);
+        for (int64_t j = 0; set->slopes && j < set->batch_size; j++)
+            set->slopes[k * set->batch_size + j] =
+                loss_clip(loss_of(set->targets.loss), take_number(in), 1);
         double norm = p->constant_weight * p->constant_weight;
         for (int64_t j = 0; j < rows->n_features; j++) {
             const double w = take_number(in);
@@ -110,6 +114,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     input in = {.data = data, .left = size};
     in.extreme = take_in(&in, 0, 3) == 0;
+    const pegasos_loss loss = take_loss(&in);
+    const bool is_hinge = loss.kind == PEGASOS_HINGE;
     const pegasos_rows rows = take_rows(&in);
     const int64_t n = rows.n_rows, d = rows.n_features, bytes = rows.value_bytes;
     const bool sparse = rows.index_bytes > 0;
@@ -118,12 +124,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     pegasos_linear_set set = {.n_problems = K};
     set.batch_size = take_bool(&in) ? 1 : take_in(&in, 1, 5);
     set.problems = room(&in, K, sizeof *set.problems);
-    set.labels = take_labels(&in, K * n);
-    set.row_weights = take_weights(&in, n);
+    set.targets = take_targets(&in, loss, K * n, n);
     set.weights = room(&in, K * d, bytes);
     set.sums = averages ? room(&in, K * d, bytes) : NULL;
     set.counts = take_bool(&in) ? room(&in, K * n, 8) : NULL;
     set.pending = room(&in, K * set.batch_size, 8);
+    set.slopes = is_hinge ? NULL : room(&in, K * set.batch_size, 8);
+    double *norms = room(&in, n, 8), *scratch = sparse ? room(&in, d, 8) : NULL;
+    pegasos_linear_norms(&rows, 0, n, scratch, norms);
     const bool project = take_bool(&in);
     for (int64_t k = 0; k < K; k++) {
         pegasos_linear *p = &set.problems[k];
@@ -131,9 +139,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         p->weight_factor = (double)take_in(&in, 1, 64) / 16; /* n/m, which undoes the c_i */
         p->intercept_scaling = take_bool(&in) ? take_positive(&in) : 0;
         p->free_intercept = p->intercept_scaling == 0 && take_bool(&in);
-        p->project = project && take_in(&in, 0, 3) > 0;
+        p->ball = project && take_in(&in, 0, 3) > 0;
         p->average_from = averages ? take_in(&in, 0, 20) : 0;
         p->last_step = take_bool(&in) ? INT64_MAX : take_in(&in, 0, 60);
+        double longest = 0;
+        for (int64_t i = 0; i < n; i++) {
+            const double c = set.targets.weights ? set.targets.weights[i] : 1;
+            longest = fmax(longest, c * (norms[i] + constant_of(p) * constant_of(p)));
+        }
+        p->delay = delay_for(p, loss, longest);
         pegasos_linear_start(p);
     }
     if (take_bool(&in))
@@ -182,21 +196,26 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         MUST(0 <= p->n_drawn && p->n_drawn < set.batch_size);
         MUST(0 <= p->n_pending && p->n_pending <= p->n_drawn);
         MUST(in.extreme || (0 < p->q && p->q <= 1));
-        int64_t counted = 0;
+        double counted = 0; /* a whole number of the hinge, whose slope is 1 */
         for (int64_t i = 0; set.counts && i < n; i++) {
-            MUST(0 <= set.counts[k * n + i] && set.counts[k * n + i] <= count + before->n_pending);
-            counted += set.counts[k * n + i];
+            const double own = set.counts[k * n + i], most = (double)(count + before->n_pending);
+            MUST((in.extreme && isnan(own))
+                 || (loss_least(loss_of(loss), most) <= own
+                     && own <= loss_most(loss_of(loss), most)));
+            counted += own;
         }
-        MUST(!set.counts || counted == p->n_violations);
+        MUST(!set.counts || !is_hinge || counted == (double)p->n_violations);
 
         pegasos_linear_set alone = begun;
         alone.n_problems = 1;
         alone.problems += k;
-        alone.labels += k * n;
+        alone.targets.labels += k * n;
+        alone.targets.values += alone.targets.values ? k * n : 0;
         alone.weights = (char *)begun.weights + k * d * bytes;
         alone.sums = begun.sums ? (char *)begun.sums + k * d * bytes : NULL;
         alone.counts = begun.counts ? begun.counts + k * n : NULL;
         alone.pending += k * set.batch_size;
+        alone.slopes += alone.slopes ? k * set.batch_size : 0;
         if (k == cuts[0] % K) {
             pegasos_linear_set one = copy_set(&in, &alone, &rows);
             pegasos_linear_run(&rows, &one, first, count, draws);
@@ -209,8 +228,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     bool projects = false;
     for (int64_t k = 0; k < K; k++)
-        projects |= set.problems[k].project != 0;
-    if (sparse && !projects && set.batch_size == 1 && K <= PEGASOS_BUNDLE_BYTES / bytes) {
+        projects |= set.problems[k].ball > 0;
+    if (sparse && loss_has_labels(loss.kind) && !projects && set.batch_size == 1
+        && K <= PEGASOS_BUNDLE_BYTES / bytes) {
         pegasos_linear_set bundle = bundle_of(&in, &begun, &rows);
         pegasos_linear_run(&rows, &bundle, first, cuts[0], draws);
         pegasos_linear_run(&rows, &bundle, first + cuts[0], count - cuts[0], draws + cuts[0]);

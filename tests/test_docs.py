@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import optimize
 
 import pegasos
 from pegasos import cli, kernels, plotting
@@ -177,6 +178,29 @@ def test_the_c_example_of_a_hinge_machine_agrees_with_python(c_examples):
     distance = (2 * max(objective - bound, 1e-9) / 1e-2) ** 0.5 + 1e-6
     found = np.r_[said["weight"], said["intercept"]]
     assert np.linalg.norm(found - np.r_[model.coef[0], model.intercept]) <= distance
+
+
+def huber_objective(point, X, z):
+    """P of docs/c_example/regression.c at (w, b), and its gradient."""
+    errors, lam = z - X @ point[:-1] - point[-1], 1e-4
+    slopes = np.clip(errors, -0.5, 0.5)
+    losses = np.where(abs(errors) <= 0.5, errors**2 / 2, 0.5 * abs(errors) - 0.125)
+    gradient = np.r_[lam * point[:-1] - X.T @ slopes / len(z), -slopes.mean()]
+    return lam / 2 * point[:-1] @ point[:-1] + losses.mean(), gradient
+
+
+def test_the_c_example_of_regression_agrees_with_scipy(c_examples):
+    said = numbers(run_example(c_examples, "regression"))
+    (objective,), (bound,) = said["objective"], said["no model is below"]
+    i, (X, _) = np.arange(1000), rows_of_c_examples()
+    z = 2 * X[:, 0] - X[:, 1] + 0.5 + (i * 29 % 41 - 20) / 100 + 30 * (i % 20 == 0)
+    found = np.r_[said["weight"], said["intercept"]]
+    best = optimize.minimize(huber_objective, np.zeros(6), (X, z), jac=True, tol=1e-9)
+    assert huber_objective(found, X, z)[0] == pytest.approx(objective, abs=1e-8)
+    assert bound - 1e-9 <= best.fun <= objective + 1e-9
+    assert objective - bound <= 1e-6 * objective + 2e-9
+    assert found == pytest.approx(best.x, abs=0.02)
+    assert said["errors below epsilon"] == [950]
 
 
 def test_the_c_example_of_ctrl_c_ends_with_a_certified_model(c_examples):

@@ -1,5 +1,5 @@
 /*
- * data.h - the rows of the examples: labels by a rule with exceptions.
+ * data.h - the rows of the examples, and labels by a rule with exceptions.
  */
 #include <stdint.h>
 

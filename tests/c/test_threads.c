@@ -59,10 +59,11 @@ static void begin(job *j, const pegasos_rows *rows, int number)
 static void *work(void *argument)
 {
     job *j = argument;
+    const pegasos_targets targets = {.n = N, .labels = labels};
     const pegasos_linear_set set = {.n_problems = 1,
                                     .batch_size = 1,
                                     .problems = &j->problem,
-                                    .labels = labels,
+                                    .targets = targets,
                                     .weights = j->weights,
                                     .sums = j->sums,
                                     .counts = j->counts,
@@ -71,7 +72,7 @@ static void *work(void *argument)
     pegasos_linear_run(j->rows, &set, 0, DRAWS, draws);
     pegasos_linear_norms(j->rows, 0, N, j->scratch, j->norms);
     for (int epoch = 0; epoch < 20; epoch++) {
-        pegasos_dual_run(j->rows, &j->dual, labels, NULL, j->norms, j->active, j->a, j->w, N);
+        pegasos_dual_run(j->rows, &j->dual, &targets, j->norms, j->active, j->a, j->w, N);
         pegasos_dual_begin_epoch(&j->dual);
     }
     pegasos_linear_scores(j->rows, 0, N, 1, j->w, 8, 0, &none, j->scores);
