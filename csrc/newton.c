@@ -196,14 +196,19 @@ typedef struct piece {
 static void read_piece(const run *r, int64_t first, piece *x)
 {
     const int8_t *const labels = r->targets->labels + first;
+    const double *const values = r->targets->values, *const weights = r->targets->weights;
     x->first = first;
     x->count = length_of_piece(r, first);
     for (int64_t i = 0; i < x->count; i++)
         x->y[i] = labels[i];
     for (int64_t i = 0; i < x->count; i++)
-        x->z[i] = value_at(r->targets, first + i);
+        x->c[i] = labels[i] != 0;
+    for (int64_t i = 0; weights && i < x->count; i++)
+        x->c[i] *= weights[first + i];
     for (int64_t i = 0; i < x->count; i++)
-        x->c[i] = weight_at(r->targets, first + i);
+        x->z[i] = 1;
+    if (values)
+        memcpy(x->z, values + first, (size_t)x->count * sizeof(double));
     memcpy(x->centre, r->x->centre + first, (size_t)x->count * sizeof(double));
     for (int64_t i = x->count; i < round_up(x->count); i++)
         x->y[i] = x->z[i] = x->c[i] = x->centre[i] = 0;

@@ -25,7 +25,6 @@ from pegasos import (
     KernelPegasosClassifierCV,
     PegasosClassifier,
     PegasosClassifierCV,
-    lam_from_C,
 )
 from pegasos.problems import _columns
 
@@ -154,7 +153,7 @@ def test_two_classes_are_those_of_logistic_regression(cancer, C, solver):
     X, y = cancer
     theirs = LogisticRegression(C=C, tol=1e-10, max_iter=10**4).fit(X, y)
     ours = PegasosClassifier(
-        lam_from_C(C, len(y)), loss="log_loss", penalize_intercept=False, solver=solver, tol=1e-10,
+        C=C, loss="log_loss", penalize_intercept=False, solver=solver, tol=1e-10,
         max_iter=10**4, random_state=0,
     ).fit(X, y)  # fmt: skip
     np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-4)
@@ -165,10 +164,9 @@ def test_two_classes_are_those_of_logistic_regression(cancer, C, solver):
 def test_weights_are_those_of_logistic_regression(cancer, rng):
     X, y = cancer
     c, class_weight = rng.uniform(0, 2, len(y)), {0: 3.0, 1: 0.5}
-    m = (c * np.where(y == 0, 3.0, 0.5)).sum()
     theirs = LogisticRegression(class_weight=class_weight, tol=1e-10, max_iter=10**4)
     ours = PegasosClassifier(
-        lam_from_C(1, m), loss="log_loss", penalize_intercept=False, tol=1e-10,
+        C=1, loss="log_loss", penalize_intercept=False, tol=1e-10,
         class_weight=class_weight, random_state=0,
     )  # fmt: skip
     for clf in (theirs, ours):
@@ -182,7 +180,7 @@ def test_several_classes_are_those_of_logistic_regression_one_vs_rest(iris, C):
     X, y = iris
     theirs = OneVsRestClassifier(LogisticRegression(C=C, tol=1e-10, max_iter=10**4)).fit(X, y)
     ours = PegasosClassifier(
-        lam_from_C(C, len(y)), loss="log_loss", penalize_intercept=False, tol=1e-10, random_state=0
+        C=C, loss="log_loss", penalize_intercept=False, tol=1e-10, random_state=0
     ).fit(X, y)
     expected = np.vstack([machine.coef_ for machine in theirs.estimators_])
     np.testing.assert_allclose(ours.coef_, expected, atol=1e-4)
@@ -271,7 +269,10 @@ def test_searches_score_probabilities_as_grid_search_does(iris, kind, loss, mult
     X, y = X[y >= 0], y[y >= 0]
     options = {"loss": loss, "multi_class": multi_class, "tol": 1e-7, "random_state": 0}
     lams = [1e-1, 1e-2]
-    search = kind(lams=lams, cv=3, scoring="neg_log_loss", cv_effort=1e-7, **options).fit(X, y)
+    gammas = {"gammas": ["scale"]} if kind is KernelPegasosClassifierCV else {}
+    search = kind(lams=lams, cv=3, scoring="neg_log_loss", cv_effort=1e-7, **gammas, **options).fit(
+        X, y
+    )
     peer = GridSearchCV(
         kind._best(**options), {"lam": lams}, cv=3, scoring=get_scorer("neg_log_loss")
     ).fit(X, y)
@@ -298,7 +299,9 @@ def test_a_scorer_of_the_user_s_may_ask_for_them(iris):
             estimator.predict_proba(X[:-1])
         return estimator.predict_proba(X).max(axis=1).mean()
 
-    search = PegasosClassifierCV(lams=[1.0, 1e-3], loss="log_loss", scoring=sharpness, random_state=0)
+    search = PegasosClassifierCV(
+        lams=[1.0, 1e-3], loss="log_loss", scoring=sharpness, random_state=0
+    )
     assert search.fit(*iris).lam_ == 1e-3
     assert 0.5 < search.best_score_ < 1
 
