@@ -10,13 +10,13 @@
  *
  *     a_i <- clip(a_i + u_i / (s |x_i|^2), 0, c_i),      w <- w + s (change of a_i) y_i x_i
  *
- * Other losses have other bounds, add to the curvature, and may have a corner at a_i = 0; the step of
- * the log loss has no closed form (`loss_best` in loss.h).
- * (Hsieh, Chang, Lin, Keerthi, Sundararajan: A dual coordinate descent method for large-scale
- * linear SVM, ICML 2008; Shalev-Shwartz and Zhang, JMLR 14, 2013.) Vectors are double, whatever the
- * rows: w follows a through millions of changes, and the gap asked for may be 1e-6. Only bundles,
- * which take the first and coarse epochs, have weights of the rows' type: twice as many problems
- * then share a line of cache.
+ * Other losses have other bounds, add to the curvature, and may have a corner at a_i = 0; the step
+ * of the log loss has no closed form (`loss_best` in loss.h). (Hsieh, Chang, Lin, Keerthi,
+ * Sundararajan: A dual coordinate descent method for large-scale linear SVM, ICML 2008;
+ * Shalev-Shwartz and Zhang, JMLR 14, 2013.) Vectors are double, whatever the rows: w follows a
+ * through millions of changes, and the gap asked for may be 1e-6. Only bundles, which take the first
+ * and coarse epochs, have weights of the rows' type: twice as many problems then share a line of
+ * cache.
  */
 #include "ascent.h"
 #include "loss.h"
@@ -72,8 +72,9 @@ static INLINE double growth(const pegasos_dual *p, double weight_seen)
  * optimum.
  *
  * How far that is, the same numbers tell: for w = w(a), lam m |w|^2 = sum_i a_i y_i <w, x_i>, so
- * that m (P(w) - D(a)) = sum_i c_i l(u_i) + c_i l*(a_i/c_i) - a_i u_i (loss_gap), to which rows with a projected
- * derivative of 0 add nothing. `gap` sums this over an epoch, each row as it was before its step.
+ * that m (P(w) - D(a)) = sum_i c_i l(u_i) + c_i l*(a_i/c_i) - a_i u_i (loss_gap), to which rows
+ * with a projected derivative of 0 add nothing. `gap` sums this over an epoch, each row as it was
+ * before its step.
  */
 static INLINE int64_t ascend(const row_functions *f, const pegasos_rows *rows, pegasos_dual *p,
                              const pegasos_targets *targets, const double *norms, int64_t *active,

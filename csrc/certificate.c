@@ -3,7 +3,8 @@
  * is.
  *
  *     P(w, b) = lam/2 |w|^2 + 1/m sum_i c_i l(u_i),      u_i = z_i - y_i (<w, x_i> + b)
- *     D(a) = 1/m sum_i z_i a_i - c_i l*(a_i/c_i) - lam/2 |w(a)|^2,      w(a) = 1/(lam m) sum_i a_i y_i x_i
+ *     D(a) = 1/m sum_i (z_i a_i - c_i l*(a_i/c_i)) - lam/2 |w(a)|^2
+ *     w(a) = 1/(lam m) sum_i a_i y_i x_i
  *
  * (loss.h has l, l* and the bounds of a_i). For any w, b and any feasible a, P - D >= P - min P
  * >= 0. Feasible means that a_i is within its bounds and, where the intercept is not penalised,

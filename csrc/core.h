@@ -20,9 +20,9 @@
  *     (without NDEBUG) where that takes constant time; whoever takes input from people checks it
  *     first, as _core.pyx does.
  *   - The same arguments give the same bits on every machine with IEEE arithmetic, if compilers do
- *     not fuse products with sums (gcc: -ffp-contract=off). What asks others has bits of its own:
- *     pegasos_newton_run where it is given a BLAS; the log loss, which calls exp, log and log1p; and
- *     pegasos_kernel_sigmoid, which calls tanh.
+ *     not fuse products with sums (gcc: -ffp-contract=off). Three things ask others, which have
+ *     bits of their own: pegasos_newton_run where it is given a BLAS; pegasos_kernel_sigmoid, which
+ *     calls tanh; and the log loss, which calls exp, log and log1p.
  *
  * All state structs hold only 8-byte numbers, so their layout is the same everywhere but for the
  * order of bytes, and copying one (with its arrays) is saving it.
@@ -236,9 +236,9 @@ void pegasos_linear_combine(const pegasos_rows *rows, int64_t first, int64_t cou
 void pegasos_linear_norms(const pegasos_rows *rows, int64_t first, int64_t count, double *scratch,
                           double *norms);
 
-/* For a line search: slope = sum_i weights[i] moves[i] p_i, with the slopes p_i of the smoothed loss
- * (loss_slope in loss.h) at u[i] - t moves[i] for the centre centre[i] and a weight of 1, and
- * curvature = sum_i weights[i] moves[i]^2 p_i'; where p_i jumps to 0 slope, either side may count. */
+/* For a line search: slope = sum_i weights[i] moves[i] p_i, with the slopes p_i of the smoothed
+ * loss (loss_slope in loss.h) at u[i] - t moves[i], for the centre centre[i] and a weight of 1; and
+ * curvature = sum_i weights[i] moves[i]^2 p_i', where either side may count at a jump of p_i'. */
 void pegasos_loss_slopes(int64_t n, const double *u, const double *moves, const double *weights,
                          const double *centre, double width, double t, pegasos_loss loss,
                          double *slope, double *curvature);

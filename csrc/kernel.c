@@ -4,8 +4,8 @@
  * w = sum_j s b_j phi(x_j) with b_j = y_j a_j and s = 1/(lam m) is never written down: kept are the
  * scores f_i = sum_j s b_j K(x_j, x_i) of all rows, in double. The slope of m D along b_i is
  * g_i = y_i u_i = y_i z_i - f(x_i), less what the conjugate of the loss adds (loss.h), of which the
- * diagonal is part of the slopes that are kept. A step changes one b_i and so all slopes, by a column
- * of the kernel matrix.
+ * diagonal is part of the slopes that are kept. A step changes one b_i and so all slopes, by a
+ * column of the kernel matrix.
  *
  * A run goes in rounds:
  *
@@ -20,8 +20,8 @@
  * Steps on one row at a time undo each other where rows are near to one another and lam is small.
  * Steps on pairs do not (Steinwart, Hush and Scovel: Training SVMs without offset, JMLR 12, 2011);
  * kernel_body.h has them. Where the matrix is not known to be positive semi-definite, rows are
- * visited one at a time; so they are where steps on pairs have no closed form (log loss, losses with
- * a corner at a_i = 0).
+ * visited one at a time; so they are where steps on pairs have no closed form (log loss, losses
+ * with a corner at a_i = 0).
  *
  * A free intercept has the condition sum_i b_i = 0. A constant feature penalises the distance of b
  * from a reference instead, which moves there at the end of every round: see pegasos_ascent.

@@ -20,7 +20,8 @@
  *
  * Other losses with corners have other bounds, and a_i(u) = 0 where |A_i + c_i u/delta| is at most
  * c_i dead/delta (loss.h). Those that are smooth as they are have a width delta of their own and
- * A = 0, which stay so. The log loss has slopes and curvatures of its own; every row is in its band.
+ * A = 0, which stay so. The log loss has slopes and curvatures of its own; every row is in its
+ * band.
  *
  * An iteration evaluates w (objective, dual value, whether A moves), solves Newton's equations for
  * a step, searches along it, and moves. It is a transaction: but for the best points so far, it
@@ -525,8 +526,9 @@ static void project_back(const run *r, const symmetric *m, const double *x)
 
 /*
  * Newton's equations for the step p are (D + A^T A) p = r, with the rows sqrt(h_i''/m) (x_i,
- * feature) of the band as A, h_i'' = c_i/delta of a piecewise quadratic loss, D the diagonal, and r minus the gradient. Where the band has fewer
- * rows than there are features, and D = lam, there are fewer unknowns in (Woodbury)
+ * feature) of the band as A, where h_i'' = c_i/delta of a piecewise quadratic loss, D the diagonal,
+ * and r minus the gradient. Where the band has fewer rows than there are features, and D = lam,
+ * there are fewer unknowns in (Woodbury)
  *
  *     p = (r - A^T x)/lam,    (lam + A A^T) x = A r.
  *
@@ -648,9 +650,9 @@ typedef struct line {
 } line;
 
 /*
- * The t >= 0 at which it is least; false: stopped. The derivative grows, and is piecewise linear but
- * for the log loss: Newton's method on it, kept between what is known to lie left and right of the
- * root.
+ * The t >= 0 at which it is least; false: stopped. The derivative grows, and is piecewise linear
+ * but for the log loss: Newton's method on it, kept between what is known to lie left and right of
+ * the root.
  */
 static bool find_least(const line *x, pegasos_watch *watch, const pegasos_progress *progress,
                        double *result)

@@ -57,8 +57,8 @@ static INLINE double take_row(pegasos_linear *p, double y, double c, double slop
     return u;
 }
 
-/* w <- min(1, sqrt(ball/lam)/|w|) w, where w = q v / (lam T), by q alone; true: q is so small by now
- * that it has to be folded into v. */
+/* w <- min(1, sqrt(ball/lam)/|w|) w, where w = q v / (lam T), by q alone; true: q is so small by
+ * now that it has to be folded into v. */
 static INLINE bool project_on_ball(pegasos_linear *p)
 {
     const double radius = sqrt(p->ball * p->lam) * time_of(p); /* of q v */

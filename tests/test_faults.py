@@ -228,6 +228,7 @@ def test_the_extension_fails_with_memory_errors_and_loses_nothing():
         x, ones = np.eye(6), np.ones(6)
         indices, indptr = np.zeros(6, np.int32), np.arange(7)
         labels, draws = np.ones((2, 6), np.int8), np.arange(6)
+        targets = _core.Targets(labels, ones)
         problems = np.zeros(2, _pegasos.PROBLEM)
         problems["lam"], problems["last_step"], problems["weight_factor"] = 0.1, 9, 1
         _core.start(problems)
@@ -235,26 +236,27 @@ def test_the_extension_fails_with_memory_errors_and_loses_nothing():
         coef, intercept, norms = np.zeros((2, 6)), np.zeros(2), np.ones(6)
         rows, sparse = _core.dense_rows(x), _core.csr_rows(ones, indices, indptr, 6)
         memory = np.zeros((2, _core.kept(6, 6)), np.uint8)
-        problem = dict(loss=0, intercept_scaling=1.0, free_intercept=False)
+        problem = dict(intercept_scaling=1.0, free_intercept=False)
         options = dict(lam=0.1, tol=1e-3, seed=0, together=False, watch=_core.Watch())
         solve = functools.partial(_core.solve, **problem, **options)
         calls = [
             (_core.dense_rows, x), (_core.csr_rows, ones, indices, indptr, 6),
-            (_core.kernel_fit, x, draws, None, problems, labels, ones, weights, None, None, pending,
+            (_core.Targets, labels, ones),
+            (_core.kernel_fit, x, draws, None, problems, targets, weights, None, None, pending,
             weights.copy(), weights.copy(), 0, draws, None, _core.Watch()),
             (lambda *a: _core.Order(*a).draw(np.empty(6, np.int64)), 1, draws.copy(), 0, 0),
             (_core.start, problems),
-            (_core.fit, rows, problems, labels, ones, weights, None, None, pending, 0, draws),
-            (_core.fit, sparse, problems, labels, None, weights, weights, labels * 1, pending, 0,
-            draws), (_core.model, problems, weights, None, coef, intercept),
+            (_core.fit, rows, problems, targets, weights, None, None, pending, 0, draws),
+            (_core.fit, sparse, problems, _core.Targets(labels), weights, weights, labels * 1,
+            pending, 0, draws), (_core.model, problems, weights, None, coef, intercept),
             (_core.decision_function, rows, coef, intercept, False, 0, out), (_core.combine, sparse,
             0, ones, norms), (_core.norms, rows, 0, None, norms),
-            *((functools.partial(solve, solver=solver), rows, labels, ones, ones, memory, draws[:2])
+            *((functools.partial(solve, solver=solver), rows, targets, 0, ones, memory, draws[:2])
             for solver in (_core.ASCENT, _core.NEWTON)),
-            (functools.partial(_core.are_fits, **problem), memory, 6, 6, 8),
+            (functools.partial(_core.are_fits, loss=0, **problem), memory, 6, 6, 8),
             (_core.set_points, memory, weights, coef, intercept),
         ]
-        calls[6] = calls[6][:7] + (np.zeros((2, 6), np.int64),) + calls[6][8:]
+        calls[7] = calls[7][:6] + (np.zeros((2, 6), np.int64),) + calls[7][7:]
 
         def attempt(call, start, count):
             try:

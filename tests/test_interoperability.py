@@ -290,7 +290,7 @@ def test_labels_of_every_kind_come_out_of_a_pipeline_in_onnx(iris, labels, run_o
 def test_probabilities_come_out_of_onnx(iris, kind, loss, multi_class, n_classes, run_onnx):
     X, y = iris[0], iris[1] + n_classes - 3
     some = y >= 0
-    clf = kind(1e-3, loss=loss, multi_class=multi_class, random_state=0).fit(X[some], y[some])
+    clf = kind(lam=1e-3, loss=loss, multi_class=multi_class, random_state=0).fit(X[some], y[some])
     far = 100 * X  # where some probabilities are 0, and rows have none other, perhaps
     for rows in (X, far):
         labels, probabilities = run_onnx(clf, rows, "probabilities")
