@@ -14,9 +14,9 @@
  * of the log loss has no closed form (`loss_best` in loss.h). (Hsieh, Chang, Lin, Keerthi,
  * Sundararajan: A dual coordinate descent method for large-scale linear SVM, ICML 2008;
  * Shalev-Shwartz and Zhang, JMLR 14, 2013.) Vectors are double, whatever the rows: w follows a
- * through millions of changes, and the gap asked for may be 1e-6. Only bundles, which take the first
- * and coarse epochs, have weights of the rows' type: twice as many problems then share a line of
- * cache.
+ * through millions of changes, and the gap asked for may be 1e-6. Only bundles, which take the
+ * first and coarse epochs, have weights of the rows' type: twice as many problems then share a line
+ * of cache.
  */
 #include "ascent.h"
 #include "loss.h"

@@ -648,13 +648,15 @@ typedef struct pegasos_newton {
 /* The arrays that belong to it, of n = n_rows and d = n_features numbers. */
 typedef struct pegasos_newton_arrays {
     const pegasos_targets *targets;
-    double *point;  /* d + 1: w, and the weight of the feature that carries the intercept */
-    double *scores; /* n: those of `point` */
-    double *centre; /* n: A; 0 where labels are 0 */
-    double *a;      /* n: the best dual point */
-    double *coef;   /* d: the best primal one */
-    void *work;     /* scratch */
-    const pegasos_blas *blas; /* NULL: plain loops */
+    double *point;       /* d + 1: w, and the weight of the feature that carries the intercept */
+    double *scores;      /* n: those of `point` */
+    double *centre;      /* n: A; 0 where labels are 0 */
+    double *a;           /* n: the best dual point */
+    double *coef;        /* d: the best primal one */
+    void *work;          /* scratch */
+    const double *norms; /* n: |x_i|^2; NULL: all that is done by BLAS is in double precision */
+    const pegasos_blas *blas;       /* NULL: plain loops */
+    const pegasos_threads *threads; /* NULL: the calling one alone; same bits */
 } pegasos_newton_arrays;
 
 /* How many bytes `work` has. */

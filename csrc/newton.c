@@ -25,10 +25,14 @@
  *
  * An iteration evaluates w (objective, dual value, whether A moves), solves Newton's equations for
  * a step, searches along it, and moves. It is a transaction: but for the best points so far, it
- * changes nothing before its end, and one that was stopped is begun again, with the same bits. It
- * goes over rows, or a matrix, in pieces of about so much work whatever the size of the problem,
- * and polls after each. Sums have a fixed shape, so that every instruction set gives the same bits.
+ * changes nothing before its end, and one that was stopped is begun again, with the same bits.
+ *
+ * All that it needs of rows it finds in passes over them (blocks.h): see_some, balance_some,
+ * bend_some, multiply_some and so on work on some rows of a block, and add what is summed over rows
+ * to the sums of this block. Sums have a fixed shape, so that every instruction set and any number
+ * of threads give the same bits.
  */
+#include "blocks.h"
 #include "loss.h"
 #include "passes.h"
 #include "symmetric.h"
@@ -40,8 +44,14 @@
 enum {
     LANES = SYMMETRIC_LANES,
     MOST_ROWS = 256,       /* of a piece, */
-    PLAIN_ROWS = 32,       /* of one that becomes products by plain loops, */
-    SEARCH_ROWS = 1 << 14, /* and of one of a line search */
+    BLAS_ROWS = 128,       /* of one that becomes products by BLAS, */
+    PLAIN_ROWS = 32,       /* by plain loops, */
+    SEARCH_ROWS = 1 << 14, /* and of one of a line search, */
+    SEARCH_COST = 4,       /* where rows have so many numbers */
+    PIECE_OF_FEATURES = 128,
+    MOST_BLOCKS = 16,     /* of rows; */
+    MOST_MATRICES = 8,    /* of the band, for each of which there is a matrix, */
+    ROWS_PER_MATRIX = 64, /* and which have as many rows */
     SEARCHES = 30,
     RIDGES = 6,
     PRODUCTS = 250
@@ -60,24 +70,29 @@ static const double TINY = 1e-30;
 static const double RIDGE = 1e-10;
 /* How exact conjugate gradients are. */
 static const double ACCURACY = 0.01;
-/* A piece has about so many numbers, and so many products of the matrix. */
-static const double PIECE = 1e6, PIECE_OF_PRODUCTS = 1e9;
+/* A piece has about so many numbers. */
+static const double PIECE = 1e6;
+/* Matrices of blocks have so many numbers, if these are enough for two. */
+static const double MATRICES = 1e6;
 
 /* What is added up over the rows: losses; a_i u_i - c_i l*(a_i/c_i), (a_i - A_i)^2/c_i, and
  * z_i a_i - c_i l*(a_i/c_i); |a_i| of either sign of y_i a_i. */
 enum { LOSS_SUM, INNER, MOVED, DUAL_SUM, POSITIVE, NEGATIVE, SUMS };
+/* Sums of a block: numbers, and then a vector of features and the constant one. */
+enum { NUMBERS = 8 };
 
 /* What an iteration finds out, one part after the other. */
 typedef struct iteration {
     double sums[SUMS];
     double factors[2]; /* of a_i of rows with y_i a_i < 0 and > 0, which make it feasible */
     double primal, dual;
-    bool is_solved;   /* A becomes a, */
-    double width;     /* and this the width */
-    int64_t n_band;   /* rows in the band */
-    double trace;     /* of their part of Newton's matrix, where that is at hand */
-    double t;         /* how far the point goes along the step */
-    int64_t n_passes; /* over the rows */
+    bool is_solved;                /* A becomes a, */
+    double width;                  /* and this the width */
+    int64_t n_band;                /* rows in the band, */
+    int64_t in_block[MOST_BLOCKS]; /* and in that of each block */
+    double trace;                  /* of their part of Newton's matrix, where that is at hand */
+    double t;                      /* how far the point goes along the step */
+    int64_t n_passes;              /* over the rows */
 } iteration;
 
 typedef struct run {
@@ -87,15 +102,18 @@ typedef struct run {
     const pegasos_newton_arrays *x;
     pegasos_newton *p;
     pegasos_watch *watch;
-    int64_t n, d, size, stride; /* size: of features and the constant one */
-    int64_t piece, block;       /* rows of a piece, and of one that becomes products */
+    iteration *s;
+    int64_t n, d, size, stride;   /* size: of features and the constant one */
+    int64_t piece;                /* rows */
+    int64_t n_blocks, n_matrices; /* at most */
     /* of rows: u_i, a_i(u_i), y_i times what a step adds to f(x_i), c_i/m, A_i/c_i, h_i''(u_i)/m;
      * the band: those where this is not 0 */
     double *u, *a, *moves, *weights, *ratios, *bends;
     int64_t *band;
     /* of features */
     double *sums, *right, *direction, *towards, *products;
-    double *matrix, *scaled;
+    double *of_blocks;         /* sums of each block */
+    double *matrices, *scaled; /* likewise; rows of A that are multiplied */
 } run;
 
 static int64_t round_up(int64_t n)
@@ -103,23 +121,37 @@ static int64_t round_up(int64_t n)
     return (n + LANES - 1) / LANES * LANES;
 }
 
-/* Rows of the band that are multiplied at once. */
-static int64_t block_rows(int64_t n, int64_t d, bool has_blas)
+/* Blocks of n rows or, without vectors to add up, of d = 0 features. To add up their sums costs
+ * little beside a pass. */
+static int64_t blocks_of(int64_t n, int64_t d)
 {
-    const double size = (double)(d + 1), numbers = (double)n * (double)d / 200;
-    if (!has_blas)
-        return PLAIN_ROWS;
-    const double most = fmin(fmax(numbers, 5e4), PIECE) / size;
-    const double rows = fmin(most, PIECE_OF_PRODUCTS / (size * size));
-    return round_up((int64_t)fmin(fmax(rows, 16), (double)n));
+    const int64_t by_rows = n / MOST_ROWS, by_features = 4 * n / (d + 1);
+    const int64_t most = by_rows < by_features ? by_rows : by_features;
+    return most < 1 ? 1 : most < MOST_BLOCKS ? most : MOST_BLOCKS;
 }
 
-/* Rows of `scaled`: a block, or a band of fewer rows than there are features. */
+/* Blocks of n rows of the band, or features, that have a matrix of products each: a power of two,
+ * which threads are likely to share well. None is empty. */
+static int64_t matrices_of(int64_t n, int64_t d)
+{
+    const double size = (double)round_up(d + 1);
+    int64_t n_blocks = 1;
+    while (n_blocks < MOST_MATRICES && n >= 2 * n_blocks * ROWS_PER_MATRIX
+           && (n_blocks == 1 || 2 * (double)n_blocks * size * size <= MATRICES))
+        n_blocks *= 2;
+    return n_blocks;
+}
+
+static int64_t most_matrices(int64_t n, int64_t d)
+{
+    return matrices_of(n > d ? n : d + 1, d);
+}
+
+/* Rows of `scaled`: one piece for each matrix, or a band of fewer rows than there are features. */
 static int64_t scaled_rows(int64_t n, int64_t d)
 {
-    const int64_t block = block_rows(n, d, true), narrow = round_up(n < d ? n : d);
-    const int64_t least = block > PLAIN_ROWS ? block : PLAIN_ROWS;
-    return narrow > least ? narrow : least;
+    const int64_t pieces = BLAS_ROWS * matrices_of(n, d), narrow = round_up(n < d ? n : d);
+    return narrow > pieces ? narrow : pieces;
 }
 
 /* Arrays, each of which begins with a cache line. */
@@ -127,10 +159,11 @@ enum { OF_ROWS = 7, OF_FEATURES = 5, LINE = LANES * sizeof(double) };
 
 int64_t pegasos_newton_work(int64_t n_rows, int64_t n_features)
 {
-    const int64_t stride = round_up(n_features + 1);
-    const int64_t rows =
-        n_features < PEGASOS_NEWTON_MOST ? stride + scaled_rows(n_rows, n_features) : 0;
-    return LINE + 8 * (OF_ROWS * round_up(n_rows) + (OF_FEATURES + rows) * stride);
+    const int64_t stride = round_up(n_features + 1), n_blocks = blocks_of(n_rows, n_features);
+    int64_t rows = OF_FEATURES + n_blocks;
+    if (n_features < PEGASOS_NEWTON_MOST)
+        rows += stride * most_matrices(n_rows, n_features) + scaled_rows(n_rows, n_features);
+    return LINE + 8 * (OF_ROWS * round_up(n_rows) + NUMBERS * n_blocks + rows * stride);
 }
 
 static run lay_out(const pegasos_rows *rows, pegasos_newton *p, const pegasos_newton_arrays *x,
@@ -146,7 +179,8 @@ static run lay_out(const pegasos_rows *rows, pegasos_newton *p, const pegasos_ne
     r.stride = stride;
     r.piece = round_up((int64_t)fmin(most, MOST_ROWS));
     r.piece = r.piece < LANES ? LANES : r.piece;
-    r.block = block_rows(n, d, x->blas != NULL);
+    r.n_blocks = blocks_of(n, d);
+    r.n_matrices = d < PEGASOS_NEWTON_MOST ? most_matrices(n, d) : 0;
     double *next = (double *)(((uintptr_t)x->work + LINE - 1) / LINE * LINE);
     for (int k = 0; k < OF_ROWS - 1; k++, next += round_up(n))
         *of_rows[k] = next;
@@ -154,8 +188,9 @@ static run lay_out(const pegasos_rows *rows, pegasos_newton *p, const pegasos_ne
     next += round_up(n);
     for (int k = 0; k < OF_FEATURES; k++, next += stride)
         *of_features[k] = next;
-    r.matrix = next;
-    r.scaled = next + stride * stride;
+    r.of_blocks = next;
+    r.matrices = r.of_blocks + r.n_blocks * (NUMBERS + stride);
+    r.scaled = r.matrices + r.n_matrices * stride * stride;
     return r;
 }
 
@@ -164,20 +199,37 @@ static pegasos_progress progress_of(const pegasos_newton *p)
     return (pegasos_progress){p->n_epochs, p->primal, p->relative_gap};
 }
 
-static bool is_stopped(const run *r, double numbers)
+/* ---- Passes ---------------------------------------------------------------------------------- */
+
+/* The sums of a block. */
+static double *sums_of(const run *r, int64_t block)
 {
-    const pegasos_progress progress = progress_of(r->p);
-    return is_to_stop(r->watch, numbers, &progress);
+    return r->of_blocks + block * (NUMBERS + r->stride);
 }
 
-static double cost_of_rows(const run *r, int64_t count)
+/* Makes a pass, and adds up n_sums sums of all blocks in those of the first; false: stopped. */
+static bool go_over(const run *r, const block_pass *pass, int64_t n_sums)
 {
-    return (double)count * cost_of_row(r->rows);
+    const pegasos_progress now = progress_of(r->p);
+    const int64_t n_blocks = pass->n_blocks, stride = NUMBERS + r->stride;
+    assert(n_sums == 0 || n_blocks <= r->n_blocks);
+    for (int64_t k = 0; k < n_blocks && n_sums > 0; k++)
+        memset(sums_of(r, k), 0, (size_t)n_sums * sizeof(double));
+    if (!go_over_blocks(pass, r->x->threads, r->watch, &now))
+        return false;
+    add_up_blocks(n_sums > 0 ? n_blocks : 0, stride, n_sums, r->of_blocks);
+    return true;
 }
 
-static int64_t length_of_piece(const run *r, int64_t first)
+/* The same over all rows; the vector of sums, if there is one, is written to `vector`. */
+static bool go_over_rows(const run *r, block_work *work, double *vector)
 {
-    return r->n - first < r->piece ? r->n - first : r->piece;
+    const block_pass x = {work, r, r->n, r->n_blocks, r->piece, cost_of_row(r->rows)};
+    if (!go_over(r, &x, NUMBERS + (vector ? r->size : 0)))
+        return false;
+    if (vector)
+        memcpy(vector, sums_of(r, 0) + NUMBERS, (size_t)r->size * sizeof(double));
+    return true;
 }
 
 /* lam of component j of a point, or 0 where it is not penalised. */
@@ -194,12 +246,12 @@ typedef struct piece {
     double y[MOST_ROWS], z[MOST_ROWS], c[MOST_ROWS], centre[MOST_ROWS], factors[MOST_ROWS];
 } piece;
 
-static void read_piece(const run *r, int64_t first, piece *x)
+static void read_piece(const run *r, int64_t first, int64_t count, piece *x)
 {
     const int8_t *const labels = r->targets->labels + first;
     const double *const values = r->targets->values, *const weights = r->targets->weights;
     x->first = first;
-    x->count = length_of_piece(r, first);
+    x->count = count;
     for (int64_t i = 0; i < x->count; i++)
         x->y[i] = labels[i];
     for (int64_t i = 0; i < x->count; i++)
@@ -215,15 +267,14 @@ static void read_piece(const run *r, int64_t first, piece *x)
         x->y[i] = x->z[i] = x->c[i] = x->centre[i] = 0;
 }
 
-/* sums += sum_i factors_i (x_i, feature) over the rows of a piece; false: stopped. */
-static bool add_piece(const run *r, const piece *x, double *sums)
+/* sums += sum_i factors_i (x_i, feature) over the rows of a piece. */
+static void add_piece(const run *r, const piece *x, double *sums)
 {
     double total = 0;
     for (int64_t i = 0; i < x->count; i++)
         total += x->factors[i];
     pegasos_linear_combine(r->rows, x->first, x->count, x->factors, sums);
     sums[r->d] += r->p->feature * total;
-    return !is_stopped(r, cost_of_rows(r, x->count));
 }
 
 /* Writes u, a(u) and y a as factors, and adds to the sums of a gap check. Each statement has a loop
@@ -278,24 +329,16 @@ CLONES_WIDE static void look_at_rows(const run *r, piece *x, const double *score
     WITH_LOSS(r->loss, look_at(r->p, x, scores, u, a, sums, LOSS));
 }
 
-/* u, a(u), and what is summed over the rows; false: stopped. */
-static bool see_rows(const run *r, iteration *s)
+/* u, a(u), and what is summed over the rows. */
+static void see_some(const block_pass *pass, int64_t block, int64_t first, int64_t count)
 {
-    memset(r->sums, 0, (size_t)r->size * sizeof(double));
-    for (int64_t first = 0; first < r->n; first += r->piece) {
-        piece x;
-        double scores[MOST_ROWS] = {0}, sums[SUMS] = {0};
-        read_piece(r, first, &x);
-        memcpy(scores, r->x->scores + first, (size_t)x.count * sizeof(double));
-        look_at_rows(r, &x, scores, r->u + first, r->a + first, sums);
-        for (int k = 0; k < SUMS; k++)
-            s->sums[k] += sums[k];
-        if (!add_piece(r, &x, r->sums))
-            return false;
-    }
-    s->factors[0] = s->factors[1] = 1;
-    s->n_passes = 1;
-    return true;
+    const run *const r = pass->context;
+    double scores[MOST_ROWS] = {0}, *const sums = sums_of(r, block);
+    piece x;
+    read_piece(r, first, count, &x);
+    memcpy(scores, r->x->scores + first, (size_t)count * sizeof(double));
+    look_at_rows(r, &x, scores, r->u + first, r->a + first, sums);
+    add_piece(r, &x, sums + NUMBERS);
 }
 
 /* a_i, made feasible. */
@@ -304,27 +347,31 @@ static double feasible_at(const run *r, const iteration *s, int64_t i)
     return r->a[i] * s->factors[r->targets->labels[i] * r->a[i] > 0];
 }
 
+static void balance_some(const block_pass *pass, int64_t block, int64_t first, int64_t count)
+{
+    const run *const r = pass->context;
+    double *const sums = sums_of(r, block);
+    piece x;
+    read_piece(r, first, count, &x);
+    for (int64_t i = 0; i < count; i++) {
+        const double a = feasible_at(r, r->s, first + i);
+        x.factors[i] = a * x.y[i];
+        sums[0] += x.z[i] * a - loss_conjugate(r->loss, a, x.c[i]);
+    }
+    add_piece(r, &x, sums + NUMBERS);
+}
+
 /* Where the intercept is not penalised, sum_i a_i y_i must be 0: multiplies the a_i of the heavier
  * sign by a factor. Writes what stands for w(a) to `direction`; false: stopped. */
 static bool balance(const run *r, iteration *s)
 {
     const double least = fmin(s->sums[POSITIVE], s->sums[NEGATIVE]);
-    memset(r->direction, 0, (size_t)r->size * sizeof(double));
     s->factors[0] = s->sums[NEGATIVE] > 0 ? least / s->sums[NEGATIVE] : 0;
     s->factors[1] = s->sums[POSITIVE] > 0 ? least / s->sums[POSITIVE] : 0;
-    s->sums[DUAL_SUM] = 0;
-    for (int64_t first = 0; first < r->n; first += r->piece) {
-        piece x;
-        read_piece(r, first, &x);
-        for (int64_t i = 0; i < x.count; i++) {
-            const double a = feasible_at(r, s, first + i);
-            x.factors[i] = a * x.y[i];
-            s->sums[DUAL_SUM] += x.z[i] * a - loss_conjugate(r->loss, a, x.c[i]);
-        }
-        if (!add_piece(r, &x, r->direction))
-            return false;
-    }
     s->n_passes++;
+    if (!go_over_rows(r, balance_some, r->direction))
+        return false;
+    s->sums[DUAL_SUM] = sums_of(r, 0)[0];
     return true;
 }
 
@@ -332,7 +379,12 @@ static bool balance(const run *r, iteration *s)
 static bool evaluate(const run *r, iteration *s)
 {
     const pegasos_newton *p = r->p;
-    if (!see_rows(r, s) || (p->free_intercept && !balance(r, s)))
+    s->factors[0] = s->factors[1] = 1;
+    s->n_passes = 1;
+    if (!go_over_rows(r, see_some, r->sums))
+        return false;
+    memcpy(s->sums, sums_of(r, 0), sizeof s->sums);
+    if (p->free_intercept && !balance(r, s))
         return false;
     const double *const sums = p->free_intercept ? r->direction : r->sums;
     double penalty = 0, squared = 0;
@@ -368,9 +420,9 @@ static void keep(const run *r, const iteration *s)
 
 /* ---- Newton's equations ---------------------------------------------------------------------- */
 
-static INLINE void bend_some(const pegasos_newton *p, double width, int64_t is_solved, piece *x,
-                             const double *restrict u, double *restrict a, double *restrict weights,
-                             double *restrict ratios, double *restrict bends, const loss_form loss)
+static INLINE void bend_at(const pegasos_newton *p, double width, int64_t is_solved, piece *x,
+                           const double *restrict u, double *restrict a, double *restrict weights,
+                           double *restrict ratios, double *restrict bends, const loss_form loss)
 {
     const double per_mass = 1 / p->mass;
     for (int64_t i = 0; i < x->count; i += LANES) {
@@ -395,34 +447,41 @@ CLONES_WIDE static void bend_rows(const run *r, double width, int64_t is_solved,
                                   const double *u, double *restrict a, double *restrict weights,
                                   double *restrict ratios, double *restrict bends)
 {
-    WITH_LOSS(r->loss, bend_some(r->p, width, is_solved, x, u, a, weights, ratios, bends, LOSS));
+    WITH_LOSS(r->loss, bend_at(r->p, width, is_solved, x, u, a, weights, ratios, bends, LOSS));
+}
+
+static void bend_some(const block_pass *pass, int64_t block, int64_t first, int64_t count)
+{
+    const run *const r = pass->context;
+    iteration *const s = r->s;
+    const double *const norms = r->x->norms, feature = r->p->feature;
+    double *const sums = sums_of(r, block);
+    int64_t *const band = r->band + first_of_block(pass, block);
+    piece x;
+    read_piece(r, first, count, &x);
+    bend_rows(r, s->width, s->is_solved, &x, r->u + first, r->a + first, r->weights + first,
+              r->ratios + first, r->bends + first);
+    for (int64_t i = first; i < first + count; i++) {
+        if (r->bends[i] == 0)
+            continue;
+        band[s->in_block[block]++] = i;
+        sums[0] += r->bends[i] * ((norms ? norms[i] : 0) + feature * feature);
+    }
+    if (s->is_solved)
+        add_piece(r, &x, sums + NUMBERS);
 }
 
 /* Finds the band and, where A moves, a(u) once more, and its sum over the rows. False: stopped. */
 static bool bend(const run *r, iteration *s)
 {
-    const bool is_measured = r->x->blas && r->size <= PEGASOS_NEWTON_MOST;
-    if (s->is_solved)
-        memset(r->sums, 0, (size_t)r->size * sizeof(double));
-    memset(r->direction, 0, (size_t)r->size * sizeof(double)); /* scratch of norms */
-    for (int64_t first = 0; first < r->n; first += r->piece) {
-        piece x;
-        read_piece(r, first, &x);
-        bend_rows(r, s->width, s->is_solved, &x, r->u + first, r->a + first, r->weights + first,
-                  r->ratios + first, r->bends + first);
-        for (int64_t i = 0; i < x.count; i++) {
-            if (r->bends[first + i] == 0)
-                continue;
-            double norm = 0;
-            r->band[s->n_band++] = first + i;
-            if (is_measured)
-                pegasos_linear_norms(r->rows, first + i, 1, r->direction, &norm);
-            norm += r->p->feature * r->p->feature;
-            s->trace += r->bends[first + i] * norm;
-        }
-        if (s->is_solved ? !add_piece(r, &x, r->sums) : is_stopped(r, 8 * (double)x.count))
-            return false;
-    }
+    memset(s->in_block, 0, sizeof s->in_block);
+    if (!go_over_rows(r, bend_some, s->is_solved ? r->sums : NULL))
+        return false;
+    const block_pass x = {.n = r->n, .n_blocks = r->n_blocks};
+    for (int64_t k = 0; k < r->n_blocks; s->n_band += s->in_block[k++])
+        memmove(r->band + s->n_band, r->band + first_of_block(&x, k),
+                (size_t)s->in_block[k] * sizeof(int64_t));
+    s->trace = sums_of(r, 0)[0];
     s->n_passes += s->is_solved;
     return true;
 }
@@ -461,13 +520,12 @@ DEFINE_SCALE(float_to_double, float, double)
 DEFINE_SCALE(double_to_float, double, float)
 DEFINE_SCALE(double_to_double, double, double)
 
-/* Row number `to` of A: row number k of the band. */
-static void scale_row(const run *r, int64_t k, int64_t bytes, int64_t to)
+/* A row of A: row number k of the band. */
+static void scale_row(const run *r, int64_t k, int64_t bytes, char *out)
 {
     const pegasos_rows *rows = r->rows;
     const int64_t i = r->band[k], d = r->d, dense = rows->index_bytes == 0 ? d : 0;
     const double root = sqrt(r->bends[i]);
-    char *const out = (char *)r->scaled + to * r->stride * bytes;
     memset(out + dense * bytes, 0, (size_t)((r->stride - dense) * bytes));
     if (dense && rows->value_bytes == 4 && bytes == 4)
         scale_float_to_float(d, (const float *)rows->values + i * d, root, (float *)out);
@@ -486,23 +544,65 @@ static void scale_row(const run *r, int64_t k, int64_t bytes, int64_t to)
     set_to(out, bytes, d, r->p->feature * root);
 }
 
+/* The matrix that is wanted; those of blocks lie one after the other, it comes first. */
+typedef struct products {
+    const run *r;
+    const symmetric *m;
+} products;
+
+static symmetric matrix_of(const products *x, int64_t block)
+{
+    symmetric m = *x->m;
+    m.numbers = x->r->matrices + block * x->r->stride * x->r->stride;
+    return m;
+}
+
+static void scale_some(const block_pass *pass, int64_t block, int64_t first, int64_t count)
+{
+    const products *const x = pass->context;
+    const int64_t bytes = x->m->bytes;
+    (void)block;
+    for (int64_t k = first; k < first + count; k++)
+        scale_row(x->r, k, bytes, (char *)x->r->scaled + k * x->r->stride * bytes);
+}
+
+static void multiply_some(const block_pass *pass, int64_t block, int64_t first, int64_t count)
+{
+    const products *const x = pass->context;
+    const symmetric m = matrix_of(x, block);
+    char *const scaled = (char *)(x->r->scaled + block * BLAS_ROWS * x->r->stride);
+    for (int64_t k = 0; k < count; k++)
+        scale_row(x->r, first + k, m.bytes, scaled + k * m.stride * m.bytes);
+    symmetric_add_outer(&m, count, scaled, first == first_of_block(pass, block));
+}
+
+/* Of a narrow band: all of A is in `scaled`. */
+static void multiply_features(const block_pass *pass, int64_t block, int64_t first, int64_t count)
+{
+    const products *const x = pass->context;
+    const symmetric m = matrix_of(x, block);
+    symmetric_add_inner(&m, first, count, x->r->scaled, first == first_of_block(pass, block));
+}
+
 /* A^T A or, of a narrow band, A A^T; false: stopped. */
 static bool multiply(const run *r, const iteration *s, bool is_narrow, const symmetric *m)
 {
-    for (int64_t first = 0; first < s->n_band; first += r->block) {
-        const int64_t left = s->n_band - first, count = left < r->block ? left : r->block;
-        for (int64_t k = 0; k < count; k++)
-            scale_row(r, first + k, m->bytes, is_narrow ? first + k : k);
-        double cost = (double)(count * r->stride);
-        if (!is_narrow) {
-            symmetric_add_outer(m, count, r->scaled, first == 0);
-            cost += cost * (double)r->size / 2 / PRODUCTS_PER_NUMBER;
+    const products x = {r, m};
+    const double size = (double)m->size, length = (double)r->stride;
+    const double cost = size * size / 2 / PRODUCTS_PER_NUMBER;
+    const int64_t n = is_narrow ? r->size : s->n_band, n_blocks = matrices_of(n, r->d);
+    const block_pass scale = {scale_some, &x, s->n_band, blocks_of(s->n_band, 0), r->piece, length};
+    const block_pass inner = {multiply_features, &x, n, n_blocks, PIECE_OF_FEATURES, cost};
+    const block_pass outer = {multiply_some, &x, n, n_blocks, m->blas ? BLAS_ROWS : PLAIN_ROWS,
+                              length + cost};
+    if (is_narrow ? !go_over(r, &scale, 0) || !go_over(r, &inner, 0) : !go_over(r, &outer, 0))
+        return false;
+    for (int64_t apart = 1; apart < n_blocks; apart *= 2)
+        for (int64_t k = 0; k + apart < n_blocks; k += 2 * apart) {
+            const symmetric sum = matrix_of(&x, k), more = matrix_of(&x, k + apart);
+            symmetric_add(&sum, more.numbers);
         }
-        if (is_stopped(r, cost))
-            return false;
-    }
-    const pegasos_progress now = progress_of(r->p);
-    return !is_narrow || symmetric_set_inner(m, r->scaled, r->size, r->watch, &now);
+    return true;
 }
 
 /* x = A r before the equations of a narrow band are solved, and p = (r - A^T x)/lam afterwards. */
@@ -542,11 +642,11 @@ static bool solve_by_matrix(const run *r, iteration *s)
 {
     const pegasos_newton *p = r->p;
     const bool is_narrow = s->n_band < r->size && !p->free_intercept;
-    const bool is_single = r->x->blas && FLT_EPSILON * s->trace <= ROUNDING * p->lam
+    const bool is_single = r->x->blas && r->x->norms && FLT_EPSILON * s->trace <= ROUNDING * p->lam
                            && p->lam > TINY && s->trace < 1 / TINY;
     const double last = is_narrow ? p->lam : diagonal(r, s, r->d);
     const pegasos_progress now = progress_of(p);
-    symmetric m = {.numbers = r->matrix,
+    symmetric m = {.numbers = r->matrices,
                    .size = is_narrow ? s->n_band : r->size,
                    .stride = r->stride,
                    .bytes = is_single ? 4 : 8,
@@ -575,29 +675,33 @@ static bool solve_by_matrix(const run *r, iteration *s)
             x[k] /= trace; /* downhill, at least; numbers have overflown */
     if (is_narrow)
         project_back(r, &m, x);
-    return !is_stopped(r, 2 * (double)(m.size * r->size));
+    return !is_to_stop(r->watch, 2 * (double)(m.size * r->size), &now);
+}
+
+static void multiply_rows(const block_pass *pass, int64_t block, int64_t first, int64_t count)
+{
+    const run *const r = pass->context;
+    const double intercept = r->p->feature * r->towards[r->d];
+    const int64_t *const band = r->band + first;
+    double scores[MOST_ROWS], *const sums = sums_of(r, block) + NUMBERS;
+    pegasos_linear_scores_of(r->rows, count, band, 1, r->towards, 8, 0, &intercept, scores);
+    for (int64_t k = 0; k < count; k++) {
+        const double factor = r->bends[band[k]] * scores[k];
+        pegasos_linear_combine(r->rows, band[k], 1, &factor, sums);
+        sums[r->d] += r->p->feature * factor;
+    }
 }
 
 /* products = (D + A^T A) towards, in two passes over rows of the band; false: stopped. */
 static bool multiply_band(const run *r, const iteration *s)
 {
-    const double intercept = r->p->feature * r->towards[r->d];
-    memset(r->products, 0, (size_t)r->size * sizeof(double));
-    for (int64_t first = 0; first < s->n_band; first += r->piece) {
-        const int64_t left = s->n_band - first, count = left < r->piece ? left : r->piece;
-        const int64_t *const band = r->band + first;
-        double scores[MOST_ROWS];
-        pegasos_linear_scores_of(r->rows, count, band, 1, r->towards, 8, 0, &intercept, scores);
-        for (int64_t k = 0; k < count; k++) {
-            const double factor = r->bends[band[k]] * scores[k];
-            pegasos_linear_combine(r->rows, band[k], 1, &factor, r->products);
-            r->products[r->d] += r->p->feature * factor;
-        }
-        if (is_stopped(r, 2 * cost_of_rows(r, count)))
-            return false;
-    }
+    const double cost = 2 * cost_of_row(r->rows);
+    const int64_t n = s->n_band;
+    const block_pass x = {multiply_rows, r, n, blocks_of(n, r->d), r->piece, cost};
+    if (!go_over(r, &x, NUMBERS + r->size))
+        return false;
     for (int64_t j = 0; j < r->size; j++)
-        r->products[j] += diagonal(r, s, j) * r->towards[j];
+        r->products[j] = sums_of(r, 0)[NUMBERS + j] + diagonal(r, s, j) * r->towards[j];
     return true;
 }
 
@@ -643,49 +747,52 @@ static bool solve_equations(const run *r, iteration *s)
 /* The smooth objective along a step. Its derivative is first + t second less the slope that
  * pegasos_loss_slopes tells. */
 typedef struct line {
+    const run *r;
     pegasos_loss loss;
     int64_t n;
     const double *u, *moves, *weights, *centre;
-    double width, first, second;
+    double width, first, second, t;
 } line;
 
+static void add_slopes(const block_pass *pass, int64_t block, int64_t i, int64_t count)
+{
+    const line *const x = pass->context;
+    double fall, bend, *const sums = sums_of(x->r, block);
+    pegasos_loss_slopes(count, x->u + i, x->moves + i, x->weights + i, x->centre + i, x->width,
+                        x->t, x->loss, &fall, &bend);
+    sums[0] += fall;
+    sums[1] += bend;
+}
+
 /*
- * The t >= 0 at which it is least; false: stopped. The derivative grows, and is piecewise linear
+ * Brings t >= 0 to where it is least; false: stopped. The derivative grows, and is piecewise linear
  * but for the log loss: Newton's method on it, kept between what is known to lie left and right of
  * the root.
  */
-static bool find_least(const line *x, pegasos_watch *watch, const pegasos_progress *progress,
-                       double *result)
+static bool find_least(line *x)
 {
-    double low = 0, high = INFINITY, flat = 0, t = 0;
+    const run *const r = x->r;
+    const block_pass over = {add_slopes, x, x->n, r->n_blocks, SEARCH_ROWS, SEARCH_COST};
+    double low = 0, high = INFINITY, flat = 0;
     for (int n_done = 0; n_done <= SEARCHES; n_done++) {
-        double fall = 0, bend = 0, part_of_fall, part_of_bend;
-        for (int64_t i = 0, count; i < x->n; i += count) {
-            count = x->n - i < SEARCH_ROWS ? x->n - i : SEARCH_ROWS;
-            pegasos_loss_slopes(count, x->u + i, x->moves + i, x->weights + i, x->centre + i,
-                                x->width, t, x->loss, &part_of_fall, &part_of_bend);
-            fall += part_of_fall;
-            bend += part_of_bend;
-            if (is_to_stop(watch, (double)count, progress))
-                return false;
-        }
-        const double slope = x->first + t * x->second - fall;
-        const double curvature = x->second + bend;
+        if (!go_over(r, &over, 2))
+            return false;
+        const double slope = x->first + x->t * x->second - sums_of(r, 0)[0];
+        const double curvature = x->second + sums_of(r, 0)[1];
         if (n_done == 0) {
             flat = FLAT * fabs(slope);
-            t = 1;
+            x->t = 1;
             continue;
         }
-        *(slope < 0 ? &low : &high) = t;
-        if (fabs(slope) <= flat || high - low <= 1e-12 * t)
+        *(slope < 0 ? &low : &high) = x->t;
+        if (fabs(slope) <= flat || high - low <= 1e-12 * x->t)
             break;
-        const double better = curvature > 0 ? t - slope / curvature : INFINITY;
+        const double better = curvature > 0 ? x->t - slope / curvature : INFINITY;
         if (low < better && better < high)
-            t = better;
+            x->t = better;
         else
-            t = high == INFINITY ? 2 * t : (low + high) / 2;
+            x->t = high == INFINITY ? 2 * x->t : (low + high) / 2;
     }
-    *result = t;
     return true;
 }
 
@@ -693,13 +800,15 @@ double pegasos_line_search(pegasos_loss loss, int64_t n, const double *u, const 
                            const double *weights, const double *centre, double width, double first,
                            double second)
 {
-    const line x = {loss, n, u, moves, weights, centre, width, first, second};
+    const pegasos_newton_arrays alone = {.threads = NULL};
+    double sums[NUMBERS];
+    pegasos_newton none = {.primal = INFINITY};
     pegasos_watch nobody = {.every = INFINITY};
-    const pegasos_progress none = {0};
-    double t = 0;
+    const run r = {.x = &alone, .p = &none, .watch = &nobody, .n_blocks = 1, .of_blocks = sums};
+    line x = {&r, loss, n, u, moves, weights, centre, width, first, second, 0};
     assert(n >= 0 && width > 0);
-    find_least(&x, &nobody, &none, &t);
-    return t;
+    find_least(&x);
+    return x.t;
 }
 
 /* Rows outside have the sign +1. No branch: labels cannot be foreseen. */
@@ -708,33 +817,54 @@ static INLINE double sign_of(int8_t label)
     return 1 - 2 * (label < 0);
 }
 
+/* Scores of all rows, times y_i if there are `labels`. */
+typedef struct scoring {
+    const run *r;
+    const double *w;
+    double intercept;
+    const int8_t *labels;
+    double *scores;
+} scoring;
+
+static void score_some(const block_pass *pass, int64_t block, int64_t first, int64_t count)
+{
+    const scoring *const x = pass->context;
+    double *const scores = x->scores + first;
+    (void)block;
+    pegasos_linear_scores(x->r->rows, first, count, 1, x->w, 8, 0, &x->intercept, scores);
+    for (int64_t i = 0; x->labels && i < count; i++)
+        scores[i] *= sign_of(x->labels[first + i]);
+}
+
+/* False: stopped. */
+static bool score(const scoring *x)
+{
+    const run *const r = x->r;
+    const double cost = cost_of_row(r->rows);
+    const block_pass over = {score_some, x, r->n, blocks_of(r->n, 0), r->piece, cost};
+    return go_over(r, &over, 0);
+}
+
 /* What the step adds to scores; false: stopped. */
-static bool score(const run *r, iteration *s)
+static bool score_step(const run *r, iteration *s)
 {
     const double intercept = r->p->feature * r->direction[r->d];
-    for (int64_t first = 0; first < r->n; first += r->piece) {
-        const int64_t count = length_of_piece(r, first);
-        double *const moves = r->moves + first;
-        pegasos_linear_scores(r->rows, first, count, 1, r->direction, 8, 0, &intercept, moves);
-        for (int64_t i = 0; i < count; i++)
-            moves[i] *= sign_of(r->targets->labels[first + i]);
-        if (is_stopped(r, cost_of_rows(r, count)))
-            return false;
-    }
     s->n_passes++;
-    return true;
+    return score(&(scoring){r, r->direction, intercept, r->targets->labels, r->moves});
 }
 
 /* How far to go; false: stopped. */
 static bool search(const run *r, iteration *s)
 {
-    const pegasos_progress now = progress_of(r->p);
-    line x = {r->targets->loss, r->n, r->u, r->moves, r->weights, r->ratios, s->width, 0, 0};
+    line x = {r, r->targets->loss, r->n, r->u, r->moves, r->weights, r->ratios, s->width, 0, 0, 0};
     for (int64_t j = 0; j < r->size; j++) {
         x.first += penalised(r, j) * r->x->point[j] * r->direction[j];
         x.second += penalised(r, j) * r->direction[j] * r->direction[j];
     }
-    return find_least(&x, r->watch, &now, &s->t);
+    if (!find_least(&x))
+        return false;
+    s->t = x.t;
+    return true;
 }
 
 static void move(const run *r, const iteration *s)
@@ -754,14 +884,9 @@ static void move(const run *r, const iteration *s)
 static bool fit_intercept(const run *r)
 {
     pegasos_newton *p = r->p;
-    const double none = 0;
     double primal = 0, *const scores = r->ratios, *const room = r->u; /* four arrays */
-    for (int64_t first = 0; first < r->n; first += r->piece) {
-        const int64_t count = length_of_piece(r, first);
-        pegasos_linear_scores(r->rows, first, count, 1, r->x->coef, 8, 0, &none, scores + first);
-        if (is_stopped(r, cost_of_rows(r, count)))
-            return false;
-    }
+    if (!score(&(scoring){r, r->x->coef, 0, NULL, scores}))
+        return false;
     p->intercept = pegasos_best_intercept(r->targets, scores, room);
     for (int64_t i = 0; i < r->n; i++)
         scores[i] += p->intercept;
@@ -797,16 +922,17 @@ int pegasos_newton_run(const pegasos_rows *rows, pegasos_newton *problem,
 {
     assert(are_there(rows, 0, 0) && are_settings(problem, arrays->targets->loss) && arrays->work);
     assert(!arrays->blas || are_routines(arrays->blas));
-    const run r = lay_out(rows, problem, arrays, watch);
+    run r = lay_out(rows, problem, arrays, watch);
     while (problem->n_epochs < problem->last_epoch && !is_close(problem)) {
         iteration s = {0};
+        r.s = &s;
         if (!evaluate(&r, &s))
             return PEGASOS_STOPPED;
         if (!isfinite(s.primal))
             return PEGASOS_OVERFLOW;
         keep(&r, &s);
         if (!is_close(problem)) {
-            if (!bend(&r, &s) || !solve_equations(&r, &s) || !score(&r, &s) || !search(&r, &s))
+            if (!bend(&r, &s) || !solve_equations(&r, &s) || !score_step(&r, &s) || !search(&r, &s))
                 return PEGASOS_STOPPED;
             move(&r, &s);
         }

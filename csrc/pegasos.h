@@ -147,6 +147,15 @@ typedef struct pegasos_blas {
     void (*spotrs)(char *, int *, int *, float *, int *, float *, int *, int *);
 } pegasos_blas;
 
+/* Threads that a program has for a fit. */
+typedef struct pegasos_threads {
+    /* Calls task(argument, k) for all 0 <= k < n_tasks, each once, at the same time or in any
+     * order, on any threads; returns once all calls have. */
+    void (*run)(void *context, int64_t n_tasks, void (*task)(void *argument, int64_t k),
+                void *argument);
+    void *context; /* what `run` is given */
+} pegasos_threads;
+
 typedef struct pegasos_options {
     double tol;         /* relative gap (P - D)/P to stop at; below 0: max_epochs alone counts */
     int64_t max_epochs; /* passes over the rows; a last iteration of Newton's method may add some */
@@ -154,6 +163,9 @@ typedef struct pegasos_options {
     int64_t solver;     /* PEGASOS_AUTO, PEGASOS_ASCENT or PEGASOS_NEWTON; a kernel machine has
                            dual ascent alone, and does not take PEGASOS_NEWTON */
     const pegasos_blas *blas; /* of Newton's method; NULL: plain loops */
+    /* Share the passes of Newton's method, with the same bits; NULL: the calling thread makes them.
+     * A BLAS must let several threads call it. */
+    const pegasos_threads *threads;
     /* Is called about every 10 ms; not 0: the fit stops. NULL: it is not called. */
     int (*poll)(void *context, const pegasos_progress *progress);
     void *context;       /* what poll is given */

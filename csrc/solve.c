@@ -238,7 +238,9 @@ static int run_solver(fit *f, int64_t n_epochs)
         .a = f->a,
         .coef = f->coef,
         .work = f->work,
+        .norms = f->norms,
         .blas = pegasos_gains_by_blas(d) ? f->options->blas : NULL,
+        .threads = f->options->threads,
     };
     s->newton.tol = f->options->tol < 0 ? -1 : SAFELY * f->options->tol;
     s->newton.last_epoch = n_epochs;

@@ -14,9 +14,6 @@
 
 enum { LANES = SYMMETRIC_LANES };
 
-/* Multiplications from one poll to the next, at most, or those of one row. */
-static const double PIECE_OF_BLAS = 1e9;
-
 static INLINE double dot(const double *restrict x, const double *restrict y, int64_t n)
 {
     double lanes[LANES] = {0}, sum = 0;
@@ -50,7 +47,7 @@ CLONES_WIDE static void multiply_row(int64_t i, int64_t length, int64_t stride,
                                      const double *restrict z, double *restrict row)
 {
     for (int64_t j = 0; j <= i; j++)
-        row[j] = dot(z + i * stride, z + j * stride, length);
+        row[j] += dot(z + i * stride, z + j * stride, length);
 }
 
 /* Row i of the factor, given those above it; returns its pivot before the root. */
@@ -95,26 +92,30 @@ void symmetric_add_outer(const symmetric *m, int64_t count, void *z, bool is_fir
         add_tile(m->size, m->stride, rows + k * TILE_ROWS * m->stride, m->numbers);
 }
 
-bool symmetric_set_inner(const symmetric *m, const void *z, int64_t length, pegasos_watch *watch,
-                         const pegasos_progress *progress)
+void symmetric_add_inner(const symmetric *m, int64_t first, int64_t count, const void *z,
+                         bool is_first)
 {
-    const double n = (double)m->size;
-    if (!m->blas) {
-        for (int64_t i = 0; i < m->size; i++) {
-            multiply_row(i, length, m->stride, z, (double *)m->numbers + i * m->stride);
-            if (is_to_stop(watch, (double)(i * length) / PRODUCTS_PER_NUMBER, progress))
-                return false;
-        }
-        return true;
+    const char *const from = (const char *)z + first * m->bytes;
+    if (m->blas) {
+        add_by_blas(m, count, from, true, is_first);
+        return;
     }
-    const int64_t most = (int64_t)fmax(PIECE_OF_BLAS / (n * n), 16);
-    for (int64_t first = 0, count; first < length; first += count) {
-        count = length - first < most ? length - first : most;
-        add_by_blas(m, count, (const char *)z + first * m->bytes, true, first == 0);
-        if (is_to_stop(watch, n * n * (double)count / 2 / PRODUCTS_PER_NUMBER, progress))
-            return false;
-    }
-    return true;
+    double *const numbers = m->numbers;
+    if (is_first)
+        memset(numbers, 0, (size_t)(m->size * m->stride) * sizeof(double));
+    for (int64_t i = 0; i < m->size; i++)
+        multiply_row(i, count, m->stride, (const double *)(const void *)from,
+                     numbers + i * m->stride);
+}
+
+void symmetric_add(const symmetric *m, const void *numbers)
+{
+    for (int64_t i = 0; i < m->size; i++)
+        for (int64_t j = i * m->stride; j <= i * m->stride + i; j++)
+            if (m->bytes == 4)
+                ((float *)m->numbers)[j] += ((const float *)numbers)[j];
+            else
+                ((double *)m->numbers)[j] += ((const double *)numbers)[j];
 }
 
 double symmetric_add_diagonal(const symmetric *m, double each, double last)

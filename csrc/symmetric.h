@@ -27,10 +27,13 @@ typedef struct symmetric {
  * `is_first`. */
 void symmetric_add_outer(const symmetric *matrix, int64_t count, void *z, bool is_first);
 
-/* Makes it the inner products of the rows of z, as many as the matrix has, over `length` numbers of
- * each. False: it was stopped. */
-bool symmetric_set_inner(const symmetric *matrix, const void *z, int64_t length,
-                         pegasos_watch *watch, const pegasos_progress *progress);
+/* Adds the inner products of the rows of z, as many as the matrix has, over their numbers first ..
+ * first + count - 1. The matrix is 0 before where `is_first`. */
+void symmetric_add_inner(const symmetric *matrix, int64_t first, int64_t count, const void *z,
+                         bool is_first);
+
+/* Adds another matrix of the same form. */
+void symmetric_add(const symmetric *matrix, const void *numbers);
 
 /* Adds to the diagonal, to the last number of which `last` is added instead. Returns the trace. */
 double symmetric_add_diagonal(const symmetric *matrix, double each, double last);

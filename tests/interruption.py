@@ -6,6 +6,7 @@ import itertools
 import pytest
 
 from pegasos import _core
+from pegasos.solvers import _linear
 
 #: Also within `asked_often`.
 WATCH = _core.Watch
@@ -13,10 +14,14 @@ WATCH = _core.Watch
 
 @contextlib.contextmanager
 def asked_often(every=5e4):
-    """A block in which the core asks after `every` numbers, so that small fits are asked, too."""
+    """A block in which the core asks after `every` numbers, so that small fits are asked, too.
+
+    Threads share small fits there.
+    """
     real = _core.Watch
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_core, "Watch", lambda *a, **options: real(*a, **options | {"every": every}))
+        patch.setattr(_linear, "_LONG", 0)
         yield
 
 

@@ -88,6 +88,8 @@ FITS = {
     "sdca, sparse, two classes": linear("sdca", "sparse", 2, penalize_intercept=False),
     "sdca, sparse": linear("sdca", "sparse", 3),
     "newton, dense, two classes": linear("newton", "dense", 2),
+    "newton, dense, threads": linear("newton", "dense", 2, n_jobs=3),
+    "newton, sparse, threads": linear("newton", "sparse", 2, n_jobs=2, penalize_intercept=False),
     "newton, dense": linear("newton", "dense", 3, multi_class="ovo", penalize_intercept=False),
     "auto, dense": linear("auto", "dense", 3),
     "auto, sparse": linear("auto", "sparse", 3),

@@ -12,12 +12,14 @@ import numpy as np
 import paper
 import pytest
 import threadpoolctl
+from interruption import interrupted
 from rows import convert, make_rows
 
 import pegasos
-from pegasos import kernels
+from pegasos import _core, kernels
 from pegasos._threads import blas
 from pegasos.io import _model
+from pegasos.solvers import _linear
 
 CSR_PARTS = ("data", "indices", "indptr")
 
@@ -190,6 +192,126 @@ def test_neither_threads_of_ours_nor_of_blas_change_a_bit(monkeypatch, dtype, na
     for other in found[1:]:
         for a, b in zip(other, found[0], strict=True):
             np.testing.assert_array_equal(a, b)
+
+
+# Plain loops; BLAS; a band of fewer rows than there are features; products. Passes of so many
+# numbers are shared, and there are blocks of sums to add up.
+SHAPES = {"plain": (4000, 30), "blas": (2500, 120), "narrow": (300, 900), "products": (2100, 2003)}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+@pytest.mark.parametrize(
+    ("loss", "intercept"),
+    [
+        ("hinge", {}),
+        ("squared_hinge", {"fit_intercept": False}),
+        ("log_loss", {"penalize_intercept": False}),
+        ("hinge", {"penalize_intercept": False}),
+    ],
+)
+def test_threads_that_share_one_problem_change_no_bit(
+    rng, monkeypatch, layout, dtype, shape, loss, intercept
+):
+    """Nor does Ctrl-C, after which the fit goes on with another number of threads."""
+    monkeypatch.setattr(_linear, "_LONG", 0)
+    X, y = make_rows(rng, *shape, density=0.1)
+    X, weights = convert(X, layout, dtype), rng.uniform(0.1, 2, len(y))
+
+    def make(n_jobs):
+        return pegasos.PegasosClassifier(
+            lam=1e-3, loss=loss, solver="newton", tol=1e-3, max_iter=12, n_jobs=n_jobs,
+            warm_start=True, random_state=0, **intercept,
+        )  # fmt: skip
+
+    fits = [make(n_jobs).fit(X, y, weights) for n_jobs in (1, 2, 3)]
+    clf = make(2)
+    for after, n_jobs in ((0, 2), (4, 3), (2, 1), (5, 2)):
+        with interrupted(after):
+            clf.set_params(n_jobs=n_jobs).fit(X, y, weights)
+    fits.append(clf.set_params(n_jobs=3).fit(X, y, weights))
+    for name in ("coef_", "intercept_", "objective_", "dual_objective_", "n_iter_"):
+        for other in fits[1:]:
+            np.testing.assert_array_equal(getattr(other, name), getattr(fits[0], name))
+
+
+@pytest.mark.parametrize("n_jobs", [2, 5, 8])
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_threads_that_are_left_over_share_problems_and_end(rng, monkeypatch, n_jobs, n_classes):
+    started, real = [], threading.Thread.start
+
+    def start(thread):
+        started.append(thread)
+        real(thread)
+
+    monkeypatch.setattr(_linear, "_LONG", 0)
+    monkeypatch.setattr(threading.Thread, "start", start)
+    X, y = make_rows(rng, n=3000, d=40)
+    y = y if n_classes == 2 else y + 3 * (X[:, 0] > 0.5) * (y > 0)
+    clf = pegasos.PegasosClassifier(lam=1e-2, solver="newton", n_jobs=n_jobs, random_state=0)
+    clf.fit(X, y)
+    n = 1 if n_classes == 2 else n_classes
+    assert len(started) == min(n, n_jobs) - 1 + n * (max(n_jobs // n, 1) - 1)
+    assert not any(thread.is_alive() for thread in started)
+
+
+class Solved:
+    """A problem for the core, whose passes threads may share; `memory` has what was found."""
+
+    def __init__(self, rng):
+        X, y = make_rows(rng, n=3000, d=40)
+        self.rows = _core.dense_rows(X)
+        self.targets = _core.Targets(y.astype(np.int8)[None])
+        self.norms = (X**2).sum(axis=1)
+        self.memory = np.zeros((1, _core.kept(*X.shape)), np.uint8)
+
+    def solve(self, pool, tell=None):
+        self.memory[:] = 0
+        return _core.solve(
+            self.rows, self.targets, 0, self.norms, self.memory, np.array([500]), lam=1e-3,
+            intercept_scaling=1.0, free_intercept=False, tol=1e-3, seed=0, solver=_core.NEWTON,
+            together=False, watch=_core.Watch(tell, every=1.0), pool=pool,
+        )  # fmt: skip
+
+
+def test_a_pool_whose_threads_come_late_or_never_loses_no_task(rng):
+    problem = Solved(rng)
+    problem.solve(None)
+    alone = problem.memory.copy()
+    pool, threads = _core.Pool(3), []
+
+    def tell():
+        if len(threads) < 2 and pool is not None:
+            threads.append(threading.Thread(target=pool.help_out))
+            threads[-1].start()
+
+    try:
+        problem.solve(pool)
+        np.testing.assert_array_equal(problem.memory, alone)
+        problem.solve(pool, tell)
+        np.testing.assert_array_equal(problem.memory, alone)
+    finally:
+        pool.close()
+        for thread in threads:
+            thread.join()
+    pool.help_out()  # closed: at once
+    problem.solve(pool)
+    np.testing.assert_array_equal(problem.memory, alone)
+
+
+def test_a_pool_refuses_what_it_has_no_room_for(rng):
+    for n_helpers in (0, -1, 2**40):
+        with pytest.raises(ValueError, match="n_helpers"):
+            _core.Pool(n_helpers)
+    pool = _core.Pool(1)
+    pool.close()
+    pool.help_out()
+    with pytest.raises(ValueError, match="no room for another thread"):
+        pool.help_out()
+    problem, other = Solved(rng), Solved(rng)
+    with pytest.raises(ValueError, match="at work for another call"):
+        problem.solve(pool, lambda: other.solve(pool))
+    assert problem.solve(pool) == _core.DONE
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")

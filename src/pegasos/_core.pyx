@@ -15,8 +15,12 @@ import re
 
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.pycapsule cimport PyCapsule_GetName, PyCapsule_GetPointer
+from cpython.pythread cimport (
+    NOWAIT_LOCK, WAIT_LOCK, PyThread_acquire_lock, PyThread_allocate_lock, PyThread_free_lock,
+    PyThread_release_lock, PyThread_type_lock,
+)
 from libc.stdint cimport int8_t, int32_t, int64_t, uint8_t, uint64_t
-from libc.stdlib cimport free, malloc
+from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memset
 
 cdef extern from "core.h" nogil:
@@ -45,6 +49,12 @@ cdef extern from "core.h" nogil:
         void (*dpotrs)(char *, int *, int *, double *, int *, double *, int *, int *)
         void (*spotrs)(char *, int *, int *, float *, int *, float *, int *, int *)
 
+    ctypedef struct pegasos_threads:
+        void (*run)(void *context, int64_t n_tasks,
+                    void (*task)(void *argument, int64_t k) noexcept nogil,
+                    void *argument) noexcept nogil
+        void *context
+
     ctypedef struct pegasos_loss:
         int64_t kind
         double epsilon
@@ -66,6 +76,7 @@ cdef extern from "core.h" nogil:
         uint64_t seed
         int64_t solver
         const pegasos_blas *blas
+        const pegasos_threads *threads
         int (*poll)(void *context, const pegasos_progress *progress) noexcept nogil
         void *context
         double poll_every
@@ -1225,7 +1236,8 @@ def kernel_rows(int64_t n_rows, int64_t n_columns):
 
 def kernel_run(const value_t[:, ::1] columns not None, const int64_t[::1] place not None, source,
                const int64_t[::1] which not None, pegasos_kernel[::1] problems not None,
-               Targets targets not None, const double[::1] norms not None, double[:, ::1] a not None,
+               Targets targets not None, const double[::1] norms not None,
+               double[:, ::1] a not None,
                double[:, ::1] scored not None, double[:, ::1] scores not None,
                double[:, ::1] slopes not None, double[:, ::1] coef not None,
                int64_t[:, ::1] active not None, Watch watch not None):
@@ -1271,7 +1283,8 @@ def kernel_run(const value_t[:, ::1] columns not None, const int64_t[::1] place 
 
 def kernel_fit(const value_t[:, ::1] columns not None, const int64_t[::1] place not None, source,
                pegasos_linear[::1] problems not None, Targets targets not None,
-               double[:, ::1] weights not None, double[:, ::1] sums, double[:, ::1] counts, int64_t[:, ::1] pending not None,
+               double[:, ::1] weights not None, double[:, ::1] sums, double[:, ::1] counts,
+               int64_t[:, ::1] pending not None,
                double[:, ::1] scores not None, double[:, ::1] unpushed not None, int64_t first,
                draws not None, double[:, ::1] slopes, Watch watch not None):
     """Run kernel problems over draws, as `fit` does linear ones; see ``pegasos_kernel_train``.
@@ -1558,6 +1571,146 @@ cdef const pegasos_blas *blas() except? NULL:
     return &_blas
 
 
+# ---- Threads ------------------------------------------------------------------------------------
+
+cdef struct helper_t:
+    PyThread_type_lock wake  # released when there is something to do
+    bint is_asleep
+
+# What threads share; `lock` guards it.
+cdef struct pool_t:
+    PyThread_type_lock lock
+    PyThread_type_lock is_done  # released when all tasks are, if `is_awaited`
+    PyThread_type_lock is_used  # held while problems are solved
+    helper_t *helpers
+    int64_t n_helpers, n_started
+    void (*task)(void *argument, int64_t k) noexcept nogil
+    void *argument
+    int64_t n_tasks, n_begun, n_done
+    bint is_awaited, is_closed
+
+
+cdef bint do_task(pool_t *p) noexcept nogil:
+    """Do the next task, if there is one; the caller has the lock, before and after."""
+    cdef int64_t k = p.n_begun
+    if k == p.n_tasks:
+        return False
+    p.n_begun += 1
+    PyThread_release_lock(p.lock)
+    p.task(p.argument, k)
+    PyThread_acquire_lock(p.lock, WAIT_LOCK)
+    p.n_done += 1
+    if p.is_awaited and p.n_done == p.n_tasks:
+        p.is_awaited = False
+        PyThread_release_lock(p.is_done)
+    return True
+
+
+cdef void wake_helpers(pool_t *p, int64_t most) noexcept nogil:
+    cdef int64_t k
+    for k in range(min(p.n_helpers, most)):
+        if p.helpers[k].is_asleep:
+            p.helpers[k].is_asleep = False
+            PyThread_release_lock(p.helpers[k].wake)
+
+
+cdef void do_tasks(void *context, int64_t n_tasks,
+                   void (*task)(void *argument, int64_t k) noexcept nogil,
+                   void *argument) noexcept nogil:
+    """`run` of ``pegasos_threads``. A helper that wakes up late is not waited for."""
+    cdef pool_t *p = <pool_t *> context
+    PyThread_acquire_lock(p.lock, WAIT_LOCK)
+    p.task, p.argument = task, argument
+    p.n_tasks, p.n_begun, p.n_done = n_tasks, 0, 0
+    wake_helpers(p, n_tasks - 1)
+    while do_task(p):
+        pass
+    p.is_awaited = p.n_done < n_tasks
+    if p.is_awaited:
+        PyThread_release_lock(p.lock)
+        PyThread_acquire_lock(p.is_done, WAIT_LOCK)
+    else:
+        PyThread_release_lock(p.lock)
+
+
+cdef void help_out(pool_t *p, helper_t *own) noexcept nogil:
+    """Do tasks until the pool is closed."""
+    PyThread_acquire_lock(p.lock, WAIT_LOCK)
+    while not p.is_closed:
+        if not do_task(p):
+            own.is_asleep = True
+            PyThread_release_lock(p.lock)
+            PyThread_acquire_lock(own.wake, WAIT_LOCK)
+            PyThread_acquire_lock(p.lock, WAIT_LOCK)
+    PyThread_release_lock(p.lock)
+
+
+cdef PyThread_type_lock new_lock(bint is_held) except NULL:
+    lock = PyThread_allocate_lock()
+    if lock == NULL:
+        raise MemoryError("there is no lock for threads")
+    if is_held:
+        PyThread_acquire_lock(lock, WAIT_LOCK)
+    return lock
+
+
+cdef void free_lock(PyThread_type_lock lock) noexcept:
+    if lock != NULL:
+        PyThread_acquire_lock(lock, NOWAIT_LOCK)
+        PyThread_release_lock(lock)
+        PyThread_free_lock(lock)
+
+
+cdef class Pool:
+    """Threads that share the work of one that calls `solve`.
+
+    Each of `n_helpers` threads is to call `help_out`, which returns once somebody calls `close`.
+    Until then it waits for work, without the GIL.
+    """
+    cdef pool_t c
+
+    def __cinit__(self, int64_t n_helpers):
+        cdef int64_t k
+        require(1 <= n_helpers < 2**20, "n_helpers must be in [1, 2**20)")
+        self.c.helpers = <helper_t *> calloc(<size_t> n_helpers, sizeof(helper_t))
+        if self.c.helpers == NULL:
+            raise MemoryError(f"there is no room for {n_helpers} threads")
+        self.c.n_helpers = n_helpers
+        self.c.lock, self.c.is_used = new_lock(False), new_lock(False)
+        self.c.is_done = new_lock(True)
+        for k in range(n_helpers):
+            self.c.helpers[k].wake = new_lock(True)
+
+    def __dealloc__(self):
+        cdef int64_t k
+        for k in range(self.c.n_helpers):
+            free_lock(self.c.helpers[k].wake)
+        free(self.c.helpers)
+        free_lock(self.c.lock)
+        free_lock(self.c.is_used)
+        free_lock(self.c.is_done)
+
+    def help_out(self):
+        """Do what other threads share, until the pool is closed."""
+        cdef int64_t own
+        with nogil:
+            PyThread_acquire_lock(self.c.lock, WAIT_LOCK)
+            own = self.c.n_started
+            self.c.n_started += own < self.c.n_helpers
+            PyThread_release_lock(self.c.lock)
+        require(own < self.c.n_helpers, "the pool has no room for another thread")
+        with nogil:
+            help_out(&self.c, &self.c.helpers[own])
+
+    def close(self):
+        """Let all threads return from `help_out`."""
+        with nogil:
+            PyThread_acquire_lock(self.c.lock, WAIT_LOCK)
+            self.c.is_closed = True
+            wake_helpers(&self.c, self.c.n_helpers)
+            PyThread_release_lock(self.c.lock)
+
+
 # ---- Whole fits ---------------------------------------------------------------------------------
 
 #: Solvers, as `solve` takes them.
@@ -1676,18 +1829,20 @@ def are_fits(uint8_t[:, ::1] memory not None, int64_t n_rows, int64_t n_features
 
 def solve(Rows rows not None, Targets targets not None, int64_t first,
           const double[::1] norms not None, uint8_t[:, ::1] memory not None,
-          const int64_t[::1] max_epochs not None, *, double lam, double intercept_scaling, bint free_intercept, double tol, uint64_t seed, int64_t solver,
-          bint together, Watch watch not None):
+          const int64_t[::1] max_epochs not None, *, double lam, double intercept_scaling,
+          bint free_intercept, double tol, uint64_t seed, int64_t solver,
+          bint together, Watch watch not None, Pool pool=None):
     """Solve problems `first`, `first` + 1, ..., one after the other; returns a status.
 
-    There is a row of `memory` for each. See ``pegasos_solve_one``; if `together`, ``pegasos_solve_together``: their first epochs as a
-    bundle.
+    There is a row of `memory` for each. See ``pegasos_solve_one``; if `together`,
+    ``pegasos_solve_together``: their first epochs as a bundle. The threads of `pool` share the passes of Newton's method, which changes no bit.
     """
     cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, k
     cdef int status = PEGASOS_DONE
     cdef pegasos_problem problem
     cdef pegasos_options options
     cdef pegasos_targets own
+    cdef pegasos_threads threads
     cdef void *room
     problem = problem_of(lam, targets.c.loss, intercept_scaling, free_intercept)
     require_memory(memory, n, d)
@@ -1716,6 +1871,12 @@ def solve(Rows rows not None, Targets targets not None, int64_t first,
     room = malloc(<size_t> (pegasos_together_room(&rows.c) if together else pegasos_room(&rows.c)))
     if room == NULL:
         raise MemoryError(f"there is no room for a fit of {n} rows of {d} features")
+    if pool is not None:
+        if not PyThread_acquire_lock(pool.c.is_used, NOWAIT_LOCK):
+            free(room)
+            raise ValueError("the pool is at work for another call")
+        threads.run, threads.context = do_tasks, &pool.c
+        options.threads = &threads
     with nogil:
         if together:
             options.max_epochs = max_epochs[0]
@@ -1732,4 +1893,6 @@ def solve(Rows rows not None, Targets targets not None, int64_t first,
                 if status != PEGASOS_DONE:
                     break
         free(room)
+    if pool is not None:
+        PyThread_release_lock(pool.c.is_used)
     return watch.answer(status)

@@ -113,7 +113,7 @@ def fit(
         Seed for the order of rows: the same int gives the same bits, whatever `n_jobs`. None: a
         seed from the operating system.
     n_jobs : int, default=1
-        Threads that share the problems.
+        Threads that share the problems and, if these are fewer, the passes of Newton's method.
     verbose : int, default=0
         1: show progress on standard error.
 

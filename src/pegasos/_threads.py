@@ -11,6 +11,8 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
+from pegasos import _core
+
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
@@ -240,6 +242,29 @@ def _share(
             end.wait()
     if errors:
         raise errors[0]
+
+
+@contextlib.contextmanager
+def pool(n_threads: int) -> Generator[_core.Pool | None]:
+    """A block in which other threads share what `_core.solve` does: `n_threads` with this one.
+
+    It is given None if there are no others.
+    """
+    if n_threads <= 1:
+        yield None
+        return
+    helpers, threads = _core.Pool(n_threads - 1), list[threading.Thread]()
+    with uninterrupted():  # as in `in_threads`
+        try:
+            for _ in range(n_threads - 1):
+                thread = threading.Thread(target=helpers.help_out)
+                thread.start()
+                threads.append(thread)
+            yield helpers
+        finally:
+            helpers.close()
+            for thread in threads:
+                thread.join()
 
 
 class _Block:

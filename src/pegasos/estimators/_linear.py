@@ -121,8 +121,9 @@ class PegasosClassifier(PegasosEstimator):
         `alpha_counts_`. A warm start from such a fit goes on as `partial_fit` does, and dual
         coordinate ascent begins at 0, since it has no dual variables of the rows.
     n_jobs : int, default=None
-        Threads that share the binary problems; None is one, -1 one for each CPU, as in joblib.
-        Results do not depend on it.
+        Threads that share the binary problems. If there are fewer problems than threads, threads
+        also share the passes of Newton's method over the rows of one problem. None is one, -1 one
+        for each CPU, as in joblib. Results do not depend on it.
     random_state : int, RandomState, Generator or None, default=None
         Seed for the order of rows: the same int gives the same bits. None asks NumPy's global
         generator for a seed.

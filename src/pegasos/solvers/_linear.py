@@ -23,6 +23,9 @@ METHODS = {"auto": _core.AUTO, "sdca": _core.ASCENT, "newton": _core.NEWTON}
 _STANDING = np.asarray(_core.BLANK_STANDING).dtype
 # Newton's method may be taken to the end if that is likely to take so many seconds.
 _CHEAP = 0.005
+# Threads share a problem of so many numbers on which Newton's method is likely to take so many
+# seconds: to start them and let them meet takes its time.
+_MANY, _LONG = 10**5, 0.01
 # Problems that begin together, as bundles, cost as much as so many.
 _LEAST_BUNDLE = 3
 
@@ -176,12 +179,17 @@ class Linear(Solver):
         }
         last = np.minimum(last, 2**62 // rows.shape[0] - 2)
 
+        # Threads that are left over share the passes of Newton's method.
+        is_long = rows.size >= _MANY and _core.seconds(rows, _core.NEWTON) >= _LONG
+        n_shares = n_threads // n if is_long and self.method != "sdca" else 1
+
         def solve(part: slice, together: bool, tell: Callable[[], None]) -> None:
-            status = _core.solve(
-                rows, self.problem.targets, part.start, self.norms, self.memory[part], last[part],
-                together=together, watch=_core.Watch(tell, by_epochs=self.by_epochs),
-                **options,
-            )  # fmt: skip
+            with _threads.pool(1 if together else n_shares) as pool:
+                status = _core.solve(
+                    rows, self.problem.targets, part.start, self.norms, self.memory[part],
+                    last[part], together=together, pool=pool,
+                    watch=_core.Watch(tell, by_epochs=self.by_epochs), **options,
+                )  # fmt: skip
             if status == _core.OVERFLOW:
                 raise _validate.overflow(np.dtype(np.float64), settings.lam)
 
