@@ -1,5 +1,5 @@
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -243,7 +243,7 @@ BLANK_STANDING: Final[Any]
 
 @disjoint_base
 class Pool:
-    def __init__(self, n_helpers: int) -> None: ...
+    def __new__(cls, n_helpers: int) -> Self: ...
     def help_out(self) -> None: ...
     def close(self) -> None: ...
 
