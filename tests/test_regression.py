@@ -1,6 +1,7 @@
 """Regressors: optima against independent solvers, scikit-learn's conventions, units and errors."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pytest
@@ -288,6 +289,24 @@ def test_a_warning_tells_objectives_and_lam_in_the_units_of_targets(data):
     assert "lam=1e-08 is small" in words
     with pytest.warns(ConvergenceWarning, match="for output 1"):
         reg.fit(X, np.column_stack([np.zeros(len(y)), y]))
+
+
+@BOTH
+@EVERY_LOSS
+@pytest.mark.parametrize("factor", [1e-5, 1e-10])
+def test_an_output_that_is_tiny_beside_another_is_learned_or_told(data, kind, loss, factor):
+    X, y, _ = data
+    Y = np.column_stack([y, factor * y])
+    make = {"loss": loss, "epsilon": 0.1 * factor, "random_state": 0, "C": 1000}
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        reg = kind(**make).fit(X, Y)
+    is_told = any("output 1 has targets so small" in str(w.message) for w in told)
+    assert all(w.filename == __file__ for w in told)
+    gap_is_told = any("for output 1" in str(w.message) for w in told)
+    assert is_told or gap_is_told or reg.duality_gap_[1] <= 2e-3 * reg.objective_[1]
+    assert not (is_told and factor == 1e-5)
+    assert not (is_told and loss == "squared_error")
 
 
 # ---- Going on ------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """Regression: estimators whose y holds targets, in scikit-learn's conventions."""
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self
@@ -7,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from pegasos import _threads, kernels
@@ -18,13 +20,15 @@ from pegasos.io._model import kernel_scores, linear_scores
 from pegasos.problems import _losses, _validate
 from pegasos.problems._settings import Settings
 from pegasos.solvers import _warnings
-from pegasos.solvers._schedule import Schedule
+from pegasos.solvers._schedule import GAP, Schedule
 
 # Targets that spread less than by this part of their size count as if they spread so much: beyond,
 # there are only their last digits.
 _LEAST_SPREAD = 2.0**-26
 # What epsilon may be in training. No error is larger, and the Huber loss needs one above 0.
 _EPSILONS = 1e-299, 1e150
+# Targets of an output that are all below this, in the unit of all outputs, may be lost in rounding.
+_TINY = 1e-6
 # Units are 2 to powers in this range, so that the squares of units are numbers.
 _MOST_EXPONENT = 500
 
@@ -191,6 +195,20 @@ class Regressor(RegressorMixin, PegasosEstimator):
                 name=lambda k: f"output {k}" if len(data.columns) > 1 else "",
                 units=data.units.objectives, **plan,
             )  # fmt: skip
+            self._warn_of_tiny(data, certificate)
+
+    def _warn_of_tiny(self, data: Data, certificate: Any) -> None:
+        """Warn of outputs whose objectives are rounding beside those of other outputs."""
+        sizes = np.abs(data.values * (data.columns != 0)).max(axis=1)
+        is_lost = (sizes > 0) & (sizes < _TINY) & (certificate.relative_gap > GAP)
+        if is_lost.any():
+            warnings.warn(
+                f"output {np.argmax(is_lost)} has targets so small beside those of other outputs "
+                "that its objective counts as rounding: it may be left at a constant. Scale the "
+                "columns of y, or fit outputs one by one",
+                ConvergenceWarning,
+                stacklevel=9,
+            )
 
     def _solution(self, schedule: Schedule, data: Data) -> tuple[np.ndarray, np.ndarray]:
         coef, intercept = schedule.model()
@@ -259,7 +277,7 @@ class PegasosRegressor(Regressor, LinearMachine):
         - "huber": u²/2, but epsilon abs(u) - epsilon²/2 where abs(u) > epsilon, so that outliers
           weigh less;
         - "squared_error": u²/2. It is half the square, as in `sklearn.linear_model.SGDRegressor`,
-          so that λ is alpha/m of `sklearn.linear_model.Ridge` and C is 1/alpha.
+          so that C is 1/alpha of `sklearn.linear_model.Ridge`, and λ is alpha/m.
 
         All but the first are smooth.
     epsilon : float, default=0.1
@@ -314,8 +332,10 @@ class PegasosRegressor(Regressor, LinearMachine):
     Notes
     -----
     Training divides y and epsilon by a power of two near the standard deviation of y, which rounds
-    nothing. So results do not depend on the units of y. With several outputs and another loss than
-    "squared_error", one power serves all outputs.
+    nothing. So gaps are as fine for targets of 1e-12 as for those of 1. With several outputs and
+    another loss than "squared_error", one power serves all outputs. An output whose targets are
+    over a million times smaller than those of another one may then be left at a constant, and a
+    `ConvergenceWarning` says so.
 
     Examples
     --------
