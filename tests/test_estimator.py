@@ -70,6 +70,8 @@ def test_scikit_learn_accepts_the_algorithm_of_the_paper(estimator, check):
         KernelPegasosClassifier,
         pegasos.PegasosClassifierCV,
         pegasos.KernelPegasosClassifierCV,
+        pegasos.PegasosRegressor,
+        pegasos.KernelPegasosRegressor,
     ],
 )
 def test_every_parameter_is_checked(kind):

@@ -15,13 +15,16 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from pegasos.estimators._kernel import KernelPegasosClassifier
     from pegasos.estimators._linear import PegasosClassifier
+    from pegasos.estimators._regression import KernelPegasosRegressor, PegasosRegressor
     from pegasos.estimators._search import KernelPegasosClassifierCV, PegasosClassifierCV
 
 _ESTIMATORS = {
     "KernelPegasosClassifier": "pegasos.estimators._kernel",
     "KernelPegasosClassifierCV": "pegasos.estimators._search",
+    "KernelPegasosRegressor": "pegasos.estimators._regression",
     "PegasosClassifier": "pegasos.estimators._linear",
     "PegasosClassifierCV": "pegasos.estimators._search",
+    "PegasosRegressor": "pegasos.estimators._regression",
 }
 
 __all__ = [
@@ -29,9 +32,11 @@ __all__ = [
     "KernelModel",
     "KernelPegasosClassifier",
     "KernelPegasosClassifierCV",
+    "KernelPegasosRegressor",
     "LinearModel",
     "PegasosClassifier",
     "PegasosClassifierCV",
+    "PegasosRegressor",
     "__version__",
     "decision_function",
     "fit",

@@ -175,14 +175,17 @@ def fit(
             rows, solver=solver, tol=tol, max_iter=n_epochs, n_steps=steps, order=draws,
             n_threads=n_threads, on_progress=lambda: progress.update(schedule.progress),
         )  # fmt: skip
-    about: dict[str, Any] = {"classes": classes, "multi_class": multi_class, "stacklevel": 3}
+    about: dict[str, Any] = {"classes": classes, "multi_class": multi_class}
     if steps is None:
-        plan = {"solver": solver, "tol": tol, "max_iter": n_epochs}
-        _warnings.of_gap(schedule, certificate, rows, **plan, **about)
+        _warnings.of_gap(
+            schedule, certificate, rows, solver=solver, tol=tol, max_iter=n_epochs,
+            name=lambda k: _problems.name(k, **about), stacklevel=3,
+        )  # fmt: skip
     balancing = None if weights is not None else "sample_weight that gives rare classes more"
     _warnings.of_one_class(
-        schedule, certificate, rows, codes=codes, weights=weights, balancing=balancing, **about
-    )
+        schedule, certificate, rows, codes=codes, weights=weights, balancing=balancing,
+        stacklevel=3, **about,
+    )  # fmt: skip
     return _model(schedule, certificate, classes, multi_class)
 
 

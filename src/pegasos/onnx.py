@@ -51,12 +51,12 @@ _LABELS = {
 
 
 def register() -> None:
-    """Tell skl2onnx of pegasos' estimators; they may then be exported alone or in a pipeline.
+    """Tell skl2onnx of pegasos' classifiers; they may then be exported alone or in a pipeline.
 
     ``skl2onnx.to_onnx`` raises a ValueError for a kernel that is a function, and for labels that
     are neither numbers nor strings.
     """
-    for name in pegasos._ESTIMATORS:
+    for name in [name for name in pegasos._ESTIMATORS if "Classifier" in name]:
         update_registered_converter(
             getattr(pegasos, name), name, _set_shapes, _convert, overwrite=True, parser=_parse,
             options={"raw_scores": [True, False], "zipmap": [True, False]},

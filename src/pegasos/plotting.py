@@ -281,7 +281,10 @@ class Recorder:
             self._write(metadata["objective"], metadata["relative_gap"])
             self._since = time.perf_counter()
         elif self.epochs:
-            self.names = _problem_names(estimator.classes_, estimator.multi_class)
+            if hasattr(estimator, "classes_"):
+                self.names = _problem_names(estimator.classes_, estimator.multi_class)
+            else:
+                self.names = [f"output {k}" for k in range(estimator.n_outputs_)]
             last = estimator._certificate()
             # Of many problems, the last may have gone on for less than an epoch of all.
             if not np.allclose(last.relative_gap, self.gaps[-1], equal_nan=True):

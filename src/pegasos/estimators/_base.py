@@ -4,16 +4,14 @@ import contextlib
 import copy
 import functools
 import weakref
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any, Self
 
 import joblib
 import numpy as np
-from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import check_random_state, compute_class_weight
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from pegasos import _threads
@@ -27,10 +25,8 @@ from pegasos.estimators._callbacks import (
 from pegasos.io._checkpoint import CheckpointDue
 from pegasos.io._progress import Progress
 from pegasos.problems import _certificate, _validate
-from pegasos.problems import _columns as _problems
-from pegasos.problems._losses import LOSSES, with_probabilities
 from pegasos.problems._settings import Settings
-from pegasos.solvers import _schedule, _state, _warnings
+from pegasos.solvers import _schedule, _state
 from pegasos.solvers._schedule import Schedule
 
 
@@ -60,12 +56,18 @@ class Data:
         Checked: an array or a CSR matrix, and an array.
     seen : dict
         `n_features_in_` and, if X has them, `feature_names_in_`.
-    classes, codes : ndarray
-        The distinct labels, and each row's number among them.
     weights : ndarray or None
         Sample weight times class weight.
     columns : ndarray of int8 of shape (n_problems, n_samples)
-        Labels of all problems.
+        Labels of all problems; of regression 1, and 0 for rows without weight.
+    mass : float
+        The sum of the weights of a problem's rows, by which λ is 1/(C m).
+    classes, codes : ndarray
+        Of classifiers: the distinct labels, and each row's number among them.
+    values : ndarray of float64 of shape (n_outputs, n_samples)
+        Of regressors: the targets, divided by `units`.
+    units : pegasos.estimators._regression.Units
+        Of regressors.
     kernel : pegasos.kernels.Kernel
         Of kernel machines.
     """
@@ -73,10 +75,13 @@ class Data:
     X: Any
     y: np.ndarray
     seen: dict[str, Any]
-    classes: np.ndarray
-    codes: np.ndarray
     weights: np.ndarray | None
     columns: np.ndarray
+    mass: float
+    classes: Any = None
+    codes: Any = None
+    values: np.ndarray | None = None
+    units: Any = None
     kernel: Any = None
 
 
@@ -129,19 +134,19 @@ def whole(fit: Any) -> Any:
     return call
 
 
-class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
-    """Base of `PegasosClassifier` and `KernelPegasosClassifier`.
+class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
+    """Base of all estimators that fit machines.
 
-    A subclass names its kind of machines, and says in `_model_of` and `_state_of` what is kept of
-    it.
+    A kind of machines, linear or with kernels, says in `_model_of` and `_state_of` what is kept.
+    What y is, labels or targets, says another base: `Classifier` or `Regressor`.
     """
 
     #: What its parameters may be, by `_parameters`; and which kind of machines it trains.
     _checks: Any = _parameters.LINEAR
     _kind = _schedule.LINEAR
 
+    loss: str
     n_features_in_: int
-    classes_: np.ndarray
     lam_: float
     intercept_: np.ndarray
     n_iter_: int
@@ -150,7 +155,6 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     objective_: np.ndarray
     dual_objective_: np.ndarray
     duality_gap_: np.ndarray
-    alpha_counts_: np.ndarray
     _fitted: dict[str, Any]
     _state: dict[str, np.ndarray]
     _ended: dict[str, np.ndarray]
@@ -159,125 +163,6 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     _checkpoints: Any = None
     _zero_based: bool | None = None
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Predicted labels of the rows of `X`.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        winners = _problems.winners(self.decision_function(X))
-        return self.classes_[winners]
-
-    @with_probabilities
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities of the classes of the rows of `X`; only with some losses.
-
-        For two classes, the one with positive scores has 1/(1 + exp(-f(x))) with
-        ``loss="log_loss"``, and (clip(f(x), -1, 1) + 1)/2 with ``loss="modified_huber"``. The other
-        losses have no probabilities: take one of these two, or put
-        `sklearn.calibration.CalibratedClassifierCV` around the classifier.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            As for `decision_function`.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-            Columns are in the order of `classes_`, and rows sum to one.
-
-        Raises
-        ------
-        AttributeError
-            If the loss has no probabilities. So `hasattr` tells whether there is this method.
-
-        Notes
-        -----
-        One-vs-rest: the probabilities of the problems, divided by their sum, as in
-        `sklearn.linear_model.SGDClassifier`; if all are 0, those of all classes are equal.
-        One-vs-one: of K classes, class k has 1/(sum_j 1/r_kj - (K - 2)), where r_kj is its
-        probability against class j, divided by the sum over all classes (Price, Knerr, Personnaz
-        and Dreyfus, Pairwise neural network classifiers with probabilistic outputs, NIPS 7, 1995).
-        `predict` counts votes of pairs. Where these contradict one another, the most probable class
-        of a row may be another one, as with `sklearn.svm.SVC`.
-        """
-        scores = self._problem_scores(X)
-        return _problems.class_probabilities(
-            scores,
-            len(self.classes_),
-            self._fitted["multi_class"],
-            LOSSES[self._fitted["loss"]].probability,
-        )
-
-    @with_probabilities
-    def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Logarithms of `predict_proba`; -inf where that is 0.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-        """
-        with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
-
-    def margins(self, X: Any, y: ArrayLike, *, geometric: bool = False) -> np.ndarray:
-        """Margins of labelled rows: functional ones y f(x), or geometric ones y f(x)/‖w‖.
-
-        A row is on its side where its margin is positive; the functional margin of a support vector
-        is at most 1, to the accuracy of the fit (with ``loss="log_loss"``, every row is a support
-        vector, whatever its margin). The geometric margin is the distance from where f is 0, in the
-        space of features (of the kernel).
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            As for `decision_function`.
-        y : array-like of shape (n_samples,)
-            Labels, of the classes of the fit.
-        geometric : bool, default=False
-            True: divide by ‖w‖, the `weight_norm_` of each problem.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_problems)
-            NaN where a row is in neither class of a pair ("ovo").
-
-        Examples
-        --------
-        The rows (1, 1) and (3, 3) are nearest to the line between the classes. It passes (2, 2), at
-        a distance of √2:
-
-        >>> from pegasos import PegasosClassifier
-        >>> X, y = [[0, 0], [1, 1], [3, 3], [4, 4]], ["left", "left", "right", "right"]
-        >>> clf = PegasosClassifier(lam=1e-3, tol=1e-6, penalize_intercept=False, random_state=0)
-        >>> clf = clf.fit(X, y)
-        >>> print(clf.margins(X, y).round(2).ravel())
-        [2. 1. 1. 2.]
-        >>> print(clf.margins(X, y, geometric=True).round(2).ravel())
-        [2.83 1.41 1.41 2.83]
-        >>> print(clf.weight_norm_.round(2))
-        [0.71]
-        """
-        _validate.boolean("geometric", geometric)
-        model = self.to_model()
-        scores = self._problem_scores(X)
-        _validate.labels(y, len(scores))
-        _, codes = _validate.labels_among(y, None, model.classes)
-        labels = _problems.label_columns(codes, len(model.classes), model.multi_class).T
-        margins = np.where(labels == 0, np.nan, labels * scores)
-        with np.errstate(divide="ignore", invalid="ignore"):  # w may be 0
-            return margins / self.weight_norm_ if geometric else margins
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -285,18 +170,56 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     # ---- Inside ----------------------------------------------------------------------------------
 
-    def _problem_scores(self, X: Any) -> np.ndarray:
-        """Scores of the rows of `X` by each problem; every kind of machine has its own."""
+    def _read(self, X: Any, y: Any, sample_weight: Any, *, continuing: bool) -> Data:
+        """The `Data` of a call, which goes on (`continuing`) or begins anew."""
         raise NotImplementedError
 
-    def _class_scores(self, X: Any) -> np.ndarray:
-        scores, multi_class = self._problem_scores(X), self._fitted["multi_class"]
-        return _problems.class_scores(scores, len(self.classes_), multi_class)
+    def _check_data(self, data: Data) -> None:
+        """Raise unless there is something to learn from `data`, which are all there are."""
 
-    @property
-    def _loss_name(self) -> Any:
-        """Of the fitted model, or of the one to be fitted."""
-        return self._fitted["loss"] if hasattr(self, "_fitted") else self.loss
+    def _check_same(self, data: Data) -> None:
+        """Raise unless `data` have the problems of the model, which training goes on from."""
+        raise NotImplementedError
+
+    def _about(self, schedule: Schedule, data: Data) -> dict[str, Any]:
+        """Attributes of a fitted estimator beside those that all have."""
+        raise NotImplementedError
+
+    def _ended_with(self, schedule: Schedule) -> dict[str, Any]:
+        """Attributes that there are at the end of a fit only."""
+        return {}
+
+    def _model_of(self, schedule: Schedule, data: Data) -> dict[str, Any]:
+        """Attributes of the model."""
+        raise NotImplementedError
+
+    def _state_of(self, schedule: Schedule, data: Data, is_over: bool = False) -> dict[str, Any]:
+        """What it takes to go on."""
+        raise NotImplementedError
+
+    def _warn(
+        self, schedule: Schedule, rows: Any, data: Data, certificate: Any, plan: dict[str, Any]
+    ) -> None:
+        """Warn at the end of a fit; `plan` is empty where no gap was asked for."""
+        raise NotImplementedError
+
+    # What training has, and what users have: other numbers where targets have units.
+
+    def _solution(self, schedule: Schedule, data: Data) -> tuple[np.ndarray, np.ndarray]:
+        """Coefficients and intercepts, as users have them."""
+        return schedule.model()
+
+    def _kept_solution(self) -> tuple[Any, Any]:
+        """Those of the fitted model, as training has them."""
+        return self.__dict__.get("coef_"), self.intercept_
+
+    def _objectives(self, objectives: np.ndarray, data: Data) -> np.ndarray:
+        """Objectives, as users have them."""
+        return objectives
+
+    def _settings_for(self, lam: float, data: Data) -> Settings:
+        """What all problems share, given the λ that users have."""
+        return self._settings(lam)
 
     def _validate_rows(self, X: Any, **options: Any) -> Any:
         if options.get("reset", True) and _validate.is_ready(X, options.get("y")):
@@ -321,55 +244,14 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         X = _validate.aligned(X)
         return (X, *others) if others else X
 
-    def _read(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
-        *,
-        continuing: bool,
-        labels: Callable[..., Any] = _validate.labels,
-    ) -> Data:
-        """The `Data` of a call, which goes on (`continuing`) or begins anew."""
-        twin = self if continuing else copy.copy(self)  # which notes what columns there are
-        X, y = twin._validate_rows(X, y=y, reset=not continuing)
-        # Integers are classes, and only many of them are worth a warning: of a small fit, asking
-        # takes a tenth of the time.
-        are_integers = y.dtype.kind in "biu"
-        if not are_integers:
-            check_classification_targets(y)
-        classes, codes = labels(y, X.shape[0])
-        if are_integers and 2 * len(classes) > len(y):
-            check_classification_targets(y)
-        weights = self._row_weights(sample_weight, codes, classes)
-        names = ("n_features_in_", "feature_names_in_")
-        return Data(
-            X=X,
-            y=y,
-            seen={name: getattr(twin, name) for name in names if hasattr(twin, name)},
-            classes=classes,
-            codes=codes,
-            weights=weights,
-            columns=_problems.label_columns(codes, len(classes), self.multi_class, weights),
-        )
+    def _noting(self, *, continuing: bool) -> Self:
+        """What notes the columns of X that `_validate_rows` sees: a copy if a fit begins anew."""
+        return self if continuing else copy.copy(self)
 
-    def _row_weights(
-        self, sample_weight: Any, codes: np.ndarray, classes: np.ndarray
-    ) -> np.ndarray | None:
-        """Sample weight times class weight, or None if both are one."""
-        weights = _validate.sample_weight(sample_weight, len(codes))
-        if self.class_weight is None:
-            return weights
-        if self.class_weight == "balanced":
-            mass = np.bincount(codes, weights, minlength=len(classes))
-            factor = mass.sum() / (len(classes) * np.where(mass > 0, mass, 1))
-        else:
-            for label, weight in self.class_weight.items():
-                _validate.real(f"class_weight[{label!r}]", weight, at_least=0)
-            factor = compute_class_weight(self.class_weight, classes=classes, y=classes[codes])
-        with np.errstate(over="ignore"):  # the check follows
-            weights = factor[codes] * (1.0 if weights is None else weights)
-        return _validate.sample_weight(weights, len(codes), "sample_weight times class_weight")
+    def _seen(self) -> dict[str, Any]:
+        """What the last check of rows has noted of their columns."""
+        names = ("n_features_in_", "feature_names_in_")
+        return {name: getattr(self, name) for name in names if hasattr(self, name)}
 
     def _plan(self) -> tuple[int, int | None]:
         """`max_iter` and `n_steps`, which must suit the solver."""
@@ -381,17 +263,16 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         """λ of a fit that begins now and has all rows."""
         if self.lam is not None:
             return float(self.lam)
-        mass = _problems.mass(data.codes, len(data.classes), self.multi_class, data.weights)
-        return lam_of(1.0 if self.C is None else self.C, mass)
+        return lam_of(1.0 if self.C is None else self.C, data.mass)
 
     def _lam_to_go_on(self) -> float:
         """λ of training that goes on: that of the model, even if rows have other weights now."""
         return self._fitted["lam"] if self.lam is None else self.lam
 
-    def _settings(self, lam: float) -> Settings:
+    def _settings(self, lam: float, **others: Any) -> Settings:
         return Settings(
             lam,
-            loss=self.loss,
+            **{"loss": self.loss} | others,
             batch_size=self.batch_size,
             sampling=self.sampling,
             project=bool(self.project),
@@ -406,7 +287,7 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         state = check_random_state(None) if self.random_state is None else self.random_state
         return _validate.seed(state)
 
-    def _check_unchanged(self, settings: Settings, classes: np.ndarray) -> None:
+    def _check_unchanged(self, settings: Settings, data: Data) -> None:
         """Raise unless training can go on from the state that is kept."""
         choices = self._choices(settings)
         if self.lam is not None:
@@ -417,30 +298,24 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
                     f"{name} must stay {self._fitted[name]!r} while training goes on "
                     f"(warm_start or partial_fit), got {value!r}; clone the estimator to begin anew"
                 )
-        if not np.array_equal(classes, self.classes_):
-            raise ValueError(
-                f"y must have the classes of the fit that warm_start continues, "
-                f"{self.classes_.tolist()}, got {classes.tolist()}"
-            )
+        self._check_same(data)
 
     def _begin(
-        self, lam: float, n_problems: int, n_rows: int, n_features: int, dtype: Any
+        self, settings: Settings, n_problems: int, n_rows: int, n_features: int, dtype: Any
     ) -> Schedule:
         """The schedule of a fit that begins now."""
-        kind, settings = self._kind, self._settings(lam)
-        return Schedule(kind, settings, n_problems, n_features, dtype, self._seed())
+        return Schedule(self._kind, settings, n_problems, n_features, dtype, self._seed())
 
     def _restored(
-        self, settings: Settings, classes: np.ndarray, n_features: int, dtype: Any
+        self, settings: Settings, n_problems: int, n_features: int, dtype: Any
     ) -> Schedule:
         """The schedule that the last call left."""
-        n_problems, kind = _problems.count(len(classes), self.multi_class), self._kind
+        kind = self._kind
         try:
             if "problems" not in self._state:
-                coef: Any = self.__dict__.get("coef_")
-                shape = n_problems, n_features
-                _state.check_remains(self._state, coef, self.intercept_, shape)
-                return Schedule.of_remains(kind, settings, self._state, coef, self.intercept_)
+                coef, intercept = self._kept_solution()
+                _state.check_remains(self._state, coef, intercept, (n_problems, n_features))
+                return Schedule.of_remains(kind, settings, self._state, coef, intercept)
             _state.check(self._state, Schedule(kind, settings, n_problems, n_features, dtype, 0))
         except ValueError as error:
             raise ValueError(
@@ -490,7 +365,8 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
         if watch is not None and watch.is_needed:
             plan["on_epoch"] = lambda: watch.epoch(
-                lambda: self._attributes(schedule, data), lambda: schedule.standing(rows)
+                lambda: self._attributes(schedule, data),
+                lambda: self._standing(schedule, rows, data),
             )
         plan |= {"n_threads": self._n_threads(), "on_progress": on_progress}
         with Progress(type(self).__name__, self.verbose) as progress:
@@ -520,18 +396,11 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     ) -> Self:
         """End a fit after `_train`: warn if it stopped early, and keep the model; see `whole`."""
         (certificate, is_over), (max_iter, n_steps) = outcome, self._plan()
-        about: dict[str, Any] = {
-            "classes": data.classes, "multi_class": self.multi_class, "stacklevel": 7,
+        plan: dict[str, Any] = {
+            "solver": self.solver, "tol": self.tol, "max_iter": max_iter, "is_over": is_over,
         }  # fmt: skip
         with _threads.uninterrupted():
-            if n_steps is None:
-                plan = {"solver": self.solver, "tol": self.tol, "max_iter": max_iter}
-                _warnings.of_gap(schedule, certificate, rows, is_over=is_over, **plan, **about)
-            balancing = 'class_weight="balanced"' if self.class_weight is None else None
-            _warnings.of_one_class(
-                schedule, certificate, rows, codes=data.codes, weights=data.weights,
-                balancing=balancing, **about,
-            )  # fmt: skip
+            self._warn(schedule, rows, data, certificate, plan if n_steps is None else {})
             to_complete = schedule.state() if is_over and self.warm_start else None
             if is_over:
                 schedule.end_plan()
@@ -548,13 +417,18 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
         return {
             **self._model_of(schedule, data),
             **data.seen,
-            "classes_": data.classes,
-            "lam_": schedule.settings.lam,
+            **self._about(schedule, data),
+            "lam_": schedule.settings.lam_told,
             "n_steps_": schedule.n_steps,
             "n_iter_": schedule.n_iter,
             "solver_epochs_": schedule.solver_epochs,
             "_fitted": self._choices(schedule.settings),
         }
+
+    def _standing(self, schedule: Schedule, rows: Any, data: Data) -> dict[str, np.ndarray]:
+        """What callbacks are told after an epoch."""
+        standing = schedule.standing(rows)
+        return standing | {"objective": self._objectives(standing["objective"], data)}
 
     def _take(self, attributes: dict[str, Any]) -> None:
         """Become what `attributes` say: all was made before, so that what fails changes nothing."""
@@ -572,13 +446,14 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
     ) -> None:
         """Set fitted attributes at the end of a fit, and tell callbacks of it; see `whole`."""
         with _threads.uninterrupted():
-            attributes = self._attributes(schedule, data)
-            if schedule.solver is schedule.pegasos:
-                attributes["alpha_counts_"] = schedule.pegasos.alpha_counts()
+            attributes = self._attributes(schedule, data) | self._ended_with(schedule)
             if certificate is not None:
-                attributes["objective_"] = certificate.objective
-                attributes["dual_objective_"] = certificate.dual_objective
-                attributes["duality_gap_"] = certificate.gap
+                for name, value in (
+                    ("objective_", certificate.objective),
+                    ("dual_objective_", certificate.dual_objective),
+                    ("duality_gap_", certificate.gap),
+                ):
+                    attributes[name] = self._objectives(value, data)
             attributes |= self._state_of(schedule, data, is_over=True)
             if to_complete is not None:
                 attributes |= {"_state": to_complete, "_ended": attributes["_state"]}
@@ -601,6 +476,5 @@ class PegasosEstimator(CallbackSupportMixin, ClassifierMixin, BaseEstimator):
 
     def _choices(self, settings: Settings) -> dict[str, Any]:
         """What must not change while training goes on, and decides how scores are read."""
-        choices = vars(settings) | {"loss": settings.loss.name}  # as files have it
         C = 1.0 if self.lam is None and self.C is None else self.C
-        return {**choices, "multi_class": self.multi_class, "C": C}
+        return {**vars(settings), "lam": settings.lam_told, "loss": self.loss, "C": C}

@@ -1,4 +1,4 @@
-"""The kernel estimator, in scikit-learn's conventions."""
+"""Kernel estimators, in scikit-learn's conventions: what they share, and the classifier."""
 
 import functools
 from collections.abc import Callable
@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from pegasos import _threads, kernels
 from pegasos.estimators import _parameters
 from pegasos.estimators._base import Data, PegasosEstimator, one_at_a_time, whole
+from pegasos.estimators._classification import Classifier
 from pegasos.io._model import KernelModel
 from pegasos.kernels import ColumnCache
 from pegasos.problems import _rows, _validate
@@ -30,7 +31,209 @@ def _squared_norms(matrix: Any, support: np.ndarray, coef: np.ndarray) -> np.nda
     return squared
 
 
-class KernelPegasosClassifier(PegasosEstimator):
+class KernelMachine(PegasosEstimator):
+    """Base of kernel estimators."""
+
+    _kind = _schedule.KERNEL
+
+    support_: np.ndarray
+    support_vectors_: Any
+    dual_coef_: np.ndarray
+    _support: Any
+    _squared_norms: np.ndarray | None
+
+    @property
+    def coef_(self) -> np.ndarray:
+        """Weights of a machine with a linear kernel."""
+        check_is_fitted(self, "dual_coef_")
+        if not self._support.kernel.has_weights:
+            raise AttributeError(
+                f"coef_ is there for kernel='linear' only, got {self._support.kernel.name!r}"
+            )
+        coef = self.dual_coef_ @ self.support_vectors_
+        coef.flags.writeable = False  # scores are not computed from it
+        return coef
+
+    @property
+    def weight_norm_(self) -> np.ndarray:
+        """‖w‖ of each problem, without the intercept."""
+        check_is_fitted(self, "dual_coef_")
+        squared = self._squared_norms
+        if squared is None:
+            cache = ColumnCache(self._support, 0, self._n_threads())
+            scores = cache.push(self.dual_coef_, np.arange(len(self._support)))
+            squared = np.einsum("ij,ij->i", self.dual_coef_, scores)
+        return np.sqrt(np.where(squared >= 0, squared, np.nan))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = kernels.kind(self.kernel).is_given
+        tags.input_tags.sparse = not tags.input_tags.pairwise
+        return tags
+
+    # ---- Inside ----------------------------------------------------------------------------------
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        with one_at_a_time(self, "fit"):
+            _parameters.check(self)
+            continuing = self.warm_start and hasattr(self, "_state")
+            data = self._read(X, y, sample_weight, continuing=continuing)
+            X = data.X
+            self._check_data(data)
+            weights = _validate.sample_weight(sample_weight, X.shape[0])
+            kernel = data.kernel = self._make_kernel(X, weights, continuing)
+            make_cache = functools.partial(
+                ColumnCache,
+                megabytes=float(self.cache_size),
+                n_threads=self._n_threads(),
+                n_problems=len(data.columns),
+            )
+            schedule = self._schedule_for(data, continuing)
+            schedule.set_rows(data.columns, data.weights, data.values)
+            max_iter, n_steps = self._plan()
+            plain = n_steps is not None or (self.solver == "pegasos" and self.tol is None)
+            draws = self._few_draws(schedule, X.shape[0], n_steps, max_iter) if plain else None
+            watch = self._watch(max_iter, n_steps, X, data.y)
+            if draws is None:
+                # Other solvers have been over all columns when the problems part.
+                divides = self.solver != "pegasos" and kernel.is_positive
+                points = wide = kernel.points_among_themselves(X)
+                if schedule.may_be_narrow(self.solver, self.tol, len(points)):
+                    points = wide.narrowed()
+                cache = make_cache(points, divides=divides)
+                plan: dict[str, Any] = {
+                    "solver": self.solver,
+                    "tol": self.tol,
+                    "max_iter": max_iter,
+                    "n_steps": n_steps,
+                }
+                outcome = self._train(schedule, cache, data, watch, **plan)
+                certificate, is_over = outcome
+                is_narrow = points is not wide
+                if is_narrow and is_over and schedule.is_short(certificate, self.tol, max_iter):
+                    cache = make_cache(wide, divides=divides)
+                    outcome = self._train(schedule, cache, data, watch, **plan)
+                return self._conclude(schedule, cache, data, watch, outcome)
+            schedule.pegasos.run_among(draws, lambda rows: make_cache(kernel.subset(X, rows)))
+            self._finish(schedule, data, None, watch)
+            return self
+
+    def _checked_rows(self, X: Any, n_features: int) -> Any:
+        """Rows to be scored; of a precomputed kernel, columns of support vectors only."""
+        X = self._validate_rows(X, reset=False)
+        if self._support.kernel.is_given:
+            try:
+                X = X[:, self.support_]
+            except IndexError:
+                raise ValueError(
+                    f"support_ names rows other than the {X.shape[1]} of the kernel matrix: "
+                    "leave this attribute as fit has set it"
+                ) from None
+        if X.shape[1] != n_features:
+            raise ValueError(
+                f"X has {X.shape[1]} features, but the support vectors have {n_features}"
+            )
+        return X
+
+    def _threads_for(self, X: Any) -> int:
+        """Threads that score rows."""
+        return self._n_threads() if X.shape[0] > 1 else 1
+
+    def _n_threads(self) -> int:
+        if self.n_jobs is not None:
+            return joblib.effective_n_jobs(self.n_jobs)
+        return _threads.blas.n_threads()
+
+    def _validate_rows(self, X: Any, **options: Any) -> Any:
+        kind = kernels.kind(self.kernel)
+        if kind.is_given and _validate.is_sparse(X):
+            raise TypeError("Sparse precomputed kernels are not supported; give a dense matrix")
+        valid = super()._validate_rows(X, **options)
+        if "y" in options:  # to be fitted to
+            kind.refuse(valid[0])
+        return valid
+
+    def _make_kernel(self, X: Any, weights: np.ndarray | None, continuing: bool) -> kernels.Kernel:
+        gamma = self.gamma
+        if continuing and hasattr(self, "_gamma"):
+            gamma = self._gamma
+        gamma = kernels.kind(self.kernel).gamma_of(gamma, X, weights)
+        kernel = kernels.make(
+            self.kernel, gamma=gamma, degree=self.degree, coef0=float(self.coef0),
+            params=self.kernel_params, assume_psd=bool(self.assume_psd),
+        )  # fmt: skip
+        kernel.refuse_overflow(X)
+        return kernel
+
+    def _few_draws(
+        self, schedule: Schedule, n: int, n_steps: Any, max_iter: int
+    ) -> np.ndarray | None:
+        """The draws of the fit if scores are to be pulled, or None."""
+        if self.scores == "push" or self.warm_start:
+            return None
+        schedule.pegasos.plan(n_steps=n_steps, n_epochs=max_iter)
+        return schedule.pegasos.planned_draws(n // 2 if self.scores == "auto" else 2**40)
+
+    def _begin(
+        self,
+        settings: Settings,
+        n_problems: int,
+        n_rows: int,
+        n_features: int,
+        dtype: Any = np.float64,
+    ) -> Schedule:
+        return super()._begin(settings, n_problems, n_rows, n_rows, np.float64)
+
+    def _schedule_for(self, data: Data, continuing: bool) -> Schedule:
+        X, columns = data.X, data.columns
+        if not continuing:
+            settings = self._settings_for(self._lam_of(data), data)
+            return self._begin(settings, len(columns), *X.shape)
+        settings = self._settings_for(self._lam_to_go_on(), data)
+        self._check_unchanged(settings, data)
+        n_rows, _ = _state.rows_of(self._state)
+        if n_rows != columns.shape[1]:
+            raise ValueError(
+                f"X must be that of the fit that warm_start continues, with {n_rows} rows, "
+                f"got {columns.shape[1]}"
+            )
+        if getattr(self, "_fingerprint", None) not in (None, _rows.fingerprint(X)):
+            raise ValueError(
+                "X must be that of the fit that warm_start continues, got one with other values, "
+                f"or of another type or layout ({type(X).__name__} of {X.dtype})"
+            )
+        return self._restored(settings, len(columns), n_rows, np.float64)
+
+    def _model_of(self, schedule: Schedule, data: Data) -> dict[str, Any]:
+        coef, intercept = self._solution(schedule, data)
+        support, kernel, X = np.flatnonzero(coef.any(axis=0)), data.kernel, data.X
+        vectors = np.empty((0, 0), dtype=X.dtype) if kernel.is_given else X[support]
+        return {
+            "support_": support,
+            "dual_coef_": np.ascontiguousarray(coef[:, support]),
+            "intercept_": intercept,
+            "support_vectors_": vectors,
+            "_squared_norms": _squared_norms(X, support, coef) if kernel.is_given else None,
+            "_support": kernel.points(vectors),
+        }
+
+    def _state_of(self, schedule: Schedule, data: Data, is_over: bool = False) -> dict[str, Any]:
+        """What a warm start needs to go on, where one was asked for or the fit was interrupted."""
+        if is_over and not self.warm_start:
+            return {}
+        # gamma="scale" depends on weights, which may change.
+        return {
+            "_state": schedule.state(),
+            "_fingerprint": _rows.fingerprint(data.X),
+            "_gamma": data.kernel.gamma,
+        }
+
+    def _choices(self, settings: Settings) -> dict[str, Any]:
+        return {**super()._choices(settings), "kernel": self.kernel, "gamma": self.gamma,
+                "degree": self.degree, "coef0": self.coef0}  # fmt: skip
+
+
+class KernelPegasosClassifier(Classifier, KernelMachine):
     __doc__ = f"""Kernel support vector machine trained by Pegasos.
 
     Minimises, for each binary problem,
@@ -165,14 +368,8 @@ class KernelPegasosClassifier(PegasosEstimator):
     """
 
     _checks = _parameters.KERNEL
-    _kind = _schedule.KERNEL
 
-    support_: np.ndarray
-    support_vectors_: Any
     n_support_: np.ndarray
-    dual_coef_: np.ndarray
-    _support: Any
-    _squared_norms: np.ndarray | None
 
     def __init__(
         self,
@@ -257,61 +454,7 @@ class KernelPegasosClassifier(PegasosEstimator):
         ValueError
             If X, y or the weights are not as described, or fewer than two classes have weight.
         """
-        with one_at_a_time(self, "fit"):
-            _parameters.check(self)
-            continuing = self.warm_start and hasattr(self, "_state")
-            data = self._read(X, y, sample_weight, continuing=continuing)
-            X = data.X
-            _validate.at_least_two(data.classes, data.codes, data.weights)
-            weights = _validate.sample_weight(sample_weight, X.shape[0])
-            kernel = data.kernel = self._make_kernel(X, weights, continuing)
-            make_cache = functools.partial(
-                ColumnCache,
-                megabytes=float(self.cache_size),
-                n_threads=self._n_threads(),
-                n_problems=len(data.columns),
-            )
-            schedule = self._schedule_for(data, continuing)
-            schedule.set_rows(data.columns, data.weights)
-            max_iter, n_steps = self._plan()
-            plain = n_steps is not None or (self.solver == "pegasos" and self.tol is None)
-            draws = self._few_draws(schedule, X.shape[0], n_steps, max_iter) if plain else None
-            watch = self._watch(max_iter, n_steps, X, data.y)
-            if draws is None:
-                # Other solvers have been over all columns when the problems part.
-                divides = self.solver != "pegasos" and kernel.is_positive
-                points = wide = kernel.points_among_themselves(X)
-                if schedule.may_be_narrow(self.solver, self.tol, len(points)):
-                    points = wide.narrowed()
-                cache = make_cache(points, divides=divides)
-                plan: dict[str, Any] = {
-                    "solver": self.solver,
-                    "tol": self.tol,
-                    "max_iter": max_iter,
-                    "n_steps": n_steps,
-                }
-                outcome = self._train(schedule, cache, data, watch, **plan)
-                certificate, is_over = outcome
-                is_narrow = points is not wide
-                if is_narrow and is_over and schedule.is_short(certificate, self.tol, max_iter):
-                    cache = make_cache(wide, divides=divides)
-                    outcome = self._train(schedule, cache, data, watch, **plan)
-                return self._conclude(schedule, cache, data, watch, outcome)
-            schedule.pegasos.run_among(draws, lambda rows: make_cache(kernel.subset(X, rows)))
-            self._finish(schedule, data, None, watch)
-            return self
-
-    @property
-    def coef_(self) -> np.ndarray:
-        """Weights of a machine with a linear kernel."""
-        check_is_fitted(self, "dual_coef_")
-        if not self._support.kernel.has_weights:
-            raise AttributeError(
-                f"coef_ is there for kernel='linear' only, got {self._support.kernel.name!r}"
-            )
-        coef = self.dual_coef_ @ self.support_vectors_
-        coef.flags.writeable = False  # scores are not computed from it
-        return coef
+        return self._fit(X, y, sample_weight)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores of the rows of `X`.
@@ -335,36 +478,6 @@ class KernelPegasosClassifier(PegasosEstimator):
         """
         return self._class_scores(X)
 
-    @property
-    def weight_norm_(self) -> np.ndarray:
-        """‖w‖ of each problem, without the intercept."""
-        check_is_fitted(self, "dual_coef_")
-        squared = self._squared_norms
-        if squared is None:
-            cache = ColumnCache(self._support, 0, self._n_threads())
-            scores = cache.push(self.dual_coef_, np.arange(len(self._support)))
-            squared = np.einsum("ij,ij->i", self.dual_coef_, scores)
-        return np.sqrt(np.where(squared >= 0, squared, np.nan))
-
-    def _problem_scores(self, X: Any) -> np.ndarray:
-        check_is_fitted(self, "dual_coef_")
-        model = self.to_model()
-        X = self._validate_rows(X, reset=False)
-        if self._support.kernel.is_given:
-            try:
-                X = X[:, self.support_]
-            except IndexError:
-                raise ValueError(
-                    f"support_ names rows other than the {X.shape[1]} of the kernel matrix: "
-                    "leave this attribute as fit has set it"
-                ) from None
-        if X.shape[1] != model.n_features:
-            raise ValueError(
-                f"X has {X.shape[1]} features, but the support vectors have {model.n_features}"
-            )
-        n_threads = self._n_threads() if X.shape[0] > 1 else 1
-        return model.problem_scores(X, checked=True, n_threads=n_threads)
-
     def to_model(self) -> KernelModel:
         """The fitted model as a `pegasos.KernelModel`, which can be saved without pickle."""
         check_is_fitted(self, "dual_coef_")
@@ -382,98 +495,15 @@ class KernelPegasosClassifier(PegasosEstimator):
             zero_based=self._zero_based,
         )
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = kernels.kind(self.kernel).is_given
-        tags.input_tags.sparse = not tags.input_tags.pairwise
-        return tags
-
     # ---- Inside ----------------------------------------------------------------------------------
 
-    def _n_threads(self) -> int:
-        if self.n_jobs is not None:
-            return joblib.effective_n_jobs(self.n_jobs)
-        return _threads.blas.n_threads()
-
-    def _validate_rows(self, X: Any, **options: Any) -> Any:
-        kind = kernels.kind(self.kernel)
-        if kind.is_given and _validate.is_sparse(X):
-            raise TypeError("Sparse precomputed kernels are not supported; give a dense matrix")
-        valid = super()._validate_rows(X, **options)
-        if "y" in options:  # to be fitted to
-            kind.refuse(valid[0])
-        return valid
-
-    def _make_kernel(self, X: Any, weights: np.ndarray | None, continuing: bool) -> kernels.Kernel:
-        gamma = self.gamma
-        if continuing and hasattr(self, "_gamma"):
-            gamma = self._gamma
-        gamma = kernels.kind(self.kernel).gamma_of(gamma, X, weights)
-        kernel = kernels.make(
-            self.kernel, gamma=gamma, degree=self.degree, coef0=float(self.coef0),
-            params=self.kernel_params, assume_psd=bool(self.assume_psd),
-        )  # fmt: skip
-        kernel.refuse_overflow(X)
-        return kernel
-
-    def _few_draws(
-        self, schedule: Schedule, n: int, n_steps: Any, max_iter: int
-    ) -> np.ndarray | None:
-        """The draws of the fit if scores are to be pulled, or None."""
-        if self.scores == "push" or self.warm_start:
-            return None
-        schedule.pegasos.plan(n_steps=n_steps, n_epochs=max_iter)
-        return schedule.pegasos.planned_draws(n // 2 if self.scores == "auto" else 2**40)
-
-    def _begin(
-        self, lam: float, n_problems: int, n_rows: int, n_features: int, dtype: Any = np.float64
-    ) -> Schedule:
-        return super()._begin(lam, n_problems, n_rows, n_rows, np.float64)
-
-    def _schedule_for(self, data: Data, continuing: bool) -> Schedule:
-        X, columns, classes = data.X, data.columns, data.classes
-        if not continuing:
-            return self._begin(self._lam_of(data), len(columns), *X.shape)
-        settings = self._settings(self._lam_to_go_on())
-        self._check_unchanged(settings, classes)
-        n_rows, _ = _state.rows_of(self._state)
-        if n_rows != columns.shape[1]:
-            raise ValueError(
-                f"X must be that of the fit that warm_start continues, with {n_rows} rows, "
-                f"got {columns.shape[1]}"
-            )
-        if getattr(self, "_fingerprint", None) not in (None, _rows.fingerprint(X)):
-            raise ValueError(
-                "X must be that of the fit that warm_start continues, got one with other values, "
-                f"or of another type or layout ({type(X).__name__} of {X.dtype})"
-            )
-        return self._restored(settings, classes, n_rows, np.float64)
+    def _problem_scores(self, X: Any) -> np.ndarray:
+        check_is_fitted(self, "dual_coef_")
+        model = self.to_model()
+        X = self._checked_rows(X, model.n_features)
+        return model.problem_scores(X, checked=True, n_threads=self._threads_for(X))
 
     def _model_of(self, schedule: Schedule, data: Data) -> dict[str, Any]:
-        coef, intercept = schedule.model()
-        support, kernel, X = np.flatnonzero(coef.any(axis=0)), data.kernel, data.X
-        vectors = np.empty((0, 0), dtype=X.dtype) if kernel.is_given else X[support]
-        return {
-            "support_": support,
-            "n_support_": np.bincount(data.codes[support], minlength=len(data.classes)),
-            "dual_coef_": np.ascontiguousarray(coef[:, support]),
-            "intercept_": intercept,
-            "support_vectors_": vectors,
-            "_squared_norms": _squared_norms(X, support, coef) if kernel.is_given else None,
-            "_support": kernel.points(vectors),
-        }
-
-    def _state_of(self, schedule: Schedule, data: Data, is_over: bool = False) -> dict[str, Any]:
-        """What a warm start needs to go on, where one was asked for or the fit was interrupted."""
-        if is_over and not self.warm_start:
-            return {}
-        # gamma="scale" depends on weights, which may change.
-        return {
-            "_state": schedule.state(),
-            "_fingerprint": _rows.fingerprint(data.X),
-            "_gamma": data.kernel.gamma,
-        }
-
-    def _choices(self, settings: Settings) -> dict[str, Any]:
-        return {**super()._choices(settings), "kernel": self.kernel, "gamma": self.gamma,
-                "degree": self.degree, "coef0": self.coef0}  # fmt: skip
+        model = super()._model_of(schedule, data)
+        codes = data.codes[model["support_"]]
+        return model | {"n_support_": np.bincount(codes, minlength=len(data.classes))}

@@ -1,4 +1,4 @@
-"""The linear estimator, in scikit-learn's conventions."""
+"""Linear estimators, in scikit-learn's conventions: what they share, and the classifier."""
 
 from typing import Any, Self
 
@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 from pegasos import _threads
 from pegasos.estimators import _parameters
 from pegasos.estimators._base import Data, PegasosEstimator, one_at_a_time, whole
+from pegasos.estimators._classification import Classifier
 from pegasos.io._model import LinearModel
 from pegasos.problems import _validate
 from pegasos.solvers import _state
@@ -18,7 +19,102 @@ from pegasos.solvers._schedule import Schedule
 _LAM_OF_PIECES = 1e-4
 
 
-class PegasosClassifier(PegasosEstimator):
+class LinearMachine(PegasosEstimator):
+    """Base of linear estimators."""
+
+    coef_: np.ndarray
+
+    @property
+    def weight_norm_(self) -> np.ndarray:
+        """‖w‖ of each problem, without the intercept."""
+        check_is_fitted(self, "coef_")
+        return np.linalg.norm(np.atleast_2d(self.coef_), axis=1)
+
+    # ---- Inside ----------------------------------------------------------------------------------
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        with one_at_a_time(self, "fit"):
+            _parameters.check(self)
+            continuing = self.warm_start and hasattr(self, "_state")
+            data = self._read(X, y, sample_weight, continuing=continuing)
+            self._check_data(data)
+            max_iter, n_steps = self._plan()
+            rows, dtype = _validate.rows(data.X, checked=True)
+            if continuing:
+                schedule = self._resume(data, dtype)
+                if schedule.pegasos.n_rows != rows.shape[0]:
+                    schedule.return_to_pegasos(rows)  # dual variables are of other rows
+            else:
+                settings = self._settings_for(self._lam_of(data), data)
+                schedule = self._begin(settings, len(data.columns), *rows.shape, dtype)
+            schedule.set_rows(data.columns, data.weights, data.values)
+            watch = self._watch(max_iter, n_steps, data.X, data.y)
+            plan: dict[str, Any] = {
+                "solver": self.solver,
+                "tol": self.tol,
+                "max_iter": max_iter,
+                "n_steps": n_steps,
+            }
+            outcome = self._train(schedule, rows, data, watch, **plan)
+            return self._conclude(schedule, rows, data, watch, outcome)
+
+    def _check_piece(self) -> bool:
+        """Raise unless parameters suit `partial_fit`; returns whether training begins with it."""
+        _parameters.check(self)
+        if self.solver not in ("auto", "pegasos"):
+            raise ValueError(f"partial_fit needs solver='pegasos', got solver={self.solver!r}")
+        first = not hasattr(self, "_state")
+        if first and self.C is not None:
+            raise ValueError(
+                f"partial_fit cannot begin with C={self.C!r}: lam is 1/C over the sum of all "
+                "weights, and more rows may come; give lam in place of C"
+            )
+        return first
+
+    def _learn_piece(self, data: Data, *, first: bool) -> Self:
+        """One epoch of Pegasos over rows that go on with those of earlier calls."""
+        if first:
+            rows, dtype = _validate.rows(data.X, checked=True)
+            settings = self._settings_for(_LAM_OF_PIECES if self.lam is None else self.lam, data)
+            schedule = self._begin(settings, len(data.columns), *rows.shape, dtype)
+        else:
+            schedule = self._resume(data)
+            dtype = schedule.pegasos.weights.dtype
+            rows, _ = _validate.rows(data.X, checked=True, dtype=dtype)
+            schedule.return_to_pegasos(rows)
+        schedule.pegasos.begin_stream(schedule.pegasos.stream + 1)
+        schedule.set_rows(data.columns, data.weights, data.values, count=False, normalize=False)
+        plan: dict[str, Any] = {"solver": "pegasos", "tol": None, "max_iter": 1, "check": "none"}
+        self._train(schedule, rows, data, keep=False, **plan)
+        schedule.end_plan()
+        with _threads.uninterrupted():
+            self._take(self._attributes(schedule, data) | self._state_of(schedule, data))
+        return self
+
+    def _resume(self, data: Data, dtype: Any = None) -> Schedule:
+        settings = self._settings_for(self._lam_to_go_on(), data)
+        self._check_unchanged(settings, data)
+        _, before = _state.rows_of(self._state)
+        if dtype is not None and before != dtype:
+            raise ValueError(
+                f"X must be {before}, as in the fit that warm_start continues, got {dtype}"
+            )
+        return self._restored(settings, len(data.columns), self.n_features_in_, before)
+
+    def _model_of(self, schedule: Schedule, data: Data) -> dict[str, Any]:
+        coef, intercept = self._solution(schedule, data)
+        return {"coef_": coef, "intercept_": intercept}
+
+    def _state_of(self, schedule: Schedule, data: Data, is_over: bool = False) -> dict[str, Any]:
+        """What a warm start or `partial_fit` needs to go on; of rows, only what was asked for."""
+        if is_over and not self.warm_start:
+            if schedule.solver is not schedule.pegasos:
+                return {"_state": schedule.remains()}
+            schedule.pegasos.forget_rows()
+        return {"_state": schedule.state()}
+
+
+class PegasosClassifier(Classifier, LinearMachine):
     """Linear support vector machine trained by Pegasos.
 
     Minimises, for each binary problem,
@@ -198,8 +294,6 @@ class PegasosClassifier(PegasosEstimator):
     accuracy 0.98, objective of class 8: 0.09
     """
 
-    coef_: np.ndarray
-
     def __init__(
         self,
         *,
@@ -267,30 +361,7 @@ class PegasosClassifier(PegasosEstimator):
         ValueError
             If X, y or the weights are not as described, or fewer than two classes have weight.
         """
-        with one_at_a_time(self, "fit"):
-            _parameters.check(self)
-            continuing = self.warm_start and hasattr(self, "_state")
-            data = self._read(X, y, sample_weight, continuing=continuing)
-            _validate.at_least_two(data.classes, data.codes, data.weights)
-            max_iter, n_steps = self._plan()
-            rows, dtype = _validate.rows(data.X, checked=True)
-            if continuing:
-                schedule = self._resume(data.classes, dtype)
-                if schedule.pegasos.n_rows != rows.shape[0]:
-                    schedule.return_to_pegasos(rows)  # dual variables are of other rows
-            else:
-                lam = self._lam_of(data)
-                schedule = self._begin(lam, len(data.columns), *rows.shape, dtype)
-            schedule.set_rows(data.columns, data.weights)
-            watch = self._watch(max_iter, n_steps, data.X, data.y)
-            plan: dict[str, Any] = {
-                "solver": self.solver,
-                "tol": self.tol,
-                "max_iter": max_iter,
-                "n_steps": n_steps,
-            }
-            outcome = self._train(schedule, rows, data, watch, **plan)
-            return self._conclude(schedule, rows, data, watch, outcome)
+        return self._fit(X, y, sample_weight)
 
     @_threads.handled
     def partial_fit(
@@ -334,17 +405,9 @@ class PegasosClassifier(PegasosEstimator):
             begins with a `C`.
         """
         with one_at_a_time(self, "partial_fit"):
-            _parameters.check(self)
-            if self.solver not in ("auto", "pegasos"):
-                raise ValueError(f"partial_fit needs solver='pegasos', got solver={self.solver!r}")
-            first = not hasattr(self, "_state")
+            first = self._check_piece()
             if first and classes is None:
                 raise ValueError("classes must be given in the first call to partial_fit")
-            if first and self.C is not None:
-                raise ValueError(
-                    f"partial_fit cannot begin with C={self.C!r}: lam is 1/C over the sum of all "
-                    "weights, and more rows may come; give lam in place of C"
-                )
             if self.class_weight == "balanced":
                 raise ValueError(
                     "class_weight='balanced' needs all data at once; for partial_fit give "
@@ -356,28 +419,7 @@ class PegasosClassifier(PegasosEstimator):
                 return _validate.labels_among(y, classes, known)
 
             data = self._read(X, y, sample_weight, continuing=not first, labels=labels)
-            if first:
-                rows, dtype = _validate.rows(data.X, checked=True)
-                lam = _LAM_OF_PIECES if self.lam is None else self.lam
-                schedule = self._begin(lam, len(data.columns), *rows.shape, dtype)
-            else:
-                schedule = self._resume(data.classes)
-                dtype = schedule.pegasos.weights.dtype
-                rows, _ = _validate.rows(data.X, checked=True, dtype=dtype)
-                schedule.return_to_pegasos(rows)
-            schedule.pegasos.begin_stream(schedule.pegasos.stream + 1)
-            schedule.set_rows(data.columns, data.weights, count=False, normalize=False)
-            plan: dict[str, Any] = {
-                "solver": "pegasos",
-                "tol": None,
-                "max_iter": 1,
-                "check": "none",
-            }
-            self._train(schedule, rows, data, keep=False, **plan)
-            schedule.end_plan()
-            with _threads.uninterrupted():
-                self._take(self._attributes(schedule, data) | self._state_of(schedule, data))
-            return self
+            return self._learn_piece(data, first=first)
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores of the rows of `X`.
@@ -393,12 +435,6 @@ class PegasosClassifier(PegasosEstimator):
             wins; for one-vs-one these are votes, with ties broken by summed scores.
         """
         return self._class_scores(X)
-
-    @property
-    def weight_norm_(self) -> np.ndarray:
-        """‖w‖ of each problem, without the intercept."""
-        check_is_fitted(self, "coef_")
-        return np.linalg.norm(self.coef_, axis=1)
 
     def to_model(self) -> LinearModel:
         """The fitted model as a `pegasos.LinearModel`, which can be saved without pickle."""
@@ -422,25 +458,3 @@ class PegasosClassifier(PegasosEstimator):
         check_is_fitted(self, "coef_")
         model = self.to_model()
         return model.problem_scores(self._validate_rows(X, reset=False), checked=True)
-
-    def _resume(self, classes: np.ndarray, dtype: Any = None) -> Schedule:
-        settings = self._settings(self._lam_to_go_on())
-        self._check_unchanged(settings, classes)
-        _, before = _state.rows_of(self._state)
-        if dtype is not None and before != dtype:
-            raise ValueError(
-                f"X must be {before}, as in the fit that warm_start continues, got {dtype}"
-            )
-        return self._restored(settings, classes, self.n_features_in_, before)
-
-    def _model_of(self, schedule: Schedule, data: Data) -> dict[str, Any]:
-        coef, intercept = schedule.model()
-        return {"coef_": coef, "intercept_": intercept}
-
-    def _state_of(self, schedule: Schedule, data: Data, is_over: bool = False) -> dict[str, Any]:
-        """What a warm start or `partial_fit` needs to go on; of rows, only what was asked for."""
-        if is_over and not self.warm_start:
-            if schedule.solver is not schedule.pegasos:
-                return {"_state": schedule.remains()}
-            schedule.pegasos.forget_rows()
-        return {"_state": schedule.state()}

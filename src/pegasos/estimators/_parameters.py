@@ -14,7 +14,7 @@ import numpy as np
 from pegasos import _core
 from pegasos.kernels import KERNELS, MOST_DEGREE
 from pegasos.problems import _validate
-from pegasos.problems._losses import LOSSES
+from pegasos.problems._losses import LOSSES, TARGET_LOSSES
 from pegasos.problems._validate import boolean, choice, integer, real
 from pegasos.solvers._schedule import solver_names
 
@@ -25,6 +25,8 @@ def check(estimator: Any) -> None:
     """Raise unless all parameters of `estimator` have values that its class allows."""
     for name, check_value in estimator._checks.items():
         check_value(name, getattr(estimator, name))
+    if estimator.loss == "huber":  # of regression
+        real("epsilon of loss='huber'", estimator.epsilon, above=0)
     for one, other in (("C", "lam"), ("Cs", "lams")):
         values = getattr(estimator, one, None), getattr(estimator, other, None)
         if values[0] is not None and values[1] is not None:
@@ -181,6 +183,17 @@ KERNEL = {
     "gamma": _gamma,
     "scores": partial(choice, allowed=("auto", "push", "pull")),
 }
+
+_OF_REGRESSION = {
+    "loss": partial(choice, allowed=TARGET_LOSSES),
+    "epsilon": partial(real, at_least=0),
+}
+_OF_CLASSES = {"multi_class", "class_weight"}
+
+LINEAR_REGRESSION, KERNEL_REGRESSION = (
+    {name: check for name, check in checks.items() if name not in _OF_CLASSES} | _OF_REGRESSION
+    for checks in (LINEAR, KERNEL)
+)
 
 LINEAR_SEARCH = {
     **_SHARED,

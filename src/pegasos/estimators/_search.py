@@ -58,7 +58,9 @@ _OF_SCALE = (0.1, 1.0, 10.0)
 # errors less than the best one there. Where a fold has one problem, or problems have so few kernel
 # values together, going over the γ twice takes longer than what is dropped.
 _SURELY, _FEW = 4, 2**20
-_SETTINGS = [name for name in inspect.signature(Settings).parameters if name != "lam"]
+_SETTINGS = [
+    name for name in inspect.signature(Settings).parameters if name not in ("lam", "lam_unit")
+]
 
 
 @dataclass

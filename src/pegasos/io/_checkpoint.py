@@ -94,8 +94,9 @@ def resume(estimator: Any, path: _archive.Path, X: Any, y: Any) -> None:
     n_problems = _problems.count(len(model.classes), estimator.multi_class)
     lam = model.lam if estimator.lam is None else estimator.lam  # of C and these rows
     dtype = X.dtype if X.dtype == np.float32 else np.dtype(np.float64)
+    settings = estimator._settings(lam)
     try:
-        _state.check(state, estimator._begin(lam, n_problems, *X.shape, dtype))
+        _state.check(state, estimator._begin(settings, n_problems, *X.shape, dtype))
         _, n_rows, stream, _ = state["numbers"].tolist()
         if "counts" not in state or n_rows != X.shape[0] or stream != 0:
             raise ValueError("state: numbers or counts do not fit the rest")
@@ -103,7 +104,7 @@ def resume(estimator: Any, path: _archive.Path, X: Any, y: Any) -> None:
         raise ValueError(f"{name} is not a checkpoint of this fit: {error}") from None
     estimator.warm_start = True
     estimator.classes_, estimator.n_features_in_ = model.classes, X.shape[1]
-    estimator._fitted = estimator._choices(estimator._settings(lam))
+    estimator._fitted = estimator._choices(settings)
     estimator._state = state
 
 

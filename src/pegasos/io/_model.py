@@ -173,18 +173,6 @@ class _Model:
             )
         return matrix, intercept
 
-    def _numbers(self, scores: np.ndarray) -> np.ndarray:
-        """Scores of problems, which must be numbers."""
-        # A plain sum says in one pass whether any is infinite or NaN; infinite ones may win.
-        with np.errstate(over="ignore", invalid="ignore"):
-            if np.isnan(scores.sum()) and np.isnan(scores).any():
-                at = int(np.argmax(np.isnan(scores).any(axis=1)))
-                raise ValueError(
-                    f"the score of X[{at}] is not a number: coefficients are not finite, or X is "
-                    "too large for float64"
-                )
-        return scores
-
     def _check_matrix(self, name: str, n_rows: int, types: Any) -> None:
         matrix = getattr(self, name)
         if matrix.ndim != 2 or matrix.shape[0] != n_rows:
@@ -196,6 +184,78 @@ class _Model:
             raise ValueError(f"{name} has dtype {matrix.dtype}")
         if not np.isfinite(matrix).all():
             raise ValueError(f"{name} is not finite")
+
+
+def _numbers(scores: np.ndarray) -> np.ndarray:
+    """Scores of problems, which must be numbers."""
+    # A plain sum says in one pass whether any is infinite or NaN; infinite ones may win.
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isnan(scores.sum()) and np.isnan(scores).any():
+            at = int(np.argmax(np.isnan(scores).any(axis=1)))
+            raise ValueError(
+                f"the score of X[{at}] is not a number: coefficients are not finite, or X is "
+                "too large for float64"
+            )
+    return scores
+
+
+def linear_scores(
+    X: Any, coef: np.ndarray, intercept: np.ndarray, *, checked: bool = False
+) -> np.ndarray:
+    """Scores of the rows of `X` by each problem; `checked` as in `_validate.rows`."""
+    rows, _ = _validate.rows(X, n_features=coef.shape[1], checked=checked)
+    return _numbers(_pegasos.decision_function(rows, coef, intercept))
+
+
+# What overflows is not a number in the end, and told in a sentence.
+@np.errstate(over="ignore", under="ignore", invalid="ignore")
+def kernel_scores(
+    X: Any, support: Any, dual_coef: np.ndarray, intercept: np.ndarray, n_threads: int = 1
+) -> np.ndarray:
+    """Scores of the rows of `X`, which is known to be good, in pieces of bounded size.
+
+    Parameters
+    ----------
+    X
+        Rows; of a precomputed kernel, the values with the support vectors.
+    support : pegasos.kernels.Points
+    dual_coef : ndarray of shape (n_problems, n_support)
+    intercept : ndarray of shape (n_problems,)
+    n_threads : int
+    """
+    n_support, kernel = dual_coef.shape[1], support.kernel
+    if not kernel.is_given and n_support != len(support):
+        raise ValueError(f"dual_coef has shape {dual_coef.shape} for {len(support)} vectors")
+    if n_support == 0:
+        return _numbers(np.tile(intercept, (X.shape[0], 1)))
+    if kernel.is_given or kernel.has_weights:
+        # Sums of the core, in a fixed order: no matter which rows are scored together.
+        coef = dual_coef if kernel.is_given else support.weights(dual_coef)
+        rows, _ = _validate.rows(X, checked=True)
+        return _numbers(_pegasos.decision_function(rows, coef, intercept))
+    n, scores = X.shape[0], np.tile(intercept, (X.shape[0], 1))
+    coef = dual_coef.T.astype(support.dtype)
+    made_dense = _validate.is_sparse(support.X) and not (support.is_thin or support.is_thick)
+    width = max(n_support, X.shape[1] if made_dense else 0)
+    size = max(1, _PREDICT_BYTES // (8 * width))
+    if n >= _MANY and kernel.is_hollow(support.X) and kernel.is_hollow(X):
+        support = kernel.points(_rows.without_zeros(support.X))
+    if support.is_thick:
+        points, added = kernel.points(_alike(X, support.X)), np.zeros(scores.T.shape)
+        points.add_scores(support, dual_coef, added, n_threads)
+        return _numbers(scores + added.T)
+    if support.is_thin:
+        _ = support.inverted  # before threads ask for it
+
+    def add(first: int) -> Generator[Any]:
+        part = kernel.points(_alike(X[first : first + size], support.X))
+        scores[first : first + size] += part.against(support) @ coef
+        yield
+
+    jobs = [_threads.by_pieces(functools.partial(add, first)) for first in range(0, n, size)]
+    with _threads.blas.one_thread():
+        _threads.in_threads(jobs, 1 if kernel.is_function else n_threads)
+    return _numbers(scores)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -255,9 +315,7 @@ class LinearModel(_Model):
 
     def problem_scores(self, X: Any, *, checked: bool = False) -> np.ndarray:
         """Scores of the rows of `X` by each problem; `checked` as in `_validate.rows`."""
-        coef, intercept = self._coefficients("coef")
-        rows, _ = _validate.rows(X, n_features=coef.shape[1], checked=checked)
-        return self._numbers(_pegasos.decision_function(rows, coef, intercept))
+        return linear_scores(X, *self._coefficients("coef"), checked=checked)
 
     @classmethod
     def _from(cls, about: dict[str, Any], arrays: dict[str, Any]) -> Any:
@@ -312,52 +370,15 @@ class KernelModel(_Model):
             return self._coefficients("dual_coef")[0].shape[1]
         return self.support.X.shape[1]
 
-    # What overflows is not a number in the end, and told in a sentence.
-    @np.errstate(over="ignore", under="ignore", invalid="ignore")
     def problem_scores(self, X: Any, *, checked: bool = False, n_threads: int = 1) -> np.ndarray:
         """Scores by each problem, in pieces of bounded size; `checked`: X is known to be good.
 
         Of a precomputed kernel, X is the values with the support vectors only.
         """
         dual_coef, intercept = self._coefficients("dual_coef")
-        support, n_support = self.support, dual_coef.shape[1]
-        kernel = support.kernel
-        if not kernel.is_given and n_support != len(self.support):
-            raise ValueError(
-                f"dual_coef has shape {dual_coef.shape} for {len(self.support)} vectors"
-            )
         if not checked:
             X = self._checked(X)
-        if n_support == 0:
-            return self._numbers(np.tile(intercept, (X.shape[0], 1)))
-        if kernel.is_given or kernel.has_weights:
-            # Sums of the core, in a fixed order: no matter which rows are scored together.
-            coef = dual_coef if kernel.is_given else support.weights(dual_coef)
-            rows, _ = _validate.rows(X, checked=True)
-            return self._numbers(_pegasos.decision_function(rows, coef, intercept))
-        n, scores = X.shape[0], np.tile(intercept, (X.shape[0], 1))
-        coef = dual_coef.T.astype(support.dtype)
-        made_dense = _validate.is_sparse(support.X) and not (support.is_thin or support.is_thick)
-        width = max(n_support, X.shape[1] if made_dense else 0)
-        size = max(1, _PREDICT_BYTES // (8 * width))
-        if n >= _MANY and kernel.is_hollow(support.X) and kernel.is_hollow(X):
-            support = kernel.points(_rows.without_zeros(support.X))
-        if support.is_thick:
-            points, added = kernel.points(_alike(X, support.X)), np.zeros(scores.T.shape)
-            points.add_scores(support, dual_coef, added, n_threads)
-            return self._numbers(scores + added.T)
-        if support.is_thin:
-            _ = support.inverted  # before threads ask for it
-
-        def add(first: int) -> Generator[Any]:
-            part = kernel.points(_alike(X[first : first + size], support.X))
-            scores[first : first + size] += part.against(support) @ coef
-            yield
-
-        jobs = [_threads.by_pieces(functools.partial(add, first)) for first in range(0, n, size)]
-        with _threads.blas.one_thread():
-            _threads.in_threads(jobs, 1 if kernel.is_function else n_threads)
-        return self._numbers(scores)
+        return kernel_scores(X, self.support, dual_coef, intercept, n_threads)
 
     def _checked(self, X: Any) -> Any:
         from sklearn.utils import check_array

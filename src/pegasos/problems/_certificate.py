@@ -304,5 +304,5 @@ def _primal(
     if settings.constant_feature:
         squared_norm = squared_norm + (intercept / settings.constant_feature) ** 2
     if not np.isfinite(squared_norm + losses).all():
-        raise _validate.overflow(dtype, settings.lam)
+        raise _validate.overflow(dtype, settings.lam_told)
     return settings.lam / 2 * squared_norm + losses / problem.masses

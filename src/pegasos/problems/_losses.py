@@ -54,6 +54,16 @@ class Loss:
         return _core.LOSSES[self.name], self.epsilon
 
     @property
+    def has_targets(self) -> bool:
+        """Whether it takes targets, and not labels."""
+        return self.name in TARGET_LOSSES
+
+    @property
+    def least(self) -> float:
+        """The lower bound of the dual variable of a row of weight 1."""
+        return -self.bound if self.has_targets else 0.0
+
+    @property
     def has_counts(self) -> bool:
         """Whether the derivative is 0 or 1, so that Pegasos counts."""
         return self.name == "hinge"
@@ -88,6 +98,10 @@ LOSSES: dict[str, Loss] = {
         ),
     )
 }  # fmt: skip
+
+
+#: Those that take targets.
+TARGET_LOSSES = ("epsilon_insensitive", "squared_epsilon_insensitive", "huber", "squared_error")
 
 
 def of_targets(name: str, epsilon: float = 0.0) -> Loss:

@@ -76,6 +76,13 @@ class Problem:
         return intercept, np.where(self.n_inside > 0, objective, 0)
 
     @functools.cached_property
+    def at_zero(self) -> np.ndarray:
+        """The objectives of f = 0."""
+        room, objective = np.empty((2, len(self)))
+        _core.best_constants(self.targets, self.masses, np.inf, room, objective)
+        return np.where(self.n_inside > 0, objective, 0)
+
+    @functools.cached_property
     def fingerprints(self) -> list[int]:
         """Of the labels, weights and targets of each problem."""
         crc = 0 if self.row_weights is None else _rows.fingerprint(self.row_weights)

@@ -20,6 +20,7 @@ class Settings:
     fit_intercept: bool = True
     penalize_intercept: bool = True
     intercept_scaling: float = 1.0
+    lam_unit: float = 1.0  # by what λ was multiplied, where targets have units
 
     def __post_init__(self) -> None:
         check = {
@@ -37,6 +38,11 @@ class Settings:
         }
         for name, value in check.items():
             object.__setattr__(self, name, value)
+
+    @property
+    def lam_told(self) -> float:
+        """λ as users have it."""
+        return self.lam / self.lam_unit
 
     @property
     def constant_feature(self) -> float:

@@ -514,6 +514,47 @@ def labels(y: Any, n_samples: int, name: str = "y") -> tuple[np.ndarray, np.ndar
     return classes, codes
 
 
+#: Targets up to this size have squares, and sums of these, that float64 can hold.
+LARGEST_TARGET = 1e150
+
+
+def before_targets(y: Any) -> None:
+    """Raise for targets that scikit-learn would take or misname."""
+    if is_sparse(y):
+        raise TypeError("y must be dense, got a sparse matrix: use y.toarray()")
+    if getattr(getattr(y, "dtype", None), "kind", "") == "c":
+        _numbers("y", y.dtype)
+    if getattr(y, "shape", ())[1:] == (0,):
+        raise ValueError(f"y must have at least one column, got shape {y.shape}")
+
+
+def targets(y: Any, n_samples: int) -> np.ndarray:
+    """Return targets as float64, of shape (n_samples,) or (n_samples, n_outputs)."""
+    y = np.asarray(y)
+    if y.dtype.kind == "O":
+        try:
+            y = y.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"y must hold numbers: {error}") from None
+        except OverflowError:
+            raise ValueError("y must hold numbers that float64 can hold") from None
+    _numbers("y", y.dtype)
+    if y.ndim not in (1, 2):
+        raise ValueError(
+            f"y must have shape (n_samples,) or (n_samples, n_outputs), got shape {y.shape}"
+        )
+    if y.shape[0] != n_samples:
+        raise ValueError(f"y must have a target for each row of X ({n_samples}), got {y.shape[0]}")
+    y = _native(y, np.float64)
+    _finite("y", y)
+    if max(y.max(), -y.min()) > LARGEST_TARGET:
+        raise ValueError(
+            f"y must have targets between {-LARGEST_TARGET:g} and {LARGEST_TARGET:g}, got "
+            f"{y.flat[np.argmax(np.abs(y))]:g}"
+        )
+    return y
+
+
 def at_least_two(classes: np.ndarray, codes: Any = None, weights: Any = None) -> None:
     """Raise unless there are two classes, of positive weight if weights are given."""
     wanted = "at least two classes"

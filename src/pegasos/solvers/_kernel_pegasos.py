@@ -21,11 +21,12 @@ def check_convex(settings: Settings, cache: Any) -> None:
     finite.
     """
     if settings.loss.curvature and not cache.is_positive:
+        bounded = "epsilon_insensitive" if settings.loss.has_targets else "hinge"
         raise ValueError(
             f"loss={settings.loss.name!r} needs a kernel matrix that is known to be positive "
-            "semi-definite, since there may be no minimum otherwise: take loss='hinge', the kernel "
-            "'rbf', 'laplacian', 'linear', or 'poly' with coef0 >= 0, or say assume_psd=True if "
-            "you know that it is"
+            f"semi-definite, since there may be no minimum otherwise: take loss={bounded!r}, the "
+            "kernel 'rbf', 'laplacian', 'linear', or 'poly' with coef0 >= 0, or say "
+            "assume_psd=True if you know that it is"
         )
 
 

@@ -191,7 +191,7 @@ class Linear(Solver):
                     watch=_core.Watch(tell, by_epochs=self.by_epochs), **options,
                 )  # fmt: skip
             if status == _core.OVERFLOW:
-                raise _validate.overflow(np.dtype(np.float64), settings.lam)
+                raise _validate.overflow(np.dtype(np.float64), settings.lam_told)
 
         has_blas = self.method != "sdca" and _core.gains_by_blas(rows.shape[1])
         n_groups = 1 if n_threads == 1 else n

@@ -262,6 +262,10 @@ class Pegasos:
                 problems["weight_factor"][k] = np.count_nonzero(inside) / mass if mass > 0 else 1
         self.labels, self.row_weights, self.values = labels, row_weights, values
         self._problem = None
+        if self.settings.project and self.settings.loss.has_targets:
+            # At the optimum, lam/2 |w|^2 <= P(w) <= P(0).
+            of_targets = Problem(None, labels, row_weights, self.settings, values)
+            problems["ball"] = 2 * of_targets.at_zero
 
     def problem(self, rows: Any) -> Problem:
         """What is minimised over `rows`, which `set_rows` has told of."""
@@ -562,7 +566,7 @@ class Pegasos:
                 coef += share[:, None] * (self.earlier[:, :-1] - coef)
                 intercept += share * (self.earlier[:, -1] - intercept)
         if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
-            raise _validate.overflow(self.weights.dtype, self.settings.lam)
+            raise _validate.overflow(self.weights.dtype, self.settings.lam_told)
         return coef, intercept
 
     def alpha_counts(self) -> np.ndarray | None:

@@ -157,7 +157,7 @@ class Solver:
         """Coefficients and intercepts."""
         coef, intercept = self.coef.copy(), np.array(self.intercept)
         if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
-            raise _validate.overflow(np.dtype(np.float64), self.settings.lam)
+            raise _validate.overflow(np.dtype(np.float64), self.settings.lam_told)
         return coef, intercept
 
     def scores_of_model(self) -> np.ndarray | None:

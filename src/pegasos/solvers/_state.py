@@ -18,7 +18,7 @@ _LARGEST, _MOST_ROWS = 2**62, 2**40
 # Gaps and bounds that nothing is known of yet.
 _MAY_BE_INFINITE = {"primal", "relative_gap", "gap_before"}
 # Settings of a problem, which the estimator's parameters say as well.
-_SETTINGS = ("lam", "intercept_scaling", "free_intercept", "ball")
+_SETTINGS = ("lam", "intercept_scaling", "free_intercept")
 
 
 def rows_of(state: dict[str, np.ndarray]) -> tuple[int, np.dtype]:
@@ -104,6 +104,13 @@ def _relations(
     p, has_sums = state["problems"], "sums" in state
     for name in _SETTINGS:
         yield name, p[name] == pegasos.problems[name]
+    loss, is_projected = pegasos.settings.loss, pegasos.settings.project
+    if loss.has_targets:  # on which the ball depends
+        yield "ball", (p["ball"] >= 0) & (is_projected | (p["ball"] == 0))
+    else:
+        yield "ball", p["ball"] == pegasos.problems["ball"]
+        if "counts" in state:
+            yield "counts", state["counts"] >= 0
     batch_size = pegasos.settings.batch_size
     yield "n_drawn", p["n_drawn"] < batch_size
     yield "n_pending", p["n_pending"] <= p["n_drawn"]
@@ -130,7 +137,7 @@ def _relations(
     if "solver.memory" in state:
         yield from _relations_of_memory(state, pegasos, n_rows)
     elif "solver.runs" in state:
-        yield from _relations_of_kernel(state, n_rows)
+        yield from _relations_of_kernel(state, pegasos, n_rows)
         if not (has_constant or is_free.any()):
             yield "solver.runs", state["solver.runs"]["intercept"] == 0
 
@@ -153,11 +160,13 @@ def _relations_of_memory(
     yield "solver.base", state["solver.base"] <= table["n_epochs"].max(initial=0)
 
 
-def _relations_of_kernel(state: dict[str, np.ndarray], n_rows: int) -> Iterator[tuple[str, Any]]:
+def _relations_of_kernel(
+    state: dict[str, np.ndarray], pegasos: Pegasos, n_rows: int
+) -> Iterator[tuple[str, Any]]:
     """What must hold of kernel problems."""
     runs, plan = state["solver.runs"], state["solver.plan"]
     yield "solver.base", state["solver.base"] <= runs["n_epochs"].max(initial=0)
-    yield "solver.a", state["solver.a"] >= 0
+    yield "solver.a", pegasos.settings.loss.has_targets | (state["solver.a"] >= 0)
     yield "solver.value_bytes", np.isin(state["solver.value_bytes"], [0, 4, 8])
     yield "solver.active", state["solver.active"] < max(n_rows, 1)
     yield "solver.runs", -(-runs["n_steps"] // max(n_rows, 1)) <= runs["n_epochs"]
@@ -182,9 +191,10 @@ def _same_kind(name: str, found: Any, expected: np.ndarray) -> None:
 def _in_range(name: str, array: np.ndarray, field: str | None) -> None:
     """Check that counts are in [0, `_LARGEST`) and numbers finite, except gaps not known yet."""
     what, leaf = (name, name.split(".")[-1]) if field is None else (f"{name}[{field!r}]", field)
-    is_counted = array.dtype.kind == "i" or leaf == "counts"
-    if is_counted and array.size and not 0 <= array.min() <= array.max() < _LARGEST:
+    if array.dtype.kind == "i" and array.size and not 0 <= array.min() <= array.max() < _LARGEST:
         raise ValueError(f"state.{what} must be in [0, {_LARGEST})")
+    if leaf == "counts" and not (np.abs(array) < _LARGEST).all():
+        raise ValueError(f"state.{what} must be in (-{_LARGEST}, {_LARGEST})")
     if array.dtype.kind != "f":
         return
     is_good = not np.isnan(array).any() if leaf in _MAY_BE_INFINITE else np.isfinite(array).all()

@@ -2,7 +2,7 @@
 
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,10 +26,10 @@ def of_gap(
     solver: str,
     tol: Any,
     max_iter: int,
-    classes: np.ndarray,
-    multi_class: str,
+    name: Callable[[int], str],
     stacklevel: int,
     is_over: bool = True,
+    units: np.ndarray | None = None,
 ) -> None:
     """Warn if a relative gap is above `tol`: why the fit stopped, where, and what may help.
 
@@ -37,13 +37,16 @@ def of_gap(
     ----------
     schedule, certificate, rows
         Of the fit.
-    solver, tol, max_iter, multi_class
+    solver, tol, max_iter
         As the fit was given them.
-    classes : ndarray of shape (n_classes,)
+    name : callable
+        What a problem is about, in words, from its number.
     stacklevel : int
         As of `warnings.warn`: the line that called `fit`.
     is_over : bool
         False: a callback stopped the fit.
+    units : ndarray of shape (n_problems,), optional
+        What objectives are multiplied by before they are told.
     """
     tol = GAP if tol == "auto" else tol
     if tol is None or (certificate.relative_gap <= tol).all():
@@ -56,6 +59,7 @@ def of_gap(
         return
     from sklearn.exceptions import ConvergenceWarning
 
+    unit = 1.0 if units is None else units[k]
     if not is_over:
         why = f"a callback stopped the fit after {_epochs(schedule.n_iter)}"
         advice = ""
@@ -69,8 +73,8 @@ def of_gap(
     else:
         why = f"stopped after {_epochs(schedule.n_iter)}: rounding allows no smaller gap"
         advice = _advice_on_rounding(rows)
-    name = _columns.name(k, classes, multi_class)
-    percent, gap = 100 * float(gaps[k]), certificate.gap[k]
+    about = name(k)
+    percent, gap = 100 * float(gaps[k]), certificate.gap[k] * unit
     if np.isnan(gap):
         reached = (
             f"primal and dual value {percent:.3g} % of it apart (the kernel matrix is not known to "
@@ -79,8 +83,9 @@ def of_gap(
     else:
         reached = f"gap {gap:.3g}, {percent:.3g} % of the objective"
     warnings.warn(
-        f"{why}{f' for {name}' if name else ''}. Objective {certificate.objective[k]:.6g}, "
-        f"{reached}; tol={tol:g} asks for {100 * tol:.3g} %.{advice}",
+        f"{why}{f' for {about}' if about else ''}. Objective "
+        f"{certificate.objective[k] * unit:.6g}, {reached}; "
+        f"tol={tol:g} asks for {100 * tol:.3g} %.{advice}",
         ConvergenceWarning,
         stacklevel=stacklevel,
     )
@@ -124,8 +129,8 @@ def _advice(schedule: Schedule, rows: Any, solver: str) -> str:
         return " Pegasos is slow to a fine solution: solver='auto' completes what it begins"
     if lam * n < 1:
         return (
-            f" lam={lam:.2g} is small for {n} rows: a larger one (a smaller C) is learned faster, "
-            "and may predict better"
+            f" lam={schedule.settings.lam_told:.2g} is small for {n} rows: a larger one (a smaller "
+            "C) is learned faster, and may predict better"
         )
     return " Give more epochs (max_iter), or accept a larger tol"
 

@@ -1,0 +1,246 @@
+"""What the classifiers share: labels, classes and their scores."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import ClassifierMixin
+from sklearn.utils import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
+
+from pegasos.estimators._base import Data, PegasosEstimator
+from pegasos.problems import _columns as _problems
+from pegasos.problems import _validate
+from pegasos.problems._losses import LOSSES, with_probabilities
+from pegasos.problems._settings import Settings
+from pegasos.solvers import _warnings
+from pegasos.solvers._schedule import Schedule
+
+
+class Classifier(ClassifierMixin, PegasosEstimator):
+    """Base of `PegasosClassifier` and `KernelPegasosClassifier`."""
+
+    classes_: np.ndarray
+    alpha_counts_: np.ndarray
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predicted labels of the rows of `X`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        winners = _problems.winners(self.decision_function(X))
+        return self.classes_[winners]
+
+    @with_probabilities
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probabilities of the classes of the rows of `X`; only with some losses.
+
+        For two classes, the one with positive scores has 1/(1 + exp(-f(x))) with
+        ``loss="log_loss"``, and (clip(f(x), -1, 1) + 1)/2 with ``loss="modified_huber"``. The other
+        losses have no probabilities: take one of these two, or put
+        `sklearn.calibration.CalibratedClassifierCV` around the classifier.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            As for `decision_function`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+            Columns are in the order of `classes_`, and rows sum to one.
+
+        Raises
+        ------
+        AttributeError
+            If the loss has no probabilities. So `hasattr` tells whether there is this method.
+
+        Notes
+        -----
+        One-vs-rest: the probabilities of the problems, divided by their sum, as in
+        `sklearn.linear_model.SGDClassifier`; if all are 0, those of all classes are equal.
+        One-vs-one: of K classes, class k has 1/(sum_j 1/r_kj - (K - 2)), where r_kj is its
+        probability against class j, divided by the sum over all classes (Price, Knerr, Personnaz
+        and Dreyfus, Pairwise neural network classifiers with probabilistic outputs, NIPS 7, 1995).
+        `predict` counts votes of pairs. Where these contradict one another, the most probable class
+        of a row may be another one, as with `sklearn.svm.SVC`.
+        """
+        scores = self._problem_scores(X)
+        return _problems.class_probabilities(
+            scores,
+            len(self.classes_),
+            self._fitted["multi_class"],
+            LOSSES[self._fitted["loss"]].probability,
+        )
+
+    @with_probabilities
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Logarithms of `predict_proba`; -inf where that is 0.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+        """
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+    def margins(self, X: Any, y: ArrayLike, *, geometric: bool = False) -> np.ndarray:
+        """Margins of labelled rows: functional ones y f(x), or geometric ones y f(x)/‖w‖.
+
+        A row is on its side where its margin is positive; the functional margin of a support vector
+        is at most 1, to the accuracy of the fit (with ``loss="log_loss"``, every row is a support
+        vector, whatever its margin). The geometric margin is the distance from where f is 0, in the
+        space of features (of the kernel).
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            As for `decision_function`.
+        y : array-like of shape (n_samples,)
+            Labels, of the classes of the fit.
+        geometric : bool, default=False
+            True: divide by ‖w‖, the `weight_norm_` of each problem.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_problems)
+            NaN where a row is in neither class of a pair ("ovo").
+
+        Examples
+        --------
+        The rows (1, 1) and (3, 3) are nearest to the line between the classes. It passes (2, 2), at
+        a distance of √2:
+
+        >>> from pegasos import PegasosClassifier
+        >>> X, y = [[0, 0], [1, 1], [3, 3], [4, 4]], ["left", "left", "right", "right"]
+        >>> clf = PegasosClassifier(lam=1e-3, tol=1e-6, penalize_intercept=False, random_state=0)
+        >>> clf = clf.fit(X, y)
+        >>> print(clf.margins(X, y).round(2).ravel())
+        [2. 1. 1. 2.]
+        >>> print(clf.margins(X, y, geometric=True).round(2).ravel())
+        [2.83 1.41 1.41 2.83]
+        >>> print(clf.weight_norm_.round(2))
+        [0.71]
+        """
+        _validate.boolean("geometric", geometric)
+        model = self.to_model()
+        scores = self._problem_scores(X)
+        _validate.labels(y, len(scores))
+        _, codes = _validate.labels_among(y, None, model.classes)
+        labels = _problems.label_columns(codes, len(model.classes), model.multi_class).T
+        margins = np.where(labels == 0, np.nan, labels * scores)
+        with np.errstate(divide="ignore", invalid="ignore"):  # w may be 0
+            return margins / self.weight_norm_ if geometric else margins
+
+    # ---- Inside ----------------------------------------------------------------------------------
+
+    def _problem_scores(self, X: Any) -> np.ndarray:
+        """Scores of the rows of `X` by each problem; every kind of machine has its own."""
+        raise NotImplementedError
+
+    def _class_scores(self, X: Any) -> np.ndarray:
+        scores, multi_class = self._problem_scores(X), self._fitted["multi_class"]
+        return _problems.class_scores(scores, len(self.classes_), multi_class)
+
+    @property
+    def _loss_name(self) -> Any:
+        """Of the fitted model, or of the one to be fitted."""
+        return self._fitted["loss"] if hasattr(self, "_fitted") else self.loss
+
+    def _read(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        *,
+        continuing: bool,
+        labels: Callable[..., Any] = _validate.labels,
+    ) -> Data:
+        """The `Data` of a call, which goes on (`continuing`) or begins anew."""
+        twin = self._noting(continuing=continuing)
+        X, y = twin._validate_rows(X, y=y, reset=not continuing)
+        # Integers are classes, and only many of them are worth a warning: of a small fit, asking
+        # takes a tenth of the time.
+        are_integers = y.dtype.kind in "biu"
+        if not are_integers:
+            check_classification_targets(y)
+        classes, codes = labels(y, X.shape[0])
+        if are_integers and 2 * len(classes) > len(y):
+            check_classification_targets(y)
+        weights = self._row_weights(sample_weight, codes, classes)
+        of_problems = codes, len(classes), self.multi_class, weights
+        return Data(
+            X=X,
+            y=y,
+            seen=twin._seen(),
+            classes=classes,
+            codes=codes,
+            weights=weights,
+            columns=_problems.label_columns(*of_problems),
+            mass=_problems.mass(*of_problems),
+        )
+
+    def _row_weights(
+        self, sample_weight: Any, codes: np.ndarray, classes: np.ndarray
+    ) -> np.ndarray | None:
+        """Sample weight times class weight, or None if both are one."""
+        weights = _validate.sample_weight(sample_weight, len(codes))
+        if self.class_weight is None:
+            return weights
+        if self.class_weight == "balanced":
+            mass = np.bincount(codes, weights, minlength=len(classes))
+            factor = mass.sum() / (len(classes) * np.where(mass > 0, mass, 1))
+        else:
+            for label, weight in self.class_weight.items():
+                _validate.real(f"class_weight[{label!r}]", weight, at_least=0)
+            factor = compute_class_weight(self.class_weight, classes=classes, y=classes[codes])
+        with np.errstate(over="ignore"):  # the check follows
+            weights = factor[codes] * (1.0 if weights is None else weights)
+        return _validate.sample_weight(weights, len(codes), "sample_weight times class_weight")
+
+    def _check_data(self, data: Data) -> None:
+        _validate.at_least_two(data.classes, data.codes, data.weights)
+
+    def _check_same(self, data: Data) -> None:
+        if not np.array_equal(data.classes, self.classes_):
+            raise ValueError(
+                f"y must have the classes of the fit that warm_start continues, "
+                f"{self.classes_.tolist()}, got {data.classes.tolist()}"
+            )
+
+    def _about(self, schedule: Schedule, data: Data) -> dict[str, Any]:
+        return {"classes_": data.classes}
+
+    def _ended_with(self, schedule: Schedule) -> dict[str, Any]:
+        if schedule.solver is not schedule.pegasos:
+            return {}
+        return {"alpha_counts_": schedule.pegasos.alpha_counts()}
+
+    def _choices(self, settings: Settings) -> dict[str, Any]:
+        return super()._choices(settings) | {"multi_class": self.multi_class}
+
+    def _warn(
+        self, schedule: Schedule, rows: Any, data: Data, certificate: Any, plan: dict[str, Any]
+    ) -> None:
+        about: dict[str, Any] = {"classes": data.classes, "multi_class": self.multi_class}
+        if plan:
+            _warnings.of_gap(
+                schedule, certificate, rows, name=lambda k: _problems.name(k, **about),
+                stacklevel=9, **plan,
+            )  # fmt: skip
+        balancing = 'class_weight="balanced"' if self.class_weight is None else None
+        _warnings.of_one_class(
+            schedule, certificate, rows, codes=data.codes, weights=data.weights,
+            balancing=balancing, stacklevel=9, **about,
+        )  # fmt: skip

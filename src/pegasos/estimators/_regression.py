@@ -1,0 +1,645 @@
+"""Regression: estimators whose y holds targets, in scikit-learn's conventions."""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import RegressorMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted
+
+from pegasos import _threads, kernels
+from pegasos.estimators import _parameters
+from pegasos.estimators._base import Data, PegasosEstimator, one_at_a_time, whole
+from pegasos.estimators._kernel import KernelMachine
+from pegasos.estimators._linear import LinearMachine
+from pegasos.io._model import kernel_scores, linear_scores
+from pegasos.problems import _losses, _validate
+from pegasos.problems._settings import Settings
+from pegasos.solvers import _warnings
+from pegasos.solvers._schedule import GAP, Schedule
+
+# Targets that spread less than by this part of their size count as if they spread so much: beyond,
+# there are only their last digits.
+_LEAST_SPREAD = 2.0**-26
+# What epsilon may be in training. No error is larger, and the Huber loss needs one above 0.
+_EPSILONS = 1e-299, 1e150
+# Targets of an output that are all below this, in the unit of all outputs, may be lost in rounding.
+_TINY = 1e-6
+# Units are 2 to powers in this range, so that the squares of units are numbers.
+_MOST_EXPONENT = 500
+
+
+@dataclass(frozen=True, eq=False)
+class Units:
+    """What training divides targets by: powers of two, which round nothing.
+
+    With z = s z' and f = s f', a loss of degree g has l(u) = s^g l'(u'), where epsilon is s times
+    that of l'. So P = s^g P', with the λ of P' being s^(2 - g) times that of P. The solvers' share
+    of rounding, which is absolute, is then one of the spread of the targets.
+
+    Attributes
+    ----------
+    targets : ndarray of shape (n_outputs,)
+        s. Losses with an epsilon, which is one for all outputs, have one s for all.
+    degree : int
+        g.
+    """
+
+    targets: np.ndarray
+    degree: int
+
+    @property
+    def objectives(self) -> np.ndarray:
+        """What objectives of training are multiplied by."""
+        return self.targets**self.degree
+
+    @property
+    def lam(self) -> float:
+        """What λ is multiplied by for training."""
+        return float(self.targets[0]) if self.degree == 1 else 1.0
+
+    @property
+    def epsilon(self) -> float:
+        """What epsilon is divided by for training."""
+        return float(self.targets[0])
+
+    @classmethod
+    def of(cls, values: np.ndarray, weights: np.ndarray | None, loss: str) -> "Units":
+        """Units near the standard deviations of targets of shape (n_outputs, n_samples).
+
+        If an output has only one value, its unit is near that value; if that is 0, 1.
+        """
+        share = np.ones(values.shape[1])
+        if weights is not None:
+            inside = weights > 0
+            values, share = values[:, inside], weights[inside] / weights.max()
+        largest = np.abs(values).max(axis=1)
+        size = np.frexp(largest)[1]
+        scaled = np.ldexp(values, -size[:, None])
+        mean = (scaled * share).sum(axis=1) / share.sum()
+        variance = ((scaled - mean[:, None]) ** 2 * share).sum(axis=1) / share.sum()
+        spread = np.maximum(np.sqrt(variance), _LEAST_SPREAD)
+        spread[scaled.min(axis=1) == scaled.max(axis=1)] = 0.5
+        exponent = size + np.frexp(spread)[1]
+        is_zero = largest == 0
+        if loss != "squared_error" and not is_zero.all():
+            exponent[:] = exponent[~is_zero].max()
+        elif is_zero.any():
+            exponent[is_zero] = 0
+        exponent = np.clip(exponent, -_MOST_EXPONENT, _MOST_EXPONENT)
+        return cls(np.ldexp(1.0, exponent), 1 if loss == "epsilon_insensitive" else 2)
+
+
+class Regressor(RegressorMixin, PegasosEstimator):
+    """Base of `PegasosRegressor` and `KernelPegasosRegressor`."""
+
+    epsilon: float
+    n_outputs_: int
+    _units: Units
+    _is_flat: bool
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Predicted targets of the rows of `X`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            For a precomputed kernel, kernel values with all training rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_outputs)
+            One-dimensional if the y of the fit was.
+        """
+        scores = self._problem_scores(X)
+        return scores.ravel() if self._is_flat else scores
+
+    @property
+    def to_model(self) -> Any:
+        """Not there: it is for classifiers."""
+        raise AttributeError(
+            f"{type(self).__name__} has no to_model, since model files hold classifiers only: "
+            "pickle the estimator to save it"
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+    # ---- Inside ----------------------------------------------------------------------------------
+
+    def _problem_scores(self, X: Any) -> np.ndarray:
+        """Scores of the rows of `X` for each output; every kind of machine has its own."""
+        raise NotImplementedError
+
+    def _coefficients(self, name: str) -> tuple[np.ndarray, np.ndarray]:
+        """Coefficients and intercepts, which users may set, as float64, a row for each output."""
+        matrix = np.atleast_2d(_validate.coefficients(name, getattr(self, name)))
+        intercept = _validate.coefficients("intercept_", self.intercept_)
+        n_outputs = self.n_outputs_
+        if matrix.ndim != 2 or len(matrix) != n_outputs or intercept.shape != (n_outputs,):
+            raise ValueError(
+                f"{name} and intercept_ must have {n_outputs} rows for {n_outputs} outputs, got "
+                f"shapes {np.shape(getattr(self, name))} and {intercept.shape}"
+            )
+        return matrix, intercept
+
+    def _read(self, X: Any, y: Any, sample_weight: Any, *, continuing: bool) -> Data:
+        _validate.before_targets(y)
+        twin = self._noting(continuing=continuing)
+        X, y = twin._validate_rows(X, y=y, multi_output=True, reset=not continuing)
+        y = _validate.targets(y, X.shape[0])
+        weights = _validate.sample_weight(sample_weight, X.shape[0])
+        values = np.ascontiguousarray(y.reshape(len(y), -1).T)
+        units = self._units if continuing else Units.of(values, weights, self.loss)
+        columns = np.ones(values.shape, np.int8)
+        if weights is not None:
+            columns[:, weights == 0] = 0
+        return Data(
+            X=X,
+            y=y,
+            seen=twin._seen(),
+            weights=weights,
+            columns=columns,
+            mass=float(X.shape[0] if weights is None else weights.sum()),
+            values=values / units.targets[:, None],
+            units=units,
+        )
+
+    def _check_same(self, data: Data) -> None:
+        n_outputs, is_flat = len(data.columns), data.y.ndim == 1
+        if (n_outputs, is_flat) != (self.n_outputs_, self._is_flat):
+            wanted = "(n_samples,)" if self._is_flat else f"(n_samples, {self.n_outputs_})"
+            raise ValueError(
+                f"y must have shape {wanted}, as in the fit that goes on, got {data.y.shape}"
+            )
+
+    def _about(self, schedule: Schedule, data: Data) -> dict[str, Any]:
+        return {
+            "n_outputs_": len(data.columns),
+            "_units": data.units,
+            "_is_flat": data.y.ndim == 1,
+        }
+
+    def _warn(
+        self, schedule: Schedule, rows: Any, data: Data, certificate: Any, plan: dict[str, Any]
+    ) -> None:
+        if plan:
+            _warnings.of_gap(
+                schedule, certificate, rows, stacklevel=9,
+                name=lambda k: f"output {k}" if len(data.columns) > 1 else "",
+                units=data.units.objectives, **plan,
+            )  # fmt: skip
+            self._warn_of_tiny(data, certificate)
+
+    def _warn_of_tiny(self, data: Data, certificate: Any) -> None:
+        """Warn of outputs whose objectives are rounding beside those of other outputs."""
+        sizes = np.abs(data.values * (data.columns != 0)).max(axis=1)
+        is_lost = (sizes > 0) & (sizes < _TINY) & (certificate.relative_gap > GAP)
+        if is_lost.any():
+            warnings.warn(
+                f"output {np.argmax(is_lost)} has targets so small beside those of other outputs "
+                "that its objective counts as rounding: it may be left at a constant. Scale the "
+                "columns of y, or fit outputs one by one",
+                ConvergenceWarning,
+                stacklevel=9,
+            )
+
+    def _solution(self, schedule: Schedule, data: Data) -> tuple[np.ndarray, np.ndarray]:
+        coef, intercept = schedule.model()
+        with np.errstate(over="ignore", under="ignore"):
+            coef, intercept = coef * data.units.targets[:, None], intercept * data.units.targets
+        if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
+            raise _validate.overflow(np.dtype(np.float64), schedule.settings.lam_told)
+        return coef, intercept
+
+    def _kept_solution(self) -> tuple[Any, Any]:
+        solution = []
+        for name, shape in (("coef_", (-1, 1)), ("intercept_", (-1,))):
+            array = self.__dict__.get(name)
+            if isinstance(array, np.ndarray) and array.dtype.kind == "f":
+                array = np.atleast_2d(array) if name == "coef_" else array
+                array = array / self._units.targets.reshape(shape)
+            solution.append(array)
+        return solution[0], solution[1]
+
+    def _objectives(self, objectives: np.ndarray, data: Data) -> np.ndarray:
+        return objectives * data.units.objectives
+
+    def _settings_for(self, lam: float, data: Data) -> Settings:
+        units, epsilon = data.units, 0.0
+        if self.loss != "squared_error":
+            epsilon = float(np.clip(self.epsilon / units.epsilon, *_EPSILONS))
+        if not 1e-300 <= lam * units.lam <= 1e300:
+            raise ValueError(
+                f"lam must be in [1e-300, 1e300] times one over the spread of y, which is about "
+                f"{units.lam:.2g}, got {lam!r}"
+            )
+        loss = _losses.of_targets(self.loss, epsilon)
+        return self._settings(lam * units.lam, loss=loss, lam_unit=units.lam)
+
+    def _choices(self, settings: Settings) -> dict[str, Any]:
+        epsilon = None if self.loss == "squared_error" else float(self.epsilon)
+        return super()._choices(settings) | {"epsilon": epsilon}
+
+
+class PegasosRegressor(Regressor, LinearMachine):
+    """Linear regression with a certified loss: support vector regression, Huber's, least squares.
+
+    Minimises, for each output,
+
+    ``P(w) = lam/2 |w|^2 + 1/m sum_i c_i l(y_i - <w, x_i> - b)``, ``m = sum_i c_i``,
+
+    where ``c_i`` is the sample weight of row i and l is the `loss`. Pegasos, stochastic
+    sub-gradient descent on the primal, begins every fit. Since λ = 1/(C m), P is 1/(C m) times the
+    objective of `sklearn.svm.LinearSVR` with this C.
+
+    Parameters
+    ----------
+    C : float, default=None
+        Weight C > 0 of the losses, as in `sklearn.svm.LinearSVR`: a larger C fits closer. ``λ =
+        1/(C m)``, where m is the sum of the weights of all rows. None stands for C = 1, unless
+        `lam` is given.
+    lam : float, default=None
+        Regularisation λ > 0, in place of C; the fitted λ is `lam_`. None: λ follows from C. But
+        `partial_fit`, which cannot know the sum of weights, takes λ = 1e-4.
+    loss : str, default="epsilon_insensitive"
+        Loss of a row with the error u = y - f(x):
+
+        - "epsilon_insensitive": max(0, abs(u) - epsilon), that of support vector regression. Rows
+          within epsilon are no support vectors, and outliers weigh little;
+        - "squared_epsilon_insensitive": max(0, abs(u) - epsilon)²;
+        - "huber": u²/2, but epsilon abs(u) - epsilon²/2 where abs(u) > epsilon, so that outliers
+          weigh less;
+        - "squared_error": u²/2. It is half the square, as in `sklearn.linear_model.SGDRegressor`,
+          so that C is 1/alpha of `sklearn.linear_model.Ridge`, and λ is alpha/m.
+
+        All but the first are smooth.
+    epsilon : float, default=0.1
+        Errors up to epsilon >= 0 cost nothing with "epsilon_insensitive" and its square. With
+        "huber", the error from which on the loss grows as a straight line; it must be above 0.
+        Ignored with "squared_error". It has the units of y.
+    solver : {"auto", "pegasos", "sdca", "newton"}, default="auto"
+        As in `PegasosClassifier`. Newton's method smooths the loss "epsilon_insensitive".
+    tol : float, "auto" or None, default="auto"
+        Relative duality gap (P - D)/P at which a fit stops; see `PegasosClassifier`.
+    max_iter, n_steps, batch_size, sampling, average
+        As in `PegasosClassifier`.
+    project : bool, default=False
+        After every step, project on a ball that holds the optimum: ``|w| <= sqrt(2 P(0)/lam)``,
+        where P(0) is the mean loss of f = 0.
+    fit_intercept, penalize_intercept, intercept_scaling
+        As in `PegasosClassifier`. By default, the intercept is part of ``|w|``, as in
+        `sklearn.svm.LinearSVR`, and draws predictions towards 0. If y is not centred, or `lam` is
+        large, ``penalize_intercept=False`` is the better choice.
+    warm_start : bool, default=False
+        True: `fit` goes on where the last `fit` ended; see `PegasosClassifier`. `loss`, `epsilon`
+        and the shape of y must not change.
+    n_jobs, random_state, verbose
+        As in `PegasosClassifier`. Threads share the outputs.
+
+    Attributes
+    ----------
+    lam_ : float
+        The λ of the fit: `lam`, or that of C.
+    coef_ : ndarray of shape (n_features,) or (n_outputs, n_features)
+        Weights. One-dimensional if y is.
+    intercept_ : ndarray of shape (n_outputs,)
+        Of shape (1,) if y is one-dimensional, as in `sklearn.linear_model.SGDRegressor`.
+    n_outputs_ : int
+        Columns of y.
+    objective_, dual_objective_, duality_gap_ : ndarray of shape (n_outputs,)
+        P(w) of this model on the training data, a lower bound on P of all models, and the
+        difference. They are there after `fit`, but not after an interrupted one or `partial_fit`.
+    weight_norm_ : ndarray of shape (n_outputs,)
+        ‖w‖ of each output, without the intercept.
+    n_iter_, solver_epochs_, n_steps_
+        As in `PegasosClassifier`.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features,)
+        Set when the columns of X have names that are strings.
+
+    See Also
+    --------
+    KernelPegasosRegressor : Regression with a kernel.
+    sklearn.svm.LinearSVR : Dual coordinate descent by LIBLINEAR.
+
+    Notes
+    -----
+    Training divides y and epsilon by a power of two near the standard deviation of y, which rounds
+    nothing. So gaps are as fine for targets of 1e-12 as for those of 1. With several outputs and
+    another loss than "squared_error", one power serves all outputs. An output whose targets are
+    over a million times smaller than those of another one may then be left at a constant, and a
+    `ConvergenceWarning` says so.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from pegasos import PegasosRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> reg = PegasosRegressor(C=100, penalize_intercept=False, random_state=0).fit(X, y)
+    >>> print(f"R2 {reg.score(X, y):.2f}, objective {reg.objective_[0]:.2f}")
+    R2 0.48, objective 49.45
+    """
+
+    _checks = _parameters.LINEAR_REGRESSION
+
+    def __init__(
+        self,
+        *,
+        C: float | None = None,
+        lam: float | None = None,
+        loss: str = "epsilon_insensitive",
+        epsilon: float = 0.1,
+        solver: str = "auto",
+        tol: float | str | None = "auto",
+        max_iter: int = 1000,
+        n_steps: int | None = None,
+        batch_size: int = 1,
+        sampling: str = "permutation",
+        project: bool = False,
+        average: bool | str = False,
+        fit_intercept: bool = True,
+        penalize_intercept: bool = True,
+        intercept_scaling: float = 1.0,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.C = C
+        self.lam = lam
+        self.loss = loss
+        self.epsilon = epsilon
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_steps = n_steps
+        self.batch_size = batch_size
+        self.sampling = sampling
+        self.project = project
+        self.average = average
+        self.fit_intercept = fit_intercept
+        self.penalize_intercept = penalize_intercept
+        self.intercept_scaling = intercept_scaling
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @whole
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Train on the rows of `X`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Not copied if it is float32 or float64 and C-contiguous, or CSR with such values.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Targets, between -1e150 and 1e150.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weight of each row. One of weight zero is in no problem: drawing it changes nothing.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If X, y or the weights are not as described.
+        """
+        return self._fit(X, y, sample_weight)
+
+    @_threads.handled
+    def partial_fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Go on with one epoch of Pegasos over the rows of `X`, for data that come in pieces.
+
+        See `PegasosClassifier.partial_fit`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Targets, of the same number of outputs in each call.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Taken as they are: a row of weight 2 moves the weights twice as far. Rows of weight
+            zero do not advance the step counter.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If X, y or the weights are not as described, `project` is True, or training begins with
+            a `C`.
+        """
+        with one_at_a_time(self, "partial_fit"):
+            first = self._check_piece()
+            if self.project:
+                raise ValueError(
+                    "project must be False in partial_fit, got True: which ball holds the optimum "
+                    "depends on all targets"
+                )
+            data = self._read(X, y, sample_weight, continuing=not first)
+            return self._learn_piece(data, first=first)
+
+    # ---- Inside ----------------------------------------------------------------------------------
+
+    def _problem_scores(self, X: Any) -> np.ndarray:
+        check_is_fitted(self, "coef_")
+        solution = self._coefficients("coef_")
+        return linear_scores(self._validate_rows(X, reset=False), *solution, checked=True)
+
+    def _model_of(self, schedule: Schedule, data: Data) -> dict[str, Any]:
+        model = super()._model_of(schedule, data)
+        return model | {"coef_": model["coef_"][0]} if data.y.ndim == 1 else model
+
+
+class KernelPegasosRegressor(Regressor, KernelMachine):
+    __doc__ = f"""Kernel regression with a certified loss: support vector regression and others.
+
+    Minimises, for each output,
+
+    ``P(w) = lam/2 |w|^2 + 1/m sum_i c_i l(y_i - <w, phi(x_i)> - b)``, ``m = sum_i c_i``,
+
+    where l is the `loss` of `PegasosRegressor`, the kernel is ``K(x, z) = <phi(x), phi(z)>``, and
+    ``w = sum_j beta_j phi(x_j)``.
+
+    Parameters
+    ----------
+    C : float, default=None
+        As in `PegasosRegressor`; it is the C of `sklearn.svm.SVR`. None stands for C = 1, unless
+        `lam` is given.
+    lam : float, default=None
+        Regularisation λ > 0, in place of C; the fitted λ is `lam_`.
+    loss : str, default="epsilon_insensitive"
+        As in `PegasosRegressor`. Losses other than "epsilon_insensitive" need a kernel that is
+        known to be positive semi-definite (see `assume_psd`): there may be no minimum otherwise.
+        With "huber" and "squared_error", nearly every row is a support vector.
+    epsilon : float, default=0.1
+        As in `PegasosRegressor`.
+    kernel : str or callable, default="rbf"
+        {kernels.formulas(indent=8)},
+        or a function; see `KernelPegasosClassifier`.
+    gamma, degree, coef0, kernel_params, assume_psd, cache_size
+        As in `KernelPegasosClassifier`.
+    scores : {{"auto", "push", "pull"}}, default="auto"
+        As in `KernelPegasosClassifier`. With losses other than "epsilon_insensitive", scores are
+        always pushed.
+    solver : {{"auto", "pegasos", "sdca", "newton"}}, default="auto"
+        As in `KernelPegasosClassifier`.
+    tol, max_iter, n_steps, batch_size, sampling, project, average
+        As in `PegasosRegressor`.
+    fit_intercept, penalize_intercept, intercept_scaling
+        As in `PegasosRegressor`; a constant feature c of value `intercept_scaling` adds c² to the
+        kernel. `sklearn.svm.SVR` has ``penalize_intercept=False``.
+    warm_start, random_state, verbose
+        As in `PegasosRegressor`. `warm_start` needs the same X and keeps γ.
+    n_jobs : int, default=None
+        Threads for kernel values and scores; see `KernelPegasosClassifier`.
+
+    Attributes
+    ----------
+    lam_ : float
+        The λ of the fit: `lam`, or that of C.
+    support_ : ndarray of shape (n_support,)
+        Rows of X with a coefficient for any output, in the order of X.
+    support_vectors_ : ndarray or csr_array of shape (n_support, n_features)
+        The rows `support_` of X; of shape (0, 0) for a precomputed kernel.
+    dual_coef_ : ndarray of shape (n_outputs, n_support)
+        Coefficients of the support vectors: predictions are
+        ``K(x, support) @ dual_coef_.T + intercept_``. Of shape (1, n_support) if y is
+        one-dimensional, as in `sklearn.svm.SVR`.
+    coef_ : ndarray of shape (n_outputs, n_features)
+        Weights, computed on access and read-only. Only with ``kernel="linear"``.
+    intercept_ : ndarray of shape (n_outputs,)
+    n_outputs_ : int
+        Columns of y.
+    objective_, dual_objective_, duality_gap_ : ndarray of shape (n_outputs,)
+        As in `PegasosRegressor`. If scores were pulled, they are not set. The gap and the dual
+        objective are NaN if the kernel matrix is not known to be positive semi-definite.
+    weight_norm_ : ndarray of shape (n_outputs,)
+        ‖w‖ of each output, without the intercept, computed on access.
+    n_iter_, solver_epochs_, n_steps_
+        As in `PegasosClassifier`.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features,)
+
+    See Also
+    --------
+    PegasosRegressor : Linear regression, for many rows or many features.
+    sklearn.svm.SVR : Sequential minimal optimisation by LIBSVM.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pegasos import KernelPegasosRegressor
+    >>> X = np.linspace(0, 6, 100)[:, None]
+    >>> y = np.sin(X[:, 0])
+    >>> reg = KernelPegasosRegressor(C=10, random_state=0).fit(X, y)
+    >>> print(f"R2 {{reg.score(X, y):.2f}}, support vectors: {{len(reg.support_)}}")
+    R2 0.99, support vectors: 5
+    """
+
+    _checks = _parameters.KERNEL_REGRESSION
+
+    def __init__(
+        self,
+        *,
+        C: float | None = None,
+        lam: float | None = None,
+        loss: str = "epsilon_insensitive",
+        epsilon: float = 0.1,
+        kernel: str | Callable[..., Any] = "rbf",
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        kernel_params: dict[str, Any] | None = None,
+        assume_psd: bool = False,
+        cache_size: float = 1000,
+        scores: str = "auto",
+        solver: str = "auto",
+        tol: float | str | None = "auto",
+        max_iter: int = 1000,
+        n_steps: int | None = None,
+        batch_size: int = 1,
+        sampling: str = "permutation",
+        project: bool = False,
+        average: bool | str = False,
+        fit_intercept: bool = True,
+        penalize_intercept: bool = True,
+        intercept_scaling: float = 1.0,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.C = C
+        self.lam = lam
+        self.loss = loss
+        self.epsilon = epsilon
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.assume_psd = assume_psd
+        self.cache_size = cache_size
+        self.scores = scores
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_steps = n_steps
+        self.batch_size = batch_size
+        self.sampling = sampling
+        self.project = project
+        self.average = average
+        self.fit_intercept = fit_intercept
+        self.penalize_intercept = penalize_intercept
+        self.intercept_scaling = intercept_scaling
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @whole
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Train on the rows of `X`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            For a precomputed kernel, the kernel matrix (n_samples, n_samples).
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Targets, between -1e150 and 1e150.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weight of each row. One of weight zero is in no problem: drawing it changes nothing.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If X, y or the weights are not as described.
+        """
+        return self._fit(X, y, sample_weight)
+
+    # ---- Inside ----------------------------------------------------------------------------------
+
+    def _problem_scores(self, X: Any) -> np.ndarray:
+        check_is_fitted(self, "dual_coef_")
+        dual_coef, intercept = self._coefficients("dual_coef_")
+        is_given = self._support.kernel.is_given
+        n_features = dual_coef.shape[1] if is_given else self._support.X.shape[1]
+        X = self._checked_rows(X, n_features)
+        return kernel_scores(X, self._support, dual_coef, intercept, self._threads_for(X))

@@ -1,0 +1,541 @@
+"""Regressors: optima against independent solvers, scikit-learn's conventions, units and errors."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from covering import covering
+from interruption import asked_often, interrupted
+from rows import DTYPES, LAYOUTS, convert, make_rows
+from scipy import sparse
+from scipy.optimize import minimize
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import Ridge
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVR, LinearSVR
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import pegasos
+from pegasos import KernelPegasosRegressor, PegasosClassifier, PegasosRegressor
+
+EPSILON = 0.3
+#: l(u) and l'(u), by their definitions.
+LOSSES = {
+    "epsilon_insensitive": (
+        lambda u, e: np.maximum(np.abs(u) - e, 0),
+        lambda u, e: np.sign(u) * (np.abs(u) > e),
+    ),
+    "squared_epsilon_insensitive": (
+        lambda u, e: np.maximum(np.abs(u) - e, 0) ** 2,
+        lambda u, e: 2 * np.sign(u) * np.maximum(np.abs(u) - e, 0),
+    ),
+    "huber": (
+        lambda u, e: np.where(np.abs(u) < e, u**2 / 2, e * np.abs(u) - e**2 / 2),
+        lambda u, e: np.clip(u, -e, e),
+    ),
+    "squared_error": (lambda u, e: u**2 / 2, lambda u, e: u),
+}
+SMOOTH = [loss for loss in LOSSES if loss != "epsilon_insensitive"]
+SOLVERS = ("auto", "sdca", "newton", "pegasos")
+KINDS = (PegasosRegressor, KernelPegasosRegressor)
+INTERCEPTS = {
+    "none": {"fit_intercept": False},
+    "penalized": {"intercept_scaling": 2.0},
+    "free": {"penalize_intercept": False},
+}
+BOTH = pytest.mark.parametrize("kind", KINDS)
+EVERY_LOSS = pytest.mark.parametrize("loss", LOSSES)
+
+
+@pytest.fixture
+def data(rng):
+    """Rows, targets with outliers and weights, one of them 0."""
+    X, _ = make_rows(rng, n=90, d=6, density=0.7)
+    y = X @ rng.normal(size=6) + 1.5 + 0.5 * rng.normal(size=90)
+    y[::11] += 5
+    c = rng.uniform(0.2, 3, 90)
+    c[7] = 0
+    return X, y, c
+
+
+def mean_loss(loss, u, c, epsilon=EPSILON):
+    return c @ LOSSES[loss][0](u, epsilon) / c.sum()
+
+
+def penalty(w, b, lam, intercept):
+    return lam / 2 * (w @ w + (b / 2.0) ** 2 * (intercept == "penalized"))
+
+
+def optimum(loss, X, y, c, lam, intercept, start=None):
+    """The least objective of a smooth loss, by SciPy, or that at least as low as `start`."""
+    feature = float(intercept != "none")
+    slope_of = LOSSES[loss][1]
+
+    def value(v):
+        w, b = v[:-1], v[-1] * feature
+        u = y - X @ w - b
+        slope = -c * slope_of(u, EPSILON) / c.sum()
+        of_b = slope.sum() + (lam * b / 4 if intercept == "penalized" else 0)
+        gradient = np.append(lam * w + slope @ X, feature * of_b)
+        return penalty(w, b, lam, intercept) + mean_loss(loss, u, c), gradient
+
+    options = {"ftol": 1e-15, "gtol": 1e-11, "maxiter": 10_000}
+    start = np.zeros(X.shape[1] + 1) if start is None else start
+    return minimize(value, start, jac=True, method="L-BFGS-B", options=options).fun
+
+
+# ---- scikit-learn's checks -----------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings(
+    "ignore:.*rounding allows no smaller gap:sklearn.exceptions.ConvergenceWarning"
+)
+@parametrize_with_checks(
+    [PegasosRegressor(loss=loss) for loss in LOSSES]
+    # The dual variables of the Huber loss are at most epsilon: at C = 1, 0.1 fits too little.
+    + [
+        KernelPegasosRegressor(loss=loss, epsilon=1.0 if loss == "huber" else 0.1)
+        for loss in LOSSES
+    ]
+)
+def test_scikit_learn_accepts_the_estimator(estimator, check):
+    check(estimator)
+
+
+# ---- Optima --------------------------------------------------------------------------------------
+
+
+@covering(
+    3, loss=LOSSES, layout=LAYOUTS, dtype=DTYPES, weighted=(False, True), intercept=INTERCEPTS,
+    solver=SOLVERS, kind=KINDS,
+)  # fmt: skip
+def test_fits_are_optimal_and_their_certificates_true(
+    data, loss, layout, dtype, weighted, intercept, solver, kind
+):
+    X, y, c = data
+    c = c if weighted else np.ones(len(y))
+    lam, is_pegasos = 0.05, solver == "pegasos"
+    options = {"kernel": "linear"} if kind is KernelPegasosRegressor else {}
+    tol = 0.05 if is_pegasos else 1e-7
+    reg = kind(
+        lam=lam, loss=loss, epsilon=EPSILON, solver=solver, tol=tol, random_state=0,
+        **INTERCEPTS[intercept], **options,
+    )  # fmt: skip
+    reg.fit(convert(X, layout, dtype), y, sample_weight=c if weighted else None)
+    w, b = np.ravel(reg.coef_), reg.intercept_[0]
+    # The objective, computed here, is what the estimator says.
+    mine = penalty(w, b, lam, intercept) + mean_loss(loss, y - X @ w - b, c)
+    assert reg.objective_[0] == pytest.approx(mine, rel=1e-5 if dtype == np.float32 else 1e-9)
+    assert reg.duality_gap_[0] == pytest.approx(reg.objective_[0] - reg.dual_objective_[0])
+    assert reg.duality_gap_[0] <= tol * reg.objective_[0]
+    assert (b == 0) == (intercept == "none")
+    # No objective, of SciPy or of a finer fit, is below the dual one.
+    if loss in SMOOTH:
+        best = optimum(loss, X, y, c, lam, intercept)
+        assert reg.objective_[0] <= best * (1 + tol) + 1e-9
+    else:
+        fine = PegasosRegressor(
+            lam=lam, epsilon=EPSILON, tol=1e-9, random_state=1, **INTERCEPTS[intercept]
+        ).fit(X, y, sample_weight=c)
+        best = fine.objective_[0]
+    assert reg.dual_objective_[0] <= best * (1 + 1e-9)
+    np.testing.assert_allclose(
+        reg.predict(convert(X, layout, dtype)), X @ w + b, rtol=1e-4, atol=1e-4
+    )
+
+
+@pytest.mark.parametrize("C", [0.05, 1.0, 20.0])
+@pytest.mark.parametrize("loss", ["epsilon_insensitive", "squared_epsilon_insensitive"])
+def test_linear_machines_are_those_of_linear_svr(data, C, loss):
+    X, y, c = data
+    theirs = LinearSVR(C=C, loss=loss, epsilon=0.2, tol=1e-10, max_iter=10**7, random_state=0)
+    theirs.fit(X, y, sample_weight=c)
+    ours = PegasosRegressor(C=C, loss=loss, epsilon=0.2, tol=1e-9, random_state=0)
+    ours.fit(X, y, sample_weight=c)
+    w = np.append(theirs.coef_, theirs.intercept_)
+    losses = LOSSES[loss][0](y - theirs.predict(X), 0.2)
+    assert ours.lam_ == pytest.approx(1 / (C * c.sum()))
+    objective = (w @ w / 2 + C * c @ losses) / (C * c.sum())
+    assert ours.objective_[0] == pytest.approx(objective, rel=1e-5)
+    np.testing.assert_allclose(ours.predict(X), theirs.predict(X), rtol=5e-3, atol=5e-3)
+    assert ours.coef_.shape == theirs.coef_.shape
+    assert ours.intercept_.shape == np.shape(theirs.intercept_)
+
+
+@pytest.mark.parametrize("C", [0.05, 1.0, 20.0])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_kernel_machines_are_those_of_svr(data, C, weighted):
+    X, y, c = data
+    c = c if weighted else None
+    theirs = SVR(C=C, gamma=0.2, epsilon=0.2, tol=1e-9).fit(X, y, sample_weight=c)
+    ours = KernelPegasosRegressor(
+        C=C, gamma=0.2, epsilon=0.2, penalize_intercept=False, tol=1e-9, random_state=0
+    ).fit(X, y, sample_weight=c)
+    np.testing.assert_allclose(ours.predict(X), theirs.predict(X), rtol=2e-3, atol=2e-3)
+    assert ours.dual_coef_.shape == (1, len(ours.support_))
+    np.testing.assert_allclose(ours.dual_coef_.sum(), 0, atol=1e-8)
+    by_hand = rbf_kernel(X, ours.support_vectors_, 0.2) @ ours.dual_coef_[0] + ours.intercept_
+    np.testing.assert_allclose(ours.predict(X), by_hand)
+
+
+@BOTH
+def test_least_squares_are_those_of_ridge(data, kind):
+    X, y, c = data
+    options = {"kernel": "linear"} if kind is KernelPegasosRegressor else {}
+    theirs = Ridge(alpha=2.0).fit(X, y, sample_weight=c)
+    for scale in ({"lam": 2.0 / c.sum()}, {"C": 0.5}):
+        ours = kind(
+            loss="squared_error", penalize_intercept=False, tol=1e-10, random_state=0, **scale,
+            **options,
+        ).fit(X, y, sample_weight=c)  # fmt: skip
+        np.testing.assert_allclose(np.ravel(ours.coef_), theirs.coef_, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(ours.predict(X), theirs.predict(X), rtol=1e-4, atol=1e-4)
+
+
+def test_a_kernel_that_is_given_predicts_as_the_kernel(data):
+    X, y, _ = data
+    options = {"tol": 1e-8, "random_state": 0}
+    other = KernelPegasosRegressor(gamma=0.2, **options).fit(X, y)
+    given = KernelPegasosRegressor(kernel="precomputed", assume_psd=True, **options)
+    given.fit(rbf_kernel(X, gamma=0.2), y)
+    np.testing.assert_allclose(
+        given.predict(rbf_kernel(X, gamma=0.2)), other.predict(X), rtol=1e-3, atol=1e-3
+    )
+
+
+# ---- Several outputs -----------------------------------------------------------------------------
+
+
+@covering(2, kind=KINDS, loss=LOSSES, solver=SOLVERS, layout=("dense", "csr32"))
+def test_several_outputs_are_single_fits(data, kind, loss, solver, layout):
+    X, y, c = data
+    X = convert(X, layout, np.float64)
+    Y = np.column_stack([y, -2 * y + 1, np.sin(y), 8 * y])
+    tol = 0.2 if solver == "pegasos" else 1e-9
+    make = {"loss": loss, "solver": solver, "tol": tol, "random_state": 0, "lam": 0.02}
+    together = kind(**make).fit(X, Y, sample_weight=c)
+    assert together.n_outputs_ == 4
+    assert together.predict(X).shape == Y.shape
+    for k, column in enumerate(Y.T):
+        single = kind(**make).fit(X, column, sample_weight=c)
+        assert together.objective_[k] == pytest.approx(single.objective_[0], rel=2 * tol)
+        assert together.dual_objective_[k] <= single.objective_[0] * (1 + 1e-9)
+        assert single.predict(X).shape == y.shape
+    with_threads = kind(**make, n_jobs=2).fit(X, Y, sample_weight=c)
+    np.testing.assert_array_equal(with_threads.predict(X), together.predict(X))
+    if kind is PegasosRegressor:
+        assert together.coef_.shape == (4, X.shape[1])
+
+
+@BOTH
+@EVERY_LOSS
+def test_steps_of_several_outputs_are_those_of_single_fits(data, kind, loss):
+    X, y, c = data
+    Y = np.column_stack([y, 1.01 * y, y[::-1]])  # of one unit
+    make = {"loss": loss, "solver": "pegasos", "n_steps": 300, "random_state": 0, "lam": 0.1}
+    make |= {"project": True, "average": "suffix"}
+    for rows in (X, convert(X, "csr32", np.float64)):
+        together = kind(**make).fit(rows, Y, sample_weight=c).predict(rows)
+        for k, column in enumerate(Y.T):
+            single = kind(**make).fit(rows, column, sample_weight=c)
+            np.testing.assert_allclose(together[:, k], single.predict(rows), rtol=1e-9, atol=1e-9)
+
+
+# ---- Units ---------------------------------------------------------------------------------------
+
+
+@BOTH
+@EVERY_LOSS
+@pytest.mark.parametrize("exponent", [-400, -60, 40, 400])
+def test_the_units_of_targets_change_no_bit(data, kind, loss, exponent):
+    X, y, _ = data
+    unit = 2.0**exponent
+    lam = 0.05
+    reg = kind(lam=lam, loss=loss, epsilon=EPSILON, random_state=0).fit(X, y)
+    is_linear = loss == "epsilon_insensitive"
+    other = kind(
+        lam=lam / unit if is_linear else lam, loss=loss, epsilon=EPSILON * unit, random_state=0
+    ).fit(X, unit * y)
+    np.testing.assert_array_equal(other.predict(X), unit * reg.predict(X))
+    for name in ("objective_", "dual_objective_", "duality_gap_"):
+        of_objective = unit if is_linear else unit**2
+        np.testing.assert_array_equal(getattr(other, name), of_objective * getattr(reg, name))
+    assert other.lam_ == (lam / unit if is_linear else lam)
+
+
+@BOTH
+@EVERY_LOSS
+@pytest.mark.parametrize("value", [0.0, 0.1, -1e-20, 1e9])
+def test_constant_targets_are_learned(rng, kind, loss, value):
+    X = rng.normal(size=(40, 3))
+    y = np.full(40, value)
+    reg = kind(loss=loss, epsilon=abs(value) / 100 or 0.1, penalize_intercept=False)
+    np.testing.assert_allclose(reg.fit(X, y).predict(X), y, rtol=0.011)
+
+
+def test_a_warning_tells_objectives_and_lam_in_the_units_of_targets(data):
+    X, y, _ = data
+    reg = PegasosRegressor(lam=1e-8, max_iter=2, tol=1e-9, solver="sdca", random_state=0)
+    with pytest.warns(ConvergenceWarning) as told:
+        reg.fit(X, 1e4 * y)
+    assert told[0].filename == __file__
+    words = str(told[0].message)
+    assert f"Objective {reg.objective_[0]:.6g}, gap {reg.duality_gap_[0]:.3g}" in words
+    assert "lam=1e-08 is small" in words
+    with pytest.warns(ConvergenceWarning, match="for output 1"):
+        reg.fit(X, np.column_stack([np.zeros(len(y)), y]))
+
+
+@BOTH
+@EVERY_LOSS
+@pytest.mark.parametrize("factor", [1e-5, 1e-10])
+def test_an_output_that_is_tiny_beside_another_is_learned_or_told(data, kind, loss, factor):
+    X, y, _ = data
+    Y = np.column_stack([y, factor * y])
+    make = {"loss": loss, "epsilon": 0.1 * factor, "random_state": 0, "C": 1000}
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        reg = kind(**make).fit(X, Y)
+    is_told = any("output 1 has targets so small" in str(w.message) for w in told)
+    assert all(w.filename == __file__ for w in told)
+    gap_is_told = any("for output 1" in str(w.message) for w in told)
+    assert is_told or gap_is_told or reg.duality_gap_[1] <= 2e-3 * reg.objective_[1]
+    assert not (is_told and factor == 1e-5)
+    assert not (is_told and loss == "squared_error")
+
+
+# ---- Going on ------------------------------------------------------------------------------------
+
+
+@BOTH
+@EVERY_LOSS
+@pytest.mark.parametrize("outputs", [1, 3])
+def test_short_fits_of_pegasos_have_the_bits_of_a_long_one(data, kind, loss, outputs):
+    X, y, c = data
+    y = y if outputs == 1 else np.column_stack([y, -y, 3 * y])
+    options = {"solver": "pegasos", "tol": None, "loss": loss, "random_state": 0, "project": True}
+    long = kind(max_iter=6, warm_start=True, **options).fit(X, y, sample_weight=c)
+    short = kind(max_iter=2, warm_start=True, **options)
+    for _ in range(3):
+        short = pickle.loads(pickle.dumps(short.fit(X, y, sample_weight=c)))
+    np.testing.assert_array_equal(short.predict(X), long.predict(X))
+    np.testing.assert_array_equal(short.objective_, long.objective_)
+    assert short.n_iter_ == 6
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@covering(2, kind=KINDS, loss=LOSSES, solver=("auto", "sdca", "newton"), keeps=(False, True))
+def test_a_fit_that_ended_is_continued(data, kind, loss, solver, keeps):
+    X, y, _ = data
+    y = 1e-9 * y  # units are kept as well
+    options = {"loss": loss, "epsilon": 1e-10, "solver": solver, "random_state": 0}
+    reg = kind(max_iter=3, tol=None, warm_start=keeps, **options).fit(X, y)
+    before = reg.objective_
+    reg.set_params(warm_start=True, max_iter=50).fit(X, y)
+    best = kind(tol=1e-9, **options).fit(X, y)
+    if keeps:
+        assert reg.objective_[0] <= before[0] * (1 + 1e-12)
+    assert best.dual_objective_[0] <= reg.objective_[0] * (1 + 1e-9)
+    assert reg.dual_objective_[0] <= best.objective_[0] * (1 + 1e-9)
+
+
+@covering(2, kind=KINDS, loss=LOSSES, solver=SOLVERS)
+def test_an_interrupted_fit_is_completed_to_the_same_bits(data, kind, loss, solver):
+    X, y, _ = data
+    tol = 0.05 if solver == "pegasos" else 1e-6
+    options = {"loss": loss, "solver": solver, "lam": 0.02, "tol": tol, "random_state": 0}
+    options["warm_start"] = True
+    with asked_often(1e3):
+        whole = kind(**options).fit(X, y)
+    reg = kind(**options)
+    with interrupted(3):
+        reg.fit(X, y)
+    assert not hasattr(reg, "objective_")
+    reg = pickle.loads(pickle.dumps(reg))
+    with asked_often(1e3):
+        reg.fit(X, y)
+    if kind is PegasosRegressor:
+        np.testing.assert_array_equal(reg.predict(X), whole.predict(X))
+    assert reg.objective_[0] == pytest.approx(whole.objective_[0], rel=2 * tol)
+
+
+@EVERY_LOSS
+def test_pieces_lead_to_the_optimum(data, loss):
+    X, y, _ = data
+    make = {"loss": loss, "lam": 0.1, "average": True, "random_state": 0}
+    whole = PegasosRegressor(**make, tol=1e-6, solver="sdca").fit(X, y)
+    reg = PegasosRegressor(**make)
+    for _ in range(200):
+        reg.partial_fit(X[:50], y[:50]).partial_fit(X[50:], y[50:])
+    assert not hasattr(reg, "objective_")
+    assert reg.n_steps_[0] == 200 * len(y)
+    u = y - reg.predict(X)
+    reached = penalty(np.append(reg.coef_, reg.intercept_), 0, 0.1, "none")
+    reached += mean_loss(loss, u, np.ones(len(y)), 0.1)
+    assert whole.dual_objective_[0] <= reached <= 1.1 * whole.objective_[0]
+
+
+def test_partial_fit_goes_on_from_a_fit(data):
+    X, y, _ = data
+    reg = PegasosRegressor(loss="squared_error", random_state=0).fit(X, 1e6 * y)
+    before = reg.predict(X)
+    reg.partial_fit(X[:5], 1e6 * y[:5])
+    assert 0 < np.abs(reg.predict(X) - before).max() < 1e6 * np.ptp(y)
+
+
+def test_few_steps_with_a_kernel_are_the_same_pushed_and_pulled(data):
+    X, y, _ = data
+    make = {"solver": "pegasos", "n_steps": 20, "random_state": 0, "lam": 0.1}
+    pushed = KernelPegasosRegressor(scores="push", **make).fit(X, y)
+    pulled = KernelPegasosRegressor(scores="pull", **make).fit(X, y)
+    np.testing.assert_allclose(pulled.predict(X), pushed.predict(X), rtol=1e-9, atol=1e-12)
+    assert not hasattr(pulled, "objective_")
+
+
+# ---- What there is around ------------------------------------------------------------------------
+
+
+@BOTH
+def test_estimators_are_cloned_searched_and_put_into_pipelines(data, kind):
+    X, y, _ = data
+    search = GridSearchCV(
+        make_pipeline(StandardScaler(), kind(random_state=0)), {f"{kind.__name__.lower()}__C": [1]}
+    )
+    assert search.fit(X, y).best_score_ > 0
+    reg = kind(loss="huber", epsilon=0.5, C=2)
+    assert clone(reg).get_params() == reg.get_params()
+    assert not hasattr(reg, "decision_function")
+    assert not hasattr(reg, "classes_")
+
+
+@BOTH
+def test_no_model_file_is_made(data, kind):
+    X, y, _ = data
+    reg = kind().fit(X, y)
+    assert not hasattr(reg, "to_model")
+    with pytest.raises(AttributeError, match="model files hold classifiers only"):
+        _ = reg.to_model
+
+
+def test_coefficients_may_be_set(data):
+    X, y, _ = data
+    reg = PegasosRegressor().fit(X, y)
+    reg.coef_, reg.intercept_ = np.ones(6), np.array([2.0])
+    np.testing.assert_allclose(reg.predict(X), X.sum(axis=1) + 2, rtol=1e-9, atol=1e-9)
+    reg.intercept_ = np.zeros(2)
+    with pytest.raises(ValueError, match="must have 1 rows for 1 outputs"):
+        reg.predict(X)
+
+
+# ---- What is refused -----------------------------------------------------------------------------
+
+
+def with_one(value):
+    def spoil(y):
+        y = y.copy()
+        y[3] = value
+        return y
+
+    return spoil
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("spoil", "error", "words"),
+    [
+        (with_one(np.nan), ValueError, "contains NaN"),
+        (with_one(np.inf), ValueError, "infinity"),
+        (with_one(1e151), ValueError, "between -1e.150 and 1e.150, got 1e.151"),
+        (lambda y: y[:-1], ValueError, "inconsistent"),
+        (lambda y: y[:, None, None], ValueError, "dim 3"),
+        (lambda y: np.zeros((len(y), 0)), ValueError, "at least one column"),
+        (lambda y: y.astype(str), TypeError, "y must be numeric"),
+        (lambda y: np.array(["a"] * len(y), object), ValueError, "y must hold numbers"),
+        (lambda y: y * 1j, ValueError, "y must be real"),
+        (lambda y: sparse.csr_array(y[:, None]), TypeError, "y must be dense"),
+    ],
+)
+def test_bad_targets_are_refused(data, kind, spoil, error, words):
+    X, y, _ = data
+    with pytest.raises(error, match=words):
+        kind().fit(X, spoil(y))
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("parameters", "error", "words"),
+    [
+        ({"epsilon": -0.1}, ValueError, "epsilon must be a finite number >= 0, got -0.1"),
+        ({"epsilon": "auto"}, TypeError, "epsilon must be a finite number >= 0, got 'auto'"),
+        ({"epsilon": 0, "loss": "huber"}, ValueError, "epsilon of loss='huber' must .* > 0, got 0"),
+        ({"loss": "hinge"}, ValueError, "loss must be one of 'epsilon_insensitive', .*'hinge'"),
+        ({"C": 1, "lam": 1}, ValueError, "C or lam must be None"),
+        ({"n_steps": 3, "solver": "sdca"}, ValueError, "n_steps needs solver='pegasos'"),
+    ],
+)
+def test_bad_parameters_are_refused(data, kind, parameters, error, words):
+    X, y, _ = data
+    with pytest.raises(error, match=words):
+        kind(**parameters).fit(X, y)
+
+
+def test_losses_of_regression_are_refused_by_classifiers(data):
+    X, y, _ = data
+    for loss in LOSSES:
+        with pytest.raises(ValueError, match=f"loss must be one of 'hinge', .*got '{loss}'"):
+            PegasosClassifier(loss=loss).fit(X, y > 0)
+        with pytest.raises(ValueError, match=f"loss must be one of 'hinge', .*got '{loss}'"):
+            pegasos.fit(X, y > 0, 0.1, loss=loss)
+
+
+@pytest.mark.parametrize("loss", SMOOTH)
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_smooth_losses_need_a_kernel_that_is_positive(data, loss, solver):
+    X, y, _ = data
+    reg = KernelPegasosRegressor(kernel="sigmoid", gamma=5.0, loss=loss, solver=solver)
+    with pytest.raises(ValueError, match="take loss='epsilon_insensitive'"):
+        reg.fit(X, y)
+
+
+def test_partial_fit_refuses_what_needs_all_rows(data):
+    X, y, _ = data
+    for parameters, words in (
+        ({"C": 1.0}, "cannot begin with C=1.0"),
+        ({"project": True}, "project must be False in partial_fit"),
+        ({"solver": "sdca"}, "partial_fit needs solver='pegasos'"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            PegasosRegressor(**parameters).partial_fit(X, y)
+
+
+@BOTH
+def test_what_decides_the_objective_must_stay(data, kind):
+    X, y, _ = data
+    reg = kind(loss="huber", warm_start=True, random_state=0).fit(X, y)
+    for parameters, words in (
+        ({"epsilon": 0.2}, "epsilon must stay 0.1 while training goes on"),
+        ({"loss": "squared_error"}, "loss must stay 'huber'"),
+        ({"lam": 3.0}, "lam must stay"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            clone_of(reg).set_params(**parameters).fit(X, y)
+    with pytest.raises(ValueError, match=r"y must have shape \(n_samples,\)"):
+        reg.fit(X, y[:, None])
+
+
+def clone_of(fitted):
+    return pickle.loads(pickle.dumps(fitted))
+
+
+@pytest.mark.parametrize("name", ["counts", "finished", "problems"])
+def test_a_damaged_state_is_refused(data, name):
+    X, y, _ = data
+    reg = PegasosRegressor(warm_start=True, solver="pegasos", n_steps=50).fit(X, y)
+    reg._state[name] = reg._state[name][:0]
+    with pytest.raises(ValueError, match="was damaged, and cannot go on"):
+        reg.fit(X, y)
