@@ -149,7 +149,7 @@ static problem make(int64_t n, int64_t d, double *x, int type, pegasos_loss loss
                     double lam)
 {
     problem p = {.n = n, .d = d, .x = x ? x : numbers(n * d), .c = numbers(n)};
-    double *const normal = numbers(d), *const weights = numbers(n);
+    double *const normal = numbers(d), *const weights = numbers(n), *const norms = numbers(n);
     p.labels = take(n, 1);
     p.values = numbers(n);
     for (int64_t j = 0; j < d; j++)
@@ -160,6 +160,7 @@ static problem make(int64_t n, int64_t d, double *x, int type, pegasos_loss loss
             if (!x && uniform(0, 1) < 0.4)
                 p.x[i * d + j] = uniform(-2, 2);
             score += normal[j] * p.x[i * d + j];
+            norms[i] += p.x[i * d + j] * p.x[i * d + j];
         }
         p.labels[i] = score > 0 || !has_labels(loss) ? 1 : -1;
         p.values[i] = has_labels(loss) ? 1 : score;
@@ -182,6 +183,7 @@ static problem make(int64_t n, int64_t d, double *x, int type, pegasos_loss loss
                                        .centre = numbers(n),
                                        .a = numbers(n),
                                        .coef = numbers(d),
+                                       .norms = norms,
                                        .work = take(pegasos_newton_work(n, d), 1)};
     return p;
 }
