@@ -61,8 +61,8 @@ static INLINE void work_on_block(void *argument, int64_t block)
         pass->work(pass, block, i, end - i < pass->piece ? end - i : pass->piece);
 }
 
-/* Makes a pass; false: stopped. Threads go over all blocks in waves, each of which is some pieces of
- * every block; one thread goes over one block after the other. */
+/* Makes a pass; false: stopped. Threads go over all blocks in waves, each of which is some pieces
+ * of every block; one thread goes over one block after the other. */
 static INLINE bool go_over_blocks(const block_pass *pass, const pegasos_threads *threads,
                                   pegasos_watch *watch, const pegasos_progress *progress)
 {

@@ -1835,7 +1835,8 @@ def solve(Rows rows not None, Targets targets not None, int64_t first,
     """Solve problems `first`, `first` + 1, ..., one after the other; returns a status.
 
     There is a row of `memory` for each. See ``pegasos_solve_one``; if `together`,
-    ``pegasos_solve_together``: their first epochs as a bundle. The threads of `pool` share the passes of Newton's method, which changes no bit.
+    ``pegasos_solve_together``: their first epochs as a bundle. The threads of `pool` share the
+    passes of Newton's method, which changes no bit.
     """
     cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, k
     cdef int status = PEGASOS_DONE
