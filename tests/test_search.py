@@ -16,7 +16,7 @@ from scipy import sparse
 from sklearn.base import is_classifier
 from sklearn.datasets import load_iris, make_blobs, make_classification
 from sklearn.exceptions import ConvergenceWarning, UndefinedMetricWarning
-from sklearn.metrics import f1_score, make_scorer
+from sklearn.metrics import f1_score, make_scorer, pairwise_distances
 from sklearn.model_selection import (
     GridSearchCV,
     GroupKFold,
@@ -1001,3 +1001,22 @@ def test_a_path_of_lambda_takes_no_more_epochs_than_fits_that_begin_anew():
     fits = [PegasosClassifier(lam=lam, tol=0.05, random_state=0).fit(X, y) for lam in lams]
     assert search.cv_results_["relative_gap"].max() <= 0.05
     assert search.cv_results_["n_epochs"].sum() <= 1.5 * sum(clf.n_iter_ for clf in fits)
+
+
+@pytest.mark.parametrize("n_steps", [None, 200])
+@pytest.mark.parametrize("kernel", ["rbf", "laplacian"])
+@pytest.mark.parametrize("layout", LAYOUTS[:2])
+def test_kernel_values_that_single_precision_cannot_hold_decide(kernel, layout, n_steps):
+    """Values of about 1e-100 tell classes apart. They are 0 in single precision."""
+    X, y = make_blobs(90, n_features=3, centers=3, random_state=1)
+    metric = {"rbf": "sqeuclidean", "laplacian": "manhattan"}[kernel]
+    distances = pairwise_distances(X, metric=metric) + np.diag(np.full(len(X), np.inf))
+    gamma = 230 / np.median(distances.min(axis=1))
+    make = functools.partial(
+        KernelPegasosClassifierCV, lams=[0.1], gammas=[gamma], kernel=kernel, cv=3, refit=False,
+        n_steps=n_steps, fit_intercept=False, random_state=0,
+    )  # fmt: skip
+    X = convert(X, layout, np.float64)
+    found, certified = make().fit(X, y), make(cv_effort=0.05).fit(X, y)
+    np.testing.assert_array_equal(found.scores_, certified.scores_)
+    assert found.best_score_ > 0.85

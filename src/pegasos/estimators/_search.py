@@ -662,7 +662,7 @@ def _narrowed(X: Any, kernel: kernels.Kernel) -> Any:
     if kernel.is_given or not kernel.keeps_type or X.dtype == np.float32:
         return X
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        if not _rows.survives_rounding(X):
+        if not _rows.survives_rounding(X) or kernel.may_vanish(X, np.finfo(np.float32)):
             return X
         narrow = X.astype(np.float32)
     try:
@@ -716,7 +716,8 @@ _DOC = {
 
         With "auto", three more rules save time or improve scores. Sparse rows of linear machines
         that make epochs, and rows of kernel machines, are in single precision during the search,
-        unless this would blur what tells them apart, or the kernel is a function or precomputed. If
+        unless this would blur what tells them apart, or let all kernel values of a row vanish, or
+        the kernel is a function or precomputed. If
         `scoring` is accuracy, kernel machines of several classes are dropped after the first fold
         if they surely lose: if their share of correct rows is below the best one by more than four
         standard errors of the difference of independent shares. (A search over few rows drops
@@ -979,10 +980,14 @@ class KernelPegasosClassifierCV(_Search):
         self.random_state = random_state
         self.verbose = verbose
 
+    @property
+    def _is_automatic(self) -> bool:
+        """Whether the search decides how well machines are trained."""
+        return isinstance(self.cv_effort, str) and self.n_steps is None
+
     def _rounds(self, n_folds: int, n_problems: int, n_rows: int) -> list[range]:
-        is_automatic = isinstance(self.cv_effort, str) and self.n_steps is None
         is_long = n_problems > 1 and n_problems * n_rows**2 > _FEW
-        if is_automatic and self.scoring in (None, "accuracy") and is_long and n_folds > 2:
+        if self._is_automatic and self.scoring in (None, "accuracy") and is_long and n_folds > 2:
             return [range(1), range(1, n_folds)]
         return super()._rounds(n_folds, n_problems, n_rows)
 
@@ -1008,7 +1013,7 @@ class KernelPegasosClassifierCV(_Search):
         for g, gamma in enumerate(axes["gamma"]):
             estimator = self._estimator().set_params(gamma=gamma)
             kernel = estimator._make_kernel(X, sample_weight, continuing=False)
-            rows = _narrowed(X, kernel) if isinstance(self.cv_effort, str) else X
+            rows = _narrowed(X, kernel) if self._is_automatic else X
             points = kernel.points_among_themselves(rows)
             # Folds of a class share most columns: two of them are hardly more than one problem.
             cache = kernels.ColumnCache(

@@ -98,6 +98,13 @@ class Kernel:
         """
         return False
 
+    def may_vanish(self, X: Any, type_: Any) -> bool:
+        """Whether all values of a row with other rows may be below the smallest of a type.
+
+        `X` is in float64, `type_` the `numpy.finfo` of the values.
+        """
+        return False
+
     def rounding(self, points: Any, dtype: Any) -> Any:
         """Bound the errors of kernel values that are computed in `dtype`.
 

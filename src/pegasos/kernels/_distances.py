@@ -6,6 +6,7 @@ import numpy as np
 
 from pegasos import _core
 from pegasos.kernels._base import Kernel
+from pegasos.problems import _rows, _validate
 
 # The error that the exponents of Gaussian kernels may have. Where rows are so far from 0, compared
 # with the kernel's width, that rounding in norms and products exceeds it, kernel values come from
@@ -32,6 +33,14 @@ class _OfDistance(Kernel):
                 f"gamma is too large for features in {X.dtype}, got {self.gamma:.3g}: scale X, or "
                 "give it as float64"
             )
+
+    def mean_distance(self, X: Any) -> float:
+        """A bound on the mean distance of any row of `X` from all rows."""
+        raise NotImplementedError
+
+    def may_vanish(self, X: Any, type_: Any) -> bool:
+        """Whether the mean distance is too large: the nearest row is not farther than that."""
+        return bool(self.gamma * self.mean_distance(X) > -np.log(float(type_.tiny)))
 
     def rounding(self, points: Any, dtype: Any) -> Any:
         """Bound the errors: that of an exponent t is relative to t, and t exp(-t) <= 1/e."""
@@ -60,6 +69,12 @@ class Gaussian(_OfDistance):
 
     def between(self, X: Any, Z: Any, out: np.ndarray) -> Any:
         _core.gauss_rows(X, Z, self.gamma, out)
+
+    def mean_distance(self, X: Any) -> float:
+        """|x|^2 - 2 <x, m> plus the mean of |z|^2, where m is the mean row."""
+        squared = _rows.squared_norms(_validate.rows(X, checked=True)[0])
+        mean = np.asarray(X.mean(axis=0)).ravel()
+        return float((squared - 2 * (X @ mean)).max() + squared.mean())
 
     def is_far(self, largest: float, type_: Any) -> bool:
         """Whether |x|^2 + |z|^2 - 2 <x, z> loses too many digits of a distance, or overflows."""
@@ -98,6 +113,11 @@ class Laplacian(_OfDistance):
 
     def between(self, X: Any, Z: Any, out: np.ndarray) -> Any:
         _core.laplace(X, Z, self.gamma, out)
+
+    def mean_distance(self, X: Any) -> float:
+        """By the triangle inequality, over 0."""
+        sums = np.asarray(abs(X).sum(axis=1))
+        return float(sums.max() + sums.mean())
 
     def onnx(self, ops: Any, X: Any, Z: Any, rows: np.ndarray) -> Any:
         apart = ops.Abs(ops.Sub(ops.Unsqueeze(X, np.array([1])), Z))
