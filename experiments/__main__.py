@@ -1,7 +1,8 @@
 """Runs the experiments that the data on this machine allow, and writes a report.
 
-Published tables and figures, reproduced: ours beside theirs, with the spread over seeds. In a
-report that is there already, sections of experiments that are not run stay as they are.
+It shows published tables and figures beside ours, with the spread over seeds. In a report that is
+there already, sections of experiments that are not run stay as they are. The table at the top comes
+from the numbers of all sections.
 """
 
 import argparse
@@ -25,6 +26,18 @@ MODULES = [
     "kernel_table",
     "paper_figures",
 ]
+
+
+HEAD = """# Published results, reproduced
+
+{table}
+
+- *Reproduced*: our result agrees with the published one, within its uncertainty, or is better and
+  leads to the same conclusion.
+- *Corrected*: the published result has a cause that can be removed, which the reason names.
+
+`python -m experiments` writes this page. Each section tells how its results were measured.
+"""
 
 
 def machine():
@@ -82,10 +95,12 @@ def main(arguments=None):
     before = sections(path)
     parts = []
     for name in MODULES:
-        title = importlib.import_module(f"experiments.{name}").TITLE
-        parts.append(found.get(name) or before.get(title, "").rstrip("\n") + "\n")
-    head = "# Published results, reproduced\n\nWritten by `python -m experiments`.\n"
-    path.write_text("\n".join([head, *(p for p in parts if p.strip())]), encoding="utf-8")
+        module = importlib.import_module(f"experiments.{name}")
+        text = found.get(name) or before.get(module.TITLE, "").rstrip("\n") + "\n"
+        if text.strip():
+            parts.append((module, text))
+    head = HEAD.format(table=report.summary(parts))
+    path.write_text("\n".join([head, *(text for _, text in parts)]), encoding="utf-8")
     print(f"report: {path}", file=sys.stderr)
 
 

@@ -1,9 +1,9 @@
-"""The paper's table 2: Gaussian kernel, its γ and λ, time to its primal suboptimality ε and the test
-error there, on one core of a 2008 machine. Ours is plain Pegasos, stopped after the first whole
-number of epochs whose objective is within ε of the optimum, and the default solver to a certified
-gap of 1e-3; times are of whole fits, kernel values and certificate included, on all cores. USPS
-there has another scaling: γ is the one of a few at which the optimum's test error comes closest to
-the paper's.
+"""Table 2 of the paper gives the time to a primal suboptimality ε with a Gaussian kernel, and the test
+error there, on one core of a 2008 machine. Our runs take the paper's γ, λ and ε. The first is plain
+Pegasos, stopped after the first whole number of epochs within ε of the optimum. The second is the
+default solver to a certified gap of 1e-3. Times are those of whole fits on all cores, kernel values
+and certificate included. The paper scales USPS in another way. Our γ for USPS is the one of four
+whose test error at the optimum comes closest to the paper's.
 """
 
 import itertools
@@ -11,10 +11,11 @@ import time
 
 import numpy as np
 
-from experiments import report
+from experiments import report, time_to_suboptimality
 from pegasos import KernelPegasosClassifier
 
 TITLE = "The paper's table 2: Gaussian kernel"
+SOURCE = time_to_suboptimality.SOURCE
 DATA = ["reuters_moneyfx", "adult", "usps", "mnist"]
 DRAWS = False
 
@@ -88,6 +89,40 @@ def verdict(name, ours, best, theirs):
         f"{name}: {theirs[0] / ours:.0f} × the published Pegasos and {min(theirs) / min(ours, best):.1f} × "
         "the fastest published solver"
     )
+
+
+def claims(section):
+    """Test errors at ε, and whether Pegasos is competitive with kernels."""
+    found = []
+    for name, (*_, theirs, at_optimum, _) in CASES.items():
+        cells = report.rows(section, name)[0]
+        at_epsilon, best = float(cells[5]), float(cells[7])
+        found.append(
+            report.Claim(
+                f"Table 2: test error at ε, and at the optimum, {name}",
+                f"{at_epsilon:.2f} %, {best:.2f} %", f"{theirs:g} %, {at_optimum:g} %",
+                report.verdict(at_epsilon <= 1.1 * best),
+                "other split and scaling" if name == "usps" else "same γ, λ and ε",
+            )
+        )  # fmt: skip
+    ours, theirs = [], []
+    for name, case in CASES.items():
+        cells, seconds = report.rows(section, name)[0], case[4]
+        ours.append(report.number(cells[4]) / report.number(cells[6]))
+        theirs.append(seconds[0] / min(seconds[1:]))
+    found.append(
+        report.Claim(
+            "Table 2: seconds of Pegasos over those of the fastest other solver",
+            _listed(ours), _listed(theirs),
+            report.verdict(max(ours) < 0.5 * max(theirs), "corrected"),
+            "violations update the scores of all rows, and kernel columns are computed together",
+        )
+    )  # fmt: skip
+    return found
+
+
+def _listed(ratios):
+    return ", ".join(f"{ratio:.1f}" for ratio in ratios)
 
 
 def run(output, quick=False):

@@ -6,6 +6,7 @@ import importlib.util
 import inspect
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -25,6 +26,52 @@ def table(names, rows):
 
 def _cell(value):
     return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+class Claim(NamedTuple):
+    """A published result: a row of the table at the top of the report."""
+
+    result: str
+    ours: str
+    published: str
+    verdict: str
+    reason: str
+
+
+def verdict(holds, word="reproduced"):
+    """`word` if ours agrees with the published result."""
+    return word if holds else "not reproduced"
+
+
+def rows(text, begin):
+    """Cells of the table rows of `text` whose first cell begins with `begin`."""
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()
+             if line.startswith("|")]  # fmt: skip
+    found = [row for row in cells if row[0].startswith(begin)]
+    if not found:
+        raise LookupError(f"no table has a row {begin!r}")
+    return found
+
+
+def number(cell):
+    """The number with which a cell begins."""
+    return float(cell.split()[0].rstrip(","))
+
+
+def summary(parts):
+    """The table of claims, from pairs of an experiment's module and its section of the report.
+
+    A source stands beside its first claim.
+    """
+    found, last = [], None
+    for module, text in parts:
+        if " --quick`" in text:
+            continue  # small subsets cannot stand beside published results
+        for claim in module.claims(text):
+            found.append(["" if last == module.SOURCE else module.SOURCE, *claim])
+            last = module.SOURCE
+    names = ["source", "result", "ours", "published", "verdict", "reason"]
+    return table(names, found) if found else ""
 
 
 def mean_sd(values, form=".2f"):
@@ -62,6 +109,12 @@ def log_log(ax, title, x_label, y_label):
     """Make `ax` a panel with logarithmic axes."""
     ax.set(xscale="log", yscale="log", title=title, xlabel=x_label, ylabel=y_label)
     ax.grid(alpha=0.3)
+
+
+def guide(ax, x, y, slope, label):
+    """Draw the line of a published slope through the point (x[0], y), dashed."""
+    x = np.asarray(x, float)
+    ax.plot(x, y * (x / x[0]) ** slope, "--", color="grey", linewidth=1, label=label)
 
 
 def save(figure, output, name, caption):

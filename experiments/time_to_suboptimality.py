@@ -1,15 +1,14 @@
-"""Table 1 of the paper gives the time that linear solvers take to a primal suboptimality ε, chosen
-so that reaching it guarantees a test error of at most 1.1 times that at the optimum. Here the same
-on other data: Covertype (class 2 against the rest, the paper's cov1 with another split and
-scaling), IMDB reviews, and 20 Newsgroups (comp.* and sci.* against the rest); float32 rows, no
+"""Table 1 of the paper gives the time that linear solvers take to a primal suboptimality ε. The paper
+chooses ε so that a model within ε has at most 1.1 times the test error of the optimum. Our runs use
+other data: Covertype (class 2 against the rest, the paper's cov1 with another split and scaling),
+IMDB reviews, and 20 Newsgroups (comp.* and sci.* against the rest). Rows are float32, and there is no
 intercept.
 
-The optimum is that of a fit to a relative duality gap of 1e-7. Every solver is fitted with growing
-numbers of epochs, each time from the beginning, for several seeds. ε is the largest suboptimality
-of all these models such that every one at or below it has a test error of at most 1.1 times that at
-the optimum. The time to ε is that of the shortest fit that reaches it, certificate included.
-"newton" begins with one epoch of Pegasos; an iteration of "newton" counts as the
-passes over the rows that it takes.
+A fit to a relative duality gap of 1e-7 gives the optimum. Every solver is fitted with growing numbers
+of epochs, each time from the beginning, for several seeds. ε is the largest suboptimality such that
+all of these models within ε have at most 1.1 times the test error of the optimum. The time to ε is
+that of the shortest fit that reaches it, certificate included. "newton" begins with one epoch of
+Pegasos. Each pass over the rows in an iteration of "newton" counts as an epoch.
 """
 
 import statistics
@@ -19,6 +18,10 @@ import numpy as np
 from experiments import ladder, report
 
 TITLE = "Time to a primal suboptimality (the paper's Table 1)"
+SOURCE = (
+    "Pegasos: primal estimated sub-gradient solver for SVM, S. Shalev-Shwartz, Y. Singer, N. Srebro, "
+    "A. Cotter, 2011"
+)
 DATA = ["covtype", "imdb", "newsgroups20"]
 DRAWS = False
 
@@ -115,6 +118,25 @@ def solver_row(name, path, epsilon):
         f"{min(rung.seconds for rung in firsts):.3f} to {max(rung.seconds for rung in firsts):.3f}",
         report.mean_sd([100 * rung.error for rung in firsts]),
     ]
+
+
+def claims(section):
+    """Seconds on Covertype beside those on cov1, and what the paper chooses ε for."""
+    (_, _, _, pegasos, _, sdca, *_), (_, _, _, plain, *_) = (
+        report.rows(section, f"ours: {case}")[0] for case in ("covtype, rows of norm 1", "covtype")
+    )
+    (_, _, _, published, _, published_sdca, *_) = report.rows(section, "published: cov1")[0]
+    return [
+        report.Claim(
+            f"Table 1: seconds of {solver} to ε on cov1", ours, theirs,
+            report.verdict(0.1 < report.number(ours) / float(theirs) < 10),
+            "order of magnitude; other machine, split and scaling, and with a certificate",
+        )
+        for solver, ours, theirs in (
+            ("Pegasos", f"{pegasos} with rows of norm 1, {plain} as they are", published),
+            ("SDCA", f"{sdca} with rows of norm 1", published_sdca),
+        )
+    ]  # fmt: skip
 
 
 def run(output, quick=False):

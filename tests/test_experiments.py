@@ -21,6 +21,7 @@ sys.path.insert(0, str(ROOT))
 
 from experiments import __main__ as command
 from experiments import digits_5_vs_6, kernel_table, ladder, report, time_to_suboptimality
+from experiments.report import number, rows
 
 
 @pytest.fixture
@@ -42,19 +43,6 @@ def section(data_folder, tmp_path):
         return text
 
     return run
-
-
-def rows(text, begin):
-    """Cells of the table rows whose first cell begins so."""
-    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()
-             if line.startswith("|")]  # fmt: skip
-    found = [row for row in cells if row[0].startswith(begin)]
-    assert found, f"no row {begin!r}"
-    return found
-
-
-def number(cell):
-    return float(cell.split()[0])
 
 
 def test_digits(section):
@@ -182,7 +170,11 @@ def test_only_what_was_run_is_replaced(tmp_path, monkeypatch):
     )
     assert "made anew, quick=True" in new[1]
     assert "--quick" in new[1]
-    assert [new[0], *new[2:]] == [old[0], *old[2:]]
+    assert new[2:] == old[2:]
+    # What is quick has no place among the published results; the other lines stay.
+    assert digits_5_vs_6.SOURCE in old[0]
+    assert digits_5_vs_6.SOURCE not in new[0]
+    assert set(new[0].splitlines()) < set(old[0].splitlines())
     for path in output.glob("*.png"):
         assert path.read_bytes() == before[path.name]
 
@@ -190,10 +182,37 @@ def test_only_what_was_run_is_replaced(tmp_path, monkeypatch):
 def test_a_first_report_has_what_was_run(tmp_path, monkeypatch):
     monkeypatch.setattr(digits_5_vs_6, "DATA", [])
     monkeypatch.setattr(digits_5_vs_6, "run", lambda output, quick: "made anew")
+    claim = report.Claim("errors", "20", "23", "reproduced", "made anew")
+    monkeypatch.setattr(digits_5_vs_6, "claims", lambda section: [claim])
     command.main(["--only", "digits_5_vs_6", "--output", str(tmp_path / "new")])
     text = (tmp_path / "new" / "report.md").read_text("utf-8")
     assert text.startswith("# Published results, reproduced\n")
     assert text.count("\n## ") == 1
+    assert rows(text, digits_5_vs_6.SOURCE) == [[digits_5_vs_6.SOURCE, *claim]]
+
+
+def test_the_table_at_the_top_has_the_numbers_of_the_sections():
+    """Of the results that are part of the project: sections and table belong together."""
+    path = report.RESULTS / "report.md"
+    parts = []
+    for name in command.MODULES:
+        module = importlib.import_module(f"experiments.{name}")
+        parts.append((module, command.sections(path)[module.TITLE]))
+    head = path.read_text("utf-8").split("\n## ")[0]
+    assert report.summary(parts) in head
+    verdicts = {row[4] for row in report.rows(head, "")[2:]}
+    assert verdicts == {"reproduced", "corrected"}
+
+
+def test_a_claim_that_does_not_hold_is_called_so():
+    section = "17 of our 100 runs misclassify as many or more\n" + report.table(
+        ["misclassified", "ours", "range", "published", "check"],
+        [["unpenalised intercept", "31.00 ± 2.00 (5.17 %)", "27 to 36", "23 (3.83 %)", "20.4"],
+         ["no intercept", "30.00 ± 2.00 (5.00 %)", "27 to 33", "", "19.4"]],
+    )  # fmt: skip
+    assert [claim.verdict for claim in digits_5_vs_6.claims(section)] == ["not reproduced"] * 2
+    with pytest.raises(LookupError, match="no table has a row 'usps'"):
+        rows(section, "usps")
 
 
 def test_quick_results_do_not_replace_the_others(tmp_path, monkeypatch):
@@ -217,6 +236,7 @@ def test_without_matplotlib_a_sentence_says_so(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(command, "version", version)
     monkeypatch.setattr(digits_5_vs_6, "DATA", [])
     monkeypatch.setattr(digits_5_vs_6, "run", lambda output, quick: "made anew")
+    monkeypatch.setattr(digits_5_vs_6, "claims", lambda section: [])
     command.main(["--only", "digits_5_vs_6", "paper_figures", "--output", str(tmp_path)])
     said = capsys.readouterr().err
     assert "paper_figures was not run: its pictures need matplotlib: pip install" in said
@@ -229,6 +249,7 @@ def test_every_module_keeps_the_contract():
     for name in command.MODULES:
         module = importlib.import_module(f"experiments.{name}")
         assert module.TITLE
+        assert module.SOURCE
         assert ("report.axes(" in inspect.getsource(module)) == module.DRAWS
         assert module.__doc__
         assert set(module.DATA) <= set(report.sets._LOADERS)
