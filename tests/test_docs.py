@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -250,3 +251,21 @@ def test_pkg_config_and_the_static_library_suffice(c_library, tmp_path):
     static = [str(next(c_library.rglob("libpegasos.a"))) if f == "-lpegasos" else f for f in flags]
     run("cc", "-std=c11", DOCS / "c_example" / "hinge.c", *static, "-o", program)
     assert "no model is below" in run(program)
+
+
+def test_versions_and_requirements_agree():
+    """What a release changes in several files; see docs/releasing.md."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    recipe = (ROOT / "conda" / "recipe" / "recipe.yaml").read_text("utf-8")
+    citation = (ROOT / "CITATION.cff").read_text("utf-8")
+    for text, form in ((citation, r"^version: (\S+)$"), (recipe, r'^  version: "(\S+)"$')):
+        assert re.search(form, text, re.MULTILINE)[1] == pegasos.__version__
+    assert f"## {pegasos.__version__}" in (ROOT / "CHANGELOG.md").read_text("utf-8")
+    wanted = {
+        "host": project["build-system"]["requires"],
+        "run": project["project"]["dependencies"],
+    }
+    for name, requirements in wanted.items():
+        listed = re.search(rf"^  {name}:\n((?:    - .+\n)+)", recipe, re.MULTILINE)[1]
+        found = {line.strip("- ").replace(" ", "") for line in listed.splitlines()}
+        assert set(requirements) <= found
