@@ -2,7 +2,7 @@
 Handwritten digits
 ==================
 
-Ten linear machines, one for each digit against the rest, and a kernel machine beside them.
+Ten linear machines, one for each digit against the rest, compared with a kernel machine.
 """
 
 import matplotlib.pyplot as plt

@@ -44,7 +44,7 @@ with np.load(path, allow_pickle=False) as archive:
 
 model = pegasos.load(path)
 same = model.predict(pipeline[0].transform(X)) == pipeline.predict(X)
-print(f"the same labels: {same.all()}")
+print(f"rows with equal labels: {same.sum()} of {len(same)}")
 
 # %%
 # A whole pipeline with skops
@@ -62,5 +62,6 @@ print("\n".join(types))
 
 assert all(name.startswith("pegasos.") for name in types)
 again = skops.io.load(path, trusted=types)
-print(f"the same scores: {(again.decision_function(X) == pipeline.decision_function(X)).all()}")
+difference = abs(again.decision_function(X) - pipeline.decision_function(X)).max()
+print(f"largest difference of scores: {difference}")
 folder.cleanup()
