@@ -56,7 +56,7 @@ def halves(machine, X, y):
     return 100 * machine.score(X[:half], y[:half]), 100 * machine.score(X[half:], y[half:])
 
 
-def boundary(ax, machine, X, y, title):
+def boundary(ax, machine, X, y, title, published=None):
     """Train on the first half, draw it, the boundary, and the lines of margin 1."""
     accuracy = halves(machine, X, y)[1]
     half = len(y) // 2
@@ -71,7 +71,8 @@ def boundary(ax, machine, X, y, title):
     )  # fmt: skip
     for label, colour in ((0, "#2166ac"), (1, "#b2182b")):
         ax.scatter(*X[:half][y[:half] == label].T, s=5, color=colour)
-    ax.set(title=f"{title}: {accuracy:.1f} % of the other half", xlabel="", ylabel="")
+    theirs = "" if published is None else f", published {published} %"
+    ax.set(title=f"{title}: test {accuracy:.1f} %{theirs}", xlabel="", ylabel="")
     ax.title.set_fontsize(10)
 
 
@@ -100,11 +101,13 @@ def plane(output, quick):
     figure, panels = report.axes(2, 2, height=6.4)
     for ax, lam in zip(panels[0], (1.0, 0.01), strict=True):
         machine = linear(lam=lam, random_state=0)
-        boundary(ax, machine, *separable(0), f"separable, λ = {lam:g}")
+        theirs = PUBLISHED["toy"] if lam == 1 else None
+        boundary(ax, machine, *separable(0), f"separable, λ = {lam:g}", theirs)
     for ax, lam in zip(panels[1], (0.1, 0.001), strict=True):
         machine = gaussian(lam=lam, gamma=2.0, random_state=0)
         moons = make_moons(1000, noise=0.1, random_state=0)
-        boundary(ax, machine, *moons, f"two moons, λ = {lam:g}")
+        theirs = PUBLISHED["moons"] if lam == 0.1 else None
+        boundary(ax, machine, *moons, f"two moons, λ = {lam:g}", theirs)
     image = report.save(figure, output, "plane", "boundaries of the linear and the kernel machine")
     names = ["points", "λ", "training %", f"test %, {seeds} seeds", "published %"]
     return (

@@ -2,8 +2,8 @@
 Data that do not fit in memory
 ==============================
 
-``partial_fit`` takes the rows that are at hand and goes on for one epoch over them. In this example,
-the rows are in a file on disk, and a thousand at a time are read.
+``partial_fit`` takes the rows that are at hand and goes on for one epoch over them. In this
+example, the rows are in a file on disk, and a thousand at a time are read.
 """
 
 import tempfile
