@@ -137,9 +137,9 @@ def run(output, quick=False):
     return (
         f"{report.table(names, rows)}\n\nOurs beside the published seconds, machines some fifteen years "
         f"apart: {'; '.join(itertools.starmap(verdict, times))}. The paper concludes that kernel Pegasos is not competitive; with "
-        "scores pushed on violation, and columns computed together, it is. An average over the last "
-        "half of the epochs is what keeps the number of epochs small; the last iterate needs more. "
-        "The test digits of USPS are the official ones here; the paper splits the digits in another way."
+        "updates of all scores on each violation, and columns that are computed together, it is. The "
+        "average over the last half of the epochs needs fewer epochs than the last iterate. The test "
+        "digits of USPS are the official ones. The paper splits the digits in another way."
     )
 
 

@@ -177,8 +177,8 @@ def against_batch(sets, output, quick):
         f"{image}\n\n{report.table(names, rows)}\n\n"
         f"Uniform sampling, last iterate, {seeds} seeds. Flat up to k: at every batch size up to "
         "that one, the mean suboptimality is at most 1.5 times that of single rows. To make all "
-        "rows longer is the same as to make λ smaller, so that sets are compared by λ k T / ‖x‖², "
-        "the order of the table: the larger it is, the larger are the batches that cost nothing."
+        "rows longer has the effect of a smaller λ. So λ k T / ‖x‖² compares the sets, and orders the "
+        "table: the larger it is, the larger are the batches that cost nothing."
     )
 
 
@@ -218,8 +218,8 @@ def against_sampling(sets, output, quick):
         "### Figure 8: uniform sampling, a new permutation every epoch, one permutation kept\n\n"
         f"{image}\n\n{report.table(names, rows)}\n\n"
         f"Last iterate, {seeds} seeds; the last column is the geometric mean over the epochs. The "
-        "paper finds both permutations ahead of uniform sampling. Where the bars, from the best "
-        "seed to the worst, overlap throughout, these seeds tell nothing."
+        "paper finds both permutations ahead of uniform sampling. Bars go from the best seed to the "
+        "worst. If they overlap throughout, these seeds tell nothing."
     )
 
 

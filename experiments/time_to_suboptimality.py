@@ -170,10 +170,10 @@ def run(output, quick=False):
     )
     slow = "; ".join(f"{row[0].removeprefix('ours: ')} {row[3]} and {row[4]} s" for row in beside)
     difference = (
-        "Differences. The paper's figures are those of other data on another machine, and without "
-        "a certificate, so that only their order of magnitude can be compared. The last iterate of "
-        "Pegasos is rough for long where λ n is small and rows are long: after 1/λ steps, one step "
-        "still moves the weights by a whole ‖x‖. In epochs 1/λ steps are "
+        "The paper's figures are those of other data on another machine, and without a certificate. "
+        "Only their order of magnitude can be compared. The last iterate of Pegasos stays rough "
+        "for long if λ n is small and rows are long: after 1/λ steps, one step still moves the "
+        "weights by a whole ‖x‖. In epochs, 1/λ steps are "
         f"{', '.join(coarse)}. Last iterate and average of the last half took: {slow}."
     )
     if quick:
