@@ -15,7 +15,7 @@ from experiments import report
 from pegasos import KernelPegasosClassifierCV
 
 TITLE = "Grids of kernel machines on USPS"
-SOURCE = "Kernelized Pegasos: multiclass classification of handwritten digits, M. Skowerska"
+SOURCE = "Kernelized Pegasos: multiclass classification of handwritten digits (author not recorded)"
 DATA = ["usps"]
 DRAWS = True
 
