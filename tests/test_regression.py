@@ -1,5 +1,6 @@
 """Regressors: optima against independent solvers, scikit-learn's conventions, units and errors."""
 
+import itertools
 import pickle
 import warnings
 
@@ -238,11 +239,13 @@ def test_steps_of_several_outputs_are_those_of_single_fits(data, kind, loss):
     X, y, c = data
     Y = np.column_stack([y, 1.01 * y, y[::-1]])  # of one unit
     make = {"loss": loss, "solver": "pegasos", "n_steps": 300, "random_state": 0, "lam": 0.1}
-    make |= {"project": True, "average": "suffix"}
-    for rows in (X, convert(X, "csr32", np.float64)):
-        together = kind(**make).fit(rows, Y, sample_weight=c).predict(rows)
+    make |= {"average": "suffix"}
+    layouts = X, convert(X, "csr32", np.float64)
+    for rows, project in itertools.product(layouts, (False, True)):
+        reg = kind(**make, project=project)
+        together = reg.fit(rows, Y, sample_weight=c).predict(rows)
         for k, column in enumerate(Y.T):
-            single = kind(**make).fit(rows, column, sample_weight=c)
+            single = clone(reg).fit(rows, column, sample_weight=c)
             np.testing.assert_allclose(together[:, k], single.predict(rows), rtol=1e-9, atol=1e-9)
 
 
@@ -362,6 +365,18 @@ def test_an_interrupted_fit_is_completed_to_the_same_bits(data, kind, loss, solv
     if kind is PegasosRegressor:
         np.testing.assert_array_equal(reg.predict(X), whole.predict(X))
     assert reg.objective_[0] == pytest.approx(whole.objective_[0], rel=2 * tol)
+
+
+def test_pieces_of_several_outputs_are_those_of_single_ones(data):
+    X, y, _ = data
+    Y, make = np.column_stack([y, y[::-1], 1.01 * y]), {"lam": 0.1, "random_state": 0}
+    for rows in (X, convert(X, "csr32", np.float64)):
+        together = PegasosRegressor(**make).partial_fit(rows, Y).partial_fit(rows, Y)
+        for k, column in enumerate(Y.T):
+            single = PegasosRegressor(**make).partial_fit(rows, column).partial_fit(rows, column)
+            np.testing.assert_allclose(
+                together.predict(rows)[:, k], single.predict(rows), rtol=1e-9, atol=1e-9
+            )
 
 
 @EVERY_LOSS

@@ -50,6 +50,12 @@ def lanes(rows: _core.Rows) -> int:
     return _core.BUNDLE_BYTES // rows.value_bytes
 
 
+def in_bundles(rows: _core.Rows, settings: Settings) -> bool:
+    """Whether problems go as bundles, if they are enough: over sparse rows, if steps are simple."""
+    simple = settings.batch_size == 1 and not settings.project and not settings.loss.has_targets
+    return bool(rows.is_sparse and simple)
+
+
 def interleaved(array: np.ndarray, lanes: int, dtype: Any = None) -> np.ndarray:
     """Copy an array of shape (n_problems, n) to one of (n, lanes); lanes to spare hold zeros."""
     copy = aligned_zeros((array.shape[1], lanes), dtype or array.dtype)
@@ -518,8 +524,7 @@ class Pegasos:
         """
         if not rows.is_sparse:
             return max(2, int(_SHARED_NUMBERS / rows.shape[1]))
-        simple = self.settings.batch_size == 1 and not self.settings.project
-        return lanes(rows) if simple else 1
+        return lanes(rows) if in_bundles(rows, self.settings) else 1
 
     def _run_part(
         self,
