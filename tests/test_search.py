@@ -32,8 +32,10 @@ from sklearn.utils.validation import check_is_fitted
 from pegasos import (
     KernelPegasosClassifier,
     KernelPegasosClassifierCV,
+    KernelPegasosRegressorCV,
     PegasosClassifier,
     PegasosClassifierCV,
+    PegasosRegressorCV,
     _core,
 )
 from pegasos.estimators import _search
@@ -62,6 +64,9 @@ def data(rng):
         PegasosClassifierCV(lams=[0.1, 0.01], cv=2, loss="log_loss"),
         PegasosClassifierCV(lams=[0.1, 0.01], cv=2, tol=1e-8, max_iter=10**5),
         KernelPegasosClassifierCV(lams=[0.1, 0.01], cv=2, tol=1e-8, max_iter=10**5),
+        PegasosRegressorCV(),
+        KernelPegasosRegressorCV(),
+        PegasosRegressorCV(lams=[0.1, 0.01], cv=2, loss="squared_error"),
     ]
 )
 def test_scikit_learn_accepts_the_estimator(estimator, check):

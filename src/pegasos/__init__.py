@@ -16,15 +16,22 @@ if TYPE_CHECKING:
     from pegasos.estimators._kernel import KernelPegasosClassifier
     from pegasos.estimators._linear import PegasosClassifier
     from pegasos.estimators._regression import KernelPegasosRegressor, PegasosRegressor
-    from pegasos.estimators._search import KernelPegasosClassifierCV, PegasosClassifierCV
+    from pegasos.estimators._search import (
+        KernelPegasosClassifierCV,
+        KernelPegasosRegressorCV,
+        PegasosClassifierCV,
+        PegasosRegressorCV,
+    )
 
 _ESTIMATORS = {
     "KernelPegasosClassifier": "pegasos.estimators._kernel",
     "KernelPegasosClassifierCV": "pegasos.estimators._search",
     "KernelPegasosRegressor": "pegasos.estimators._regression",
+    "KernelPegasosRegressorCV": "pegasos.estimators._search",
     "PegasosClassifier": "pegasos.estimators._linear",
     "PegasosClassifierCV": "pegasos.estimators._search",
     "PegasosRegressor": "pegasos.estimators._regression",
+    "PegasosRegressorCV": "pegasos.estimators._search",
 }
 
 __all__ = [
@@ -33,10 +40,12 @@ __all__ = [
     "KernelPegasosClassifier",
     "KernelPegasosClassifierCV",
     "KernelPegasosRegressor",
+    "KernelPegasosRegressorCV",
     "LinearModel",
     "PegasosClassifier",
     "PegasosClassifierCV",
     "PegasosRegressor",
+    "PegasosRegressorCV",
     "__version__",
     "decision_function",
     "fit",

@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.metrics import get_scorer
 from sklearn.model_selection import check_cv
 
-from pegasos.problems import _columns as _problems
+from pegasos.estimators._base import Data
 from pegasos.problems import _validate
 
 
@@ -36,28 +36,28 @@ class Fold:
     test: np.ndarray
 
 
-def read(
-    cv: Any, X: Any, y: Any, groups: Any, codes: np.ndarray, weights: np.ndarray | None
-) -> list[Fold]:
+def read(cv: Any, X: Any, data: Data, groups: Any) -> list[Fold]:
     """The folds that `cv` makes, checked.
 
     Parameters
     ----------
     cv
         As scikit-learn takes it.
-    X, y, groups
-        What splitters are given.
-    codes : ndarray of shape (n_samples,)
-        Index of each row's class.
-    weights : ndarray of shape (n_samples,) or None
+    X, groups
+        What splitters are given, with the y of `data`.
+    data : pegasos.estimators._base.Data
+        Of all rows. Where they have classes, an int means stratified folds.
 
     Returns
     -------
     list of Fold
     """
+    codes, n_rows, wanted = data.codes, len(data.y), (1, "rows of weight")
+    if codes is not None:
+        wanted = (2, "classes")
     if not isinstance(cv, Iterable) or hasattr(cv, "split"):
         splitter: Any = cv  # whatever scikit-learn takes, and not what its annotations say
-        cv = check_cv(splitter, y, classifier=True).split(X, y, groups)
+        cv = check_cv(splitter, data.y, classifier=codes is not None).split(X, data.y, groups)
     splits = list(cv)
     if not splits:
         raise ValueError(
@@ -72,16 +72,16 @@ def read(
                 f"cv: split {k} must be a pair, rows to learn from and rows to test on, "
                 f"got {reprlib.repr(split)}"
             ) from None
-        train = _validate.row_numbers(f"cv: rows to learn from in fold {k}", train, len(codes))
-        test = _validate.row_numbers(f"cv: rows to test on in fold {k}", test, len(codes))
-        times = np.bincount(train, minlength=len(codes))
+        train = _validate.row_numbers(f"cv: rows to learn from in fold {k}", train, n_rows)
+        test = _validate.row_numbers(f"cv: rows to test on in fold {k}", test, n_rows)
+        times = np.bincount(train, minlength=n_rows)
         learns = times > 0
-        weighed = learns if weights is None else learns & (weights > 0)
-        n_left = np.count_nonzero(np.bincount(codes[weighed]))
-        if n_left < 2 or not len(test):
+        weighed = learns if data.weights is None else learns & (data.weights > 0)
+        n_left = np.count_nonzero(weighed if codes is None else np.bincount(codes[weighed]))
+        if n_left < wanted[0] or not len(test):
             raise ValueError(
-                f"cv: fold {k} has {len(test)} rows to test on and leaves "
-                f"{n_left} classes to learn from; at least 1 and 2 are needed"
+                f"cv: fold {k} has {len(test)} rows to test on and leaves {n_left} {wanted[1]} to "
+                f"learn from; at least 1 and {wanted[0]} are needed"
             )
         folds.append(Fold(learns, times if times.max() > 1 else None, test))
     return folds
@@ -98,33 +98,40 @@ class Together:
     labels : ndarray of int8 of shape (n_folds, n_problems, n_samples)
         Of their problems; 0 leaves a row out.
     weights : ndarray of shape (n_samples,) or None
+    values : ndarray of float64 of shape (n_problems, n_samples) or None
+        Targets, which all folds share.
     """
 
     numbers: list[int]
     labels: np.ndarray
     weights: np.ndarray | None
+    values: np.ndarray | None
+
+    def problems(self, fold: np.ndarray, column: np.ndarray) -> tuple[Any, Any, Any]:
+        """Labels, weights and targets of problems number `column` in the `fold` of each."""
+        values = None if self.values is None else self.values[column]
+        return self.labels[fold, column], self.weights, values
 
 
-def together(
-    folds: list[Fold], numbers: Sequence[int], columns: np.ndarray, weights: np.ndarray | None
-) -> Generator[Together]:
+def together(folds: list[Fold], numbers: Sequence[int], data: Data) -> Generator[Together]:
     """Yield the folds `numbers` as `Together`.
 
     A row that is k times in a fold has k times its weight.
     """
 
     def some(numbers: list[int], weights: np.ndarray | None) -> Together:
-        return Together(numbers, np.stack([columns * folds[k].learns for k in numbers]), weights)
+        labels = np.stack([data.columns * folds[k].learns for k in numbers])
+        return Together(numbers, labels, weights, data.values)
 
     once = [k for k in numbers if folds[k].times is None]
     if once:
-        yield some(once, weights)
+        yield some(once, data.weights)
     for k in numbers:
         fold = folds[k]
         if fold.times is None:
             continue
         with np.errstate(over="ignore"):  # the check follows
-            repeated = fold.times * (1.0 if weights is None else weights)
+            repeated = fold.times * (1.0 if data.weights is None else data.weights)
         name = f"the weights of rows, as often as they are in fold {k} of cv,"
         yield some([k], _validate.sample_weight(repeated, len(fold.times), name))
 
@@ -135,35 +142,32 @@ class Scoring:
     Parameters
     ----------
     scoring : str, callable or None
-        As scikit-learn takes it; None is accuracy.
-    given, X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        The rows as they were given, and as they were understood.
-    y : ndarray of shape (n_samples,)
-    codes : ndarray of shape (n_samples,)
-        Index of each row's class.
+        As scikit-learn takes it; None is `plain`.
+    given : {array-like, sparse matrix} of shape (n_samples, n_features)
+        The rows as they were given.
+    data : pegasos.estimators._base.Data
+        All rows as they were understood.
     weights : ndarray of shape (n_samples,) or None
         For those scores that take weights.
     folds : list of Fold
-    multi_class : {"ovr", "ovo"}
+    plain : callable
+        Of scores, the rows they are of, and weights of these: a number.
     """
 
     def __init__(
         self,
         scoring: Any,
         given: Any,
-        X: Any,
-        y: Any,
-        codes: np.ndarray,
+        data: Data,
         weights: Any,
         folds: list[Fold],
-        multi_class: str,
+        plain: Callable[..., float],
     ) -> None:
-        self._score = None if scoring is None else get_scorer(scoring)
+        self._score, self._plain = None if scoring is None else get_scorer(scoring), plain
         self._is_theirs = callable(scoring)
         # Columns of data frames have names, which functions of the user's may want to use.
-        self._rows = given.iloc if hasattr(given, "iloc") else X
-        self._y, self._codes, self._multi_class = y, codes, multi_class
-        self._n_classes = int(codes.max()) + 1
+        self._rows = given.iloc if hasattr(given, "iloc") else data.X
+        self._y = data.y
         self._weights = weights if not self._is_theirs or _takes_weights(scoring) else None
         self._tests = [fold.test for fold in folds]
         for k, test in enumerate(self._tests):
@@ -184,9 +188,7 @@ class Scoring:
         test = self._tests[k]
         weights = None if self._weights is None else self._weights[test]
         if self._score is None:
-            of_classes = _problems.class_scores(scores, self._n_classes, self._multi_class)
-            is_right = _problems.winners(of_classes) == self._codes[test]
-            return float(np.average(is_right, weights=weights))
+            return self._plain(scores, test, weights)
         # Scorers of scikit-learn's hand the rows on, and do not look at them.
         rows = self._rows[test] if self._is_theirs else test
 
@@ -230,9 +232,11 @@ def _are_equal(X: Any, rows: Any) -> bool:
     return bool(X.shape == rows.shape and (rows != X).nnz == 0)
 
 
-def fitted(estimator: Any, classes: np.ndarray, **point: Any) -> Any:
-    """A copy of `estimator` that looks like a fitted one with the parameters `point`."""
+def fitted(estimator: Any, about: dict[str, Any], **point: Any) -> Any:
+    """A copy of `estimator` that looks like a fitted one: `about` are attributes that it has then.
+
+    `point` are parameters.
+    """
     estimator = copy.copy(estimator)
-    reading = {"loss": estimator.loss, "multi_class": estimator.multi_class}
-    vars(estimator).update(point, classes_=classes, _fitted=reading)
+    vars(estimator).update(point | about)
     return estimator

@@ -26,7 +26,10 @@ def check(estimator: Any) -> None:
     for name, check_value in estimator._checks.items():
         check_value(name, getattr(estimator, name))
     if estimator.loss == "huber":  # of regression
-        real("epsilon of loss='huber'", estimator.epsilon, above=0)
+        name = "epsilon" if "epsilon" in estimator._checks else "epsilons"
+        values = getattr(estimator, name)
+        for value in np.atleast_1d([] if values is None else values):
+            real(f"{name} of loss='huber'", value, above=0)
     for one, other in (("C", "lam"), ("Cs", "lams")):
         values = getattr(estimator, one, None), getattr(estimator, other, None)
         if values[0] is not None and values[1] is not None:
@@ -84,15 +87,20 @@ def _one_or_more(check_value: Check) -> Check:
 
 
 _gamma = partial(real, above=0, besides=("scale", "auto"))
+_epsilon = partial(real, at_least=0)
 
 
-def _gammas(name: str, value: Any) -> None:
-    """A list of what γ may be."""
-    gammas = np.asarray(value, dtype=object)
-    if gammas.ndim != 1 or not len(gammas):
-        raise ValueError(f"{name} must be a list of at least one γ, got {value!r}")
-    for gamma in gammas:
-        _gamma(name, gamma)
+def _list_of(what: str, check_value: Check) -> Check:
+    """A check of None or a list of values."""
+
+    def check_values(name: str, values: Any) -> None:
+        array = np.asarray(values, dtype=object)
+        if array.ndim != 1 or not len(array):
+            raise ValueError(f"{name} must be a list of at least one {what}, got {values!r}")
+        for value in array:
+            check_value(name, value)
+
+    return _unless_none(check_values)
 
 
 def _kernel(name: str, value: Any) -> None:
@@ -186,14 +194,17 @@ KERNEL = {
 
 _OF_REGRESSION = {
     "loss": partial(choice, allowed=TARGET_LOSSES),
-    "epsilon": partial(real, at_least=0),
+    "epsilon": _epsilon,
 }
 _OF_CLASSES = {"multi_class", "class_weight"}
 
-LINEAR_REGRESSION, KERNEL_REGRESSION = (
-    {name: check for name, check in checks.items() if name not in _OF_CLASSES} | _OF_REGRESSION
-    for checks in (LINEAR, KERNEL)
-)
+
+def _of_targets(checks: dict[str, Any]) -> dict[str, Check]:
+    """The checks of a class of regression, given those of its class of classification."""
+    return {name: of for name, of in checks.items() if name not in _OF_CLASSES} | _OF_REGRESSION
+
+
+LINEAR_REGRESSION, KERNEL_REGRESSION = _of_targets(LINEAR), _of_targets(KERNEL)
 
 LINEAR_SEARCH = {
     **_SHARED,
@@ -209,4 +220,10 @@ LINEAR_SEARCH = {
     ),
 }
 
-KERNEL_SEARCH = {**LINEAR_SEARCH, **_OF_KERNELS, "gammas": _unless_none(_gammas)}
+KERNEL_SEARCH = {**LINEAR_SEARCH, **_OF_KERNELS, "gammas": _list_of("γ", _gamma)}
+
+LINEAR_REGRESSION_SEARCH, KERNEL_REGRESSION_SEARCH = (
+    {name: check for name, check in _of_targets(checks).items() if name != "epsilon"}
+    | {"epsilons": _list_of("epsilon", _epsilon)}
+    for checks in (LINEAR_SEARCH, KERNEL_SEARCH)
+)

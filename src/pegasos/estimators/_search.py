@@ -1,35 +1,37 @@
-"""Searches over λ (and γ, and T) by cross-validation: classes × λ × folds as sets of problems.
+"""Searches over λ (and γ, ε, T) by cross-validation: problems × λ × folds as sets of problems.
 
-A fold is a problem in which test rows have the label 0. So all folds share X, one kernel matrix
-serves all problems with one γ, and X is checked and encoded once. A search by epochs trains
-machines in bundles or sets over one order of rows. A search to a gap begins the problems of each λ
-where those of the next larger λ ended.
+The problems are those of classes or of outputs. In a fold, test rows have the label 0. So all folds
+share X, one kernel matrix serves all problems with one γ, and X is checked and encoded once. A
+search by epochs trains machines in bundles or sets over one order of rows. A search to a gap begins
+the problems of each λ where those of the next larger λ ended.
 """
 
 import collections
+import copy
+import dataclasses
 import functools
 import inspect
 import itertools
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from numbers import Integral
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import joblib
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import rankdata
-from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from pegasos import _core, _threads, kernels
 from pegasos.estimators import _folds, _parameters
-from pegasos.estimators._base import PegasosEstimator, lam_of
+from pegasos.estimators._base import Data, PegasosEstimator, lam_of
 from pegasos.estimators._kernel import KernelPegasosClassifier
 from pegasos.estimators._linear import PegasosClassifier
+from pegasos.estimators._regression import KernelPegasosRegressor, PegasosRegressor
 from pegasos.io._model import KernelModel, LinearModel
 from pegasos.io._progress import Progress
 from pegasos.problems import _columns as _problems
@@ -58,23 +60,25 @@ _OF_SCALE = (0.1, 1.0, 10.0)
 # errors less than the best one there. Where a fold has one problem, or problems have so few kernel
 # values together, going over the γ twice takes longer than what is dropped.
 _SURELY, _FEW = 4, 2**20
-_SETTINGS = [
-    name for name in inspect.signature(Settings).parameters if name not in ("lam", "lam_unit")
-]
+# The epsilon of a search that names none.
+_EPSILON = 0.1
 
 
-@dataclass
+@dataclasses.dataclass
 class _Machines:
-    """What trains the machines of one place in the grid's outer axes, and what scores them."""
+    """What trains machines over one set of rows, or one kernel matrix, and what scores them.
 
-    where: tuple
+    `outer` is the place in the axes that rows and kernels depend on.
+    """
+
+    outer: tuple[int, ...]
     rows: Any  # pegasos._core.Rows or kernels.ColumnCache
     is_linear: bool
-    in_bundles: bool  # whether problems of Pegasos go as bundles
     schedule: Callable  # of settings, the number of problems and a seed
     scores: Callable  # of the number of a fold and a model: scores of the fold's test rows
     tests: Any = None  # rows that folds are tested on, of kernel machines
     narrow: Any = None  # makes the same over rows in single precision, if they are linear
+    where: tuple[int, ...] = ()  # the place in all outer axes, of what is trained now
 
 
 class _Grid:
@@ -173,14 +177,20 @@ def standard_errors(scores: np.ndarray) -> np.ndarray:
     return scores.std(axis=-1, ddof=n_folds > 1) / np.sqrt(n_folds)
 
 
-def _fitted_attributes(estimator: Any) -> dict[str, Any]:
-    return {k: v for k, v in vars(estimator).items() if k.endswith("_") and not k.startswith("_")}
+def _public(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of a fitted estimator that are told."""
+    return {k: v for k, v in attributes.items() if k.endswith("_") and not k.startswith("_")}
 
 
-class _Search(ClassifierMixin, BaseEstimator):
-    """What both searches share; `_best` names the class of estimators that they search over."""
+class _Search(BaseEstimator):
+    """What all searches share.
 
-    _checks = _parameters.LINEAR_SEARCH
+    What y is, labels or targets, says another base: `_OfClassifiers` or `_OfRegressors`; and which
+    machines are searched over, `_Linear` or `_Kernel`.
+    """
+
+    #: The class of estimators that are searched over.
+    _best: Any
 
     @_threads.handled
     def fit(
@@ -195,7 +205,8 @@ class _Search(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Labels, or targets of one output or several.
         sample_weight : array-like of shape (n_samples,), default=None
             Weight of each row in training and in scores; a number stands for all rows.
         groups : array-like of shape (n_samples,), default=None
@@ -208,41 +219,40 @@ class _Search(ClassifierMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If an argument is not as described, or a fold leaves fewer than two classes to learn
-            from, or no row of weight to test on.
+            If an argument is not as described, or a fold leaves too little to learn from (fewer
+            than two classes, or no row of weight), or no row of weight to test on.
         """
         _parameters.check(self)
-        estimator, given = self._estimator(), X
-        X, y = estimator._validate_rows(X, y=y)
-        seen = _fitted_attributes(estimator)  # n_features_in_ and, if X has them, feature_names_in_
-        check_classification_targets(y)
-        classes, codes = _validate.labels(y, X.shape[0])
-        sample_weight = _validate.sample_weight(sample_weight, X.shape[0])
-        weights = estimator._row_weights(sample_weight, codes, classes)
-        _validate.at_least_two(classes, codes, weights)
-        mass = _problems.mass(codes, len(classes), self.multi_class, weights)
-        name, values, lams = self._lams(mass)
-        axes = {**self._other_axes(X, sample_weight), name: values}
+        estimator = self._estimator()
+        data = estimator._read(X, y, sample_weight, continuing=False)
+        estimator._check_data(data)
+        estimator.__dict__.update(data.seen)
+        sample_weight = _validate.sample_weight(sample_weight, data.X.shape[0])
+        name, values, lams = self._lams(data)
+        axes = {**self._other_axes(data.X, sample_weight), name: values}
         steps = self._steps()
         if steps is not None:
             axes["n_steps"] = steps
-        folds = _folds.read(self.cv, given, y, groups, codes, weights)
-        # Accuracy weighs rows as training does: else it would choose the λ that heed weights least.
-        # Scorers of scikit-learn are given what they are given everywhere.
-        of_scores = weights if self.scoring is None else sample_weight
+        folds = _folds.read(self.cv, X, data, groups)
+        # By default, scores weigh rows as training does: else they would choose the λ that heed
+        # weights least. Scorers of scikit-learn are given what they are given everywhere.
         scoring = _folds.Scoring(
-            self.scoring, given, X, y, codes, of_scores, folds, self.multi_class
-        )
-        columns = _problems.label_columns(codes, len(classes), self.multi_class, weights)
+            self.scoring, X, data, data.weights if self.scoring is None else sample_weight, folds,
+            functools.partial(self._plain_score, data),
+        )  # fmt: skip
+        about = estimator._about(cast("Any", None), data)
+        about["_fitted"] = estimator._choices(estimator._settings_for(lams[0], data))
 
         def score(more: Any, where: tuple[int, ...], fold: int, scores: np.ndarray) -> Any:
             point = {name: axis[k] for (name, axis), k in zip(axes.items(), where, strict=True)}
-            return scoring(fold, scores, lambda: _folds.fitted(estimator, classes, **point, **more))
+            if data.units is not None:
+                scores = scores * data.units.targets
+            return scoring(fold, scores, lambda: _folds.fitted(estimator, about, **point, **more))
 
         few = {"max_iter": min(_LEAST_EPOCHS, self.max_iter), "tol": None}
 
         with Progress(type(self).__name__, self.verbose) as progress:
-            shape = [len(axis) for axis in axes.values()], len(folds), len(columns)
+            shape = [len(axis) for axis in axes.values()], len(folds), len(data.columns)
             grid, early = (
                 _Grid(*shape, functools.partial(score, more), tell)
                 for more, tell in (
@@ -250,46 +260,34 @@ class _Search(ClassifierMixin, BaseEstimator):
                     (few, lambda *_: None),
                 )
             )  # fmt: skip
-            first, *rest = self._rounds(len(folds), *columns.shape)
+            first, *rest = self._rounds(len(folds), *data.columns.shape)
             for numbers in (first, *rest):
                 if numbers is not first:
                     grid.drop(first, scoring.sizes())
-                for machines in self._machines(X, folds, sample_weight, axes):
-                    for together in _folds.together(folds, numbers, columns, weights):
-                        self._train(machines, together, lams, steps, grid, early)
+                for machines in self._machines(data.X, folds, sample_weight, axes):
+                    for where, machine in self._variants(estimator, axes):
+                        machines.where = machines.outer + where
+                        points = [machine._settings_for(lam, data) for lam in lams]
+                        for together in _folds.together(folds, numbers, data):
+                            self._train(machines, together, points, steps, grid, early)
         more = few if grid.adopt_if_better(early) else {}
-        fitted = seen | {"classes_": classes} | self._results(axes, lams, mass, more, grid)
+        fitted = data.seen | _public(about) | self._results(axes, lams, data, more, grid)
         if self.refit:
-            estimator.set_params(**fitted["best_params_"]).fit(X, y, sample_weight=sample_weight)
-            estimator.__dict__.update(seen)
-            fitted |= {"best_estimator_": estimator} | _fitted_attributes(estimator)
+            estimator.set_params(**fitted["best_params_"]).fit(
+                data.X, data.y, sample_weight=sample_weight
+            )
+            estimator.__dict__.update(data.seen)
+            fitted |= {"best_estimator_": estimator} | _public(vars(estimator))
         # All at once: of the last search, nothing is left, or everything if this one fails.
         with _threads.uninterrupted():
-            for stale in _fitted_attributes(self):
+            for stale in _public(vars(self)):
                 delattr(self, stale)
             self.__dict__.update(fitted)
         return self
 
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Scores of the rows of `X` by the best estimator; see its method."""
-        return self._refitted().decision_function(X)
-
     def predict(self, X: Any) -> np.ndarray:
-        """Labels of the rows of `X` by the best estimator; see its method."""
+        """Labels or targets of the rows of `X` by the best estimator; see its method."""
         return self._refitted().predict(X)
-
-    @with_probabilities
-    def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities of the classes by the best estimator; see its method.
-
-        They are there with ``loss="log_loss"`` and ``loss="modified_huber"`` only.
-        """
-        return self._refitted().predict_proba(X)
-
-    @with_probabilities
-    def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Logarithms of `predict_proba`; see its method."""
-        return self._refitted().predict_log_proba(X)
 
     def to_model(self) -> LinearModel | KernelModel:
         """The best estimator as a model, which can be saved without pickle."""
@@ -302,10 +300,6 @@ class _Search(ClassifierMixin, BaseEstimator):
 
     # ---- Inside ----------------------------------------------------------------------------------
 
-    @property
-    def _loss_name(self) -> Any:
-        return self.best_estimator_._loss_name if hasattr(self, "best_estimator_") else self.loss
-
     def _refitted(self) -> Any:
         check_is_fitted(self, "cv_results_")
         if not hasattr(self, "best_estimator_"):
@@ -317,12 +311,35 @@ class _Search(ClassifierMixin, BaseEstimator):
         names = set(inspect.signature(self._best).parameters) & set(self.get_params()) - {"n_steps"}
         return self._best(**{name: getattr(self, name) for name in names})
 
-    def _lams(self, mass: float) -> tuple[str, np.ndarray, np.ndarray]:
-        """ "C" or "lam", its values to try, and the λ of these; `mass` is the sum of weights."""
+    def _other_axes(self, X: Any, sample_weight: Any) -> dict[str, Any]:
+        """What is searched beside λ and T, outermost first."""
+        return {}
+
+    def _variants(self, estimator: Any, axes: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
+        """Estimators for each place in the axes that change no rows and no kernel."""
+        yield (), estimator
+
+    def _machines(
+        self, X: Any, folds: Any, sample_weight: Any, axes: dict[str, Any]
+    ) -> Iterator[_Machines]:
+        """Machines for each place in the other axes."""
+        raise NotImplementedError
+
+    def _plain_score(
+        self, data: Data, scores: np.ndarray, test: np.ndarray, weights: np.ndarray | None
+    ) -> float:
+        """The score of rows number `test` where `scoring` is None."""
+        raise NotImplementedError
+
+    def _lams(self, data: Data) -> tuple[str, np.ndarray, np.ndarray]:
+        """ "C" or "lam", its values to try, and the λ of these."""
+        mass = data.mass
         name = "C" if self.lams is None else "lam"
         values = self.Cs if self.lams is None else self.lams
         if values is None or isinstance(values, Integral):
             values = np.geomspace(*_LEAST_AND_MOST_C, _N_CS if values is None else values)
+            if data.units is not None:
+                values = values * data.units.lam
             if name == "lam":
                 values = [lam_of(C, mass) for C in values]
             values = [_short(value) for value in values]
@@ -345,52 +362,45 @@ class _Search(ClassifierMixin, BaseEstimator):
     def _train(
         self,
         machines: _Machines,
-        folds: Any,
-        lams: np.ndarray,
+        folds: _folds.Together,
+        points: list[Settings],
         steps: Any,
         grid: _Grid,
         early: _Grid,
     ) -> None:
-        """Train the problems of `folds`, a `Together`, for every λ and T; `grid` scores them.
+        """Train the problems of `folds` for every λ of `points` and every T; `grid` scores them.
 
         Of several classes in few features, `early` scores machines that make few epochs, too.
         """
-        settings = {name: getattr(self, name) for name in _SETTINGS}
         seed, threads = PegasosEstimator._seed(self), joblib.effective_n_jobs(self.n_jobs)
-        of_set = (machines, folds, lams, settings, seed, threads, grid)
+        of_set = (machines, folds, points, seed, threads, grid)
         effort, epochs = self.cv_effort, int(self.max_iter)
         if isinstance(effort, Integral):
             epochs = min(int(effort), epochs)
+        sweeps = machines.is_linear and folds.values is None  # bundles of dual ascent have labels
         if steps is not None:
             self._descend(*of_set, steps, None)
         elif isinstance(effort, str):
-            if (
-                machines.is_linear
-                and self.solver == "auto"
-                and not _is_cheap(machines, folds, lams)
-            ):
+            if sweeps and self.solver == "auto" and not _is_cheap(machines, folds, len(points)):
                 self._double_epochs(*of_set)
             else:
                 self._follow(*of_set, _GAP)
                 # Not with class weights: rough machines may score better for not heeding them.
-                is_usual = (
-                    machines.is_linear and self.solver == "auto" and self.class_weight is None
-                )
+                is_usual = sweeps and self.solver == "auto" and self.class_weight is None
                 if is_usual and folds.labels.shape[1] > 2:
                     self._follow(*of_set[:-1], early, None)
         elif not isinstance(effort, Integral):
             self._follow(*of_set, effort)
-        elif machines.is_linear and self.solver in ("auto", "sdca"):
-            self._sweep(*of_set, np.arange(len(lams)), epochs)
+        elif sweeps and self.solver in ("auto", "sdca"):
+            self._sweep(*of_set, np.arange(len(points)), epochs)
         else:
             self._descend(*of_set, None, epochs)
 
     def _double_epochs(
         self,
         machines: _Machines,
-        folds: Any,
-        lams: np.ndarray,
-        options: dict[str, Any],
+        folds: _folds.Together,
+        points: list[Settings],
         seed: int,
         threads: int,
         grid: _Grid,
@@ -400,13 +410,14 @@ class _Search(ClassifierMixin, BaseEstimator):
         A λ may be best if its mean score is within a standard error of the best one. It no longer
         helps if twice as many epochs raise the best score by half a standard error at most.
         """
-        machines, where = machines.narrow(), machines.where
-        of_set = (machines, folds, lams, options, seed, threads, grid)
+        where = machines.where
+        machines = dataclasses.replace(machines.narrow(), where=where)
+        of_set = (machines, folds, points, seed, threads, grid)
         n_bundles = -(-len(folds.numbers) * folds.labels.shape[1] // _pegasos.lanes(machines.rows))
-        each = _PASSES * n_bundles * len(lams) * _rows.seconds_a_pass(machines.rows)
+        each = _PASSES * n_bundles * len(points) * _rows.seconds_a_pass(machines.rows)
         most = min(_MOST_EPOCHS, self.max_iter)
         epochs = int(np.clip(_AFFORDED / max(each, 1e-9), min(_LEAST_EPOCHS, most), most))
-        places, before = np.arange(len(lams)), -np.inf
+        places, before = np.arange(len(points)), -np.inf
         while True:
             self._sweep(*of_set, places, epochs)
             means, errors = grid.standing(where, folds.numbers)
@@ -422,9 +433,8 @@ class _Search(ClassifierMixin, BaseEstimator):
     def _descend(
         self,
         machines: _Machines,
-        folds: Any,
-        lams: np.ndarray,
-        options: dict[str, Any],
+        folds: _folds.Together,
+        points: list[Settings],
         seed: int,
         threads: int,
         grid: _Grid,
@@ -433,21 +443,22 @@ class _Search(ClassifierMixin, BaseEstimator):
     ) -> None:
         """Pegasos, as many machines in a set as there is room for."""
         if steps is None and not self.average:
-            options["average"] = "suffix"
+            points = [dataclasses.replace(point, average="suffix") for point in points]
+        lams = np.array([point.lam for point in points])
         n_folds, n_problems, _ = folds.labels.shape
         together = max(1, _SET_BYTES // (24 * sum(machines.rows.shape)))
         n_lams = max(1, together // (n_folds * n_problems))
-        if machines.in_bundles:
+        if machines.is_linear and _pegasos.in_bundles(machines.rows, points[0]):
             # Machines of one class that differ in λ add much the same rows.
             together = min(together, threads * _pegasos.lanes(machines.rows))
         for part in np.split(np.arange(len(lams)), range(n_lams, len(lams), n_lams)):
             members = itertools.product(range(n_problems), range(n_folds), part)
             while some := list(itertools.islice(members, together)):
                 column, fold, place = np.array(some).T
-                least = Settings(lams[place].min(), **options)
+                least = points[place[np.argmin(lams[place])]]
                 pegasos = machines.schedule(least, len(some), seed).pegasos
                 pegasos.problems["lam"] = lams[place]
-                pegasos.set_rows(folds.labels[fold, column], folds.weights, count=False)
+                pegasos.set_rows(*folds.problems(fold, column), count=False)
                 for t, more in enumerate([None] if steps is None else np.diff(steps, prepend=0)):
                     began = time.perf_counter()
                     pegasos.plan(n_steps=more, n_epochs=epochs)
@@ -457,7 +468,7 @@ class _Search(ClassifierMixin, BaseEstimator):
                         inside = np.flatnonzero(fold == k)
                         number = folds.numbers[k]
                         scores = machines.scores(number, coef[inside], intercept[inside])
-                        _refuse_overflow(scores, pegasos.weights.dtype, lams[place[inside]].min())
+                        _refuse_overflow(scores, pegasos.weights.dtype, least.lam_told)
                         for p in np.unique(place[inside]):
                             where = (*machines.where, p) + (() if steps is None else (t,))
                             here = place[inside] == p
@@ -470,9 +481,8 @@ class _Search(ClassifierMixin, BaseEstimator):
     def _sweep(
         self,
         machines: _Machines,
-        folds: Any,
-        lams: np.ndarray,
-        options: dict[str, Any],
+        folds: _folds.Together,
+        points: list[Settings],
         seed: int,
         threads: int,
         grid: _Grid,
@@ -484,10 +494,11 @@ class _Search(ClassifierMixin, BaseEstimator):
         A machine begins a λ where its last one ended, and is scored by the mean of w over half an
         epoch.
         """
-        rows, settings = machines.rows, Settings(lams.min(), **options)
+        rows, lams = machines.rows, np.array([point.lam for point in points])
+        settings = points[int(np.argmin(lams))]
         (n_folds, n_problems, _), size = folds.labels.shape, _pegasos.lanes(rows)
         norms = _rows.squared_norms(rows)
-        overflow = _validate.overflow(np.dtype(f"f{rows.value_bytes}"), lams.min())
+        overflow = _validate.overflow(np.dtype(f"f{rows.value_bytes}"), settings.lam_told)
         if not np.isfinite(norms).all():
             raise overflow
         found: collections.deque[tuple[Any, ...]] = collections.deque()
@@ -497,7 +508,8 @@ class _Search(ClassifierMixin, BaseEstimator):
             members: list[tuple[int, int]], order: np.ndarray, tell: Callable[[], None]
         ) -> None:
             fold, column = np.array(members).T
-            problem = Problem(rows, folds.labels[fold, column], folds.weights, settings)
+            labels, weights, _ = folds.problems(fold, column)
+            problem = Problem(rows, labels, weights, settings)
             path = _ascent.LamPath(problem, norms, seed)
             for place in order:
                 where, began = (*machines.where, place), time.perf_counter()
@@ -532,9 +544,8 @@ class _Search(ClassifierMixin, BaseEstimator):
     def _follow(
         self,
         machines: _Machines,
-        folds: Any,
-        lams: np.ndarray,
-        options: dict[str, Any],
+        folds: _folds.Together,
+        points: list[Settings],
         seed: int,
         threads: int,
         grid: _Grid,
@@ -545,29 +556,27 @@ class _Search(ClassifierMixin, BaseEstimator):
         Those that were dropped are left out. Without a gap, a few epochs, each beginning at 0.
         """
         schedule, (n_folds, n_problems, _) = None, folds.labels.shape
-        flat = folds.labels.reshape(n_folds * n_problems, -1)
-        places = np.argsort(-lams)
+        members = np.arange(n_folds * n_problems)
+        places = np.argsort([-point.lam for point in points])
         for place in places[~grid.dropped[machines.where][places]]:
-            settings_here, began = Settings(lams[place], **options), time.perf_counter()
+            point, began = points[place], time.perf_counter()
             if schedule is None or tol is None:
-                schedule = machines.schedule(settings_here, len(flat), seed)
-                schedule.set_rows(flat, folds.weights)
+                schedule = machines.schedule(point, len(members), seed)
+                schedule.set_rows(*folds.problems(*np.divmod(members, n_problems)))
             else:
-                schedule = schedule.at_lam(lams[place], machines.rows)
+                schedule = schedule.at_lam(point.lam, machines.rows)
             certificate = schedule.train(
                 machines.rows, solver=self.solver, tol=tol, check="last", n_threads=threads,
                 max_iter=min(_LEAST_EPOCHS, self.max_iter) if tol is None else self.max_iter,
             )  # fmt: skip
             coef, intercept = schedule.model()
             where, known = (*machines.where, place), schedule.solver.scores_of_model()
-            for number, of in zip(
-                folds.numbers, np.split(np.arange(len(flat)), n_folds), strict=True
-            ):
+            for number, of in zip(folds.numbers, np.split(members, n_folds), strict=True):
                 if known is None:
                     scores = machines.scores(number, coef[of], intercept[of])
                 else:
                     scores = known[of][:, machines.tests[number]].T
-                _refuse_overflow(scores, np.dtype(np.float64), lams[place])
+                _refuse_overflow(scores, np.dtype(np.float64), point.lam_told)
                 grid.add(where, number, range(n_problems), scores)
             grid.add_gap(where, certificate.relative_gap.max())
             grid.epochs[where] = max(grid.epochs[where], schedule.n_iter)
@@ -577,7 +586,7 @@ class _Search(ClassifierMixin, BaseEstimator):
         self,
         axes: dict[str, Any],
         lams: np.ndarray,
-        mass: float,
+        data: Data,
         more: dict[str, Any],
         grid: _Grid,
     ) -> dict[str, Any]:
@@ -598,7 +607,7 @@ class _Search(ClassifierMixin, BaseEstimator):
             results["param_lam"] = np.ma.array(lam)
         else:
             with np.errstate(all="ignore"):  # of tiny weights, C may be infinite
-                results["param_C"] = np.ma.array(1 / (lam * mass))
+                results["param_C"] = np.ma.array(1 / (lam * data.mass))
         results["params"] = params
         for k in range(flat.shape[1]):
             results[f"split{k}_test_score"] = flat[:, k]
@@ -635,7 +644,7 @@ class _Search(ClassifierMixin, BaseEstimator):
             "best_params_": params[index],
             # But for T, which fitted estimators have per problem.
             **{f"{name}_": results[f"param_{name}"][index].item() for name in ("C", "lam")},
-            **{f"{name}_": params[index][name] for name in axes if name == "gamma"},
+            **{f"{name}_": params[index][name] for name in axes if name in ("gamma", "epsilon")},
         }
 
 
@@ -650,11 +659,11 @@ def _refuse_overflow(scores: np.ndarray, dtype: Any, lam: float) -> None:
         raise _validate.overflow(dtype, lam)
 
 
-def _is_cheap(machines: _Machines, folds: Any, lams: np.ndarray) -> bool:
+def _is_cheap(machines: _Machines, folds: _folds.Together, n_lams: int) -> bool:
     """Whether all machines of a search can be certified in little time."""
     n_folds, n_problems, _ = folds.labels.shape
     newton, ascent = (_core.seconds(machines.rows, of) for of in (_core.NEWTON, _core.ASCENT))
-    return newton < ascent and n_folds * n_problems * len(lams) * _WARM * newton <= _SECONDS
+    return newton < ascent and n_folds * n_problems * n_lams * _WARM * newton <= _SECONDS
 
 
 def _narrowed(X: Any, kernel: kernels.Kernel) -> Any:
@@ -672,25 +681,170 @@ def _narrowed(X: Any, kernel: kernels.Kernel) -> Any:
     return narrow
 
 
-_DOC = {
+class _OfClassifiers(ClassifierMixin, _Search):
+    """Searches whose y holds labels."""
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Scores of the rows of `X` by the best estimator; see its method."""
+        return self._refitted().decision_function(X)
+
+    @with_probabilities
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probabilities of the classes by the best estimator; see its method.
+
+        They are there with ``loss="log_loss"`` and ``loss="modified_huber"`` only.
+        """
+        return self._refitted().predict_proba(X)
+
+    @with_probabilities
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Logarithms of `predict_proba`; see its method."""
+        return self._refitted().predict_log_proba(X)
+
+    # ---- Inside ----------------------------------------------------------------------------------
+
+    @property
+    def _loss_name(self) -> Any:
+        return self.best_estimator_._loss_name if hasattr(self, "best_estimator_") else self.loss
+
+    def _plain_score(
+        self, data: Data, scores: np.ndarray, test: np.ndarray, weights: np.ndarray | None
+    ) -> float:
+        of_classes = _problems.class_scores(scores, len(data.classes), self.multi_class)
+        is_right = _problems.winners(of_classes) == data.codes[test]
+        return float(np.average(is_right, weights=weights))
+
+
+class _OfRegressors(RegressorMixin, _Search):
+    """Searches whose y holds targets."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+    # ---- Inside ----------------------------------------------------------------------------------
+
+    def _other_axes(self, X: Any, sample_weight: Any) -> dict[str, Any]:
+        epsilons = [_EPSILON] if self.epsilons is None else np.asarray(self.epsilons, float)
+        n_tried = 1 if self.loss == "squared_error" else len(epsilons)
+        return super()._other_axes(X, sample_weight) | {"epsilon": epsilons[:n_tried]}
+
+    def _variants(self, estimator: Any, axes: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
+        for e, epsilon in enumerate(axes["epsilon"]):
+            yield (e,), copy.copy(estimator).set_params(epsilon=epsilon)
+
+    def _plain_score(
+        self, data: Data, scores: np.ndarray, test: np.ndarray, weights: np.ndarray | None
+    ) -> float:
+        return r2_score(data.y[test].reshape(scores.shape), scores, sample_weight=weights)
+
+
+class _Linear(_Search):
+    """Searches over linear machines."""
+
+    def _machines(
+        self, X: Any, folds: Any, sample_weight: Any, axes: dict[str, Any]
+    ) -> Iterator[_Machines]:
+        rows, dtype = _validate.rows(X, checked=True)
+        yield self._machines_over(X, rows, dtype, folds)
+
+    def _machines_over(self, X: Any, rows: Any, dtype: Any, folds: Any) -> _Machines:
+        def narrow() -> _Machines:
+            with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+                is_wide = rows.is_sparse and rows.value_bytes == 8
+                if not is_wide or not _rows.survives_rounding(X):
+                    return self._machines_over(X, rows, dtype, folds)
+            return self._machines_over(X, _rows.narrowed(rows), np.float32, folds)
+
+        return _Machines(
+            outer=(),
+            rows=rows,
+            is_linear=True,
+            schedule=lambda settings, n, seed: Schedule(
+                LINEAR, settings, n, rows.shape[1], dtype, seed
+            ),
+            scores=lambda k, coef, intercept: _pegasos.decision_function(
+                rows, coef, intercept, folds[k].test
+            ),
+            narrow=narrow,
+        )
+
+
+class _Kernel(_Search):
+    """Searches over kernel machines."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.pairwise = kernels.kind(self.kernel).is_given
+        tags.input_tags.sparse = not tags.input_tags.pairwise
+        return tags
+
+    # ---- Inside ----------------------------------------------------------------------------------
+
+    @property
+    def _is_automatic(self) -> bool:
+        """Whether the search decides how well machines are trained."""
+        return isinstance(self.cv_effort, str) and self.n_steps is None
+
+    def _other_axes(self, X: Any, sample_weight: Any) -> dict[str, Any]:
+        if self.gammas is not None:
+            return {"gamma": list(self.gammas)}
+        kind = kernels.kind(self.kernel)
+        if "gamma" not in kind.uses:
+            return {"gamma": ["scale"]}
+        scale = kind.gamma_of("scale", X, sample_weight)
+        gammas = [_short(factor * scale) for factor in _OF_SCALE]
+        return {"gamma": [gamma for gamma in gammas if 0 < gamma < np.inf]}
+
+    def _machines(
+        self, X: Any, folds: Any, sample_weight: Any, axes: dict[str, Any]
+    ) -> Iterator[_Machines]:
+        for g, gamma in enumerate(axes["gamma"]):
+            estimator = self._estimator().set_params(gamma=gamma)
+            kernel = estimator._make_kernel(X, sample_weight, continuing=False)
+            rows = _narrowed(X, kernel) if self._is_automatic else X
+            points = kernel.points_among_themselves(rows)
+            # Folds of a class share most columns: two of them are hardly more than one problem.
+            cache = kernels.ColumnCache(
+                points, float(self.cache_size), estimator._n_threads(), n_problems=len(folds)
+            )
+
+            def scores(k: int, coef: np.ndarray, intercept: np.ndarray, cache: Any = cache) -> Any:
+                support = np.flatnonzero(coef.any(axis=0))
+                pushed = cache.push(coef[:, support], support)[:, folds[k].test]
+                return (pushed + intercept[:, None]).T
+
+            yield _Machines(
+                outer=(g,),
+                rows=cache,
+                is_linear=False,
+                schedule=lambda settings, n, seed: Schedule(
+                    KERNEL, settings, n, X.shape[0], np.float64, seed
+                ),
+                scores=scores,
+                tests=[fold.test for fold in folds],
+            )
+
+
+_CV = {
     "what": """    Cs : int or list of float, default=None
-        The C to try, as in `PegasosClassifier`. A number means: so many from 1e-4 to 10, evenly on
+        The C to try, as in `{estimator}`. A number means: so many from 1e-4 to 10{unit}, evenly on
         a log scale. None stands for ``Cs=10``, unless `lams` is given. Each C stands for one λ,
         that of all rows: machines of a fold have the same λ, though a fold has fewer rows.
     lams : int or list of float, default=None
-        The λ to try, in place of `Cs`. A number means: the λ of so many C from 1e-4 to 10, in six
+        The λ to try, in place of `Cs`. A number means: the λ of so many automatic C, in six
         digits.""",
     "rest": """    cv : int, cross-validation generator or iterable, default=5
-        As in scikit-learn: an int means stratified folds. If a fold names a training row several
+        As in scikit-learn: an int means {folds}. If a fold names a training row several
         times (oversampling, bootstrap), the row has as many times its weight.
     scoring : str or callable, default=None
-        As in scikit-learn; None is accuracy, of rows weighted by `sample_weight` and
-        `class_weight`. Other scorers are given `sample_weight` if they take it. A callable is given
-        a fold's test rows and an estimator that knows the scores of these rows, and of no others: a
-        search keeps no other part of its machines. Folds come in any order.
+        As in scikit-learn; None is {score}. Other scorers are given `sample_weight` if they take
+        it. A callable is given a fold's test rows and an estimator that knows the scores of these
+        rows, and of no others: a search keeps no other part of its machines. Folds come in any
+        order.
     refit : bool, default=True
-        Whether to train on all rows with the best parameters, to the gap `tol`. (`cv_effort` has an
-        exception.)
+        Whether to train on all rows with the best parameters, to the gap `tol`.{exception}
     one_standard_error : bool, default=False
         True: of all points whose mean score is within one standard error of the best one, choose
         the one with the largest λ.
@@ -701,30 +855,10 @@ _DOC = {
           machine begins where the one with the larger λ ended, unless ``solver="pegasos"``. One
           that reaches `max_iter` first is scored as it is, without a warning. Scores change little
           below 0.05.
-        - An int: this number of epochs, but at most `max_iter`. Nothing is certified. Linear
-          machines with `solver` "auto" or "sdca" use dual coordinate ascent in bundles, from the
-          largest λ to the smallest, and are scored by the mean over the last half epoch;
-          `batch_size`, `sampling`, `project` and `average` are ignored. Kernel machines, and linear
-          ones with another `solver`, use Pegasos with an average (of the last half, unless
-          `average` says otherwise).
-        - "auto": 0.05 for kernel machines, for another `solver` than "auto", and for linear
-          machines if certifying all of them is likely to take a second or less, as with few
-          features. Otherwise epochs: two, or more, up to 16, if these take less than a tenth of a
-          second. The number then doubles for the λ within a standard error of the best score,
-          until the best score rises by at most half a standard error. A machine makes at most
-          `max_iter` epochs, but for the last iteration of Newton's method.
+        - An int: this number of epochs, but at most `max_iter`. Nothing is certified. {epochs}
+        - "auto": {auto}
 
-        With "auto", three more rules save time or improve scores. Sparse rows of linear machines
-        that make epochs, and rows of kernel machines, are in single precision during the search,
-        unless this would blur what tells them apart, or let all kernel values of a row vanish, or
-        the kernel is a function or precomputed. If
-        `scoring` is accuracy, kernel machines of several classes are dropped after the first fold
-        if they surely lose: if their share of correct rows is below the best one by more than four
-        standard errors of the difference of independent shares. (A search over few rows drops
-        nothing.) For more than two classes in few features, without `class_weight`, linear machines
-        that stop after two epochs are scored, too. If their best score is higher by more than a
-        standard error, the search is over these machines, and `best_params_` also has ``max_iter``
-        and ``tol=None``.
+        {more}
     n_steps : int or list of int, default=None
         With solver "pegasos" (or "auto"): T, or several T in growing order. Each of them is scored
         on the way to the last one. `cv_effort` is then ignored.""",
@@ -735,8 +869,7 @@ _DOC = {
         - "standard_error": of the mean score;
         - "n_epochs": how many epochs its machines were trained;
         - "relative_gap": the largest certified gap of its machines, NaN if nothing is certified;
-        - "dropped": whether it was left after the first fold (see `cv_effort`). Then its mean is
-          the score of that fold, scores of other folds are NaN, and it ranks last;
+        - "dropped": {dropped};
         - "mean_fit_time": seconds spent on its machines and their scores, divided by the number of
           its folds. Work that several points share is left out.
     scores_ : ndarray
@@ -749,8 +882,73 @@ _DOC = {
         The best C and its λ.""",
 }
 
+_OF_CLASSIFIERS = {
+    "estimator": "PegasosClassifier",
+    "unit": "",
+    "folds": "stratified folds",
+    "score": """accuracy, of rows weighted by `sample_weight` and
+        `class_weight`""",
+    "exception": " (`cv_effort` has an\n        exception.)",
+    "epochs": """Linear
+          machines with `solver` "auto" or "sdca" use dual coordinate ascent in bundles, from the
+          largest λ to the smallest, and are scored by the mean over the last half epoch;
+          `batch_size`, `sampling`, `project` and `average` are ignored. Kernel machines, and linear
+          ones with another `solver`, use Pegasos with an average (of the last half, unless
+          `average` says otherwise).""",
+    "auto": """0.05 for kernel machines, for another `solver` than "auto", and for linear
+          machines if certifying all of them is likely to take a second or less, as with few
+          features. Otherwise epochs: two, or more, up to 16, if these take less than a tenth of a
+          second. The number then doubles for the λ within a standard error of the best score,
+          until the best score rises by at most half a standard error. A machine makes at most
+          `max_iter` epochs, but for the last iteration of Newton's method.""",
+    "more": """With "auto", three more rules save time or improve scores. Sparse rows of linear
+        machines that make epochs, and rows of kernel machines, are in single precision during the
+        search, unless this would blur what tells them apart, or let all kernel values of a row
+        vanish, or the kernel is a function or precomputed. If `scoring` is accuracy, kernel machines of several classes are dropped after
+        the first fold if they surely lose: if their share of correct rows is below the best one by
+        more than four standard errors of the difference of independent shares. (A search over few
+        rows drops nothing.) For more than two classes in few features, without `class_weight`,
+        linear machines that stop after two epochs are scored, too. If their best score is higher by
+        more than a standard error, the search is over these machines, and `best_params_` also has
+        ``max_iter`` and ``tol=None``.""",
+    "dropped": """whether it was left after the first fold (see `cv_effort`). Then its mean is
+          the score of that fold, scores of other folds are NaN, and it ranks last""",
+}
+_OF_REGRESSORS = {
+    "estimator": "PegasosRegressor",
+    "unit": """ (with the loss
+        "epsilon_insensitive", whose best C grows with y: times a power of two near the standard
+        deviation of y)""",
+    "folds": "folds in the order of the rows",
+    "score": """R², its mean over outputs, of rows weighted by
+        `sample_weight`""",
+    "exception": "",
+    "epochs": """Machines
+          use Pegasos with an average (of the last half, unless `average` says otherwise).""",
+    "auto": "0.05.",
+    "more": """With "auto", rows of kernel machines are in single precision during the search,
+        unless this would blur what tells them apart, or let all kernel values of a row vanish, or
+        the kernel is a function or precomputed.""",
+    "dropped": "False",
+}
+_DOC, _TARGETS_DOC = (
+    {name: text.format(**words) for name, text in _CV.items()}
+    for words in (_OF_CLASSIFIERS, _OF_REGRESSORS)
+)
+_TARGETS_DOC["what"] += f"""
+    epsilons : list of float, default=None
+        The epsilon of the loss to try, in the units of y; None stands for {_EPSILON} alone.
+        ``loss="squared_error"`` has none: then one of them is tried, and changes nothing."""
+_TARGETS_DOC["attributes"] += """
+    epsilon_ : float
+        The best epsilon."""
+_GAMMAS_DOC = """    gammas : list of float or "scale", "auto", default=None
+        The γ to try; see `KernelPegasosClassifier`. "scale" is that of all rows, in every fold.
+        None: a tenth of "scale", "scale" and ten times "scale", as numbers of six digits. (A
+        kernel without γ is tried once.)"""
 
-class PegasosClassifierCV(_Search):
+
+class PegasosClassifierCV(_OfClassifiers, _Linear):
     __doc__ = f"""Linear machine with the C that cross-validation finds best.
 
     Classes × λ × folds are trained as sets of problems over shared rows.
@@ -784,7 +982,7 @@ class PegasosClassifierCV(_Search):
     C 0.1, λ 0.0056, accuracy 0.930
     """
 
-    _best = PegasosClassifier
+    _best, _checks = PegasosClassifier, _parameters.LINEAR_SEARCH
 
     def __init__(
         self,
@@ -839,39 +1037,8 @@ class PegasosClassifierCV(_Search):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _other_axes(self, X: Any, sample_weight: Any) -> dict[str, Any]:
-        return {}
 
-    def _machines(
-        self, X: Any, folds: Any, sample_weight: Any, axes: dict[str, Any]
-    ) -> Iterator[_Machines]:
-        rows, dtype = _validate.rows(X, checked=True)
-        yield self._machines_over(X, rows, dtype, folds)
-
-    def _machines_over(self, X: Any, rows: Any, dtype: Any, folds: Any) -> _Machines:
-        def narrow() -> _Machines:
-            with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-                is_wide = rows.is_sparse and rows.value_bytes == 8
-                if not is_wide or not _rows.survives_rounding(X):
-                    return self._machines_over(X, rows, dtype, folds)
-            return self._machines_over(X, _rows.narrowed(rows), np.float32, folds)
-
-        return _Machines(
-            where=(),
-            rows=rows,
-            is_linear=True,
-            in_bundles=rows.is_sparse and self.batch_size == 1 and not self.project,
-            schedule=lambda settings, n, seed: Schedule(
-                LINEAR, settings, n, rows.shape[1], dtype, seed
-            ),
-            scores=lambda k, coef, intercept: _pegasos.decision_function(
-                rows, coef, intercept, folds[k].test
-            ),
-            narrow=narrow,
-        )
-
-
-class KernelPegasosClassifierCV(_Search):
+class KernelPegasosClassifierCV(_OfClassifiers, _Kernel):
     __doc__ = f"""Kernel machine with the C and γ that cross-validation finds best.
 
     Classes × λ × folds are trained as sets of problems over one kernel matrix for each γ.
@@ -879,10 +1046,7 @@ class KernelPegasosClassifierCV(_Search):
     Parameters
     ----------
 {_DOC["what"]}
-    gammas : list of float or "scale", "auto", default=None
-        The γ to try; see `KernelPegasosClassifier`. "scale" is that of all rows, in every fold.
-        None: a tenth of "scale", "scale" and ten times "scale", as numbers of six digits. (A
-        kernel without γ is tried once.)
+{_GAMMAS_DOC}
 {_DOC["rest"]}
     kernel, degree, coef0, kernel_params, assume_psd, cache_size, n_jobs
         As in `KernelPegasosClassifier`.
@@ -909,9 +1073,7 @@ class KernelPegasosClassifierCV(_Search):
     C 10, γ 0.90, accuracy 0.960
     """
 
-    _best = KernelPegasosClassifier
-
-    _checks = _parameters.KERNEL_SEARCH
+    _best, _checks = KernelPegasosClassifier, _parameters.KERNEL_SEARCH
 
     def __init__(
         self,
@@ -980,59 +1142,200 @@ class KernelPegasosClassifierCV(_Search):
         self.random_state = random_state
         self.verbose = verbose
 
-    @property
-    def _is_automatic(self) -> bool:
-        """Whether the search decides how well machines are trained."""
-        return isinstance(self.cv_effort, str) and self.n_steps is None
-
     def _rounds(self, n_folds: int, n_problems: int, n_rows: int) -> list[range]:
         is_long = n_problems > 1 and n_problems * n_rows**2 > _FEW
         if self._is_automatic and self.scoring in (None, "accuracy") and is_long and n_folds > 2:
             return [range(1), range(1, n_folds)]
         return super()._rounds(n_folds, n_problems, n_rows)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = kernels.kind(self.kernel).is_given
-        tags.input_tags.sparse = not tags.input_tags.pairwise
-        return tags
 
-    def _other_axes(self, X: Any, sample_weight: Any) -> dict[str, Any]:
-        if self.gammas is not None:
-            return {"gamma": list(self.gammas)}
-        kind = kernels.kind(self.kernel)
-        if "gamma" not in kind.uses:
-            return {"gamma": ["scale"]}
-        scale = kind.gamma_of("scale", X, sample_weight)
-        gammas = [_short(factor * scale) for factor in _OF_SCALE]
-        return {"gamma": [gamma for gamma in gammas if 0 < gamma < np.inf]}
+class PegasosRegressorCV(_OfRegressors, _Linear):
+    __doc__ = f"""Linear regression with the C that cross-validation finds best.
 
-    def _machines(
-        self, X: Any, folds: Any, sample_weight: Any, axes: dict[str, Any]
-    ) -> Iterator[_Machines]:
-        for g, gamma in enumerate(axes["gamma"]):
-            estimator = self._estimator().set_params(gamma=gamma)
-            kernel = estimator._make_kernel(X, sample_weight, continuing=False)
-            rows = _narrowed(X, kernel) if self._is_automatic else X
-            points = kernel.points_among_themselves(rows)
-            # Folds of a class share most columns: two of them are hardly more than one problem.
-            cache = kernels.ColumnCache(
-                points, float(self.cache_size), estimator._n_threads(), n_problems=len(folds)
-            )
+    Outputs × λ × folds are trained as sets of problems over shared rows.
 
-            def scores(k: int, coef: np.ndarray, intercept: np.ndarray, cache: Any = cache) -> Any:
-                support = np.flatnonzero(coef.any(axis=0))
-                pushed = cache.push(coef[:, support], support)[:, folds[k].test]
-                return (pushed + intercept[:, None]).T
+    Parameters
+    ----------
+{_TARGETS_DOC["what"]}
+{_TARGETS_DOC["rest"]}
+    loss, solver, tol, max_iter, batch_size, sampling, project, average, fit_intercept
+        As in `PegasosRegressor`.
+    penalize_intercept, intercept_scaling, n_jobs, random_state
+        As in `PegasosRegressor`.
+    verbose : int, default=0
+        1: show progress on standard error.
 
-            yield _Machines(
-                where=(g,),
-                rows=cache,
-                is_linear=False,
-                in_bundles=False,
-                schedule=lambda settings, n, seed: Schedule(
-                    KERNEL, settings, n, X.shape[0], np.float64, seed
-                ),
-                scores=scores,
-                tests=[fold.test for fold in folds],
-            )
+    Attributes
+    ----------
+{_TARGETS_DOC["attributes"]}
+    best_estimator_ : PegasosRegressor
+        Trained on all rows. The search has its fitted attributes, too.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from pegasos import PegasosRegressorCV
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> search = PegasosRegressorCV(penalize_intercept=False, random_state=0).fit(X, y)
+    >>> print(f"C {{search.C_:g}}, R2 {{search.best_score_:.2f}}")
+    C 1280, R2 0.48
+    """
+
+    _best, _checks = PegasosRegressor, _parameters.LINEAR_REGRESSION_SEARCH
+
+    def __init__(
+        self,
+        *,
+        Cs: int | Sequence[float] | None = None,
+        lams: int | Sequence[float] | None = None,
+        epsilons: Sequence[float] | None = None,
+        loss: str = "epsilon_insensitive",
+        cv: Any = 5,
+        scoring: str | Callable[..., float] | None = None,
+        refit: bool = True,
+        one_standard_error: bool = False,
+        cv_effort: float | str = "auto",
+        solver: str = "auto",
+        tol: float | str | None = "auto",
+        max_iter: int = 1000,
+        n_steps: int | Sequence[int] | None = None,
+        batch_size: int = 1,
+        sampling: str = "permutation",
+        project: bool = False,
+        average: bool | str = False,
+        fit_intercept: bool = True,
+        penalize_intercept: bool = True,
+        intercept_scaling: float = 1.0,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.Cs = Cs
+        self.lams = lams
+        self.epsilons = epsilons
+        self.loss = loss
+        self.cv = cv
+        self.scoring = scoring
+        self.refit = refit
+        self.one_standard_error = one_standard_error
+        self.cv_effort = cv_effort
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_steps = n_steps
+        self.batch_size = batch_size
+        self.sampling = sampling
+        self.project = project
+        self.average = average
+        self.fit_intercept = fit_intercept
+        self.penalize_intercept = penalize_intercept
+        self.intercept_scaling = intercept_scaling
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+
+class KernelPegasosRegressorCV(_OfRegressors, _Kernel):
+    __doc__ = f"""Kernel regression with the C, γ and ε that cross-validation finds best.
+
+    Outputs × λ × folds are trained as sets of problems over one kernel matrix for each γ.
+
+    Parameters
+    ----------
+{_TARGETS_DOC["what"]}
+{_GAMMAS_DOC}
+{_TARGETS_DOC["rest"]}
+    kernel, degree, coef0, kernel_params, assume_psd, cache_size, n_jobs
+        As in `KernelPegasosRegressor`.
+    loss, solver, tol, max_iter, batch_size, sampling, project, average, fit_intercept
+        As in `KernelPegasosRegressor`.
+    penalize_intercept, intercept_scaling, random_state, verbose
+        As in `PegasosRegressorCV`.
+
+    Attributes
+    ----------
+{_TARGETS_DOC["attributes"]}
+    gamma_ : float or str
+        The best γ.
+    best_estimator_ : KernelPegasosRegressor
+        Trained on all rows. The search has its fitted attributes, too.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.model_selection import KFold
+    >>> from pegasos import KernelPegasosRegressorCV
+    >>> X = np.linspace(0, 6, 100)[:, None]
+    >>> y = np.sin(X[:, 0]) + 0.1 * np.cos(40 * X[:, 0])
+    >>> folds = KFold(5, shuffle=True, random_state=0)
+    >>> search = KernelPegasosRegressorCV(epsilons=[0.1, 0.3], cv=folds, random_state=0).fit(X, y)
+    >>> print(f"C {{search.C_:g}}, γ {{search.gamma_:.2f}}, R2 {{search.best_score_:.3f}}")
+    C 10, γ 0.33, R2 0.988
+    """
+
+    _best, _checks = KernelPegasosRegressor, _parameters.KERNEL_REGRESSION_SEARCH
+
+    def __init__(
+        self,
+        *,
+        Cs: int | Sequence[float] | None = None,
+        lams: int | Sequence[float] | None = None,
+        gammas: Sequence[float | str] | None = None,
+        epsilons: Sequence[float] | None = None,
+        loss: str = "epsilon_insensitive",
+        cv: Any = 5,
+        scoring: str | Callable[..., float] | None = None,
+        refit: bool = True,
+        one_standard_error: bool = False,
+        cv_effort: float | str = "auto",
+        kernel: str | Callable[..., Any] = "rbf",
+        degree: int = 3,
+        coef0: float = 0.0,
+        kernel_params: dict[str, Any] | None = None,
+        assume_psd: bool = False,
+        cache_size: float = 1000,
+        solver: str = "auto",
+        tol: float | str | None = "auto",
+        max_iter: int = 1000,
+        n_steps: int | Sequence[int] | None = None,
+        batch_size: int = 1,
+        sampling: str = "permutation",
+        project: bool = False,
+        average: bool | str = False,
+        fit_intercept: bool = True,
+        penalize_intercept: bool = True,
+        intercept_scaling: float = 1.0,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.Cs = Cs
+        self.lams = lams
+        self.epsilons = epsilons
+        self.loss = loss
+        self.gammas = gammas
+        self.cv = cv
+        self.scoring = scoring
+        self.refit = refit
+        self.one_standard_error = one_standard_error
+        self.cv_effort = cv_effort
+        self.kernel = kernel
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.assume_psd = assume_psd
+        self.cache_size = cache_size
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_steps = n_steps
+        self.batch_size = batch_size
+        self.sampling = sampling
+        self.project = project
+        self.average = average
+        self.fit_intercept = fit_intercept
+        self.penalize_intercept = penalize_intercept
+        self.intercept_scaling = intercept_scaling
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose

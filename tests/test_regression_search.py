@@ -1,0 +1,237 @@
+"""Searches of regression: what they share with those of classes, and what targets add to it."""
+
+import warnings
+
+import numpy as np
+import pytest
+from covering import covering
+from rows import convert
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import make_scorer, mean_absolute_error, r2_score
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold
+
+from pegasos import (
+    KernelPegasosRegressor,
+    KernelPegasosRegressorCV,
+    PegasosRegressor,
+    PegasosRegressorCV,
+)
+from pegasos.problems._losses import TARGET_LOSSES
+
+SEARCHES = {PegasosRegressorCV: PegasosRegressor, KernelPegasosRegressorCV: KernelPegasosRegressor}
+LAMS = [1.0, 0.03, 1e-3]
+BOTH = pytest.mark.parametrize("kind", list(SEARCHES))
+
+
+@pytest.fixture
+def data(rng):
+    X = rng.normal(size=(90, 5))
+    y = np.sin(X[:, 0]) + X[:, 1] - 0.5 * X[:, 2] + 0.2 * rng.normal(size=90) + 3
+    return X, y, rng.uniform(0.5, 2, 90)
+
+
+def options_of(kind, **options):
+    return options | ({"gammas": [0.1]} if kind is KernelPegasosRegressorCV else {})
+
+
+@covering(
+    2, kind=list(SEARCHES), loss=TARGET_LOSSES, layout=("dense", "csr32"),
+    dtype=(np.float32, np.float64), outputs=(1, 2), weighted=(False, True),
+)  # fmt: skip
+def test_scores_are_those_of_separate_fits(data, kind, loss, layout, dtype, outputs, weighted):
+    """Machines of a search and of `GridSearchCV` are both at the optimum, in all folds."""
+    X, y, c = data
+    X, c = convert(X, layout, dtype), c if weighted else None
+    y = y if outputs == 1 else np.column_stack([y, 5 - 3 * y])
+    epsilons = [0.05, 0.5]
+    search = kind(
+        lams=LAMS, epsilons=epsilons, loss=loss, cv_effort=1e-7, cv=3, random_state=0,
+        **options_of(kind),
+    )  # fmt: skip
+    search.fit(X, y, sample_weight=c)
+    # Kernel values of rows in single precision are rounded to it.
+    is_exact = dtype == np.float64 or kind is PegasosRegressorCV
+    assert (search.cv_results_["relative_gap"] <= (1e-7 if is_exact else 1e-5)).all()
+    n_epsilons = 1 if loss == "squared_error" else 2
+    assert search.scores_.shape == ((1,) if "gammas" in options_of(kind) else ()) + (
+        n_epsilons, 3, 3,
+    )  # fmt: skip
+    for point, scores in zip(
+        search.cv_results_["params"], search.scores_.reshape(-1, 3), strict=True
+    ):
+        for score, (train, test) in zip(scores, KFold(3).split(X), strict=True):
+            single = SEARCHES[kind](loss=loss, tol=1e-7, random_state=0, **point)
+            of = {} if c is None else {"sample_weight": c[train]}
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)  # float32 may not reach it
+                single.fit(X[train], y[train], **of)
+            of = {} if c is None else {"sample_weight": c[test]}
+            assert score == pytest.approx(single.score(X[test], y[test], **of), abs=3e-3)
+    best = search.best_params_
+    assert (search.epsilon_, search.lam_) == (best["epsilon"], best["lam"])
+    np.testing.assert_array_equal(search.predict(X), search.best_estimator_.predict(X))
+    assert search.predict(X).shape == y.shape
+    assert search.n_outputs_ == outputs
+    assert search.score(X, y) == pytest.approx(r2_score(y, search.predict(X)))
+
+
+@BOTH
+def test_results_have_the_form_of_grid_search(data, kind):
+    X, y, _ = data
+    search = kind(lams=LAMS, cv=3, random_state=0, **options_of(kind)).fit(X, y)
+    grid = GridSearchCV(SEARCHES[kind](random_state=0), {"lam": LAMS}, cv=3).fit(X, y)
+    for name in grid.cv_results_.keys() - {"mean_fit_time", "std_fit_time"}:
+        assert name in search.cv_results_ or "score_time" in name
+    assert search.n_splits_ == 3
+
+
+@covering(2, kind=list(SEARCHES), loss=TARGET_LOSSES, outputs=(1, 3), average=(False, True))
+def test_a_set_of_machines_scores_as_separate_fits_of_pegasos(data, kind, loss, outputs, average):
+    """A held-out row is a row of weight zero: drawing it changes nothing."""
+    X, y, c = data
+    y = y if outputs == 1 else np.column_stack([y, y[::-1] - 3, 0.5 * y])
+    pegasos = {"solver": "pegasos", "loss": loss, "random_state": 5, "average": average}
+    steps = [40, 200]
+    search = kind(
+        lams=LAMS, epsilons=[0.2], n_steps=steps, cv=KFold(3), refit=False, **pegasos,
+        **options_of(kind),
+    ).fit(X, y, sample_weight=c)  # fmt: skip
+    scores = search.scores_.reshape(3, 2, 3)
+    for k, (_, test) in enumerate(KFold(3).split(X)):
+        held_out = c.copy()
+        held_out[test] = 0
+        for j, lam in enumerate(LAMS):
+            for t, n_steps in enumerate(steps):
+                gamma = {"gamma": 0.1} if kind is KernelPegasosRegressorCV else {}
+                single = SEARCHES[kind](lam=lam, n_steps=n_steps, epsilon=0.2, **pegasos, **gamma)
+                single.fit(X, y, sample_weight=held_out)
+                score = single.score(X[test], y[test], sample_weight=c[test])
+                assert scores[j, t, k] == pytest.approx(score, rel=1e-6, abs=1e-9)
+
+
+@BOTH
+def test_a_row_of_weight_two_counts_as_two_rows(rng, data, kind):
+    X, y, _ = data
+    X, y, weights = X[:40], y[:40], rng.integers(0, 4, 40)
+    again = np.repeat(np.arange(40), weights)
+    folds = np.arange(40) % 4
+    splits = [(np.flatnonzero(folds != k), np.flatnonzero(folds == k)) for k in range(4)]
+    splits_of_many = [tuple(np.flatnonzero(np.isin(again, part)) for part in s) for s in splits]
+    options = options_of(kind, random_state=0, cv_effort=1e-6, Cs=4)
+    one = kind(cv=splits, **options).fit(X, y, sample_weight=weights)
+    many = kind(cv=splits_of_many, **options).fit(X[again], y[again])
+    np.testing.assert_array_equal(one.cv_results_["param_lam"], many.cv_results_["param_lam"])
+    np.testing.assert_allclose(
+        one.cv_results_["mean_test_score"], many.cv_results_["mean_test_score"], atol=1e-3
+    )
+
+
+@BOTH
+@pytest.mark.parametrize("loss", TARGET_LOSSES)
+@pytest.mark.parametrize("exponent", [-60, 40])
+def test_the_units_of_targets_change_no_score(data, kind, loss, exponent):
+    X, y, _ = data
+    unit = 2.0**exponent
+    of_C = unit if loss == "epsilon_insensitive" else 1.0
+    options = options_of(kind, loss=loss, cv=3, random_state=0)
+    Cs, epsilons = np.array([0.01, 1, 100]), np.array([0.1, 0.2])
+    one = kind(Cs=Cs, epsilons=epsilons, **options).fit(X, y)
+    other = kind(Cs=Cs * of_C, epsilons=epsilons * unit, **options).fit(X, unit * y)
+    np.testing.assert_allclose(other.scores_, one.scores_, rtol=1e-12)
+    np.testing.assert_array_equal(other.predict(X), unit * one.predict(X))
+    assert (other.C_, other.epsilon_) == (one.C_ * of_C, one.epsilon_ * unit)
+    automatic = [
+        kind(epsilons=[0.1 * unit], refit=False, **options).fit(X, unit * y) for unit in (1, unit)
+    ]
+    one, other = (search.cv_results_["param_C"] for search in automatic)
+    np.testing.assert_allclose(other, of_C * one, rtol=1e-5)
+
+
+@BOTH
+def test_splitters_groups_and_scorers(data, kind):
+    X, y, c = data
+    groups = np.arange(90) // 9
+    absolute = make_scorer(mean_absolute_error, greater_is_better=False)
+    for scoring in (
+        "neg_mean_absolute_error",
+        absolute,
+        lambda reg, X, y: -abs(reg.predict(X) - y).mean(),
+    ):
+        search = kind(
+            lams=LAMS, cv=GroupKFold(5), scoring=scoring, random_state=0, **options_of(kind)
+        )
+        search.fit(X, y, groups=groups)
+        assert -1 < search.best_score_ < 0
+    weighed = kind(lams=LAMS, cv=3, scoring="r2", random_state=0, **options_of(kind))
+    plain = kind(lams=LAMS, cv=3, random_state=0, **options_of(kind))
+    np.testing.assert_allclose(
+        weighed.fit(X, y, sample_weight=c).scores_, plain.fit(X, y, sample_weight=c).scores_
+    )
+
+
+@BOTH
+@pytest.mark.parametrize("solver", ["auto", "pegasos", "sdca", "newton"])
+def test_epochs_lead_to_certified_machines(data, kind, solver):
+    X, y, _ = data
+    options = options_of(kind, lams=LAMS[:2], cv=3, refit=False, loss="huber", random_state=0)
+    options |= {"epsilons": [1.0]}
+    exact = kind(cv_effort=1e-6, **options).fit(X, y)
+    found = kind(cv_effort=300, solver=solver, **options).fit(sparse.csr_array(X), y)
+    np.testing.assert_allclose(found.scores_, exact.scores_, atol=0.02)
+    assert np.isnan(found.cv_results_["relative_gap"]).all()
+    assert (found.cv_results_["n_epochs"] == 300).all()
+
+
+def test_the_answer_does_not_depend_on_the_number_of_threads(data):
+    X, y, _ = data
+    Y = np.column_stack([y, -y])
+    one, two = (PegasosRegressorCV(Cs=4, random_state=0, n_jobs=n).fit(X, Y) for n in (1, 2))
+    np.testing.assert_array_equal(one.scores_, two.scores_)
+    np.testing.assert_array_equal(one.coef_, two.coef_)
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"epsilons": []}, ValueError, "epsilons must be a list of at least one epsilon, got"),
+        ({"epsilons": 0.1}, ValueError, "epsilons must be a list of at least one epsilon, got 0.1"),
+        ({"epsilons": [0.1, -1]}, ValueError, "epsilons must be a finite number >= 0, got -1"),
+        ({"epsilons": [0.0], "loss": "huber"}, ValueError, "epsilons of loss='huber' must .* > 0"),
+        ({"loss": "hinge"}, ValueError, "loss must be one of 'epsilon_insensitive', .*'hinge'"),
+        ({"scoring": "speed"}, ValueError, "scoring"),
+        (
+            {"cv": [([], [0])]},
+            ValueError,
+            "fold 0 has 1 rows to test on and leaves 0 rows of weight",
+        ),
+        ({"Cs": [1], "lams": [1]}, ValueError, "Cs or lams must be None"),
+    ],
+)
+def test_bad_parameters_are_refused(data, kind, options, error, words):
+    X, y, _ = data
+    with pytest.raises(error, match=words):
+        kind(**options).fit(X, y)
+
+
+@BOTH
+def test_bad_targets_are_refused(data, kind):
+    X, y, _ = data
+    for bad, words in (
+        (y.astype(str), "y must be numeric"),
+        (np.where(y > 3, np.nan, y), "contains NaN"),
+        (y[:-1], "inconsistent"),
+        (1e200 * y, "between"),
+    ):
+        search = kind()
+        with pytest.raises((TypeError, ValueError), match=words):
+            search.fit(X, bad)
+        assert not hasattr(search, "n_features_in_")
+
+
+def test_smooth_losses_need_a_kernel_that_is_positive(data):
+    X, y, _ = data
+    search = KernelPegasosRegressorCV(kernel="sigmoid", gammas=[5.0], loss="huber")
+    with pytest.raises(ValueError, match="take loss='epsilon_insensitive'"):
+        search.fit(X, y)
