@@ -1,6 +1,7 @@
 """Regressors: optima against independent solvers, scikit-learn's conventions, units and errors."""
 
 import itertools
+import json
 import pickle
 import warnings
 
@@ -23,6 +24,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import pegasos
 from pegasos import KernelPegasosRegressor, PegasosClassifier, PegasosRegressor
+from pegasos.io import _archive
 
 EPSILON = 0.3
 #: l(u) and l'(u), by their definitions.
@@ -428,13 +430,79 @@ def test_estimators_are_cloned_searched_and_put_into_pipelines(data, kind):
     assert not hasattr(reg, "classes_")
 
 
-@BOTH
-def test_no_model_file_is_made(data, kind):
+@covering(
+    2, kind=KINDS, loss=LOSSES, layout=("dense", "csr32", "csr64"), dtype=(np.float32, np.float64),
+    outputs=(None, 1, 3),
+)  # fmt: skip
+def test_model_files_predict_as_their_estimators(
+    tmp_path, data, kind, loss, layout, dtype, outputs
+):
     X, y, _ = data
-    reg = kind().fit(X, y)
-    assert not hasattr(reg, "to_model")
-    with pytest.raises(AttributeError, match="model files hold classifiers only"):
-        _ = reg.to_model
+    X = convert(X, layout, dtype)
+    y = y if outputs is None else np.column_stack([y, -y, 2 * y + 1][:outputs])
+    reg = kind(loss=loss, epsilon=EPSILON, C=2, random_state=0).fit(X, y)
+    reg.to_model().save(tmp_path / "m.npz")
+    model = pegasos.load(tmp_path / "m.npz")
+    np.testing.assert_array_equal(model.predict(X), reg.predict(X))
+    np.testing.assert_array_equal(model.decision_function(X), reg.predict(X))
+    np.testing.assert_array_equal(model.duality_gap, reg.duality_gap_)
+    assert (model.loss, model.lam, model.classes) == (loss, reg.lam_, None)
+    assert model.epsilon == (None if loss == "squared_error" else EPSILON)
+    assert model.feature_names is None
+    assert not hasattr(model, "predict_proba")
+
+
+@pytest.mark.parametrize("kind", [*KINDS, PegasosClassifier])
+def test_model_files_know_the_names_of_features(tmp_path, data, kind):
+    pandas = pytest.importorskip("pandas")
+    X, y, _ = data
+    frame = pandas.DataFrame(X, columns=list("abcdef"))
+    clf = kind(random_state=0).fit(frame, y if "Reg" in kind.__name__ else y > y.mean())
+    clf.to_model().save(tmp_path / "m.npz")
+    model = pegasos.load(tmp_path / "m.npz")
+    assert model.feature_names.tolist() == list("abcdef")
+    np.testing.assert_array_equal(model.predict(frame), clf.predict(frame))
+    np.testing.assert_array_equal(model.predict(X), clf.predict(frame))
+    with pytest.raises(
+        ValueError, match=r"X must have the columns of training, \['a', .*got \['f'"
+    ):
+        model.predict(frame[list("fabcde")])
+
+
+def without(name):
+    return lambda arrays: {k: v for k, v in arrays.items() if k != name}
+
+
+def about(**changes):
+    def change(arrays):
+        known = json.loads(str(arrays["about"])) | changes
+        return arrays | {"about": np.array(json.dumps(known))}
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (about(epsilon=-1.0), "epsilon must be a finite number >= 0, got -1.0"),
+        (about(epsilon=None), "epsilon is None with loss='huber'"),
+        (about(loss="squared_error"), "epsilon is 0.1 with loss='squared_error'"),
+        (about(loss="hinge"), "classes must be"),
+        (about(is_flat=True), r"n_steps has shape \(2,\), is_flat is True"),
+        (about(is_flat="yes"), "is_flat must be"),
+        (lambda arrays: arrays | {"classes": np.arange(2)}, "classes must be None"),
+        (lambda arrays: arrays | {"feature_names": np.arange(6)}, "feature_names must be"),
+        (lambda arrays: arrays | {"feature_names": np.array(["a"])}, "1 feature_names for 6"),
+        (without("n_steps"), "n_steps.* is missing"),
+    ],
+)
+def test_damaged_model_files_are_refused(tmp_path, data, change, words):
+    X, y, _ = data
+    model = PegasosRegressor(loss="huber").fit(X, np.column_stack([y, -y])).to_model()
+    path = tmp_path / "m.npz"
+    _archive.save(path, change(model.arrays()))
+    with pytest.raises(ValueError, match=f"is not a pegasos model: .*{words}"):
+        pegasos.load(path)
 
 
 def test_coefficients_may_be_set(data):

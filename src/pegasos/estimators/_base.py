@@ -189,6 +189,10 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         """Attributes that there are at the end of a fit only."""
         return {}
 
+    def _problem_scores(self, X: Any) -> np.ndarray:
+        """Scores of the rows of `X` by each problem; every kind of machine has its own."""
+        raise NotImplementedError
+
     def _model_of(self, schedule: Schedule, data: Data) -> dict[str, Any]:
         """Attributes of the model."""
         raise NotImplementedError
@@ -467,6 +471,20 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
                 self.__dict__.clear()
                 self.__dict__.update(before)
             raise
+
+    def _about_model(self) -> dict[str, Any]:
+        """What a model file holds beside coefficients and what y is."""
+        known = self._certificate()
+        return {
+            "intercept": self.intercept_,
+            "lam": float(self._fitted["lam"]),
+            "loss": self._fitted["loss"],
+            "objective": known.objective,
+            "dual_objective": known.dual_objective,
+            "n_steps": self.n_steps_,
+            "feature_names": getattr(self, "feature_names_in_", None),
+            "zero_based": self._zero_based,
+        }
 
     def _certificate(self) -> _certificate.Certificate:
         """What is known of the fitted model."""

@@ -145,13 +145,13 @@ class Classifier(ClassifierMixin, PegasosEstimator):
 
     # ---- Inside ----------------------------------------------------------------------------------
 
-    def _problem_scores(self, X: Any) -> np.ndarray:
-        """Scores of the rows of `X` by each problem; every kind of machine has its own."""
-        raise NotImplementedError
-
     def _class_scores(self, X: Any) -> np.ndarray:
         scores, multi_class = self._problem_scores(X), self._fitted["multi_class"]
         return _problems.class_scores(scores, len(self.classes_), multi_class)
+
+    def _about_model(self) -> dict[str, Any]:
+        y = {"classes": self.classes_, "multi_class": self._fitted["multi_class"]}
+        return super()._about_model() | y
 
     @property
     def _loss_name(self) -> Any:

@@ -65,6 +65,11 @@ class KernelMachine(PegasosEstimator):
             squared = np.einsum("ij,ij->i", self.dual_coef_, scores)
         return np.sqrt(np.where(squared >= 0, squared, np.nan))
 
+    def to_model(self) -> KernelModel:
+        """The fitted model as a `pegasos.KernelModel`, which can be saved without pickle."""
+        check_is_fitted(self, "dual_coef_")
+        return KernelModel(support=self._support, dual_coef=self.dual_coef_, **self._about_model())
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = kernels.kind(self.kernel).is_given
@@ -117,6 +122,11 @@ class KernelMachine(PegasosEstimator):
             schedule.pegasos.run_among(draws, lambda rows: make_cache(kernel.subset(X, rows)))
             self._finish(schedule, data, None, watch)
             return self
+
+    def _problem_scores(self, X: Any) -> np.ndarray:
+        model = self.to_model()
+        X = self._checked_rows(X, model.n_features)
+        return model.problem_scores(X, checked=True, n_threads=self._threads_for(X))
 
     def _checked_rows(self, X: Any, n_features: int) -> Any:
         """Rows to be scored; of a precomputed kernel, columns of support vectors only."""
@@ -478,30 +488,7 @@ class KernelPegasosClassifier(Classifier, KernelMachine):
         """
         return self._class_scores(X)
 
-    def to_model(self) -> KernelModel:
-        """The fitted model as a `pegasos.KernelModel`, which can be saved without pickle."""
-        check_is_fitted(self, "dual_coef_")
-        return KernelModel(
-            support=self._support,
-            dual_coef=self.dual_coef_,
-            intercept=self.intercept_,
-            classes=self.classes_,
-            multi_class=self._fitted["multi_class"],
-            lam=float(self._fitted["lam"]),
-            loss=self._fitted["loss"],
-            objective=self._certificate().objective,
-            dual_objective=self._certificate().dual_objective,
-            n_steps=self.n_steps_,
-            zero_based=self._zero_based,
-        )
-
     # ---- Inside ----------------------------------------------------------------------------------
-
-    def _problem_scores(self, X: Any) -> np.ndarray:
-        check_is_fitted(self, "dual_coef_")
-        model = self.to_model()
-        X = self._checked_rows(X, model.n_features)
-        return model.problem_scores(X, checked=True, n_threads=self._threads_for(X))
 
     def _model_of(self, schedule: Schedule, data: Data) -> dict[str, Any]:
         model = super()._model_of(schedule, data)

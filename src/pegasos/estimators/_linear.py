@@ -30,7 +30,16 @@ class LinearMachine(PegasosEstimator):
         check_is_fitted(self, "coef_")
         return np.linalg.norm(np.atleast_2d(self.coef_), axis=1)
 
+    def to_model(self) -> LinearModel:
+        """The fitted model as a `pegasos.LinearModel`, which can be saved without pickle."""
+        check_is_fitted(self, "coef_")
+        return LinearModel(coef=np.atleast_2d(self.coef_), **self._about_model())
+
     # ---- Inside ----------------------------------------------------------------------------------
+
+    def _problem_scores(self, X: Any) -> np.ndarray:
+        model = self.to_model()
+        return model.problem_scores(self._validate_rows(X, reset=False), checked=True)
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         with one_at_a_time(self, "fit"):
@@ -435,26 +444,3 @@ class PegasosClassifier(Classifier, LinearMachine):
             wins; for one-vs-one these are votes, with ties broken by summed scores.
         """
         return self._class_scores(X)
-
-    def to_model(self) -> LinearModel:
-        """The fitted model as a `pegasos.LinearModel`, which can be saved without pickle."""
-        check_is_fitted(self)
-        return LinearModel(
-            coef=self.coef_,
-            intercept=self.intercept_,
-            classes=self.classes_,
-            multi_class=self._fitted["multi_class"],
-            lam=float(self._fitted["lam"]),
-            loss=self._fitted["loss"],
-            objective=self._certificate().objective,
-            dual_objective=self._certificate().dual_objective,
-            n_steps=self.n_steps_,
-            zero_based=self._zero_based,
-        )
-
-    # ---- Inside ----------------------------------------------------------------------------------
-
-    def _problem_scores(self, X: Any) -> np.ndarray:
-        check_is_fitted(self, "coef_")
-        model = self.to_model()
-        return model.problem_scores(self._validate_rows(X, reset=False), checked=True)

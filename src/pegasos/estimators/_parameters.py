@@ -28,7 +28,7 @@ def check(estimator: Any) -> None:
     if estimator.loss == "huber":  # of regression
         name = "epsilon" if "epsilon" in estimator._checks else "epsilons"
         values = getattr(estimator, name)
-        for value in np.atleast_1d([] if values is None else values):
+        for value in [] if values is None else np.atleast_1d(values).tolist():
             real(f"{name} of loss='huber'", value, above=0)
     for one, other in (("C", "lam"), ("Cs", "lams")):
         values = getattr(estimator, one, None), getattr(estimator, other, None)

@@ -9,14 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted
 
 from pegasos import _threads, kernels
 from pegasos.estimators import _parameters
 from pegasos.estimators._base import Data, PegasosEstimator, one_at_a_time, whole
 from pegasos.estimators._kernel import KernelMachine
 from pegasos.estimators._linear import LinearMachine
-from pegasos.io._model import kernel_scores, linear_scores
 from pegasos.problems import _losses, _validate
 from pegasos.problems._settings import Settings
 from pegasos.solvers import _warnings
@@ -118,14 +116,6 @@ class Regressor(RegressorMixin, PegasosEstimator):
         scores = self._problem_scores(X)
         return scores.ravel() if self._is_flat else scores
 
-    @property
-    def to_model(self) -> Any:
-        """Not there: it is for classifiers."""
-        raise AttributeError(
-            f"{type(self).__name__} has no to_model, since model files hold classifiers only: "
-            "pickle the estimator to save it"
-        )
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
@@ -133,21 +123,9 @@ class Regressor(RegressorMixin, PegasosEstimator):
 
     # ---- Inside ----------------------------------------------------------------------------------
 
-    def _problem_scores(self, X: Any) -> np.ndarray:
-        """Scores of the rows of `X` for each output; every kind of machine has its own."""
-        raise NotImplementedError
-
-    def _coefficients(self, name: str) -> tuple[np.ndarray, np.ndarray]:
-        """Coefficients and intercepts, which users may set, as float64, a row for each output."""
-        matrix = np.atleast_2d(_validate.coefficients(name, getattr(self, name)))
-        intercept = _validate.coefficients("intercept_", self.intercept_)
-        n_outputs = self.n_outputs_
-        if matrix.ndim != 2 or len(matrix) != n_outputs or intercept.shape != (n_outputs,):
-            raise ValueError(
-                f"{name} and intercept_ must have {n_outputs} rows for {n_outputs} outputs, got "
-                f"shapes {np.shape(getattr(self, name))} and {intercept.shape}"
-            )
-        return matrix, intercept
+    def _about_model(self) -> dict[str, Any]:
+        y = {"epsilon": self._fitted["epsilon"], "is_flat": self._is_flat}
+        return super()._about_model() | y
 
     def _read(self, X: Any, y: Any, sample_weight: Any, *, continuing: bool) -> Data:
         _validate.before_targets(y)
@@ -453,11 +431,6 @@ class PegasosRegressor(Regressor, LinearMachine):
 
     # ---- Inside ----------------------------------------------------------------------------------
 
-    def _problem_scores(self, X: Any) -> np.ndarray:
-        check_is_fitted(self, "coef_")
-        solution = self._coefficients("coef_")
-        return linear_scores(self._validate_rows(X, reset=False), *solution, checked=True)
-
     def _model_of(self, schedule: Schedule, data: Data) -> dict[str, Any]:
         model = super()._model_of(schedule, data)
         return model | {"coef_": model["coef_"][0]} if data.y.ndim == 1 else model
@@ -633,13 +606,3 @@ class KernelPegasosRegressor(Regressor, KernelMachine):
             If X, y or the weights are not as described.
         """
         return self._fit(X, y, sample_weight)
-
-    # ---- Inside ----------------------------------------------------------------------------------
-
-    def _problem_scores(self, X: Any) -> np.ndarray:
-        check_is_fitted(self, "dual_coef_")
-        dual_coef, intercept = self._coefficients("dual_coef_")
-        is_given = self._support.kernel.is_given
-        n_features = dual_coef.shape[1] if is_given else self._support.X.shape[1]
-        X = self._checked_rows(X, n_features)
-        return kernel_scores(X, self._support, dual_coef, intercept, self._threads_for(X))

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from pegasos.io import _archive, _model
-from pegasos.problems import _columns as _problems
 from pegasos.problems import _rows, _validate
 from pegasos.solvers import _state
 
@@ -91,19 +90,19 @@ def resume(estimator: Any, path: _archive.Path, X: Any, y: Any) -> None:
             )
     if data != _fingerprint(X, y):
         raise ValueError(f"{name} is a checkpoint of a fit to other data")
-    n_problems = _problems.count(len(model.classes), estimator.multi_class)
+    seen = estimator._read(X, y, None, continuing=False)
     lam = model.lam if estimator.lam is None else estimator.lam  # of C and these rows
     dtype = X.dtype if X.dtype == np.float32 else np.dtype(np.float64)
-    settings = estimator._settings(lam)
+    settings = estimator._settings_for(lam, seen)
     try:
-        _state.check(state, estimator._begin(settings, n_problems, *X.shape, dtype))
+        _state.check(state, estimator._begin(settings, len(seen.columns), *X.shape, dtype))
         _, n_rows, stream, _ = state["numbers"].tolist()
         if "counts" not in state or n_rows != X.shape[0] or stream != 0:
             raise ValueError("state: numbers or counts do not fit the rest")
     except ValueError as error:
         raise ValueError(f"{name} is not a checkpoint of this fit: {error}") from None
     estimator.warm_start = True
-    estimator.classes_, estimator.n_features_in_ = model.classes, X.shape[1]
+    vars(estimator).update(seen.seen | estimator._about(None, seen))
     estimator._fitted = estimator._choices(settings)
     estimator._state = state
 

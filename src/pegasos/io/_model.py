@@ -3,6 +3,7 @@
 import functools
 import json
 import os
+import reprlib
 from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -14,7 +15,7 @@ from pegasos.io import _archive
 from pegasos.problems import _columns as _problems
 from pegasos.problems import _rows, _validate
 from pegasos.problems._certificate import Certificate
-from pegasos.problems._losses import LOSSES, with_probabilities
+from pegasos.problems._losses import LOSSES, TARGET_LOSSES, with_probabilities
 from pegasos.solvers import _pegasos
 
 # Memory for one piece of a kernel prediction.
@@ -28,27 +29,40 @@ class _Model:
     """What linear and kernel models share."""
 
     intercept: np.ndarray
-    classes: np.ndarray
-    multi_class: str
+    classes: Any = None
+    multi_class: str = "ovr"
     lam: float
     objective: np.ndarray
     dual_objective: np.ndarray
     n_steps: np.ndarray
     loss: str = "hinge"
+    epsilon: float | None = None
+    is_flat: bool = False
+    feature_names: np.ndarray | None = None
     zero_based: bool | None = None
 
     #: Names the layout of the file, and its version.
     _FORMAT: ClassVar[str]
     #: Which attribute holds a row of coefficients for each problem.
     _COEFFICIENTS: ClassVar[str]
-    _ARRAYS: ClassVar[tuple[str, ...]] = (
-        "intercept",
-        "classes",
-        "objective",
-        "dual_objective",
-        "n_steps",
-    )
-    _ABOUT: ClassVar[tuple[str, ...]] = ("multi_class", "lam", "loss", "zero_based")
+    _ARRAYS: ClassVar[tuple[str, ...]] = ("intercept", "objective", "dual_objective", "n_steps")
+    #: Arrays that are not in every file.
+    _OPTIONAL: ClassVar[tuple[str, ...]] = ("classes", "feature_names")
+    _ABOUT: ClassVar[tuple[str, ...]] = (
+        "multi_class", "lam", "loss", "epsilon", "is_flat", "zero_based",
+    )  # fmt: skip
+
+    @property
+    def has_targets(self) -> bool:
+        """Whether the model is one of regression, and predicts its scores."""
+        return self.loss in TARGET_LOSSES
+
+    @property
+    def n_problems(self) -> int:
+        """Binary problems, or outputs."""
+        if self.has_targets:
+            return len(self.n_steps)
+        return _problems.count(len(self.classes), self.multi_class)
 
     @property
     def duality_gap(self) -> np.ndarray:
@@ -67,12 +81,15 @@ class _Model:
         return self.class_scores(self.problem_scores(X))
 
     def predict(self, X: Any) -> np.ndarray:
-        """Predicted labels of the rows of `X`."""
-        return self.labels_of(self.decision_function(X))
+        """Predicted labels, or targets, of the rows of `X`."""
+        return self.predictions_of(self.decision_function(X))
 
-    def labels_of(self, scores: np.ndarray) -> np.ndarray:
-        """The labels that win by `scores`, as `decision_function` returns them."""
-        return self.classes[_problems.winners(scores)]
+    def predictions_of(self, scores: np.ndarray) -> np.ndarray:
+        """What `predict` returns where `decision_function` returns `scores`."""
+        predictions: np.ndarray = scores
+        if not self.has_targets:
+            predictions = self.classes[_problems.winners(scores)]
+        return predictions
 
     @with_probabilities
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -84,6 +101,8 @@ class _Model:
 
     def class_scores(self, scores: np.ndarray) -> np.ndarray:
         """Turn scores of problems into those that `decision_function` returns."""
+        if self.has_targets:
+            return scores.ravel() if self.is_flat else scores
         return _problems.class_scores(scores, len(self.classes), self.multi_class)
 
     def probabilities(self, scores: np.ndarray) -> np.ndarray:
@@ -101,20 +120,28 @@ class _Model:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """What the file holds: a ValueError where `load` would refuse it."""
-        classes = self.classes
-        if classes.dtype == object:  # from a list or a data frame: of one kind after all?
-            classes = np.array(classes.tolist())
-        if classes.dtype.kind not in "fiubU" or classes.tolist() != self.classes.tolist():
-            raise ValueError(
-                f"labels must be numbers or strings to be saved, got {self.classes.tolist()}"
-            )
         about = {"format": self._FORMAT} | {name: getattr(self, name) for name in self._ABOUT}
         arrays = {name: getattr(self, name) for name in self._ARRAYS}
+        for name in self._OPTIONAL:
+            given = getattr(self, name)
+            if given is None:
+                continue
+            plain = given  # of objects, from a list or a data frame: of one kind after all?
+            if given.dtype == object:
+                plain = np.array(given.tolist())
+            if plain.dtype.kind not in "fiubU" or plain.tolist() != given.tolist():
+                what = (
+                    "labels must be numbers or strings"
+                    if name == "classes"
+                    else f"{name} must be strings"
+                )
+                raise ValueError(f"{what} to be saved, got {given.tolist()}")
+            arrays[name] = plain
         arrays[self._COEFFICIENTS], arrays["intercept"] = self._coefficients(self._COEFFICIENTS)
         for name in (self._COEFFICIENTS, "intercept"):
             if not np.isfinite(arrays[name]).all():
                 raise ValueError(f"{name} must be finite to be saved")
-        return arrays | {"about": np.array(json.dumps(about)), "classes": classes}
+        return arrays | {"about": np.array(json.dumps(about))}
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -136,15 +163,18 @@ class _Model:
     def _check(self) -> Any:
         """Raise a ValueError unless the arrays fit together; returns the number of problems."""
         _validate.choice("multi_class", self.multi_class, ["ovr", "ovo"])
-        _validate.choice("loss", self.loss, list(LOSSES))
+        _validate.choice("loss", self.loss, [*LOSSES, *TARGET_LOSSES])
         _validate.choice("zero_based", self.zero_based, [None, True, False])
-        if self.classes.ndim != 1 or self.classes.dtype.kind not in "fiubU":
-            raise ValueError("classes must be one-dimensional numbers or strings")
-        if len(self.classes) < 2:
-            raise ValueError(f"there must be two classes at least, got {len(self.classes)}")
-        if not np.array_equal(np.unique(self.classes), self.classes):  # false for NaN, too
-            raise ValueError(f"classes must be distinct, finite and sorted, got {self.classes}")
-        n_problems = _problems.count(len(self.classes), self.multi_class)
+        _validate.boolean("is_flat", self.is_flat)
+        if self.has_targets:
+            self._check_targets()
+        else:
+            self._check_classes()
+        n_problems, names = self.n_problems, self.feature_names
+        if names is not None and (names.ndim != 1 or names.dtype.kind != "U"):
+            raise ValueError("feature_names must be one-dimensional strings")
+        if names is not None and len(names) != self.n_features:
+            raise ValueError(f"there are {len(names)} feature_names for {self.n_features} features")
         if self.intercept.shape != (n_problems,) or self.intercept.dtype != np.float64:
             raise ValueError(
                 f"intercept has dtype {self.intercept.dtype}, shape {self.intercept.shape}"
@@ -161,23 +191,64 @@ class _Model:
             raise ValueError(f"n_steps must be >= 0, got {self.n_steps.tolist()}")
         return n_problems
 
+    def _check_classes(self) -> None:
+        if self.classes is None or self.classes.ndim != 1 or self.classes.dtype.kind not in "fiubU":
+            raise ValueError("classes must be one-dimensional numbers or strings")
+        if len(self.classes) < 2:
+            raise ValueError(f"there must be two classes at least, got {len(self.classes)}")
+        if not np.array_equal(np.unique(self.classes), self.classes):  # false for NaN, too
+            raise ValueError(f"classes must be distinct, finite and sorted, got {self.classes}")
+        if self.epsilon is not None:
+            raise ValueError(f"epsilon must be None with loss={self.loss!r}, got {self.epsilon!r}")
+
+    def _check_targets(self) -> None:
+        if self.classes is not None:
+            raise ValueError(f"classes must be None with loss={self.loss!r}")
+        if self.epsilon is not None:
+            _validate.real("epsilon", self.epsilon, at_least=0)
+        if (self.epsilon is None) != (self.loss == "squared_error"):
+            raise ValueError(f"epsilon is {self.epsilon!r} with loss={self.loss!r}")
+        if self.n_steps.ndim != 1 or not 1 <= len(self.n_steps) <= (1 if self.is_flat else np.inf):
+            raise ValueError(f"n_steps has shape {self.n_steps.shape}, is_flat is {self.is_flat}")
+
     def _coefficients(self, name: str) -> tuple[np.ndarray, np.ndarray]:
         """Return coefficients and intercepts, which users may set, as float64, a row a problem."""
         matrix = _validate.coefficients(name, getattr(self, name))
         intercept = _validate.coefficients("intercept", self.intercept)
-        n_problems = _problems.count(len(self.classes), self.multi_class)
+        n_problems = self.n_problems
         if matrix.ndim != 2 or len(matrix) != n_problems or intercept.shape != (n_problems,):
             raise ValueError(
-                f"{name} and intercept must have {n_problems} rows for {len(self.classes)} "
-                f"classes, got shapes {matrix.shape} and {intercept.shape}"
+                f"{name} and intercept must have {n_problems} rows for {self._whats}, "
+                f"got shapes {matrix.shape} and {intercept.shape}"
             )
         return matrix, intercept
+
+    @property
+    def _whats(self) -> str:
+        """How many classes or outputs there are, in words."""
+        return f"{self.n_problems} outputs" if self.has_targets else f"{len(self.classes)} classes"
+
+    @property
+    def n_features(self) -> int:
+        """Columns that X must have; every kind of model has its own."""
+        raise NotImplementedError
+
+    def _check_names(self, X: Any) -> None:
+        """Raise if `X` is a data frame with other columns than those that training saw."""
+        if self.feature_names is None or not hasattr(X, "columns"):
+            return
+        given, known = list(X.columns), self.feature_names.tolist()
+        if given != known:
+            raise ValueError(
+                f"X must have the columns of training, {reprlib.repr(known)}, got "
+                f"{reprlib.repr(given)}"
+            )
 
     def _check_matrix(self, name: str, n_rows: int, types: Any) -> None:
         matrix = getattr(self, name)
         if matrix.ndim != 2 or matrix.shape[0] != n_rows:
             raise ValueError(
-                f"{name} has shape {matrix.shape} for {len(self.classes)} classes, "
+                f"{name} has shape {matrix.shape} for {self._whats}, "
                 f"multi_class={self.multi_class!r}"
             )
         if matrix.dtype not in types:
@@ -260,16 +331,17 @@ def kernel_scores(
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LinearModel(_Model):
-    """What `pegasos.fit` returns.
+    """What `pegasos.fit` returns, and `to_model` of linear estimators.
 
     Attributes
     ----------
     coef : ndarray of shape (n_problems, n_features)
-        Weights. One problem for two classes; else one per class
-        ("ovr") or one per pair of classes in the order (0, 1), (0, 2), ..., (1, 2), ... ("ovo").
+        Weights. One problem for two classes; else one per class ("ovr") or one per pair of classes
+        in the order (0, 1), (0, 2), ..., (1, 2), ... ("ovo"). Of regression, one per output.
     intercept : ndarray of shape (n_problems,)
-    classes : ndarray of shape (n_classes,)
-        The labels, sorted. In a problem of two classes the later one has the positive scores.
+    classes : ndarray of shape (n_classes,) or None
+        The labels, sorted. In a problem of two classes the later one has the positive scores. None
+        of regression: scores are then what is predicted.
     multi_class : {"ovr", "ovo"}
     lam : float
     objective : ndarray of shape (n_problems,)
@@ -280,8 +352,16 @@ class LinearModel(_Model):
         `objective` - `dual_objective`.
     n_steps : ndarray of shape (n_problems,)
         Steps taken.
-    loss : {"hinge", "squared_hinge", "modified_huber", "log_loss"}
-        What `objective` sums over the rows. The last two have `predict_proba`.
+    loss : str
+        What `objective` sums over the rows: "hinge", "squared_hinge", "modified_huber" or
+        "log_loss", the last two of which have `predict_proba`; or a loss of `PegasosRegressor`.
+    epsilon : float or None
+        Of losses of regression that have one.
+    is_flat : bool
+        Of regression: whether `predict` returns a one-dimensional array, as the y of training was.
+    feature_names : ndarray of str of shape (n_features,) or None
+        Names of the columns that an estimator was trained on. A data frame with other columns is
+        refused.
     zero_based : bool or None
         Whether the LIBSVM text that `pegasos train` read counts features from 0; None for other
         rows.
@@ -315,12 +395,12 @@ class LinearModel(_Model):
 
     def problem_scores(self, X: Any, *, checked: bool = False) -> np.ndarray:
         """Scores of the rows of `X` by each problem; `checked` as in `_validate.rows`."""
+        self._check_names(X)
         return linear_scores(X, *self._coefficients("coef"), checked=checked)
 
     @classmethod
     def _from(cls, about: dict[str, Any], arrays: dict[str, Any]) -> Any:
-        fields: dict[str, Any] = {name: np.ascontiguousarray(arrays[name]) for name in cls._ARRAYS}
-        return cls(**about, **fields)
+        return cls(**about, **arrays)
 
     def _check(self) -> Any:
         self._check_matrix("coef", super()._check(), types=(np.float64,))
@@ -330,16 +410,16 @@ class LinearModel(_Model):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class KernelModel(_Model):
-    """A trained kernel machine; made by `KernelPegasosClassifier.to_model`.
+    """A trained kernel machine; made by `to_model` of kernel estimators.
 
     Attributes
     ----------
     support : pegasos.kernels.Points
         The support vectors with their kernel.
     dual_coef : ndarray of shape (n_problems, n_support)
-    intercept, classes, multi_class, lam, loss, objective, dual_objective, duality_gap, n_steps
+    intercept, classes, multi_class, lam, loss, epsilon, is_flat, feature_names
         As in `LinearModel`.
-    zero_based
+    objective, dual_objective, duality_gap, n_steps, zero_based
         As in `LinearModel`.
 
     Examples
@@ -377,6 +457,7 @@ class KernelModel(_Model):
         """
         dual_coef, intercept = self._coefficients("dual_coef")
         if not checked:
+            self._check_names(X)
             X = self._checked(X)
         return kernel_scores(X, self.support, dual_coef, intercept, n_threads)
 
@@ -450,7 +531,6 @@ class KernelModel(_Model):
         if not isinstance(shape, list):
             raise ValueError(f"shape must be two sizes, got {shape!r}")  # noqa: TRY004 damaged
         shape = tuple(shape)
-        arrays = {name: np.ascontiguousarray(arrays[name]) for name in cls._ARRAYS}
         vectors, indices, indptr = (arrays.pop(k) for k in ("vectors", "indices", "indptr"))
         if vectors.dtype not in (np.float32, np.float64) or not np.isfinite(vectors).all():
             raise ValueError(f"vectors must be finite numbers, got dtype {vectors.dtype}")
@@ -510,7 +590,8 @@ def load(path: str | os.PathLike[str]) -> LinearModel | KernelModel:
         kind = kinds[about["format"]]
         about = {name: about[name] for name in kind._ABOUT}
         about["lam"] = _validate.lam(about["lam"])
-        model = kind._from(about, arrays)
+        names = *kind._ARRAYS, *(name for name in kind._OPTIONAL if name in arrays)
+        model = kind._from(about, {name: np.ascontiguousarray(arrays[name]) for name in names})
         model._check()
     except (KeyError, OverflowError, RecursionError, TypeError, ValueError) as error:
         what = f"{error} is missing" if isinstance(error, KeyError) else error
