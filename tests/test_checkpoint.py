@@ -102,6 +102,7 @@ def ticks():
         ("dense.npz", ["--solver", "newton", "--tol", "1e-6"]),
         ("sparse.npz", ["--solver", "sdca", "--tol", "1e-6", "--jobs", "2"]),
         ("dense.npz", ["--solver", "sdca", "--tol", "1e-6", "--kernel", "rbf"]),
+        ("dense.npz", ["--task", "regression", "--solver", "sdca", "--tol", "1e-6"]),
     ],
 )
 def test_a_killed_run_leaves_a_whole_model_and_goes_on_to_the_same_bits(data, rng, file, options):
@@ -142,9 +143,10 @@ def test_checkpoints_do_not_change_the_model(tmp_path, rng):
     np.testing.assert_array_equal(a.coef, b.coef)
 
 
+@pytest.mark.parametrize("task", [[], ["--task", "regression"]])
 @pytest.mark.parametrize("kernel", [[], ["--kernel", "rbf"]])
-def test_a_run_of_a_c_goes_on_with_its_lam(tmp_path, rng, ticks, kernel, capsys):
-    train = [*small(tmp_path, rng)[:-2], *kernel, "--solver", "pegasos", "--tol", "none",
+def test_a_run_of_a_c_goes_on_with_its_lam(tmp_path, rng, ticks, kernel, task, capsys):
+    train = [*small(tmp_path, rng)[:-2], *kernel, *task, "--solver", "pegasos", "--tol", "none",
              "--max-iter", "300", "-o", str(tmp_path / "m.npz")]  # fmt: skip
     file = str(tmp_path / "c.npz")
     assert cli.main([*train, "--C", "2"]) == 0

@@ -2,6 +2,7 @@
 
 import bz2
 import gzip
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -322,3 +323,118 @@ def test_readers_tell_the_format_from_the_name():
     expected = {"a.svm": "libsvm", "a9a": "libsvm", "a.csv": "csv", "a.csv.gz": "csv",
                 "a.txt.bz2": "libsvm", "a.npz": "npz"}  # fmt: skip
     assert {name: _readers.guess_format(name) for name in expected} == expected
+
+
+# ---- Regression ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def numbers(rng):
+    X = rng.normal(size=(80, 4)).round(3)
+    return X, (X @ [1.0, -2.0, 0.5, 0.0] + 3 + 0.1 * rng.normal(size=80)).round(4)
+
+
+def write_numbers(path, X, y):
+    if path.suffix == ".svm":
+        dump_svmlight_file(X, y, str(path), zero_based=False)
+    elif path.suffix == ".csv":
+        np.savetxt(path, np.column_stack([X, y]), delimiter=",", fmt="%.6g")
+    else:
+        np.savez(path, X=X, y=y)
+    return str(path)
+
+
+@pytest.mark.parametrize("name", ["a.svm", "a.csv", "a.npz"])
+@pytest.mark.parametrize("kernel", [(), ("--kernel", "rbf", "--gamma", "0.1")])
+def test_regression_predicts_numbers(tmp_path, numbers, name, kernel, capsys):
+    X, y = numbers
+    file, model = write_numbers(tmp_path / name, X, y), str(tmp_path / "m.npz")
+    options = ["--task", "regression", "--epsilon", "0.05", "--C", "10", *kernel]
+    assert cli.main(["train", file, "-o", model, *options]) == 0
+    report = capsys.readouterr().err
+    make = pegasos.KernelPegasosRegressor if kernel else pegasos.PegasosRegressor
+    reg = make(C=10, epsilon=0.05, random_state=0, **({"gamma": 0.1} if kernel else {}))
+    reg.fit(sparse.csr_array(X) if name == "a.svm" else X, y)
+    r2, error = reg.score(X, y), np.abs(y - reg.predict(X)).mean()
+    assert f"training R2 {r2:.4f}, mean absolute error {error:.4g}"[:30] in report
+    assert pegasos.load(model).epsilon == 0.05
+    for more in ((), ("--scores",)):
+        assert cli.main(["predict", model, file, *more]) == 0
+        shown = capsys.readouterr()
+        np.testing.assert_allclose([*map(float, shown.out.split())], reg.predict(X), rtol=1e-6)
+        assert f"R2 {r2:.4f}, mean absolute error" in shown.err
+        assert "of 80 rows" in shown.err
+
+
+def test_several_outputs_are_columns(tmp_path, numbers, capsys):
+    X, y = numbers
+    file = write_numbers(tmp_path / "a.npz", X, np.column_stack([y, -y]))
+    model = str(tmp_path / "m.npz")
+    options = ["--task", "regression", "--loss", "huber"]
+    assert cli.main(["train", file, "-o", model, *options]) == 0
+    assert "(problem 1)" in capsys.readouterr().err
+    assert cli.main(["predict", model, file, "-o", str(tmp_path / "out")]) == 0
+    assert np.loadtxt(tmp_path / "out").shape == (80, 2)
+    assert "R2 0.9" in capsys.readouterr().err
+    write_numbers(tmp_path / "b.npz", X, y)
+    assert cli.main(["predict", model, str(tmp_path / "b.npz"), "-o", str(tmp_path / "out")]) == 0
+    assert "no R2: y of" in capsys.readouterr().err
+
+
+def test_cross_validation_chooses_what_regression_needs(tmp_path, numbers, capsys):
+    X, y = numbers
+    file, model = write_numbers(tmp_path / "a.csv", X, y), tmp_path / "m.npz"
+    options = ["--task", "regression", "--cv", "3", "--Cs", "4", "--epsilon", "0.05"]
+    assert cli.main(["train", file, "-o", str(model), *options]) == 0
+    report = capsys.readouterr().err
+    search = pegasos.PegasosRegressorCV(Cs=4, cv=3, epsilons=[0.05], random_state=0).fit(X, y)
+    assert f"{search.best_score_:.4f} +- " in report
+    loaded = pegasos.load(model)
+    assert (loaded.lam, loaded.epsilon) == (pytest.approx(search.lam_), 0.05)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--epsilon", "0.1"], "--epsilon goes with --task regression"),
+        (
+            ["--task", "regression", "--epsilon", "-1"],
+            "epsilon must be a finite number >= 0, got -1",
+        ),
+        (["--task", "regression", "--loss", "hinge"], "loss must be one of 'epsilon_insensitive'"),
+        (["--loss", "huber"], "loss must be one of 'hinge'"),
+        (["--task", "regression", "--class-weight", "balanced"], "are for --task classification"),
+        (["--task", "regression", "--multi-class", "ovo"], "are for --task classification"),
+        (["--task", "regression", "--cv", "3", "--epsilon", "-1"], "epsilons? must be a finite"),
+    ],
+)
+def test_options_that_do_not_suit_the_task_are_refused(tmp_path, numbers, options, words, capsys):
+    file = write_numbers(tmp_path / "a.csv", *numbers)
+    assert cli.main(["train", file, "-o", str(tmp_path / "m.npz"), *options]) == 2
+    assert re.search(words, capsys.readouterr().err)
+    assert not (tmp_path / "m.npz").exists()
+
+
+def test_targets_must_be_numbers(tmp_path, capsys):
+    for text, words in (
+        ("1,2,spam\n3,4,ham\n", "a.csv: targets must be numbers, got 'spam'"),
+        ("1,2,1e200\n3,4,5\n", "a.csv: y must have targets between"),
+    ):
+        (tmp_path / "a.csv").write_text(text)
+        arguments = [str(tmp_path / "a.csv"), "-o", str(tmp_path / "m.npz"), "--task", "regression"]
+        assert cli.main(["train", *arguments]) == 2
+        assert words in capsys.readouterr().err
+
+
+def test_rare_classes_may_weigh_as_much_as_others(tmp_path, rng, capsys):
+    X = rng.normal(size=(200, 3)).round(3)
+    y = (X[:, 0] + rng.normal(size=200) > 1.5).astype(int)
+    file = str(write(tmp_path / "a.npz", X, y))
+    for cv in ((), ("--cv", "3", "--Cs", "3")):
+        balanced = str(tmp_path / "m.npz")
+        assert cli.main(["train", file, "-o", balanced, "--class-weight", "balanced", *cv]) == 0
+        model = pegasos.load(balanced)
+        C = pegasos.C_from_lam(model.lam, len(y))
+        clf = pegasos.PegasosClassifier(C=C, class_weight="balanced", random_state=0).fit(X, y)
+        np.testing.assert_allclose(model.coef, clf.coef_, rtol=1e-3, atol=1e-6)
+        assert (model.predict(X) == 1).sum() > 1.5 * y.sum()

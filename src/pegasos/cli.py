@@ -13,7 +13,7 @@ import numpy as np
 
 import pegasos
 from pegasos import kernels
-from pegasos.problems._losses import LOSSES
+from pegasos.problems._losses import LOSSES, TARGET_LOSSES
 
 _DATA_HELP = """\
 DATA is LIBSVM/SVMlight text ("label index:value ..."), CSV (one row a line,
@@ -30,6 +30,7 @@ examples:
   pegasos train spam.svm.gz --cv 5 -o spam.npz
   pegasos train digits.csv --label-column 0 --multi-class ovo --max-iter 50
   pegasos train digits.csv --label-column 0 --kernel rbf --gamma 0.02
+  pegasos train prices.csv --task regression --epsilon 10 --cv 5
   pegasos train big.svm --checkpoint half.npz           # killed? then
   pegasos train big.svm --checkpoint half.npz --resume half.npz
 """,
@@ -71,6 +72,10 @@ def _parser() -> argparse.ArgumentParser:
         return sub
 
     train = command("train", _train, "train a linear or kernel support vector machine and save it")
+    train.add_argument(
+        "--task", choices=("classification", "regression"), default="classification",
+        help="what the label is: a class (default), or a number to be predicted",
+    )  # fmt: skip
     _add_data_options(train)
     train.add_argument(
         "-o", "--output", default="model.npz", metavar="FILE", help="the model (default model.npz)"
@@ -80,7 +85,9 @@ def _parser() -> argparse.ArgumentParser:
     _add_kernel_options(train.add_argument)
     _add_run_options(train.add_argument)
 
-    predict = command("predict", _predict, "predict labels with a saved model, one a line")
+    predict = command(
+        "predict", _predict, "predict labels or numbers with a saved model, one row a line"
+    )
     predict.add_argument("model", metavar="MODEL", help="file written by `pegasos train`")
     _add_data_options(predict)
     predict.add_argument(
@@ -142,9 +149,19 @@ def _add_regularisation_options(sub: argparse.ArgumentParser) -> None:
 
 
 def _add_machine_options(add: Callable[..., Any]) -> None:
-    add("--loss", choices=tuple(LOSSES), default="hinge",
-        help="of a row, with u = 1 - y f(x): max(0, u) (default), its square, or one of two that "
-             "have probabilities: the square, but 4u - 4 beyond 2; log(1 + e^(u-1))")  # fmt: skip
+    add("--loss", choices=(*LOSSES, *TARGET_LOSSES),
+        help="of a row. Classes, with u = 1 - y f(x): max(0, u) (hinge, the default), its square, "
+             "or one of two that have probabilities: the square, but 4u - 4 beyond 2; "
+             "log(1 + e^(u-1)). Regression, with u = y - f(x): max(0, |u| - epsilon) "
+             "(epsilon_insensitive, the default), its square, huber, or u^2/2")  # fmt: skip
+    add("--epsilon", type=float, metavar="E",
+        help="of the loss of regression, in the units of the label (default 0.1)")  # fmt: skip
+    add(
+        "--class-weight",
+        choices=("none", "balanced"),
+        default="none",
+        help="balanced: rows of rare classes weigh more, so that all classes weigh the same",
+    )
     add(
         "--solver",
         choices=("auto", "pegasos", "sdca", "newton"),
@@ -170,7 +187,7 @@ def _add_machine_options(add: Callable[..., Any]) -> None:
         help="output the last iterate, the average of all, or of the last half")  # fmt: skip
     add("--intercept", choices=("none", "penalized", "free"), default="penalized",
         help="b: none, weight of a constant feature (default), or not penalised")  # fmt: skip
-    add("--multi-class", choices=("ovr", "ovo"), default="ovr",
+    add("--multi-class", choices=("ovr", "ovo"),
         help="one-vs-rest (default) or one-vs-one, for three classes or more")  # fmt: skip
 
 
@@ -224,10 +241,17 @@ def _tol(text: str) -> float | str | None:
 def _machine(args: argparse.Namespace) -> Any:
     """The estimator that the options ask for."""
     options = _options(args) | {"C": args.C, "lam": args.lam}
+    if args.task == "regression" and args.epsilon is not None:
+        options["epsilon"] = args.epsilon
     if args.kernel:
-        gamma = "scale" if args.gamma is None else args.gamma
-        return pegasos.KernelPegasosClassifier(gamma=gamma, **options)
-    return pegasos.PegasosClassifier(**options)
+        options["gamma"] = "scale" if args.gamma is None else args.gamma
+    return _class(args)(**options)
+
+
+def _class(args: argparse.Namespace, ending: str = "") -> Any:
+    """The class of estimators, or of searches over them, that the options ask for."""
+    kind = "Regressor" if args.task == "regression" else "Classifier"
+    return getattr(pegasos, f"{'Kernel' if args.kernel else ''}Pegasos{kind}{ending}")
 
 
 def _search(args: argparse.Namespace) -> Any:
@@ -240,10 +264,11 @@ def _search(args: argparse.Namespace) -> Any:
         if getattr(args, name) is not None:
             raise ValueError(f"--{name} does not go with --cv, which makes many fits and chooses C")
     options = _options(args) | {"Cs": args.Cs, "cv": args.cv, "refit": False}
-    if args.kernel:
-        gammas = None if args.gamma is None else [args.gamma]
-        return pegasos.KernelPegasosClassifierCV(gammas=gammas, **options)
-    return pegasos.PegasosClassifierCV(**options)
+    if args.task == "regression" and args.epsilon is not None:
+        options["epsilons"] = [args.epsilon]
+    if args.kernel and args.gamma is not None:
+        options["gammas"] = [args.gamma]
+    return _class(args, "CV")(**options)
 
 
 def _report_search(say: Callable[..., None], search: Any) -> None:
@@ -270,7 +295,6 @@ def _report_search(say: Callable[..., None], search: Any) -> None:
 def _options(args: argparse.Namespace) -> dict[str, Any]:
     """Those that a fit and a search share."""
     options: dict[str, Any] = {
-        "loss": args.loss,
         "solver": args.solver,
         "tol": args.tol,
         "max_iter": args.max_iter,
@@ -281,7 +305,6 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
         "average": {"none": False, "all": True, "suffix": "suffix"}[args.average],
         "fit_intercept": args.intercept != "none",
         "penalize_intercept": args.intercept != "free",
-        "multi_class": args.multi_class,
         "n_jobs": args.jobs,
         "random_state": args.seed,
         "verbose": int(not args.quiet),
@@ -289,6 +312,16 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
     if args.kernel:
         names = ("kernel", "degree", "coef0", "cache_size")
         options |= {name: getattr(args, name) for name in names}
+    if args.loss is not None:
+        options["loss"] = args.loss
+    if args.task == "regression":
+        if args.class_weight != "none" or args.multi_class is not None:
+            raise ValueError("--class-weight and --multi-class are for --task classification")
+        return options
+    if args.epsilon is not None:
+        raise ValueError("--epsilon goes with --task regression")
+    options["multi_class"] = args.multi_class or "ovr"
+    options["class_weight"] = None if args.class_weight == "none" else args.class_weight
     return options
 
 
@@ -310,6 +343,7 @@ def _train(args: argparse.Namespace) -> int:
     X, y, zero_based = _readers.read(
         args.data, format=args.format, n_features=args.n_features, label_column=args.label_column,
         header=args.header, zero_based=_ZERO_BASED[args.zero_based],
+        targets=args.task == "regression",
     )  # fmt: skip
     if args.float32:
         X = X.astype(np.float32)
@@ -338,9 +372,19 @@ def _train(args: argparse.Namespace) -> int:
         _say(f"pegasos: interrupted; the model so far is saved to {args.output}")
         return 130
     _report(say, model, time.perf_counter() - began, bool(args.kernel))
-    say(f"training accuracy {100 * (model.predict(X) == y).mean():.2f} %")
+    say(f"training {_quality(model, y, model.predict(X))}")
     say(f"model saved to {args.output}")
     return 0
+
+
+def _quality(model: Any, y: Any, predicted: np.ndarray) -> str:
+    """How good predictions are, in words."""
+    if not model.has_targets:
+        return f"accuracy {100 * (predicted == y).mean():.2f} %"
+    from sklearn.metrics import mean_absolute_error, r2_score
+
+    r2 = f"R2 {r2_score(y, predicted):.4f}, " if len(y) > 1 else ""  # of one row there is none
+    return f"{r2}mean absolute error {mean_absolute_error(y, predicted):.6g}"
 
 
 def _report(say: Callable[..., None], model: Any, seconds: float, is_kernel: bool) -> None:
@@ -385,6 +429,7 @@ def _predict(args: argparse.Namespace) -> int:
         labels_optional=True,
         header=args.header,
         zero_based=known,
+        targets=model.has_targets,
     )
     if zero_based is False and known is None and not X[:, [-1]].nnz:
         warnings.warn(
@@ -394,15 +439,18 @@ def _predict(args: argparse.Namespace) -> int:
         )
     of_problems = model.problem_scores(X)
     scores = model.class_scores(of_problems)
-    labels = model.labels_of(scores)
+    predicted = model.predictions_of(scores)
     if args.probabilities:
         _write(args.output, model.probabilities(of_problems))
     else:
-        _write(args.output, scores if args.scores else labels)
+        _write(args.output, scores if args.scores else predicted)
     if y is not None:
-        is_known = np.isin(y, model.classes)
+        if model.has_targets and y.shape != predicted.shape:
+            _say(f"no R2: y of {args.data} has shape {y.shape}, predictions {predicted.shape}")
+            return 0
+        is_known = np.isin(y, y if model.has_targets else model.classes)
         if is_known.all():
-            _say(f"accuracy {100 * (labels == y).mean():.2f} % of {len(y)} rows")
+            _say(f"{_quality(model, y, predicted)} of {len(y)} rows")
         else:
             other = y[~is_known][0]
             _say(

@@ -53,8 +53,9 @@ def read(
     labels_optional: bool = False,
     header: str = "auto",
     zero_based: bool | None = None,
+    targets: bool = False,
 ) -> tuple[Any, np.ndarray | None, bool | None]:
-    """Read rows and labels.
+    """Read rows and labels, or targets.
 
     Parameters
     ----------
@@ -73,11 +74,13 @@ def read(
         Whether the first line of a CSV file is one; "auto": if it has no number but the label.
     zero_based : bool, optional
         Whether LIBSVM text counts features from 0. Not given: if it has a feature 0.
+    targets : bool, default=False
+        Whether labels are targets of regression: numbers, in an .npz file of several outputs too.
 
     Returns
     -------
     X : ndarray or csr_array of shape (n_samples, n_features)
-    y : ndarray of shape (n_samples,), or None
+    y : ndarray of shape (n_samples,) or (n_samples, n_outputs), or None
     zero_based : bool or None
         Whether LIBSVM text counts features from 0; None of other formats.
 
@@ -97,7 +100,7 @@ def read(
             if format == "libsvm":
                 X, y, zero_based = _read_libsvm(file, n_features, labels_optional, zero_based)
             elif format == "csv":
-                X, y = _read_csv(file, n_features, label_column, labels_optional, header)
+                X, y = _read_csv(file, n_features, label_column, labels_optional, header, targets)
             else:
                 X, y = _read_npz(file)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -119,6 +122,14 @@ def read(
         _validate.rows(X)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name}: {_where_not_finite(X) or error}") from None
+    if targets and y is not None:
+        try:
+            text = next((label for label in y.ravel() if not _is_number(str(label))), None)
+            if text is not None:
+                raise ValueError(f"targets must be numbers, got {str(text)!r}")
+            y = _validate.targets(y.astype(np.float64), X.shape[0])
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
     return X, y, zero_based if format == "libsvm" else None
 
 
@@ -287,6 +298,7 @@ def _read_csv(
     label_column: int,
     labels_optional: bool,
     header: str,
+    targets: bool,
 ) -> tuple[np.ndarray, np.ndarray | None]:
     name = os.fspath(path)
     first, delimiter, is_alone = _first_line(path)
@@ -337,7 +349,7 @@ def _read_csv(
     if not has_labels:
         return table, None
     classes = _plain_labels(np.array(list(labels)))
-    if not labels_optional and label_column != 0:
+    if not targets and not labels_optional and label_column != 0:
         _check_labels(f"labels, in column {label_column % n_columns + 1},", classes, table[:, 0])
     y = classes[table[:, label_column].astype(np.intp)]
     return np.ascontiguousarray(table[:, columns]), y
