@@ -23,7 +23,15 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from pegasos import KernelPegasosClassifier, PegasosClassifier, PegasosClassifierCV
+from pegasos import (
+    KernelPegasosClassifier,
+    KernelPegasosRegressor,
+    KernelPegasosRegressorCV,
+    PegasosClassifier,
+    PegasosClassifierCV,
+    PegasosRegressor,
+    PegasosRegressorCV,
+)
 from pegasos.problems._losses import LOSSES
 
 MACHINES = {
@@ -207,7 +215,8 @@ def run_onnx():
     def run(estimator, X, second="scores", **options):
         graph = skl2onnx.to_onnx(estimator, X[:1], **options)
         session = onnxruntime.InferenceSession(graph.SerializeToString())
-        assert [output.name for output in session.get_outputs()] == ["label", second]
+        names = ["variable"] if second is None else ["label", second]
+        assert [output.name for output in session.get_outputs()] == names
         return session.run(None, {session.get_inputs()[0].name: X})
 
     return run
@@ -338,6 +347,33 @@ def test_a_calibrated_pipeline_goes_to_onnx_if_asked_for_raw_scores(iris, loss, 
     options = {id(clf): {"zipmap": False}, PegasosClassifier: {"raw_scores": True}}
     _, probabilities = run_onnx(clf, X, "probabilities", options=options)
     np.testing.assert_allclose(probabilities, clf.predict_proba(X), atol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("outputs", [None, 1, 3])
+@pytest.mark.parametrize(
+    "kind",
+    [PegasosRegressor, KernelPegasosRegressor, PegasosRegressorCV, KernelPegasosRegressorCV],
+)
+def test_regressors_go_to_onnx(iris, dtype, outputs, kind, run_onnx):
+    """Alone, over sparse support vectors, and in a pipeline."""
+    X, _ = iris
+    X, Y = X[:, :3].astype(dtype), np.column_stack([X[:, 3], 1e3 * X[:, 0], -X[:, 1] - 5])
+    y = Y[:, 0] if outputs is None else Y[:, :outputs]
+    few = {"Cs": 2, "cv": 2} if "CV" in kind.__name__ else {"C": 10}
+    reg = kind(loss="huber", random_state=0, **few)
+    for clf in (reg.fit(X, y), clone(reg).fit(sparse.csr_array(X), y)):
+        (variable,) = run_onnx(clf, X, None)
+        assert variable.dtype == np.float64
+        expected = clf.predict(X).reshape(len(X), -1)
+        # Kernel values of rows in single precision are rounded to it.
+        is_exact = dtype == np.float64 or "Kernel" not in kind.__name__
+        atol = (1e-9 if is_exact else 1e-5) * np.abs(expected).max()
+        np.testing.assert_allclose(variable, expected, rtol=1e-9, atol=atol)
+    pipe = make_pipeline(StandardScaler(), clone(reg)).fit(X, y)
+    (variable,) = run_onnx(pipe, X, None)
+    expected = pipe.predict(X).reshape(len(X), -1)
+    np.testing.assert_allclose(variable, expected, rtol=1e-4, atol=1e-4)  # of a scaler in float32
 
 
 def test_what_onnx_cannot_hold_is_refused_by_name(iris, run_onnx):

@@ -1,8 +1,9 @@
 """Export to ONNX by skl2onnx (extra ``onnx``): call `register`, then ``skl2onnx.to_onnx``.
 
 The graph computes in double precision whatever the type of its input, so that decisions are those
-of the estimator, but for scores so near to 0 or to one another that rounding decides. Its outputs
-are ``label``, which `predict` returns, and
+of the estimator, but for scores so near to 0 or to one another that rounding decides. The output
+of regression is ``variable`` of shape (n_samples, n_outputs), as skl2onnx has it of other
+regressors. Those of classifiers are ``label``, which `predict` returns, and
 
 - ``probabilities``, which `predict_proba` returns, with ``loss="log_loss"`` or "modified_huber";
 - ``scores``, which `decision_function` returns, with the other losses;
@@ -35,6 +36,7 @@ from skl2onnx.common.data_types import (
     Int64TensorType,
     StringTensorType,
 )
+from sklearn.base import is_regressor
 
 import pegasos
 from pegasos.problems import _columns as _problems
@@ -51,15 +53,17 @@ _LABELS = {
 
 
 def register() -> None:
-    """Tell skl2onnx of pegasos' classifiers; they may then be exported alone or in a pipeline.
+    """Tell skl2onnx of pegasos' estimators; they may then be exported alone or in a pipeline.
 
     ``skl2onnx.to_onnx`` raises a ValueError for a kernel that is a function, and for labels that
     are neither numbers nor strings.
     """
-    for name in [name for name in pegasos._ESTIMATORS if "Classifier" in name]:
+    options = {"raw_scores": [True, False], "zipmap": [True, False]}
+    for name in pegasos._ESTIMATORS:
+        of_kind: dict[str, Any] = {"options": options} if "Classifier" in name else {}
         update_registered_converter(
             getattr(pegasos, name), name, _set_shapes, _convert, overwrite=True, parser=_parse,
-            options={"raw_scores": [True, False], "zipmap": [True, False]},
+            **of_kind,
         )  # fmt: skip
 
 
@@ -92,12 +96,15 @@ def _parse(
     """Declare the node of a fitted estimator and its outputs."""
     operator = scope.declare_local_operator(type(model).__name__, model)
     operator.inputs.extend(inputs)
+    outputs: list[Any] = operator.outputs
+    if is_regressor(model):
+        outputs.append(scope.declare_local_variable("variable", DoubleTensorType()))
+        return outputs
     label_type = _LABELS[_labels(model.classes_).dtype.kind][1]
     gives = _gives(scope, model)
     second = "scores" if gives == "raw_scores" else gives
     for name, kind in (("label", label_type), (second, DoubleTensorType)):
-        operator.outputs.append(scope.declare_local_variable(name, kind()))
-    outputs: list[Any] = operator.outputs
+        outputs.append(scope.declare_local_variable(name, kind()))
     return outputs
 
 
@@ -112,6 +119,9 @@ def _gives(scope: Any, estimator: Any) -> str:
 
 
 def _set_shapes(operator: Any) -> None:
+    if is_regressor(operator.raw_operator):
+        operator.outputs[0].type.shape = [None, operator.raw_operator.n_outputs_]
+        return
     n_classes, gives = (
         len(operator.raw_operator.classes_),
         _gives(operator.scope_inst, operator.raw_operator),
@@ -122,8 +132,7 @@ def _set_shapes(operator: Any) -> None:
 
 
 def _convert(scope: Any, operator: Any, container: Any) -> None:
-    """Write the graph of `predict` and of `decision_function` or `predict_proba`."""
-    gives = _gives(scope, operator.raw_operator)
+    """Write the graph of `predict` and, of classifiers, `decision_function` or `predict_proba`."""
     estimator = operator.raw_operator
     estimator = getattr(estimator, "best_estimator_", estimator)  # of a search
     model = estimator.to_model()
@@ -139,7 +148,10 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
     else:
         X, coef = _kernel_values(ops, X, estimator, model.support), model.dual_coef
     of_problems = ops.Add(ops.MatMul(X, np.ascontiguousarray(coef.T)), model.intercept)
-    n_classes = len(model.classes)
+    if model.has_targets:
+        _add_numbers(scope, container, ops, of_problems, operator.outputs[0])
+        return
+    gives, n_classes = _gives(scope, operator.raw_operator), len(model.classes)
     if n_classes == 2:
         scores = ops.Squeeze(of_problems, np.array([1]))
         winners = ops.Cast(ops.Greater(scores, np.zeros(1)), to=TensorProto.INT64)
@@ -153,13 +165,18 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
         second = ops.MatMul(of_problems, np.array([[-1.0, 1.0]]))
     elif gives == "probabilities":
         second = _probabilities(ops, of_problems, model)
-    # Around an estimator, skl2onnx goes on in the type of its input.
-    is_double = isinstance(out.type, DoubleTensorType)
-    kind = TensorProto.DOUBLE if is_double else TensorProto.FLOAT
     ops.Gather(_labels(model.classes), winners, output_names=[label.full_name]).add_to(
         scope, container
     )
-    ops.Cast(second, to=kind, output_names=[out.full_name]).add_to(scope, container)
+    _add_numbers(scope, container, ops, second, out)
+
+
+def _add_numbers(scope: Any, container: Any, ops: _Operators, numbers: Any, out: Any) -> None:
+    """Make `numbers` the output `out`."""
+    # Around an estimator, skl2onnx goes on in the type of its input.
+    is_double = isinstance(out.type, DoubleTensorType)
+    kind = TensorProto.DOUBLE if is_double else TensorProto.FLOAT
+    ops.Cast(numbers, to=kind, output_names=[out.full_name]).add_to(scope, container)
 
 
 def _kernel_values(ops: _Operators, X: Any, estimator: Any, support: Any) -> Any:
