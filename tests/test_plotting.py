@@ -13,13 +13,19 @@ import pytest
 from scipy import sparse
 from sklearn.datasets import make_blobs, make_moons
 from sklearn.exceptions import NotFittedError
+from sklearn.metrics import PredictionErrorDisplay
 from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from pegasos import (
     KernelPegasosClassifier,
     KernelPegasosClassifierCV,
+    KernelPegasosRegressor,
+    KernelPegasosRegressorCV,
     PegasosClassifier,
     PegasosClassifierCV,
+    PegasosRegressor,
 )
 
 matplotlib.use("Agg")
@@ -31,6 +37,7 @@ from pegasos.plotting import (
     Recorder,
     SearchDisplay,
     SupportVectorsDisplay,
+    TubeDisplay,
     WeightsDisplay,
 )
 
@@ -510,3 +517,76 @@ def test_bad_data(moons, rng):
         SupportVectorsDisplay.from_estimator(clf, X, y + 1)
     with pytest.raises(NotFittedError):
         SupportVectorsDisplay.from_estimator(PegasosClassifier(), X, y)
+
+
+# ---- Tubes ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def wave():
+    X = np.linspace(0, 6, 60)[:, None]
+    return X, np.sin(X[:, 0]) + 0.3 * np.cos(40 * X[:, 0])
+
+
+@pytest.mark.parametrize("layout", ["dense", "sparse", "frame", "pipeline", "search"])
+def test_a_tube_tells_rows_inside_from_rows_outside(wave, layout):
+    X, y = wave
+    X = {"sparse": sparse.csr_array(X), "frame": pd.DataFrame({"t": X[:, 0]})}.get(layout, X)
+    reg = KernelPegasosRegressor(C=10, epsilon=0.2, random_state=0)
+    if layout == "pipeline":
+        reg = make_pipeline(StandardScaler(), reg)
+    if layout == "search":
+        reg = KernelPegasosRegressorCV(Cs=[1, 10], epsilons=[0.2], cv=2, random_state=0)
+    reg.fit(X, y)
+    _, ax = plt.subplots()
+    display = TubeDisplay.from_estimator(reg, X, y, ax=ax, color="green")
+    assert display.ax_ is ax
+    assert display.figure_ is ax.figure
+    errors = np.abs(y - reg.predict(X))
+    inside, outside = (len(points.get_offsets()) for points in display.points_)
+    assert (inside, outside) == ((errors <= 0.2002).sum(), (errors > 0.2002).sum())
+    assert outside > 0
+    x, middle = display.line_.get_data()
+    assert x[0] < 0
+    assert x[-1] > 6
+    (path,) = display.tube_.get_paths()
+    assert path.vertices[:, 1].min() == pytest.approx(middle.min() - 0.2, abs=1e-9)
+    assert path.vertices[:, 1].max() == pytest.approx(middle.max() + 0.2, abs=1e-9)
+    assert display.line_.get_color() == "green"
+
+
+def test_a_loss_without_epsilon_has_no_tube(wave):
+    X, y = wave
+    reg = PegasosRegressor(loss="squared_error", random_state=0).fit(X, y)
+    assert TubeDisplay.from_estimator(reg, X, y).tube_ is None
+    assert TubeDisplay.from_estimator(reg, X, y, epsilon=0.5).tube_ is not None
+
+
+def test_a_tube_of_predictions_goes_through_the_rows(wave, rng):
+    X, y = wave
+    mixed = rng.permutation(60)
+    x = X[mixed, 0]
+    display = TubeDisplay.from_predictions(x, y[mixed], 2 * x, epsilon=0.5)
+    np.testing.assert_array_equal(display.line_.get_data(), [X[:, 0], 2 * X[:, 0]])
+
+
+def test_bad_tubes(wave):
+    X, y = wave
+    two = PegasosRegressor().fit(np.column_stack([X, X]), y)
+    with pytest.raises(ValueError, match=r"X must have one feature .*got \(60, 2\)"):
+        TubeDisplay.from_estimator(two, np.column_stack([X, X]), y)
+    many = PegasosRegressor().fit(X, np.column_stack([y, y]))
+    with pytest.raises(ValueError, match=r"y must be one-dimensional, .*got shape \(60, 2\)"):
+        TubeDisplay.from_estimator(many, X, np.column_stack([y, y]))
+    with pytest.raises(ValueError, match="epsilon must be a finite number >= 0, got -1"):
+        TubeDisplay.from_predictions(X[:, 0], y, y, epsilon=-1)
+    with pytest.raises(NotFittedError):
+        TubeDisplay.from_estimator(PegasosRegressor(), X, y)
+
+
+@pytest.mark.parametrize("kind", ["actual_vs_predicted", "residual_vs_predicted"])
+def test_scikit_learn_draws_predictions_and_residuals(wave, kind):
+    X, y = wave
+    reg = PegasosRegressor(random_state=0).fit(X, y)
+    display = PredictionErrorDisplay.from_estimator(reg, X, y, kind=kind)
+    np.testing.assert_allclose(display.y_pred, reg.predict(X))

@@ -36,10 +36,14 @@ __all__ = [
     "Recorder",
     "SearchDisplay",
     "SupportVectorsDisplay",
+    "TubeDisplay",
     "WeightsDisplay",
 ]
 
 _MOST_LINES = 10
+# Errors up to so much more than epsilon are on the edge of a tube: support vectors are, to the
+# accuracy of the fit.
+_EDGE = 1e-3
 # How points of a search are marked.
 _BEST, _WITHIN = "best mean score", "largest λ within one standard error"
 _MARKS: dict[str, dict[str, Any]] = {
@@ -582,6 +586,151 @@ class SupportVectorsDisplay:
         across, up = self.support_vectors.T
         style: dict[str, Any] = {"facecolors": "none", "edgecolors": "black", "linewidths": 0.8}
         self.rings_ = ax.scatter(across, up, s=60, label="support vectors", **style)
+        ax.legend()
+        return self
+
+
+class TubeDisplay:
+    """Regression on one feature: rows, the predicted curve, and the tube of errors up to epsilon.
+
+    Errors inside the tube cost nothing with ``loss="epsilon_insensitive"`` and its square, and rows
+    there are no support vectors. With ``loss="huber"``, rows outside pull with the same force, and
+    those inside by their error. For several features, see
+    `sklearn.metrics.PredictionErrorDisplay`, which draws predictions and residuals of any
+    regressor.
+
+    Parameters
+    ----------
+    x, y, y_pred : array-like of shape (n_samples,)
+        The feature, the targets and the predictions of rows.
+    epsilon : float
+        Half the height of the tube; 0 draws none.
+    curve : tuple of two array-like of shape (n_points,), default=None
+        The feature and the predictions along the curve; None: those of the rows.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib Axes and Figure
+    line_ : matplotlib Line2D
+    tube_ : matplotlib PolyCollection, or None
+    points_ : list of two matplotlib PathCollection
+        Rows inside the tube and outside. Those on its edge, to a thousandth, count as inside.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pegasos import PegasosRegressor
+    >>> from pegasos.plotting import TubeDisplay
+    >>> X = np.linspace(0, 6, 100)[:, None]
+    >>> y = 2 * X[:, 0] + 1
+    >>> y[::10] += 1
+    >>> reg = PegasosRegressor(C=10, epsilon=0.3, penalize_intercept=False, random_state=0)
+    >>> reg = reg.fit(X, y)
+    >>> display = TubeDisplay.from_estimator(reg, X, y)
+    >>> print(f"{len(display.points_[1].get_offsets())} rows of 100 are outside the tube")
+    10 rows of 100 are outside the tube
+    """
+
+    def __init__(
+        self,
+        x: ArrayLike,
+        y: ArrayLike,
+        y_pred: ArrayLike,
+        epsilon: float,
+        curve: tuple[ArrayLike, ArrayLike] | None = None,
+    ) -> None:
+        arrays = {"x": np.asarray(x), "y": np.asarray(y), "y_pred": np.asarray(y_pred)}
+        for name, array in arrays.items():
+            if array.ndim != 1 or len(array) != len(arrays["x"]) or not len(array):
+                raise ValueError(
+                    f"{name} must be one-dimensional, with a number for each row, got shape "
+                    f"{array.shape}"
+                )
+        self.x, self.y, self.y_pred = arrays.values()
+        self.epsilon = _validate.real("epsilon", epsilon, at_least=0)
+        order = np.argsort(self.x, kind="stable")
+        self.curve = (self.x[order], self.y_pred[order]) if curve is None else curve
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: ArrayLike,
+        *,
+        epsilon: Any = "auto",
+        grid_resolution: int = 500,
+        ax: Axes | None = None,
+        **options: Any,
+    ) -> Self:
+        """Draw a fitted regressor of one feature, or a pipeline that ends with one.
+
+        Parameters
+        ----------
+        estimator : object
+            Has `predict`.
+        X : {array-like, sparse matrix} of shape (n_samples, 1)
+        y : array-like of shape (n_samples,)
+        epsilon : float or "auto", default="auto"
+            "auto" is that of the estimator, of the best one of a search, or of the last step of a
+            pipeline; 0 with ``loss="squared_error"``, and where there is none.
+        grid_resolution : int, default=500
+            Points along the curve.
+        ax, **options
+            As in `plot`.
+        """
+        points = _dense(X)
+        if points.shape[1:] != (1,) or not len(points):
+            raise ValueError(f"X must have one feature and at least one row, got {points.shape}")
+        if epsilon == "auto":
+            inner = estimator[-1] if hasattr(estimator, "named_steps") else estimator
+            inner = getattr(inner, "best_estimator_", inner)
+            has_one = getattr(inner, "loss", None) != "squared_error"
+            epsilon = getattr(inner, "epsilon", 0.0) if has_one else 0.0
+        first, last = _corners(None, points)[:, 0]
+        n_points = _validate.integer("grid_resolution", grid_resolution)
+        grid = np.linspace(first, last, n_points)[:, None]
+        along = type(X)(grid, columns=X.columns) if hasattr(X, "columns") else grid
+        curve = grid[:, 0], estimator.predict(along)
+        return cls(points[:, 0], y, estimator.predict(X), epsilon, curve).plot(ax=ax, **options)
+
+    @classmethod
+    def from_predictions(
+        cls,
+        x: ArrayLike,
+        y: ArrayLike,
+        y_pred: ArrayLike,
+        *,
+        epsilon: float,
+        ax: Axes | None = None,
+        **options: Any,
+    ) -> Self:
+        """Draw predictions `y_pred` of rows with the feature `x` and the targets `y`."""
+        return cls(x, y, y_pred, epsilon).plot(ax=ax, **options)
+
+    def plot(self, ax: Axes | None = None, **options: Any) -> Self:
+        """Draw; `options` go to ``Axes.plot`` for the curve."""
+        if ax is None:
+            _, ax = plt.subplots(layout="constrained")
+        self.ax_, self.figure_ = ax, ax.figure
+        style: dict[str, Any] = {"color": "black", "label": "prediction"} | options
+        (self.line_,) = ax.plot(*self.curve, **style)
+        self.tube_ = None
+        if self.epsilon > 0:
+            x, middle = (np.asarray(values) for values in self.curve)
+            self.tube_ = ax.fill_between(
+                x, middle - self.epsilon, middle + self.epsilon,
+                color="tab:orange", alpha=0.2, label=f"errors up to {self.epsilon:g}",
+            )  # fmt: skip
+        is_outside = np.abs(self.y - self.y_pred) > (1 + _EDGE) * self.epsilon
+        names = ("inside", "outside") if self.epsilon > 0 else ("without error", "rows")
+        self.points_ = [
+            ax.scatter(self.x[mine], self.y[mine], s=14, color=color, label=name)
+            for mine, color, name in zip(
+                (~is_outside, is_outside), ("#2166ac", "#b2182b"), names, strict=True
+            )
+        ]
+        ax.set(xlabel="feature", ylabel="target")
         ax.legend()
         return self
 
