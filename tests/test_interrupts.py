@@ -20,7 +20,7 @@ import warnings
 import numpy as np
 import pytest
 from interruption import asked_often, interrupted
-from losses import LOSSES
+from losses import LOSSES, TARGET_LOSSES
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -164,7 +164,7 @@ def check(clf, whole, X):
         np.testing.assert_array_equal(clf.intercept_, whole.intercept_)
         np.testing.assert_array_equal(clf.objective_, whole.objective_)
     assert (clf.duality_gap_ >= 0).all()
-    assert np.isfinite(clf.decision_function(X)).all()
+    assert np.isfinite(clf.predict(X)).all()
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -657,7 +657,7 @@ class Storm:
 
 
 def any_fit(rng):
-    """An estimator that goes on from what an interrupted fit left, rows and labels."""
+    """An estimator that goes on from what an interrupted fit left, rows and labels or targets."""
     options = {
         "loss": str(rng.choice(list(LOSSES))),
         "solver": str(rng.choice(["auto", "pegasos", "sdca", "newton"])),
@@ -669,18 +669,32 @@ def any_fit(rng):
     if options["solver"] == "pegasos":
         options["average"] = [False, True, "suffix"][rng.integers(3)]
         options["batch_size"] = int(rng.integers(1, 4))
-    n_classes = int(rng.integers(2, 6))
+    n_classes, has_targets = int(rng.integers(2, 6)), rng.random() < 0.4
+    if has_targets:
+        del options["multi_class"]
+        options["loss"] = str(rng.choice(list(TARGET_LOSSES)))
+
+    def labelled(X, y):
+        """Rows, and labels or targets of one to three outputs."""
+        if has_targets:
+            y = (np.eye(n_classes)[y] + 0.1 * rng.normal(size=(len(y), 1)))[:, : rng.integers(1, 4)]
+        return X, y
+
+    linear, kernel = (
+        getattr(pegasos, name + ("Regressor" if has_targets else "Classifier"))
+        for name in ("Pegasos", "KernelPegasos")
+    )
     if rng.random() < 0.5:
         kind = str(rng.choice(["dense", "sparse", "sparse, few features"]))
-        clf = pegasos.PegasosClassifier(lam=10 ** rng.uniform(-4, -2), **options)
-        return clf, *rows(kind, int(rng.integers(50, 1500)), n_classes)
+        clf = linear(lam=10 ** rng.uniform(-4, -2), **options)
+        return clf, *labelled(*rows(kind, int(rng.integers(50, 1500)), n_classes))
     X, y = rows(str(rng.choice(["dense", "sparse"])), int(rng.integers(50, 700)), n_classes)
     options |= {"cache_size": [0.1, 1, 200][rng.integers(3)], "gamma": 0.01}
     options["kernel"] = ["rbf", "precomputed", inner_products][rng.integers(3)]
     if options["kernel"] == "precomputed":
         X = inner_products(X, X) / 60
     options["assume_psd"] = True
-    return pegasos.KernelPegasosClassifier(lam=10 ** rng.uniform(-4, -2), **options), X, y
+    return kernel(lam=10 ** rng.uniform(-4, -2), **options), *labelled(X, y)
 
 
 def inner_products(X, Z):
@@ -699,7 +713,8 @@ def storm_over_fits(storm, n_storms):
     for _ in range(n_storms):
         clf = clone(whole)
         if not clf.warm_start and storm.rng.random() < 0.5:
-            clf.fit(X[:, :3] if clf.get_params().get("kernel") != "precomputed" else X, y > 0)
+            other = y[::-1] if hasattr(clf, "epsilon") else y > 0
+            clf.fit(X[:, :3] if clf.get_params().get("kernel") != "precomputed" else X, other)
         for _ in range(storm.rng.integers(1, 4)):
             before = vars(clf).copy()
             if not storm.strike(lambda clf=clf: clf.fit(X, y), seconds):
@@ -718,7 +733,10 @@ def storm_over_fits(storm, n_storms):
 def storm_over_searches(storm, n_storms):
     """Interrupt searches, which are made or not."""
     rng = storm.rng
-    machine = [pegasos.PegasosClassifierCV, pegasos.KernelPegasosClassifierCV][rng.integers(2)]
+    machine = [
+        pegasos.PegasosClassifierCV, pegasos.KernelPegasosClassifierCV,
+        pegasos.PegasosRegressorCV, pegasos.KernelPegasosRegressorCV,
+    ][rng.integers(4)]  # fmt: skip
     X, y = rows(str(rng.choice(["dense", "sparse"])), int(rng.integers(60, 300)), 3)
     options = {
         "cv": 2, "random_state": 0, "refit": bool(rng.random() < 0.7), "n_jobs": 1,
@@ -726,10 +744,15 @@ def storm_over_searches(storm, n_storms):
         "multi_class": str(rng.choice(["ovr", "ovo"])),
         "cv_effort": [[2, 4], ["auto"]][rng.integers(2)][0],
     }  # fmt: skip
+    other = y > 0
+    if hasattr(machine(), "epsilons"):
+        y, other = y + 0.1 * rng.normal(size=len(y)), -y
+        options |= {"loss": str(rng.choice(list(TARGET_LOSSES))), "epsilons": [0.1, 0.5]}
+        del options["multi_class"]
     began = time.perf_counter()
     whole = machine(**options).fit(X, y)
     seconds, n_interrupted = time.perf_counter() - began, 0
-    first = machine(**options | {"refit": True}).fit(X, y > 0).set_params(refit=whole.refit)
+    first = machine(**options | {"refit": True}).fit(X, other).set_params(refit=whole.refit)
     for _ in range(n_storms):
         clf = copy.copy(first)
         before = vars(clf).copy()

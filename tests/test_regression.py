@@ -5,6 +5,7 @@ import json
 import pickle
 import warnings
 
+import losses
 import numpy as np
 import pytest
 from covering import covering
@@ -21,10 +22,13 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVR, LinearSVR
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from test_losses import LAM, delay_of, textbook
 
 import pegasos
 from pegasos import KernelPegasosRegressor, PegasosClassifier, PegasosRegressor
 from pegasos.io import _archive
+from pegasos.problems._settings import Settings
+from pegasos.solvers._schedule import KERNEL, Schedule
 
 EPSILON = 0.3
 #: l(u) and l'(u), by their definitions.
@@ -249,6 +253,50 @@ def test_steps_of_several_outputs_are_those_of_single_fits(data, kind, loss):
         for k, column in enumerate(Y.T):
             single = clone(reg).fit(rows, column, sample_weight=c)
             np.testing.assert_allclose(together[:, k], single.predict(rows), rtol=1e-9, atol=1e-9)
+
+
+# ---- Pegasos itself ------------------------------------------------------------------------------
+
+
+def draws_of(c, n_steps, batch_size, sampling, seed):
+    """The rows that a fit draws, but for those without weight."""
+    settings = Settings(LAM, batch_size=batch_size, sampling=sampling)
+    session = Schedule(KERNEL, settings, 1, len(c), np.float64, seed).pegasos
+    session.set_rows((c > 0).astype(np.int8)[None], None)
+    session.plan(n_steps=n_steps)
+    draws = session.planned_draws(2**40)
+    return draws[c[draws] > 0]
+
+
+@covering(
+    2, kind=KINDS, loss=LOSSES, layout=("dense", "csr32", "csr64"), dtype=(np.float32, np.float64),
+    batch_size=(1, 3), project=(False, True), average=(False, True), outputs=(1, 3),
+    intercept=("none", "penalized", "free"), sampling=("permutation", "cyclic", "uniform"),
+)  # fmt: skip
+def test_pegasos_takes_the_steps_of_a_textbook_draw_for_draw(
+    data, kind, loss, layout, dtype, batch_size, project, average, outputs, intercept, sampling
+):
+    X, y, c = data
+    y = 50 * y  # units of training are others
+    Y = np.column_stack([y, -0.6 * y, y + 20])[:, :outputs]
+    reg = kind(
+        solver="pegasos", n_steps=60, lam=LAM, loss=loss, epsilon=losses.EPSILON, project=project,
+        batch_size=batch_size, average=average, sampling=sampling, random_state=0,
+        fit_intercept=intercept != "none", penalize_intercept=intercept == "penalized",
+        **({"kernel": "linear", "scores": "push"} if kind is KernelPegasosRegressor else {}),
+    ).fit(convert(X, layout, dtype), Y, sample_weight=c)  # fmt: skip
+    draws = draws_of(c, 60, batch_size, sampling, reg._seed())
+    X, c = X.astype(dtype).astype(np.float64), c / c[c > 0].mean()
+    delay = delay_of(X, c, LAM, loss, float(intercept != "none"))
+    for k, z in enumerate(Y.T):
+        ball = 2 * np.average(losses.ALL[loss](z), weights=c) if project else 0
+        w, b, _ = textbook(
+            loss, X, np.ones(len(z)), z, c, draws, delay, batch_size, ball, average, intercept
+        )
+        tolerance = 1e-9 if dtype == np.float64 else 1e-3
+        size = np.abs(w).max()
+        np.testing.assert_allclose(reg.coef_[k], w, rtol=tolerance, atol=tolerance * size)
+        np.testing.assert_allclose(reg.intercept_[k], b, rtol=tolerance, atol=tolerance * size)
 
 
 # ---- Units ---------------------------------------------------------------------------------------
