@@ -8,7 +8,7 @@ magnitude. From the rows as they were given and from public attributes alone, P(
 with a bound on what rounding can do to that sum. An interior-point method for the dual, or Newton's
 method for the log loss, which share nothing with the package, find another point. The case ends well if no point is below
 `dual_objective_`, if P(w) is within `duality_gap_` of both objectives, and if there is a gap and a
-warning where the documentation says so. How cases are run is in random_calls.py.
+warning where the documentation says so. Of regression, the other point is that of another solver. How cases are run is in random_calls.py.
 """
 
 import dataclasses
@@ -18,7 +18,7 @@ from itertools import combinations
 
 import numpy as np
 import random_calls
-from losses import BOUNDS, LOSSES, SLOPES
+from losses import BOUNDS, LOSSES, SLOPES, TARGET_LOSSES
 from random_calls import Rows, Wrong, dress, label_columns, told
 from scipy import sparse
 from sklearn.base import clone
@@ -660,7 +660,96 @@ def matrix(case):
     fit_kernel(case, rows, draw_options(case) | {"kernel": "precomputed"})
 
 
+def losses_of(loss, epsilon, u, doubt):
+    """l(u) of a loss of regression, and what errors of u up to `doubt` may do to it."""
+    size, most = np.abs(u), np.abs(u) + doubt
+    over = np.maximum(size - epsilon, 0)
+    return {
+        "epsilon_insensitive": (over, doubt),
+        "squared_epsilon_insensitive": (over**2, 2 * most * doubt),
+        "huber": (np.where(size < epsilon, u**2 / 2, epsilon * size - epsilon**2 / 2),
+                  np.minimum(most, epsilon) * doubt),
+        "squared_error": (u**2 / 2, most * doubt),
+    }[loss]  # fmt: skip
+
+
+def regression_objective(reg, space, y, c, w, b):
+    """P of an output where `w` are weights, or coefficients of all rows, and what rounding does."""
+    scores = space.of_weights(w) if isinstance(space, Features) else space.of_coefficients(w)
+    doubt = scores.f_error + 8 * EPS * (np.abs(scores.f) + abs(b) + np.abs(y))
+    values, doubts = losses_of(reg.loss, reg.epsilon, y - scores.f - b, doubt)
+    is_penalized = reg.fit_intercept and reg.penalize_intercept
+    norm = scores.norm + (b / reg.intercept_scaling) ** 2 * is_penalized
+    P, share = reg.lam_ / 2 * norm + c @ values / c.sum(), c / c.sum()
+    # Solvers count in the unit of y: rounding of the largest target's loss is theirs.
+    own = (
+        64 * EPS * losses_of(reg.loss, 0.0 if reg.loss != "huber" else reg.epsilon, y, 0.0)[0].max()
+    )
+    return P, reg.lam_ / 2 * scores.norm_error + share @ doubts + len(y) * EPS * 8 * P + own
+
+
+def regression(case):
+    """Several outputs in any unit: P summed again, and no point below the dual objective."""
+    rows = draw_rows(case)
+    options, A = draw_options(case), rows.values
+    del options["multi_class"]
+    unit, n_outputs = case.pick(1.0, 1.0, 1e-9, 1e6), case.pick(1, 1, 3)
+    scores = A @ case.rng.normal(size=(A.shape[1], n_outputs))
+    Y = scores / max(np.abs(scores).max(), 1e-300) + case.pick(0.01, 1) * case.rng.normal(
+        size=scores.shape
+    )
+    Y = unit * (Y + case.pick(0, 0, 10))
+    options["loss"] = case.pick(*TARGET_LOSSES)
+    options["epsilon"] = float(unit * 10 ** case.rng.uniform(-3, 0.3))
+    if options["loss"] == "epsilon_insensitive":
+        options["lam"] /= unit
+    make, space = pegasos.PegasosRegressor, Features(A)
+    if case.chance(0.5):
+        options["gamma"] = float(case.pick(0.1, 1) / max(np.mean(A**2) * A.shape[1], 1e-6))
+        make = pegasos.KernelPegasosRegressor
+        space = Matrix(*kernel_values("rbf", options["gamma"], None, None, None, A))
+    weights = draw_weights(case, (np.arange(len(Y)) % 2).astype(int))
+    c = np.ones(len(Y)) if weights is None else weights
+    y = Y[:, 0] if n_outputs == 1 and case.chance(0.5) else Y
+
+    def fitted(reg):
+        what = f"{told(reg)}.fit({rows.name}, y of {y.shape})"
+        return case.call(what, lambda: reg.fit(rows.X, y, sample_weight=weights))
+
+    def point(reg, k):
+        if make is pegasos.PegasosRegressor:
+            return np.atleast_2d(reg.coef_)[k], reg.intercept_[k]
+        beta = np.zeros(len(Y))
+        beta[reg.support_] = reg.dual_coef_[k]
+        return beta, reg.intercept_[k]
+
+    reg = fitted(make(**options))
+    converged = case.converged
+    other = {"auto": "sdca", "sdca": "newton", "newton": "auto", "pegasos": "auto"}[reg.solver]
+    second = fitted(clone(reg).set_params(solver=other, tol=1e-9, max_iter=1000))
+    for k, z in enumerate(Y.T):
+        objective, dual, gap = reg.objective_[k], reg.dual_objective_[k], reg.duality_gap_[k]
+        P, room = regression_objective(reg, space, z, c, *point(reg, k))
+        said = f"output {k}: objective {objective!r}, dual {dual!r}, gap {gap!r}, P {P!r} +- {room:.3g}"
+        case.note(f"  {said}")
+        if not abs(gap - max(objective - dual, 0)) <= 4 * EPS * abs(objective):
+            raise Wrong(f"{said}: the gap is not the difference")
+        if abs(P - objective) > room + EPS * 64 * abs(objective) or P - dual > gap + 2 * room:
+            raise Wrong(f"{said}: the objective or the gap is false")
+        if converged and gap > (1e-3 if reg.tol == "auto" else reg.tol) * objective + 2 * room:
+            raise Wrong(f"{said}: no warning, tol={reg.tol}")
+        constant = np.average(z, weights=c) if reg.fit_intercept else 0.0
+        for name, at in {
+            "w = 0": (np.zeros_like(point(reg, k)[0]), constant),
+            f"solver={second.solver!r}": point(second, k),
+        }.items():
+            value, doubt = regression_objective(reg, space, z, c, *at)
+            if value < dual - doubt - room:
+                raise Wrong(f"{said}, but {name} has P {value!r} +- {doubt:.3g}")
+
+
 KINDS = {
+    "regression": (regression, 3),
     "linear": (linear, 2),
     "kernel": (kernel, 4),
     "function": (function, 2),
