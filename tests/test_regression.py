@@ -517,6 +517,16 @@ def test_model_files_know_the_names_of_features(tmp_path, data, kind):
         model.predict(frame[list("fabcde")])
 
 
+def test_model_files_of_classifiers_need_not_speak_of_regression(tmp_path, data):
+    X, y, _ = data
+    clf = PegasosClassifier().fit(X, y > y.mean())
+    arrays = clf.to_model().arrays()
+    known = json.loads(str(arrays["about"]))
+    del known["epsilon"], known["is_flat"]
+    _archive.save(tmp_path / "m.npz", arrays | {"about": np.array(json.dumps(known))})
+    np.testing.assert_array_equal(pegasos.load(tmp_path / "m.npz").predict(X), clf.predict(X))
+
+
 def without(name):
     return lambda arrays: {k: v for k, v in arrays.items() if k != name}
 

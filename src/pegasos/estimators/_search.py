@@ -904,13 +904,13 @@ _OF_CLASSIFIERS = {
     "more": """With "auto", three more rules save time or improve scores. Sparse rows of linear
         machines that make epochs, and rows of kernel machines, are in single precision during the
         search, unless this would blur what tells them apart, or let all kernel values of a row
-        vanish, or the kernel is a function or precomputed. If `scoring` is accuracy, kernel machines of several classes are dropped after
-        the first fold if they surely lose: if their share of correct rows is below the best one by
-        more than four standard errors of the difference of independent shares. (A search over few
-        rows drops nothing.) For more than two classes in few features, without `class_weight`,
-        linear machines that stop after two epochs are scored, too. If their best score is higher by
-        more than a standard error, the search is over these machines, and `best_params_` also has
-        ``max_iter`` and ``tol=None``.""",
+        vanish, or the kernel is a function or precomputed. If `scoring` is accuracy, kernel
+        machines of several classes are dropped after the first fold if they surely lose: if their
+        share of correct rows is below the best one by more than four standard errors of the
+        difference of independent shares. (A search over few rows drops nothing.) For more than two
+        classes in few features, without `class_weight`, linear machines that stop after two epochs
+        are scored, too. If their best score is higher by more than a standard error, the search is
+        over these machines, and `best_params_` also has ``max_iter`` and ``tol=None``.""",
     "dropped": """whether it was left after the first fold (see `cv_effort`). Then its mean is
           the score of that fold, scores of other folds are NaN, and it ranks last""",
 }

@@ -588,6 +588,7 @@ def load(path: str | os.PathLike[str]) -> LinearModel | KernelModel:
         if not isinstance(about["format"], str) or about["format"] not in kinds:
             raise ValueError(f"its format is {about['format']!r}, not one of {list(kinds)}")
         kind = kinds[about["format"]]
+        about = {"epsilon": None, "is_flat": False} | about  # classifiers need not say so
         about = {name: about[name] for name in kind._ABOUT}
         about["lam"] = _validate.lam(about["lam"])
         names = *kind._ARRAYS, *(name for name in kind._OPTIONAL if name in arrays)
