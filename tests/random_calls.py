@@ -1797,6 +1797,70 @@ def edit_state(case, arrays):
 
 # ---- Running -------------------------------------------------------------------------------------
 
+
+def regression(case):
+    """A regressor, or a search over them: predictions of new rows, here and from a model file."""
+    rows, is_kernel, is_search = draw_rows(case), case.chance(0.5), case.chance(0.3)
+    options, d = draw_options(case), rows.values.shape[1]
+    del options["multi_class"]
+    loss = case.pick("epsilon_insensitive", "squared_epsilon_insensitive", "huber", "squared_error")
+    options |= {"loss": loss, "n_jobs": case.pick(None, 1, 2)}
+    epsilons = case.pick([0.1], [0.0], [0.5, 1e-3])
+    if loss == "huber" and 0.0 in epsilons:
+        case.may_be_refused("epsilons? of loss='huber'")
+    if is_kernel:
+        options |= draw_kernel(case, d)
+        if options["kernel"] == "precomputed":
+            options["kernel"] = "rbf"
+        if loss != "epsilon_insensitive" and options["kernel"] not in (
+            "rbf",
+            "linear",
+            "laplacian",
+        ):
+            case.may_be_refused("positive semi-definite")
+    if case.scale > 100 or (is_kernel and options["kernel"] == "poly"):
+        case.may_be_refused("overflow|too large|finite|too small for loss")
+    if is_search:
+        options |= {"Cs": case.pick(2, [0.1, 1.0]), "epsilons": epsilons, "cv": case.pick(2, 3)}
+        options["cv_effort"] = case.pick("auto", 3, 0.05)
+        options["scoring"] = case.pick(None, "r2", "neg_mean_absolute_error")
+        if is_kernel:
+            options["gammas"] = [options.pop("gamma")]
+    else:
+        options |= draw_regularisation(case) | {"epsilon": epsilons[0]}
+    name = f"{'Kernel' * is_kernel}PegasosRegressor{'CV' * is_search}"
+    Y = case.rng.normal(size=(len(rows), case.pick(1, 1, 2, 4))) * case.pick(1.0, 1e-8, 1e5)
+    y = Y[:, 0] if case.chance(0.5) else Y
+    weights = case.rng.uniform(0.2, 3, len(Y)) if case.chance(0.3) else None
+    reg = getattr(pegasos, name)(**options)
+    what = f"{told(reg)}.fit({rows.name}, y of {y.shape})"
+    case.call(what, lambda: reg.fit(rows.X, y, sample_weight=weights))
+    new = more_rows(case, d)
+    found = case.call(f"predict({new.name})", lambda: reg.predict(new.X))
+    if found.shape != (len(new), *y.shape[1:]) or not np.isfinite(found).all():
+        raise Wrong(f"predict: shape {found.shape}, or not finite")
+    if not is_kernel:
+        w, b = np.atleast_2d(reg.coef_), reg.intercept_
+        size = np.abs(new.values) @ np.abs(w.T) + np.abs(b)
+        if (np.abs(found.reshape(len(new), -1) - new.values @ w.T - b) > 1e-12 * size).any():
+            raise Wrong("predict: other numbers than those of coef_ and intercept_")
+    if hasattr(reg, "objective_") and not (np.nan_to_num(reg.duality_gap_) >= 0).all():
+        raise Wrong(f"gaps below 0: {reg.duality_gap_}")
+    path = case.folder / "model.npz" if hasattr(case.folder, "joinpath") else f"{case.folder}/m.npz"
+    case.call("save", lambda: reg.to_model().save(path), "cannot be saved without its kernel")
+    again = case.call("load and predict", lambda: pegasos.load(path).predict(dense_of(new)))
+    size = np.abs(found).max(initial=0) + np.abs(reg.intercept_).max()
+    if not np.allclose(
+        again, found, rtol=1e-4 if is_kernel else 1e-12, atol=1e-4 * size * is_kernel
+    ):
+        raise Wrong("a model file predicts other numbers")
+
+
+def dense_of(rows):
+    """Rows as a plain array in the type in which they are worked on."""
+    return rows.values.astype(rows.dtype)
+
+
 KINDS = {
     "linear fit": (linear_fit, 5),
     "kernel fit": (kernel_fit, 6),
@@ -1806,6 +1870,7 @@ KINDS = {
     "model file": (model_file, 3),
     "command": (command, 2),
     "checkpoint": (checkpoint, 3),
+    "regression": (regression, 4),
 }
 
 
