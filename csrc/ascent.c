@@ -350,8 +350,7 @@ static void plan_snapshots(const run *r)
     pegasos_ascent *s = r->s;
     const double size = stored_numbers(r->rows);
     const bool wanted = SNAPSHOTS * (double)r->rows->n_features <= CHEAP * size
-                        || is_within(s, s->estimate, 2 * HOPEFUL)
-                        || s->n_epochs + 1 >= s->last_epoch;
+                        || is_within(s, 2 * HOPEFUL) || s->n_epochs + 1 >= s->last_epoch;
     s->snapshot_every = wanted ? (r->p->n_active + SNAPSHOTS - 1) / SNAPSHOTS : 0;
     s->next_snapshot = wanted ? s->snapshot_every : r->p->n_active;
 }
@@ -463,14 +462,14 @@ static bool is_time_to_check(const run *r, pegasos_ascent *s)
     if (s->tol < 0 || s->n_visits < s->n_visits_at_estimate + r->rows->n_rows / VISITS_TO_ESTIMATE)
         return false;
     s->n_visits_at_estimate = s->n_visits;
-    estimate_gap(r->p, s, sum_of_dual_parts(r));
+    estimate_gap(r->p, s, r->x->targets->loss, sum_of_dual_parts(r));
     if (s->patience > 0 && s->n_visits >= s->patience) {
         s->patience = 0;
         s->has_stopped = is_hopeless(r, s);
         if (s->has_stopped)
             return true;
     }
-    if (is_within(s, s->estimate, HOPEFUL) && s->estimate <= s->estimate_at_check / 1.5
+    if (is_within(s, HOPEFUL) && s->estimate <= s->estimate_at_check / 1.5
         && s->n_visits >= s->n_visits_at_check + s->n_inside)
         return true;
     return s->n_visits >= EPOCHS_BEFORE_CHECK * s->n_inside
@@ -538,7 +537,7 @@ static int find_primal_value(const run *r, candidate *x)
                                                                          bits */
         norm += weight * weight;
     }
-    x->primal = s->lam / 2 * norm + loss / s->mass;
+    x->primal = s->lam / 2 * norm + loss / s->mass + r->x->targets->loss.nu * x->intercept;
     return isfinite(x->primal) ? PEGASOS_DONE : PEGASOS_OVERFLOW;
 }
 
@@ -571,7 +570,8 @@ static int check_gap(const run *r, const pegasos_ascent *after)
     }
     const double primal = fmin(r->s->primal, mean.primal);
     const double gap = fmax(primal - dual, 0) / fmax(primal, 1e-300);
-    const bool is_enough = n_snapshots > 0 && is_small_gap(gap, primal, r->s->tol);
+    const bool is_enough =
+        n_snapshots > 0 && is_small_gap(r->x->targets->loss, gap, primal, r->s->tol);
     if (status == PEGASOS_DONE && !is_enough)
         status = find_primal_value(r, &last);
     if (status != PEGASOS_DONE)
@@ -611,7 +611,8 @@ int64_t pegasos_ascent_run(const pegasos_rows *rows, pegasos_dual *problem, pega
         return PEGASOS_STOPPED;
     for (;;) {
         const bool is_last = s->has_stopped || s->n_epochs >= s->last_epoch;
-        if (is_within(s, s->relative_gap, 1) || (is_last && isfinite(s->primal)))
+        if (is_small_gap(arrays->targets->loss, s->relative_gap, s->primal, s->tol)
+            || (is_last && isfinite(s->primal)))
             return PEGASOS_DONE;
         if (!is_last && !visit_rows(&r))
             return PEGASOS_STOPPED;

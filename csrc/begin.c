@@ -226,7 +226,7 @@ bool pegasos_fit_begin_ascent(fit *f, bool is_zero)
     const double scale = 1 / (f->problem->lam * s->mass), best = intercept_of_state(s);
     for (int64_t i = 0; i < n && !is_zero; i++)
         total += scale * f->a[i] * f->targets.labels[i];
-    const double constant = feature * total;
+    const double constant = feature * (total - f->problem->loss.nu / f->problem->lam);
     note_change(s, PEGASOS_ASCENT);
     s->n_steps += s->ascent.n_steps;
     s->dual = (pegasos_dual){
@@ -293,11 +293,12 @@ bool pegasos_fit_begin_newton(fit *f)
     memcpy(f->point, f->coef, (size_t)d * sizeof(double));
     f->point[d] = feature > 0 ? intercept / feature : 0;
     const double norm = squared_norm_of(f->point, d + !p->free_intercept);
-    const double t =
-        pegasos_line_search(p->loss, n, values, moves, weights, zeros, width, 0, p->lam * norm);
+    const double linear = p->loss.nu * intercept;
+    const double t = pegasos_line_search(p->loss, n, values, moves, weights, zeros, width, linear,
+                                         p->lam * norm);
     for (int64_t j = 0; j <= d; j++)
         f->point[j] *= t;
-    double primal = p->lam / 2 * t * t * norm;
+    double primal = p->lam / 2 * t * t * norm + t * linear;
     for (int64_t i = 0; i < n; i++) {
         f->scores[i] *= t;
         primal += weights[i] * loss_value(loss, error_at(&f->targets, i, f->scores[i]));
@@ -390,7 +391,8 @@ bool pegasos_fit_check_data(fit *f)
             const double weight = intercept / f->problem->intercept_scaling;
             norm += weight * weight;
         }
-        const double primal = f->problem->lam / 2 * norm + loss / s->mass;
+        const double primal =
+            f->problem->lam / 2 * norm + loss / s->mass + f->problem->loss.nu * intercept;
         if (fabs(primal - before) > SAME * before)
             forget(s);
         else if (s->solver == PEGASOS_ASCENT && isfinite(before))
@@ -424,7 +426,9 @@ void pegasos_fit_change_lam(fit *f)
         for (int64_t j = 0; j < d; j++)
             f->w[j] *= of_w;
         s->dual.scale = 1 / (lam * s->mass);
-        s->dual.constant_weight *= of_w;
+        const double nu = f->problem->loss.nu, feature = s->dual.intercept_scaling;
+        s->dual.constant_weight =
+            of_w * (s->dual.constant_weight + feature * nu / before) - feature * nu / lam;
         s->dual.squared_norm *= of_w * of_w;
         activate(f);
         s->ascent = (pegasos_ascent){

@@ -20,7 +20,7 @@ static bool most_are_within(const pegasos_bundle *b, double factor)
 {
     int64_t left = 0;
     for (int64_t l = 0; l < b->n_problems; l++)
-        left += !is_within(&b->ascents[l], b->ascents[l].estimate, factor);
+        left += !is_within(&b->ascents[l], factor);
     return b->ascents->tol >= 0 && left < WORTH;
 }
 
@@ -65,7 +65,7 @@ static void estimate_gaps(const pegasos_rows *rows, const pegasos_bundle *b)
                 sums[l] += b->a[i * B + l] - loss_conjugate(LOSS, b->a[i * B + l], c);
         });
     for (int64_t l = 0; l < b->n_problems; l++)
-        estimate_gap(&b->problems[l], &b->ascents[l], sums[l]);
+        estimate_gap(&b->problems[l], &b->ascents[l], b->targets.loss, sums[l]);
 }
 
 /* Lets each problem go on by itself, from the end of an epoch or from within one. */

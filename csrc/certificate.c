@@ -8,7 +8,8 @@
  *
  * (loss.h has l, l* and the bounds of a_i). For any w, b and any feasible a, P - D >= P - min P
  * >= 0. Feasible means that a_i is within its bounds and, where the intercept is not penalised,
- * that sum_i a_i y_i = 0 as well. Sums run over the rows in their order.
+ * that sum_i a_i y_i = 0 as well. One class has nu b more in P, and sum_i a_i = nu m. Sums run over
+ * the rows in their order.
  */
 #include "loss.h"
 #include "rows.h"
@@ -60,16 +61,17 @@ static const place *sort(int64_t n, place *places, place *other)
 /*
  * sum_i c_i max(0, 1 - y_i (f_i + b)) is convex in b, and linear between the places b = y_i - f_i
  * where a row meets its margin. Its slope begins at minus the weight of the positive rows and grows
- * by c_i at each place. The best b are those where the slope changes its sign: from the place where
+ * by c_i at each place; with nu b, it is `weight` nu larger. The best b are those where the slope changes its sign: from the place where
  * it reaches 0 to the place where it leaves 0, up to the rounding of so many additions.
  */
-static double best_of_hinges(int64_t count, const place *places, double weight, double positive)
+static double best_of_hinges(int64_t count, const place *places, double weight, double positive,
+                             double nu)
 {
     const double rounding = (double)count * DBL_EPSILON * weight;
     double total = 0, slope = 0, sum_of_ends = 0;
     int64_t first = -1, last = -1, n_ends = 0;
     for (int64_t j = 0; j <= count; j++) { /* the slope on the left of places[j] */
-        slope = total - positive;
+        slope = total - positive + nu * weight;
         first = first < 0 && slope >= -rounding ? j : first;
         last = last < 0 && slope > rounding ? j : last;
         total += j < count ? fabs(places[j].weight) : 0;
@@ -192,8 +194,9 @@ double pegasos_best_intercept(const pegasos_targets *t, const double *scores, do
         positive += y > 0 ? c : 0;
     }
     const place *const places = sort(count, unsorted, unsorted + t->n);
-    return kind == PEGASOS_SQUARED_HINGE ? best_of_squares(count, places)
-                                         : best_of_hinges(count, places, total, positive);
+    return kind == PEGASOS_SQUARED_HINGE
+               ? best_of_squares(count, places)
+               : best_of_hinges(count, places, total, positive, t->loss.nu);
 }
 
 /* The root b of 1/(1 + e^-b) + penalty b = (1 + balance)/2: Newton's method from 0, as in
@@ -241,20 +244,37 @@ double pegasos_best_constant(const pegasos_targets *t, double mass, double penal
     b = penalty < INFINITY ? best_of_labels(l, balance, penalty) : 0;
     *least = ((1 + balance) * loss_value(l, 1 - b) + (1 - balance) * loss_value(l, 1 + b)
               + (b != 0 ? penalty * b * b : 0))
-             / 2;
+                 / 2
+             + t->loss.nu * b;
     return b;
+}
+
+pegasos_share pegasos_share_of(double wanted, double sum, double mass)
+{
+    if (sum > wanted)
+        return (pegasos_share){wanted / sum, 0};
+    const double rest = mass > sum ? (mass - wanted) / (mass - sum) : 1;
+    return (pegasos_share){rest, 1 - rest};
 }
 
 void pegasos_make_feasible(const pegasos_targets *t, int64_t balance, const double *a,
                            double *feasible)
 {
     const loss_form l = loss_of(t->loss);
-    double positive = 0, negative = 0; /* sums of a_i y_i > 0, and of the others */
+    double positive = 0, negative = 0, mass = 0; /* sums of a_i y_i > 0, and of the others */
     for (int64_t i = 0; i < t->n; i++) {
         feasible[i] = t->labels[i] != 0 ? loss_clip(l, a[i], t->weights ? t->weights[i] : 1) : 0;
         const double signed_a = feasible[i] * t->labels[i];
         positive += signed_a > 0 ? signed_a : 0;
         negative += signed_a < 0 ? -signed_a : 0;
+        mass += weight_at(t, i);
+    }
+    if (t->loss.nu != 0) { /* one class */
+        const pegasos_share share = pegasos_share_of(t->loss.nu * mass, positive, mass);
+        for (int64_t i = 0; i < t->n; i++)
+            feasible[i] =
+                fmin(share.of_a * feasible[i] + share.of_c * weight_at(t, i), weight_at(t, i));
+        return;
     }
     if (!balance || positive == negative)
         return;
@@ -286,6 +306,7 @@ double pegasos_best_dual(const pegasos_targets *t, const double *a, double squar
     }
     const double first = sum / mass, second = lam / 2 * squared_norm + smoothing / mass;
     double r = 1;
+    scaled = scaled && t->loss.nu == 0; /* else no multiple has the sum of dual variables right */
     if (scaled && first <= 0 && loss_is_quadratic(l))
         return 0; /* of a = 0 */
     if (scaled && first > 0 && loss_is_quadratic(l)) {

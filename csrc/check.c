@@ -23,16 +23,20 @@ const char *pegasos_message(int status)
             "[0, n_features)",
         [PEGASOS_BAD_TARGETS] =
             "targets must be -1 or +1, or 0 for rows outside the problem, and not all 0; those of "
-            "PEGASOS_EPSILON_INSENSITIVE and the losses after it must be finite",
+            "PEGASOS_EPSILON_INSENSITIVE and the losses after it must be finite; where nu is not "
+            "0, "
+            "none is -1",
         [PEGASOS_BAD_WEIGHTS] = "weights must be finite and not negative, and their sum over the "
                                 "problem's rows finite and not 0",
         [PEGASOS_BAD_LAM] = "lam must be a finite number above 0",
         [PEGASOS_BAD_LOSS] =
             "loss must be of a kind that there is, PEGASOS_HINGE and so on, and its epsilon finite "
-            "and not negative, above 0 for PEGASOS_HUBER, and 0 for losses that have none",
+            "and not negative, above 0 for PEGASOS_HUBER, and 0 for losses that have none; nu must "
+            "be "
+            "0, or in (0, 1] for PEGASOS_HINGE",
         [PEGASOS_BAD_INTERCEPT] =
             "free_intercept must be 0 or 1, and intercept_scaling finite, not "
-            "negative, and 0 if the intercept is free",
+            "negative, and 0 if the intercept is free, as it must be where nu is not 0",
         [PEGASOS_BAD_OPTIONS] =
             "tol must be a number, max_epochs not negative, poll_every a finite "
             "number that is not negative, and solver PEGASOS_AUTO, "
@@ -113,6 +117,7 @@ int pegasos_check(const pegasos_problem *problem, const pegasos_options *options
     for (int64_t i = 0; i < n_rows; i++) {
         const double y = problem->targets[i], c = problem->weights ? problem->weights[i] : 1;
         are_targets = are_targets && (has_labels ? y == 0 || y == 1 || y == -1 : isfinite(y));
+        are_targets = are_targets && (problem->loss.nu == 0 || y >= 0);
         are_weights = are_weights && c >= 0 && c < INFINITY;
         is_empty = is_empty && has_labels && y == 0;
         mass += has_labels && y == 0 ? 0 : c;
@@ -126,7 +131,8 @@ int pegasos_check(const pegasos_problem *problem, const pegasos_options *options
     if (!loss_is_known(problem->loss))
         return PEGASOS_BAD_LOSS;
     if (!(scaling >= 0 && scaling < INFINITY)
-        || !(problem->free_intercept == 0 || (problem->free_intercept == 1 && scaling == 0)))
+        || !(problem->free_intercept == 0 || (problem->free_intercept == 1 && scaling == 0))
+        || (problem->loss.nu != 0 && !problem->free_intercept))
         return PEGASOS_BAD_INTERCEPT;
     if (isnan(options->tol) || options->max_epochs < 0
         || !(options->poll_every >= 0 && options->poll_every < INFINITY)
@@ -290,8 +296,9 @@ static bool are_numbers(const fit *f)
     if (is_at_point(s))
         return true;
     if (!(s->loss.kind == problem->loss.kind && s->loss.epsilon == problem->loss.epsilon
-          && s->gap_before >= 0 && isfinite(s->lam) && isfinite(s->mass) && s->longest >= 0
-          && now.objective >= 0 && now.relative_gap >= 0 && are_arrays(f)))
+          && s->loss.nu == problem->loss.nu && s->gap_before >= 0 && isfinite(s->lam)
+          && isfinite(s->mass) && s->longest >= 0 && now.objective >= 0 && now.relative_gap >= 0
+          && are_arrays(f)))
         return false;
     if (s->solver == PEGASOS_ASCENT)
         return are_ascent_numbers(s, problem);

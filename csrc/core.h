@@ -251,24 +251,32 @@ void pegasos_loss_slopes(int64_t n, const double *u, const double *moves, const 
 double pegasos_loss_sum(const pegasos_targets *targets, int64_t first, int64_t count,
                         const double *scores, int64_t stride, double sum);
 
-/* The b that minimises sum_i c_i l(z_i - y_i (scores[i] + b)). Where all b of an interval do, it is
+/* The b that minimises sum_i c_i (l(z_i - y_i (scores[i] + b)) + nu b). Where all b of an interval do, it is
  * one of them: for the hinge and its square the middle, as in LIBSVM, or the only end, if all rows
  * are of one class. The log loss of rows of one class has no least value; b is then so large that
  * the loss is below rounding. `room` is scratch for 4 n numbers, in which places are sorted. */
 double pegasos_best_intercept(const pegasos_targets *targets, const double *scores, double *room);
 
-/* The b that minimises sum_i c_i l(z_i - y_i b)/mass + penalty/2 b^2, and this value. An infinite
+/* The b that minimises sum_i c_i (l(z_i - y_i b) + nu b)/mass + penalty/2 b^2, and this value. An infinite
  * penalty makes b 0. */
 double pegasos_best_constant(const pegasos_targets *targets, double mass, double penalty,
                              double *least);
 
+/* One class: of_a a_i + of_c c_i, within bounds where a_i is, has the sum that is wanted in place of
+ * `sum`, where the bounds c_i have the sum `mass`. */
+typedef struct pegasos_share {
+    double of_a, of_c;
+} pegasos_share;
+pegasos_share pegasos_share_of(double wanted, double sum, double mass);
+
 /* Writes dual variables within their bounds, and 0 where the label is; if `balance`, those of the
- * heavier sign of a_i y_i are scaled down, so that sum_i a_i y_i = 0. `feasible` may be `a`. */
+ * heavier sign of a_i y_i are scaled down, so that sum_i a_i y_i = 0. One class: they are moved
+ * towards 0 or c_i, so that sum_i a_i = nu m. `feasible` may be `a`. */
 void pegasos_make_feasible(const pegasos_targets *targets, int64_t balance, const double *a,
                            double *feasible);
 
 /* D(a), given squared_norm = |w(a)|^2 with the constant feature, and mass = m; if `scaled`, the
- * best value of the feasible multiples of `a`, but for the log loss, which has D(a). */
+ * best value of the feasible multiples of `a`, but for the log loss and one class, with D(a). */
 double pegasos_best_dual(const pegasos_targets *targets, const double *a, double squared_norm,
                          double mass, double lam, int64_t scaled);
 

@@ -194,6 +194,12 @@ static double sum_of(const run *r, double scale, const double *a)
     return sum;
 }
 
+/* w(a)'s weight of the constant feature, given that sum: nu b is part of a free intercept's. */
+static double constant_of(const run *r, double sum)
+{
+    return r->s->feature * (sum - r->targets->loss.nu / r->s->lam);
+}
+
 /* g_i, given the row's score without the intercept. */
 static INLINE double slope_of(const run *r, int64_t i, double score, double intercept)
 {
@@ -565,7 +571,7 @@ static bool begin_with_sample(run *r)
         return false;
     }
     for (int64_t k = 0; k < r->m; k++)
-        r->x->slopes[k] = slope_of(r, r->rows[k], 0, s->reference);
+        r->x->slopes[k] = slope_of(r, r->rows[k], 0, s->reference + s->feature * constant_of(r, 0));
     double gap = visit_rows(r, true), last = INFINITY;
     s->n_visits += count;
     for (int64_t j = 0; j < SWEEPS_OF_SAMPLE && gap <= FAST * last; j++) {
@@ -609,7 +615,9 @@ static void choose_rows(const run *r)
     const int64_t left = s->last_epoch - s->n_epochs;
     const int64_t epochs = s->tol < 0 ? 1 : left < EPOCHS_OF_ROUND ? left : EPOCHS_OF_ROUND;
     s->most_steps = is_by_pairs(r) ? epochs * ((s->n_inside + 1) / 2) : SWEEPS_OF_ROUND;
-    const double enough = fmax(PART_OF_TOL * s->tol, PART_OF_GAP * s->relative_gap);
+    const double size = size_of_gap(r->targets->loss, s->relative_gap, s->primal);
+    const double wanted = s->tol * (size / s->primal); /* as a part of P */
+    const double enough = fmax(PART_OF_TOL * wanted, PART_OF_GAP * s->relative_gap);
     const double finer = s->is_slow ? FINER * s->enough : INFINITY;
     s->enough = fmin(enough * s->primal * s->mass, finer);
     s->position = 0;
@@ -659,7 +667,7 @@ static bool spread(const run *r)
         r->w.change[i] = r->scale * r->x->a[i] * r->targets->labels[i];
     if (!push(r, r->w.change, f))
         return false;
-    double intercept = s->feature * s->feature * sum_of(r, r->scale, r->x->a);
+    double intercept = s->feature * constant_of(r, sum_of(r, r->scale, r->x->a));
     if (s->free_intercept)
         intercept = s->reference = pegasos_best_intercept(r->targets, f, r->w.room);
     for (int64_t i = 0; i < n; i++) {
@@ -713,7 +721,7 @@ static bool find_objectives(const run *r, double *f, double constant, found *at)
             losses +=
                 weight(r, i) * loss_value(r->loss, error_at(r->targets, i, f[i] + at->intercept));
     }
-    at->primal = s->lam / 2 * norm + losses / s->mass;
+    at->primal = s->lam / 2 * norm + losses / s->mass + r->targets->loss.nu * at->intercept;
     at->dual = pegasos_best_dual(r->targets, at->a, norm, s->mass, s->lam, s->is_positive);
     return true;
 }
@@ -777,7 +785,7 @@ static bool refresh(run *r)
     }
     if (!push(r, r->w.change, f))
         return false;
-    const double constant = s->feature * sum_of(r, r->scale, r->x->a);
+    const double constant = constant_of(r, sum_of(r, r->scale, r->x->a));
     const double shift = s->feature * (constant - s->constant_weight);
     for (int64_t i = 0; i < n; i++) {
         moved = r->targets->labels[i] != 0 ? fmax(moved, fabs(f[i] + shift)) : moved;
@@ -808,11 +816,12 @@ static bool refresh(run *r)
 
 /* ---- The run --------------------------------------------------------------------------------- */
 
-static bool is_over(const pegasos_kernel *s)
+static bool is_over(const run *r)
 {
+    const pegasos_kernel *s = r->s;
     return (s->part == PEGASOS_KERNEL_BEGIN || s->part == PEGASOS_KERNEL_CHOOSE)
            && (s->n_epochs >= s->last_epoch || s->is_stuck
-               || is_small_gap(s->relative_gap, s->primal, s->tol));
+               || is_small_gap(r->targets->loss, s->relative_gap, s->primal, s->tol));
 }
 
 int pegasos_kernel_run(const pegasos_matrix *matrix, pegasos_kernel *problem,
@@ -828,7 +837,7 @@ int pegasos_kernel_run(const pegasos_matrix *matrix, pegasos_kernel *problem,
              .w = scratch_in(arrays->work, matrix->n_rows),
              .constant = s->feature * s->feature};
     assert(s->lam > 0 && s->mass > 0 && 1 <= s->n_inside && s->n_inside <= matrix->n_rows);
-    while (!is_over(s)) {
+    while (!is_over(&r)) {
         if (s->part == PEGASOS_KERNEL_BEGIN && !begin_with_sample(&r))
             return PEGASOS_STOPPED;
         if (s->part == PEGASOS_KERNEL_CHOOSE)

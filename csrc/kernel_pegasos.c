@@ -329,7 +329,7 @@ static bool take_step(run *r, int64_t k, pegasos_linear *p)
     p->n_pending = p->n_drawn = 0;
     if (p->ball > 0 && project_on_ball(p))
         fold(r, k, p);
-    count_step(p);
+    count_step(p, set->targets.loss.nu);
     return true;
 }
 

@@ -23,6 +23,9 @@
  * where width = 0), and ends at the bounds. The conjugate of the log loss is p - H(p), with
  * H(p) = -p log p - (1-p) log(1-p).
  *
+ * One class (pegasos_loss) has c nu b more, with the intercept b: a number that P is given beside the
+ * losses, and that the condition on the sum of dual variables, and the best intercept, know of.
+ *
  * Three facts tell losses apart: whether they are smooth (one derivative everywhere), bounded (dual
  * variables have upper ends) and piecewise quadratic (steps of dual variables have a closed form).
  * What rests on the last has a general counterpart, which asks for slopes alone.
@@ -37,10 +40,21 @@
 #include <math.h>
 #include <stdbool.h>
 
-/* Whether a gap is small enough, or all of the objective is rounding; never if tol < 0. */
-static INLINE bool is_small_gap(double relative_gap, double primal, double tol)
+/* What tol is a part of: P. One class: nu - D, which is lam/2 |w(a)|^2, whatever nu adds to P. */
+static INLINE double size_of_gap(pegasos_loss loss, double relative_gap, double primal)
 {
-    return tol >= 0 && (relative_gap <= tol || primal <= PEGASOS_ROUNDING);
+    return loss.nu == 0 ? primal : loss.nu - primal * (1 - relative_gap);
+}
+
+/* Whether a gap, (P - D)/P, is small enough, or all of the objective is rounding; never if tol < 0.
+ */
+static INLINE bool is_small_gap(pegasos_loss loss, double relative_gap, double primal, double tol)
+{
+    if (loss.nu == 0)
+        return tol >= 0 && (relative_gap <= tol || primal <= PEGASOS_ROUNDING);
+    const double gap = relative_gap * primal;
+    return tol >= 0 && isfinite(gap)
+           && (gap <= tol * size_of_gap(loss, relative_gap, primal) || gap <= PEGASOS_ROUNDING);
 }
 
 typedef struct loss_form {
@@ -123,7 +137,8 @@ static INLINE bool loss_is_known(pegasos_loss loss)
                              || loss.kind == PEGASOS_SQUARED_EPSILON_INSENSITIVE;
     const double least = loss.kind == PEGASOS_HUBER ? DBL_MIN : 0;
     return PEGASOS_HINGE <= loss.kind && loss.kind <= PEGASOS_SQUARED_ERROR
-           && (has_epsilon ? least <= loss.epsilon && isfinite(loss.epsilon) : loss.epsilon == 0);
+           && (has_epsilon ? least <= loss.epsilon && isfinite(loss.epsilon) : loss.epsilon == 0)
+           && (loss.nu == 0 || (loss.kind == PEGASOS_HINGE && 0 < loss.nu && loss.nu <= 1));
 }
 
 /* Whether rows have labels, and z = 1; else targets, and y = 1. */

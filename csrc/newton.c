@@ -84,7 +84,8 @@ enum { NUMBERS = 8 };
 /* What an iteration finds out, one part after the other. */
 typedef struct iteration {
     double sums[SUMS];
-    double factors[2]; /* of a_i of rows with y_i a_i < 0 and > 0, which make it feasible */
+    double factors[2]; /* of a_i of rows with y_i a_i < 0 and > 0, which make it feasible; */
+    double lift;       /* and of c_i, for one class */
     double primal, dual;
     bool is_solved;                /* A becomes a, */
     double width;                  /* and this the width */
@@ -344,7 +345,9 @@ static void see_some(const block_pass *pass, int64_t block, int64_t first, int64
 /* a_i, made feasible. */
 static double feasible_at(const run *r, const iteration *s, int64_t i)
 {
-    return r->a[i] * s->factors[r->targets->labels[i] * r->a[i] > 0];
+    const double a = r->a[i] * s->factors[r->targets->labels[i] * r->a[i] > 0];
+    return s->lift == 0 ? a
+                        : fmin(a + s->lift * weight_at(r->targets, i), weight_at(r->targets, i));
 }
 
 static void balance_some(const block_pass *pass, int64_t block, int64_t first, int64_t count)
@@ -362,12 +365,19 @@ static void balance_some(const block_pass *pass, int64_t block, int64_t first, i
 }
 
 /* Where the intercept is not penalised, sum_i a_i y_i must be 0: multiplies the a_i of the heavier
- * sign by a factor. Writes what stands for w(a) to `direction`; false: stopped. */
+ * sign by a factor. One class: see pegasos_share_of. Writes what stands for w(a) to `direction`; false: stopped. */
 static bool balance(const run *r, iteration *s)
 {
     const double least = fmin(s->sums[POSITIVE], s->sums[NEGATIVE]);
     s->factors[0] = s->sums[NEGATIVE] > 0 ? least / s->sums[NEGATIVE] : 0;
     s->factors[1] = s->sums[POSITIVE] > 0 ? least / s->sums[POSITIVE] : 0;
+    if (r->targets->loss.nu != 0) {
+        const double mass = r->p->mass, wanted = r->targets->loss.nu * mass;
+        const pegasos_share share = pegasos_share_of(wanted, s->sums[POSITIVE], mass);
+        s->factors[0] = 0;
+        s->factors[1] = share.of_a;
+        s->lift = share.of_c;
+    }
     s->n_passes++;
     if (!go_over_rows(r, balance_some, r->direction))
         return false;
@@ -387,7 +397,7 @@ static bool evaluate(const run *r, iteration *s)
     if (p->free_intercept && !balance(r, s))
         return false;
     const double *const sums = p->free_intercept ? r->direction : r->sums;
-    double penalty = 0, squared = 0;
+    double penalty = r->targets->loss.nu * r->x->point[r->d], squared = 0;
     for (int64_t j = 0; j < r->size; j++)
         penalty += penalised(r, j) * r->x->point[j] * r->x->point[j] / 2;
     for (int64_t j = 0; j < r->size - (p->free_intercept != 0); j++)
@@ -735,6 +745,7 @@ static bool solve_equations(const run *r, iteration *s)
 {
     for (int64_t j = 0; j < r->size; j++)
         r->right[j] = r->sums[j] / r->p->mass - penalised(r, j) * r->x->point[j];
+    r->right[r->d] -= r->targets->loss.nu;
     if (s->n_band > 0)
         return r->size <= PEGASOS_NEWTON_MOST ? solve_by_matrix(r, s) : solve_by_products(r, s);
     for (int64_t j = 0; j < r->size; j++)
@@ -861,6 +872,7 @@ static bool search(const run *r, iteration *s)
         x.first += penalised(r, j) * r->x->point[j] * r->direction[j];
         x.second += penalised(r, j) * r->direction[j] * r->direction[j];
     }
+    x.first += r->targets->loss.nu * r->direction[r->d];
     if (!find_least(&x))
         return false;
     s->t = x.t;
@@ -893,7 +905,7 @@ static bool fit_intercept(const run *r)
     const double loss = pegasos_loss_sum(r->targets, 0, r->n, scores, 1, 0);
     for (int64_t j = 0; j < r->d; j++)
         primal += p->lam * r->x->coef[j] * r->x->coef[j] / 2;
-    p->primal = primal + loss / p->mass;
+    p->primal = primal + loss / p->mass + r->targets->loss.nu * p->intercept;
     p->relative_gap = fmax(p->primal - p->dual_objective, 0) / fmax(p->primal, 1e-300);
     return true;
 }
@@ -912,9 +924,9 @@ MAYBE_UNUSED static bool are_routines(const pegasos_blas *blas)
            && blas->spotrs;
 }
 
-static bool is_close(const pegasos_newton *p)
+static bool is_close(const run *r)
 {
-    return is_small_gap(p->relative_gap, p->primal, p->tol);
+    return is_small_gap(r->targets->loss, r->p->relative_gap, r->p->primal, r->p->tol);
 }
 
 int pegasos_newton_run(const pegasos_rows *rows, pegasos_newton *problem,
@@ -923,7 +935,7 @@ int pegasos_newton_run(const pegasos_rows *rows, pegasos_newton *problem,
     assert(are_there(rows, 0, 0) && are_settings(problem, arrays->targets->loss) && arrays->work);
     assert(!arrays->blas || are_routines(arrays->blas));
     run r = lay_out(rows, problem, arrays, watch);
-    while (problem->n_epochs < problem->last_epoch && !is_close(problem)) {
+    while (problem->n_epochs < problem->last_epoch && !is_close(&r)) {
         iteration s = {0};
         r.s = &s;
         if (!evaluate(&r, &s))
@@ -931,7 +943,7 @@ int pegasos_newton_run(const pegasos_rows *rows, pegasos_newton *problem,
         if (!isfinite(s.primal))
             return PEGASOS_OVERFLOW;
         keep(&r, &s);
-        if (!is_close(problem)) {
+        if (!is_close(&r)) {
             if (!bend(&r, &s) || !solve_equations(&r, &s) || !score_step(&r, &s) || !search(&r, &s))
                 return PEGASOS_STOPPED;
             move(&r, &s);

@@ -239,7 +239,7 @@ static INLINE void take_step(const row_functions *f, const pegasos_rows *rows,
     p->n_drawn = 0;
     if (p->ball > 0)
         project(p, rows, v, a);
-    count_step(p);
+    count_step(p, set->targets.loss.nu);
 }
 
 /* Rows are asked for this many draws before they are needed. */
@@ -327,7 +327,7 @@ static INLINE void run_bundle(const row_functions *f, const pegasos_rows *rows,
                     averages = true;
                 }
             }
-            count_step(&p[l]);
+            count_step(&p[l], set->targets.loss.nu);
         }
         if (adds)
             f->add_bundle(rows, i, u, set->weights, averages ? set->sums : NULL);

@@ -252,7 +252,7 @@ static bool is_over(const fit *f)
 {
     const pegasos_progress now = progress_of_state(f->s);
     const double tol = f->s->solver == PEGASOS_NEWTON ? SAFELY * f->options->tol : f->options->tol;
-    return is_small_gap(now.relative_gap, now.objective, tol)
+    return is_small_gap(f->s->loss, now.relative_gap, now.objective, tol)
            || now.n_epochs >= f->options->max_epochs;
 }
 

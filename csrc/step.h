@@ -81,15 +81,17 @@ static INLINE void fold_numbers(pegasos_linear *p)
 }
 
 /*
- * Ends step t for the average.
+ * Ends step t: moves b by what P has of it beside the losses, and lets w and b into the average.
  *
  * The average of w_{tau+1} = q_tau v_{tau+1} / (lam (tau + t0)) over steps costs no O(d) either.
  * With S_t = sum_{tau <= t} q_tau / (tau + t0), a row added to v at step t with factor u is part of
  * all later iterates but of none before, and so contributes u (S_T - S_{t-1}) x / lam to their sum.
  * Hence a += S_{t-1} u x beside v += u x, and the sum is (S_T v - a) / lam.
  */
-static INLINE void count_step(pegasos_linear *p)
+static INLINE void count_step(pegasos_linear *p, double nu)
 {
+    if (nu != 0) /* the slope of nu b */
+        p->intercept -= nu / (p->lam * time_of(p));
     if (p->average_from > 0 && p->n_steps >= p->average_from) {
         p->rate_sum += p->q / time_of(p);
         p->intercept_sum += p->intercept;

@@ -54,7 +54,7 @@ class Targets:
         self,
         labels: NDArray[np.int8],
         row_weights: NDArray[np.float64] | None = ...,
-        loss: int | tuple[int, float] = ...,
+        loss: int | tuple[int, float] | tuple[int, float, float] = ...,
         values: NDArray[np.float64] | None = ...,
     ) -> None: ...
 
@@ -174,7 +174,7 @@ def bundle_run(
     sums: NDArray[np.floating],
     last_epoch: int,
     watch: Watch,
-    loss: int | tuple[int, float] = ...,
+    loss: int | tuple[int, float] | tuple[int, float, float] = ...,
 ) -> int: ...
 def sparse_products(x: Rows, inverted: Rows, products: NDArray[np.floating]) -> None: ...
 def thick_products(
@@ -266,7 +266,7 @@ def are_fits(
     n_features: int,
     value_bytes: int,
     *,
-    loss: int | tuple[int, float],
+    loss: int | tuple[int, float] | tuple[int, float, float],
     intercept_scaling: float,
     free_intercept: bool,
     with_numbers: bool = ...,

@@ -58,6 +58,7 @@ cdef extern from "core.h" nogil:
     ctypedef struct pegasos_loss:
         int64_t kind
         double epsilon
+        double nu
 
     ctypedef struct pegasos_problem:
         const pegasos_rows *rows
@@ -459,15 +460,17 @@ cdef int require_aligned(const void *address, size_t bytes, str what) except -1:
 
 
 cdef pegasos_loss loss_of(loss) except *:
-    """The loss of a number, one of `LOSSES`, or of (number, epsilon)."""
+    """The loss of a number, one of `LOSSES`, or of (number, epsilon) or (number, epsilon, nu)."""
     cdef pegasos_loss c
-    c.kind, c.epsilon = loss if isinstance(loss, tuple) else (loss, 0.0)
+    c.kind, c.epsilon, c.nu = (*loss, 0.0)[:3] if isinstance(loss, tuple) else (loss, 0.0, 0.0)
     require(c.kind in LOSSES.values(), "loss must be one of LOSSES")
     has_epsilon = c.kind in (PEGASOS_EPSILON_INSENSITIVE, PEGASOS_SQUARED_EPSILON_INSENSITIVE,
                              PEGASOS_HUBER)
     require(0 <= c.epsilon <= 1e150 if has_epsilon else c.epsilon == 0,
             "epsilon must be in [0, 1e150], and 0 for losses that have none")
     require(c.kind != PEGASOS_HUBER or c.epsilon > 1e-300, "epsilon of this loss must be above 0")
+    require(c.nu == 0 or (c.kind == PEGASOS_HINGE and 0 < c.nu <= 1),
+            "nu must be 0, or in (0, 1] for the hinge")
     return c
 
 
@@ -633,7 +636,7 @@ cdef class Targets:
     `labels`, of shape (n_problems, n_rows), are -1 or 1, or 0 for rows that are not in a problem.
     Losses that take targets have them in `values`, of the same shape, and labels of 0 and 1.
     `row_weights`, of shape (n_rows,), may be None. `loss` is a number of `LOSSES`, or a tuple of
-    that and epsilon.
+    that, epsilon and, for one class, nu.
     """
     cdef pegasos_targets c
     cdef int64_t n_problems
@@ -1850,6 +1853,7 @@ def solve(Rows rows not None, Targets targets not None, int64_t first,
     require(0 < lam and lam - lam == 0 and 0 <= intercept_scaling <= 1e150,
             "lam must be > 0, and finite")
     require(not (free_intercept and intercept_scaling), "a free intercept has no scaling")
+    require(free_intercept or problem.loss.nu == 0, "one class has a free intercept")
     require(0 <= first <= targets.n_problems - memory.shape[0] and targets.c.n == n
             and memory.shape[0] == max_epochs.shape[0],
             "targets must be of n_rows, and memory and max_epochs of problems that they have")

@@ -1607,12 +1607,12 @@ static void what_a_program_gets_wrong_is_named(void)
     REFUSED(problem, lam, NAN, LAM);
     REFUSED(problem, loss.kind, -1, LOSS);
     REFUSED(problem, loss.kind, PEGASOS_SQUARED_ERROR + 1, LOSS);
-    REFUSED(problem, loss, ((pegasos_loss){PEGASOS_HUBER, 0}), LOSS);
+    REFUSED(problem, loss, ((pegasos_loss){PEGASOS_HUBER, 0, 0}), LOSS);
     for (int kind = 0; kind < LOSSES; kind++) {
         const bool has_epsilon = losses[kind].epsilon > 0;
         const double epsilons[] = {-0.1, NAN, INFINITY, -INFINITY, has_epsilon ? -1e-300 : 0.1};
         for (int k = 0; k < 5; k++)
-            REFUSED(problem, loss, ((pegasos_loss){kind, epsilons[k]}), LOSS);
+            REFUSED(problem, loss, ((pegasos_loss){kind, epsilons[k], 0}), LOSS);
         problem.loss = losses[kind];
         CHECK(pegasos_check(&problem, &options) == PEGASOS_DONE);
         REFUSED(problem, targets, odd, TARGETS);

@@ -452,12 +452,13 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         with _threads.uninterrupted():
             attributes = self._attributes(schedule, data) | self._ended_with(schedule)
             if certificate is not None:
-                for name, value in (
-                    ("objective_", certificate.objective),
-                    ("dual_objective_", certificate.dual_objective),
-                    ("duality_gap_", certificate.gap),
-                ):
-                    attributes[name] = self._objectives(value, data)
+                told = self._objectives(certificate.objective, data)
+                bound = self._objectives(certificate.dual_objective, data)
+                attributes |= {
+                    "objective_": told,
+                    "dual_objective_": bound,
+                    "duality_gap_": np.maximum(told - bound, 0),  # below 0 by rounding only
+                }
             attributes |= self._state_of(schedule, data, is_over=True)
             if to_complete is not None:
                 attributes |= {"_state": to_complete, "_ended": attributes["_state"]}

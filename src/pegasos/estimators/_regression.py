@@ -171,7 +171,7 @@ class Regressor(RegressorMixin, PegasosEstimator):
             _warnings.of_gap(
                 schedule, certificate, rows, stacklevel=9,
                 name=lambda k: f"output {k}" if len(data.columns) > 1 else "",
-                units=data.units.objectives, **plan,
+                told=lambda objectives: self._objectives(objectives, data), **plan,
             )  # fmt: skip
             self._warn_of_tiny(data, certificate)
 

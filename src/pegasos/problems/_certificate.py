@@ -45,6 +45,8 @@ class Certificate:
     #: The relative gap by which a fit stops, where it is another one than what is proved: that of
     #: kernel machines leaves rounding out, and is |P - D| / P where there may be no dual.
     estimate: np.ndarray | None = None
+    #: Of one class: what P and D are above lam/2 |w|^2, of which gaps are parts.
+    nu: float = 0.0
 
     @functools.cached_property
     def gap(self) -> np.ndarray:
@@ -58,19 +60,31 @@ class Certificate:
 
     @functools.cached_property
     def relative_gap(self) -> np.ndarray:
-        """The gap as a part of the objective."""
-        return self.gap / np.where(self.objective > 0, self.objective, 1)
+        """The gap as a part of the objective; of one class, of nu - D."""
+        size = self.objective if self.nu == 0 else self.nu - self.dual_objective
+        return self.gap / np.where(size > 0, size, 1)
+
+    @functools.cached_property
+    def proved_gap(self) -> np.ndarray:
+        """The relative gap, but 0 where all there is is rounding."""
+        of_objective = self.gap / np.where(self.objective > 0, self.objective, 1)
+        return significant(of_objective, self.objective, self.nu)
 
     @functools.cached_property
     def stopping_gap(self) -> np.ndarray:
         """What `tol` is compared with: the relative gap, or an estimate if nothing is proved."""
-        relative = self.relative_gap if self.estimate is None else self.estimate
-        return significant(relative, self.objective)
+        if self.estimate is None:
+            return self.proved_gap
+        return significant(self.estimate, self.objective, self.nu)
 
 
-def significant(relative_gap: np.ndarray, objective: np.ndarray) -> np.ndarray:
-    """Relative gaps, but 0 where all of the objective is rounding; as ``is_small_gap`` in C."""
-    return np.where(objective <= _core.ROUNDING, 0, relative_gap)
+def significant(relative_gap: np.ndarray, objective: np.ndarray, nu: float = 0.0) -> np.ndarray:
+    """What `tol` is compared with, of (P - D)/P and P; as ``is_small_gap`` in C."""
+    if nu == 0:
+        return np.where(objective <= _core.ROUNDING, 0, relative_gap)
+    gap = relative_gap * objective
+    size = nu - objective + gap
+    return np.where(gap <= _core.ROUNDING, 0, gap / np.where(size > 0, size, 1))
 
 
 def certify(
@@ -103,8 +117,9 @@ def certify(
         problem.rows, problem.targets, dual(), problem.masses, best, lam=settings.lam,
         free_intercept=settings.free_intercept, intercept_scaling=settings.constant_feature,
     )  # fmt: skip
-    # a = 0 is a dual point as well, with the value 0: a bound where others overflow.
-    return Certificate(primal, np.fmax(best, 0))
+    # a = 0 is a dual point as well, with the value 0: a bound where others overflow. (Not of one
+    # class, where 0 is a bound as well: see `pegasos_loss`.)
+    return Certificate(primal, np.fmax(best, 0), nu=settings.loss.nu)
 
 
 def certify_kernel(
@@ -147,14 +162,14 @@ def certify_kernel(
     ):
         cache.disprove()
     if not cache.is_positive:
-        return Certificate(primal, np.full_like(dual_value, np.nan), estimate)
+        return Certificate(primal, np.full_like(dual_value, np.nan), estimate, settings.loss.nu)
     # |w|^2 may be larger than it seems, by rounding, and for the matrix with `ridge` on its
     # diagonal, with which each row's own score is larger, too. So the primal value may be larger,
     # and the dual one smaller: that of the best multiple of a, whose errors grow with it.
     errors = cache.ridge * sums["squares"] + rounding
     more = settings.lam / 2 * errors[0] + losses[:, 1] / problem.masses
     proved = best_dual(problem, a, squared_norm + errors[-1])
-    return Certificate(primal, np.fmax(proved, 0) - more, estimate)
+    return Certificate(primal, np.fmax(proved, 0) - more, estimate, settings.loss.nu)
 
 
 def is_negative(cache: Any, points: np.ndarray, squared_norms: Any, sizes: Any) -> bool:
@@ -305,4 +320,7 @@ def _primal(
         squared_norm = squared_norm + (intercept / settings.constant_feature) ** 2
     if not np.isfinite(squared_norm + losses).all():
         raise _validate.overflow(dtype, settings.lam_told)
-    return settings.lam / 2 * squared_norm + losses / problem.masses
+    of_losses = losses / problem.masses
+    if settings.loss.nu:
+        of_losses = of_losses + settings.loss.nu * intercept
+    return settings.lam / 2 * squared_norm + of_losses

@@ -36,6 +36,8 @@ class Loss:
         mean loss of rows with this share of labels +1 is least at this f. None: scores do not tell.
     epsilon : float
         Of losses that have one.
+    nu : float
+        Of one class: P has nu b more, with the intercept b, and the sum of dual variables is nu m.
     """
 
     name: str
@@ -47,11 +49,12 @@ class Loss:
     has_margin: bool = True
     probability: Callable[[np.ndarray], np.ndarray] | None = None
     epsilon: float = 0.0
+    nu: float = 0.0
 
     @property
-    def form(self) -> tuple[int, float]:
+    def form(self) -> tuple[int, float, float]:
         """How the core has it."""
-        return _core.LOSSES[self.name], self.epsilon
+        return _core.LOSSES[self.name], self.epsilon, self.nu
 
     @property
     def has_targets(self) -> bool:
@@ -72,6 +75,8 @@ class Loss:
         return repr(self.name)
 
     def __reduce__(self) -> tuple[Any, ...]:
+        if self.nu:
+            return of_one_class, (self.nu,)
         if self.name in LOSSES:
             return named, (self.name,)
         return of_targets, (self.name, self.epsilon)
@@ -111,6 +116,15 @@ def of_targets(name: str, epsilon: float = 0.0) -> Loss:
     slope = curvature.get(name, 0.0)
     diagonal = 1 / slope if slope else 0.0
     return Loss(name, slope, bound, diagonal, has_margin=False, epsilon=epsilon)
+
+
+def of_one_class(nu: float) -> Loss:
+    """That of one class: the hinge of rows that all have the label +1.
+
+    At the optimum, lam |w|^2 is 1/m sum_i a_i <w, x_i> <= nu, given lam >= nu times the mean of
+    c_i |x_i|^2.
+    """
+    return Loss("hinge", curvature=0, bound=1, diagonal=0, ball=nu, nu=nu)
 
 
 def named(name: Any) -> Loss:

@@ -155,7 +155,8 @@ class KernelAscent(Solver):
         if not is_zero.all():
             beta = problem.coefficients(self.a)
             self.scores[...] = rows.scores(beta[None], labels)[0]
-            runs["constant_weight"] = runs["feature"] * beta.sum(axis=1)
+            total = beta.sum(axis=1) - self.settings.loss.nu / self.settings.lam
+            runs["constant_weight"] = runs["feature"] * total
         if is_free:
             runs["reference"] = _certificate.best_intercepts_of(problem, self.scores)
         self._forget_all_but_zero(slice(None))
@@ -176,7 +177,7 @@ class KernelAscent(Solver):
             self.a *= factor
             self.scored *= factor
             self.scores *= of_w
-            runs["constant_weight"] *= of_w
+            runs["constant_weight"] *= of_w  # not of one class, whose λ nobody changes
             runs["lam"] = settings.lam
             if settings.free_intercept:
                 runs["reference"] = runs["intercept"]
@@ -309,7 +310,8 @@ class KernelAscent(Solver):
 
     def _are_done(self, which: Any, tol: float | None) -> Any:
         """Whether problems have the gap that is asked for."""
-        gaps = _certificate.significant(self.relative_gap[which], self.primal[which])
+        nu, gaps, primal = self.settings.loss.nu, self.relative_gap[which], self.primal[which]
+        gaps = _certificate.significant(gaps, primal, nu)
         return gaps <= (-1 if tol is None else _SAFELY * tol)
 
     # ---- Dual ascent -----------------------------------------------------------------------------

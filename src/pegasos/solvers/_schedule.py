@@ -200,7 +200,8 @@ class Schedule:
             tol = GAP
             exact = None if is_fixed else self._exact(solver, rows)
             if exact is not None:
-                least = _LEAST_GAP_IF_SMOOTH if self.settings.loss.curvature else _LEAST_GAP
+                loss = self.settings.loss
+                least = _LEAST_GAP_IF_SMOOTH if loss.curvature or loss.nu else _LEAST_GAP
                 certificate = self._train(
                     rows, solver=exact, tol=least, max_iter=min(max_iter, _MOST_EPOCHS),
                     check=check,
@@ -224,8 +225,8 @@ class Schedule:
         if tol is None or is_fixed or certificate.estimate is None:
             return certificate
         # Where rounding, which solvers do not count, spoils a little of the gap, they go on for it.
-        proved = _certificate.significant(certificate.relative_gap, certificate.objective)
-        excess = (proved - certificate.estimate).max()
+        proved = certificate.proved_gap
+        excess = (proved - certificate.stopping_gap).max()
         if proved.max() > tol >= certificate.stopping_gap.max() and excess < tol / 4:
             return self._train(
                 rows, solver=solver, tol=tol - 2 * excess, max_iter=max_iter, on_epoch=on_epoch,
@@ -246,8 +247,7 @@ class Schedule:
 
     def is_short(self, certificate: _certificate.Certificate, tol: Any, max_iter: int) -> bool:
         """Whether `train` has ended above the gap though it had epochs left."""
-        gaps = _certificate.significant(certificate.relative_gap, certificate.objective)
-        is_above = gaps > (GAP if tol == "auto" else tol)
+        is_above = certificate.proved_gap > (GAP if tol == "auto" else tol)
         return bool((is_above & (self.epochs_of_plan() < max_iter)).any())
 
     def _has_few(self, n_numbers: int) -> bool:

@@ -145,9 +145,10 @@ class Solver:
     def certificate(self) -> _certificate.Certificate:
         """What the last gap check found."""
         primal, gap = np.array(self.primal), np.array(self.relative_gap)
+        nu = self.settings.loss.nu
         if not self.has_dual:
-            return _certificate.Certificate(primal, np.full_like(primal, np.nan), gap)
-        return _certificate.Certificate(primal, primal * (1 - gap))
+            return _certificate.Certificate(primal, np.full_like(primal, np.nan), gap, nu)
+        return _certificate.Certificate(primal, primal * (1 - gap), nu=nu)
 
     def progress(self) -> tuple[int, int, str]:
         """Rows visited since this solver began, 0, and the largest gap."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from pegasos import _core
 from pegasos.problems import _columns, _rows
-from pegasos.problems._certificate import Certificate, significant
+from pegasos.problems._certificate import Certificate
 from pegasos.solvers._schedule import GAP, Schedule
 
 # Rows of each class that are asked whether a model tells classes apart, before all rows are.
@@ -29,7 +29,7 @@ def of_gap(
     name: Callable[[int], str],
     stacklevel: int,
     is_over: bool = True,
-    units: np.ndarray | None = None,
+    told: Callable[[np.ndarray], np.ndarray] = np.asarray,
 ) -> None:
     """Warn if a relative gap is above `tol`: why the fit stopped, where, and what may help.
 
@@ -45,21 +45,21 @@ def of_gap(
         As of `warnings.warn`: the line that called `fit`.
     is_over : bool
         False: a callback stopped the fit.
-    units : ndarray of shape (n_problems,), optional
-        What objectives are multiplied by before they are told.
+    told : callable
+        Makes of objectives those that users have.
     """
     tol = GAP if tol == "auto" else tol
     if tol is None or (certificate.relative_gap <= tol).all():
         return
     stopping = certificate.stopping_gap
-    proved = significant(certificate.relative_gap, certificate.objective)
+    proved = certificate.proved_gap
     gaps = np.where(np.isnan(proved), stopping, proved)
     k = int(np.argmax(gaps))  # NaN is the largest
     if gaps[k] <= tol:
         return
     from sklearn.exceptions import ConvergenceWarning
 
-    unit = 1.0 if units is None else units[k]
+    objective = told(certificate.objective)[k]
     if not is_over:
         why = f"a callback stopped the fit after {_epochs(schedule.n_iter)}"
         advice = ""
@@ -72,9 +72,9 @@ def of_gap(
         advice = _advice(schedule, rows, solver)
     else:
         why = f"stopped after {_epochs(schedule.n_iter)}: rounding allows no smaller gap"
-        advice = _advice_on_rounding(rows)
+        advice = _advice_on_rounding(schedule, rows)
     about = name(k)
-    percent, gap = 100 * float(gaps[k]), certificate.gap[k] * unit
+    percent, gap = 100 * float(gaps[k]), objective - told(certificate.dual_objective)[k]
     if np.isnan(gap):
         reached = (
             f"primal and dual value {percent:.3g} % of it apart (the kernel matrix is not known to "
@@ -84,7 +84,7 @@ def of_gap(
         reached = f"gap {gap:.3g}, {percent:.3g} % of the objective"
     warnings.warn(
         f"{why}{f' for {about}' if about else ''}. Objective "
-        f"{certificate.objective[k] * unit:.6g}, {reached}; "
+        f"{objective:.6g}, {reached}; "
         f"tol={tol:g} asks for {100 * tol:.3g} %.{advice}",
         ConvergenceWarning,
         stacklevel=stacklevel,
@@ -127,7 +127,7 @@ def _advice(schedule: Schedule, rows: Any, solver: str) -> str:
         return _advice_on_scale(size)
     if solver == "pegasos":
         return " Pegasos is slow to a fine solution: solver='auto' completes what it begins"
-    if lam * n < 1:
+    if lam * n < 1 and not schedule.settings.loss.nu:
         return (
             f" lam={schedule.settings.lam_told:.2g} is small for {n} rows: a larger one (a smaller "
             "C) is learned faster, and may predict better"
@@ -135,12 +135,14 @@ def _advice(schedule: Schedule, rows: Any, solver: str) -> str:
     return " Give more epochs (max_iter), or accept a larger tol"
 
 
-def _advice_on_rounding(rows: Any) -> str:
+def _advice_on_rounding(schedule: Schedule, rows: Any) -> str:
     size, is_linear = _size(rows), isinstance(rows, _core.Rows)
     if not 0.1 <= size <= 10:
         return _advice_on_scale(size)
     is_single = rows.value_bytes == 4 if is_linear else rows.points.dtype == np.float32
     first = "X as float64, or " if is_single else ""
+    if schedule.settings.loss.nu:
+        return " Accept a larger tol" if not first else " Give X as float64, or accept a larger tol"
     return f" Give {first}a larger lam (a smaller C), or accept a larger tol"
 
 
