@@ -249,31 +249,42 @@ double pegasos_best_constant(const pegasos_targets *t, double mass, double penal
     return b;
 }
 
-pegasos_share pegasos_share_of(double wanted, double sum, double mass)
+pegasos_share pegasos_share_of(const pegasos_targets *t, const double *a)
 {
-    if (sum > wanted)
-        return (pegasos_share){wanted / sum, 0};
-    const double rest = mass > sum ? (mass - wanted) / (mass - sum) : 1;
-    return (pegasos_share){rest, 1 - rest};
+    double mass = 0, at_zero = 0, inside = 0, room = 0, full = 0;
+    for (int64_t i = 0; i < t->n; i++) {
+        const double c = weight_at(t, i);
+        mass += c;
+        at_zero += a[i] <= 0 ? c : 0;
+        full += a[i] >= c ? c : 0;
+        inside += a[i] < c ? a[i] : 0;
+        room += 0 < a[i] && a[i] < c ? c - a[i] : 0;
+    }
+    const double lack = t->loss.nu * mass - full - inside;
+    if (lack < 0 && inside + lack >= 0)
+        return (pegasos_share){0, inside > 0 ? (inside + lack) / inside : 0, 0, 1};
+    if (lack < 0)
+        return (pegasos_share){0, 0, 0, full > 0 ? t->loss.nu * mass / full : 0};
+    if (lack <= room)
+        return (pegasos_share){0, 1, room > 0 ? lack / room : 0, 1};
+    return (pegasos_share){at_zero > 0 ? fmin((lack - room) / at_zero, 1) : 0, 1, 1, 1};
 }
 
 void pegasos_make_feasible(const pegasos_targets *t, int64_t balance, const double *a,
                            double *feasible)
 {
     const loss_form l = loss_of(t->loss);
-    double positive = 0, negative = 0, mass = 0; /* sums of a_i y_i > 0, and of the others */
+    double positive = 0, negative = 0; /* sums of a_i y_i > 0, and of the others */
     for (int64_t i = 0; i < t->n; i++) {
         feasible[i] = t->labels[i] != 0 ? loss_clip(l, a[i], t->weights ? t->weights[i] : 1) : 0;
         const double signed_a = feasible[i] * t->labels[i];
         positive += signed_a > 0 ? signed_a : 0;
         negative += signed_a < 0 ? -signed_a : 0;
-        mass += weight_at(t, i);
     }
     if (t->loss.nu != 0) { /* one class */
-        const pegasos_share share = pegasos_share_of(t->loss.nu * mass, positive, mass);
+        const pegasos_share share = pegasos_share_of(t, feasible);
         for (int64_t i = 0; i < t->n; i++)
-            feasible[i] =
-                fmin(share.of_a * feasible[i] + share.of_c * weight_at(t, i), weight_at(t, i));
+            feasible[i] = shared(share, feasible[i], weight_at(t, i));
         return;
     }
     if (!balance || positive == negative)

@@ -262,16 +262,17 @@ double pegasos_best_intercept(const pegasos_targets *targets, const double *scor
 double pegasos_best_constant(const pegasos_targets *targets, double mass, double penalty,
                              double *least);
 
-/* One class: of_a a_i + of_c c_i, within bounds where a_i is, has the sum that is wanted in place of
- * `sum`, where the bounds c_i have the sum `mass`. */
+/* One class: what makes sum_i a_i = nu m of dual variables within their bounds. Those between their
+ * bounds become inside a_i + lift (c_i - a_i), those at 0 are raised to zero c_i, those at c_i become
+ * full c_i: the latter two move only where the others do not suffice, so that few rows have a_i > 0. */
 typedef struct pegasos_share {
-    double of_a, of_c;
+    double zero, inside, lift, full;
 } pegasos_share;
-pegasos_share pegasos_share_of(double wanted, double sum, double mass);
+pegasos_share pegasos_share_of(const pegasos_targets *targets, const double *a);
 
 /* Writes dual variables within their bounds, and 0 where the label is; if `balance`, those of the
- * heavier sign of a_i y_i are scaled down, so that sum_i a_i y_i = 0. One class: they are moved
- * towards 0 or c_i, so that sum_i a_i = nu m. `feasible` may be `a`. */
+ * heavier sign of a_i y_i are scaled down, so that sum_i a_i y_i = 0. One class: see
+ * pegasos_share. `feasible` may be `a`. */
 void pegasos_make_feasible(const pegasos_targets *targets, int64_t balance, const double *a,
                            double *feasible);
 

@@ -247,6 +247,16 @@ static INLINE double loss_clip(loss_form l, double a, double c)
     return clamp(a, loss_least(l, c), loss_most(l, c));
 }
 
+/* One class: the dual variable that pegasos_share makes of a. */
+static INLINE double shared(pegasos_share share, double a, double c)
+{
+    if (a <= 0)
+        return share.zero * c;
+    if (a >= c)
+        return share.full * c;
+    return clamp(share.inside * a + share.lift * (c - a), 0, c);
+}
+
 /* What l* adds to the curvature of D along a: the second derivative of c l*(a/c); 0 for the log
  * loss, of which `loss_best` knows more. */
 static INLINE double loss_diagonal(loss_form l, double c)

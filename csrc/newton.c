@@ -84,8 +84,8 @@ enum { NUMBERS = 8 };
 /* What an iteration finds out, one part after the other. */
 typedef struct iteration {
     double sums[SUMS];
-    double factors[2]; /* of a_i of rows with y_i a_i < 0 and > 0, which make it feasible; */
-    double lift;       /* and of c_i, for one class */
+    double factors[2];   /* of a_i of rows with y_i a_i < 0 and > 0, which make it feasible; */
+    pegasos_share share; /* of one class, instead */
     double primal, dual;
     bool is_solved;                /* A becomes a, */
     double width;                  /* and this the width */
@@ -345,9 +345,9 @@ static void see_some(const block_pass *pass, int64_t block, int64_t first, int64
 /* a_i, made feasible. */
 static double feasible_at(const run *r, const iteration *s, int64_t i)
 {
-    const double a = r->a[i] * s->factors[r->targets->labels[i] * r->a[i] > 0];
-    return s->lift == 0 ? a
-                        : fmin(a + s->lift * weight_at(r->targets, i), weight_at(r->targets, i));
+    if (r->targets->loss.nu != 0)
+        return shared(s->share, r->a[i], weight_at(r->targets, i));
+    return r->a[i] * s->factors[r->targets->labels[i] * r->a[i] > 0];
 }
 
 static void balance_some(const block_pass *pass, int64_t block, int64_t first, int64_t count)
@@ -365,19 +365,14 @@ static void balance_some(const block_pass *pass, int64_t block, int64_t first, i
 }
 
 /* Where the intercept is not penalised, sum_i a_i y_i must be 0: multiplies the a_i of the heavier
- * sign by a factor. One class: see pegasos_share_of. Writes what stands for w(a) to `direction`; false: stopped. */
+ * sign by a factor. One class: see pegasos_share. Writes what stands for w(a) to `direction`; false: stopped. */
 static bool balance(const run *r, iteration *s)
 {
     const double least = fmin(s->sums[POSITIVE], s->sums[NEGATIVE]);
     s->factors[0] = s->sums[NEGATIVE] > 0 ? least / s->sums[NEGATIVE] : 0;
     s->factors[1] = s->sums[POSITIVE] > 0 ? least / s->sums[POSITIVE] : 0;
-    if (r->targets->loss.nu != 0) {
-        const double mass = r->p->mass, wanted = r->targets->loss.nu * mass;
-        const pegasos_share share = pegasos_share_of(wanted, s->sums[POSITIVE], mass);
-        s->factors[0] = 0;
-        s->factors[1] = share.of_a;
-        s->lift = share.of_c;
-    }
+    if (r->targets->loss.nu != 0)
+        s->share = pegasos_share_of(r->targets, r->a);
     s->n_passes++;
     if (!go_over_rows(r, balance_some, r->direction))
         return false;
@@ -502,7 +497,9 @@ static bool bend(const run *r, iteration *s)
 static double diagonal(const run *r, const iteration *s, int64_t j)
 {
     const bool is_free = j == r->d && r->p->free_intercept && s->n_band > 0;
-    return r->p->lam * (is_free ? FREE : 1);
+    /* One class has lam of the size of nu |x|^2, which says nothing of the intercept. */
+    const double nu = r->targets->loss.nu, lam = j == r->d && nu != 0 ? nu : r->p->lam;
+    return lam * (is_free ? FREE : 1);
 }
 
 static double inner_product(const double *x, const double *y, int64_t n)
