@@ -72,6 +72,8 @@ def test_scikit_learn_accepts_the_algorithm_of_the_paper(estimator, check):
         pegasos.KernelPegasosClassifierCV,
         pegasos.PegasosRegressor,
         pegasos.KernelPegasosRegressor,
+        pegasos.PegasosOneClass,
+        pegasos.KernelPegasosOneClass,
     ],
 )
 def test_every_parameter_is_checked(kind):

@@ -15,6 +15,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from pegasos.estimators._kernel import KernelPegasosClassifier
     from pegasos.estimators._linear import PegasosClassifier
+    from pegasos.estimators._one_class import KernelPegasosOneClass, PegasosOneClass
     from pegasos.estimators._regression import KernelPegasosRegressor, PegasosRegressor
     from pegasos.estimators._search import (
         KernelPegasosClassifierCV,
@@ -26,10 +27,12 @@ if TYPE_CHECKING:
 _ESTIMATORS = {
     "KernelPegasosClassifier": "pegasos.estimators._kernel",
     "KernelPegasosClassifierCV": "pegasos.estimators._search",
+    "KernelPegasosOneClass": "pegasos.estimators._one_class",
     "KernelPegasosRegressor": "pegasos.estimators._regression",
     "KernelPegasosRegressorCV": "pegasos.estimators._search",
     "PegasosClassifier": "pegasos.estimators._linear",
     "PegasosClassifierCV": "pegasos.estimators._search",
+    "PegasosOneClass": "pegasos.estimators._one_class",
     "PegasosRegressor": "pegasos.estimators._regression",
     "PegasosRegressorCV": "pegasos.estimators._search",
 }
@@ -39,11 +42,13 @@ __all__ = [
     "KernelModel",
     "KernelPegasosClassifier",
     "KernelPegasosClassifierCV",
+    "KernelPegasosOneClass",
     "KernelPegasosRegressor",
     "KernelPegasosRegressorCV",
     "LinearModel",
     "PegasosClassifier",
     "PegasosClassifierCV",
+    "PegasosOneClass",
     "PegasosRegressor",
     "PegasosRegressorCV",
     "__version__",

@@ -18,6 +18,9 @@ from pegasos.problems._losses import LOSSES, TARGET_LOSSES
 from pegasos.problems._validate import boolean, choice, integer, real
 from pegasos.solvers._schedule import solver_names
 
+#: P of one class, as training has it, is between nu/2 and nu, and known to 16 digits of 1.
+LEAST_NU = 1e-6
+
 Check = Callable[[str, Any], Any]
 
 
@@ -205,6 +208,17 @@ def _of_targets(checks: dict[str, Any]) -> dict[str, Check]:
 
 
 LINEAR_REGRESSION, KERNEL_REGRESSION = _of_targets(LINEAR), _of_targets(KERNEL)
+
+_OF_INTERCEPTS = {"fit_intercept", "penalize_intercept", "intercept_scaling"}
+LINEAR_ONE_CLASS, KERNEL_ONE_CLASS = (
+    {
+        name: check
+        for name, check in checks.items()
+        if name not in _OF_CLASSES | _OF_INTERCEPTS | {"loss", "C", "lam"}
+    }
+    | {"nu": partial(real, at_least=LEAST_NU, at_most=1)}
+    for checks in (LINEAR, KERNEL)
+)
 
 LINEAR_SEARCH = {
     **_SHARED,

@@ -1,0 +1,544 @@
+"""One class: estimators that tell rows like those of training from outliers."""
+
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import OutlierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from pegasos import _threads, kernels
+from pegasos.estimators import _parameters
+from pegasos.estimators._base import Data, PegasosEstimator, one_at_a_time, whole
+from pegasos.estimators._kernel import KernelMachine
+from pegasos.estimators._linear import LinearMachine
+from pegasos.io._model import kernel_scores, linear_scores
+from pegasos.problems import _losses, _rows, _validate
+from pegasos.problems._settings import Settings
+from pegasos.solvers import _warnings
+from pegasos.solvers._schedule import Schedule
+
+# Scores so near the offset, as a part of it, are the offset.
+_NEAR = 1e-9
+# What training divides by is 2 to a power in this range.
+_LEAST_EXPONENT, _MOST_EXPONENT = -900, 900
+
+
+class OneClass(OutlierMixin, PegasosEstimator):
+    """Base of `PegasosOneClass` and `KernelPegasosOneClass`.
+
+    Training has w = s w', b = s (b' - 1) and P = s (P' - nu), with s >= the mean of c_i |x_i|^2:
+
+        P'(w', b') = nu s/2 |w'|^2 + 1/m sum_i c_i max(0, 1 - <w', x_i> - b') + nu b'.
+
+    That is a problem of rows with the label +1, and nu b' more, with 0 < nu/2 <= min P' <= nu: the
+    dual has sum_i a_i = nu m, and among the feasible points is a = nu c, whose |w|^2 is at most the
+    mean of c_i |x_i|^2. So all that is known of problems with P >= 0 holds. s is a power of two.
+    """
+
+    # What other estimators have as parameters.
+    loss = "hinge"
+    C = lam = None
+    fit_intercept, penalize_intercept, intercept_scaling = True, False, 1.0
+
+    nu: float
+    _unit: float
+
+    @property
+    def offset_(self) -> np.ndarray:
+        """What scores of rows are compared with: -b."""
+        check_is_fitted(self, "intercept_")
+        return -self.intercept_
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Scores of the rows of `X` above `offset_`: negative for outliers.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            For a precomputed kernel, kernel values with all training rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            f(x) = <w, x> + b = ``score_samples(X) - offset_``.
+        """
+        return self.score_samples(X) - self.offset_
+
+    def score_samples(self, X: Any) -> np.ndarray:
+        """Scores of the rows of `X`, without the offset; the larger, the more like training rows.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            As for `decision_function`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            <w, x>; but `offset_` where that is nearer than 1e-9 of it. So rounding does not tell
+            on which side support vectors are.
+        """
+        scores = self._scores(X)
+        return np.where(
+            np.abs(scores - self.offset_) <= _NEAR * np.abs(self.offset_), self.offset_, scores
+        )
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Tell outliers: -1, or +1 for the others.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            As for `decision_function`.
+
+        Returns
+        -------
+        ndarray of int of shape (n_samples,)
+            +1 where `decision_function` is at least 0.
+        """
+        return np.where(self.decision_function(X) >= 0, 1, -1)
+
+    # ---- Inside ----------------------------------------------------------------------------------
+
+    def _scores(self, X: Any) -> np.ndarray:
+        """<w, x> of each row; every kind of machine has its own."""
+        raise NotImplementedError
+
+    def _coefficients(self, name: str) -> np.ndarray:
+        """Coefficients, which users may set, as float64."""
+        check_is_fitted(self, name)
+        coef = _validate.coefficients(name, getattr(self, name))
+        if coef.ndim != 2 or len(coef) != 1 or np.shape(self.intercept_) != (1,):
+            raise ValueError(
+                f"{name} must have one row and intercept_ the shape (1,), got shapes {coef.shape} "
+                f"and {np.shape(self.intercept_)}"
+            )
+        return coef
+
+    def _mean_norm(self, data: Data) -> float:
+        """The mean of c_i |x_i|^2."""
+        raise NotImplementedError
+
+    def _read(self, X: Any, y: Any, sample_weight: Any, *, continuing: bool) -> Data:
+        twin = self._noting(continuing=continuing)
+        X = twin._validate_rows(X, reset=not continuing)
+        n = X.shape[0]
+        weights = _validate.sample_weight(sample_weight, n)
+        columns = np.ones((1, n), np.int8)
+        if weights is not None:
+            columns[0, weights == 0] = 0
+        return Data(
+            X=X,
+            y=columns[0],
+            seen=twin._seen(),
+            weights=weights,
+            columns=columns,
+            mass=float(n if weights is None else weights.sum()),
+            units=self._unit if continuing else None,
+        )
+
+    def _check_same(self, data: Data) -> None:
+        pass  # there is one problem, whatever the rows
+
+    def _about(self, schedule: Schedule, data: Data) -> dict[str, Any]:
+        return {"_unit": data.units}
+
+    def _warn(
+        self, schedule: Schedule, rows: Any, data: Data, certificate: Any, plan: dict[str, Any]
+    ) -> None:
+        if plan:
+            _warnings.of_gap(
+                schedule, certificate, rows, stacklevel=9, name=lambda k: "",
+                told=lambda objectives: self._objectives(objectives, data), **plan,
+            )  # fmt: skip
+
+    def _solution(self, schedule: Schedule, data: Data) -> tuple[np.ndarray, np.ndarray]:
+        coef, intercept = schedule.model()
+        return coef * data.units, (intercept - 1) * data.units
+
+    def _kept_solution(self) -> tuple[Any, Any]:
+        coef, intercept = super()._kept_solution()
+        is_there = all(isinstance(x, np.ndarray) and x.dtype.kind == "f" for x in (coef, intercept))
+        return (coef / self._unit, intercept / self._unit + 1) if is_there else (coef, intercept)
+
+    def _objectives(self, objectives: np.ndarray, data: Data) -> np.ndarray:
+        return (objectives - float(self.nu)) * data.units
+
+    def _lam_of(self, data: Data) -> float:
+        return float(self.nu)
+
+    def _settings_for(self, lam: float, data: Data) -> Settings:
+        nu = float(self.nu)
+        if data.units is None:
+            mean = self._mean_norm(data)
+            if not np.isfinite(mean):
+                raise _validate.overflow(data.X.dtype, nu)
+            exponent = np.clip(np.frexp(mean)[1], _LEAST_EXPONENT, _MOST_EXPONENT)
+            data.units = float(np.ldexp(1.0, exponent)) if mean > 0 else 1.0
+        loss = _losses.of_one_class(nu)
+        return self._settings(nu * data.units, loss=loss, lam_unit=data.units)
+
+    def _choices(self, settings: Settings) -> dict[str, Any]:
+        return {"nu": float(self.nu), **super()._choices(settings)}
+
+    @property
+    def to_model(self) -> Any:
+        """Not there: it is for classifiers."""
+        raise AttributeError(
+            f"{type(self).__name__} has no to_model, since model files hold classifiers only: "
+            "pickle the estimator to save it"
+        )
+
+
+def _mean(norms: np.ndarray, data: Data) -> float:
+    """The mean of |K(x_i, x_i)|, by the weights of rows; a little more, for rounding."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if data.weights is None:
+            return 1.001 * float(np.abs(norms).mean())
+        share = data.weights / data.weights.max()
+        return 1.001 * float((np.abs(norms) * share).sum() / share.sum())
+
+
+class PegasosOneClass(OneClass, LinearMachine):
+    """Linear one-class support vector machine with a certified objective.
+
+    Minimises
+
+    ``P(w, b) = nu/2 |w|^2 + 1/m sum_i c_i max(0, -(<w, x_i> + b)) + nu b``, ``m = sum_i c_i``,
+
+    where ``c_i`` is the sample weight of row i. So the rows lie on the far side of a hyperplane
+    that is as far as possible from the origin, but for a fraction of at most `nu`. P is `nu` times
+    the objective of `sklearn.linear_model.SGDOneClassSVM` with this `nu`, which has the same w and
+    b. It is also `nu` times that of `sklearn.svm.OneClassSVM` in Schölkopf's form; LIBSVM's w and b
+    are nu m times these.
+
+    Parameters
+    ----------
+    nu : float, default=0.5
+        In [1e-6, 1]. At most this fraction of the weight of the training rows are outliers, and at
+        least this fraction are support vectors.
+    solver : {"auto", "pegasos", "sdca", "newton"}, default="auto"
+        As in `PegasosClassifier`. Newton's method smooths the corner of the loss.
+    tol : float, "auto" or None, default="auto"
+        Relative duality gap (P - D)/abs(D) at which a fit stops, where D is the dual objective,
+        which is below 0; see `PegasosClassifier`.
+    max_iter, n_steps, batch_size, sampling, average
+        As in `PegasosClassifier`.
+    project : bool, default=False
+        After every step, project on a ball that holds the optimum: abs(w)² is at most the mean of
+        the abs(x_i)², rounded up to a power of two.
+    warm_start : bool, default=False
+        True: `fit` goes on where the last `fit` ended; see `PegasosClassifier`. `nu` must not
+        change.
+    n_jobs : int, default=None
+        Threads that share the passes of Newton's method over the rows. Results do not depend on it.
+    random_state, verbose
+        As in `PegasosClassifier`.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (1, n_features)
+        Weights w.
+    intercept_ : ndarray of shape (1,)
+        b.
+    offset_ : ndarray of shape (1,)
+        -b: ``decision_function(X) = score_samples(X) - offset_``.
+    lam_ : float
+        `nu`, which is the λ of P.
+    objective_, dual_objective_, duality_gap_ : ndarray of shape (1,)
+        P of this model on the training data, a lower bound on P of all models, and the difference.
+        The optimum is -nu/2 abs(w)², so that objectives are 0 or negative. They are there after
+        `fit`, but not after an interrupted one or `partial_fit`.
+    weight_norm_ : ndarray of shape (1,)
+        ‖w‖.
+    n_iter_, solver_epochs_, n_steps_
+        As in `PegasosClassifier`.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features,)
+        Set when the columns of X have names that are strings.
+
+    See Also
+    --------
+    KernelPegasosOneClass : With a kernel.
+    sklearn.linear_model.SGDOneClassSVM : Stochastic gradient descent, without a certificate.
+
+    Notes
+    -----
+    A linear machine tells rows by the side of a hyperplane, so outliers are those towards the
+    origin. It suits features that are not negative, such as words, and features of a kernel
+    approximation such as `sklearn.kernel_approximation.Nystroem`.
+
+    Pegasos starts at w = 0 and b = -s, where s is the mean of the abs(x_i)² rounded up to a power
+    of two. Step t has the rate 1/(nu t), as for w: b falls by `nu` times the rate, and rises by the
+    rate where f(x) < 0. So it finds b slowly unless rows have norms of about 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pegasos import PegasosOneClass
+    >>> X = np.random.RandomState(0).normal(loc=3, size=(200, 2))
+    >>> one = PegasosOneClass(nu=0.1, random_state=0).fit(X)
+    >>> print(f"outliers: {(one.predict(X) == -1).sum()}, offset {one.offset_[0]:.2f}")
+    outliers: 19, offset 7.58
+    >>> print(one.predict([[3, 3], [0, 0]]))
+    [ 1 -1]
+    """
+
+    _checks = _parameters.LINEAR_ONE_CLASS
+
+    def __init__(
+        self,
+        *,
+        nu: float = 0.5,
+        solver: str = "auto",
+        tol: float | str | None = "auto",
+        max_iter: int = 1000,
+        n_steps: int | None = None,
+        batch_size: int = 1,
+        sampling: str = "permutation",
+        project: bool = False,
+        average: bool | str = False,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.nu = nu
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_steps = n_steps
+        self.batch_size = batch_size
+        self.sampling = sampling
+        self.project = project
+        self.average = average
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @whole
+    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Train on the rows of `X`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Not copied if it is float32 or float64 and C-contiguous, or CSR with such values.
+        y : Ignored
+            There for pipelines and searches.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weight of each row. One of weight zero is not in the problem.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If X or the weights are not as described.
+        """
+        return self._fit(X, None, sample_weight)
+
+    @_threads.handled
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Go on with one epoch of Pegasos over the rows of `X`, for data that come in pieces.
+
+        See `PegasosClassifier.partial_fit`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : Ignored
+        sample_weight : array-like of shape (n_samples,), default=None
+            Taken as they are: a row of weight 2 moves the weights twice as far. Their mean should
+            be about 1. Rows of weight zero do not advance the step counter.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If X or the weights are not as described.
+        """
+        with one_at_a_time(self, "partial_fit"):
+            first = self._check_piece()
+            data = self._read(X, None, sample_weight, continuing=not first)
+            return self._learn_piece(data, first=first)
+
+    # ---- Inside ----------------------------------------------------------------------------------
+
+    def _scores(self, X: Any) -> np.ndarray:
+        coef = self._coefficients("coef_")
+        X = self._validate_rows(X, reset=False)
+        return linear_scores(X, coef, np.zeros(1), checked=True).ravel()
+
+    def _mean_norm(self, data: Data) -> float:
+        rows, _ = _validate.rows(data.X, checked=True)
+        return _mean(_rows.squared_norms(rows), data)
+
+
+class KernelPegasosOneClass(OneClass, KernelMachine):
+    __doc__ = f"""Kernel one-class support vector machine with a certified objective.
+
+    Minimises
+
+    ``P(w, b) = nu/2 |w|^2 + 1/m sum_i c_i max(0, -(<w, phi(x_i)> + b)) + nu b``,
+
+    ``m = sum_i c_i``, where the kernel is ``K(x, z) = <phi(x), phi(z)>``, and ``w = sum_j beta_j
+    phi(x_j)``. It estimates where rows are many: f is negative in the rest of space.
+
+    Parameters
+    ----------
+    nu : float, default=0.5
+        As in `PegasosOneClass`; it is the nu of `sklearn.svm.OneClassSVM`.
+    kernel : str or callable, default="rbf"
+        {kernels.formulas(indent=8)},
+        or a function; see `KernelPegasosClassifier`.
+    gamma, degree, coef0, kernel_params, assume_psd, cache_size
+        As in `KernelPegasosClassifier`.
+    scores : {{"auto", "push", "pull"}}, default="auto"
+        As in `KernelPegasosClassifier`.
+    solver : {{"auto", "pegasos", "sdca", "newton"}}, default="auto"
+        As in `KernelPegasosClassifier`.
+    tol, max_iter, n_steps, batch_size, sampling, project, average
+        As in `PegasosOneClass`.
+    warm_start, random_state, verbose
+        As in `PegasosOneClass`. `warm_start` needs the same X and keeps γ.
+    n_jobs : int, default=None
+        Threads for kernel values and scores; see `KernelPegasosClassifier`.
+
+    Attributes
+    ----------
+    support_ : ndarray of shape (n_support,)
+        Rows of X with a coefficient, in the order of X.
+    support_vectors_ : ndarray or csr_array of shape (n_support, n_features)
+        The rows `support_` of X; of shape (0, 0) for a precomputed kernel.
+    dual_coef_ : ndarray of shape (1, n_support)
+        Coefficients of the support vectors, which sum to 1: those of `sklearn.svm.OneClassSVM`,
+        divided by nu m.
+    coef_ : ndarray of shape (1, n_features)
+        Weights, computed on access and read-only. Only with ``kernel="linear"``.
+    intercept_, offset_, lam_
+        As in `PegasosOneClass`.
+    objective_, dual_objective_, duality_gap_ : ndarray of shape (1,)
+        As in `PegasosOneClass`. If scores were pulled, they are not set. The gap and the dual
+        objective are NaN if the kernel matrix is not known to be positive semi-definite.
+    weight_norm_ : ndarray of shape (1,)
+        ‖w‖, computed on access.
+    n_iter_, solver_epochs_, n_steps_
+        As in `PegasosClassifier`.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features,)
+
+    See Also
+    --------
+    PegasosOneClass : The linear machine, for many rows or many features.
+    sklearn.svm.OneClassSVM : Sequential minimal optimisation by LIBSVM.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from pegasos import KernelPegasosOneClass
+    >>> X = np.random.RandomState(0).normal(size=(300, 2))
+    >>> one = KernelPegasosOneClass(nu=0.1, random_state=0).fit(X)
+    >>> print(f"outliers: {{(one.predict(X) == -1).sum()}}, support vectors: {{len(one.support_)}}")
+    outliers: 19, support vectors: 39
+    >>> print(one.predict([[0, 0], [4, 4]]))
+    [ 1 -1]
+    """
+
+    _checks = _parameters.KERNEL_ONE_CLASS
+
+    def __init__(
+        self,
+        *,
+        nu: float = 0.5,
+        kernel: str | Callable[..., Any] = "rbf",
+        gamma: float | str = "scale",
+        degree: int = 3,
+        coef0: float = 0.0,
+        kernel_params: dict[str, Any] | None = None,
+        assume_psd: bool = False,
+        cache_size: float = 1000,
+        scores: str = "auto",
+        solver: str = "auto",
+        tol: float | str | None = "auto",
+        max_iter: int = 1000,
+        n_steps: int | None = None,
+        batch_size: int = 1,
+        sampling: str = "permutation",
+        project: bool = False,
+        average: bool | str = False,
+        warm_start: bool = False,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.nu = nu
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.assume_psd = assume_psd
+        self.cache_size = cache_size
+        self.scores = scores
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_steps = n_steps
+        self.batch_size = batch_size
+        self.sampling = sampling
+        self.project = project
+        self.average = average
+        self.warm_start = warm_start
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @whole
+    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Train on the rows of `X`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            For a precomputed kernel, the kernel matrix (n_samples, n_samples).
+        y : Ignored
+            There for pipelines and searches.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weight of each row. One of weight zero is not in the problem.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If X or the weights are not as described.
+        """
+        return self._fit(X, None, sample_weight)
+
+    # ---- Inside ----------------------------------------------------------------------------------
+
+    def _read(self, X: Any, y: Any, sample_weight: Any, *, continuing: bool) -> Data:
+        data = super()._read(X, y, sample_weight, continuing=continuing)
+        kernels.kind(self.kernel).refuse(data.X)
+        return data
+
+    def _scores(self, X: Any) -> np.ndarray:
+        coef = self._coefficients("dual_coef_")
+        is_given = self._support.kernel.is_given
+        X = self._checked_rows(X, coef.shape[1] if is_given else self._support.X.shape[1])
+        threads = self._threads_for(X)
+        return kernel_scores(X, self._support, coef, np.zeros(1), threads).ravel()
+
+    def _mean_norm(self, data: Data) -> float:
+        return _mean(data.kernel.points_among_themselves(data.X).diagonal(), data)

@@ -1,0 +1,385 @@
+"""One class: optima against CLARABEL, certificates by NumPy, Pegasos as a textbook has it, errors."""
+
+import pickle
+
+import clarabel
+import numpy as np
+import pytest
+from interruption import asked_often, interrupted
+from rows import DTYPES, LAYOUTS, convert
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import SGDOneClassSVM
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.svm import OneClassSVM
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from pegasos import KernelPegasosOneClass, PegasosOneClass, _core
+from pegasos.problems import _certificate, _losses
+from pegasos.problems._problem import Problem
+from pegasos.problems._settings import Settings
+
+GAMMA = 0.3
+KINDS = (PegasosOneClass, KernelPegasosOneClass)
+SOLVERS = ("auto", "sdca", "newton")
+BOTH = pytest.mark.parametrize("kind", KINDS)
+
+
+@pytest.fixture
+def data(rng):
+    """Rows away from the origin, a few outliers, and weights, one of them 0."""
+    X = np.abs(rng.normal(loc=[1, 2, 3, 1], size=(120, 4)))
+    X[::15] = rng.uniform(0.1, 6, size=(8, 4))
+    c = rng.uniform(0.2, 3, 120)
+    c[5] = 0
+    return X, c
+
+
+def options(kind):
+    return {"gamma": GAMMA} if kind is KernelPegasosOneClass else {}
+
+
+def primal(f, norm, b, c, nu):
+    """P(w, b) by its definition, with |w|^2 = norm."""
+    return nu / 2 * norm + c @ np.maximum(0, -f) / c.sum() + nu * b
+
+
+def best_dual(K, c, nu):
+    """The dual value, by CLARABEL, with dual variables that are made feasible beyond doubt."""
+    n, most = len(c), c / (nu * c.sum())
+    A = sparse.vstack([np.ones((1, n)), -sparse.identity(n), sparse.identity(n)], format="csc")
+    cones = [clarabel.ZeroConeT(1), clarabel.NonnegativeConeT(2 * n)]
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-11
+    Q = sparse.triu(sparse.csc_matrix(K / np.abs(K).max()), format="csc")
+    right = np.concatenate([[1.0], np.zeros(n), most])
+    found = clarabel.DefaultSolver(Q, np.zeros(n), A, right, cones, settings).solve()
+    a = np.clip(found.x, 0, most)
+    a /= a.sum()
+    assert (a <= most * (1 + 1e-8)).all()
+    return -nu / 2 * a @ K @ a
+
+
+# ---- scikit-learn's checks -----------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings(
+    "ignore:.*rounding allows no smaller gap:sklearn.exceptions.ConvergenceWarning"
+)
+@parametrize_with_checks([PegasosOneClass(), KernelPegasosOneClass()])
+def test_scikit_learn_accepts_the_estimator(estimator, check):
+    check(estimator)
+
+
+# ---- Optima --------------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@BOTH
+@pytest.mark.parametrize("nu", [0.03, 0.3, 1.0])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_fits_are_optimal_and_their_certificates_true(data, kind, nu, weighted, layout, dtype):
+    X = data[0].astype(dtype).astype(np.float64)
+    c = data[1] if weighted else np.ones(len(X))
+    K = X @ X.T if kind is PegasosOneClass else rbf_kernel(X, gamma=GAMMA)
+    dual = best_dual(K, c, nu)
+    for solver in SOLVERS:
+        one = kind(nu=nu, solver=solver, tol=1e-6, random_state=0, **options(kind))
+        one.fit(convert(data[0], layout, dtype), sample_weight=c if weighted else None)
+        if kind is PegasosOneClass:
+            norm, f = (one.coef_**2).sum(), X @ one.coef_[0] + one.intercept_[0]
+        else:
+            beta = np.zeros(len(X))
+            beta[one.support_] = one.dual_coef_[0]
+            norm, f = beta @ K @ beta, K @ beta + one.intercept_[0]
+            assert beta.sum() == pytest.approx(1, abs=1e-12)
+            assert beta.min() >= 0
+            assert (beta <= c / (nu * c.sum()) * (1 + 1e-9)).all()
+        P = primal(f, norm, one.intercept_[0], c, nu)
+        size = abs(dual)
+        assert one.objective_[0] == pytest.approx(P, abs=1e-9 * size)
+        # With nu = 0.03, steps along single rows move b slowly. The certificate of kernel values in
+        # float32 leaves room for their rounding, which is 1e-6 of so small a |w|^2.
+        is_single = dtype == np.float32 and kind is KernelPegasosOneClass
+        reached = 1e-4 if solver == "sdca" and kind is PegasosOneClass else 1e-6 * (1 + is_single)
+        doubt = 1e-5 * is_single
+        assert -1e-9 * size <= P - dual <= 1.1 * reached * size
+        assert one.dual_objective_[0] <= dual + 1e-9 * size
+        assert P - one.dual_objective_[0] <= 1.1 * (reached + doubt) * size
+        np.testing.assert_allclose(
+            one.decision_function(X), f, atol=(1e-5 + 10 * doubt) * np.abs(f).max()
+        )
+
+
+@BOTH
+@pytest.mark.parametrize("nu", [0.05, 0.5])
+def test_machines_are_those_of_scikit_learn(data, kind, nu):
+    X, _ = data
+    ours = kind(nu=nu, tol=1e-8, random_state=0, **options(kind)).fit(X)
+    theirs = OneClassSVM(
+        kernel="linear" if kind is PegasosOneClass else "rbf", gamma=GAMMA, nu=nu, tol=1e-6,
+    ).fit(X)  # fmt: skip
+    f, g = ours.decision_function(X), theirs.decision_function(X) / (nu * len(X))
+    np.testing.assert_allclose(f, g, atol=1e-4 * np.abs(g).max())
+    is_clear = np.abs(g) > 1e-3 * np.abs(g).max()
+    np.testing.assert_array_equal(ours.predict(X)[is_clear], theirs.predict(X)[is_clear])
+    if kind is PegasosOneClass:
+        sgd = SGDOneClassSVM(nu=nu, max_iter=2000, tol=None, random_state=0).fit(X)
+        P = primal(sgd.decision_function(X), (sgd.coef_**2).sum(), -sgd.offset_[0],
+                   np.ones(len(X)), nu)  # fmt: skip
+        assert ours.dual_objective_[0] <= P
+        assert ours.objective_[0] <= P
+
+
+@BOTH
+def test_nu_bounds_outliers_and_support_vectors(data, kind):
+    X, c = data
+    for nu in (0.01, 0.1, 0.4, 0.8):
+        one = kind(nu=nu, random_state=0, **options(kind)).fit(X, sample_weight=c)
+        assert c[one.predict(X) == -1].sum() <= nu * c.sum()
+        if kind is KernelPegasosOneClass:
+            assert c[one.support_].sum() >= nu * c.sum() * (1 - 1e-9)
+
+
+@BOTH
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_rows_of_another_scale_have_the_same_machine(data, kind, solver):
+    X, c = data
+    kernel = {"kernel": "linear"} if kind is KernelPegasosOneClass else {}
+    one = kind(nu=0.2, solver=solver, random_state=0, tol=1e-8, **kernel).fit(X, sample_weight=c)
+    f, size = one.decision_function(X), np.abs(one.offset_[0])
+    for r in (2.0**-7, 2.0**10):
+        other = clone(one).fit(r * X, sample_weight=c)
+        g = other.decision_function(r * X) / r**2
+        np.testing.assert_allclose(g, f, atol=1e-3 * size)
+        np.testing.assert_allclose(other.objective_ / r**2, one.objective_, rtol=2e-8)
+
+
+def test_the_origin_among_the_rows_leaves_nothing(rng):
+    """Where the origin is a mean of rows that nu allows, w = 0 is the optimum."""
+    X = rng.normal(size=(50, 3))
+    X = np.vstack([X, -X])
+    for kind in KINDS:
+        one = kind(nu=0.5, random_state=0, **({"kernel": "linear"} if kind is not KINDS[0] else {}))
+        one.fit(X)
+        assert one.objective_[0] == 0
+        assert one.duality_gap_[0] <= 1e-12
+        assert (one.predict(X) == 1).all()
+
+
+# ---- Certificates --------------------------------------------------------------------------------
+
+
+def test_random_certificates_hold(rng):
+    """P(w, b) >= D(a), of any point and of any dual point once it is made feasible."""
+    n_trials = 3000
+    for trial in range(n_trials):
+        n, d, nu = rng.integers(1, 9), rng.integers(1, 4), rng.uniform(0.01, 1)
+        X = rng.normal(size=(n, d)) * rng.choice([0.1, 1, 10])
+        c = rng.choice([0.01, 1.0, 1.0, 30.0], n) if trial % 2 else np.ones(n)
+        lam = nu * 1.001 * (c @ (X**2).sum(axis=1)) / c.sum()
+        settings = Settings(lam, loss=_losses.of_one_class(nu), penalize_intercept=False)
+        rows = _core.dense_rows(X)
+        problem = Problem(rows, np.ones((1, n), np.int8), c if trial % 2 else None, settings)
+        a = (rng.uniform(-0.3, 1.3, n) * c)[None]
+        w, b = rng.normal(size=(1, d)), rng.normal(size=1)
+        b = rng.choice([b, _certificate.best_intercepts(problem, w)])
+        found = _certificate.certify(problem, lambda a=a: a, lambda w=w, b=b: (w, b))
+        mended = _certificate.feasible(problem, a)[0]
+        assert (mended >= 0).all()
+        assert (mended <= c).all()
+        assert mended.sum() == pytest.approx(nu * c.sum())
+        of_a = mended @ X / (lam * c.sum())
+        D = mended.sum() / c.sum() - lam / 2 * of_a @ of_a
+        hinge = c @ np.maximum(0, 1 - X @ w[0] - b[0]) / c.sum()
+        P = lam / 2 * w[0] @ w[0] + hinge + nu * b[0]
+        assert found.objective[0] == pytest.approx(P, rel=1e-12)
+        assert found.dual_objective[0] == pytest.approx(max(D, 0), rel=1e-12)
+        assert P >= D - 1e-12 * P
+        assert nu / 2 - 1e-12 <= P
+
+
+def test_the_best_intercept_is_a_quantile(rng):
+    for trial in range(200):
+        n, nu = rng.integers(1, 12), rng.choice([0.1, 0.25, 0.5, 1.0])
+        c = rng.uniform(0.1, 2, n)
+        scores = rng.normal(size=n).round(trial % 2)
+        loss = _losses.of_one_class(nu)
+        targets = _core.Targets(np.ones((1, n), np.int8), c, loss.form)
+        best = np.empty(1)
+        _core.best_intercepts(targets, scores[None], np.empty(4 * n), best)
+
+        def objective(b, scores=scores, c=c, nu=nu):
+            return c @ np.maximum(0, 1 - scores - b) / c.sum() + nu * b
+
+        least = min(objective(b) for b in 1 - scores)  # it is piecewise linear
+        assert objective(best[0]) == pytest.approx(least, rel=1e-12, abs=1e-12)
+
+
+# ---- Pegasos -------------------------------------------------------------------------------------
+
+
+def textbook(X, c, nu, draws, batch_size, average, ball):
+    """Pegasos on one class: w = 0 and b = -s at first, with s the mean of |x|^2, rounded up."""
+    share = c / c.mean()
+    s = 2.0 ** np.ceil(np.log2(1.001 * (share @ (X**2).sum(axis=1)) / len(X)))
+    w, b, iterates = np.zeros(X.shape[1]), -s, []
+    for t in range(1, len(draws) // batch_size + 1):
+        batch = draws[(t - 1) * batch_size : t * batch_size]
+        rate = 1 / (nu * t)
+        below = [i for i in batch if X[i] @ w + b < 0]
+        w = (1 - nu * rate) * w
+        for i in below:
+            w = w + rate / batch_size * share[i] * X[i]
+            b = b + rate / batch_size * share[i]
+        b = b - rate * nu
+        if ball:
+            w = min(1, np.sqrt(s) / max(np.linalg.norm(w), 1e-300)) * w
+        iterates.append((w, b))
+    kept = {False: iterates[-1:], True: iterates, "suffix": iterates[len(iterates) // 2 :]}[average]
+    return np.mean([w for w, _ in kept], axis=0), np.mean([b for _, b in kept])
+
+
+@BOTH
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("average", [False, True, "suffix"])
+@pytest.mark.parametrize(("batch_size", "project"), [(1, False), (1, True), (5, False)])
+def test_steps_are_those_of_the_textbook(data, kind, layout, average, batch_size, project):
+    X, c, n_steps = data[0], data[1] + 0.1, 200
+    one = kind(
+        nu=0.3, solver="pegasos", n_steps=n_steps, batch_size=batch_size, average=average,
+        project=project, random_state=7, **({"kernel": "linear"} if kind is not KINDS[0] else {}),
+    ).fit(convert(X, layout, np.float64), sample_weight=c)  # fmt: skip
+    order = _core.Order(7, np.empty(len(X), np.int64), _core.SAMPLINGS["permutation"], 0)
+    draws = np.empty(n_steps * batch_size, np.int64)
+    order.draw(draws)
+    w, b = textbook(X, c, 0.3, draws, batch_size, average, project)
+    np.testing.assert_allclose(one.coef_[0], w, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(one.intercept_, b, rtol=1e-9)
+    assert one.duality_gap_[0] >= 0
+
+
+def test_pegasos_comes_near_the_optimum(data):
+    X, c = data[0] / np.linalg.norm(data[0], axis=1)[:, None], data[1]
+    fine = PegasosOneClass(nu=0.3, tol=1e-9).fit(X, sample_weight=c)
+    rough = PegasosOneClass(
+        nu=0.3, solver="pegasos", tol=None, max_iter=2000, average="suffix", random_state=0
+    ).fit(X, sample_weight=c)
+    assert rough.objective_[0] - fine.objective_[0] < 0.01 * abs(fine.objective_[0])
+
+
+# ---- Life cycle ----------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@BOTH
+@pytest.mark.parametrize("solver", [*SOLVERS, "pegasos"])
+def test_an_interrupted_fit_is_completed_to_the_same_bits(data, kind, solver):
+    X, c = data
+    one = kind(nu=0.2, solver=solver, tol=1e-7, max_iter=60, warm_start=True, random_state=0,
+               **options(kind))  # fmt: skip
+    with asked_often():
+        whole = clone(one).fit(X, sample_weight=c)
+    for after in (1, 4):
+        again = clone(one)
+        with interrupted(after):
+            again.fit(X, sample_weight=c)
+        again = pickle.loads(pickle.dumps(again))
+        with asked_often():
+            again.fit(X, sample_weight=c)
+        np.testing.assert_array_equal(again.decision_function(X), whole.decision_function(X))
+        assert again.objective_ == whole.objective_
+
+
+@BOTH
+def test_a_fit_that_ended_is_continued(data, kind):
+    X, _ = data
+    one = kind(nu=0.2, tol=1e-7, max_iter=2, warm_start=True, random_state=0, **options(kind))
+    with pytest.warns(ConvergenceWarning, match=r"Objective -?[0-9.e-]+, gap"):
+        one.fit(X)
+    before = one.duality_gap_[0]
+    one.set_params(max_iter=1000).fit(X)
+    assert one.duality_gap_[0] < before
+    with pytest.raises(ValueError, match=r"nu must stay 0\.2 while training goes on"):
+        one.set_params(nu=0.3).fit(X)
+
+
+def test_pieces_lead_near_the_optimum(data):
+    X = data[0] / np.linalg.norm(data[0], axis=1)[:, None]
+    whole = PegasosOneClass(nu=0.3, tol=1e-6).fit(X)
+    one = PegasosOneClass(nu=0.3, average="suffix", random_state=0)
+    for _ in range(60):
+        for part in np.array_split(X, 3):
+            one.partial_fit(part)
+    P = primal(one.decision_function(X), (one.coef_**2).sum(), one.intercept_[0],
+               np.ones(len(X)), 0.3)  # fmt: skip
+    assert P - whole.objective_[0] < 0.05 * abs(whole.objective_[0])
+
+
+@BOTH
+def test_y_is_ignored_and_scores_are_decisions(data, kind):
+    X, _ = data
+    one = kind(nu=0.2, random_state=0, **options(kind))
+    plain = clone(one).fit(X)
+    given = one.fit(X, y=["of", "no", "use"])
+    np.testing.assert_array_equal(given.decision_function(X), plain.decision_function(X))
+    np.testing.assert_array_equal(one.fit_predict(X), plain.predict(X))
+    scores = plain.score_samples(X)
+    np.testing.assert_array_equal(scores - plain.offset_, plain.decision_function(X))
+    np.testing.assert_array_equal(plain.predict(X), np.where(scores >= plain.offset_, 1, -1))
+    assert (plain.offset_ == -plain.intercept_).all()
+    assert plain.lam_ == 0.2
+    with pytest.raises(AttributeError, match="model files hold classifiers only"):
+        plain.to_model()
+
+
+def test_other_kernels(data):
+    X, c = data
+    one = KernelPegasosOneClass(nu=0.2, gamma=GAMMA, random_state=0).fit(X, sample_weight=c)
+    K = rbf_kernel(X, gamma=GAMMA)
+    given = KernelPegasosOneClass(nu=0.2, kernel="precomputed", assume_psd=True, random_state=0)
+    given.fit(K, sample_weight=c)
+    np.testing.assert_allclose(given.decision_function(K), one.decision_function(X), atol=1e-6)
+    sigmoid = KernelPegasosOneClass(nu=0.2, kernel="sigmoid", gamma=0.1, max_iter=5, tol=None)
+    assert np.isnan(sigmoid.fit(X).duality_gap_).all()
+    pushed, pulled = (
+        KernelPegasosOneClass(nu=0.2, solver="pegasos", n_steps=30, scores=scores, random_state=0)
+        for scores in ("push", "pull")
+    )
+    np.testing.assert_allclose(
+        pulled.fit(X).decision_function(X), pushed.fit(X).decision_function(X), atol=1e-12
+    )
+
+
+# ---- Errors --------------------------------------------------------------------------------------
+
+
+@BOTH
+@pytest.mark.parametrize("nu", [0, -0.1, 1.01, np.nan, np.inf, 1e-7, "auto", None, True])
+def test_nu_must_be_a_fraction(data, kind, nu):
+    with pytest.raises((ValueError, TypeError), match=r"nu must be .*, got"):
+        kind(nu=nu).fit(data[0])
+
+
+@BOTH
+def test_bad_rows_and_weights_are_refused(data, kind):
+    X, c = data
+    one = kind(random_state=0).fit(X)
+    before = one.decision_function(X)
+    for rows, weights, words in (
+        (np.where(X > 2, np.nan, X), None, "NaN"),
+        (X, -c, "sample_weight"),
+        (X, 0 * c, "sample_weight"),
+        (X, c[1:], "sample_weight"),
+        (X[0], None, "two-dimensional"),
+        (1e200 * X, None, "overflow|too large|scale"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            one.fit(rows, sample_weight=weights)
+        np.testing.assert_array_equal(one.decision_function(X), before)
+    with pytest.raises(ValueError, match="features"):
+        one.predict(X[:, 1:])
