@@ -669,6 +669,12 @@ def any_fit(rng):
     if options["solver"] == "pegasos":
         options["average"] = [False, True, "suffix"][rng.integers(3)]
         options["batch_size"] = int(rng.integers(1, 4))
+    if rng.random() < 0.2:
+        others = {"loss", "multi_class", "penalize_intercept", "fit_intercept"}
+        options = {name: value for name, value in options.items() if name not in others}
+        one = [pegasos.PegasosOneClass, pegasos.KernelPegasosOneClass][rng.integers(2)]
+        X, y = rows(str(rng.choice(["dense", "sparse"])), int(rng.integers(50, 700)), 2)
+        return one(nu=float(rng.choice([0.05, 0.5])), **options), X, y
     n_classes, has_targets = int(rng.integers(2, 6)), rng.random() < 0.4
     if has_targets:
         del options["multi_class"]

@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import SGDOneClassSVM
-from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.metrics.pairwise import pairwise_kernels, rbf_kernel
 from sklearn.svm import OneClassSVM
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -45,8 +45,8 @@ def primal(f, norm, b, c, nu):
     return nu / 2 * norm + c @ np.maximum(0, -f) / c.sum() + nu * b
 
 
-def best_dual(K, c, nu):
-    """The dual value, by CLARABEL, with dual variables that are made feasible beyond doubt."""
+def dual_point(K, c, nu):
+    """The best dual variables, by CLARABEL, which add up to 1."""
     n, most = len(c), c / (nu * c.sum())
     A = sparse.vstack([np.ones((1, n)), -sparse.identity(n), sparse.identity(n)], format="csc")
     cones = [clarabel.ZeroConeT(1), clarabel.NonnegativeConeT(2 * n)]
@@ -57,9 +57,25 @@ def best_dual(K, c, nu):
     right = np.concatenate([[1.0], np.zeros(n), most])
     found = clarabel.DefaultSolver(Q, np.zeros(n), A, right, cones, settings).solve()
     a = np.clip(found.x, 0, most)
-    a /= a.sum()
-    assert (a <= most * (1 + 1e-8)).all()
+    return a / a.sum()
+
+
+def best_dual(K, c, nu):
+    a = dual_point(K, c, nu)
+    assert (a <= c / (nu * c.sum()) * (1 + 1e-6)).all()
     return -nu / 2 * a @ K @ a
+
+
+def best_primal(K, c, nu):
+    """The objective of the w of these dual variables, at the best b."""
+    a = dual_point(K, c, nu)
+    f, norm = K @ a, a @ K @ a
+    return min(primal(f + b, norm, b, c, nu) for b in -f)
+
+
+def kernel_options(kernel):
+    options = {"gamma": 1.0, "coef0": 1.0, "degree": 3}
+    return {"linear": {}, "rbf": {"gamma": 1.0}, "poly": options}[kernel]
 
 
 # ---- scikit-learn's checks -----------------------------------------------------------------------
@@ -218,6 +234,38 @@ def test_the_best_intercept_is_a_quantile(rng):
 
         least = min(objective(b) for b in 1 - scores)  # it is piecewise linear
         assert objective(best[0]) == pytest.approx(least, rel=1e-12, abs=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_random_fits_have_true_certificates(rng):
+    """Of rows that are equal, zero or of any size, with weights of many orders of magnitude."""
+    for _ in range(80):
+        n, d = rng.integers(1, 40), rng.integers(1, 6)
+        X = (rng.normal(size=(n, d)) + rng.choice([0, 2])) * rng.choice([1e-3, 1, 1, 100])
+        X[rng.random(n) < 0.2] = X[0]
+        X[rng.random(n) < 0.1] *= rng.choice([0, 1])
+        c = 10 ** rng.uniform(-3, 3, n) if rng.random() < 0.5 else np.ones(n)
+        nu, kernel = rng.choice([0.01, 0.1, 0.5, 0.9]), rng.choice(["linear", "rbf", "poly"])
+        make = {
+            "nu": nu, "solver": rng.choice([*SOLVERS, "pegasos"]), "random_state": 0,
+            "tol": [1e-3, 1e-6, "auto"][rng.integers(3)], "max_iter": int(rng.choice([3, 300])),
+        }  # fmt: skip
+        if kernel == "linear" and rng.random() < 0.5:
+            one = PegasosOneClass(**make).fit(X, sample_weight=c)
+            K, beta = X @ X.T, None
+        else:
+            one = KernelPegasosOneClass(kernel=kernel, gamma=1.0, coef0=1.0, **make)
+            one.fit(X, sample_weight=c)
+            K, beta = pairwise_kernels(X, metric=kernel, **kernel_options(kernel)), np.zeros(n)
+            beta[one.support_] = one.dual_coef_[0]
+        f = X @ one.coef_[0] if beta is None else K @ beta
+        norm = (one.coef_**2).sum() if beta is None else beta @ K @ beta
+        P = primal(f + one.intercept_[0], norm, one.intercept_[0], c, nu)
+        rounding = 1e-9 * nu * np.abs(K.diagonal()).max()
+        assert one.objective_[0] == pytest.approx(P, abs=rounding)
+        assert one.dual_objective_[0] <= P + rounding
+        assert best_dual(K, c, nu) <= one.objective_[0] + 10 * rounding
+        assert one.dual_objective_[0] <= best_primal(K, c, nu) + rounding
 
 
 # ---- Pegasos -------------------------------------------------------------------------------------
