@@ -114,10 +114,11 @@ int pegasos_check(const pegasos_problem *problem, const pegasos_options *options
     }
     const int64_t n_rows = kernel ? kernel->n_rows : rows->n_rows;
     const bool has_labels = loss_has_labels(problem->loss.kind);
+    const bool is_one_class = loss_is_known(problem->loss) && problem->loss.nu != 0;
     for (int64_t i = 0; i < n_rows; i++) {
         const double y = problem->targets[i], c = problem->weights ? problem->weights[i] : 1;
         are_targets = are_targets && (has_labels ? y == 0 || y == 1 || y == -1 : isfinite(y));
-        are_targets = are_targets && (problem->loss.nu == 0 || y >= 0);
+        are_targets = are_targets && (!is_one_class || y >= 0);
         are_weights = are_weights && c >= 0 && c < INFINITY;
         is_empty = is_empty && has_labels && y == 0;
         mass += has_labels && y == 0 ? 0 : c;

@@ -1608,6 +1608,11 @@ static void what_a_program_gets_wrong_is_named(void)
     REFUSED(problem, loss.kind, -1, LOSS);
     REFUSED(problem, loss.kind, PEGASOS_SQUARED_ERROR + 1, LOSS);
     REFUSED(problem, loss, ((pegasos_loss){PEGASOS_HUBER, 0, 0}), LOSS);
+    REFUSED(problem, loss, ((pegasos_loss){PEGASOS_HINGE, 0, -0.1}), LOSS);
+    REFUSED(problem, loss, ((pegasos_loss){PEGASOS_HINGE, 0, 1.1}), LOSS);
+    REFUSED(problem, loss, ((pegasos_loss){PEGASOS_HINGE, 0, NAN}), LOSS);
+    REFUSED(problem, loss, ((pegasos_loss){PEGASOS_SQUARED_HINGE, 0, 0.5}), LOSS);
+    REFUSED(problem, loss, ((pegasos_loss){PEGASOS_HINGE, 0, 0.5}), TARGETS);
     for (int kind = 0; kind < LOSSES; kind++) {
         const bool has_epsilon = losses[kind].epsilon > 0;
         const double epsilons[] = {-0.1, NAN, INFINITY, -INFINITY, has_epsilon ? -1e-300 : 0.1};
