@@ -381,7 +381,7 @@ def test_y_is_ignored_and_scores_are_decisions(data, kind):
     np.testing.assert_array_equal(plain.predict(X), np.where(scores >= plain.offset_, 1, -1))
     assert (plain.offset_ == -plain.intercept_).all()
     assert plain.lam_ == 0.2
-    with pytest.raises(AttributeError, match="model files hold classifiers only"):
+    with pytest.raises(AttributeError, match="model files hold no machines of one class"):
         plain.to_model()
 
 

@@ -185,10 +185,10 @@ class OneClass(OutlierMixin, PegasosEstimator):
 
     @property
     def to_model(self) -> Any:
-        """Not there: it is for classifiers."""
+        """Not there: model files have no format for it."""
         raise AttributeError(
-            f"{type(self).__name__} has no to_model, since model files hold classifiers only: "
-            "pickle the estimator to save it"
+            f"{type(self).__name__} has no to_model, since model files hold no machines of one "
+            "class: pickle the estimator to save it"
         )
 
 
