@@ -227,7 +227,7 @@ LABELS_REFUSED = {
     "too few": ([0, 1, 0], ValueError, r"inconsistent.*\[4, 3\]|one label per row of X \(4\)"),
     "too many": ([0, 1] * 4, ValueError, r"inconsistent.*\[4, 8\]|one label per row.*got 8"),
     "none": ([], ValueError, r"inconsistent|one label per row|0 sample"),
-    "two columns": (np.zeros((4, 2), int), ValueError, r"1d array.*\(4, 2\)|y must be one-dim"),
+    "two columns": (np.full((4, 2), 2), ValueError, r"1d array.*\(4, 2\)|y must be one-dim"),
     "a number": (1, BOTH, r"1d array|y must be one-dimensional|Singleton|expected at least one"),
     "NaN": ([0.0, 1.0, np.nan, 1.0], ValueError, r"y contains NaN|y\[2\] is nan"),
     "infinity": ([0.0, 1.0, np.inf, 1.0], ValueError, r"y contains infinity|y\[2\] is inf"),

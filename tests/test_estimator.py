@@ -31,6 +31,15 @@ from pegasos import KernelPegasosClassifier, PegasosClassifier
 CONVERGED = {"tol": 1e-8, "max_iter": 10**5}
 
 
+def of_certain_labels(estimator):
+    """Of several labels, two checks want probabilities between 0 and 1 that all differ."""
+    checks = [
+        "check_classifier_multioutput",
+        "check_classifiers_multilabel_output_format_predict_proba",
+    ]
+    return dict.fromkeys(checks * (estimator.loss == "modified_huber"), "they may be 0 and 1")
+
+
 @parametrize_with_checks(
     [
         PegasosClassifier(),
@@ -38,8 +47,9 @@ CONVERGED = {"tol": 1e-8, "max_iter": 10**5}
         PegasosClassifier(loss="squared_hinge"),
         PegasosClassifier(loss="modified_huber"),
         PegasosClassifier(loss="log_loss"),
-        PegasosClassifier(lam=1e-4, loss="log_loss", multi_class="ovo"),
-    ]
+        PegasosClassifier(lam=1e-2, loss="log_loss", multi_class="ovo"),
+    ],
+    expected_failed_checks=of_certain_labels,
 )
 def test_scikit_learn_accepts_the_estimator(estimator, check):
     check(estimator)

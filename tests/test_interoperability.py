@@ -381,3 +381,15 @@ def test_what_onnx_cannot_hold_is_refused_by_name(iris, run_onnx):
     clf = KernelPegasosClassifier(kernel=lambda X, Z: X @ Z.T, tol=None, max_iter=2).fit(X, y)
     with pytest.raises(ValueError, match=r"kernel that is a function .*<lambda>"):
         run_onnx(clf, X)
+
+
+@pytest.mark.parametrize("kind", [PegasosClassifier, KernelPegasosClassifier])
+@pytest.mark.parametrize("loss", ["hinge", "log_loss"])
+def test_several_labels_come_out_of_onnx(iris, kind, loss, run_onnx):
+    X, y = iris
+    Y = np.column_stack([y > 0, y == 1]).astype(int)
+    clf = kind(lam=1e-2, loss=loss, random_state=0).fit(X, Y)
+    labels, second = run_onnx(clf, X, *["probabilities"] * (loss == "log_loss"))
+    np.testing.assert_array_equal(labels, clf.predict(X))
+    ours = clf.predict_proba(X) if loss == "log_loss" else clf.decision_function(X)
+    np.testing.assert_allclose(second, ours, rtol=1e-10, atol=1e-12)

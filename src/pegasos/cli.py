@@ -444,7 +444,9 @@ def _predict(args: argparse.Namespace) -> int:
         _write(args.output, model.probabilities(of_problems))
     else:
         _write(args.output, scores if args.scores else predicted)
-    if y is not None:
+    if y is not None and model.multi_class == "multilabel":
+        _say(f"no accuracy: {args.model} gives rows several labels, and {args.data} has one each")
+    elif y is not None:
         if model.has_targets and y.shape != predicted.shape:
             _say(f"no R2: y of {args.data} has shape {y.shape}, predictions {predicted.shape}")
             return 0

@@ -3,7 +3,8 @@
 The graph computes in double precision whatever the type of its input, so that decisions are those
 of the estimator, but for scores so near to 0 or to one another that rounding decides. The output
 of regression is ``variable`` of shape (n_samples, n_outputs), as skl2onnx has it of other
-regressors. Those of classifiers are ``label``, which `predict` returns, and
+regressors. Those of classifiers are ``label``, which `predict` returns (zeros and ones, if
+rows may have several labels), and
 
 - ``probabilities``, which `predict_proba` returns, with ``loss="log_loss"`` or "modified_huber";
 - ``scores``, which `decision_function` returns, with the other losses;
@@ -122,13 +123,19 @@ def _set_shapes(operator: Any) -> None:
     if is_regressor(operator.raw_operator):
         operator.outputs[0].type.shape = [None, operator.raw_operator.n_outputs_]
         return
-    n_classes, gives = (
-        len(operator.raw_operator.classes_),
-        _gives(operator.scope_inst, operator.raw_operator),
-    )
+    estimator = operator.raw_operator
+    n_classes, gives = len(estimator.classes_), _gives(operator.scope_inst, estimator)
     label, second = operator.outputs
+    if _is_multilabel(estimator):
+        label.type.shape = second.type.shape = [None, n_classes]
+        return
     label.type.shape = [None]
     second.type.shape = [None] if n_classes == 2 and gives == "scores" else [None, n_classes]
+
+
+def _is_multilabel(estimator: Any) -> bool:
+    """Whether rows may have several labels, each with a column of the outputs."""
+    return bool(getattr(estimator, "_scheme", "") == "multilabel")
 
 
 def _convert(scope: Any, operator: Any, container: Any) -> None:
@@ -152,7 +159,11 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
         _add_numbers(scope, container, ops, of_problems, operator.outputs[0])
         return
     gives, n_classes = _gives(scope, operator.raw_operator), len(model.classes)
-    if n_classes == 2:
+    is_multilabel = model.multi_class == "multilabel"
+    if is_multilabel:
+        scores = of_problems
+        winners = ops.Greater(scores, np.zeros(1))
+    elif n_classes == 2:
         scores = ops.Squeeze(of_problems, np.array([1]))
         winners = ops.Cast(ops.Greater(scores, np.zeros(1)), to=TensorProto.INT64)
     else:
@@ -161,13 +172,16 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
         winners = ops.ArgMax(scores, axis=1, keepdims=0)
     label, out = operator.outputs
     second = scores
-    if gives == "raw_scores" and n_classes == 2:
+    if gives == "raw_scores" and n_classes == 2 and not is_multilabel:
         second = ops.MatMul(of_problems, np.array([[-1.0, 1.0]]))
     elif gives == "probabilities":
         second = _probabilities(ops, of_problems, model)
-    ops.Gather(_labels(model.classes), winners, output_names=[label.full_name]).add_to(
-        scope, container
-    )
+    named = {"output_names": [label.full_name]}
+    if is_multilabel:
+        labels = ops.Cast(winners, to=TensorProto.INT64, **named)
+    else:
+        labels = ops.Gather(_labels(model.classes), winners, **named)
+    labels.add_to(scope, container)
     _add_numbers(scope, container, ops, second, out)
 
 
@@ -209,6 +223,8 @@ def _probability(ops: _Operators, loss: str, scores: Any) -> Any:
 def _probabilities(ops: _Operators, scores: Any, model: Any) -> Any:
     """Probabilities of classes; see `pegasos.problems._columns.class_probabilities`."""
     n_classes = len(model.classes)
+    if model.multi_class == "multilabel":
+        return _probability(ops, model.loss, scores)
     if n_classes == 2:
         return _probability(ops, model.loss, ops.MatMul(scores, np.array([[-1.0, 1.0]])))
     if model.multi_class == "ovr":

@@ -286,7 +286,7 @@ class Recorder:
             self._since = time.perf_counter()
         elif self.epochs:
             if hasattr(estimator, "classes_"):
-                self.names = _problem_names(estimator.classes_, estimator.multi_class)
+                self.names = _problem_names(estimator.classes_, estimator._scheme)
             else:
                 self.names = [f"output {k}" for k in range(estimator.n_outputs_)]
             last = estimator._certificate()
@@ -532,6 +532,8 @@ class SupportVectorsDisplay:
         points = self.estimator._validate_rows(X, reset=False)
         self.X, self.points, self.classes = X, _dense(points), model.classes
         self.has_margin = LOSSES[model.loss].has_margin
+        if model.multi_class == "multilabel":
+            raise ValueError("estimator must give each row one class, got one of several labels")
         _validate.labels(y, len(self.points))
         _, self.codes = _validate.labels_among(y, None, model.classes)
         if hasattr(self.estimator, "support_vectors_"):
@@ -769,6 +771,8 @@ def _one_of_x(x: str) -> str:
 
 def _problem_names(classes: np.ndarray, multi_class: str) -> list[str]:
     """What each problem tells apart, the class of positive scores first."""
+    if multi_class == "multilabel":
+        return [f"label {k}" for k in classes]
     if len(classes) > 2 and multi_class == "ovr":
         return [str(label) for label in classes]
     return [f"{classes[j]} against {classes[i]}" for i, j in _problems.pairs(len(classes))]

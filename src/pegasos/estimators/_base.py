@@ -63,7 +63,12 @@ class Data:
     mass : float
         The sum of the weights of a problem's rows, by which λ is 1/(C m).
     classes, codes : ndarray
-        Of classifiers: the distinct labels, and each row's number among them.
+        Of classifiers: the distinct labels, and each row's number among them. If y has several
+        columns: their numbers, and y as zeros and ones.
+    scheme : str
+        Of classifiers: how problems are made of classes; `pegasos.problems._columns.SCHEMES`.
+    is_sparse : bool
+        Of classifiers: whether y is a sparse matrix.
     values : ndarray of float64 of shape (n_outputs, n_samples)
         Of regressors: the targets, divided by `units`.
     units : pegasos.estimators._regression.Units
@@ -80,6 +85,8 @@ class Data:
     mass: float
     classes: Any = None
     codes: Any = None
+    scheme: str = ""
+    is_sparse: bool = False
     values: np.ndarray | None = None
     units: Any = None
     kernel: Any = None

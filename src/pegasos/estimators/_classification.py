@@ -1,10 +1,12 @@
 """What the classifiers share: labels, classes and their scores."""
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import sparse
 from sklearn.base import ClassifierMixin
 from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
@@ -23,8 +25,10 @@ class Classifier(ClassifierMixin, PegasosEstimator):
 
     classes_: np.ndarray
     alpha_counts_: np.ndarray
+    _scheme: str
+    _is_sparse: bool
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Any) -> Any:
         """Predicted labels of the rows of `X`.
 
         Parameters
@@ -34,9 +38,11 @@ class Classifier(ClassifierMixin, PegasosEstimator):
         Returns
         -------
         ndarray of shape (n_samples,)
+            If the y of the fit had several columns: zeros and ones of shape (n_samples, n_labels),
+            in a csr_array if that y was sparse.
         """
-        winners = _problems.winners(self.decision_function(X))
-        return self.classes_[winners]
+        predicted = _problems.predicted(self.decision_function(X), self.classes_, self._scheme)
+        return sparse.csr_array(predicted) if self._is_sparse else predicted
 
     @with_probabilities
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -55,7 +61,8 @@ class Classifier(ClassifierMixin, PegasosEstimator):
         Returns
         -------
         ndarray of shape (n_samples, n_classes)
-            Columns are in the order of `classes_`, and rows sum to one.
+            Columns are in the order of `classes_`, and rows sum to one. If the y of the fit had
+            several columns, each column has the probability of its label, whatever the sum.
 
         Raises
         ------
@@ -76,7 +83,7 @@ class Classifier(ClassifierMixin, PegasosEstimator):
         return _problems.class_probabilities(
             scores,
             len(self.classes_),
-            self._fitted["multi_class"],
+            self._scheme,
             LOSSES[self._fitted["loss"]].probability,
         )
 
@@ -108,7 +115,7 @@ class Classifier(ClassifierMixin, PegasosEstimator):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             As for `decision_function`.
         y : array-like of shape (n_samples,)
-            Labels, of the classes of the fit.
+            Labels, of the classes of the fit; or zeros and ones in columns, as in the fit.
         geometric : bool, default=False
             True: divide by ‖w‖, the `weight_norm_` of each problem.
 
@@ -136,21 +143,29 @@ class Classifier(ClassifierMixin, PegasosEstimator):
         _validate.boolean("geometric", geometric)
         model = self.to_model()
         scores = self._problem_scores(X)
-        _validate.labels(y, len(scores))
-        _, codes = _validate.labels_among(y, None, model.classes)
+        if model.multi_class == "multilabel":
+            codes = _validate.indicator(y, len(scores))
+            _validate.same_columns(codes, model.classes)
+        else:
+            _validate.labels(y, len(scores))
+            _, codes = _validate.labels_among(y, None, model.classes)
         labels = _problems.label_columns(codes, len(model.classes), model.multi_class).T
         margins = np.where(labels == 0, np.nan, labels * scores)
         with np.errstate(divide="ignore", invalid="ignore"):  # w may be 0
             return margins / self.weight_norm_ if geometric else margins
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = tags.target_tags.multi_output = True
+        return tags
+
     # ---- Inside ----------------------------------------------------------------------------------
 
     def _class_scores(self, X: Any) -> np.ndarray:
-        scores, multi_class = self._problem_scores(X), self._fitted["multi_class"]
-        return _problems.class_scores(scores, len(self.classes_), multi_class)
+        return _problems.class_scores(self._problem_scores(X), len(self.classes_), self._scheme)
 
     def _about_model(self) -> dict[str, Any]:
-        y = {"classes": self.classes_, "multi_class": self._fitted["multi_class"]}
+        y = {"classes": self.classes_, "multi_class": self._scheme}
         return super()._about_model() | y
 
     @property
@@ -165,21 +180,25 @@ class Classifier(ClassifierMixin, PegasosEstimator):
         sample_weight: Any,
         *,
         continuing: bool,
-        labels: Callable[..., Any] = _validate.labels,
+        labels: Callable[..., Any] = _validate.labels_or_columns,
     ) -> Data:
         """The `Data` of a call, which goes on (`continuing`) or begins anew."""
-        twin = self._noting(continuing=continuing)
-        X, y = twin._validate_rows(X, y=y, reset=not continuing)
+        twin, is_sparse = self._noting(continuing=continuing), _validate.is_sparse(y)
+        is_multilabel = _validate.has_columns(y)
+        scheme = "multilabel" if is_multilabel else self.multi_class
+        if is_multilabel:
+            y = _validate.indicator(y)
+        X, y = twin._validate_rows(X, y=y, multi_output=is_multilabel, reset=not continuing)
         # Integers are classes, and only many of them are worth a warning: of a small fit, asking
         # takes a tenth of the time.
         are_integers = y.dtype.kind in "biu"
         if not are_integers:
             check_classification_targets(y)
         classes, codes = labels(y, X.shape[0])
-        if are_integers and 2 * len(classes) > len(y):
+        if are_integers and not is_multilabel and 2 * len(classes) > len(y):
             check_classification_targets(y)
         weights = self._row_weights(sample_weight, codes, classes)
-        of_problems = codes, len(classes), self.multi_class, weights
+        of_problems = codes, len(classes), scheme, weights
         return Data(
             X=X,
             y=y,
@@ -189,6 +208,8 @@ class Classifier(ClassifierMixin, PegasosEstimator):
             weights=weights,
             columns=_problems.label_columns(*of_problems),
             mass=_problems.mass(*of_problems),
+            scheme=scheme,
+            is_sparse=is_sparse,
         )
 
     def _row_weights(
@@ -198,6 +219,12 @@ class Classifier(ClassifierMixin, PegasosEstimator):
         weights = _validate.sample_weight(sample_weight, len(codes))
         if self.class_weight is None:
             return weights
+        if codes.ndim == 2:
+            raise ValueError(
+                "class_weight must be None if y has several columns, since all labels share the "
+                f"weights of rows, got {self.class_weight!r}: take sample_weight, or "
+                "sklearn.multiclass.OneVsRestClassifier around this classifier"
+            )
         if self.class_weight == "balanced":
             mass = np.bincount(codes, weights, minlength=len(classes))
             factor = mass.sum() / (len(classes) * np.where(mass > 0, mass, 1))
@@ -210,9 +237,17 @@ class Classifier(ClassifierMixin, PegasosEstimator):
         return _validate.sample_weight(weights, len(codes), "sample_weight times class_weight")
 
     def _check_data(self, data: Data) -> None:
-        _validate.at_least_two(data.classes, data.codes, data.weights)
+        if data.scheme != "multilabel":
+            _validate.at_least_two(data.classes, data.codes, data.weights)
 
     def _check_same(self, data: Data) -> None:
+        if data.scheme != self._scheme:
+            wanted = "one label for each row" if data.scheme == "multilabel" else "several columns"
+            raise ValueError(
+                f"y must have {wanted}, as in the fit that goes on, got shape {data.y.shape}"
+            )
+        if data.scheme == "multilabel":
+            _validate.same_columns(data.y, self.classes_)
         if not np.array_equal(data.classes, self.classes_):
             raise ValueError(
                 f"y must have the classes of the fit that warm_start continues, "
@@ -220,7 +255,7 @@ class Classifier(ClassifierMixin, PegasosEstimator):
             )
 
     def _about(self, schedule: Schedule, data: Data) -> dict[str, Any]:
-        return {"classes_": data.classes}
+        return {"classes_": data.classes, "_scheme": data.scheme, "_is_sparse": data.is_sparse}
 
     def _ended_with(self, schedule: Schedule) -> dict[str, Any]:
         if schedule.solver is not schedule.pegasos:
@@ -233,14 +268,31 @@ class Classifier(ClassifierMixin, PegasosEstimator):
     def _warn(
         self, schedule: Schedule, rows: Any, data: Data, certificate: Any, plan: dict[str, Any]
     ) -> None:
-        about: dict[str, Any] = {"classes": data.classes, "multi_class": self.multi_class}
+        about: dict[str, Any] = {"classes": data.classes, "multi_class": data.scheme}
         if plan:
             _warnings.of_gap(
                 schedule, certificate, rows, name=lambda k: _problems.name(k, **about),
                 stacklevel=9, **plan,
             )  # fmt: skip
+        if data.scheme == "multilabel":
+            self._warn_of_one_value(data)
+            return
         balancing = 'class_weight="balanced"' if self.class_weight is None else None
         _warnings.of_one_class(
             schedule, certificate, rows, codes=data.codes, weights=data.weights,
             balancing=balancing, stacklevel=9, **about,
         )  # fmt: skip
+
+    def _warn_of_one_value(self, data: Data) -> None:
+        """Warn of labels that all rows have, or none."""
+        inside = np.ones(len(data.y), bool) if data.weights is None else data.weights > 0
+        n_with = np.count_nonzero(data.y[inside], axis=0)
+        is_one = (n_with == 0) | (n_with == np.count_nonzero(inside))
+        if is_one.any():
+            k = int(np.argmax(is_one))
+            which = "has" if n_with[k] == 0 else "lacks"
+            warnings.warn(
+                f"no row of weight > 0 {which} label {k}, so that nothing tells which rows have it",
+                UserWarning,
+                stacklevel=9,
+            )

@@ -328,6 +328,7 @@ class KernelPegasosClassifier(Classifier, KernelMachine):
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
+        As in `PegasosClassifier`.
     lam_ : float
         The λ of the fit: `lam`, or that of C.
     support_ : ndarray of shape (n_support,)
@@ -336,7 +337,7 @@ class KernelPegasosClassifier(Classifier, KernelMachine):
     support_vectors_ : ndarray or csr_array of shape (n_support, n_features)
         The rows `support_` of X; of shape (0, 0) for a precomputed kernel.
     n_support_ : ndarray of shape (n_classes,)
-        Number of support vectors of each class.
+        Number of support vectors of each class; if y has several columns, of each problem.
     dual_coef_ : ndarray of shape (n_problems, n_support)
         Coefficients of the support vectors, labels included: scores are
         ``K(x, support) @ dual_coef_.T + intercept_``. With ``penalize_intercept=False``, those of
@@ -450,8 +451,8 @@ class KernelPegasosClassifier(Classifier, KernelMachine):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             For a precomputed kernel, the kernel matrix (n_samples, n_samples).
-        y : array-like of shape (n_samples,)
-            Labels.
+        y : {array-like, sparse matrix} of shape (n_samples,) or (n_samples, n_labels)
+            Labels. Or several labels for each row: zeros and ones in a column for each label.
         sample_weight : array-like of shape (n_samples,), default=None
             Weight of each row. One of weight zero is in no problem: drawing it changes nothing.
 
@@ -463,6 +464,12 @@ class KernelPegasosClassifier(Classifier, KernelMachine):
         ------
         ValueError
             If X, y or the weights are not as described, or fewer than two classes have weight.
+
+        Warns
+        -----
+        UserWarning
+            If all rows have one of several labels, or no row has it. Its problem is solved as it
+            is.
         """
         return self._fit(X, y, sample_weight)
 
@@ -478,7 +485,8 @@ class KernelPegasosClassifier(Classifier, KernelMachine):
         -------
         ndarray of shape (n_samples,) or (n_samples, n_classes)
             Two classes: positive means ``classes_[1]``. Otherwise the class of the largest score
-            wins; for one-vs-one these are votes, with ties broken by summed scores.
+            wins; for one-vs-one these are votes, with ties broken by summed scores. Several labels
+            for each row: rows have those with positive scores.
 
         Notes
         -----
@@ -492,5 +500,7 @@ class KernelPegasosClassifier(Classifier, KernelMachine):
 
     def _model_of(self, schedule: Schedule, data: Data) -> dict[str, Any]:
         model = super()._model_of(schedule, data)
+        if data.scheme == "multilabel":
+            return model | {"n_support_": np.count_nonzero(model["dual_coef_"], axis=1)}
         codes = data.codes[model["support_"]]
         return model | {"n_support_": np.bincount(codes, minlength=len(data.classes))}

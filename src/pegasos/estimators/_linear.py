@@ -210,8 +210,10 @@ class PegasosClassifier(Classifier, LinearMachine):
         Value of the constant feature. A larger value penalises the intercept less.
     multi_class : {"ovr", "ovo"}, default="ovr"
         One-vs-rest (the largest score wins) or one-vs-one (votes, ties broken by summed scores).
+        Ignored if y has several columns: each of them is a problem of its own.
     class_weight : dict or "balanced", default=None
-        Weight of each class; "balanced" gives all classes the same weight.
+        Weight of each class; "balanced" gives all classes the same weight. It must be None if y
+        has several columns, since problems share the weights of rows.
     warm_start : bool, default=False
         True: `fit` goes on where the last `fit` ended, for `max_iter` epochs or `n_steps` steps
         more. If the last fit was interrupted, it is completed, to the bits that it would have had.
@@ -238,13 +240,14 @@ class PegasosClassifier(Classifier, LinearMachine):
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        The labels, sorted.
+        The labels, sorted. Of several labels for each row, the numbers of the columns of y, as in
+        `sklearn.multiclass.OneVsRestClassifier`.
     lam_ : float
         The λ of the fit: `lam`, or that of C.
     coef_ : ndarray of shape (n_problems, n_features)
         Weights. There is one problem for two classes. For more, there is one for each class ("ovr")
-        or for each pair of classes (0, 1), (0, 2), ..., (1, 2), ... ("ovo"); the later class of a
-        pair has the positive scores.
+        or column of y, or for each pair of classes (0, 1), (0, 2), ..., (1, 2), ... ("ovo"); the
+        later class of a pair has the positive scores.
     intercept_ : ndarray of shape (n_problems,)
     weight_norm_ : ndarray of shape (n_problems,)
         ‖w‖ of each problem, without the intercept; see `margins`.
@@ -356,8 +359,8 @@ class PegasosClassifier(Classifier, LinearMachine):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Not copied if it is float32 or float64 and C-contiguous, or CSR with such values.
-        y : array-like of shape (n_samples,)
-            Labels.
+        y : {array-like, sparse matrix} of shape (n_samples,) or (n_samples, n_labels)
+            Labels. Or several labels for each row: zeros and ones in a column for each label.
         sample_weight : array-like of shape (n_samples,), default=None
             Weight of each row. One of weight zero is in no problem: drawing it changes nothing.
 
@@ -369,6 +372,12 @@ class PegasosClassifier(Classifier, LinearMachine):
         ------
         ValueError
             If X, y or the weights are not as described, or fewer than two classes have weight.
+
+        Warns
+        -----
+        UserWarning
+            If all rows have one of several labels, or no row has it. Its problem is solved as it
+            is.
         """
         return self._fit(X, y, sample_weight)
 
@@ -395,10 +404,10 @@ class PegasosClassifier(Classifier, LinearMachine):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-            Labels, all of them in `classes`.
+        y : {array-like, sparse matrix} of shape (n_samples,) or (n_samples, n_labels)
+            Labels, all of them in `classes`; or zeros and ones in columns, as in `fit`.
         classes : array-like of shape (n_classes,), default=None
-            All labels that will ever come; needed in the first call.
+            All labels that will ever come; needed in the first call, unless y has several columns.
         sample_weight : array-like of shape (n_samples,), default=None
             Taken as they are: a row of weight 2 moves the weights twice as far. Rows of weight
             zero do not advance the step counter.
@@ -415,7 +424,7 @@ class PegasosClassifier(Classifier, LinearMachine):
         """
         with one_at_a_time(self, "partial_fit"):
             first = self._check_piece()
-            if first and classes is None:
+            if first and classes is None and not _validate.has_columns(y):
                 raise ValueError("classes must be given in the first call to partial_fit")
             if self.class_weight == "balanced":
                 raise ValueError(
@@ -441,6 +450,7 @@ class PegasosClassifier(Classifier, LinearMachine):
         -------
         ndarray of shape (n_samples,) or (n_samples, n_classes)
             Two classes: positive means ``classes_[1]``. Otherwise the class of the largest score
-            wins; for one-vs-one these are votes, with ties broken by summed scores.
+            wins; for one-vs-one these are votes, with ties broken by summed scores. Several labels
+            for each row: rows have those with positive scores.
         """
         return self._class_scores(X)

@@ -88,7 +88,7 @@ class _Model:
         """What `predict` returns where `decision_function` returns `scores`."""
         predictions: np.ndarray = scores
         if not self.has_targets:
-            predictions = self.classes[_problems.winners(scores)]
+            predictions = _problems.predicted(scores, self.classes, self.multi_class)
         return predictions
 
     @with_probabilities
@@ -162,7 +162,7 @@ class _Model:
 
     def _check(self) -> Any:
         """Raise a ValueError unless the arrays fit together; returns the number of problems."""
-        _validate.choice("multi_class", self.multi_class, ["ovr", "ovo"])
+        _validate.choice("multi_class", self.multi_class, _problems.SCHEMES)
         _validate.choice("loss", self.loss, [*LOSSES, *TARGET_LOSSES])
         _validate.choice("zero_based", self.zero_based, [None, True, False])
         _validate.boolean("is_flat", self.is_flat)
@@ -198,6 +198,9 @@ class _Model:
             raise ValueError(f"there must be two classes at least, got {len(self.classes)}")
         if not np.array_equal(np.unique(self.classes), self.classes):  # false for NaN, too
             raise ValueError(f"classes must be distinct, finite and sorted, got {self.classes}")
+        numbers = np.arange(len(self.classes))
+        if self.multi_class == "multilabel" and not np.array_equal(self.classes, numbers):
+            raise ValueError(f"classes must be numbers of columns of y, got {self.classes}")
         if self.epsilon is not None:
             raise ValueError(f"epsilon must be None with loss={self.loss!r}, got {self.epsilon!r}")
 
@@ -336,13 +339,16 @@ class LinearModel(_Model):
     Attributes
     ----------
     coef : ndarray of shape (n_problems, n_features)
-        Weights. One problem for two classes; else one per class ("ovr") or one per pair of classes
-        in the order (0, 1), (0, 2), ..., (1, 2), ... ("ovo"). Of regression, one per output.
+        Weights. One problem for two classes; else one per class ("ovr") or label ("multilabel"),
+        or one per pair of classes in the order (0, 1), (0, 2), ..., (1, 2), ... ("ovo"). Of
+        regression, one per output.
     intercept : ndarray of shape (n_problems,)
     classes : ndarray of shape (n_classes,) or None
         The labels, sorted. In a problem of two classes the later one has the positive scores. None
         of regression: scores are then what is predicted.
-    multi_class : {"ovr", "ovo"}
+    multi_class : {"ovr", "ovo", "multilabel"}
+        "multilabel": each row may have several labels, and `predict` returns zeros and ones of
+        shape (n_samples, n_classes). Classes are then the numbers of the columns of y.
     lam : float
     objective : ndarray of shape (n_problems,)
         P(w) of this model on the training rows.

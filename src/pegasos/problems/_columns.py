@@ -1,7 +1,8 @@
 """How labels become problems, and how their scores become classes again.
 
 A problem is a column of labels in {-1, 0, +1}; 0 leaves the row out. Binary classification is one
-problem, one-vs-rest one per class, one-vs-one one per pair of classes. The later class is +1.
+problem, one-vs-rest one per class, one-vs-one one per pair of classes. The later class is +1. With
+several labels for each row, each label is a problem.
 """
 
 from collections.abc import Callable
@@ -13,6 +14,9 @@ import numpy as np
 # ties as an infinite score would.
 _LARGEST = 1e300
 
+#: How scores of problems may be read. Estimators choose "multilabel" if y has columns.
+SCHEMES = ("ovr", "ovo", "multilabel")
+
 
 def pairs(n_classes: int) -> list[tuple[int, int]]:
     """The pairs (i, j), i < j, of one-vs-one, in the order of its problems."""
@@ -21,13 +25,15 @@ def pairs(n_classes: int) -> list[tuple[int, int]]:
 
 def count(n_classes: int, multi_class: str) -> int:
     """Number of problems."""
-    if n_classes == 2:
+    if n_classes == 2 and multi_class != "multilabel":
         return 1
-    return n_classes if multi_class == "ovr" else n_classes * (n_classes - 1) // 2
+    return n_classes * (n_classes - 1) // 2 if multi_class == "ovo" else n_classes
 
 
 def name(k: int, classes: np.ndarray, multi_class: str) -> str:
     """What problem number `k` is about, in words; nothing where there is only one."""
+    if multi_class == "multilabel":
+        return f"label {classes[k]}"
     if len(classes) == 2:
         return ""
     if multi_class == "ovr":
@@ -44,9 +50,10 @@ def label_columns(
     Parameters
     ----------
     codes : ndarray of shape (n_samples,)
-        Index of each row's class.
+        Index of each row's class. With "multilabel": ones where rows have a label, else zeros, of
+        shape (n_samples, n_classes).
     n_classes : int
-    multi_class : {"ovr", "ovo"}
+    multi_class : {"ovr", "ovo", "multilabel"}
     row_weights : ndarray of shape (n_samples,), optional
         Rows of weight zero belong to no problem.
 
@@ -55,7 +62,9 @@ def label_columns(
     ndarray of int8 of shape (n_problems, n_samples)
     """
     columns = np.empty((count(n_classes, multi_class), codes.shape[0]), dtype=np.int8)
-    if n_classes == 2:
+    if multi_class == "multilabel":
+        columns[:] = np.where(codes.T == 1, 1, -1)
+    elif n_classes == 2:
         columns[0] = np.where(codes == 1, 1, -1)
     elif multi_class == "ovr":
         for k in range(n_classes):
@@ -76,7 +85,7 @@ def mass(
     One-vs-one: its mean over the pairs of classes that have weight, since λ is one for all pairs.
     """
     total = float(len(codes) if row_weights is None else row_weights.sum())
-    if n_classes == 2 or multi_class == "ovr":
+    if n_classes == 2 or multi_class != "ovo":
         return total
     return 2 * total / np.count_nonzero(np.bincount(codes, row_weights))
 
@@ -91,9 +100,9 @@ def class_scores(scores: np.ndarray, n_classes: int, multi_class: str) -> np.nda
     -------
     ndarray of shape (n_samples,) for two classes, else (n_samples, n_classes)
     """
-    if n_classes == 2:
+    if count(n_classes, multi_class) == 1:
         return scores[:, 0]
-    if multi_class == "ovr":
+    if multi_class != "ovo":
         return scores
     votes = np.zeros((scores.shape[0], n_classes))
     sums = np.zeros_like(votes)
@@ -116,6 +125,8 @@ def class_probabilities(
 ) -> np.ndarray:
     """Turn scores per problem into a probability of each class; rows sum to one.
 
+    With "multilabel": into the probability of each label, whatever the sum.
+
     One-vs-rest: the probabilities of the problems, divided by their sum; uniform if all are 0.
     One-vs-one: ``1/(sum_j 1/r_kj - (K - 2))``, where r_kj is the probability of k against j,
     divided by the sum over k. If there are p with ``r_kj = p_k/(p_k + p_j)`` for all pairs, these
@@ -127,7 +138,7 @@ def class_probabilities(
     ----------
     scores : ndarray of shape (n_samples, n_problems)
     n_classes : int
-    multi_class : {"ovr", "ovo"}
+    multi_class : {"ovr", "ovo", "multilabel"}
     probability : function
         Of the label +1, from scores; of the label -1, from scores times -1.
 
@@ -136,6 +147,8 @@ def class_probabilities(
     ndarray of shape (n_samples, n_classes)
     """
     assert probability is not None  # `with_probabilities` has seen to it
+    if multi_class == "multilabel":
+        return probability(scores)
     if n_classes == 2:
         return probability(scores * [-1.0, 1.0])
     if multi_class == "ovr":
@@ -155,3 +168,17 @@ def winners(scores: np.ndarray) -> np.ndarray:
     """Index of the winning class for scores as returned by `class_scores`."""
     best: np.ndarray = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
     return best
+
+
+def predicted(scores: np.ndarray, classes: np.ndarray, multi_class: str) -> np.ndarray:
+    """Labels for scores as returned by `class_scores`.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,)
+        With "multilabel": zeros and ones, of shape (n_samples, n_classes).
+    """
+    if multi_class == "multilabel":
+        return (scores > 0).astype(np.int64)
+    labels: np.ndarray = classes[winners(scores)]
+    return labels

@@ -514,6 +514,53 @@ def labels(y: Any, n_samples: int, name: str = "y") -> tuple[np.ndarray, np.ndar
     return classes, codes
 
 
+def has_columns(y: Any) -> bool:
+    """Whether `y` is a matrix of several columns, dense or sparse, or lists that make one."""
+    try:
+        shape = y.shape if hasattr(y, "shape") else np.asarray(y).shape
+    except ValueError:  # lists of several lengths
+        return False
+    return len(shape) == 2 and shape[1] != 1
+
+
+def indicator(y: Any, n_samples: int | None = None) -> np.ndarray:
+    """Return several labels of each row, zeros and ones in columns, as a dense array of int8."""
+    try:
+        not_masked(y)
+        if is_sparse(y):
+            sparse_structure(y)
+            y = y.toarray()
+    except ValueError as error:
+        raise ValueError(str(error).replace("X", "y")) from None
+    y = np.asarray(y)
+    if y.ndim != 2 or y.shape[1] < 2:
+        raise ValueError(f"y must have a column for each label, at least two, got shape {y.shape}")
+    if n_samples not in (None, y.shape[0]):
+        raise ValueError(f"y must have one row per row of X ({n_samples}), got {y.shape[0]}")
+    is_one = np.asarray(y == 1, dtype=bool)
+    good = is_one | np.asarray(y == 0, dtype=bool)
+    if not good.all():
+        i, j = np.argwhere(~good)[0]
+        raise ValueError(
+            "y must be one-dimensional, or zeros and ones with a column for each label, but "
+            f"y[{i}, {j}] is {y[i, j]!r}"
+        )
+    return is_one.astype(np.int8)
+
+
+def same_columns(y: np.ndarray, classes: np.ndarray) -> None:
+    """Raise unless `y` has a column for each label."""
+    if y.shape[1] != len(classes):
+        raise ValueError(
+            f"y must have {len(classes)} columns, as in the fit before, got {y.shape[1]}"
+        )
+
+
+def labels_or_columns(y: np.ndarray, n_samples: int) -> tuple[np.ndarray, np.ndarray]:
+    """`labels`; of several labels for each row, the numbers of columns and zeros and ones."""
+    return labels_among(y, None, None) if y.ndim == 2 else labels(y, n_samples)
+
+
 #: Targets up to this size have squares, and sums of these, that float64 can hold.
 LARGEST_TARGET = 1e150
 
@@ -568,8 +615,17 @@ def at_least_two(classes: np.ndarray, codes: Any = None, weights: Any = None) ->
 def labels_among(y: Any, classes: Any, known: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return the classes that labels may have, and the index of each label of `y` among them.
 
-    `classes` is what a call says they are, `known` what earlier calls said; either may be None.
+    `classes` is what a call says they are, `known` what earlier calls said; either may be None. If
+    `y` has a column for each label, classes are the numbers of columns, and no call need say so.
     """
+    if np.ndim(y) == 2:
+        columns = np.arange(np.shape(y)[1])
+        if classes is not None and not np.array_equal(classes, columns):
+            raise ValueError(
+                f"classes must be None or the numbers of the columns of y, {columns.tolist()}, "
+                f"got {classes!r}"
+            )
+        return columns, y
     if classes is not None:
         classes, _ = labels(classes, np.size(classes), "classes")
         at_least_two(classes)
