@@ -336,3 +336,26 @@ def kernel_run(
     active: NDArray[np.int64],
     watch: Watch,
 ) -> int: ...
+
+BLANK_JOINT: Final[Any]
+
+def joint_kept(n_rows: int, n_features: int, n_classes: int) -> int: ...
+def joint_fit(
+    rows: Rows,
+    codes: NDArray[np.int64],
+    weights: NDArray[np.float64] | None,
+    cost: NDArray[np.float64],
+    norms: NDArray[np.float64],
+    memory: NDArray[np.uint8],
+    *,
+    lam: float,
+    feature: float,
+    tol: float = ...,
+    last_epoch: int = ...,
+    last_step: int = ...,
+    batch_size: int = ...,
+    sampling: int = ...,
+    project: bool = ...,
+    seed: int,
+    watch: Watch,
+) -> int: ...

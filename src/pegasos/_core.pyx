@@ -1901,3 +1901,140 @@ def solve(Rows rows not None, Targets targets not None, int64_t first,
     if pool is not None:
         PyThread_release_lock(pool.c.is_used)
     return watch.answer(status)
+
+
+# ---- One problem over all classes --------------------------------------------------------------
+
+cdef extern from "joint.h" nogil:
+    ctypedef struct pegasos_joint_problem:
+        const pegasos_rows *rows
+        int64_t n_classes
+        const int64_t *codes
+        const double *weights
+        const double *cost
+        const double *norms
+        double lam
+        double feature
+    ctypedef struct pegasos_joint_options:
+        double tol
+        int64_t last_epoch
+        int64_t last_step
+        int64_t batch_size
+        int64_t sampling
+        int64_t project
+        uint64_t seed
+    ctypedef struct pegasos_joint:
+        int64_t n_rows
+        int64_t n_features
+        int64_t n_classes
+        int64_t n_inside
+        int64_t n_epochs
+        int64_t n_visits
+        int64_t n_sweeps
+        int64_t n_steps
+        int64_t n_active
+        int64_t position
+        int64_t n_kept
+        int64_t next_draw
+        int64_t is_due
+        int64_t is_checked
+        uint64_t generator
+        double mass
+        double visited
+        double gap
+        double loss
+        double whole
+        double ratio
+        double q
+        double squared_norm
+        double primal
+        double dual
+    int64_t pegasos_joint_kept(int64_t n_rows, int64_t n_features, int64_t n_classes)
+    int64_t pegasos_joint_room(int64_t n_features, int64_t n_classes, int64_t batch_size)
+    const int64_t *pegasos_joint_active(int64_t n_rows, int64_t n_features, int64_t n_classes,
+                                        const void *memory)
+    int pegasos_joint_run(const pegasos_joint_problem *problem,
+                          const pegasos_joint_options *options, void *memory, void *room,
+                          pegasos_watch *watch)
+
+cdef pegasos_joint _blank_joint
+#: One zeroed fit, as `BLANK_PROBLEM`; its coefficients and intercepts follow in memory.
+BLANK_JOINT = <pegasos_joint[:1]> &_blank_joint
+
+
+def joint_kept(int64_t n_rows, int64_t n_features, int64_t n_classes):
+    """How many bytes the memory of a joint fit has."""
+    require_size(n_rows, n_features)
+    require(2 <= n_classes < LARGEST // 1024 and
+            (<double> n_rows + n_features + 9) * (<double> n_classes + 8) < 1e17,
+            "n_classes must be >= 2, and sizes such as memory may have")
+    return pegasos_joint_kept(n_rows, n_features, n_classes)
+
+
+cdef bint is_joint(const pegasos_joint *s, int64_t n, int64_t d, int64_t n_classes,
+                   const int64_t *codes, const int64_t *active, bint is_ascent) noexcept nogil:
+    """Whether a fit that has begun is one of these rows and codes, and can go on."""
+    cdef int64_t i, n_inside = 0
+    cdef bint holds = s.n_rows == n and s.n_features == d and s.n_classes == n_classes
+    for i in range(n):
+        n_inside += codes[i] >= 0
+    holds = holds and s.n_inside == n_inside
+    holds = holds and 0 <= s.n_kept <= s.position <= s.n_active <= n_inside
+    holds = holds and 0 <= s.n_epochs < LARGEST and 0 <= s.n_steps < LARGEST
+    holds = holds and 0 <= s.n_visits < LARGEST and 0 <= s.n_sweeps < LARGEST
+    holds = holds and 0 <= s.next_draw < LARGEST and s.mass > 0
+    if holds and is_ascent:
+        for i in range(n_inside):
+            holds = holds and 0 <= active[i] < n and codes[active[i]] >= 0
+    return holds
+
+
+def joint_fit(Rows rows not None, const int64_t[::1] codes not None, const double[::1] weights,
+              const double[:, ::1] cost not None, const double[::1] norms not None,
+              uint8_t[::1] memory not None, *, double lam, double feature, double tol=-1,
+              int64_t last_epoch=0, int64_t last_step=0, int64_t batch_size=1,
+              int64_t sampling=0, bint project=False, uint64_t seed, Watch watch not None):
+    """Begin a joint fit, or go on with it; returns a status. See ``pegasos_joint_run``.
+
+    `memory` has `joint_kept` bytes, all zeros before the fit begins. With `last_step`, Pegasos.
+    """
+    cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, n_classes = cost.shape[0], i
+    cdef pegasos_joint_problem problem
+    cdef pegasos_joint_options options
+    cdef bint is_inside = False
+    cdef int status
+    cdef void *room
+    require(n_classes >= 2 and cost.shape[1] == n_classes, "cost must be of two classes or more")
+    require(memory.shape[0] == joint_kept(n, d, n_classes), "memory must have joint_kept bytes")
+    require_aligned(&memory[0], sizeof(double), "memory must be aligned")
+    require(codes.shape[0] == n and norms.shape[0] == n, "codes and norms must have n_rows entries")
+    require_indices(codes, -1, n_classes, "codes must be in [-1, n_classes)")
+    require(weights is None or weights.shape[0] == n, "weights must have n_rows entries")
+    for i in range(n):
+        is_inside |= codes[i] >= 0
+        require(codes[i] < 0 or weights is None or weights[i] > 0, "weights must be > 0")
+    require(is_inside, "a row must be in the problem")
+    require(0 < lam and lam - lam == 0 and 0 <= feature <= 1e150 and tol == tol,
+            "lam must be > 0, and finite")
+    require(0 <= last_epoch < LARGEST and 0 <= last_step < LARGEST,
+            "last_epoch and last_step must be in [0, 2**62)")
+    require(1 <= batch_size < LARGEST // 1024 and PEGASOS_PERMUTATION <= sampling
+            and sampling <= PEGASOS_UNIFORM, "batch_size must be >= 1, and sampling one")
+    require((<pegasos_joint *> &memory[0]).n_rows == 0
+            or is_joint(<pegasos_joint *> &memory[0], n, d, n_classes, &codes[0],
+                        pegasos_joint_active(n, d, n_classes, &memory[0]), last_step == 0),
+            "memory is not that of a fit of this kind which can go on")
+    problem.rows, problem.n_classes, problem.codes = &rows.c, n_classes, &codes[0]
+    problem.weights = &weights[0] if weights is not None else NULL
+    problem.cost, problem.norms = &cost[0, 0], &norms[0]
+    problem.lam, problem.feature = lam, feature
+    options.tol, options.last_epoch, options.last_step = tol, last_epoch, last_step
+    options.batch_size, options.sampling, options.project = batch_size, sampling, project
+    options.seed = seed
+    room = malloc(<size_t> pegasos_joint_room(d, n_classes, batch_size))
+    if room == NULL:
+        raise MemoryError(f"there is no room for a fit of {n_classes} classes and {d} features")
+    with nogil:
+        status = pegasos_joint_run(&problem, &options, &memory[0], room, &watch.c)
+        free(room)
+    return watch.answer(status)

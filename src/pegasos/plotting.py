@@ -287,6 +287,8 @@ class Recorder:
         elif self.epochs:
             if hasattr(estimator, "classes_"):
                 self.names = _problem_names(estimator.classes_, estimator._scheme)
+                if estimator._scheme == "crammer_singer":
+                    self.names = ["all classes"]
             else:
                 self.names = [f"output {k}" for k in range(estimator.n_outputs_)]
             last = estimator._certificate()
@@ -773,7 +775,7 @@ def _problem_names(classes: np.ndarray, multi_class: str) -> list[str]:
     """What each problem tells apart, the class of positive scores first."""
     if multi_class == "multilabel":
         return [f"label {k}" for k in classes]
-    if len(classes) > 2 and multi_class == "ovr":
+    if len(classes) > 2 and multi_class != "ovo":
         return [str(label) for label in classes]
     return [f"{classes[j]} against {classes[i]}" for i, j in _problems.pairs(len(classes))]
 

@@ -142,6 +142,11 @@ class Classifier(ClassifierMixin, PegasosEstimator):
         """
         _validate.boolean("geometric", geometric)
         model = self.to_model()
+        if model.multi_class == "crammer_singer":
+            raise ValueError(
+                "margins are of binary problems, which multi_class='crammer_singer' has none of: "
+                "take the differences of columns of decision_function"
+            )
         scores = self._problem_scores(X)
         if model.multi_class == "multilabel":
             codes = _validate.indicator(y, len(scores))
@@ -156,7 +161,8 @@ class Classifier(ClassifierMixin, PegasosEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_label = tags.target_tags.multi_output = True
+        is_joint = self.multi_class == "crammer_singer"
+        tags.classifier_tags.multi_label = tags.target_tags.multi_output = not is_joint
         return tags
 
     # ---- Inside ----------------------------------------------------------------------------------
@@ -187,6 +193,11 @@ class Classifier(ClassifierMixin, PegasosEstimator):
         is_multilabel = _validate.has_columns(y)
         scheme = "multilabel" if is_multilabel else self.multi_class
         if is_multilabel:
+            if self.multi_class == "crammer_singer":
+                raise ValueError(
+                    "multi_class must be 'ovr' or 'ovo' if y has several columns, got "
+                    "'crammer_singer', which is for one class a row"
+                )
             y = _validate.indicator(y)
         X, y = twin._validate_rows(X, y=y, multi_output=is_multilabel, reset=not continuing)
         # Integers are classes, and only many of them are worth a warning: of a small fit, asking
@@ -278,6 +289,8 @@ class Classifier(ClassifierMixin, PegasosEstimator):
             self._warn_of_one_value(data)
             return
         balancing = 'class_weight="balanced"' if self.class_weight is None else None
+        if data.scheme == "crammer_singer":
+            certificate = None  # of which binary problems would tell something
         _warnings.of_one_class(
             schedule, certificate, rows, codes=data.codes, weights=data.weights,
             balancing=balancing, stacklevel=9, **about,

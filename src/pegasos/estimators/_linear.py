@@ -4,6 +4,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from pegasos import _threads
@@ -13,6 +14,7 @@ from pegasos.estimators._classification import Classifier
 from pegasos.io._model import LinearModel
 from pegasos.problems import _validate
 from pegasos.solvers import _state
+from pegasos.solvers._joint import Joint
 from pegasos.solvers._schedule import Schedule
 
 # λ of `partial_fit`, which does not know how many rows will come.
@@ -123,6 +125,16 @@ class LinearMachine(PegasosEstimator):
         return {"_state": schedule.state()}
 
 
+def _has_pieces(estimator: Any) -> bool:
+    """Whether there is `partial_fit`."""
+    if estimator.multi_class == "crammer_singer":
+        raise AttributeError(
+            "partial_fit is not there with multi_class='crammer_singer', whose problem needs all "
+            "rows at once: take 'ovr' or 'ovo'"
+        )
+    return True
+
+
 class PegasosClassifier(Classifier, LinearMachine):
     """Linear support vector machine trained by Pegasos.
 
@@ -208,9 +220,17 @@ class PegasosClassifier(Classifier, LinearMachine):
         intercept, and it stays where they leave it.
     intercept_scaling : float, default=1.0
         Value of the constant feature. A larger value penalises the intercept less.
-    multi_class : {"ovr", "ovo"}, default="ovr"
-        One-vs-rest (the largest score wins) or one-vs-one (votes, ties broken by summed scores).
+    multi_class : {"ovr", "ovo", "crammer_singer"}, default="ovr"
+        One-vs-rest (the largest score wins), one-vs-one (votes, ties broken by summed scores), or
+        the joint problem of Crammer and Singer, as in `sklearn.svm.LinearSVC`. That one minimises
+        ``lam/2 sum_k |w_k|^2 + 1/m sum_i c_i max_k (cost[y_i, k] + s_k - s_y)``, where s_k is the
+        score of class k and s_y that of the row's own class. It needs the hinge, `average` False,
+        a penalised intercept or none, and another `solver` than "newton"; "auto" is "sdca" there.
         Ignored if y has several columns: each of them is a problem of its own.
+    cost : array-like of shape (n_classes, n_classes), default=None
+        Only with ``multi_class="crammer_singer"``: ``cost[i, j]`` is the cost of the answer
+        ``classes_[j]`` for a row of ``classes_[i]``, at least 0, and 0 where i = j. So errors that
+        cost much become rarer, and others more frequent. None: all errors cost 1.
     class_weight : dict or "balanced", default=None
         Weight of each class; "balanced" gives all classes the same weight. It must be None if y
         has several columns, since problems share the weights of rows.
@@ -248,6 +268,8 @@ class PegasosClassifier(Classifier, LinearMachine):
         Weights. There is one problem for two classes. For more, there is one for each class ("ovr")
         or column of y, or for each pair of classes (0, 1), (0, 2), ..., (1, 2), ... ("ovo"); the
         later class of a pair has the positive scores.
+        With "crammer_singer", there is one for each class, and of two classes the difference of
+        theirs.
     intercept_ : ndarray of shape (n_problems,)
     weight_norm_ : ndarray of shape (n_problems,)
         ‖w‖ of each problem, without the intercept; see `margins`.
@@ -263,7 +285,8 @@ class PegasosClassifier(Classifier, LinearMachine):
         goes on from the model of another solver, the number includes steps that this model stands
         for; see `partial_fit`.
     objective_ : ndarray of shape (n_problems,)
-        P(w) of this model on the training data. After an interrupted fit and after `partial_fit`,
+        P(w) of this model on the training data; of shape (1,) with "crammer_singer".
+        After an interrupted fit and after `partial_fit`,
         there is no `objective_`, `dual_objective_` or `duality_gap_`.
     dual_objective_ : ndarray of shape (n_problems,)
         A lower bound on P: no model has an objective below it. It is the value of a dual point.
@@ -296,6 +319,9 @@ class PegasosClassifier(Classifier, LinearMachine):
     Shalev-Shwartz, Singer, Srebro, Cotter: Pegasos: primal estimated sub-gradient solver for SVM.
     Mathematical Programming B 127 (2011) 3-30.
 
+    Crammer, Singer: On the algorithmic implementation of multiclass kernel-based vector machines.
+    JMLR 2 (2001) 265-292.
+
     Examples
     --------
     >>> from sklearn.datasets import load_digits
@@ -324,6 +350,7 @@ class PegasosClassifier(Classifier, LinearMachine):
         penalize_intercept: bool = True,
         intercept_scaling: float = 1.0,
         multi_class: str = "ovr",
+        cost: ArrayLike | None = None,
         class_weight: dict[Any, float] | str | None = None,
         warm_start: bool = False,
         n_jobs: int | None = None,
@@ -345,6 +372,7 @@ class PegasosClassifier(Classifier, LinearMachine):
         self.penalize_intercept = penalize_intercept
         self.intercept_scaling = intercept_scaling
         self.multi_class = multi_class
+        self.cost = cost
         self.class_weight = class_weight
         self.warm_start = warm_start
         self.n_jobs = n_jobs
@@ -381,6 +409,7 @@ class PegasosClassifier(Classifier, LinearMachine):
         """
         return self._fit(X, y, sample_weight)
 
+    @available_if(_has_pieces)
     @_threads.handled
     def partial_fit(
         self,
@@ -454,3 +483,24 @@ class PegasosClassifier(Classifier, LinearMachine):
             for each row: rows have those with positive scores.
         """
         return self._class_scores(X)
+
+    # ---- Inside ----------------------------------------------------------------------------------
+
+    _checks = _parameters.LINEAR_CLASSES
+
+    def _check_data(self, data: Data) -> None:
+        super()._check_data(data)
+        if self.multi_class == "crammer_singer":
+            _validate.cost(self.cost, data.classes)
+
+    def _begin(self, settings: Any, n_problems: int, *shape: Any) -> Any:
+        if self.multi_class != "crammer_singer":
+            return super()._begin(settings, n_problems, *shape)
+        _, n_features, dtype = shape
+        cost = _validate.cost(self.cost, np.arange(max(n_problems, 2)))
+        return Joint(settings, cost, n_features, dtype, self._seed())
+
+    def _restored(self, settings: Any, n_problems: int, n_features: int, dtype: Any) -> Any:
+        if self.multi_class != "crammer_singer":
+            return super()._restored(settings, n_problems, n_features, dtype)
+        return self._begin(settings, n_problems, 0, n_features, dtype).restore(self._state)

@@ -33,6 +33,8 @@ def check(estimator: Any) -> None:
         values = getattr(estimator, name)
         for value in [] if values is None else np.atleast_1d(values).tolist():
             real(f"{name} of loss='huber'", value, above=0)
+    if "cost" in estimator._checks:
+        _joint(estimator)
     for one, other in (("C", "lam"), ("Cs", "lams")):
         values = getattr(estimator, one, None), getattr(estimator, other, None)
         if values[0] is not None and values[1] is not None:
@@ -40,6 +42,35 @@ def check(estimator: Any) -> None:
                 f"{one} or {other} must be None, since each says what the other one is, "
                 f"got {one}={values[0]!r} and {other}={values[1]!r}"
             )
+
+
+def _joint(estimator: Any) -> None:
+    """Raise unless parameters suit the joint problem, or there is none."""
+    if estimator.multi_class != "crammer_singer":
+        if estimator.cost is not None:
+            raise ValueError(
+                "cost needs multi_class='crammer_singer', got multi_class="
+                f"{estimator.multi_class!r}"
+            )
+        return
+    for name, allowed in _OF_JOINT.items():
+        value = getattr(estimator, name)
+        if value not in allowed and not (
+            name == "penalize_intercept" and not estimator.fit_intercept
+        ):
+            names = " or ".join(map(repr, allowed))
+            raise ValueError(
+                f"{name} must be {names} with multi_class='crammer_singer', got {value!r}"
+            )
+
+
+# What has no other values in the joint problem.
+_OF_JOINT = {
+    "loss": ("hinge",),
+    "solver": ("auto", "pegasos", "sdca"),
+    "average": (False,),
+    "penalize_intercept": (True,),
+}
 
 
 def _that(wanted: str, is_good: Callable[[Any], bool]) -> Check:
@@ -186,6 +217,12 @@ LINEAR = {
     "lam": _unless_none(_lam),
     "n_steps": partial(integer, besides=(None,)),
     "warm_start": boolean,
+}
+
+LINEAR_CLASSES = {
+    **LINEAR,
+    "multi_class": partial(choice, allowed=("ovr", "ovo", "crammer_singer")),
+    "cost": lambda name, value: None,  # whose shape the classes say: `_validate.cost`
 }
 
 KERNEL = {

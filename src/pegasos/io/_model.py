@@ -181,9 +181,11 @@ class _Model:
             )
         if not np.isfinite(self.intercept).all():
             raise ValueError("intercept is not finite")
+        # A joint problem has one objective, whatever the number of its weight vectors.
+        n_objectives = 1 if self.multi_class == "crammer_singer" else n_problems
         for name, kind in (("objective", "f"), ("dual_objective", "f"), ("n_steps", "i")):
             array = getattr(self, name)
-            if array.shape != (n_problems,) or array.dtype.kind != kind:
+            if array.shape != (n_objectives,) or array.dtype.kind != kind:
                 raise ValueError(f"{name} has dtype {array.dtype}, shape {array.shape}")
             if np.isinf(array).any():  # NaN says that nothing is known
                 raise ValueError(f"{name} is infinite")
@@ -346,7 +348,8 @@ class LinearModel(_Model):
     classes : ndarray of shape (n_classes,) or None
         The labels, sorted. In a problem of two classes the later one has the positive scores. None
         of regression: scores are then what is predicted.
-    multi_class : {"ovr", "ovo", "multilabel"}
+    multi_class : {"ovr", "ovo", "crammer_singer", "multilabel"}
+        "crammer_singer": one joint problem with a weight vector for each class, and one objective.
         "multilabel": each row may have several labels, and `predict` returns zeros and ones of
         shape (n_samples, n_classes). Classes are then the numbers of the columns of y.
     lam : float

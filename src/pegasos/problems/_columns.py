@@ -2,7 +2,8 @@
 
 A problem is a column of labels in {-1, 0, +1}; 0 leaves the row out. Binary classification is one
 problem, one-vs-rest one per class, one-vs-one one per pair of classes. The later class is +1. With
-several labels for each row, each label is a problem.
+several labels for each row, each label is a problem. "crammer_singer" has the columns and scores of
+one-vs-rest, and one problem over all of them.
 """
 
 from collections.abc import Callable
@@ -15,7 +16,7 @@ import numpy as np
 _LARGEST = 1e300
 
 #: How scores of problems may be read. Estimators choose "multilabel" if y has columns.
-SCHEMES = ("ovr", "ovo", "multilabel")
+SCHEMES = ("ovr", "ovo", "crammer_singer", "multilabel")
 
 
 def pairs(n_classes: int) -> list[tuple[int, int]]:
@@ -24,7 +25,7 @@ def pairs(n_classes: int) -> list[tuple[int, int]]:
 
 
 def count(n_classes: int, multi_class: str) -> int:
-    """Number of problems."""
+    """Number of problems, or of weight vectors of a joint one."""
     if n_classes == 2 and multi_class != "multilabel":
         return 1
     return n_classes * (n_classes - 1) // 2 if multi_class == "ovo" else n_classes
@@ -34,7 +35,7 @@ def name(k: int, classes: np.ndarray, multi_class: str) -> str:
     """What problem number `k` is about, in words; nothing where there is only one."""
     if multi_class == "multilabel":
         return f"label {classes[k]}"
-    if len(classes) == 2:
+    if len(classes) == 2 or multi_class == "crammer_singer":
         return ""
     if multi_class == "ovr":
         return f"class {classes[k]}"
@@ -66,7 +67,7 @@ def label_columns(
         columns[:] = np.where(codes.T == 1, 1, -1)
     elif n_classes == 2:
         columns[0] = np.where(codes == 1, 1, -1)
-    elif multi_class == "ovr":
+    elif multi_class != "ovo":
         for k in range(n_classes):
             columns[k] = np.where(codes == k, 1, -1)
     else:

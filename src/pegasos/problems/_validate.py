@@ -612,6 +612,31 @@ def at_least_two(classes: np.ndarray, codes: Any = None, weights: Any = None) ->
         raise ValueError(f"y must contain {wanted}, got one class: {classes.tolist()}")
 
 
+def cost(values: Any, classes: np.ndarray) -> np.ndarray:
+    """Return the costs of answers, as float64 of shape (n_classes, n_classes); None: all 1."""
+    K = len(classes)
+    if values is None:
+        return 1 - np.eye(K)
+    values = np.asarray(values)
+    _numbers("cost", values.dtype)
+    if values.shape != (K, K):
+        raise ValueError(
+            f"cost must have shape ({K}, {K}), a row and a column for each of the classes "
+            f"{classes.tolist()}, got {values.shape}"
+        )
+    values = _native(values, np.float64)
+    _finite("cost", values)
+    if values.diagonal().any():
+        k = int(np.argmax(values.diagonal() != 0))
+        raise ValueError(f"cost must be 0 on its diagonal, but cost[{k}, {k}] is {values[k, k]}")
+    if values.min() < 0 or values.max() > 1e100:
+        i, j = np.argwhere((values < 0) | (values > 1e100))[0]
+        raise ValueError(f"cost must be in [0, 1e+100], but cost[{i}, {j}] is {values[i, j]}")
+    if not values.any():
+        raise ValueError("cost must be above 0 somewhere, got zeros only")
+    return values
+
+
 def labels_among(y: Any, classes: Any, known: Any) -> tuple[np.ndarray, np.ndarray]:
     """Return the classes that labels may have, and the index of each label of `y` among them.
 

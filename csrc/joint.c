@@ -1,0 +1,636 @@
+/*
+ * joint.c - one problem over all classes, with a weight vector w_k for each of K classes (Crammer
+ * and Singer, JMLR 2001), with costs (section 5.1 of the Pegasos paper):
+ *
+ *     P(W) = lam/2 sum_k |w_k|^2 + 1/m sum_i c_i max_k G_ik,    G_ik = Delta(k, y_i) + s_ik - s_iy,
+ *
+ * where s_ik = <w_k, x_i> is the score of class k, Delta(k, y) the cost of answering k for a row of
+ * class y, and Delta(y, y) = 0. A constant feature, if there is one, counts as part of x.
+ *
+ * The dual. A maximum over classes is one over means, max_k G_ik = max_p sum_k p_k G_ik with p >= 0
+ * and sum_k p_k = 1. With a_ik = c_i (1{k = y_i} - p_ik), so that sum_k a_ik = 0 and a_ik <= 0 but
+ * for a_iy <= c_i, the best W for given p is
+ *
+ *     w_k(a) = 1/(lam m) sum_i a_ik x_i,
+ *     D(a)   = -1/m sum_i sum_k a_ik Delta(k, y_i) - lam/2 sum_k |w_k(a)|^2,
+ *
+ * and P(W) - D(a) >= P(W) - min P for every W and every feasible a. At W = W(a) the gap is a sum of
+ * what rows have of it, none of them negative:
+ *
+ *     P - D = 1/m sum_i (c_i max_k G_ik + sum_k a_ik G_ik).
+ *
+ * Dual ascent. The best a_i. of one row, with all others as they are (Keerthi et al., KDD 2008): for
+ * q = |x_i|^2/(lam m) and B_k = Delta(k, y) + s_k - q a_ik, it minimises
+ *
+ *     sum_k (q/2 a_k^2 + B_k a_k)   where   sum_k a_k = 0,  a_k <= C_k,  C_k = c_i 1{k = y},
+ *
+ * hence a_k = min(C_k, (beta - B_k)/q), where beta is the mean of B_k + q C_k over the classes with
+ * a_k < C_k, minus q c_i over their number. To find these, begin with all classes, and leave out
+ * those with B_k + q C_k <= beta until there are none: beta grows, so that none comes back.
+ *
+ * A first epoch is one of Pegasos with steps of exact length: a row is visited as if the rows before
+ * it and itself were all there are. So W shrinks by 1/t, as the paper has it, where t is the weight
+ * of these rows.
+ *
+ * Shrinking. After a sweep over all rows come sweeps without those that it found at their best with
+ * p at a corner, one class. All come back once the rows that are left have a small part of the gap,
+ * or after so many sweeps. What a sweep over all rows sums up says whether a gap check pays. Epochs
+ * count visits: as many as there are rows are one.
+ *
+ * Pegasos. A row's sub-gradient is x for the class that attains the maximum, the worst one, and -x
+ * for its own. Steps are those of pegasos.c, W = q v n/(m lam t), and a_ik sums up what has been
+ * added to v_k per x_i.
+ *
+ * In memory, v_k = sum_i a_ik x_i are interleaved in panels of 8: the numbers of 8 classes for one
+ * feature fill a line of cache. The certificate computes W(a) afresh, and everything in double.
+ */
+#include "joint.h"
+#include "passes.h"
+#include "rows.h"
+#include "watch.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { LANES = BUNDLE_BYTES / sizeof(double) };
+/* Below this part of the scores, |x|^2 is nothing beside rounding. */
+static const double NOTHING = 1e-13;
+/* v is multiplied by q before that is so small. */
+static const double SMALL_FACTOR = 1.0 / 1024;
+/* When rows come back that were left out. */
+static const double SMALL_PART = 0.1;
+enum { MOST_SWEEPS = 30 };
+
+typedef void (*dots_function)(const pegasos_rows *, int64_t, int64_t, const double *, double *);
+typedef void (*add_function)(const pegasos_rows *, int64_t, int64_t, const double *, double *);
+
+/* A fit and where its parts lie. */
+typedef struct joint {
+    const pegasos_joint_problem *p;
+    const pegasos_joint_options *o;
+    pegasos_watch *watch;
+    pegasos_joint *s;
+    int64_t n, d, n_classes, n_panels;
+    /* Kept: the best model; v, its constant feature's part, dual variables, and the order. */
+    double *coef, *intercept, *v, *constant, *a;
+    int64_t *active;
+    /* Scratch: v and the constants afresh; numbers of one row, for each class; draws. */
+    double *fresh, *fresh_constant, *scores, *row, *change;
+    int64_t *drawn, *worst;
+    dots_function dots;
+    add_function add;
+} joint;
+
+/* ---- Rows and panels ------------------------------------------------------------------------- */
+
+/* out[k] = <v_k, x_i>, and v_k += u[k] x_i where any class of a panel has u != 0; for K rounded up
+ * to whole panels. */
+#define DEFINE_PANELS(TYPE)                                                                        \
+    CLONES_WIDE static void dot_all_##TYPE(const pegasos_rows *rows, int64_t i, int64_t n_classes, \
+                                           const double *v, double *out)                           \
+    {                                                                                              \
+        const int64_t size = rows->n_features * LANES;                                             \
+        for (; n_classes > LANES / 2; n_classes -= LANES, v += size, out += LANES)                 \
+            dot_bundle_##TYPE(rows, i, v, LANES, LANES, i, out);                                   \
+        if (n_classes > 0)                                                                         \
+            dot_bundle_##TYPE(rows, i, v, LANES, LANES / 2, i, out);                               \
+    }                                                                                              \
+    CLONES static void add_all_##TYPE(const pegasos_rows *rows, int64_t i, int64_t n_classes,      \
+                                      const double *u, double *v)                                  \
+    {                                                                                              \
+        const int64_t size = rows->n_features * LANES;                                             \
+        for (int64_t k = 0; k < n_classes; k += LANES, v += size) {                                \
+            double any = 0;                                                                        \
+            for (int64_t l = k; l < k + LANES; l++)                                                \
+                any = u[l] != 0 ? 1 : any;                                                         \
+            if (any != 0)                                                                          \
+                add_bundle_##TYPE(rows, i, u + k, v, NULL);                                        \
+        }                                                                                          \
+    }
+FOR_EVERY_WIDE_TYPE(DEFINE_PANELS)
+
+#define CHOOSE(TYPE) (j->dots = dot_all_##TYPE, j->add = add_all_##TYPE)
+
+static void choose_type(joint *j)
+{
+    const pegasos_rows *rows = j->p->rows;
+    const bool is_float = rows->value_bytes == 4;
+    if (rows->index_bytes == 0)
+        is_float ? CHOOSE(wide_dense) : CHOOSE(double_dense);
+    else if (rows->index_bytes == 4)
+        is_float ? CHOOSE(wide_csr32) : CHOOSE(double_csr32);
+    else
+        is_float ? CHOOSE(wide_csr64) : CHOOSE(double_csr64);
+}
+
+static int64_t panels(int64_t n_classes)
+{
+    return (n_classes + LANES - 1) / LANES;
+}
+
+/* Numbers before v, which begins on a line of cache. */
+static int64_t numbers_before(int64_t n_rows, int64_t n_features, int64_t n_classes)
+{
+    const int64_t numbers = (int64_t)(sizeof(pegasos_joint) / sizeof(double))
+                            + n_classes * (n_features + 1) + panels(n_classes) * LANES
+                            + n_rows * n_classes + n_rows;
+    return (numbers + LANES - 1) / LANES * LANES;
+}
+
+int64_t pegasos_joint_kept(int64_t n_rows, int64_t n_features, int64_t n_classes)
+{
+    return 8
+           * (numbers_before(n_rows, n_features, n_classes)
+              + panels(n_classes) * LANES * n_features);
+}
+
+int64_t pegasos_joint_room(int64_t n_features, int64_t n_classes, int64_t batch_size)
+{
+    return 8 * (panels(n_classes) * LANES * (n_features + 4) + 2 * batch_size);
+}
+
+static void lay_out(joint *j, void *memory, void *room)
+{
+    const int64_t width = j->n_panels * LANES;
+    j->s = memory;
+    j->coef = (double *)(j->s + 1);
+    j->intercept = j->coef + j->n_classes * j->d;
+    j->constant = j->intercept + j->n_classes;
+    j->a = j->constant + width;
+    j->v = (double *)memory + numbers_before(j->n, j->d, j->n_classes);
+    j->active = (int64_t *)(j->a + j->n * j->n_classes);
+    j->fresh = room;
+    j->fresh_constant = j->fresh + width * j->d;
+    j->scores = j->fresh_constant + width;
+    j->row = j->scores + width;
+    j->change = j->row + width;
+    j->drawn = (int64_t *)(j->change + width);
+    j->worst = j->drawn + j->o->batch_size;
+}
+
+const int64_t *pegasos_joint_active(int64_t n_rows, int64_t n_features, int64_t n_classes,
+                                    const void *memory)
+{
+    const double *coef = (const double *)((const pegasos_joint *)memory + 1);
+    return (const int64_t *)(coef + n_classes * (n_features + 1) + panels(n_classes) * LANES
+                             + n_rows * n_classes);
+}
+
+/* ---- One row --------------------------------------------------------------------------------- */
+
+static double weight_of(const joint *j, int64_t i)
+{
+    return j->p->weights ? j->p->weights[i] : 1;
+}
+
+/* scores[k] = <v_k, x_i> */
+static void score(const joint *j, int64_t i, const double *v, const double *constant)
+{
+    j->dots(j->p->rows, i, j->n_classes, v, j->scores);
+    if (j->p->feature > 0)
+        for (int64_t k = 0; k < j->n_classes; k++)
+            j->scores[k] += j->p->feature * constant[k];
+}
+
+/* v_k += u[k] x_i, where scores are those of v before. */
+static void add_row(const joint *j, int64_t i, const double *u, double *v, double *constant)
+{
+    j->add(j->p->rows, i, j->n_classes, u, v);
+    for (int64_t k = 0; k < j->n_classes; k++)
+        constant[k] += u[k] * j->p->feature;
+}
+
+static double squared_norm(const joint *j, int64_t i)
+{
+    return j->p->norms[i] + j->p->feature * j->p->feature;
+}
+
+/* Turns scores of v into Delta(k, y) + s_k, and returns which is largest, y if several are. */
+static int64_t find_worst(const joint *j, int64_t y, double scale)
+{
+    const double *cost = j->p->cost + y * j->n_classes;
+    int64_t worst = y;
+    for (int64_t k = 0; k < j->n_classes; k++)
+        j->scores[k] = cost[k] + scale * j->scores[k];
+    for (int64_t k = 0; k < j->n_classes; k++)
+        worst = j->scores[k] > j->scores[worst] ? k : worst;
+    return worst;
+}
+
+/* row[k] = the best a_k for scores G_k = Delta + s_k; see above. */
+static void solve_row(const joint *j, int64_t y, int64_t worst, double c, double q, const double *a)
+{
+    const int64_t K = j->n_classes;
+    double *const best = j->row, total = 0, beta = -INFINITY;
+    if (q * c <= NOTHING * (fabs(j->scores[worst]) + fabs(j->scores[y]))) {
+        memset(best, 0, (size_t)K * sizeof(double)); /* the simplex's best corner */
+        best[worst] = -c;
+        best[y] = worst == y ? 0 : c;
+        return;
+    }
+    for (int64_t k = 0; k < K; k++)
+        best[k] = j->scores[k] - q * (a[k] - (k == y ? c : 0)); /* B_k + q C_k */
+    for (int64_t t = 0, before = -1, count = 0; t < K && count != before; t++) {
+        double sum = -q * c;
+        before = count;
+        count = 0;
+        for (int64_t k = 0; k < K; k++) {
+            sum += best[k] > beta ? best[k] : 0;
+            count += best[k] > beta;
+        }
+        beta = sum / (double)count;
+    }
+    for (int64_t k = 0; k < K; k++) {
+        best[k] = best[k] > beta ? (beta - best[k]) / q : 0;
+        total -= k == y ? 0 : best[k];
+    }
+    best[y] = fmin(total, c);
+}
+
+/* row[k] = a feasible point near theta a_ik; returns -sum_k row[k] Delta(k, y). */
+static double make_feasible(const joint *j, int64_t i, double theta)
+{
+    const int64_t y = j->p->codes[i];
+    const double *a = j->a + i * j->n_classes, *cost = j->p->cost + y * j->n_classes;
+    const double c = weight_of(j, i);
+    double total = 0, value = 0;
+    for (int64_t k = 0; k < j->n_classes; k++) {
+        j->row[k] = k == y ? 0 : fmin(theta * a[k], 0);
+        total -= j->row[k];
+    }
+    const double shrink = total > c ? c / total : 1;
+    for (int64_t k = 0; k < j->n_classes; k++) {
+        j->row[k] *= shrink;
+        value -= j->row[k] * cost[k];
+    }
+    j->row[y] = total * shrink;
+    return value;
+}
+
+/* ---- The certificate ------------------------------------------------------------------------- */
+
+static double norm_of(const joint *j, const double *v, const double *constant)
+{
+    double lane[LANES] = {0}, sum = 0;
+    for (int64_t t = 0; t < j->n_panels * j->d; t++)
+        for (int l = 0; l < LANES; l++)
+            lane[l] += v[t * LANES + l] * v[t * LANES + l];
+    for (int l = 0; l < LANES; l++)
+        sum += lane[l];
+    for (int64_t k = 0; k < j->n_classes; k++)
+        sum += constant[k] * constant[k];
+    return sum;
+}
+
+static double relative_gap_of(const pegasos_joint *s)
+{
+    return fmax(s->primal - s->dual, 0) / fmax(s->primal, 1e-300);
+}
+
+static pegasos_progress progress_of(const pegasos_joint *s)
+{
+    return (pegasos_progress){s->n_epochs, s->primal, relative_gap_of(s)};
+}
+
+static bool is_stopped(const joint *j, double passes)
+{
+    const pegasos_progress now = progress_of(j->s);
+    return is_to_stop(j->watch, passes * (double)j->n_classes * cost_of_row(j->p->rows), &now);
+}
+
+/* fresh = v of a feasible point near theta a; `value` is m times the linear part of D. */
+static bool combine(const joint *j, double theta, double *value)
+{
+    memset(j->fresh, 0, (size_t)(j->n_panels * LANES * (j->d + 1)) * sizeof(double));
+    memset(j->row, 0, (size_t)(j->n_panels * LANES) * sizeof(double));
+    *value = 0;
+    for (int64_t i = 0; i < j->n; i++) {
+        if (j->p->codes[i] < 0)
+            continue;
+        *value += make_feasible(j, i, theta);
+        add_row(j, i, j->row, j->fresh, j->fresh_constant);
+        if (is_stopped(j, 1))
+            return false;
+    }
+    return true;
+}
+
+/* m times the mean loss of W = scale v. */
+static bool find_loss(const joint *j, const double *v, const double *constant, double scale,
+                      double *loss)
+{
+    *loss = 0;
+    for (int64_t i = 0; i < j->n; i++) {
+        const int64_t y = j->p->codes[i];
+        if (y < 0)
+            continue;
+        score(j, i, v, constant);
+        const int64_t worst = find_worst(j, y, scale);
+        *loss += weight_of(j, i) * (j->scores[worst] - j->scores[y]);
+        if (is_stopped(j, 1))
+            return false;
+    }
+    return true;
+}
+
+static void take_model(const joint *j, const double *v, const double *constant, double scale)
+{
+    for (int64_t k = 0; k < j->n_classes; k++) {
+        const double *lane = v + k / LANES * LANES * j->d + k % LANES;
+        for (int64_t t = 0; t < j->d; t++)
+            j->coef[k * j->d + t] = scale * lane[t * LANES];
+        j->intercept[k] = scale * constant[k] * j->p->feature;
+    }
+}
+
+/* W = scale v: of dual ascent, of Pegasos. */
+static double scale_of(const joint *j)
+{
+    const pegasos_joint *s = j->s;
+    if (j->o->last_step == 0)
+        return s->visited > 0 ? 1 / (j->p->lam * s->visited) : 0;
+    if (s->n_steps == 0)
+        return 0;
+    return s->q * (double)s->n_inside / (s->mass * j->p->lam * (double)s->n_steps);
+}
+
+/* A gap check, which is a transaction; false: stopped. */
+static bool check(const joint *j)
+{
+    pegasos_joint *s = j->s;
+    const bool is_ascent = j->o->last_step == 0;
+    const double full = 1 / (j->p->lam * s->mass), scale = is_ascent ? full : scale_of(j);
+    double value, loss;
+    if (!combine(j, is_ascent ? 1 : scale / full, &value))
+        return false;
+    const double squared = norm_of(j, j->fresh, j->fresh_constant);
+    const double dual = value / s->mass - j->p->lam / 2 * full * full * squared;
+    const double *v = is_ascent ? j->fresh : j->v;
+    const double *constant = is_ascent ? j->fresh_constant : j->constant;
+    if (!find_loss(j, v, constant, scale, &loss))
+        return false;
+    const double norm = is_ascent ? squared : norm_of(j, v, constant);
+    const double primal = loss / s->mass + j->p->lam / 2 * scale * scale * norm;
+    s->dual = fmax(s->dual, dual);
+    if (!(is_ascent && primal >= s->primal)) { /* NaN is told by the caller */
+        take_model(j, v, constant, scale);
+        s->primal = primal;
+    }
+    if (is_ascent) {
+        memcpy(j->v, j->fresh, (size_t)(j->n_panels * LANES * j->d) * sizeof(double));
+        memcpy(j->constant, j->fresh_constant, (size_t)(j->n_panels * LANES) * sizeof(double));
+        s->squared_norm = squared;
+    }
+    s->is_checked = 1;
+    s->is_due = 0;
+    return true;
+}
+
+/* ---- Dual ascent ----------------------------------------------------------------------------- */
+
+/* Brings a random row that is still to be visited to `position`. */
+static int64_t next_row(const joint *j)
+{
+    pegasos_joint *s = j->s;
+    const int64_t left = s->n_active - s->position;
+    const int64_t chosen = s->position + pegasos_bounded_random(&s->generator, left);
+    const int64_t row = j->active[chosen];
+    j->active[chosen] = j->active[s->position];
+    j->active[s->position] = row;
+    return row;
+}
+
+/* Whether p of a row is all on the worst class, and best there. Adds to what the sweep sums up;
+ * `scores` are G_k. */
+static bool is_at_corner(const joint *j, int64_t y, int64_t worst, double c, const double *a)
+{
+    pegasos_joint *s = j->s;
+    const double *G = j->scores;
+    double gap = c * (G[worst] - G[y]);
+    int64_t n_others = 0;
+    s->loss += gap;
+    for (int64_t k = 0; k < j->n_classes; k++) {
+        gap += a[k] * G[k];
+        n_others += k != worst && a[k] < (k == y ? c : 0);
+    }
+    s->gap += fmax(gap, 0);
+    return n_others == 0;
+}
+
+/* A visit of one row: the best a_i., or nothing if the row is left out from now on. */
+static void visit(const joint *j, int64_t i)
+{
+    pegasos_joint *s = j->s;
+    const int64_t y = j->p->codes[i];
+    const double c = weight_of(j, i), size = squared_norm(j, i);
+    double *const a = j->a + i * j->n_classes, dot = 0, square = 0;
+    if (s->n_epochs == 0)
+        s->visited = s->n_steps + 1 == s->n_inside ? s->mass : s->visited + c;
+    score(j, i, j->v, j->constant);
+    const double scale = scale_of(j);
+    const int64_t worst = find_worst(j, y, scale);
+    s->n_steps += s->n_epochs == 0;
+    s->is_checked = 0;
+    if (is_at_corner(j, y, worst, c, a))
+        return;
+    j->active[s->position] = j->active[s->n_kept];
+    j->active[s->n_kept++] = i;
+    solve_row(j, y, worst, c, size * scale, a);
+    const double *cost = j->p->cost + y * j->n_classes;
+    for (int64_t k = 0; k < j->n_classes; k++) {
+        j->change[k] = j->row[k] - a[k];
+        dot += j->change[k] * (j->scores[k] - cost[k]);
+        square += j->change[k] * j->change[k];
+        a[k] = j->row[k];
+    }
+    if (square == 0)
+        return;
+    add_row(j, i, j->change, j->v, j->constant);
+    s->squared_norm += 2 * dot / scale + square * size;
+}
+
+/* What a sweep has shown: which rows the next one visits, and whether a gap check pays. */
+static void end_sweep(const joint *j)
+{
+    pegasos_joint *s = j->s;
+    const double scale = scale_of(j), expected = s->ratio * s->gap / s->mass;
+    const double primal = s->loss / s->mass + j->p->lam / 2 * scale * scale * s->squared_norm;
+    const bool is_of_all = s->n_active == s->n_inside;
+    s->n_visits += s->n_active;
+    s->n_epochs = (s->n_visits + s->n_inside - 1) / s->n_inside;
+    s->n_sweeps = is_of_all ? 0 : s->n_sweeps + 1;
+    s->is_due = s->n_epochs >= j->o->last_epoch
+                || (is_of_all && s->n_epochs > 1 && expected <= j->o->tol * primal);
+    if (is_of_all)
+        s->whole = s->gap;
+    s->n_active = s->n_kept;
+    if (s->gap <= SMALL_PART * s->whole || s->n_sweeps >= MOST_SWEEPS || s->n_kept == 0)
+        s->n_active = s->n_inside;
+    s->position = s->n_kept = 0;
+}
+
+static int ascend(const joint *j)
+{
+    pegasos_joint *s = j->s;
+    for (;;) {
+        if (s->is_due) {
+            if (!check(j))
+                return PEGASOS_STOPPED;
+            if (s->whole > 0)
+                s->ratio = fmin(fmax((s->primal - s->dual) * s->mass / s->whole, 0.01), 1);
+        }
+        if (!isfinite(s->primal) && s->is_checked)
+            return PEGASOS_OVERFLOW;
+        if (s->n_epochs >= j->o->last_epoch || relative_gap_of(s) <= j->o->tol)
+            return PEGASOS_DONE;
+        if (s->position == 0)
+            s->gap = s->loss = 0;
+        while (s->position < s->n_active) {
+            visit(j, next_row(j));
+            s->position++;
+            if (is_stopped(j, 2))
+                return PEGASOS_STOPPED;
+        }
+        end_sweep(j);
+        const pegasos_progress now = progress_of(s);
+        if (is_epoch_told(j->watch, &now))
+            return PEGASOS_STOPPED;
+    }
+}
+
+/* ---- Pegasos --------------------------------------------------------------------------------- */
+
+/* Multiplies v, and what goes with it, by q. */
+static void fold(const joint *j)
+{
+    pegasos_joint *s = j->s;
+    for (int64_t t = 0; t < j->n_panels * LANES * j->d; t++)
+        j->v[t] *= s->q;
+    for (int64_t t = 0; t < j->n * j->n_classes; t++)
+        j->a[t] *= s->q;
+    for (int64_t k = 0; k < j->n_classes; k++)
+        j->constant[k] *= s->q;
+    s->squared_norm *= s->q * s->q;
+    s->q = 1;
+}
+
+/* W <- min(1, radius/|W|) W, by q alone. At the optimum, lam/2 |W|^2 <= P(W) <= P(0). */
+static void project(const joint *j, double radius)
+{
+    pegasos_joint *s = j->s;
+    const double norm = scale_of(j) * sqrt(fmax(s->squared_norm, 0));
+    if (norm > radius)
+        s->q *= radius / norm;
+    if (s->q < SMALL_FACTOR)
+        fold(j);
+}
+
+/* Draws rows for a step, and finds their worst classes. Returns how many are in the problem. */
+static int64_t draw(const joint *j, pegasos_order *order)
+{
+    const double scale = scale_of(j);
+    int64_t row, count = 0;
+    while (count < j->o->batch_size) {
+        pegasos_order_draw(order, j->active, 1, &row);
+        const int64_t y = j->p->codes[row];
+        if (y < 0)
+            continue;
+        score(j, row, j->v, j->constant);
+        j->drawn[count] = row;
+        j->worst[count++] = find_worst(j, y, scale);
+    }
+    return count;
+}
+
+/* A step of Pegasos. */
+static void step(const joint *j, pegasos_order *order, double radius)
+{
+    pegasos_joint *s = j->s;
+    const int64_t K = j->n_classes, count = draw(j, order);
+    for (int64_t t = 0; t < count; t++) {
+        const int64_t i = j->drawn[t], worst = j->worst[t], y = j->p->codes[i];
+        const double u = weight_of(j, i) / (s->q * (double)j->o->batch_size);
+        if (worst == y)
+            continue;
+        if (j->o->project) {
+            score(j, i, j->v, j->constant); /* others of the step may have moved v */
+            s->squared_norm += 2 * u * (j->scores[y] - j->scores[worst] + u * squared_norm(j, i));
+        }
+        j->change[y] = u;
+        j->change[worst] = -u;
+        add_row(j, i, j->change, j->v, j->constant);
+        j->change[y] = j->change[worst] = 0;
+        j->a[i * K + y] += u;
+        j->a[i * K + worst] -= u;
+    }
+    s->n_steps++;
+    s->next_draw = order->next;
+    s->is_checked = 0;
+    if (j->o->project)
+        project(j, radius);
+}
+
+static int descend(const joint *j)
+{
+    pegasos_joint *s = j->s;
+    pegasos_order order;
+    double at_zero = 0;
+    for (int64_t i = 0; i < j->n; i++) {
+        double most = 0;
+        for (int64_t k = 0; j->p->codes[i] >= 0 && k < j->n_classes; k++)
+            most = fmax(most, j->p->cost[j->p->codes[i] * j->n_classes + k]);
+        at_zero += weight_of(j, i) * most;
+    }
+    const double radius = sqrt(2 * at_zero / (s->mass * j->p->lam));
+    memset(j->change, 0, (size_t)(j->n_panels * LANES) * sizeof(double));
+    pegasos_order_seek(&order, j->o->seed, j->n, j->o->sampling, s->next_draw, j->active);
+    while (s->n_steps < j->o->last_step) {
+        step(j, &order, radius);
+        if (is_stopped(j, 2 * (double)j->o->batch_size))
+            return PEGASOS_STOPPED;
+    }
+    if (!s->is_checked && !check(j))
+        return PEGASOS_STOPPED;
+    return isfinite(s->primal) ? PEGASOS_DONE : PEGASOS_OVERFLOW;
+}
+
+/* ---- A fit ----------------------------------------------------------------------------------- */
+
+static void begin(const joint *j)
+{
+    pegasos_joint *s = j->s;
+    double mass = 0;
+    memset(s, 0, (size_t)pegasos_joint_kept(j->n, j->d, j->n_classes));
+    for (int64_t i = 0; i < j->n; i++)
+        if (j->p->codes[i] >= 0) {
+            mass += weight_of(j, i);
+            j->active[s->n_inside++] = i;
+        }
+    s->n_rows = j->n;
+    s->n_features = j->d;
+    s->n_classes = j->n_classes;
+    s->n_active = s->n_inside;
+    s->generator = j->o->seed;
+    s->mass = mass;
+    s->primal = INFINITY;
+    s->dual = -INFINITY;
+    s->ratio = 0.5;
+    s->q = 1;
+}
+
+int pegasos_joint_run(const pegasos_joint_problem *problem, const pegasos_joint_options *options,
+                      void *memory, void *room, pegasos_watch *watch)
+{
+    joint j = {.p = problem, .o = options, .watch = watch};
+    j.n = problem->rows->n_rows;
+    j.d = problem->rows->n_features;
+    j.n_classes = problem->n_classes;
+    j.n_panels = panels(j.n_classes);
+    assert(are_there(problem->rows, 0, j.n) && problem->lam > 0 && j.n_classes >= 2);
+    choose_type(&j);
+    lay_out(&j, memory, room);
+    memset(j.change, 0, (size_t)(j.n_panels * LANES) * sizeof(double));
+    if (j.s->n_rows == 0)
+        begin(&j);
+    return options->last_step > 0 ? descend(&j) : ascend(&j);
+}

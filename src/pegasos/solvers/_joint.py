@@ -1,0 +1,299 @@
+"""One problem over all classes, on its way to a certified gap.
+
+``csrc/joint.c`` has the algorithms. Here is the piece of memory that they work on, with the face
+that `pegasos.solvers._schedule.Schedule` shows to estimators.
+"""
+
+import itertools
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+
+from pegasos import _core
+from pegasos._threads import handled
+from pegasos.problems import _rows, _validate
+from pegasos.problems._certificate import Certificate
+from pegasos.problems._settings import Settings
+from pegasos.solvers._pegasos import aligned_zeros
+from pegasos.solvers._schedule import GAP, LINEAR
+
+#: Layout of where a fit stands, that of ``struct pegasos_joint``.
+STATE = np.asarray(_core.BLANK_JOINT).dtype
+# With a tolerance, Pegasos checks the gap after so many epochs, then whenever they have doubled.
+_EPOCHS_BEFORE_CHECK = 20
+
+
+class Joint:
+    """A joint problem over the classes of rows, by Pegasos or dual ascent.
+
+    Parameters
+    ----------
+    settings : pegasos.problems._settings.Settings
+    cost : ndarray of float64 of shape (n_classes, n_classes)
+        Of answering the class of the column for rows of the class of the row.
+    n_features : int
+    dtype : numpy dtype
+        float32 or float64, the type of the rows.
+    seed : int
+        Names the order of rows.
+    """
+
+    kind = LINEAR
+    #: A `Schedule` would have a solver at work here, with its model.
+    solver: Any = None
+
+    def __init__(
+        self, settings: Settings, cost: np.ndarray, n_features: int, dtype: Any, seed: int
+    ) -> None:
+        self.settings, self.cost, self.seed = settings, cost, seed
+        self.n_features, self.dtype = n_features, np.dtype(dtype)
+        self.n_rows = 0
+        self.memory = np.zeros(0, np.uint8)
+        # Where the present plan began: epochs, and steps of Pegasos.
+        self.base = np.zeros(2, np.int64)
+        self.is_pegasos = False
+        self.fingerprint = 0
+        self._rows: Any = None
+
+    @property
+    def pegasos(self) -> Self:
+        """What has `n_rows`, as of a `Schedule`."""
+        return self
+
+    def set_rows(self, columns: np.ndarray, row_weights: np.ndarray | None, _: Any) -> None:
+        """Set the problem, before `train`: labels as of one-vs-rest, and weights of rows."""
+        codes = columns[0] > 0 if len(columns) == 1 else columns.argmax(axis=0)
+        self.codes = np.where(columns.any(axis=0), codes, -1).astype(np.int64)
+        self.weights = row_weights
+        n, K = len(self.codes), len(self.cost)
+        if len(self.memory):
+            return
+        try:
+            self.memory = aligned_zeros((_core.joint_kept(n, self.n_features, K),), np.uint8)
+        except (MemoryError, ValueError):
+            raise MemoryError(
+                f"a problem over {n} rows of {self.n_features} features and {K} classes is more "
+                "than memory has room for"
+            ) from None
+        self.n_rows = n
+
+    # ---- Training --------------------------------------------------------------------------------
+
+    @np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore")
+    @handled
+    def train(
+        self,
+        rows: Any,
+        *,
+        solver: str,
+        tol: Any,
+        max_iter: int,
+        n_steps: Any = None,
+        n_threads: int = 1,
+        on_progress: Callable[[], None] | None = None,
+        on_epoch: Callable[[], None] | None = None,
+    ) -> Certificate:
+        """Go on until the relative gap is at most `tol`, or to the plan's end; as `Schedule.train`.
+
+        There is one problem, and so one thread.
+        """
+        self._take_rows(rows, solver == "pegasos" or n_steps is not None)
+        tol = GAP if tol == "auto" else tol
+        told = self.n_epochs
+
+        def tell() -> None:
+            nonlocal told
+            if on_progress is not None:
+                on_progress()
+            if on_epoch is not None and told < self.n_epochs:
+                told = self.n_epochs
+                on_epoch()
+
+        watch = _core.Watch(tell, by_epochs=on_epoch is not None)
+        if not self.is_pegasos:
+            last = int(self.base[0]) + max_iter
+            self._run(self.memory, watch, tol=-1.0 if tol is None else tol, last_epoch=last)
+            return self.certify(rows)
+        for steps in self._stages(
+            max_iter, None if n_steps is not None else tol, n_steps, on_epoch
+        ):
+            if steps <= self.standing_of(self.memory)["n_steps"]:
+                continue
+            self._run(self.memory, watch, last_step=steps)
+            tell()
+            if tol is not None and self.certify(rows).relative_gap[0] <= tol:
+                break
+        return self.certify(rows)
+
+    def _take_rows(self, rows: Any, is_pegasos: bool) -> None:
+        """Note what the fit is of; a ValueError if it has begun on something else."""
+        arrays = [*rows.arrays, self.codes, self.cost]
+        fingerprint = _rows.fingerprint(*arrays, *[] if self.weights is None else [self.weights])
+        if self.has_begun and self.fingerprint != fingerprint:
+            raise ValueError(
+                "X, y, cost and the weights of rows must be those of the fit that warm_start "
+                "continues, got others: multi_class='crammer_singer' cannot go on with them"
+            )
+        if self.has_begun and self.is_pegasos != is_pegasos:
+            raise ValueError(
+                "solver must not change between Pegasos and dual ascent while a fit goes on with "
+                "multi_class='crammer_singer'"
+            )
+        self._rows, self.fingerprint, self.is_pegasos = rows, fingerprint, is_pegasos
+        self._norms = _rows.squared_norms(rows)
+        if not np.isfinite(self._norms).all():
+            raise _validate.overflow(np.dtype(np.float64), self.settings.lam_told)
+
+    def _stages(self, max_iter: int, tol: Any, n_steps: Any, on_epoch: Any) -> list[int]:
+        """The steps at which Pegasos checks the gap; the last one ends the plan."""
+        base, n = int(self.base[1]), int(np.count_nonzero(self.codes >= 0))
+        if n_steps is not None:
+            return [base + n_steps]
+        if on_epoch is not None:
+            epochs = list(range(1, max_iter + 1))
+        else:
+            doubled = (_EPOCHS_BEFORE_CHECK * 2**k for k in range(62 if tol is not None else 0))
+            epochs = [*itertools.takewhile(lambda e: e < max_iter, doubled), max_iter]
+        return [base - (-e * n // self.settings.batch_size) for e in epochs]
+
+    def _run(self, memory: np.ndarray, watch: _core.Watch, **options: Any) -> None:
+        settings = self.settings
+        if self.is_pegasos:
+            sampling = _core.SAMPLINGS[settings.sampling]
+            options |= {"batch_size": settings.batch_size, "sampling": sampling}
+            options |= {"project": settings.project}
+        status = _core.joint_fit(
+            self._rows, self.codes, self.weights, self.cost, self._norms, memory,
+            lam=settings.lam, feature=settings.constant_feature, seed=self.seed, watch=watch,
+            **options,
+        )  # fmt: skip
+        if status == _core.OVERFLOW:
+            raise _validate.overflow(np.dtype(np.float64), settings.lam_told)
+
+    def end_plan(self) -> None:
+        """Let the next `train` do more."""
+        now = self.standing_of(self.memory)
+        self.base = np.array([now["n_epochs"], now["n_steps"]], np.int64)
+
+    # ---- What there is so far --------------------------------------------------------------------
+
+    @staticmethod
+    def standing_of(memory: np.ndarray) -> Any:
+        """Where a fit stands, as ``struct pegasos_joint``."""
+        return memory[: STATE.itemsize].view(STATE)[0]
+
+    @property
+    def has_begun(self) -> bool:
+        return bool(len(self.memory) and self.standing_of(self.memory)["n_rows"])
+
+    @np.errstate(all="ignore")
+    def _checked(self) -> np.ndarray:
+        """The memory, with the certificate of where it stands; a copy if it had none."""
+        now = self.standing_of(self.memory)
+        if now["is_checked"] or not now["n_steps"]:
+            return self.memory
+        memory = aligned_zeros(self.memory.shape, np.uint8)
+        memory[:] = self.memory
+        self.standing_of(memory)["is_due"] = 1
+        last = "last_step" if self.is_pegasos else "last_epoch"
+        steps = int(now["n_steps"] if self.is_pegasos else now["n_epochs"])
+        self._run(memory, _core.Watch(), **{last: steps})
+        return memory
+
+    def certify(self, rows: Any) -> Certificate:
+        """The certificate of the present model, whatever `rows`: those of `train`."""
+        now = self.standing_of(self._checked())
+        if not now["n_steps"]:
+            return Certificate.unknown(1)
+        return Certificate(now["primal"][None].copy(), now["dual"][None].copy())
+
+    def standing(self, rows: Any) -> dict[str, np.ndarray]:
+        """The objective and the relative gap."""
+        certificate = self.certify(rows)
+        return {"objective": certificate.objective, "relative_gap": certificate.relative_gap}
+
+    def model(self) -> tuple[np.ndarray, np.ndarray]:
+        """Coefficients and intercepts; of two classes, the difference of theirs."""
+        K, d = len(self.cost), self.n_features
+        numbers = self._checked()[STATE.itemsize :].view(np.float64)
+        coef, intercept = numbers[: K * d].reshape(K, d).copy(), numbers[K * d : K * (d + 1)].copy()
+        if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
+            raise _validate.overflow(np.dtype(np.float64), self.settings.lam_told)
+        return (coef, intercept) if K > 2 else (np.diff(coef, axis=0), np.diff(intercept))
+
+    @property
+    def n_epochs(self) -> int:
+        now = self.standing_of(self.memory)
+        if not self.is_pegasos:
+            return int(now["n_epochs"])
+        steps = int(now["n_steps"]) * self.settings.batch_size
+        return -(-steps // max(int(now["n_inside"]), 1))
+
+    @property
+    def n_iter(self) -> int:
+        """Passes over the rows."""
+        return self.n_epochs
+
+    @property
+    def n_steps(self) -> np.ndarray:
+        """Steps of Pegasos; the first epoch of dual ascent has one a row."""
+        return np.array([self.standing_of(self.memory)["n_steps"]])
+
+    @property
+    def solver_epochs(self) -> dict[str, int]:
+        """Epochs of each solver."""
+        first = self.n_epochs if self.is_pegasos else min(self.n_epochs, 1)
+        epochs = {"pegasos": first, "sdca": self.n_epochs - first}
+        return {name: n for name, n in epochs.items() if n}
+
+    def epochs_of_plan(self) -> np.ndarray:
+        """Epochs that `train` has made of its plan."""
+        return np.array([np.inf if self.is_pegasos else self.n_epochs - self.base[0]])
+
+    def progress(self) -> tuple[int, int, str]:
+        """Rows visited, 0, and the gap as of the last check."""
+        now = self.standing_of(self.memory)
+        gap = Certificate(now["primal"][None], now["dual"][None]).relative_gap[0]
+        visited = int(now["n_epochs"] * now["n_inside"] + now["position"] + now["n_steps"])
+        return visited, 0, f"gap {gap:.2g}" if np.isfinite(gap) else ""
+
+    # ---- Saving ----------------------------------------------------------------------------------
+
+    def return_to_pegasos(self, rows: Any) -> None:
+        """Other rows: only where there is nothing to go on from."""
+        if self.has_begun:
+            raise ValueError(
+                f"X must be that of the fit that warm_start continues, with {self.n_rows} rows, "
+                f"got {rows.shape[0]}: multi_class='crammer_singer' cannot go on with other rows"
+            )
+
+    def remains(self) -> dict[str, np.ndarray]:
+        """What is kept where no fit is to go on: the next one begins anew."""
+        numbers = np.array([self.seed, 0, 0, 0], np.uint64)
+        return {"numbers": numbers, "weights": np.zeros(0, self.dtype)}
+
+    def state(self) -> dict[str, np.ndarray]:
+        """The state as a dictionary of arrays, to be given to `restore`."""
+        numbers = [self.seed, self.n_rows, self.is_pegasos, self.fingerprint]
+        return self.remains() | {
+            "numbers": np.array(numbers, np.uint64),
+            "memory": self.memory.copy(),
+            "base": self.base.copy(),
+        }
+
+    def restore(self, state: dict[str, np.ndarray]) -> Self:
+        """Go on from a `state`; what the core relies on is checked when it does."""
+        if "memory" not in state:
+            return self
+        self.seed, self.n_rows, is_pegasos, self.fingerprint = map(int, state["numbers"])
+        kept = _core.joint_kept(self.n_rows, self.n_features, len(self.cost))
+        if np.shape(state["memory"]) != (kept,) or np.shape(state["base"]) != (2,):
+            raise ValueError(f"state.memory must have {kept} bytes, and state.base two numbers")
+        self.memory = aligned_zeros((kept,), np.uint8)
+        self.memory[:], self.base, self.is_pegasos = (
+            state["memory"],
+            state["base"],
+            bool(is_pegasos),
+        )
+        return self

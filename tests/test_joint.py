@@ -1,0 +1,327 @@
+"""Joint classes: Crammer and Singer's problem with costs, by Pegasos and by dual ascent."""
+
+import pickle
+
+import numpy as np
+import pytest
+from covering import covering
+from rows import DTYPES, LAYOUTS, convert, make_rows
+from sklearn.datasets import load_digits
+from sklearn.svm import LinearSVC
+from test_linear import stream
+
+import pegasos
+from pegasos import PegasosClassifier, _core
+from pegasos.solvers._joint import STATE, Joint
+
+JOINT = {"multi_class": "crammer_singer", "random_state": 3}
+
+
+def make_classes(rng, n=80, n_classes=4):
+    X, _ = make_rows(rng, n=n, d=7)
+    y = (X @ rng.normal(size=(7, n_classes)) + rng.normal(size=(n, n_classes))).argmax(axis=1)
+    y[:n_classes] = np.arange(n_classes)
+    return X, y
+
+
+def make_cost(rng, n_classes):
+    cost = rng.uniform(0.1, 3, (n_classes, n_classes))
+    np.fill_diagonal(cost, 0)
+    return cost
+
+
+def primal(coef, intercept, X, y, c, cost, lam, feature):
+    """P(W) of intercepts that are penalised as weights of a feature of this value."""
+    scores = X @ coef.T + intercept
+    losses = (cost[y] + scores - scores[np.arange(len(y)), y][:, None]).max(axis=1)
+    norm = (coef**2).sum() + (((intercept / feature) ** 2).sum() if feature else 0)
+    return lam / 2 * norm + c @ losses / c.sum()
+
+
+def dual(a, X, y, c, cost, lam, feature):
+    """D(a), a feasible."""
+    X = np.column_stack([X, np.full(len(X), feature)])
+    np.testing.assert_allclose(a.sum(axis=1), 0, atol=1e-12 * c.max())
+    is_own = np.eye(cost.shape[0])[y]
+    assert (a <= c[:, None] * is_own + 1e-12 * c.max()).all()
+    w = a.T @ X / (lam * c.sum())
+    return -(a * cost[y]).sum() / c.sum() - lam / 2 * (w**2).sum()
+
+
+def kept(clf, n, d, n_classes):
+    """The state of a warm start: numbers of the struct, v's constant parts and dual variables."""
+    memory = clf._state["memory"]
+    numbers = memory[STATE.itemsize :].view(np.float64)
+    begin = n_classes * (d + 1) + -(-n_classes // 8) * 8
+    return memory[: STATE.itemsize].view(STATE)[0], numbers[begin:][: n * n_classes].reshape(n, -1)
+
+
+@covering(
+    layout=LAYOUTS,
+    dtype=DTYPES,
+    n_classes=[2, 3, 9],
+    weighted=[False, True],
+    fit_intercept=[False, True],
+    costly=[False, True],
+    lam=[1e-1, 1e-3],
+)
+def test_the_certificate_is_that_of_the_formulas(
+    rng, layout, dtype, n_classes, weighted, fit_intercept, costly, lam
+):
+    X, y = make_classes(rng, n_classes=n_classes)
+    c = rng.integers(0, 3, len(y)).astype(float) if weighted else np.ones(len(y))
+    c[:n_classes] = 1
+    cost = make_cost(rng, n_classes) if costly else 1 - np.eye(n_classes)
+    feature = 2.0 if fit_intercept else 0.0
+    clf = PegasosClassifier(
+        **JOINT, lam=lam, tol=1e-9, max_iter=10**5, fit_intercept=fit_intercept, warm_start=True,
+        intercept_scaling=2.0, cost=cost if costly else None,
+    ).fit(convert(X, layout, dtype), y, c)  # fmt: skip
+    assert clf.objective_.shape == clf.duality_gap_.shape == (1,)
+    assert 0 <= clf.duality_gap_[0] <= 1e-9 * clf.objective_[0]
+    _, a = kept(clf, len(y), 7, n_classes)
+    problem = X, y, c, cost, lam, feature
+    np.testing.assert_allclose(dual(a, *problem), clf.dual_objective_[0], rtol=1e-9)
+    coef, intercept = clf.coef_, clf.intercept_
+    if n_classes == 2:  # the difference is told; the optimum has two opposite vectors
+        assert coef.shape == (1, 7)
+        coef, intercept = np.vstack([-coef, coef]) / 2, np.append(-intercept, intercept) / 2
+    np.testing.assert_allclose(primal(coef, intercept, *problem), clf.objective_[0], rtol=1e-8)
+    for _ in range(20):
+        moved = coef + rng.normal(size=coef.shape) * 10.0 ** rng.uniform(-4, 0)
+        assert primal(moved, intercept, *problem) >= clf.dual_objective_[0]
+
+
+@pytest.mark.filterwarnings("ignore:stopped:sklearn.exceptions.ConvergenceWarning")
+def test_random_certificates_hold(rng):
+    """Of any fit, however short, no model has an objective below its dual one."""
+    for trial in range(100):
+        n_classes, lam = int(rng.integers(2, 6)), 10.0 ** rng.uniform(-3, 1)
+        X, y = make_classes(rng, n=30, n_classes=n_classes)
+        X = X * 10.0 ** rng.uniform(-2, 1)
+        cost, c = make_cost(rng, n_classes), rng.uniform(0.1, 2, len(y))
+        options = {"solver": "pegasos", "tol": None} if trial % 2 else {"tol": None}
+        if trial % 4 == 1:
+            options |= {"project": True, "batch_size": int(rng.integers(1, 5))}
+        clf = PegasosClassifier(**JOINT, **options, lam=lam, cost=cost, max_iter=1 + trial % 5)
+        clf.fit(X, y, c)
+        best = PegasosClassifier(**JOINT, lam=lam, cost=cost, tol=1e-4).fit(X, y, c)
+        slack = 1e-12 * best.objective_[0]
+        assert clf.dual_objective_[0] <= best.objective_[0] + slack
+        assert clf.objective_[0] >= best.dual_objective_[0] - slack
+        if n_classes > 2:
+            value = primal(clf.coef_, clf.intercept_, X, y, c, cost, lam, 1.0)
+            np.testing.assert_allclose(value, clf.objective_[0], rtol=1e-9)
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_the_optimum_is_that_of_liblinear(rng, fit_intercept, n_classes):
+    X, y = make_classes(rng, n=200, n_classes=n_classes)
+    options = {"C": 0.3, "fit_intercept": fit_intercept, "max_iter": 10**6}
+    ours = PegasosClassifier(**JOINT, **options, tol=1e-9).fit(X, y)
+    theirs = LinearSVC(**options, multi_class="crammer_singer", tol=1e-10, random_state=0).fit(X, y)
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-4)
+    assert (ours.predict(X) == theirs.predict(X)).mean() >= 0.99  # some scores are equal
+    if n_classes > 2:
+        feature = float(fit_intercept)
+        problem = X, y, np.ones(len(y)), 1 - np.eye(n_classes), ours.lam_, feature
+        least = primal(theirs.coef_, np.broadcast_to(theirs.intercept_, n_classes), *problem)
+        np.testing.assert_allclose(ours.objective_[0], least, rtol=1e-6)
+
+
+def textbook(X, y, cost, lam, draws, batch_size, *, project, c):
+    """Pegasos as in the paper; a constant feature is a column of X."""
+    W, mass, n = np.zeros((len(cost), X.shape[1])), c.sum(), np.count_nonzero(c)
+    radius = np.sqrt(2 * (c @ cost[y].max(axis=1)) / mass / lam)
+    for t in range(1, len(draws) // batch_size + 1):
+        step = np.zeros_like(W)
+        for i in draws[(t - 1) * batch_size : t * batch_size]:
+            scores = cost[y[i]] + W @ X[i]
+            worst = y[i] if scores.max() <= scores[y[i]] else scores.argmax()
+            step[worst] -= c[i] * n / mass * X[i]
+            step[y[i]] += c[i] * n / mass * X[i]
+        W = (1 - 1 / t) * W + step / (lam * t * batch_size)
+        if project:
+            W = min(1, radius / max(np.linalg.norm(W), 1e-300)) * W
+    return W
+
+
+@covering(
+    layout=LAYOUTS,
+    dtype=DTYPES,
+    batch_size=[1, 3],
+    sampling=["permutation", "cyclic", "uniform"],
+    project=[False, True],
+    weighted=[False, True],
+    fit_intercept=[False, True],
+)
+def test_pegasos_takes_the_steps_of_the_paper(
+    rng, layout, dtype, batch_size, sampling, project, weighted, fit_intercept
+):
+    X, y = make_classes(rng)
+    cost, n_steps = make_cost(rng, 4), 120
+    c = rng.integers(0, 3, len(y)).astype(float) if weighted else np.ones(len(y))
+    c[:4] = 1
+    clf = PegasosClassifier(
+        **JOINT, lam=1e-2, solver="pegasos", n_steps=n_steps, batch_size=batch_size, cost=cost,
+        sampling=sampling, project=project, fit_intercept=fit_intercept,
+    ).fit(convert(X, layout, dtype), y, c)  # fmt: skip
+    draws = stream(len(y), 4 * n_steps * batch_size, sampling, 3)
+    rows = np.column_stack([X, np.full(len(X), float(fit_intercept))])
+    draws = draws[c[draws] > 0][: n_steps * batch_size]
+    W = textbook(rows, y, cost, 1e-2, draws, batch_size, project=project, c=c)
+    assert clf.n_steps_.tolist() == [n_steps]
+    np.testing.assert_allclose(np.column_stack([clf.coef_, clf.intercept_]), W, atol=1e-9)
+
+
+class StopError(Exception):
+    pass
+
+
+@pytest.mark.parametrize("options", [{"last_step": 3000}, {"tol": 1e-6, "last_epoch": 200}])
+@pytest.mark.parametrize("layout", ["dense", "csr32"])
+def test_a_fit_that_was_stopped_anywhere_ends_with_the_same_bits(rng, options, layout):
+    X, y = make_classes(rng)
+    rows, _ = pegasos.problems._validate.rows(convert(X, layout, np.float64))
+    norms, cost = (X**2).sum(axis=1), make_cost(rng, 4)
+
+    def run(tell, every=1.0):
+        memory = np.zeros(_core.joint_kept(len(X), 7, 4), np.uint8)
+        stops = 0
+        while True:
+            try:
+                status = _core.joint_fit(
+                    rows, y.astype(np.int64), None, cost, norms, memory, lam=1e-3, feature=1.0,
+                    seed=5, watch=_core.Watch(tell, every=every), **options,
+                )  # fmt: skip
+            except StopError:
+                stops += 1
+                memory = memory.copy()
+                continue
+            assert status == _core.DONE
+            return memory, stops
+
+    calls = 0
+
+    def tell():
+        nonlocal calls
+        calls += 1
+        # A transaction must get to its end: it polls for every row.
+        if calls % 401 == 0:
+            raise StopError
+
+    whole, _ = run(None, every=1e9)
+    stopped, stops = run(tell)
+    assert stops > 3
+    np.testing.assert_array_equal(whole, stopped)
+
+
+@pytest.mark.parametrize("solver", ["auto", "pegasos"])
+def test_warm_starts_complete_what_was_interrupted(rng, solver):
+    X, y = make_classes(rng)
+    options = {**JOINT, "lam": 1e-3, "solver": solver, "tol": None, "warm_start": True}
+    longer = PegasosClassifier(**options, max_iter=12).fit(X, y)
+    twice = PegasosClassifier(**options, max_iter=6).fit(X, y)
+    twice = pickle.loads(pickle.dumps(twice)).fit(X, y)
+    assert twice.n_iter_ == longer.n_iter_ == 12
+    assert twice.objective_[0] <= 2 * longer.objective_[0]
+    if solver == "pegasos":
+        np.testing.assert_array_equal(longer.coef_, twice.coef_)
+    with pytest.raises(ValueError, match="must be those of the fit that warm_start"):
+        twice.fit(X + 1, y)
+    with pytest.raises(ValueError, match="X must be that of the fit"):
+        twice.fit(X[:-1], y[:-1])
+    other = "pegasos" if solver == "auto" else "auto"
+    with pytest.raises(ValueError, match="solver must not change"):
+        twice.set_params(solver=other).fit(X, y)
+    np.testing.assert_array_equal(twice.set_params(solver=solver).coef_, twice.to_model().coef)
+
+
+def test_callbacks_and_files_know_the_model(rng, tmp_path):
+    X, y = make_classes(rng)
+    names = np.array(["a", "b", "c", "d"])[y]
+    clf = PegasosClassifier(**JOINT, lam=1e-2).fit(X, names)
+    clf.to_model().save(tmp_path / "model.npz")
+    model = pegasos.load(tmp_path / "model.npz")
+    np.testing.assert_array_equal(model.predict(X), clf.predict(X))
+    np.testing.assert_array_equal(model.objective, clf.objective_)
+    assert clf.decision_function(X).shape == (len(X), 4)
+    assert clf.solver_epochs_["pegasos"] == 1
+    assert not hasattr(clf, "predict_proba")
+
+
+def test_costs_move_errors_to_where_they_are_cheap():
+    X, y = load_digits(return_X_y=True)
+    cost = 1 - np.eye(10)
+    cost[:, 8] = 20  # an 8 where there is none
+    cost[8, 8] = 0
+    plain, costly = (
+        PegasosClassifier(**JOINT, lam=1e-1, cost=of).fit(X / 16, y).predict(X / 16)
+        for of in (None, cost)
+    )
+    wrong = [np.count_nonzero((predicted == 8) & (y != 8)) for predicted in (plain, costly)]
+    assert wrong[1] < wrong[0] / 2
+
+
+@pytest.mark.parametrize(
+    ("cost", "told"),
+    [
+        (np.ones((3, 3)), r"cost must be 0 on its diagonal, but cost\[0, 0\] is 1"),
+        (np.zeros((4, 4)), r"cost must have shape \(3, 3\)"),
+        (np.zeros((3, 3)), "cost must be above 0 somewhere"),
+        (np.zeros(3), r"cost must have shape \(3, 3\)"),
+        (np.array([[0, 1, 1], [1, 0, -1], [1, 1, 0]]), r"but cost\[1, 2\] is -1"),
+        (np.array([[0, 1, np.nan], [1, 0, 1], [1, 1, 0]]), r"cost must be finite.*cost\[0, 2\]"),
+        (np.array([[0, 1, np.inf], [1, 0, 1], [1, 1, 0]]), r"cost must be finite.*cost\[0, 2\]"),
+    ],
+)
+def test_bad_costs_are_refused(rng, cost, told):
+    X, y = make_classes(rng, n_classes=3)
+    with pytest.raises(ValueError, match=told):
+        PegasosClassifier(multi_class="crammer_singer", cost=cost).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"multi_class": "ovr", "cost": np.eye(2)}, "cost needs multi_class='crammer_singer'"),
+        ({"loss": "squared_hinge"}, "loss must be 'hinge' with"),
+        ({"solver": "newton"}, "solver must be 'auto' or 'pegasos' or 'sdca' with"),
+        ({"average": True}, "average must be False with"),
+        ({"penalize_intercept": False}, "penalize_intercept must be True with"),
+    ],
+)
+def test_what_the_joint_problem_has_not_is_refused(rng, options, told):
+    X, y = make_classes(rng)
+    with pytest.raises(ValueError, match=told):
+        PegasosClassifier(**{"multi_class": "crammer_singer"} | options).fit(X, y)
+    clf = PegasosClassifier(multi_class="crammer_singer")
+    with pytest.raises(AttributeError, match="has no attribute 'partial_fit'"):
+        clf.partial_fit(X, y, classes=range(4))
+    with pytest.raises(ValueError, match="multi_class must be 'ovr' or 'ovo' if y has several"):
+        clf.fit(X, np.eye(4)[y])
+    with pytest.raises(ValueError, match="margins are of binary problems"):
+        clf.fit(X, y).margins(X, y)
+
+
+@pytest.mark.parametrize("x", [1e-300, 1e-160, 1e150])
+def test_rows_of_any_size_end_in_numbers_or_a_sentence(rng, x):
+    X, y = make_classes(rng)
+    X[:5] = 0
+    clf = PegasosClassifier(**JOINT, lam=1e-3, max_iter=20, fit_intercept=False, tol=None)
+    if x > 1e100:
+        with pytest.raises(ValueError, match=r"training overflowed float64"):
+            clf.fit(X * 1e200, y)
+    assert np.isfinite(clf.fit(X * x, y).objective_).all()
+    assert clf.duality_gap_[0] >= 0
+
+
+def test_damaged_memory_is_refused(rng):
+    X, y = make_classes(rng)
+    clf = PegasosClassifier(**JOINT, lam=1e-2, warm_start=True, max_iter=3, tol=None).fit(X, y)
+    for name, value in (("position", 10**6), ("n_active", -1), ("n_rows", 5), ("n_classes", 9)):
+        broken = pickle.loads(pickle.dumps(clf))
+        Joint.standing_of(broken._state["memory"])[name] = value
+        with pytest.raises(ValueError, match="memory is not that of a fit"):
+            broken.fit(X, y)
