@@ -178,3 +178,15 @@ def test_the_command_line_predicts_columns(rng, tmp_path, capsys):
         assert cli.main(["predict", *files, *option]) == 0
         np.testing.assert_allclose(np.loadtxt(tmp_path / "out"), expected, rtol=1e-5)
         assert "no accuracy" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", [pegasos.PegasosClassifierCV, pegasos.KernelPegasosClassifierCV])
+@pytest.mark.parametrize("container", [np.array, sparse.csr_array])
+def test_searches_score_the_share_of_rows_with_all_labels_right(rng, kind, container):
+    X, Y = make_labels(rng)
+    options = {"lams": [1e-3, 1e-1], "cv": 3, "random_state": 0, "cv_effort": 1e-3}
+    ours = kind(**options).fit(X, container(Y))
+    theirs = kind(**options, scoring="accuracy").fit(X, container(Y))
+    np.testing.assert_allclose(ours.scores_, theirs.scores_, rtol=1e-12)
+    assert ours.predict(X).shape == Y.shape
+    assert ours.score(X, Y) > 0.5

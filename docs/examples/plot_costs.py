@@ -24,7 +24,8 @@ X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
 
 # %%
 # Rows of the matrix are true classes, columns are answers, both in the order of ``classes_``:
-# "ill", "watch", "well". To call an ill person well costs 10, to watch them 2, and all other errors 1.
+# "ill", "watch", "well". To call an ill person well costs 10, to watch them 2, and all other errors
+# cost 1.
 
 cost = np.array([[0, 2, 10], [1, 0, 1], [1, 1, 0]])
 plain = PegasosClassifier(C=0.1, multi_class="crammer_singer", random_state=0)

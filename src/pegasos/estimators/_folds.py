@@ -53,7 +53,8 @@ def read(cv: Any, X: Any, data: Data, groups: Any) -> list[Fold]:
     list of Fold
     """
     codes, n_rows, wanted = data.codes, len(data.y), (1, "rows of weight")
-    if codes is not None:
+    has_classes = codes is not None and codes.ndim == 1  # and not several labels for each row
+    if has_classes:
         wanted = (2, "classes")
     if not isinstance(cv, Iterable) or hasattr(cv, "split"):
         splitter: Any = cv  # whatever scikit-learn takes, and not what its annotations say
@@ -77,7 +78,7 @@ def read(cv: Any, X: Any, data: Data, groups: Any) -> list[Fold]:
         times = np.bincount(train, minlength=n_rows)
         learns = times > 0
         weighed = learns if data.weights is None else learns & (data.weights > 0)
-        n_left = np.count_nonzero(weighed if codes is None else np.bincount(codes[weighed]))
+        n_left = np.count_nonzero(np.bincount(codes[weighed]) if has_classes else weighed)
         if n_left < wanted[0] or not len(test):
             raise ValueError(
                 f"cv: fold {k} has {len(test)} rows to test on and leaves {n_left} {wanted[1]} to "

@@ -710,8 +710,11 @@ class _OfClassifiers(ClassifierMixin, _Search):
     def _plain_score(
         self, data: Data, scores: np.ndarray, test: np.ndarray, weights: np.ndarray | None
     ) -> float:
-        of_classes = _problems.class_scores(scores, len(data.classes), self.multi_class)
-        is_right = _problems.winners(of_classes) == data.codes[test]
+        if data.scheme == "multilabel":
+            is_right = ((scores > 0) == data.codes[test]).all(axis=1)
+        else:
+            of_classes = _problems.class_scores(scores, len(data.classes), data.scheme)
+            is_right = _problems.winners(of_classes) == data.codes[test]
         return float(np.average(is_right, weights=weights))
 
 
