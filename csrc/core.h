@@ -79,6 +79,19 @@ enum { PEGASOS_RUNNING = -1 };
  * in [0, n_features). Reads indptr and indices in full. */
 int pegasos_rows_are_valid(const pegasos_rows *rows, int64_t n_values);
 
+/* Copies some CSR rows together, with the features that are stored in them only, which are numbered
+ * as they come; returns how many these are.
+ *
+ *   which    [count]          the rows
+ *   places   [n_features]     -1, before and after
+ *   values, indices           room for the numbers of these rows, of the types of `rows`
+ *   indptr   [count + 1]      written
+ *   columns  [as many as there are numbers, or features]   written: features, by their new number
+ */
+int64_t pegasos_take_rows(const pegasos_rows *rows, int64_t count, const int64_t *which,
+                          int64_t *places, void *values, void *indices, int64_t *indptr,
+                          int64_t *columns);
+
 /* ---- Order of draws -------------------------------------------------------------------------- */
 
 enum {

@@ -1,7 +1,9 @@
 /*
- * rows.c - whether index arrays describe a matrix.
+ * rows.c - whether index arrays describe a matrix, and some rows of one.
  */
 #include "rows.h"
+
+#include <string.h>
 
 /* Loops of fixed length, which compilers turn into SIMD; a part that is no multiple is done alone.
  * */
@@ -42,4 +44,36 @@ int pegasos_rows_are_valid(const pegasos_rows *rows, int64_t n_values)
                                           rows->n_features);
     return columns_are_inside_int64_t((const int64_t *)rows->indices + begin, end - begin,
                                       rows->n_features);
+}
+
+int64_t pegasos_take_rows(const pegasos_rows *rows, int64_t count, const int64_t *which,
+                          int64_t *places, void *values, void *indices, int64_t *indptr,
+                          int64_t *columns)
+{
+    const int64_t value_bytes = rows->value_bytes;
+    int64_t n_columns = 0, end = 0;
+    assert(are_plausible(rows) && rows->index_bytes > 0);
+    assert(are_in_range(which, count, 0, rows->n_rows));
+    indptr[0] = 0;
+    for (int64_t t = 0; t < count; t++) {
+        const int64_t begin = row_offset(rows, which[t]),
+                      n = row_offset(rows, which[t] + 1) - begin;
+        memcpy((char *)values + end * value_bytes, (const char *)rows->values + begin * value_bytes,
+               (size_t)(n * value_bytes));
+        for (int64_t j = 0; j < n; j++) {
+            const int64_t column = row_column(rows, begin + j);
+            if (places[column] < 0) {
+                places[column] = n_columns;
+                columns[n_columns++] = column;
+            }
+            if (rows->index_bytes == 4)
+                ((int32_t *)indices)[end + j] = (int32_t)places[column];
+            else
+                ((int64_t *)indices)[end + j] = places[column];
+        }
+        indptr[t + 1] = end += n;
+    }
+    for (int64_t j = 0; j < n_columns; j++)
+        places[columns[j]] = -1;
+    return n_columns;
 }

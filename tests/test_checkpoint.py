@@ -22,6 +22,7 @@ from sklearn.base import clone
 import pegasos
 from pegasos import KernelPegasosClassifier, PegasosClassifier, _core, cli
 from pegasos.io import _archive, _checkpoint
+from pegasos.solvers import _linear
 from pegasos.solvers._schedule import LINEAR, Schedule
 
 
@@ -271,8 +272,9 @@ def test_an_intercept_that_is_not_fitted_stays_zero(rng, solver, n_iter, name):
         clf._state["problems"]["constant_weight"] = 3
     else:
         finisher = Schedule.restore(LINEAR, clf._settings(clf.lam_), clf._state).solver
-        _core.set_points(finisher.memory, finisher.a.copy(), finisher.coef.copy(), -np.ones(1))
-        clf._state["solver.memory"] = finisher.memory
+        memory = finisher.parts[0].memory
+        _core.set_points(memory, finisher.a.copy(), finisher.coef.copy(), -np.ones(1))
+        clf._state["solver.memory"] = memory
     with pytest.raises(ValueError, match=r"state: .* does not fit the rest"):
         clf.fit(X, y)
 
@@ -301,9 +303,10 @@ def test_what_a_checkpoint_is_of_must_be_readable(checkpoint, capsys):
 
 def warm(kind, **options):
     """A fitted estimator that can go on, and its rows; what is averaged and pending is there as well."""
-    X, y = make_rows(np.random.default_rng(0), n=40, d=5)[0], np.arange(40) % 3
+    n_classes = 5 if options.get("multi_class") == "ovo" else 3  # with few rows in each problem
+    X, y = make_rows(np.random.default_rng(0), n=40, d=5)[0], np.arange(40) % n_classes
     clf = kind(lam=0.1, warm_start=True, random_state=0, **options)
-    return clf.fit(X, y), X, y
+    return clf.fit(sparse.csr_array(X) if n_classes > 3 else X, y), X, y
 
 
 def in_a_bundle(kind, **options):
@@ -321,6 +324,10 @@ WARM = {
     "suffix": (PegasosClassifier, {"n_steps": 17, "batch_size": 3, "average": "suffix"}),
     "sdca": (PegasosClassifier, {"solver": "sdca", "tol": None, "max_iter": 3}),
     "sdca, in a bundle": (PegasosClassifier, {"solver": "sdca", "tol": None, "max_iter": 9}),
+    "pairs": (
+        PegasosClassifier,
+        {"solver": "sdca", "tol": None, "max_iter": 3, "multi_class": "ovo"},
+    ),
     "newton": (PegasosClassifier, {"solver": "newton", "tol": None, "max_iter": 3}),
     "kernel": (KernelPegasosClassifier, {"n_steps": 17, "batch_size": 3}),
     "kernel sdca": (KernelPegasosClassifier, {"solver": "sdca", "tol": None, "max_iter": 3}),
@@ -403,10 +410,10 @@ def edited(state):
 
 def n_steps_of(state):
     """The steps of Pegasos that a state claims."""
-    memory, shape = state["solver.memory"].copy(), state["solver.shape"].tolist()
-    table = np.zeros(len(memory), np.asarray(_core.BLANK_STANDING).dtype)
-    _core.standings(*shape, memory, table)
-    return max(table["n_steps"])
+    linear = _linear.Linear.restore(
+        None, {k.removeprefix("solver."): v for k, v in state.items() if k.startswith("solver.")}, 0
+    )
+    return max(linear.n_steps)
 
 
 COUNTS, NUMBERS = (0, 1, 2, 10**6, 2**61, -1), (0.0, 1e-300, -1.0, 1e300, np.inf, np.nan)
@@ -415,18 +422,21 @@ COUNTS, NUMBERS = (0, 1, 2, 10**6, 2**61, -1), (0.0, 1e-300, -1.0, 1e300, np.inf
 def edited_memory(state, name):
     """The same of each word of all that comes before a fit's arrays, and of three in each of these."""
     memory, (n_rows, n_features) = state[name], state["solver.shape"].tolist()
+    if "solver.sizes" in state:
+        n_rows, n_features = state["solver.sizes"][-1].tolist()
+    n_words = _core.kept(n_rows, n_features) // 8
     before, _ = _core.standings(
-        n_rows, n_features, memory.copy(),
-        np.zeros(len(memory), np.asarray(_core.BLANK_STANDING).dtype),
+        n_rows, n_features, memory.reshape(-1)[None, -8 * n_words :].copy(),
+        np.zeros(1, np.asarray(_core.BLANK_STANDING).dtype),
     )  # fmt: skip
-    n_words = memory.shape[1] // 8
     for word in [*range(before // 8 + 1), *range(before // 8 + 1, n_words, n_rows // 3)]:
-        now = abs(int(memory.view(np.int64)[-1, word]))
+        now = abs(int(memory.reshape(-1).view(np.int64)[word - n_words]))
         # Bits of small integers are those of a count, and other bits those of a number.
         kinds = (COUNTS, NUMBERS) if now == 0 else (COUNTS,) if now < 2**52 else (NUMBERS,)
         for value in dict.fromkeys(itertools.chain(*kinds)):
             copy = memory.copy()
-            copy.view(np.int64 if isinstance(value, int) else np.float64)[-1, word] = value
+            words = copy.reshape(-1).view(np.int64 if isinstance(value, int) else np.float64)
+            words[word - n_words] = value
             yield f"word {word} = {value}", state | {name: copy}
 
 

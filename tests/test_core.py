@@ -138,6 +138,10 @@ def calls(layout, dtype):
         return
     X = convert(values(dtype, N, D), layout, dtype)
     yield "csr_rows", [X.data, X.indices, X.indptr, D]
+    yield "take_rows", [
+        rows, np.array([N - 1, 0]), np.full(D, -1), values(dtype, 2 * D), np.zeros(2 * D, X.indices.dtype),
+        np.zeros(3, np.int64), np.zeros(D, np.int64),
+    ]  # fmt: skip
     other = convert(values(dtype, 4, D), layout, dtype)
     z = _core.csr_rows(other.data, other.indices, other.indptr, D)
     turned = convert(values(dtype, 4, D).T, layout, dtype)
@@ -156,7 +160,8 @@ MAY_BE_LONGER = {
     ("csr_rows", 0, 0), ("csr_rows", 1, 0), ("csr_rows", 2, 0), ("fit", 6, 1), ("fit", 8, 0),
     ("kernel_fit", 0, 0), ("kernel_fit", 12, 0), ("Targets", 0, 0), ("push", 0, 0), ("gather", 0, 0), ("gather", 0, 1),
     ("dense_rows", 0, 0), ("dense_rows", 0, 1), ("Order", 1, 0), ("restart_averages", 1, 1), ("kernel_run", 0, 0),
-    ("kernel_run", 3, 0), ("set_pending", 0, 0), ("are_fits", 0, 0),
+    ("kernel_run", 3, 0), ("set_pending", 0, 0), ("are_fits", 0, 0), ("take_rows", 3, 0), ("take_rows", 4, 0),
+    ("take_rows", 6, 0),
 }  # fmt: skip
 MAY_BE_SHORTER = {
     ("decision_function", 5, 0), ("combine", 2, 0), ("norms", 3, 0), ("fit", 8, 0), ("csr_rows", 2, 0),

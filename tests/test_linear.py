@@ -2,16 +2,19 @@
 
 import functools
 import itertools
+import pickle
 import warnings
 
 import numpy as np
 import paper
 import pytest
 from covering import covering
+from interruption import interrupted
 from reference import objective
 from reference import pegasos as textbook
 from rows import DTYPES, LAYOUTS, convert, make_rows
 from scipy.optimize import minimize
+from sklearn.base import clone
 
 import pegasos
 from pegasos import _core
@@ -669,3 +672,73 @@ def test_coefficients_that_were_replaced_are_taken_as_they_are(rng, layout, dtyp
     expected = X @ np.asarray(clf.coef_, np.float64).T + np.asarray(clf.intercept_, np.float64)
     scores = clf.decision_function(convert(X, layout, dtype))
     np.testing.assert_allclose(scores, expected, rtol=1e-12, atol=1e-12)
+
+
+# ---- Problems of few rows ------------------------------------------------------------------------
+
+
+def many_classes(rng, layout, dtype, n=120, n_classes=6):
+    """Rows of which each problem of one-vs-one has a third; some features are in few of them."""
+    X, _ = make_rows(rng, n, d=40, density=0.05)
+    y = rng.permutation(n) % n_classes
+    X[:, 0] += y / n_classes
+    return convert(X, layout, dtype), y
+
+
+@covering(
+    2, layout=LAYOUTS, dtype=DTYPES, solver=("auto", "sdca", "newton"), intercept=tuple(INTERCEPTS),
+    loss=("hinge", "squared_hinge", "log_loss"), weighted=(False, True),
+)  # fmt: skip
+def test_a_pair_has_the_model_of_its_own_rows(
+    rng, layout, dtype, solver, intercept, loss, weighted
+):
+    X, y = many_classes(rng, layout, dtype)
+    c = rng.integers(0, 3, len(y)).astype(float) if weighted else np.ones(len(y))
+    c[:6], y[:6] = 1, np.arange(6)
+    options = {"lam": 0.1, "loss": loss, "random_state": 0, **INTERCEPTS[intercept]}
+    clf = pegasos.PegasosClassifier(
+        solver=solver, tol=1e-4, max_iter=20_000, multi_class="ovo", **options
+    )
+    clf.fit(X, y, sample_weight=c)
+    assert (clf.duality_gap_ <= 1.01e-4 * clf.objective_).all()
+    for k, (i, j) in enumerate(itertools.combinations(range(6), 2)):
+        inside = np.flatnonzero(np.isin(y, [i, j]) & (c > 0))
+        alone = pegasos.PegasosClassifier(tol=1e-4, max_iter=20_000, **options)
+        alone.fit(X[inside], y[inside], sample_weight=c[inside])
+        gaps = clf.duality_gap_[k], alone.duality_gap_[0]
+        assert abs(clf.objective_[k] - alone.objective_[0]) <= max(gaps) + 1e-15
+        # P is lam-strongly convex.
+        apart = np.linalg.norm(clf.coef_[k] - alone.coef_[0])
+        assert apart <= np.sqrt(2 * gaps[0] / 0.1) + np.sqrt(2 * gaps[1] / 0.1) + 1e-12
+        rows = X[inside] if layout == "dense" else X[inside].toarray()
+        assert (clf.coef_[k, ~rows.any(axis=0)] == 0).all()
+
+
+@pytest.mark.parametrize("after", [0, 5, 40])
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_pairs_go_on_where_they_were_interrupted(rng, layout, n_jobs, after):
+    X, y = many_classes(rng, layout, np.float64)
+    clf = pegasos.PegasosClassifier(
+        lam=0.1, solver="sdca", tol=1e-4, multi_class="ovo", warm_start=True, n_jobs=n_jobs,
+        random_state=0,
+    )  # fmt: skip
+    whole = clone(clf).fit(X, y)
+    with interrupted(after, every=300):
+        clf.fit(X, y)
+    other = pickle.loads(pickle.dumps(clf)).fit(X, y)
+    assert np.array_equal(other.coef_, whole.coef_)
+    assert np.array_equal(other.n_iter_, whole.n_iter_)
+
+
+def test_pairs_go_on_with_other_rows_and_other_pairs(rng, layout, dtype):
+    X, y = many_classes(rng, layout, dtype)
+    clf = pegasos.PegasosClassifier(
+        lam=0.1, solver="sdca", tol=1e-4, multi_class="ovo", warm_start=True, random_state=0
+    ).fit(X, y)
+    others = many_classes(rng, layout, dtype)[0]
+    few = np.where(np.arange(len(y)) < 100, y % 2, y)  # pairs of more than half of the rows
+    for rows, labels in ((others, y), (others, rng.permutation(y)), (X, few), (others, y)):
+        clf.fit(rows, labels)
+        assert (clf.duality_gap_ <= 1.01e-4 * clf.objective_).all()
+        best = clone(clf).set_params(tol=1e-5).fit(rows, labels)
+        np.testing.assert_allclose(clf.objective_, best.objective_, rtol=1.1e-4)

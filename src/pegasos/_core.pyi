@@ -39,6 +39,15 @@ def csr_rows(
     indptr: NDArray[np.signedinteger],
     n_features: int,
 ) -> Rows: ...
+def take_rows(
+    rows: Rows,
+    which: NDArray[np.int64],
+    places: NDArray[np.int64],
+    values: NDArray[np.floating],
+    indices: NDArray[np.signedinteger],
+    indptr: NDArray[np.int64],
+    columns: NDArray[np.int64],
+) -> int: ...
 
 @disjoint_base
 class Order:

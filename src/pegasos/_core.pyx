@@ -35,6 +35,9 @@ cdef extern from "core.h" nogil:
         const void *indptr
 
     int pegasos_rows_are_valid(const pegasos_rows *rows, int64_t n_values)
+    int64_t pegasos_take_rows(const pegasos_rows *rows, int64_t count, const int64_t *which,
+                              int64_t *places, void *values, void *indices, int64_t *indptr,
+                              int64_t *columns)
 
     ctypedef struct pegasos_progress:
         pass
@@ -604,6 +607,41 @@ def csr_rows(const value_t[::1] values not None, const index_t[::1] indices not 
     rows.size = values.shape[0]
     rows.arrays = (values, indices, indptr)
     return rows
+
+
+def take_rows(Rows rows not None, const int64_t[::1] which not None,
+              int64_t[::1] places not None, value_t[::1] values not None,
+              index_t[::1] indices not None, int64_t[::1] indptr not None,
+              int64_t[::1] columns not None):
+    """Copy CSR rows and their features together; returns how many of `columns` are written.
+
+    See ``pegasos_take_rows``.
+    """
+    cdef int64_t count = which.shape[0], size = 0, t
+    require(rows.c.index_bytes == sizeof(index_t) and rows.c.value_bytes == sizeof(value_t),
+            "values and indices must have the types of the rows, which are sparse")
+    require_indices(which, 0, rows.c.n_rows, "which must be in [0, n_rows)")
+    require(places.shape[0] == rows.c.n_features, "places must have n_features entries")
+    require_indices(places, -1, 0, "places must be -1")
+    for t in range(count):
+        size += offset_of(rows, which[t] + 1) - offset_of(rows, which[t])
+    require(size <= min(values.shape[0], indices.shape[0]) and indptr.shape[0] == count + 1
+            and columns.shape[0] >= min(size, rows.c.n_features),
+            "there must be room for all numbers of these rows")
+    if count == 0 or size == 0:
+        indptr[:] = 0
+        return 0
+    with nogil:
+        size = pegasos_take_rows(&rows.c, count, &which[0], &places[0], &values[0], &indices[0],
+                                 &indptr[0], &columns[0])
+    return size
+
+
+cdef int64_t offset_of(Rows rows, int64_t i) noexcept:
+    """Where CSR row `i` begins."""
+    if rows.c.indptr_bytes == 4:
+        return (<const int32_t *> rows.c.indptr)[i]
+    return (<const int64_t *> rows.c.indptr)[i]
 
 
 cdef class Order:

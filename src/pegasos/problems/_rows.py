@@ -44,6 +44,33 @@ def take(rows: _core.Rows, which: np.ndarray) -> _core.Rows | None:
     return _core.csr_rows(values[entries], indices[entries], ends, rows.shape[1])
 
 
+def part(rows: _core.Rows, which: np.ndarray, places: np.ndarray) -> tuple[Any, np.ndarray | None]:
+    """Some rows, copied together, and of sparse ones the features that are stored in them.
+
+    Parameters
+    ----------
+    rows : pegasos._core.Rows
+    which : ndarray of int64
+        One at least.
+    places : ndarray of int64 of shape (n_features,)
+        Of sparse rows: -1, before and after the call.
+
+    Returns
+    -------
+    rows : pegasos._core.Rows
+    columns : ndarray of int64 or None
+        The features, None: all.
+    """
+    if not rows.is_sparse:
+        return take(rows, which), None
+    values, indices, indptr = (np.asarray(array) for array in rows.arrays)
+    size = max(1, int((indptr[which + 1] - indptr[which]).sum()))  # the core wants an address
+    own = np.empty(size, values.dtype), np.empty(size, indices.dtype)
+    ends, columns = np.empty(len(which) + 1, np.int64), np.zeros(min(size, len(places)), np.int64)
+    n_columns = max(1, _core.take_rows(rows, which, places, *own, ends, columns))
+    return _core.csr_rows(own[0], own[1], ends, n_columns), columns[:n_columns].copy()
+
+
 def survives_rounding(X: Any) -> bool:
     """Whether float32 tells rows apart as `X` does.
 

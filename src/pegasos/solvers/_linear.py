@@ -5,6 +5,7 @@ method. Here are the pieces of memory that it works on, one for each problem.
 """
 
 import contextlib
+import dataclasses
 import functools
 from collections.abc import Callable
 from typing import Any, Self
@@ -28,15 +29,73 @@ _CHEAP = 0.005
 _MANY, _LONG = 10**5, 0.01
 # Problems that begin together, as bundles, cost as much as so many.
 _LEAST_BUNDLE = 3
+# Problems that have at most this part of the rows, on average, are solved on their own rows.
+_MOST_OF_PART = 0.5
+
+
+@dataclasses.dataclass
+class Part:
+    """Problems that are solved over the same rows and features, and their fits.
+
+    Attributes
+    ----------
+    problems : slice
+    inside, columns : ndarray of int64 or None
+        The rows and features, None: all of them. `columns` is None before the first run, too.
+    memory : ndarray of uint8 of shape (n_problems, n_bytes) or None
+        The states of the fits, as the core has them. Copying it is saving them. None before the
+        first run.
+    start : tuple or None
+        Where fits begin that have no memory yet: dual variables of `inside`, coefficients of all
+        features, and intercepts. None: at 0.
+    """
+
+    problems: slice
+    inside: Any = None
+    columns: Any = None
+    memory: Any = None
+    start: Any = None
+
+    def shape(self, of_all: tuple[int, int]) -> tuple[int, int]:
+        """How many rows and features it has, of how many there are."""
+        own = (self.inside, self.columns)
+        n, d = (size if some is None else len(some) for some, size in zip(own, of_all, strict=True))
+        return n, d
+
+    def begin(self, of_all: tuple[int, int]) -> None:
+        """Make memory for its fits, which begin at `start`."""
+        n_problems, size = self.problems.stop - self.problems.start, self.shape(of_all)
+        try:
+            self.memory = np.zeros((n_problems, _core.kept(*size)), np.uint8)
+        except (MemoryError, ValueError):
+            raise MemoryError(
+                f"{n_problems} problems over {size[0]} rows of {size[1]} features are more than "
+                "memory has room for"
+            ) from None
+        if self.start is not None:
+            a, coef, intercept = self.start
+            coef = coef if self.columns is None else coef[:, self.columns]
+            start = (np.ascontiguousarray(part, np.float64) for part in (a, coef, intercept))
+            _core.set_points(self.memory, *start)
+            self.start = None
+
+    def point(self, of_all: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
+        """Dual variables and coefficients of its fits, where they lie in memory."""
+        (n, d), room = self.shape(of_all), np.zeros(len(self.memory), _STANDING)
+        of_a, of_coef = _core.standings(n, d, self.memory, room)
+        a = self.memory[:, of_a : of_a + 8 * n].view(np.float64)
+        return a, self.memory[:, of_coef : of_coef + 8 * d].view(np.float64)
 
 
 class Linear(Solver):
     """Linear problems over the same rows.
 
+    Those of which each has few of the rows, as one-vs-one of many classes, are solved one by one on
+    their own rows and features: all that a fit keeps is as large as these.
+
     Attributes
     ----------
-    memory : ndarray of uint8 of shape (n_problems, n_bytes)
-        The states of all fits, as the core has them. Copying it is saving them.
+    parts : list of Part
     method : str
         What `run` uses, a key of `METHODS`.
     """
@@ -46,34 +105,45 @@ class Linear(Solver):
     ) -> None:
         self.settings, self.seed = settings, seed
         self.shape = n_rows, n_features
-        try:
-            self.memory = np.zeros((n_problems, _core.kept(n_rows, n_features)), np.uint8)
-        except (MemoryError, ValueError):
-            raise MemoryError(
-                f"{n_problems} problems over {n_rows} rows of {n_features} features are more than "
-                "memory has room for"
-            ) from None
+        self.parts = list[Part]()
         self.base = np.zeros(n_problems, np.int64)
         self.fingerprints = np.zeros(n_problems, np.int64)
         self.n_inside = np.zeros(n_problems, np.int64)
         self.is_at_rounding = np.zeros(n_problems, bool)
         # Epochs at other λ, which do not count.
         self._earlier = np.zeros(n_problems, np.int64)
-        self._set_views()
-
-    def _set_views(self) -> None:
-        (n, d), k = self.shape, len(self.memory)
-        of_a, of_coef = _core.standings(n, d, self.memory, np.zeros(k, _STANDING))
-        self.a = self.memory[:, of_a : of_a + 8 * n].view(np.float64)
-        self.coef = self.memory[:, of_coef : of_coef + 8 * d].view(np.float64)
 
     # ---- What the memory says --------------------------------------------------------------------
 
     def standings(self) -> np.ndarray:
         """What fits have found so far, one entry of `standing_t` each."""
-        table = np.zeros(len(self.memory), _STANDING)
-        _core.standings(*self.shape, self.memory, table)
+        table = np.zeros(len(self.base), _STANDING)
+        table["objective"] = table["relative_gap"] = np.inf
+        for part in self._begun():
+            _core.standings(*part.shape(self.shape), part.memory, table[part.problems])
         return table
+
+    def _begun(self) -> list[Part]:
+        return [part for part in self.parts if part.memory is not None]
+
+    def _whole(self, which: int) -> np.ndarray:
+        """Dual variables (0) or coefficients (1) of all problems, of all rows and features."""
+        if len(self.parts) == 1 and self.parts[0].inside is None:
+            return self.parts[0].point(self.shape)[which]
+        out = np.zeros((len(self.base), self.shape[which]))
+        for part in self._begun():
+            own = part.columns if which else part.inside
+            values = part.point(self.shape)[which]
+            out[part.problems, slice(None) if own is None else own] = values
+        return out
+
+    @property
+    def a(self) -> Any:
+        return self._whole(0)
+
+    @property
+    def coef(self) -> Any:
+        return self._whole(1)
 
     @property
     def primal(self) -> Any:
@@ -98,8 +168,12 @@ class Linear(Solver):
     @property
     def is_seen(self) -> Any:
         """Dual ascent computes objectives from the model itself, and not from running sums."""
-        is_ascent = self.standings()["solver"] == _core.ASCENT
-        return is_ascent & self.coef.any(axis=1) if is_ascent.any() else is_ascent
+        is_seen = self.standings()["solver"] == _core.ASCENT
+        for part in self._begun():
+            own = is_seen[part.problems]
+            if own.any():
+                own &= part.point(self.shape)[1].any(axis=1)
+        return is_seen
 
     def progress(self) -> tuple[int, int, str]:
         """Rows visited, 0, and the largest gap."""
@@ -143,15 +217,60 @@ class Linear(Solver):
         self.problem, self.rows = problem, problem.rows
         if not is_same:
             self.norms = _rows.squared_norms(problem.rows)
-            if (self.fingerprints != problem.fingerprints).any():
-                _core.set_pending(self.memory, *self.shape, _core.BEGIN_AT_POINT)
-            else:  # but the rows may be others
-                _core.set_pending(self.memory, *self.shape, _core.CHECK_DATA)
+            is_other = bool((self.fingerprints != problem.fingerprints).any())
+            pending = _core.BEGIN_AT_POINT if is_other else _core.CHECK_DATA
+            for part in self._begun():  # CHECK_DATA: the rows may be others
+                _core.set_pending(part.memory, *part.shape(self.shape), pending)
+            if is_other or not self.parts:
+                start = self._divide(problem, start)
             self.fingerprints[:] = problem.fingerprints
             self.n_inside[:] = problem.n_inside
         if start is not None:
-            a, coef, intercept = (np.ascontiguousarray(part, np.float64) for part in start[:3])
-            _core.set_points(self.memory, a, coef, intercept)
+            for part in self.parts:
+                a, coef, intercept = (of_all[part.problems] for of_all in start[:3])
+                part.start = (a if part.inside is None else a[:, part.inside]), coef, intercept
+                part.memory = None
+        if self.parts[0].inside is None and self.parts[0].memory is None:
+            self.parts[0].begin(self.shape)
+
+    def _divide(self, problem: Problem, start: Any) -> Any:
+        """Make the parts of a problem; returns where they start, if that is not at 0."""
+        few = _MOST_OF_PART * problem.labels.size
+        is_divided = len(problem) > 1 and problem.n_inside.sum() <= few
+        if self.parts and not is_divided and self.parts[0].inside is None:
+            return start  # as before
+        if start is None and self._begun():
+            start = self.a, self.coef, self.intercept
+        if is_divided:
+            self.parts = [
+                Part(slice(k, k + 1), inside if len(inside) else np.zeros(1, np.int64))
+                for k, inside in enumerate(map(np.flatnonzero, problem.labels))
+            ]
+        else:
+            self.parts = [Part(slice(0, len(problem)))]
+        return start
+
+    def _open(self, part: Part, places: np.ndarray) -> tuple[_core.Rows, _core.Targets, np.ndarray]:
+        """The rows, targets and norms of a part, whose fits have memory from here on.
+
+        `places` is -1 for each feature, before and after the call.
+        """
+        if part.inside is None:
+            return self.rows, self.problem.targets, self.norms
+        columns: Any
+        rows, columns = _rows.part(self.rows, part.inside, places)
+        is_same = columns is part.columns or np.array_equal(part.columns, columns)
+        if part.memory is not None and not is_same:
+            a, coef = part.point(self.shape)
+            whole = np.zeros((1, self.shape[1]))
+            whole[:, slice(None) if part.columns is None else part.columns] = coef
+            part.start = a.copy(), whole, self.intercept[part.problems]
+            part.memory = None
+        part.columns = columns
+        if part.memory is None:
+            part.begin(self.shape)
+        own = self.problem.part(part.problems.start, part.inside, rows)
+        return rows, own.targets, self.norms[part.inside]
 
     def change_lam(self, settings: Settings, problem: Problem) -> None:
         """Go on with another λ, over the same rows; epochs are counted from here."""
@@ -167,8 +286,8 @@ class Linear(Solver):
         n_threads: int = 1,
         on_progress: Callable[[], None] | None = None,
     ) -> None:
-        n, rows, last = len(self.memory), self.rows, self.base + self._earlier + max(max_iter, 0)
-        settings = self.settings
+        n, rows, last = len(self.base), self.rows, self.base + self._earlier + max(max_iter, 0)
+        settings, is_divided = self.settings, self.parts[0].inside is not None
         options: dict[str, Any] = {
             "lam": settings.lam,
             "intercept_scaling": settings.constant_feature,
@@ -183,47 +302,111 @@ class Linear(Solver):
         is_long = rows.size >= _MANY and _core.seconds(rows, _core.NEWTON) >= _LONG
         n_shares = n_threads // n if is_long and self.method != "sdca" else 1
 
-        def solve(part: slice, together: bool, tell: Callable[[], None]) -> None:
+        def solve(
+            part: Part, some: slice, together: bool, places: Any, tell: Callable[[], None]
+        ) -> None:
+            own, targets, norms = self._open(part, places)
+            first = part.problems.start
             with _threads.pool(1 if together else n_shares) as pool:
                 status = _core.solve(
-                    rows, self.problem.targets, part.start, self.norms, self.memory[part],
-                    last[part], together=together, pool=pool,
-                    watch=_core.Watch(tell, by_epochs=self.by_epochs), **options,
+                    own, targets, some.start - first if is_divided else some.start, norms,
+                    part.memory[some.start - first : some.stop - first], last[some],
+                    together=together, pool=pool, watch=_core.Watch(tell, by_epochs=self.by_epochs),
+                    **options,
                 )  # fmt: skip
             if status == _core.OVERFLOW:
                 raise _validate.overflow(np.dtype(np.float64), settings.lam_told)
 
-        has_blas = self.method != "sdca" and _core.gains_by_blas(rows.shape[1])
+        def solve_parts(which: slice, tell: Callable[[], None]) -> None:
+            places = np.full(self.shape[1] if rows.is_sparse else 0, -1, np.int64)
+            for part in self.parts[which]:
+                solve(part, part.problems, False, places, tell)
+
+        has_blas = self.method != "sdca" and (is_divided or _core.gains_by_blas(rows.shape[1]))
         n_groups = 1 if n_threads == 1 else n
         with _threads.blas.one_thread() if has_blas else contextlib.nullcontext():
-            if bundles := self._bundles():
-                jobs = [functools.partial(solve, part, True) for part in bundles]
+            if is_divided:
+                jobs = [functools.partial(solve_parts, some) for some in _parts(n, n_groups)]
                 _threads.in_threads(jobs, n_threads, on_progress)
-            jobs = [functools.partial(solve, part, False) for part in _parts(n, n_groups)]
+                return
+            part = self.parts[0]
+            if bundles := self._bundles():
+                jobs = [functools.partial(solve, part, some, True, None) for some in bundles]
+                _threads.in_threads(jobs, n_threads, on_progress)
+            jobs = [
+                functools.partial(solve, part, some, False, None) for some in _parts(n, n_groups)
+            ]
             _threads.in_threads(jobs, n_threads, on_progress)
 
     def _bundles(self) -> list[slice]:
         """The problems that begin together."""
-        n = len(self.memory)
+        n = len(self.base)
         if n < _LEAST_BUNDLE or self.method == "newton" or self.problem.values is not None:
             return []
         return _parts(n, -(-n // _pegasos.lanes(self.rows)))
 
     # ---- Saving ----------------------------------------------------------------------------------
 
-    _ARRAYS = ("memory", "base", "fingerprints", "n_inside")
+    _ARRAYS = ("base", "fingerprints", "n_inside")
 
     def state(self) -> dict[str, np.ndarray]:
         arrays = {name: getattr(self, name) for name in self._ARRAYS}
-        return arrays | {"shape": np.array(self.shape, np.int64)}
+        arrays["shape"] = np.array(self.shape, np.int64)
+        if not self.parts:
+            return arrays
+        if self.parts[0].inside is None:
+            return arrays | {"memory": self.parts[0].memory}
+        for part in self.parts:
+            if part.memory is None and part.start is not None:  # which has no columns yet
+                part.columns = np.arange(self.shape[1])
+                part.begin(self.shape)
+        begun = [part.memory is not None for part in self.parts]
+        columns = [
+            np.zeros(0, np.int64),
+            *(p.columns for p in self._begun() if p.columns is not None),
+        ]
+        memory = [np.zeros(0, np.uint8), *(part.memory[0] for part in self._begun())]
+        return arrays | {
+            "inside": np.concatenate([part.inside for part in self.parts]),
+            "columns": np.concatenate(columns),
+            "sizes": np.array(
+                [
+                    (len(part.inside), part.shape(self.shape)[1] * is_begun)
+                    for part, is_begun in zip(self.parts, begun, strict=True)
+                ],
+                np.int64,
+            ),
+            "memory": np.concatenate(memory),
+        }
 
     @classmethod
     def restore(cls, settings: Settings, state: dict[str, np.ndarray], seed: int) -> Self:
         n_rows, n_features = state["shape"].tolist()
-        solver = cls(settings, len(state["memory"]), n_rows, n_features, seed)
+        solver = cls(settings, len(state["base"]), n_rows, n_features, seed)
         for name in cls._ARRAYS:
             getattr(solver, name)[...] = state[name]
+        if "sizes" in state:
+            solver.parts = parts_of(state)
+        elif "memory" in state:
+            solver.parts = [Part(slice(0, len(solver.base)), memory=state["memory"].copy())]
         return solver
+
+
+def parts_of(state: dict[str, np.ndarray]) -> list[Part]:
+    """The parts of a state that is divided."""
+    parts, at, has_columns = list[Part](), [0, 0, 0], len(state["columns"]) > 0
+    for k, (n, d) in enumerate(state["sizes"].tolist()):
+        counts = n, d if has_columns else 0, _core.kept(n, d) if d else 0
+        arrays = [state[name] for name in ("inside", "columns", "memory")]
+        inside, columns, memory = (
+            array[i : i + count].copy() for array, i, count in zip(arrays, at, counts, strict=True)
+        )
+        at = [i + count for i, count in zip(at, counts, strict=True)]
+        part = Part(slice(k, k + 1), inside)
+        if d:
+            part.columns, part.memory = columns if has_columns else None, memory[None]
+        parts.append(part)
+    return parts
 
 
 def _parts(n: int, n_parts: int) -> list[slice]:

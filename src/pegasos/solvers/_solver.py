@@ -156,7 +156,8 @@ class Solver:
 
     def model(self) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients and intercepts."""
-        coef, intercept = self.coef.copy(), np.array(self.intercept)
+        coef, intercept = self.coef, np.array(self.intercept)
+        coef = coef if coef.flags.owndata else coef.copy()
         if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
             raise _validate.overflow(np.dtype(np.float64), self.settings.lam_told)
         return coef, intercept

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pegasos import _core
+from pegasos.solvers._linear import Part, parts_of
 from pegasos.solvers._pegasos import Pegasos
 from pegasos.solvers._schedule import SOLVERS, Schedule
 
@@ -49,9 +50,7 @@ def check(state: dict[str, np.ndarray], blank: Schedule) -> None:
         if "solver.memory" in state:
             if n_rows < 1:
                 raise ValueError(f"state.numbers must have rows, got {n_rows}")
-            shape = n_problems, _core.kept(n_rows, n_features)
-            rows = np.broadcast_to(np.uint8(0), shape)
-            _same_kind("solver.memory", state["solver.memory"], rows)
+            expected |= _memory_of(state, (n_problems, n_rows, n_features))
         else:
             _same_kind("solver.a", state.get("solver.a"), np.broadcast_to(0.0, per_row.shape))
         kind = blank.kind.solver
@@ -146,18 +145,53 @@ def _relations_of_memory(
     state: dict[str, np.ndarray], pegasos: Pegasos, n_rows: int
 ) -> Iterator[tuple[str, Any]]:
     """What must hold of linear fits."""
-    memory, settings = state["solver.memory"], pegasos.settings
-    n_features = pegasos.weights.shape[1]
-    shape = np.array([n_rows, n_features])
-    yield "solver.shape", np.array_equal(state["solver.shape"], shape)
+    settings, n_features = pegasos.settings, pegasos.weights.shape[1]
+    of_all = n_rows, n_features
+    yield "solver.shape", np.array_equal(state["solver.shape"], np.array(of_all))
     yield "solver.n_inside", state["solver.n_inside"] <= n_rows
-    yield "solver.memory", _core.are_fits(
-        memory.copy(), n_rows, n_features, pegasos.weights.itemsize, loss=settings.loss.form,
-        intercept_scaling=settings.constant_feature, free_intercept=settings.free_intercept,
-    )  # fmt: skip
-    table = np.zeros(len(memory), np.asarray(_core.BLANK_STANDING).dtype)
-    _core.standings(n_rows, n_features, memory.copy(), table)
-    yield "solver.base", state["solver.base"] <= table["n_epochs"].max(initial=0)
+    parts = [Part(slice(0, len(state["solver.base"])), memory=state["solver.memory"].copy())]
+    if "solver.sizes" in state:
+        for name, size in (("inside", n_rows), ("columns", n_features)):
+            yield f"solver.{name}", state[f"solver.{name}"] < size
+        own = {k.removeprefix("solver."): v for k, v in state.items() if k.startswith("solver.")}
+        parts = parts_of(own)
+        for part in parts:
+            yield "solver.inside", np.diff(part.inside) > 0
+            if part.columns is not None:
+                yield "solver.columns", len(np.unique(part.columns)) == len(part.columns)
+    most = 0
+    for part in parts:
+        if part.memory is None:
+            continue
+        yield "solver.memory", _core.are_fits(
+            part.memory, *part.shape(of_all), pegasos.weights.itemsize, loss=settings.loss.form,
+            intercept_scaling=settings.constant_feature, free_intercept=settings.free_intercept,
+        )  # fmt: skip
+        table = np.zeros(len(part.memory), np.asarray(_core.BLANK_STANDING).dtype)
+        _core.standings(*part.shape(of_all), part.memory, table)
+        most = max(most, table["n_epochs"].max())
+    yield "solver.base", state["solver.base"] <= most
+
+
+def _memory_of(state: dict[str, np.ndarray], shape: tuple[int, int, int]) -> dict[str, np.ndarray]:
+    """Arrays of the kinds that the memory of linear fits must have: of problems, rows, features."""
+    n_problems, n_rows, n_features = shape
+    if "solver.sizes" not in state:
+        size = n_problems, _core.kept(n_rows, n_features)
+        return {"solver.memory": np.broadcast_to(np.uint8(0), size)}
+    sizes = state["solver.sizes"]
+    _same_kind("solver.sizes", sizes, np.zeros((n_problems, 2), np.int64))
+    if not ((sizes >= [1, 0]) & (sizes <= [n_rows, n_features])).all():
+        raise ValueError("state: solver.sizes does not fit the rest")
+    n_bytes = sum(_core.kept(n, d) for n, d in sizes.tolist() if d)
+    n_columns = int(sizes[:, 1].sum())
+    is_dense = len(state.get("solver.columns", ())) == 0 and (sizes[:, 1] % n_features == 0).all()
+    return {
+        "solver.sizes": sizes,
+        "solver.inside": np.broadcast_to(0, int(sizes[:, 0].sum())),
+        "solver.columns": np.broadcast_to(0, 0 if is_dense else n_columns),
+        "solver.memory": np.broadcast_to(np.uint8(0), n_bytes),
+    }
 
 
 def _relations_of_kernel(
