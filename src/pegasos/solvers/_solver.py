@@ -48,10 +48,10 @@ class Solver:
 
     settings: Settings
     problem: Problem
-    coef: np.ndarray
-    a: np.ndarray
     base: np.ndarray
     # Attributes of one, properties of the other.
+    a: Any
+    coef: Any
     intercept: Any
     primal: Any
     relative_gap: Any
