@@ -85,9 +85,8 @@ static INLINE int64_t prefetch_end(const pegasos_rows *rows, int64_t i)
 /* What the solver asks of rows; rows_body.h writes them once per type. `next` is a row that will be
  * wanted soon and may be fetched meanwhile; i itself if there is none. */
 typedef struct row_functions {
-    /* Asks for where row i begins, and for its first numbers; NULL where they are at hand. */
+    /* Asks for where row i begins. */
     void (*prefetch_offset)(const pegasos_rows *rows, int64_t i);
-    void (*prefetch)(const pegasos_rows *rows, int64_t i);
     /* <v, x_i> */
     double (*dot)(const pegasos_rows *rows, int64_t i, const void *v, int64_t next);
     /* out[g] = <v_g, x_i> for g = 0, 1; NULL where pairs do not pay */

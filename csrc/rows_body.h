@@ -36,11 +36,6 @@ static INLINE void NAME(prefetch_offset)(const pegasos_rows *rows, int64_t i)
     PREFETCH((const char *)rows->indptr + i * rows->indptr_bytes);
 }
 
-static INLINE void NAME(prefetch)(const pegasos_rows *rows, int64_t i)
-{
-    NAME(prefetch_block)(rows, row_offset(rows, i));
-}
-
 /* The next row is asked for block by block as this one is used: in one go, the requests would fill
  * the queue that this row's own loads need. */
 static INLINE double NAME(dot)(const pegasos_rows *rows, int64_t i, const void *vector,
@@ -247,11 +242,6 @@ static INLINE void NAME(prefetch_offset)(const pegasos_rows *rows, int64_t i)
     (void)i;
 }
 
-static INLINE void NAME(prefetch)(const pegasos_rows *rows, int64_t i)
-{
-    NAME(prefetch_lanes)((const VALUE *)rows->values + i * rows->n_features);
-}
-
 /* The next row is asked for bit by bit as this one is used: in one go, the requests would fill the
  * queue that this row's own loads need. */
 static INLINE double NAME(dot)(const pegasos_rows *rows, int64_t i, const void *vector,
@@ -431,7 +421,6 @@ static INLINE void NAME(dot_tile)(const pegasos_rows *rows, const int64_t *which
 #endif
 
 MAYBE_UNUSED static const row_functions NAME(functions) = {.prefetch_offset = NAME(prefetch_offset),
-                                                           .prefetch = NAME(prefetch),
                                                            .dot = NAME(dot),
                                                            .dot_pair = DOT_PAIR,
                                                            .add = NAME(add),
