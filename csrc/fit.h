@@ -107,9 +107,9 @@ int pegasos_kernel_solve(const pegasos_problem *problem, const pegasos_options *
 fit pegasos_fit_of(const pegasos_problem *problem, const pegasos_options *options,
                    const int8_t *labels, const double *norms, void *memory, void *room);
 
-/* Lets a problem begin in a bundle (together.c), for so many epochs at most, before each problem
- * leaves out rows of its own. */
-enum { PEGASOS_TOGETHER_EPOCHS = 8 };
+/* Lets a problem begin in a bundle (together.c), and how many epochs it makes there at most: then
+ * each problem leaves out rows of its own, or Newton's method follows. */
+int64_t pegasos_epochs_together(const fit *f);
 void pegasos_fit_begin_in_bundle(fit *f);
 
 /* How large rows are; `numbers` are stored. */

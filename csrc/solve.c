@@ -35,6 +35,8 @@ enum { BUDGET = 128 };
 /* Dual ascent may give up after so many epochs where it gets nowhere, and Newton's method is likely
  * to take at most so many times as long. */
 enum { PATIENCE = 5, MOST_DEARER = 4 };
+/* Epochs that several problems make together, before Newton's method or dual ascent of each. */
+enum { BEFORE_NEWTON = 3, BEFORE_ASCENT = 8 };
 /* From how many features on BLAS is worth its while. */
 enum { FEW_FEATURES = 50 };
 
@@ -144,6 +146,11 @@ static bool is_auto(const fit *f)
     return f->options->solver == PEGASOS_AUTO && f->options->tol >= 0;
 }
 
+int64_t pegasos_epochs_together(const fit *f)
+{
+    return is_auto(f) && newton_is_cheaper(f, 1) ? BEFORE_NEWTON : BEFORE_ASCENT;
+}
+
 /* ---- The schedule ---------------------------------------------------------------------------- */
 
 /* PEGASOS_AUTO: lets the solver at work go on for a first budget of epochs. Where Newton's method
@@ -162,7 +169,7 @@ static void begin_budget(fit *f, int64_t n_before)
     if (newton_is_cheaper(f, MOST_DEARER))
         s->ascent.patience = (n_before + PATIENCE) * s->n_inside;
     if (newton_is_cheaper(f, 1)) {
-        s->budget_end = now + PEGASOS_TOGETHER_EPOCHS;
+        s->budget_end = now + pegasos_epochs_together(f);
         s->gap_before = 0;
     }
 }
@@ -200,7 +207,7 @@ static bool prepare(fit *f)
         begin_budget(f, 0);
     } else if (s->lam != f->problem->lam) {
         pegasos_fit_change_lam(f);
-        begin_budget(f, PEGASOS_TOGETHER_EPOCHS);
+        begin_budget(f, pegasos_epochs_together(f));
     }
     if (asked != PEGASOS_AUTO && asked != s->solver)
         return asked == PEGASOS_NEWTON ? pegasos_fit_begin_newton(f)
@@ -338,7 +345,7 @@ int pegasos_solve_one(const pegasos_problem *problem, const pegasos_options *opt
 void pegasos_fit_begin_in_bundle(fit *f)
 {
     pegasos_fit_begin(f);
-    begin_at_zero(f, PEGASOS_TOGETHER_EPOCHS);
+    begin_at_zero(f, pegasos_epochs_together(f));
     f->s->ascent.part = PEGASOS_BUNDLE;
 }
 

@@ -118,7 +118,7 @@ int pegasos_solve_together(int64_t n_problems, const pegasos_problem *problem,
 {
     const pegasos_rows *const rows = problem->rows;
     const int64_t n = rows->n_rows, kept = pegasos_kept(n, rows->n_features);
-    const int64_t most = options->max_epochs, end = PEGASOS_TOGETHER_EPOCHS;
+    const int64_t most = options->max_epochs;
     together t = {.n_problems = n_problems, .options = options};
     t.lanes = PEGASOS_BUNDLE_BYTES / rows->value_bytes;
     assert(1 <= n_problems && n_problems <= t.lanes && loss_has_labels(problem->loss.kind));
@@ -135,6 +135,7 @@ int pegasos_solve_together(int64_t n_problems, const pegasos_problem *problem,
         return PEGASOS_DONE;
     lay_out(&t, rows, room);
     take(&t);
+    const int64_t end = pegasos_epochs_together(t.fits);
     pegasos_order order = {0};
     pegasos_bundle bundle = {
         .n_problems = n_problems,
