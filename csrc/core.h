@@ -342,6 +342,16 @@ int64_t pegasos_dual_run(const pegasos_rows *rows, pegasos_dual *problem,
                          double *a, double *w, int64_t count);
 
 /*
+ * Epochs over `rows`, some of a problem's rows, from their dual variables and the w = w(a) of all;
+ * returns a status. What was stopped has changed a, w and the problem, and is begun anew from
+ * copies. Rows with label 0 are passed over; `active` is scratch for n_rows numbers.
+ * `gap` is that of the first epoch.
+ */
+int pegasos_load_run(const pegasos_rows *rows, pegasos_dual *problem,
+                     const pegasos_targets *targets, const double *norms, int64_t *active,
+                     double *a, double *w, int64_t n_epochs, pegasos_watch *watch);
+
+/*
  * Where the run of one problem stands: epochs, gap checks, and the best primal point so far. The
  * first block is set by the caller, the second is 0 at first, but for infinite estimates, primal
  * and relative_gap.

@@ -169,6 +169,18 @@ VISITS: Final[int]
 BUNDLE: Final[int]
 WEIGHTS: Final[int]
 
+def load_run(
+    rows: Rows,
+    targets: Targets,
+    k: int,
+    norms: NDArray[np.float64],
+    active: NDArray[np.int64],
+    a: NDArray[np.float64],
+    w: NDArray[np.float64],
+    problem: NDArray[np.void],
+    n_epochs: int,
+    watch: Watch,
+) -> int: ...
 def bundle_run(
     rows: Rows,
     order: Order,

@@ -287,6 +287,9 @@ cdef extern from "core.h" nogil:
         pegasos_order *order
         int64_t *permutation
 
+    int pegasos_load_run(const pegasos_rows *rows, pegasos_dual *problem,
+                         const pegasos_targets *targets, const double *norms, int64_t *active,
+                         double *a, double *w, int64_t n_epochs, pegasos_watch *watch)
     int64_t pegasos_bundle_run(const pegasos_rows *rows, const pegasos_bundle *bundle,
                                pegasos_watch *watch)
 
@@ -1117,6 +1120,25 @@ cdef int require_ascent(const pegasos_dual *p, const pegasos_ascent *s, int64_t 
     holds &= 0 <= s.snapshot_every <= n and 0 <= s.next_snapshot < LARGEST
     holds &= p.n_chosen == 0 or p.position == p.n_active or p.position < s.next_snapshot
     return require(holds, "ascent is not in a state that a run can reach")
+
+
+def load_run(Rows rows not None, Targets targets not None, int64_t k,
+             const double[::1] norms not None, int64_t[::1] active not None,
+             double[::1] a not None, double[::1] w not None, pegasos_dual[::1] problem not None,
+             int64_t n_epochs, Watch watch not None):
+    """Run epochs of problem `k` over rows that are loaded; see ``pegasos_load_run``."""
+    cdef int64_t n = rows.c.n_rows, status
+    cdef pegasos_targets own
+    require(targets.c.n == n and 0 <= k < targets.n_problems, "targets must be of n_rows")
+    require(norms.shape[0] == n == active.shape[0] and a.shape[0] == n,
+            "norms, active and a must have n_rows entries")
+    require(w.shape[0] == rows.c.n_features, "w must have n_features entries")
+    require(problem.shape[0] == 1 and 1 <= n_epochs < LARGEST, "n_epochs must be >= 1")
+    own = targets.of(k)
+    with nogil:
+        status = pegasos_load_run(&rows.c, &problem[0], &own, &norms[0], &active[0], &a[0], &w[0],
+                                  n_epochs, &watch.c)
+    return watch.answer(status)
 
 
 def bundle_run(Rows rows not None, Order order not None, const int64_t[::1] inside not None,
