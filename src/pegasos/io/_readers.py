@@ -8,6 +8,7 @@ import bz2
 import codecs
 import contextlib
 import csv
+import functools
 import gzip
 import io
 import os
@@ -95,27 +96,13 @@ def read(
     if n_features is not None:
         n_features = _validate.integer("n_features", n_features)
     format = format or guess_format(path)
-    with _that_opens_again(path) as file:
-        try:
-            if format == "libsvm":
-                X, y, zero_based = _read_libsvm(file, n_features, labels_optional, zero_based)
-            elif format == "csv":
-                X, y = _read_csv(file, n_features, label_column, labels_optional, header, targets)
-            else:
-                X, y = _read_npz(file)
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise ValueError(f"{name} is truncated or corrupt: {error}") from None
-        except OSError as error:
-            if error.filename is None:  # of bz2: Invalid data stream
-                raise ValueError(f"{name} is truncated or corrupt: {error}") from None
-            raise
-        except OverflowError as error:
-            raise ValueError(f"{name} holds a number out of range: {error}") from None
-        except UnicodeDecodeError as error:
-            raise ValueError(f"{name} is not text in UTF-8: {error}") from None
-        except ValueError as error:
-            what = str(error).replace(os.fspath(file), name)
-            raise ValueError(what if name in what else f"{name}: {what}") from None
+    with _that_opens_again(path) as file, _naming(name, file):
+        if format == "libsvm":
+            X, y, zero_based = _read_libsvm(file, n_features, labels_optional, zero_based)
+        elif format == "csv":
+            X, y = _read_csv(file, n_features, label_column, labels_optional, header, targets)
+        else:
+            X, y = _read_npz(file)
     if y is None and not labels_optional:
         raise ValueError(f"{name} has no labels: an array named y is missing")
     try:
@@ -131,6 +118,63 @@ def read(
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from None
     return X, y, zero_based if format == "libsvm" else None
+
+
+@contextlib.contextmanager
+def _naming(name: str, file: _archive.Path) -> Generator[None]:
+    """Let errors of the block name the file that the user gave; it may be read from a copy."""
+    try:
+        yield
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise ValueError(f"{name} is truncated or corrupt: {error}") from None
+    except OSError as error:
+        if error.filename is None:  # of bz2: Invalid data stream
+            raise ValueError(f"{name} is truncated or corrupt: {error}") from None
+        raise
+    except OverflowError as error:
+        raise ValueError(f"{name} holds a number out of range: {error}") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{name} is not text in UTF-8: {error}") from None
+    except ValueError as error:
+        what = str(error).replace(os.fspath(file), name)
+        raise ValueError(what if name in what else f"{name}: {what}") from None
+
+
+def text_pieces(
+    path: _archive.Path, size: int, *, format: str, label_column: int = -1, header: str = "auto"
+) -> Iterator[tuple[Any, np.ndarray]]:
+    """Rows and labels of a file of LIBSVM or CSV text, about `size` bytes of text at a time.
+
+    Features of LIBSVM text are numbered as they are there. Labels of CSV are strings.
+    """
+    name = os.fspath(path)
+    table = None
+    with _naming(name, path), _opened(path) as file:
+        if format == "csv":
+            table = _Csv(path, None, label_column, False, header)
+            file.readlines(1) if table.skip else None
+        first = 0
+        while lines := file.readlines(size):
+            try:
+                if table is not None:
+                    X, codes = table.read([line.decode("utf-8") for line in lines])
+                    assert codes is not None
+                    y = np.array(list(table.labels))[codes]
+                    table.labels.clear()
+                else:
+                    X, y = load_svmlight_file(io.BytesIO(b"".join(lines)), zero_based=True)
+                    X = sparse.csr_array(X)
+            except UnicodeDecodeError:
+                raise
+            except (ValueError, OverflowError) as error:
+                check = _check_libsvm_line if table is None else table.check
+                _blame_line(path, check, error, skip=table.skip if table else 0)
+            where = _where_not_finite(X, first)
+            if where is not None:
+                raise ValueError(where)
+            first += X.shape[0]
+            if X.shape[0]:
+                yield X, y
 
 
 @contextlib.contextmanager
@@ -157,7 +201,7 @@ def _that_opens_again(path: _archive.Path) -> Generator[_archive.Path]:
         yield shutil.move(copy, copy + ending)
 
 
-def _where_not_finite(X: Any) -> str | None:
+def _where_not_finite(X: Any, first: int = 0) -> str | None:
     """A sentence on the first row with a NaN or infinity, or None."""
     values = X.data if sparse.issparse(X) else X
     if values.dtype.kind != "f" or np.isfinite(values).all():
@@ -168,7 +212,7 @@ def _where_not_finite(X: Any) -> str | None:
     else:
         row, column = divmod(at, X.shape[1])
     return (
-        f"row {row + 1}, feature {column + 1} is {values.ravel()[at]}, "
+        f"row {first + row + 1}, feature {column + 1} is {values.ravel()[at]}, "
         "but all numbers must be finite"
     )
 
@@ -237,25 +281,28 @@ class _Labelled:
         raise NotImplementedError
 
 
+def _check_libsvm_line(line: bytes, is_labelled: bool = True) -> None:
+    """Raise a ValueError that says what is wrong with a line."""
+    fields = line.partition(b"#")[0].split()
+    if not fields:
+        return
+    if is_labelled and b":" in fields[0]:
+        raise ValueError("the label is missing")
+    if b"," in fields[0] or b";" in fields[0]:
+        raise ValueError("a label must come first (of CSV, say --format csv)")
+    for field in fields[is_labelled:]:
+        if b":" not in field:
+            raise ValueError(f"{field.decode('utf-8', 'replace')!r} is not index:value")
+    load_svmlight_file(io.BytesIO(line if is_labelled else b"0 " + line), zero_based=True)
+
+
 def _read_libsvm(
     path: _archive.Path, n_features: int | None, labels_optional: bool, zero_based: bool | None
 ) -> tuple[Any, np.ndarray | None, bool]:
     with _opened(path) as file:
         first = next((line for line in file if line.partition(b"#")[0].strip()), b"0").split()[0]
     is_labelled = not (labels_optional and b":" in first)
-
-    def parse(line: bytes) -> None:
-        fields = line.partition(b"#")[0].split()
-        if not fields:
-            return
-        if is_labelled and b":" in fields[0]:
-            raise ValueError("the label is missing")
-        if b"," in fields[0] or b";" in fields[0]:
-            raise ValueError("a label must come first (of CSV, say --format csv)")
-        for field in fields[is_labelled:]:
-            if b":" not in field:
-                raise ValueError(f"{field.decode('utf-8', 'replace')!r} is not index:value")
-        load_svmlight_file(io.BytesIO(line if is_labelled else b"0 " + line), zero_based=True)
+    parse = functools.partial(_check_libsvm_line, is_labelled=is_labelled)
 
     try:
         with _opened(path) as file:
@@ -292,6 +339,74 @@ def _from_zero(
     return sparse.csr_array((X.data, X.indices, X.indptr), shape=shape), bool(is_zero_based)
 
 
+class _Csv:
+    """How the lines of a CSV file are read."""
+
+    def __init__(
+        self,
+        path: _archive.Path,
+        n_features: int | None,
+        label_column: int,
+        labels_optional: bool,
+        header: str,
+    ) -> None:
+        self.name = os.fspath(path)
+        first, self.delimiter, is_alone = _first_line(path)
+        self.n_columns = len(first)
+        if self.n_columns == 0:
+            raise ValueError(f"{self.name} is empty, or its first line is")
+        self.has_labels = not (labels_optional and self.n_columns == n_features)
+        if self.has_labels and not -self.n_columns <= label_column < self.n_columns:
+            raise ValueError(
+                f"{self.name} has {self.n_columns} columns, there is no column {label_column}"
+            )
+        self.columns = list(range(self.n_columns))
+        self.label_column = label_column
+        if self.has_labels:
+            self.label_column = self.columns.pop(label_column)
+        if not self.columns:
+            raise ValueError(f"{self.name}, line 1: a label and at least one feature are needed")
+        if header == "auto":
+            self.skip = int(_is_header(self.name, first, self.columns) and not is_alone)
+        else:
+            self.skip = int(header == "yes")
+        #: Each label's text and its number, in order of appearance.
+        self.labels: dict[str, int] = {}
+
+    def check(self, line: bytes) -> None:
+        """Raise a ValueError that says what is wrong with a line."""
+        fields = _fields(line.decode("utf-8", "replace"), self.delimiter)
+        if len(fields) != self.n_columns:
+            raise ValueError(f"{len(fields)} columns where the first line has {self.n_columns}")
+        for j in self.columns:
+            if not _is_number(fields[j]):
+                is_label = j == 0 and self.has_labels
+                hint = " (if it is the label, say --label-column 0)" if is_label else ""
+                raise ValueError(f"column {j + 1} is not a number{hint}")
+        if self.has_labels:
+            self._number_of(fields[self.label_column])
+
+    def _number_of(self, label: str) -> int:
+        if not label.strip():
+            raise ValueError("the label is empty")
+        return self.labels.setdefault(label.strip(), len(self.labels))
+
+    def read(self, source: Any, skip: int = 0) -> tuple[np.ndarray, np.ndarray | None]:
+        """Rows, and the numbers of their labels, of a file or of lines."""
+        layout: dict[str, Any] = {"delimiter": self.delimiter, "skiprows": skip}
+        if self.has_labels:
+            layout["converters"] = {self.label_column: self._number_of}
+        table = np.loadtxt(
+            source, quotechar='"', comments=None, encoding="utf-8-sig", ndmin=2, **layout
+        )
+        if table.size and table.shape[1] != self.n_columns:
+            raise ValueError(f"{table.shape[1]} columns where the first line has {self.n_columns}")
+        if not self.has_labels:
+            return table, None
+        codes = table[:, self.label_column].astype(np.intp)
+        return np.ascontiguousarray(table[:, self.columns]), codes
+
+
 def _read_csv(
     path: _archive.Path,
     n_features: int | None,
@@ -300,59 +415,20 @@ def _read_csv(
     header: str,
     targets: bool,
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    name = os.fspath(path)
-    first, delimiter, is_alone = _first_line(path)
-    n_columns = len(first)
-    if n_columns == 0:
-        raise ValueError(f"{name} is empty, or its first line is")
-    has_labels = not (labels_optional and n_columns == n_features)
-    if has_labels and not -n_columns <= label_column < n_columns:
-        raise ValueError(f"{name} has {n_columns} columns, there is no column {label_column}")
-    columns = list(range(n_columns))
-    if has_labels:
-        label_column = columns.pop(label_column)
-    if not columns:
-        raise ValueError(f"{name}, line 1: a label and at least one feature are needed")
-    if header == "auto":
-        skip = int(_is_header(name, first, columns) and not is_alone)
-    else:
-        skip = int(header == "yes")
-    labels: dict[str, int] = {}  # each label's text and its number, in order of appearance
-
-    def parse(line: bytes) -> None:
-        fields = _fields(line.decode("utf-8", "replace"), delimiter)
-        if len(fields) != n_columns:
-            raise ValueError(f"{len(fields)} columns where the first line has {n_columns}")
-        for j in columns:
-            if not _is_number(fields[j]):
-                hint = "" if j or not has_labels else " (if it is the label, say --label-column 0)"
-                raise ValueError(f"column {j + 1} is not a number{hint}")
-        if has_labels:
-            number_of(fields[label_column])
-
-    def number_of(label: str) -> int:
-        if not label.strip():
-            raise ValueError("the label is empty")
-        return labels.setdefault(label.strip(), len(labels))
-
-    layout: dict[str, Any] = {"delimiter": delimiter, "skiprows": skip}
-    if has_labels:
-        layout["converters"] = {label_column: number_of}
+    table = _Csv(path, n_features, label_column, labels_optional, header)
     try:
-        table = np.loadtxt(
-            path, quotechar='"', comments=None, encoding="utf-8-sig", ndmin=2, **layout
-        )
+        X, codes = table.read(path, table.skip)
     except UnicodeDecodeError:
         raise
     except ValueError as error:
-        _blame_line(path, parse, error, skip=skip)
-    if not has_labels:
-        return table, None
-    classes = _plain_labels(np.array(list(labels)))
-    if not targets and not labels_optional and label_column != 0:
-        _check_labels(f"labels, in column {label_column % n_columns + 1},", classes, table[:, 0])
-    y = classes[table[:, label_column].astype(np.intp)]
-    return np.ascontiguousarray(table[:, columns]), y
+        _blame_line(path, table.check, error, skip=table.skip)
+    if codes is None:
+        return X, None
+    classes = _plain_labels(np.array(list(table.labels)))
+    if not targets and not labels_optional and table.label_column != 0:
+        what = f"labels, in column {table.label_column % table.n_columns + 1},"
+        _check_labels(what, classes, X[:, 0])
+    return X, classes[codes]
 
 
 def _first_line(path: _archive.Path) -> tuple[list[str], str, bool]:
