@@ -100,6 +100,9 @@ def calls(layout, dtype):
         signs, one, one, np.zeros((N, lanes)), values(dtype, D, lanes), values(dtype, D + 1, lanes),
         3, _core.Watch(),
     ]  # fmt: skip
+    yield "load_run", [
+        rows, targets, 1, one, draws.copy(), np.zeros(N), np.zeros(D), ascents(1), 2, _core.Watch(),
+    ]  # fmt: skip
     memory = np.zeros((K, _core.kept(N, D)), np.uint8)
     table = np.zeros(K, np.asarray(_core.BLANK_STANDING).dtype)
     yield "solve", [rows, targets, 0, one, memory, np.full(K, 5)]

@@ -23,8 +23,10 @@ if TYPE_CHECKING:
         PegasosClassifierCV,
         PegasosRegressorCV,
     )
+    from pegasos.io._blocks import Blocks
 
 _ESTIMATORS = {
+    "Blocks": "pegasos.io._blocks",
     "KernelPegasosClassifier": "pegasos.estimators._kernel",
     "KernelPegasosClassifierCV": "pegasos.estimators._search",
     "KernelPegasosOneClass": "pegasos.estimators._one_class",
@@ -38,6 +40,7 @@ _ESTIMATORS = {
 }
 
 __all__ = [
+    "Blocks",
     "C_from_lam",
     "KernelModel",
     "KernelPegasosClassifier",

@@ -212,6 +212,14 @@ def _add_kernel_options(add: Callable[..., Any]) -> None:
 def _add_run_options(add: Callable[..., Any]) -> None:
     add("--n-features", type=int, metavar="D", help="columns of X, where the file cannot tell")
     add("--float32", action="store_true", help="store and train in single precision")
+    add("--memory", metavar="SIZE",
+        help="train on rows that are larger than memory, and keep at most so much of them there, "
+             "such as 2G: they are first written to --cache, in random order")  # fmt: skip
+    add(
+        "--cache",
+        metavar="FOLDER",
+        help="with --memory: where the rows are, for later runs, too (default DATA.blocks)",
+    )
     add("--seed", type=int, default=0, metavar="S", help="seed for the order of rows (default 0)")
     add("--jobs", type=int, metavar="N",
         help="threads (default: 1 for linear machines, as many as BLAS has for kernel machines); "
@@ -340,13 +348,21 @@ def _train(args: argparse.Namespace) -> int:
         if estimator is not None:
             _parameters.check(estimator)
     say(f"reading {args.data}")
-    X, y, zero_based = _readers.read(
-        args.data, format=args.format, n_features=args.n_features, label_column=args.label_column,
-        header=args.header, zero_based=_ZERO_BASED[args.zero_based],
-        targets=args.task == "regression",
-    )  # fmt: skip
-    if args.float32:
-        X = X.astype(np.float32)
+    layout: dict[str, Any] = {
+        "format": args.format, "n_features": args.n_features, "label_column": args.label_column,
+        "header": args.header, "zero_based": _ZERO_BASED[args.zero_based],
+    }  # fmt: skip
+    X: Any
+    if args.memory is not None:
+        dtype, cache = ("float32" if args.float32 else "float64"), args.cache
+        X, y = pegasos.Blocks(
+            args.data, cache=f"{args.data}.blocks" if cache is None else cache,
+            memory=args.memory, dtype=dtype, random_state=args.seed, **layout,
+        ), None  # fmt: skip
+        zero_based = X.zero_based
+    else:
+        X, y, zero_based = _readers.read(args.data, targets=args.task == "regression", **layout)
+        X = X.astype(np.float32) if args.float32 else X
     say(f"{X.shape[0]} rows, {X.shape[1]} features")
     began = time.perf_counter()
     if search is not None:
@@ -372,7 +388,8 @@ def _train(args: argparse.Namespace) -> int:
         _say(f"pegasos: interrupted; the model so far is saved to {args.output}")
         return 130
     _report(say, model, time.perf_counter() - began, bool(args.kernel))
-    say(f"training {_quality(model, y, model.predict(X))}")
+    known = y if args.memory is None else X.targets()[0]
+    say(f"training {_quality(model, known, machine.predict(X))}")
     say(f"model saved to {args.output}")
     return 0
 

@@ -22,6 +22,7 @@ from pegasos.estimators._callbacks import (
     Watch,
     with_callbacks,
 )
+from pegasos.io._blocks import Blocks
 from pegasos.io._checkpoint import CheckpointDue
 from pegasos.io._progress import Progress
 from pegasos.problems import _certificate, _validate
@@ -233,6 +234,12 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         return self._settings(lam)
 
     def _validate_rows(self, X: Any, **options: Any) -> Any:
+        if isinstance(X, Blocks):
+            raise TypeError(
+                f"{type(self).__name__} takes no Blocks here: fit, predict, decision_function and "
+                "score of PegasosClassifier and PegasosRegressor do. For a kernel, make Blocks of "
+                "the features of sklearn.kernel_approximation.Nystroem"
+            )
         if options.get("reset", True) and _validate.is_ready(X, options.get("y")):
             # scikit-learn, whose checks take a fifth of a small fit, would change nothing.
             self.n_features_in_ = X.shape[1]

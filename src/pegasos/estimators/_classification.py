@@ -12,6 +12,7 @@ from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
 from pegasos.estimators._base import Data, PegasosEstimator
+from pegasos.io._blocks import Blocks
 from pegasos.problems import _columns as _problems
 from pegasos.problems import _validate
 from pegasos.problems._losses import LOSSES, with_probabilities
@@ -43,6 +44,27 @@ class Classifier(ClassifierMixin, PegasosEstimator):
         """
         predicted = _problems.predicted(self.decision_function(X), self.classes_, self._scheme)
         return sparse.csr_array(predicted) if self._is_sparse else predicted
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Share of rows whose label is predicted right.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or Blocks
+            As for `predict`.
+        y : array-like of shape (n_samples,)
+            Labels. None of Blocks, which have them.
+        sample_weight : array-like of shape (n_samples,), default=None
+            None of Blocks, which have them.
+
+        Returns
+        -------
+        float
+        """
+        if isinstance(X, Blocks):
+            X.without(y, sample_weight)
+            y, sample_weight = X.targets()
+        return float(super().score(X, y, sample_weight))
 
     @with_probabilities
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -223,6 +245,39 @@ class Classifier(ClassifierMixin, PegasosEstimator):
             is_sparse=is_sparse,
         )
 
+    def _read_blocks(self, blocks: Blocks, *, continuing: bool) -> tuple[Data, Any, Any, Any]:
+        """See `LinearMachine`."""
+        if self.multi_class == "crammer_singer":
+            raise ValueError(
+                "Blocks that are larger than memory need multi_class='ovr' or 'ovo', got "
+                "'crammer_singer'"
+            )
+        classes, sums, counts = blocks.classes, blocks.class_weight_sums, blocks.class_counts
+        if classes is None or sums is None or counts is None:
+            raise ValueError("y of the blocks must have at most 65536 distinct labels")
+        factor = self._class_factors(classes, sums)
+        n_classes, multi_class = len(classes), self.multi_class
+        of_classes = factor * sums
+        inside = np.where(of_classes > 0, counts, 0)
+        # What rows have, classes have: labels of each problem.
+        columns = np.abs(_problems.label_columns(np.arange(n_classes), n_classes, multi_class))
+
+        def targets(y: np.ndarray, weights: Any) -> tuple[np.ndarray, Any, Any]:
+            codes = blocks.codes(y)
+            weights = _weighted(weights, self.class_weight, factor, codes)
+            return _problems.label_columns(codes, n_classes, multi_class, weights), weights, None
+
+        data = Data(
+            X=blocks, y=np.repeat(classes, inside > 0), classes=classes,
+            codes=np.arange(n_classes), weights=of_classes, columns=columns,
+            seen={"n_features_in_": blocks.shape[1]}, scheme=multi_class,
+            mass=_problems.mass(np.arange(n_classes), n_classes, multi_class, of_classes),
+        )  # fmt: skip
+        self._check_data(data)
+        if continuing:
+            self._check_same(data)
+        return data, targets, columns @ of_classes, columns @ inside
+
     def _row_weights(
         self, sample_weight: Any, codes: np.ndarray, classes: np.ndarray
     ) -> np.ndarray | None:
@@ -236,16 +291,20 @@ class Classifier(ClassifierMixin, PegasosEstimator):
                 f"weights of rows, got {self.class_weight!r}: take sample_weight, or "
                 "sklearn.multiclass.OneVsRestClassifier around this classifier"
             )
+        factor = self._class_factors(classes, np.bincount(codes, weights, minlength=len(classes)))
+        return _weighted(weights, self.class_weight, factor, codes)
+
+    def _class_factors(self, classes: np.ndarray, mass: np.ndarray) -> np.ndarray:
+        """The weight of each class, given the sums of sample weights."""
+        if self.class_weight is None:
+            return np.ones(len(classes))
         if self.class_weight == "balanced":
-            mass = np.bincount(codes, weights, minlength=len(classes))
-            factor = mass.sum() / (len(classes) * np.where(mass > 0, mass, 1))
-        else:
-            for label, weight in self.class_weight.items():
-                _validate.real(f"class_weight[{label!r}]", weight, at_least=0)
-            factor = compute_class_weight(self.class_weight, classes=classes, y=classes[codes])
-        with np.errstate(over="ignore"):  # the check follows
-            weights = factor[codes] * (1.0 if weights is None else weights)
-        return _validate.sample_weight(weights, len(codes), "sample_weight times class_weight")
+            factor: np.ndarray = mass.sum() / (len(classes) * np.where(mass > 0, mass, 1))
+            return factor
+        for label, weight in self.class_weight.items():
+            _validate.real(f"class_weight[{label!r}]", weight, at_least=0)
+        factor = compute_class_weight(self.class_weight, classes=classes, y=classes)
+        return factor
 
     def _check_data(self, data: Data) -> None:
         if data.scheme != "multilabel":
@@ -285,6 +344,8 @@ class Classifier(ClassifierMixin, PegasosEstimator):
                 schedule, certificate, rows, name=lambda k: _problems.name(k, **about),
                 stacklevel=9, **plan,
             )  # fmt: skip
+        if isinstance(data.X, Blocks):
+            return  # to ask all rows would be a pass
         if data.scheme == "multilabel":
             self._warn_of_one_value(data)
             return
@@ -309,3 +370,14 @@ class Classifier(ClassifierMixin, PegasosEstimator):
                 UserWarning,
                 stacklevel=9,
             )
+
+
+def _weighted(
+    weights: np.ndarray | None, class_weight: Any, factor: np.ndarray, codes: np.ndarray
+) -> np.ndarray | None:
+    """Sample weight times class weight, or None if both are one."""
+    if class_weight is None:
+        return weights
+    with np.errstate(over="ignore"):  # the check follows
+        weights = factor[codes] * (1.0 if weights is None else weights)
+    return _validate.sample_weight(weights, len(codes), "sample_weight times class_weight")

@@ -11,9 +11,10 @@ from pegasos import _threads
 from pegasos.estimators import _parameters
 from pegasos.estimators._base import Data, PegasosEstimator, one_at_a_time, whole
 from pegasos.estimators._classification import Classifier
+from pegasos.io._blocks import Blocks
 from pegasos.io._model import LinearModel
 from pegasos.problems import _validate
-from pegasos.solvers import _state
+from pegasos.solvers import _blocks, _state
 from pegasos.solvers._joint import Joint
 from pegasos.solvers._schedule import Schedule
 
@@ -40,10 +41,18 @@ class LinearMachine(PegasosEstimator):
     # ---- Inside ----------------------------------------------------------------------------------
 
     def _problem_scores(self, X: Any) -> np.ndarray:
+        if isinstance(X, Blocks):
+            check_is_fitted(self, "coef_")
+            return np.concatenate([self._problem_scores(rows) for rows, _, _ in X])
         model = self.to_model()
         return model.problem_scores(self._validate_rows(X, reset=False), checked=True)
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        if isinstance(X, Blocks):
+            X.without(y, sample_weight)
+            if not _blocks.fit_into_memory(X):
+                return self._fit_blocks(X)
+            X, y, sample_weight = X.in_memory()
         with one_at_a_time(self, "fit"):
             _parameters.check(self)
             continuing = self.warm_start and hasattr(self, "_state")
@@ -68,6 +77,41 @@ class LinearMachine(PegasosEstimator):
             }
             outcome = self._train(schedule, rows, data, watch, **plan)
             return self._conclude(schedule, rows, data, watch, outcome)
+
+    def _fit_blocks(self, blocks: Blocks) -> Self:
+        """Train on rows that are larger than memory."""
+        with one_at_a_time(self, "fit"):
+            _parameters.check(self)
+            max_iter, n_steps = self._plan()
+            if self.solver not in ("auto", "sdca") or n_steps is not None:
+                raise ValueError(
+                    "Blocks that are larger than memory need solver='auto' or 'sdca' and "
+                    f"n_steps=None, got solver={self.solver!r}, n_steps={n_steps!r}"
+                )
+            if self.fit_intercept and not self.penalize_intercept:
+                raise ValueError(
+                    "Blocks that are larger than memory need penalize_intercept=True (or "
+                    "fit_intercept=False), got penalize_intercept=False. A larger "
+                    "intercept_scaling penalises the intercept less"
+                )
+            continuing = self.warm_start and "blocks" in getattr(self, "_state", ())
+            data, targets, masses, n_inside = self._read_blocks(blocks, continuing=continuing)
+            lam = self._lam_to_go_on() if continuing else self._lam_of(data)
+            settings = self._settings_for(lam, data)
+            if continuing:
+                self._check_unchanged(settings, data)
+            seed = 0 if continuing else self._seed()
+            schedule: Any = _blocks.BlockSchedule(settings, blocks, targets, masses, n_inside, seed)
+            if continuing:
+                schedule.restore(self._state)
+            watch = self._watch(max_iter, n_steps, blocks, None)
+            plan: dict[str, Any] = {"tol": self.tol, "max_iter": max_iter}
+            outcome = self._train(schedule, blocks, data, watch, **plan)
+            return self._conclude(schedule, schedule.sample(), data, watch, outcome)
+
+    def _read_blocks(self, blocks: Blocks, *, continuing: bool) -> tuple[Data, Any, Any, Any]:
+        """The `Data` of blocks, and `targets`, `masses` and `n_inside` of `BlockSchedule`."""
+        raise NotImplementedError
 
     def _check_piece(self) -> bool:
         """Raise unless parameters suit `partial_fit`; returns whether training begins with it."""
@@ -105,6 +149,8 @@ class LinearMachine(PegasosEstimator):
     def _resume(self, data: Data, dtype: Any = None) -> Schedule:
         settings = self._settings_for(self._lam_to_go_on(), data)
         self._check_unchanged(settings, data)
+        if "blocks" in self._state:
+            raise ValueError("the last fit was of Blocks: go on with these, or fit a clone")
         _, before = _state.rows_of(self._state)
         if dtype is not None and before != dtype:
             raise ValueError(
@@ -380,15 +426,20 @@ class PegasosClassifier(Classifier, LinearMachine):
         self.verbose = verbose
 
     @whole
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Train on the rows of `X`.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or Blocks
             Not copied if it is float32 or float64 and C-contiguous, or CSR with such values.
+            `Blocks` are for rows larger than memory; they need ``penalize_intercept=True`` and
+            solver "auto" or "sdca" there.
         y : {array-like, sparse matrix} of shape (n_samples,) or (n_samples, n_labels)
             Labels. Or several labels for each row: zeros and ones in a column for each label.
+            None of Blocks, which have them.
         sample_weight : array-like of shape (n_samples,), default=None
             Weight of each row. One of weight zero is in no problem: drawing it changes nothing.
 

@@ -15,6 +15,7 @@ from pegasos.estimators import _parameters
 from pegasos.estimators._base import Data, PegasosEstimator, one_at_a_time, whole
 from pegasos.estimators._kernel import KernelMachine
 from pegasos.estimators._linear import LinearMachine
+from pegasos.io._blocks import Blocks
 from pegasos.problems import _losses, _validate
 from pegasos.problems._settings import Settings
 from pegasos.solvers import _warnings
@@ -27,6 +28,8 @@ _LEAST_SPREAD = 2.0**-26
 _EPSILONS = 1e-299, 1e150
 # Targets of an output that are all below this, in the unit of all outputs, may be lost in rounding.
 _TINY = 1e-6
+# Of blocks, about so many rows say what the units are.
+_ROWS_FOR_UNITS = 2**16
 # Units are 2 to powers in this range, so that the squares of units are numbers.
 _MOST_EXPONENT = 500
 
@@ -116,6 +119,27 @@ class Regressor(RegressorMixin, PegasosEstimator):
         scores = self._problem_scores(X)
         return scores.ravel() if self._is_flat else scores
 
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Coefficient of determination R² of the predictions.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or Blocks
+            As for `predict`.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Targets. None of Blocks, which have them.
+        sample_weight : array-like of shape (n_samples,), default=None
+            None of Blocks, which have them.
+
+        Returns
+        -------
+        float
+        """
+        if isinstance(X, Blocks):
+            X.without(y, sample_weight)
+            y, sample_weight = X.targets()
+        return float(super().score(X, y, sample_weight))
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
@@ -148,6 +172,31 @@ class Regressor(RegressorMixin, PegasosEstimator):
             values=values / units.targets[:, None],
             units=units,
         )
+
+    def _read_blocks(self, blocks: Blocks, *, continuing: bool) -> tuple[Data, Any, Any, Any]:
+        """See `LinearMachine`."""
+        if blocks.classes is not None and blocks.classes.dtype.kind not in "if":
+            raise ValueError("y of the blocks must be numbers for regression, but it has strings")
+        n_outputs = max(1, blocks.n_outputs)
+        y = blocks.some_targets(_ROWS_FOR_UNITS)
+        values = np.ascontiguousarray(y.T)
+        units = self._units if continuing else Units.of(values, None, self.loss)
+
+        def targets(y: np.ndarray, weights: Any) -> tuple[np.ndarray, Any, Any]:
+            _validate.targets(y, len(y))
+            labels = np.ones((n_outputs, len(y)), np.int8)
+            if weights is not None:
+                weights = np.ascontiguousarray(weights)
+                labels[:, weights == 0] = 0
+            return labels, weights, np.ascontiguousarray(y.T) / units.targets[:, None]
+
+        data = Data(
+            X=blocks, y=y if blocks.n_outputs else y[:, 0],
+            seen={"n_features_in_": blocks.shape[1]}, weights=None,
+            columns=np.ones(values.shape, np.int8), mass=blocks.mass,
+            values=values / units.targets[:, None], units=units,
+        )  # fmt: skip
+        return data, targets, np.full(n_outputs, blocks.mass), np.full(n_outputs, blocks.n_inside)
 
     def _check_same(self, data: Data) -> None:
         n_outputs, is_flat = len(data.columns), data.y.ndim == 1
@@ -371,15 +420,19 @@ class PegasosRegressor(Regressor, LinearMachine):
         self.verbose = verbose
 
     @whole
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Train on the rows of `X`.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or Blocks
             Not copied if it is float32 or float64 and C-contiguous, or CSR with such values.
+            `Blocks` are for rows larger than memory; they need ``penalize_intercept=True`` and
+            solver "auto" or "sdca" there.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            Targets, between -1e150 and 1e150.
+            Targets, between -1e150 and 1e150. None of Blocks, which have them.
         sample_weight : array-like of shape (n_samples,), default=None
             Weight of each row. One of weight zero is in no problem: drawing it changes nothing.
 

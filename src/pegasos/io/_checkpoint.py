@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from pegasos.io import _archive, _model
+from pegasos.io._blocks import Blocks
 from pegasos.problems import _rows, _validate
 from pegasos.solvers import _state
 
@@ -90,15 +91,21 @@ def resume(estimator: Any, path: _archive.Path, X: Any, y: Any) -> None:
             )
     if data != _fingerprint(X, y):
         raise ValueError(f"{name} is a checkpoint of a fit to other data")
-    seen = estimator._read(X, y, None, continuing=False)
+    if isinstance(X, Blocks) and "blocks" not in state:  # they fit into memory
+        X, y, _ = X.in_memory()
+    if isinstance(X, Blocks):
+        seen = estimator._read_blocks(X, continuing=False)[0]
+    else:
+        seen = estimator._read(X, y, None, continuing=False)
     lam = model.lam if estimator.lam is None else estimator.lam  # of C and these rows
     dtype = X.dtype if X.dtype == np.float32 else np.dtype(np.float64)
     settings = estimator._settings_for(lam, seen)
     try:
-        _state.check(state, estimator._begin(settings, len(seen.columns), *X.shape, dtype))
-        _, n_rows, stream, _ = state["numbers"].tolist()
-        if "counts" not in state or n_rows != X.shape[0] or stream != 0:
-            raise ValueError("state: numbers or counts do not fit the rest")
+        if not isinstance(X, Blocks):  # where the fit itself checks
+            _state.check(state, estimator._begin(settings, len(seen.columns), *X.shape, dtype))
+            _, n_rows, stream, _ = state["numbers"].tolist()
+            if "counts" not in state or n_rows != X.shape[0] or stream != 0:
+                raise ValueError("state: numbers or counts do not fit the rest")
     except ValueError as error:
         raise ValueError(f"{name} is not a checkpoint of this fit: {error}") from None
     estimator.warm_start = True
@@ -112,4 +119,4 @@ def _parameters(estimator: Any) -> dict[str, Any]:
 
 
 def _fingerprint(X: Any, y: Any) -> list[Any]:
-    return [*X.shape, _rows.fingerprint(X, y)]
+    return X.fingerprint if isinstance(X, Blocks) else [*X.shape, _rows.fingerprint(X, y)]

@@ -425,6 +425,11 @@ class Schedule:
         return self.solver.model()
 
     @property
+    def n_rows(self) -> int:
+        """Of the problems."""
+        return int(self.pegasos.n_rows)
+
+    @property
     def n_steps(self) -> np.ndarray:
         """Steps of Pegasos by each problem, those of another solver's first epoch included."""
         steps = self.pegasos.problems["n_steps"].copy()

@@ -122,7 +122,7 @@ def _advice_on_scale(size: float) -> str:
 
 
 def _advice(schedule: Schedule, rows: Any, solver: str) -> str:
-    n, lam, size = rows.shape[0], schedule.settings.lam, _size(rows)
+    n, lam, size = schedule.n_rows, schedule.settings.lam, _size(rows)
     if not 0.1 <= size <= 10:
         return _advice_on_scale(size)
     if solver == "pegasos":

@@ -1,0 +1,320 @@
+"""Where the rows of `Blocks` come from: a piece of some rows after the other, none kept.
+
+A piece is (X, y, sample_weight): an array or a CSR matrix, an array, and an array or None.
+"""
+
+import contextlib
+import glob
+import io
+import os
+import zipfile
+import zlib
+from collections.abc import Callable, Generator, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from pegasos.io import _readers
+from pegasos.problems import _rows, _validate
+
+Piece = tuple[Any, Any, Any]
+
+# A row of text takes so many bytes of memory for each of its own while it is parsed.
+_TEXT = 6
+
+
+class Source:
+    """What `Blocks` was given.
+
+    Parameters
+    ----------
+    given : str, path, list of these, tuple of arrays, or callable
+    target : str, optional
+        Column of Parquet files.
+    options : dict
+        Of text: `format`, `label_column`, `header`.
+
+    Attributes
+    ----------
+    kind : str
+    counts_features : bool
+        Whether the number of features is what the pieces say, and not at least that.
+    """
+
+    def __init__(self, given: Any, target: str | None, **options: Any) -> None:
+        self.given, self.target, self.options = given, target, options
+        self.counts_features = True
+        self._first: list[int] = []
+        if callable(given):
+            self.kind = "callable"
+        elif isinstance(given, tuple) and not all(map(_is_text_path, given)):
+            if len(given) not in (2, 3):
+                raise ValueError(
+                    f"source must have X, y and perhaps sample weights, got {len(given)} arrays"
+                )
+            self.kind = "arrays"
+        else:
+            self.paths = _paths(given)
+            formats = {self._format_of(path) for path in self.paths}
+            if len(formats) > 1:
+                raise ValueError(
+                    f"source must be files of one format, got {', '.join(sorted(formats))}"
+                )
+            (self.kind,) = formats
+            self.counts_features = self.kind != "libsvm"
+        if (target is None) == (self.kind == "parquet"):
+            what = "name the column of the labels" if target is None else "be None"
+            raise ValueError(f"target must {what} where source is {self.kind}, got {target!r}")
+
+    def _format_of(self, path: str) -> str:
+        if self.options["format"] is not None:
+            return str(self.options["format"])
+        ending = os.path.splitext(path)[1].lower()
+        return "parquet" if ending in (".parquet", ".pq") else _readers.guess_format(path)
+
+    def fingerprint(self) -> list[Any]:
+        """What changes when the source does: sizes and times of files, or checksums."""
+        if self.kind == "callable":
+            with contextlib.closing(_checked(_started(self.given))) as pieces:
+                self._first = list(map(_crc, next(pieces, ())))
+            names = [getattr(self.given, name, "") for name in ("__module__", "__qualname__")]
+            return ["callable", *names, *self._first]
+        if self.kind == "arrays":
+            return ["arrays", *map(_status_of_array, self.given)]
+        return [self.kind, self.target, *map(_status, self.paths)]
+
+    def pieces(self, n_bytes: int) -> Iterator[Piece]:
+        """The rows, about so many bytes of memory at a time; a callable decides itself."""
+        if self.kind == "callable":
+            for number, piece in enumerate(_checked(_started(self.given))):
+                if number == 0 and self._first and list(map(_crc, piece)) != self._first:
+                    raise ValueError(
+                        "source() must return a fresh iterator at each call, but the second one "
+                        "begins with other rows than the first"
+                    )
+                yield piece
+        elif self.kind == "arrays":
+            yield from _of_arrays(self.given, n_bytes)
+        elif self.kind == "parquet":
+            yield from _of_parquet(self.paths, self.target, n_bytes)
+        elif self.kind == "npz":
+            for path in self.paths:
+                with _readers._naming(path, path):
+                    yield from _of_archive(path, n_bytes)
+        else:
+            options = {k: self.options[k] for k in ("label_column", "header")}
+            for path in self.paths:
+                for X, y in _readers.text_pieces(
+                    path, max(1, n_bytes // _TEXT), format=self.kind, **options
+                ):
+                    yield X, y, None
+
+
+def _is_text_path(given: Any) -> bool:
+    """Whether this is a path, and not one of an array."""
+    is_path = isinstance(given, (str, os.PathLike))
+    return is_path and not os.fspath(given).lower().endswith(".npy")
+
+
+def _paths(given: Any) -> list[str]:
+    """Files in their order; those of a pattern by name."""
+    if isinstance(given, (str, os.PathLike)):
+        given = [given]
+    if not isinstance(given, (list, tuple)) or not all(map(_is_text_path, given)) or not given:
+        raise TypeError(
+            "source must be a file, files, a pattern of files, a tuple (X, y) of arrays or .npy "
+            f"files, or a function that returns an iterator, got {given!r}"
+        )
+    paths: list[str] = []
+    for path in map(os.fspath, given):
+        found = [path] if os.path.exists(path) else sorted(glob.glob(path))
+        if not found:
+            raise FileNotFoundError(f"there is no file {path}")
+        paths += found
+    return paths
+
+
+def _status(path: str) -> list[Any]:
+    status = os.stat(path)
+    return [os.path.abspath(path), status.st_size, status.st_mtime_ns]
+
+
+def _status_of_array(array: Any) -> list[Any]:
+    """Of a file, its size and time; of numbers in memory, a checksum."""
+    path = array if isinstance(array, (str, os.PathLike)) else getattr(array, "filename", None)
+    if path is not None:
+        return _status(os.fspath(path))
+    return [None if array is None else _crc(array)]
+
+
+def _crc(array: Any) -> int:
+    """A checksum of what is a matrix, an array, or will be refused."""
+    if array is None or _validate.is_sparse(array):
+        return 0 if array is None else _rows.fingerprint(array.tocsr())
+    array = np.asarray(array)
+    text = repr(array.tolist()).encode() if array.dtype.kind in "OU" else b""
+    return zlib.crc32(text, 1) if text else _rows.fingerprint(array)
+
+
+def _started(function: Callable[[], Iterable[Any]]) -> Generator[Any]:
+    """A fresh iterator, closed at its end if it can be."""
+    iterator = function()
+    if not isinstance(iterator, Iterable) or isinstance(iterator, (str, bytes, np.ndarray)):
+        raise TypeError(f"source() must return an iterator of (X, y), got {iterator!r}")
+    yield from iterator
+
+
+def _checked(pieces: Iterable[Any]) -> Generator[Piece]:
+    for number, piece in enumerate(pieces):
+        if not isinstance(piece, (tuple, list)) or len(piece) not in (2, 3):
+            raise TypeError(
+                f"source() must return an iterator of (X, y) or (X, y, sample_weight), but piece "
+                f"{number} is {type(piece).__name__}"
+            )
+        yield piece[0], piece[1], piece[2] if len(piece) == 3 else None
+
+
+def _of_arrays(given: tuple[Any, ...], n_bytes: int) -> Iterator[Piece]:
+    arrays = [np.load(a, mmap_mode="r") if isinstance(a, (str, os.PathLike)) else a for a in given]
+    X: Any
+    y: Any
+    X, y, weights = (*arrays, None)[:3]
+    if _validate.is_sparse(X):
+        _validate.sparse_structure(X)
+        X = X.tocsr()
+        size = 16 * X.nnz // max(1, X.shape[0]) + 16
+    else:
+        X = X if hasattr(X, "shape") else np.asarray(X)
+        size = 8 * int(np.prod(X.shape[1:]))
+    for name, other in (("y", y), ("sample_weight", weights)):
+        if other is not None and len(other) != X.shape[0]:
+            raise ValueError(
+                f"{name} must have an entry for each of the {X.shape[0]} rows of X, got "
+                f"{len(other)}"
+            )
+    n = max(1, n_bytes // max(2 * size, 1))
+    for first in range(0, X.shape[0], n):
+        part = slice(first, first + n)
+        yield (
+            X[part],
+            np.asarray(y[part]),
+            None if weights is None else np.asarray(weights[part]),
+        )
+
+
+def _of_parquet(paths: list[str], target: str | None, n_bytes: int) -> Iterator[Piece]:
+    try:
+        from pyarrow import ArrowInvalid, parquet
+    except ImportError:
+        raise ImportError("Parquet files need pyarrow: pip install 'pegasos[parquet]'") from None
+    for path in paths:
+        try:
+            with parquet.ParquetFile(path) as file:
+                names = file.schema_arrow.names
+                if target not in names:
+                    raise ValueError(
+                        f"{path} has no column {target!r}; its columns are {', '.join(names)}"
+                    )
+                n = max(1, n_bytes // (32 * len(names)))
+                for batch in file.iter_batches(batch_size=n):
+                    columns = batch.drop_columns([target]).columns
+                    X = np.column_stack([c.to_numpy(zero_copy_only=False) for c in columns])
+                    yield X, batch.column(target).to_numpy(zero_copy_only=False), None
+        except ArrowInvalid as error:
+            raise ValueError(f"{path} is not a Parquet file, or is damaged: {error}") from None
+
+
+class _Member:
+    """An array of an .npz archive, read some numbers at a time."""
+
+    def __init__(self, archive: zipfile.ZipFile, name: str) -> None:
+        self._file = archive.open(name + ".npy")
+        version = np.lib.format.read_magic(self._file)
+        header = np.lib.format.read_array_header_1_0
+        if version != (1, 0):
+            header = np.lib.format.read_array_header_2_0
+        self.shape, is_fortran, self.dtype = header(self._file)
+        if self.dtype.hasobject or (is_fortran and len(self.shape) > 1):
+            raise ValueError(f"{name} must be an array of numbers in C order")
+
+    def take(self, count: int) -> np.ndarray:
+        wanted = count * self.dtype.itemsize
+        data = self._file.read(wanted)
+        if len(data) != wanted:
+            raise ValueError("an array ends too early")
+        return np.frombuffer(data, self.dtype)
+
+
+def _of_archive(path: str, n_bytes: int) -> Iterator[Piece]:
+    """Rows of X, or of the arrays of `scipy.sparse.save_npz`, with y."""
+    with zipfile.ZipFile(path) as archive:
+        names = {name.removesuffix(".npy") for name in archive.namelist()}
+        is_sparse = {"data", "indices", "indptr", "shape"} <= names
+        if "y" not in names or not ("X" in names or is_sparse):
+            raise ValueError(
+                f"{path} must hold X and y, or data, indices, indptr, shape and y; it holds "
+                f"{', '.join(sorted(names))}"
+            )
+
+        def whole(name: str) -> np.ndarray:
+            member = _Member(archive, name)
+            return member.take(int(np.prod(member.shape))).reshape(member.shape)
+
+        y = whole("y")
+        weights = whole("sample_weight") if "sample_weight" in names else None
+        if is_sparse and "format" in names and whole("format").tolist() not in (b"csr", "csr"):
+            raise ValueError("the sparse matrix must be CSR")
+        shape = whole("shape").tolist() if is_sparse else _Member(archive, "X").shape
+        n, d = (_validate.integer("shape", k) for k in shape)
+        if len(y) != n:
+            raise ValueError(f"y must have an entry for each of the {n} rows, got {len(y)}")
+        first = 0
+        for X in (_sparse_rows if is_sparse else _dense_rows)(archive, whole, n, d, n_bytes):
+            part = slice(first, first + X.shape[0])
+            yield X, y[part], None if weights is None else weights[part]
+            first = part.stop
+
+
+def _dense_rows(
+    archive: zipfile.ZipFile, whole: Any, n: int, d: int, n_bytes: int
+) -> Iterator[np.ndarray]:
+    X, step = _Member(archive, "X"), max(1, n_bytes // (16 * d))
+    for first in range(0, n, step):
+        yield X.take(min(step, n - first) * d).reshape(-1, d)
+
+
+def _sparse_rows(
+    archive: zipfile.ZipFile, whole: Any, n: int, d: int, n_bytes: int
+) -> Iterator[Any]:
+    values, indices, indptr = _Member(archive, "data"), _Member(archive, "indices"), whole("indptr")
+    if len(indptr) != n + 1 or indptr[0] != 0 or (indptr[1:] < indptr[:-1]).any():
+        raise ValueError("indptr must have an entry more than there are rows, and grow")
+    step = max(1, n_bytes * n // (32 * max(1, int(indptr[-1]))))
+    for first in range(0, n, step):
+        count = min(step, n - first)
+        ends = indptr[first : first + count + 1] - indptr[first]
+        stored = int(ends[-1])
+        yield _validate.csr(values.take(stored), indices.take(stored), ends, (count, d))
+
+
+def dump(file: io.BufferedIOBase, piece: Piece) -> None:
+    """Append a piece to a file."""
+    X, *others = piece
+    arrays = [X.data, X.indices, X.indptr] if sparse.issparse(X) else [X]
+    for array in (*arrays, *others):
+        np.save(file, np.zeros(0) if array is None else array)
+
+
+def load(file: Any, is_sparse: bool, n_features: int) -> Iterator[Piece]:
+    """The pieces of such a file."""
+    end = os.fstat(file.fileno()).st_size
+    while file.tell() < end:
+        X: Any
+        if is_sparse:
+            parts = [np.load(file) for _ in range(3)]
+            X = sparse.csr_array(tuple(parts), shape=(len(parts[2]) - 1, n_features))
+        else:
+            X = np.load(file)
+        y, weights = np.load(file), np.load(file)
+        yield X, y, weights if len(weights) or not len(y) else None

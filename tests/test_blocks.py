@@ -1,0 +1,646 @@
+"""Rows on disk: caches that are whole and true, and fits to the certificate of all rows."""
+
+import gzip
+import itertools
+import os
+import signal
+import subprocess
+import sys
+import zipfile
+
+import numpy as np
+import pytest
+from interruption import interrupted
+from losses import ALL, CONJUGATES, EPSILON, TARGET_LOSSES
+from scipy import sparse
+from sklearn.datasets import dump_svmlight_file
+from sklearn.kernel_approximation import Nystroem
+from sklearn.preprocessing import StandardScaler
+
+import pegasos
+from pegasos import (
+    Blocks,
+    KernelPegasosClassifier,
+    PegasosClassifier,
+    PegasosClassifierCV,
+    PegasosRegressor,
+    cli,
+)
+
+LAYOUTS, DTYPES = ("dense", "sparse"), ("float32", "float64")
+# So many rows of 12 features are far more than this.
+N, D, MEMORY = 3000, 12, "200kB"
+
+
+def make(rng, layout="dense", kind="binary", n=N, weighted=False):
+    """Rows, sorted by label, exact in float32; labels or targets; weights, some of which are 0."""
+    X = rng.normal(size=(n, D)).astype(np.float32)
+    X[np.abs(X) < 0.8 * (layout == "sparse")] = 0
+    score = X @ rng.normal(size=D) + rng.normal(size=n)
+    y = {
+        "binary": (score > 0).astype(int),
+        "classes": np.searchsorted([-2, 2], score),
+        "strings": np.array(["down", "up"])[(score > 0).astype(int)],
+        "targets": score,
+    }[kind]
+    order = np.argsort(y, kind="stable")
+    X, y = X[order], y[order]
+    weights = rng.integers(0, 4, n) / 2 if weighted else None
+    return sparse.csr_array(X) if layout == "sparse" else X, y, weights
+
+
+def source_of(X, y, weights=None, size=700):
+    """A function that returns the rows in pieces."""
+
+    def pieces():
+        for first in range(0, X.shape[0], size):
+            part = slice(first, first + size)
+            yield X[part], y[part], None if weights is None else weights[part]
+
+    return pieces
+
+
+def dense(X):
+    return X.toarray() if sparse.issparse(X) else np.asarray(X)
+
+
+def rows_of(X, y, weights=None):
+    """All that belongs to each row, as a sorted table."""
+    _, codes = np.unique(y, return_inverse=True)
+    weights = np.ones(len(y)) if weights is None else weights
+    table = np.column_stack([dense(X), codes, weights])
+    return table[np.lexsort(table.T)]
+
+
+# ---- Caches --------------------------------------------------------------------------------------
+
+
+def files(folder, X, y):
+    """Sources of the same rows, of every kind."""
+    path = str(folder / "rows")
+    S = sparse.csr_array(X)
+    dump_svmlight_file(S, y, path + ".svm", zero_based=False)
+    half = len(y) // 2
+    for name, part in (("-1", slice(0, half)), ("-2", slice(half, None))):
+        with gzip.open(f"{path}{name}.svm.gz", "wb") as file:
+            dump_svmlight_file(S[part], y[part], file, zero_based=False)
+    with open(path + ".csv", "w") as file:
+        file.write(",".join(f"x{j}" for j in range(X.shape[1])) + ",y\n")
+        np.savetxt(file, np.column_stack([dense(X), y]), delimiter=",", fmt="%.9g")
+    np.save(path + "-X.npy", dense(X))
+    np.save(path + "-y.npy", y)
+    np.savez(path + ".npz", X=dense(X), y=y)
+    np.savez_compressed(
+        path + "-s.npz", data=S.data, indices=S.indices, indptr=S.indptr, shape=S.shape, y=y
+    )
+    mapped = np.load(path + "-X.npy", mmap_mode="r")
+    return {
+        "libsvm": path + ".svm",
+        "gz": path + "-?.svm.gz",
+        "csv": path + ".csv",
+        "npy": (path + "-X.npy", path + "-y.npy"),
+        "memmap": (mapped, y),
+        "npz": path + ".npz",
+        "scipy": [path + "-s.npz"],
+        "csr": (S, y),
+        "callable": source_of(X, y),
+    }
+
+
+@pytest.mark.parametrize("kind", ["libsvm", "gz", "csv", "npy", "memmap", "npz", "scipy", "csr",
+                                  "callable"])  # fmt: skip
+def test_every_source_becomes_the_same_rows_in_random_order(tmp_path, rng, kind):
+    X, y, _ = make(rng)
+    source = files(tmp_path, X, y)[kind]
+    blocks = Blocks(source, cache=tmp_path / "cache", memory=MEMORY)
+    assert blocks.shape == (N, D)
+    assert blocks.n_blocks > 16
+    assert blocks.is_sparse == (kind in ("libsvm", "gz", "scipy", "csr"))
+    own = list(blocks)
+    assert len(own) == blocks.n_blocks
+    # The source is sorted by label; each block is a random sample.
+    shares = [labels.mean() for _, labels, _ in own]
+    assert np.std(shares) < 0.2
+    assert abs(np.mean(shares) - y.mean()) < 0.1
+    Z, z, _ = blocks.in_memory()
+    assert (rows_of(Z, z) == rows_of(X, y)).all()
+    assert (z == np.concatenate([labels for _, labels, _ in own])).all()
+    assert blocks.classes.tolist() == [0, 1]
+    assert blocks.class_weight_sums.tolist() == np.bincount(y).tolist()
+    scale = np.sqrt((X.astype(np.float64) ** 2).mean(axis=0))
+    np.testing.assert_allclose(blocks.feature_scale, scale, rtol=1e-12)
+
+
+def test_parquet(tmp_path, rng):
+    pyarrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    from pyarrow import parquet
+
+    X, y, _ = make(rng, kind="strings")
+    columns = {f"x{j}": X[:, j] for j in range(D)} | {"label": y}
+    parquet.write_table(pyarrow.table(columns), tmp_path / "rows.parquet")
+    with pytest.raises(ValueError, match="target must name the column"):
+        Blocks(tmp_path / "rows.parquet", cache=tmp_path / "cache")
+    with pytest.raises(ValueError, match="no column 'other'; its columns are x0, x1"):
+        Blocks(tmp_path / "rows.parquet", cache=tmp_path / "cache", target="other")
+    blocks = Blocks(tmp_path / "*.parquet", cache=tmp_path / "cache", target="label", memory=MEMORY)
+    Z, z, _ = blocks.in_memory()
+    assert (rows_of(Z, z) == rows_of(X, y)).all()
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", ["classes", "strings", "targets"])
+def test_a_cache_has_all_that_belongs_to_rows(tmp_path, rng, layout, dtype, kind):
+    X, y, weights = make(rng, layout, kind, weighted=True)
+    blocks = Blocks(source_of(X, y, weights), cache=tmp_path, memory=MEMORY, dtype=dtype)
+    Z, z, c = blocks.in_memory()
+    assert Z.dtype == dtype
+    assert z.dtype.kind == y.dtype.kind
+    assert (rows_of(Z, z, c) == rows_of(X, y, weights)).all()
+    assert np.isclose(blocks.mass, weights.sum())
+    assert blocks.n_inside == (weights > 0).sum()
+    norms = (dense(Z).astype(np.float64) ** 2).sum(axis=1)
+    np.testing.assert_allclose(blocks.mean_squared_norm, norms.mean(), rtol=1e-6)
+    if kind != "targets":
+        classes, codes = np.unique(y, return_inverse=True)
+        assert (blocks.classes == classes).all()
+        np.testing.assert_allclose(blocks.class_weight_sums, np.bincount(codes, weights))
+
+
+def test_pieces_and_memory_do_not_change_the_order(tmp_path, rng):
+    X, y, _ = make(rng)
+    found = []
+    for k, (size, memory) in enumerate([(700, MEMORY), (90, MEMORY), (3000, "1 GB")]):
+        blocks = Blocks(source_of(X, y, size=size), cache=tmp_path / str(k), memory=memory)
+        found.append(blocks.in_memory()[0])
+    assert (found[0] == found[1]).all()
+    assert (found[0] == found[2]).all()
+    other = Blocks(source_of(X, y), cache=tmp_path / "other", random_state=1).in_memory()[0]
+    assert (other != found[0]).any()
+    # Files that are larger than a part of memory are dealt again.
+    tiny = Blocks(source_of(*make(rng, n=20000)[:2]), cache=tmp_path / "tiny", memory="20 kB")
+    assert tiny.shape == (20000, D)
+
+
+def test_a_cache_is_made_once_and_refused_where_it_is_of_other_rows(tmp_path, rng):
+    X, y, _ = make(rng)
+    calls = itertools.count()
+    pieces = source_of(X, y)
+
+    def source():
+        for piece in pieces():
+            next(calls)
+            yield piece
+
+    cache = tmp_path / "cache"
+    Blocks(source, cache=cache, memory=MEMORY)
+    made = next(calls)
+    Blocks(source, cache=cache, memory="1MB")
+    assert next(calls) == made + 2  # the first piece alone
+    with pytest.raises(ValueError, match=r"cache .* other parameters \(dtype was 'float32' and is"):
+        Blocks(source, cache=cache, dtype="float64")
+    path = files(tmp_path, X, y)["libsvm"]
+    with pytest.raises(ValueError, match="the source has changed"):
+        Blocks(path, cache=cache)
+    Blocks(path, cache=tmp_path / "file")
+    with open(path, "a") as file:
+        file.write("1 1:1\n")
+    with pytest.raises(ValueError, match="the source has changed since"):
+        Blocks(path, cache=tmp_path / "file")
+
+
+def test_bad_sources_are_told_in_a_sentence(tmp_path, rng):
+    X, y, _ = make(rng)
+    refused = itertools.count()
+
+    def fails(source, match, error=ValueError, **options):
+        cache = tmp_path / str(next(refused))
+        with pytest.raises(error, match=match):
+            Blocks(source, cache=cache, memory=MEMORY, **options)
+        assert not cache.exists() or not list(cache.iterdir())
+
+    iterator = iter([(X[:5], y[:5]), (X[5:], y[5:])])
+    fails(lambda: iterator, "fresh iterator at each call, but the second one")
+    fails(lambda: iter([]), "source has no rows")
+    fails(lambda: iter([(X, y), (X[:, 1:], y)]), "piece 1.*11 features, but had 12")
+    fails(lambda: iter([(X, y), (sparse.csr_array(X), y)]), "X is sparse, but was dense")
+    fails(lambda: iter([(X, y), (X, y.astype(str)), (X, y[:5])]), "y must have an entry for each")
+    fails(lambda: iter([(X, y), (X, np.full(N, "a"))]), "label 'a', but had only numbers")
+    fails(lambda: iter([(X, y), (X, y, y)]), "sample weights, or none")
+    fails(lambda: iter([X]), "piece 0 is ndarray", TypeError)
+    fails(lambda: 5, "must return an iterator", TypeError)
+    fails((np.where(X[7, 1] == X, np.nan, X), y), r"X\[7, 1\] is nan")
+    fails((X.astype(np.float64) * 1e200, y), "finite")
+    fails((X, y[:5]), "entry for each of the 3000 rows")
+    fails(str(tmp_path / "no*.svm"), "no file", FileNotFoundError)
+    fails(5, "source must be a file", TypeError)
+    fails((X, y), "memory must be|n_features is 3", n_features=3)
+    with pytest.raises(ValueError, match=r"memory must be a number of bytes > 0.* '2 apples'"):
+        Blocks((X, y), cache=tmp_path / "other", memory="2 apples")
+    text = tmp_path / "bad.svm"
+    text.write_text("1 1:1\n" * 3000 + "-1 1:x\n")
+    fails(str(text), r"bad.svm, line 3001")
+    text.write_text("1 1:1\n" * 3000 + "-1 2:nan\n")
+    fails(str(text), "row 3001, feature 3 is nan|row 3001, feature 2 is nan")
+    table = tmp_path / "bad.csv"
+    table.write_text("1,2,a\n" * 3000 + "1,b\n")
+    fails(str(table), r"bad.csv, line 3001: 2 columns")
+
+
+def read_all(source, cache):
+    blocks = Blocks(source, cache=cache, memory="40kB")
+    return blocks.in_memory(), blocks.feature_scale
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_changed_byte_is_found_wherever_it_is(tmp_path, rng, layout):
+    X, y, weights = make(rng, layout, n=400, weighted=True)
+    source = source_of(X, y, weights)
+    Blocks(source, cache=tmp_path, memory="40kB")
+    for name in ("rows", "index.json"):
+        path = tmp_path / name
+        whole = path.read_bytes()
+        for at in [0, len(whole) - 1, *rng.integers(0, len(whole), 30)]:
+            changed = bytearray(whole)
+            changed[at] ^= 1 << rng.integers(0, 8)
+            path.write_bytes(changed)
+            with pytest.raises(ValueError, match=f"{name}.* is damaged: .*checksum"):
+                read_all(source, tmp_path)
+        path.write_bytes(whole)
+    with open(tmp_path / "rows", "r+b") as file:
+        file.truncate(1000)
+    with pytest.raises(ValueError, match="rows ends within"):
+        PegasosClassifier().fit(Blocks(source, cache=tmp_path, memory="40kB"))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="limits of files are of POSIX")
+def test_a_full_disk_is_an_error_that_names_the_file(tmp_path, rng):
+    resource = pytest.importorskip("resource")
+    X, y, _ = make(rng)
+    np.savez(tmp_path / "rows.npz", X=X, y=y)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    for limit in (1000, 20000, 100000):  # as rows are dealt, and as blocks are written
+        cache = tmp_path / "cache"
+        try:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
+            with pytest.raises(OSError, match="File too large") as error:
+                Blocks(str(tmp_path / "rows.npz"), cache=cache, memory=MEMORY)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        assert str(error.value.filename).startswith(str(cache))
+        assert not list(cache.iterdir())
+
+
+def test_a_folder_that_cannot_be_written_to_is_named(tmp_path, rng):
+    X, y, _ = make(rng)
+    file = tmp_path / "file"
+    file.write_text("")
+    with pytest.raises(OSError, match="file"):
+        Blocks((X, y), cache=file / "cache")
+    if os.access("/proc/version", os.W_OK) or os.geteuid() == 0:
+        pytest.skip("this user may write everything")
+    os.chmod(tmp_path, 0o500)
+    with pytest.raises(PermissionError, match="cache"):
+        Blocks((X, y), cache=tmp_path / "cache")
+
+
+KILLED = """
+import os, signal, sys
+from pegasos import Blocks
+from pegasos.io import _blocks
+left = int(sys.argv[1])
+
+def at_line(frame, event, argument):
+    global left
+    left -= event == "line"
+    if left == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return at_line
+
+def at_call(frame, event, argument):
+    return at_line if frame.f_code.co_filename == _blocks.__file__ else None
+
+sys.settrace(at_call)
+Blocks(sys.argv[2], cache=sys.argv[3], memory="200kB")
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="SIGKILL is of POSIX")
+def test_a_killed_conversion_leaves_nothing_or_a_whole_cache(tmp_path, rng):
+    X, y, _ = make(rng, n=500)
+    np.savez(tmp_path / "rows.npz", X=X, y=y)
+    source, cache = str(tmp_path / "rows.npz"), tmp_path / "cache"
+    killed = 0
+    for line in rng.integers(1, 2500, 3):
+        done = subprocess.run([sys.executable, "-c", KILLED, str(line), source, str(cache)],
+                              check=False)  # fmt: skip
+        killed += done.returncode == -signal.SIGKILL
+        blocks = Blocks(source, cache=cache, memory=MEMORY)
+        assert (rows_of(*blocks.in_memory()[:2]) == rows_of(X, y)).all()
+        for path in cache.iterdir():
+            path.unlink()
+    assert killed >= 2
+
+
+# ---- Fits ----------------------------------------------------------------------------------------
+
+
+def objectives(clf, X, y, weights):
+    """P of each problem, and D of its dual variables, by their definitions."""
+    X, name, m = dense(X).astype(np.float64), clf.loss, np.ones(len(y))
+    c = m if weights is None else weights
+    if name in TARGET_LOSSES:
+        labels, values = np.ones((1, len(y))), y[None]
+    elif len(clf.classes_) == 2:
+        labels, values = np.where(y == clf.classes_[1], 1, -1)[None], m[None]
+    else:
+        labels = np.where(y == clf.classes_[:, None], 1, -1)
+        values = np.ones(labels.shape)
+    P, D, feature = [], [], clf.intercept_scaling * clf.fit_intercept
+    for k, a in enumerate(clf._state["a"]):
+        w, b = np.atleast_2d(clf.coef_)[k], clf.intercept_[k]
+        u = values[k] - labels[k] * (X @ w + b)
+        norm = w @ w + ((b / feature) ** 2 if feature else 0)
+        P.append(clf.lam_ / 2 * norm + (c * ALL[name](u)).sum() / c.sum())
+        inside = c > 0
+        a, z = a[inside], values[k][inside]
+        beta = a * labels[k][inside] / (clf.lam_ * c.sum())
+        v = X[inside].T @ beta
+        norm = v @ v + (feature * beta.sum()) ** 2
+        parts = CONJUGATES[name](a, c[inside]) + (z - 1) * a
+        D.append(parts.sum() / c.sum() - clf.lam_ / 2 * norm)
+    return np.array(P), np.array(D)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kind", ["binary", "classes"])
+def test_the_gap_is_certified_over_all_rows(tmp_path, rng, layout, dtype, kind):
+    X, y, weights = make(rng, layout, kind, weighted=True)
+    blocks = Blocks(source_of(X, y, weights), cache=tmp_path, memory=MEMORY, dtype=dtype)
+    X, y, weights = blocks.in_memory()
+    for loss in ("hinge", "squared_hinge", "modified_huber", "log_loss"):
+        options = {"lam": 1e-3, "loss": loss, "random_state": 0}
+        clf = PegasosClassifier(warm_start=True, **options).fit(blocks)
+        assert (clf.duality_gap_ <= 1e-3 * clf.objective_).all()
+        P, D = objectives(clf, X, y, weights)
+        np.testing.assert_allclose(clf.objective_, P, rtol=1e-10)
+        np.testing.assert_allclose(clf.dual_objective_, D, rtol=1e-9)
+        exact = PegasosClassifier(tol=1e-7, **options).fit(X, y, weights)
+        assert (clf.objective_ >= exact.dual_objective_ * (1 - 1e-9)).all()
+        assert (clf.dual_objective_ <= exact.objective_ * (1 + 1e-9)).all()
+        np.testing.assert_allclose(
+            clf.decision_function(blocks), clf.decision_function(X), rtol=1e-12
+        )
+        assert (clf.predict(blocks) == clf.predict(X)).all()
+        assert np.isclose(clf.score(blocks), clf.score(X, y, weights))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_regression_is_certified_over_all_rows(tmp_path, rng, layout):
+    X, y, weights = make(rng, layout, "targets", weighted=True)
+    blocks = Blocks(source_of(X, y, weights), cache=tmp_path, memory=MEMORY, dtype="float64")
+    X, y, weights = blocks.in_memory()
+    for loss in TARGET_LOSSES:
+        options = {"lam": 1e-3, "loss": loss, "epsilon": EPSILON, "random_state": 0}
+        reg = PegasosRegressor(**options).fit(blocks)
+        assert (reg.duality_gap_ <= 1e-3 * reg.objective_).all()
+        u = y - reg.predict(X)
+        norm = (reg.coef_**2).sum() + reg.intercept_[0] ** 2
+        P = reg.lam_ / 2 * norm + (weights * ALL[loss](u)).sum() / weights.sum()
+        np.testing.assert_allclose(reg.objective_, P, rtol=1e-10)
+        exact = PegasosRegressor(tol=1e-7, **options).fit(X, y, weights)
+        assert reg.objective_ >= exact.dual_objective_ * (1 - 1e-9)
+        assert reg.dual_objective_ <= exact.objective_ * (1 + 1e-9)
+        assert np.isclose(reg.score(blocks), reg.score(X, y, weights))
+    both = Blocks((X, np.column_stack([y, 2 * y])), cache=tmp_path / "both", memory=MEMORY)
+    reg = PegasosRegressor(loss="squared_error", lam=1e-3, random_state=0).fit(both)
+    assert reg.coef_.shape == (2, D)
+    assert reg.predict(both).shape == (N, 2)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_rows_that_fit_into_memory_have_the_bits_of_a_fit_in_memory(tmp_path, rng, layout):
+    X, y, weights = make(rng, layout, "classes", weighted=True)
+    blocks = Blocks(source_of(X, y, weights), cache=tmp_path / "large", memory="100MB")
+    options = {"class_weight": "balanced", "random_state": 0, "C": 0.1}
+    one = PegasosClassifier(**options).fit(blocks)
+    other = PegasosClassifier(**options).fit(*blocks.in_memory())
+    assert one.coef_.tobytes() == other.coef_.tobytes()
+    assert (one.intercept_ == other.intercept_).all()
+    # And the λ, classes and weights of a fit of blocks are those of a fit in memory.
+    blocks = Blocks(source_of(X, y, weights), cache=tmp_path / "small", memory=MEMORY)
+    for multi_class in ("ovr", "ovo"):
+        one = PegasosClassifier(multi_class=multi_class, tol=1e-4, **options)
+        other = PegasosClassifier(multi_class=multi_class, tol=1e-4, **options)
+        one.fit(blocks), other.fit(*blocks.in_memory())
+        assert np.isclose(one.lam_, other.lam_)
+        np.testing.assert_allclose(one.objective_, other.objective_, rtol=2e-4)
+        assert (one.predict(blocks) == other.predict(blocks)).mean() > 0.98
+    with pytest.raises(ValueError, match="leave both out"):
+        one.fit(blocks, y)
+
+
+@pytest.fixture
+def blocks(tmp_path, rng):
+    X, y, weights = make(rng, "sparse", "classes", weighted=True)
+    return Blocks(source_of(X, y, weights), cache=tmp_path / "cache", memory=MEMORY)
+
+
+def test_an_interrupted_fit_goes_on_to_the_same_bits(blocks, rng):
+    options = {"lam": 1e-3, "tol": 1e-4, "random_state": 0, "warm_start": True}
+    whole = PegasosClassifier(**options).fit(blocks)
+    assert whole.n_iter_ >= 3
+    for after in rng.integers(0, 300, 2):
+        clf, stops = PegasosClassifier(**options), 0
+        for k in itertools.count(after, 500):
+            try:
+                with interrupted(k, every=3e3):
+                    clf.fit(blocks)
+                    raise KeyboardInterrupt
+            finally:
+                stops += 1
+            if hasattr(clf, "duality_gap_"):
+                break
+        assert clf.coef_.tobytes() == whole.coef_.tobytes()
+        assert (clf.objective_ == whole.objective_).all()
+        assert clf.n_iter_ == whole.n_iter_
+    again = PegasosClassifier(**options, n_jobs=3).fit(blocks)
+    assert again.coef_.tobytes() == whole.coef_.tobytes()
+
+
+def test_a_warm_start_goes_on_for_more_passes(blocks):
+    clf = PegasosClassifier(lam=1e-2, tol=None, max_iter=2, warm_start=True, random_state=0)
+    first = clf.fit(blocks).duality_gap_
+    assert clf.n_iter_ == 2
+    assert clf.solver_epochs_ == {"sdca": 2}
+    second = clf.fit(blocks).duality_gap_
+    assert clf.n_iter_ == 4
+    assert (second < first / 2).all()
+    with pytest.raises(ValueError, match="lam must stay"):
+        clf.set_params(lam=1e-3).fit(blocks)
+    X, y, _ = blocks.in_memory()
+    with pytest.raises(ValueError, match="the last fit was of Blocks"):
+        clf.set_params(lam=1e-2).fit(X, y)
+    fitted = PegasosClassifier(lam=1e-2, random_state=0).fit(blocks)
+    before = fitted.score(X, y)
+    assert fitted.partial_fit(X[:100], y[:100]).score(X, y) > before - 0.1
+
+
+def test_dual_variables_may_be_on_disk(tmp_path, rng):
+    X, y, _ = make(rng, n=8000)
+    X = np.ascontiguousarray(X[:, :2])
+    blocks = Blocks((X, y), cache=tmp_path, memory="120kB")
+    options = {"lam": 1e-3, "random_state": 0, "warm_start": True}
+    clf = PegasosClassifier(**options).fit(blocks)
+    P, D = objectives(clf, *blocks.in_memory())
+    np.testing.assert_allclose(clf.objective_, P, rtol=1e-10)
+    np.testing.assert_allclose(clf.dual_objective_, D, rtol=1e-9)
+    assert clf.duality_gap_ <= 1e-3 * clf.objective_
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["index.json", "rows"]
+
+
+def test_what_blocks_cannot_do_is_told(blocks):
+    with pytest.raises(ValueError, match="penalize_intercept=True"):
+        PegasosClassifier(penalize_intercept=False).fit(blocks)
+    with pytest.raises(ValueError, match="solver='auto' or 'sdca'"):
+        PegasosClassifier(solver="newton").fit(blocks)
+    with pytest.raises(ValueError, match="multi_class='ovr' or 'ovo'"):
+        PegasosClassifier(multi_class="crammer_singer").fit(blocks)
+    with pytest.raises(TypeError, match="Nystroem"):
+        KernelPegasosClassifier().fit(blocks, None)
+    with pytest.raises(TypeError, match="takes no Blocks"):
+        PegasosClassifierCV().fit(blocks, None)
+    with pytest.raises(TypeError, match="takes no Blocks"):
+        PegasosClassifier(lam=1).partial_fit(blocks, None, classes=[0, 1])
+    blocks.memory = 1000
+    with pytest.raises(ValueError, match=r"memory=1000 bytes is too little .* give .* at least"):
+        PegasosClassifier().fit(blocks)
+
+
+def test_one_class_or_strings_are_refused(tmp_path, rng):
+    X, y, _ = make(rng, kind="strings")
+    one = Blocks((X, np.ones(N)), cache=tmp_path / "one", memory=MEMORY)
+    with pytest.raises(ValueError, match=r"two classes|one class"):
+        PegasosClassifier().fit(one)
+    words = Blocks((X, y), cache=tmp_path / "words", memory=MEMORY)
+    with pytest.raises(ValueError, match="must be numbers for regression"):
+        PegasosRegressor().fit(words)
+    assert PegasosClassifier(random_state=0).fit(words).predict(X).dtype.kind == "U"
+
+
+def test_features_of_a_kernel_come_in_pieces(tmp_path, rng):
+    X, y, _ = make(rng, "dense")
+    scaler = StandardScaler().fit(X)
+    features = Nystroem(n_components=20, random_state=0).fit(scaler.transform(X))
+    pieces = source_of(X, y)
+
+    def mapped():
+        for rows, labels, _ in pieces():
+            yield features.transform(scaler.transform(rows)), labels
+
+    blocks = Blocks(mapped, cache=tmp_path, memory=MEMORY)
+    assert PegasosClassifier(random_state=0).fit(blocks).score(blocks) > 0.7
+
+
+# ---- The command line ----------------------------------------------------------------------------
+
+KILLED_TRAINING = """
+import itertools, os, signal, sys, types
+from pegasos import _core, cli
+from pegasos.io import _checkpoint
+from pegasos.solvers import _blocks
+
+_checkpoint.time = types.SimpleNamespace(monotonic=itertools.count().__next__)
+watch = _core.Watch
+_core.Watch = lambda *tell, **options: watch(*tell, **options | {"every": 1e4})
+left, write = int(sys.argv[1]), _checkpoint.Checkpoints.write
+
+def at_line(frame, event, argument):
+    global left
+    left -= event == "line"
+    if left == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return at_line
+
+def write_and_count(*arguments):
+    write(*arguments)
+    own = _blocks.__file__
+    sys.settrace(lambda frame, *_: at_line if frame.f_code.co_filename == own else None)
+
+_checkpoint.Checkpoints.write = write_and_count
+sys.exit(cli.main(sys.argv[2:]))
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="SIGKILL is of POSIX")
+def test_a_killed_run_goes_on_to_the_same_bits(tmp_path, rng):
+    X, y, _ = make(rng, "sparse", "classes")
+    data, checkpoint = str(tmp_path / "data.svm"), str(tmp_path / "checkpoint.npz")
+    dump_svmlight_file(X, y, data)
+    train = ["train", data, "-q", "--lam", "1e-3", "--tol", "1e-4", "--memory", MEMORY, "-o"]
+    assert cli.main([*train, str(tmp_path / "whole.npz")]) == 0
+    output = str(tmp_path / "model.npz")
+    often = ["--checkpoint", checkpoint, "--checkpoint-every", "20"]
+    for _ in range(2):
+        resume = ["--resume", checkpoint] if os.path.exists(checkpoint) else []
+        line = str(rng.integers(1, 400))
+        done = subprocess.run(
+            [sys.executable, "-c", KILLED_TRAINING, line, *train, output, *often, *resume],
+            check=False,
+        )
+        assert done.returncode in (-signal.SIGKILL, 0)
+        assert np.isfinite(pegasos.load(checkpoint).coef).all()
+    assert cli.main([*train, output, "--resume", checkpoint]) == 0
+    whole, model = pegasos.load(tmp_path / "whole.npz"), pegasos.load(output)
+    assert whole.coef.tobytes() == model.coef.tobytes()
+    assert (whole.objective == model.objective).all()
+    # A state that does not fit is refused.
+    with zipfile.ZipFile(checkpoint) as archive:
+        assert "state.blocks.npy" in archive.namelist()
+    assert cli.main([*train, output, "--resume", checkpoint, "--memory", "300kB"]) == 2
+
+
+def test_the_command_line_trains_on_blocks(tmp_path, rng, capsys):
+    X, y, _ = make(rng, "sparse")
+    data, output = str(tmp_path / "data.svm"), str(tmp_path / "model.npz")
+    dump_svmlight_file(X, y, data)
+    train = ["train", data, "--memory", MEMORY, "--cache", str(tmp_path / "cache"), "-o", output]
+    assert cli.main(train) == 0
+    assert "3000 rows, 12 features" in capsys.readouterr().err
+    assert (tmp_path / "cache" / "index.json").exists()
+    assert cli.main(["predict", output, data, "-o", str(tmp_path / "y")]) == 0
+    assert cli.main([*train, "--kernel", "rbf"]) == 2
+    assert "Nystroem" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="memory is read from /proc")
+def test_conversion_and_fits_stay_within_memory(tmp_path):
+    program = """
+import resource, sys
+import numpy as np
+from pegasos import Blocks, PegasosClassifier
+
+def source():
+    rng = np.random.default_rng(0)
+    for _ in range(120):
+        X = rng.normal(size=(2000, 50)).astype(np.float32)
+        yield X, (X[:, 0] + X[:, 1] + rng.normal(size=2000) > 0).astype(int)
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
+
+warm = Blocks(lambda: (p for p, _ in zip(source(), range(3))), cache=sys.argv[1] + "0", memory=2**18)
+PegasosClassifier(random_state=0).fit(warm)
+before = peak()
+blocks = Blocks(source, cache=sys.argv[1], memory="16MB")
+PegasosClassifier(lam=1e-4, random_state=0).fit(blocks)
+print(blocks.nbytes / 1e6, peak() - before)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path / "cache")],
+        check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    size, grown = map(float, done.stdout.split())
+    assert size > 45
+    assert grown < 16 * 1.1 + 4
