@@ -23,6 +23,7 @@ from pegasos import (
     KernelPegasosClassifier,
     PegasosClassifier,
     PegasosClassifierCV,
+    PegasosOneClass,
     PegasosRegressor,
     cli,
 )
@@ -513,6 +514,8 @@ def test_what_blocks_cannot_do_is_told(blocks):
         PegasosClassifierCV().fit(blocks, None)
     with pytest.raises(TypeError, match="takes no Blocks"):
         PegasosClassifier(lam=1).partial_fit(blocks, None, classes=[0, 1])
+    with pytest.raises(TypeError, match="PegasosOneClass takes no Blocks"):
+        PegasosOneClass().fit(blocks)
     blocks.memory = 1000
     with pytest.raises(ValueError, match=r"memory=1000 bytes is too little .* give .* at least"):
         PegasosClassifier().fit(blocks)

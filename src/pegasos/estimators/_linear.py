@@ -27,6 +27,10 @@ class LinearMachine(PegasosEstimator):
 
     coef_: np.ndarray
 
+    #: The `Data` of blocks, and `targets`, `masses` and `n_inside` of `BlockSchedule`; None: it
+    #: takes no blocks.
+    _read_blocks: Any = None
+
     @property
     def weight_norm_(self) -> np.ndarray:
         """‖w‖ of each problem, without the intercept."""
@@ -50,6 +54,8 @@ class LinearMachine(PegasosEstimator):
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
         if isinstance(X, Blocks):
             X.without(y, sample_weight)
+            if self._read_blocks is None:
+                self._validate_rows(X)  # says who takes them
             if not _blocks.fit_into_memory(X):
                 return self._fit_blocks(X)
             X, y, sample_weight = X.in_memory()
@@ -108,10 +114,6 @@ class LinearMachine(PegasosEstimator):
             plan: dict[str, Any] = {"tol": self.tol, "max_iter": max_iter}
             outcome = self._train(schedule, blocks, data, watch, **plan)
             return self._conclude(schedule, schedule.sample(), data, watch, outcome)
-
-    def _read_blocks(self, blocks: Blocks, *, continuing: bool) -> tuple[Data, Any, Any, Any]:
-        """The `Data` of blocks, and `targets`, `masses` and `n_inside` of `BlockSchedule`."""
-        raise NotImplementedError
 
     def _check_piece(self) -> bool:
         """Raise unless parameters suit `partial_fit`; returns whether training begins with it."""
