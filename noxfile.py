@@ -33,7 +33,7 @@ def lint(session):
 @nox.session
 def types(session):
     """mypy, pyright, and the stub of the extension beside the extension."""
-    session.install(".[plot,data,progress,onnx]", "mypy", "pyright")
+    session.install(".[plot,data,progress,onnx,dask]", "mypy", "pyright")
     session.run("mypy")
     session.run("pyright")
     session.run("python", "-m", "mypy.stubtest", "pegasos._core", "--ignore-unused-allowlist",
@@ -57,8 +57,9 @@ def oldest(session):
 @nox.session
 def interoperability(session):
     """The estimators among packages that the suite can do without."""
-    session.install(".[test,interop,onnx]")
+    session.install(".[test,interop,onnx,dask]")
     session.run("python", "-m", "pytest", "-n", "auto", "tests/test_interoperability.py")
+    session.run("python", "-m", "pytest", "tests/test_dask.py")
 
 
 @nox.session

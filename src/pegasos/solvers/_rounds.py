@@ -127,7 +127,20 @@ class Slopes:
 # ---- What is done with a block ------------------------------------------------------------------
 
 
-class Block:
+class Arrays:
+    """Arrays under names, which are aligned again where they come from another process.
+
+    What a cluster sends may lie anywhere: the core refuses it, and NumPy sums it up in other
+    pieces.
+    """
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, value in state.items():
+            is_array = isinstance(value, np.ndarray) or _validate.is_sparse(value)
+            self.__dict__[name] = _validate.aligned(value) if is_array else value
+
+
+class Block(Arrays):
     """Some of the rows of a fit.
 
     Attributes
@@ -177,7 +190,7 @@ class Block:
         return np.column_stack([X, np.full(len(which), self.feature)]).astype(np.float64)
 
 
-class Message:
+class Message(Arrays):
     """What a round tells all blocks: where to look, and what centres to move before.
 
     Attributes

@@ -1,0 +1,382 @@
+"""Linear machines on a Dask cluster: two workers of one thread each, in this process."""
+
+import doctest
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from losses import ALL, EPSILON, LOSSES
+from scipy import sparse
+
+distributed = pytest.importorskip("distributed", reason='needs pip install ".[dask]"')
+da = pytest.importorskip("dask.array")
+dd = pytest.importorskip("dask.dataframe", reason='needs pip install ".[dask]"')
+import dask
+import pandas as pd
+from sklearn.base import clone
+
+from pegasos import PegasosClassifier, PegasosRegressor
+from pegasos.dask import DaskPegasosClassifier, DaskPegasosRegressor
+from pegasos.problems._columns import label_columns
+from pegasos.problems._settings import Settings
+from pegasos.solvers import _rounds
+
+LAM = 0.01
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with (
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "300s"}),
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0"
+        ) as cluster,
+    ):
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def client(cluster):
+    with distributed.Client(cluster) as client:
+        yield client
+
+
+@pytest.fixture
+def data(rng):
+    X = rng.normal(size=(120, 6)) * (rng.random((120, 6)) < 0.7)
+    y = np.where(X @ rng.normal(size=6) + rng.normal(size=120) > 0, "yes", "no")
+    return X, y
+
+
+def in_chunks(array, sizes=(50, 30, 40)):
+    chunks = (sizes, *((n,) for n in array.shape[1:]))
+    return da.from_array(array, chunks=chunks)
+
+
+def of_unknown_sizes(parts, n_columns=None):
+    """A Dask array of arrays whose numbers of rows it does not know."""
+    shape = (np.nan,) if n_columns is None else (np.nan, n_columns)
+    arrays = [
+        da.from_delayed(dask.delayed(part, traverse=False), shape, parts[0].dtype) for part in parts
+    ]
+    return da.concatenate(arrays, allow_unknown_chunksizes=True)
+
+
+def same_bits(one, other):
+    for name in ("coef_", "intercept_", "objective_", "dual_objective_"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+    assert one.n_iter_ == other.n_iter_
+
+
+def test_the_bits_of_a_process_without_dask(client, cluster, data):
+    X, y = data
+    clf = DaskPegasosClassifier(lam=LAM, random_state=3, client=client)
+    clf.fit(in_chunks(X), in_chunks(y))
+    settings, codes = Settings(LAM), (y == "yes").astype(int)
+    blocks = []
+    for part in (slice(0, 50), slice(50, 80), slice(80, 120)):
+        labels = label_columns(codes[part], 2, "ovr")
+        blocks.append(_rounds.Block(X[part], labels, None, None, settings, codes[part]))
+    engine = _rounds.BlocksInProcess(blocks)
+    local = PegasosClassifier(lam=LAM, tol=1e-2, max_iter=30, random_state=3)
+    size, point = engine.sum_up(_rounds.begin, local)
+    rounds = _rounds.Rounds(engine, settings, np.array([120.0]), point / size[0], np.ones(1))
+    rounds.run(1e-3, 300)
+    np.testing.assert_array_equal(clf.coef_, rounds.points[:, :-1])
+    np.testing.assert_array_equal(clf.intercept_, rounds.points[:, -1])
+    np.testing.assert_array_equal(clf.dual_objective_, rounds.dual_objective)
+    assert clf.n_iter_ == rounds.n_rounds + 1
+    # One worker gives the bits of two.
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0"
+    ) as alone, distributed.Client(alone, set_as_default=False) as other:  # fmt: skip
+        same_bits(clf, clone(clf).set_params(client=other).fit(in_chunks(X), in_chunks(y)))
+
+
+@pytest.mark.parametrize("loss", ALL)
+def test_the_certificate_and_the_model_are_those_of_all_rows(client, data, loss):
+    X, y = data
+    weights = np.linspace(0, 2, len(y)).round(1)
+    if loss in LOSSES:
+        kinds, more, z = (DaskPegasosClassifier, PegasosClassifier), {"multi_class": "ovr"}, 1.0
+    else:
+        kinds, more = (DaskPegasosRegressor, PegasosRegressor), {"epsilon": EPSILON}
+        y = z = X[:, 0] * 3 + (y == "yes")
+    here, local = (kind(lam=LAM, loss=loss, random_state=0, **more) for kind in kinds)
+    here.fit(in_chunks(X), in_chunks(y), in_chunks(weights))
+    local.set_params(tol=1e-7, max_iter=10**5).fit(X, y, weights)
+    w, b = np.ravel(here.coef_), here.intercept_[0]
+    signs = np.where(y == "yes", 1, -1) if loss in LOSSES else 1
+    losses = ALL[loss](z - signs * (X @ w + b))
+    objective = LAM / 2 * (w @ w + b * b) + weights @ losses / weights.sum()
+    np.testing.assert_allclose(here.objective_, objective, rtol=1e-12)
+    assert here.duality_gap_[0] <= 1e-3 * objective
+    np.testing.assert_allclose(here.duality_gap_, here.objective_ - here.dual_objective_)
+    assert local.objective_[0] <= here.objective_[0] * (1 + 1e-7)
+    assert here.dual_objective_[0] <= local.objective_[0] * (1 + 1e-9)
+    assert here.lam_ == LAM
+    assert here.coef_.shape == local.coef_.shape
+    # What it predicts is lazy, and what the local estimator predicts.
+    alone = here.to_local()
+    assert type(alone) is type(local)
+    assert here.predict(in_chunks(X)).chunks == ((50, 30, 40),)
+    np.testing.assert_array_equal(here.predict(in_chunks(X)).compute(), alone.predict(X))
+    score = here.score(in_chunks(X), in_chunks(y), in_chunks(weights))
+    np.testing.assert_allclose(score, alone.score(X, y, weights), rtol=1e-12)
+    if loss in LOSSES:
+        scores = here.decision_function(in_chunks(X)).compute()
+        np.testing.assert_array_equal(scores, alone.decision_function(X))
+    assert hasattr(here, "predict_proba") == (loss in ("log_loss", "modified_huber"))
+    if hasattr(here, "predict_proba"):
+        np.testing.assert_array_equal(
+            here.predict_proba(in_chunks(X)).compute(), alone.predict_proba(X)
+        )
+    # Training goes on from it.
+    before = alone.coef_.copy()
+    alone.partial_fit(X, y)
+    assert 0 < np.abs(alone.coef_ - before).max() < 2 * np.abs(before).max()
+
+
+@pytest.mark.parametrize("kind", ["csr_array", "csr_matrix", "columns", "rows", "unknown", "frame"])
+def test_what_holds_the_rows_does_not_matter(client, data, kind):
+    X, y = data
+    codes = (y == "yes").astype(int)
+    clf = DaskPegasosClassifier(lam=LAM, loss="squared_hinge", random_state=0)
+    wanted = clone(clf).fit(in_chunks(X), in_chunks(codes))
+    ends = ((0, 50), (50, 80), (80, 120))
+    dX, dy = in_chunks(X), in_chunks(codes)
+    if kind.startswith("csr"):
+        dX = dX.map_blocks(getattr(sparse, kind), dtype=float)
+    elif kind == "columns":
+        dX = dX.rechunk({1: (4, 2)})
+    elif kind == "rows":
+        dy = dy.rechunk(32)
+    elif kind == "unknown":  # with partitions that have no rows
+        dX = of_unknown_sizes([X[:0], *(X[i:j] for i, j in ends), X[:0]], 6)
+        dy = of_unknown_sizes([codes[:0], *(codes[i:j] for i, j in ends), codes[:0]])
+    else:
+        frame = pd.DataFrame(X, columns=list("abcdef")).assign(label=codes)
+        parts = [dask.delayed(frame[i:j]) for i, j in ends]
+        frame = dd.from_delayed(parts, meta=frame[:0])
+        dX, dy = frame[list("abcdef")], frame["label"]
+    clf.fit(dX, dy)
+    if kind.startswith("csr"):
+        np.testing.assert_allclose(clf.coef_, wanted.coef_, rtol=1e-3)
+    else:
+        same_bits(clf, wanted)
+    assert hasattr(clf, "feature_names_in_") == (kind == "frame")
+    predicted = clf.predict(dX).compute()
+    assert predicted.shape == (120,)
+    assert clf.score(dX, dy) == np.mean(predicted == codes)
+    if kind == "frame":
+        with pytest.raises(ValueError, match=r"X must have the columns of the fit.*'b'"):
+            clf.predict(dX[list("bacdef")])
+        with pytest.raises(ValueError, match="X has 2 features"):
+            clone(clf).fit(in_chunks(X), dy := in_chunks(codes)).predict(in_chunks(X[:, :2]))
+
+
+@pytest.mark.parametrize("multi_class", ["ovr", "ovo"])
+@pytest.mark.parametrize("class_weight", [None, "balanced", {0: 3.0}])
+def test_several_classes_share_the_rounds(client, rng, multi_class, class_weight):
+    X = rng.normal(size=(150, 5))
+    y = np.argmax(X[:, :4] + rng.normal(size=(150, 4)), axis=1)
+    params = {"multi_class": multi_class, "class_weight": class_weight, "random_state": 0}
+    here = DaskPegasosClassifier(C=1.0, loss="log_loss", **params)
+    here.fit(in_chunks(X, (70, 80)), in_chunks(y, (70, 80)))
+    local = PegasosClassifier(C=1.0, loss="log_loss", tol=1e-8, **params).fit(X, y)
+    np.testing.assert_allclose(here.lam_, local.lam_)
+    assert (here.duality_gap_ <= 1e-3 * here.objective_).all()
+    assert (here.objective_ >= local.objective_ * (1 - 1e-7)).all()
+    assert (here.dual_objective_ <= local.objective_ * (1 + 1e-9)).all()
+    for method in ("predict", "decision_function", "predict_proba"):
+        lazy = getattr(here, method)(in_chunks(X, (70, 80)))
+        np.testing.assert_array_equal(lazy.compute(), getattr(here.to_local(), method)(X))
+
+
+def test_several_outputs_share_the_rounds(client, data, rng):
+    X = data[0]
+    y = X @ rng.normal(size=(6, 2)) * [1, 1000] + rng.normal(size=(120, 2)) + [0, 5]
+    params = {"loss": "squared_error", "penalize_intercept": False, "random_state": 0}
+    here = DaskPegasosRegressor(C=10.0, **params).fit(in_chunks(X), in_chunks(y))
+    local = PegasosRegressor(C=10.0, tol=1e-9, **params).fit(X, y)
+    assert here.coef_.shape == (2, 6)
+    np.testing.assert_allclose(here.objective_, local.objective_, rtol=1e-3)
+    predicted = here.predict(in_chunks(X))
+    assert predicted.shape == (120, 2)
+    np.testing.assert_array_equal(predicted.compute(), here.to_local().predict(X))
+    np.testing.assert_allclose(here.score(in_chunks(X), in_chunks(y)), here.to_local().score(X, y))
+
+
+def test_a_local_estimator_needs_no_dask(client, data, tmp_path):
+    X, y = data
+    clf = DaskPegasosClassifier(lam=LAM, random_state=0, client=client)
+    clf.fit(in_chunks(X), in_chunks(y))
+    path = tmp_path / "model.pickle"
+    path.write_bytes(pickle.dumps((clf.to_local(), X, clf.predict(in_chunks(X)).compute())))
+    code = f"""
+import pickle, sys
+local, X, wanted = pickle.load(open({str(path)!r}, "rb"))
+assert (local.predict(X) == wanted).all() and local.n_iter_ > 0 and local.to_model().lam == {LAM}
+assert not {{"dask", "distributed"}} & set(sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+    again = pickle.loads(pickle.dumps(clf))
+    assert again.client is None
+    assert clone(clf).client is client
+    np.testing.assert_array_equal(again.to_local().predict(X), clf.to_local().predict(X))
+
+
+def test_three_fits_at_once(client, data):
+    X, y = data
+    clf = DaskPegasosClassifier(lam=LAM, random_state=0, client=client)
+    with ThreadPoolExecutor(3) as threads:
+        fits = list(threads.map(lambda _: clone(clf).fit(in_chunks(X), in_chunks(y)), range(3)))
+    for other in fits[1:]:
+        same_bits(fits[0], other)
+
+
+def tasks_left(client):
+    return client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks))
+
+
+def test_ctrl_c_leaves_nothing_on_the_cluster(client, data):
+    X, y = data
+    clf = DaskPegasosClassifier(lam=LAM, random_state=0, max_iter=10**6, tol=1e-300)
+    timer = threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGINT))
+
+    class Slow:
+        """Rows that take their time."""
+
+        def __call__(self, block):
+            time.sleep(3)
+            return block
+
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        clf.fit(in_chunks(X).map_blocks(Slow(), dtype=float), in_chunks(y))
+    assert not hasattr(clf, "coef_")
+    deadline = time.monotonic() + 30
+    while tasks_left(client) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert tasks_left(client) == 0
+
+
+def test_a_fit_leaves_nothing_on_the_cluster(client, data):
+    X, y = data
+    DaskPegasosClassifier(lam=LAM, random_state=0).fit(in_chunks(X), in_chunks(y))
+    deadline = time.monotonic() + 30
+    while tasks_left(client) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert tasks_left(client) == 0
+
+
+def test_bad_input_is_told_in_a_sentence(client, data):
+    X, y = data
+    codes, dX = (y == "yes").astype(float), in_chunks(X)
+    clf, reg = DaskPegasosClassifier(lam=LAM), DaskPegasosRegressor(lam=LAM)
+    dy = in_chunks(codes)
+    bad = X.copy()
+    bad[60, 2] = np.nan
+    cases = [
+        (ValueError, r"partition 1: .*X\[10, 2\] is nan", lambda: clf.fit(in_chunks(bad), dy)),
+        (ValueError, "one class", lambda: clf.fit(dX, in_chunks(np.ones(120)))),
+        (ValueError, "sample_weight must not be all zero", lambda: reg.fit(dX, dy, 0 * dy)),
+        (ValueError, "with rows of weight > 0", lambda: clf.fit(dX, dy, 1 * (dy == 0))),
+        (ValueError, r"partition \d: sample_weight must be >= 0", lambda: clf.fit(dX, dy, dy - 1)),
+        (ValueError, r"y must have a row for each row of X \(120\), got 20", lambda: clf.fit(dX, dy[:20])),
+        (ValueError, "in partition 0 X has 50 and y has 49",
+         lambda: clf.fit(dX, of_unknown_sizes([codes[:49], codes[49:80], codes[80:]]))),
+        (ValueError, "y must have the partitions of X, 3, got 2.*compute_chunk_sizes",
+         lambda: clf.fit(dX, of_unknown_sizes([codes[:50], codes[50:]]))),
+        (ValueError, "partition 0 has 6 features, and partition 1 has 5",
+         lambda: clf.fit(of_unknown_sizes([X[:50], X[50:, :5]], 6), of_unknown_sizes([codes[:50], codes[50:]]))),
+        (ValueError, "partition 0 has float64 as the type of X, and partition 1 has float32",
+         lambda: clf.fit(of_unknown_sizes([X[:50], X[50:].astype("f")], 6), of_unknown_sizes([codes[:50], codes[50:]]))),
+        (TypeError, "labels of one kind", lambda: clf.fit(
+            of_unknown_sizes([X[:50], X[50:]], 6), of_unknown_sizes([codes[:50].astype(int), y[50:].astype(object)]))),
+        (ValueError, "all partitions are empty", lambda: clf.fit(of_unknown_sizes([X[:0]], 6), of_unknown_sizes([codes[:0]]))),
+        (TypeError, "X must be a Dask array or data frame, got ndarray", lambda: clf.fit(X, dy)),
+        (ValueError, "X must be two-dimensional", lambda: clf.fit(dX[:, 0], dy)),
+        (ValueError, "tol must be a finite number > 0", lambda: clone(clf).set_params(tol=0).fit(dX, dy)),
+        (ValueError, "C or lam must be None", lambda: clone(clf).set_params(C=1).fit(dX, dy)),
+        (ValueError, "loss must be one of", lambda: clone(reg).set_params(loss="hinge").fit(dX, dy)),
+        (ValueError, r"partition \d: sample_weight must be finite", lambda: reg.fit(dX, dy, in_chunks(np.full(120, np.nan)))),
+    ]  # fmt: skip
+    for kind, message, call in cases:
+        with pytest.raises(kind, match=message):
+            call()
+    assert not hasattr(clf, "coef_")
+    assert not hasattr(reg, "coef_")
+
+
+def test_a_fit_that_ends_early_warns(client, data):
+    X, y = data
+    clf = DaskPegasosClassifier(lam=1e-5, random_state=0, tol=1e-9, max_iter=2)
+    with pytest.warns(match="ended by max_iter rounds at a relative duality gap of"):
+        clf.fit(in_chunks(X), in_chunks(y))
+    assert clf.n_iter_ == 3
+    assert (clf.duality_gap_ > 0).all()
+
+
+def test_a_cluster_without_workers_or_client_is_told(data):
+    X, y = data
+    clf = DaskPegasosClassifier(lam=LAM, worker_timeout=1.0)
+    with distributed.LocalCluster(
+        n_workers=0, processes=False, dashboard_address=":0"
+    ) as empty, distributed.Client(empty, set_as_default=False) as client:  # fmt: skip
+        clf.client = client
+        with pytest.raises(RuntimeError, match="no worker for worker_timeout=1 s"):
+            clf.fit(in_chunks(X), in_chunks(y))
+    with pytest.raises(RuntimeError, match="the Dask client is closed"):
+        clf.fit(in_chunks(X), in_chunks(y))
+
+
+def test_no_client_is_told(data, monkeypatch):
+    X, y = data
+
+    def none():
+        raise ValueError("no clients found")
+
+    monkeypatch.setattr(distributed, "default_client", none)
+    with pytest.raises(ValueError, match="there is no Dask client"):
+        DaskPegasosClassifier().fit(in_chunks(X), in_chunks(y))
+
+
+@pytest.mark.parametrize("kind", [DaskPegasosClassifier, DaskPegasosRegressor])
+def test_examples_of_the_reference_run(kind):
+    (found,) = [test for test in doctest.DocTestFinder().find(kind, globs={}) if test.examples]
+    said = []
+    assert doctest.DocTestRunner().run(found, out=said.append).failed == 0, "".join(said)
+
+
+@pytest.mark.slow
+def test_a_killed_worker_changes_no_bit(rng):
+    X = rng.normal(size=(4000, 20))
+    y = X @ rng.normal(size=20) + 3 * rng.normal(size=4000) > 0
+    dX, dy = in_chunks(X, (500,) * 8), in_chunks(y, (500,) * 8)
+    clf = DaskPegasosClassifier(lam=1e-4, random_state=0, tol=1e-5)
+    with (
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "300s"}),
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=":0"
+        ) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
+        clf.client = client
+        victims = client.run(os.getpid).values()
+        began = time.monotonic()
+        wanted = clone(clf).fit(dX, dy)
+        seconds = time.monotonic() - began
+        for part, victim in zip((0.2, 0.5), victims, strict=True):
+            timer = threading.Timer(part * seconds, os.kill, (victim, signal.SIGKILL))
+            timer.start()
+            same_bits(wanted, clone(clf).fit(dX, dy))
+            timer.join()
+            client.wait_for_workers(2, timeout=60)
