@@ -2,8 +2,9 @@
 Rows on a cluster
 =================
 
-``pegasos.dask`` trains on rows that are spread over the workers of a Dask cluster. Here the cluster is two workers
-in this process. Every partition of the rows is made where it is needed, as if it were read from a file.
+``pegasos.dask`` trains on rows that are spread over the workers of a Dask cluster. Here the
+cluster is two workers in this process. Every partition of the rows is made where it is needed, as
+if it were read from a file.
 """
 
 import dask.array as da
@@ -31,7 +32,8 @@ rows = da.map_blocks(
 X, y = rows[:, :-1], rows[:, -1].astype(int)
 
 # %%
-# A fit ends when the gap, over all rows, is at most ``tol``. A round is one pass over all partitions.
+# A fit ends when the gap, over all rows, is at most ``tol``. A round is one pass over all
+# partitions.
 
 client = Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address=":0")
 losses = ["hinge", "squared_hinge", "modified_huber", "log_loss"]
@@ -45,8 +47,8 @@ for loss in losses:
     print(f"{loss:>15}: {finest.n_iter_:2} rounds, accuracy {finest.score(X, y):.3f}")
 
 # %%
-# Only the hinge, which has a corner, needs more than a few rounds. The gaps are often far below what was
-# asked for, since Newton's method ends fast.
+# Only the hinge, which has a corner, needs more than a few rounds. The gaps are often far below
+# what was asked for, since Newton's method ends fast.
 
 _, axes = plt.subplots(figsize=(6, 4), layout="constrained")
 for loss, found in fits.items():
