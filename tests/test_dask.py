@@ -138,6 +138,7 @@ def test_the_certificate_and_the_model_are_those_of_all_rows(client, data, loss)
         np.testing.assert_array_equal(
             here.predict_proba(in_chunks(X)).compute(), alone.predict_proba(X)
         )
+    np.testing.assert_array_equal(alone.to_model().predict(X), alone.predict(X))
     # Training goes on from it.
     before = alone.coef_.copy()
     alone.partial_fit(X, y)
@@ -291,7 +292,7 @@ def test_bad_input_is_told_in_a_sentence(client, data):
         (ValueError, "with rows of weight > 0", lambda: clf.fit(dX, dy, 1 * (dy == 0))),
         (ValueError, r"partition \d: sample_weight must be >= 0", lambda: clf.fit(dX, dy, dy - 1)),
         (ValueError, r"y must have a row for each row of X \(120\), got 20", lambda: clf.fit(dX, dy[:20])),
-        (ValueError, "in partition 0 X has 50 and y has 49",
+        (ValueError, r"in partition \d X has \d+ and y has \d+",
          lambda: clf.fit(dX, of_unknown_sizes([codes[:49], codes[49:80], codes[80:]]))),
         (ValueError, "y must have the partitions of X, 3, got 2.*compute_chunk_sizes",
          lambda: clf.fit(dX, of_unknown_sizes([codes[:50], codes[50:]]))),
@@ -314,6 +315,9 @@ def test_bad_input_is_told_in_a_sentence(client, data):
             call()
     assert not hasattr(clf, "coef_")
     assert not hasattr(reg, "coef_")
+    for fitted in (clf.fit(dX, dy), reg.fit(dX, dy)):
+        with pytest.raises(ValueError, match="all partitions are empty"):
+            fitted.score(dX[:0], dy[:0])
 
 
 def test_a_fit_that_ends_early_warns(client, data):

@@ -545,7 +545,10 @@ class _DaskMachine(BaseEstimator):
         with _Run(self.client_, self.worker_timeout) as run:
             sent = _task(_same)(local)
             (future,) = run.begin([_task(list)([_task(_agreement)(*part, sent) for part in tasks])])
-            return [part for part in run.result(future) if part is not None]
+            parts = [part for part in run.result(future) if part is not None]
+        if not parts:
+            raise ValueError("X must have at least one row, but all partitions are empty")
+        return parts
 
 
 def _alike(k: int, about: Any, first: Any, number: int) -> Any:
