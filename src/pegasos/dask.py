@@ -836,7 +836,7 @@ class DaskPegasosClassifier(ClassifierMixin, _DaskMachine):
         )
 
     def _about(self, plan: Any, common: dict[str, Any]) -> dict[str, Any]:
-        return {"classes_": plan.classes}
+        return {"classes_": plan.classes, "_scheme": self.multi_class, "_is_sparse": False}
 
 
 class DaskPegasosRegressor(RegressorMixin, _DaskMachine):
