@@ -1,5 +1,7 @@
 """The gate before the C core: whatever is wrong above it is an exception, never foreign memory."""
 
+import operator
+
 import numpy as np
 import pytest
 from rows import convert
@@ -89,10 +91,13 @@ def calls(layout, dtype):
         rows, targets, values(np.float64, K, D), np.ones(K), False, np.zeros(K), np.zeros(K),
     ]  # fmt: skip
     yield "dual_objectives", [rows, targets, np.ones((K, N)), np.ones(K), np.zeros(K)]
-    yield "best_intercepts", [targets, np.ones((K, N)), np.zeros(4 * N), np.zeros(K)]
-    yield "best_constants", [targets, np.ones(K), 0.5, np.zeros(K), np.zeros(K)]
-    yield "make_feasible", [targets, True, np.ones((K, N))]
-    yield "best_duals", [targets, np.ones((K, N)), np.ones(K), np.ones(K), 0.1, np.zeros(K)]
+    yield "Targets.intercepts", [targets, np.ones((K, N))]
+    yield "Targets.constants", [targets, np.ones(K), 0.5]
+    yield "Targets.feasible", [targets, np.ones((K, N)), True]
+    yield "Targets.dual_values", [targets, np.ones((K, N)), np.ones(K), np.ones(K), 0.1]
+    yield "Targets.losses_in_doubt", [
+        targets, np.ones((K, N)), np.ones(K), np.ones((K, N)), np.ones(K), 0.1,
+    ]  # fmt: skip
     signs = np.zeros((N, lanes), np.int8)
     signs[:, :K] = 1
     yield "bundle_run", [
@@ -127,9 +132,6 @@ def calls(layout, dtype):
     ]  # fmt: skip
     sums = np.zeros(K, np.asarray(_core.BLANK_SUMS).dtype)
     yield "point_sums", [np.ones((K, N)), np.ones((K, N)), one, one, sums]
-    yield "losses_in_doubt", [
-        targets, np.ones((K, N)), np.ones(K), np.ones((K, N)), np.ones(K), 0.1, np.zeros((K, 2)),
-    ]  # fmt: skip
     yield "push", [values(dtype, 3, N), np.array([2, 0]), np.ones((K, 2)), np.zeros((K, N))]
     yield "gather", [values(dtype, 3, N), np.array([2, -1]), draws[:4], values(dtype, 2, 4)]
     yield "gauss", [values(dtype, 3, N), values(dtype, 3), values(dtype, N), 0.5]
@@ -188,7 +190,7 @@ def call(name, arguments, **more):
     keywords = KEYWORDS.get(name, {}) | more
     if name == "solve":
         keywords["watch"] = _core.Watch()
-    return getattr(_core, name)(*arguments, **keywords)
+    return operator.attrgetter(name)(_core)(*arguments, **keywords)
 
 
 def refused(name, arguments, **more):
@@ -225,14 +227,14 @@ def test_arrays_of_other_lengths_are_refused(layout, dtype):
 
 
 def test_targets_of_other_sizes_are_refused(layout, dtype):
-    """Of other rows, or of fewer problems."""
+    """Of other rows, or of too few problems or too many."""
     for name, good in calls(layout, dtype):
         for k, argument in enumerate(good):
             if not isinstance(argument, _core.Targets):
                 continue
             n_problems = 1 if name == "kernel_run" else K
-            for shape in ((n_problems, N - 1), (n_problems, N + 1), (n_problems - 1, N)):
-                if name == "best_constants" and shape[0] == n_problems:
+            for shape in ((n_problems, N - 1), (n_problems, N + 1), (n_problems - 1 or 2, N)):
+                if name == "Targets.constants" and shape[0] == n_problems:
                     continue  # it has no other array of rows
                 other = _core.Targets(np.ones(shape, np.int8), np.ones(shape[1]))
                 refused(name, [*good[:k], other, *good[k + 1 :]])
@@ -257,6 +259,11 @@ def test_targets_are_given_where_a_loss_takes_them(loss):
     refused("Targets", [labels, None, loss, None if takes else values])
     if takes:
         refused("Targets", [labels, None, loss, values[:, 1:].copy()])
+
+
+def test_targets_are_of_problems_and_rows():
+    for shape in ((0, N), (K, 0)):
+        refused("Targets", [np.ones(shape, np.int8)])
 
 
 def misaligned(array):

@@ -246,9 +246,7 @@ def test_losses_with_corners_are_solved_as_both_objectives_say(
 
 
 def best_intercept(y, c, scores, loss="squared_hinge", z=None):
-    best, room = np.empty(1), np.empty(4 * len(y))
-    _core.best_intercepts(core_targets(loss, y, z, c), scores[None], room, best)
-    return best[0]
+    return core_targets(loss, y, z, c).intercepts(scores[None])[0]
 
 
 @pytest.mark.parametrize("loss", ALL)
@@ -278,9 +276,7 @@ def test_the_best_constant_is_the_best(rng, loss):
     for penalty in (0, 0.3, 10, np.inf):
         y = np.where(rng.random(50) < 0.4, 1, -1)
         c, (y, z) = rng.uniform(0.1, 3, 50), make_targets(rng, y, loss)
-        best, least = np.empty((2, 1))
-        masses = np.array([c.sum()])
-        _core.best_constants(core_targets(loss, y, z, c), masses, penalty, best, least)
+        best, least = core_targets(loss, y, z, c).constants(np.array([c.sum()]), penalty)
 
         def value(b, of=(y, z, c, penalty)):
             y, z, c, penalty = of
@@ -302,9 +298,8 @@ def test_the_best_intercept_of_squared_hinges_is_the_middle_of_an_interval():
 
 
 def best_dual(targets, a, c, w, scaled):
-    best, masses = np.empty(1), np.array([c.sum()])
-    _core.best_duals(targets, a[None], np.array([w @ w]), masses, LAM, best, scaled)
-    return best[0]
+    squared, masses = np.array([w @ w]), np.array([c.sum()])
+    return targets.dual_values(a[None], squared, masses, LAM, scaled)[0]
 
 
 @pytest.mark.parametrize("loss", SMOOTH_ALL)
@@ -315,8 +310,7 @@ def test_no_dual_value_is_above_the_optimum(rng, loss):
     for intercept in ("none", "free"):
         least = optimum(loss, X, y, z, c, intercept)
         for size in (0.1, 1, 5):
-            a = size * rng.normal(size=len(y))
-            _core.make_feasible(targets, intercept == "free", a[None])
+            a = targets.feasible(size * rng.normal(size=(1, len(y))), intercept == "free")[0]
             assert (a >= LEAST[loss] * c).all()
             assert (a <= BOUNDS[loss] * c).all()
             assert intercept == "none" or a @ y == pytest.approx(0, abs=1e-12)

@@ -66,6 +66,27 @@ class Targets:
         loss: int | tuple[int, float] | tuple[int, float, float] = ...,
         values: NDArray[np.float64] | None = ...,
     ) -> None: ...
+    def constants(
+        self, masses: NDArray[np.float64], penalty: float
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
+    def intercepts(self, scores: NDArray[np.float64]) -> NDArray[np.float64]: ...
+    def feasible(self, a: NDArray[np.float64], balance: bool) -> NDArray[np.float64]: ...
+    def dual_values(
+        self,
+        a: NDArray[np.float64],
+        squared_norms: NDArray[np.float64],
+        masses: NDArray[np.float64],
+        lam: float,
+        scaled: bool = ...,
+    ) -> NDArray[np.float64]: ...
+    def losses_in_doubt(
+        self,
+        scores: NDArray[np.float64],
+        intercept: NDArray[np.float64],
+        coef: NDArray[np.float64],
+        doubt: NDArray[np.float64],
+        ridge: float,
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
 
 def start(problems: NDArray[np.void]) -> None: ...
 def restart_averages(problems: NDArray[np.void], sums: NDArray[np.floating]) -> None: ...
@@ -131,33 +152,6 @@ def dual_objectives(
     lam: float,
     intercept_scaling: float,
     free_intercept: bool,
-) -> None: ...
-def best_intercepts(
-    targets: Targets,
-    scores: NDArray[np.float64],
-    room: NDArray[np.float64],
-    best: NDArray[np.float64],
-) -> None: ...
-def best_constants(
-    targets: Targets,
-    masses: NDArray[np.float64],
-    penalty: float,
-    best: NDArray[np.float64],
-    least: NDArray[np.float64],
-) -> None: ...
-def make_feasible(
-    targets: Targets,
-    balance: bool,
-    a: NDArray[np.float64],
-) -> None: ...
-def best_duals(
-    targets: Targets,
-    a: NDArray[np.float64],
-    squared_norms: NDArray[np.float64],
-    masses: NDArray[np.float64],
-    lam: float,
-    best: NDArray[np.float64],
-    scaled: bool = ...,
 ) -> None: ...
 
 BLANK_DUAL: Final[Any]
@@ -230,15 +224,6 @@ def point_sums(
     errors: NDArray[np.float64],
     sizes: NDArray[np.float64],
     sums: NDArray[np.void],
-) -> None: ...
-def losses_in_doubt(
-    targets: Targets,
-    scores: NDArray[np.float64],
-    intercept: NDArray[np.float64],
-    coef: NDArray[np.float64],
-    doubt: NDArray[np.float64],
-    ridge: float,
-    losses: NDArray[np.float64],
 ) -> None: ...
 def gauss(
     products: NDArray[np.floating],

@@ -13,6 +13,8 @@ call does with them.
 """
 import re
 
+import numpy as np
+
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.pycapsule cimport PyCapsule_GetName, PyCapsule_GetPointer
 from cpython.pythread cimport (
@@ -687,6 +689,7 @@ cdef class Targets:
     def __init__(self, const int8_t[:, ::1] labels not None, const double[::1] row_weights=None,
                  loss=PEGASOS_HINGE, const double[:, ::1] values=None):
         self.n_problems, self.c.n = labels.shape[0], labels.shape[1]
+        require(self.n_problems >= 1 and self.c.n >= 1, "labels must not be empty")
         self.c.loss = loss_of(loss)
         require(row_weights is None or row_weights.shape[0] == self.c.n,
                 "row_weights must have n_rows entries")
@@ -695,10 +698,9 @@ cdef class Targets:
         require(values is None or (values.shape[0] == self.n_problems
                                    and values.shape[1] == self.c.n),
                 "values must have the shape of labels")
-        if self.n_problems and self.c.n:
-            self.c.labels = &labels[0, 0]
-            self.c.values = NULL if values is None else &values[0, 0]
-            self.c.weights = NULL if row_weights is None else &row_weights[0]
+        self.c.labels = &labels[0, 0]
+        self.c.values = NULL if values is None else &values[0, 0]
+        self.c.weights = NULL if row_weights is None else &row_weights[0]
         self.arrays = (labels, row_weights, values)
 
     cdef pegasos_targets of(self, int64_t k) noexcept nogil:
@@ -708,6 +710,109 @@ cdef class Targets:
         if own.values != NULL:
             own.values += k * own.n
         return own
+
+    cdef int require_rows(self, const double[:, ::1] array, str name) except -1:
+        return require(array.shape[0] == self.n_problems and array.shape[1] == self.c.n,
+                       name + " must have the shape of labels")
+
+    cdef int require_masses(self, const double[::1] masses) except -1:
+        cdef int64_t k
+        cdef bint holds = masses.shape[0] == self.n_problems
+        for k in range(masses.shape[0]):
+            holds &= masses[k] > 0
+        return require(holds, "masses must have a number > 0 for each problem")
+
+    # What certificates and solvers ask of targets, whatever the rows are. Ctrl-C is heard between
+    # problems.
+
+    def constants(self, const double[::1] masses not None, double penalty):
+        """The best models with w = 0, and their objectives; see ``pegasos_best_constant``."""
+        best, least = np.empty((2, self.n_problems))
+        cdef double[::1] of_best = best, of_least = least
+        cdef pegasos_targets own
+        cdef int64_t k
+        self.require_masses(masses)
+        require(penalty >= 0, "penalty must be >= 0")
+        for k in range(self.n_problems):
+            PyErr_CheckSignals()
+            own = self.of(k)
+            with nogil:
+                of_best[k] = pegasos_best_constant(&own, masses[k], penalty, &of_least[k])
+        return best, least
+
+    def intercepts(self, const double[:, ::1] scores not None):
+        """The best unpenalised intercepts; see ``pegasos_best_intercept``."""
+        best = np.empty(self.n_problems)
+        cdef double[::1] of_best = best, room = np.empty(4 * self.c.n)
+        cdef pegasos_targets own
+        cdef int64_t k
+        self.require_rows(scores, "scores")
+        for k in range(self.n_problems):
+            PyErr_CheckSignals()
+            own = self.of(k)
+            with nogil:
+                of_best[k] = pegasos_best_intercept(&own, &scores[k, 0], &room[0])
+        return best
+
+    def feasible(self, const double[:, ::1] a not None, bint balance):
+        """Dual variables within their bounds; see ``pegasos_make_feasible``."""
+        made = np.empty((self.n_problems, self.c.n))
+        cdef double[:, ::1] of_made = made
+        cdef pegasos_targets own
+        cdef int64_t k
+        self.require_rows(a, "a")
+        for k in range(self.n_problems):
+            PyErr_CheckSignals()
+            own = self.of(k)
+            with nogil:
+                pegasos_make_feasible(&own, balance, &a[k, 0], &of_made[k, 0])
+        return made
+
+    def dual_values(self, const double[:, ::1] a not None,
+                    const double[::1] squared_norms not None, const double[::1] masses not None,
+                    double lam, bint scaled=True):
+        """The best dual values of multiples of rows of `a`, or those of the rows.
+
+        See ``pegasos_best_dual``.
+        """
+        values = np.empty(self.n_problems)
+        cdef double[::1] of_values = values
+        cdef pegasos_targets own
+        cdef int64_t k
+        self.require_rows(a, "a")
+        self.require_masses(masses)
+        require(squared_norms.shape[0] == self.n_problems,
+                "squared_norms must have a number for each problem")
+        for k in range(self.n_problems):
+            PyErr_CheckSignals()
+            own = self.of(k)
+            with nogil:
+                of_values[k] = pegasos_best_dual(&own, &a[k, 0], squared_norms[k], masses[k], lam,
+                                                 scaled)
+        return values
+
+    def losses_in_doubt(self, const double[:, ::1] scores not None,
+                        const double[::1] intercept not None, const double[:, ::1] coef not None,
+                        const double[:] doubt not None, double ridge):
+        """The sums of losses of kernel problems, and by how much these may be larger.
+
+        See ``pegasos_losses_in_doubt``.
+        """
+        losses, growth = np.empty((2, self.n_problems))
+        cdef double[::1] of_losses = losses, of_growth = growth
+        cdef pegasos_targets own
+        cdef int64_t k
+        self.require_rows(scores, "scores")
+        self.require_rows(coef, "coef")
+        require(self.n_problems == intercept.shape[0] == doubt.shape[0],
+                "intercept and doubt must have a number for each problem")
+        for k in range(self.n_problems):
+            PyErr_CheckSignals()
+            own = self.of(k)
+            with nogil:
+                of_losses[k] = pegasos_losses_in_doubt(&own, &scores[k, 0], intercept[k],
+                                                       &coef[k, 0], doubt[k], ridge, &of_growth[k])
+        return losses, growth
 
 
 # ---- Linear problems ---------------------------------------------------------------------------
@@ -982,10 +1087,8 @@ def dual_objectives(Rows rows not None, Targets targets not None, const double[:
     cdef pegasos_targets own
     require(targets.c.n == n, "targets must be of n_rows")
     require(a.shape[0] == n_problems and a.shape[1] == n, "a must have the shape of labels")
-    require(n_problems == masses.shape[0] == best.shape[0],
-            "masses and best must have a number for each problem")
-    for k in range(n_problems):
-        require(masses[k] > 0, "masses must be > 0")
+    require(n_problems == best.shape[0], "best must have a number for each problem")
+    targets.require_masses(masses)
     cdef double *point = <double *> malloc(<size_t> (n + d + min(CHUNK, n)) * sizeof(double))
     if point == NULL:
         raise MemoryError(f"there is no room for a dual point of {n} rows and {d} features")
@@ -1015,79 +1118,6 @@ def dual_objectives(Rows rows not None, Targets targets not None, const double[:
                                             True)
     finally:
         free(point)
-
-
-def best_intercepts(Targets targets not None, const double[:, ::1] scores not None,
-                    double[::1] room not None, double[::1] best not None):
-    """Write the best unpenalised intercepts; `room` has four entries for each row."""
-    cdef int64_t n_problems = targets.n_problems, n = targets.c.n, k
-    cdef pegasos_targets own
-    require(n_problems == scores.shape[0] == best.shape[0] and n == scores.shape[1],
-            "scores must have the shape of labels, and best a number for each problem")
-    require(room.shape[0] // 4 == n and room.shape[0] % 4 == 0, "room must have 4 n_rows entries")
-    if n_problems == 0 or n == 0:
-        best[:] = 0
-        return
-    with nogil:
-        for k in range(n_problems):
-            own = targets.of(k)
-            best[k] = pegasos_best_intercept(&own, &scores[k, 0], &room[0])
-
-
-def best_constants(Targets targets not None, const double[::1] masses not None, double penalty,
-                   double[::1] best not None, double[::1] least not None):
-    """Write the best models with w = 0 and their objectives; see ``pegasos_best_constant``."""
-    cdef int64_t n_problems = targets.n_problems, k
-    cdef pegasos_targets own
-    require(n_problems == masses.shape[0] == best.shape[0] == least.shape[0],
-            "masses, best and least must have a number for each problem")
-    require(penalty >= 0, "penalty must be >= 0")
-    for k in range(n_problems):
-        require(masses[k] > 0, "masses must be > 0")
-    if n_problems == 0 or targets.c.n == 0:
-        best[:], least[:] = 0, 0
-        return
-    with nogil:
-        for k in range(n_problems):
-            own = targets.of(k)
-            best[k] = pegasos_best_constant(&own, masses[k], penalty, &least[k])
-
-
-def make_feasible(Targets targets not None, bint balance, double[:, ::1] a not None):
-    """Bring dual variables within their bounds, in place; see ``pegasos_make_feasible``."""
-    cdef int64_t n_problems = targets.n_problems, n = targets.c.n, k
-    cdef pegasos_targets own
-    require(n_problems == a.shape[0] and n == a.shape[1], "a must have the shape of labels")
-    if n_problems == 0 or n == 0:
-        return
-    with nogil:
-        for k in range(n_problems):
-            own = targets.of(k)
-            pegasos_make_feasible(&own, balance, &a[k, 0], &a[k, 0])
-
-
-def best_duals(Targets targets not None, const double[:, ::1] a not None,
-               const double[::1] squared_norms not None, const double[::1] masses not None,
-               double lam, double[::1] best not None, bint scaled=True):
-    """Write the best dual values of the multiples of rows of `a`, or those of the rows.
-
-    See ``pegasos_best_dual``.
-    """
-    cdef int64_t n_problems = a.shape[0], n = a.shape[1], k
-    cdef pegasos_targets own
-    require(targets.n_problems == n_problems and targets.c.n == n,
-            "a must have the shape of labels")
-    require(n_problems == squared_norms.shape[0] == masses.shape[0] == best.shape[0],
-            "squared_norms, masses and best must have a number for each problem")
-    for k in range(n_problems):
-        require(masses[k] > 0, "masses must be > 0")
-    if n_problems == 0 or n == 0:
-        best[:] = 0
-        return
-    with nogil:
-        for k in range(n_problems):
-            own = targets.of(k)
-            best[k] = pegasos_best_dual(&own, &a[k, 0], squared_norms[k], masses[k], lam, scaled)
 
 
 # ---- Dual coordinate ascent --------------------------------------------------------------------
@@ -1508,25 +1538,6 @@ def point_sums(const double[:, ::1] coef not None, const double[:, ::1] scores n
     with nogil:
         for k in range(coef.shape[0]):
             pegasos_sum_point(n, &coef[k, 0], &scores[k, 0], &errors[0], &sizes[0], &sums[k])
-
-
-def losses_in_doubt(Targets targets not None, const double[:, ::1] scores not None,
-                    const double[::1] intercept not None, const double[:, ::1] coef not None,
-                    const double[:] doubt not None, double ridge, double[:, ::1] losses not None):
-    """Write the losses of every problem, and by how much these may be larger; see the core."""
-    cdef int64_t n = targets.c.n, n_problems = targets.n_problems, k
-    cdef pegasos_targets own
-    require(n_problems == scores.shape[0] == coef.shape[0] == intercept.shape[0]
-            == doubt.shape[0] == losses.shape[0] and losses.shape[1] == 2
-            and n == scores.shape[1] == coef.shape[1], "arrays must be of the same problems")
-    if n == 0 or n_problems == 0:
-        losses[:] = 0
-        return
-    with nogil:
-        for k in range(n_problems):
-            own = targets.of(k)
-            losses[k, 0] = pegasos_losses_in_doubt(&own, &scores[k, 0], intercept[k], &coef[k, 0],
-                                                   doubt[k], ridge, &losses[k, 1])
 
 
 def gauss(value_t[:, :] products not None, const value_t[::1] x_norms not None,

@@ -14,7 +14,7 @@ Everything is computed afresh, in double precision, from the model and from a: n
 """
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,8 +24,8 @@ from pegasos import _core
 from pegasos.problems import _rows, _validate
 from pegasos.problems._problem import Problem
 
-# Rows that scores are computed of at a time, and dual variables that a call goes over.
-_CHUNK, _NUMBERS = 2048, 2**20
+# Rows that scores are computed of at a time.
+_CHUNK = 2048
 #: What |w|^2 may be below 0, beside the sizes of what it is a sum of, and a dual value above a
 #: primal one.
 BY_ROUNDING = 1e-5
@@ -148,11 +148,10 @@ def certify_kernel(
         sums = cache.sums(points, scores)
         squared_norms, doubt = sums["squared_norm"], sums["doubt"]
         rounding = doubt * sums["length"]
-    losses = np.empty((len(labels), 2))
-    _core.losses_in_doubt(
-        problem.targets, scores[0], intercept, coef, doubt[0], cache.ridge, losses,
-    )  # fmt: skip
-    primal = _primal(problem, squared_norms[0], intercept, losses[:, 0], cache.points.dtype)
+    losses, growth = problem.targets.losses_in_doubt(
+        scores[0], intercept, coef, doubt[0], cache.ridge
+    )
+    primal = _primal(problem, squared_norms[0], intercept, losses, cache.points.dtype)
     squared_norm = squared_norms[-1] + (settings.constant_feature * beta.sum(axis=1)) ** 2
     dual_value = best_dual(problem, a, squared_norm, cache.is_positive)
     estimate = np.abs(primal - dual_value) / np.where(primal > 0, primal, 1)
@@ -167,7 +166,7 @@ def certify_kernel(
     # diagonal, with which each row's own score is larger, too. So the primal value may be larger,
     # and the dual one smaller: that of the best multiple of a, whose errors grow with it.
     errors = cache.ridge * sums["squares"] + rounding
-    more = settings.lam / 2 * errors[0] + losses[:, 1] / problem.masses
+    more = settings.lam / 2 * errors[0] + growth / problem.masses
     proved = best_dual(problem, a, squared_norm + errors[-1])
     return Certificate(primal, np.fmax(proved, 0) - more, estimate, settings.loss.nu)
 
@@ -240,10 +239,8 @@ def _sharpen(problem: Problem, points: Any, scores: Any, intercept: np.ndarray) 
 
 def feasible(problem: Problem, a: np.ndarray) -> np.ndarray:
     """`a` within its bounds and, for an unpenalised intercept, balanced between the labels."""
-    a, settings = np.array(a, np.float64, order="C"), problem.settings
-    for some, targets in _some_at_a_time(problem):
-        _core.make_feasible(targets, settings.free_intercept, a[some])
-    return a
+    a = np.ascontiguousarray(a, np.float64)
+    return problem.targets.feasible(a, problem.settings.free_intercept)
 
 
 def inner(x: np.ndarray, y: np.ndarray) -> float:
@@ -259,13 +256,9 @@ def best_dual(
     problem: Problem, a: np.ndarray, squared_norm: np.ndarray, has_dual: bool = True
 ) -> np.ndarray:
     """The best D among multiples of a, given |w(a)|^2; without duality, the value of a itself."""
-    settings, best = problem.settings, np.empty(len(problem))
-    for some, targets in _some_at_a_time(problem):
-        _core.best_duals(
-            targets, a[some], squared_norm[some], problem.masses[some], settings.lam, best[some],
-            has_dual,
-        )  # fmt: skip
-    return best
+    return problem.targets.dual_values(
+        a, squared_norm, problem.masses, problem.settings.lam, has_dual
+    )
 
 
 def objectives(problem: Problem, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
@@ -289,22 +282,7 @@ def best_intercepts(problem: Problem, coef: np.ndarray) -> np.ndarray:
 
 def best_intercepts_of(problem: Problem, scores: np.ndarray) -> np.ndarray:
     """The same, given the scores without b, (n_problems, n_samples)."""
-    scores, room = np.ascontiguousarray(scores, np.float64), np.empty(4 * scores.shape[1])
-    best = np.empty(len(problem))
-    for some, targets in _some_at_a_time(problem):
-        _core.best_intercepts(targets, scores[some], room, best[some])
-    return best
-
-
-def _some_at_a_time(problem: Problem) -> Iterator[tuple[slice, _core.Targets]]:
-    """Problems that one call may go over: Ctrl-C waits for it."""
-    size = max(1, _NUMBERS // max(1, problem.labels.shape[1]))
-    if size >= len(problem):
-        yield slice(None), problem.targets
-        return
-    for k in range(0, len(problem), size):
-        some = slice(k, k + size)
-        yield some, problem.some(some).targets
+    return problem.targets.intercepts(np.ascontiguousarray(scores, np.float64))
 
 
 def _primal(

@@ -71,16 +71,13 @@ class Problem:
         """The intercepts of the best models with w = 0, and their objectives."""
         feature, is_free = self.settings.constant_feature, self.settings.free_intercept
         penalty = 0.0 if is_free else self.settings.lam / feature**2 if feature else np.inf
-        intercept, objective = np.empty((2, len(self)))
-        _core.best_constants(self.targets, self.masses, penalty, intercept, objective)
+        intercept, objective = self.targets.constants(self.masses, penalty)
         return intercept, np.where(self.n_inside > 0, objective, 0)
 
     @functools.cached_property
     def at_zero(self) -> np.ndarray:
         """The objectives of f = 0."""
-        room, objective = np.empty((2, len(self)))
-        _core.best_constants(self.targets, self.masses, np.inf, room, objective)
-        return np.where(self.n_inside > 0, objective, 0)
+        return np.where(self.n_inside > 0, self.targets.constants(self.masses, np.inf)[1], 0)
 
     @functools.cached_property
     def fingerprints(self) -> list[int]:
