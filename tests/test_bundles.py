@@ -88,9 +88,8 @@ def test_interleaved_scores_have_the_bits_of_plain_ones(rng, layout, dtype, n_pr
     X, _ = make_rows(rng, n=80)
     rows = rows_of(X, layout, dtype)
     coef, intercept = rng.normal(size=(n_problems, X.shape[1])), rng.normal(size=n_problems)
-    plain, fast = np.empty((2, len(X), n_problems))
-    _core.decision_function(rows, coef, intercept, False, 0, plain)
-    _rows.scorer(rows, coef, intercept)(0, fast)
+    plain = _core.decision_function(rows, coef, intercept)
+    fast = _rows.decision_function(rows, coef, intercept)
     np.testing.assert_array_equal(fast, plain)
 
 
@@ -130,7 +129,7 @@ def test_a_sweep_is_the_textbook_s(rng, layout, dtype, feature, n_problems, weig
     labels = rng.integers(-1, 2, size=(n_problems, n)).astype(np.int8)
     lams = rng.uniform(1e-3, 0.1, n_problems)
     c = rng.uniform(0.2, 3, n) if weighted else np.ones(n)
-    norms = _rows.squared_norms(rows)
+    norms = rows.squared_norms()
     ascents = _ascent.blank_ascents(n_problems, 0)
     ascents["scale"] = 1 / (lams * [(c * (y != 0)).sum() for y in labels])
     ascents["intercept_scaling"] = feature
@@ -182,7 +181,7 @@ def begun(X, labels, layout, dtype, tol, free):
     rows = rows_of(X, layout, dtype)
     (k, n), lam, lanes = labels.shape, 0.01, _pegasos.lanes(rows)
     problem = Problem(rows, labels, None, Settings(lam, penalize_intercept=not free))
-    norms = _rows.squared_norms(rows)
+    norms = rows.squared_norms()
     features = _ascent.features_of(problem, norms)
     inside, n_inside = np.flatnonzero(labels.any(axis=0)), np.count_nonzero(labels, axis=1)
     ascents = _ascent.blank_ascents(k, 0)
@@ -359,13 +358,11 @@ def test_scores_of_weights_of_the_rows_type(rng, layout, dtype, interleaved, k):
     X, _ = make_rows(rng, n=40)
     rows = rows_of(X, layout, dtype)
     coef, intercept = rng.normal(size=(k, X.shape[1])).astype(dtype), rng.normal(size=k)
-    scores = np.empty((len(X), k))
     given = np.ascontiguousarray(coef.T if interleaved else coef)
-    _core.decision_function(rows, given, intercept, interleaved, 0, scores)
+    scores = _core.decision_function(rows, given, intercept, interleaved)
     near = 1e-12 if dtype == np.float64 else 1e-4
     np.testing.assert_allclose(scores, X @ coef.T + intercept, rtol=near, atol=near)
-    alone = np.empty((len(X), 1))
     for j in range(k):
         part = np.ascontiguousarray(given[:, j : j + 1] if interleaved else given[j : j + 1])
-        _core.decision_function(rows, part, intercept[j : j + 1], interleaved, 0, alone)
+        alone = _core.decision_function(rows, part, intercept[j : j + 1], interleaved)
         np.testing.assert_array_equal(alone[:, 0], scores[:, j])

@@ -35,12 +35,10 @@ from pegasos import (
     _core,
     kernels,
 )
-from pegasos.problems import _certificate
 from pegasos.problems import _columns as _problems
 from pegasos.problems._losses import LOSSES
 from pegasos.problems._problem import Problem
 from pegasos.problems._settings import Settings
-from pegasos.solvers import _pegasos
 
 INTERCEPTS = {
     "none": {"fit_intercept": False},
@@ -260,7 +258,6 @@ def test_threads_and_interruptions_do_not_change_the_answer(
     threads = paper.linear(lam=0.02, n_jobs=3, **options).fit(X, y)
     np.testing.assert_array_equal(whole.coef_, threads.coef_)
     clf = paper.linear(lam=0.02, warm_start=True, **options)
-    monkeypatch.setattr(_pegasos, "_SECONDS_PER_CALL", 2e-5)  # shorter pieces, with the same bits
     real = getattr(_core, function)
     for after in when:
         if function == "Watch":
@@ -348,7 +345,7 @@ def test_the_best_intercept_is_the_best(rng, loss):
     weights = rng.uniform(0.1, 2, 60)
     coef = rng.normal(size=(2, 5))
     problem = Problem(rows, labels, weights, Settings(1, loss))
-    best = _certificate.best_intercepts(problem, coef)
+    best = problem.targets.intercepts(coef @ X.T)
     for k in range(2):
 
         def total(b, k=k):
@@ -361,7 +358,7 @@ def test_the_best_intercept_is_the_best(rng, loss):
 
 def best_intercepts(scores, labels, weights):
     problem = Problem(None, np.ascontiguousarray(labels), weights, Settings(1))
-    return _certificate.best_intercepts_of(problem, scores)
+    return problem.targets.intercepts(scores)
 
 
 def test_of_several_best_intercepts_the_middle_one_is_taken(rng):

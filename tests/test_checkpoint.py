@@ -49,11 +49,10 @@ KILLED = """
 import itertools, os, signal, sys, types
 from pegasos import _core, cli
 from pegasos.io import _checkpoint
-from pegasos.solvers import _pegasos
 
 left, place, write = int(sys.argv[1]), sys.argv[2], _checkpoint.Checkpoints.write
 _checkpoint.time = types.SimpleNamespace(monotonic=itertools.count().__next__)
-_pegasos._SECONDS_PER_CALL = 1e-4  # small fits are asked as large ones are
+# Small fits are asked as large ones are.
 watch = _core.Watch
 _core.Watch = lambda *tell, **options: watch(*tell, **options | {"every": 5e4})
 

@@ -1,6 +1,5 @@
 """Kernels, and kernel Pegasos against a textbook version, the linear solver, and itself."""
 
-import contextlib
 import itertools
 import re
 
@@ -8,6 +7,7 @@ import numpy as np
 import paper
 import pytest
 from covering import covering
+from interruption import interrupted
 from losses import LOSSES
 from reference import kernel_pegasos, objective
 from rows import DTYPES, LAYOUTS, convert, make_rows
@@ -583,23 +583,8 @@ def test_rows_that_are_out_have_a_coefficient_of_exactly_zero(
         assert not np.delete(a, clf.support_, axis=1).any()
 
 
-@contextlib.contextmanager
-def interrupted(monkeypatch, after):
-    """A block that Ctrl-C ends, as it were, when the core has asked so many times."""
-    asked = iter(range(10**6))
-
-    def tell():
-        if next(asked) >= after:
-            raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):  # noqa: PT012
-        patch.setattr(_kernel_pegasos, "in_threads", lambda jobs, *_: jobs[0](tell))
-        patch.setattr(_kernel_pegasos, "numbers_per_call", lambda: 1)
-        yield
-
-
 @pytest.mark.parametrize("cache_size", [0.1, 10])
-def test_an_interrupted_fit_is_completed(rng, monkeypatch, cache_size):
+def test_an_interrupted_fit_is_completed(rng, cache_size):
     X, y = make_rows(rng, n=300)
     options = {
         "gamma": 0.1, "max_iter": 9, "batch_size": 7, "random_state": 0, "cache_size": cache_size,
@@ -607,7 +592,7 @@ def test_an_interrupted_fit_is_completed(rng, monkeypatch, cache_size):
     whole = paper.kernel(lam=1e-3, **options).fit(X, y)
     clf = paper.kernel(lam=1e-3, warm_start=True, **options)
     for after in (5, 20, 3):
-        with interrupted(monkeypatch, after):
+        with interrupted(after, every=1):
             clf.fit(X, y)
         assert clf.n_steps_[0] < whole.n_steps_[0]
         clf.predict(X)

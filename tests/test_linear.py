@@ -18,7 +18,7 @@ from sklearn.base import clone
 
 import pegasos
 from pegasos import _core
-from pegasos.problems import _validate
+from pegasos.problems import _rows, _validate
 from pegasos.problems._settings import Settings
 from pegasos.solvers import _pegasos
 
@@ -190,7 +190,7 @@ def test_scores_are_right_for_every_row_length(rng, layout, dtype):
         coef = rng.normal(size=(3, d))
         intercept = rng.normal(size=3)
         rows, _ = pegasos.problems._validate.rows(convert(X, layout, dtype))
-        scores = _pegasos.decision_function(rows, coef, intercept)
+        scores = _rows.decision_function(rows, coef, intercept)
         expected = X.astype(dtype).astype(float) @ coef.T + intercept
         np.testing.assert_allclose(scores, expected, atol=1e-12, err_msg=f"{d} features")
 
@@ -651,12 +651,12 @@ def test_interleaved_scores_do_not_depend_on_the_other_rows(
     X = rng.normal(size=(11, n_features)).astype(dtype)
     coef, intercept = rng.normal(size=(n_problems, n_features)), rng.normal(size=n_problems)
     rows, _ = _validate.rows(convert(X, layout, dtype))
-    columns, scores = np.ascontiguousarray(coef.T), np.empty((11, n_problems))
-    _core.decision_function(rows, columns, intercept, True, 0, scores)
+    columns = np.ascontiguousarray(coef.T)
+    scores = _core.decision_function(rows, columns, intercept, True)
     np.testing.assert_allclose(scores, X.astype(float) @ coef.T + intercept, rtol=1e-9, atol=1e-9)
     for first in range(11):
-        part = np.empty((min(3, 11 - first), n_problems))
-        _core.decision_function(rows, columns, intercept, True, first, part)
+        which = np.arange(first, min(first + 3, 11))
+        part = _core.decision_function(rows, columns, intercept, True, which)
         np.testing.assert_array_equal(part, scores[first : first + len(part)])
 
 

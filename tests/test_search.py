@@ -41,7 +41,6 @@ from pegasos import (
 from pegasos.estimators import _search
 from pegasos.problems import _columns as _problems
 from pegasos.problems import _rows, _validate
-from pegasos.solvers import _pegasos
 from pegasos.solvers._pegasos import Pegasos
 
 LAMS = [1.0, 0.03, 1e-3]
@@ -823,11 +822,10 @@ def test_rows_that_lie_anywhere_have_the_scores_of_all(rng, layout, dtype, inter
             coef, intercept = rng.normal(size=(n_problems, 12)), rng.normal(size=n_problems)
             for kind in {np.float64, dtype}:
                 given = np.ascontiguousarray((coef.T if interleaved else coef).astype(kind))
-                scores, some = np.empty((80, n_problems)), np.empty((len(which), n_problems))
-                _core.decision_function(rows, given, intercept, interleaved, 0, scores)
-                _core.decision_function_of(rows, which, given, intercept, some, interleaved)
+                scores = _core.decision_function(rows, given, intercept, interleaved)
+                some = _core.decision_function(rows, given, intercept, interleaved, which)
                 np.testing.assert_array_equal(some, scores[which])
-            found = _pegasos.decision_function(rows, coef, intercept, which)
+            found = _rows.decision_function(rows, coef, intercept, which)
             np.testing.assert_allclose(found, X[which] @ coef.T + intercept, atol=1e-12)
 
 

@@ -31,6 +31,8 @@ class Rows:
     def value_bytes(self) -> int: ...
     @property
     def is_sparse(self) -> bool: ...
+    def squared_norms(self, count: int | None = ...) -> NDArray[np.float64]: ...
+    def combine(self, factors: NDArray[np.float64]) -> NDArray[np.float64]: ...
 
 def dense_rows(values: NDArray[np.floating]) -> Rows: ...
 def csr_rows(
@@ -115,44 +117,26 @@ def decision_function(
     rows: Rows,
     coef: NDArray[np.floating],
     intercept: NDArray[np.float64],
-    interleaved: bool,
-    first: int,
-    scores: NDArray[np.float64],
-) -> None: ...
-def decision_function_of(
-    rows: Rows,
-    which: NDArray[np.int64],
-    coef: NDArray[np.floating],
-    intercept: NDArray[np.float64],
-    scores: NDArray[np.float64],
     interleaved: bool = ...,
-) -> None: ...
-def combine(
-    rows: Rows, first: int, factors: NDArray[np.float64], sum: NDArray[np.float64]
-) -> None: ...
-def norms(
-    rows: Rows, first: int, scratch: NDArray[np.float64] | None, out: NDArray[np.float64]
-) -> None: ...
+    which: NDArray[np.int64] | None = ...,
+) -> NDArray[np.float64]: ...
 def objectives(
     rows: Rows,
     targets: Targets,
     coef: NDArray[np.float64],
     intercept: NDArray[np.float64],
-    interleaved: bool,
-    squared_norms: NDArray[np.float64],
-    losses: NDArray[np.float64],
-) -> None: ...
+    interleaved: bool = ...,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
 def dual_objectives(
     rows: Rows,
     targets: Targets,
     a: NDArray[np.float64],
     masses: NDArray[np.float64],
-    best: NDArray[np.float64],
     *,
     lam: float,
     intercept_scaling: float,
     free_intercept: bool,
-) -> None: ...
+) -> NDArray[np.float64]: ...
 
 BLANK_DUAL: Final[Any]
 

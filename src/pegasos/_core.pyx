@@ -440,6 +440,9 @@ BLANK_PROBLEM = <pegasos_linear[:1]> &_blank
 
 # ---- The gate ----------------------------------------------------------------------------------
 
+# Numbers of X that are read between two moments at which Ctrl-C is heard, about 10 ms of work; what
+# a row costs is that of so many numbers more.
+cdef double NUMBERS = 5e6, NUMBERS_OF_A_ROW = 25
 # Counters stay below, so that sums of two of them do not overflow.
 cdef int64_t LARGEST = <int64_t>1 << 62
 
@@ -482,11 +485,6 @@ cdef pegasos_loss loss_of(loss) except *:
     return c
 
 
-cdef int require_part(Rows rows, int64_t first, int64_t count) except -1:
-    """Raise a ValueError unless there are rows number first to first + count - 1."""
-    return require(0 <= first <= rows.c.n_rows - count, "these rows are not all there")
-
-
 cdef int require_problems(const pegasos_linear[::1] problems, int64_t batch_size,
                           bint has_sums) except -1:
     """Raise a ValueError unless the counters of `problems` are some that training can reach."""
@@ -522,7 +520,7 @@ cdef class Watch:
     cdef pegasos_watch c
     cdef object tell, error
 
-    def __init__(self, tell=None, *, double every=5e6, bint by_epochs=False):
+    def __init__(self, tell=None, *, double every=NUMBERS, bint by_epochs=False):
         require(0 < every <= 1e18, "every must be in (0, 1e18]")
         self.tell = tell
         self.c.poll = poll
@@ -557,6 +555,8 @@ cdef class Rows:
     cdef readonly int64_t size
     """How many numbers are stored."""
 
+    cdef object norms
+
     @property
     def shape(self):
         return self.c.n_rows, self.c.n_features
@@ -570,6 +570,49 @@ cdef class Rows:
     def is_sparse(self):
         """Whether these are CSR rows."""
         return self.c.index_bytes > 0
+
+    cdef int64_t piece(self, double n_passes) noexcept:
+        """How many rows are read between two moments at which Ctrl-C is heard."""
+        cdef double numbers = <double> self.size / <double> self.c.n_rows + NUMBERS_OF_A_ROW
+        return <int64_t> max(1.0, min(NUMBERS / (n_passes * numbers), <double> self.c.n_rows))
+
+    def squared_norms(self, count=None):
+        """|x_i|^2 of the first `count` rows, read-only; None: of all, which are kept."""
+        cdef int64_t n = self.c.n_rows if count is None else min(count, self.c.n_rows)
+        cdef int64_t first, size, piece = self.piece(1)
+        cdef double[::1] out, scratch
+        if self.norms is not None:
+            return self.norms[:n]
+        require(n >= 1, "count must be at least 1")
+        norms = np.empty(n)
+        try:  # zeros, where columns that are stored twice are summed
+            out, scratch = norms, np.zeros(self.c.n_features if self.is_sparse else 1)
+        except (MemoryError, ValueError):
+            raise MemoryError(f"X has {self.c.n_features} features, more than memory has room for "
+                              "when its rows are measured") from None
+        for first in range(0, n, piece):
+            PyErr_CheckSignals()
+            size = min(piece, n - first)
+            with nogil:
+                pegasos_linear_norms(&self.c, first, size, &scratch[0], &out[first])
+        norms.flags.writeable = False
+        if n == self.c.n_rows:
+            self.norms = norms
+        return norms
+
+    def combine(self, const double[:, ::1] factors not None):
+        """Sums of the rows times each row of `factors`."""
+        sums = np.zeros((factors.shape[0], self.c.n_features))
+        cdef double[:, ::1] out = sums
+        cdef int64_t k, first, size, piece = self.piece(1)
+        require(factors.shape[1] == self.c.n_rows, "factors must have n_rows columns")
+        for k in range(factors.shape[0]):
+            for first in range(0, self.c.n_rows, piece):
+                PyErr_CheckSignals()
+                size = min(piece, self.c.n_rows - first)
+                with nogil:
+                    pegasos_linear_combine(&self.c, first, size, &factors[k, first], &out[k, 0])
+        return sums
 
 
 def dense_rows(const value_t[:, ::1] values not None):
@@ -973,151 +1016,110 @@ cdef int require_coefficients(Rows rows, const value_t[:, ::1] coef, const doubl
 
 
 def decision_function(Rows rows not None, const value_t[:, ::1] coef not None,
-                      const double[::1] intercept not None, bint interleaved, int64_t first,
-                      double[:, ::1] scores not None):
-    """Write the scores of rows `first`, `first` + 1, ..., one column per problem.
+                      const double[::1] intercept not None, bint interleaved=False,
+                      const int64_t[::1] which=None):
+    """Scores of rows number `which`, or of all, of shape (n_rows, n_problems).
 
     `coef`, float64 or of the rows' type, has a row for each problem or, if `interleaved`, for each
-    feature.
+    feature. Ctrl-C is heard now and then.
     """
-    cdef int64_t n_problems = scores.shape[1]
-    require_part(rows, first, scores.shape[0])
+    cdef int64_t n_problems = intercept.shape[0], first, count
+    cdef int64_t n = rows.c.n_rows if which is None else which.shape[0]
+    cdef int64_t piece = rows.piece(<double> max(n_problems, 1))
     require_coefficients(rows, coef, intercept, n_problems, interleaved)
-    if scores.shape[0] == 0:
-        return
-    with nogil:
-        pegasos_linear_scores(&rows.c, first, scores.shape[0], n_problems, &coef[0, 0],
-                              sizeof(value_t), interleaved, &intercept[0], &scores[0, 0])
-
-
-def decision_function_of(Rows rows not None, const int64_t[::1] which not None,
-                         const value_t[:, ::1] coef not None, const double[::1] intercept not None,
-                         double[:, ::1] scores not None, bint interleaved=False):
-    """Write the scores of rows number `which`, one column per problem; as `decision_function`."""
-    cdef int64_t n_problems = scores.shape[1]
-    require_coefficients(rows, coef, intercept, n_problems, interleaved)
-    require(which.shape[0] == scores.shape[0], "scores must have one row for each of which")
-    require_indices(which, 0, rows.c.n_rows, "which must be in [0, n_rows)")
-    if which.shape[0] == 0:
-        return
-    with nogil:
-        pegasos_linear_scores_of(&rows.c, which.shape[0], &which[0], n_problems, &coef[0, 0],
-                                 sizeof(value_t), interleaved, &intercept[0], &scores[0, 0])
-
-
-def combine(Rows rows not None, int64_t first, const double[::1] factors not None,
-            double[::1] sum not None):
-    """Add rows `first`, `first` + 1, ... times `factors` to `sum`."""
-    require_part(rows, first, factors.shape[0])
-    require(sum.shape[0] == rows.c.n_features, "sum must have n_features entries")
-    if factors.shape[0] == 0:
-        return
-    with nogil:
-        pegasos_linear_combine(&rows.c, first, factors.shape[0], &factors[0], &sum[0])
-
-
-def norms(Rows rows not None, int64_t first, double[::1] scratch, double[::1] out not None):
-    """Write squared norms of rows `first`, ...; `scratch`: zeros for CSR rows, None for dense."""
-    require_part(rows, first, out.shape[0])
-    require(rows.c.index_bytes == 0 if scratch is None else scratch.shape[0] == rows.c.n_features,
-            "scratch must have n_features zeros for CSR rows")
-    if out.shape[0] == 0:
-        return
-    with nogil:
-        pegasos_linear_norms(&rows.c, first, out.shape[0],
-                             NULL if scratch is None else &scratch[0], &out[0])
+    scores = np.empty((n, n_problems))
+    cdef double[:, ::1] out = scores
+    if which is not None:
+        require_indices(which, 0, rows.c.n_rows, "which must be in [0, n_rows)")
+    for first in range(0, n, piece):
+        PyErr_CheckSignals()
+        count = min(piece, n - first)
+        with nogil:
+            if which is None:
+                pegasos_linear_scores(&rows.c, first, count, n_problems, &coef[0, 0],
+                                      sizeof(value_t), interleaved, &intercept[0], &out[first, 0])
+            else:
+                pegasos_linear_scores_of(&rows.c, count, &which[first], n_problems, &coef[0, 0],
+                                         sizeof(value_t), interleaved, &intercept[0],
+                                         &out[first, 0])
+    return scores
 
 
 # ---- The certificate ---------------------------------------------------------------------------
 
 
-# Rows of a pass over all rows after which Ctrl-C is heard.
-cdef int64_t CHUNK = 2048
-
-
 def objectives(Rows rows not None, Targets targets not None, const double[:, ::1] coef not None,
-               const double[::1] intercept not None, bint interleaved,
-               double[::1] squared_norms not None, double[::1] losses not None):
-    """Write |w|^2 of every problem, without the intercept, and the sum of its losses.
+               const double[::1] intercept not None, bint interleaved=False):
+    """|w|^2 of every problem, without the intercept, and the sum of its losses.
 
     `coef` is as for `decision_function`.
     """
     cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, n_problems = targets.n_problems
     cdef int64_t first, count, k, j, apart = n_problems if interleaved else 1
+    cdef int64_t piece = rows.piece(<double> n_problems)
     cdef pegasos_targets own
     require(targets.c.n == n, "targets must be of n_rows")
-    require(n_problems == squared_norms.shape[0] == losses.shape[0],
-            "squared_norms and losses must have a number for each problem")
     require_coefficients(rows, coef, intercept, n_problems, interleaved)
+    squared_norms, losses = np.zeros((2, n_problems))
+    cdef double[::1] of_norms = squared_norms, of_losses = losses
+    cdef double[:, ::1] scores = np.empty((min(piece, n), n_problems))
     cdef const double *w
-    cdef double *scores = <double *> malloc(<size_t> (min(CHUNK, n) * n_problems) * sizeof(double))
-    if scores == NULL:
-        raise MemoryError(f"there is no room for scores of {n_problems} problems")
     # Summed one after the other, as in a gap check: the same point has the same bits.
     with nogil:
         for k in range(n_problems):
             w = &coef[0, 0] + (k if interleaved else k * d)
-            squared_norms[k], losses[k] = 0, 0
             for j in range(d):
-                squared_norms[k] += w[j * apart] * w[j * apart]
-    try:
-        for first in range(0, n, CHUNK):
-            PyErr_CheckSignals()
-            count = min(CHUNK, n - first)
-            with nogil:
-                pegasos_linear_scores(&rows.c, first, count, n_problems, &coef[0, 0],
-                                      sizeof(double), interleaved, &intercept[0], scores)
-                for k in range(n_problems):
-                    own = targets.of(k)
-                    losses[k] = pegasos_loss_sum(&own, first, count, scores + k, n_problems,
-                                                 losses[k])
-    finally:
-        free(scores)
+                of_norms[k] += w[j * apart] * w[j * apart]
+    for first in range(0, n, piece):
+        PyErr_CheckSignals()
+        count = min(piece, n - first)
+        with nogil:
+            pegasos_linear_scores(&rows.c, first, count, n_problems, &coef[0, 0], sizeof(double),
+                                  interleaved, &intercept[0], &scores[0, 0])
+            for k in range(n_problems):
+                own = targets.of(k)
+                of_losses[k] = pegasos_loss_sum(&own, first, count, &scores[0, k], n_problems,
+                                                of_losses[k])
+    return squared_norms, losses
 
 
 def dual_objectives(Rows rows not None, Targets targets not None, const double[:, :] a not None,
-                    const double[::1] masses not None, double[::1] best not None, *, double lam,
-                    double intercept_scaling, bint free_intercept):
-    """Write the best dual value of multiples of each row of `a`, made feasible first.
+                    const double[::1] masses not None, *, double lam, double intercept_scaling,
+                    bint free_intercept):
+    """The best dual values of multiples of rows of `a`, made feasible first.
 
     See ``pegasos_make_feasible`` and ``pegasos_best_dual``. Rows of `a` are contiguous.
     """
     cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, n_problems = targets.n_problems
-    cdef int64_t apart = stride(a), first, count, k, i
+    cdef int64_t apart = stride(a), first, count, k, i, piece = rows.piece(1)
+    cdef double scale, total, squared
     cdef pegasos_targets own
     require(targets.c.n == n, "targets must be of n_rows")
     require(a.shape[0] == n_problems and a.shape[1] == n, "a must have the shape of labels")
-    require(n_problems == best.shape[0], "best must have a number for each problem")
     targets.require_masses(masses)
-    cdef double *point = <double *> malloc(<size_t> (n + d + min(CHUNK, n)) * sizeof(double))
-    if point == NULL:
-        raise MemoryError(f"there is no room for a dual point of {n} rows and {d} features")
-    cdef double *w = point + n
-    cdef double *factors = w + d
-    cdef double scale, total, squared
-    try:
-        for k in range(n_problems):
-            scale, total, squared = lam * masses[k], 0, 0
-            own = targets.of(k)
+    best = np.empty(n_problems)
+    cdef double[::1] of_best = best, point = np.empty(n), w = np.empty(d), factors = np.empty(piece)
+    for k in range(n_problems):
+        scale, total, squared = lam * masses[k], 0, 0
+        own = targets.of(k)
+        with nogil:
+            pegasos_make_feasible(&own, free_intercept, &a[0, 0] + k * apart, &point[0])
+            memset(&w[0], 0, <size_t> d * sizeof(double))
+        for first in range(0, n, piece):
+            PyErr_CheckSignals()
+            count = min(piece, n - first)
             with nogil:
-                pegasos_make_feasible(&own, free_intercept, &a[0, 0] + k * apart, point)
-                memset(w, 0, <size_t> d * sizeof(double))
-            for first in range(0, n, CHUNK):
-                PyErr_CheckSignals()
-                count = min(CHUNK, n - first)
-                with nogil:
-                    for i in range(count):
-                        factors[i] = own.labels[first + i] * point[first + i] / scale
-                        total += factors[i]
-                    pegasos_linear_combine(&rows.c, first, count, factors, w)
-            with nogil:
-                for i in range(d):
-                    squared += w[i] * w[i]
-                total *= intercept_scaling
-                best[k] = pegasos_best_dual(&own, point, squared + total * total, masses[k], lam,
-                                            True)
-    finally:
-        free(point)
+                for i in range(count):
+                    factors[i] = own.labels[first + i] * point[first + i] / scale
+                    total += factors[i]
+                pegasos_linear_combine(&rows.c, first, count, &factors[0], &w[0])
+        with nogil:
+            for i in range(d):
+                squared += w[i] * w[i]
+            total *= intercept_scaling
+            of_best[k] = pegasos_best_dual(&own, &point[0], squared + total * total, masses[k], lam,
+                                           True)
+    return best
 
 
 # ---- Dual coordinate ascent --------------------------------------------------------------------

@@ -497,7 +497,7 @@ class _Search(BaseEstimator):
         rows, lams = machines.rows, np.array([point.lam for point in points])
         settings = points[int(np.argmin(lams))]
         (n_folds, n_problems, _), size = folds.labels.shape, _pegasos.lanes(rows)
-        norms = _rows.squared_norms(rows)
+        norms = rows.squared_norms()
         overflow = _validate.overflow(np.dtype(f"f{rows.value_bytes}"), settings.lam_told)
         if not np.isfinite(norms).all():
             raise overflow
@@ -767,7 +767,7 @@ class _Linear(_Search):
             schedule=lambda settings, n, seed: Schedule(
                 LINEAR, settings, n, rows.shape[1], dtype, seed
             ),
-            scores=lambda k, coef, intercept: _pegasos.decision_function(
+            scores=lambda k, coef, intercept: _rows.decision_function(
                 rows, coef, intercept, folds[k].test
             ),
             narrow=narrow,

@@ -16,7 +16,6 @@ from pegasos.problems import _columns as _problems
 from pegasos.problems import _rows, _validate
 from pegasos.problems._certificate import Certificate
 from pegasos.problems._losses import LOSSES, TARGET_LOSSES, with_probabilities
-from pegasos.solvers import _pegasos
 
 # Memory for one piece of a kernel prediction.
 _PREDICT_BYTES = 2**23
@@ -280,7 +279,7 @@ def linear_scores(
 ) -> np.ndarray:
     """Scores of the rows of `X` by each problem; `checked` as in `_validate.rows`."""
     rows, _ = _validate.rows(X, n_features=coef.shape[1], checked=checked)
-    return _numbers(_pegasos.decision_function(rows, coef, intercept))
+    return _numbers(_rows.decision_function(rows, coef, intercept))
 
 
 # What overflows is not a number in the end, and told in a sentence.
@@ -308,7 +307,7 @@ def kernel_scores(
         # Sums of the core, in a fixed order: no matter which rows are scored together.
         coef = dual_coef if kernel.is_given else support.weights(dual_coef)
         rows, _ = _validate.rows(X, checked=True)
-        return _numbers(_pegasos.decision_function(rows, coef, intercept))
+        return _numbers(_rows.decision_function(rows, coef, intercept))
     n, scores = X.shape[0], np.tile(intercept, (X.shape[0], 1))
     coef = dual_coef.T.astype(support.dtype)
     made_dense = _validate.is_sparse(support.X) and not (support.is_thin or support.is_thick)

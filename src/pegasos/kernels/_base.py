@@ -147,7 +147,7 @@ class Kernel:
         """Raise unless the type of `X` holds all numbers in the computation of kernel values."""
         if not self.is_of_products:
             return
-        squared = _rows.squared_norms(_validate.rows(X, checked=True)[0]).max(initial=0)
+        squared = _validate.rows(X, checked=True)[0].squared_norms().max(initial=0)
         with np.errstate(over="ignore"):
             value = self.largest(squared)
         dtype = X.dtype if self.keeps_type else np.dtype(np.float64)

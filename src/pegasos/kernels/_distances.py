@@ -6,7 +6,7 @@ import numpy as np
 
 from pegasos import _core
 from pegasos.kernels._base import Kernel
-from pegasos.problems import _rows, _validate
+from pegasos.problems import _validate
 
 # The error that the exponents of Gaussian kernels may have. Where rows are so far from 0, compared
 # with the kernel's width, that rounding in norms and products exceeds it, kernel values come from
@@ -72,7 +72,7 @@ class Gaussian(_OfDistance):
 
     def mean_distance(self, X: Any) -> float:
         """|x|^2 - 2 <x, m> plus the mean of |z|^2, where m is the mean row."""
-        squared = _rows.squared_norms(_validate.rows(X, checked=True)[0])
+        squared = _validate.rows(X, checked=True)[0].squared_norms()
         mean = np.asarray(X.mean(axis=0)).ravel()
         return float((squared - 2 * (X @ mean)).max() + squared.mean())
 

@@ -118,7 +118,7 @@ class Points:
 
     def squared_norms(self) -> np.ndarray:
         """|x|^2 of all rows, in float64."""
-        return _rows.squared_norms(self.rows()) if len(self) else np.empty(0)
+        return self.rows().squared_norms() if len(self) else np.empty(0)
 
     def longest(self) -> int:
         """How many entries are stored of a row, at most."""
@@ -178,10 +178,7 @@ class Points:
 
     def weights(self, coef: np.ndarray) -> np.ndarray:
         """Sums of the rows, in float64, of shape (n_sums, n_features), for `coef` (n_sums, n)."""
-        sums, rows = np.zeros((len(coef), self.X.shape[1])), self.rows()
-        for factors, total in zip(np.ascontiguousarray(coef, np.float64), sums, strict=True):
-            _core.combine(rows, 0, factors, total)
-        return sums
+        return self.rows().combine(np.ascontiguousarray(coef, np.float64))
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_inverted": None}  # can be had again

@@ -24,8 +24,6 @@ from pegasos import _core
 from pegasos.problems import _rows, _validate
 from pegasos.problems._problem import Problem
 
-# Rows that scores are computed of at a time.
-_CHUNK = 2048
 #: What |w|^2 may be below 0, beside the sizes of what it is a sum of, and a dual value above a
 #: primal one.
 BY_ROUNDING = 1e-5
@@ -110,11 +108,11 @@ def certify(
     ValueError
         If a score overflows: then nothing can be said of the model.
     """
-    settings, best = problem.settings, np.empty(len(problem))
+    settings = problem.settings
     if primal is None:
         primal = objectives(problem, *model())
-    _core.dual_objectives(
-        problem.rows, problem.targets, dual(), problem.masses, best, lam=settings.lam,
+    best = _core.dual_objectives(
+        problem.rows, problem.targets, dual(), problem.masses, lam=settings.lam,
         free_intercept=settings.free_intercept, intercept_scaling=settings.constant_feature,
     )  # fmt: skip
     # a = 0 is a dual point as well, with the value 0: a bound where others overflow. (Not of one
@@ -195,10 +193,8 @@ def _by_weights(points: Any, coef: np.ndarray) -> tuple[np.ndarray, ...]:
     """
     rows, norms = points.rows(), np.sqrt(points.squared_norms())
     eps, flat = np.finfo(np.float64).eps, coef.reshape(-1, coef.shape[-1])
-    w, scores = points.weights(flat), np.empty((rows.shape[0], len(flat)))
-    write = _rows.scorer(rows, w, np.zeros(len(w)))
-    for first in range(0, len(scores), _CHUNK):
-        write(first, scores[first : first + _CHUNK])
+    w = points.weights(flat)
+    scores = _rows.decision_function(rows, w, np.zeros(len(w)))
     squares = (w * w).sum(axis=1)
     longest = points.longest()
     summed = (np.count_nonzero(flat, axis=1) + 2) * eps * (np.abs(flat) * norms).sum(axis=1)
@@ -264,25 +260,10 @@ def best_dual(
 def objectives(problem: Problem, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
     """Primal objective of every problem, in float64; one pass over the rows."""
     coef, interleaved = _rows.laid_out(problem.rows, coef)
-    squared_norm, losses = np.empty((2, len(problem)))
-    _core.objectives(
-        problem.rows, problem.targets, coef, intercept, interleaved, squared_norm, losses,
-    )  # fmt: skip
+    squared_norm, losses = _core.objectives(
+        problem.rows, problem.targets, coef, intercept, interleaved
+    )
     return _primal(problem, squared_norm, intercept, losses, coef.dtype)
-
-
-def best_intercepts(problem: Problem, coef: np.ndarray) -> np.ndarray:
-    """The b that minimises the objective for each w; see ``pegasos_best_intercept``."""
-    scores = np.empty((problem.rows.shape[0], len(coef)))
-    write = _rows.scorer(problem.rows, coef, np.zeros(len(coef)))
-    for first in range(0, len(scores), _CHUNK):
-        write(first, scores[first : first + _CHUNK])
-    return best_intercepts_of(problem, scores.T)
-
-
-def best_intercepts_of(problem: Problem, scores: np.ndarray) -> np.ndarray:
-    """The same, given the scores without b, (n_problems, n_samples)."""
-    return problem.targets.intercepts(np.ascontiguousarray(scores, np.float64))
 
 
 def _primal(

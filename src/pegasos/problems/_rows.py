@@ -1,8 +1,6 @@
 """Parts of matrices, as the core takes them, and scores of their rows."""
 
-import functools
 import zlib
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,8 +8,6 @@ import numpy as np
 from pegasos import _core
 from pegasos.problems import _validate
 
-# Numbers that a call of the core goes over: Ctrl-C waits for it.
-_NUMBERS = 2**24
 # Rounding may move a number by this part of its column's range.
 _BLUR = 1e-4
 
@@ -106,27 +102,6 @@ def narrowed(rows: _core.Rows) -> _core.Rows:
     return _core.csr_rows(values.astype(np.float32), indices, indptr, rows.shape[1])
 
 
-def squared_norms(rows: _core.Rows, count: int | None = None) -> np.ndarray:
-    """|x_i|^2 of the first `count` rows, in float64; None: of all.
-
-    Piece by piece, so that Ctrl-C is heard.
-    """
-    n, d = rows.shape
-    out = np.empty(n if count is None else min(n, count))
-    scratch = None
-    if rows.is_sparse:
-        try:  # zeros, where columns that are stored twice are summed
-            scratch = np.zeros(d)
-        except (MemoryError, ValueError):
-            raise MemoryError(
-                f"X has {d} features, more than memory has room for when its rows are measured"
-            ) from None
-    size = max(1, _NUMBERS * n // max(1, rows.size))
-    for first in range(0, len(out), size):
-        _core.norms(rows, first, scratch, out[first : first + size])
-    return out
-
-
 def seconds_a_pass(rows: _core.Rows) -> float:
     """About how long it takes to multiply all rows by a vector."""
     n, d = rows.shape
@@ -172,29 +147,12 @@ def laid_out(
     return np.ascontiguousarray(coef.T if interleaved else coef), interleaved
 
 
-def scorer(
+def decision_function(
     rows: _core.Rows, coef: np.ndarray, intercept: np.ndarray, which: np.ndarray | None = None
-) -> Callable[[int, np.ndarray], None]:
-    """A function that writes the scores of rows `first`, `first` + 1, ... to its second argument.
+) -> np.ndarray:
+    """Scores of rows number `which`, or of all, of shape (n_rows, n_problems).
 
-    Parameters
-    ----------
-    rows : pegasos._core.Rows
-    coef : ndarray of shape (n_problems, n_features)
-        Of float64, or of the type of the rows.
-    intercept : ndarray of shape (n_problems,)
-    which : ndarray of int64, optional
-        The rows to score, where they are not all: then those number which[first], ...
-
-    Returns
-    -------
-    callable
-        Of an int and an ndarray of shape (count, n_problems).
+    `coef`, of float64 or of the type of the rows, has shape (n_problems, n_features).
     """
     coef, interleaved = laid_out(rows, coef, which)
-    intercept = np.ascontiguousarray(intercept)
-    if which is None:
-        return functools.partial(_core.decision_function, rows, coef, intercept, interleaved)
-    return lambda first, out: _core.decision_function_of(
-        rows, which[first : first + len(out)], coef, intercept, out, interleaved
-    )
+    return _core.decision_function(rows, coef, np.ascontiguousarray(intercept), interleaved, which)

@@ -16,7 +16,7 @@ from pegasos._threads import blas, in_threads, uninterrupted
 from pegasos.problems import _certificate
 from pegasos.problems._problem import Problem
 from pegasos.problems._settings import Settings
-from pegasos.solvers import _low_rank, _pegasos
+from pegasos.solvers import _low_rank
 from pegasos.solvers._ascent import features_of
 from pegasos.solvers._kernel_pegasos import check_convex
 from pegasos.solvers._solver import Solver
@@ -158,7 +158,7 @@ class KernelAscent(Solver):
             total = beta.sum(axis=1) - self.settings.loss.nu / self.settings.lam
             runs["constant_weight"] = runs["feature"] * total
         if is_free:
-            runs["reference"] = _certificate.best_intercepts_of(problem, self.scores)
+            runs["reference"] = problem.targets.intercepts(self.scores)
         self._forget_all_but_zero(slice(None))
         self.relative_gap[is_zero] = self.primal[is_zero] > 0  # the dual value of a = 0 is 0
         # Last: what was interrupted before is begun again.
@@ -351,7 +351,7 @@ class KernelAscent(Solver):
         self.is_at_rounding[which] = self.runs["is_stuck"][which]
 
     def _watch(self, tell: Callable[[], None]) -> _core.Watch:
-        return _core.Watch(tell, every=_pegasos.numbers_per_call(), by_epochs=self.by_epochs)
+        return _core.Watch(tell, by_epochs=self.by_epochs)
 
     def _ascend_inside(self, k: int, tol: float | None, tell: Callable[[], None]) -> None:
         """The same of one problem, on the kernel matrix among the rows that are in it."""

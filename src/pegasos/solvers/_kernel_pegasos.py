@@ -11,7 +11,7 @@ import numpy as np
 from pegasos import _core
 from pegasos._threads import blas, in_threads
 from pegasos.problems._settings import Settings
-from pegasos.solvers._pegasos import Pegasos, next_draw, numbers_per_call
+from pegasos.solvers._pegasos import Pegasos, next_draw
 
 
 def check_convex(settings: Settings, cache: Any) -> None:
@@ -84,7 +84,7 @@ class KernelPegasos(Pegasos):
             _core.kernel_fit(
                 cache.columns, cache.place, cache, self.problems, self.problem(cache).targets,
                 self.weights, self.sums, self.counts, self.pending, self.scores, self.unpushed,
-                first, draws, self.slopes, _core.Watch(tell, every=numbers_per_call()),
+                first, draws, self.slopes, _core.Watch(tell),
             )  # fmt: skip
 
         with blas.one_thread():

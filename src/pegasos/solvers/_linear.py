@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 
 from pegasos import _core, _threads
-from pegasos.problems import _rows, _validate
+from pegasos.problems import _validate
 from pegasos.problems._problem import Problem
 from pegasos.problems._settings import Settings
 from pegasos.solvers import _pegasos
@@ -216,7 +216,7 @@ class Linear(Solver):
         is_same = self.rows is problem.rows and self.problem is problem
         self.problem, self.rows = problem, problem.rows
         if not is_same:
-            self.norms = _rows.squared_norms(problem.rows)
+            self.norms = problem.rows.squared_norms()
             is_other = bool((self.fingerprints != problem.fingerprints).any())
             pending = _core.BEGIN_AT_POINT if is_other else _core.CHECK_DATA
             for part in self._begun():  # CHECK_DATA: the rows may be others

@@ -15,18 +15,13 @@ import numpy as np
 
 from pegasos import _core
 from pegasos._threads import in_threads, uninterrupted
-from pegasos.problems import _rows, _validate
+from pegasos.problems import _validate
 from pegasos.problems._problem import Problem
 from pegasos.problems._settings import Settings
 
 #: Layout of one problem's state, that of ``struct pegasos_linear``.
 PROBLEM = np.asarray(_core.BLANK_PROBLEM).dtype
 
-# A call into the core should take about this long: Ctrl-C and progress wait for it to return.
-_SECONDS_PER_CALL = 0.01
-# A cautious estimate of what a draw costs, per number in the row and per problem.
-_SECONDS_PER_NUMBER = 2e-9
-_SECONDS_PER_DRAW = 50e-9
 _CACHE_LINE = 64
 # Weights of the problems that share dense rows.
 _SHARED_NUMBERS = 2**15
@@ -82,18 +77,6 @@ def bundled(lanes: int, *arrays: np.ndarray | None, dtypes: Any = None) -> Gener
             for array, copy in zip(arrays, copies, strict=True):
                 if array is not None and copy is not None:
                     array[...] = copy[:, : len(array)].T
-
-
-def rows_per_call(rows: _core.Rows, n_passes: float, n_more: float = 0) -> int:
-    """How many rows a call into the core may go over, `n_passes` times, `n_more` numbers beside."""
-    numbers = n_passes * rows.size / rows.shape[0] + n_more
-    seconds = n_passes * _SECONDS_PER_DRAW + numbers * _SECONDS_PER_NUMBER
-    return max(1, int(_SECONDS_PER_CALL / seconds))
-
-
-def numbers_per_call() -> float:
-    """How many numbers of X a call into the core may read."""
-    return _SECONDS_PER_CALL / _SECONDS_PER_NUMBER
 
 
 def next_draw(problems: np.ndarray) -> int:
@@ -463,7 +446,7 @@ class Pegasos:
 
     def _squared_norms(self, rows: Any) -> np.ndarray:
         """|x_i|^2."""
-        return _rows.squared_norms(rows)
+        return rows.squared_norms()
 
     def _scale(self, factor: np.ndarray) -> None:
         """Multiply v of each problem, and what goes with it."""
@@ -630,19 +613,3 @@ class Pegasos:
             if name in state:
                 getattr(session, name)[...] = state[name]
         return session
-
-
-def decision_function(
-    rows: _core.Rows, coef: np.ndarray, intercept: np.ndarray, which: np.ndarray | None = None
-) -> np.ndarray:
-    """Scores of shape (n_rows, n_problems), computed in pieces so that Ctrl-C is heard.
-
-    `which` : ndarray of int64, the rows to score; None: all.
-    """
-    n_rows = rows.shape[0] if which is None else len(which)
-    scores = np.empty((n_rows, coef.shape[0]))
-    write = _rows.scorer(rows, coef, intercept, which)
-    size = rows_per_call(rows, coef.shape[0])
-    for first in range(0, n_rows, size):
-        write(first, scores[first : first + size])
-    return scores

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from pegasos._threads import handled, uninterrupted
+from pegasos._threads import uninterrupted
 from pegasos.problems import _certificate, _rows
 from pegasos.problems._settings import Settings
 from pegasos.solvers._kernel_ascent import KernelAscent
 from pegasos.solvers._kernel_pegasos import KernelPegasos
 from pegasos.solvers._linear import Linear
-from pegasos.solvers._pegasos import Pegasos, decision_function
+from pegasos.solvers._pegasos import Pegasos
 from pegasos.solvers._solver import Solver
 
 # With a tolerance, Pegasos checks the gap after so many epochs, then whenever they have doubled:
@@ -70,8 +70,8 @@ class Kind:
 LINEAR = Kind(
     Pegasos,
     _certificate.certify,
-    lambda rows: float(_rows.squared_norms(rows).mean()),
-    decision_function,
+    lambda rows: float(rows.squared_norms().mean()),
+    _rows.decision_function,
     few=2**18,
     solver=Linear,
 )
@@ -148,8 +148,20 @@ class Schedule:
 
     # What overflows is found where models and certificates are made, and told in a sentence.
     @np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore")
-    @handled  # once, and not for each block that Ctrl-C must not cut in two
-    def train(self, rows: Any, **plan: Any) -> _certificate.Certificate:
+    def train(
+        self,
+        rows: Any,
+        *,
+        solver: str,
+        tol: Any,
+        max_iter: int,
+        n_steps: Any = None,
+        order: np.ndarray | None = None,
+        n_threads: int = 1,
+        on_progress: Callable[[], None] | None = None,
+        on_epoch: Callable[[], None] | None = None,
+        check: str = "afresh",
+    ) -> _certificate.Certificate:
         """Run solvers until every relative duality gap is at most `tol`, or to the plan's end.
 
         Can be stopped at any time by an exception; calling it again completes the plan. So it does
@@ -178,22 +190,6 @@ class Schedule:
         -------
         pegasos.problems._certificate.Certificate
         """
-        return self._train(rows, **plan)
-
-    def _train(
-        self,
-        rows: Any,
-        *,
-        solver: str,
-        tol: Any,
-        max_iter: int,
-        n_steps: Any = None,
-        order: np.ndarray | None = None,
-        n_threads: int = 1,
-        on_progress: Callable[[], None] | None = None,
-        on_epoch: Callable[[], None] | None = None,
-        check: str = "afresh",
-    ) -> _certificate.Certificate:
         is_fixed = n_steps is not None or order is not None
         threads: dict[str, Any] = {"n_threads": n_threads, "on_progress": on_progress}
         if tol == "auto":
@@ -202,7 +198,7 @@ class Schedule:
             if exact is not None:
                 loss = self.settings.loss
                 least = _LEAST_GAP_IF_SMOOTH if loss.curvature or loss.nu else _LEAST_GAP
-                certificate = self._train(
+                certificate = self.train(
                     rows, solver=exact, tol=least, max_iter=min(max_iter, _MOST_EPOCHS),
                     check=check,
                     on_epoch=on_epoch, **threads,
@@ -228,7 +224,7 @@ class Schedule:
         proved = certificate.proved_gap
         excess = (proved - certificate.stopping_gap).max()
         if proved.max() > tol >= certificate.stopping_gap.max() and excess < tol / 4:
-            return self._train(
+            return self.train(
                 rows, solver=solver, tol=tol - 2 * excess, max_iter=max_iter, on_epoch=on_epoch,
                 n_threads=n_threads, on_progress=on_progress, check=check,
             )  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from pegasos import _core
-from pegasos.problems import _columns, _rows
+from pegasos.problems import _columns
 from pegasos.problems._certificate import Certificate
 from pegasos.solvers._schedule import GAP, Schedule
 
@@ -114,7 +114,7 @@ def _rounding(schedule: Schedule, rows: Any, k: int) -> float:
 def _size(rows: Any) -> float:
     """About the norm of a row; of kernel machines, nothing is advised: 1."""
     is_linear = isinstance(rows, _core.Rows)
-    return float(np.sqrt(_rows.squared_norms(rows, 1000).mean())) if is_linear else 1.0
+    return float(np.sqrt(rows.squared_norms(1000).mean())) if is_linear else 1.0
 
 
 def _advice_on_scale(size: float) -> str:
