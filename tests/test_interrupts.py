@@ -578,7 +578,7 @@ def test_no_thread_is_at_work_after_ctrl_c(monkeypatch, n_times):
     before = signal.signal(signal.SIGINT, answer)
     try:
         with pytest.raises(KeyboardInterrupt):
-            _threads.in_threads(jobs, 2)
+            _threads.handled(_threads.in_threads)(jobs, 2)
     finally:
         signal.signal(signal.SIGINT, before)
     assert not running

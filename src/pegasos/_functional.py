@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from pegasos import _threads
 from pegasos.io._model import LinearModel
 from pegasos.io._progress import Progress
 from pegasos.problems import _columns as _problems
@@ -171,7 +172,7 @@ def fit(
         made = _whole_steps(columns[:, draws], settings.batch_size)
         steps = made if steps is None else np.minimum(made, steps)
     with Progress("training", bool(verbose)) as progress:
-        certificate = schedule.train(
+        certificate = _threads.handled(schedule.train)(
             rows, solver=solver, tol=tol, max_iter=n_epochs, n_steps=steps, order=draws,
             n_threads=n_threads, on_progress=lambda: progress.update(schedule.progress),
         )  # fmt: skip

@@ -166,7 +166,6 @@ def by_pieces(job: Callable[[], Generator[Any]]) -> Job:
     return run
 
 
-@handled
 def in_threads(
     jobs: Iterable[Job], n_threads: int, on_progress: Callable[[], None] | None = None
 ) -> None:
