@@ -102,9 +102,8 @@ def calls(layout, dtype):
         rows, targets, 1, one, draws.copy(), np.zeros(N), np.zeros(D), ascents(1), 2, _core.Watch(),
     ]  # fmt: skip
     memory = np.zeros((K, _core.kept(N, D)), np.uint8)
-    table = np.zeros(K, np.asarray(_core.BLANK_STANDING).dtype)
     yield "solve", [rows, targets, 0, one, memory, np.full(K, 5)]
-    yield "standings", [N, D, memory, table]
+    yield "standings", [N, D, memory]
     yield "set_pending", [memory, N, D, _core.BEGIN_AT_POINT]
     yield "set_points", [memory, np.ones((K, N)), np.ones((K, D)), np.ones(K)]
     yield "are_fits", [memory, N, D, np.dtype(dtype).itemsize]
@@ -155,6 +154,7 @@ def calls(layout, dtype):
 # Other lengths that are no mistake: of index arrays and lists of rows the first entries count, and
 # fewer rows, draws, columns or problems may be asked for.
 MAY_BE_LONGER = {
+    ("standings", 2, 0),
     ("decision_function", 4, 0), ("Rows.combine", 1, 0),
     ("csr_rows", 0, 0), ("csr_rows", 1, 0), ("csr_rows", 2, 0), ("fit", 6, 1), ("fit", 8, 0),
     ("kernel_fit", 0, 0), ("kernel_fit", 12, 0), ("Targets", 0, 0), ("push", 0, 0), ("gather", 0, 0), ("gather", 0, 1),
@@ -163,6 +163,7 @@ MAY_BE_LONGER = {
     ("take_rows", 6, 0),
 }  # fmt: skip
 MAY_BE_SHORTER = {
+    ("standings", 2, 0),
     ("decision_function", 4, 0), ("Rows.combine", 1, 0), ("fit", 8, 0), ("csr_rows", 2, 0),
     ("dense_rows", 0, 0), ("dense_rows", 0, 1),
     ("Order", 1, 0), ("restart_averages", 1, 1), ("push", 0, 0), ("gather", 0, 1),
@@ -175,8 +176,7 @@ INTERCEPT = {"intercept_scaling": 1.0, "free_intercept": False}
 KEYWORDS = {
     "are_fits": INTERCEPT | {"loss": 0},
     "dual_objectives": INTERCEPT | {"lam": 0.1},
-    "solve": INTERCEPT
-    | {"lam": 0.1, "tol": 1e-3, "seed": 0, "solver": _core.AUTO, "together": False},
+    "solve": INTERCEPT | {"lam": 0.1, "tol": 1e-3, "seed": 0, "solver": _core.AUTO},
 }
 
 
@@ -363,7 +363,7 @@ def test_an_average_needs_sums(layout, dtype, fields):
     [
         {"lam": 0.0}, {"lam": np.nan}, {"lam": np.inf}, {"lam": -1.0},
         {"intercept_scaling": -1.0}, {"intercept_scaling": np.nan}, {"free_intercept": True},
-        {"tol": np.nan}, {"solver": 3}, {"solver": -1},
+        {"tol": np.nan}, {"solver": 3}, {"solver": -1}, {"n_bundles": -1}, {"n_bundles": 3},
     ],
 )  # fmt: skip
 def test_problems_without_a_meaning_are_refused(layout, dtype, settings):

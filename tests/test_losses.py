@@ -186,15 +186,14 @@ def test_solvers_climb_to_the_optimum(rng, layout, dtype, intercept, loss, solve
     X, y = make_rows(rng)
     c, (n, d), (y, z) = rng.uniform(0.2, 2, len(y)), X.shape, make_targets(rng, y, loss)
     memory = np.zeros((1, _core.kept(n, d)), np.uint8)
-    found = np.zeros(1, np.asarray(_core.BLANK_STANDING).dtype)
     status = _core.solve(
         rows_of(X, layout, dtype), core_targets(loss, y, z, c), 0, (X**2).sum(axis=1), memory,
         np.full(1, 100_000), lam=LAM, tol=1e-9, free_intercept=intercept == "free", seed=0,
-        intercept_scaling=float(intercept == "penalized"), solver=solver, together=False,
+        intercept_scaling=float(intercept == "penalized"), solver=solver,
         watch=_core.Watch(),
     )  # fmt: skip
     assert status == _core.DONE
-    of_a, of_coef = _core.standings(n, d, memory, found)
+    found, of_a, of_coef = _core.standings(n, d, memory)
     a, coef = memory[0, of_a:].view(float)[:n], memory[0, of_coef:].view(float)[:d]
     assert found["relative_gap"] <= 1e-9
     b = found["intercept"][0]
@@ -219,15 +218,14 @@ def test_losses_with_corners_are_solved_as_both_objectives_say(
     X, y = make_rows(rng)
     c, (n, d), (y, z) = rng.uniform(0.2, 2, len(y)), X.shape, make_targets(rng, y, loss)
     memory = np.zeros((1, _core.kept(n, d)), np.uint8)
-    found = np.zeros(1, np.asarray(_core.BLANK_STANDING).dtype)
     status = _core.solve(
         rows_of(X, layout, dtype), core_targets(loss, y, z, c), 0, (X**2).sum(axis=1), memory,
         np.full(1, 100_000), lam=LAM, tol=1e-7, free_intercept=intercept == "free", seed=0,
-        intercept_scaling=float(intercept == "penalized"), solver=solver, together=False,
+        intercept_scaling=float(intercept == "penalized"), solver=solver,
         watch=_core.Watch(),
     )  # fmt: skip
     assert status == _core.DONE
-    of_a, of_coef = _core.standings(n, d, memory, found)
+    found, of_a, of_coef = _core.standings(n, d, memory)
     a, w = memory[0, of_a:].view(float)[:n].copy(), memory[0, of_coef:].view(float)[:d]
     primal = objective(loss, X, y, z, c, w, found["intercept"][0], intercept == "penalized")
     assert (a >= LEAST[loss] * c).all()

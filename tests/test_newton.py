@@ -242,7 +242,7 @@ def test_a_fit_that_is_stopped_in_its_sample_draws_it_again(rng, layout, dtype):
                 _core.solve(
                     rows, _core.Targets(y), 0, norms, memory, np.full(1, 500), lam=1e-3, tol=1e-5,
                     intercept_scaling=1.0, free_intercept=False, seed=3, solver=_core.AUTO,
-                    together=False, watch=_core.Watch(tell, every=3e3),
+                    watch=_core.Watch(tell, every=3e3),
                 )  # fmt: skip
                 return memory, n_stops
             except KeyboardInterrupt:

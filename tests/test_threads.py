@@ -270,7 +270,7 @@ class Solved:
         return _core.solve(
             self.rows, self.targets, 0, self.norms, self.memory, np.array([500]), lam=1e-3,
             intercept_scaling=1.0, free_intercept=False, tol=1e-3, seed=0, solver=_core.NEWTON,
-            together=False, watch=_core.Watch(tell, every=1.0), pool=pool,
+            watch=_core.Watch(tell, every=1.0), pool=pool,
         )  # fmt: skip
 
 

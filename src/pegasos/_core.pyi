@@ -229,7 +229,6 @@ ASCENT: Final[int]
 NEWTON: Final[int]
 CHECK_DATA: Final[int]
 BEGIN_AT_POINT: Final[int]
-BLANK_STANDING: Final[Any]
 
 @disjoint_base
 class Pool:
@@ -241,8 +240,8 @@ def kept(n_rows: int, n_features: int) -> int: ...
 def seconds(rows: Rows, solver: int) -> float: ...
 def gains_by_blas(n_features: int) -> bool: ...
 def standings(
-    n_rows: int, n_features: int, memory: NDArray[np.uint8], out: NDArray[np.void]
-) -> tuple[int, int]: ...
+    n_rows: int, n_features: int, memory: NDArray[np.uint8]
+) -> tuple[NDArray[np.void], int, int]: ...
 def set_pending(memory: NDArray[np.uint8], n_rows: int, n_features: int, pending: int) -> None: ...
 def set_points(
     memory: NDArray[np.uint8],
@@ -275,7 +274,8 @@ def solve(
     tol: float,
     seed: int,
     solver: int,
-    together: bool,
+    n_bundles: int = ...,
+    to_the_end: bool = ...,
     watch: Watch,
     pool: Pool | None = ...,
 ) -> int: ...

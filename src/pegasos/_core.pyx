@@ -1799,8 +1799,7 @@ cdef packed struct standing_t:
     int64_t n_epochs, n_steps, pegasos, ascent, newton, first_solver, solver
 
 cdef standing_t _blank_standing
-#: One zeroed entry of what `standings` writes, as `BLANK_PROBLEM`.
-BLANK_STANDING = <standing_t[:1]> &_blank_standing
+cdef object STANDING = np.asarray(<standing_t[:1]> &_blank_standing).dtype
 
 
 cdef int require_size(int64_t n_rows, int64_t n_features) except -1:
@@ -1833,13 +1832,13 @@ cdef int require_memory(const uint8_t[:, ::1] memory, int64_t n_rows, int64_t n_
     return require_aligned(&memory[0, 0], sizeof(double), "memory must be aligned")
 
 
-def standings(int64_t n_rows, int64_t n_features, uint8_t[:, ::1] memory not None,
-              standing_t[::1] out not None):
-    """Write what fits have found so far; returns where `a` and `coef` begin in their memory."""
+def standings(int64_t n_rows, int64_t n_features, uint8_t[:, ::1] memory not None):
+    """What fits have found so far, and where `a` and `coef` begin in their memory."""
     cdef pegasos_solution found
     cdef int64_t k
     require_memory(memory, n_rows, n_features)
-    require(out.shape[0] == memory.shape[0], "out must have an entry for each problem")
+    table = np.empty(memory.shape[0], STANDING)
+    cdef standing_t[::1] out = table
     for k in range(memory.shape[0]):
         pegasos_found(n_rows, n_features, &memory[k, 0], &found)
         out[k].objective, out[k].relative_gap = found.objective, found.relative_gap
@@ -1848,7 +1847,7 @@ def standings(int64_t n_rows, int64_t n_features, uint8_t[:, ::1] memory not Non
         out[k].pegasos, out[k].ascent = found.epochs[0], found.epochs[1]
         out[k].newton, out[k].solver = found.epochs[2], found.solver
     k = memory.shape[0] - 1
-    return (<const uint8_t *> found.dual_variables - &memory[k, 0],
+    return (table, <const uint8_t *> found.dual_variables - &memory[k, 0],
             <const uint8_t *> found.coef - &memory[k, 0])
 
 
@@ -1906,15 +1905,16 @@ def are_fits(uint8_t[:, ::1] memory not None, int64_t n_rows, int64_t n_features
 def solve(Rows rows not None, Targets targets not None, int64_t first,
           const double[::1] norms not None, uint8_t[:, ::1] memory not None,
           const int64_t[::1] max_epochs not None, *, double lam, double intercept_scaling,
-          bint free_intercept, double tol, uint64_t seed, int64_t solver,
-          bint together, Watch watch not None, Pool pool=None):
+          bint free_intercept, double tol, uint64_t seed, int64_t solver, int64_t n_bundles=0,
+          bint to_the_end=True, Watch watch not None, Pool pool=None):
     """Solve problems `first`, `first` + 1, ..., one after the other; returns a status.
 
-    There is a row of `memory` for each. See ``pegasos_solve_one``; if `together`,
-    ``pegasos_solve_together``: their first epochs as a bundle. The threads of `pool` share the
-    passes of Newton's method, which changes no bit.
+    There is a row of `memory` for each. See ``pegasos_solve_one``. Before, they make their first
+    epochs in `n_bundles` bundles, see ``pegasos_solve_together``; unless `to_the_end`, that is all.
+    The threads of `pool` share the passes of Newton's method, which changes no bit.
     """
-    cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, k
+    cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, n_problems = memory.shape[0]
+    cdef int64_t k, last, b
     cdef int status = PEGASOS_DONE
     cdef pegasos_problem problem
     cdef pegasos_options options
@@ -1933,9 +1933,11 @@ def solve(Rows rows not None, Targets targets not None, int64_t first,
     require(norms.shape[0] == n, "norms must have n_rows entries")
     require(tol == tol and PEGASOS_AUTO <= solver <= PEGASOS_NEWTON, "tol must be a number")
     require_indices(max_epochs, 0, LARGEST // n - 1, "max_epochs must be in [0, 2**62/n_rows - 1)")
-    require(not together or memory.shape[0] <= PEGASOS_BUNDLE_BYTES // rows.c.value_bytes,
+    require(0 <= n_bundles <= n_problems, "n_bundles must be in [0, n_problems]")
+    require(n_bundles == 0 or (n_problems + n_bundles - 1) // n_bundles
+            <= PEGASOS_BUNDLE_BYTES // rows.c.value_bytes,
             "there is no room for so many problems in a bundle")
-    require(not together or targets.c.values == NULL, "a bundle has labels")
+    require(n_bundles == 0 or targets.c.values == NULL, "a bundle has labels")
     require(are_valid(memory, &problem, n, d, rows.c.value_bytes, False),
             "memory is not that of fits which can go on")
     problem.rows = &rows.c
@@ -1944,9 +1946,10 @@ def solve(Rows rows not None, Targets targets not None, int64_t first,
     options.tol, options.seed, options.solver = tol, seed, solver
     options.poll, options.context = watch.c.poll, watch.c.context
     options.poll_every, options.poll_epochs = watch.c.every, watch.c.by_epochs
-    if solver != PEGASOS_ASCENT and not together and pegasos_gains_by_blas(d):
+    if solver != PEGASOS_ASCENT and to_the_end and pegasos_gains_by_blas(d):
         options.blas = blas()
-    room = malloc(<size_t> (pegasos_together_room(&rows.c) if together else pegasos_room(&rows.c)))
+    room = malloc(<size_t> max(pegasos_together_room(&rows.c) if n_bundles else 0,
+                               pegasos_room(&rows.c) if to_the_end else 0))
     if room == NULL:
         raise MemoryError(f"there is no room for a fit of {n} rows of {d} features")
     if pool is not None:
@@ -1956,20 +1959,22 @@ def solve(Rows rows not None, Targets targets not None, int64_t first,
         threads.run, threads.context = do_tasks, &pool.c
         options.threads = &threads
     with nogil:
-        if together:
-            options.max_epochs = max_epochs[0]
-            own = targets.of(first)
-            status = pegasos_solve_together(memory.shape[0], &problem, &options, own.labels,
-                                            &norms[0], &memory[0, 0], room)
-        else:
-            for k in range(memory.shape[0]):
-                options.max_epochs = max_epochs[k]
-                own = targets.of(first + k)
-                problem.targets = own.values
-                status = pegasos_solve_one(&problem, &options, own.labels, &norms[0],
-                                           &memory[k, 0], room)
-                if status != PEGASOS_DONE:
-                    break
+        for b in range(n_bundles):
+            k, last = b * n_problems // n_bundles, (b + 1) * n_problems // n_bundles
+            options.max_epochs = max_epochs[k]
+            own = targets.of(first + k)
+            status = pegasos_solve_together(last - k, &problem, &options, own.labels, &norms[0],
+                                            &memory[k, 0], room)
+            if status != PEGASOS_DONE:
+                break
+        for k in range(n_problems if to_the_end and status == PEGASOS_DONE else 0):
+            options.max_epochs = max_epochs[k]
+            own = targets.of(first + k)
+            problem.targets = own.values
+            status = pegasos_solve_one(&problem, &options, own.labels, &norms[0], &memory[k, 0],
+                                       room)
+            if status != PEGASOS_DONE:
+                break
         free(room)
     if pool is not None:
         PyThread_release_lock(pool.c.is_used)

@@ -21,7 +21,6 @@ from pegasos.solvers._solver import Solver
 
 #: How the core numbers the solvers that `solver=` names.
 METHODS = {"auto": _core.AUTO, "sdca": _core.ASCENT, "newton": _core.NEWTON}
-_STANDING = np.asarray(_core.BLANK_STANDING).dtype
 # Newton's method may be taken to the end if that is likely to take so many seconds.
 _CHEAP = 0.005
 # Threads share a problem of so many numbers on which Newton's method is likely to take so many
@@ -81,8 +80,8 @@ class Part:
 
     def point(self, of_all: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
         """Dual variables and coefficients of its fits, where they lie in memory."""
-        (n, d), room = self.shape(of_all), np.zeros(len(self.memory), _STANDING)
-        of_a, of_coef = _core.standings(n, d, self.memory, room)
+        n, d = self.shape(of_all)
+        _, of_a, of_coef = _core.standings(n, d, self.memory)
         a = self.memory[:, of_a : of_a + 8 * n].view(np.float64)
         return a, self.memory[:, of_coef : of_coef + 8 * d].view(np.float64)
 
@@ -112,16 +111,19 @@ class Linear(Solver):
         self.is_at_rounding = np.zeros(n_problems, bool)
         # Epochs at other λ, which do not count.
         self._earlier = np.zeros(n_problems, np.int64)
+        self._found: Any = None
 
     # ---- What the memory says --------------------------------------------------------------------
 
     def standings(self) -> np.ndarray:
-        """What fits have found so far, one entry of `standing_t` each."""
-        table = np.zeros(len(self.base), _STANDING)
-        table["objective"] = table["relative_gap"] = np.inf
-        for part in self._begun():
-            _core.standings(*part.shape(self.shape), part.memory, table[part.problems])
-        return table
+        """What fits have found so far, one entry of `standing_t` each; of this moment of a run."""
+        if self._found is None:
+            table = np.zeros(len(self.base), _STANDING)
+            table["objective"] = table["relative_gap"] = np.inf
+            for part in self._begun():
+                table[part.problems] = _core.standings(*part.shape(self.shape), part.memory)[0]
+            self._found = table
+        return self._found
 
     def _begun(self) -> list[Part]:
         return [part for part in self.parts if part.memory is not None]
@@ -232,6 +234,7 @@ class Linear(Solver):
                 part.memory = None
         if self.parts[0].inside is None and self.parts[0].memory is None:
             self.parts[0].begin(self.shape)
+        self._found = None
 
     def _divide(self, problem: Problem, start: Any) -> Any:
         """Make the parts of a problem; returns where they start, if that is not at 0."""
@@ -303,16 +306,16 @@ class Linear(Solver):
         n_shares = n_threads // n if is_long and self.method != "sdca" else 1
 
         def solve(
-            part: Part, some: slice, together: bool, places: Any, tell: Callable[[], None]
+            part: Part, some: slice, n_bundles: int, to_the_end: bool, places: Any, tell: Any
         ) -> None:
             own, targets, norms = self._open(part, places)
             first = part.problems.start
-            with _threads.pool(1 if together else n_shares) as pool:
+            with _threads.pool(n_shares if to_the_end else 1) as pool:
                 status = _core.solve(
                     own, targets, some.start - first if is_divided else some.start, norms,
                     part.memory[some.start - first : some.stop - first], last[some],
-                    together=together, pool=pool, watch=_core.Watch(tell, by_epochs=self.by_epochs),
-                    **options,
+                    n_bundles=n_bundles, to_the_end=to_the_end, pool=pool,
+                    watch=_core.Watch(tell, by_epochs=self.by_epochs), **options,
                 )  # fmt: skip
             if status == _core.OVERFLOW:
                 raise _validate.overflow(np.dtype(np.float64), settings.lam_told)
@@ -320,30 +323,42 @@ class Linear(Solver):
         def solve_parts(which: slice, tell: Callable[[], None]) -> None:
             places = np.full(self.shape[1] if rows.is_sparse else 0, -1, np.int64)
             for part in self.parts[which]:
-                solve(part, part.problems, False, places, tell)
+                solve(part, part.problems, 0, True, places, tell)
+
+        def told() -> None:
+            self._found = None
+            if on_progress is not None:
+                on_progress()
 
         has_blas = self.method != "sdca" and (is_divided or _core.gains_by_blas(rows.shape[1]))
-        n_groups = 1 if n_threads == 1 else n
-        with _threads.blas.one_thread() if has_blas else contextlib.nullcontext():
-            if is_divided:
-                jobs = [functools.partial(solve_parts, some) for some in _parts(n, n_groups)]
-                _threads.in_threads(jobs, n_threads, on_progress)
-                return
+        n_bundles = 0 if is_divided else self._n_bundles()
+        phases: list[list[Any]]
+        if is_divided:
+            n_groups = 1 if n_threads == 1 else n
+            phases = [[functools.partial(solve_parts, some) for some in _parts(n, n_groups)]]
+        elif n_threads == 1:
+            whole = slice(0, n)
+            phases = [[functools.partial(solve, self.parts[0], whole, n_bundles, True, None)]]
+        else:
             part = self.parts[0]
-            if bundles := self._bundles():
-                jobs = [functools.partial(solve, part, some, True, None) for some in bundles]
-                _threads.in_threads(jobs, n_threads, on_progress)
-            jobs = [
-                functools.partial(solve, part, some, False, None) for some in _parts(n, n_groups)
-            ]
-            _threads.in_threads(jobs, n_threads, on_progress)
+            phases = [
+                [functools.partial(solve, part, some, 1, False, None)
+                 for some in _parts(n, n_bundles)],
+                [functools.partial(solve, part, some, 0, True, None) for some in _parts(n, n)],
+            ]  # fmt: skip
+        try:
+            with _threads.blas.one_thread() if has_blas else contextlib.nullcontext():
+                for jobs in phases:
+                    _threads.in_threads(jobs, n_threads, told)
+        finally:
+            self._found = None
 
-    def _bundles(self) -> list[slice]:
-        """The problems that begin together."""
+    def _n_bundles(self) -> int:
+        """How many bundles the problems begin in."""
         n = len(self.base)
         if n < _LEAST_BUNDLE or self.method == "newton" or self.problem.values is not None:
-            return []
-        return _parts(n, -(-n // _pegasos.lanes(self.rows)))
+            return 0
+        return -(-n // _pegasos.lanes(self.rows))
 
     # ---- Saving ----------------------------------------------------------------------------------
 

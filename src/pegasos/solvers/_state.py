@@ -167,8 +167,7 @@ def _relations_of_memory(
             part.memory, *part.shape(of_all), pegasos.weights.itemsize, loss=settings.loss.form,
             intercept_scaling=settings.constant_feature, free_intercept=settings.free_intercept,
         )  # fmt: skip
-        table = np.zeros(len(part.memory), np.asarray(_core.BLANK_STANDING).dtype)
-        _core.standings(*part.shape(of_all), part.memory, table)
+        table, _, _ = _core.standings(*part.shape(of_all), part.memory)
         most = max(most, table["n_epochs"].max())
     yield "solver.base", state["solver.base"] <= most
 
