@@ -568,10 +568,6 @@ typedef struct pegasos_kernel_arrays {
     void *work;          /* scratch */
 } pegasos_kernel_arrays;
 
-/* How many rows a round has at most where there is room for so many columns; with room for all, it
- * may also have all. */
-int64_t pegasos_kernel_rows(int64_t n_rows, int64_t n_columns);
-
 /* How many bytes `work` has. */
 int64_t pegasos_kernel_work(int64_t n_rows, int64_t value_bytes, int64_t n_columns);
 

@@ -125,7 +125,9 @@ static bool is_part(const pegasos_kernel *s)
     return rows_of_sample(s->n_inside) < s->n_inside;
 }
 
-int64_t pegasos_kernel_rows(int64_t n_rows, int64_t n_columns)
+/* How many rows a round has at most where there is room for so many columns; with room for all, it
+ * may also have all. */
+static int64_t rows_of_round(int64_t n_rows, int64_t n_columns)
 {
     if (n_columns < n_rows) {
         const int64_t side = (int64_t)sqrt((double)n_columns * (double)n_rows);
@@ -137,7 +139,7 @@ int64_t pegasos_kernel_rows(int64_t n_rows, int64_t n_columns)
 
 int64_t pegasos_kernel_work(int64_t n_rows, int64_t value_bytes, int64_t n_columns)
 {
-    const int64_t most = pegasos_kernel_rows(n_rows, n_columns);
+    const int64_t most = rows_of_round(n_rows, n_columns);
     return ALIGNED + (ARRAYS * 8 + 1) * padded(n_rows) + most * padded(most) * value_bytes;
 }
 
@@ -588,7 +590,7 @@ static bool begin_with_sample(run *r)
 static void choose_rows(const run *r)
 {
     pegasos_kernel *s = r->s;
-    const int64_t n = r->matrix->n_rows, most = pegasos_kernel_rows(n, r->matrix->n_columns);
+    const int64_t n = r->matrix->n_rows, most = rows_of_round(n, r->matrix->n_columns);
     const double intercept = s->reference + s->feature * s->constant_weight;
     double *const key = r->w.pushed, largest = 0;
     int64_t *const list = r->w.list, count = 0;
@@ -824,6 +826,16 @@ static bool is_over(const run *r)
                || is_small_gap(r->targets->loss, s->relative_gap, s->primal, s->tol));
 }
 
+/* Leaves a round that began with room for more columns than there is now. */
+static void leave_round_without_room(const pegasos_matrix *matrix, pegasos_kernel *s)
+{
+    const bool has_all = holds_all(matrix) && s->n_active == matrix->n_rows;
+    if (has_all || s->n_active <= rows_of_round(matrix->n_rows, matrix->n_columns))
+        return;
+    s->n_active = 0;
+    s->part = PEGASOS_KERNEL_CHECK;
+}
+
 int pegasos_kernel_run(const pegasos_matrix *matrix, pegasos_kernel *problem,
                        const pegasos_kernel_arrays *arrays, pegasos_watch *watch)
 {
@@ -837,6 +849,7 @@ int pegasos_kernel_run(const pegasos_matrix *matrix, pegasos_kernel *problem,
              .w = scratch_in(arrays->work, matrix->n_rows),
              .constant = s->feature * s->feature};
     assert(s->lam > 0 && s->mass > 0 && 1 <= s->n_inside && s->n_inside <= matrix->n_rows);
+    leave_round_without_room(matrix, s);
     while (!is_over(&r)) {
         if (s->part == PEGASOS_KERNEL_BEGIN && !begin_with_sample(&r))
             return PEGASOS_STOPPED;

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from interruption import interrupted
 from losses import ALL, BOUNDS, CONJUGATES, LEAST, TARGET_LOSSES, core_targets
 from sklearn.datasets import make_moons
 
@@ -237,3 +238,27 @@ def test_a_round_that_no_row_can_join_ends(rng, dtype, room, is_positive):
     case.problem["is_positive"] = is_positive
     case.run(None if room is None else Source(case.K, room))
     assert case.problem["n_epochs"] <= 30
+
+
+@pytest.mark.parametrize("cache_size", [0.5, 1000])
+def test_a_fit_that_is_cut_in_a_round_of_all_rows_goes_on_with_it(cache_size):
+    """With as many visits as one that is not cut; where there is less room now, to its gap."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1300, 6))
+    y = X[:, 0] + 1.5 * rng.normal(size=1300) > 0
+    options = {"lam": 1e-3, "gamma": 0.1, "solver": "sdca", "tol": 1e-6, "random_state": 0}
+    whole = KernelPegasosClassifier(**options, warm_start=True).fit(X, y)
+    for after in itertools.count():
+        clf = KernelPegasosClassifier(**options, warm_start=True)
+        with interrupted(after, every=2e5):
+            clf.fit(X, y)
+        run = clf._state["solver.runs"][0]
+        if run["part"] == _core.KERNEL_ROUND and run["n_active"] == len(X):
+            break
+    clf.set_params(cache_size=cache_size).fit(X, y)
+    assert clf.duality_gap_[0] <= 1e-6 * clf.objective_[0]
+    if cache_size == 1000:
+        visits = (int(fit._state["solver.runs"]["n_visits"][0]) for fit in (clf, whole))
+        assert len(set(visits)) == 1
+        # Columns are computed in other groups, which BLAS may round in another way.
+        np.testing.assert_allclose(clf.dual_coef_, whole.dual_coef_, atol=1e-9)

@@ -288,8 +288,6 @@ KERNEL_BEGIN: Final[int]
 KERNEL_CHECK: Final[int]
 KERNEL_ROUND: Final[int]
 
-def kernel_rows(n_rows: int, n_columns: int) -> int: ...
-
 @disjoint_base
 class Columns: ...
 

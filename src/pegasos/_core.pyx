@@ -351,7 +351,6 @@ cdef extern from "core.h" nogil:
         int64_t *active
         void *work
 
-    int64_t pegasos_kernel_rows(int64_t n_rows, int64_t n_columns)
     int64_t pegasos_kernel_work(int64_t n_rows, int64_t value_bytes, int64_t n_columns)
     int pegasos_kernel_run(const pegasos_matrix *matrix, pegasos_kernel *problem,
                            const pegasos_kernel_arrays *arrays, pegasos_watch *watch)
@@ -1287,8 +1286,7 @@ cdef int write_scores(void *context, int64_t n_problems, const double *change,
         return (<Columns> context).add_up(n_problems, change, pushed)
 
 
-cdef int require_kernel(const pegasos_kernel *p, const pegasos_targets *targets, int64_t n_columns
-                        ) except -1:
+cdef int require_kernel(const pegasos_kernel *p, const pegasos_targets *targets) except -1:
     """Raise a ValueError unless a kernel problem is in a state that a run can reach."""
     cdef int64_t n = targets.n, n_inside = 0, i
     for i in range(n):
@@ -1296,7 +1294,6 @@ cdef int require_kernel(const pegasos_kernel *p, const pegasos_targets *targets,
     cdef bint holds = 0 < p.lam and 0 < p.mass and 1 <= p.n_inside == n_inside
     holds &= PEGASOS_KERNEL_BEGIN <= p.part <= PEGASOS_KERNEL_ROUND
     holds &= 0 <= p.n_active <= n and 0 <= p.position < LARGEST and 0 <= p.most_steps < LARGEST
-    holds &= (p.n_active == n <= n_columns) or p.n_active <= pegasos_kernel_rows(n, n_columns)
     holds &= 0 <= p.n_seen < LARGEST and 0 <= p.n_epochs < LARGEST and p.last_epoch < LARGEST
     holds &= 0 <= p.n_visits < LARGEST and 0 <= p.n_steps < LARGEST
     return require(holds, "problem is not in a state that a run can reach")
@@ -1322,11 +1319,6 @@ cdef pegasos_matrix matrix_of(const value_t[:, ::1] columns, const int64_t[::1] 
     matrix.place, matrix.context = &place[0], <void *> asked
     matrix.keep, matrix.among, matrix.push = keep_columns, write_among, write_scores
     return matrix
-
-
-def kernel_rows(int64_t n_rows, int64_t n_columns):
-    """How many rows a round has at most, if it does not have all; see ``pegasos_kernel_rows``."""
-    return pegasos_kernel_rows(n_rows, n_columns)
 
 
 def kernel_run(const value_t[:, ::1] columns not None, const int64_t[::1] place not None, source,
@@ -1357,7 +1349,7 @@ def kernel_run(const value_t[:, ::1] columns not None, const int64_t[::1] place 
     for j in range(which.shape[0]):
         k = which[j]
         own = targets.of(k)
-        require_kernel(&problems[k], &own, matrix.n_columns)
+        require_kernel(&problems[k], &own)
         require_indices(active[k, :problems[k].n_active], 0, n, "active must be in [0, n_rows)")
     arrays.norms, arrays.targets = &norms[0], &own
     arrays.work = malloc(<size_t> pegasos_kernel_work(n, sizeof(value_t), matrix.n_columns))

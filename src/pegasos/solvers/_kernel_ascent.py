@@ -134,11 +134,6 @@ class KernelAscent(Solver):
         ):  # fmt: skip
             runs[name] = value
         if start is None:
-            # Where there is room for fewer columns than before, the round under way is left.
-            most = _core.kernel_rows(rows.shape[0], len(rows.columns))
-            runs["part"][(runs["part"] == _core.KERNEL_ROUND) & (runs["n_active"] > most)] = (
-                _core.KERNEL_CHECK
-            )
             return
         self.a[...], self.coef[...], runs["intercept"] = start
         # From a = 0, the first epoch is one of Pegasos, with steps of exact length.
