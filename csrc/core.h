@@ -125,8 +125,8 @@ void pegasos_order_draw(pegasos_order *order, int64_t *permutation, int64_t coun
 
 /*
  * One problem. The first block is set by the caller, the second by pegasos_linear_start; after that
- * the caller may only raise last_step and, to begin an average afresh, call
- * pegasos_linear_restart_average.
+ * the caller may only raise last_step and, to begin an average afresh with the next step, set
+ * average_from to that and the sums, `sums` included, to 0.
  */
 typedef struct pegasos_linear {
     /* settings */
@@ -191,11 +191,6 @@ typedef struct pegasos_linear_set {
 
 /* Makes the state of `problem` that of w = 0 before its first step. Settings stay. */
 void pegasos_linear_start(pegasos_linear *problem);
-
-/* Begins the average afresh with the next step; `sum` is the problem's row of `sums`, of
- * n_features numbers of value_bytes each. */
-void pegasos_linear_restart_average(pegasos_linear *problem, int64_t n_features,
-                                    int64_t value_bytes, void *sum);
 
 /*
  * Runs every problem over draws number first .. first + count - 1; draws[j] is the row of draw

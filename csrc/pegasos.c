@@ -451,18 +451,6 @@ int pegasos_linear_train(const pegasos_rows *rows, const pegasos_linear_set *set
     return PEGASOS_DONE;
 }
 
-void pegasos_linear_restart_average(pegasos_linear *problem, int64_t n_features,
-                                    int64_t value_bytes, void *sum)
-{
-    assert(n_features >= 1 && (value_bytes == 4 || value_bytes == 8));
-    memset(sum, 0, (size_t)(n_features * value_bytes));
-    problem->average_from = problem->n_steps + 1;
-    problem->rate_sum = 0;
-    problem->constant_sum = 0;
-    problem->intercept_sum = 0;
-    problem->n_averaged = 0;
-}
-
 void pegasos_linear_model(const pegasos_linear *problem, int64_t n_features, int64_t value_bytes,
                           const void *weights, const void *sum, double *coef, double *intercept)
 {

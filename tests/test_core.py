@@ -17,8 +17,7 @@ SAMPLING = _core.SAMPLINGS["permutation"]
 def problems(**fields):
     state = np.zeros(K, PROBLEM)
     state["lam"] = 0.1
-    _core.start(state)
-    state["last_step"] = N
+    state["q"], state["last_step"] = 1, N
     for name, value in fields.items():
         state[name] = value
     return state
@@ -75,7 +74,6 @@ def calls(layout, dtype):
     yield "model", [
         problems(n_steps=3), values(dtype, K, D), values(dtype, K, D), np.zeros((K, D)), np.zeros(K),
     ]  # fmt: skip
-    yield "restart_averages", [problems(), values(dtype, K, D)]
     yield "decision_function", [rows, values(dtype, K, D), np.ones(K)]
     yield "decision_function", [
         rows, values(np.float64, D, K), np.ones(K), True, np.array([3, 0, 5]),
@@ -126,9 +124,10 @@ def calls(layout, dtype):
     yield "point_sums", [np.ones((K, N)), np.ones((K, N)), one, one, sums]
     yield "push", [values(dtype, 3, N), np.array([2, 0]), np.ones((K, 2)), np.zeros((K, N))]
     yield "gather", [values(dtype, 3, N), np.array([2, -1]), draws[:4], values(dtype, 2, 4)]
-    yield "gauss", [values(dtype, 3, N), values(dtype, 3), values(dtype, N), 0.5]
-    yield "laplace", [values(dtype, 3, D), values(dtype, N, D), 0.5, values(dtype, 3, N)]
-    yield "gauss_rows", [values(dtype, 3, D), values(dtype, N, D), 0.5, values(dtype, 3, N)]
+    products, norms = values(dtype, 3, N), [values(dtype, 3), values(dtype, N)]
+    yield "transform", [_core.GAUSS, products, 0.5, 0, 0, *norms]
+    for kind in (_core.GAUSS, _core.LAPLACE):
+        yield "between", [kind, values(dtype, 3, D), values(dtype, N, D), 0.5, products]
     yield "Order", [0, np.zeros(N, np.int64), SAMPLING, 0]
     if layout == "dense":
         yield "dense_rows", [values(dtype, N, D)]
@@ -158,7 +157,7 @@ MAY_BE_LONGER = {
     ("decision_function", 4, 0), ("Rows.combine", 1, 0),
     ("csr_rows", 0, 0), ("csr_rows", 1, 0), ("csr_rows", 2, 0), ("fit", 6, 1), ("fit", 8, 0),
     ("kernel_fit", 0, 0), ("kernel_fit", 12, 0), ("Targets", 0, 0), ("push", 0, 0), ("gather", 0, 0), ("gather", 0, 1),
-    ("dense_rows", 0, 0), ("dense_rows", 0, 1), ("Order", 1, 0), ("restart_averages", 1, 1), ("kernel_run", 0, 0),
+    ("dense_rows", 0, 0), ("dense_rows", 0, 1), ("Order", 1, 0), ("kernel_run", 0, 0),
     ("kernel_run", 3, 0), ("set_pending", 0, 0), ("are_fits", 0, 0), ("take_rows", 3, 0), ("take_rows", 4, 0),
     ("take_rows", 6, 0),
 }  # fmt: skip
@@ -166,7 +165,7 @@ MAY_BE_SHORTER = {
     ("standings", 2, 0),
     ("decision_function", 4, 0), ("Rows.combine", 1, 0), ("fit", 8, 0), ("csr_rows", 2, 0),
     ("dense_rows", 0, 0), ("dense_rows", 0, 1),
-    ("Order", 1, 0), ("restart_averages", 1, 1), ("push", 0, 0), ("gather", 0, 1),
+    ("Order", 1, 0), ("push", 0, 0), ("gather", 0, 1),
     ("kernel_fit", 12, 0), ("set_pending", 0, 0), ("kernel_run", 3, 0), ("are_fits", 0, 0),
     ("Targets", 0, 0), ("solve", 4, 0), ("solve", 5, 0),
 }  # fmt: skip
@@ -298,7 +297,6 @@ def test_types_that_do_not_go_together_are_refused(layout, dtype):
                 "dense_rows",
                 "csr_rows",
                 "kernel_fit",
-                "restart_averages",
                 "push",
                 "push_inside",
                 "kernel_run",
@@ -457,17 +455,24 @@ def test_every_column_is_looked_at(at, kind, n_features):
 
 def test_outputs_with_gaps_between_numbers_are_refused(dtype):
     apart = values(dtype, N, 8)[:, ::2]
-    refused("gauss", [apart, values(dtype, N), values(dtype, 4), 0.5])
-    refused("polynomial", [apart, 1.0, 0.0, 2])
-    refused("sigmoid", [values(dtype, N, 4)[::-1], 1.0, 0.0])
-    refused("polynomial", [values(dtype, N, 4), 1.0, 0.0, -1])
+    refused("transform", [_core.GAUSS, apart, 0.5, 0, 0, values(dtype, N), values(dtype, 4)])
+    refused("transform", [_core.POLYNOMIAL, apart, 1.0, 0.0, 2])
+    refused("transform", [_core.SIGMOID, values(dtype, N, 4)[::-1], 1.0, 0.0])
+
+
+def test_kernels_without_what_they_need_are_refused(dtype):
+    products = values(dtype, N, 4)
+    refused("transform", [_core.POLYNOMIAL, products, 1.0, 0.0, -1])
+    refused("transform", [_core.GAUSS, products, 0.5])
+    refused("transform", [_core.LAPLACE, products, 0.5])
+    refused("between", [_core.SIGMOID, products, products, 0.5, values(dtype, N, N)])
 
 
 @pytest.mark.parametrize("degree", [*range(9), 17, 10**5, 2**61])
 def test_powers_take_as_many_products_as_the_degree_has_digits(dtype, degree):
     base = np.linspace(-1.5, 1.5, 37).astype(dtype)  # gamma x + coef0, exact
     products = np.tile(base - 1, (2, 1))
-    _core.polynomial(products, 1.0, 1.0, degree)
+    _core.transform(_core.POLYNOMIAL, products, 1.0, 1.0, degree)
     with np.errstate(over="ignore", under="ignore"):
         expected = np.float64(1) * base.astype(np.float64) ** degree
         fits = np.abs(expected) < np.finfo(dtype).max

@@ -72,7 +72,7 @@ def test_a_row_that_is_far_off_does_not_disturb_the_others(moons, layout, dtype)
 def test_values_by_differences_are_those_of_extended_precision(rng, dtype, n, m, d, offset):
     X, Z = ((offset + rng.normal(size=(k, d))).astype(dtype) for k in (n, m))
     room = np.full((n, m + 5), 7, dtype)
-    _core.gauss_rows(X, Z, 0.7 / d, room[:, :m])
+    _core.between(_core.GAUSS, X, Z, 0.7 / d, room[:, :m])
     difference = X.astype(np.longdouble)[:, None] - Z.astype(np.longdouble)
     expected = np.exp(-(difference**2).sum(axis=2) * np.longdouble(0.7) / d)
     np.testing.assert_allclose(

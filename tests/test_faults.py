@@ -231,7 +231,7 @@ def test_the_extension_fails_with_memory_errors_and_loses_nothing():
         targets = _core.Targets(labels, ones)
         problems = np.zeros(2, _pegasos.PROBLEM)
         problems["lam"], problems["last_step"], problems["weight_factor"] = 0.1, 9, 1
-        _core.start(problems)
+        problems["q"] = 1
         weights, pending = np.zeros((2, 6)), np.zeros((2, 1), np.int64)
         coef, intercept = np.zeros((2, 6)), np.zeros(2)
         rows, sparse = _core.dense_rows(x), _core.csr_rows(ones, indices, indptr, 6)
@@ -245,7 +245,6 @@ def test_the_extension_fails_with_memory_errors_and_loses_nothing():
             (_core.kernel_fit, x, draws, None, problems, targets, weights, None, None, pending,
             weights.copy(), weights.copy(), 0, draws, None, _core.Watch()),
             (lambda *a: _core.Order(*a).draw(np.empty(6, np.int64)), 1, draws.copy(), 0, 0),
-            (_core.start, problems),
             (_core.fit, rows, problems, targets, weights, None, None, pending, 0, draws),
             (_core.fit, sparse, problems, _core.Targets(labels), weights, weights, labels * 1,
             pending, 0, draws), (_core.model, problems, weights, None, coef, intercept),
@@ -256,7 +255,7 @@ def test_the_extension_fails_with_memory_errors_and_loses_nothing():
             (functools.partial(_core.are_fits, loss=0, **problem), memory, 6, 6, 8),
             (_core.set_points, memory, weights, coef, intercept), (_core.Pool, 3),
         ]
-        calls[7] = calls[7][:6] + (np.zeros((2, 6), np.int64),) + calls[7][7:]
+        calls[6] = calls[6][:6] + (np.zeros((2, 6), np.int64),) + calls[6][7:]
 
         def attempt(call, start, count):
             try:

@@ -143,12 +143,13 @@ def test_the_exponential_is_accurate(dtype, tolerance, low):
     x = np.linspace(low, 0, 200_003).astype(dtype)
     # exp(-gamma |x - z|^2) with <x, z> = x / 2, no norms, gamma = 1
     products = (x[None] / 2).copy()
-    _core.gauss(products, np.zeros(1, dtype), np.zeros(len(x), dtype), 1.0)
+    norms = np.zeros(1, dtype), np.zeros(len(x), dtype)
+    _core.transform(_core.GAUSS, products, 1.0, 0, 0, *norms)
     exact = np.exp(x.astype(np.longdouble))
     assert (np.abs(products[0] - exact) / exact).max() < tolerance
     assert products[0, -1] == 1
     far = np.full((1, 20), -1e30, dtype)
-    _core.gauss(far, np.zeros(1, dtype), np.zeros(20, dtype), 1.0)
+    _core.transform(_core.GAUSS, far, 1.0, 0, 0, np.zeros(1, dtype), np.zeros(20, dtype))
     assert (far >= 0).all()
     assert (far < 1e-37).all()
 

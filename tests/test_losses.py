@@ -47,7 +47,7 @@ def problems_of(n_problems, **settings):
     settings = {"lam": LAM, "weight_factor": 1, "last_step": 10**9} | settings
     for name, value in settings.items():
         problems[name] = value
-    _core.start(problems)
+    problems["q"] = 1
     return problems
 
 

@@ -90,8 +90,6 @@ class Targets:
         ridge: float,
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
 
-def start(problems: NDArray[np.void]) -> None: ...
-def restart_averages(problems: NDArray[np.void], sums: NDArray[np.floating]) -> None: ...
 def fit(
     rows: Rows,
     problems: NDArray[np.void],
@@ -209,19 +207,27 @@ def point_sums(
     sizes: NDArray[np.float64],
     sums: NDArray[np.void],
 ) -> None: ...
-def gauss(
+
+GAUSS: Final[int]
+LAPLACE: Final[int]
+POLYNOMIAL: Final[int]
+SIGMOID: Final[int]
+
+def transform(
+    kind: int,
     products: NDArray[np.floating],
-    x_norms: NDArray[np.floating],
-    z_norms: NDArray[np.floating],
     gamma: float,
+    coef0: float = ...,
+    degree: int = ...,
+    x_norms: NDArray[np.floating] | None = ...,
+    z_norms: NDArray[np.floating] | None = ...,
 ) -> None: ...
-def polynomial(products: NDArray[np.floating], gamma: float, coef0: float, degree: int) -> None: ...
-def sigmoid(products: NDArray[np.floating], gamma: float, coef0: float) -> None: ...
-def gauss_rows(
-    x: NDArray[np.floating], z: NDArray[np.floating], gamma: float, out: NDArray[np.floating]
-) -> None: ...
-def laplace(
-    x: NDArray[np.floating], z: NDArray[np.floating], gamma: float, out: NDArray[np.floating]
+def between(
+    kind: int,
+    x: NDArray[np.floating],
+    z: NDArray[np.floating],
+    gamma: float,
+    out: NDArray[np.floating],
 ) -> None: ...
 
 AUTO: Final[int]

@@ -188,9 +188,6 @@ cdef extern from "core.h" nogil:
         int64_t *pending
         double *slopes
 
-    void pegasos_linear_start(pegasos_linear *problem)
-    void pegasos_linear_restart_average(pegasos_linear *problem, int64_t n_features,
-                                        int64_t value_bytes, void *sum)
     ctypedef struct pegasos_draws:
         pegasos_order *order
         int64_t *permutation
@@ -860,22 +857,6 @@ cdef class Targets:
 # ---- Linear problems ---------------------------------------------------------------------------
 
 
-def start(pegasos_linear[::1] problems not None):
-    """Put every problem at w = 0, before its first step."""
-    cdef int64_t k
-    for k in range(problems.shape[0]):
-        pegasos_linear_start(&problems[k])
-
-
-def restart_averages(pegasos_linear[::1] problems not None, value_t[:, ::1] sums not None):
-    """Begin every average afresh with the next step."""
-    require(sums.shape[0] == problems.shape[0] and sums.shape[1] >= 1,
-            "sums must have one row for each problem")
-    cdef int64_t k
-    for k in range(problems.shape[0]):
-        pegasos_linear_restart_average(&problems[k], sums.shape[1], sizeof(value_t), &sums[k, 0])
-
-
 cdef int require_set(const pegasos_linear[::1] problems, int64_t n, Targets targets,
                      bint has_sums, const double[:, ::1] counts, const int64_t[:, ::1] pending,
                      const double[:, ::1] slopes, bint needs_slopes) except -1:
@@ -1534,66 +1515,57 @@ def point_sums(const double[:, ::1] coef not None, const double[:, ::1] scores n
             pegasos_sum_point(n, &coef[k, 0], &scores[k, 0], &errors[0], &sizes[0], &sums[k])
 
 
-def gauss(value_t[:, :] products not None, const value_t[::1] x_norms not None,
-          const value_t[::1] z_norms not None, double gamma):
-    """Turn inner products into values of the Gaussian kernel, in place; rows are contiguous."""
-    cdef int64_t apart = stride(products)
-    require(x_norms.shape[0] == products.shape[0] and z_norms.shape[0] == products.shape[1],
+cdef enum:
+    OF_GAUSS, OF_LAPLACE, OF_POLYNOMIAL, OF_SIGMOID
+
+#: What `transform` and `between` compute.
+GAUSS, LAPLACE, POLYNOMIAL, SIGMOID = OF_GAUSS, OF_LAPLACE, OF_POLYNOMIAL, OF_SIGMOID
+
+
+def transform(int64_t kind, value_t[:, :] products not None, double gamma, double coef0=0,
+              int64_t degree=0, const value_t[::1] x_norms=None, const value_t[::1] z_norms=None):
+    """Turn inner products into kernel values, in place; rows are contiguous.
+
+    `kind` is GAUSS, which needs the squared norms, POLYNOMIAL or SIGMOID.
+    """
+    cdef int64_t n = products.shape[0], m = products.shape[1], apart = stride(products)
+    require(kind == OF_GAUSS or kind == OF_POLYNOMIAL or kind == OF_SIGMOID, "there is no such kernel")
+    require(kind != OF_GAUSS or (x_norms is not None and x_norms.shape[0] == n
+                                 and z_norms is not None and z_norms.shape[0] == m),
             "there must be one norm for each row and each column of products")
-    if products.shape[0] == 0 or products.shape[1] == 0:
-        return
-    with nogil:
-        pegasos_kernel_gauss(products.shape[0], products.shape[1], apart, sizeof(value_t),
-                             &products[0, 0], &x_norms[0], &z_norms[0], gamma)
-
-
-def polynomial(value_t[:, :] products not None, double gamma, double coef0, int64_t degree):
-    """Turn inner products into values of the polynomial kernel, in place; rows are contiguous."""
-    cdef int64_t apart = stride(products)
     require(degree >= 0, "degree must be >= 0")
-    if products.shape[0] == 0 or products.shape[1] == 0:
+    if n == 0 or m == 0:
         return
     with nogil:
-        pegasos_kernel_polynomial(products.shape[0], products.shape[1], apart, sizeof(value_t),
-                                  &products[0, 0], gamma, coef0, degree)
+        if kind == OF_GAUSS:
+            pegasos_kernel_gauss(n, m, apart, sizeof(value_t), &products[0, 0], &x_norms[0],
+                                 &z_norms[0], gamma)
+        elif kind == OF_POLYNOMIAL:
+            pegasos_kernel_polynomial(n, m, apart, sizeof(value_t), &products[0, 0], gamma, coef0,
+                                      degree)
+        else:
+            pegasos_kernel_sigmoid(n, m, apart, sizeof(value_t), &products[0, 0], gamma, coef0)
 
 
-def sigmoid(value_t[:, :] products not None, double gamma, double coef0):
-    """Turn inner products into values of the sigmoid kernel, in place; rows are contiguous."""
-    cdef int64_t apart = stride(products)
-    if products.shape[0] == 0 or products.shape[1] == 0:
+def between(int64_t kind, const value_t[:, ::1] x not None, const value_t[:, ::1] z not None,
+            double gamma, value_t[:, :] out not None):
+    """Write kernel values between rows of `x` and of `z` by differences; rows are contiguous.
+
+    `kind` is GAUSS or LAPLACE.
+    """
+    cdef int64_t n = x.shape[0], m = z.shape[0], d = x.shape[1], apart = stride(out)
+    require(kind == OF_GAUSS or kind == OF_LAPLACE, "there is no such kernel")
+    require(d == z.shape[1] > 0, "x and z must have the same features, one at least")
+    require(out.shape[0] == n and out.shape[1] == m, "out must have shape (rows of x, rows of z)")
+    if n == 0 or m == 0:
         return
     with nogil:
-        pegasos_kernel_sigmoid(products.shape[0], products.shape[1], apart, sizeof(value_t),
-                               &products[0, 0], gamma, coef0)
-
-
-def gauss_rows(const value_t[:, ::1] x not None, const value_t[:, ::1] z not None, double gamma,
-               value_t[:, :] out not None):
-    """Write values of the Gaussian kernel by differences; as `laplace`."""
-    cdef int64_t apart = stride(out)
-    require(x.shape[1] == z.shape[1] > 0, "x and z must have the same features, one at least")
-    require(out.shape[0] == x.shape[0] and out.shape[1] == z.shape[0],
-            "out must have shape (rows of x, rows of z)")
-    if out.shape[0] == 0 or out.shape[1] == 0:
-        return
-    with nogil:
-        pegasos_kernel_gauss_rows(x.shape[0], z.shape[0], x.shape[1], sizeof(value_t), &x[0, 0],
-                                  &z[0, 0], gamma, apart, &out[0, 0])
-
-
-def laplace(const value_t[:, ::1] x not None, const value_t[:, ::1] z not None, double gamma,
-            value_t[:, :] out not None):
-    """Write values of the Laplacian kernel between rows of `x` and of `z`; rows are contiguous."""
-    cdef int64_t apart = stride(out)
-    require(x.shape[1] == z.shape[1], "x and z must have the same features")
-    require(out.shape[0] == x.shape[0] and out.shape[1] == z.shape[0],
-            "out must have shape (rows of x, rows of z)")
-    if out.shape[0] == 0 or out.shape[1] == 0:
-        return
-    with nogil:
-        pegasos_kernel_laplace(x.shape[0], z.shape[0], x.shape[1], sizeof(value_t), &x[0, 0],
-                               &z[0, 0], gamma, apart, &out[0, 0])
+        if kind == OF_GAUSS:
+            pegasos_kernel_gauss_rows(n, m, d, sizeof(value_t), &x[0, 0], &z[0, 0], gamma, apart,
+                                      &out[0, 0])
+        else:
+            pegasos_kernel_laplace(n, m, d, sizeof(value_t), &x[0, 0], &z[0, 0], gamma, apart,
+                                   &out[0, 0])
 
 
 # ---- Newton's method ---------------------------------------------------------------------------

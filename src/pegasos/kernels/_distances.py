@@ -65,10 +65,10 @@ class Gaussian(_OfDistance):
         return np.sqrt(self.gamma)
 
     def transform(self, products: np.ndarray, x_norms: Any, z_norms: Any) -> Any:
-        _core.gauss(products, x_norms, z_norms, self.gamma)
+        _core.transform(_core.GAUSS, products, self.gamma, x_norms=x_norms, z_norms=z_norms)
 
     def between(self, X: Any, Z: Any, out: np.ndarray) -> Any:
-        _core.gauss_rows(X, Z, self.gamma, out)
+        _core.between(_core.GAUSS, X, Z, self.gamma, out)
 
     def mean_distance(self, X: Any) -> float:
         """|x|^2 - 2 <x, m> plus the mean of |z|^2, where m is the mean row."""
@@ -112,7 +112,7 @@ class Laplacian(_OfDistance):
     ignores_zeros = True
 
     def between(self, X: Any, Z: Any, out: np.ndarray) -> Any:
-        _core.laplace(X, Z, self.gamma, out)
+        _core.between(_core.LAPLACE, X, Z, self.gamma, out)
 
     def mean_distance(self, X: Any) -> float:
         """By the triangle inequality, over 0."""

@@ -53,7 +53,7 @@ class Polynomial(_OfSums):
         self.is_positive = self.coef0 >= 0  # sums and products of such matrices are
 
     def transform(self, products: np.ndarray, x_norms: Any, z_norms: Any) -> Any:
-        _core.polynomial(products, self.gamma, self.coef0, self.degree)
+        _core.transform(_core.POLYNOMIAL, products, self.gamma, self.coef0, self.degree)
 
     def rounding(self, points: Any, dtype: Any) -> Any:
         eps, d = np.finfo(dtype).eps, points.longest()
@@ -80,7 +80,7 @@ class Sigmoid(_OfSums):
     uses = ("gamma", "coef0")
 
     def transform(self, products: np.ndarray, x_norms: Any, z_norms: Any) -> Any:
-        _core.sigmoid(products, self.gamma, self.coef0)
+        _core.transform(_core.SIGMOID, products, self.gamma, self.coef0)
 
     def onnx(self, ops: Any, X: Any, Z: Any, rows: np.ndarray) -> Any:
         return ops.Tanh(self._onnx_sums(ops, X, Z))

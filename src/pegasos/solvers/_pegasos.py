@@ -114,7 +114,7 @@ class Pegasos:
         self.problems["intercept_scaling"] = settings.constant_feature
         self.problems["free_intercept"] = settings.free_intercept
         self.problems["ball"] = settings.loss.ball if settings.project else 0
-        _core.start(self.problems)
+        self.problems["q"] = 1
         try:
             self.weights = aligned_zeros((n_problems, n_features), dtype)
         except (MemoryError, ValueError):
@@ -155,7 +155,7 @@ class Pegasos:
         if average and self.sums is None:
             self.sums = aligned_zeros(self.weights.shape, self.weights.dtype)
         if not average and self.average:
-            _core.restart_averages(self.problems, self.sums)
+            self._restart_averages(slice(None))
             self.problems["average_from"] = 0
             self.sums = self.earlier = self.n_earlier = None
         self.average = average
@@ -339,12 +339,20 @@ class Pegasos:
                 if self.n_earlier is not None:
                     self.n_earlier[k] = 0
                 if n > 0:
-                    _core.restart_averages(problems[k : k + 1], self.sums[k : k + 1])
+                    self._restart_averages(k)
                 problems["average_from"][k] = max(last // 2, done) + 1
             elif n > 0 and done == self.finished[k]:  # else a plan that was interrupted goes on
                 before = int(problem["average_from"]) - 1
                 if 3 * before <= 2 * last:
                     self._end_sum(k)
+
+    def _restart_averages(self, which: Any) -> None:
+        """Begin the averages of these problems afresh with the next step."""
+        problems = self.problems
+        self.sums[which] = 0
+        problems["average_from"][which] = problems["n_steps"][which] + 1
+        for name in ("rate_sum", "constant_sum", "intercept_sum", "n_averaged"):
+            problems[name][which] = 0
 
     def _end_sum(self, k: int) -> None:
         """Let the sum of problem k be the earlier one of its suffix average, and begin the next."""
@@ -358,7 +366,7 @@ class Pegasos:
                 self.n_earlier = np.zeros(len(self.problems), np.int64)
             self.earlier[k, :d], self.earlier[k, d] = mean[0], intercept[0]
             self.n_earlier[k] = self.problems["n_averaged"][k]
-            _core.restart_averages(self.problems[part], self.sums[part])
+            self._restart_averages(part)
 
     def progress(self) -> tuple[int, int, str]:
         """Steps taken by all problems, how many are planned, and a note."""
