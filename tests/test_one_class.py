@@ -203,7 +203,7 @@ def test_random_certificates_hold(rng):
         problem = Problem(rows, np.ones((1, n), np.int8), c if trial % 2 else None, settings)
         a = (rng.uniform(-0.3, 1.3, n) * c)[None]
         w, b = rng.normal(size=(1, d)), rng.normal(size=1)
-        b = rng.choice([b, _certificate.best_intercepts(problem, w)])
+        b = rng.choice([b, problem.targets.intercepts(w @ X.T)])
         found = _certificate.certify(problem, lambda a=a: a, lambda w=w, b=b: (w, b))
         mended = _certificate.feasible(problem, a)[0]
         assert (mended >= 0).all()
@@ -226,8 +226,7 @@ def test_the_best_intercept_is_a_quantile(rng):
         scores = rng.normal(size=n).round(trial % 2)
         loss = _losses.of_one_class(nu)
         targets = _core.Targets(np.ones((1, n), np.int8), c, loss.form)
-        best = np.empty(1)
-        _core.best_intercepts(targets, scores[None], np.empty(4 * n), best)
+        best = targets.intercepts(scores[None])
 
         def objective(b, scores=scores, c=c, nu=nu):
             return c @ np.maximum(0, 1 - scores - b) / c.sum() + nu * b

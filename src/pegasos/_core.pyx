@@ -1763,7 +1763,8 @@ cdef packed struct standing_t:
     int64_t n_epochs, n_steps, pegasos, ascent, newton, first_solver, solver
 
 cdef standing_t _blank_standing
-cdef object STANDING = np.asarray(<standing_t[:1]> &_blank_standing).dtype
+#: Layout of what `standings` returns.
+STANDING = np.asarray(<standing_t[:1]> &_blank_standing).dtype
 
 
 cdef int require_size(int64_t n_rows, int64_t n_features) except -1:

@@ -29,7 +29,7 @@ from pegasos.estimators._linear import PegasosClassifier
 from pegasos.estimators._regression import PegasosRegressor, Units
 from pegasos.io._progress import Progress
 from pegasos.problems import _columns as _problems
-from pegasos.problems import _losses, _rows, _validate
+from pegasos.problems import _losses, _validate
 from pegasos.problems._losses import with_probabilities
 from pegasos.problems._settings import Settings
 from pegasos.solvers import _rounds, _schedule
@@ -105,7 +105,7 @@ def _summary(part: _Part) -> _Part:
         return about
     about.n_features, about.dtype = part.X.shape[1], part.X.dtype.name
     weights = np.ones(part.n_rows) if part.weights is None else part.weights
-    about.norms = float(_rows.squared_norms(_validate.rows(part.X, checked=True)[0]).sum())
+    about.norms = float(_validate.rows(part.X, checked=True)[0].squared_norms().sum())
     if hasattr(part, "classes"):
         about.classes, count = part.classes, len(part.classes)
         about.masses = np.bincount(part.y, weights, minlength=count)

@@ -14,7 +14,7 @@ from pegasos.estimators._base import Data, PegasosEstimator, one_at_a_time, whol
 from pegasos.estimators._kernel import KernelMachine
 from pegasos.estimators._linear import LinearMachine
 from pegasos.io._model import kernel_scores, linear_scores
-from pegasos.problems import _losses, _rows, _validate
+from pegasos.problems import _losses, _validate
 from pegasos.problems._settings import Settings
 from pegasos.solvers import _warnings
 from pegasos.solvers._schedule import Schedule
@@ -380,7 +380,7 @@ class PegasosOneClass(OneClass, LinearMachine):
 
     def _mean_norm(self, data: Data) -> float:
         rows, _ = _validate.rows(data.X, checked=True)
-        return _mean(_rows.squared_norms(rows), data)
+        return _mean(rows.squared_norms(), data)
 
 
 class KernelPegasosOneClass(OneClass, KernelMachine):

@@ -20,7 +20,7 @@ from scipy import sparse
 from pegasos import _core
 from pegasos._threads import handled
 from pegasos.io import _archive, _readers, _sources
-from pegasos.problems import _rows, _validate
+from pegasos.problems import _validate
 
 _VERSION = 1
 # Files that rows are dealt to at random. One is shuffled in memory, so that a fourth of it has room
@@ -833,7 +833,7 @@ class _Conversion:
             X = np.ascontiguousarray(X)
             arrays, rows, stored = [X], _core.dense_rows(X), X.size
             squares += np.square(X, dtype=np.float64).sum(axis=0)
-        norms = _rows.squared_norms(rows)
+        norms = rows.squared_norms()
         arrays += [norms, y] if weights is None else [norms, y, weights]
         crc, offset = 0, out.tell()
         for array in arrays:

@@ -280,8 +280,7 @@ class BlockSchedule:
         loss = self.settings.loss
         labels, weights, values = targets.arrays
         b = self.settings.constant_feature * dual["constant_weight"]
-        scores = np.empty((room.n_rows, len(a)))
-        _rows.scorer(room.rows(), w, b)(0, scores)
+        scores = _rows.decision_function(room.rows(), w, b)
         distance = np.full(room.n_rows, np.inf)
         c = 1.0 if weights is None else np.asarray(weights)
         for k in range(len(a)):
@@ -326,9 +325,8 @@ class BlockSchedule:
 
     def _parts_of(self, targets: _core.Targets, a: np.ndarray) -> np.ndarray:
         """What rows add to m D, beside their part of |w(a)|^2."""
-        out, k = np.empty(len(a)), len(a)
-        _core.best_duals(targets, a, np.zeros(k), np.ones(k), self.settings.lam, out, False)
-        return out
+        k = len(a)
+        return targets.dual_values(a, np.zeros(k), np.ones(k), self.settings.lam, False)
 
     def _check(self, on_progress: Callable[[], None] | None) -> None:
         """Find the gap over all rows; a transaction. w is summed anew."""
@@ -362,17 +360,14 @@ class BlockSchedule:
             targets = _core.Targets(labels, weights, settings.loss.form, values)
             numbers = part.numbers[first:]
             a = np.ascontiguousarray(self.a[:, numbers[0] : numbers[-1] + 1])
-            _core.make_feasible(targets, False, a)
-            norm, own = np.empty((2, k))
+            a = targets.feasible(a, False)
             for j in range(2):
                 laid, interleaved = _rows.laid_out(rows, coef[j])
-                _core.objectives(rows, targets, laid, intercept[j], interleaved, norm, own)
-                losses[j] += own
+                losses[j] += _core.objectives(rows, targets, laid, intercept[j], interleaved)[1]
             parts += self._parts_of(targets, a)
             factors = a * labels / (lam * self.masses)[:, None]
             constant += feature * factors.sum(axis=1)
-            for j in range(k):
-                _core.combine(rows, 0, factors[j], w[j])
+            w += rows.combine(factors)
             if on_progress is not None:
                 on_progress()
         squared = (coef * coef).sum(axis=2) + constants**2

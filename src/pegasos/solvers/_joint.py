@@ -141,7 +141,7 @@ class Joint:
                 "multi_class='crammer_singer'"
             )
         self._rows, self.fingerprint, self.is_pegasos = rows, fingerprint, is_pegasos
-        self._norms = _rows.squared_norms(rows)
+        self._norms = rows.squared_norms()
         if not np.isfinite(self._norms).all():
             raise _validate.overflow(np.dtype(np.float64), self.settings.lam_told)
 

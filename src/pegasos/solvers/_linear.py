@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 
 from pegasos import _core, _threads
-from pegasos.problems import _validate
+from pegasos.problems import _rows, _validate
 from pegasos.problems._problem import Problem
 from pegasos.problems._settings import Settings
 from pegasos.solvers import _pegasos
@@ -118,7 +118,7 @@ class Linear(Solver):
     def standings(self) -> np.ndarray:
         """What fits have found so far, one entry of `standing_t` each; of this moment of a run."""
         if self._found is None:
-            table = np.zeros(len(self.base), _STANDING)
+            table: Any = np.zeros(len(self.base), _core.STANDING)
             table["objective"] = table["relative_gap"] = np.inf
             for part in self._begun():
                 table[part.problems] = _core.standings(*part.shape(self.shape), part.memory)[0]

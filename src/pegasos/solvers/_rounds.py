@@ -228,13 +228,11 @@ def move(block: Block, centres: np.ndarray | None, message: Message) -> np.ndarr
     rows, n = block.rows(), block.X.shape[0]
     for k, point, width in message.moves:
         loss = Slopes(block.settings.loss, width)
-        write = _rows.scorer(rows, point[None, :-1], block.feature * point[None, -1])
+        scores = _rows.decision_function(rows, point[None, :-1], block.feature * point[None, -1])
         for first in range(0, n, _PIECE):
-            last = min(first + _PIECE, n)
-            scores, part = np.empty((last - first, 1)), slice(first, last)
-            write(first, scores)
+            part = slice(first, min(first + _PIECE, n))
             z = 1.0 if block.values is None else block.values[k, part]
-            new[k, part] = loss.slope(z - block.labels[k, part] * scores[:, 0], new[k, part])
+            new[k, part] = loss.slope(z - block.labels[k, part] * scores[part, 0], new[k, part])
     return new
 
 
@@ -263,15 +261,19 @@ def see(block: Block, centres: np.ndarray | None, message: Message) -> list[np.n
     with _threads.blas.one_thread():
         rows = block.rows()
         coef = np.ascontiguousarray(both[:, :-1])
-        write = _rows.scorer(rows, coef, block.feature * both[:, -1])
+        scores = _rows.decision_function(rows, coef, block.feature * both[:, -1])
+        factors = np.zeros((n_signs, count, n))
         for first in range(0, n, _PIECE):
             part = slice(first, min(first + _PIECE, n))
-            scores = np.empty((part.stop - first, 2 * count))
-            write(first, scores)
             squares = None if message.with_matrix else block.squares(first, part.stop)
             for j in range(count):
                 centre = None if centres is None else centres[message.which[j], part]
-                _see_piece(block, rows, squares, part, j, message, centre, scores, sums)
+                _see_piece(
+                    block, squares, part, j, message, centre, scores[part], factors[:, j], sums
+                )
+        for vectors, of_sign in zip(sums[2], factors, strict=True):
+            vectors[:, :-1] = rows.combine(of_sign)
+            vectors[:, -1] = block.feature * of_sign.sum(axis=1)
     if message.with_matrix:
         upper = np.triu_indices(d + 1)
         sums[3] = sums[3][:, *upper]
@@ -279,8 +281,8 @@ def see(block: Block, centres: np.ndarray | None, message: Message) -> list[np.n
 
 
 def _see_piece(
-    block: Block, rows: Any, squares: Any, part: slice, j: int, message: Message,
-    centre: Any, scores: np.ndarray, sums: list[np.ndarray],
+    block: Block, squares: Any, part: slice, j: int, message: Message, centre: Any,
+    scores: np.ndarray, of_signs: np.ndarray, sums: list[np.ndarray],
 ) -> None:  # fmt: skip
     k, count = message.which[j], len(message.which)
     loss = Slopes(block.settings.loss, message.widths[j])
@@ -288,8 +290,7 @@ def _see_piece(
     c = np.abs(y) if block.weights is None else np.abs(y) * block.weights[part]
     z = 1.0 if block.values is None else block.values[k, part]
     now, towards = z - y * scores[:, j], y * scores[:, count + j]
-    numbers, slopes, vectors, second = (array[..., j, :] if i == 2 else array[j]
-                                        for i, array in enumerate(sums))  # fmt: skip
+    numbers, slopes, second = sums[0][j], sums[1][j], sums[3][j]
     if message.steps[j].any():
         factors = c * towards
         for i, t in enumerate(ALONG):
@@ -310,10 +311,8 @@ def _see_piece(
         numbers[LINEAR][i] += (c * linear * inside).sum()
         numbers[SQUARE][i] += (c * square * inside).sum()
         numbers[SIZE][i] += (np.abs(a) * inside).sum()
-        if i < len(vectors):
-            factors = a * inside if len(vectors) > 1 else a
-            _core.combine(rows, part.start, factors, vectors[i, :-1])
-            vectors[i, -1] += block.feature * factors.sum()
+        if i < len(of_signs):
+            of_signs[i, part] = a * inside if len(of_signs) > 1 else a
     bend = c * loss.bend(p)
     if message.with_matrix:
         band = np.flatnonzero(bend)
@@ -321,7 +320,7 @@ def _see_piece(
         second += scaled.T @ scaled
     else:
         if squares is not None:
-            _core.combine(squares, 0, bend, second[:-1])
+            second[:-1] += squares.combine(bend[None])[0]
         second[-1] += block.feature**2 * bend.sum()
 
 
