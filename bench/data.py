@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 from scipy import sparse
-from sklearn.datasets import make_classification
+from sklearn.datasets import make_classification, make_regression
 from sklearn.preprocessing import StandardScaler
 
 _ROOT = Path(__file__).parents[1]
@@ -275,6 +275,36 @@ def binary(n=8000, d=300, seed=0, threshold=1.0):
     X.data[:] = 1
     y = (X @ rng.normal(size=d) + rng.normal(size=2 * n) * 0.5 > threshold).astype(int)
     return halves("sparse, 300", X, y)
+
+
+def elevation():
+    """Covertype's elevation, standardised, from the other 53 columns; every 4th row."""
+    data = real("covtype", 4)
+    y, y_test = data.X[:, 0].astype(np.float64), data.X_test[:, 0].astype(np.float64)
+    mean, scale = y.mean(), y.std()
+    return replace(
+        data,
+        name="elevation",
+        X=np.ascontiguousarray(data.X[:, 1:]),
+        y=(y - mean) / scale,
+        X_test=np.ascontiguousarray(data.X_test[:, 1:]),
+        y_test=(y_test - mean) / scale,
+    )
+
+
+def lengths():
+    """The logarithm of the number of different words of imdb's texts, from the words themselves."""
+    data = real("imdb")
+    parts = [np.log(1 + np.diff(X.indptr)) for X in (data.X, data.X_test)]
+    mean, scale = parts[0].mean(), parts[0].std()
+    y, y_test = ((part - mean) / scale for part in parts)
+    return replace(data, name="length of texts", y=y, y_test=y_test)
+
+
+def outputs(n=20_000, d=50, n_outputs=10):
+    """Ten standardised outputs with noise, by scikit-learn's `make_regression`."""
+    X, y = make_regression(2 * n, d, n_targets=n_outputs, noise=20.0, random_state=0)
+    return halves("ten outputs", X, (y - y.mean(axis=0)) / y.std(axis=0))
 
 
 def halves(name, X, y):

@@ -83,7 +83,9 @@ def touch_memory(n_bytes):
 
 def table(rows):
     """Rows of figures as text."""
-    names = list(dict.fromkeys(name for row in rows for name in row))
+    names = list(dict.fromkeys(
+        name for row in rows for name, value in row.items() if not isinstance(value, list)
+    ))  # fmt: skip
     cells = [
         [
             "" if v is None else f"{v:.3g}" if isinstance(v, float) else str(v)

@@ -1,10 +1,12 @@
 """Benchmarks. Both sides of every ratio run in this process, in turn.
 
-Tables: ``linear`` (time to a suboptimality beside peers), ``kernel`` (kernel machines beside
-SVC), ``small`` (default fits of small sets beside LinearSVC and SVC), ``threads`` (what two
-threads gain), ``select`` (cross-validated searches), ``gap`` (time to a certified duality gap),
-``micro`` (an epoch beside ``X @ w``, prediction, memory), ``scale`` (how cost grows; one very
-large run), ``all``.
+Tables: ``linear`` (time to a suboptimality beside peers), ``targets`` (the same for the other
+losses and for regression), ``kernel`` (kernel machines beside SVC), ``small`` (default fits of
+small sets beside LinearSVC and SVC), ``threads`` (what two threads gain), ``select``
+(cross-validated searches), ``gap`` (time to a certified duality gap), ``micro`` (an epoch beside
+``X @ w``, prediction, memory), ``scale`` (how cost grows; one very
+large run), ``all``. With ``--json``, figures are kept in ``bench/results``, of which
+``python bench/page.py`` makes the page.
 """
 
 import argparse
@@ -12,25 +14,78 @@ import importlib
 import json
 import os
 import platform
+import subprocess
 import sys
 import time
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 import measure
 
-# Table: its module.
+ROOT = Path(__file__).parents[1]
+
+# Table: its module, and the function there.
 TABLES = {
-    "linear": "linear",
-    "kernel": "kernel",
-    "small": "small",
-    "threads": "threads",
-    "select": "search",
-    "gap": "gap",
-    "micro": "micro",
-    "scale": "scale",
+    "linear": ("linear", "run"),
+    "targets": ("linear", "run_targets"),
+    "kernel": ("kernel", "run"),
+    "small": ("small", "run"),
+    "threads": ("threads", "run"),
+    "select": ("search", "run"),
+    "gap": ("gap", "run"),
+    "micro": ("micro", "run"),
+    "scale": ("scale", "run"),
 }
+PACKAGES = (
+    "pegasos", "numpy", "scipy", "scikit-learn", "scikit-learn-intelex", "liblinear-multicore",
+    "liblinear-official", "snapml", "skglm",
+)  # fmt: skip
+
+
+def cpu():
+    """The processor's name, where Linux tells it."""
+    told = Path("/proc/cpuinfo")
+    if told.exists():
+        for line in told.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()
+
+
+def versions():
+    """Of what is installed of `PACKAGES`."""
+    found = {}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def commit():
+    """The commit that is measured, with a + where files differ from it; "" outside a checkout."""
+    try:
+        done = subprocess.run(
+            ["git", "describe", "--always", "--dirty=+"], cwd=ROOT, capture_output=True, text=True,
+            check=False,
+        )  # fmt: skip
+    except OSError:
+        return ""
+    return done.stdout.strip()
+
+
+def save(folder, table, about, results):
+    """Keep the figures of the sets that were measured; those of other sets stay as they are."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path, new = folder / f"{table}.json", {}
+    for part, rows in results.items():
+        for row in rows if isinstance(rows, list) else ():
+            kept = new.setdefault(str(row.get("set", "all")), {"about": about})
+            kept.setdefault(part, []).append(row)
+    old = json.loads(path.read_text()) if path.exists() else {}
+    path.write_text(json.dumps(old | new, indent=1) + "\n")
 
 
 def main():
@@ -39,33 +94,33 @@ def main():
     )
     parser.add_argument("table", nargs="?", choices=[*TABLES, "all"], default="micro")
     parser.add_argument("--quick", action="store_true", help="small imitations, few repetitions")
-    parser.add_argument("--json", metavar="FILE", help="write the figures to FILE as well")
-    parser.add_argument("--plots", metavar="FOLDER", help="draw the figures, as PNG")
+    parser.add_argument(
+        "--json", metavar="FOLDER", nargs="?", const=ROOT / "bench" / "results", type=Path,
+        help="keep the figures in FOLDER (default: %(const)s)",
+    )  # fmt: skip
     parser.add_argument("--repetitions", type=int, metavar="R", help="how often to measure")
     parser.add_argument("--sets", nargs="+", metavar="SET", help="of the table, only these rows")
     parser.add_argument("--slow", action="store_true", help="peers that take minutes, too")
     parser.add_argument("--huge", action="store_true", help="scale: past 2**31 nonzeros (20 GB)")
     args = parser.parse_args()
     about = {
-        "machine": f"{platform.machine()}, {os.cpu_count()} CPUs, Python "
-        f"{platform.python_version()}, NumPy {version('numpy')}, "
-        f"scikit-learn {version('scikit-learn')}, pegasos {version('pegasos')}",
+        "machine": f"{cpu()}, {os.cpu_count()} CPUs, Python {platform.python_version()}",
+        "versions": versions(),
+        "commit": commit(),
         "date": time.strftime("%Y-%m-%d"),
     }
-    everything = dict(about)
     for name in TABLES if args.table == "all" else [args.table]:
-        module = importlib.import_module(TABLES[name])
-        results = module.run(args)
-        print(f"{name}: {about['machine']}; {about['date']}; repetitions: {results['repetitions']}")
+        module, function = TABLES[name]
+        results = getattr(importlib.import_module(module), function)(args)
+        told = about | {"repetitions": results["repetitions"]}
+        options = ["--quick"] * args.quick + ["--slow"] * args.slow
+        told["command"] = " ".join(["python bench/run.py", name, *options])
+        print(f"{name}: " + "; ".join(f"{key} {value}" for key, value in told.items()))
         for part, rows in results.items():
             if isinstance(rows, list) and part != "curves":
                 print(f"\n{measure.table(rows)}\n", flush=True)
-        if args.plots and hasattr(module, "plot"):
-            Path(args.plots).mkdir(parents=True, exist_ok=True)
-            module.plot(results, Path(args.plots))
-        everything[name] = results
         if args.json:
-            Path(args.json).write_text(json.dumps(everything, indent=1) + "\n")
+            save(args.json, name, told, results)
 
 
 if __name__ == "__main__":

@@ -109,6 +109,8 @@ def curve(what, quick, repetitions):
         "first ms": 1e3 * best[0],
         "last ms": 1e3 * best[-1],
         "slope": float(slope),
+        "sizes": sizes.tolist(),
+        "ms": (1e3 * best).tolist(),
     }
 
 

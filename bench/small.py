@@ -16,9 +16,9 @@ known here.
 import statistics
 import warnings
 
-import linear
 import numpy as np
 from measure import in_turn, quartiles, ratio, say, timed
+from peers import Ours, Task
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import (
@@ -99,10 +99,8 @@ class LinearSet:
 
     def __init__(self, X, y, lam):
         self.X, self.y, self.lam = X, y, lam
-        classes, codes = np.unique(y, return_inverse=True)
-        columns = np.where(codes[:, None] == np.arange(len(classes)), 1.0, -1.0)
-        self.columns = columns[:, 1:] if len(classes) == 2 else columns
-        self.bound, _ = linear.optimum(X, y, lam, 1)
+        self.task = Task(X, y, lam)
+        self.bound, _ = Ours(self.task).bound()
 
     def machines(self):
         yield "pegasos", pegasos.PegasosClassifier(lam=self.lam, random_state=0)
@@ -118,55 +116,71 @@ class LinearSet:
     def reached(self, machine):
         if not isinstance(machine, LinearSVC):
             return certified(machine)
-        model = machine.coef_, machine.intercept_
-        P = linear.objective(self.X, self.columns, self.lam, *model)
+        P = self.task.objective(machine.coef_, machine.intercept_)
         return P, (P - self.bound) / P
 
 
 class KernelSet:
     """The machines of a set with a Gaussian kernel, and what they reach."""
 
-    def __init__(self, X, y, lam):
+    def __init__(self, X, y, lam, gamma=None):
         self.X, self.y, self.lam = X, y, lam
-        self.gamma = 1 / (X.shape[1] * X.var())
+        self.gamma = gamma or 1 / (X.shape[1] * X.var())
         self.C = pegasos.C_from_lam(lam, X.shape[0])
+        self.n_classes = len(np.unique(y))
+        self._bounds = {}
 
     def machines(self):
         ours = pegasos.KernelPegasosClassifier(lam=self.lam, gamma=self.gamma, random_state=0)
         yield "pegasos", ours
-        n_classes = len(np.unique(self.y))
-        if n_classes > 2:
-            lam = self.lam * n_classes / 2
+        if self.n_classes > 2:
+            lam = self.lam * self.n_classes / 2
             yield "pegasos, pairs", clone(ours).set_params(lam=lam, multi_class="ovo")
         yield "SVC", SVC(C=self.C, gamma=self.gamma)
 
     def reached(self, machine):
-        if not isinstance(machine, SVC):
+        if isinstance(machine, pegasos.KernelPegasosClassifier):
             return certified(machine)
-        pairs = [self._pair(machine, i, j) for j in range(len(machine.classes_)) for i in range(j)]
+        pairs = [self._pair(machine, i, j) for j in range(self.n_classes) for i in range(j)]
         P, bound = np.sum(pairs, axis=0)
         return P, (P - bound) / P
 
     def _pair(self, machine, i, j):
         """The objective of SVC for a pair of classes, and a bound below it."""
         rows = np.isin(self.y, machine.classes_[[i, j]])
-        X, positive = self.X[rows], self.y[rows] == machine.classes_[j]
-        lam = pegasos.lam_from_C(self.C, len(X))
+        X, positive = self.X[rows].astype(np.float64), self.y[rows] == machine.classes_[j]
+        lam = pegasos.lam_from_C(self.C, X.shape[0])
         # The support vectors of a class come together; of one in row j - 1, of the other in row i.
         last = np.cumsum(machine.n_support_)
         at = [slice(stop - n, stop) for n, stop in zip(machine.n_support_, last, strict=True)]
-        beta = np.concatenate([machine.dual_coef_[j - 1, at[i]], machine.dual_coef_[i, at[j]]])
-        support = np.concatenate([machine.support_vectors_[at[i]], machine.support_vectors_[at[j]]])
-        n_classes = len(machine.classes_)
-        number = i * (2 * n_classes - i - 1) // 2 + j - i - 1
-        scores = rbf_kernel(X, support, self.gamma) @ beta + machine.intercept_[number]
-        signs = np.where(positive, 1, -1) * (1 if n_classes == 2 else -1)
-        squared = beta @ rbf_kernel(support, support, self.gamma) @ beta
-        P = lam / 2 * squared + np.maximum(0, 1 - signs * scores).mean()
-        best = pegasos.KernelPegasosClassifier(
-            lam=lam, gamma=self.gamma, tol=1e-6, penalize_intercept=False, random_state=0
-        )
-        return P, fitted(best, X, positive)[0].dual_objective_[0]
+        dual = machine.dual_coef_
+        dual = dual.toarray() if sparse.issparse(dual) else dual
+        beta = np.concatenate([dual[j - 1, at[i]], dual[i, at[j]]])
+        vectors = self.X[np.concatenate([machine.support_[at[i]], machine.support_[at[j]]])]
+        number = i * (2 * self.n_classes - i - 1) // 2 + j - i - 1
+        signs = np.where(positive, 1, -1) * (1 if self.n_classes == 2 else -1)
+        scores, of_vectors = (self._scores(Z, vectors, beta) for Z in (X, vectors))
+        scores += np.ravel(machine.intercept_)[number]
+        P = lam / 2 * (beta @ of_vectors) + np.maximum(0, 1 - signs * scores).mean()
+        return P, self._bound(i, j, lam, X, positive)
+
+    def _scores(self, X, vectors, beta, chunk=1000):
+        """Without the intercept, in float64."""
+        vectors = vectors.astype(np.float64)
+        return np.concatenate([
+            rbf_kernel(X[k : k + chunk].astype(np.float64), vectors, self.gamma) @ beta
+            for k in range(0, X.shape[0], chunk)
+        ])  # fmt: skip
+
+    def _bound(self, i, j, lam, X, positive):
+        """Below the least objective of a pair, by a fit of ours to a gap of 1e-6."""
+        if (i, j) not in self._bounds:
+            best = pegasos.KernelPegasosClassifier(
+                lam=lam, gamma=self.gamma, tol=1e-6, penalize_intercept=False, random_state=0,
+                n_jobs=2,
+            )  # fmt: skip
+            self._bounds[i, j] = fitted(best, X, positive)[0].dual_objective_[0]
+        return self._bounds[i, j]
 
 
 def measure(name, kind, of_set, repetitions):

@@ -110,7 +110,8 @@ def generate(app):
     for name, path in MARKDOWN.items():
         text = path.read_text(encoding="utf-8") if path.exists() else ""
         # Links to files of the repository, which are no pages here, become their text.
-        pages[name] = re.sub(r"(?<!!)\[([^\]]+)\]\((?!\w+:|#)[^)]*\)", r"\1", text)
+        text = re.sub(r"(?<!!)\[([^\]]+)\]\((?!\w+:|#)[^)]*\)", r"\1", text)
+        pages[name] = text.replace("](results/", "](../bench/results/")
     for name, text in pages.items():
         (GENERATED / name).write_text(text, encoding="utf-8")
 

@@ -69,9 +69,9 @@ def test_sparse_text_in_single_precision_learns_as_in_double(data_folder):
     ids=["micro", "small", "threads"],
 )
 def test_benchmarks_run_and_report_ratios(table, figure, tmp_path):
-    run, out = ROOT / "bench" / "run.py", tmp_path / "out.json"
+    run, out = ROOT / "bench" / "run.py", tmp_path / f"{table[0]}.json"
     done = subprocess.run(
-        [sys.executable, run, *table, "--quick", "--json", out],
+        [sys.executable, run, *table, "--quick", "--json", tmp_path],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert figure in done.stdout

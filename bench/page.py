@@ -1,0 +1,380 @@
+"""Turn bench/results/*.json into the page bench/README.md, its plots, and the table of README.md.
+
+    python bench/page.py [--results FOLDER] [--page FILE] [--readme FILE]
+
+A time counts only if the benchmark found that its solution is as good as asked for.
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+import measure
+
+ROOT = Path(__file__).parents[1]
+LEVEL = "0.001"  # the suboptimality at which linear fits are compared
+ENOUGH = 0.002  # a search counts if its score is at most this much below the best
+
+# Wong's palette, which colour-blind people can tell apart.
+COLOURS = ("#0072B2", "#56B4E9", "#D55E00", "#E69F00", "#009E73", "#CC79A7", "#000000", "#999999")
+
+
+def is_ours(name):
+    return name.startswith(("pegasos", "same")) or "Pegasos" in name
+
+
+def seconds(value):
+    """Two digits of seconds, or of milliseconds."""
+    if value is None:
+        return "–"
+    return f"{value:.2g} s" if value >= 0.1 else f"{1e3 * value:.2g} ms"
+
+
+def number(value):
+    return "–" if value is None else f"{value:.2g}"
+
+
+def markdown(names, rows):
+    """A table: the names of columns, and rows of text."""
+    lines = [names, ["---"] * len(names), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+
+
+class Results:
+    """The tables that were measured, each a dictionary of sets."""
+
+    def __init__(self, folder):
+        self.tables = {path.stem: json.loads(path.read_text()) for path in folder.glob("*.json")}
+
+    def rows(self, table, part=None):
+        """All rows of a table."""
+        for measured in self.tables.get(table, {}).values():
+            yield from measured.get(part or table, ())
+
+    def abouts(self, table):
+        """How its sets were measured: sentences, with the sets that each is true of."""
+        found = {}
+        for name, measured in self.tables.get(table, {}).items():
+            about = measured["about"]
+            versions = ", ".join(f"{k} {v}" for k, v in about["versions"].items())
+            times = about["repetitions"]
+            told = (
+                f"`{about['command']}` on {about['date']}, commit {about['commit']}; "
+                f"{about['machine']}; {versions}; "
+                f"{f'medians of {times} rounds' if times > 1 else 'one round'}"
+            )
+            found.setdefault(told, []).append(name)
+        if len(found) == 1:
+            return [f"{told}." for told in found]
+        return [f"{', '.join(names)}: {told}." for told, names in found.items()]
+
+
+def linear_rows(results, table):
+    """Of each set and loss: seconds of ours, of the fastest peer, and their ratio."""
+    by_set = {}
+    for row in results.rows(table):
+        by_set.setdefault((row["set"], row["loss"]), {})[row["machine"]] = row[LEVEL]
+    for (name, loss), times in by_set.items():
+        peers = {who: t for who, t in times.items() if not is_ours(who) and t is not None}
+        fastest = min(peers, key=peers.get) if peers else None
+        yield name, loss, times, fastest, peers.get(fastest)
+
+
+def search_rows(results):
+    """Of each set: the search of ours with its defaults, and the fastest valid peer."""
+    by_set = {}
+    for row in results.rows("select"):
+        by_set.setdefault(row["set"], []).append(row)
+    for name, rows in by_set.items():
+        best = max(float(row["score"]) for row in rows)
+        valid = [row for row in rows if float(row["score"]) >= best - ENOUGH]
+        ours = [row for row in valid if is_ours(row["search"])]
+        peers = [row for row in valid if not is_ours(row["search"])]
+        ours = min(ours, key=lambda row: row["seconds"]) if ours else None
+        peer = min(peers, key=lambda row: row["seconds"]) if peers else None
+        yield name, ours, peer
+
+
+def kernel_rows(results):
+    by_set = {}
+    for row in results.rows("kernel"):
+        by_set.setdefault(row["set"], {})[row["machine"]] = row
+    yield from by_set.items()
+
+
+def ratio(peer, ours):
+    return peer / ours if peer and ours else None
+
+
+def overview(results):
+    """The table of ratios, as lines of markdown; and where peers are faster, as sentences."""
+    lines, faster = [], []
+
+    def add(what, loss, one, other, who, theirs, note):
+        ratios = [ratio(theirs, t) for t in (one, other)]
+        peer = f"{who} {seconds(theirs)}" if who else "none got there"
+        times = [seconds(one), seconds(other), peer]
+        lines.append([what, loss, *times, number(ratios[1] or ratios[0]), note])
+        worst = min((r for r in ratios if r), default=None)
+        if worst is not None and worst < 1:
+            faster.append(f"{who} on {what} ({loss}): {1 / worst:.2g} times as fast")
+
+    for table in ("linear", "targets"):
+        for name, loss, times, who, theirs in linear_rows(results, table):
+            one, other = times.get("pegasos float32"), times.get("pegasos float64")
+            add(name, loss, one, other, who, theirs, "a")
+    for name, rows in kernel_rows(results):
+        good = {k: row["train s"] for k, row in rows.items() if row["reached"] == "yes"}
+        peers = {who: t for who, t in good.items() if not is_ours(who)}
+        who = min(peers, key=peers.get) if peers else None
+        one, other = good.get("pegasos float32"), good.get("pegasos float64")
+        add(f"{name}, Gaussian kernel", "hinge", one, other, who, peers.get(who), "b")
+    for name, ours, peer in search_rows(results):
+        if ours:
+            who, theirs = (peer["search"], peer["seconds"]) if peer else (None, None)
+            add(f"{name}, search", "hinge", None, ours["seconds"], who, theirs, "c")
+    return lines, faster
+
+
+NAMES = ["data", "loss", "float32", "float64", "fastest valid peer", "ratio", ""]
+NOTES = """\
+Ratio: the peer's time over that of pegasos with float64 rows (float32 where only that counts).
+
+- **a** One thread. Whole fits to within 0.1 % of the optimum, at the same objective.
+- **b** Two threads, but SVC uses one. Whole fits to within 0.1 % of the optimum, with a free
+  intercept; of several classes, pairs.
+- **c** Two processes or threads. Ten λ, or six λ times six γ, in five folds. A search counts if
+  its best score is within 0.002 of the best of all searches. The column "float64" has searches
+  whatever their rows.
+"""
+
+HEAD = """\
+# Benchmarks
+
+The table shows seconds of whole fits, beside the fastest peer whose solution is as good. All
+peers minimise the same objective; [method](#method) says how. `python bench/page.py` makes this
+page of the files in `bench/results`. [notes.md](notes.md) has what was tried, and what bounds
+each figure.
+
+"""
+
+METHOD = """\
+## Method
+
+Both sides of a ratio run in one process, in turn, on the same matrix. Parsing and conversion are
+not counted: each peer gets a matrix of the type that it computes with. The intercept is the
+weight of a constant feature for all linear peers, so that the objectives are equal. Peers get
+budgets from small to large (epochs, or tolerances), and the fastest budget whose solution is good
+enough counts. How good a solution is, NumPy computes from its coefficients in float64, off the
+clock; the optimum is known from a certified gap of 1e-9. pegasos stops by its own certificate,
+which is part of its time. "SGD, best schedule" is the fastest of 32 fits with different schedules
+and lengths; the search for the schedule is not counted. Kernel peers get tolerances of 0.1 to
+1e-4.
+
+Run the tables yourself (`pip install ".[bench]"`, real data in the folder that `PEGASOS_DATA`
+names; where a set is missing, random rows of its shape take its place):
+
+```sh
+python bench/run.py linear --json            # one table; --sets imdb adult; --repetitions 5; --slow
+python bench/run.py all --json && python bench/page.py
+python bench/instructions.py                 # instruction counts of hot paths beside those recorded
+```
+
+To add a peer, add a class to `bench/peers.py`.
+
+## Limits
+
+A virtual machine with two CPUs measured all of this. Its speed drifts within minutes, so that a
+tenth more or less says nothing. Ratios depend on λ: with a large λ all fits are short, with a
+small one dual methods take longer. Peers whose compilers or threads need more cores than two are
+not at their best here.
+"""
+
+
+def page(results):
+    lines, faster = overview(results)
+    text = HEAD + markdown(NAMES, lines) + "\n" + NOTES + "\n"
+    for name, caption in PLOTS.items():
+        text += f"![{caption}](results/{name}.png)\n\n"
+    text += METHOD + "\n## Where others are faster\n\n"
+    text += "".join(f"- {line}.\n" for line in faster) or "Nowhere in these tables.\n"
+    text += "\n## Figures\n"
+    for table, (title, parts) in TABLES.items():
+        if table in results.tables:
+            text += f"\n### {title}\n\n" + "\n".join(results.abouts(table)) + "\n"
+            for part in parts:
+                rows = list(results.rows(table, part))
+                text += f"\n```\n{measure.table(rows)}\n```\n" if rows else ""
+    return text
+
+
+# How each table was measured stands on the page; of those in the overview, the rows do not.
+TABLES = {
+    "linear": ("Linear machines, hinge", ()),
+    "targets": ("Other losses and regression", ()),
+    "kernel": ("Gaussian kernels", ("kernel", "summary")),
+    "select": ("Searches", ("select",)),
+    "small": ("Small sets", ("small",)),
+    "threads": ("Two threads", ("threads",)),
+    "gap": ("Seconds to a certified gap", ("gap",)),
+    "micro": ("Epochs, prediction, memory", ("epochs", "memory", "prediction")),
+    "scale": ("Growth", ("curves of growth", "large runs")),
+}
+
+
+# ---- Plots ---------------------------------------------------------------------------------------
+
+
+def draw_linear(results, plt):
+    """Suboptimality against seconds, on four sets."""
+    chosen = {}
+    for table in ("linear", "targets"):
+        for curve in results.rows(table, "curves"):
+            chosen.setdefault((curve["set"], curve["loss"]), []).append(curve)
+    wanted = [("covtype", "hinge"), ("imdb", "hinge"), ("imdb", "log_loss"),
+              ("elevation", "epsilon_insensitive")]  # fmt: skip
+    chosen = {key: chosen[key] for key in wanted if key in chosen}
+    if not chosen:
+        return None
+    figure, axes = plt.subplots(1, len(chosen), figsize=(3.6 * len(chosen), 3.6), squeeze=False)
+    for ax, ((name, loss), curves) in zip(axes[0], chosen.items(), strict=True):
+        for curve in curves:
+            who = curve["machine"]
+            if "2 threads" in who or max(curve["suboptimality"]) <= 0:
+                continue
+            family = who.split(",")[0]
+            style = {"pegasos float32": 0, "pegasos float64": 1, "LinearSVC": 2, "LinearSVR": 2,
+                     "LogisticRegression": 2, "liblinear-multicore": 3, "liblinear-official": 3,
+                     "SGD": 4, "snapml": 5, "skglm": 6}.get(family, 7)  # fmt: skip
+            front = front_of(curve)
+            ax.loglog(*front, marker="os^vDPXd"[style], color=COLOURS[style], markersize=4,
+                      linestyle="-" if is_ours(who) else "--", label=who, linewidth=1)  # fmt: skip
+        ax.axhline(1e-3, color="0.8", linewidth=0.8, zorder=0)
+        ax.set(title=f"{name}, {loss}", xlabel="seconds of a whole fit", ylim=(1e-6, 1))
+        ax.legend(fontsize=6)
+    axes[0][0].set_ylabel("relative suboptimality")
+    return figure
+
+
+def front_of(curve):
+    """The budgets that no other one beats in both seconds and suboptimality."""
+    pairs = sorted(zip(curve["seconds"], curve["suboptimality"], strict=True))
+    best, front = float("inf"), []
+    for time, reached in pairs:
+        if reached < best:
+            best = reached
+            front.append((time, max(reached, 1e-9)))
+    return [time for time, _ in front], [reached for _, reached in front]
+
+
+def bars(plt, entries, title):
+    """Ratios of pairs (name, ratio), on a logarithmic axis."""
+    if not entries:
+        return None
+    figure, ax = plt.subplots(figsize=(7, 0.5 + 0.32 * len(entries)))
+    names, ratios = zip(*entries[::-1], strict=True)
+    ax.barh(names, ratios, color=[COLOURS[0] if r >= 1 else COLOURS[2] for r in ratios])
+    for k, value in enumerate(ratios):
+        ax.text(value, k, f" {value:.2g}", va="center", fontsize=8)
+    ax.axvline(1, color="0.3", linewidth=1)
+    ax.set(xscale="log", xlabel=title)
+    ax.margins(x=0.15)
+    return figure
+
+
+def draw_searches(results, plt):
+    """Time of the fastest valid peer over ours."""
+    entries = [(name, peer["seconds"] / ours["seconds"])
+               for name, ours, peer in search_rows(results) if ours and peer]  # fmt: skip
+    return bars(plt, entries, "seconds of the fastest GridSearchCV, times those of pegasos")
+
+
+def draw_kernels(results, plt):
+    """Time of SVC and intelex over ours."""
+    entries = []
+    for name, rows in kernel_rows(results):
+        ours = rows["pegasos float32"]
+        entries += [(f"{name}, {who}", row["train s"] / ours["train s"])
+                    for who, row in rows.items()
+                    if not is_ours(who) and "yes" == row["reached"] == ours["reached"]]  # fmt: skip
+    return bars(plt, entries, "seconds of the peer, times those of pegasos with float32 rows")
+
+
+def draw_scale(results, plt):
+    """Time against size, one curve for each thing that grows."""
+    rows = list(results.rows("scale", "curves of growth"))
+    if not rows:
+        return None
+    figure, ax = plt.subplots(figsize=(6, 4))
+    for k, row in enumerate(rows):
+        label = f"{row['what grows']}: slope {row['slope']:.2f}"
+        ax.loglog([size / row["sizes"][0] for size in row["sizes"]], row["ms"],
+                  marker="os^vD"[k % 5], color=COLOURS[k % len(COLOURS)], label=label)  # fmt: skip
+    ax.set(xlabel="size, times the smallest", ylabel="milliseconds")
+    ax.legend(fontsize=7)
+    return figure
+
+
+PLOTS = {
+    "suboptimality": "Relative suboptimality against seconds of a whole fit: lower left is better",
+    "searches": "Cross-validated searches: how many times as long the fastest peer takes",
+    "kernels": "Gaussian kernels: how many times as long peers take",
+    "scale": "How training and prediction grow with the size of the data",
+}
+DRAW = {
+    "suboptimality": draw_linear,
+    "searches": draw_searches,
+    "kernels": draw_kernels,
+    "scale": draw_scale,
+}
+
+
+def draw(results, folder):
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    for name, make in DRAW.items():
+        figure = make(results, plt)
+        if figure is not None:
+            figure.savefig(folder / f"{name}.png", dpi=110, bbox_inches="tight")
+            plt.close(figure)
+
+
+BEGIN, END = "<!-- figures: python bench/page.py -->", "<!-- end of figures -->"
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--results", type=Path, default=ROOT / "bench" / "results")
+    parser.add_argument("--page", type=Path, default=ROOT / "bench" / "README.md")
+    parser.add_argument("--readme", type=Path, default=ROOT / "README.md")
+    args = parser.parse_args()
+    results = Results(args.results)
+    draw(results, args.results)
+    args.page.write_text(page(results))
+    readme = args.readme.read_text()
+    before, rest = readme.split(BEGIN)
+    lines, _ = overview(results)
+    some = [line for line in lines if line[0] in SHOWN or line[:2] in SHOWN]
+    args.readme.write_text(
+        before + BEGIN + "\n\n" + markdown(NAMES[:6], [line[:6] for line in some])
+        + "\n" + END + rest.split(END)[1]
+    )  # fmt: skip
+
+
+# What README.md shows.
+SHOWN = (
+    "covtype", ["imdb", "hinge"], ["imdb", "log_loss"], ["adult", "hinge"], "newsgroups20",
+    ["mnist 8", "hinge"], "15,000 x 16", ["50,000 x 300, sparse", "hinge"],
+    ["elevation", "epsilon_insensitive"], ["elevation", "squared_error"],
+    "adult, Gaussian kernel", "usps, Gaussian kernel", "imdb, search", "newsgroups20, search",
+    "kernel, 57 features, search",
+)  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
