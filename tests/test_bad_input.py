@@ -1160,3 +1160,35 @@ def test_unknown_names_are_attribute_errors():
     with pytest.raises(AttributeError, match="no attribute 'PegasusClassifier'"):
         _ = pegasos.PegasusClassifier
     assert "PegasosClassifier" in dir(pegasos)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "told"),
+    [
+        (pegasos.PegasosClassifier, "kernel", "names begin with Kernel"),
+        (pegasos.PegasosClassifierCV, "kernel", "names begin with Kernel"),
+        (pegasos.PegasosClassifier, "probability", "log_loss"),
+        (pegasos.KernelPegasosClassifier, "probability", "predict_proba"),
+        (pegasos.PegasosRegressor, "alpha", "lam= "),
+        (pegasos.KernelPegasosRegressorCV, "shrinking", "without changing the model"),
+        (pegasos.PegasosClassifier, "dual", "solver='auto'"),
+    ],
+)
+def test_parameters_of_other_libraries_are_answered_with_what_takes_their_place(kind, name, told):
+    with pytest.raises(TypeError, match=rf"{kind.__name__} has no parameter '{name}': .*{told}"):
+        kind(**{name: 1})
+    with pytest.raises(TypeError, match="unexpected keyword argument 'nonsense'"):
+        kind(nonsense=1)
+
+
+def test_text_in_a_data_frame_is_refused_by_the_name_of_its_column():
+    pd = pytest.importorskip("pandas", reason="pandas is not installed (extra test)")
+    frame = pd.DataFrame({"height": [1.0, 2.0], "town": ["Oslo", "Bergen"]})
+    with pytest.raises(ValueError, match="text in column 'town': encode it"):
+        pegasos.PegasosClassifier().fit(frame, [0, 1])
+
+
+def test_lazy_frames_are_refused_with_what_to_call():
+    polars = pytest.importorskip("polars", reason="polars is not installed (extra interop)")
+    with pytest.raises(TypeError, match=r"got a LazyFrame: use X\.collect\(\)"):
+        pegasos.PegasosClassifier().fit(polars.LazyFrame({"a": [1.0, 2.0]}), [0, 1])

@@ -579,3 +579,18 @@ def test_progress_in_a_terminal_is_one_line(tmp_path, small, tqdm):
     os.close(ours)
     assert process.wait() == 0
     assert b"\rPegasosClassifier" in said
+
+
+def test_models_show_their_size_and_their_gap_and_no_numbers_of_rows(tmp_path):
+    X, y = np.random.default_rng(0).normal(size=(60, 4)), np.arange(60) % 3
+    linear = pegasos.PegasosClassifier(lam=0.01, random_state=0).fit(X, y).to_model()
+    shown = repr(linear)
+    assert shown.startswith("LinearModel(3 classes, 4 features, lam=0.01, loss='hinge', gap <= ")
+    assert (
+        float(shown.removesuffix(")").split("<= ")[1])
+        >= 0.99 * (linear.duality_gap / linear.objective).max()
+    )
+    kernel = pegasos.KernelPegasosRegressor(random_state=0).fit(X, y.astype(float)).to_model()
+    assert repr(kernel).startswith("KernelModel(1 output, 4 features, ")
+    kernel.save(tmp_path / "model.npz")
+    assert repr(pegasos.load(tmp_path / "model.npz")) == repr(kernel)

@@ -142,7 +142,21 @@ def whole(fit: Any) -> Any:
     return call
 
 
-class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
+class HintsMixin:
+    """Answers parameters of other libraries with what takes their place."""
+
+    _get_param_names: Any
+
+    def __new__(cls, *arguments: Any, **options: Any) -> Self:
+        foreign = _parameters.FOREIGN.keys() & options.keys()
+        for name in sorted(foreign.difference(cls._get_param_names() if foreign else ())):
+            raise TypeError(
+                f"{cls.__name__} has no parameter {name!r}: {_parameters.FOREIGN[name]}"
+            )
+        return super().__new__(cls)
+
+
+class PegasosEstimator(HintsMixin, CallbackSupportMixin, BaseEstimator):
     """Base of all estimators that fit machines.
 
     A kind of machines, linear or with kernels, says in `_model_of` and `_state_of` what is kept.
@@ -256,6 +270,7 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
             # Of two things that are wrong, scikit-learn wants NaN told first.
             if isinstance(X, np.ndarray) and X.dtype.kind == "f" and X.ndim == 2:
                 _validate.finite_rows(X)
+            _validate.no_text(X)
             raise
         X, *others = valid if isinstance(valid, tuple) else (valid,)
         _validate.finite_rows(X)

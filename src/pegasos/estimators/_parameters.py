@@ -278,3 +278,17 @@ LINEAR_REGRESSION_SEARCH, KERNEL_REGRESSION_SEARCH = (
     | {"epsilons": _list_of("epsilon", _epsilon)}
     for checks in (LINEAR_SEARCH, KERNEL_SEARCH)
 )
+
+#: Parameters that other libraries have, and what takes their place here.
+FOREIGN = {
+    "kernel": "the estimators whose names begin with Kernel have kernels",
+    "probability": "loss='log_loss' and 'modified_huber' have predict_proba, and "
+    "sklearn.calibration.CalibratedClassifierCV gives probabilities to all losses",
+    "penalty": "the penalty is always lam/2 |w|^2, and C= or lam= says how strong it is",
+    "alpha": "C= or lam= says how strong the penalty is; lam is the alpha of SGDClassifier",
+    "dual": "solver='auto' chooses the method, and all solvers reach the same model",
+    "learning_rate": "steps have the lengths of the paper, or exact ones, and need no schedule",
+    "eta0": "steps have the lengths of the paper, or exact ones, and need no schedule",
+    "shrinking": "solvers leave rows out where it pays, without changing the model",
+    "decision_function_shape": "multi_class='ovo' trains pairs of classes",
+}

@@ -28,7 +28,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from pegasos import _core, _threads, kernels
 from pegasos.estimators import _folds, _parameters
-from pegasos.estimators._base import Data, PegasosEstimator, lam_of
+from pegasos.estimators._base import Data, HintsMixin, PegasosEstimator, lam_of
 from pegasos.estimators._kernel import KernelPegasosClassifier
 from pegasos.estimators._linear import PegasosClassifier
 from pegasos.estimators._regression import KernelPegasosRegressor, PegasosRegressor
@@ -182,7 +182,7 @@ def _public(attributes: Mapping[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in attributes.items() if k.endswith("_") and not k.startswith("_")}
 
 
-class _Search(BaseEstimator):
+class _Search(HintsMixin, BaseEstimator):
     """What all searches share.
 
     What y is, labels or targets, says another base: `_OfClassifiers` or `_OfRegressors`; and which

@@ -23,7 +23,7 @@ _PREDICT_BYTES = 2**23
 _MANY = 64
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class _Model:
     """What linear and kernel models share."""
 
@@ -50,6 +50,18 @@ class _Model:
     _ABOUT: ClassVar[tuple[str, ...]] = (
         "multi_class", "lam", "loss", "epsilon", "is_flat", "zero_based",
     )  # fmt: skip
+
+    def __repr__(self) -> str:
+        if self.classes is None:
+            parts = [_counted(self.n_problems, "output")]
+        else:
+            parts = [_counted(len(self.classes), "class", "classes")]
+        parts.append(_counted(self.n_features, "feature"))
+        parts += [f"lam={self.lam:.3g}", f"loss={self.loss!r}"]
+        gaps = Certificate(self.objective, self.dual_objective).relative_gap
+        if np.isfinite(gaps).all():
+            parts.append(f"gap <= {gaps.max():.2g}")
+        return f"{type(self).__name__}({', '.join(parts)})"
 
     @property
     def has_targets(self) -> bool:
@@ -261,6 +273,10 @@ class _Model:
             raise ValueError(f"{name} is not finite")
 
 
+def _counted(n: int, one: str, many: str = "") -> str:
+    return f"{n} {one if n == 1 else many or f'{one}s'}"
+
+
 def _numbers(scores: np.ndarray) -> np.ndarray:
     """Scores of problems, which must be numbers."""
     # A plain sum says in one pass whether any is infinite or NaN; infinite ones may win.
@@ -333,7 +349,7 @@ def kernel_scores(
     return _numbers(scores)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class LinearModel(_Model):
     """What `pegasos.fit` returns, and `to_model` of linear estimators.
 
@@ -416,7 +432,7 @@ class LinearModel(_Model):
             raise ValueError(f"coef has shape {self.coef.shape}")
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class KernelModel(_Model):
     """A trained kernel machine; made by `to_model` of kernel estimators.
 

@@ -286,6 +286,8 @@ def _dense(X: Any) -> Any:
 
 def before_conversion(X: Any) -> None:
     """Raise for an `X`, sparse of any format or dense, that scikit-learn would take or misname."""
+    if hasattr(X, "collect") and hasattr(X, "lazy"):
+        raise TypeError(f"X must be rows in memory, got a {type(X).__name__}: use X.collect()")
     if is_sparse(X):
         sparse_structure(X)
         _numbers("X", X.dtype)
@@ -295,6 +297,18 @@ def before_conversion(X: Any) -> None:
                 _numbers("X", column)
     else:
         _numbers("X", _dense(X).dtype)
+
+
+def no_text(X: Any) -> None:
+    """Raise for a data frame with a column that is no number, and name the column."""
+    for name in getattr(X, "columns", ()):
+        try:
+            np.asarray(X[name], np.float64)
+        except (TypeError, ValueError):
+            raise ValueError(
+                f"X must be numeric, got text in column {name!r}: encode it, for instance with "
+                "sklearn.preprocessing.OneHotEncoder, or leave it out"
+            ) from None
 
 
 def is_ready(X: Any, y: Any) -> bool:
