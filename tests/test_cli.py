@@ -2,6 +2,7 @@
 
 import bz2
 import gzip
+import json
 import re
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import paper
 import pytest
 from rows import make_rows
@@ -372,7 +374,7 @@ def test_several_outputs_are_columns(tmp_path, numbers, capsys):
     model = str(tmp_path / "m.npz")
     options = ["--task", "regression", "--loss", "huber"]
     assert cli.main(["train", file, "-o", model, *options]) == 0
-    assert "(problem 1)" in capsys.readouterr().err
+    assert "(output 1)" in capsys.readouterr().err
     assert cli.main(["predict", model, file, "-o", str(tmp_path / "out")]) == 0
     assert np.loadtxt(tmp_path / "out").shape == (80, 2)
     assert "R2 0.9" in capsys.readouterr().err
@@ -438,3 +440,59 @@ def test_rare_classes_may_weigh_as_much_as_others(tmp_path, rng, capsys):
         clf = pegasos.PegasosClassifier(C=C, class_weight="balanced", random_state=0).fit(X, y)
         np.testing.assert_allclose(model.coef, clf.coef_, rtol=1e-3, atol=1e-6)
         assert (model.predict(X) == 1).sum() > 1.5 * y.sum()
+
+
+def test_info_tells_what_a_model_is(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(90, 4)), np.array(["a", "b", "c"])[np.arange(90) % 3]
+    frame = pd.DataFrame(X + 2 * (y == "b")[:, None], columns=["tall", "wide", "deep", "old"])
+    clf = pegasos.PegasosClassifier(lam=0.01, random_state=0).fit(frame, y)
+    model = str(tmp_path / "m.npz")
+    clf.to_model().save(model)
+    assert cli.main(["info", model, "--weights", "2"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("model: LinearModel(3 classes, 4 features, lam=0.01, loss='hinge'")
+    assert "(class b)" in shown
+    assert cli.main(["info", model, "--json", "--weights", "2"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["classes"] == ["a", "b", "c"]
+    assert told["lam"] == 0.01
+    for k, problem in enumerate(told["problems"]):
+        assert problem["name"] == f"class {'abc'[k]}"
+        assert problem["objective"] == clf.objective_[k]
+        assert problem["gap"] == clf.duality_gap_[k]
+        largest = np.argsort(-np.abs(clf.coef_[k]))[:2]
+        assert problem["largest_weights"] == {frame.columns[j]: clf.coef_[k, j] for j in largest}
+
+
+def test_info_tells_nothing_that_is_not_known(tmp_path, capsys):
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    clf = pegasos.KernelPegasosClassifier(kernel="sigmoid", random_state=0, max_iter=2, tol=None)
+    model = str(tmp_path / "m.npz")
+    clf.fit(X, X[:, 0] > 0).to_model().save(model)
+    assert cli.main(["info", model, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["problems"][0]["gap"] is None
+    assert told["kernel"]["name"] == "sigmoid"
+    assert told["support_vectors"] == len(clf.support_)
+
+
+def test_validation_rows_are_not_trained_on(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(120, 3))
+    y = (X @ [1.0, -1, 0.5] + 0.3 * rng.normal(size=120) > 0).astype(int)
+    files = [tmp_path / "a.csv", tmp_path / "b.csv"]
+    for file, part in zip(files, (slice(80), slice(80, None)), strict=True):
+        np.savetxt(file, np.column_stack([X[part], y[part]]), delimiter=",")
+    model = str(tmp_path / "m.npz")
+    assert cli.main(["train", str(files[0]), "--validation", str(files[1]), "-o", model]) == 0
+    shown = capsys.readouterr().err
+    clf = pegasos.PegasosClassifier(random_state=0).fit(X[:80], y[:80])
+    predicted = clf.predict(X[80:])
+    recall = np.mean([(predicted[y[80:] == k] == k).mean() for k in (0, 1)])
+    assert (
+        f"validation accuracy {100 * clf.score(X[80:], y[80:]):.2f} %, mean recall of 2 classes "
+        f"{100 * recall:.2f} % of 40 rows"
+    ) in shown
+    assert cli.main(["train", str(files[0]), "--validation", str(tmp_path / "no.csv")]) == 2
+    assert "no.csv" in capsys.readouterr().err

@@ -1,7 +1,8 @@
-"""The command line: ``pegasos train``, ``pegasos predict``, ``pegasos demo``."""
+"""The command line: ``pegasos train``, ``predict``, ``info`` and ``demo``."""
 
 import argparse
 import contextlib
+import json
 import os
 import sys
 import time
@@ -31,6 +32,7 @@ examples:
   pegasos train digits.csv --label-column 0 --multi-class ovo --max-iter 50
   pegasos train digits.csv --label-column 0 --kernel rbf --gamma 0.02
   pegasos train prices.csv --task regression --epsilon 10 --cv 5
+  pegasos train spam.svm.gz --validation new.svm -o spam.npz
   pegasos train big.svm --checkpoint half.npz           # killed? then
   pegasos train big.svm --checkpoint half.npz --resume half.npz
 """,
@@ -40,6 +42,11 @@ examples:
   pegasos predict spam.npz new.svm --scores -o scores.txt
   pegasos predict spam.npz new.svm --probabilities      # trained with --loss log_loss
   grep 2026 new.csv | pegasos predict spam.npz - --format csv
+""",
+    "info": """\
+examples:
+  pegasos info spam.npz
+  pegasos info spam.npz --json
 """,
 }
 
@@ -64,7 +71,8 @@ def _parser() -> argparse.ArgumentParser:
         sub = commands.add_parser(
             name,
             help=help,
-            description=f"{help[0].upper()}{help[1:]}.\n\n{_DATA_HELP if name != 'demo' else ''}",
+            description=f"{help[0].upper()}{help[1:]}.\n\n"
+            f"{_DATA_HELP if name in ('train', 'predict') else ''}",
             epilog=_EXAMPLES.get(name),
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
@@ -103,6 +111,14 @@ def _parser() -> argparse.ArgumentParser:
         "--probabilities", action="store_true",
         help="probabilities in place of labels, a column for each class in sorted order (of a "
         "model trained with --loss log_loss or modified_huber)",
+    )  # fmt: skip
+
+    info = command("info", _info, "tell what a saved model is, and how good its fit was")
+    info.add_argument("model", metavar="MODEL", help="file written by `pegasos train`")
+    info.add_argument("--json", action="store_true", help="as one JSON object")
+    info.add_argument(
+        "--weights", type=int, default=5, metavar="N",
+        help="of a linear model, how many of the largest weights to show (default 5)",
     )  # fmt: skip
 
     demo = command("demo", _demo, "train on handwritten digits and draw what was learned")
@@ -233,6 +249,8 @@ def _add_run_options(add: Callable[..., Any]) -> None:
         help="seconds between checkpoints (default 60)")  # fmt: skip
     add("--resume", metavar="FILE",
         help="go on from a checkpoint, with the same DATA and options")  # fmt: skip
+    add("--validation", metavar="FILE",
+        help="tell how good the model is on the rows of FILE, in the format of DATA")  # fmt: skip
     add("-q", "--quiet", action="store_true", help="no progress, no report")
 
 
@@ -349,20 +367,25 @@ def _train(args: argparse.Namespace) -> int:
             _parameters.check(estimator)
     say(f"reading {args.data}")
     layout: dict[str, Any] = {
-        "format": args.format, "n_features": args.n_features, "label_column": args.label_column,
-        "header": args.header, "zero_based": _ZERO_BASED[args.zero_based],
+        "format": args.format, "label_column": args.label_column, "header": args.header,
     }  # fmt: skip
+    counted = {"n_features": args.n_features, "zero_based": _ZERO_BASED[args.zero_based]}
+    is_regression = args.task == "regression"
     X: Any
     if args.memory is not None:
         dtype, cache = ("float32" if args.float32 else "float64"), args.cache
         X, y = pegasos.Blocks(
             args.data, cache=f"{args.data}.blocks" if cache is None else cache,
-            memory=args.memory, dtype=dtype, random_state=args.seed, **layout,
+            memory=args.memory, dtype=dtype, random_state=args.seed, **layout, **counted,
         ), None  # fmt: skip
         zero_based = X.zero_based
     else:
-        X, y, zero_based = _readers.read(args.data, targets=args.task == "regression", **layout)
+        X, y, zero_based = _readers.read(args.data, targets=is_regression, **layout, **counted)
         X = X.astype(np.float32) if args.float32 else X
+    held_out = None
+    if args.validation is not None:
+        counted = {"n_features": X.shape[1], "zero_based": zero_based}
+        held_out = _readers.read(args.validation, targets=is_regression, **layout, **counted)
     say(f"{X.shape[0]} rows, {X.shape[1]} features")
     began = time.perf_counter()
     if search is not None:
@@ -387,9 +410,13 @@ def _train(args: argparse.Namespace) -> int:
     if not is_whole:
         _say(f"pegasos: interrupted; the model so far is saved to {args.output}")
         return 130
-    _report(say, model, time.perf_counter() - began, bool(args.kernel))
+    say(f"trained {model} in {time.perf_counter() - began:.2f} s")
+    _report(say, model)
     known = y if args.memory is None else X.targets()[0]
     say(f"training {_quality(model, known, machine.predict(X))}")
+    if held_out is not None:
+        rows, known, _ = held_out
+        say(f"validation {_quality(model, known, model.predict(rows))} of {rows.shape[0]} rows")
     say(f"model saved to {args.output}")
     return 0
 
@@ -397,23 +424,79 @@ def _train(args: argparse.Namespace) -> int:
 def _quality(model: Any, y: Any, predicted: np.ndarray) -> str:
     """How good predictions are, in words."""
     if not model.has_targets:
-        return f"accuracy {100 * (predicted == y).mean():.2f} %"
+        # The recall of a class is the part of its rows that are found.
+        recalls = [(predicted[y == label] == label).mean() for label in np.unique(y)]
+        accuracy = f"accuracy {100 * (predicted == y).mean():.2f} %"
+        return f"{accuracy}, mean recall of {len(recalls)} classes {100 * np.mean(recalls):.2f} %"
     from sklearn.metrics import mean_absolute_error, r2_score
 
     r2 = f"R2 {r2_score(y, predicted):.4f}, " if len(y) > 1 else ""  # of one row there is none
     return f"{r2}mean absolute error {mean_absolute_error(y, predicted):.6g}"
 
 
-def _report(say: Callable[..., None], model: Any, seconds: float, is_kernel: bool) -> None:
-    n_problems = len(model.intercept)
-    say(f"trained {n_problems} problem(s) in {seconds:.2f} s")
-    if is_kernel:
+def _report(say: Callable[..., None], model: Any) -> None:
+    if hasattr(model, "dual_coef"):
         say(f"{len(model.support)} support vectors")
     for k, (objective, gap) in enumerate(zip(model.objective, model.duality_gap, strict=True)):
         if np.isnan(objective):  # few steps on many rows: the others were never read
             break
         bound = "" if np.isnan(gap) else f", at most {gap:.2g} above the optimum"
-        say(f"objective {objective:.6g}{bound}" + (f"  (problem {k})" if n_problems > 1 else ""))
+        name = model.problem_name(k)
+        say(f"objective {objective:.6g}{bound}" + (f"  ({name})" if name else ""))
+
+
+def _info(args: argparse.Namespace) -> int:
+    """Everything about a model but its numbers of rows and features."""
+    model = pegasos.load(args.model)
+    names = [model.problem_name(k) for k in range(model.n_problems)]
+    classes = None if model.classes is None else model.classes.tolist()
+    told: dict[str, Any] = {
+        "model": str(model),
+        "classes": classes,
+        "features": model.n_features,
+        "loss": model.loss,
+        "epsilon": model.epsilon,
+        "lam": model.lam,
+        "kernel": getattr(model, "kernel", None),
+        "support_vectors": len(model.support) if hasattr(model, "support") else None,
+        "problems": [
+            {"name": name, "objective": objective, "gap": gap, "steps": steps}
+            for name, objective, gap, steps in zip(
+                names, *map(np.ndarray.tolist, (model.objective, model.duality_gap, model.n_steps)),
+                strict=True,
+            )
+        ],
+    }  # fmt: skip
+    coef = getattr(model, "coef", np.empty((len(names), 0)))
+    features = model.feature_names
+    for problem, weights in zip(told["problems"], coef, strict=True):
+        largest = np.argsort(-np.abs(weights), kind="stable")[: max(args.weights, 0)]
+        problem["largest_weights"] = {
+            str(j if features is None else features[j]): float(weights[j]) for j in largest
+        }
+    told = {name: value for name, value in told.items() if value is not None}
+    if args.json:
+        # JSON has no NaN, which stands for what nobody knows.
+        text = json.dumps(_known(told), indent=1, default=str, allow_nan=False)
+    else:
+        lines = [f"{name}: {value}" for name, value in told.items() if name != "problems"]
+        for problem in told["problems"]:
+            largest = problem["largest_weights"].items()
+            of = f" ({problem['name']})" if problem["name"] else ""
+            lines.append(f"objective {problem['objective']:.6g}, gap {problem['gap']:.2g}{of}")
+            lines += ["  " + ", ".join(f"{name} {w:.4g}" for name, w in largest)] * bool(largest)
+        text = "\n".join(lines)
+    print(text, flush=True)
+    return 0
+
+
+def _known(value: Any) -> Any:
+    """The value with None for each float that is no number."""
+    if isinstance(value, dict):
+        return {name: _known(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_known(part) for part in value]
+    return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
 def _predict(args: argparse.Namespace) -> int:

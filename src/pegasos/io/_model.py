@@ -75,6 +75,12 @@ class _Model:
             return len(self.n_steps)
         return _problems.count(len(self.classes), self.multi_class)
 
+    def problem_name(self, k: int) -> str:
+        """What problem number `k` is about, in words; nothing where there is only one."""
+        if self.classes is not None:
+            return _problems.name(k, self.classes, self.multi_class)
+        return f"output {k}" if self.n_problems > 1 else ""
+
     @property
     def duality_gap(self) -> np.ndarray:
         """How far `objective` is above the smallest possible one, at most."""
