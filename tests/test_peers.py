@@ -441,7 +441,7 @@ def test_a_machine_is_fitted_again_to_other_data(kind):
     ("options", "X", "y", "weights", "error", "message"),
     [
         ({}, X, Y[:-1], None, ValueError, "inconsistent numbers of samples"),
-        ({}, X, np.c_[Y, Y], None, ValueError, "1d array"),
+        ({}, X, np.c_[Y, Y], None, ValueError, "y must be one-dimensional"),
         ({}, X, np.ones(6), None, ValueError, "at least two classes"),
         ({}, X, Y / 3, None, ValueError, "continuous"),
         ({}, X, Y, np.arange(7), ValueError, r"expected \(6,\)"),
