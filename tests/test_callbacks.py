@@ -72,6 +72,7 @@ def test_each_epoch_is_a_task_and_the_answer_stays(data, make):
         assert len(recorder.epochs) == 7
     for metadata, score in recorder.epochs:
         assert (metadata["objective"] >= plain.dual_objective_ * (1 - 1e-9)).all()
+        assert (metadata["dual_objective"] <= plain.objective_ * (1 + 1e-9)).all()
         assert (metadata["relative_gap"] >= 0).all()
         assert score == 1.0  # the fitted estimator of that epoch predicts
     first, last = recorder.epochs[0][0], recorder.epochs[-1][0]

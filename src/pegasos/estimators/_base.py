@@ -460,8 +460,12 @@ class PegasosEstimator(HintsMixin, CallbackSupportMixin, BaseEstimator):
 
     def _standing(self, schedule: Schedule, rows: Any, data: Data) -> dict[str, np.ndarray]:
         """What callbacks are told after an epoch."""
-        standing = schedule.standing(rows)
-        return standing | {"objective": self._objectives(standing["objective"], data)}
+        certificate = schedule.standing(rows)
+        return {
+            "objective": self._objectives(certificate.objective, data),
+            "dual_objective": self._objectives(certificate.dual_objective, data),
+            "relative_gap": certificate.relative_gap,
+        }
 
     def _take(self, attributes: dict[str, Any]) -> None:
         """Become what `attributes` say: all was made before, so that what fails changes nothing."""

@@ -404,12 +404,11 @@ class BlockSchedule:
         objective, bound = (np.where(known, x, np.nan) for x in (self.objective, self.bound))
         return Certificate(objective, bound)
 
-    def standing(self, rows: Any) -> dict[str, np.ndarray]:
-        """Objectives and relative gaps after a pass, which take a pass over the rows."""
+    def standing(self, rows: Any) -> Certificate:
+        """The certificate after a pass, which takes a pass over the rows."""
         _, objectives, bound, *_ = self._pass(None)
         objective = np.fmin(self.objective, objectives.min(axis=0))
-        certificate = Certificate(objective, np.fmax(self.bound, bound))
-        return {"objective": objective, "relative_gap": certificate.relative_gap}
+        return Certificate(objective, np.fmax(self.bound, bound))
 
     # ---- What there is so far --------------------------------------------------------------------
 

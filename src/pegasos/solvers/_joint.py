@@ -208,10 +208,9 @@ class Joint:
             return Certificate.unknown(1)
         return Certificate(now["primal"][None].copy(), now["dual"][None].copy())
 
-    def standing(self, rows: Any) -> dict[str, np.ndarray]:
-        """The objective and the relative gap."""
-        certificate = self.certify(rows)
-        return {"objective": certificate.objective, "relative_gap": certificate.relative_gap}
+    def standing(self, rows: Any) -> Certificate:
+        """The certificate after an epoch."""
+        return self.certify(rows)
 
     def model(self) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients and intercepts; of two classes, the difference of theirs."""

@@ -471,14 +471,12 @@ class Schedule:
             return dataclasses.replace(certificate, estimate=solver.relative_gap.copy())
         return certificate
 
-    def standing(self, rows: Any) -> dict[str, np.ndarray]:
-        """Objectives and relative gaps: those a solver saw last, else certified now."""
+    def standing(self, rows: Any) -> _certificate.Certificate:
+        """The certificate: what a solver saw last, else computed now."""
         solver = self.solver
         if solver is not self.pegasos and np.isfinite(solver.relative_gap).all():
-            gap = solver.certificate().relative_gap
-            return {"objective": solver.primal.copy(), "relative_gap": gap}
-        certificate = self.certify(rows)
-        return {"objective": certificate.objective, "relative_gap": certificate.relative_gap}
+            return solver.certificate()
+        return self.certify(rows)
 
     # ---- Saving ----------------------------------------------------------------------------------
 
