@@ -58,12 +58,12 @@ class Blocks:
     Parameters
     ----------
     source : str, path, list, tuple or callable
-        A file, several, or a pattern such as "part-*.svm.gz". Endings tell the format: LIBSVM text,
-        CSV (.csv, .tsv), both of them compressed (.gz, .bz2) or not, Parquet (.parquet; needs
+        A file, several, or a pattern such as ``"part-*.svm.gz"``. Endings tell the format: LIBSVM
+        text, CSV (.csv, .tsv), both of them compressed (.gz, .bz2) or not, Parquet (.parquet; needs
         ``pip install 'pegasos[parquet]'``), .npz with X and y or with y beside the arrays of
         `scipy.sparse.save_npz`. A tuple (X, y) or (X, y, sample_weight) of arrays, `numpy.memmap`
-        or .npy files. A function without parameters that returns a fresh iterator of (X, y) or
-        (X, y, sample_weight), arrays or CSR matrices of some rows.
+        or .npy files. A function without parameters that returns a fresh iterator of (X, y) or (X,
+        y, sample_weight), arrays or CSR matrices of some rows.
     cache : str or path
         Folder for the blocks; it is made if it is not there. If it has the blocks of this source
         with these parameters, they are used. Whether a file has changed is told by its size and
