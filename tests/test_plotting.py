@@ -11,20 +11,25 @@ import pandas as pd
 import paper
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.datasets import make_blobs, make_moons
+from sklearn.decomposition import PCA
 from sklearn.exceptions import NotFittedError
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.metrics import PredictionErrorDisplay
 from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from pegasos import (
     KernelPegasosClassifier,
     KernelPegasosClassifierCV,
+    KernelPegasosOneClass,
     KernelPegasosRegressor,
     KernelPegasosRegressorCV,
     PegasosClassifier,
     PegasosClassifierCV,
+    PegasosOneClass,
     PegasosRegressor,
 )
 
@@ -67,7 +72,7 @@ def finished(**columns):
     """A search with these results: parameters by name, scores by their keys."""
     results = {}
     for name, column in columns.items():
-        key = name if name.startswith(("mean_", "std_")) else f"param_{name}"
+        key = name if name.startswith(("mean_", "std_", "split")) else f"param_{name}"
         results[key] = column
     return types.SimpleNamespace(cv_results_=results)
 
@@ -121,10 +126,11 @@ def test_a_search_over_one_parameter_is_a_curve(moons):
     line, _, (bars,) = display.errorbar_
     order = [1, 2, 0]
     mean, std = (search.cv_results_[f"{of}_test_score"][order] for of in ("mean", "std"))
+    error = std * np.sqrt(3 / 2) / np.sqrt(3)  # of three folds, with Bessel's correction
     np.testing.assert_array_equal(line.get_xdata(), [1e-4, 1e-3, 1e-2])
     np.testing.assert_array_equal(line.get_ydata(), mean)
     lengths = [segment[1, 1] - segment[0, 1] for segment in bars.get_segments()]
-    np.testing.assert_allclose(lengths, 2 * std)
+    np.testing.assert_allclose(lengths, 2 * error)
     assert display.ax_.get_xscale() == "log"
     assert (display.ax_.get_xlabel(), display.ax_.get_ylabel()) == ("lam", "mean_test_score")
 
@@ -139,8 +145,11 @@ def test_best_points_are_marked(moons):
     assert display.marks[best] == (search.lam_,)
     assert display.marks[within] == (lams[means >= means[k] - error[k]].max(),)
     marked = {
-        line.get_label(): line for line in display.ax_.lines if line.get_label() in (best, within)
+        line.get_label().partition(":")[0]: line
+        for line in display.ax_.lines
+        if line.get_label().startswith((best, within))
     }
+    assert f"{best}: {means[k]:.3f} ± {error[k]:.3f}" in legend_texts(display.ax_)
     for name, (lam,) in display.marks.items():
         assert marked[name].get_xdata()[0] == lam
         assert marked[name].get_ydata()[0] == means[lams == lam][0]
@@ -149,7 +158,22 @@ def test_best_points_are_marked(moons):
     lam, gamma = display.marks[best]
     at = display.y_values.index(gamma), display.x_values.index(lam)
     assert display.values[at] == np.max(display.values) == search.best_score_
-    assert {text.get_text() for text in display.ax_.get_legend().get_texts()} == {best, within}
+    error = search.cv_results_["standard_error"][search.best_index_]
+    texts = {f"{best}: {search.best_score_:.3f} ± {error:.3f}", within}
+    assert set(legend_texts(display.ax_)) == texts
+
+
+def test_a_search_in_a_pipeline_and_a_pipeline_in_a_search(moons):
+    own = PegasosClassifierCV(lams=[1e-3, 1e-2], cv=3, random_state=0).fit(*moons)
+    pipeline = make_pipeline("passthrough", clone(own)).fit(*moons)
+    display = SearchDisplay.from_estimator(pipeline)
+    np.testing.assert_array_equal(display.values, SearchDisplay.from_estimator(own).values)
+    np.testing.assert_array_equal(display.standard_error, own.cv_results_["standard_error"])
+    svm = Pipeline([("scale", StandardScaler()), ("svm", KernelPegasosClassifier(random_state=0))])
+    grid = {"svm__gamma": [0.5, 2], "svm__C": [0.1, 1, 10]}
+    display = SearchDisplay.from_estimator(GridSearchCV(svm, grid, cv=2).fit(*moons))
+    assert (display.ax_.get_xlabel(), display.ax_.get_ylabel()) == ("svm__C", "svm__gamma")
+    assert display.values.shape == display.standard_error.shape == (2, 3)
 
 
 @pytest.mark.parametrize(("name", "of"), [("C", "Cs"), ("lam", "lams")])
@@ -179,7 +203,8 @@ def test_a_cell_shows_the_best_over_other_parameters():
         gamma=[1, 1, 1, 1, 2],
         n_steps=[10, 20, 30, 10, 10],
         mean_test_score=[0.5, 0.7, np.nan, np.nan, 0.25],
-        std_test_score=[1, 2, 3, 4, 5],
+        split0_test_score=[0, 0, 0, 0, 0],
+        split1_test_score=[1, 2, 3, 4, 5],
     )
     display = SearchDisplay.from_estimator(search)
     np.testing.assert_array_equal(display.values, [[0.7, np.nan], [np.nan, 0.25]])
@@ -189,7 +214,7 @@ def test_a_cell_shows_the_best_over_other_parameters():
     search.cv_results_["param_gamma"] = ["scale"] * 5
     display = SearchDisplay.from_estimator(search)
     np.testing.assert_array_equal(display.values, [0.7, 0.25])
-    np.testing.assert_array_equal(display.std, [2, 5])
+    np.testing.assert_array_equal(display.standard_error, [1, 2.5])
 
 
 def test_parameters_that_are_no_numbers_or_not_in_every_candidate():
@@ -201,7 +226,7 @@ def test_parameters_that_are_no_numbers_or_not_in_every_candidate():
     np.testing.assert_array_equal(display.values, [[np.nan, 0.1], [0.2, np.nan]])
     display = SearchDisplay.from_estimator(search, x="kernel", y=None)
     assert tick_labels(display.ax_.xaxis) == ["poly", "rbf"]
-    assert display.std is None
+    assert display.standard_error is None
     gamma = np.array(["scale", 8, 0.5, "auto", 16], dtype=object)
     search = finished(lam=[1.0] * 5, gamma=gamma, mean_test_score=np.arange(5))
     display = SearchDisplay.from_estimator(search)
@@ -275,10 +300,30 @@ def test_the_record_ends_with_the_fitted_model(clf, blobs):
     assert recorder.seconds[0] > 0
     assert (np.diff(recorder.seconds) >= 0).all()
     assert recorder.names == ["left", "right", "top"]
+    for objective, bound in zip(recorder.objectives, recorder.bounds, strict=True):
+        assert (bound <= clf.objective_ * (1 + 1e-9)).all()
+        assert (objective >= clf.dual_objective_ * (1 - 1e-9)).all()
     np.testing.assert_allclose(recorder.objectives[-1], clf.objective_)
+    np.testing.assert_allclose(recorder.bounds[-1], clf.dual_objective_)
     np.testing.assert_allclose(recorder.gaps[-1], clf.duality_gap_ / clf.objective_, atol=1e-7)
     clf.fit(*blobs)
     assert len(recorder.epochs) == n  # a new record
+
+
+@pytest.mark.usefixtures("callbacks")
+@pytest.mark.parametrize("kind", [PegasosOneClass, KernelPegasosOneClass])
+def test_one_class_has_a_record_in_its_own_units(moons, kind):
+    one, recorder = kind(nu=0.3, tol=1e-6, random_state=0), Recorder()
+    one.set_callbacks(recorder).fit(moons[0] + 2)  # not around the origin
+    assert recorder.names == ["one class"]
+    for objective, bound in zip(recorder.objectives, recorder.bounds, strict=True):
+        assert bound <= one.objective_ + 1e-12
+        assert objective >= one.dual_objective_ - 1e-12
+    np.testing.assert_allclose(recorder.objectives[-1], one.objective_, rtol=1e-6)
+    np.testing.assert_allclose(recorder.bounds[-1], one.dual_objective_, rtol=1e-6)
+    assert recorder.gaps[-1] <= 1e-6
+    display = ConvergenceDisplay.from_recorder(recorder)
+    assert [ax.get_yscale() for ax in display.ax_] == ["linear", "log"]  # objectives below zero
 
 
 def test_seconds_leave_out_certificates(monkeypatch):
@@ -288,7 +333,7 @@ def test_seconds_leave_out_certificates(monkeypatch):
     recorder.setup(None, None)
     for _ in range(2):
         recorder.on_fit_task_begin(None, epoch)
-        metadata = {"objective": np.ones(1), "relative_gap": np.ones(1)}
+        metadata = dict.fromkeys(("objective", "dual_objective", "relative_gap"), np.ones(1))
         recorder.on_fit_task_end(None, epoch, metadata=metadata)
     assert recorder.seconds == [1.0, 2.0]
 
@@ -302,13 +347,24 @@ def test_convergence_has_a_line_for_each_problem(blobs, x):
     objective, gap = display.ax_
     assert display.figure_ is objective.figure
     assert [ax.get_xlabel() for ax in display.ax_] == [x, x]
-    assert (objective.get_ylabel(), gap.get_ylabel()) == ("objective", "relative gap")
-    assert gap.get_yscale() == "log"
+    assert objective.get_ylabel() == "objective (solid) and bound (dashed)"
+    assert gap.get_ylabel() == "relative gap"
+    assert objective.get_yscale() == gap.get_yscale() == "log"
+    box = gap.get_legend().get_window_extent()
+    assert box.x0 >= gap.get_window_extent().x1  # off the data
     assert legend_texts(gap) == ["right against left", "top against left", "top against right"]
     clf.fit(*blobs)
-    for ax, last in (objective, clf.objective_), (gap, clf.duality_gap_ / clf.objective_):
-        assert len(ax.lines) == 3
-        np.testing.assert_allclose([line.get_ydata()[-1] for line in ax.lines], last)
+    ends = clf.objective_, clf.dual_objective_, clf.duality_gap_ / clf.objective_
+    for lines, last in zip(display.lines_, ends, strict=True):
+        np.testing.assert_allclose([line.get_ydata()[-1] for line in lines], last)
+    for above, below, area in zip(*display.lines_[:2], display.areas_, strict=True):
+        assert (above.get_ydata() >= below.get_ydata()).all()
+        assert (above.get_linestyle(), below.get_linestyle()) == ("-", "--")
+        assert above.get_color() == below.get_color()
+        heights = area.get_paths()[0].vertices[:, 1]
+        assert {*above.get_ydata(), *below.get_ydata()} <= {*heights}
+    looks = {(line.get_color(), line.get_marker()) for line in display.lines_[0]}
+    assert len({colour for colour, _ in looks}) == len({marker for _, marker in looks}) == 3
     if x == "epoch":
         assert list(gap.lines[0].get_xdata()) == [1, 2, 3, 4, 5, 6]
     else:
@@ -317,18 +373,26 @@ def test_convergence_has_a_line_for_each_problem(blobs, x):
 
 def test_many_problems_are_one_line_and_marks_are_changes():
     gap = np.array([[0.5, 0.5, 0.25]] + 9 * [[0.1, 0.1, 0.1]]).T
-    display = ConvergenceDisplay([1, 2, 3], gap, gap).plot(marker="x")
-    assert [len(lines) for lines in display.lines_] == [1 * 10, 1 * 10]
-    assert display.lines_[1][0].get_markevery() == [0, 2]
-    assert display.lines_[1][0].get_marker() == "x"
+    display = ConvergenceDisplay([1, 2, 3], gap, gap / 2, gap).plot(marker="x")
+    assert [len(lines) for lines in display.lines_] == [10, 10, 10]
+    assert display.lines_[2][0].get_markevery() == [0, 2]
+    assert display.lines_[2][0].get_marker() == "x"
     assert legend_texts(display.ax_[1])[:2] == ["problem 0", "problem 1"]
     wide = np.hstack([gap, [[0.1], [0.7], [0.1]]])
     _, axes = plt.subplots(2)
-    display = ConvergenceDisplay([1, 2, 3], wide, wide).plot(axes)
+    display = ConvergenceDisplay([1, 2, 3], wide, wide / 2, wide).plot(axes)
     assert display.ax_.tolist() == axes.tolist()
-    assert [len(ax.lines) for ax in axes] == [1, 1]
+    assert [len(ax.lines) for ax in axes] == [2, 1]
     np.testing.assert_array_equal(axes[1].lines[0].get_ydata(), [0.5, 0.7, 0.25])
     assert legend_texts(axes[1]) == ["largest of 11 problems"]
+
+
+def test_one_axes_has_no_gap_and_a_bound_of_zero_is_left_out():
+    _, ax = plt.subplots()
+    display = ConvergenceDisplay([1, 2], [[1.0], [0.5]], [[0.0], [0.4]], [[1.0], [0.2]]).plot(ax)
+    assert display.ax_.tolist() == [ax]
+    assert [len(lines) for lines in display.lines_] == [1, 1, 0]
+    np.testing.assert_array_equal(display.lines_[1][0].get_ydata(), [np.nan, 0.4])
 
 
 @pytest.mark.usefixtures("callbacks")
@@ -349,8 +413,8 @@ def test_bad_records(moons):
         ConvergenceDisplay.from_estimator(PegasosClassifier(), *moons, x="steps")
     with pytest.raises(TypeError, match="estimator must take callbacks"):
         ConvergenceDisplay.from_estimator(object(), *moons)
-    with pytest.raises(ValueError, match="ax must be 2 axes, got 1"):
-        ConvergenceDisplay([1], [[1]], [[1]]).plot(plt.gca())
+    with pytest.raises(ValueError, match="ax must be one or two axes, got 3"):
+        ConvergenceDisplay([1], [[1]], [[1]], [[0]]).plot(plt.subplots(3)[1])
 
 
 # ---- Weights -------------------------------------------------------------------------------------
@@ -387,10 +451,53 @@ def test_the_best_of_a_search_on_given_axes(rng):
     np.testing.assert_array_equal(display.images_[0].get_array(), coef)
 
 
+@pytest.mark.parametrize("layout", ["plain", "frame", "pipeline", "text", "given"])
+def test_weights_are_bars_with_names(blobs, layout):
+    X, y = blobs
+    given, clf = None, PegasosClassifier(lam=0.1, random_state=0)
+    names = {"frame": ["height", "width"], "pipeline": ["x0", "x1"], "given": ["p", "q"]}
+    names = names.get(layout, ["feature 0", "feature 1"])
+    if layout == "frame":
+        X = pd.DataFrame(X, columns=names)
+    if layout == "pipeline":
+        clf = make_pipeline(StandardScaler(), clf)
+    if layout == "given":
+        given = names
+    if layout == "text":
+        X, y = ["good film", "bad film", "bad play", "good play"] * 4, [1, 0, 0, 1] * 4
+        clf, names = make_pipeline(TfidfVectorizer(), clf), ["bad", "film", "good", "play"]
+    display = WeightsDisplay.from_estimator(clf.fit(X, y), feature_names=given)
+    coef = (clf[-1] if hasattr(clf, "steps") else clf).coef_
+    assert len(display.bars_) == len(display.ax_) == len(coef)
+    for ax, bars, weights in zip(display.ax_, display.bars_, coef, strict=True):
+        shown = dict(zip(tick_labels(ax.yaxis), [bar.get_width() for bar in bars], strict=True))
+        assert shown == dict(zip(names, weights, strict=True))
+        assert list(shown.values()) == sorted(weights)
+    if layout == "text":
+        assert tick_labels(ax.yaxis)[0] == "bad"
+        assert tick_labels(ax.yaxis)[-1] == "good"
+
+
+def test_bars_are_of_the_largest_weights(rng):
+    X = rng.normal(size=(80, 30))
+    reg = PegasosRegressor(random_state=0).fit(X, X[:, [3, 7]] @ [[2, 0], [-1, 1]])
+    display = WeightsDisplay.from_estimator(reg, max_features=3)
+    assert [ax.get_title() for ax in display.ax_] == ["output 0", "output 1"]
+    for bars, weights in zip(display.bars_, reg.coef_, strict=True):
+        widths = [bar.get_width() for bar in bars]
+        assert widths == sorted(sorted(weights, key=abs)[-3:])
+    colours = [bar.get_facecolor() for bar in display.bars_[0]]
+    assert colours[0] != colours[-1]  # against and for
+
+
 def test_bad_weights(moons):
     clf = PegasosClassifier(lam=0.1, random_state=0).fit(*moons)
     with pytest.raises(ValueError, match=r"shape must be .* coef_ has columns, 2, got \(28, 28\)"):
-        WeightsDisplay.from_estimator(clf)
+        WeightsDisplay.from_estimator(clf, shape=(28, 28))
+    with pytest.raises(ValueError, match=r"feature_names must be as many .* 2, got shape \(3,\)"):
+        WeightsDisplay.from_estimator(clf, feature_names=["a", "b", "c"])
+    with pytest.raises(ValueError, match="ax must be 1 axes, got 2"):
+        WeightsDisplay.from_estimator(clf, ax=plt.subplots(2)[1])
     with pytest.raises(ValueError, match=r"shape must be two sizes .* got \(2,\)"):
         WeightsDisplay.from_estimator(clf, shape=(2,))
     with pytest.raises(NotFittedError):
@@ -398,11 +505,18 @@ def test_bad_weights(moons):
     kernel = KernelPegasosClassifier(lam=0.1, random_state=0).fit(*moons)
     with pytest.raises(TypeError, match="estimator must be linear, got KernelPegasosClassifier"):
         WeightsDisplay.from_estimator(kernel, (1, 2))
-    with pytest.raises(TypeError, match=r"estimator must be .* got object"):
+    with pytest.raises(TypeError, match=r"estimator must be a linear machine .* got object"):
         WeightsDisplay.from_estimator(object())
 
 
 # ---- Support vectors -----------------------------------------------------------------------------
+
+
+def colours_and_markers(display):
+    """The distinct ones of the points."""
+    colours = {tuple(points.get_facecolor()[0]) for points in display.points_}
+    markers = {points.get_paths()[0].vertices.tobytes() for points in display.points_}
+    return colours, markers
 
 
 def test_support_vectors_are_ringed_and_margins_drawn(moons):
@@ -414,8 +528,9 @@ def test_support_vectors_are_ringed_and_margins_drawn(moons):
     assert 0 < len(clf.support_) < len(X)
     for k in (0, 1):
         np.testing.assert_array_equal(display.points_[k].get_offsets(), X[y == k])
-    colours = {tuple(points.get_facecolor()[0]) for points in display.points_}
-    assert len(colours) == 2
+    assert [len(looks) for looks in colours_and_markers(display)] == [2, 2]
+    box, inside = display.ax_.get_legend().get_window_extent(), display.ax_.get_window_extent()
+    assert box.x0 >= inside.x1  # off the data
     assert legend_texts(display.ax_) == ["0", "1", "support vectors"]
     contours = display.boundary_.surface_
     assert list(contours.levels) == [-1, 0, 1]
@@ -480,7 +595,51 @@ def test_more_classes_than_named_colours(rng):
     X, y = rng.normal(size=(48, 2)), np.arange(48) % 12
     clf = paper.kernel(lam=1e-2, random_state=0).fit(X, y)
     display = SupportVectorsDisplay.from_estimator(clf, X, y, grid_resolution=10)
-    assert len({tuple(points.get_facecolor()[0]) for points in display.points_}) == 12
+    colours, markers = colours_and_markers(display)
+    assert (len(colours), len(markers)) == (7, 8)
+    pairs = {
+        (tuple(points.get_facecolor()[0]), points.get_paths()[0].vertices.tobytes())
+        for points in display.points_
+    }
+    assert len(pairs) == 12
+    hatches = display.boundary_.surface_.hatches
+    assert len({*zip([k % 7 for k in range(12)], hatches, strict=True)}) == 12
+
+
+@pytest.mark.parametrize("kind", [PegasosOneClass, KernelPegasosOneClass])
+def test_one_class_has_a_contour_and_outliers(moons, kind):
+    X = moons[0] + 2
+    one = kind(nu=0.2, random_state=0).fit(X)
+    display = SupportVectorsDisplay.from_estimator(one, X, grid_resolution=30)
+    assert legend_texts(display.ax_) == ["in the class", "outlier", "support vectors"]
+    assert [len(looks) for looks in colours_and_markers(display)] == [2, 2]
+    predicted = one.predict(X)
+    for points, label in zip(display.points_, (1, -1), strict=True):
+        np.testing.assert_array_equal(points.get_offsets(), X[predicted == label])
+    contour = display.boundary_.surface_
+    assert list(contour.levels) == [0]
+    scores = one.decision_function(X)
+    on_it = one.decision_function(contour.get_paths()[0].vertices)
+    assert np.abs(on_it).max() < 0.05 * np.ptp(scores)
+    rings = display.rings_.get_offsets()
+    expected = X[scores <= 0] if kind is PegasosOneClass else X[one.support_]
+    np.testing.assert_array_equal(rings, expected)
+
+
+@pytest.mark.parametrize("kind", [PegasosClassifier, KernelPegasosClassifier, PegasosOneClass])
+def test_the_last_step_of_a_pipeline_is_drawn(rng, moons, kind):
+    X, y = np.hstack([moons[0] * 100, rng.normal(size=(60, 2))]), moons[1]
+    search = make_pipeline(StandardScaler(), PCA(2), kind(random_state=0)).fit(X, y)
+    if kind is PegasosClassifier:
+        search = GridSearchCV(search, {"pegasosclassifier__lam": [0.1, 0.01]}, cv=2).fit(X, y)
+    pipeline = getattr(search, "best_estimator_", search)
+    Z = pipeline[:-1].transform(X)
+    display = SupportVectorsDisplay.from_estimator(search, X, y, grid_resolution=10)
+    alone = SupportVectorsDisplay.from_estimator(pipeline[-1], Z, y, grid_resolution=10)
+    np.testing.assert_array_equal(display.rings_.get_offsets(), alone.rings_.get_offsets())
+    for one, other in zip(display.points_, alone.points_, strict=True):
+        np.testing.assert_array_equal(one.get_offsets(), other.get_offsets())
+    assert (display.ax_.get_xlabel(), display.ax_.get_ylabel()) == ("pca0", "pca1")
 
 
 def test_sparse_rows_and_a_search_on_given_axes(moons):
@@ -517,6 +676,11 @@ def test_bad_data(moons, rng):
         SupportVectorsDisplay.from_estimator(clf, X, y + 1)
     with pytest.raises(NotFittedError):
         SupportVectorsDisplay.from_estimator(PegasosClassifier(), X, y)
+    for other in (object(), PegasosRegressor().fit(X, y)):
+        with pytest.raises(
+            TypeError, match="estimator must be a classifier or a one-class machine"
+        ):
+            SupportVectorsDisplay.from_estimator(other, X, y)
 
 
 # ---- Tubes ---------------------------------------------------------------------------------------

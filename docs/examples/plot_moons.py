@@ -41,8 +41,8 @@ search = KernelPegasosClassifierCV(
 SearchDisplay.from_estimator(search)
 
 # %%
-# How the certified gap falls while a fit goes on (with scikit-learn 1.9 or later, which has
-# callbacks).
+# The optimum is in the shaded area between the objective and its bound. They meet as a fit goes on
+# (with scikit-learn 1.9 or later, which has callbacks).
 
 if hasattr(clf, "set_callbacks"):
     ConvergenceDisplay.from_estimator(

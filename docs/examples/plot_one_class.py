@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.datasets import make_blobs
 
 from pegasos import KernelPegasosOneClass
+from pegasos.plotting import SupportVectorsDisplay
 
 rng = np.random.RandomState(0)
 groups, _ = make_blobs(190, centers=[[-2, -1], [2, 1]], cluster_std=0.6, random_state=0)
@@ -25,18 +26,12 @@ print(
 # The contour is where the score is the offset. At most a share of ``nu`` of the rows is outside. A
 # larger ``nu`` gives more rows up; a larger γ follows the rows more closely.
 
-grid = np.linspace(-5.5, 5.5, 150)
-plane = np.array(np.meshgrid(grid, grid)).reshape(2, -1).T
 fig, axes = plt.subplots(2, 2, figsize=(9, 8), layout="constrained", sharex=True, sharey=True)
 for row, nu in zip(axes, (0.05, 0.3), strict=True):
     for ax, gamma in zip(row, (0.1, 1.0), strict=True):
         machine = KernelPegasosOneClass(nu=nu, gamma=gamma, random_state=0).fit(X)
-        scores = machine.decision_function(plane).reshape(len(grid), -1)
-        ax.contourf(grid, grid, scores, levels=[0, scores.max()], alpha=0.3)
-        ax.contour(grid, grid, scores, levels=[0])
-        is_out = machine.predict(X) == -1
-        ax.scatter(*X[~is_out].T, s=10, label="in the class")
-        ax.scatter(*X[is_out].T, s=25, marker="x", label="outlier")
+        SupportVectorsDisplay.from_estimator(machine, X, ax=ax)
         ax.set_title(f"nu = {nu:g}, γ = {gamma:g}")
-axes[0, 0].legend(loc="upper left")
+        if ax is not axes[0, 1]:
+            ax.get_legend().remove()
 plt.show()

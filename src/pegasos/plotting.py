@@ -5,6 +5,7 @@ that are given or on those of a new figure. Both return the display. Needs matpl
 ``import pegasos`` does not load.
 """
 
+import contextlib
 import math
 import time
 from collections.abc import Iterable, Sequence
@@ -17,8 +18,15 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.inspection import DecisionBoundaryDisplay
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
 
 from pegasos import kernels
+from pegasos.estimators._base import PegasosEstimator
+from pegasos.estimators._classification import Classifier
+from pegasos.estimators._linear import LinearMachine
+from pegasos.estimators._one_class import OneClass
+from pegasos.estimators._search import standard_errors
 from pegasos.problems import _columns as _problems
 from pegasos.problems import _validate
 from pegasos.problems._losses import LOSSES
@@ -26,7 +34,9 @@ from pegasos.problems._losses import LOSSES
 try:
     import matplotlib.pyplot as plt
     from matplotlib.axes import Axes
-    from matplotlib.colors import Colormap, ListedColormap, to_hex
+    from matplotlib.collections import PolyCollection
+    from matplotlib.colors import Colormap, ListedColormap
+    from matplotlib.lines import Line2D
     from matplotlib.ticker import MaxNLocator
 except ImportError as error:
     raise ImportError("pegasos.plotting needs matplotlib: pip install 'pegasos[plot]'") from error
@@ -44,11 +54,16 @@ _MOST_LINES = 10
 # Errors up to so much more than epsilon are on the edge of a tube: support vectors are, to the
 # accuracy of the fit.
 _EDGE = 1e-3
+# The palette of B. Wong, "Points of view: Color blindness" (2011), without black. Markers tell
+# apart what colours cannot: there are eight of them for seven colours, so 56 pairs differ.
+_BLUE, _VERMILLION, _ORANGE = "#0072B2", "#D55E00", "#E69F00"
+_COLOURS = (_BLUE, _VERMILLION, "#009E73", _ORANGE, "#CC79A7", "#56B4E9", "#F0E442")
+_MARKERS = "os^Dv<P>"
 # How points of a search are marked.
 _BEST, _WITHIN = "best mean score", "largest λ within one standard error"
 _MARKS: dict[str, dict[str, Any]] = {
-    _BEST: {"marker": "*", "markersize": 14, "color": "tab:red", "linestyle": "none"},
-    _WITHIN: {"marker": "D", "markersize": 7, "color": "tab:orange", "linestyle": "none"},
+    _BEST: {"marker": "*", "markersize": 14, "color": _VERMILLION, "linestyle": "none"},
+    _WITHIN: {"marker": "D", "markersize": 7, "color": _ORANGE, "linestyle": "none"},
 }
 
 
@@ -63,8 +78,8 @@ class SearchDisplay:
         Values of the parameters that go across and up; `y_values` is None for a curve.
     labels : tuple of three str, default=("x", "y", "score")
         Names of the parameters and of the score.
-    std : array-like of shape (n_x,), default=None
-        Standard deviations, the error bars of a curve.
+    standard_error : array-like of the shape of `values`, default=None
+        Standard errors of the scores: the error bars of a curve. The legend has that of the best.
     marks : dict, default=None
         Points to be marked, as tuples of one value of x and, of a heat map, one of y; by their
         names in the legend, "best mean score" and "largest λ within one standard error".
@@ -96,11 +111,12 @@ class SearchDisplay:
         x_values: Sequence[Any],
         y_values: Sequence[Any] | None = None,
         labels: Sequence[str] = ("x", "y", "score"),
-        std: ArrayLike | None = None,
+        standard_error: ArrayLike | None = None,
         marks: dict[str, tuple[Any, ...]] | None = None,
     ) -> None:
         self.values = np.asarray(values, dtype=float)
-        self.x_values, self.y_values, self.labels, self.std = x_values, y_values, labels, std
+        self.x_values, self.y_values, self.labels = x_values, y_values, labels
+        self.standard_error = None if standard_error is None else np.asarray(standard_error)
         self.marks = marks or {}
         shape = (len(x_values),) if y_values is None else (len(y_values), len(x_values))
         if self.values.shape != shape:
@@ -128,29 +144,34 @@ class SearchDisplay:
         Parameters
         ----------
         search : object
-            Has ``cv_results_`` as scikit-learn's searches do, for instance a `GridSearchCV`.
+            Has ``cv_results_`` as scikit-learn's searches do, for instance a `GridSearchCV`; or a
+            pipeline that ends with one.
         x : str, default="auto"
             Name of the parameter that goes across. "auto" is "C" or "lam", whichever the search
-            tried, else the first one.
+            tried, also of a step ("svm__C"), else the first one.
         y : str or None, default="auto"
             Name of the parameter that goes up; None for a curve, with error bars of one standard
-            deviation. "auto" is "gamma" if the search tried several, else None.
+            error. "auto" is "gamma" if the search tried several, else None.
         metric : str, default="mean_test_score"
             Key of ``cv_results_`` to show; its largest value where other parameters vary as well.
         ax, **options
             As in `plot`.
         """
+        while isinstance(search, Pipeline):
+            search = search[-1]
         results = getattr(search, "cv_results_", None)
         if results is None:
             raise NotFittedError(f"search must be fitted and have cv_results_, got {search!r}")
         names = [key.removeprefix("param_") for key in results if key.startswith("param_")]
         if _validate.choice("x", x, [*names, "auto"]) == "auto":
             given = {name for point in results.get("params", [names]) for name in point}
-            x = next((name for name in ("C", "lam") if name in given), names[0])
+            ends = {name.rpartition("__")[2]: name for name in names if name in given}
+            x = ends.get("C") or ends.get("lam") or names[0]
         others = [name for name in names if name != x]
         if _validate.choice("y", y, [*others, None, "auto"]) == "auto":
-            tried = np.ma.compressed(results["param_gamma"]) if "gamma" in others else ()
-            y = "gamma" if len(_in_order(tried)) > 1 else None
+            y = next((name for name in others if name.rpartition("__")[2] == "gamma"), None)
+            if y and len(_in_order(np.ma.compressed(results[f"param_{y}"]))) < 2:
+                y = None
         metrics = [key for key in results if not key.startswith(("param", "rank_"))]
         scores = np.asarray(results[_validate.choice("metric", metric, metrics)], dtype=float)
 
@@ -167,14 +188,14 @@ class SearchDisplay:
             marks = {name: keys[i] for name, i in _marked(results, list(best.values())).items()}
         x_values, *rest = (_in_order(column) for column in zip(*best, strict=True))
         if y is None:
-            at = [best[(value,)] for value in x_values]
-            std = results.get("std_" + metric[5:]) if metric.startswith("mean_") else None
-            std = None if std is None else np.asarray(std)[at]
-            display = cls(scores[at], x_values, None, (x, "", metric), std, marks)
+            at = np.array([best[(u,)] for u in x_values])
         else:
-            scores = np.append(scores, np.nan)
-            values = [[scores[best.get((u, v), -1)] for u in x_values] for v in rest[0]]
-            display = cls(values, x_values, rest[0], (x, y, metric), None, marks)
+            at = np.array([[best.get((u, v), -1) for u in x_values] for v in rest[0]])
+        error = _standard_error(results, metric)
+        error = None if error is None else np.append(error, np.nan)[at]
+        labels = x, y or "", metric
+        values = np.append(scores, np.nan)[at]
+        display = cls(values, x_values, rest[0] if y else None, labels, error, marks)
         return display.plot(ax=ax, **options)
 
     def plot(
@@ -199,13 +220,16 @@ class SearchDisplay:
             else:
                 x = range(len(x))
                 ax.set_xticks(x, _tick_labels(self.x_values))
-            self.errorbar_ = ax.errorbar(x, self.values, self.std, marker="o", capsize=3)
+            self.errorbar_ = ax.errorbar(
+                x, self.values, self.standard_error, marker="o", color=_BLUE, capsize=3
+            )
             ax.set_ylabel(value_label)
-            for name, key in self.marks.items():
-                at = self.x_values.index(key[0])
-                ax.plot(x[at], self.values[at], label=name, **_MARKS[name])
+            for name, (u,) in self.marks.items():
+                at = self.x_values.index(u)
+                label = self._label(name, at, values_format)
+                ax.plot(x[at], self.values[at], label=label, **_MARKS[name])
             if self.marks:
-                ax.legend()
+                _legend_below(ax)
             return self
         self.image_ = ax.imshow(self.values, cmap=cmap, origin="lower", aspect="auto")
         self.colorbar_ = self.figure_.colorbar(self.image_, ax=ax, label=value_label)
@@ -221,10 +245,21 @@ class SearchDisplay:
                 self.texts_[i, j] = ax.text(j, i, text, ha="center", va="center", color=ink)
         for name, (u, v) in self.marks.items():
             j, i = self.x_values.index(u), self.y_values.index(v)
-            ax.plot(j, i - 0.35, label=name, clip_on=False, **_MARKS[name])
+            label = self._label(name, (i, j), values_format)
+            style = {"markeredgecolor": "white", "clip_on": False, **_MARKS[name]}
+            ax.plot(j, i - 0.35, label=label, **style)
         if self.marks:
-            ax.legend(loc="upper left", bbox_to_anchor=(0, -0.1), ncols=2, frameon=False)
+            _legend_below(ax)
         return self
+
+    def _label(self, name: str, at: Any, values_format: str) -> str:
+        """The text of a mark in the legend: that of the best has its score and standard error."""
+        if name != _BEST:
+            return name
+        numbers = [self.values[at]] + (
+            [] if self.standard_error is None else [self.standard_error[at]]
+        )
+        return f"{name}: " + " ± ".join(format(number, values_format) for number in numbers)
 
 
 class Recorder:
@@ -239,8 +274,9 @@ class Recorder:
         1, 2, ...
     seconds : list of float
         Time of training up to the end of each epoch, without that of certificates for the record.
-    objectives, gaps : list of ndarray of shape (n_problems,)
-        P(w) and relative duality gap after each epoch, and at the end of the fit.
+    objectives, bounds, gaps : list of ndarray of shape (n_problems,)
+        P(w), the dual objective and the relative duality gap after each epoch, and at the end of
+        the fit.
     names : list of str
         What each problem tells apart.
 
@@ -263,6 +299,7 @@ class Recorder:
         self.epochs: list[int] = []
         self.seconds: list[float] = []
         self.objectives: list[Any] = []
+        self.bounds: list[Any] = []
         self.gaps: list[Any] = []
         self.names: list[str] = []
 
@@ -282,39 +319,43 @@ class Recorder:
     def on_fit_task_end(self, estimator: Any, context: Any, *, metadata: dict[str, Any]) -> None:
         """Write down an epoch, or how the fit ended."""
         if context.task_name == "epoch":
-            self._write(metadata["objective"], metadata["relative_gap"])
+            self._write(**metadata)
             self._since = time.perf_counter()
         elif self.epochs:
-            if hasattr(estimator, "classes_"):
-                self.names = _problem_names(estimator.classes_, estimator._scheme)
-                if estimator._scheme == "crammer_singer":
-                    self.names = ["all classes"]
-            else:
-                self.names = [f"output {k}" for k in range(estimator.n_outputs_)]
-            last = estimator._certificate()
+            self.names = _problem_names(estimator)
+            if getattr(estimator, "_scheme", None) == "crammer_singer":
+                self.names = ["all classes"]
+            objective, bound = estimator.objective_, estimator.dual_objective_
+            # Of one class, P and D are nu below what the gap is a part of.
+            size = -bound if isinstance(estimator, OneClass) else objective
+            gap = np.maximum(objective - bound, 0) / np.where(size > 0, size, 1)
             # Of many problems, the last may have gone on for less than an epoch of all.
-            if not np.allclose(last.relative_gap, self.gaps[-1], equal_nan=True):
+            if not np.allclose(gap, self.gaps[-1], equal_nan=True):
                 self._spent += time.perf_counter() - self._since
-                self._write(last.objective, last.relative_gap)
+                self._write(objective, bound, gap)
 
-    def _write(self, objective: np.ndarray, gap: np.ndarray) -> None:
+    def _write(
+        self, objective: np.ndarray, dual_objective: np.ndarray, relative_gap: np.ndarray
+    ) -> None:
         self.epochs.append(len(self.epochs) + 1)
         self.seconds.append(self._spent)
         self.objectives.append(objective)
-        self.gaps.append(gap)
+        self.bounds.append(dual_objective)
+        self.gaps.append(relative_gap)
 
 
 class ConvergenceDisplay:
-    """Objective and certified relative gap while a fit goes on.
+    """Objective above its bound, and the relative gap between them, while a fit goes on.
 
-    A line for each problem, or one for the largest value if there are more than ten, with a mark
-    where it changes. Other solvers take one problem after the other: their lines fall one by one.
+    The optimum is in the shaded area between the objective (solid) and the bound (dashed). Each
+    problem has a line, with a mark where it changes; more than ten have one for the largest value.
+    Solvers other than Pegasos take one problem after the other: their lines fall one by one.
 
     Parameters
     ----------
     x_values : array-like of shape (n_records,)
         Epochs (means over problems) or seconds.
-    objective, relative_gap : array-like of shape (n_records, n_problems)
+    objective, bound, relative_gap : array-like of shape (n_records, n_problems)
     x : {"epoch", "seconds"}, default="epoch"
         What `x_values` are.
     names : list of str, default=None
@@ -322,10 +363,13 @@ class ConvergenceDisplay:
 
     Attributes
     ----------
-    ax_ : ndarray of two matplotlib Axes
-        Objective and gap.
+    ax_ : ndarray of one or two matplotlib Axes
+        Objective with its bound, and gap.
     figure_ : matplotlib Figure
-    lines_ : list of two lists of matplotlib Line2D
+    lines_ : list of three lists of matplotlib Line2D
+        Objectives, bounds and gaps; the last is empty on one axes.
+    areas_ : list of matplotlib PolyCollection
+        Between objectives and bounds.
 
     Examples
     --------
@@ -334,7 +378,7 @@ class ConvergenceDisplay:
     >>> from pegasos.plotting import ConvergenceDisplay
     >>> clf = PegasosClassifier(lam=1e-2, random_state=0)
     >>> display = ConvergenceDisplay.from_estimator(clf, *load_iris(return_X_y=True))
-    >>> len(display.lines_[1])
+    >>> len(display.lines_[2])
     3
     """
 
@@ -342,13 +386,16 @@ class ConvergenceDisplay:
         self,
         x_values: ArrayLike,
         objective: ArrayLike,
+        bound: ArrayLike,
         relative_gap: ArrayLike,
         *,
         x: str = "epoch",
         names: Sequence[str] | None = None,
     ) -> None:
         self.x_values, self.x, self.names = x_values, _one_of_x(x), names
-        self.objective, self.relative_gap = np.asarray(objective), np.asarray(relative_gap)
+        self.objective, self.bound, self.relative_gap = (
+            np.asarray(values, dtype=float) for values in (objective, bound, relative_gap)
+        )
 
     @classmethod
     def from_recorder(
@@ -364,15 +411,15 @@ class ConvergenceDisplay:
                 "n_steps or with enough of them"
             )
         x_values = recorder.seconds if x == "seconds" else recorder.epochs
-        display = cls(x_values, recorder.objectives, recorder.gaps, x=x, names=recorder.names)
-        return display.plot(ax=ax, **options)
+        records = recorder.objectives, recorder.bounds, recorder.gaps
+        return cls(x_values, *records, x=x, names=recorder.names).plot(ax=ax, **options)
 
     @classmethod
     def from_estimator(
         cls,
         estimator: Any,
         X: Any,
-        y: ArrayLike,
+        y: ArrayLike | None = None,
         x: str = "epoch",
         *,
         ax: Axes | None = None,
@@ -389,120 +436,215 @@ class ConvergenceDisplay:
         clone(estimator).set_callbacks(recorder).fit(X, y)
         return cls.from_recorder(recorder, x, ax=ax, **options)
 
-    def plot(self, ax: Axes | None = None, **options: Any) -> Self:
-        """Draw on two axes; `options` go to ``Axes.plot``."""
+    def plot(self, ax: Any = None, **options: Any) -> Self:
+        """Draw on two axes, or on one without the gap; `options` go to ``Axes.plot``.
+
+        Axes are logarithmic, but that of objectives is not if one of them is below zero, as those
+        of one class are. A logarithmic axis leaves out bounds of zero.
+        """
         if ax is None:
             _, ax = plt.subplots(1, 2, figsize=(9.6, 4), layout="constrained")
-        self.ax_ = _axes(ax, 2)
+        self.ax_ = np.ravel(ax)
+        if len(self.ax_) not in (1, 2):
+            raise ValueError(f"ax must be one or two axes, got {len(self.ax_)}")
         self.figure_ = self.ax_[0].figure
         n = self.objective.shape[1]
         names = self.names or [f"problem {k}" for k in range(n)]
+        drawn = [self.objective, self.bound, self.relative_gap]
         if n > _MOST_LINES:
-            names = [f"largest of {n} problems"]
-        self.lines_ = []
-        for axes, values in zip(self.ax_, (self.objective, self.relative_gap), strict=True):
-            values = values.max(axis=1, keepdims=True) if n > _MOST_LINES else values
-            lines = []
-            for line, name in zip(values.T, names, strict=True):
+            names, drawn = [f"largest of {n} problems"], [v.max(1, keepdims=True) for v in drawn]
+        is_log = not (drawn[0] <= 0).any()
+        if is_log:
+            drawn[1] = np.where(drawn[1] > 0, drawn[1], np.nan)
+        self.lines_: list[list[Line2D]] = [[], [], []]
+        self.areas_: list[PolyCollection] = []
+        for k, name in enumerate(names):
+            style: dict[str, Any] = {"color": _colour(k), "marker": _marker(k), "markersize": 4}
+            for at, on in enumerate((self.ax_[0], *self.ax_)):
+                line = drawn[at][:, k]
                 changes = np.flatnonzero(np.append(True, np.diff(line) != 0)).tolist()
-                style = {"marker": ".", "markevery": changes, "label": name} | options
-                lines += axes.plot(self.x_values, line, **style)
-            self.lines_.append(lines)
-            axes.set_xlabel(self.x)
+                style |= {"markevery": changes, "label": name, "linestyle": ("-", "--", "-")[at]}
+                self.lines_[at] += on.plot(self.x_values, line, **style | options)
+            above, below = drawn[0][:, k], drawn[1][:, k]
+            colour = self.lines_[0][-1].get_color()
+            area = {"color": colour, "alpha": 0.3 / (1 + len(names)), "linewidth": 0}
+            self.areas_.append(self.ax_[0].fill_between(self.x_values, below, above, **area))
+        self.ax_[0].set(
+            ylabel="objective (solid) and bound (dashed)", yscale="log" if is_log else "linear"
+        )
+        for on in self.ax_:
+            on.set_xlabel(self.x)
             if self.x == "epoch":
-                axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        self.ax_[0].set_ylabel("objective")
-        self.ax_[1].set(ylabel="relative gap", yscale="log")
-        self.ax_[1].legend(loc="upper left", bbox_to_anchor=(1, 1))
+                on.xaxis.set_major_locator(MaxNLocator(integer=True))
+        if len(self.ax_) == 2:
+            self.ax_[1].set(ylabel="relative gap", yscale="log")
+        _legend(self.ax_[-1], handles=self.lines_[0])
         return self
 
 
 class WeightsDisplay:
-    """Weights of linear machines on images, one picture for each problem.
+    """Weights of linear machines, one picture for each problem: bars, or pixels of an image.
 
-    Red pixels speak for the class that a title names, or names first; blue ones against it. All
-    pictures have one scale, symmetric around zero.
+    Bars to the right speak for the class that a title names, or names first, and so do red pixels;
+    bars to the left and blue pixels speak against it. All pictures have one scale, symmetric around
+    zero.
 
     Parameters
     ----------
     coef : array-like of shape (n_problems, n_features)
-    shape : tuple of two int
-        Rows and columns of an image.
     titles : list of str of length n_problems
+    shape : tuple of two int, default=None
+        Rows and columns of an image; None: bars.
+    feature_names : array-like of str of shape (n_features,), default=None
+        Names of bars; None: "feature 0" and so on.
 
     Attributes
     ----------
     ax_ : ndarray of shape (n_problems,)
         The matplotlib Axes of each picture.
     figure_ : matplotlib Figure
-    images_ : list of matplotlib AxesImage
-    colorbar_ : matplotlib Colorbar
+    images_ : list of matplotlib AxesImage, of images
+    colorbar_ : matplotlib Colorbar, of images
+    bars_ : list of matplotlib BarContainer, of bars
 
     Examples
     --------
-    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.datasets import load_iris
     >>> from pegasos import PegasosClassifier
     >>> from pegasos.plotting import WeightsDisplay
-    >>> X, y = load_digits(return_X_y=True)
-    >>> clf = PegasosClassifier(lam=1e-3, random_state=0).fit(X / 16, y)
-    >>> len(WeightsDisplay.from_estimator(clf, shape=(8, 8)).images_)
-    10
+    >>> X, y = load_iris(return_X_y=True, as_frame=True)
+    >>> clf = PegasosClassifier(random_state=0).fit(X, y)
+    >>> display = WeightsDisplay.from_estimator(clf)
+    >>> print(", ".join(label.get_text() for label in display.ax_[0].get_yticklabels()))
+    petal length (cm), petal width (cm), sepal length (cm), sepal width (cm)
     """
 
-    def __init__(self, coef: ArrayLike, shape: tuple[int, int], titles: Sequence[str]) -> None:
-        self.coef, self.shape, self.titles = np.asarray(coef), tuple(shape), titles
-        if len(self.shape) != 2 or math.prod(self.shape) != self.coef.shape[1]:
+    def __init__(
+        self,
+        coef: ArrayLike,
+        titles: Sequence[str],
+        shape: tuple[int, int] | None = None,
+        feature_names: ArrayLike | None = None,
+    ) -> None:
+        self.coef, self.titles, self.shape = np.asarray(coef), titles, shape
+        n = self.coef.shape[1]
+        if shape is not None and (len(shape) != 2 or math.prod(shape) != n):
             raise ValueError(
                 "shape must be two sizes of an image of as many pixels as coef_ has columns, "
-                f"{self.coef.shape[1]}, got {self.shape}"
+                f"{n}, got {shape}"
+            )
+        if feature_names is None:
+            feature_names = [f"feature {k}" for k in range(n)]
+        self.feature_names = np.asarray(feature_names)
+        if self.feature_names.shape != (n,):
+            raise ValueError(
+                f"feature_names must be as many as coef_ has columns, {n}, "
+                f"got shape {self.feature_names.shape}"
             )
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, shape: tuple[int, int] = (28, 28), *, ax: Any = None, **options: Any
+        cls,
+        estimator: Any,
+        shape: tuple[int, int] | None = None,
+        *,
+        feature_names: ArrayLike | None = None,
+        ax: Any = None,
+        **options: Any,
     ) -> Self:
-        """Draw what a fitted `PegasosClassifier`, or the best one of a search, learned."""
-        estimator, model = _fitted(estimator)
-        if not hasattr(estimator, "coef_"):
-            raise TypeError(f"estimator must be linear, got {type(estimator).__name__}")
-        titles = _problem_names(model.classes, model.multi_class)
-        return cls(estimator.coef_, shape, titles).plot(ax=ax, **options)
+        """Draw what a fitted linear machine learned.
 
-    def plot(self, ax: Any = None, *, cmap: str | Colormap = "RdBu_r") -> Self:
-        """Draw on as many axes as there are problems."""
+        Parameters
+        ----------
+        estimator : object
+            A linear machine of this library, a search over one, for its best estimator, or a
+            pipeline that ends with either.
+        shape : tuple of two int, default=None
+            Rows and columns of images; None: bars.
+        feature_names : array-like of str of shape (n_features,), default=None
+            None: those that the steps before, or the data frame of the fit, gave.
+        ax, **options
+            As in `plot`.
+        """
+        estimator, _, names = _last_step(estimator)
+        if not isinstance(estimator, PegasosEstimator):
+            raise TypeError(
+                f"estimator must be a linear machine of pegasos, got {type(estimator).__name__}"
+            )
+        if not isinstance(estimator, LinearMachine):
+            raise TypeError(f"estimator must be linear, got {type(estimator).__name__}")
+        check_is_fitted(estimator, "coef_")
+        names = names if feature_names is None else feature_names
+        coef = np.atleast_2d(estimator.coef_)
+        return cls(coef, _problem_names(estimator), shape, names).plot(ax=ax, **options)
+
+    def plot(
+        self, ax: Any = None, *, cmap: str | Colormap = "RdBu_r", max_features: int = 20
+    ) -> Self:
+        """Draw on as many axes as there are problems.
+
+        `cmap` colours images. There are bars for the `max_features` largest weights of a problem.
+        """
         n = len(self.coef)
+        is_image = self.shape is not None
+        n_bars = min(_validate.integer("max_features", max_features), self.coef.shape[1])
         if ax is None:
-            n_columns = min(n, math.ceil(math.sqrt(2 * n)))
+            n_columns = min(n, math.ceil(math.sqrt(2 * n)) if is_image else 3)
             n_rows = math.ceil(n / n_columns)
-            size = max(3.5, 1 + 1.3 * n_columns), max(3, 1.5 * n_rows)
+            width, height = (1.3, 1.5) if is_image else (4.0, 0.9 + 0.22 * n_bars)
+            size = max(3.5, 1 + width * n_columns), max(2.5, height * n_rows)
             figure = plt.figure(figsize=size, layout="constrained")
             ax = [figure.add_subplot(n_rows, n_columns, k + 1) for k in range(n)]
-        self.ax_ = _axes(ax, n)
+        self.ax_ = np.ravel(ax)
+        if len(self.ax_) != n:
+            raise ValueError(f"ax must be {n} axes, got {len(self.ax_)}")
         self.figure_ = self.ax_[0].figure
         limit = np.abs(self.coef).max() or 1.0
-        self.images_ = []
+        pictures: list[Any] = []
         for axes, weights, title in zip(self.ax_, self.coef, self.titles, strict=True):
-            image = axes.imshow(weights.reshape(self.shape), cmap=cmap, vmin=-limit, vmax=limit)
-            axes.set(title=title, xticks=[], yticks=[])
-            self.images_.append(image)
-        self.colorbar_ = self.figure_.colorbar(self.images_[-1], ax=list(self.ax_), label="weight")
+            axes.set_title(title)
+            if is_image:
+                image = axes.imshow(weights.reshape(self.shape), cmap=cmap, vmin=-limit, vmax=limit)
+                axes.set(xticks=[], yticks=[])
+                pictures.append(image)
+                continue
+            largest = np.argsort(-np.abs(weights), kind="stable")[:n_bars]
+            largest = largest[np.argsort(weights[largest], kind="stable")]
+            length = weights[largest]
+            colours = np.where(length > 0, _VERMILLION, _BLUE)
+            pictures.append(axes.barh(range(n_bars), length, color=colours))
+            axes.set_yticks(range(n_bars), self.feature_names[largest])
+            axes.axvline(0, color="black", linewidth=0.8)
+            axes.set(xlabel="weight", xlim=(-1.05 * limit, 1.05 * limit))
+        if is_image:
+            self.images_ = pictures
+            self.colorbar_ = self.figure_.colorbar(pictures[-1], ax=list(self.ax_), label="weight")
+        else:
+            self.bars_ = pictures
         return self
 
 
 class SupportVectorsDisplay:
     """Rows of two features, with support vectors ringed, and where classes meet.
 
-    For two classes, the boundary (solid) and the margins (dashed); for more, the predicted regions.
-    Support vectors of a linear machine are the rows with a margin of at most one in any problem.
-    The log loss has no margin: there are no dashed lines, and every row is a support vector.
+    For two classes, the boundary (solid) and the margins (dashed); for more, the predicted regions;
+    for one class, its contour, and rows outside as outliers. Classes differ in colour and marker,
+    regions of more than seven classes by hatches too.
+
+    Support vectors of a linear machine are the rows with a margin of at most one in any problem,
+    and of one class those with a score of at most zero. The log loss has no margin: there are no
+    dashed lines, and every row is a support vector.
 
     Parameters
     ----------
-    estimator : KernelPegasosClassifier or PegasosClassifier
-        Fitted; or a fitted search, for its best estimator.
+    estimator : object
+        A fitted classifier or one-class machine of this library, a search over one, for its best
+        estimator, or a pipeline that ends with either. Of a pipeline, the features that the last
+        step is given are drawn: after scaling, they have other units than those of `X`.
     X : {array-like, sparse matrix} of shape (n_samples, 2)
-    y : array-like of shape (n_samples,)
-        Labels.
+        In a pipeline, two features must come to its last step.
+    y : array-like of shape (n_samples,), default=None
+        Labels; not needed for one class.
 
     Attributes
     ----------
@@ -524,31 +666,45 @@ class SupportVectorsDisplay:
     True
     """
 
-    def __init__(self, estimator: Any, X: Any, y: ArrayLike) -> None:
-        self.estimator, model = _fitted(estimator)
+    def __init__(self, estimator: Any, X: Any, y: ArrayLike | None = None) -> None:
+        self.estimator, X, self.feature_names = _last_step(estimator, X)
+        is_one_class = isinstance(self.estimator, OneClass)
+        if not is_one_class and not isinstance(self.estimator, Classifier):
+            raise TypeError(
+                "estimator must be a classifier or a one-class machine of pegasos, "
+                f"got {type(self.estimator).__name__}"
+            )
+        check_is_fitted(self.estimator)
         if kernels.kind(getattr(self.estimator, "kernel", None)).is_given:
             raise ValueError("estimator must know features, got one with kernel='precomputed'")
         shape = np.shape(X) if not sparse.issparse(X) else X.shape
         if shape[1:] != (2,) or shape[0] < 1:
             raise ValueError(f"X must have two features and at least one row, got shape {shape}")
-        points = self.estimator._validate_rows(X, reset=False)
-        self.X, self.points, self.classes = X, _dense(points), model.classes
-        self.has_margin = LOSSES[model.loss].has_margin
-        if model.multi_class == "multilabel":
-            raise ValueError("estimator must give each row one class, got one of several labels")
-        _validate.labels(y, len(self.points))
-        _, self.codes = _validate.labels_among(y, None, model.classes)
-        if hasattr(self.estimator, "support_vectors_"):
-            self.support_vectors = _dense(self.estimator.support_vectors_)
+        rows = self.estimator._validate_rows(X, reset=False)
+        self.X, self.points = X, _dense(rows)
+        if is_one_class:
+            scores = self.estimator.decision_function(X)
+            self.classes, self.codes = np.array(["in the class", "outlier"]), (scores < 0) * 1
+            self.has_margin, is_support = False, scores <= 0
         else:
+            model = self.estimator.to_model()
+            self.classes, self.has_margin = model.classes, LOSSES[model.loss].has_margin
+            if model.multi_class == "multilabel":
+                raise ValueError(
+                    "estimator must give each row one class, got one of several labels"
+                )
+            _validate.labels(y, len(self.points))
+            _, self.codes = _validate.labels_among(y, None, model.classes)
             labels = _problems.label_columns(self.codes, len(model.classes), model.multi_class).T
-            margins = labels * (self.points @ self.estimator.coef_.T + self.estimator.intercept_)
+            margins = labels * model.problem_scores(rows, checked=True)
             is_support = (labels != 0) & ((margins <= 1) | (not self.has_margin))
-            self.support_vectors = self.points[is_support.any(axis=1)]
+            is_support = is_support.any(axis=1)
+        known = getattr(self.estimator, "support_vectors_", None)
+        self.support_vectors = self.points[is_support] if known is None else _dense(known)
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, X: Any, y: ArrayLike, *, ax: Axes | None = None, **options: Any
+        cls, estimator: Any, X: Any, y: Any = None, *, ax: Axes | None = None, **options: Any
     ) -> Self:
         """Draw a machine and its data."""
         return cls(estimator, X, y).plot(ax=ax, **options)
@@ -559,19 +715,18 @@ class SupportVectorsDisplay:
             _, ax = plt.subplots(layout="constrained")
         self.ax_, self.figure_ = ax, ax.figure
         n = len(self.classes)
+        colours = [_colour(k) for k in range(n)]
         if n == 2:
-            colours = ["#2166ac", "#b2182b"]  # the ends of RdBu_r
             lines = {-1: "--", 0: "-", 1: "--"} if self.has_margin else {0: "-"}
             options: dict[str, Any] = {
                 "response_method": "decision_function", "plot_method": "contour",
                 "levels": list(lines), "linestyles": list(lines.values()), "colors": "black",
             }  # fmt: skip
         else:
-            cmap = plt.get_cmap("tab10") if n <= 10 else plt.get_cmap("turbo", n)
-            colours = [to_hex(cmap(k)) for k in range(n)]
             options = {
                 "response_method": "predict", "plot_method": "contourf",
                 "levels": np.arange(n + 1) - 0.5, "alpha": 0.25, "zorder": -1,
+                "hatches": [("", "//", "..", "xx")[k // len(_COLOURS) % 4] for k in range(n)],
             }  # fmt: skip
         corners = _corners(self.X, self.points)
         self.boundary_ = DecisionBoundaryDisplay.from_estimator(
@@ -582,15 +737,18 @@ class SupportVectorsDisplay:
             self.boundary_.surface_.set_cmap(ListedColormap(colours))
         across, up = self.points.T
         self.points_ = [
-            ax.scatter(across[mine], up[mine], s=16, color=colour, label=str(label))
-            for mine, colour, label in zip(
-                [self.codes == k for k in range(n)], colours, self.classes, strict=True
+            ax.scatter(
+                across[self.codes == k], up[self.codes == k],
+                s=16, color=colours[k], marker=_marker(k), label=str(self.classes[k]),
             )
-        ]
+            for k in range(n)
+        ]  # fmt: skip
         across, up = self.support_vectors.T
         style: dict[str, Any] = {"facecolors": "none", "edgecolors": "black", "linewidths": 0.8}
         self.rings_ = ax.scatter(across, up, s=60, label="support vectors", **style)
-        ax.legend()
+        if self.feature_names is not None:
+            ax.set(xlabel=self.feature_names[0], ylabel=self.feature_names[1])
+        _legend(ax)
         return self
 
 
@@ -687,8 +845,7 @@ class TubeDisplay:
         if points.shape[1:] != (1,) or not len(points):
             raise ValueError(f"X must have one feature and at least one row, got {points.shape}")
         if epsilon == "auto":
-            inner = estimator[-1] if hasattr(estimator, "named_steps") else estimator
-            inner = getattr(inner, "best_estimator_", inner)
+            inner = _last_step(estimator)[0]
             has_one = getattr(inner, "loss", None) != "squared_error"
             epsilon = getattr(inner, "epsilon", 0.0) if has_one else 0.0
         first, last = _corners(None, points)[:, 0]
@@ -724,18 +881,18 @@ class TubeDisplay:
             x, middle = (np.asarray(values) for values in self.curve)
             self.tube_ = ax.fill_between(
                 x, middle - self.epsilon, middle + self.epsilon,
-                color="tab:orange", alpha=0.2, label=f"errors up to {self.epsilon:g}",
+                color=_ORANGE, alpha=0.2, label=f"errors up to {self.epsilon:g}",
             )  # fmt: skip
         is_outside = np.abs(self.y - self.y_pred) > (1 + _EDGE) * self.epsilon
         names = ("inside", "outside") if self.epsilon > 0 else ("without error", "rows")
         self.points_ = [
-            ax.scatter(self.x[mine], self.y[mine], s=14, color=color, label=name)
-            for mine, color, name in zip(
-                (~is_outside, is_outside), ("#2166ac", "#b2182b"), names, strict=True
+            ax.scatter(
+                self.x[mine], self.y[mine], s=14, color=_colour(k), marker=_marker(k), label=name
             )
+            for k, (mine, name) in enumerate(zip((~is_outside, is_outside), names, strict=True))
         ]
         ax.set(xlabel="feature", ylabel="target")
-        ax.legend()
+        _legend(ax)
         return self
 
 
@@ -771,13 +928,46 @@ def _one_of_x(x: str) -> str:
     return chosen
 
 
-def _problem_names(classes: np.ndarray, multi_class: str) -> list[str]:
+def _colour(k: int) -> str:
+    return _COLOURS[k % len(_COLOURS)]
+
+
+def _marker(k: int) -> str:
+    return _MARKERS[k % len(_MARKERS)]
+
+
+def _legend(ax: Axes, **options: Any) -> None:
+    """A legend beside the axes, off the data."""
+    ax.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False, **options)
+
+
+def _legend_below(ax: Axes) -> None:
+    ax.legend(loc="upper left", bbox_to_anchor=(0, -0.12), frameon=False)
+
+
+def _problem_names(estimator: Any) -> list[str]:
     """What each problem tells apart, the class of positive scores first."""
-    if multi_class == "multilabel":
+    if isinstance(estimator, OneClass):
+        return ["one class"]
+    if not hasattr(estimator, "classes_"):
+        return [f"output {k}" for k in range(estimator.n_outputs_)]
+    classes, scheme = estimator.classes_, estimator._scheme
+    if scheme == "multilabel":
         return [f"label {k}" for k in classes]
-    if len(classes) > 2 and multi_class != "ovo":
+    if len(classes) > 2 and scheme != "ovo":
         return [str(label) for label in classes]
     return [f"{classes[j]} against {classes[i]}" for i, j in _problems.pairs(len(classes))]
+
+
+def _standard_error(results: Any, metric: str) -> np.ndarray | None:
+    """Standard errors of mean scores of a search; None of what is no mean over folds."""
+    if metric == "mean_test_score" and "standard_error" in results:
+        return np.asarray(results["standard_error"])
+    _, is_mean, name = metric.rpartition("mean_")
+    folds = [v for k, v in results.items() if k.startswith("split") and k.endswith(f"_{name}")]
+    if not is_mean or not folds:
+        return None
+    return standard_errors(np.array(folds, dtype=float).T)
 
 
 def _marked(results: Any, points: list[int]) -> dict[str, int]:
@@ -797,23 +987,23 @@ def _marked(results: Any, points: list[int]) -> dict[str, int]:
     return marked
 
 
-def _fitted(estimator: Any) -> tuple[Any, Any]:
-    """The estimator, or the best one of a search, and its model."""
-    estimator = getattr(estimator, "best_estimator_", estimator)
-    if not hasattr(estimator, "to_model"):
-        raise TypeError(
-            "estimator must be a PegasosClassifier or a KernelPegasosClassifier, "
-            f"got {type(estimator).__name__}"
-        )
-    return estimator, estimator.to_model()
+def _last_step(estimator: Any, X: Any = None) -> tuple[Any, Any, Any]:
+    """The estimator at the end of searches and pipelines, the rows that it is given, their names.
 
-
-def _axes(ax: Any, n: int) -> np.ndarray:
-    """`ax` as an array of `n` axes."""
-    array = np.ravel(ax)
-    if len(array) != n:
-        raise ValueError(f"ax must be {n} axes, got {len(array)}")
-    return array
+    Names are None where nothing is known of them.
+    """
+    names = None
+    while True:
+        if isinstance(estimator, Pipeline):
+            before, estimator = estimator[:-1], estimator[-1]
+            if len(before):
+                X = X if X is None else before.transform(X)
+                with contextlib.suppress(AttributeError, ValueError):
+                    names = before.get_feature_names_out()
+        elif hasattr(estimator, "best_estimator_"):
+            estimator = estimator.best_estimator_
+        else:
+            return estimator, X, getattr(estimator, "feature_names_in_", names)
 
 
 def _dense(X: Any) -> np.ndarray:
