@@ -1,9 +1,11 @@
 """Pictures: what they contain, what they are called, and what is refused by name."""
 
 import doctest
+import runpy
 import subprocess
 import sys
 import types
+from pathlib import Path
 
 import matplotlib
 import numpy as np
@@ -754,3 +756,18 @@ def test_scikit_learn_draws_predictions_and_residuals(wave, kind):
     reg = PegasosRegressor(random_state=0).fit(X, y)
     display = PredictionErrorDisplay.from_estimator(reg, X, y, kind=kind)
     np.testing.assert_allclose(display.y_pred, reg.predict(X))
+
+
+def test_the_picture_of_a_certificate_has_the_optimum_in_between(monkeypatch):
+    saved = []
+    monkeypatch.setattr(plt.Figure, "savefig", lambda figure, path, **_: saved.append(path))
+    script = Path(__file__).parents[1] / "docs" / "certificate.py"
+    drawn = runpy.run_path(script)
+    assert saved == [script.with_suffix(".png")]
+    best = PegasosClassifier(lam=1e-3, tol=1e-6, random_state=0).fit(
+        drawn["X"] / 16, drawn["y"] == 8
+    )
+    above, below = (drawn[name].get_ydata() for name in ("above", "below"))
+    assert (above >= best.dual_objective_).all()
+    assert (below <= best.objective_).all()
+    assert above[-1] - below[-1] < 0.05 * above[-1]
