@@ -102,9 +102,11 @@ def targets(session):
 
 @nox.session
 def docs(session):
-    """The documentation; warnings are errors."""
-    session.install(".[docs]")
+    """The documentation; warnings are errors. Chromium, if there is one, looks at the pages."""
+    session.install(".[docs]", "pytest")
     session.run("python", "-m", "sphinx", "-W", "-b", "html", "docs", "docs/_build/html")
+    pages = {"PEGASOS_SITE": "docs/_build/html"}
+    session.run("python", "-m", "pytest", "-q", "-rs", "tests/test_site.py", env=pages)
 
 
 @nox.session
