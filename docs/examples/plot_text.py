@@ -19,6 +19,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 
 from pegasos import PegasosClassifier, PegasosClassifierCV
+from pegasos.plotting import WeightsDisplay
 
 PACKAGES = ["asyncio", "concurrent", "email", "http", "importlib", "logging", "unittest", "xml"]
 
@@ -57,11 +58,9 @@ print(f"{machine.n_features_in_} words, held-out accuracy {clf.score(texts_test,
 print(f"largest relative gap {(machine.duality_gap_ / machine.objective_).max():.1e}")
 
 # %%
-# The words that speak for each package most.
+# The words with the largest weights: bars to the right speak for a package.
 
-words = clf[0].get_feature_names_out()
-for name, weights in zip(machine.classes_, machine.coef_, strict=True):
-    print(f"{name:>11}: {', '.join(words[np.argsort(-weights)[:7]])}")
+WeightsDisplay.from_estimator(clf, max_features=10)
 
 # %%
 
