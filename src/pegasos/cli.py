@@ -447,7 +447,7 @@ def _report(say: Callable[..., None], model: Any) -> None:
 
 def _info(args: argparse.Namespace) -> int:
     """Everything about a model but its numbers of rows and features."""
-    model = pegasos.load(args.model)
+    model: Any = pegasos.load(args.model)
     names = [model.problem_name(k) for k in range(model.n_problems)]
     classes = None if model.classes is None else model.classes.tolist()
     told: dict[str, Any] = {

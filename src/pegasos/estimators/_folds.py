@@ -78,7 +78,8 @@ def read(cv: Any, X: Any, data: Data, groups: Any) -> list[Fold]:
         times = np.bincount(train, minlength=n_rows)
         learns = times > 0
         weighed = learns if data.weights is None else learns & (data.weights > 0)
-        n_left = np.count_nonzero(np.bincount(codes[weighed]) if has_classes else weighed)
+        counted = np.bincount(data.codes[weighed]) if has_classes else weighed
+        n_left = np.count_nonzero(counted)
         if n_left < wanted[0] or not len(test):
             raise ValueError(
                 f"cv: fold {k} has {len(test)} rows to test on and leaves {n_left} {wanted[1]} to "

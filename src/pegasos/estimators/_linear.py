@@ -546,10 +546,11 @@ class PegasosClassifier(Classifier, LinearMachine):
         if self.multi_class == "crammer_singer":
             _validate.cost(self.cost, data.classes)
 
-    def _begin(self, settings: Any, n_problems: int, *shape: Any) -> Any:
+    def _begin(
+        self, settings: Any, n_problems: int, n_rows: int, n_features: int, dtype: Any
+    ) -> Any:
         if self.multi_class != "crammer_singer":
-            return super()._begin(settings, n_problems, *shape)
-        _, n_features, dtype = shape
+            return super()._begin(settings, n_problems, n_rows, n_features, dtype)
         cost = _validate.cost(self.cost, np.arange(max(n_problems, 2)))
         return Joint(settings, cost, n_features, dtype, self._seed())
 
