@@ -784,6 +784,11 @@ LINEAR_FILES = {
     "about: λ of many digits": {"about": {"lam": 10**400}},
     "about: λ a word": {"about": {"lam": "a"}},
     "about: multi_class": {"about": {"multi_class": "all"}},
+    "about: one class of classes 0 and 1": {"about": {"multi_class": "one_class"}},
+    "about: one class of another loss": {
+        "about": {"multi_class": "one_class", "loss": "log_loss"},
+        "classes": np.array([-1, 1]),
+    },
 }
 
 for _what, _change in LINEAR_FILES.items():

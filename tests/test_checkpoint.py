@@ -167,6 +167,25 @@ def test_a_run_of_a_c_goes_on_with_its_lam(tmp_path, rng, ticks, kernel, task, c
     assert "C must be 2.0 to go on from" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("kernel", [[], ["--kernel", "rbf"]])
+def test_a_run_of_one_class_goes_on_with_its_nu(tmp_path, rng, ticks, kernel, capsys):
+    train = [*small(tmp_path, rng)[:-2], *kernel, "--task", "one-class", "--solver", "pegasos",
+             "--tol", "none", "--max-iter", "300", "-o", str(tmp_path / "m.npz"), "--nu"]  # fmt: skip
+    file = str(tmp_path / "c.npz")
+    assert cli.main([*train, "0.2"]) == 0
+    whole = pegasos.load(tmp_path / "m.npz")
+    assert cli.main([*train, "0.2", "--checkpoint", file, "--checkpoint-every", "1"]) == 0
+    part = pegasos.load(file)
+    assert part.lam == whole.lam == 0.2
+    assert part.n_steps < whole.n_steps
+    assert cli.main([*train, "0.2", "--resume", file]) == 0
+    again = pegasos.load(tmp_path / "m.npz")
+    np.testing.assert_array_equal(again.n_steps, whole.n_steps)
+    np.testing.assert_allclose(again.objective, whole.objective, rtol=1e-12)
+    assert cli.main([*train, "0.3", "--resume", file]) == 2
+    assert "nu must be 0.2 to go on from" in capsys.readouterr().err
+
+
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
     """The folder of a small run, its options, and the checkpoint that it has left there."""

@@ -405,8 +405,20 @@ def test_cross_validation_chooses_what_regression_needs(tmp_path, numbers, capsy
         ),
         (["--task", "regression", "--loss", "hinge"], "loss must be one of 'epsilon_insensitive'"),
         (["--loss", "huber"], "loss must be one of 'hinge'"),
-        (["--task", "regression", "--class-weight", "balanced"], "are for --task classification"),
-        (["--task", "regression", "--multi-class", "ovo"], "are for --task classification"),
+        (
+            ["--task", "regression", "--class-weight", "balanced"],
+            "--class-weight goes with --task classification, got --task regression",
+        ),
+        (["--task", "regression", "--multi-class", "ovo"], "--multi-class goes with"),
+        (["--nu", "0.1"], "--nu goes with --task one-class, got --task classification"),
+        (["--task", "one-class", "--nu", "2"], "nu must be .* got 2"),
+        (
+            ["--task", "one-class", "--C", "1"],
+            "--C goes with --task classification or regression, got --task one-class",
+        ),
+        (["--task", "one-class", "--cv", "3"], "--cv goes with"),
+        (["--task", "one-class", "--intercept", "none"], "--intercept goes with"),
+        (["--task", "one-class", "--memory", "1G"], "--memory goes with"),
         (["--task", "regression", "--cv", "3", "--epsilon", "-1"], "epsilons? must be a finite"),
     ],
 )
@@ -415,6 +427,49 @@ def test_options_that_do_not_suit_the_task_are_refused(tmp_path, numbers, option
     assert cli.main(["train", file, "-o", str(tmp_path / "m.npz"), *options]) == 2
     assert re.search(words, capsys.readouterr().err)
     assert not (tmp_path / "m.npz").exists()
+
+
+@pytest.mark.parametrize("name", ["a.svm", "a.csv", "a.npz"])
+@pytest.mark.parametrize("kernel", [(), ("--kernel", "rbf", "--gamma", "0.1")])
+def test_one_class_tells_outliers(tmp_path, numbers, name, kernel, capsys):
+    """With labels, which count for nothing, and without them."""
+    X, y = numbers
+    X = np.abs(X) + 1
+    file, model = tmp_path / name, str(tmp_path / "m.npz")
+    make = pegasos.KernelPegasosOneClass if kernel else pegasos.PegasosOneClass
+    one = make(nu=0.1, random_state=0, **({"gamma": 0.1} if kernel else {}))
+    one.fit(sparse.csr_array(X) if name == "a.svm" else X)
+    n_outliers = (one.predict(X) == -1).sum()
+    for is_labelled in (True, False):
+        write_numbers(file, X, y)
+        if not is_labelled:
+            if name == "a.svm":
+                lines = file.read_text().splitlines()
+                file.write_text("".join(line.partition(" ")[2] + "\n" for line in lines))
+            elif name == "a.csv":
+                np.savetxt(file, X, delimiter=",")
+            else:
+                np.savez(file, X=X)
+        column = ["--label-column", "-1" if is_labelled else "none"]
+        train = ["train", str(file), "-o", model, "--task", "one-class", "--nu", "0.1", *kernel]
+        assert cli.main([*train, *column]) == 0
+        report = capsys.readouterr().err
+        assert ("labels are ignored" in report) == is_labelled
+        assert f"training outliers {100 * n_outliers / 80:.2f} %" in report
+        assert pegasos.load(model).multi_class == "one_class"
+        for more, expected in (((), one.predict(X)), (("--scores",), one.decision_function(X))):
+            assert cli.main(["predict", model, str(file), *more, *column]) == 0
+            shown = capsys.readouterr()
+            written = [*map(float, shown.out.split())]
+            np.testing.assert_allclose(written, expected, rtol=1e-6)
+            assert f"outliers {100 * n_outliers / 80:.2f} % of 80 rows" in shown.err
+
+
+def test_rows_without_labels_make_no_classifier(tmp_path, capsys):
+    (tmp_path / "a.csv").write_text("1,2\n3,4\n")
+    train = ["train", str(tmp_path / "a.csv"), "-o", str(tmp_path / "m.npz")]
+    assert cli.main([*train, "--label-column", "none"]) == 2
+    assert "a.csv has no labels, which are needed" in capsys.readouterr().err
 
 
 def test_targets_must_be_numbers(tmp_path, capsys):

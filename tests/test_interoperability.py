@@ -22,13 +22,16 @@ from sklearn.model_selection import GridSearchCV, cross_validate
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.svm import OneClassSVM
 
 from pegasos import (
     KernelPegasosClassifier,
+    KernelPegasosOneClass,
     KernelPegasosRegressor,
     KernelPegasosRegressorCV,
     PegasosClassifier,
     PegasosClassifierCV,
+    PegasosOneClass,
     PegasosRegressor,
     PegasosRegressorCV,
 )
@@ -374,6 +377,28 @@ def test_regressors_go_to_onnx(iris, dtype, outputs, kind, run_onnx):
     (variable,) = run_onnx(pipe, X, None)
     expected = pipe.predict(X).reshape(len(X), -1)
     np.testing.assert_allclose(variable, expected, rtol=1e-4, atol=1e-4)  # of a scaler in float32
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("kind", [PegasosOneClass, KernelPegasosOneClass])
+def test_machines_of_one_class_go_to_onnx(iris, dtype, kind, run_onnx):
+    """With the outputs of scikit-learn's OneClassSVM."""
+    X = (iris[0] + 3).astype(dtype)
+    theirs = run_onnx(OneClassSVM(nu=0.2).fit(X), X.astype(np.float32))
+    for rows in (X, sparse.csr_array(X)):
+        one = kind(nu=0.2, random_state=0).fit(rows)
+        labels, scores = run_onnx(one, X)
+        assert (labels.shape, labels.dtype) == (theirs[0].shape, theirs[0].dtype)
+        assert scores.shape == theirs[1].shape
+        expected = one.decision_function(X)
+        is_exact = dtype == np.float64 or kind is PegasosOneClass
+        atol = (1e-12 if is_exact else 1e-5) * abs(one.offset_[0])
+        np.testing.assert_allclose(scores[:, 0], expected, rtol=1e-10, atol=atol)
+        # Where kernel values have single precision here, and double there, rounding may decide.
+        is_sure = np.abs(expected) > 2 * atol * (not is_exact)
+        is_sure |= is_exact
+        np.testing.assert_array_equal(labels[is_sure, 0], one.predict(X)[is_sure])
+        assert {-1, 1} == set(labels.ravel())
 
 
 def test_what_onnx_cannot_hold_is_refused_by_name(iris, run_onnx):

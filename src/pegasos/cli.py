@@ -33,6 +33,7 @@ examples:
   pegasos train digits.csv --label-column 0 --kernel rbf --gamma 0.02
   pegasos train prices.csv --task regression --epsilon 10 --cv 5
   pegasos train spam.svm.gz --validation new.svm -o spam.npz
+  pegasos train usual.csv --task one-class --nu 0.05 --kernel rbf --label-column none
   pegasos train big.svm --checkpoint half.npz           # killed? then
   pegasos train big.svm --checkpoint half.npz --resume half.npz
 """,
@@ -81,8 +82,9 @@ def _parser() -> argparse.ArgumentParser:
 
     train = command("train", _train, "train a linear or kernel support vector machine and save it")
     train.add_argument(
-        "--task", choices=("classification", "regression"), default="classification",
-        help="what the label is: a class (default), or a number to be predicted",
+        "--task", choices=("classification", "regression", "one-class"), default="classification",
+        help="what the label is: a class (default), or a number to be predicted; one-class learns "
+        "to tell outliers, without labels",
     )  # fmt: skip
     _add_data_options(train)
     train.add_argument(
@@ -133,8 +135,9 @@ def _add_data_options(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("data", metavar="DATA", help="file with the rows")
     sub.add_argument("--format", choices=("libsvm", "csv", "npz"), help="format of DATA")
     sub.add_argument(
-        "--label-column", type=int, default=-1, metavar="J",
-        help="CSV: column of the label, from 0; negative from the end (default -1, the last)",
+        "--label-column", type=_label_column, default=-1, metavar="J",
+        help="CSV: column of the label, from 0; negative from the end (default -1, the last); "
+        "none: there is no label",
     )  # fmt: skip
     sub.add_argument(
         "--header", choices=("auto", "yes", "no"), default="auto",
@@ -153,6 +156,9 @@ def _add_regularisation_options(sub: argparse.ArgumentParser) -> None:
                      help="weight of the losses; larger fits closer (default 1)")  # fmt: skip
     one.add_argument("--lam", type=float, metavar="L",
                      help="regularisation lambda = 1/(C n) in place of C")  # fmt: skip
+    one.add_argument("--nu", type=float, metavar="NU",
+                     help="with --task one-class, in place of C: at most this fraction of the "
+                          "rows are outliers (default 0.5)")  # fmt: skip
     sub.add_argument(
         "--cv", type=int, metavar="FOLDS",
         help="take the C, and with a kernel the gamma unless --gamma says it, that "
@@ -175,7 +181,6 @@ def _add_machine_options(add: Callable[..., Any]) -> None:
     add(
         "--class-weight",
         choices=("none", "balanced"),
-        default="none",
         help="balanced: rows of rare classes weigh more, so that all classes weigh the same",
     )
     add(
@@ -201,7 +206,7 @@ def _add_machine_options(add: Callable[..., Any]) -> None:
     add("--project", action="store_true", help="project on a ball that holds the optimum")
     add("--average", choices=("none", "all", "suffix"), default="none",
         help="output the last iterate, the average of all, or of the last half")  # fmt: skip
-    add("--intercept", choices=("none", "penalized", "free"), default="penalized",
+    add("--intercept", choices=("none", "penalized", "free"),
         help="b: none, weight of a constant feature (default), or not penalised")  # fmt: skip
     add("--multi-class", choices=("ovr", "ovo"),
         help="one-vs-rest (default) or one-vs-one, for three classes or more")  # fmt: skip
@@ -254,6 +259,11 @@ def _add_run_options(add: Callable[..., Any]) -> None:
     add("-q", "--quiet", action="store_true", help="no progress, no report")
 
 
+def _label_column(text: str) -> int | None:
+    """ "none" or a number, for argparse."""
+    return None if text == "none" else int(text)
+
+
 def _gamma(text: str) -> str | float:
     """ "scale", "auto" or a number, for argparse."""
     return text if text in ("scale", "auto") else float(text)
@@ -266,9 +276,12 @@ def _tol(text: str) -> float | str | None:
 
 def _machine(args: argparse.Namespace) -> Any:
     """The estimator that the options ask for."""
-    options = _options(args) | {"C": args.C, "lam": args.lam}
-    if args.task == "regression" and args.epsilon is not None:
-        options["epsilon"] = args.epsilon
+    options = _options(args)
+    if args.task != "one-class":
+        options |= {"C": args.C, "lam": args.lam}
+    for name in ("epsilon", "nu"):
+        if getattr(args, name) is not None:
+            options[name] = getattr(args, name)
     if args.kernel:
         options["gamma"] = "scale" if args.gamma is None else args.gamma
     return _class(args)(**options)
@@ -276,7 +289,7 @@ def _machine(args: argparse.Namespace) -> Any:
 
 def _class(args: argparse.Namespace, ending: str = "") -> Any:
     """The class of estimators, or of searches over them, that the options ask for."""
-    kind = "Regressor" if args.task == "regression" else "Classifier"
+    kind = {"regression": "Regressor", "one-class": "OneClass"}.get(args.task, "Classifier")
     return getattr(pegasos, f"{'Kernel' if args.kernel else ''}Pegasos{kind}{ending}")
 
 
@@ -290,7 +303,7 @@ def _search(args: argparse.Namespace) -> Any:
         if getattr(args, name) is not None:
             raise ValueError(f"--{name} does not go with --cv, which makes many fits and chooses C")
     options = _options(args) | {"Cs": args.Cs, "cv": args.cv, "refit": False}
-    if args.task == "regression" and args.epsilon is not None:
+    if args.epsilon is not None:
         options["epsilons"] = [args.epsilon]
     if args.kernel and args.gamma is not None:
         options["gammas"] = [args.gamma]
@@ -318,8 +331,24 @@ def _report_search(say: Callable[..., None], search: Any) -> None:
         say(f"best after {search.best_params_['max_iter']} epochs: more score less")
 
 
+#: Options that some tasks have.
+_OF_TASKS = {
+    "epsilon": ("regression",), "nu": ("one-class",),
+    "class_weight": ("classification",), "multi_class": ("classification",),
+} | dict.fromkeys(
+    ("C", "lam", "loss", "intercept", "cv", "memory", "validation"),
+    ("classification", "regression"),
+)  # fmt: skip
+
+
 def _options(args: argparse.Namespace) -> dict[str, Any]:
     """Those that a fit and a search share."""
+    for name, tasks in _OF_TASKS.items():
+        if getattr(args, name) is not None and args.task not in tasks:
+            raise ValueError(
+                f"--{name.replace('_', '-')} goes with --task {' or '.join(tasks)}, "
+                f"got --task {args.task}"
+            )
     options: dict[str, Any] = {
         "solver": args.solver,
         "tol": args.tol,
@@ -329,8 +358,6 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
         "sampling": args.sampling,
         "project": args.project,
         "average": {"none": False, "all": True, "suffix": "suffix"}[args.average],
-        "fit_intercept": args.intercept != "none",
-        "penalize_intercept": args.intercept != "free",
         "n_jobs": args.jobs,
         "random_state": args.seed,
         "verbose": int(not args.quiet),
@@ -340,14 +367,12 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
         options |= {name: getattr(args, name) for name in names}
     if args.loss is not None:
         options["loss"] = args.loss
-    if args.task == "regression":
-        if args.class_weight != "none" or args.multi_class is not None:
-            raise ValueError("--class-weight and --multi-class are for --task classification")
-        return options
-    if args.epsilon is not None:
-        raise ValueError("--epsilon goes with --task regression")
-    options["multi_class"] = args.multi_class or "ovr"
-    options["class_weight"] = None if args.class_weight == "none" else args.class_weight
+    if args.task != "one-class":
+        options["fit_intercept"] = args.intercept != "none"
+        options["penalize_intercept"] = args.intercept != "free"
+    if args.task == "classification":
+        options["multi_class"] = args.multi_class or "ovr"
+        options["class_weight"] = "balanced" if args.class_weight == "balanced" else None
     return options
 
 
@@ -380,8 +405,15 @@ def _train(args: argparse.Namespace) -> int:
         ), None  # fmt: skip
         zero_based = X.zero_based
     else:
-        X, y, zero_based = _readers.read(args.data, targets=is_regression, **layout, **counted)
+        X, y, zero_based = _readers.read(
+            args.data, targets=is_regression, labels_optional=args.task == "one-class",
+            **layout, **counted,
+        )  # fmt: skip
         X = X.astype(np.float32) if args.float32 else X
+        if args.task == "one-class" and y is not None:
+            is_csv = (args.format or _readers.guess_format(args.data)) == "csv"
+            say("labels are ignored" + "; without labels, say --label-column none" * is_csv)
+            y = None
     held_out = None
     if args.validation is not None:
         counted = {"n_features": X.shape[1], "zero_based": zero_based}
@@ -422,7 +454,9 @@ def _train(args: argparse.Namespace) -> int:
 
 
 def _quality(model: Any, y: Any, predicted: np.ndarray) -> str:
-    """How good predictions are, in words."""
+    """How good predictions are, or how many are outliers, in words."""
+    if model.multi_class == "one_class":
+        return f"outliers {100 * (predicted < 0).mean():.2f} %"
     if not model.has_targets:
         # The recall of a class is the part of its rows that are found.
         recalls = [(predicted[y == label] == label).mean() for label in np.unique(y)]
@@ -544,7 +578,9 @@ def _predict(args: argparse.Namespace) -> int:
         _write(args.output, model.probabilities(of_problems))
     else:
         _write(args.output, scores if args.scores else predicted)
-    if y is not None and model.multi_class == "multilabel":
+    if model.multi_class == "one_class":
+        _say(f"{_quality(model, None, predicted)} of {len(predicted)} rows")
+    elif y is not None and model.multi_class == "multilabel":
         _say(f"no accuracy: {args.model} gives rows several labels, and {args.data} has one each")
     elif y is not None:
         if model.has_targets and y.shape != predicted.shape:

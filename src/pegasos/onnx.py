@@ -13,6 +13,9 @@ rows may have several labels), and
 
 There are no maps from classes to probabilities, whatever the option ``zipmap`` says.
 
+The outputs of one class are ``label``, -1 or 1, and ``scores``, both of shape (n_samples, 1), as
+skl2onnx has them of other outlier detectors.
+
 A `CalibratedClassifierCV` around an estimator is exported with ``method="sigmoid"``. Its graph goes
 on in the type of its input. skl2onnx has two limitations here, with any classifier:
 
@@ -37,11 +40,10 @@ from skl2onnx.common.data_types import (
     Int64TensorType,
     StringTensorType,
 )
-from sklearn.base import is_regressor
+from sklearn.base import is_outlier_detector, is_regressor
 
 import pegasos
-from pegasos.problems import _columns as _problems
-from pegasos.problems import _validate
+from pegasos.problems import _columns, _validate
 
 # Types of labels, by NumPy's kinds.
 _LABELS = {
@@ -101,7 +103,8 @@ def _parse(
     if is_regressor(model):
         outputs.append(scope.declare_local_variable("variable", DoubleTensorType()))
         return outputs
-    label_type = _LABELS[_labels(model.classes_).dtype.kind][1]
+    classes = _columns.SIDES if is_outlier_detector(model) else model.classes_
+    label_type = _LABELS[_labels(classes).dtype.kind][1]
     gives = _gives(scope, model)
     second = "scores" if gives == "raw_scores" else gives
     for name, kind in (("label", label_type), (second, DoubleTensorType)):
@@ -114,6 +117,8 @@ def _gives(scope: Any, estimator: Any) -> str:
 
     skl2onnx sets "raw_scores" of the estimator inside a `CalibratedClassifierCV`.
     """
+    if is_outlier_detector(estimator):
+        return "scores"
     if scope.get_options(estimator, {"raw_scores": False})["raw_scores"]:
         return "raw_scores"
     return "probabilities" if hasattr(estimator, "predict_proba") else "scores"
@@ -124,6 +129,10 @@ def _set_shapes(operator: Any) -> None:
         operator.outputs[0].type.shape = [None, operator.raw_operator.n_outputs_]
         return
     estimator = operator.raw_operator
+    if is_outlier_detector(estimator):
+        for output in operator.outputs:
+            output.type.shape = [None, 1]
+        return
     n_classes, gives = len(estimator.classes_), _gives(operator.scope_inst, estimator)
     label, second = operator.outputs
     if _is_multilabel(estimator):
@@ -158,6 +167,12 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
     if model.has_targets:
         _add_numbers(scope, container, ops, of_problems, operator.outputs[0])
         return
+    if model.multi_class == "one_class":
+        is_near = ops.LessOrEqual(ops.Abs(of_problems), _columns.NEAR * np.abs(model.intercept))
+        scores = ops.Where(is_near, np.zeros(1), of_problems)
+        winners = ops.Cast(ops.GreaterOrEqual(scores, np.zeros(1)), to=TensorProto.INT64)
+        _add_both(scope, container, ops, _columns.SIDES, winners, scores, operator.outputs)
+        return
     gives, n_classes = _gives(scope, operator.raw_operator), len(model.classes)
     is_multilabel = model.multi_class == "multilabel"
     if is_multilabel:
@@ -170,17 +185,25 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
         is_ovo = model.multi_class == "ovo"
         scores = _votes(ops, of_problems, n_classes) if is_ovo else of_problems
         winners = ops.ArgMax(scores, axis=1, keepdims=0)
-    label, out = operator.outputs
     second = scores
     if gives == "raw_scores" and n_classes == 2 and not is_multilabel:
         second = ops.MatMul(of_problems, np.array([[-1.0, 1.0]]))
     elif gives == "probabilities":
         second = _probabilities(ops, of_problems, model)
+    classes = None if is_multilabel else _labels(model.classes)
+    _add_both(scope, container, ops, classes, winners, second, operator.outputs)
+
+
+def _add_both(
+    scope: Any, container: Any, ops: _Operators, classes: Any, winners: Any, second: Any, outs: Any
+) -> None:
+    """Make the labels of `winners`, or these as numbers, and `second` the outputs."""
+    label, out = outs
     named = {"output_names": [label.full_name]}
-    if is_multilabel:
+    if classes is None:
         labels = ops.Cast(winners, to=TensorProto.INT64, **named)
     else:
-        labels = ops.Gather(_labels(model.classes), winners, **named)
+        labels = ops.Gather(classes, winners, **named)
     labels.add_to(scope, container)
     _add_numbers(scope, container, ops, second, out)
 
@@ -201,7 +224,7 @@ def _kernel_values(ops: _Operators, X: Any, estimator: Any, support: Any) -> Any
 
 def _votes(ops: _Operators, scores: Any, n_classes: int) -> Any:
     """Scores of classes from those of pairs; see `pegasos.problems._columns.class_scores`."""
-    pairs = _problems.pairs(n_classes)
+    pairs = _columns.pairs(n_classes)
     for_first, for_second = np.zeros((2, len(pairs), n_classes))
     for k, (i, j) in enumerate(pairs):
         for_first[k, i] = for_second[k, j] = 1
@@ -230,7 +253,7 @@ def _probabilities(ops: _Operators, scores: Any, model: Any) -> Any:
     if model.multi_class == "ovr":
         of_classes = _probability(ops, model.loss, scores)
     else:
-        pairs = _problems.pairs(n_classes)
+        pairs = _columns.pairs(n_classes)
         # Columns are those of the first classes of all pairs, then those of the second ones. Sums
         # take the columns of a class and no others: 0 times infinity is not a number.
         both = _probability(ops, model.loss, ops.Concat(ops.Neg(scores), scores, axis=1))

@@ -13,14 +13,11 @@ from pegasos.estimators import _parameters
 from pegasos.estimators._base import Data, PegasosEstimator, one_at_a_time, whole
 from pegasos.estimators._kernel import KernelMachine
 from pegasos.estimators._linear import LinearMachine
-from pegasos.io._model import kernel_scores, linear_scores
-from pegasos.problems import _losses, _validate
+from pegasos.problems import _columns, _losses, _validate
 from pegasos.problems._settings import Settings
 from pegasos.solvers import _warnings
 from pegasos.solvers._schedule import Schedule
 
-# Scores so near the offset, as a part of it, are the offset.
-_NEAR = 1e-9
 # What training divides by is 2 to a power in this range.
 _LEAST_EXPONENT, _MOST_EXPONENT = -900, 900
 
@@ -43,6 +40,7 @@ class OneClass(OutlierMixin, PegasosEstimator):
     fit_intercept, penalize_intercept, intercept_scaling = True, False, 1.0
 
     nu: float
+    _scheme = "one_class"
     _unit: float
 
     @property
@@ -64,7 +62,7 @@ class OneClass(OutlierMixin, PegasosEstimator):
         ndarray of shape (n_samples,)
             f(x) = <w, x> + b = ``score_samples(X) - offset_``.
         """
-        return self.score_samples(X) - self.offset_
+        return self.to_model().class_scores(self._problem_scores(X))
 
     def score_samples(self, X: Any) -> np.ndarray:
         """Scores of the rows of `X`, without the offset; the larger, the more like training rows.
@@ -80,10 +78,7 @@ class OneClass(OutlierMixin, PegasosEstimator):
             <w, x>; but `offset_` where that is nearer than 1e-9 of it. So rounding does not tell
             on which side support vectors are.
         """
-        scores = self._scores(X)
-        return np.where(
-            np.abs(scores - self.offset_) <= _NEAR * np.abs(self.offset_), self.offset_, scores
-        )
+        return self.decision_function(X) + self.offset_
 
     def predict(self, X: Any) -> np.ndarray:
         """Tell outliers: -1, or +1 for the others.
@@ -98,24 +93,13 @@ class OneClass(OutlierMixin, PegasosEstimator):
         ndarray of int of shape (n_samples,)
             +1 where `decision_function` is at least 0.
         """
-        return np.where(self.decision_function(X) >= 0, 1, -1)
+        return self.to_model().predictions_of(self.decision_function(X))
 
     # ---- Inside ----------------------------------------------------------------------------------
 
-    def _scores(self, X: Any) -> np.ndarray:
-        """<w, x> of each row; every kind of machine has its own."""
-        raise NotImplementedError
-
-    def _coefficients(self, name: str) -> np.ndarray:
-        """Coefficients, which users may set, as float64."""
-        check_is_fitted(self, name)
-        coef = _validate.coefficients(name, getattr(self, name))
-        if coef.ndim != 2 or len(coef) != 1 or np.shape(self.intercept_) != (1,):
-            raise ValueError(
-                f"{name} must have one row and intercept_ the shape (1,), got shapes {coef.shape} "
-                f"and {np.shape(self.intercept_)}"
-            )
-        return coef
+    def _about_model(self) -> dict[str, Any]:
+        y = {"classes": _columns.SIDES, "multi_class": self._scheme}
+        return super()._about_model() | y
 
     def _mean_norm(self, data: Data) -> float:
         """The mean of c_i |x_i|^2."""
@@ -182,14 +166,6 @@ class OneClass(OutlierMixin, PegasosEstimator):
 
     def _choices(self, settings: Settings) -> dict[str, Any]:
         return {"nu": float(self.nu), **super()._choices(settings)}
-
-    @property
-    def to_model(self) -> Any:
-        """Not there: model files have no format for it."""
-        raise AttributeError(
-            f"{type(self).__name__} has no to_model, since model files hold no machines of one "
-            "class: pickle the estimator to save it"
-        )
 
 
 def _mean(norms: np.ndarray, data: Data) -> float:
@@ -373,11 +349,6 @@ class PegasosOneClass(OneClass, LinearMachine):
 
     # ---- Inside ----------------------------------------------------------------------------------
 
-    def _scores(self, X: Any) -> np.ndarray:
-        coef = self._coefficients("coef_")
-        X = self._validate_rows(X, reset=False)
-        return linear_scores(X, coef, np.zeros(1), checked=True).ravel()
-
     def _mean_norm(self, data: Data) -> float:
         rows, _ = _validate.rows(data.X, checked=True)
         return _mean(rows.squared_norms(), data)
@@ -533,12 +504,8 @@ class KernelPegasosOneClass(OneClass, KernelMachine):
         kernels.kind(self.kernel).refuse(data.X)
         return data
 
-    def _scores(self, X: Any) -> np.ndarray:
-        coef = self._coefficients("dual_coef_")
-        is_given = self._support.kernel.is_given
-        X = self._checked_rows(X, coef.shape[1] if is_given else self._support.X.shape[1])
-        threads = self._threads_for(X)
-        return kernel_scores(X, self._support, coef, np.zeros(1), threads).ravel()
-
     def _mean_norm(self, data: Data) -> float:
-        return _mean(data.kernel.points_among_themselves(data.X).diagonal(), data)
+        kernel = data.kernel
+        if kernel is None:  # of a checkpoint, before its fit goes on
+            kernel = self._make_kernel(data.X, data.weights, continuing=False)
+        return _mean(kernel.points_among_themselves(data.X).diagonal(), data)

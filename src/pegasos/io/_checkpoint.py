@@ -34,7 +34,7 @@ class Checkpoints:
     every : float
         Seconds from the end of one to the beginning of the next.
     X, y
-        What is trained on; a fit can go on with the same rows only.
+        What is trained on, y of one class None; a fit can go on with the same rows only.
     """
 
     def __init__(self, path: _archive.Path, every: float, X: Any, y: Any) -> None:
@@ -119,4 +119,6 @@ def _parameters(estimator: Any) -> dict[str, Any]:
 
 
 def _fingerprint(X: Any, y: Any) -> list[Any]:
-    return X.fingerprint if isinstance(X, Blocks) else [*X.shape, _rows.fingerprint(X, y)]
+    if isinstance(X, Blocks):
+        return X.fingerprint
+    return [*X.shape, _rows.fingerprint(X) if y is None else _rows.fingerprint(X, y)]

@@ -120,6 +120,8 @@ class _Model:
         """Turn scores of problems into those that `decision_function` returns."""
         if self.has_targets:
             return scores.ravel() if self.is_flat else scores
+        if self.multi_class == "one_class":
+            scores = np.where(np.abs(scores) <= _problems.NEAR * np.abs(self.intercept), 0, scores)
         return _problems.class_scores(scores, len(self.classes), self.multi_class)
 
     def probabilities(self, scores: np.ndarray) -> np.ndarray:
@@ -220,6 +222,11 @@ class _Model:
         numbers = np.arange(len(self.classes))
         if self.multi_class == "multilabel" and not np.array_equal(self.classes, numbers):
             raise ValueError(f"classes must be numbers of columns of y, got {self.classes}")
+        if self.multi_class == "one_class":
+            if not np.array_equal(self.classes, _problems.SIDES):
+                raise ValueError(f"classes of one class must be -1 and 1, got {self.classes}")
+            if self.loss != "hinge":
+                raise ValueError(f"loss of one class must be 'hinge', got {self.loss!r}")
         if self.epsilon is not None:
             raise ValueError(f"epsilon must be None with loss={self.loss!r}, got {self.epsilon!r}")
 
@@ -248,6 +255,8 @@ class _Model:
     @property
     def _whats(self) -> str:
         """How many classes or outputs there are, in words."""
+        if self.multi_class == "one_class":
+            return "one class"
         return f"{self.n_problems} outputs" if self.has_targets else f"{len(self.classes)} classes"
 
     @property
@@ -369,11 +378,13 @@ class LinearModel(_Model):
     classes : ndarray of shape (n_classes,) or None
         The labels, sorted. In a problem of two classes the later one has the positive scores. None
         of regression: scores are then what is predicted.
-    multi_class : {"ovr", "ovo", "crammer_singer", "multilabel"}
+    multi_class : {"ovr", "ovo", "crammer_singer", "multilabel", "one_class"}
         "crammer_singer": one joint problem with a weight vector for each class, and one objective.
         "multilabel": each row may have several labels, and `predict` returns zeros and ones of
         shape (n_samples, n_classes). Classes are then the numbers of the columns of y.
+        "one_class": `classes` are -1 for outliers, whose scores are negative, and 1.
     lam : float
+        Regularisation λ; of one class, nu.
     objective : ndarray of shape (n_problems,)
         P(w) of this model on the training rows.
     dual_objective : ndarray of shape (n_problems,)

@@ -50,7 +50,7 @@ def read(
     *,
     format: str | None = None,
     n_features: int | None = None,
-    label_column: int = -1,
+    label_column: int | None = -1,
     labels_optional: bool = False,
     header: str = "auto",
     zero_based: bool | None = None,
@@ -66,8 +66,8 @@ def read(
         Told from the name if not given.
     n_features : int, optional
         Number of columns of X; LIBSVM text does not say, and a test file may lack the last ones.
-    label_column : int, default=-1
-        Column of a CSV file that holds the label.
+    label_column : int or None, default=-1
+        Column of a CSV file that holds the label. None: there is no label.
     labels_optional : bool, default=False
         A CSV file of `n_features` columns, LIBSVM text that begins with an index, or an .npz file
         without y, holds rows only.
@@ -104,7 +104,10 @@ def read(
         else:
             X, y = _read_npz(file)
     if y is None and not labels_optional:
-        raise ValueError(f"{name} has no labels: an array named y is missing")
+        raise ValueError(
+            f"{name} has no labels"
+            + (": an array named y is missing" if format == "npz" else ", which are needed")
+        )
     try:
         _validate.rows(X)
     except (TypeError, ValueError) as error:
@@ -346,7 +349,7 @@ class _Csv:
         self,
         path: _archive.Path,
         n_features: int | None,
-        label_column: int,
+        label_column: int | None,
         labels_optional: bool,
         header: str,
     ) -> None:
@@ -355,15 +358,15 @@ class _Csv:
         self.n_columns = len(first)
         if self.n_columns == 0:
             raise ValueError(f"{self.name} is empty, or its first line is")
-        self.has_labels = not (labels_optional and self.n_columns == n_features)
-        if self.has_labels and not -self.n_columns <= label_column < self.n_columns:
+        if labels_optional and self.n_columns == n_features:
+            label_column = None
+        self.has_labels = label_column is not None
+        if label_column is not None and not -self.n_columns <= label_column < self.n_columns:
             raise ValueError(
                 f"{self.name} has {self.n_columns} columns, there is no column {label_column}"
             )
         self.columns = list(range(self.n_columns))
-        self.label_column = label_column
-        if self.has_labels:
-            self.label_column = self.columns.pop(label_column)
+        self.label_column = -1 if label_column is None else self.columns.pop(label_column)
         if not self.columns:
             raise ValueError(f"{self.name}, line 1: a label and at least one feature are needed")
         if header == "auto":
@@ -410,7 +413,7 @@ class _Csv:
 def _read_csv(
     path: _archive.Path,
     n_features: int | None,
-    label_column: int,
+    label_column: int | None,
     labels_optional: bool,
     header: str,
     targets: bool,

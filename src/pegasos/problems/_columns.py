@@ -3,7 +3,8 @@
 A problem is a column of labels in {-1, 0, +1}; 0 leaves the row out. Binary classification is one
 problem, one-vs-rest one per class, one-vs-one one per pair of classes. The later class is +1. With
 several labels for each row, each label is a problem. "crammer_singer" has the columns and scores of
-one-vs-rest, and one problem over all of them.
+one-vs-rest, and one problem over all of them. "one_class" is one problem of rows that are all +1;
+its "classes" are -1 and 1, outliers and the others.
 """
 
 from collections.abc import Callable
@@ -16,7 +17,13 @@ import numpy as np
 _LARGEST = 1e300
 
 #: How scores of problems may be read. Estimators choose "multilabel" if y has columns.
-SCHEMES = ("ovr", "ovo", "crammer_singer", "multilabel")
+SCHEMES = ("ovr", "ovo", "crammer_singer", "multilabel", "one_class")
+
+#: What rows of "one_class" are told to be.
+SIDES = np.array([-1, 1])
+#: Scores so near to 0, as a part of the offset, are 0. So rounding does not tell on which side
+#: support vectors are.
+NEAR = 1e-9
 
 
 def pairs(n_classes: int) -> list[tuple[int, int]]:
@@ -181,5 +188,7 @@ def predicted(scores: np.ndarray, classes: np.ndarray, multi_class: str) -> np.n
     """
     if multi_class == "multilabel":
         return (scores > 0).astype(np.int64)
+    if multi_class == "one_class":
+        return SIDES[(scores >= 0).astype(np.intp)]
     labels: np.ndarray = classes[winners(scores)]
     return labels
