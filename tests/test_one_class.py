@@ -450,3 +450,15 @@ def test_bad_rows_and_weights_are_refused(data, kind):
         np.testing.assert_array_equal(one.decision_function(X), before)
     with pytest.raises(ValueError, match="features"):
         one.predict(X[:, 1:])
+
+
+@BOTH
+def test_certificates_of_huge_rows_are_true_or_the_rows_refused(data, kind):
+    X, _ = data
+    linear = {} if kind is PegasosOneClass else {"kernel": "linear"}
+    one = kind(nu=0.5, random_state=0, **linear)
+    least = one.fit(X).objective_[0]
+    for size in (1e100, 1e130):
+        assert one.fit(size * X).dual_objective_[0] <= least * size**2 * (1 - 1e-9)
+    with pytest.raises(ValueError, match="the features of X are too large"):
+        one.fit(1e145 * X)

@@ -18,7 +18,7 @@ from pegasos.problems._settings import Settings
 from pegasos.solvers import _warnings
 from pegasos.solvers._schedule import Schedule
 
-# What training divides by is 2 to a power in this range.
+# What training divides by is 2 to a power in this range. It must not be below the mean of norms.
 _LEAST_EXPONENT, _MOST_EXPONENT = -900, 900
 
 
@@ -157,9 +157,9 @@ class OneClass(OutlierMixin, PegasosEstimator):
         nu = float(self.nu)
         if data.units is None:
             mean = self._mean_norm(data)
-            if not np.isfinite(mean):
+            if not mean < np.ldexp(1.0, _MOST_EXPONENT):
                 raise _validate.overflow(data.X.dtype, nu)
-            exponent = np.clip(np.frexp(mean)[1], _LEAST_EXPONENT, _MOST_EXPONENT)
+            exponent = max(np.frexp(mean)[1], _LEAST_EXPONENT)
             data.units = float(np.ldexp(1.0, exponent)) if mean > 0 else 1.0
         loss = _losses.of_one_class(nu)
         return self._settings(nu * data.units, loss=loss, lam_unit=data.units)
