@@ -143,6 +143,7 @@ def _is_known(warning):
         or "valid feature names" in text
         or "has feature names" in text
         or "A single label was found" in text
+        or "no row of weight > 0" in text
     )
 
 
@@ -697,6 +698,9 @@ def check_certificate(what, machine, rows, codes, weights, n_classes, options, s
     objective, dual = np.asarray(said["objective"]), np.asarray(said["dual_objective"])
     scores, bound = machine.scores(rows.values)
     norms, norm_errors = machine.squared_norms()
+    if options["multi_class"] == "crammer_singer":
+        check_joint(what, machine, rows, codes, weights, n_classes, options, said)
+        return
     penal = options["fit_intercept"] and options["penalize_intercept"]
     free = options["fit_intercept"] and not penal
     columns = label_columns(codes, n_classes, options["multi_class"])
@@ -735,6 +739,37 @@ def check_certificate(what, machine, rows, codes, weights, n_classes, options, s
                 f"{what}: problem {k} has a point of objective {np.nanmin(points)}, below the dual "
                 f"objective {dual[k]} (objective {objective[k]})"
             )
+
+
+def check_joint(what, machine, rows, codes, weights, n_classes, options, said):
+    """`check_certificate` of Crammer and Singer's problem."""
+    objective, dual = np.asarray(said["objective"]), np.asarray(said["dual_objective"])
+    if objective.shape != (1,) or dual.shape != (1,):
+        raise Wrong(f"{what}: objectives of shapes {objective.shape}, {dual.shape}")
+    S, bound = machine.scores(rows.values)
+    norm, b = machine.squared_norms()[0].sum(), np.asarray(machine.intercept)
+    if options["fit_intercept"]:
+        norm += ((b / options["intercept_scaling"]) ** 2).sum()
+    if n_classes == 2:  # the difference of two opposite vectors is told
+        S, bound, norm = np.hstack([-S, S]) / 2, np.hstack([bound, bound]) / 2, norm / 2
+    cost = options["cost"]
+    cost = 1 - np.eye(n_classes) if cost is None else np.asarray(cost)
+    inside = weights > 0
+    c, y, S = weights[inside] / weights[inside].sum(), codes[inside], S[inside]
+
+    def primal(r):
+        losses = (cost[y] + r * (S - S[np.arange(len(y)), y][:, None])).max(axis=1)
+        return said["lam"] / 2 * r * r * norm + c @ losses
+
+    P, error = primal(1.0), 2 * c @ bound[inside].max(axis=1)
+    error += 1e-9 * (P + primal(0.0))
+    if not np.isfinite(error):
+        return
+    if abs(objective[0] - P) > 2 * error:
+        raise Wrong(f"{what}: objective {objective[0]}, should be {P} +- {error}")
+    least = min(primal(r) for r in (0, 0.1, 0.5, 0.8, 0.95, 1.05, 1.5))
+    if dual[0] > least + 2 * error:
+        raise Wrong(f"{what}: a point of objective {least}, below the dual one {dual[0]}")
 
 
 def linear_machine(fitted, dtype):
@@ -933,7 +968,11 @@ def same_bits(case, what, call, scores):
 def single_fit(case, is_kernel):
     """A fit, predictions, and the same from copies, files, and with other threads."""
     p = draw_problem(case)
-    clf = make_estimator(case, p, is_kernel=is_kernel)
+    fit_and_predict(case, make_estimator(case, p, is_kernel=is_kernel), p)
+
+
+def fit_and_predict(case, clf, p):
+    is_kernel = isinstance(clf, pegasos.KernelPegasosClassifier)
     machine = fit(case, clf, p)
     new, scores = predict(case, clf, machine, p)
     if case.chance(0.3):
@@ -1856,6 +1895,178 @@ def regression(case):
         raise Wrong("a model file predicts other numbers")
 
 
+def joint(case):
+    """Crammer and Singer's problem, with costs or without them, and calls after the fit."""
+    p, options = draw_problem(case), {}
+    if case.chance(0.5):
+        cost = case.rng.uniform(0, 3, (len(p.classes),) * 2)
+        np.fill_diagonal(cost, 0)
+        options["cost"] = case.pick(cost, cost.tolist(), cost.astype("f4"))
+        if len(p.classes) < 2:
+            case.may_be_refused("cost")
+    clf = make_estimator(
+        case, p, is_kernel=False, multi_class="crammer_singer", loss="hinge", average=False,
+        solver=case.pick("auto", "pegasos", "sdca"), penalize_intercept=True,
+        warm_start=case.chance(0.4), **options,
+    )  # fmt: skip
+    if clf.solver == "sdca":
+        clf.set_params(n_steps=None)
+    fit_and_predict(case, clf, p)
+    case.may_be_refused("cost needs multi_class")  # of other settings
+    for _ in range(case.integer(0, 2)):
+        step = case.pick(failing_refit, other_settings, edited_attributes, copied)
+        if not step(case, clf, p):
+            return
+
+
+@np.errstate(all="ignore")
+def check_columns(what, found, machine, rows, near=0.0):
+    """Raise unless scores, a column for each problem, are those of NumPy."""
+    S, bound = machine.scores(rows.values, eps_of(rows.dtype) if rows.dtype == "f4" else 0.0)
+    if found.shape != S.shape or found.dtype != np.float64:
+        raise Wrong(f"{what}: scores of {found.dtype} {found.shape}, not float64 {S.shape}")
+    sure = np.isfinite(S) & np.isfinite(bound)
+    off = ~(np.abs(found - S) <= bound + near + 1e-300) & sure
+    if off.any():
+        i = int(np.argmax(off.any(axis=1)))
+        raise Wrong(f"{what}: row {i} of {len(S)} has scores {found[i]}, should have {S[i]}")
+
+
+def several_labels(case):
+    """A y of zeros and ones in columns: scores, labels, probabilities, files and copies."""
+    rows, is_kernel = draw_rows(case), case.chance(0.5)
+    options, n_labels = draw_options(case), case.pick(2, 3, 6)
+    Y = case.rng.integers(0, 2, (len(rows), n_labels))
+    if case.chance(0.2):
+        Y[:, 0] = case.pick(0, 1)
+    y = case.pick(
+        lambda Y: Y, lambda Y: Y.astype(bool), lambda Y: Y.astype("f8"), sparse.csr_array,
+        np.asfortranarray, lambda Y: Y.tolist(),
+    )(Y)  # fmt: skip
+    weights = case.rng.integers(0, 3, len(Y)) * 0.5 if case.chance(0.3) else None
+    if weights is not None and not weights.any():
+        weights[0] = 1
+    options |= draw_regularisation(case) | {"n_jobs": case.pick(None, 1, 2)}
+    if is_kernel:
+        options |= draw_kernel(case, rows.values.shape[1])
+        if options["kernel"] == "precomputed":
+            options["kernel"] = "rbf"
+        allow_no_minimum(case, options)
+    if case.scale > 100:
+        case.may_be_refused("overflow|too large|finite")
+    clf = getattr(pegasos, f"{'Kernel' * is_kernel}PegasosClassifier")(**options)
+    what = f"{told(clf)}.fit({rows.name}, y of {n_labels} columns, {type(y).__name__})"
+    case.call(what, lambda: clf.fit(rows.X, y, sample_weight=weights))
+    machine = kernel_machine(clf, rows) if is_kernel else linear_machine(clf, rows.dtype)
+    if hasattr(clf, "objective_"):
+        for k in range(n_labels):
+            told_k = {"lam": clf.lam_, "objective": clf.objective_[[k]],
+                      "dual_objective": clf.dual_objective_[[k]]}  # fmt: skip
+            one = dataclasses.replace(
+                machine, intercept=machine.intercept[[k]],
+                **({"dual_coef": machine.dual_coef[[k]]} if is_kernel
+                   else {"coef": machine.coef[[k]]}),
+            )  # fmt: skip
+            total = np.ones(len(Y)) if weights is None else weights
+            check_certificate(f"label {k}", one, rows, Y[:, k], total, 2, clf.get_params(), told_k)
+    new = more_rows(case, rows.values.shape[1])
+    scores = case.call(f"decision_function({new.name})", lambda: clf.decision_function(new.X))
+    few = dataclasses.replace(new, values=new.values[:80])
+    check_columns("decision_function", scores[:80], machine, few)
+    found = case.call("predict", lambda: clf.predict(new.X))
+    if sparse.issparse(found) != sparse.issparse(y):
+        raise Wrong(f"predict returns {type(found).__name__}, y was {type(y).__name__}")
+    found = found.toarray() if sparse.issparse(found) else found
+    if not np.array_equal(found, scores > 0):
+        raise Wrong("predict: labels are not those of the scores")
+    if clf.loss in PROBABILITIES:
+        found = case.call("predict_proba", lambda: clf.predict_proba(new.X))
+        if not np.allclose(found, PROBABILITIES[clf.loss](scores), rtol=0, atol=1e-12):
+            raise Wrong("predict_proba: not those of the scores")
+    _same_after_files(case, clf, new, scores)
+
+
+def _same_after_files(case, clf, new, scores):
+    """A model that was saved, or pickled, gives these scores."""
+    again = pickle.loads(pickle.dumps(clf))
+    same_bits(case, "unpickled", lambda: again.decision_function(new.X), scores)
+    path, X = case.folder / "model.npz", dense_of(new)
+    case.call("save", lambda: clf.to_model().save(path), "cannot be saved without its kernel")
+    found = case.call("load and score", lambda: pegasos.load(path).decision_function(X))
+    close = 1e-12 if isinstance(clf, pegasos.PegasosClassifier | pegasos.PegasosOneClass) else 1e-4
+    size = np.abs(scores).max(initial=0) + np.abs(clf.intercept_).max()
+    if not np.allclose(found, scores, rtol=close, atol=close * size, equal_nan=True):
+        raise Wrong("the loaded model scores otherwise")
+
+
+def one_class(case):
+    """Machines of one class: certificate, scores, sides, files, and a fit that goes on."""
+    rows, is_kernel = draw_rows(case), case.chance(0.5)
+    options, d = draw_options(case), rows.values.shape[1]
+    for name in ("loss", "fit_intercept", "penalize_intercept", "intercept_scaling", "multi_class"):
+        del options[name]
+    options |= {"nu": float(case.pick(0.5, 1.0, 1e-3, case.rng.uniform(0.01, 1)))}
+    options |= {"n_jobs": case.pick(None, 1, 2), "warm_start": case.chance(0.4)}
+    if is_kernel:
+        options |= draw_kernel(case, d)
+        if options["kernel"] == "precomputed":
+            options["kernel"] = "rbf"
+    if case.scale > 100 or (is_kernel and options["kernel"] == "poly"):
+        case.may_be_refused("overflow|too large|finite")
+    weights = np.ones(len(rows))
+    if case.chance(0.3):
+        weights = case.rng.integers(0, 3, len(rows)) * 0.5
+        if not weights.any():
+            case.may_be_refused("sample_weight must not be all zero")
+    one = getattr(pegasos, f"{'Kernel' * is_kernel}PegasosOneClass")(**options)
+
+    @np.errstate(all="ignore")
+    def fitted():
+        what = f"{told(one)}.fit({rows.name})"
+        case.call(what, lambda: one.fit(rows.X, sample_weight=weights))
+        machine = kernel_machine(one, rows) if is_kernel else linear_machine(one, rows.dtype)
+        if hasattr(one, "objective_"):
+            check_one_class(one, machine, rows, weights / weights.sum())
+        return machine
+
+    machine, new = fitted(), more_rows(case, d)
+    if one.warm_start and case.chance(0.5):
+        one.set_params(max_iter=one.max_iter + 3)
+        machine = fitted()
+    scores = case.call(f"decision_function({new.name})", lambda: one.decision_function(new.X))
+    few = dataclasses.replace(new, values=new.values[:80])
+    b = abs(one.offset_[0])
+    check_columns("decision_function", scores[:80, None], machine, few, near=1e-9 * b)
+    found = case.call("predict", lambda: one.predict(new.X))
+    if not np.array_equal(found, np.where(scores >= 0, 1, -1)):
+        raise Wrong("predict: sides are not those of the scores")
+    above = case.call("score_samples", lambda: one.score_samples(new.X)) - one.offset_
+    if not np.allclose(above, scores, rtol=1e-12, atol=1e-15 * b):
+        raise Wrong("score_samples are not decision_function above offset_")
+    _same_after_files(case, one, new, scores)
+
+
+def check_one_class(one, machine, rows, c):
+    """Raise unless the certificate is true: P summed again, and no scaled model below the bound."""
+    f, bound = (a[:, 0] for a in machine.scores(rows.values))
+    norm, norm_error = (a[0] for a in machine.squared_norms())
+    nu, b = one.nu, one.intercept_[0]
+
+    def primal(r):
+        return nu / 2 * r * r * norm + c @ np.maximum(0, -r * f) + nu * r * b
+
+    P, dual = one.objective_[0], one.dual_objective_[0]
+    error = nu / 2 * norm_error + c @ bound + 1e-9 * nu * (abs(norm) + abs(b))
+    error += 1e-12 * nu * one._unit  # of P', in which training counts
+    if not np.isfinite(error):
+        return
+    if np.isfinite(P) and abs(P - primal(1.0)) > 2 * error:
+        raise Wrong(f"objective {P}, should be {primal(1.0)} +- {error}")
+    least = min(primal(r) for r in (0, 0.1, 0.5, 0.9, 1.1, 2.0))
+    if np.isfinite(dual) and dual > least + 2 * error:
+        raise Wrong(f"a point of objective {least}, below the dual objective {dual} +- {error}")
+
+
 def dense_of(rows):
     """Rows as a plain array in the type in which they are worked on."""
     return rows.values.astype(rows.dtype)
@@ -1871,6 +2082,9 @@ KINDS = {
     "command": (command, 2),
     "checkpoint": (checkpoint, 3),
     "regression": (regression, 4),
+    "joint": (joint, 3),
+    "several labels": (several_labels, 2),
+    "one class": (one_class, 3),
 }
 
 

@@ -8,12 +8,15 @@ magnitude. From the rows as they were given and from public attributes alone, P(
 with a bound on what rounding can do to that sum. An interior-point method for the dual, or Newton's
 method for the log loss, which share nothing with the package, find another point. The case ends well if no point is below
 `dual_objective_`, if P(w) is within `duality_gap_` of both objectives, and if there is a gap and a
-warning where the documentation says so. Of regression, the other point is that of another solver. How cases are run is in random_calls.py.
+warning where the documentation says so. Of regression,
+one class and joint classes, the other point is that of another solver or of a longer fit. How cases
+are run is in random_calls.py.
 """
 
 import dataclasses
 import re
 import sys
+from functools import partial
 from itertools import combinations
 
 import numpy as np
@@ -382,10 +385,13 @@ def check_fit(case, clf, space, rows, codes, weights, second, longer):
     the same fit with more epochs.
     """
     weights = np.ones(len(codes)) if weights is None else weights
-    classes, codes = np.unique(codes, return_inverse=True)
+    if codes.ndim == 2:
+        classes, columns = np.arange(codes.shape[1]), 2 * codes.T - 1
+    else:
+        classes, codes = np.unique(codes, return_inverse=True)
+        columns = label_columns(codes, len(classes), clf.multi_class)
     if not np.array_equal(clf.classes_, classes):
         raise Wrong(f"classes_ are {clf.classes_}, should be {classes}")
-    columns = label_columns(codes, len(classes), clf.multi_class)
     doubts = np.zeros(len(columns))
     for k, y in enumerate(columns):
         inside = (y != 0) & (weights > 0)
@@ -400,7 +406,7 @@ def check_fit(case, clf, space, rows, codes, weights, second, longer):
         doubts[k] = check_problem(case, clf, k, machine, second)
         if isinstance(space, Matrix):
             check_known(clf, k, machine, rows)
-    check_warning(case, clf, doubts, longer)
+    check_warning(case, clf, doubts, longer, codes.ndim == 2)
     if clf.fit_intercept and not clf.penalize_intercept:
         check_balance(clf, len(codes))
 
@@ -517,7 +523,7 @@ def check_known(clf, k, machine, rows):
 
 _WORDS = re.compile(
     r"stopped (?:at max_iter=(?P<epochs>\d+)|after (?P<done>\d+) epochs?: rounding allows no smaller "
-    r"gap)(?: for (?P<which>class .*?|classes .*?))?\. Objective (?P<objective>[^,]+), "
+    r"gap)(?: for (?P<which>(?:class|classes|label) .*?))?\. Objective (?P<objective>[^,]+), "
     r"(?:gap (?P<gap>[^,]+), (?P<part>\S+) % of the objective|"
     r"primal and dual value (?P<apart>\S+) % of it apart .*?); tol=(?P<tol>\S+) asks for"
 )
@@ -527,7 +533,7 @@ _ROUNDING = 4 * np.finfo(np.float64).eps
 _LOWER = 0.9
 
 
-def check_warning(case, clf, doubts, longer):
+def check_warning(case, clf, doubts, longer, has_columns):
     """Raise unless a warning is given where the gap is above `tol`, and its numbers are true.
 
     Of a gap within the `doubts` of the objectives, it may call the limit of epochs the cause only
@@ -545,7 +551,9 @@ def check_warning(case, clf, doubts, longer):
     if len(case.stopped_short) > 1 or not said:
         raise Wrong(f"warned of {case.stopped_short}")
     names = [f"class {c}" for c in clf.classes_]
-    if clf.multi_class == "ovo":
+    if has_columns:
+        names = [f"label {k}" for k in clf.classes_]
+    elif clf.multi_class == "ovo":
         names = [f"classes {a} and {b}" for a, b in combinations(clf.classes_, 2)]
     k = names.index(said["which"]) if said["which"] else 0
     numbers = [("objective", objective[k])]
@@ -577,7 +585,9 @@ def fit(case, estimator, rows, codes, weights):
 
 def fit_and_check(case, estimator, rows, codes):
     """A fit, sometimes another one by another solver, and all checks."""
-    weights = draw_weights(case, codes)
+    weights = draw_weights(case, codes if codes.ndim == 1 else codes[:, 0])
+    if codes.ndim == 2 and weights is not None:
+        weights[weights == 0] = 1.0  # or a label may be that of all rows
     clf = fit(case, estimator, rows, codes, weights)
     converged, short, second = case.converged, case.stopped_short, None
     if case.chance(0.3):
@@ -728,24 +738,148 @@ def regression(case):
     other = {"auto": "sdca", "sdca": "newton", "newton": "auto", "pegasos": "auto"}[reg.solver]
     second = fitted(clone(reg).set_params(solver=other, tol=1e-9, max_iter=1000))
     for k, z in enumerate(Y.T):
-        objective, dual, gap = reg.objective_[k], reg.dual_objective_[k], reg.duality_gap_[k]
-        P, room = regression_objective(reg, space, z, c, *point(reg, k))
-        said = f"output {k}: objective {objective!r}, dual {dual!r}, gap {gap!r}, P {P!r} +- {room:.3g}"
-        case.note(f"  {said}")
-        if not abs(gap - max(objective - dual, 0)) <= 4 * EPS * abs(objective):
-            raise Wrong(f"{said}: the gap is not the difference")
-        if abs(P - objective) > room + EPS * 64 * abs(objective) or P - dual > gap + 2 * room:
-            raise Wrong(f"{said}: the objective or the gap is false")
-        if converged and gap > (1e-3 if reg.tol == "auto" else reg.tol) * objective + 2 * room:
-            raise Wrong(f"{said}: no warning, tol={reg.tol}")
         constant = np.average(z, weights=c) if reg.fit_intercept else 0.0
-        for name, at in {
+        points = {
             "w = 0": (np.zeros_like(point(reg, k)[0]), constant),
             f"solver={second.solver!r}": point(second, k),
-        }.items():
-            value, doubt = regression_objective(reg, space, z, c, *at)
-            if value < dual - doubt - room:
-                raise Wrong(f"{said}, but {name} has P {value!r} +- {doubt:.3g}")
+        }
+        objective = partial(regression_objective, reg, space, z, c)
+        check_bounds(case, reg, k, converged, objective, point(reg, k), points)
+
+
+def check_bounds(case, machine, k, converged, value, point, others, size=None):
+    """Raise unless the certificate of problem `k` is true.
+
+    `value` of a point is its P, and what rounding may do to that; `point` is that of the fit,
+    `others` have names. Gaps are parts of `size`, or of the objective.
+    """
+    objective, dual, gap = (
+        float(a[k]) for a in (machine.objective_, machine.dual_objective_, machine.duality_gap_)
+    )
+    P, room = value(*point)
+    said = (
+        f"problem {k}: objective {objective!r}, dual {dual!r}, gap {gap!r}, P {P!r} +- {room:.3g}"
+    )
+    case.note(f"  {said}")
+    if not abs(gap - max(objective - dual, 0)) <= 4 * EPS * abs(objective):
+        raise Wrong(f"{said}: the gap is not the difference")
+    if abs(P - objective) > room + EPS * 64 * abs(objective) or P - dual > gap + 2 * room:
+        raise Wrong(f"{said}: the objective or the gap is false")
+    size, tol = objective if size is None else size, machine.tol
+    if converged and gap > (1e-3 if tol == "auto" else tol) * size + 2 * room:
+        raise Wrong(f"{said}: no warning, tol={tol}")
+    for name, at in others.items():
+        other, doubt = value(*at)
+        if other < dual - doubt - room:
+            raise Wrong(f"{said}, but {name} has P {other!r} +- {doubt:.3g}")
+
+
+def one_class(case):
+    """P summed again, and neither w = 0 nor another solver's model is below the dual objective."""
+    rows = draw_rows(case)
+    A, options = rows.values, draw_options(case)
+    options = {name: options[name] for name in ("solver", "tol", "max_iter", "random_state")}
+    options["nu"] = float(case.pick(1.0, 10 ** case.rng.uniform(-4, 0)))
+    make, space = pegasos.PegasosOneClass, Features(A)
+    if case.chance(0.5):
+        options["gamma"] = float(case.pick(0.1, 1) / max(np.mean(A**2) * A.shape[1], 1e-6))
+        make = pegasos.KernelPegasosOneClass
+        space = Matrix(*kernel_values("rbf", options["gamma"], None, None, None, A))
+    weights = draw_weights(case, np.arange(len(A)) % 2)
+    c = np.ones(len(A)) if weights is None else weights
+    norms = (A**2).sum(axis=1) if make is pegasos.PegasosOneClass else np.ones(len(A))
+    unit = options["nu"] * (c @ norms) / c.sum()  # in which solvers count
+
+    def fitted(one):
+        what = f"{told(one)}.fit({rows.name})"
+        return case.call(what, lambda: one.fit(rows.X, sample_weight=weights))
+
+    def point(one):
+        if make is pegasos.PegasosOneClass:
+            return one.coef_[0], one.intercept_[0]
+        beta = np.zeros(len(A))
+        beta[one.support_] = one.dual_coef_[0]
+        return beta, one.intercept_[0]
+
+    def objective(w, b):
+        scores = space.of_weights(w) if isinstance(space, Features) else space.of_coefficients(w)
+        doubt = scores.f_error + 8 * EPS * (np.abs(scores.f) + abs(b))
+        nu, share = options["nu"], c / c.sum()
+        P = nu / 2 * scores.norm + share @ np.maximum(0, -scores.f - b) + nu * b
+        return P, nu / 2 * scores.norm_error + share @ doubt + 64 * EPS * (unit + nu * abs(b))
+
+    one = fitted(make(**options))
+    converged = case.converged
+    other = {"auto": "sdca", "sdca": "newton", "newton": "auto", "pegasos": "auto"}[one.solver]
+    second = fitted(clone(one).set_params(solver=other, tol=1e-9, max_iter=1000))
+    points = {"w = 0": (0 * point(one)[0], 0.0), f"solver={second.solver!r}": point(second)}
+    size = abs(one.dual_objective_[0])
+    check_bounds(case, one, 0, converged, objective, point(one), points, size)
+    scores = one.decision_function(rows.X)
+    w, b = point(one)
+    f = (space.of_weights(w) if isinstance(space, Features) else space.of_coefficients(w)).f + b
+    if (np.abs(scores - f) > 1e-5 * (np.abs(f).max() + abs(b))).any():
+        raise Wrong(f"decision_function is {scores}, should be {f}")
+
+
+def joint(case):
+    """Crammer and Singer's P summed again, and other points of it."""
+    rows = draw_rows(case)
+    A, options = rows.values, draw_options(case)
+    options |= {"loss": "hinge", "multi_class": "crammer_singer", "penalize_intercept": True}
+    options["solver"] = case.pick("auto", "sdca", "pegasos")
+    codes = draw_codes(case, A)
+    n_classes = len(np.unique(codes))
+    cost = 1.0 - np.eye(n_classes)
+    if case.chance(0.5):
+        cost *= case.rng.uniform(0, 3, cost.shape) * case.pick(1.0, 1e-3, 100.0)
+        options["cost"] = cost
+    weights = draw_weights(case, codes)
+    share = np.ones(len(A)) if weights is None else weights
+    share = share / share.sum()
+
+    def fitted(clf):
+        what = f"{told(clf)}.fit({rows.name}, {n_classes} classes)"
+        return case.call(what, lambda: clf.fit(rows.X, codes, sample_weight=weights))
+
+    def point(clf):
+        coef, b = clf.coef_, clf.intercept_
+        return (coef, b) if n_classes > 2 else (np.vstack([-coef, coef]) / 2, np.r_[-b, b] / 2)
+
+    clf = fitted(pegasos.PegasosClassifier(**options))
+    converged = case.converged
+    second = fitted(clone(clf).set_params(solver="sdca", tol=1e-9, max_iter=1000))
+
+    def objective(W, b):
+        all_of = [Features(A).of_weights(w) for w in W]
+        S = np.stack([scores.f for scores in all_of], axis=1) + b
+        error = np.stack([scores.f_error for scores in all_of], axis=1).max(axis=1)
+        error += 8 * EPS * (np.abs(S).max(axis=1) + cost.max())
+        losses = (cost[codes] + S - S[np.arange(len(S)), codes][:, None]).max(axis=1)
+        norm = sum(scores.norm for scores in all_of)
+        norm += clf.fit_intercept * ((b / clf.intercept_scaling) ** 2).sum()
+        doubt = clf.lam_ / 2 * sum(scores.norm_error for scores in all_of) + share @ error * 2
+        P = clf.lam_ / 2 * norm + share @ losses
+        return P, doubt + 64 * EPS * (P + share @ cost[codes].max(axis=1))
+
+    points = {"w = 0": (0 * point(clf)[0], 0 * point(clf)[1]), "a longer fit": point(second)}
+    check_bounds(case, clf, 0, converged, objective, point(clf), points)
+
+
+def several_labels(case):
+    """A problem for each column of y; each has rows of both kinds."""
+    rows = draw_rows(case)
+    A, n_labels = rows.values, case.pick(2, 3, 5)
+    Y = (A @ case.rng.normal(size=(A.shape[1], n_labels)) > 0).astype(int)
+    Y[case.rng.random(Y.shape) < case.pick(0, 0.2)] ^= 1
+    Y[:2] = [[0], [1]]
+    options = draw_options(case)
+    if case.chance(0.5):
+        estimator = pegasos.PegasosClassifier(**options)
+    else:
+        gamma = float(case.pick(0.1, 1) / max(np.mean(A**2) * A.shape[1], 1e-6))
+        estimator = pegasos.KernelPegasosClassifier(**options, gamma=gamma)
+    fit_and_check(case, estimator, rows, Y)
 
 
 KINDS = {
@@ -754,6 +888,9 @@ KINDS = {
     "kernel": (kernel, 4),
     "function": (function, 2),
     "matrix": (matrix, 3),
+    "one class": (one_class, 2),
+    "joint": (joint, 2),
+    "several labels": (several_labels, 2),
 }
 
 
