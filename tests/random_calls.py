@@ -1889,9 +1889,8 @@ def regression(case):
     case.call("save", lambda: reg.to_model().save(path), "cannot be saved without its kernel")
     again = case.call("load and predict", lambda: pegasos.load(path).predict(dense_of(new)))
     size = np.abs(found).max(initial=0) + np.abs(reg.intercept_).max()
-    if not np.allclose(
-        again, found, rtol=1e-4 if is_kernel else 1e-12, atol=1e-4 * size * is_kernel
-    ):
+    close = 1e-4 if is_kernel else 1e-12
+    if not np.allclose(again, found, rtol=close, atol=close * size):
         raise Wrong("a model file predicts other numbers")
 
 
