@@ -13,6 +13,7 @@ from sklearn.model_selection import GridSearchCV
 from pegasos import KernelPegasosClassifier, PegasosClassifier
 
 callback = pytest.importorskip("sklearn.callback", reason="callbacks came with scikit-learn 1.9")
+JOINT = {"multi_class": "crammer_singer"}
 
 
 class Recorder:
@@ -54,6 +55,15 @@ def data(rng):
         lambda: PegasosClassifier(lam=0.01, tol=1e-5, random_state=0),
         lambda: PegasosClassifier(lam=0.01, tol=1e-5, solver="sdca", random_state=0),
         lambda: KernelPegasosClassifier(lam=0.01, tol=1e-5, random_state=0),
+        lambda: PegasosClassifier(**JOINT, lam=0.01, tol=1e-5, random_state=0),
+        lambda: PegasosClassifier(
+            lam=0.01,
+            tol=None,
+            max_iter=7,
+            solver="pegasos",
+            multi_class="crammer_singer",
+            random_state=0,
+        ),  # fmt: skip
     ],
 )
 def test_each_epoch_is_a_task_and_the_answer_stays(data, make):

@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -103,6 +104,7 @@ def ticks():
         ("sparse.npz", ["--solver", "sdca", "--tol", "1e-6", "--jobs", "2"]),
         ("dense.npz", ["--solver", "sdca", "--tol", "1e-6", "--kernel", "rbf"]),
         ("dense.npz", ["--task", "regression", "--solver", "sdca", "--tol", "1e-6"]),
+        ("sparse.npz", ["--multi-class", "crammer_singer", "--tol", "none", "--max-iter", "300"]),
     ],
 )
 def test_a_killed_run_leaves_a_whole_model_and_goes_on_to_the_same_bits(data, rng, file, options):
@@ -184,6 +186,29 @@ def test_a_run_of_one_class_goes_on_with_its_nu(tmp_path, rng, ticks, kernel, ca
     np.testing.assert_allclose(again.objective, whole.objective, rtol=1e-12)
     assert cli.main([*train, "0.3", "--resume", file]) == 2
     assert "nu must be 0.2 to go on from" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "damaged"),
+    [
+        ("memory", lambda a: a[:-8]), ("memory", lambda a: a.view(np.int64)),
+        ("memory", lambda a: np.roll(a, 8)), ("base", lambda a: a - 2**40),
+        ("base", lambda a: a[:1]), ("numbers", lambda a: a[:3]), ("numbers", lambda a: a + 1),
+        ("numbers", lambda a: a.astype(float)), ("weights", lambda a: a.astype(int)),
+    ],
+)  # fmt: skip
+def test_damaged_checkpoints_of_joint_classes_are_refused(
+    tmp_path, rng, ticks, name, damaged, capsys
+):
+    train = [*small(tmp_path, rng), "--multi-class", "crammer_singer", "--tol", "none",
+             "--max-iter", "300", "-o", str(tmp_path / "m.npz")]  # fmt: skip
+    file = tmp_path / "c.npz"
+    assert cli.main([*train, "--checkpoint", str(file), "--checkpoint-every", "1"]) == 0
+    arrays = _archive.load_sealed(file)
+    arrays[f"state.{name}"] = damaged(arrays[f"state.{name}"])
+    _archive.save(file, arrays)
+    assert cli.main([*train, "--resume", str(file)]) == 2
+    assert re.search("checkpoint|memory is not|must be those of the fit", capsys.readouterr().err)
 
 
 @pytest.fixture(scope="module")

@@ -483,6 +483,26 @@ def test_targets_must_be_numbers(tmp_path, capsys):
         assert words in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("cv", [(), ("--cv", "3", "--Cs", "3")])
+def test_classes_may_be_one_joint_problem(tmp_path, rng, cv, capsys):
+    X, y = rng.normal(size=(90, 4)), rng.integers(0, 3, 90)
+    file, model = write_numbers(tmp_path / "a.npz", X, y), str(tmp_path / "m.npz")
+    options = ["--multi-class", "crammer_singer", *cv]
+    assert cli.main(["train", file, "-o", model, *options]) == 0
+    report = capsys.readouterr().err
+    assert "trained 1 problem(s)" in report
+    assert "(problem 0)" not in report
+    clf = pegasos.PegasosClassifier(multi_class="crammer_singer", random_state=0)
+    if cv:
+        search = pegasos.PegasosClassifierCV(
+            multi_class="crammer_singer", Cs=3, cv=3, random_state=0
+        )
+        clf.set_params(**search.fit(X, y).best_params_)
+    np.testing.assert_array_equal(pegasos.load(model).coef, clf.fit(X, y).coef_)
+    assert cli.main(["train", file, "-o", model, *options, "--kernel", "rbf"]) == 2
+    assert "multi_class must be one of 'ovr', 'ovo'" in capsys.readouterr().err
+
+
 def test_rare_classes_may_weigh_as_much_as_others(tmp_path, rng, capsys):
     X = rng.normal(size=(200, 3)).round(3)
     y = (X[:, 0] + rng.normal(size=200) > 1.5).astype(int)

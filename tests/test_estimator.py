@@ -75,10 +75,7 @@ def test_scikit_learn_accepts_the_algorithm_of_the_paper(estimator, check):
 
 # Rows of some checks have norms of 100, for which λ is small, and dual ascent slow.
 @pytest.mark.filterwarnings("ignore:stopped at max_iter:sklearn.exceptions.ConvergenceWarning")
-@parametrize_with_checks(
-    [PegasosClassifier(multi_class="crammer_singer")],
-    expected_failed_checks=without_sample_weight_equivalence,
-)
+@parametrize_with_checks([PegasosClassifier(multi_class="crammer_singer")])
 def test_scikit_learn_accepts_joint_classes(estimator, check):
     check(estimator)
 

@@ -1,6 +1,7 @@
 """The estimators inside what others made: scikit-learn's tools, frames, files, other processes."""
 
 import io
+import itertools
 import multiprocessing
 import operator
 import pickle
@@ -241,8 +242,10 @@ def check_onnx(run_onnx, estimator, X, rtol):
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("multi_class", ["ovr", "ovo"])
-@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+@pytest.mark.parametrize(
+    ("multi_class", "loss"),
+    [*itertools.product(["ovr", "ovo"], ["hinge", "squared_hinge"]), ("crammer_singer", "hinge")],
+)
 def test_linear_machines_in_onnx_decide_the_same(
     iris, dtype, n_classes, multi_class, loss, run_onnx
 ):

@@ -5,13 +5,16 @@ import pickle
 import numpy as np
 import pytest
 from covering import covering
+from interruption import asked_often, interrupted
 from rows import DTYPES, LAYOUTS, convert, make_rows
+from sklearn.base import clone
 from sklearn.datasets import load_digits
+from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import LinearSVC
 from test_linear import stream
 
 import pegasos
-from pegasos import PegasosClassifier, _core
+from pegasos import PegasosClassifier, PegasosClassifierCV, _core
 from pegasos.solvers._joint import STATE, Joint
 
 JOINT = {"multi_class": "crammer_singer", "random_state": 3}
@@ -236,6 +239,70 @@ def test_warm_starts_complete_what_was_interrupted(rng, solver):
     with pytest.raises(ValueError, match="solver must not change"):
         twice.set_params(solver=other).fit(X, y)
     np.testing.assert_array_equal(twice.set_params(solver=solver).coef_, twice.to_model().coef)
+
+
+@pytest.mark.parametrize("lam", [1e-1, 1e-3])
+def test_an_interrupted_fit_of_few_rows_is_completed_to_the_same_bits(rng, lam):
+    """With tol="auto", which asks for a tiny gap, and, where that is slow, for a usual one."""
+    X, y = make_classes(rng)
+    clf = PegasosClassifier(**JOINT, lam=lam, warm_start=True, max_iter=10**4)
+    with asked_often():
+        whole = clone(clf).fit(X, y)
+    is_slow = whole.n_iter_ >= 200
+    assert is_slow == (lam < 1e-2)
+    assert whole.duality_gap_[0] <= (1e-3 if is_slow else 1e-10) * whole.objective_[0]
+    for after in (1, 20, 100):
+        again = clone(clf)
+        with interrupted(after):
+            again.fit(X, y)
+        with asked_often():
+            again = pickle.loads(pickle.dumps(again)).fit(X, y)
+        np.testing.assert_array_equal(again.coef_, whole.coef_)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_searches_score_folds_as_single_fits_do(rng, layout, n_classes):
+    X, y = make_classes(rng, n=90, n_classes=n_classes)
+    cost, c, rows = make_cost(rng, n_classes), rng.uniform(0.2, 2, 90), convert(X, layout, "f8")
+    folds = list(StratifiedKFold(3).split(X, y))
+    joint = JOINT | {"cost": cost}
+    search = PegasosClassifierCV(
+        **joint, lams=[1.0, 1e-2], cv=folds, cv_effort=1e-6, max_iter=10**5
+    )
+    search.fit(rows, y, c)
+    for k, lam in enumerate(search.lams):
+        for fold, (train, test) in enumerate(folds):
+            clf = PegasosClassifier(**joint, lam=lam, tol=1e-9, max_iter=10**5)
+            clf.fit(X[train], y[train], c[train])
+            is_sure = np.ones(len(test), bool)
+            if n_classes > 2:
+                first, second = np.sort(clf.decision_function(X[test]), axis=1)[:, :-3:-1].T
+                is_sure = first - second > 1e-2
+            right = np.where(is_sure, clf.predict(X[test]) == y[test], 0.5)
+            doubt = 0.5 * c[test][~is_sure].sum() / c[test].sum()
+            assert abs(search.scores_[k, fold] - np.average(right, weights=c[test])) <= doubt + 1e-9
+    assert (search.cv_results_["relative_gap"] <= 1e-6).all()
+    assert search.best_estimator_.multi_class == "crammer_singer"
+    np.testing.assert_array_equal(search.best_estimator_.cost, cost)
+    assert search.predict(rows).shape == (90,)
+
+
+@pytest.mark.parametrize("effort", ["auto", 3])
+def test_searches_take_any_effort_and_numbers_of_steps(rng, effort):
+    X, y = make_classes(rng)
+    search = PegasosClassifierCV(**JOINT, Cs=3, cv=2, cv_effort=effort).fit(X, y)
+    if effort == 3:
+        assert (search.cv_results_["n_epochs"] == 3).all()
+    else:
+        assert (search.cv_results_["relative_gap"] <= 0.05).all()
+    assert search.best_score_ > 0.4
+    steps = PegasosClassifierCV(**JOINT, lams=[1e-1], cv=2, n_steps=[20, 200], refit=False)
+    scores = steps.fit(X, y).scores_
+    folds = list(StratifiedKFold(2).split(X, y))
+    for t, n_steps in enumerate((20, 200)):
+        one = PegasosClassifierCV(**JOINT, lams=[1e-1], cv=folds, n_steps=n_steps, refit=False)
+        np.testing.assert_array_equal(scores[0, t], one.fit(X, y).scores_[0, 0])
 
 
 def test_callbacks_and_files_know_the_model(rng, tmp_path):

@@ -208,8 +208,9 @@ def _add_machine_options(add: Callable[..., Any]) -> None:
         help="output the last iterate, the average of all, or of the last half")  # fmt: skip
     add("--intercept", choices=("none", "penalized", "free"),
         help="b: none, weight of a constant feature (default), or not penalised")  # fmt: skip
-    add("--multi-class", choices=("ovr", "ovo"),
-        help="one-vs-rest (default) or one-vs-one, for three classes or more")  # fmt: skip
+    add("--multi-class", choices=("ovr", "ovo", "crammer_singer"),
+        help="one-vs-rest (default), one-vs-one, or one joint problem of all classes (without a "
+        "kernel)")  # fmt: skip
 
 
 def _add_kernel_options(add: Callable[..., Any]) -> None:

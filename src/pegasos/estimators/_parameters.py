@@ -219,11 +219,11 @@ LINEAR = {
     "warm_start": boolean,
 }
 
-LINEAR_CLASSES = {
-    **LINEAR,
+_OF_LINEAR_CLASSES = {
     "multi_class": partial(choice, allowed=("ovr", "ovo", "crammer_singer")),
     "cost": lambda name, value: None,  # whose shape the classes say: `_validate.cost`
 }
+LINEAR_CLASSES = {**LINEAR, **_OF_LINEAR_CLASSES}
 
 KERNEL = {
     **LINEAR,
@@ -271,6 +271,7 @@ LINEAR_SEARCH = {
     ),
 }
 
+LINEAR_CLASSES_SEARCH = {**LINEAR_SEARCH, **_OF_LINEAR_CLASSES}
 KERNEL_SEARCH = {**LINEAR_SEARCH, **_OF_KERNELS, "gammas": _list_of("γ", _gamma)}
 
 LINEAR_REGRESSION_SEARCH, KERNEL_REGRESSION_SEARCH = (

@@ -40,6 +40,7 @@ from pegasos.problems._losses import with_probabilities
 from pegasos.problems._problem import Problem
 from pegasos.problems._settings import Settings
 from pegasos.solvers import _ascent, _pegasos
+from pegasos.solvers._joint import Joint
 from pegasos.solvers._schedule import KERNEL, LINEAR, Schedule
 
 # Room for the state of a set of problems; larger sets are split.
@@ -701,6 +702,12 @@ class _OfClassifiers(ClassifierMixin, _Search):
         """Logarithms of `predict_proba`; see its method."""
         return self._refitted().predict_log_proba(X)
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        is_joint = self.multi_class == "crammer_singer"
+        tags.classifier_tags.multi_label = tags.target_tags.multi_output = not is_joint
+        return tags
+
     # ---- Inside ----------------------------------------------------------------------------------
 
     @property
@@ -962,8 +969,11 @@ class PegasosClassifierCV(_OfClassifiers, _Linear):
 {_DOC["rest"]}
     loss, solver, tol, max_iter, batch_size, sampling, project, average, fit_intercept
         As in `PegasosClassifier`.
-    penalize_intercept, intercept_scaling, multi_class, n_jobs, random_state
+    penalize_intercept, intercept_scaling, n_jobs, random_state
         As in `PegasosClassifier`.
+    multi_class, cost
+        As in `PegasosClassifier`. With "crammer_singer", every fold and C is a fit of its own, and
+        they share no passes.
     class_weight : dict or "balanced", default=None
         As in `PegasosClassifier`. "balanced" counts the classes of all rows, not of each fold.
     verbose : int, default=0
@@ -985,7 +995,7 @@ class PegasosClassifierCV(_OfClassifiers, _Linear):
     C 0.1, λ 0.0056, accuracy 0.930
     """
 
-    _best, _checks = PegasosClassifier, _parameters.LINEAR_SEARCH
+    _best, _checks = PegasosClassifier, _parameters.LINEAR_CLASSES_SEARCH
 
     def __init__(
         self,
@@ -1010,6 +1020,7 @@ class PegasosClassifierCV(_OfClassifiers, _Linear):
         penalize_intercept: bool = True,
         intercept_scaling: float = 1.0,
         multi_class: str = "ovr",
+        cost: ArrayLike | None = None,
         class_weight: dict[Any, float] | str | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
@@ -1035,10 +1046,48 @@ class PegasosClassifierCV(_OfClassifiers, _Linear):
         self.penalize_intercept = penalize_intercept
         self.intercept_scaling = intercept_scaling
         self.multi_class = multi_class
+        self.cost = cost
         self.class_weight = class_weight
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+
+    def _train(
+        self,
+        machines: _Machines,
+        folds: _folds.Together,
+        points: list[Settings],
+        steps: Any,
+        grid: _Grid,
+        early: _Grid,
+    ) -> None:
+        if self.multi_class != "crammer_singer":
+            super()._train(machines, folds, points, steps, grid, early)
+            return
+        effort = self.cv_effort
+        plan: dict[str, Any] = {"max_iter": int(self.max_iter), "tol": None}
+        if isinstance(effort, Integral):
+            plan["max_iter"] = min(int(effort), int(self.max_iter))
+        else:
+            plan["tol"] = _GAP if isinstance(effort, str) else float(effort)
+        rows, seed = machines.rows, PegasosEstimator._seed(self)
+        cost = _validate.cost(self.cost, np.arange(max(folds.labels.shape[1], 2)))
+        of_folds = list(zip(folds.numbers, folds.labels, strict=True))
+        for (place, point), (number, labels) in itertools.product(enumerate(points), of_folds):
+            joint = Joint(point, cost, rows.shape[1], f"f{rows.value_bytes}", seed)
+            joint.set_rows(labels, folds.weights, None)
+            for t, more in enumerate([None] if steps is None else np.diff(steps, prepend=0)):
+                where, began = (*machines.where, place), time.perf_counter()
+                where += () if steps is None else (t,)
+                n_steps = None if more is None else int(more)
+                certificate = joint.train(rows, solver=self.solver, n_steps=n_steps, **plan)
+                joint.end_plan()
+                scores = machines.scores(number, *joint.model())
+                _refuse_overflow(scores, joint.dtype, point.lam_told)
+                grid.add(where, number, range(len(labels)), scores)
+                grid.add_gap(where, certificate.relative_gap[0])
+                grid.epochs[where] = max(grid.epochs[where], joint.n_iter)
+                grid.seconds[where] += time.perf_counter() - began
 
 
 class KernelPegasosClassifierCV(_OfClassifiers, _Kernel):

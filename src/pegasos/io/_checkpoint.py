@@ -16,6 +16,7 @@ from pegasos.io import _archive, _model
 from pegasos.io._blocks import Blocks
 from pegasos.problems import _rows, _validate
 from pegasos.solvers import _state
+from pegasos.solvers._joint import Joint
 
 # What may differ when a fit goes on; the rest decides the bits.
 _FREE = {"max_iter", "tol", "n_jobs", "verbose", "warm_start", "cache_size", "scores"}
@@ -102,9 +103,12 @@ def resume(estimator: Any, path: _archive.Path, X: Any, y: Any) -> None:
     settings = estimator._settings_for(lam, seen)
     try:
         if not isinstance(X, Blocks):  # where the fit itself checks
-            _state.check(state, estimator._begin(settings, len(seen.columns), *X.shape, dtype))
+            blank = estimator._begin(settings, len(seen.columns), *X.shape, dtype)
+            _state.check(state, blank)
             _, n_rows, stream, _ = state["numbers"].tolist()
-            if "counts" not in state or n_rows != X.shape[0] or stream != 0:
+            is_joint = isinstance(blank, Joint)
+            is_begun = is_joint or ("counts" in state and stream == 0)
+            if not is_begun or n_rows != X.shape[0]:
                 raise ValueError("state: numbers or counts do not fit the rest")
     except ValueError as error:
         raise ValueError(f"{name} is not a checkpoint of this fit: {error}") from None

@@ -16,7 +16,7 @@ from pegasos.problems import _rows, _validate
 from pegasos.problems._certificate import Certificate
 from pegasos.problems._settings import Settings
 from pegasos.solvers._pegasos import aligned_zeros
-from pegasos.solvers._schedule import GAP, LINEAR
+from pegasos.solvers._schedule import _LEAST_GAP, _MOST_EPOCHS, GAP, LINEAR
 
 #: Layout of where a fit stands, that of ``struct pegasos_joint``.
 STATE = np.asarray(_core.BLANK_JOINT).dtype
@@ -99,6 +99,8 @@ class Joint:
         There is one problem, and so one thread.
         """
         self._take_rows(rows, solver == "pegasos" or n_steps is not None)
+        # Numbers that are few, to rounding: see `pegasos.solvers._schedule.GAP`.
+        is_exact = tol == "auto" and rows.size * len(self.cost) <= LINEAR.few
         tol = GAP if tol == "auto" else tol
         told = self.n_epochs
 
@@ -113,6 +115,10 @@ class Joint:
         watch = _core.Watch(tell, by_epochs=on_epoch is not None)
         if not self.is_pegasos:
             last = int(self.base[0]) + max_iter
+            if is_exact:
+                most = min(last, int(self.base[0]) + _MOST_EPOCHS)
+                if self.n_epochs < most:
+                    self._run(self.memory, watch, tol=_LEAST_GAP, last_epoch=most)
             self._run(self.memory, watch, tol=-1.0 if tol is None else tol, last_epoch=last)
             return self.certify(rows)
         for steps in self._stages(
@@ -253,7 +259,8 @@ class Joint:
     def progress(self) -> tuple[int, int, str]:
         """Rows visited, 0, and the gap as of the last check."""
         now = self.standing_of(self.memory)
-        gap = Certificate(now["primal"][None], now["dual"][None]).relative_gap[0]
+        with np.errstate(invalid="ignore"):  # infinite before the first certificate
+            gap = Certificate(now["primal"][None], now["dual"][None]).relative_gap[0]
         visited = int(now["n_epochs"] * now["n_inside"] + now["position"] + now["n_steps"])
         return visited, 0, f"gap {gap:.2g}" if np.isfinite(gap) else ""
 
@@ -289,6 +296,10 @@ class Joint:
         kept = _core.joint_kept(self.n_rows, self.n_features, len(self.cost))
         if np.shape(state["memory"]) != (kept,) or np.shape(state["base"]) != (2,):
             raise ValueError(f"state.memory must have {kept} bytes, and state.base two numbers")
+        memory = np.asarray(state["memory"])
+        # Where no fit has begun, the core takes all of it to be 0.
+        if self.standing_of(memory.copy())["n_rows"] != self.n_rows and memory.any():
+            raise ValueError("state.memory is not that of a fit to as many rows")
         self.memory = aligned_zeros((kept,), np.uint8)
         self.memory[:], self.base, self.is_pegasos = (
             state["memory"],

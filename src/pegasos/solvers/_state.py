@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from pegasos import _core
+from pegasos.solvers._joint import Joint
 from pegasos.solvers._linear import Part, parts_of
 from pegasos.solvers._pegasos import Pegasos
 from pegasos.solvers._schedule import SOLVERS, Schedule
@@ -32,9 +33,22 @@ def rows_of(state: dict[str, np.ndarray]) -> tuple[int, np.dtype]:
     return n_rows, np.dtype(np.float32 if dtype == np.float32 else np.float64)
 
 
-def check(state: dict[str, np.ndarray], blank: Schedule) -> None:
-    """Raise a ValueError unless `state` is one that `blank`, a new schedule, could get into."""
+def check(state: dict[str, np.ndarray], blank: Schedule | Joint) -> None:
+    """Raise a ValueError unless `state` is one that `blank`, a new schedule, could get into.
+
+    Of a joint problem, the core checks its memory whenever training goes on.
+    """
     expected, n_rows = blank.state(), rows_of(state)[0]
+    if isinstance(blank, Joint):
+        kept = _core.joint_kept(n_rows, blank.n_features, len(blank.cost))
+        expected["memory"] = np.broadcast_to(np.uint8(0), (kept,))
+        for name in set(expected) | set(state):
+            if name not in expected:
+                raise ValueError(f"state.{name} is of another fit")
+            _same_kind(name, state.get(name), expected[name])
+        if (state["base"] < 0).any() or (state["base"] >= _LARGEST).any():
+            raise ValueError(f"state.base must be in [0, 2**62), got {state['base']}")
+        return
     # One number stands for as many as there are rows: a false n_rows must not ask for memory.
     pegasos = blank.pegasos
     per_row = np.broadcast_to(0.0, (len(pegasos.problems), n_rows))
