@@ -57,13 +57,8 @@ def data(rng):
         lambda: KernelPegasosClassifier(lam=0.01, tol=1e-5, random_state=0),
         lambda: PegasosClassifier(**JOINT, lam=0.01, tol=1e-5, random_state=0),
         lambda: PegasosClassifier(
-            lam=0.01,
-            tol=None,
-            max_iter=7,
-            solver="pegasos",
-            multi_class="crammer_singer",
-            random_state=0,
-        ),  # fmt: skip
+            **JOINT, lam=0.01, tol=None, max_iter=7, solver="pegasos", random_state=0
+        ),
     ],
 )
 def test_each_epoch_is_a_task_and_the_answer_stays(data, make):
