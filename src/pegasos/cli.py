@@ -484,6 +484,10 @@ def _info(args: argparse.Namespace) -> int:
     """Everything about a model but its numbers of rows and features."""
     model: Any = pegasos.load(args.model)
     names = [model.problem_name(k) for k in range(model.n_problems)]
+    numbers = [model.objective, model.duality_gap, model.n_steps]
+    if model.multi_class == "crammer_singer" and len(names) > 1:  # one objective for all classes
+        names = [f"class {label}" for label in model.classes]
+        numbers = [np.repeat(of, len(names)) for of in numbers]
     classes = None if model.classes is None else model.classes.tolist()
     told: dict[str, Any] = {
         "model": str(model),
@@ -497,8 +501,7 @@ def _info(args: argparse.Namespace) -> int:
         "problems": [
             {"name": name, "objective": objective, "gap": gap, "steps": steps}
             for name, objective, gap, steps in zip(
-                names, *map(np.ndarray.tolist, (model.objective, model.duality_gap, model.n_steps)),
-                strict=True,
+                names, *map(np.ndarray.tolist, numbers), strict=True
             )
         ],
     }  # fmt: skip

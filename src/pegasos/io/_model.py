@@ -55,10 +55,13 @@ class _Model:
         if self.classes is None:
             parts = [_counted(self.n_problems, "output")]
         else:
-            parts = [_counted(len(self.classes), "class", "classes")]
+            n_classes = 1 if self.multi_class == "one_class" else len(self.classes)
+            parts = [_counted(n_classes, "class", "classes")]
         parts.append(_counted(self.n_features, "feature"))
         parts += [f"lam={self.lam:.3g}", f"loss={self.loss!r}"]
         gaps = Certificate(self.objective, self.dual_objective).relative_gap
+        if self.multi_class == "one_class":  # whose objectives are below 0
+            gaps = self.duality_gap / np.maximum(np.abs(self.dual_objective), 1e-300)
         if np.isfinite(gaps).all():
             parts.append(f"gap <= {gaps.max():.2g}")
         return f"{type(self).__name__}({', '.join(parts)})"
