@@ -52,6 +52,20 @@ def test_examples_of_the_guide_run(page):
     run_examples([doctest.DocTestParser().get_doctest(text, {}, page, str(DOCS / page), 0)])
 
 
+def test_examples_of_the_readme_run():
+    blocks = re.findall(r"```pycon\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
+    assert blocks
+    run_examples([doctest.DocTestParser().get_doctest("\n".join(blocks), {}, "README", None, 0)])
+
+
+def test_the_readme_links_to_what_there_is():
+    text = (ROOT / "README.md").read_text("utf-8")
+    links = re.findall(r"\]\(([^)#]+)\)", text)
+    assert len(links) >= 10
+    for link in links:
+        assert "://" in link or (ROOT / link).exists(), link
+
+
 def test_the_reference_has_every_public_name():
     text, module = (DOCS / "api.rst").read_text("utf-8"), "pegasos"
     documented = set()
