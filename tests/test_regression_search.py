@@ -235,3 +235,16 @@ def test_smooth_losses_need_a_kernel_that_is_positive(data):
     search = KernelPegasosRegressorCV(kernel="sigmoid", gammas=[5.0], loss="huber")
     with pytest.raises(ValueError, match="take loss='epsilon_insensitive'"):
         search.fit(X, y)
+
+
+def test_scores_whose_squares_overflow_warn_of_nothing(rng):
+    """Models of few steps on huge rows have huge scores."""
+    X, y = 1e150 * rng.normal(size=(47, 7)), rng.normal(size=47)
+    reg = PegasosRegressorCV(
+        Cs=2, cv=3, cv_effort=3, solver="pegasos", max_iter=1, scoring="neg_mean_absolute_error",
+        random_state=0,
+    )  # fmt: skip
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        reg.fit(X, y)
+    assert not [w for w in told if issubclass(w.category, RuntimeWarning)]

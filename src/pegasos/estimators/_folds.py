@@ -182,6 +182,7 @@ class Scoring:
                    for test in self._tests]  # fmt: skip
         return np.array([of.sum() ** 2 / np.square(of).sum() for of in weights])
 
+    @np.errstate(over="ignore", invalid="ignore")  # a model of large scores has a bad score
     def __call__(self, k: int, scores: np.ndarray, make_estimator: Callable[[], Any]) -> float:
         """The score of fold `k`, given those of its test rows by each problem.
 

@@ -583,6 +583,7 @@ class _Search(HintsMixin, BaseEstimator):
             grid.epochs[where] = max(grid.epochs[where], schedule.n_iter)
             grid.seconds[where] += time.perf_counter() - began
 
+    @np.errstate(over="ignore", invalid="ignore")  # squares of scores may be infinite
     def _results(
         self,
         axes: dict[str, Any],
