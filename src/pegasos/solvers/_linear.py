@@ -267,7 +267,8 @@ class Linear(Solver):
             a, coef = part.point(self.shape)
             whole = np.zeros((1, self.shape[1]))
             whole[:, slice(None) if part.columns is None else part.columns] = coef
-            part.start = a.copy(), whole, self.intercept[part.problems]
+            found, _, _ = _core.standings(*part.shape(self.shape), part.memory)
+            part.start = a.copy(), whole, found["intercept"]
             part.memory = None
         part.columns = columns
         if part.memory is None:
