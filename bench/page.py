@@ -153,8 +153,8 @@ Ratio: the peer's time over that of pegasos with float64 rows (float32 where onl
 - **b** Two threads, but SVC uses one. Whole fits to within 0.1 % of the optimum, with a free
   intercept; of several classes, pairs.
 - **c** Two processes or threads. Ten λ, or six λ times six γ, in five folds. A search counts if
-  its best score is within 0.002 of the best of all searches. The column "float64" has searches
-  whatever their rows.
+  its best score is within 0.002 of the best of all searches. Times of searches stand
+  under float64, whatever the type of their rows.
 """
 
 HEAD = """\
