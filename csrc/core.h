@@ -178,6 +178,7 @@ typedef struct pegasos_linear_set {
     pegasos_targets targets;  /* labels and values are n_problems x n_rows; weights are n_rows;
                                   drawing a row that is not in a problem changes nothing there. A
                                   bundle has no values. */
+    const double *epsilons;   /* n_problems: in place of the loss's; NULL: all have that */
     void *weights;            /* n_problems x n_features: v, zero at the start */
     void *sums;               /* n_problems x n_features: a, zero at the start, with
                                   sum of averaged w = (S v - a)/lam; NULL if no problem averages */

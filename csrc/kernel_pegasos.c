@@ -182,6 +182,7 @@ static bool compute(run *r, int64_t count, const int64_t *list)
 static pegasos_targets targets_of(const run *r, int64_t k)
 {
     pegasos_targets own = r->set->targets;
+    own.loss = own_loss(r->set, k);
     own.labels += k * r->n;
     own.values = own.values ? own.values + k * r->n : NULL;
     return own;
@@ -197,12 +198,12 @@ static double key_of(loss_form l, double u)
  * for rounding. */
 static void find_keys(const run *r)
 {
-    const loss_form loss = loss_of(r->set->targets.loss);
     for (int64_t l = 0; l < r->m; l++)
         r->key[l] = -INFINITY;
     for (int64_t k = 0; k < r->set->n_problems; k++) {
         const pegasos_linear p = r->problems[k];
         const pegasos_targets own = targets_of(r, k);
+        const loss_form loss = loss_of(own.loss);
         const double *v = r->v + k * r->m, scale = p.q / (p.lam * time_of(&p));
         const double constant = p.intercept_scaling * p.constant_weight;
         if (p.n_steps >= p.last_step)
@@ -337,8 +338,8 @@ static bool take_step(run *r, int64_t k, pegasos_linear *p)
 static bool take_steps(run *r, int64_t k, int64_t begin, int64_t end)
 {
     const int64_t batch = r->set->batch_size, skip = r->problems[k].next_draw - r->first;
-    const loss_form loss = loss_of(r->set->targets.loss);
     const pegasos_targets own = targets_of(r, k);
+    const loss_form loss = loss_of(own.loss);
     const double *v = r->v + k * r->m;
     pegasos_linear p = r->problems[k];
     bool goes_on = true;

@@ -252,14 +252,15 @@ static INLINE void run_problems(const row_functions *f, const pegasos_rows *rows
                                 int64_t count, int64_t ahead, const int64_t *draws)
 {
     const int64_t n = rows->n_rows, k = set->batch_size;
-    const loss_form loss = loss_of(set->targets.loss);
     const int8_t *labels = set->targets.labels + first * n;
     const double *values = set->targets.values ? set->targets.values + first * n : NULL;
     int64_t *pending = set->pending + first * k;
     pegasos_linear p[2]; /* copies that need not go to memory at every change */
+    loss_form loss[2];
     const void *v[2];
     for (int g = 0; g < size; g++) {
         p[g] = set->problems[first + g];
+        loss[g] = loss_of(own_loss(set, first + g));
         v[g] = (const char *)set->weights + (first + g) * rows->n_features * rows->value_bytes;
     }
     for (int64_t j = 0; j < count; j++) {
@@ -275,7 +276,7 @@ static INLINE void run_problems(const row_functions *f, const pegasos_rows *rows
             if (p[g].n_steps >= p[g].last_step)
                 continue;
             const double z = values ? values[g * n + i] : 1;
-            const bool violation = y != 0 && violates(loss, &p[g], y, z, dots[g]);
+            const bool violation = y != 0 && violates(loss[g], &p[g], y, z, dots[g]);
             p[g].next_draw++;
             if (y == 0)
                 continue;
@@ -283,7 +284,8 @@ static INLINE void run_problems(const row_functions *f, const pegasos_rows *rows
                 const int64_t place = g * k + p[g].n_pending++;
                 pending[place] = i;
                 if (set->slopes)
-                    set->slopes[first * k + place] = slope_of_violation(loss, &p[g], y, z, dots[g]);
+                    set->slopes[first * k + place] =
+                        slope_of_violation(loss[g], &p[g], y, z, dots[g]);
             }
             if (++p[g].n_drawn == k)
                 take_step(f, rows, set, first + g, &p[g]);

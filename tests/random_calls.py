@@ -2056,7 +2056,7 @@ def check_one_class(one, machine, rows, c):
 
     P, dual = one.objective_[0], one.dual_objective_[0]
     error = nu / 2 * norm_error + c @ bound + 1e-9 * nu * (abs(norm) + abs(b))
-    error += 1e-12 * nu * one._unit  # of P', in which training counts
+    error += 1e-12 * nu * one._fitted["units"][0]  # of P', in which training counts
     if not np.isfinite(error):
         return
     if np.isfinite(P) and abs(P - primal(1.0)) > 2 * error:

@@ -83,9 +83,11 @@ def calls(layout, dtype):
     yield "objectives", [rows, targets, values(np.float64, K, D), np.ones(K)]
     yield "dual_objectives", [rows, targets, np.ones((K, N)), np.ones(K)]
     yield "Targets.intercepts", [targets, np.ones((K, N))]
-    yield "Targets.constants", [targets, np.ones(K), 0.5]
+    yield "Targets.constants", [targets, np.ones(K), np.full(K, 0.5)]
     yield "Targets.feasible", [targets, np.ones((K, N)), True]
-    yield "Targets.dual_values", [targets, np.ones((K, N)), np.ones(K), np.ones(K), 0.1]
+    yield "Targets.dual_values", [
+        targets, np.ones((K, N)), np.ones(K), np.ones(K), np.full(K, 0.1),
+    ]  # fmt: skip
     yield "Targets.losses_in_doubt", [
         targets, np.ones((K, N)), np.ones(K), np.ones((K, N)), np.ones(K), 0.1,
     ]  # fmt: skip
@@ -174,8 +176,8 @@ MAY_BE_SHORTER = {
 INTERCEPT = {"intercept_scaling": 1.0, "free_intercept": False}
 KEYWORDS = {
     "are_fits": INTERCEPT | {"loss": 0},
-    "dual_objectives": INTERCEPT | {"lam": 0.1},
-    "solve": INTERCEPT | {"lam": 0.1, "tol": 1e-3, "seed": 0, "solver": _core.AUTO},
+    "dual_objectives": INTERCEPT | {"lams": np.full(K, 0.1)},
+    "solve": INTERCEPT | {"lams": np.full(K, 0.1), "tol": 1e-3, "seed": 0, "solver": _core.AUTO},
 }
 
 
@@ -252,6 +254,13 @@ def test_targets_are_given_where_a_loss_takes_them(loss):
     refused("Targets", [labels, None, loss, None if takes else values])
     if takes:
         refused("Targets", [labels, None, loss, values[:, 1:].copy()])
+    own = np.linspace(0.1, 1, K) if loss[1] else np.zeros(K)
+    call("Targets", [labels, None, loss, values if takes else None, own])
+    for wrong in (own[1:], np.append(own, own[:1]), own - 1, own + np.nan):
+        refused("Targets", [labels, None, loss, values if takes else None, wrong])
+    memory = np.zeros((K, _core.kept(N, D)), np.uint8)
+    call("are_fits", [memory, N, D, 8], loss=loss, epsilons=own)
+    refused("are_fits", [memory, N, D, 8], loss=loss, epsilons=own[1:])
 
 
 def test_targets_are_of_problems_and_rows():

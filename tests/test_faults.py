@@ -237,7 +237,7 @@ def test_the_extension_fails_with_memory_errors_and_loses_nothing():
         rows, sparse = _core.dense_rows(x), _core.csr_rows(ones, indices, indptr, 6)
         memory = np.zeros((2, _core.kept(6, 6)), np.uint8)
         problem = dict(intercept_scaling=1.0, free_intercept=False)
-        options = dict(lam=0.1, tol=1e-3, seed=0, watch=_core.Watch())
+        options = dict(lams=np.full(2, 0.1), tol=1e-3, seed=0, watch=_core.Watch())
         solve = functools.partial(_core.solve, **problem, **options)
         calls = [
             (_core.dense_rows, x), (_core.csr_rows, ones, indices, indptr, 6),

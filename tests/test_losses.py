@@ -188,7 +188,7 @@ def test_solvers_climb_to_the_optimum(rng, layout, dtype, intercept, loss, solve
     memory = np.zeros((1, _core.kept(n, d)), np.uint8)
     status = _core.solve(
         rows_of(X, layout, dtype), core_targets(loss, y, z, c), 0, (X**2).sum(axis=1), memory,
-        np.full(1, 100_000), lam=LAM, tol=1e-9, free_intercept=intercept == "free", seed=0,
+        np.full(1, 100_000), lams=np.array([LAM]), tol=1e-9, free_intercept=intercept == "free", seed=0,
         intercept_scaling=float(intercept == "penalized"), solver=solver,
         watch=_core.Watch(),
     )  # fmt: skip
@@ -220,7 +220,7 @@ def test_losses_with_corners_are_solved_as_both_objectives_say(
     memory = np.zeros((1, _core.kept(n, d)), np.uint8)
     status = _core.solve(
         rows_of(X, layout, dtype), core_targets(loss, y, z, c), 0, (X**2).sum(axis=1), memory,
-        np.full(1, 100_000), lam=LAM, tol=1e-7, free_intercept=intercept == "free", seed=0,
+        np.full(1, 100_000), lams=np.array([LAM]), tol=1e-7, free_intercept=intercept == "free", seed=0,
         intercept_scaling=float(intercept == "penalized"), solver=solver,
         watch=_core.Watch(),
     )  # fmt: skip
@@ -274,7 +274,9 @@ def test_the_best_constant_is_the_best(rng, loss):
     for penalty in (0, 0.3, 10, np.inf):
         y = np.where(rng.random(50) < 0.4, 1, -1)
         c, (y, z) = rng.uniform(0.1, 3, 50), make_targets(rng, y, loss)
-        best, least = core_targets(loss, y, z, c).constants(np.array([c.sum()]), penalty)
+        best, least = core_targets(loss, y, z, c).constants(
+            np.array([c.sum()]), np.array([float(penalty)])
+        )
 
         def value(b, of=(y, z, c, penalty)):
             y, z, c, penalty = of
@@ -297,7 +299,7 @@ def test_the_best_intercept_of_squared_hinges_is_the_middle_of_an_interval():
 
 def best_dual(targets, a, c, w, scaled):
     squared, masses = np.array([w @ w]), np.array([c.sum()])
-    return targets.dual_values(a[None], squared, masses, LAM, scaled)[0]
+    return targets.dual_values(a[None], squared, masses, np.array([LAM]), scaled)[0]
 
 
 @pytest.mark.parametrize("loss", SMOOTH_ALL)

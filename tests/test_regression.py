@@ -3,7 +3,6 @@
 import itertools
 import json
 import pickle
-import warnings
 
 import losses
 import numpy as np
@@ -344,22 +343,56 @@ def test_a_warning_tells_objectives_and_lam_in_the_units_of_targets(data):
         reg.fit(X, np.column_stack([np.zeros(len(y)), y]))
 
 
-@BOTH
+OF_SEVERAL = np.array([1, 1e-9, 2.0**20])
+
+
+@pytest.mark.filterwarnings("ignore:lam:RuntimeWarning")  # in the unit of large targets, it is
+@covering(
+    2, loss=LOSSES, solver=("sdca", "newton", "pegasos"), layout=LAYOUTS, dtype=DTYPES,
+    intercept=INTERCEPTS, average=(False, "suffix"),
+)  # fmt: skip
+def test_each_output_is_fitted_as_if_alone(data, loss, solver, layout, dtype, intercept, average):
+    """Whatever the sizes of others; here by the same draws, so that bits are the same."""
+    X, y, c = data
+    rows, Y = convert(X, layout, dtype), np.outer(y, OF_SEVERAL) + OF_SEVERAL
+    options = {"loss": loss, "solver": solver, "tol": None, "max_iter": 4, "average": average}
+    options |= {"epsilon": 0.3, "random_state": 0, "project": solver == "pegasos"}
+    fit = PegasosRegressor(**options, **INTERCEPTS[intercept]).fit
+    together = fit(rows, Y, sample_weight=c)
+    coef, intercepts = together.coef_, together.intercept_
+    objective, gap = together.objective_, together.duality_gap_
+    for k, column in enumerate(Y.T):
+        alone = fit(rows, column, sample_weight=c)
+        np.testing.assert_array_equal(coef[k], alone.coef_)
+        np.testing.assert_array_equal(intercepts[k], alone.intercept_[0])
+        assert objective[k] == pytest.approx(alone.objective_[0], rel=1e-12)
+        assert gap[k] == pytest.approx(alone.duality_gap_[0], rel=1e-9, abs=1e-12 * objective[k])
+
+
 @EVERY_LOSS
-@pytest.mark.parametrize("factor", [1e-5, 1e-10])
-def test_an_output_that_is_tiny_beside_another_is_learned_or_told(data, kind, loss, factor):
-    X, y, _ = data
-    Y = np.column_stack([y, factor * y])
-    make = {"loss": loss, "epsilon": 0.1 * factor, "random_state": 0, "C": 1000}
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        reg = kind(**make).fit(X, Y)
-    is_told = any("output 1 has targets so small" in str(w.message) for w in told)
-    assert all(w.filename == __file__ for w in told)
-    gap_is_told = any("for output 1" in str(w.message) for w in told)
-    assert is_told or gap_is_told or reg.duality_gap_[1] <= 2e-3 * reg.objective_[1]
-    assert not (is_told and factor == 1e-5)
-    assert not (is_told and loss == "squared_error")
+def test_outputs_of_a_kernel_machine_have_gaps_of_their_own(data, loss):
+    X, y, c = data
+    make = {"loss": loss, "epsilon": 0.1, "random_state": 0, "tol": 1e-4, "lam": 0.02}
+    reg = KernelPegasosRegressor(**make).fit(X, np.outer(y, OF_SEVERAL), sample_weight=c)
+    assert (reg.duality_gap_ <= 1e-4 * reg.objective_).all()
+    for k, size in enumerate(OF_SEVERAL):
+        alone = clone(reg).fit(X, size * y, sample_weight=c)
+        assert reg.dual_objective_[k] <= alone.objective_[0] * (1 + 1e-12)
+        assert alone.dual_objective_[0] <= reg.objective_[k] * (1 + 1e-12)
+
+
+@BOTH
+@pytest.mark.parametrize("effort", ["auto", 2, 1e-3])
+def test_a_search_weighs_all_outputs_as_single_searches_do(data, kind, effort):
+    search = {PegasosRegressor: pegasos.PegasosRegressorCV}.get(
+        kind, pegasos.KernelPegasosRegressorCV
+    )
+    X, y, c = data
+    make = {"lams": [1e-3, 1e-1], "loss": "squared_error", "random_state": 0, "cv_effort": effort}
+    Y = np.outer(y, OF_SEVERAL)
+    scores = search(**make, refit=False).fit(X, Y, sample_weight=c).scores_
+    alone = [search(**make, refit=False).fit(X, z, sample_weight=c).scores_ for z in Y.T]
+    np.testing.assert_allclose(scores, np.mean(alone, axis=0), rtol=1e-3, atol=1e-3)
 
 
 # ---- Going on ------------------------------------------------------------------------------------

@@ -268,7 +268,7 @@ class Solved:
     def solve(self, pool, tell=None):
         self.memory[:] = 0
         return _core.solve(
-            self.rows, self.targets, 0, self.norms, self.memory, np.array([500]), lam=1e-3,
+            self.rows, self.targets, 0, self.norms, self.memory, np.array([500]), lams=np.array([1e-3]),
             intercept_scaling=1.0, free_intercept=False, tol=1e-3, seed=0, solver=_core.NEWTON,
             watch=_core.Watch(tell, every=1.0), pool=pool,
         )  # fmt: skip

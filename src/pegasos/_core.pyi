@@ -67,9 +67,10 @@ class Targets:
         row_weights: NDArray[np.float64] | None = ...,
         loss: int | tuple[int, float] | tuple[int, float, float] = ...,
         values: NDArray[np.float64] | None = ...,
+        epsilons: NDArray[np.float64] | None = ...,
     ) -> None: ...
     def constants(
-        self, masses: NDArray[np.float64], penalty: float
+        self, masses: NDArray[np.float64], penalties: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
     def intercepts(self, scores: NDArray[np.float64]) -> NDArray[np.float64]: ...
     def feasible(self, a: NDArray[np.float64], balance: bool) -> NDArray[np.float64]: ...
@@ -78,7 +79,7 @@ class Targets:
         a: NDArray[np.float64],
         squared_norms: NDArray[np.float64],
         masses: NDArray[np.float64],
-        lam: float,
+        lams: NDArray[np.float64],
         scaled: bool = ...,
     ) -> NDArray[np.float64]: ...
     def losses_in_doubt(
@@ -131,7 +132,7 @@ def dual_objectives(
     a: NDArray[np.float64],
     masses: NDArray[np.float64],
     *,
-    lam: float,
+    lams: NDArray[np.float64],
     intercept_scaling: float,
     free_intercept: bool,
 ) -> NDArray[np.float64]: ...
@@ -265,6 +266,7 @@ def are_fits(
     value_bytes: int,
     *,
     loss: int | tuple[int, float] | tuple[int, float, float],
+    epsilons: NDArray[np.float64] | None = ...,
     intercept_scaling: float,
     free_intercept: bool,
     with_numbers: bool = ...,
@@ -277,7 +279,7 @@ def solve(
     memory: NDArray[np.uint8],
     max_epochs: NDArray[np.int64],
     *,
-    lam: float,
+    lams: NDArray[np.float64],
     intercept_scaling: float,
     free_intercept: bool,
     tol: float,

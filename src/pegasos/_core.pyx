@@ -182,6 +182,7 @@ cdef extern from "core.h" nogil:
         int64_t bundled
         pegasos_linear *problems
         pegasos_targets targets
+        const double *epsilons
         void *weights
         void *sums
         double *counts
@@ -481,6 +482,27 @@ cdef pegasos_loss loss_of(loss) except *:
     return c
 
 
+cdef const double *require_epsilons(const double[::1] epsilons, int64_t n_problems,
+                                    const pegasos_loss *loss) except? NULL:
+    """Raise a ValueError unless these are epsilons of so many problems; NULL: there are none."""
+    cdef int64_t k
+    if epsilons is None:
+        return NULL
+    require(epsilons.shape[0] == n_problems >= 1, "epsilons must be of n_problems")
+    for k in range(n_problems):
+        loss_of((loss.kind, epsilons[k], loss.nu))
+    return &epsilons[0]
+
+
+cdef int require_positive(const double[::1] numbers, int64_t n_problems, str name) except -1:
+    """Raise a ValueError unless there is a finite number > 0 for each problem."""
+    cdef int64_t k
+    cdef bint holds = numbers.shape[0] == n_problems
+    for k in range(numbers.shape[0]):
+        holds &= numbers[k] > 0 and numbers[k] - numbers[k] == 0
+    return require(holds, name + " must have a finite number > 0 for each problem")
+
+
 cdef int require_problems(const pegasos_linear[::1] problems, int64_t batch_size,
                           bint has_sums) except -1:
     """Raise a ValueError unless the counters of `problems` are some that training can reach."""
@@ -713,23 +735,27 @@ cdef class Order:
 
 
 cdef class Targets:
-    """What belongs to the rows beside them, of several problems, whose loss is the same.
+    """What belongs to the rows beside them, of several problems, whose losses are of one kind.
 
     `labels`, of shape (n_problems, n_rows), are -1 or 1, or 0 for rows that are not in a problem.
     Losses that take targets have them in `values`, of the same shape, and labels of 0 and 1.
     `row_weights`, of shape (n_rows,), may be None. `loss` is a number of `LOSSES`, or a tuple of
-    that, epsilon and, for one class, nu.
+    that, epsilon and, for one class, nu. `epsilons`, of shape (n_problems,), are in place of that
+    one epsilon.
     """
     cdef pegasos_targets c
+    cdef const double *epsilons
     cdef int64_t n_problems
     cdef readonly tuple arrays
     """The memory. Kept alive by this."""
 
     def __init__(self, const int8_t[:, ::1] labels not None, const double[::1] row_weights=None,
-                 loss=PEGASOS_HINGE, const double[:, ::1] values=None):
+                 loss=PEGASOS_HINGE, const double[:, ::1] values=None,
+                 const double[::1] epsilons=None):
         self.n_problems, self.c.n = labels.shape[0], labels.shape[1]
         require(self.n_problems >= 1 and self.c.n >= 1, "labels must not be empty")
         self.c.loss = loss_of(loss)
+        self.epsilons = require_epsilons(epsilons, self.n_problems, &self.c.loss)
         require(row_weights is None or row_weights.shape[0] == self.c.n,
                 "row_weights must have n_rows entries")
         require((values is None) == (self.c.loss.kind <= PEGASOS_LOG_LOSS),
@@ -740,7 +766,7 @@ cdef class Targets:
         self.c.labels = &labels[0, 0]
         self.c.values = NULL if values is None else &values[0, 0]
         self.c.weights = NULL if row_weights is None else &row_weights[0]
-        self.arrays = (labels, row_weights, values)
+        self.arrays = (labels, row_weights, values, epsilons)
 
     cdef pegasos_targets of(self, int64_t k) noexcept nogil:
         """Those of problem `k`."""
@@ -748,6 +774,8 @@ cdef class Targets:
         own.labels += k * own.n
         if own.values != NULL:
             own.values += k * own.n
+        if self.epsilons != NULL:
+            own.loss.epsilon = self.epsilons[k]
         return own
 
     cdef int require_rows(self, const double[:, ::1] array, str name) except -1:
@@ -755,28 +783,25 @@ cdef class Targets:
                        name + " must have the shape of labels")
 
     cdef int require_masses(self, const double[::1] masses) except -1:
-        cdef int64_t k
-        cdef bint holds = masses.shape[0] == self.n_problems
-        for k in range(masses.shape[0]):
-            holds &= masses[k] > 0
-        return require(holds, "masses must have a number > 0 for each problem")
+        return require_positive(masses, self.n_problems, "masses")
 
     # What certificates and solvers ask of targets, whatever the rows are. Ctrl-C is heard between
     # problems.
 
-    def constants(self, const double[::1] masses not None, double penalty):
+    def constants(self, const double[::1] masses not None, const double[::1] penalties not None):
         """The best models with w = 0, and their objectives; see ``pegasos_best_constant``."""
         best, least = np.empty((2, self.n_problems))
         cdef double[::1] of_best = best, of_least = least
         cdef pegasos_targets own
         cdef int64_t k
         self.require_masses(masses)
-        require(penalty >= 0, "penalty must be >= 0")
+        require(penalties.shape[0] == self.n_problems, "penalties must be of n_problems")
         for k in range(self.n_problems):
             PyErr_CheckSignals()
+            require(penalties[k] >= 0, "penalties must be >= 0")
             own = self.of(k)
             with nogil:
-                of_best[k] = pegasos_best_constant(&own, masses[k], penalty, &of_least[k])
+                of_best[k] = pegasos_best_constant(&own, masses[k], penalties[k], &of_least[k])
         return best, least
 
     def intercepts(self, const double[:, ::1] scores not None):
@@ -809,7 +834,7 @@ cdef class Targets:
 
     def dual_values(self, const double[:, ::1] a not None,
                     const double[::1] squared_norms not None, const double[::1] masses not None,
-                    double lam, bint scaled=True):
+                    const double[::1] lams not None, bint scaled=True):
         """The best dual values of multiples of rows of `a`, or those of the rows.
 
         See ``pegasos_best_dual``.
@@ -820,14 +845,15 @@ cdef class Targets:
         cdef int64_t k
         self.require_rows(a, "a")
         self.require_masses(masses)
+        require_positive(lams, self.n_problems, "lams")
         require(squared_norms.shape[0] == self.n_problems,
                 "squared_norms must have a number for each problem")
         for k in range(self.n_problems):
             PyErr_CheckSignals()
             own = self.of(k)
             with nogil:
-                of_values[k] = pegasos_best_dual(&own, &a[k, 0], squared_norms[k], masses[k], lam,
-                                                 scaled)
+                of_values[k] = pegasos_best_dual(&own, &a[k, 0], squared_norms[k], masses[k],
+                                                 lams[k], scaled)
         return values
 
     def losses_in_doubt(self, const double[:, ::1] scores not None,
@@ -887,6 +913,7 @@ cdef pegasos_linear_set set_of(pegasos_linear[::1] problems, Targets targets,
     memset(&set, 0, sizeof(set))
     set.n_problems, set.batch_size = problems.shape[0], pending.shape[1]
     set.problems, set.targets, set.pending = &problems[0], targets.c, &pending[0, 0]
+    set.epsilons = targets.epsilons
     set.counts = NULL if counts is None else &counts[0, 0]
     set.slopes = NULL if slopes is None else &slopes[0, 0]
     return set
@@ -1064,8 +1091,8 @@ def objectives(Rows rows not None, Targets targets not None, const double[:, ::1
 
 
 def dual_objectives(Rows rows not None, Targets targets not None, const double[:, :] a not None,
-                    const double[::1] masses not None, *, double lam, double intercept_scaling,
-                    bint free_intercept):
+                    const double[::1] masses not None, *, const double[::1] lams not None,
+                    double intercept_scaling, bint free_intercept):
     """The best dual values of multiples of rows of `a`, made feasible first.
 
     See ``pegasos_make_feasible`` and ``pegasos_best_dual``. Rows of `a` are contiguous.
@@ -1077,10 +1104,11 @@ def dual_objectives(Rows rows not None, Targets targets not None, const double[:
     require(targets.c.n == n, "targets must be of n_rows")
     require(a.shape[0] == n_problems and a.shape[1] == n, "a must have the shape of labels")
     targets.require_masses(masses)
+    require_positive(lams, n_problems, "lams")
     best = np.empty(n_problems)
     cdef double[::1] of_best = best, point = np.empty(n), w = np.empty(d), factors = np.empty(piece)
     for k in range(n_problems):
-        scale, total, squared = lam * masses[k], 0, 0
+        scale, total, squared = lams[k] * masses[k], 0, 0
         own = targets.of(k)
         with nogil:
             pegasos_make_feasible(&own, free_intercept, &a[0, 0] + k * apart, &point[0])
@@ -1097,8 +1125,8 @@ def dual_objectives(Rows rows not None, Targets targets not None, const double[:
             for i in range(d):
                 squared += w[i] * w[i]
             total *= intercept_scaling
-            of_best[k] = pegasos_best_dual(&own, &point[0], squared + total * total, masses[k], lam,
-                                           True)
+            of_best[k] = pegasos_best_dual(&own, &point[0], squared + total * total, masses[k],
+                                           lams[k], True)
     return best
 
 
@@ -1838,39 +1866,43 @@ def set_points(uint8_t[:, ::1] memory not None, const double[:, ::1] a not None,
         pegasos_set_point(n, d, &memory[k, 0], &a[k, 0], &coef[k, 0], intercept[k])
 
 
-cdef pegasos_problem problem_of(double lam, pegasos_loss loss, double intercept_scaling,
-                                bint free_intercept):
-    """A problem without rows."""
+cdef pegasos_problem problem_of(pegasos_loss loss, double intercept_scaling, bint free_intercept):
+    """A problem without rows, with any λ."""
     cdef pegasos_problem problem
     memset(&problem, 0, sizeof(problem))
-    problem.lam, problem.loss = lam, loss
+    problem.lam, problem.loss = 1, loss
     problem.intercept_scaling, problem.free_intercept = intercept_scaling, free_intercept
     return problem
 
 
-cdef bint are_valid(uint8_t[:, ::1] memory, const pegasos_problem *problem, int64_t n_rows,
-                    int64_t n_features, int64_t value_bytes, bint with_numbers) noexcept:
+cdef bint are_valid(uint8_t[:, ::1] memory, pegasos_problem problem, const double *epsilons,
+                    int64_t n_rows, int64_t n_features, int64_t value_bytes,
+                    bint with_numbers) noexcept:
     cdef int64_t k
     for k in range(memory.shape[0]):
-        if not pegasos_memory_is_valid(problem, n_rows, n_features, value_bytes, &memory[k, 0],
+        if epsilons != NULL:
+            problem.loss.epsilon = epsilons[k]
+        if not pegasos_memory_is_valid(&problem, n_rows, n_features, value_bytes, &memory[k, 0],
                                        with_numbers):
             return False
     return True
 
 
 def are_fits(uint8_t[:, ::1] memory not None, int64_t n_rows, int64_t n_features,
-             int64_t value_bytes, *, loss, double intercept_scaling, bint free_intercept,
-             bint with_numbers=True):
+             int64_t value_bytes, *, loss, const double[::1] epsilons=None,
+             double intercept_scaling, bint free_intercept, bint with_numbers=True):
     """Whether memory is that of fits which can go on; see ``pegasos_memory_is_valid``."""
-    cdef pegasos_problem problem = problem_of(1, loss_of(loss), intercept_scaling, free_intercept)
+    cdef pegasos_problem problem = problem_of(loss_of(loss), intercept_scaling, free_intercept)
     require_memory(memory, n_rows, n_features)
-    return bool(are_valid(memory, &problem, n_rows, n_features, value_bytes, with_numbers))
+    return bool(are_valid(memory, problem,
+                          require_epsilons(epsilons, memory.shape[0], &problem.loss),
+                          n_rows, n_features, value_bytes, with_numbers))
 
 
 def solve(Rows rows not None, Targets targets not None, int64_t first,
           const double[::1] norms not None, uint8_t[:, ::1] memory not None,
-          const int64_t[::1] max_epochs not None, *, double lam, double intercept_scaling,
-          bint free_intercept, double tol, uint64_t seed, int64_t solver, int64_t n_bundles=0,
+          const int64_t[::1] max_epochs not None, *, const double[::1] lams not None,
+          double intercept_scaling, bint free_intercept, double tol, uint64_t seed, int64_t solver, int64_t n_bundles=0,
           bint to_the_end=True, Watch watch not None, Pool pool=None):
     """Solve problems `first`, `first` + 1, ..., one after the other; returns a status.
 
@@ -1886,10 +1918,11 @@ def solve(Rows rows not None, Targets targets not None, int64_t first,
     cdef pegasos_targets own
     cdef pegasos_threads threads
     cdef void *room
-    problem = problem_of(lam, targets.c.loss, intercept_scaling, free_intercept)
+    cdef const double *epsilons = NULL if targets.epsilons == NULL else targets.epsilons + first
+    problem = problem_of(targets.c.loss, intercept_scaling, free_intercept)
     require_memory(memory, n, d)
-    require(0 < lam and lam - lam == 0 and 0 <= intercept_scaling <= 1e150,
-            "lam must be > 0, and finite")
+    require_positive(lams, n_problems, "lams")
+    require(0 <= intercept_scaling <= 1e150, "intercept_scaling must be in [0, 1e150]")
     require(not (free_intercept and intercept_scaling), "a free intercept has no scaling")
     require(free_intercept or problem.loss.nu == 0, "one class has a free intercept")
     require(0 <= first <= targets.n_problems - memory.shape[0] and targets.c.n == n
@@ -1903,7 +1936,7 @@ def solve(Rows rows not None, Targets targets not None, int64_t first,
             <= PEGASOS_BUNDLE_BYTES // rows.c.value_bytes,
             "there is no room for so many problems in a bundle")
     require(n_bundles == 0 or targets.c.values == NULL, "a bundle has labels")
-    require(are_valid(memory, &problem, n, d, rows.c.value_bytes, False),
+    require(are_valid(memory, problem, epsilons, n, d, rows.c.value_bytes, False),
             "memory is not that of fits which can go on")
     problem.rows = &rows.c
     problem.weights = targets.c.weights
@@ -1926,16 +1959,16 @@ def solve(Rows rows not None, Targets targets not None, int64_t first,
     with nogil:
         for b in range(n_bundles):
             k, last = b * n_problems // n_bundles, (b + 1) * n_problems // n_bundles
-            options.max_epochs = max_epochs[k]
+            options.max_epochs, problem.lam = max_epochs[k], lams[k]
             own = targets.of(first + k)
             status = pegasos_solve_together(last - k, &problem, &options, own.labels, &norms[0],
                                             &memory[k, 0], room)
             if status != PEGASOS_DONE:
                 break
         for k in range(n_problems if to_the_end and status == PEGASOS_DONE else 0):
-            options.max_epochs = max_epochs[k]
+            options.max_epochs, problem.lam = max_epochs[k], lams[k]
             own = targets.of(first + k)
-            problem.targets = own.values
+            problem.targets, problem.loss = own.values, own.loss
             status = pegasos_solve_one(&problem, &options, own.labels, &norms[0], &memory[k, 0],
                                        room)
             if status != PEGASOS_DONE:

@@ -26,7 +26,7 @@ from sklearn.utils.validation import check_is_fitted
 from pegasos.estimators import _parameters
 from pegasos.estimators._base import lam_of
 from pegasos.estimators._linear import PegasosClassifier
-from pegasos.estimators._regression import PegasosRegressor, Units
+from pegasos.estimators._regression import PegasosRegressor
 from pegasos.io._progress import Progress
 from pegasos.problems import _columns as _problems
 from pegasos.problems import _losses, _validate
@@ -505,9 +505,7 @@ class _DaskMachine(BaseEstimator):
                 "weights": schedule.pegasos.weights[:0],
                 "solver_epochs": _schedule._table(ran),
                 "n_inside": plan.counts,
-                "least_steps": np.array([
-                    schedule._least_steps(sum(about.norms for about in abouts) / n_rows)
-                ], np.int64),
+                "least_steps": schedule._least_steps(sum(about.norms for about in abouts) / n_rows),
             },
         }  # fmt: skip
         self.__dict__.pop("feature_names_in_", None)
@@ -1001,8 +999,7 @@ class DaskPegasosRegressor(RegressorMixin, _DaskMachine):
             raise ValueError("sample_weight must not be all zero: no weight is left to learn from")
         spread = np.sqrt(squares / mass)
         scales = np.where(spread > 0, spread, np.where(means != 0, np.abs(means), 1))
-        epsilon = 0.0 if self.loss == "squared_error" else float(self.epsilon)
-        loss = _losses.of_targets(self.loss, epsilon)
+        loss = _losses.of_targets(self.loss, float(self.epsilon))
         count = sum(part.counts for part in parts)
         return SimpleNamespace(
             classes=None,
@@ -1017,5 +1014,4 @@ class DaskPegasosRegressor(RegressorMixin, _DaskMachine):
         count = len(plan.masses)
         if plan.is_flat:
             common["coef_"] = common["coef_"][0]
-        units = Units(np.ones(count), 1 if self.loss == "epsilon_insensitive" else 2)
-        return {"n_outputs_": count, "_is_flat": plan.is_flat, "_units": units}
+        return {"n_outputs_": count, "_is_flat": plan.is_flat}

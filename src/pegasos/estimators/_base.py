@@ -72,8 +72,8 @@ class Data:
         Of classifiers: whether y is a sparse matrix.
     values : ndarray of float64 of shape (n_outputs, n_samples)
         Of regressors: the targets, divided by `units`.
-    units : pegasos.estimators._regression.Units
-        Of regressors.
+    units : tuple of float
+        Of regressors and of one class: see `pegasos.problems._settings.Settings`.
     kernel : pegasos.kernels.Kernel
         Of kernel machines.
     """
@@ -239,7 +239,7 @@ class PegasosEstimator(HintsMixin, CallbackSupportMixin, BaseEstimator):
         """Those of the fitted model, as training has them."""
         return self.__dict__.get("coef_"), self.intercept_
 
-    def _objectives(self, objectives: np.ndarray, data: Data) -> np.ndarray:
+    def _objectives(self, objectives: np.ndarray, settings: Settings) -> np.ndarray:
         """Objectives, as users have them."""
         return objectives
 
@@ -451,7 +451,7 @@ class PegasosEstimator(HintsMixin, CallbackSupportMixin, BaseEstimator):
             **self._model_of(schedule, data),
             **data.seen,
             **self._about(schedule, data),
-            "lam_": schedule.settings.lam_told,
+            "lam_": schedule.settings.lam,
             "n_steps_": schedule.n_steps,
             "n_iter_": schedule.n_iter,
             "solver_epochs_": schedule.solver_epochs,
@@ -462,8 +462,8 @@ class PegasosEstimator(HintsMixin, CallbackSupportMixin, BaseEstimator):
         """What callbacks are told after an epoch."""
         certificate = schedule.standing(rows)
         return {
-            "objective": self._objectives(certificate.objective, data),
-            "dual_objective": self._objectives(certificate.dual_objective, data),
+            "objective": self._objectives(certificate.objective, schedule.settings),
+            "dual_objective": self._objectives(certificate.dual_objective, schedule.settings),
             "relative_gap": certificate.relative_gap,
         }
 
@@ -485,8 +485,8 @@ class PegasosEstimator(HintsMixin, CallbackSupportMixin, BaseEstimator):
         with _threads.uninterrupted():
             attributes = self._attributes(schedule, data) | self._ended_with(schedule)
             if certificate is not None:
-                told = self._objectives(certificate.objective, data)
-                bound = self._objectives(certificate.dual_objective, data)
+                told = self._objectives(certificate.objective, schedule.settings)
+                bound = self._objectives(certificate.dual_objective, schedule.settings)
                 attributes |= {
                     "objective_": told,
                     "dual_objective_": bound,
@@ -529,4 +529,4 @@ class PegasosEstimator(HintsMixin, CallbackSupportMixin, BaseEstimator):
     def _choices(self, settings: Settings) -> dict[str, Any]:
         """What must not change while training goes on, and decides how scores are read."""
         C = 1.0 if self.lam is None and self.C is None else self.C
-        return {**vars(settings), "lam": settings.lam_told, "loss": self.loss, "C": C}
+        return {**vars(settings), "loss": self.loss, "C": C}

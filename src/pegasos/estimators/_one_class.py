@@ -41,7 +41,6 @@ class OneClass(OutlierMixin, PegasosEstimator):
 
     nu: float
     _scheme = "one_class"
-    _unit: float
 
     @property
     def offset_(self) -> np.ndarray:
@@ -120,14 +119,14 @@ class OneClass(OutlierMixin, PegasosEstimator):
             weights=weights,
             columns=columns,
             mass=float(n if weights is None else weights.sum()),
-            units=self._unit if continuing else None,
+            units=self._fitted["units"] if continuing else None,
         )
 
     def _check_same(self, data: Data) -> None:
         pass  # there is one problem, whatever the rows
 
     def _about(self, schedule: Schedule, data: Data) -> dict[str, Any]:
-        return {"_unit": data.units}
+        return {}
 
     def _warn(
         self, schedule: Schedule, rows: Any, data: Data, certificate: Any, plan: dict[str, Any]
@@ -135,20 +134,22 @@ class OneClass(OutlierMixin, PegasosEstimator):
         if plan:
             _warnings.of_gap(
                 schedule, certificate, rows, stacklevel=9, name=lambda k: "",
-                told=lambda objectives: self._objectives(objectives, data), **plan,
+                told=lambda objectives: self._objectives(objectives, schedule.settings), **plan,
             )  # fmt: skip
 
     def _solution(self, schedule: Schedule, data: Data) -> tuple[np.ndarray, np.ndarray]:
         coef, intercept = schedule.model()
-        return coef * data.units, (intercept - 1) * data.units
+        (unit,) = schedule.settings.units
+        return coef * unit, (intercept - 1) * unit
 
     def _kept_solution(self) -> tuple[Any, Any]:
         coef, intercept = super()._kept_solution()
         is_there = all(isinstance(x, np.ndarray) and x.dtype.kind == "f" for x in (coef, intercept))
-        return (coef / self._unit, intercept / self._unit + 1) if is_there else (coef, intercept)
+        (unit,) = self._fitted["units"]
+        return (coef / unit, intercept / unit + 1) if is_there else (coef, intercept)
 
-    def _objectives(self, objectives: np.ndarray, data: Data) -> np.ndarray:
-        return (objectives - float(self.nu)) * data.units
+    def _objectives(self, objectives: np.ndarray, settings: Settings) -> np.ndarray:
+        return (objectives - settings.loss.nu) * settings.objective_units
 
     def _lam_of(self, data: Data) -> float:
         return float(self.nu)
@@ -160,9 +161,9 @@ class OneClass(OutlierMixin, PegasosEstimator):
             if not mean < np.ldexp(1.0, _MOST_EXPONENT):
                 raise _validate.overflow(data.X.dtype, nu)
             exponent = max(np.frexp(mean)[1], _LEAST_EXPONENT)
-            data.units = float(np.ldexp(1.0, exponent)) if mean > 0 else 1.0
+            data.units = (float(np.ldexp(1.0, exponent)) if mean > 0 else 1.0,)
         loss = _losses.of_one_class(nu)
-        return self._settings(nu * data.units, loss=loss, lam_unit=data.units)
+        return self._settings(nu, loss=loss, units=data.units)
 
     def _choices(self, settings: Settings) -> dict[str, Any]:
         return {"nu": float(self.nu), **super()._choices(settings)}

@@ -1,14 +1,11 @@
 """Regression: estimators whose y holds targets, in scikit-learn's conventions."""
 
-import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
-from sklearn.exceptions import ConvergenceWarning
 
 from pegasos import _threads, kernels
 from pegasos.estimators import _parameters
@@ -16,83 +13,13 @@ from pegasos.estimators._base import Data, PegasosEstimator, one_at_a_time, whol
 from pegasos.estimators._kernel import KernelMachine
 from pegasos.estimators._linear import LinearMachine
 from pegasos.io._blocks import Blocks
-from pegasos.problems import _losses, _validate
+from pegasos.problems import _losses, _units, _validate
 from pegasos.problems._settings import Settings
 from pegasos.solvers import _warnings
-from pegasos.solvers._schedule import GAP, Schedule
+from pegasos.solvers._schedule import Schedule
 
-# Targets that spread less than by this part of their size count as if they spread so much: beyond,
-# there are only their last digits.
-_LEAST_SPREAD = 2.0**-26
-# What epsilon may be in training. No error is larger, and the Huber loss needs one above 0.
-_EPSILONS = 1e-299, 1e150
-# Targets of an output that are all below this, in the unit of all outputs, may be lost in rounding.
-_TINY = 1e-6
 # Of blocks, about so many rows say what the units are.
 _ROWS_FOR_UNITS = 2**16
-# Units are 2 to powers in this range, so that the squares of units are numbers.
-_MOST_EXPONENT = 500
-
-
-@dataclass(frozen=True, eq=False)
-class Units:
-    """What training divides targets by: powers of two, which round nothing.
-
-    With z = s z' and f = s f', a loss of degree g has l(u) = s^g l'(u'), where epsilon is s times
-    that of l'. So P = s^g P', with the λ of P' being s^(2 - g) times that of P. The solvers' share
-    of rounding, which is absolute, is then one of the spread of the targets.
-
-    Attributes
-    ----------
-    targets : ndarray of shape (n_outputs,)
-        s. Losses with an epsilon, which is one for all outputs, have one s for all.
-    degree : int
-        g.
-    """
-
-    targets: np.ndarray
-    degree: int
-
-    @property
-    def objectives(self) -> np.ndarray:
-        """What objectives of training are multiplied by."""
-        return self.targets**self.degree
-
-    @property
-    def lam(self) -> float:
-        """What λ is multiplied by for training."""
-        return float(self.targets[0]) if self.degree == 1 else 1.0
-
-    @property
-    def epsilon(self) -> float:
-        """What epsilon is divided by for training."""
-        return float(self.targets[0])
-
-    @classmethod
-    def of(cls, values: np.ndarray, weights: np.ndarray | None, loss: str) -> "Units":
-        """Units near the standard deviations of targets of shape (n_outputs, n_samples).
-
-        If an output has only one value, its unit is near that value; if that is 0, 1.
-        """
-        share = np.ones(values.shape[1])
-        if weights is not None:
-            inside = weights > 0
-            values, share = values[:, inside], weights[inside] / weights.max()
-        largest = np.abs(values).max(axis=1)
-        size = np.frexp(largest)[1]
-        scaled = np.ldexp(values, -size[:, None])
-        mean = (scaled * share).sum(axis=1) / share.sum()
-        variance = ((scaled - mean[:, None]) ** 2 * share).sum(axis=1) / share.sum()
-        spread = np.maximum(np.sqrt(variance), _LEAST_SPREAD)
-        spread[scaled.min(axis=1) == scaled.max(axis=1)] = 0.5
-        exponent = size + np.frexp(spread)[1]
-        is_zero = largest == 0
-        if loss != "squared_error" and not is_zero.all():
-            exponent[:] = exponent[~is_zero].max()
-        elif is_zero.any():
-            exponent[is_zero] = 0
-        exponent = np.clip(exponent, -_MOST_EXPONENT, _MOST_EXPONENT)
-        return cls(np.ldexp(1.0, exponent), 1 if loss == "epsilon_insensitive" else 2)
 
 
 class Regressor(RegressorMixin, PegasosEstimator):
@@ -100,7 +27,6 @@ class Regressor(RegressorMixin, PegasosEstimator):
 
     epsilon: float
     n_outputs_: int
-    _units: Units
     _is_flat: bool
 
     def predict(self, X: Any) -> np.ndarray:
@@ -157,11 +83,8 @@ class Regressor(RegressorMixin, PegasosEstimator):
         X, y = twin._validate_rows(X, y=y, multi_output=True, reset=not continuing)
         y = _validate.targets(y, X.shape[0])
         weights = _validate.sample_weight(sample_weight, X.shape[0])
-        values = np.ascontiguousarray(y.reshape(len(y), -1).T)
-        units = self._units if continuing else Units.of(values, weights, self.loss)
-        columns = np.ones(values.shape, np.int8)
-        if weights is not None:
-            columns[:, weights == 0] = 0
+        units = self._fitted["units"] if continuing else None
+        columns, values, units = _units.problems(y, weights, units)
         return Data(
             X=X,
             y=y,
@@ -169,7 +92,7 @@ class Regressor(RegressorMixin, PegasosEstimator):
             weights=weights,
             columns=columns,
             mass=float(X.shape[0] if weights is None else weights.sum()),
-            values=values / units.targets[:, None],
+            values=values,
             units=units,
         )
 
@@ -179,22 +102,20 @@ class Regressor(RegressorMixin, PegasosEstimator):
             raise ValueError("y of the blocks must be numbers for regression, but it has strings")
         n_outputs = max(1, blocks.n_outputs)
         y = blocks.some_targets(_ROWS_FOR_UNITS)
-        values = np.ascontiguousarray(y.T)
-        units = self._units if continuing else Units.of(values, None, self.loss)
+        columns, values, units = _units.problems(
+            y, None, self._fitted["units"] if continuing else None
+        )
 
         def targets(y: np.ndarray, weights: Any) -> tuple[np.ndarray, Any, Any]:
             _validate.targets(y, len(y))
-            labels = np.ones((n_outputs, len(y)), np.int8)
-            if weights is not None:
-                weights = np.ascontiguousarray(weights)
-                labels[:, weights == 0] = 0
-            return labels, weights, np.ascontiguousarray(y.T) / units.targets[:, None]
+            weights = None if weights is None else np.ascontiguousarray(weights)
+            labels, values, _ = _units.problems(y, weights, units)
+            return labels, weights, values
 
         data = Data(
             X=blocks, y=y if blocks.n_outputs else y[:, 0],
             seen={"n_features_in_": blocks.shape[1]}, weights=None,
-            columns=np.ones(values.shape, np.int8), mass=blocks.mass,
-            values=values / units.targets[:, None], units=units,
+            columns=columns, mass=blocks.mass, values=values, units=units,
         )  # fmt: skip
         return data, targets, np.full(n_outputs, blocks.mass), np.full(n_outputs, blocks.n_inside)
 
@@ -207,11 +128,7 @@ class Regressor(RegressorMixin, PegasosEstimator):
             )
 
     def _about(self, schedule: Schedule, data: Data) -> dict[str, Any]:
-        return {
-            "n_outputs_": len(data.columns),
-            "_units": data.units,
-            "_is_flat": data.y.ndim == 1,
-        }
+        return {"n_outputs_": len(data.columns), "_is_flat": data.y.ndim == 1}
 
     def _warn(
         self, schedule: Schedule, rows: Any, data: Data, certificate: Any, plan: dict[str, Any]
@@ -220,30 +137,11 @@ class Regressor(RegressorMixin, PegasosEstimator):
             _warnings.of_gap(
                 schedule, certificate, rows, stacklevel=9,
                 name=lambda k: f"output {k}" if len(data.columns) > 1 else "",
-                told=lambda objectives: self._objectives(objectives, data), **plan,
+                told=lambda objectives: self._objectives(objectives, schedule.settings), **plan,
             )  # fmt: skip
-            self._warn_of_tiny(data, certificate)
-
-    def _warn_of_tiny(self, data: Data, certificate: Any) -> None:
-        """Warn of outputs whose objectives are rounding beside those of other outputs."""
-        sizes = np.abs(data.values * (data.columns != 0)).max(axis=1)
-        is_lost = (sizes > 0) & (sizes < _TINY) & (certificate.relative_gap > GAP)
-        if is_lost.any():
-            warnings.warn(
-                f"output {np.argmax(is_lost)} has targets so small beside those of other outputs "
-                "that its objective counts as rounding: it may be left at a constant. Scale the "
-                "columns of y, or fit outputs one by one",
-                ConvergenceWarning,
-                stacklevel=9,
-            )
 
     def _solution(self, schedule: Schedule, data: Data) -> tuple[np.ndarray, np.ndarray]:
-        coef, intercept = schedule.model()
-        with np.errstate(over="ignore", under="ignore"):
-            coef, intercept = coef * data.units.targets[:, None], intercept * data.units.targets
-        if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
-            raise _validate.overflow(np.dtype(np.float64), schedule.settings.lam_told)
-        return coef, intercept
+        return schedule.settings.told(*schedule.model())
 
     def _kept_solution(self) -> tuple[Any, Any]:
         solution = []
@@ -251,24 +149,16 @@ class Regressor(RegressorMixin, PegasosEstimator):
             array = self.__dict__.get(name)
             if isinstance(array, np.ndarray) and array.dtype.kind == "f":
                 array = np.atleast_2d(array) if name == "coef_" else array
-                array = array / self._units.targets.reshape(shape)
+                array = array / np.reshape(self._fitted["units"], shape)
             solution.append(array)
         return solution[0], solution[1]
 
-    def _objectives(self, objectives: np.ndarray, data: Data) -> np.ndarray:
-        return objectives * data.units.objectives
+    def _objectives(self, objectives: np.ndarray, settings: Settings) -> np.ndarray:
+        return objectives * settings.objective_units
 
     def _settings_for(self, lam: float, data: Data) -> Settings:
-        units, epsilon = data.units, 0.0
-        if self.loss != "squared_error":
-            epsilon = float(np.clip(self.epsilon / units.epsilon, *_EPSILONS))
-        if not 1e-300 <= lam * units.lam <= 1e300:
-            raise ValueError(
-                f"lam must be in [1e-300, 1e300] times one over the spread of y, which is about "
-                f"{units.lam:.2g}, got {lam!r}"
-            )
-        loss = _losses.of_targets(self.loss, epsilon)
-        return self._settings(lam * units.lam, loss=loss, lam_unit=units.lam)
+        loss = _losses.of_targets(self.loss, float(self.epsilon))
+        return self._settings(lam, loss=loss, units=data.units)
 
     def _choices(self, settings: Settings) -> dict[str, Any]:
         epsilon = None if self.loss == "squared_error" else float(self.epsilon)
@@ -358,11 +248,9 @@ class PegasosRegressor(Regressor, LinearMachine):
 
     Notes
     -----
-    Training divides y and epsilon by a power of two near the standard deviation of y, which rounds
-    nothing. So gaps are as fine for targets of 1e-12 as for those of 1. With several outputs and
-    another loss than "squared_error", one power serves all outputs. An output whose targets are
-    over a million times smaller than those of another one may then be left at a constant, and a
-    `ConvergenceWarning` says so.
+    Training divides each column of y, and epsilon, by a power of two near the standard deviation of
+    the column, which rounds nothing. So gaps are as fine for targets of 1e-12 as for those of 1,
+    whatever the sizes of other outputs.
 
     Examples
     --------

@@ -247,7 +247,7 @@ class _Search(HintsMixin, BaseEstimator):
         def score(more: Any, where: tuple[int, ...], fold: int, scores: np.ndarray) -> Any:
             point = {name: axis[k] for (name, axis), k in zip(axes.items(), where, strict=True)}
             if data.units is not None:
-                scores = scores * data.units.targets
+                scores = scores * np.array(data.units)
             return scoring(fold, scores, lambda: _folds.fitted(estimator, about, **point, **more))
 
         few = {"max_iter": min(_LEAST_EPOCHS, self.max_iter), "tol": None}
@@ -339,8 +339,8 @@ class _Search(HintsMixin, BaseEstimator):
         values = self.Cs if self.lams is None else self.lams
         if values is None or isinstance(values, Integral):
             values = np.geomspace(*_LEAST_AND_MOST_C, _N_CS if values is None else values)
-            if data.units is not None:
-                values = values * data.units.lam
+            if data.units is not None and self.loss == "epsilon_insensitive":
+                values = values * max(data.units)  # C has the units of targets
             if name == "lam":
                 values = [lam_of(C, mass) for C in values]
             values = [_short(value) for value in values]
@@ -447,6 +447,7 @@ class _Search(HintsMixin, BaseEstimator):
             points = [dataclasses.replace(point, average="suffix") for point in points]
         lams = np.array([point.lam for point in points])
         n_folds, n_problems, _ = folds.labels.shape
+        of_training = np.stack([point.lams_of(n_problems) for point in points])
         together = max(1, _SET_BYTES // (24 * sum(machines.rows.shape)))
         n_lams = max(1, together // (n_folds * n_problems))
         if machines.is_linear and _pegasos.in_bundles(machines.rows, points[0]):
@@ -457,8 +458,8 @@ class _Search(HintsMixin, BaseEstimator):
             while some := list(itertools.islice(members, together)):
                 column, fold, place = np.array(some).T
                 least = points[place[np.argmin(lams[place])]]
-                pegasos = machines.schedule(least, len(some), seed).pegasos
-                pegasos.problems["lam"] = lams[place]
+                pegasos = machines.schedule(least.some(column), len(some), seed).pegasos
+                pegasos.problems["lam"] = of_training[place, column]
                 pegasos.set_rows(*folds.problems(fold, column), count=False)
                 for t, more in enumerate([None] if steps is None else np.diff(steps, prepend=0)):
                     began = time.perf_counter()
@@ -469,7 +470,7 @@ class _Search(HintsMixin, BaseEstimator):
                         inside = np.flatnonzero(fold == k)
                         number = folds.numbers[k]
                         scores = machines.scores(number, coef[inside], intercept[inside])
-                        _refuse_overflow(scores, pegasos.weights.dtype, least.lam_told)
+                        _refuse_overflow(scores, pegasos.weights.dtype, least.lam)
                         for p in np.unique(place[inside]):
                             where = (*machines.where, p) + (() if steps is None else (t,))
                             here = place[inside] == p
@@ -499,7 +500,7 @@ class _Search(HintsMixin, BaseEstimator):
         settings = points[int(np.argmin(lams))]
         (n_folds, n_problems, _), size = folds.labels.shape, _pegasos.lanes(rows)
         norms = rows.squared_norms()
-        overflow = _validate.overflow(np.dtype(f"f{rows.value_bytes}"), settings.lam_told)
+        overflow = _validate.overflow(np.dtype(f"f{rows.value_bytes}"), settings.lam)
         if not np.isfinite(norms).all():
             raise overflow
         found: collections.deque[tuple[Any, ...]] = collections.deque()
@@ -562,8 +563,9 @@ class _Search(HintsMixin, BaseEstimator):
         for place in places[~grid.dropped[machines.where][places]]:
             point, began = points[place], time.perf_counter()
             if schedule is None or tol is None:
-                schedule = machines.schedule(point, len(members), seed)
-                schedule.set_rows(*folds.problems(*np.divmod(members, n_problems)))
+                fold, column = np.divmod(members, n_problems)
+                schedule = machines.schedule(point.some(column), len(members), seed)
+                schedule.set_rows(*folds.problems(fold, column))
             else:
                 schedule = schedule.at_lam(point.lam, machines.rows)
             certificate = schedule.train(
@@ -577,7 +579,7 @@ class _Search(HintsMixin, BaseEstimator):
                     scores = machines.scores(number, coef[of], intercept[of])
                 else:
                     scores = known[of][:, machines.tests[number]].T
-                _refuse_overflow(scores, np.dtype(np.float64), point.lam_told)
+                _refuse_overflow(scores, np.dtype(np.float64), point.lam)
                 grid.add(where, number, range(n_problems), scores)
             grid.add_gap(where, certificate.relative_gap.max())
             grid.epochs[where] = max(grid.epochs[where], schedule.n_iter)
@@ -1084,7 +1086,7 @@ class PegasosClassifierCV(_OfClassifiers, _Linear):
                 certificate = joint.train(rows, solver=self.solver, n_steps=n_steps, **plan)
                 joint.end_plan()
                 scores = machines.scores(number, *joint.model())
-                _refuse_overflow(scores, joint.dtype, point.lam_told)
+                _refuse_overflow(scores, joint.dtype, point.lam)
                 grid.add(where, number, range(len(labels)), scores)
                 grid.add_gap(where, certificate.relative_gap[0])
                 grid.epochs[where] = max(grid.epochs[where], joint.n_iter)

@@ -112,7 +112,7 @@ def certify(
     if primal is None:
         primal = objectives(problem, *model())
     best = _core.dual_objectives(
-        problem.rows, problem.targets, dual(), problem.masses, lam=settings.lam,
+        problem.rows, problem.targets, dual(), problem.masses, lams=problem.lams,
         free_intercept=settings.free_intercept, intercept_scaling=settings.constant_feature,
     )  # fmt: skip
     # a = 0 is a dual point as well, with the value 0: a bound where others overflow. (Not of one
@@ -164,7 +164,7 @@ def certify_kernel(
     # diagonal, with which each row's own score is larger, too. So the primal value may be larger,
     # and the dual one smaller: that of the best multiple of a, whose errors grow with it.
     errors = cache.ridge * sums["squares"] + rounding
-    more = settings.lam / 2 * errors[0] + growth / problem.masses
+    more = problem.lams / 2 * errors[0] + growth / problem.masses
     proved = best_dual(problem, a, squared_norm + errors[-1])
     return Certificate(primal, np.fmax(proved, 0) - more, estimate, settings.loss.nu)
 
@@ -252,9 +252,7 @@ def best_dual(
     problem: Problem, a: np.ndarray, squared_norm: np.ndarray, has_dual: bool = True
 ) -> np.ndarray:
     """The best D among multiples of a, given |w(a)|^2; without duality, the value of a itself."""
-    return problem.targets.dual_values(
-        a, squared_norm, problem.masses, problem.settings.lam, has_dual
-    )
+    return problem.targets.dual_values(a, squared_norm, problem.masses, problem.lams, has_dual)
 
 
 def objectives(problem: Problem, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
@@ -278,8 +276,8 @@ def _primal(
     if settings.constant_feature:
         squared_norm = squared_norm + (intercept / settings.constant_feature) ** 2
     if not np.isfinite(squared_norm + losses).all():
-        raise _validate.overflow(dtype, settings.lam_told)
+        raise _validate.overflow(dtype, settings.lam)
     of_losses = losses / problem.masses
     if settings.loss.nu:
         of_losses = of_losses + settings.loss.nu * intercept
-    return settings.lam / 2 * squared_norm + of_losses
+    return problem.lams / 2 * squared_norm + of_losses

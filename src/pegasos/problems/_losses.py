@@ -57,6 +57,17 @@ class Loss:
         return _core.LOSSES[self.name], self.epsilon, self.nu
 
     @property
+    def degree(self) -> int:
+        """How it grows with units: see `pegasos.problems._settings.Settings`."""
+        return 2 if self.curvature else 1
+
+    def in_unit(self, unit: float) -> "Loss":
+        """The loss of errors that are divided by `unit`."""
+        if self.name not in EPSILON_LOSSES:
+            return self
+        return of_targets(self.name, float(np.clip(self.epsilon / unit, *_EPSILONS)))
+
+    @property
     def has_targets(self) -> bool:
         """Whether it takes targets, and not labels."""
         return self.name in TARGET_LOSSES
@@ -107,15 +118,20 @@ LOSSES: dict[str, Loss] = {
 
 #: Those that take targets.
 TARGET_LOSSES = ("epsilon_insensitive", "squared_epsilon_insensitive", "huber", "squared_error")
+#: ... and of these the ones that have an epsilon.
+EPSILON_LOSSES = TARGET_LOSSES[:3]
+# What epsilon may be in training. No error is larger, and the Huber loss needs one above 0.
+_EPSILONS = 1e-299, 1e150
 
 
 def of_targets(name: str, epsilon: float = 0.0) -> Loss:
-    """A loss that takes targets, with its epsilon."""
+    """A loss that takes targets, with its epsilon, if it has one."""
     curvature = {"squared_epsilon_insensitive": 2.0, "huber": 1.0, "squared_error": 1.0}
     bound = {"epsilon_insensitive": 1.0, "huber": epsilon}.get(name, np.inf)
     slope = curvature.get(name, 0.0)
     diagonal = 1 / slope if slope else 0.0
-    return Loss(name, slope, bound, diagonal, has_margin=False, epsilon=epsilon)
+    own = epsilon if name in EPSILON_LOSSES else 0.0
+    return Loss(name, slope, bound, diagonal, has_margin=False, epsilon=own)
 
 
 def of_one_class(nu: float) -> Loss:

@@ -63,21 +63,29 @@ class Problem:
     @functools.cached_property
     def targets(self) -> _core.Targets:
         """All but the rows, as the core has it."""
-        labels = np.ascontiguousarray(self.labels)
-        return _core.Targets(labels, self.row_weights, self.settings.loss.form, self.values)
+        labels, epsilons = np.ascontiguousarray(self.labels), self.settings.epsilons_of(len(self))
+        loss = self.settings.loss_of(0).form
+        return _core.Targets(labels, self.row_weights, loss, self.values, epsilons)
+
+    @functools.cached_property
+    def lams(self) -> np.ndarray:
+        """λ of each problem."""
+        return self.settings.lams_of(len(self))
 
     @functools.cached_property
     def constants(self) -> tuple[np.ndarray, np.ndarray]:
         """The intercepts of the best models with w = 0, and their objectives."""
         feature, is_free = self.settings.constant_feature, self.settings.free_intercept
-        penalty = 0.0 if is_free else self.settings.lam / feature**2 if feature else np.inf
-        intercept, objective = self.targets.constants(self.masses, penalty)
+        penalty = 0.0 if is_free else self.lams / feature**2 if feature else np.inf
+        penalties = np.full(len(self), penalty)
+        intercept, objective = self.targets.constants(self.masses, penalties)
         return intercept, np.where(self.n_inside > 0, objective, 0)
 
     @functools.cached_property
     def at_zero(self) -> np.ndarray:
         """The objectives of f = 0."""
-        return np.where(self.n_inside > 0, self.targets.constants(self.masses, np.inf)[1], 0)
+        _, objective = self.targets.constants(self.masses, np.full(len(self), np.inf))
+        return np.where(self.n_inside > 0, objective, 0)
 
     @functools.cached_property
     def fingerprints(self) -> list[int]:
@@ -90,16 +98,18 @@ class Problem:
 
     def coefficients(self, a: np.ndarray) -> np.ndarray:
         """The beta of w(a) = sum_i beta_i phi(x_i), with the bits that the core gives them."""
-        return a * self.labels * (1 / (self.settings.lam * self.masses))[:, None]
+        return a * self.labels * (1 / (self.lams * self.masses))[:, None]
 
     def some(self, which: Any) -> "Problem":
         """Problems number `which`, over the same rows."""
         values = None if self.values is None else np.ascontiguousarray(self.values[which])
         labels = np.ascontiguousarray(self.labels[which])
-        return Problem(self.rows, labels, self.row_weights, self.settings, values)
+        settings = self.settings.some(which)
+        return Problem(self.rows, labels, self.row_weights, settings, values)
 
     def part(self, k: int, inside: Any, rows: Any) -> "Problem":
         """Problem number `k` on some of the rows, of which `rows` are."""
         weights = None if self.row_weights is None else self.row_weights[inside]
         values = None if self.values is None else self.values[k : k + 1, inside]
-        return Problem(rows, self.labels[k : k + 1, inside], weights, self.settings, values)
+        settings = self.settings.some(k)
+        return Problem(rows, self.labels[k : k + 1, inside], weights, settings, values)

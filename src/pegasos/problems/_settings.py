@@ -1,15 +1,26 @@
-"""What all problems of a fit share: λ, the loss, the intercept, and how Pegasos steps."""
+"""What all problems share: λ, the loss, the intercept, and how Pegasos steps."""
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
 
 from pegasos import _core
 from pegasos.problems import _losses, _validate
 
+# What λ may be in training.
+_LEAST_LAM, _LARGEST_LAM = 1e-300, 1e300
+
 
 @dataclass(frozen=True)
 class Settings:
-    """What all problems of a fit share, λ first. See `pegasos.fit` for the meaning."""
+    """What all problems of a fit share, λ first. See `pegasos.fit` for the meaning.
+
+    λ and epsilon are as users have them. Training divides targets and scores by `units`, powers of
+    two, which round nothing. So the solvers' share of rounding, which is absolute, is one of the
+    spread of the targets. With z = s z' and f = s f', a loss of degree g has l(u) = s^g l'(u'),
+    where epsilon is s times that of l'. So P = s^g P', and λ of P' is s^(2 - g) times that of P.
+    """
 
     lam: float
     loss: Any = "hinge"  # a `Loss`, given by its name
@@ -20,7 +31,7 @@ class Settings:
     fit_intercept: bool = True
     penalize_intercept: bool = True
     intercept_scaling: float = 1.0
-    lam_unit: float = 1.0  # by what λ was multiplied, where targets have units
+    units: tuple[float, ...] = (1.0,)  # s of each problem, or one for all
 
     def __post_init__(self) -> None:
         check = {
@@ -38,11 +49,53 @@ class Settings:
         }
         for name, value in check.items():
             object.__setattr__(self, name, value)
+        for unit, lam in zip(self.units, self.lams, strict=True):
+            if not _LEAST_LAM <= lam <= _LARGEST_LAM:
+                raise ValueError(
+                    f"lam must be in [{_LEAST_LAM:g}, {_LARGEST_LAM:g}] times one over the spread "
+                    f"of y, which is about {unit:.2g}, got {self.lam!r}"
+                )
 
     @property
-    def lam_told(self) -> float:
-        """λ as users have it."""
-        return self.lam / self.lam_unit
+    def lams(self) -> np.ndarray:
+        """λ of training, of each problem or one for all."""
+        units = np.array(self.units)
+        return self.lam * (units if self.loss.degree == 1 else np.ones_like(units))
+
+    @property
+    def objective_units(self) -> np.ndarray:
+        """What objectives of training are multiplied by."""
+        units: np.ndarray = np.array(self.units) ** self.loss.degree
+        return units
+
+    def lams_of(self, n_problems: int) -> np.ndarray:
+        """λ of training, of each of so many problems."""
+        return np.ascontiguousarray(np.broadcast_to(self.lams, n_problems))
+
+    def loss_of(self, k: int) -> _losses.Loss:
+        """The loss of problem `k` in training."""
+        loss: _losses.Loss = self.loss.in_unit(self.units[k if len(self.units) > 1 else 0])
+        return loss
+
+    def epsilons_of(self, n_problems: int) -> np.ndarray:
+        """The epsilon of training, of each of so many problems."""
+        own = np.array([self.loss_of(k).epsilon for k in range(len(self.units))])
+        return np.ascontiguousarray(np.broadcast_to(own, n_problems))
+
+    def some(self, which: Any) -> Self:
+        """The settings of problems number `which`."""
+        if len(self.units) == 1:
+            return self
+        return replace(self, units=tuple(np.atleast_1d(np.array(self.units)[which]).tolist()))
+
+    def told(self, coef: np.ndarray, intercept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Coefficients and intercepts of training in the units that users have."""
+        units = np.array(self.units)
+        with np.errstate(over="ignore", under="ignore"):
+            coef, intercept = coef * units[:, None], intercept * units
+        if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
+            raise _validate.overflow(np.dtype(np.float64), self.lam)
+        return coef, intercept
 
     @property
     def constant_feature(self) -> float:

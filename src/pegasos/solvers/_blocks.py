@@ -136,7 +136,7 @@ class BlockSchedule:
                 f"{k} problems of {d} features are more than there is room for"
             ) from None
         self.dual = np.zeros(k, _DUAL)
-        self.dual["scale"] = 1 / (settings.lam * self.masses)
+        self.dual["scale"] = 1 / (settings.lams * self.masses)
         self.dual["intercept_scaling"] = settings.constant_feature
         self.dual["factor"] = 1
         self.dual["generator"] = np.arange(k).astype(np.uint64) * 0x9E3779B97F4A7C15 + seed % 2**64
@@ -235,7 +235,7 @@ class BlockSchedule:
         of_blocks = np.searchsorted(self.blocks.starts, self.kept, "right") - 1
         is_twice[:n_kept] = np.isin(of_blocks, blocks)
         labels[:, is_twice] = 0
-        targets = _core.Targets(labels, weights, self.settings.loss.form, values)
+        targets = self._targets(labels, weights, values)
         a, w, dual = np.take(self.a, numbers, axis=1), self.w.copy(), self.dual.copy()
         before = self._parts_of(targets, a)
         norms = np.ascontiguousarray(room.norms)
@@ -249,7 +249,7 @@ class BlockSchedule:
         jobs = [functools.partial(ascend, k) for k in range(len(a))]
         _threads.in_threads(jobs, n_threads, on_progress)
         if not (np.isfinite(dual["squared_norm"]).all() and np.isfinite(w).all()):
-            raise _validate.overflow(self.blocks.dtype, self.settings.lam_told)
+            raise _validate.overflow(self.blocks.dtype, self.settings.lam)
         inside, parts = ~is_twice, self.parts + self._parts_of(targets, a) - before
         which = self._near(room, targets, a, w, dual)
         with _threads.uninterrupted():
@@ -277,14 +277,13 @@ class BlockSchedule:
         First those between their bounds, then those whose u is next to where that begins; as many
         as a load has.
         """
-        loss = self.settings.loss
-        labels, weights, values = targets.arrays
+        labels, weights, values, _ = targets.arrays
         b = self.settings.constant_feature * dual["constant_weight"]
         scores = _rows.decision_function(room.rows(), w, b)
         distance = np.full(room.n_rows, np.inf)
         c = 1.0 if weights is None else np.asarray(weights)
         for k in range(len(a)):
-            y = np.asarray(labels[k])
+            y, loss = np.asarray(labels[k]), self.settings.loss_of(k)
             u = (1.0 if values is None else np.asarray(values[k])) - y * scores[:, k]
             least = loss.least * c if np.isfinite(loss.least) else -np.inf
             most = loss.bound * c if np.isfinite(loss.bound) else np.inf
@@ -319,14 +318,18 @@ class BlockSchedule:
         # twice: the end is further down.
         before, now = self.gaps[1:] / self.masses
         foretold = now * np.minimum(now / np.where(before > 0, before, 1), 1) ** 1.5
-        norms = self.settings.lam / 2 * self.dual["squared_norm"]
+        norms = self.settings.lams / 2 * self.dual["squared_norm"]
         objective = np.fmax(self.parts / self.masses - norms, 0) + foretold
         return bool((foretold <= _HOPEFUL * tol * objective).all())
+
+    def _targets(self, labels: np.ndarray, weights: Any, values: Any) -> _core.Targets:
+        loss, epsilons = self.settings.loss_of(0).form, self.settings.epsilons_of(len(labels))
+        return _core.Targets(labels, weights, loss, values, epsilons)
 
     def _parts_of(self, targets: _core.Targets, a: np.ndarray) -> np.ndarray:
         """What rows add to m D, beside their part of |w(a)|^2."""
         k = len(a)
-        return targets.dual_values(a, np.zeros(k), np.ones(k), self.settings.lam, False)
+        return targets.dual_values(a, np.zeros(k), np.ones(k), self.settings.lams_of(k), False)
 
     def _check(self, on_progress: Callable[[], None] | None) -> None:
         """Find the gap over all rows; a transaction. w is summed anew."""
@@ -347,7 +350,7 @@ class BlockSchedule:
     def _pass(self, on_progress: Callable[[], None] | None) -> tuple[Any, ...]:
         """One pass over all rows, in double: objectives of w and of its mean, and D(a)."""
         settings, feature = self.settings, self.settings.constant_feature
-        lam, k = settings.lam, len(self.w)
+        lam, k = settings.lams_of(len(self.w)), len(self.w)
         coef = np.stack([self.w, self.sums[:, :-1]])
         constants = np.stack([self.dual["constant_weight"], self.sums[:, -1]])
         intercept = feature * constants
@@ -357,7 +360,7 @@ class BlockSchedule:
             rows = part.rows(first)
             weights = None if part.weights is None else part.weights[first:]
             labels, weights, values = self.targets(part.y[first:], weights)
-            targets = _core.Targets(labels, weights, settings.loss.form, values)
+            targets = self._targets(labels, weights, values)
             numbers = part.numbers[first:]
             a = np.ascontiguousarray(self.a[:, numbers[0] : numbers[-1] + 1])
             a = targets.feasible(a, False)
@@ -374,7 +377,7 @@ class BlockSchedule:
         objectives = lam / 2 * squared + losses / self.masses
         objectives[:, self.n_inside == 0] = 0
         if not np.isfinite(objectives).all():
-            raise _validate.overflow(self.blocks.dtype, settings.lam_told)
+            raise _validate.overflow(self.blocks.dtype, settings.lam)
         bound = parts / self.masses - lam / 2 * ((w * w).sum(axis=1) + constant**2)
         return (coef, intercept), objectives, np.fmax(bound, 0), parts, w, constant
 
@@ -508,14 +511,14 @@ class BlockSchedule:
         """What Pegasos needs beside the model to go on with other rows; see `Schedule`."""
         settings = self.settings
         growth = self.blocks.mean_squared_norm + settings.constant_feature**2
-        least = int(np.clip(min(growth, 2**20) / settings.lam, 1, 2**50))
+        least = np.clip(min(growth, 2**20) / settings.lams_of(len(self.w)), 1, 2**50)
         numbers = [self.seed, 0, 0, self.n_iter]
         return {
             "numbers": np.array(numbers, np.uint64),
             "weights": np.zeros((0, self.w.shape[1]), self.blocks.dtype),
             "solver_epochs": np.array([[0, self.n_iter, 0], [0, 1, 0]]),
             "n_inside": np.asarray(self.n_inside, np.int64),
-            "least_steps": np.array([least], np.int64),
+            "least_steps": least.astype(np.int64),
         }
 
 

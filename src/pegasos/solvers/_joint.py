@@ -149,7 +149,7 @@ class Joint:
         self._rows, self.fingerprint, self.is_pegasos = rows, fingerprint, is_pegasos
         self._norms = rows.squared_norms()
         if not np.isfinite(self._norms).all():
-            raise _validate.overflow(np.dtype(np.float64), self.settings.lam_told)
+            raise _validate.overflow(np.dtype(np.float64), self.settings.lam)
 
     def _stages(self, max_iter: int, tol: Any, n_steps: Any, on_epoch: Any) -> list[int]:
         """The steps at which Pegasos checks the gap; the last one ends the plan."""
@@ -175,7 +175,7 @@ class Joint:
             **options,
         )  # fmt: skip
         if status == _core.OVERFLOW:
-            raise _validate.overflow(np.dtype(np.float64), settings.lam_told)
+            raise _validate.overflow(np.dtype(np.float64), settings.lam)
 
     def end_plan(self) -> None:
         """Let the next `train` do more."""
@@ -224,7 +224,7 @@ class Joint:
         numbers = self._checked()[STATE.itemsize :].view(np.float64)
         coef, intercept = numbers[: K * d].reshape(K, d).copy(), numbers[K * d : K * (d + 1)].copy()
         if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
-            raise _validate.overflow(np.dtype(np.float64), self.settings.lam_told)
+            raise _validate.overflow(np.dtype(np.float64), self.settings.lam)
         return (coef, intercept) if K > 2 else (np.diff(coef, axis=0), np.diff(intercept))
 
     @property

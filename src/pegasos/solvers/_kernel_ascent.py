@@ -129,7 +129,7 @@ class KernelAscent(Solver):
         self.is_divided = rows.is_divided_by(labels)
         self.norms, runs = rows.points.diagonal(), self.runs
         for name, value in (
-            ("lam", self.settings.lam), ("mass", problem.masses), ("n_inside", problem.n_inside),
+            ("lam", problem.lams), ("mass", problem.masses), ("n_inside", problem.n_inside),
             ("free_intercept", is_free), ("feature", features_of(problem, self.norms)),
         ):  # fmt: skip
             runs[name] = value
@@ -150,7 +150,7 @@ class KernelAscent(Solver):
         if not is_zero.all():
             beta = problem.coefficients(self.a)
             self.scores[...] = rows.scores(beta[None], labels)[0]
-            total = beta.sum(axis=1) - self.settings.loss.nu / self.settings.lam
+            total = beta.sum(axis=1) - self.settings.loss.nu / problem.lams
             runs["constant_weight"] = runs["feature"] * total
         if is_free:
             runs["reference"] = problem.targets.intercepts(self.scores)
@@ -173,7 +173,7 @@ class KernelAscent(Solver):
             self.scored *= factor
             self.scores *= of_w
             runs["constant_weight"] *= of_w  # not of one class, whose λ nobody changes
-            runs["lam"] = settings.lam
+            runs["lam"] = problem.lams
             if settings.free_intercept:
                 runs["reference"] = runs["intercept"]
             for name in ("n_epochs", "n_visits", "n_steps"):

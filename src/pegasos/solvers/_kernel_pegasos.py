@@ -53,7 +53,7 @@ class KernelPegasos(Pegasos):
         intercept: np.ndarray,
         n_epochs: int,
         n_inside: np.ndarray,
-        least_steps: int,
+        least_steps: np.ndarray,
     ) -> None:
         super().go_on_from(coef, intercept, n_epochs, n_inside, least_steps)
         self.scores[...], self.unpushed[...] = 0, self.weights

@@ -293,14 +293,13 @@ class Linear(Solver):
         n, rows, last = len(self.base), self.rows, self.base + self._earlier + max(max_iter, 0)
         settings, is_divided = self.settings, self.parts[0].inside is not None
         options: dict[str, Any] = {
-            "lam": settings.lam,
             "intercept_scaling": settings.constant_feature,
             "free_intercept": settings.free_intercept,
             "tol": -1.0 if tol is None else tol,
             "seed": self.seed,
             "solver": METHODS[self.method],
         }
-        last = np.minimum(last, 2**62 // rows.shape[0] - 2)
+        last, lams = np.minimum(last, 2**62 // rows.shape[0] - 2), self.problem.lams
 
         # Threads that are left over share the passes of Newton's method.
         is_long = rows.size >= _MANY and _core.seconds(rows, _core.NEWTON) >= _LONG
@@ -315,11 +314,11 @@ class Linear(Solver):
                 status = _core.solve(
                     own, targets, some.start - first if is_divided else some.start, norms,
                     part.memory[some.start - first : some.stop - first], last[some],
-                    n_bundles=n_bundles, to_the_end=to_the_end, pool=pool,
+                    lams=lams[some], n_bundles=n_bundles, to_the_end=to_the_end, pool=pool,
                     watch=_core.Watch(tell, by_epochs=self.by_epochs), **options,
                 )  # fmt: skip
             if status == _core.OVERFLOW:
-                raise _validate.overflow(np.dtype(np.float64), settings.lam_told)
+                raise _validate.overflow(np.dtype(np.float64), settings.lam)
 
         def solve_parts(which: slice, tell: Callable[[], None]) -> None:
             places = np.full(self.shape[1] if rows.is_sparse else 0, -1, np.int64)

@@ -110,7 +110,7 @@ class Pegasos:
         self.settings = settings
         self.seed = seed
         self.problems = np.zeros(n_problems, PROBLEM)
-        self.problems["lam"] = settings.lam
+        self.problems["lam"] = settings.lams
         self.problems["intercept_scaling"] = settings.constant_feature
         self.problems["free_intercept"] = settings.free_intercept
         self.problems["ball"] = settings.loss.ball if settings.project else 0
@@ -167,7 +167,7 @@ class Pegasos:
         intercept: np.ndarray,
         n_epochs: int,
         n_inside: np.ndarray,
-        least_steps: int,
+        least_steps: np.ndarray,
     ) -> None:
         """Go on from a model as if `n_epochs` epochs of Pegasos over `n_inside` rows had led to it.
 
@@ -562,7 +562,7 @@ class Pegasos:
                 coef += share[:, None] * (self.earlier[:, :-1] - coef)
                 intercept += share * (self.earlier[:, -1] - intercept)
         if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
-            raise _validate.overflow(self.weights.dtype, self.settings.lam_told)
+            raise _validate.overflow(self.weights.dtype, self.settings.lam)
         return coef, intercept
 
     def alpha_counts(self) -> np.ndarray | None:

@@ -435,7 +435,7 @@ class _Problem:
         primal, smooth = ridge + numbers[LOSS] / m, ridge + numbers[SMOOTH] / m
         gradient = penalty * point - vectors.sum(axis=0) / m
         if not (np.isfinite(numbers).all() and np.isfinite(gradient).all()):
-            raise _validate.overflow(np.dtype(np.float64), self.settings.lam_told)
+            raise _validate.overflow(np.dtype(np.float64), self.settings.lam)
         dual = self._cut(numbers, vectors)
         if primal < self.primal:
             self.primal, self.best = primal, point

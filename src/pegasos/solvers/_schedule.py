@@ -350,7 +350,8 @@ class Schedule:
         last, pegasos = self.solver, self.pegasos
         if last is not pegasos:
             self.settings = pegasos.settings = settings
-            pegasos.problems["lam"], pegasos._problem, self.epochs_begun = lam, None, 0
+            pegasos.problems["lam"], pegasos._problem = settings.lams, None
+            self.epochs_begun = 0
             last.change_lam(settings, pegasos.problem(rows))
             return self
         (n_problems, n_features), dtype = pegasos.weights.shape, pegasos.weights.dtype
@@ -381,16 +382,18 @@ class Schedule:
                 weights = 1 if c is None else np.maximum(c, 1e-300)
                 steps = pegasos.problems["n_steps"] + pegasos.problems["delay"]
                 epochs = steps * settings.batch_size / np.maximum(inside, 1)
-                a = np.clip(solver.dual() / weights, -settings.loss.bound, settings.loss.bound)
+                most = np.array([settings.loss_of(k).bound for k in range(len(inside))])[:, None]
+                a = np.clip(solver.dual() / weights, -most, most)
                 counts = epochs[:, None] * a
                 pegasos.counts[...] = np.rint(counts) if settings.loss.has_counts else counts
             self._ran, self.solver = ran, pegasos
 
-    def _least_steps(self, squared_norm: float) -> int:
+    def _least_steps(self, squared_norm: float) -> np.ndarray:
         settings = self.settings
         most = _MOST_GROWTH / settings.batch_size
         growth = min(squared_norm + settings.constant_feature**2, most)
-        return int(np.clip(growth / settings.lam, 1, _MOST_STEPS))
+        lams = settings.lams_of(len(self.pegasos.problems))
+        return np.clip(growth / lams, 1, _MOST_STEPS).astype(np.int64)
 
     def _telling(
         self, on_progress: Callable[[], None] | None, on_epoch: Callable[[], None] | None
@@ -501,7 +504,7 @@ class Schedule:
             "weights": self.pegasos.weights[:0],
             "solver_epochs": _table(self.solver_epochs),
             "n_inside": np.asarray(self.solver.n_inside, np.int64),
-            "least_steps": np.array([self._least_steps(float(self.solver.norms.mean()))], np.int64),
+            "least_steps": self._least_steps(float(self.solver.norms.mean())),
         }
 
     @classmethod
@@ -518,7 +521,7 @@ class Schedule:
         (n_problems, n_features), dtype = coef.shape, state["weights"].dtype
         schedule = cls(kind, settings, n_problems, n_features, dtype, seed)
         schedule.pegasos.go_on_from(
-            coef, intercept, n_epochs, state["n_inside"], int(state["least_steps"][0])
+            coef, intercept, n_epochs, state["n_inside"], state["least_steps"]
         )
         schedule.pegasos.stream = stream
         schedule._ran = _ran(state["solver_epochs"])

@@ -159,7 +159,7 @@ class Solver:
         coef, intercept = self.coef, np.array(self.intercept)
         coef = coef if coef.flags.owndata else coef.copy()
         if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
-            raise _validate.overflow(np.dtype(np.float64), self.settings.lam_told)
+            raise _validate.overflow(np.dtype(np.float64), self.settings.lam)
         return coef, intercept
 
     def scores_of_model(self) -> np.ndarray | None:

@@ -96,7 +96,7 @@ def check_remains(
         "weights": np.zeros((0, shape[1]), rows_of(state)[1]),
         "solver_epochs": np.zeros((2, len(SOLVERS)), np.int64),
         "n_inside": np.zeros(n_problems, np.int64),
-        "least_steps": np.zeros(1, np.int64),
+        "least_steps": np.zeros(n_problems, np.int64),
     }
     for name in expected | state:
         if name not in expected:
@@ -104,7 +104,10 @@ def check_remains(
         _same_kind(name, state.get(name), expected[name])
     for name, array in (state | {"coef_": coef, "intercept_": intercept}).items():
         _in_range(name, array, None)
-    if not (state["n_inside"] < _MOST_ROWS).all() or not 1 <= state["least_steps"][0] <= 2**50:
+    if (
+        not (state["n_inside"] < _MOST_ROWS).all()
+        or not ((state["least_steps"] >= 1) & (state["least_steps"] <= 2**50)).all()
+    ):
         raise ValueError("state: n_inside or least_steps does not fit the rest")
     if state["numbers"][3] >= _LARGEST // _MOST_ROWS:
         raise ValueError(f"state.numbers must have fewer than {_LARGEST // _MOST_ROWS} epochs")
@@ -173,12 +176,13 @@ def _relations_of_memory(
             yield "solver.inside", np.diff(part.inside) > 0
             if part.columns is not None:
                 yield "solver.columns", len(np.unique(part.columns)) == len(part.columns)
-    most = 0
+    most, epsilons = 0, settings.epsilons_of(len(pegasos.problems))
     for part in parts:
         if part.memory is None:
             continue
         yield "solver.memory", _core.are_fits(
-            part.memory, *part.shape(of_all), pegasos.weights.itemsize, loss=settings.loss.form,
+            part.memory, *part.shape(of_all), pegasos.weights.itemsize,
+            loss=settings.loss_of(0).form, epsilons=epsilons[part.problems],
             intercept_scaling=settings.constant_feature, free_intercept=settings.free_intercept,
         )  # fmt: skip
         table, _, _ = _core.standings(*part.shape(of_all), part.memory)

@@ -129,7 +129,7 @@ def _advice(schedule: Schedule, rows: Any, solver: str) -> str:
         return " Pegasos is slow to a fine solution: solver='auto' completes what it begins"
     if lam * n < 1 and not schedule.settings.loss.nu:
         return (
-            f" lam={schedule.settings.lam_told:.2g} is small for {n} rows: a larger one (a smaller "
+            f" lam={schedule.settings.lam:.2g} is small for {n} rows: a larger one (a smaller "
             "C) is learned faster, and may predict better"
         )
     return " Give more epochs (max_iter), or accept a larger tol"

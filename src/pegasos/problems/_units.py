@@ -1,0 +1,50 @@
+"""Units of targets: what training divides them by."""
+
+import numpy as np
+
+# Targets that spread less than by this part of their size count as if they spread so much: beyond,
+# there are only their last digits.
+_LEAST_SPREAD = 2.0**-26
+# Units are 2 to powers in this range, so that the squares of units are numbers.
+_MOST_EXPONENT = 500
+
+
+def problems(
+    y: np.ndarray, weights: np.ndarray | None, units: tuple[float, ...] | None = None
+) -> tuple[np.ndarray, np.ndarray, tuple[float, ...]]:
+    """Labels and targets of problems, and their units, which are new if None are given.
+
+    Parameters
+    ----------
+    y : ndarray of float64 of shape (n_samples,) or (n_samples, n_outputs)
+    weights : ndarray of shape (n_samples,) or None
+        A row of weight 0 is in no problem.
+    """
+    values = np.ascontiguousarray(y.reshape(len(y), -1).T)
+    labels = np.ones(values.shape, np.int8)
+    if weights is not None:
+        labels[:, weights == 0] = 0
+    if units is None:
+        units = of(values, weights)
+    return labels, values / np.array(units)[:, None], units
+
+
+def of(values: np.ndarray, weights: np.ndarray | None) -> tuple[float, ...]:
+    """Powers of two near the standard deviations of targets of shape (n_outputs, n_samples).
+
+    If an output has only one value, its unit is near that value; if that is 0, it is 1.
+    """
+    share = np.ones(values.shape[1])
+    if weights is not None:
+        inside = weights > 0
+        values, share = values[:, inside], weights[inside] / weights.max()
+    largest = np.abs(values).max(axis=1)
+    size = np.frexp(largest)[1]
+    scaled = np.ldexp(values, -size[:, None])
+    mean = (scaled * share).sum(axis=1) / share.sum()
+    variance = ((scaled - mean[:, None]) ** 2 * share).sum(axis=1) / share.sum()
+    spread = np.maximum(np.sqrt(variance), _LEAST_SPREAD)
+    spread[scaled.min(axis=1) == scaled.max(axis=1)] = 0.5
+    exponent = np.where(largest == 0, 0, size + np.frexp(spread)[1])
+    exponent = np.clip(exponent, -_MOST_EXPONENT, _MOST_EXPONENT)
+    return tuple(np.ldexp(1.0, exponent).tolist())
