@@ -15,6 +15,7 @@ import bz2
 import contextlib
 import copy
 import dataclasses
+import functools
 import gzip
 import io
 import json
@@ -1838,8 +1839,10 @@ def edit_state(case, arrays):
 
 
 def regression(case):
-    """A regressor, or a search over them: predictions of new rows, here and from a model file."""
-    rows, is_kernel, is_search = draw_rows(case), case.chance(0.5), case.chance(0.3)
+    """A regressor, a search over them or `pegasos.fit`: predictions of new rows, also of a file."""
+    is_kernel, is_search, is_plain = case.chance(0.5), case.chance(0.3), case.chance(0.3)
+    is_plain &= not (is_kernel or is_search)
+    rows = draw_rows(case, csr_only=is_plain)
     options, d = draw_options(case), rows.values.shape[1]
     del options["multi_class"]
     loss = case.pick("epsilon_insensitive", "squared_epsilon_insensitive", "huber", "squared_error")
@@ -1869,6 +1872,7 @@ def regression(case):
         options |= draw_regularisation(case) | {"epsilon": epsilons[0]}
     name = f"{'Kernel' * is_kernel}PegasosRegressor{'CV' * is_search}"
     Y = case.rng.normal(size=(len(rows), case.pick(1, 1, 2, 4))) * case.pick(1.0, 1e-8, 1e5)
+    Y *= 10 ** case.rng.uniform(-3, 3, Y.shape[1]) if case.chance(0.5) else 1
     y = Y[:, 0] if case.chance(0.5) else Y
     weights = case.rng.uniform(0.2, 3, len(Y)) if case.chance(0.3) else None
     reg = getattr(pegasos, name)(**options)
@@ -1876,6 +1880,12 @@ def regression(case):
     case.call(what, lambda: reg.fit(rows.X, y, sample_weight=weights))
     new = more_rows(case, d)
     found = case.call(f"predict({new.name})", lambda: reg.predict(new.X))
+    if is_plain:
+        others = {name: v for name, v in options.items() if name not in ("C", "lam", "n_jobs")}
+        fit = functools.partial(pegasos.fit, rows.X, y, reg.lam_, sample_weight=weights, **others)
+        model = case.call(f"pegasos.fit({rows.name}, y of {y.shape}, {others})", fit)
+        if not np.array_equal(model.coef, np.atleast_2d(reg.coef_)):
+            raise Wrong("pegasos.fit has another model")
     if found.shape != (len(new), *y.shape[1:]) or not np.isfinite(found).all():
         raise Wrong(f"predict: shape {found.shape}, or not finite")
     if not is_kernel:

@@ -395,6 +395,68 @@ def test_a_search_weighs_all_outputs_as_single_searches_do(data, kind, effort):
     np.testing.assert_allclose(scores, np.mean(alone, axis=0), rtol=1e-3, atol=1e-3)
 
 
+# ---- The functional interface ----------------------------------------------------------------------
+
+
+@covering(
+    2, loss=LOSSES, solver=SOLVERS, layout=LAYOUTS, dtype=DTYPES, intercept=INTERCEPTS,
+    outputs=("flat", 1, 3),
+)  # fmt: skip
+def test_it_is_the_functional_fit_with_the_same_bits(
+    data, tmp_path, loss, solver, layout, dtype, intercept, outputs
+):
+    X, y, c = data
+    rows = convert(X, layout, dtype)
+    Y = y if outputs == "flat" else np.outer(y, OF_SEVERAL[:outputs]) + 1
+    options = {"loss": loss, "epsilon": 0.3, "solver": solver, "random_state": 4}
+    options |= INTERCEPTS[intercept] | {"tol": None if solver == "pegasos" else "auto"}
+    options |= {"max_iter": 5} if solver == "pegasos" else {}
+    model = pegasos.fit(rows, Y, 0.03, sample_weight=c, **options)
+    reg = PegasosRegressor(lam=0.03, **options).fit(rows, Y, sample_weight=c)
+    np.testing.assert_array_equal(np.atleast_2d(reg.coef_), model.coef)
+    for name in ("intercept", "objective", "dual_objective", "n_steps"):
+        np.testing.assert_array_equal(getattr(reg, f"{name}_"), getattr(model, name))
+    np.testing.assert_array_equal(reg.predict(X), model.predict(X))
+    np.testing.assert_array_equal(pegasos.decision_function(model, X), model.predict(X))
+    assert model.lam == 0.03
+    assert model.classes is None
+    model.save(tmp_path / "model.npz")
+    np.testing.assert_array_equal(pegasos.load(tmp_path / "model.npz").predict(X), reg.predict(X))
+
+
+@EVERY_LOSS
+def test_alpha_counts_of_targets_make_the_weights(data, loss):
+    X, y, c = data
+    Y, lam = np.outer(y, OF_SEVERAL), 0.05
+    model = pegasos.fit(
+        X, Y, lam, loss=loss, epsilon=1e-10, sample_weight=c, solver="pegasos", tol=None, max_iter=3,
+        fit_intercept=False, random_state=0,
+    )  # fmt: skip
+    assert model.alpha_counts.shape == (3, len(y))
+    # w = 1/(lam T) sum_i (n c_i/m) alpha_i x_i, with T the steps, and t_0 more of smooth losses.
+    sums = (np.count_nonzero(c) / c.sum() * c * model.alpha_counts) @ X / lam
+    steps = sums / model.coef
+    np.testing.assert_allclose(steps, np.broadcast_to(steps[:, :1], steps.shape), rtol=1e-9)
+    assert (steps[:, 0] >= model.n_steps * (1 - 1e-9)).all()
+
+
+def test_the_functional_fit_refuses_what_is_no_target(data):
+    X, y, _ = data
+    for targets, options, error, words in (
+        (np.where(y > 1, np.nan, y), {}, ValueError, "y must be finite"),
+        (y[:-1], {}, ValueError, "y must have a target for each row"),
+        (y.astype(str), {}, TypeError, "y must be numeric"),
+        (y[:, None, None], {}, ValueError, "got shape"),
+        (sparse.csr_array(y[:, None]), {}, TypeError, "y must be dense"),
+        (y, {"epsilon": -1}, ValueError, "epsilon must be a finite number >= 0, got -1"),
+        (y, {"epsilon": 0, "loss": "huber"}, ValueError, "epsilon of loss='huber' must be .* > 0"),
+        (y, {"loss": "absolute"}, ValueError, "loss must be one of 'hinge', .*'squared_error'"),
+        (y * 1e160, {}, ValueError, "y must have targets between"),
+    ):
+        with pytest.raises(error, match=words):
+            pegasos.fit(X, targets, 0.1, **{"loss": "epsilon_insensitive"} | options)
+
+
 # ---- Going on ------------------------------------------------------------------------------------
 
 
@@ -663,8 +725,6 @@ def test_losses_of_regression_are_refused_by_classifiers(data):
     for loss in LOSSES:
         with pytest.raises(ValueError, match=f"loss must be one of 'hinge', .*got '{loss}'"):
             PegasosClassifier(loss=loss).fit(X, y > 0)
-        with pytest.raises(ValueError, match=f"loss must be one of 'hinge', .*got '{loss}'"):
-            pegasos.fit(X, y > 0, 0.1, loss=loss)
 
 
 @pytest.mark.parametrize("loss", SMOOTH)

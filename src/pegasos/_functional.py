@@ -4,6 +4,7 @@ SciPy is loaded where Newton's method needs BLAS, scikit-learn where a `Converge
 issued.
 """
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ from pegasos import _threads
 from pegasos.io._model import LinearModel
 from pegasos.io._progress import Progress
 from pegasos.problems import _columns as _problems
-from pegasos.problems import _validate
+from pegasos.problems import _losses, _units, _validate
 from pegasos.problems._certificate import Certificate
 from pegasos.problems._settings import Settings
 from pegasos.solvers import _warnings
@@ -27,6 +28,7 @@ def fit(
     lam: float,
     *,
     loss: str = "hinge",
+    epsilon: float = 0.1,
     solver: str = "auto",
     tol: float | str | None = "auto",
     max_iter: int = 1000,
@@ -45,27 +47,36 @@ def fit(
     n_jobs: int = 1,
     verbose: int = 0,
 ) -> LinearModel:
-    """Train a linear support vector machine by Pegasos.
+    """Train a linear support vector machine, or linear regression, by Pegasos.
 
     Minimises, for each binary problem,
 
     ``P(w) = lam/2 |w|^2 + 1/m sum_i c_i max(0, 1 - y_i (<w, x_i> + b))``, ``m = sum_i c_i``,
 
-    or another `loss` in place of max(0, ...).
+    or another `loss` in place of max(0, ...). Losses of regression are of y_i - <w, x_i> - b, for
+    each column of y.
 
     Parameters
     ----------
     X : array-like or CSR matrix of shape (n_samples, n_features)
         Not copied if it is float32 or float64 and C-contiguous, or CSR with such values and 32- or
         64-bit indices. CSR means any object with ``data``, ``indices``, ``indptr``, ``shape``.
-    y : array-like of shape (n_samples,)
-        Labels, numbers or strings, of at least two classes.
+    y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+        Labels, numbers or strings, of at least two classes, in one dimension. With a loss of
+        regression, targets between -1e150 and 1e150, of one output or several.
     lam : float
         Regularisation λ > 0. ``lam_from_C`` converts from C.
-    loss : {"hinge", "squared_hinge", "modified_huber", "log_loss"}, default="hinge"
-        Of u = 1 - y f(x): max(0, u); its square; the square up to u = 2 and 4u - 4 from there;
+    loss : str, default="hinge"
+        Of labels, of u = 1 - y f(x): "hinge" is max(0, u), "squared_hinge" its square,
+        "modified_huber" the square up to u = 2 and 4u - 4 from there, "log_loss"
         log(1 + exp(u - 1)). The last two have `LinearModel.predict_proba`. See
         `PegasosClassifier`.
+        Of targets: "epsilon_insensitive", "squared_epsilon_insensitive", "huber" or
+        "squared_error". See `PegasosRegressor`.
+    epsilon : float, default=0.1
+        With the first two losses of targets, errors up to epsilon >= 0 cost nothing. With "huber",
+        the loss grows as a straight line from epsilon > 0 on. It has the units of y. Ignored with
+        other losses.
     solver : {"auto", "pegasos", "sdca", "newton"}, default="auto"
         "pegasos" is the algorithm of the paper and nothing else. It is fast to a rough solution.
         The others begin with an epoch of Pegasos and are fast to a fine solution. "sdca" goes on by
@@ -104,7 +115,7 @@ def fit(
     intercept_scaling : float, default=1.0
         Value of the constant feature. A larger value penalises the intercept less.
     multi_class : {"ovr", "ovo"}, default="ovr"
-        One-vs-rest or one-vs-one, for three classes or more.
+        One-vs-rest or one-vs-one, for three classes or more. Ignored with losses of targets.
     sample_weight : array-like of shape (n_samples,), optional
         c_i >= 0. A row of weight zero is in no problem: drawing it changes nothing.
     order : array-like of int, optional
@@ -121,7 +132,8 @@ def fit(
     Returns
     -------
     LinearModel
-        With `objective`, the objective P(w) of the model, and `duality_gap`, a bound on how far
+        Its `predict` returns labels or targets. With `objective`, the P(w) of the model, and
+        `duality_gap`, a bound on how far
         P(w) is above the optimum. A dual point proves the bound. With "pegasos", it is tight after
         whole epochs of permutations, for the last iterate without projection. Otherwise it is true,
         but not as tight. After Ctrl-C, nothing is returned.
@@ -145,9 +157,23 @@ def fit(
     array([0, 0, 1, 1])
     >>> print(f"objective {model.objective[0]:.3f}, gap {model.duality_gap[0]:.3f}")
     objective 0.050, gap 0.000
+
+    Targets in place of labels:
+
+    >>> options = {"loss": "squared_error", "penalize_intercept": False, "random_state": 0}
+    >>> model = pegasos.fit(X, [0.0, 0.0, 5.0, 6.0], lam=1e-6, **options)  # 1 + 2 x_1 - x_2
+    >>> print(model.coef.round(3), model.intercept.round(3))
+    [[ 2. -1.]] [1.]
     """
+    kind: Any = _validate.choice("loss", loss, [*_losses.LOSSES, *_losses.TARGET_LOSSES])
+    of_loss = "epsilon of loss='huber'" if loss == "huber" else "epsilon"
+    limits: Any = {"above": 0} if loss == "huber" else {"at_least": 0}
+    epsilon = _validate.real(of_loss, epsilon, **limits)
+    has_targets = loss in _losses.TARGET_LOSSES
+    if has_targets:
+        kind = _losses.of_targets(loss, epsilon)
     settings = Settings(
-        lam, loss=loss, batch_size=batch_size, sampling=sampling, project=project,
+        lam, loss=kind, batch_size=batch_size, sampling=sampling, project=project,
         average=average, fit_intercept=fit_intercept, penalize_intercept=penalize_intercept,
         intercept_scaling=intercept_scaling,
     )  # fmt: skip
@@ -163,11 +189,21 @@ def fit(
     seed = _validate.seed(random_state)
     rows, dtype = _validate.rows(X)
     n_samples, n_features = rows.shape
-    classes, codes, columns, weights = _targets(y, sample_weight, multi_class, n_samples)
+    weights = _validate.sample_weight(sample_weight, n_samples)
+    classes = codes = values = None
+    if has_targets:
+        _validate.before_targets(y)
+        y = _validate.targets(y, n_samples)
+        columns, values, units = _units.problems(y, weights)
+        settings = dataclasses.replace(settings, units=units)
+    else:
+        classes, codes = _validate.labels(y, n_samples)
+        _validate.at_least_two(classes, codes, weights)
+        columns = _problems.label_columns(codes, len(classes), multi_class, weights)
     draws = None if order is None else _validate.order(order, n_samples)
 
     schedule = Schedule(LINEAR, settings, len(columns), n_features, dtype, seed)
-    schedule.set_rows(columns, weights)
+    schedule.set_rows(columns, weights, values)
     if draws is not None:
         made = _whole_steps(columns[:, draws], settings.batch_size)
         steps = made if steps is None else np.minimum(made, steps)
@@ -176,48 +212,49 @@ def fit(
             rows, solver=solver, tol=tol, max_iter=n_epochs, n_steps=steps, order=draws,
             n_threads=n_threads, on_progress=lambda: progress.update(schedule.progress),
         )  # fmt: skip
-    about: dict[str, Any] = {"classes": classes, "multi_class": multi_class}
+    model = _model(
+        schedule, certificate, classes, "ovr" if has_targets else multi_class,
+        is_flat=has_targets and np.ndim(y) == 1,
+    )  # fmt: skip
     if steps is None:
         _warnings.of_gap(
             schedule, certificate, rows, solver=solver, tol=tol, max_iter=n_epochs,
-            name=lambda k: _problems.name(k, **about), stacklevel=3,
+            name=model.problem_name, stacklevel=3,
+            told=lambda objectives: objectives * settings.objective_units,
         )  # fmt: skip
-    balancing = None if weights is not None else "sample_weight that gives rare classes more"
-    _warnings.of_one_class(
-        schedule, certificate, rows, codes=codes, weights=weights, balancing=balancing,
-        stacklevel=3, **about,
-    )  # fmt: skip
-    return _model(schedule, certificate, classes, multi_class)
-
-
-def _targets(
-    y: ArrayLike, sample_weight: ArrayLike | None, multi_class: str, n_samples: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
-    """The classes, each row's number among them, labels of each problem, and weights."""
-    classes, codes = _validate.labels(y, n_samples)
-    weights = _validate.sample_weight(sample_weight, n_samples)
-    _validate.at_least_two(classes, codes, weights)
-    columns = _problems.label_columns(codes, len(classes), multi_class, weights)
-    return classes, codes, columns, weights
+    if codes is not None and classes is not None:
+        balancing = None if weights is not None else "sample_weight that gives rare classes more"
+        _warnings.of_one_class(
+            schedule, certificate, rows, codes=codes, weights=weights, balancing=balancing,
+            stacklevel=3, classes=classes, multi_class=multi_class,
+        )  # fmt: skip
+    return model
 
 
 def _model(
-    schedule: Schedule, certificate: Certificate, classes: np.ndarray, multi_class: str
+    schedule: Schedule, certificate: Certificate, classes: Any, multi_class: str, *, is_flat: bool
 ) -> LinearModel:
-    """What a fit returns."""
-    coef, intercept = schedule.model()
-    is_pegasos = schedule.solver is schedule.pegasos
+    """What a fit returns, in the units that users have."""
+    settings, counts = schedule.settings, None
+    coef, intercept = settings.told(*schedule.model())
+    loss, units = settings.loss, settings.objective_units
+    if schedule.solver is schedule.pegasos:
+        counts = schedule.pegasos.alpha_counts()
+        if loss.has_targets:  # slopes have the units of losses over those of targets
+            counts = counts * (units / np.array(settings.units))[:, None]
     return LinearModel(
         coef=coef,
         intercept=intercept,
         classes=classes,
         multi_class=multi_class,
-        lam=schedule.settings.lam,
-        loss=schedule.settings.loss.name,
-        objective=certificate.objective,
-        dual_objective=certificate.dual_objective,
+        lam=settings.lam,
+        loss=loss.name,
+        epsilon=loss.epsilon if loss.name in _losses.EPSILON_LOSSES else None,
+        is_flat=is_flat,
+        objective=certificate.objective * units,
+        dual_objective=certificate.dual_objective * units,
         n_steps=schedule.n_steps,
-        alpha_counts=schedule.pegasos.alpha_counts() if is_pegasos else None,
+        alpha_counts=counts,
     )
 
 
@@ -245,7 +282,8 @@ def decision_function(model: LinearModel, X: Any) -> np.ndarray:
     ndarray of float64
         Shape (n_samples,) for two classes: positive means ``model.classes[1]``. Otherwise
         (n_samples, n_classes), and the class of the largest score wins; for one-vs-one these are
-        votes, with ties broken by summed scores.
+        votes, with ties broken by summed scores. Of regression, predicted targets, of the shape of
+        the y of the fit.
 
     Raises
     ------
