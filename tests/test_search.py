@@ -549,6 +549,48 @@ def test_rows_that_are_repeated_count_as_often(rng, layout, dtype):
             np.testing.assert_array_equal(one.scores_, other.scores_)
 
 
+@pytest.mark.filterwarnings("ignore:.*rounding:sklearn.exceptions.ConvergenceWarning")
+@covering(
+    2, kind=("linear", "kernel"), multi_class=("ovr", "ovo", "crammer_singer"), dtype=DTYPES,
+    layout=LAYOUTS, weighted=(False, True), cv=("groups", "repeated", "stratified"),
+)  # fmt: skip
+def test_classes_are_balanced_in_each_fold(rng, kind, multi_class, dtype, layout, weighted, cv):
+    """Scores are those of GridSearchCV, which sees the training rows of a fold alone."""
+    if kind == "kernel" and multi_class == "crammer_singer":
+        pytest.skip("kernel machines have no joint problem")
+    centers = 2 * rng.normal(size=(3, 6))
+    y = np.repeat([0, 1, 2], [110, 25, 15])
+    X = convert(centers[y] + 1.5 * rng.normal(size=(150, 6)), layout, dtype)
+    c = rng.uniform(0.1, 3, 150) if weighted else None
+    splits = {
+        "groups": [(np.r_[0:70, 110:150], np.r_[70:110]), (np.r_[20:120, 138:150], np.r_[0:20])],
+        "repeated": [(rng.integers(0, 150, 150), np.arange(150)) for _ in range(2)],
+        "stratified": StratifiedKFold(3),
+    }[cv]
+    make, search = {
+        "linear": (PegasosClassifier, PegasosClassifierCV),
+        "kernel": (KernelPegasosClassifier, KernelPegasosClassifierCV),
+    }[kind]
+    options = {"class_weight": "balanced", "multi_class": multi_class, "random_state": 0}
+    lams = [1e-1, 1e-2]
+    ours = search(
+        lams=lams, cv=splits, scoring="accuracy", cv_effort=1e-6, refit=False, **options,
+        **{"gammas": [0.05]} if kind == "kernel" else {},
+    ).fit(X, y, sample_weight=c)  # fmt: skip
+    gamma = {"gamma": 0.05} if kind == "kernel" else {}
+    theirs = GridSearchCV(
+        make(tol=1e-6, **options, **gamma), {"lam": lams}, cv=splits, scoring="accuracy",
+        refit=False, error_score="raise",
+    ).fit(X, y, sample_weight=c)  # fmt: skip
+    scores = [theirs.cv_results_[f"split{k}_test_score"] for k in range(theirs.n_splits_)]
+    np.testing.assert_allclose(ours.scores_.reshape(2, -1), np.transpose(scores), atol=0.011)
+    plain = search(
+        lams=lams, cv=splits, scoring="accuracy", cv_effort=1e-6, refit=False,
+        **options | {"class_weight": None}, **{"gammas": [0.05]} if kind == "kernel" else {},
+    ).fit(X, y, sample_weight=c)  # fmt: skip
+    assert np.abs(plain.scores_ - ours.scores_).max() > 0.02
+
+
 @pytest.mark.parametrize("kind", ["negative", "mask", "list", "unsigned"])
 def test_folds_are_named_as_numpy_names_rows(data, layout, dtype, kind):
     X, y = data

@@ -25,18 +25,20 @@ class Fold:
     ----------
     learns : ndarray of bool of shape (n_samples,)
         The rows to learn from.
-    times : ndarray of int or None
-        How often each row is among them; None: once at most.
+    weights : ndarray of shape (n_samples,) or None
+        Of the rows in training. Where folds have the same, this is the same array.
     test : ndarray of int64
         The rows to score, which may be there several times as well.
     """
 
     learns: np.ndarray
-    times: np.ndarray | None
+    weights: np.ndarray | None
     test: np.ndarray
 
 
-def read(cv: Any, X: Any, data: Data, groups: Any) -> list[Fold]:
+def read(
+    cv: Any, X: Any, data: Data, groups: Any, balance: Callable[[np.ndarray], Any]
+) -> list[Fold]:
     """The folds that `cv` makes, checked.
 
     Parameters
@@ -47,6 +49,9 @@ def read(cv: Any, X: Any, data: Data, groups: Any) -> list[Fold]:
         What splitters are given, with the y of `data`.
     data : pegasos.estimators._base.Data
         Of all rows. Where they have classes, an int means stratified folds.
+    balance : callable
+        Of how often each row is in a fold: by what the weights of classes are multiplied there;
+        None: by nothing.
 
     Returns
     -------
@@ -85,7 +90,18 @@ def read(cv: Any, X: Any, data: Data, groups: Any) -> list[Fold]:
                 f"cv: fold {k} has {len(test)} rows to test on and leaves {n_left} {wanted[1]} to "
                 f"learn from; at least 1 and {wanted[0]} are needed"
             )
-        folds.append(Fold(learns, times if times.max() > 1 else None, test))
+        # A row that is k times in a fold has k times its weight.
+        factors, ratios = [times] if times.max() > 1 else [], balance(times)
+        if ratios is not None:
+            factors.append(ratios[data.codes])
+        weights = data.weights
+        for factor in factors:
+            with np.errstate(over="ignore"):  # the check follows
+                weights = factor * (1.0 if weights is None else weights)
+        if factors:
+            name = f"the weights of rows, as often as they are in fold {k} of cv,"
+            weights = _validate.sample_weight(weights, n_rows, name)
+        folds.append(Fold(learns, weights, test))
     return folds
 
 
@@ -102,12 +118,15 @@ class Together:
     weights : ndarray of shape (n_samples,) or None
     values : ndarray of float64 of shape (n_problems, n_samples) or None
         Targets, which all folds share.
+    are_all : bool
+        Whether there are no others to be trained.
     """
 
     numbers: list[int]
     labels: np.ndarray
     weights: np.ndarray | None
     values: np.ndarray | None
+    are_all: bool
 
     def problems(self, fold: np.ndarray, column: np.ndarray) -> tuple[Any, Any, Any]:
         """Labels, weights and targets of problems number `column` in the `fold` of each."""
@@ -116,26 +135,13 @@ class Together:
 
 
 def together(folds: list[Fold], numbers: Sequence[int], data: Data) -> Generator[Together]:
-    """Yield the folds `numbers` as `Together`.
-
-    A row that is k times in a fold has k times its weight.
-    """
-
-    def some(numbers: list[int], weights: np.ndarray | None) -> Together:
-        labels = np.stack([data.columns * folds[k].learns for k in numbers])
-        return Together(numbers, labels, weights, data.values)
-
-    once = [k for k in numbers if folds[k].times is None]
-    if once:
-        yield some(once, data.weights)
+    """Yield the folds `numbers` as `Together`."""
+    groups: dict[int, list[int]] = {}
     for k in numbers:
-        fold = folds[k]
-        if fold.times is None:
-            continue
-        with np.errstate(over="ignore"):  # the check follows
-            repeated = fold.times * (1.0 if data.weights is None else data.weights)
-        name = f"the weights of rows, as often as they are in fold {k} of cv,"
-        yield some([k], _validate.sample_weight(repeated, len(fold.times), name))
+        groups.setdefault(id(folds[k].weights), []).append(k)
+    for some in groups.values():
+        labels = np.stack([data.columns * folds[k].learns for k in some])
+        yield Together(some, labels, folds[some[0]].weights, data.values, len(groups) == 1)
 
 
 class Scoring:

@@ -61,6 +61,8 @@ _OF_SCALE = (0.1, 1.0, 10.0)
 # errors less than the best one there. Where a fold has one problem, or problems have so few kernel
 # values together, going over the γ twice takes longer than what is dropped.
 _SURELY, _FEW = 4, 2**20
+# Folds share the weights of all rows if balanced weights differ from them by no more than this.
+_ALIKE = 0.01
 # The epsilon of a search that names none.
 _EPSILON = 0.1
 
@@ -234,7 +236,8 @@ class _Search(HintsMixin, BaseEstimator):
         steps = self._steps()
         if steps is not None:
             axes["n_steps"] = steps
-        folds = _folds.read(self.cv, X, data, groups)
+        balance = functools.partial(self._balance, data, sample_weight)
+        folds = _folds.read(self.cv, X, data, groups, balance)
         # By default, scores weigh rows as training does: else they would choose the λ that heed
         # weights least. Scorers of scikit-learn are given what they are given everywhere.
         scoring = _folds.Scoring(
@@ -332,6 +335,9 @@ class _Search(HintsMixin, BaseEstimator):
         """The score of rows number `test` where `scoring` is None."""
         raise NotImplementedError
 
+    def _balance(self, data: Data, sample_weight: np.ndarray | None, times: np.ndarray) -> Any:
+        """See `_folds.read`."""
+
     def _lams(self, data: Data) -> tuple[str, np.ndarray, np.ndarray]:
         """ "C" or "lam", its values to try, and the λ of these."""
         mass = data.mass
@@ -382,7 +388,9 @@ class _Search(HintsMixin, BaseEstimator):
         if steps is not None:
             self._descend(*of_set, steps, None)
         elif isinstance(effort, str):
-            if sweeps and self.solver == "auto" and not _is_cheap(machines, folds, len(points)):
+            # One fold alone cannot tell which λ deserve more epochs.
+            is_rough = sweeps and self.solver == "auto" and folds.are_all
+            if is_rough and not _is_cheap(machines, folds, len(points)):
                 self._double_epochs(*of_set)
             else:
                 self._follow(*of_set, _GAP)
@@ -727,6 +735,16 @@ class _OfClassifiers(ClassifierMixin, _Search):
             is_right = _problems.winners(of_classes) == data.codes[test]
         return float(np.average(is_right, weights=weights))
 
+    def _balance(self, data: Data, sample_weight: np.ndarray | None, times: np.ndarray) -> Any:
+        if self.class_weight != "balanced":
+            return None
+        weights = np.ones(len(times)) if sample_weight is None else sample_weight
+        of_all, of_fold = (np.bincount(data.codes, w) for w in (weights, times * weights))
+        ratios = of_all / np.where(of_fold > 0, of_fold, np.inf)
+        ratios /= ratios.max()
+        ratios[of_fold == 0] = 1
+        return None if ratios.min() >= 1 - _ALIKE else ratios
+
 
 class _OfRegressors(RegressorMixin, _Search):
     """Searches whose y holds targets."""
@@ -978,7 +996,9 @@ class PegasosClassifierCV(_OfClassifiers, _Linear):
         As in `PegasosClassifier`. With "crammer_singer", every fold and C is a fit of its own, and
         they share no passes.
     class_weight : dict or "balanced", default=None
-        As in `PegasosClassifier`. "balanced" counts the classes of all rows, not of each fold.
+        As in `PegasosClassifier`. "balanced" counts the classes of the training rows of each fold,
+        as in `sklearn.model_selection.GridSearchCV`. Where the weights differ by 1 % at most from
+        those of all rows, as they do in stratified folds of many rows, these are taken.
     verbose : int, default=0
         1: show progress on standard error.
 
