@@ -22,7 +22,7 @@ from pegasos._threads import handled
 from pegasos.io import _archive, _readers, _sources
 from pegasos.problems import _validate
 
-_VERSION = 1
+_VERSION = 2
 # Files that rows are dealt to at random. One is shuffled in memory, so that a fourth of it has room
 # for the largest; one that is larger is dealt once more.
 _BUCKETS, _BUCKET_SHARE = 64, 4
@@ -51,9 +51,9 @@ class Blocks:
     """Training rows on disk, for data larger than memory.
 
     The source is read once and written to a cache: micro-blocks of rows in random order. Then
-    `PegasosClassifier` and `PegasosRegressor` take the blocks in place of X and y: ``fit(blocks)``,
-    ``predict(blocks)``, ``score(blocks)``. If all rows fit into `memory`, a fit is that of the rows
-    in memory, in the order of the cache, with the same bits.
+    `PegasosClassifier`, `PegasosRegressor` and `PegasosOneClass` take the blocks in place of X and
+    y: ``fit(blocks)``, ``predict(blocks)``, ``score(blocks)``. If all rows fit into `memory`, a fit
+    is that of the rows in memory, in the order of the cache, with the same bits.
 
     Parameters
     ----------
@@ -103,6 +103,8 @@ class Blocks:
         The sum of sample weights of each class.
     feature_scale : ndarray of shape (n_features,)
         Root of the mean square of each feature.
+    mean_squared_norm : float
+        The mean of |x_i|^2 by sample weights.
 
     Raises
     ------
@@ -579,7 +581,7 @@ class _Conversion:
             finally:
                 out.close(is_last=True)
             os.replace(path, os.path.join(self.folder, "rows"))
-            self._write_index(made_from, norms / self.n_rows, of_scale)
+            self._write_index(made_from, norms / max(self.mass, 1e-300), of_scale)
         finally:
             shutil.rmtree(work, ignore_errors=True)
 
@@ -742,13 +744,14 @@ class _Conversion:
                 first += n
                 by_file = np.argsort(draws, kind="stable")
                 ends = np.searchsorted(draws[by_file], np.arange(_BUCKETS + 1))
-                for k in range(_BUCKETS):
-                    which = by_file[ends[k] : ends[k + 1]]
-                    if len(which):
-                        if files[k] is None:
-                            files[k] = opened.enter_context(contextlib.closing(_Writer(paths[k])))
-                        own = None if weights is None else weights[which]
-                        _sources.dump(files[k], (X[which], y[which], own))
+                X, y = X[by_file], y[by_file]
+                weights = None if weights is None else weights[by_file]
+                for k in np.flatnonzero(np.diff(ends)):
+                    if files[k] is None:
+                        files[k] = opened.enter_context(contextlib.closing(_Writer(paths[k])))
+                    own = slice(ends[k], ends[k + 1])
+                    c = None if weights is None else weights[own]
+                    _sources.dump(files[k], (X[own], y[own], c))
         return [path for path, file in zip(paths, files, strict=True) if file is not None]
 
     def _shuffled(
@@ -758,7 +761,7 @@ class _Conversion:
         for k, path in enumerate(paths):
             own = (seed * 0x9E3779B97F4A7C15 + k + 1) % 2**64
             with open(path, "rb") as file:
-                pieces = _sources.load(file, bool(self.is_sparse), self.n_features + self.shift)
+                pieces = _sources.load(file, self.dtype, self.n_features + self.shift)
                 if os.path.getsize(path) > max(self.memory // _BUCKET_SHARE, 2**16):
                     dealt = self._deal(pieces, work, own)
                     yield from self._shuffled(dealt, work, own)
@@ -777,7 +780,7 @@ class _Conversion:
     def _write_blocks(
         self, out: _Writer, dealt: list[str], work: str, squares: np.ndarray
     ) -> float:
-        """Write blocks of equally many rows; returns the sum of norms, and adds up squares."""
+        """Write blocks of equally many rows; returns sum_i c_i |x_i|^2, and adds up squares."""
         bytes_of_row = 16 + self.n_stored / self.n_rows * (
             self.dtype.itemsize + self.index_bytes * bool(self.is_sparse)
         )
@@ -841,4 +844,4 @@ class _Conversion:
             crc = zlib.crc32(data, crc)
             out.write(memoryview(data).cast("B") if data.size else b"")
         self.table.append([X.shape[0], stored, offset, crc])
-        return float(norms.sum())
+        return float((norms if weights is None else norms * weights).sum())

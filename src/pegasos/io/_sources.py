@@ -5,7 +5,6 @@ A piece is (X, y, sample_weight): an array or a CSR matrix, an array, and an arr
 
 import contextlib
 import glob
-import io
 import os
 import zipfile
 import zlib
@@ -298,23 +297,31 @@ def _sparse_rows(
         yield _validate.csr(values.take(stored), indices.take(stored), ends, (count, d))
 
 
-def dump(file: io.BufferedIOBase, piece: Piece) -> None:
-    """Append a piece to a file."""
-    X, *others = piece
+def dump(file: Any, piece: Piece) -> None:
+    """Append a piece to a file: its sizes and the bytes of its arrays."""
+    X, y, weights = piece
     arrays = [X.data, X.indices, X.indptr] if sparse.issparse(X) else [X]
-    for array in (*arrays, *others):
-        np.save(file, np.zeros(0) if array is None else array)
+    arrays += [y] if weights is None else [y, weights]
+    index_bytes = arrays[1].itemsize if sparse.issparse(X) else 0
+    file.write(np.array([*y.shape, X.size, index_bytes, weights is not None], np.int64).tobytes())
+    for array in arrays:
+        file.write(array.tobytes())
 
 
-def load(file: Any, is_sparse: bool, n_features: int) -> Iterator[Piece]:
-    """The pieces of such a file."""
-    end = os.fstat(file.fileno()).st_size
-    while file.tell() < end:
-        X: Any
-        if is_sparse:
-            parts = [np.load(file) for _ in range(3)]
-            X = sparse.csr_array(tuple(parts), shape=(len(parts[2]) - 1, n_features))
+def load(file: Any, dtype: Any, n_features: int) -> Iterator[Piece]:
+    """The pieces of such a file, whose values have this type."""
+    while header := file.read(5 * 8):
+        n, n_outputs, size, index_bytes, has_weights = np.frombuffer(header, np.int64).tolist()
+
+        def take(dtype: Any, count: int) -> np.ndarray:
+            dtype = np.dtype(dtype)
+            return np.frombuffer(file.read(dtype.itemsize * count), dtype)
+
+        X: Any = take(dtype, size)
+        if index_bytes:
+            index = f"i{index_bytes}"
+            X = sparse.csr_array((X, take(index, size), take(index, n + 1)), (n, n_features))
         else:
-            X = np.load(file)
-        y, weights = np.load(file), np.load(file)
-        yield X, y, weights if len(weights) or not len(y) else None
+            X = X.reshape(n, -1)
+        y = take(np.float64, n * n_outputs).reshape(n, n_outputs)
+        yield X, y, take(np.float64, n) if has_weights else None
