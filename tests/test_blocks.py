@@ -161,7 +161,8 @@ def test_a_cache_has_all_that_belongs_to_rows(tmp_path, rng, layout, dtype, kind
     assert np.isclose(blocks.mass, weights.sum())
     assert blocks.n_inside == (weights > 0).sum()
     norms = (dense(Z).astype(np.float64) ** 2).sum(axis=1)
-    np.testing.assert_allclose(blocks.mean_squared_norm, norms.mean(), rtol=1e-6)
+    mean = np.average(norms, weights=c)
+    np.testing.assert_allclose(blocks.mean_squared_norm, mean, rtol=1e-6)
     if kind != "targets":
         classes, codes = np.unique(y, return_inverse=True)
         assert (blocks.classes == classes).all()
@@ -357,15 +358,21 @@ def objectives(clf, X, y, weights):
     else:
         labels = np.where(y == clf.classes_[:, None], 1, -1)
         values = np.ones(labels.shape)
-    P, D, feature = [], [], clf.intercept_scaling * clf.fit_intercept
+    P, D = [], []
     for k, a in enumerate(clf._state["a"]):
         w, b = np.atleast_2d(clf.coef_)[k], clf.intercept_[k]
         u = values[k] - labels[k] * (X @ w + b)
+        is_free = clf.fit_intercept and not clf.penalize_intercept
+        feature = clf.intercept_scaling * (clf.fit_intercept and not is_free)
         norm = w @ w + ((b / feature) ** 2 if feature else 0)
         P.append(clf.lam_ / 2 * norm + (c * ALL[name](u)).sum() / c.sum())
         inside = c > 0
-        a, z = a[inside], values[k][inside]
-        beta = a * labels[k][inside] / (clf.lam_ * c.sum())
+        a, y, z = a[inside], labels[k][inside], values[k][inside]
+        if is_free:  # the heavier side is scaled down until sum_i a_i y_i is 0
+            sizes = (a * y)[a * y > 0].sum(), -(a * y)[a * y < 0].sum()
+            a = a * np.where(a * y > 0, *(min(sizes) / size for size in sizes))
+            assert abs(a @ y) < 1e-12 * sum(sizes)
+        beta = a * y / (clf.lam_ * c.sum())
         v = X[inside].T @ beta
         norm = v @ v + (feature * beta.sum()) ** 2
         parts = CONJUGATES[name](a, c[inside]) + (z - 1) * a
@@ -395,6 +402,60 @@ def test_the_gap_is_certified_over_all_rows(tmp_path, rng, layout, dtype, kind):
         )
         assert (clf.predict(blocks) == clf.predict(X)).all()
         assert np.isclose(clf.score(blocks), clf.score(X, y, weights))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_free_intercept_has_a_certificate_as_well(tmp_path, rng, layout):
+    X, y, weights = make(rng, layout, "classes", weighted=True)
+    blocks = Blocks(source_of(X, y, weights), cache=tmp_path / "labels", memory=MEMORY)
+    rows = blocks.in_memory()
+    for loss in ("hinge", "squared_hinge", "log_loss"):
+        options = {"lam": 1e-3, "loss": loss, "penalize_intercept": False, "random_state": 0}
+        clf = PegasosClassifier(warm_start=True, **options).fit(blocks)
+        assert (clf.duality_gap_ <= 1e-3 * clf.objective_).all()
+        P, D = objectives(clf, *rows)
+        np.testing.assert_allclose(clf.objective_, P, rtol=1e-10)
+        # Of a smooth loss, a bound on D.
+        assert (clf.dual_objective_ <= D * (1 + 1e-9)).all()
+        np.testing.assert_allclose(clf.dual_objective_, D, rtol=1e-9 if loss == "hinge" else 1e-4)
+        exact = PegasosClassifier(tol=1e-6, **options).fit(*rows)
+        assert (clf.objective_ >= exact.dual_objective_ * (1 - 1e-9)).all()
+        assert (clf.dual_objective_ <= exact.objective_ * (1 + 1e-9)).all()
+    y = rng.normal(size=X.shape[0]) + 7
+    blocks = Blocks(source_of(X, y, weights), cache=tmp_path / "targets", memory=MEMORY)
+    reg = PegasosRegressor(lam=1, penalize_intercept=False, random_state=0).fit(blocks)
+    assert reg.duality_gap_ <= 1e-3 * reg.objective_
+    assert abs(reg.intercept_[0] - 7) < 0.2
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("nu", [0.1, 0.6])
+def test_one_class_is_certified_over_all_rows(tmp_path, rng, layout, nu):
+    X, y, weights = make(rng, layout, weighted=True)
+    X = abs(X)
+    blocks = Blocks(source_of(X, y, weights), cache=tmp_path, memory=MEMORY, dtype="float64")
+    X, _, weights = blocks.in_memory()
+    one = PegasosOneClass(nu=nu, random_state=0, warm_start=True).fit(blocks)
+    w, b, c = one.coef_[0], one.intercept_[0], weights / weights.sum()
+    scores = X @ w + b
+    P = nu / 2 * (w @ w) + c @ np.maximum(0, -scores) + nu * b
+    np.testing.assert_allclose(one.objective_, P, rtol=1e-9)
+    assert one.duality_gap_ <= 1e-3 * abs(one.dual_objective_)
+    a = one._state["a"][0] / weights.sum()
+    total = a.sum()  # nu: else a is scaled down, or mixed with c
+    a = a * nu / total if total > nu else a + (nu - total) / (1 - total) * (c - a)
+    v = X.T @ (a / nu)
+    np.testing.assert_allclose(one.dual_objective_, -nu / 2 * (v @ v), rtol=1e-9)
+    exact = PegasosOneClass(nu=nu, tol=1e-6, random_state=0).fit(X, sample_weight=weights)
+    assert exact.dual_objective_ <= one.objective_ + 1e-9
+    assert one.dual_objective_ <= exact.objective_ + 1e-9
+    np.testing.assert_allclose(one.decision_function(blocks), scores, rtol=1e-9, atol=1e-12)
+    assert (one.predict(blocks) == np.where(scores >= 0, 1, -1)).mean() > 0.999
+    assert nu - 0.05 < c @ (one.predict(blocks) < 0) < nu + 0.05
+    # It goes on from its state.
+    again = one.set_params(tol=1e-4).fit(blocks)
+    assert again.duality_gap_ <= 1e-4 * abs(again.dual_objective_)
+    assert again.lam_ == nu
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -502,8 +563,6 @@ def test_dual_variables_may_be_on_disk(tmp_path, rng):
 
 
 def test_what_blocks_cannot_do_is_told(blocks):
-    with pytest.raises(ValueError, match="penalize_intercept=True"):
-        PegasosClassifier(penalize_intercept=False).fit(blocks)
     with pytest.raises(ValueError, match="solver='auto' or 'sdca'"):
         PegasosClassifier(solver="newton").fit(blocks)
     with pytest.raises(ValueError, match="multi_class='ovr' or 'ovo'"):
@@ -514,8 +573,6 @@ def test_what_blocks_cannot_do_is_told(blocks):
         PegasosClassifierCV().fit(blocks, None)
     with pytest.raises(TypeError, match="takes no Blocks"):
         PegasosClassifier(lam=1).partial_fit(blocks, None, classes=[0, 1])
-    with pytest.raises(TypeError, match="PegasosOneClass takes no Blocks"):
-        PegasosOneClass().fit(blocks)
     blocks.memory = 1000
     with pytest.raises(ValueError, match=r"memory=1000 bytes is too little .* give .* at least"):
         PegasosClassifier().fit(blocks)

@@ -251,8 +251,8 @@ class PegasosEstimator(HintsMixin, CallbackSupportMixin, BaseEstimator):
         if isinstance(X, Blocks):
             raise TypeError(
                 f"{type(self).__name__} takes no Blocks here: fit, predict, decision_function and "
-                "score of PegasosClassifier and PegasosRegressor do. For a kernel, make Blocks of "
-                "the features of sklearn.kernel_approximation.Nystroem"
+                "score of PegasosClassifier, PegasosRegressor and PegasosOneClass do. For a "
+                "kernel, make Blocks of the features of sklearn.kernel_approximation.Nystroem"
             )
         if options.get("reset", True) and _validate.is_ready(X, options.get("y")):
             # scikit-learn, whose checks take a fifth of a small fit, would change nothing.

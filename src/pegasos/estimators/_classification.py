@@ -262,7 +262,7 @@ class Classifier(ClassifierMixin, PegasosEstimator):
         # What rows have, classes have: labels of each problem.
         columns = np.abs(_problems.label_columns(np.arange(n_classes), n_classes, multi_class))
 
-        def targets(y: np.ndarray, weights: Any) -> tuple[np.ndarray, Any, Any]:
+        def targets(y: np.ndarray, weights: Any, _: Any) -> tuple[np.ndarray, Any, Any]:
             codes = blocks.codes(y)
             weights = _weighted(weights, self.class_weight, factor, codes)
             return _problems.label_columns(codes, n_classes, multi_class, weights), weights, None

@@ -94,12 +94,6 @@ class LinearMachine(PegasosEstimator):
                     "Blocks that are larger than memory need solver='auto' or 'sdca' and "
                     f"n_steps=None, got solver={self.solver!r}, n_steps={n_steps!r}"
                 )
-            if self.fit_intercept and not self.penalize_intercept:
-                raise ValueError(
-                    "Blocks that are larger than memory need penalize_intercept=True (or "
-                    "fit_intercept=False), got penalize_intercept=False. A larger "
-                    "intercept_scaling penalises the intercept less"
-                )
             continuing = self.warm_start and "blocks" in getattr(self, "_state", ())
             data, targets, masses, n_inside = self._read_blocks(blocks, continuing=continuing)
             lam = self._lam_to_go_on() if continuing else self._lam_of(data)
@@ -437,8 +431,7 @@ class PegasosClassifier(Classifier, LinearMachine):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or Blocks
             Not copied if it is float32 or float64 and C-contiguous, or CSR with such values.
-            `Blocks` are for rows larger than memory; they need ``penalize_intercept=True`` and
-            solver "auto" or "sdca" there.
+            `Blocks` are for rows larger than memory; they need solver "auto" or "sdca" there.
         y : {array-like, sparse matrix} of shape (n_samples,) or (n_samples, n_labels)
             Labels. Or several labels for each row: zeros and ones in a column for each label.
             None of Blocks, which have them.

@@ -13,6 +13,7 @@ from pegasos.estimators import _parameters
 from pegasos.estimators._base import Data, PegasosEstimator, one_at_a_time, whole
 from pegasos.estimators._kernel import KernelMachine
 from pegasos.estimators._linear import LinearMachine
+from pegasos.io._blocks import Blocks
 from pegasos.problems import _columns, _losses, _validate
 from pegasos.problems._settings import Settings
 from pegasos.solvers import _warnings
@@ -20,6 +21,8 @@ from pegasos.solvers._schedule import Schedule
 
 # What training divides by is 2 to a power in this range. It must not be below the mean of norms.
 _LEAST_EXPONENT, _MOST_EXPONENT = -900, 900
+# By what the mean of norms is multiplied, for rounding.
+_MORE = 1.001
 
 
 class OneClass(OutlierMixin, PegasosEstimator):
@@ -109,9 +112,7 @@ class OneClass(OutlierMixin, PegasosEstimator):
         X = twin._validate_rows(X, reset=not continuing)
         n = X.shape[0]
         weights = _validate.sample_weight(sample_weight, n)
-        columns = np.ones((1, n), np.int8)
-        if weights is not None:
-            columns[0, weights == 0] = 0
+        columns = _columns.of_targets(1, n, weights)
         return Data(
             X=X,
             y=columns[0],
@@ -173,9 +174,9 @@ def _mean(norms: np.ndarray, data: Data) -> float:
     """The mean of |K(x_i, x_i)|, by the weights of rows; a little more, for rounding."""
     with np.errstate(over="ignore", invalid="ignore"):
         if data.weights is None:
-            return 1.001 * float(np.abs(norms).mean())
+            return _MORE * float(np.abs(norms).mean())
         share = data.weights / data.weights.max()
-        return 1.001 * float((np.abs(norms) * share).sum() / share.sum())
+        return _MORE * float((np.abs(norms) * share).sum() / share.sum())
 
 
 class PegasosOneClass(OneClass, LinearMachine):
@@ -302,8 +303,10 @@ class PegasosOneClass(OneClass, LinearMachine):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or Blocks
             Not copied if it is float32 or float64 and C-contiguous, or CSR with such values.
+            `Blocks` are for rows larger than memory; they need solver "auto" or "sdca" there, and
+            their y is ignored.
         y : Ignored
             There for pipelines and searches.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -350,7 +353,23 @@ class PegasosOneClass(OneClass, LinearMachine):
 
     # ---- Inside ----------------------------------------------------------------------------------
 
+    def _read_blocks(self, blocks: Blocks, *, continuing: bool) -> tuple[Data, Any, Any, Any]:
+        """See `LinearMachine`."""
+        data = Data(
+            X=blocks, y=np.ones(1), seen={"n_features_in_": blocks.shape[1]}, weights=None,
+            columns=np.ones((1, 1), np.int8), mass=blocks.mass,
+            units=self._fitted["units"] if continuing else None,
+        )  # fmt: skip
+
+        def targets(y: np.ndarray, weights: Any, _: Any) -> tuple[np.ndarray, Any, Any]:
+            weights = None if weights is None else np.ascontiguousarray(weights)
+            return _columns.of_targets(1, len(y), weights), weights, None
+
+        return data, targets, np.array([blocks.mass]), np.array([blocks.n_inside])
+
     def _mean_norm(self, data: Data) -> float:
+        if isinstance(data.X, Blocks):
+            return _MORE * data.X.mean_squared_norm
         rows, _ = _validate.rows(data.X, checked=True)
         return _mean(rows.squared_norms(), data)
 

@@ -106,7 +106,7 @@ class Regressor(RegressorMixin, PegasosEstimator):
             y, None, self._fitted["units"] if continuing else None
         )
 
-        def targets(y: np.ndarray, weights: Any) -> tuple[np.ndarray, Any, Any]:
+        def targets(y: np.ndarray, weights: Any, _: Any) -> tuple[np.ndarray, Any, Any]:
             _validate.targets(y, len(y))
             weights = None if weights is None else np.ascontiguousarray(weights)
             labels, values, _ = _units.problems(y, weights, units)
@@ -317,8 +317,7 @@ class PegasosRegressor(Regressor, LinearMachine):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or Blocks
             Not copied if it is float32 or float64 and C-contiguous, or CSR with such values.
-            `Blocks` are for rows larger than memory; they need ``penalize_intercept=True`` and
-            solver "auto" or "sdca" there.
+            `Blocks` are for rows larger than memory; they need solver "auto" or "sdca" there.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Targets, between -1e150 and 1e150. None of Blocks, which have them.
         sample_weight : array-like of shape (n_samples,), default=None

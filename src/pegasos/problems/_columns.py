@@ -50,6 +50,14 @@ def name(k: int, classes: np.ndarray, multi_class: str) -> str:
     return f"classes {classes[i]} and {classes[j]}"
 
 
+def of_targets(n_problems: int, n_rows: int, weights: np.ndarray | None) -> np.ndarray:
+    """Labels of problems that all rows of weight are in: 1, or 0 for others."""
+    columns = np.ones((n_problems, n_rows), np.int8)
+    if weights is not None:
+        columns[:, weights == 0] = 0
+    return columns
+
+
 def label_columns(
     codes: np.ndarray, n_classes: int, multi_class: str, row_weights: np.ndarray | None = None
 ) -> np.ndarray:

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from pegasos.problems import _columns
+
 # Targets that spread less than by this part of their size count as if they spread so much: beyond,
 # there are only their last digits.
 _LEAST_SPREAD = 2.0**-26
@@ -21,9 +23,7 @@ def problems(
         A row of weight 0 is in no problem.
     """
     values = np.ascontiguousarray(y.reshape(len(y), -1).T)
-    labels = np.ones(values.shape, np.int8)
-    if weights is not None:
-        labels[:, weights == 0] = 0
+    labels = _columns.of_targets(len(values), len(y), weights)
     if units is None:
         units = of(values, weights)
     return labels, values / np.array(units)[:, None], units

@@ -8,28 +8,38 @@ is that of all rows. Meanwhile a thread reads the next one.
 """
 
 import contextlib
+import dataclasses
 import functools
 import mmap
 import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from pegasos import _core, _threads
 from pegasos.io._blocks import Blocks, Part
 from pegasos.problems import _rows, _validate
-from pegasos.problems._certificate import Certificate, significant
+from pegasos.problems._certificate import Certificate
 from pegasos.problems._settings import Settings
 from pegasos.solvers._schedule import GAP
 
 _DUAL = np.asarray(_core.BLANK_DUAL).dtype
+# Of each problem. `part` is the sum of z_i a_i - c_i l*(a_i/c_i), of m D. `gaps` are m (P - D) as
+# rows were met, of the pass under way and the last two. `intercept` belongs to `coef`.
+_PROBLEM = np.dtype(
+    [
+        (name, np.float64)
+        for name in ("mass", "lam", "n_inside", "objective", "bound", "intercept", "part")
+    ]
+    + [("gaps", np.float64, 3)]
+)
 # Epochs over a load, and the rows kept beside it.
 _EPOCHS = 3
 # Vectors of weights that a problem has at most at a time, and bytes of a row in memory beside its
 # numbers: of each problem (dual variable twice, label, target twice), and of all.
-_VECTORS, _BYTES_OF_PROBLEM, _BYTES_OF_ROW = 8, 40, 96
+_VECTORS, _BYTES_OF_PROBLEM, _BYTES_OF_ROW = 10, 40, 96
 # What a fit in memory takes for a row beside its numbers: state, norms, room.
 _BYTES_IN_MEMORY = 160
 # Dual variables are on disk where they would take more than such a part of the memory.
@@ -37,50 +47,168 @@ _DUAL_SHARE = 4
 # A gap is checked if it is foretold to be at most so many times what is asked for, and else after
 # so many passes, twice as many, and so on: a check is a pass of its own.
 _HOPEFUL, _PASSES_BEFORE_CHECK = 1.5, 8
+# The constant feature of a free intercept is at least so large.
+_LEAST_FEATURE = 1e-3
 
 # Bytes of zeros that are written at once.
 _ZEROS = 2**22
 
-#: Of a block's labels or targets and weights, what `_core.Targets` wants: labels (n_problems, n),
-#: weights or None, values or None.
-Targets = Callable[[np.ndarray, np.ndarray | None], tuple[np.ndarray, Any, Any]]
+#: Of labels or targets, weights and row numbers, what `_core.Targets` wants: labels (n_problems,
+#: n), weights or None, values or None.
+Targets = Callable[[np.ndarray, np.ndarray | None, np.ndarray], tuple[np.ndarray, Any, Any]]
 
 
-class _Reader:
-    """Reads blocks in a thread, one list of them ahead."""
+class _Loads:
+    """The loads of passes over blocks, each read by a thread while the last one is worked on.
 
-    def __init__(self, blocks: Blocks, part: Part) -> None:
-        self.blocks, self.part = blocks, part
-        self._thread = ThreadPoolExecutor(1, "blocks")
+    Attributes
+    ----------
+    n_each : int
+        Blocks of a load.
+    """
+
+    def __init__(self, blocks: Blocks, n_each: int) -> None:
+        self.blocks, self.n_each = blocks, n_each
+        self._part: Part | None = None
+        self._thread: ThreadPoolExecutor | None = None
         self._wanted: list[int] | None = None
         self._done: Future[None] | None = None
 
+    @property
+    def n_loads(self) -> int:
+        """Loads of a pass."""
+        return -(-self.blocks.n_blocks // self.n_each)
+
+    def of_pass(self, number: int, seed: int) -> list[list[int]]:
+        """The blocks of each load of a pass, in random order."""
+        n = self.blocks.n_blocks
+        order, room = np.empty(n, np.int64), np.empty(n, np.int64)
+        permutation = _core.SAMPLINGS["permutation"]
+        _core.Order(seed % 2**64, room, permutation, number * n).draw(order)
+        return [order[k : k + self.n_each].tolist() for k in range(0, n, self.n_each)]
+
+    def room(self, n_loads: int) -> Part:
+        """Memory for the rows of so many loads."""
+        n_rows, n_stored = self.blocks.largest(self.n_each)
+        return self.blocks.room([], n_rows * n_loads, n_stored * n_loads)
+
+    def blocks_of(self, rows: np.ndarray) -> np.ndarray:
+        """The blocks that rows of these numbers are in."""
+        return np.searchsorted(self.blocks.starts, rows, "right") - 1
+
+    def __enter__(self) -> Self:
+        self._part, self._thread = self.room(1), ThreadPoolExecutor(1, "blocks")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._thread is not None
+        self._thread.shutdown()
+        self._part = self._thread = self._wanted = self._done = None
+
     def start(self, wanted: list[int]) -> None:
-        """Begin to read; what was read before is lost."""
-        self._wait()
+        """Begin to read blocks; what was read before is lost."""
+        assert self._part is not None
+        assert self._thread is not None
+        if self._done is not None:
+            with contextlib.suppress(OSError, ValueError):
+                self._done.result()
         self._wanted = wanted
-        self.part.truncate()
-        self._done = self._thread.submit(self.blocks.read, wanted, self.part)
+        self._part.truncate()
+        self._done = self._thread.submit(self.blocks.read, wanted, self._part)
 
     def get(self, wanted: list[int]) -> Part:
         """The rows of these blocks."""
         if self._wanted != wanted:
             self.start(wanted)
+        assert self._part is not None
         assert self._done is not None
         try:
             self._done.result()
         except (OSError, ValueError):
             self._wanted = None
             raise
-        return self.part
+        return self._part
 
-    def _wait(self) -> None:
-        if self._done is not None:
-            with contextlib.suppress(OSError, ValueError):
-                self._done.result()
+    def in_order(self, room: Part) -> Iterator[int]:
+        """All rows in their order, behind those in `room`; yields where in it they begin."""
+        n, first = self.blocks.n_blocks, room.n_rows
+        loads = [list(range(k, min(k + self.n_each, n))) for k in range(0, n, self.n_each)]
+        for j, load in enumerate(loads):
+            room.truncate(first)
+            room.extend(self.get(load))
+            if j + 1 < len(loads):
+                self.start(loads[j + 1])
+            yield first
+        room.truncate(first)
 
-    def close(self) -> None:
-        self._thread.shutdown()
+
+class _Dual:
+    """Dual variables of all rows, in memory or in a file without a name."""
+
+    def __init__(self, shape: tuple[int, int], folder: str | None) -> None:
+        self._map: mmap.mmap | None = None
+        if folder is None:
+            self.array = np.zeros(shape)
+            return
+        size = 8 * shape[0] * shape[1]
+        try:
+            with tempfile.TemporaryFile(dir=folder) as file:
+                # Room is taken now: a disk that is full when a page is written would end the
+                # process.
+                for first in range(0, size, _ZEROS):
+                    file.write(bytes(min(_ZEROS, size - first)))
+                file.flush()
+                self._map = mmap.mmap(file.fileno(), size)
+        except OSError as error:
+            error.filename = folder
+            raise
+        self.array = np.frombuffer(self._map, np.float64).reshape(shape)
+
+    def put(self, rows: np.ndarray, values: np.ndarray) -> None:
+        """Change those of some rows."""
+        self.array[:, rows] = values
+        if self._map is not None and hasattr(mmap, "MADV_DONTNEED"):
+            self._map.madvise(mmap.MADV_DONTNEED)  # the pages need not stay in memory
+
+
+@dataclasses.dataclass
+class _Place:
+    """Where training stands: passes that are over, loads of the one under way, and so on."""
+
+    seed: int
+    n_passes: int = 0
+    n_loads: int = 0
+    base: int = 0  # passes of earlier plans
+    checked_at: int = 0  # the pass after which the gap was checked last
+    n_checks_on_time: int = 0
+
+    def is_valid(self, n_loads: int) -> bool:
+        """Whether there may be such a place."""
+        return (
+            0 <= self.base <= self.n_passes < 2**40 and 0 <= self.n_loads < n_loads
+            and 0 <= self.checked_at <= self.n_passes and 0 <= self.n_checks_on_time < 40
+        )  # fmt: skip
+
+
+@dataclasses.dataclass
+class _Found:
+    """What a pass over all rows found, of each problem.
+
+    Attributes
+    ----------
+    models : list of tuple
+        (coefficients, intercepts, objectives) of w and of the mean of w over the last pass.
+    bound : ndarray of shape (n_problems,)
+        D of the dual variables, made feasible.
+    part, w, constant
+        What `BlockSchedule` keeps of the dual variables, summed anew.
+    """
+
+    models: list[tuple[np.ndarray, np.ndarray, np.ndarray]]
+    bound: np.ndarray
+    part: np.ndarray
+    w: np.ndarray
+    constant: np.ndarray
 
 
 class BlockSchedule:
@@ -95,15 +223,25 @@ class BlockSchedule:
     masses, n_inside : ndarray of shape (n_problems,)
         Of each problem, the sum of weights and the number of rows.
     seed : int
+    lams : ndarray of shape (n_problems,), optional
+        The λ of each problem; None: that of `settings`.
 
     Attributes
     ----------
+    problems : ndarray of shape (n_problems,)
+        Numbers of each problem, with the fields of `_PROBLEM`.
     a : ndarray of shape (n_problems, n_rows)
         Dual variables, in memory or on disk.
     w : ndarray of shape (n_problems, n_features)
-        w(a), with the weight of the constant feature in `dual`.
-    n_passes, n_loads : int
-        Passes that are over, and loads of the one under way.
+        w(a), with the weight of the constant feature in `dual`. A free intercept has one as well,
+        which draws it to a reference: the `intercept` of `dual`, which moves to the intercept over
+        the loads of a pass. See `pegasos.solvers._ascent.shift`.
+    sums : ndarray of shape (n_problems, n_features + 1)
+        The mean of w, and of the intercept, over the pass under way or the last one.
+    coef : ndarray of shape (n_problems, n_features)
+        The best model that was checked.
+    kept : ndarray of int64
+        Numbers of the rows that stay in memory from one load to the next.
     """
 
     #: It goes on with no session of Pegasos.
@@ -117,39 +255,47 @@ class BlockSchedule:
         masses: np.ndarray,
         n_inside: np.ndarray,
         seed: int,
+        lams: np.ndarray | None = None,
     ) -> None:
-        self.settings, self.blocks, self.targets, self.seed = settings, blocks, targets, seed
-        self.solver = self
-        self.masses, self.n_inside = np.where(masses > 0, masses, 1), n_inside
+        self.settings, self.targets, self.at = settings, targets, _Place(seed)
         (n, d), k = blocks.shape, len(masses)
-        self.n_each, on_disk = _planned(blocks, k)
+        n_each, on_disk = _planned(blocks, k)
+        self.loads = _Loads(blocks, n_each)
         try:
-            self._map: mmap.mmap | None = None
-            if on_disk:
-                self.a, self._map = _on_disk(blocks.cache, (k, n))
-            else:
-                self.a = np.zeros((k, n))
+            self._dual_variables = _Dual((k, n), blocks.cache if on_disk else None)
             self.w, self.coef = np.zeros((k, d)), np.zeros((k, d))
             self.sums = np.zeros((k, d + 1))
         except MemoryError:
             raise MemoryError(
                 f"{k} problems of {d} features are more than there is room for"
             ) from None
-        self.dual = np.zeros(k, _DUAL)
-        self.dual["scale"] = 1 / (settings.lams * self.masses)
-        self.dual["intercept_scaling"] = settings.constant_feature
+        self.problems: Any = np.zeros(k, _PROBLEM)
+        self.problems["mass"] = np.where(masses > 0, masses, 1)
+        self.problems["lam"] = settings.lams if lams is None else lams
+        self.problems["n_inside"] = n_inside
+        self.problems["objective"], self.problems["bound"] = np.inf, -np.inf
+        self.dual: Any = np.zeros(k, _DUAL)
+        self.dual["scale"] = 1 / (self.problems["lam"] * self.problems["mass"])
+        feature = settings.constant_feature
+        if settings.free_intercept:
+            feature = max(np.sqrt(blocks.mean_squared_norm), _LEAST_FEATURE)
+        self.dual["intercept_scaling"] = feature
         self.dual["factor"] = 1
         self.dual["generator"] = np.arange(k).astype(np.uint64) * 0x9E3779B97F4A7C15 + seed % 2**64
-        self.intercept = np.zeros(k)
-        self.objective, self.bound = np.full(k, np.inf), np.full(k, -np.inf)
-        self.n_passes = self.n_loads = self.base = self.checked_at = 0
-        self.n_checks_on_time = 0
-        # Of the pass under way and the last two: m (P - D) as rows were met.
-        self.gaps = np.zeros((3, k))
-        self.parts = np.zeros(k)  # the sum of z_i a_i - c_i l*(a_i/c_i), of D
+        if settings.loss.nu:  # b = 1 is best where w = 0
+            self.dual["intercept"] = 1
+            self.dual["constant_weight"] = -feature * settings.loss.nu / self.problems["lam"]
+            self.dual["squared_norm"] = self.dual["constant_weight"] ** 2
         self.kept = np.zeros(0, np.int64)
         self._room: Part | None = None
-        self._reader: _Reader | None = None
+
+    @property
+    def a(self) -> np.ndarray:
+        return self._dual_variables.array
+
+    @property
+    def solver(self) -> "BlockSchedule":
+        return self
 
     # ---- Training --------------------------------------------------------------------------------
 
@@ -170,74 +316,56 @@ class BlockSchedule:
 
         It can be stopped by an exception, and goes on with the load or the check under way.
         """
-        tol = GAP if tol == "auto" else tol
-        last = self.base + max_iter
-        self._reader = _Reader(self.blocks, self._part())
-        try:
+        tol, at = GAP if tol == "auto" else tol, self.at
+        last = at.base + max_iter
+        with self.loads:
             while True:
-                if self.n_loads == 0 and self.n_passes > self.base:
-                    is_last = self.n_passes >= last
-                    if self.checked_at < self.n_passes and (is_last or self._is_due(tol)):
+                if at.n_loads == 0 and at.n_passes > at.base:
+                    is_last = at.n_passes >= last
+                    if at.checked_at < at.n_passes and (is_last or self._is_due(tol)):
                         self._check(on_progress)
-                    is_small = tol is not None and self.checked_at == self.n_passes
+                    is_small = tol is not None and at.checked_at == at.n_passes
                     if is_last or (is_small and (self.relative_gap <= tol).all()):
                         return self.certify(rows)
                 self._load(n_threads, on_progress)
-                if self.n_loads == 0 and on_epoch is not None:
+                if at.n_loads == 0 and on_epoch is not None:
                     on_epoch()
-        finally:
-            self._reader.close()
-            self._reader = None
-
-    def _part(self, n_kept: int = 0) -> Part:
-        """Memory for a load, and for as much beside it if `n_kept` is 1."""
-        n_rows, n_stored = self.blocks.largest(self.n_each)
-        return self.blocks.room([], n_rows * (1 + n_kept), n_stored * (1 + n_kept))
 
     @property
     def _working(self) -> Part:
         """The rows that were kept, with room for a load; filled again after a stop."""
         if self._room is None:
-            room = self._part(1)
+            room = self.loads.room(2)
             if len(self.kept):
-                assert self._reader is not None
-                found, order = self._part(), np.argsort(self.kept)
-                of_blocks = np.searchsorted(self.blocks.starts, self.kept[order], "right") - 1
+                found, order = self.loads.room(1), np.argsort(self.kept)
+                rows = self.kept[order]
+                of_blocks = self.loads.blocks_of(rows)
                 for block in np.unique(of_blocks):
-                    part = self._reader.get([int(block)])
-                    inside = self.kept[order][of_blocks == block] - self.blocks.starts[block]
-                    found.take(part, inside)
+                    part = self.loads.get([int(block)])
+                    found.take(part, rows[of_blocks == block] - self.blocks.starts[block])
                 room.take(found, np.argsort(order))
             self._room = room
         return self._room
 
-    def _loads(self, n_passes: int) -> list[list[int]]:
-        """The blocks of each load of a pass."""
-        n = self.blocks.n_blocks
-        order, room = np.empty(n, np.int64), np.empty(n, np.int64)
-        permutation = _core.SAMPLINGS["permutation"]
-        _core.Order(self.seed % 2**64, room, permutation, n_passes * n).draw(order)
-        return [order[k : k + self.n_each].tolist() for k in range(0, n, self.n_each)]
-
     def _load(self, n_threads: int, on_progress: Callable[[], None] | None) -> None:
         """Work on the next load; a transaction."""
-        reader, room, loads = self._reader, self._working, self._loads(self.n_passes)
-        assert reader is not None
-        blocks, n_kept = loads[self.n_loads], len(self.kept)
-        is_last = self.n_loads + 1 == len(loads)
+        room, at = self._working, self.at
+        loads = self.loads.of_pass(at.n_passes, at.seed)
+        blocks, n_kept = loads[at.n_loads], len(self.kept)
+        is_last = at.n_loads + 1 == len(loads)
         room.truncate(n_kept)
-        room.extend(reader.get(blocks))
-        reader.start(self._loads(self.n_passes + 1)[0] if is_last else loads[self.n_loads + 1])
+        room.extend(self.loads.get(blocks))
+        following = self.loads.of_pass(at.n_passes + 1, at.seed) if is_last else loads
+        self.loads.start(following[0 if is_last else at.n_loads + 1])
         rows, numbers = room.rows(), room.numbers
-        labels, weights, values = self.targets(room.y, room.weights)
+        labels, weights, values = self.targets(room.y, room.weights, numbers)
         # A row that was kept may be loaded as well.
         is_twice = np.zeros(len(numbers), bool)
-        of_blocks = np.searchsorted(self.blocks.starts, self.kept, "right") - 1
-        is_twice[:n_kept] = np.isin(of_blocks, blocks)
+        is_twice[:n_kept] = np.isin(self.loads.blocks_of(self.kept), blocks)
         labels[:, is_twice] = 0
         targets = self._targets(labels, weights, values)
         a, w, dual = np.take(self.a, numbers, axis=1), self.w.copy(), self.dual.copy()
-        before = self._parts_of(targets, a)
+        before = _parts_of(targets, a)
         norms = np.ascontiguousarray(room.norms)
 
         def ascend(k: int, tell: Callable[[], None]) -> None:
@@ -250,36 +378,47 @@ class BlockSchedule:
         _threads.in_threads(jobs, n_threads, on_progress)
         if not (np.isfinite(dual["squared_norm"]).all() and np.isfinite(w).all()):
             raise _validate.overflow(self.blocks.dtype, self.settings.lam)
-        inside, parts = ~is_twice, self.parts + self._parts_of(targets, a) - before
-        which = self._near(room, targets, a, w, dual)
+        inside, parts = ~is_twice, _parts_of(targets, a) - before
+        intercept = self._intercept_of(dual)
+        which = self._near(room, targets, a, w, intercept)
+        if self.settings.free_intercept:
+            # Part of the way: a load answers for all rows, and would answer too much.
+            share = 1 if is_last else 1 / len(loads)
+            dual["intercept"] += share * (intercept - dual["intercept"])
         with _threads.uninterrupted():
-            self.a[:, numbers[inside]] = a[:, inside]
-            if self._map is not None and hasattr(mmap, "MADV_DONTNEED"):
-                self._map.madvise(mmap.MADV_DONTNEED)  # the pages need not stay in memory
-            self.w, self.dual, self.parts = w, dual, parts
-            if self.n_loads == 0:
+            self._dual_variables.put(numbers[inside], a[:, inside])
+            self.w, self.dual = w, dual
+            self.problems["part"] += parts
+            gaps = self.problems["gaps"]
+            if at.n_loads == 0:
                 self.sums[...] = 0
-                self.gaps = np.concatenate([self.gaps[1:], np.zeros((1, len(a)))])
-            share = 1 / len(loads)
-            self.sums[:, :-1] += share * w
-            self.sums[:, -1] += share * dual["constant_weight"]
-            self.gaps[-1] += dual["gap"]
+                gaps[:, 1:], gaps[:, 0] = gaps[:, :-1].copy(), 0
+            self.sums += np.column_stack([w, intercept]) / len(loads)
+            gaps[:, 0] += dual["gap"]
             room.keep(which)
             self.kept = room.numbers.copy()
-            self.n_loads = 0 if is_last else self.n_loads + 1
-            self.n_passes += is_last
+            at.n_loads = 0 if is_last else at.n_loads + 1
+            at.n_passes += is_last
+
+    def _targets(self, labels: np.ndarray, weights: Any, values: Any) -> _core.Targets:
+        loss, epsilons = self.settings.loss_of(0).form, self.settings.epsilons_of(len(labels))
+        return _core.Targets(labels, weights, loss, values, epsilons)
+
+    @staticmethod
+    def _intercept_of(dual: Any) -> np.ndarray:
+        return dual["intercept"] + dual["intercept_scaling"] * dual["constant_weight"]
 
     def _near(
-        self, room: Part, targets: _core.Targets, a: np.ndarray, w: np.ndarray, dual: np.ndarray
-    ) -> np.ndarray:
+        self, room: Part, targets: _core.Targets, a: np.ndarray, w: np.ndarray,
+        intercept: np.ndarray,
+    ) -> np.ndarray:  # fmt: skip
         """Positions of the rows to keep: those that are likely to change next.
 
         First those between their bounds, then those whose u is next to where that begins; as many
         as a load has.
         """
         labels, weights, values, _ = targets.arrays
-        b = self.settings.constant_feature * dual["constant_weight"]
-        scores = _rows.decision_function(room.rows(), w, b)
+        scores = _rows.decision_function(room.rows(), w, intercept)
         distance = np.full(room.n_rows, np.inf)
         c = 1.0 if weights is None else np.asarray(weights)
         for k in range(len(a)):
@@ -294,7 +433,7 @@ class BlockSchedule:
             np.minimum(distance, own, out=distance, where=y != 0)
         order = np.argsort(distance, kind="stable")
         order = order[np.isfinite(distance[order])]
-        n_rows, n_stored = self.blocks.largest(self.n_each)
+        n_rows, n_stored = self.blocks.largest(self.loads.n_each)
         fits = np.cumsum(room.lengths()[order]) <= n_stored
         fits[n_rows:] = False
         return np.sort(order[fits])
@@ -304,96 +443,97 @@ class BlockSchedule:
     @property
     def relative_gap(self) -> np.ndarray:
         """As the last check found it."""
-        return significant(Certificate(self.objective, self.bound).relative_gap, self.objective)
+        objective, bound = self.problems["objective"], self.problems["bound"]
+        return Certificate(objective, bound, nu=self.settings.loss.nu).proved_gap
 
     def _is_due(self, tol: float | None) -> bool:
         """Whether a check is likely to find the gap small enough, or time for it."""
         if tol is None:
             return False
-        if self.n_passes >= _PASSES_BEFORE_CHECK * 2**self.n_checks_on_time:
+        if self.at.n_passes >= _PASSES_BEFORE_CHECK * 2**self.at.n_checks_on_time:
             return True
-        if not self.gaps[1].any():
+        p = self.problems
+        if not p["gaps"][:, 1].any():
             return False  # the first pass
         # Rows were met half a pass before its end on average, and those that were kept count
         # twice: the end is further down.
-        before, now = self.gaps[1:] / self.masses
+        now, before = (p["gaps"][:, :2] / p["mass"][:, None]).T
         foretold = now * np.minimum(now / np.where(before > 0, before, 1), 1) ** 1.5
-        norms = self.settings.lams / 2 * self.dual["squared_norm"]
-        objective = np.fmax(self.parts / self.masses - norms, 0) + foretold
-        return bool((foretold <= _HOPEFUL * tol * objective).all())
-
-    def _targets(self, labels: np.ndarray, weights: Any, values: Any) -> _core.Targets:
-        loss, epsilons = self.settings.loss_of(0).form, self.settings.epsilons_of(len(labels))
-        return _core.Targets(labels, weights, loss, values, epsilons)
-
-    def _parts_of(self, targets: _core.Targets, a: np.ndarray) -> np.ndarray:
-        """What rows add to m D, beside their part of |w(a)|^2."""
-        k = len(a)
-        return targets.dual_values(a, np.zeros(k), np.ones(k), self.settings.lams_of(k), False)
+        norms = p["lam"] / 2 * self.dual["squared_norm"]
+        size = norms if self.settings.loss.nu else np.fmax(p["part"] / p["mass"] - norms, 0)
+        return bool((foretold <= _HOPEFUL * tol * (size + foretold)).all())
 
     def _check(self, on_progress: Callable[[], None] | None) -> None:
         """Find the gap over all rows; a transaction. w is summed anew."""
-        n_on_time = self.n_checks_on_time
-        n_on_time += self.n_passes >= _PASSES_BEFORE_CHECK * 2**n_on_time
-        models, objectives, bound, parts, w, constant = self._pass(on_progress)
+        at, p = self.at, self.problems
+        is_on_time = at.n_passes >= _PASSES_BEFORE_CHECK * 2**at.n_checks_on_time
+        found = self._pass(on_progress)
         with _threads.uninterrupted():
-            for coef, intercept, objective in zip(*models, objectives, strict=True):
-                better = objective < self.objective
+            for coef, intercept, objective in found.models:
+                better = objective < p["objective"]
                 self.coef[better] = coef[better]
-                self.intercept[better] = intercept[better]
-                self.objective[better] = objective[better]
-            self.bound = np.fmax(self.bound, bound)
-            self.w, self.dual["constant_weight"], self.parts = w, constant, parts
-            self.dual["squared_norm"] = (w * w).sum(axis=1) + constant**2
-            self.checked_at, self.n_checks_on_time = self.n_passes, n_on_time
+                p["intercept"][better] = intercept[better]
+                p["objective"][better] = objective[better]
+            p["bound"] = np.fmax(p["bound"], found.bound)
+            p["part"] = found.part
+            self.w, self.dual["constant_weight"] = found.w, found.constant
+            self.dual["squared_norm"] = (found.w * found.w).sum(axis=1) + found.constant**2
+            at.checked_at = at.n_passes
+            at.n_checks_on_time += is_on_time
 
-    def _pass(self, on_progress: Callable[[], None] | None) -> tuple[Any, ...]:
+    def _pass(self, on_progress: Callable[[], None] | None) -> _Found:
         """One pass over all rows, in double: objectives of w and of its mean, and D(a)."""
-        settings, feature = self.settings, self.settings.constant_feature
-        lam, k = settings.lams_of(len(self.w)), len(self.w)
-        coef = np.stack([self.w, self.sums[:, :-1]])
-        constants = np.stack([self.dual["constant_weight"], self.sums[:, -1]])
-        intercept = feature * constants
-        losses, parts, constant = np.zeros((2, k)), np.zeros(k), np.zeros(k)
-        w = np.zeros_like(self.w)
-        for part, first in self._in_order():
-            rows = part.rows(first)
-            weights = None if part.weights is None else part.weights[first:]
-            labels, weights, values = self.targets(part.y[first:], weights)
+        settings, p, room = self.settings, self.problems, self._working
+        nu, is_free, feature = settings.loss.nu, settings.free_intercept, settings.constant_feature
+        k, scale = len(p), self.dual["scale"][:, None]
+        points = [
+            tuple(map(np.ascontiguousarray, point))
+            for point in (
+                (self.w, self._intercept_of(self.dual)),
+                (self.sums[:, :-1], self.sums[:, -1]),
+            )
+        ]
+        losses, sizes, part, of_other = np.zeros((2, k)), np.zeros((2, k)), np.zeros(k), np.zeros(k)
+        # w(a); and that of what makes a feasible where the intercept is free: see `_balanced`.
+        w, other = np.zeros_like(self.w), np.zeros_like(self.w) if is_free else None
+        for first in self.loads.in_order(room):
+            rows, numbers = room.rows(first), room.numbers[first:]
+            weights = None if room.weights is None else room.weights[first:]
+            labels, weights, values = self.targets(room.y[first:], weights, numbers)
             targets = self._targets(labels, weights, values)
-            numbers = part.numbers[first:]
             a = np.ascontiguousarray(self.a[:, numbers[0] : numbers[-1] + 1])
-            a = targets.feasible(a, False)
-            for j in range(2):
-                laid, interleaved = _rows.laid_out(rows, coef[j])
-                losses[j] += _core.objectives(rows, targets, laid, intercept[j], interleaved)[1]
-            parts += self._parts_of(targets, a)
-            factors = a * labels / (lam * self.masses)[:, None]
-            constant += feature * factors.sum(axis=1)
-            w += rows.combine(factors)
+            a = _clipped(a, labels, weights, settings)
+            for j, (coef, intercept) in enumerate(points):
+                laid, interleaved = _rows.laid_out(rows, coef)
+                losses[j] += _core.objectives(rows, targets, laid, intercept, interleaved)[1]
+            part += _parts_of(targets, a)
+            factors = a * labels
+            sizes += np.stack([np.maximum(factors, 0), np.maximum(-factors, 0)]).sum(axis=2)
+            w += rows.combine(scale * factors)
+            if other is not None:
+                some = np.where(factors < 0, a, 0)
+                if nu:
+                    some = labels * (1.0 if weights is None else weights)
+                of_other += _parts_of(targets, some)
+                other += rows.combine(scale * some * labels)
             if on_progress is not None:
                 on_progress()
-        squared = (coef * coef).sum(axis=2) + constants**2
-        objectives = lam / 2 * squared + losses / self.masses
-        objectives[:, self.n_inside == 0] = 0
-        if not np.isfinite(objectives).all():
+        models = []
+        for (coef, intercept), loss in zip(points, losses, strict=True):
+            squared = (coef * coef).sum(axis=1) + ((intercept / feature) ** 2 if feature else 0)
+            objective = p["lam"] / 2 * squared + loss / p["mass"] + nu * intercept
+            objective[p["n_inside"] == 0] = 0
+            models.append((coef, intercept, objective))
+        if not np.isfinite([objective for *_, objective in models]).all():
             raise _validate.overflow(self.blocks.dtype, settings.lam)
-        bound = parts / self.masses - lam / 2 * ((w * w).sum(axis=1) + constant**2)
-        return (coef, intercept), objectives, np.fmax(bound, 0), parts, w, constant
-
-    def _in_order(self) -> Iterator[tuple[Part, int]]:
-        """All rows in order: parts, and where in them the rows are."""
-        reader, room = self._reader, self._working
-        assert reader is not None
-        n, n_kept = self.blocks.n_blocks, len(self.kept)
-        loads = [list(range(k, min(k + self.n_each, n))) for k in range(0, n, self.n_each)]
-        for j, load in enumerate(loads):
-            room.truncate(n_kept)
-            room.extend(reader.get(load))
-            if j + 1 < len(loads):
-                reader.start(loads[j + 1])
-            yield room, n_kept
-        room.truncate(n_kept)
+        of_feature = self.dual["intercept_scaling"]
+        constant = of_feature * (scale[:, 0] * (sizes[0] - sizes[1]) - nu / p["lam"])
+        feasible, value = w, part
+        if other is not None:
+            feasible, value = _balanced(w, other, part, of_other, sizes, p["mass"], nu)
+        squared = (feasible * feasible).sum(axis=1) + (0 if is_free else constant**2)
+        bound = np.fmax(value / p["mass"] - p["lam"] / 2 * squared, 0)
+        return _Found(models, bound, part, w, constant)
 
     def sample(self) -> _core.Rows:
         """Rows of one block, for what is said of rows at large."""
@@ -403,23 +543,28 @@ class BlockSchedule:
 
     def certify(self, rows: Any = None) -> Certificate:
         """What the last check found."""
-        known = np.isfinite(self.objective)
-        objective, bound = (np.where(known, x, np.nan) for x in (self.objective, self.bound))
-        return Certificate(objective, bound)
+        known, p = np.isfinite(self.problems["objective"]), self.problems
+        objective, bound = (np.where(known, p[name], np.nan) for name in ("objective", "bound"))
+        return Certificate(objective, bound, nu=self.settings.loss.nu)
 
     def standing(self, rows: Any) -> Certificate:
         """The certificate after a pass, which takes a pass over the rows."""
-        _, objectives, bound, *_ = self._pass(None)
-        objective = np.fmin(self.objective, objectives.min(axis=0))
-        return Certificate(objective, np.fmax(self.bound, bound))
+        found, p = self._pass(None), self.problems
+        objective = np.min([p["objective"], *(of for *_, of in found.models)], axis=0)
+        bound = np.fmax(p["bound"], found.bound)
+        return Certificate(objective, bound, nu=self.settings.loss.nu)
 
     # ---- What there is so far --------------------------------------------------------------------
 
     def model(self) -> tuple[np.ndarray, np.ndarray]:
         """The best model that was checked; before a check, the last one."""
-        if np.isfinite(self.objective).all():
-            return self.coef, self.intercept
-        return self.w.copy(), self.settings.constant_feature * self.dual["constant_weight"]
+        if np.isfinite(self.problems["objective"]).all():
+            return self.coef, self.problems["intercept"]
+        return self.w.copy(), self._intercept_of(self.dual)
+
+    @property
+    def blocks(self) -> Blocks:
+        return self.loads.blocks
 
     @property
     def n_rows(self) -> int:
@@ -427,7 +572,7 @@ class BlockSchedule:
 
     @property
     def n_iter(self) -> int:
-        return self.n_passes
+        return self.at.n_passes
 
     @property
     def n_steps(self) -> np.ndarray:
@@ -435,42 +580,41 @@ class BlockSchedule:
 
     @property
     def solver_epochs(self) -> dict[str, int]:
-        return {"sdca": self.n_passes} if self.n_passes else {}
+        return {"sdca": self.n_iter} if self.n_iter else {}
 
     def epochs_of_plan(self) -> np.ndarray:
-        return np.full(len(self.w), self.n_passes - self.base)
+        return np.full(len(self.w), self.at.n_passes - self.at.base)
 
     def end_plan(self) -> None:
-        self.base = self.n_passes
+        self.at.base = self.at.n_passes
 
     def progress(self) -> tuple[int, int, str]:
         """Rows visited, 0, and the pass, with the largest gap once it is known."""
-        n = self.blocks.shape[0]
-        n_loads = -(-self.blocks.n_blocks // self.n_each)
-        gap = self.relative_gap.max() if np.isfinite(self.objective).all() else np.inf
-        note = f"pass {self.n_passes + 1}" + (f", gap {gap:.2g}" if np.isfinite(gap) else "")
-        return self.n_passes * n + self.n_loads * n // n_loads, 0, note
+        n, at = self.n_rows, self.at
+        is_known = np.isfinite(self.problems["objective"]).all()
+        gap = self.relative_gap.max() if is_known else np.inf
+        note = f"pass {at.n_passes + 1}" + (f", gap {gap:.2g}" if np.isfinite(gap) else "")
+        return at.n_passes * n + at.n_loads * n // self.loads.n_loads, 0, note
 
     # ---- Saving ----------------------------------------------------------------------------------
 
-    _ARRAYS = (
-        "a", "w", "coef", "sums", "dual", "intercept", "objective", "bound", "gaps", "parts",
-        "kept",
-    )  # fmt: skip
-    _NUMBERS = ("n_passes", "n_loads", "base", "checked_at", "n_checks_on_time")
+    _ARRAYS = ("a", "w", "coef", "sums", "kept", "problems", "dual")
 
     def state(self) -> dict[str, np.ndarray]:
         """All that it takes to go on with the same bits."""
-        numbers = [getattr(self, name) for name in self._NUMBERS]
-        seed = [self.seed >> 32, self.seed & (2**32 - 1)]
-        blocks = np.array([self.n_each, *self.blocks.fingerprint], np.int64)
+        seed, *numbers = dataclasses.astuple(self.at)
+        numbers += [seed >> 32, seed & (2**32 - 1)]
         arrays = {name: getattr(self, name) for name in self._ARRAYS}
-        arrays["dual"] = arrays["dual"].view(np.uint8)
-        return {"blocks": blocks, "block_numbers": np.array(numbers + seed, np.int64), **arrays}
+        for name in ("problems", "dual"):
+            arrays[name] = arrays[name].copy().view(np.uint8)
+        return {"blocks": self._fingerprint(), "place": np.array(numbers, np.int64), **arrays}
+
+    def _fingerprint(self) -> np.ndarray:
+        return np.array([self.loads.n_each, *self.blocks.fingerprint], np.int64)
 
     def restore(self, state: dict[str, np.ndarray]) -> None:
         """Stand where a `state` was saved, which others could have changed."""
-        if state["blocks"].tolist() != [self.n_each, *self.blocks.fingerprint]:
+        if not np.array_equal(state["blocks"], self._fingerprint()):
             raise ValueError("the fit to go on with was of other blocks, or with other memory")
         own = self.state()
         for name, array in own.items():
@@ -479,47 +623,83 @@ class BlockSchedule:
             other = state[name]
             if name != "kept" and (other.dtype != array.dtype or other.shape != array.shape):
                 raise ValueError(f"state: {name} has shape {other.shape}, not {array.shape}")
-        *numbers, high, low = state["block_numbers"].tolist()
-        n, n_loads = self.blocks.shape[0], -(-self.blocks.n_blocks // self.n_each)
-        passes, loads, base, checked, on_time = numbers
-        kept = np.asarray(state["kept"])
-        n_rows, _ = self.blocks.largest(self.n_each)
+        *numbers, high, low = state["place"].tolist()
+        at, kept = _Place(high << 32 | low, *numbers), np.asarray(state["kept"])
+        n_rows, _ = self.blocks.largest(self.loads.n_each)
+        problems = np.array(state["problems"]).view(_PROBLEM)
+        dual = np.array(state["dual"]).view(_DUAL)
         is_good = (
-            0 <= base <= passes < 2**40 and 0 <= loads < n_loads and 0 <= checked <= passes
-            and 0 <= on_time < 40 and 0 <= high < 2**32 and 0 <= low < 2**32
+            at.is_valid(self.loads.n_loads) and 0 <= high < 2**32 and 0 <= low < 2**32
             and kept.dtype == np.int64 and kept.ndim == 1 and len(kept) <= n_rows
-            and (len(kept) == 0 or (kept.min() >= 0 and kept.max() < n))
+            and (len(kept) == 0 or (kept.min() >= 0 and kept.max() < self.n_rows))
             and len(np.unique(kept)) == len(kept)
         )  # fmt: skip
-        dual = np.array(state["dual"]).view(_DUAL)
-        for name in ("scale", "intercept_scaling", "intercept", "factor"):
-            is_good &= bool((dual[name] == self.dual[name]).all())
+        for theirs, ours, names in (
+            (dual, self.dual, ("scale", "intercept_scaling", "factor")),
+            (problems, self.problems, ("mass", "lam", "n_inside")),
+        ):
+            is_good &= all(bool((theirs[name] == ours[name]).all()) for name in names)
         if not is_good:
             raise ValueError("state: numbers or kept rows do not fit the rest")
-        for name in self._ARRAYS:
-            value = dual if name == "dual" else np.array(state[name])
-            if name == "a":
-                self.a[...] = value
-            else:
-                setattr(self, name, value)
-        for name, value in zip(self._NUMBERS, numbers, strict=True):
-            setattr(self, name, value)
-        self.seed = high << 32 | low
+        self.a[...] = state["a"]
+        for name in ("w", "coef", "sums"):
+            setattr(self, name, np.array(state[name]))
+        self.at, self.kept, self.problems, self.dual = at, kept.copy(), problems, dual
         self._room = None
 
     def remains(self) -> dict[str, np.ndarray]:
         """What Pegasos needs beside the model to go on with other rows; see `Schedule`."""
         settings = self.settings
         growth = self.blocks.mean_squared_norm + settings.constant_feature**2
-        least = np.clip(min(growth, 2**20) / settings.lams_of(len(self.w)), 1, 2**50)
-        numbers = [self.seed, 0, 0, self.n_iter]
+        least = np.clip(min(growth, 2**20) / self.problems["lam"], 1, 2**50)
+        numbers = [self.at.seed, 0, 0, self.n_iter]
         return {
             "numbers": np.array(numbers, np.uint64),
             "weights": np.zeros((0, self.w.shape[1]), self.blocks.dtype),
             "solver_epochs": np.array([[0, self.n_iter, 0], [0, 1, 0]]),
-            "n_inside": np.asarray(self.n_inside, np.int64),
+            "n_inside": self.problems["n_inside"].astype(np.int64),
             "least_steps": least.astype(np.int64),
         }
+
+
+def _parts_of(targets: _core.Targets, a: np.ndarray) -> np.ndarray:
+    """What rows add to m D, beside their part of |w(a)|^2."""
+    k = len(a)
+    return targets.dual_values(a, np.zeros(k), np.ones(k), np.ones(k), False)
+
+
+def _clipped(a: np.ndarray, labels: np.ndarray, weights: Any, settings: Settings) -> np.ndarray:
+    """Dual variables within their bounds, and 0 where a row is not in a problem."""
+    c, clipped = 1.0 if weights is None else weights, np.where(labels != 0, a, 0)
+    for k, own in enumerate(clipped):
+        loss = settings.loss_of(k)
+        if np.isfinite(loss.bound):
+            np.clip(own, loss.least * c, loss.bound * c, out=own)
+        elif loss.least == 0:
+            np.maximum(own, 0, out=own)
+    return clipped
+
+
+def _balanced(
+    w: np.ndarray, other: np.ndarray, part: np.ndarray, of_other: np.ndarray, sizes: np.ndarray,
+    mass: np.ndarray, nu: float,
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    """w, and a lower bound on `part`, of dual variables that meet the condition of an intercept.
+
+    That is sum_i y_i a_i = 0: the heavier sign is scaled down. `other` and `of_other` are of the
+    rows with y_i a_i < 0. Parts of m D are concave, and 0 for a_i = 0, so r a_i has at least r
+    times that of a_i. Of one class, sum_i a_i = nu m: dual variables are scaled down, or mixed with
+    c_i, of which `other` and `of_other` are.
+    """
+    if nu:
+        lack = nu * mass - sizes[0]
+        share = np.where(lack > 0, lack / np.where(lack > 0, mass - sizes[0], 1), 0)
+        factor = np.where(lack > 0, 1 - share, nu * mass / np.where(lack > 0, 1, sizes[0]))
+        return factor[:, None] * w + share[:, None] * other, factor * part + share * of_other
+    least = sizes.min(axis=0)
+    up, down = np.divide(least, sizes, out=np.zeros_like(sizes), where=sizes > 0)
+    value = up * (part - of_other) + down * of_other
+    return up[:, None] * (w - other) + down[:, None] * other, value
 
 
 def fit_into_memory(blocks: Blocks) -> bool:
@@ -545,19 +725,3 @@ def _planned(blocks: Blocks, n_problems: int) -> tuple[int, bool]:
             f"blocks of {rows} rows and {d} features: give {fixed + each} at least"
         )
     return int(min(count, blocks.n_blocks)), on_disk
-
-
-def _on_disk(folder: str, shape: tuple[int, int]) -> tuple[np.ndarray, mmap.mmap]:
-    """Zeros in a file without a name, which goes with the last that uses it."""
-    size = 8 * shape[0] * shape[1]
-    try:
-        with tempfile.TemporaryFile(dir=folder) as file:
-            # Room is taken now: a disk that is full when a page is written would end the process.
-            for first in range(0, size, _ZEROS):
-                file.write(bytes(min(_ZEROS, size - first)))
-            file.flush()
-            memory = mmap.mmap(file.fileno(), size)
-    except OSError as error:
-        error.filename = folder
-        raise
-    return np.frombuffer(memory, np.float64).reshape(shape), memory
