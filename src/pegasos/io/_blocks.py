@@ -754,27 +754,20 @@ class _Conversion:
                     _sources.dump(files[k], (X[own], y[own], c))
         return [path for path, file in zip(paths, files, strict=True) if file is not None]
 
-    def _shuffled(
-        self, paths: list[str], work: str, seed: int
-    ) -> Iterator[tuple[Any, np.ndarray, Any]]:
-        """The rows of these files, each file shuffled in memory."""
+    def _shuffled(self, paths: list[str], work: str, seed: int) -> Iterator[tuple[Any, ...]]:
+        """X, y and weights of the rows of each file, and a random order of them."""
         for k, path in enumerate(paths):
             own = (seed * 0x9E3779B97F4A7C15 + k + 1) % 2**64
+            n_features = self.n_features + self.shift
             with open(path, "rb") as file:
-                pieces = _sources.load(file, self.dtype, self.n_features + self.shift)
                 if os.path.getsize(path) > max(self.memory // _BUCKET_SHARE, 2**16):
-                    dealt = self._deal(pieces, work, own)
+                    dealt = self._deal(_sources.load(file, self.dtype, n_features), work, own)
                     yield from self._shuffled(dealt, work, own)
                 else:
-                    X, y, weights = zip(*pieces, strict=True)
-                    n = sum(map(len, y))
-                    permutation, order = np.empty(n, np.int64), np.empty(n, np.int64)
+                    X, y, weights = _sources.load_all(file, self.dtype, n_features)
+                    permutation, order = np.empty((2, len(y)), np.int64)
                     _core.Order(own, permutation, _core.SAMPLINGS["permutation"], 0).draw(order)
-                    yield (
-                        (sparse.vstack(X, "csr") if self.is_sparse else np.concatenate(X))[order],
-                        np.concatenate(y)[order],
-                        None if weights[0] is None else np.concatenate(weights)[order],
-                    )
+                    yield X, y, weights, order
             os.remove(path)
 
     def _write_blocks(
@@ -786,35 +779,21 @@ class _Conversion:
         )
         size = min(self.memory // _BLOCK_SHARE, _LARGEST_BLOCK)
         n_each = max(1, int(size / bytes_of_row))
-        left: list[Any] = []
+        block: _sources.Piece | None = None
         total = 0.0
-        for piece in self._shuffled(dealt, work, self.seed):
-            left.append(piece)
-            n = sum(len(y) for _, y, _ in left)
-            if n < n_each:
-                continue
-            X, y, weights = self._joined(left)
-            whole = n // n_each * n_each
-            for first in range(0, whole, n_each):
-                part = slice(first, first + n_each)
-                own = None if weights is None else weights[part]
-                total += self._write_block(out, X[part], y[part], own, squares)
-            rest = slice(whole, n)
-            left = [(X[rest], y[rest], None if weights is None else weights[rest])]
-        X, y, weights = self._joined(left)
-        if len(y):
-            total += self._write_block(out, X, y, weights, squares)
+        for X, y, weights, order in self._shuffled(dealt, work, self.seed):
+            first = 0
+            while first < len(order):
+                some = order[first : first + n_each - (0 if block is None else len(block[1]))]
+                first += len(some)
+                piece = X[some], y[some], None if weights is None else weights[some]
+                block = piece if block is None else _sources.joined([block, piece])
+                if len(block[1]) == n_each:
+                    total += self._write_block(out, *block, squares)
+                    block = None
+        if block is not None:
+            total += self._write_block(out, *block, squares)
         return total
-
-    def _joined(self, pieces: list[Any]) -> Any:
-        if len(pieces) == 1:
-            return pieces[0]
-        X, y, weights = zip(*pieces, strict=True)
-        return (
-            sparse.vstack(X, "csr") if self.is_sparse else np.concatenate(X),
-            np.concatenate(y),
-            None if weights[0] is None else np.concatenate(weights),
-        )
 
     def _write_block(
         self, out: _Writer, X: Any, y: np.ndarray, weights: Any, squares: np.ndarray

@@ -325,3 +325,45 @@ def load(file: Any, dtype: Any, n_features: int) -> Iterator[Piece]:
             X = X.reshape(n, -1)
         y = take(np.float64, n * n_outputs).reshape(n, n_outputs)
         yield X, y, take(np.float64, n) if has_weights else None
+
+
+def load_all(file: Any, dtype: Any, n_features: int) -> Piece:
+    """All that such a file has, in memory that it takes once."""
+    n = n_outputs = size = index_bytes = has_weights = 0
+    while header := file.read(5 * 8):
+        n_rows, n_outputs, n_stored, own_bytes, has_weights = np.frombuffer(header, np.int64)
+        n, size, index_bytes = n + n_rows, size + n_stored, max(index_bytes, own_bytes)
+        of_row = 8 * (n_outputs + has_weights) + own_bytes
+        file.seek(n_rows * of_row + n_stored * (dtype.itemsize + own_bytes) + own_bytes, 1)
+    file.seek(0)
+    index = f"i{8 if size >= 2**31 else index_bytes}" if index_bytes else "i4"
+    values, indices = np.empty(size, dtype), np.empty(size if index_bytes else 0, index)
+    indptr, y, weights = np.zeros(n + 1, index), np.empty((n, n_outputs)), np.empty(n)
+    row = first = 0
+    rows: Any
+    for X, own_y, own_weights in load(file, dtype, n_features):
+        here, stored = slice(row, row + len(own_y)), slice(first, first + X.size)
+        if index_bytes:
+            values[stored], indices[stored] = X.data, X.indices
+            indptr[row + 1 : here.stop + 1] = X.indptr[1:] + indptr.dtype.type(first)
+        else:
+            values[stored] = X.ravel()
+        y[here] = own_y
+        if own_weights is not None:
+            weights[here] = own_weights
+        row, first = here.stop, stored.stop
+    if index_bytes:
+        rows = sparse.csr_array((values, indices, indptr), shape=(n, n_features))
+    else:
+        rows = values.reshape(n, -1)
+    return rows, y, weights if has_weights else None
+
+
+def joined(pieces: list[Piece]) -> Piece:
+    """The rows of pieces, one after the other."""
+    X, y, weights = zip(*pieces, strict=True)
+    return (
+        sparse.vstack(X, "csr") if sparse.issparse(X[0]) else np.concatenate(X),
+        np.concatenate(y),
+        None if weights[0] is None else np.concatenate(weights),
+    )
