@@ -143,6 +143,14 @@ def test_frames_give_the_bits_of_arrays_and_their_names(iris, machine, library):
         fitted.predict(frame[[*frame.columns[1:], frame.columns[0]]])
 
 
+def test_columns_and_series_that_are_no_rows_are_named(machine):
+    dates = pd.DataFrame({"a": [1.0, 2], "day": pd.date_range("2026-01-01", periods=2)})
+    with pytest.raises(TypeError, match="column 'day' of X must be numeric, got dtype datetime64"):
+        machine.fit(dates, [0, 1])
+    with pytest.raises(ValueError, match="X must be two-dimensional"):
+        machine.fit(dates["a"], [0, 1])
+
+
 def test_frames_of_mixed_columns_go_through_a_column_transformer(iris):
     X, y = iris
     frame = pd.DataFrame({"a": X[:, 0], "b": pd.Categorical(np.array(["u", "v", "w"])[y])})

@@ -291,10 +291,10 @@ def before_conversion(X: Any) -> None:
     if is_sparse(X):
         sparse_structure(X)
         _numbers("X", X.dtype)
-    elif hasattr(X, "dtypes"):  # a data frame
-        for column in X.dtypes:
-            if getattr(column, "kind", "") in ("m", "M"):
-                _numbers("X", column)
+    elif hasattr(X, "columns") and hasattr(X, "dtypes"):  # a data frame
+        for name, dtype in zip(X.columns, X.dtypes, strict=True):
+            if getattr(dtype, "kind", "") in ("m", "M"):
+                _numbers(f"column {name!r} of X", dtype)
     else:
         _numbers("X", _dense(X).dtype)
 
