@@ -6,6 +6,7 @@ import multiprocessing
 import operator
 import pickle
 from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
 
 import joblib
 import numpy as np
@@ -25,6 +26,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import OneClassSVM
 
+import pegasos
 from pegasos import (
     KernelPegasosClassifier,
     KernelPegasosOneClass,
@@ -36,7 +38,7 @@ from pegasos import (
     PegasosRegressor,
     PegasosRegressorCV,
 )
-from pegasos.problems._losses import LOSSES
+from pegasos.problems._losses import LOSSES, TARGET_LOSSES
 
 MACHINES = {
     "linear": PegasosClassifier(lam=1e-3, random_state=0),
@@ -207,6 +209,87 @@ def test_clones_and_pickles_work_in_processes_that_were_spawned(iris):
             there = pool.submit(operator.methodcaller("fit", X, y), twin).result()
             np.testing.assert_array_equal(scores, expected)
             np.testing.assert_array_equal(there.decision_function(X), expected)
+
+
+# ---- Model files ---------------------------------------------------------------------------------
+
+FIXTURES = Path(__file__).parent / "fixtures"
+# Files of version 1 of the formats, as pegasos 0.1.0 wrote them: they must be read from now on.
+STORED = sorted(path.stem for path in FIXTURES.glob("*-1.npz") if "expected" not in path.stem)
+
+
+@pytest.mark.parametrize("name", STORED)
+def test_models_of_earlier_versions_predict_what_they_did(name):
+    model = pegasos.load(FIXTURES / f"{name}.npz")
+    with np.load(FIXTURES / "expected-1.npz") as expected:
+        name, X = name.removesuffix("-1"), expected["X"]
+        scores = {"scores": model.decision_function(X), "predictions": model.predict(X)}
+        if f"{name} probabilities" in expected:
+            scores["probabilities"] = model.predict_proba(X)
+        for kind, found in scores.items():
+            stored = expected[f"{name} {kind}"]
+            if stored.dtype.kind == "f":  # kernels of float32 rows have products of BLAS
+                close = 1e-5 if name == "kernel-dense" else 1e-10
+                np.testing.assert_allclose(found, stored, rtol=close, atol=close)
+            else:
+                np.testing.assert_array_equal(found, stored)
+
+
+def test_there_are_files_of_every_format():
+    kinds = {type(pegasos.load(FIXTURES / f"{name}.npz")) for name in STORED}
+    assert kinds == {pegasos.LinearModel, pegasos.KernelModel}
+    assert all(kind._FORMAT.endswith(" 1") for kind in kinds)  # a new version needs new fixtures
+
+
+def of_every_kind():
+    """Estimators, and what y is in their fits: names, two labels, one number or two, nothing."""
+    for kind in (PegasosClassifier, KernelPegasosClassifier):
+        for loss, multi_class in itertools.product(LOSSES, ["ovr", "ovo"]):
+            yield kind(loss=loss, multi_class=multi_class, random_state=0), "names"
+        yield kind(random_state=0), "labels"
+    yield PegasosClassifier(multi_class="crammer_singer", random_state=0), "names"
+    for kind, loss in itertools.product((PegasosRegressor, KernelPegasosRegressor), TARGET_LOSSES):
+        yield kind(loss=loss, random_state=0), "number"
+        yield kind(loss=loss, random_state=0), "numbers"
+    for kind in (PegasosOneClass, KernelPegasosOneClass):
+        yield kind(nu=0.1, random_state=0), "nothing"
+
+
+@pytest.mark.parametrize(
+    ("estimator", "target"), [*of_every_kind()], ids=lambda x: x if isinstance(x, str) else repr(x)
+)
+def test_a_loaded_model_is_an_estimator_again(iris, tmp_path, estimator, target):
+    X, y = iris
+    targets = {
+        "names": NAMES[y], "labels": np.column_stack([y > 0, y == 1]).astype(int),
+        "number": X[:, 3], "numbers": X[:, 2:], "nothing": None,
+    }  # fmt: skip
+    frame = pd.DataFrame(X, columns=["a", "b", "c", "d"])
+    estimator.fit(frame, targets[target])
+    estimator.to_model().save(tmp_path / "m.npz")
+    again = pegasos.load(tmp_path / "m.npz").to_estimator()
+    assert type(again) is type(estimator)
+    for name in ("predict", "decision_function", "predict_proba"):
+        if hasattr(estimator, name):
+            found, expected = getattr(again, name)(frame), getattr(estimator, name)(frame)
+            np.testing.assert_array_equal(found, expected)
+    if targets[target] is not None:
+        assert again.score(frame, targets[target]) == estimator.score(frame, targets[target])
+    stored, before = again.to_model().arrays(), estimator.to_model().arrays()
+    assert stored.keys() == before.keys()
+    for name, array in stored.items():
+        np.testing.assert_array_equal(array, before[name])
+    if hasattr(again, "partial_fit"):
+        with pytest.raises(ValueError, match="partial_fit cannot go on from a saved model"):
+            again.partial_fit(frame, *([] if target == "nothing" else [targets[target]]))
+    again.fit(frame, targets[target])  # anew
+
+
+def test_a_model_without_its_kernel_is_no_estimator(iris):
+    X, y = iris
+    model = KernelPegasosClassifier(kernel="precomputed", random_state=0).fit(X @ X.T, y).to_model()
+    with pytest.raises(ValueError, match="kernel is 'precomputed' is no estimator without it"):
+        model.to_estimator()
 
 
 # ---- ONNX ----------------------------------------------------------------------------------------
@@ -410,6 +493,13 @@ def test_machines_of_one_class_go_to_onnx(iris, dtype, kind, run_onnx):
         is_sure |= is_exact
         np.testing.assert_array_equal(labels[is_sure, 0], one.predict(X)[is_sure])
         assert {-1, 1} == set(labels.ravel())
+
+
+@pytest.mark.parametrize("kind", [PegasosClassifier, KernelPegasosClassifier])
+def test_loaded_models_go_to_onnx(iris, kind, run_onnx):
+    X, y = iris
+    clf = kind(lam=1e-3, random_state=0).fit(X, NAMES[y]).to_model().to_estimator()
+    check_onnx(run_onnx, clf, X, rtol=1e-10)
 
 
 def test_what_onnx_cannot_hold_is_refused_by_name(iris, run_onnx):

@@ -425,7 +425,7 @@ def _train(args: argparse.Namespace) -> int:
         search.fit(X, y)
         _report_search(say, search)
         machine.set_params(**search.best_params_)
-    machine._zero_based = zero_based
+    machine._of_file = {"zero_based": zero_based}
     if args.resume is not None:
         _checkpoint.resume(machine, args.resume, X, y)
     if args.checkpoint is not None:

@@ -157,7 +157,7 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
     X = ops.Concat(*columns, axis=1) if len(columns) > 1 else columns[0]
     if isinstance(model, pegasos.LinearModel):
         coef = model.coef
-    elif not len(estimator.support_) and not model.support.kernel.is_function:
+    elif not model.dual_coef.size and not model.support.kernel.is_function:
         coef = np.zeros(
             (len(model.intercept), estimator.n_features_in_)
         )  # ONNX has no empty arrays
@@ -218,8 +218,9 @@ def _add_numbers(scope: Any, container: Any, ops: _Operators, numbers: Any, out:
 
 def _kernel_values(ops: _Operators, X: Any, estimator: Any, support: Any) -> Any:
     """Kernel values of `X` with the support vectors; see `pegasos.kernels.Kernel.onnx`."""
+    rows = getattr(estimator, "support_", None)  # of a loaded model, not known nor needed
     Z = support.X.toarray() if _validate.is_sparse(support.X) else support.X
-    return support.kernel.onnx(ops, X, np.asarray(Z, dtype=np.float64), estimator.support_)
+    return support.kernel.onnx(ops, X, np.asarray(Z, dtype=np.float64), rows)
 
 
 def _votes(ops: _Operators, scores: Any, n_classes: int) -> Any:

@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import functools
+import types
 import weakref
 from collections.abc import Generator
 from dataclasses import dataclass
@@ -181,9 +182,9 @@ class PegasosEstimator(HintsMixin, CallbackSupportMixin, BaseEstimator):
     _state: dict[str, np.ndarray]
     _ended: dict[str, np.ndarray]
 
-    #: Of fits of the command line: where they are kept, and how their file counts features.
+    #: Of fits of the command line: where they are kept, and what models say of their file.
     _checkpoints: Any = None
-    _zero_based: bool | None = None
+    _of_file: Any = types.MappingProxyType({})
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -517,7 +518,7 @@ class PegasosEstimator(HintsMixin, CallbackSupportMixin, BaseEstimator):
             "dual_objective": known.dual_objective,
             "n_steps": self.n_steps_,
             "feature_names": getattr(self, "feature_names_in_", None),
-            "zero_based": self._zero_based,
+            **self._of_file,
         }
 
     def _certificate(self) -> _certificate.Certificate:

@@ -115,6 +115,11 @@ class LinearMachine(PegasosEstimator):
         if self.solver not in ("auto", "pegasos"):
             raise ValueError(f"partial_fit needs solver='pegasos', got solver={self.solver!r}")
         first = not hasattr(self, "_state")
+        if first and hasattr(self, "coef_"):
+            raise ValueError(
+                "partial_fit cannot go on from a saved model, which lacks the state of training: "
+                "clone the estimator to begin anew"
+            )
         if first and self.C is not None:
             raise ValueError(
                 f"partial_fit cannot begin with C={self.C!r}: lam is 1/C over the sum of all "

@@ -39,6 +39,8 @@ class _Model:
     is_flat: bool = False
     feature_names: np.ndarray | None = None
     zero_based: bool | None = None
+    center: np.ndarray | None = None
+    scale: np.ndarray | None = None
 
     #: Names the layout of the file, and its version.
     _FORMAT: ClassVar[str]
@@ -46,7 +48,7 @@ class _Model:
     _COEFFICIENTS: ClassVar[str]
     _ARRAYS: ClassVar[tuple[str, ...]] = ("intercept", "objective", "dual_objective", "n_steps")
     #: Arrays that are not in every file.
-    _OPTIONAL: ClassVar[tuple[str, ...]] = ("classes", "feature_names")
+    _OPTIONAL: ClassVar[tuple[str, ...]] = ("classes", "feature_names", "center", "scale")
     _ABOUT: ClassVar[tuple[str, ...]] = (
         "multi_class", "lam", "loss", "epsilon", "is_flat", "zero_based",
     )  # fmt: skip
@@ -132,6 +134,29 @@ class _Model:
         of_score = LOSSES[self.loss].probability
         return _problems.class_probabilities(scores, len(self.classes), self.multi_class, of_score)
 
+    def to_estimator(self) -> Any:
+        """The model as a fitted estimator, for pipelines, plots, ONNX and more.
+
+        Its parameters are those that the model knows, such as `lam`, `loss` and the kernel; others
+        have their defaults. It has no `n_iter_` and nothing of the training rows, such as
+        `support_`. `fit` begins anew, and `partial_fit` is refused.
+
+        Returns
+        -------
+        PegasosClassifier, PegasosRegressor, PegasosOneClass or one of these with a kernel
+            A model with a `scale` is a `sklearn.pipeline.Pipeline` of a
+            `sklearn.preprocessing.StandardScaler` and one of these.
+
+        Raises
+        ------
+        ValueError
+            If the kernel is a function, or precomputed.
+        """
+        from pegasos.estimators import _restored
+
+        assert isinstance(self, (LinearModel, KernelModel))
+        return _restored.estimator(self)
+
     @property
     def _loss_name(self) -> str:
         return self.loss
@@ -197,6 +222,15 @@ class _Model:
             raise ValueError("feature_names must be one-dimensional strings")
         if names is not None and len(names) != self.n_features:
             raise ValueError(f"there are {len(names)} feature_names for {self.n_features} features")
+        for name in ("center", "scale"):
+            array = getattr(self, name)
+            if array is not None and not (
+                array.shape == (self.n_features,)
+                and array.dtype == np.float64
+                and np.isfinite(array).all()
+                and (name == "center" or (array > 0).all())
+            ):
+                raise ValueError(f"{name} must be {self.n_features} finite numbers")
         if self.intercept.shape != (n_problems,) or self.intercept.dtype != np.float64:
             raise ValueError(
                 f"intercept has dtype {self.intercept.dtype}, shape {self.intercept.shape}"
@@ -289,6 +323,15 @@ class _Model:
             raise ValueError(f"{name} has dtype {matrix.dtype}")
         if not np.isfinite(matrix).all():
             raise ValueError(f"{name} is not finite")
+
+
+def standardized(X: Any, center: np.ndarray | None, scale: np.ndarray) -> Any:
+    """(X - center)/scale, a copy of the same type."""
+    if _validate.is_sparse(X):
+        X = X.copy()
+        X.data /= scale[X.indices]
+        return X
+    return np.ascontiguousarray((X - (0 if center is None else center)) / scale, dtype=X.dtype)
 
 
 def _counted(n: int, one: str, many: str = "") -> str:
@@ -409,6 +452,9 @@ class LinearModel(_Model):
     zero_based : bool or None
         Whether the LIBSVM text that `pegasos train` read counts features from 0; None for other
         rows.
+    center, scale : ndarray of shape (n_features,) or None
+        Of ``pegasos train --scale``: the weights are those of (x - `center`) / `scale`. `center` is
+        None for sparse rows, which are divided only.
     alpha_counts : ndarray of shape (n_problems, n_samples) or None
         How often each training row was drawn and violated its margin; of losses other than the
         hinge, the sum of their slopes at these draws, in float64. None unless Pegasos made the
@@ -440,7 +486,11 @@ class LinearModel(_Model):
     def problem_scores(self, X: Any, *, checked: bool = False) -> np.ndarray:
         """Scores of the rows of `X` by each problem; `checked` as in `_validate.rows`."""
         self._check_names(X)
-        return linear_scores(X, *self._coefficients("coef"), checked=checked)
+        coef, intercept = self._coefficients("coef")
+        if self.scale is not None:  # of (x - center)/scale, without a copy of the rows
+            coef = coef / self.scale
+            intercept = intercept if self.center is None else intercept - coef @ self.center
+        return linear_scores(X, coef, intercept, checked=checked)
 
     @classmethod
     def _from(cls, about: dict[str, Any], arrays: dict[str, Any]) -> Any:
@@ -463,7 +513,7 @@ class KernelModel(_Model):
     dual_coef : ndarray of shape (n_problems, n_support)
     intercept, classes, multi_class, lam, loss, epsilon, is_flat, feature_names
         As in `LinearModel`.
-    objective, dual_objective, duality_gap, n_steps, zero_based
+    objective, dual_objective, duality_gap, n_steps, zero_based, center, scale
         As in `LinearModel`.
 
     Examples
@@ -503,6 +553,8 @@ class KernelModel(_Model):
         if not checked:
             self._check_names(X)
             X = self._checked(X)
+        if self.scale is not None:
+            X = standardized(X, self.center, self.scale)
         return kernel_scores(X, self.support, dual_coef, intercept, n_threads)
 
     def _checked(self, X: Any) -> Any:
