@@ -1731,14 +1731,14 @@ def predicted(case, model, new, path, out, format, narrow):
     finally:
         if read is not None:
             os.close(read)
-    scores = np.loadtxt(out, ndmin=1)
+    scores = np.loadtxt(out, ndmin=1, delimiter=",", skiprows=1)
     if model.loss in PROBABILITIES:
-        predict = ["predict", model_path_of(case), path, "-o", out, "--probabilities"]
+        predict = ["predict", model_path_of(case), path, "-o", out, "--proba"]
         run_command(case, *predict, *options)
-        found = np.loadtxt(out, ndmin=2)
+        found = np.loadtxt(out, ndmin=2, delimiter=",", skiprows=1)
         expected = scores if len(model.classes) == 2 else scores.reshape(len(new), -1)
         check_probabilities(
-            "--probabilities", found, expected, len(model.classes), model.multi_class, model.loss,
+            "--proba", found, expected, len(model.classes), model.multi_class, model.loss,
             eps=1e-7 * (1 + np.abs(scores).max()),
         )  # fmt: skip
     rows = Rows(None, new, np.dtype("f8"), path.name)

@@ -90,6 +90,7 @@ def files(folder, X, y):
         np.savetxt(file, np.column_stack([dense(X), y]), delimiter=",", fmt="%.9g")
     np.save(path + "-X.npy", dense(X))
     np.save(path + "-y.npy", y)
+    np.save(path + "-table.npy", np.column_stack([y, dense(X)]))
     np.savez(path + ".npz", X=dense(X), y=y)
     np.savez_compressed(
         path + "-s.npz", data=S.data, indices=S.indices, indptr=S.indptr, shape=S.shape, y=y
@@ -100,6 +101,7 @@ def files(folder, X, y):
         "gz": path + "-?.svm.gz",
         "csv": path + ".csv",
         "npy": (path + "-X.npy", path + "-y.npy"),
+        "table": path + "-table.npy",
         "memmap": (mapped, y),
         "npz": path + ".npz",
         "scipy": [path + "-s.npz"],
@@ -108,12 +110,13 @@ def files(folder, X, y):
     }
 
 
-@pytest.mark.parametrize("kind", ["libsvm", "gz", "csv", "npy", "memmap", "npz", "scipy", "csr",
+@pytest.mark.parametrize("kind", ["libsvm", "gz", "csv", "npy", "table", "memmap", "npz", "scipy", "csr",
                                   "callable"])  # fmt: skip
 def test_every_source_becomes_the_same_rows_in_random_order(tmp_path, rng, kind):
     X, y, _ = make(rng)
     source = files(tmp_path, X, y)[kind]
-    blocks = Blocks(source, cache=tmp_path / "cache", memory=MEMORY)
+    label = {"label_column": 0} if kind == "table" else {}
+    blocks = Blocks(source, cache=tmp_path / "cache", memory=MEMORY, **label)
     assert blocks.shape == (N, D)
     assert blocks.n_blocks > 16
     assert blocks.is_sparse == (kind in ("libsvm", "gz", "scipy", "csr"))
@@ -139,11 +142,12 @@ def test_parquet(tmp_path, rng):
     X, y, _ = make(rng, kind="strings")
     columns = {f"x{j}": X[:, j] for j in range(D)} | {"label": y}
     parquet.write_table(pyarrow.table(columns), tmp_path / "rows.parquet")
-    with pytest.raises(ValueError, match="target must name the column"):
-        Blocks(tmp_path / "rows.parquet", cache=tmp_path / "cache")
-    with pytest.raises(ValueError, match="no column 'other'; its columns are x0, x1"):
-        Blocks(tmp_path / "rows.parquet", cache=tmp_path / "cache", target="other")
-    blocks = Blocks(tmp_path / "*.parquet", cache=tmp_path / "cache", target="label", memory=MEMORY)
+    with pytest.raises(ValueError, match=r"no column 'other'; its columns are \['x0', 'x1'"):
+        Blocks(tmp_path / "rows.parquet", cache=tmp_path / "cache", label_column="other")
+    with pytest.raises(ValueError, match="label_column must be a column, got None"):
+        Blocks(tmp_path / "rows.parquet", cache=tmp_path / "cache", label_column=None)
+    options = {"label_column": "label", "memory": MEMORY}
+    blocks = Blocks(tmp_path / "*.parquet", cache=tmp_path / "cache", **options)
     Z, z, _ = blocks.in_memory()
     assert (rows_of(Z, z) == rows_of(X, y)).all()
 

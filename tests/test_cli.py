@@ -2,6 +2,7 @@
 
 import bz2
 import gzip
+import io
 import json
 import re
 import subprocess
@@ -15,7 +16,10 @@ import paper
 import pytest
 from rows import make_rows
 from scipy import sparse
+from sklearn import metrics
 from sklearn.datasets import dump_svmlight_file, make_blobs
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import pegasos
 from pegasos import cli
@@ -77,7 +81,7 @@ def test_every_format_trains_and_predicts_like_the_library(tmp_path, data, name,
     assert "accuracy" in shown.err
     assert cli.main(["predict", str(model), str(file), "--scores", "-o", str(tmp_path / "s")]) == 0
     np.testing.assert_allclose(
-        np.loadtxt(tmp_path / "s"), pegasos.decision_function(loaded, X), rtol=1e-8
+        np.loadtxt(tmp_path / "s", skiprows=1), pegasos.decision_function(loaded, X), rtol=1e-8
     )
 
 
@@ -100,17 +104,17 @@ def test_labels_may_be_words_and_stand_in_any_column(tmp_path, data, capsys):
     lines = [",".join([w, *map(str, x)]) for w, x in zip(words, X, strict=True)]
     (tmp_path / "a.csv").write_text("\n".join(lines))
     model = str(tmp_path / "m.npz")
-    arguments = ["--label-column", "0", "-q"]
+    arguments = ["--label", "0", "-q"]
     assert cli.main(["train", str(tmp_path / "a.csv"), "-o", model, *arguments]) == 0
     assert capsys.readouterr().err == ""
-    assert cli.main(["predict", model, str(tmp_path / "a.csv"), "--label-column", "0"]) == 0
+    assert cli.main(["predict", model, str(tmp_path / "a.csv"), "--label", "0"]) == 0
     assert set(capsys.readouterr().out.split()) == {"spam", "ham"}
 
 
 def test_quoted_fields_and_byte_order_marks_are_read(tmp_path):
     text = '\ufeff"a, b","c","kind"\n1,2,"x, y"\n"3",4,z\n'
     (tmp_path / "a.csv").write_text(text, encoding="utf-8")
-    X, y, _ = _readers.read(tmp_path / "a.csv")
+    X, y, *_ = _readers.read(tmp_path / "a.csv")
     np.testing.assert_array_equal(X, [[1, 2], [3, 4]])
     assert y.tolist() == ["x, y", "z"]
 
@@ -158,23 +162,25 @@ def test_probabilities_are_written_where_there_are_some(
     assert cli.main(["train", file, "-q", "-o", model, *options]) == 0
     loaded = pegasos.load(model)
     assert loaded.loss == loss
-    done = cli.main(["predict", model, file, "--probabilities", "-o", out])
+    done = cli.main(["predict", model, file, "--proba", "-o", out])
     said = capsys.readouterr().err
     if loss in ("hinge", "squared_hinge"):
         assert done == 2
-        assert "--probabilities needs a model with --loss log_loss or modified_huber" in said
+        assert "--proba needs a model with --loss log_loss or modified_huber" in said
         assert f"{model} was trained with --loss {loss}" in said
         assert not (tmp_path / "out.txt").exists()
         return
     assert done == 0
     assert "accuracy" in said
     expected = loaded.predict_proba(X)
-    np.testing.assert_allclose(np.loadtxt(out), expected, rtol=1e-8, atol=1e-300)
+    found = pd.read_csv(out)
+    assert found.columns.tolist() == ["a", "b", "c"]
+    np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-300)
     assert expected[y == "a", 0].mean() > 0.5  # columns are in the order of the labels
     assert cli.main(["predict", model, file, "-o", out]) == 0
     assert np.loadtxt(out, dtype=str).tolist() == loaded.predict(X).tolist()
     with pytest.raises(SystemExit):
-        cli.main(["predict", model, file, "--probabilities", "--scores"])
+        cli.main(["predict", model, file, "--proba", "--scores"])
 
 
 @pytest.mark.parametrize("kernel", [[], ["--kernel", "rbf"]])
@@ -363,7 +369,8 @@ def test_regression_predicts_numbers(tmp_path, numbers, name, kernel, capsys):
     for more in ((), ("--scores",)):
         assert cli.main(["predict", model, file, *more]) == 0
         shown = capsys.readouterr()
-        np.testing.assert_allclose([*map(float, shown.out.split())], reg.predict(X), rtol=1e-6)
+        lines = shown.out.split()[len(more) :]  # without the header
+        np.testing.assert_allclose([*map(float, lines)], reg.predict(X), rtol=1e-6)
         assert f"R2 {r2:.4f}, mean absolute error" in shown.err
         assert "of 80 rows" in shown.err
 
@@ -380,7 +387,7 @@ def test_several_outputs_are_columns(tmp_path, numbers, capsys):
     assert "R2 0.9" in capsys.readouterr().err
     write_numbers(tmp_path / "b.npz", X, y)
     assert cli.main(["predict", model, str(tmp_path / "b.npz"), "-o", str(tmp_path / "out")]) == 0
-    assert "no R2: y of" in capsys.readouterr().err
+    assert "no metrics: y has shape (80,), predictions have (80, 2)" in capsys.readouterr().err
 
 
 def test_cross_validation_chooses_what_regression_needs(tmp_path, numbers, capsys):
@@ -450,7 +457,7 @@ def test_one_class_tells_outliers(tmp_path, numbers, name, kernel, capsys):
                 np.savetxt(file, X, delimiter=",")
             else:
                 np.savez(file, X=X)
-        column = ["--label-column", "-1" if is_labelled else "none"]
+        column = ["--label", "-1" if is_labelled else "none"]
         train = ["train", str(file), "-o", model, "--task", "one-class", "--nu", "0.1", *kernel]
         assert cli.main([*train, *column]) == 0
         report = capsys.readouterr().err
@@ -462,7 +469,7 @@ def test_one_class_tells_outliers(tmp_path, numbers, name, kernel, capsys):
         for more, expected in (((), one.predict(X)), (("--scores",), one.decision_function(X))):
             assert cli.main(["predict", model, str(file), *more, *column]) == 0
             shown = capsys.readouterr()
-            written = [*map(float, shown.out.split())]
+            written = [*map(float, shown.out.split()[len(more) :])]  # without the header
             np.testing.assert_allclose(written, expected, rtol=1e-6)
             assert f"outliers {100 * n_outliers / 80:.2f} % of 80 rows" in shown.err
 
@@ -470,7 +477,7 @@ def test_one_class_tells_outliers(tmp_path, numbers, name, kernel, capsys):
 def test_rows_without_labels_make_no_classifier(tmp_path, capsys):
     (tmp_path / "a.csv").write_text("1,2\n3,4\n")
     train = ["train", str(tmp_path / "a.csv"), "-o", str(tmp_path / "m.npz")]
-    assert cli.main([*train, "--label-column", "none"]) == 2
+    assert cli.main([*train, "--label", "none"]) == 2
     assert "a.csv has no labels, which are needed" in capsys.readouterr().err
 
 
@@ -570,8 +577,178 @@ def test_validation_rows_are_not_trained_on(tmp_path, capsys):
     predicted = clf.predict(X[80:])
     recall = np.mean([(predicted[y[80:] == k] == k).mean() for k in (0, 1)])
     assert (
-        f"validation accuracy {100 * clf.score(X[80:], y[80:]):.2f} %, mean recall of 2 classes "
-        f"{100 * recall:.2f} % of 40 rows"
+        f"validation accuracy {100 * clf.score(X[80:], y[80:]):.2f} %, balanced accuracy "
+        f"{100 * recall:.2f} %, average precision"
     ) in shown
     assert cli.main(["train", str(files[0]), "--validation", str(tmp_path / "no.csv")]) == 2
     assert "no.csv" in capsys.readouterr().err
+
+
+# ---- Tables --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def table(rng):
+    """A frame with a name of each row, a label between features, and a remark."""
+    frame = pd.DataFrame(rng.normal(size=(90, 4)).round(3), columns=["tall", "wide", "deep", "old"])
+    kind = np.array(["a", "b, c", "d"])[np.argmax(frame.to_numpy()[:, :3], axis=1)]
+    frame.insert(2, "kind", kind)
+    frame.insert(0, "name", [f"row {k}" for k in range(90)])
+    return frame.assign(remark="none")
+
+
+def write_table(path, frame):
+    if path.suffix == ".parquet":
+        pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+        frame.to_parquet(path)
+    else:
+        separator = {".tsv": "\t", ".psv": "|"}.get(path.suffixes[0], ",")
+        frame.to_csv(path, index=False, sep=separator)
+    return str(path)
+
+
+CHOSEN = ["--label", "kind", "--drop", "name", "--drop", "remark"]
+
+
+@pytest.mark.parametrize("more", [[], ["--memory", "1G"]], ids=["", "memory"])
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("a.csv", []), ("a.tsv", []), ("a.csv.xz", []), ("a.parquet", []),
+        ("a.psv", ["--format", "csv", "--separator", "|"]),
+    ],
+)  # fmt: skip
+def test_columns_are_chosen_by_name(tmp_path, table, name, options, more, capsys):
+    file, model = write_table(tmp_path / name, table), str(tmp_path / "m.npz")
+    assert cli.main(["train", file, "-o", model, *CHOSEN, *options, *more]) == 0
+    loaded = pegasos.load(model)
+    features = ["tall", "wide", "deep", "old"]
+    assert loaded.feature_names.tolist() == features
+    X, y = table[features].to_numpy(), table["kind"].to_numpy().astype(str)
+    clf = pegasos.PegasosClassifier(random_state=0).fit(X, y)
+    np.testing.assert_allclose(loaded.coef, clf.coef_, rtol=1e-3 if more else 1e-12)
+    # The model knows its features, whatever the order of columns; what else there is does not count.
+    shuffled = write_table(tmp_path / f"new{name[1:]}", table[table.columns[::-1]])
+    capsys.readouterr()
+    assert cli.main(["predict", model, shuffled, *options]) == 0
+    shown = capsys.readouterr()
+    assert shown.out.splitlines() == loaded.predict(X).tolist()
+    assert "accuracy" not in shown.err
+    assert cli.main(["predict", model, shuffled, *options, "--label", "kind"]) == 0
+    assert f"accuracy {100 * clf.score(X, y):.2f} %" in capsys.readouterr().err
+    lacking = write_table(tmp_path / f"less{name[1:]}", table.drop(columns="wide"))
+    assert cli.main(["predict", model, lacking, *options]) == 2
+    assert "no column 'wide'; its columns are ['name', 'tall'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("more", [[], ["--memory", "1G"]], ids=["", "memory"])
+def test_columns_of_an_npy_file_have_numbers(tmp_path, numbers, more):
+    X, y = numbers
+    np.save(tmp_path / "a.npy", np.column_stack([X[:, :2], np.arange(80), y, X[:, 2:]]))
+    file, model = str(tmp_path / "a.npy"), str(tmp_path / "m.npz")
+    options = ["--task", "regression", "--label", "3", "--drop", "2", *more]
+    assert cli.main(["train", file, "-o", model, *options]) == 0
+    reg = pegasos.PegasosRegressor(random_state=0).fit(X, y)
+    np.testing.assert_allclose(pegasos.load(model).coef[0], reg.coef_, rtol=1e-2 if more else 1e-12)
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--label", "kind"], r"column 1 \('name'\).*--drop name"),
+        (["--drop", "name", "--label", "kind"], "'remark'.*pandas.get_dummies.*--drop remark"),
+        (["--label", "sort"], "no column 'sort'; its columns are"),
+        (["--label", "kind", "--drop", "kind"], "'kind' has the labels, and is left out"),
+        (["--drop", "none"], "--drop needs a column"),
+        (["--separator", "ab"], "separator must be one character, got 'ab'"),
+    ],
+)
+def test_columns_that_hold_no_numbers_are_named(tmp_path, table, name, options, words, capsys):
+    file = write_table(tmp_path / name, table)
+    assert cli.main(["train", file, "-o", str(tmp_path / "m.npz"), *options]) == 2
+    assert re.search(words, capsys.readouterr().err)
+
+
+def test_a_missing_value_is_named(tmp_path, table, capsys):
+    table.loc[6, "deep"] = np.nan
+    file = write_table(tmp_path / "a.csv", table)
+    assert cli.main(["train", file, "-o", str(tmp_path / "m.npz"), *CHOSEN]) == 2
+    assert "a.csv, line 8: column 5 ('deep') is empty" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kernel", [(), ("--kernel", "rbf", "--gamma", "0.1")])
+@pytest.mark.parametrize("name", ["a.csv", "sparse.npz"])
+def test_scaled_features_are_those_of_a_standard_scaler(tmp_path, data, name, kernel, capsys):
+    X, y = data
+    X = np.exp(3 * X) * (np.abs(X) > 0.3)
+    file, model = write(tmp_path / name, X, y), str(tmp_path / "m.npz")
+    assert cli.main(["train", str(file), "-o", model, "--scale", *kernel]) == 0
+    report = capsys.readouterr().err
+    is_sparse = name != "a.csv"
+    rows = sparse.csr_array(X) if is_sparse else X
+    make = pegasos.KernelPegasosClassifier if kernel else pegasos.PegasosClassifier
+    clf = make(random_state=0, **({"gamma": 0.1} if kernel else {}))
+    pipe = make_pipeline(StandardScaler(with_mean=not is_sparse), clf).fit(rows, y)
+    loaded, expected = pegasos.load(model), pipe.decision_function(rows)
+    close = {"rtol": 1e-6, "atol": 1e-6}
+    np.testing.assert_allclose(loaded.decision_function(rows), expected, **close)
+    again = loaded.to_estimator()
+    assert [type(step) for _, step in again.steps] == [StandardScaler, make]
+    np.testing.assert_allclose(again.decision_function(rows), expected, **close)
+    assert f"training accuracy {100 * pipe.score(rows, y):.2f} %" in report
+
+
+def test_a_checkpoint_is_scaled_like_its_model(tmp_path, data, capsys):
+    X, y = data
+    file = str(write(tmp_path / "a.csv", 100 * X + 5, y))
+    half, model = str(tmp_path / "half.npz"), str(tmp_path / "m.npz")
+    train = ["train", file, "-o", model, "--scale", "--solver", "pegasos", "--tol", "none"]
+    every = ["--checkpoint", half, "--checkpoint-every", "1e-4"]
+    assert cli.main([*train, "--max-iter", "20000", *every]) == 0
+    expected = pegasos.load(model).decision_function(X)
+    assert pegasos.load(half).scale is not None
+    assert cli.main([*train, "--max-iter", "20000", "--resume", half]) == 0
+    np.testing.assert_array_equal(pegasos.load(model).decision_function(X), expected)
+
+
+def test_scores_and_json_have_names(tmp_path, table, capsys):
+    file, model = write_table(tmp_path / "a.csv", table), str(tmp_path / "m.npz")
+    train = ["train", file, "-o", model, "-q", "--json", *CHOSEN, "--loss", "log_loss"]
+    assert cli.main([*train, "--validation", file, "--cv", "3", "--Cs", "3"]) == 0
+    shown = capsys.readouterr()
+    assert shown.err == ""
+    told, loaded = json.loads(shown.out), pegasos.load(model)
+    assert (told["classes"], told["lam"]) == (["a", "b, c", "d"], loaded.lam)
+    assert len(told["search"]) == 3
+    X, y = table[["tall", "wide", "deep", "old"]].to_numpy(), table["kind"].to_numpy().astype(str)
+    predicted, scores = loaded.predict(X), loaded.decision_function(X)
+    assert told["training"] == told["validation"]
+    assert told["training"]["accuracy"] == metrics.accuracy_score(y, predicted)
+    balanced = metrics.balanced_accuracy_score(y, predicted)
+    assert told["training"]["balanced_accuracy"] == pytest.approx(balanced)
+    precision = metrics.average_precision_score(y, scores)
+    assert told["training"]["average_precision"] == pytest.approx(precision)
+    confusion = [[*row.values()] for row in told["training"]["confusion"].values()]
+    assert confusion == metrics.confusion_matrix(y, predicted).tolist()
+    assert cli.main(["predict", model, file, "--scores"]) == 0
+    written = pd.read_csv(io.StringIO(capsys.readouterr().out))
+    assert written.columns.tolist() == ["a", "b, c", "d"]
+    np.testing.assert_allclose(written, scores, rtol=1e-6)
+    assert cli.main(["predict", model, file, "--json", "--label", "kind"]) == 0
+    shown = capsys.readouterr()
+    told = json.loads(shown.out)
+    assert told["predictions"] == predicted.tolist()
+    np.testing.assert_allclose([*told["scores"].values()], scores.T)
+    np.testing.assert_allclose([*told["probabilities"].values()], loaded.predict_proba(X).T)
+    assert told["metrics"]["accuracy"] == metrics.accuracy_score(y, predicted)
+    assert re.search(r"class +precision +recall +f1-score +support\n", shown.err)
+    assert "label, predicted as" in shown.err
+
+
+def test_metrics_of_unknown_labels_are_not_made_up(tmp_path, table, capsys):
+    file, model = write_table(tmp_path / "a.csv", table), str(tmp_path / "m.npz")
+    other = write_table(tmp_path / "b.csv", table.assign(kind="e"))
+    assert cli.main(["train", file, "-o", model, *CHOSEN, "--validation", other]) == 0
+    words = "no validation metrics: labels that the model does not know, such as e"
+    assert words in capsys.readouterr().err

@@ -10,6 +10,7 @@ import stat
 import subprocess
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -76,7 +77,7 @@ def test_a_pipe_is_read_like_a_file(tmp_path, rows, name):
     file = write(tmp_path / name, *rows)
     expected = _readers.read(file)
     with piped(tmp_path / f"pipe{name}", (tmp_path / name).read_bytes()) as pipe:
-        X, y, _ = _readers.read(pipe)
+        X, y, *_ = _readers.read(pipe)
     np.testing.assert_array_equal(_dense(X), _dense(expected[0]))
     np.testing.assert_array_equal(y, expected[1])
     assert len(y) == 60
@@ -114,7 +115,7 @@ def test_standard_input_may_be_packed(tmp_path, rows, monkeypatch, format, pack)
     (tmp_path / "-").write_text("not this one")
     with piped(tmp_path / "pipe", packed) as pipe, open(pipe) as stdin:
         monkeypatch.setattr(sys, "stdin", stdin)
-        X, y, _ = _readers.read("-", format=format)
+        X, y, *_ = _readers.read("-", format=format)
     np.testing.assert_array_equal(_dense(X), rows[0])
     np.testing.assert_array_equal(y, rows[1])
 
@@ -137,7 +138,7 @@ def test_a_model_remembers_from_where_features_are_counted(tmp_path, rows, capsy
     model = pegasos.load(tmp_path / "m.npz")
     assert model.zero_based is zero_based
     assert main("predict", tmp_path / "m.npz", some, "--scores") == 0
-    scores = np.loadtxt(capsys.readouterr().out.splitlines())
+    scores = np.loadtxt(capsys.readouterr().out.splitlines()[1:])
     np.testing.assert_allclose(scores, model.decision_function(X[1::2]), rtol=1e-7)
 
 
@@ -165,7 +166,7 @@ def test_files_that_may_count_from_0_are_told(tmp_path, rows, capsys):
     assert main("predict", tmp_path / "m.npz", some) == 0
     assert "has neither a feature 0 nor a feature 5" in capsys.readouterr().err
     assert main("predict", tmp_path / "m.npz", some, "--zero-based", "yes", "--scores") == 0
-    scores = np.loadtxt(capsys.readouterr().out.splitlines())
+    scores = np.loadtxt(capsys.readouterr().out.splitlines()[1:])
     expected = pegasos.load(tmp_path / "m.npz").decision_function(X[1::2])
     np.testing.assert_allclose(scores, expected, rtol=1e-7)
     every = write_svm(tmp_path / "every.svm", X, y, zero_based=True)
@@ -177,7 +178,7 @@ def test_files_that_may_count_from_0_are_told(tmp_path, rows, capsys):
 def test_csv_may_have_other_delimiters(tmp_path, rows, delimiter):
     X, y = rows
     name = write_csv(tmp_path / "a.csv", X, y, delimiter)
-    read, labels, _ = _readers.read(name)
+    read, labels, *_ = _readers.read(name)
     np.testing.assert_array_equal(read, X)
     np.testing.assert_array_equal(labels, y)
     assert _readers.guess_format("a.tsv.gz") == "csv"
@@ -190,7 +191,7 @@ def test_libsvm_text_may_have_tabs_and_marks(tmp_path, space, end, mark):
     lines = ["1 1:2 3:4", "-1 2:1 ", "1"]
     text = mark + "".join(line.replace(" ", space) + end for line in lines)
     (tmp_path / "a.svm").write_bytes(text.encode())
-    X, y, zero_based = _readers.read(tmp_path / "a.svm")
+    X, y, zero_based, _ = _readers.read(tmp_path / "a.svm")
     np.testing.assert_array_equal(X.toarray(), [[2, 0, 4], [0, 1, 0], [0, 0, 0]])
     assert y.tolist() == [1, -1, 1]
     assert zero_based is False
@@ -223,14 +224,14 @@ def test_libsvm_text_without_labels_can_be_predicted(tmp_path, rows, capsys):
         ("a.svm", "1:2 2:3\n1:1\n", r"line 1: the label is missing in '1:2 2:3'"),
         ("a.svm", "1 1:2 2:3\n1:1\n", r"line 2: the label is missing in '1:1'"),
         ("a.svm", "1,2,3\n4,5,6\n", r"line 1: .*of CSV, say --format csv.* in '1,2,3'"),
-        ("a.csv", "spam,1,2\nham,3,4\n", r"column 1 is not a number.*--label-column 0"),
-        ("a.csv", "1,0.5,0.25\n0,0.5,0.75\n", r"labels, in column 3, are 0.25, 0.75; .*--label-column 0"),
-        ("a.csv", "1,5,0\n0,6,0\n2,7,0\n", r"labels, in column 3, are 0; .*--label-column 0"),
+        ("a.csv", "spam,1,2\nham,3,4\n", r"column 1 is not a number.*--label 0"),
+        ("a.csv", "1,0.5,0.25\n0,0.5,0.75\n", r"labels, in column 3, are 0.25, 0.75; .*--label 0"),
+        ("a.csv", "1,5,0\n0,6,0\n2,7,0\n", r"labels, in column 3, are 0; .*--label 0"),
         ("a.csv", "1,5;2,5;1\n1,5;2,5;1\n", r"column 2 is not a number"),
         ("a.csv", "a\x00b,1,0\n2,1,1\n", r"a\.csv"),
         ("a.csv", "\n1,2,0\n", r"is empty, or its first line is"),
         ("a.csv", "1,2,0\n\n  \n3,4,1\n", r"a\.csv, line 3: 0 columns where the first line has 3"),
-        ("a.csv", "1,2,0\n1_0,4,1\n", r"a\.csv, line 2: column 1 is not a number .* in '1_0,4,1'"),
+        ("a.csv", "1,2,0\n1_0,4,1\n", r"a\.csv, line 2: column 1 is not a number in '1_0,4,1'"),
         ("a.csv", "\uff11,2,0\n3,4,1\n", r"a\.csv, line 1: column 1 is not a number"),
         ("a.csv", "1,2,\udce9\n3,4,1\n", r"a\.csv is not text in UTF-8"),
         ("a.svm", "# 1,2\n1 1:2\n1 2\n", r"a\.svm, line 3: '2' is not index:value in '1 2'"),
@@ -259,7 +260,7 @@ def test_text_in_utf_16_is_told(tmp_path, name, coding):
 def test_csv_may_have_line_ends_and_marks_of_all_systems(tmp_path, end, mark):
     lines = ["a,b,label", "1,2,x", "3,4,y"]
     (tmp_path / "a.csv").write_bytes((mark + end.join(lines) + end).encode())
-    X, y, _ = _readers.read(tmp_path / "a.csv")
+    X, y, *_ = _readers.read(tmp_path / "a.csv")
     np.testing.assert_array_equal(X, [[1, 2], [3, 4]])
     assert y.tolist() == ["x", "y"]
 
@@ -278,8 +279,8 @@ def test_labels_that_are_not_those_of_the_model_are_told(tmp_path, rows, capsys)
     pegasos.fit(X, y, 0.01).save(tmp_path / "m.npz")
     file = write_csv(tmp_path / "a.csv", np.column_stack([y, X]))
     assert main("predict", tmp_path / "m.npz", file) == 0
-    assert "is --label-column right?" in capsys.readouterr().err
-    assert main("predict", tmp_path / "m.npz", file, "--label-column", 0) == 0
+    assert "is --label right?" in capsys.readouterr().err
+    assert main("predict", tmp_path / "m.npz", file, "--label", 0) == 0
     assert "accuracy" in capsys.readouterr().err
 
 
@@ -516,13 +517,15 @@ def test_ctrl_c_keeps_the_model_so_far(tmp_path, rows):
     file = write_csv(tmp_path / "a.csv", *rows)
     train = ["train", file, "-o", str(tmp_path / "new.npz"), "--solver", "pegasos", "--tol", "none",
              "--max-iter", str(10**9)]  # fmt: skip
-    process = subprocess.Popen([*COMMAND, *train], stderr=subprocess.PIPE, text=True)
-    while not process.stderr.readline().startswith(
-        "PegasosClassifier"
-    ):  # the first sign of progress
-        assert process.poll() is None
-    process.send_signal(signal.SIGINT)
-    said = process.communicate()[1]
+    log = tmp_path / "log"
+    with open(log, "w") as out:
+        process = subprocess.Popen([*COMMAND, *train], stderr=out)
+        while "\nPegasosClassifier" not in log.read_text():  # the first sign of progress
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        process.wait()
+    said = log.read_text()
     assert process.returncode == 130
     assert f"interrupted; the model so far is saved to {tmp_path / 'new.npz'}" in said
     assert pegasos.load(tmp_path / "new.npz").n_steps[0] > 0
@@ -542,6 +545,14 @@ def test_progress_in_a_file_is_lines(tmp_path, capsys, small):
     said = capsys.readouterr().err
     assert "\r" not in said
     assert any(line.startswith("PegasosClassifier") for line in said.split("\n"))
+
+
+@posix
+def test_progress_does_not_go_to_another_program(tmp_path, small):
+    train = [*COMMAND, "train", small[0], "-o", str(tmp_path / "new.npz")]
+    said = subprocess.run(train, stderr=subprocess.PIPE, text=True, check=True).stderr
+    assert "PegasosClassifier" not in said
+    assert "model saved" in said
 
 
 def test_lines_of_progress_are_few(capsys, monkeypatch):

@@ -174,10 +174,16 @@ def test_the_command_line_predicts_columns(rng, tmp_path, capsys):
     clf.to_model().save(tmp_path / "model.npz")
     np.savetxt(tmp_path / "rows.csv", np.column_stack([X, Y[:, 0]]), delimiter=",")
     files = [str(tmp_path / "model.npz"), str(tmp_path / "rows.csv"), "-o", str(tmp_path / "out")]
-    for option, expected in (([], clf.predict(X)), (["--probabilities"], clf.predict_proba(X))):
+    for option, expected in (([], clf.predict(X)), (["--proba"], clf.predict_proba(X))):
         assert cli.main(["predict", *files, *option]) == 0
-        np.testing.assert_allclose(np.loadtxt(tmp_path / "out"), expected, rtol=1e-5)
-        assert "no accuracy" in capsys.readouterr().err
+        layout = {"delimiter": ",", "skiprows": 1} if option else {}
+        np.testing.assert_allclose(np.loadtxt(tmp_path / "out", **layout), expected, rtol=1e-5)
+        assert "no metrics: y has shape" in capsys.readouterr().err
+    np.savez(tmp_path / "rows.npz", X=X, y=Y)
+    model = str(tmp_path / "again.npz")
+    assert cli.main(["train", str(tmp_path / "rows.npz"), "-o", model]) == 0
+    again = pegasos.PegasosClassifier(random_state=0).fit(X, Y)
+    assert f"training accuracy {100 * again.score(X, Y):.2f} %" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("kind", [pegasos.PegasosClassifierCV, pegasos.KernelPegasosClassifierCV])

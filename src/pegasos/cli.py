@@ -2,13 +2,16 @@
 
 import argparse
 import contextlib
+import csv
 import json
 import os
+import re
+import stat
 import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any, TextIO
+from typing import IO, Any, TextIO
 
 import numpy as np
 
@@ -17,11 +20,11 @@ from pegasos import kernels
 from pegasos.problems._losses import LOSSES, TARGET_LOSSES
 
 _DATA_HELP = """\
-DATA is LIBSVM/SVMlight text ("label index:value ..."), CSV (one row a line,
-numbers and a label, between commas, semicolons or tabs; a header line without
-numbers is skipped), or .npz (arrays X and y, or a CSR matrix saved by
-scipy.sparse and y). Text may be compressed with gzip or bzip2. "-" is standard
-input. The format is told from the name; --format overrides it.
+DATA is LIBSVM/SVMlight text ("label index:value ..."), a table in CSV, Parquet
+or .npy (numbers and a label in columns; a first line of CSV without numbers is
+a header), or .npz (arrays X and y, or a CSR matrix saved by scipy.sparse and
+y). Text may be compressed with gzip, bzip2 or xz. "-" is standard input. The
+format is told from the name; --format overrides it.
 """
 
 _EXAMPLES = {
@@ -29,19 +32,21 @@ _EXAMPLES = {
 examples:
   pegasos train spam.svm.gz --C 0.5 -o spam.npz
   pegasos train spam.svm.gz --cv 5 -o spam.npz
-  pegasos train digits.csv --label-column 0 --multi-class ovo --max-iter 50
-  pegasos train digits.csv --label-column 0 --kernel rbf --gamma 0.02
+  pegasos train digits.csv --label 0 --multi-class ovo --max-iter 50
+  pegasos train digits.csv --label 0 --kernel rbf --gamma 0.02
   pegasos train prices.csv --task regression --epsilon 10 --cv 5
+  pegasos train houses.parquet --task regression --label price --drop id --scale
   pegasos train spam.svm.gz --validation new.svm -o spam.npz
-  pegasos train usual.csv --task one-class --nu 0.05 --kernel rbf --label-column none
+  pegasos train usual.csv --task one-class --nu 0.05 --kernel rbf --label none
   pegasos train big.svm --checkpoint half.npz           # killed? then
   pegasos train big.svm --checkpoint half.npz --resume half.npz
 """,
     "predict": """\
 examples:
   pegasos predict spam.npz new.svm > labels.txt
-  pegasos predict spam.npz new.svm --scores -o scores.txt
-  pegasos predict spam.npz new.svm --probabilities      # trained with --loss log_loss
+  pegasos predict spam.npz new.svm --scores -o scores.csv
+  pegasos predict spam.npz new.svm --proba              # trained with --loss log_loss
+  pegasos predict spam.npz new.svm --json > all.json
   grep 2026 new.csv | pegasos predict spam.npz - --format csv
 """,
     "info": """\
@@ -53,6 +58,7 @@ examples:
 
 
 _OUTPUT = "standard output"
+_FORMATS = ("libsvm", "csv", "npy", "npz", "parquet")
 _ZERO_BASED = {"auto": None, "yes": True, "no": False}
 
 
@@ -94,6 +100,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_machine_options(train.add_argument)
     _add_kernel_options(train.add_argument)
     _add_run_options(train.add_argument)
+    train.add_argument("--json", action="store_true",
+                       help="the report as one JSON object on standard output")  # fmt: skip
 
     predict = command(
         "predict", _predict, "predict labels or numbers with a saved model, one row a line"
@@ -108,11 +116,20 @@ def _parser() -> argparse.ArgumentParser:
         help="write here, not to standard output",
     )
     instead = predict.add_mutually_exclusive_group()
-    instead.add_argument("--scores", action="store_true", help="scores in place of labels")
     instead.add_argument(
-        "--probabilities", action="store_true",
-        help="probabilities in place of labels, a column for each class in sorted order (of a "
-        "model trained with --loss log_loss or modified_huber)",
+        "--scores", action="store_true",
+        help="scores in place of labels: CSV with a header and a column for each class; of two "
+        "classes one, where positive scores mean the class in the header",
+    )  # fmt: skip
+    instead.add_argument(
+        "--proba", action="store_true",
+        help="probabilities in place of labels: CSV with a header and a column for each class (of "
+        "a model trained with --loss log_loss or modified_huber)",
+    )  # fmt: skip
+    predict.add_argument(
+        "--json", action="store_true",
+        help="one JSON object: predictions, scores, probabilities if there are some, and metrics "
+        "if there are labels",
     )  # fmt: skip
 
     info = command("info", _info, "tell what a saved model is, and how good its fit was")
@@ -133,15 +150,25 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_data_options(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("data", metavar="DATA", help="file with the rows")
-    sub.add_argument("--format", choices=("libsvm", "csv", "npz"), help="format of DATA")
+    sub.add_argument("--format", choices=_FORMATS, help="format of DATA")
     sub.add_argument(
-        "--label-column", type=_label_column, default=-1, metavar="J",
-        help="CSV: column of the label, from 0; negative from the end (default -1, the last); "
-        "none: there is no label",
+        "--label", type=_column, default=-1, metavar="COLUMN",
+        help="of a table: column of the label, its name or its number from 0; negative from the "
+        "end (default -1, the last); none: there is no label",
+    )  # fmt: skip
+    sub.add_argument(
+        "--drop", type=_column, action="append", default=[], metavar="COLUMN",
+        help="of a table: a column to leave out, its name or its number; may be repeated",
+    )  # fmt: skip
+    sub.add_argument(
+        "--separator", type=_separator, metavar="CHARACTER",
+        help="CSV: what is between fields, such as ';' or tab (default: comma, semicolon or tab, "
+        "as in the first line)",
     )  # fmt: skip
     sub.add_argument(
         "--header", choices=("auto", "yes", "no"), default="auto",
-        help="CSV: whether the first line is one (default auto: if it has no numbers)",
+        help="CSV: whether the first line is one (default auto: if it has no numbers, or columns "
+        "are chosen by name)",
     )  # fmt: skip
     sub.add_argument(
         "--zero-based", choices=("auto", "yes", "no"), default="auto",
@@ -232,6 +259,9 @@ def _add_kernel_options(add: Callable[..., Any]) -> None:
 
 
 def _add_run_options(add: Callable[..., Any]) -> None:
+    add("--scale", action="store_true",
+        help="standardise features: subtract the mean and divide by the standard deviation of all "
+             "rows of DATA; sparse rows are divided only. The model keeps both")  # fmt: skip
     add("--n-features", type=int, metavar="D", help="columns of X, where the file cannot tell")
     add("--float32", action="store_true", help="store and train in single precision")
     add("--memory", metavar="SIZE",
@@ -260,9 +290,16 @@ def _add_run_options(add: Callable[..., Any]) -> None:
     add("-q", "--quiet", action="store_true", help="no progress, no report")
 
 
-def _label_column(text: str) -> int | None:
-    """ "none" or a number, for argparse."""
-    return None if text == "none" else int(text)
+def _column(text: str) -> int | str | None:
+    """ "none", a number or a name, for argparse."""
+    if text == "none":
+        return None
+    return int(text) if re.fullmatch(r"-?\d+", text) else text
+
+
+def _separator(text: str) -> str:
+    """A character, or "tab", for argparse."""
+    return "\t" if text in ("tab", "\\t") else text
 
 
 def _gamma(text: str) -> str | float:
@@ -361,7 +398,7 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
         "average": {"none": False, "all": True, "suffix": "suffix"}[args.average],
         "n_jobs": args.jobs,
         "random_state": args.seed,
-        "verbose": int(not args.quiet),
+        "verbose": int(not args.quiet and not _is_pipe(sys.stderr)),
     }
     if args.kernel:
         names = ("kernel", "degree", "coef0", "cache_size")
@@ -377,9 +414,22 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
     return options
 
 
+def _layout(args: argparse.Namespace) -> dict[str, Any]:
+    """How files are read, for `pegasos.io._readers.Layout`."""
+    if None in args.drop:
+        raise ValueError("--drop needs a column, got none")
+    return {
+        "format": args.format, "label_column": args.label, "drop": args.drop,
+        "header": args.header, "separator": args.separator,
+    }  # fmt: skip
+
+
 def _train(args: argparse.Namespace) -> int:
+    from scipy import sparse
+    from sklearn.preprocessing import StandardScaler
+
     from pegasos.estimators import _parameters
-    from pegasos.io import _checkpoint, _readers
+    from pegasos.io import _checkpoint, _metrics, _model, _readers
 
     say: Callable[..., None] = (lambda *_: None) if args.quiet else _say
     if args.output == "-":
@@ -391,10 +441,10 @@ def _train(args: argparse.Namespace) -> int:
     for estimator in (machine, search):  # before files are read or written
         if estimator is not None:
             _parameters.check(estimator)
+    if args.scale and args.memory is not None:
+        raise ValueError("--scale does not go with --memory: scale the features of DATA before")
     say(f"reading {args.data}")
-    layout: dict[str, Any] = {
-        "format": args.format, "label_column": args.label_column, "header": args.header,
-    }  # fmt: skip
+    layout = _layout(args)
     counted = {"n_features": args.n_features, "zero_based": _ZERO_BASED[args.zero_based]}
     is_regression = args.task == "regression"
     X: Any
@@ -404,28 +454,42 @@ def _train(args: argparse.Namespace) -> int:
             args.data, cache=f"{args.data}.blocks" if cache is None else cache,
             memory=args.memory, dtype=dtype, random_state=args.seed, **layout, **counted,
         ), None  # fmt: skip
-        zero_based = X.zero_based
+        zero_based, names = X.zero_based, X._feature_names
     else:
-        X, y, zero_based = _readers.read(
+        X, y, zero_based, names = _readers.read(
             args.data, targets=is_regression, labels_optional=args.task == "one-class",
             **layout, **counted,
         )  # fmt: skip
         X = X.astype(np.float32) if args.float32 else X
         if args.task == "one-class" and y is not None:
-            is_csv = (args.format or _readers.guess_format(args.data)) == "csv"
-            say("labels are ignored" + "; without labels, say --label-column none" * is_csv)
+            is_table = (args.format or _readers.guess_format(args.data)) in (
+                "csv",
+                "npy",
+                "parquet",
+            )
+            say("labels are ignored" + "; without labels, say --label none" * is_table)
             y = None
     held_out = None
     if args.validation is not None:
         counted = {"n_features": X.shape[1], "zero_based": zero_based}
-        held_out = _readers.read(args.validation, targets=is_regression, **layout, **counted)
+        held_out = _readers.read(
+            args.validation, targets=is_regression, names=names, **layout, **counted
+        )
     say(f"{X.shape[0]} rows, {X.shape[1]} features")
+    of_file: dict[str, Any] = {
+        "zero_based": zero_based, "feature_names": None if names is None else np.array(names),
+    }  # fmt: skip
+    scaling: dict[str, Any] = {"center": None, "scale": None}
+    if args.scale:
+        scaler = StandardScaler(with_mean=not sparse.issparse(X)).fit(X)
+        scaling = {"center": scaler.mean_ if scaler.with_mean else None, "scale": scaler.scale_}
+        X = _model.standardized(X, **scaling)
     began = time.perf_counter()
     if search is not None:
         search.fit(X, y)
         _report_search(say, search)
         machine.set_params(**search.best_params_)
-    machine._of_file = {"zero_based": zero_based}
+    machine._of_file = of_file | scaling
     if args.resume is not None:
         _checkpoint.resume(machine, args.resume, X, y)
     if args.checkpoint is not None:
@@ -443,30 +507,28 @@ def _train(args: argparse.Namespace) -> int:
     if not is_whole:
         _say(f"pegasos: interrupted; the model so far is saved to {args.output}")
         return 130
-    say(f"trained {model} in {time.perf_counter() - began:.2f} s")
+    seconds = time.perf_counter() - began
+    say(f"trained {model} in {seconds:.2f} s")
     _report(say, model)
     known = y if args.memory is None else X.targets()[0]
-    say(f"training {_quality(model, known, machine.predict(X))}")
+    machine._of_file = of_file  # X is scaled
+    told: dict[str, Any] = {"seconds": seconds, "rows": X.shape[0], "written_to": args.output}
+    scores = machine._problem_scores(X)
+    told["training"] = _metrics.measured(say, "training ", machine.to_model(), known, scores)
     if held_out is not None:
-        rows, known, _ = held_out
-        say(f"validation {_quality(model, known, model.predict(rows))} of {rows.shape[0]} rows")
+        scores = model.problem_scores(held_out.X)
+        told["validation"] = _metrics.measured(say, "validation ", model, held_out.y, scores)
+        _metrics.say_tables(say, told["validation"])
     say(f"model saved to {args.output}")
+    if args.json:
+        if search is not None:
+            told["search"] = search.cv_results_["params"], search.cv_results_["mean_test_score"]
+            told["search"] = [
+                point | {"score": float(score)}
+                for point, score in zip(*told["search"], strict=True)
+            ]
+        _print_json(_about(model, 0) | told)
     return 0
-
-
-def _quality(model: Any, y: Any, predicted: np.ndarray) -> str:
-    """How good predictions are, or how many are outliers, in words."""
-    if model.multi_class == "one_class":
-        return f"outliers {100 * (predicted < 0).mean():.2f} %"
-    if not model.has_targets:
-        # The recall of a class is the part of its rows that are found.
-        recalls = [(predicted[y == label] == label).mean() for label in np.unique(y)]
-        accuracy = f"accuracy {100 * (predicted == y).mean():.2f} %"
-        return f"{accuracy}, mean recall of {len(recalls)} classes {100 * np.mean(recalls):.2f} %"
-    from sklearn.metrics import mean_absolute_error, r2_score
-
-    r2 = f"R2 {r2_score(y, predicted):.4f}, " if len(y) > 1 else ""  # of one row there is none
-    return f"{r2}mean absolute error {mean_absolute_error(y, predicted):.6g}"
 
 
 def _report(say: Callable[..., None], model: Any) -> None:
@@ -480,9 +542,8 @@ def _report(say: Callable[..., None], model: Any) -> None:
         say(f"objective {objective:.6g}{bound}" + (f"  ({name})" if name else ""))
 
 
-def _info(args: argparse.Namespace) -> int:
-    """Everything about a model but its numbers of rows and features."""
-    model: Any = pegasos.load(args.model)
+def _about(model: Any, n_weights: int) -> dict[str, Any]:
+    """What a model is, and so many of its largest weights."""
     names = [model.problem_name(k) for k in range(model.n_problems)]
     numbers = [model.objective, model.duality_gap, model.n_steps]
     if model.multi_class == "crammer_singer" and len(names) > 1:  # one objective for all classes
@@ -491,11 +552,13 @@ def _info(args: argparse.Namespace) -> int:
     classes = None if model.classes is None else model.classes.tolist()
     told: dict[str, Any] = {
         "model": str(model),
+        "format": model._FORMAT,
         "classes": classes,
         "features": model.n_features,
         "loss": model.loss,
         "epsilon": model.epsilon,
         "lam": model.lam,
+        "scaled": None if model.scale is None else True,
         "kernel": getattr(model, "kernel", None),
         "support_vectors": len(model.support) if hasattr(model, "support") else None,
         "problems": [
@@ -508,24 +571,37 @@ def _info(args: argparse.Namespace) -> int:
     coef = getattr(model, "coef", np.empty((len(names), 0)))
     features = model.feature_names
     for problem, weights in zip(told["problems"], coef, strict=True):
-        largest = np.argsort(-np.abs(weights), kind="stable")[: max(args.weights, 0)]
+        largest = np.argsort(-np.abs(weights), kind="stable")[: max(n_weights, 0)]
         problem["largest_weights"] = {
             str(j if features is None else features[j]): float(weights[j]) for j in largest
         }
-    told = {name: value for name, value in told.items() if value is not None}
+    return {name: value for name, value in told.items() if value is not None}
+
+
+def _info(args: argparse.Namespace) -> int:
+    told = _about(pegasos.load(args.model), args.weights)
     if args.json:
-        # JSON has no NaN, which stands for what nobody knows.
-        text = json.dumps(_known(told), indent=1, default=str, allow_nan=False)
-    else:
-        lines = [f"{name}: {value}" for name, value in told.items() if name != "problems"]
-        for problem in told["problems"]:
-            largest = problem["largest_weights"].items()
-            of = f" ({problem['name']})" if problem["name"] else ""
-            lines.append(f"objective {problem['objective']:.6g}, gap {problem['gap']:.2g}{of}")
-            lines += ["  " + ", ".join(f"{name} {w:.4g}" for name, w in largest)] * bool(largest)
-        text = "\n".join(lines)
-    print(text, flush=True)
+        _print_json(told)
+        return 0
+    lines = [f"{name}: {value}" for name, value in told.items() if name != "problems"]
+    for problem in told["problems"]:
+        largest = problem["largest_weights"].items()
+        of = f" ({problem['name']})" if problem["name"] else ""
+        lines.append(f"objective {problem['objective']:.6g}, gap {problem['gap']:.2g}{of}")
+        lines += ["  " + ", ".join(f"{name} {w:.4g}" for name, w in largest)] * bool(largest)
+    print("\n".join(lines), flush=True)
     return 0
+
+
+def _json(told: dict[str, Any]) -> str:
+    # JSON has no NaN, which stands for what nobody knows.
+    return json.dumps(_known(told), indent=1, default=str, allow_nan=False)
+
+
+def _print_json(told: dict[str, Any]) -> None:
+    if sys.stdout is None:
+        raise ValueError(f"{_OUTPUT} is closed: leave --json out")
+    print(_json(told), flush=True)
 
 
 def _known(value: Any) -> Any:
@@ -538,16 +614,16 @@ def _known(value: Any) -> Any:
 
 
 def _predict(args: argparse.Namespace) -> int:
-    from pegasos.io import _readers
+    from pegasos.io import _metrics, _readers
 
     if args.output != "-":
         _check_output(args.output, args.data, args.model)
     elif sys.stdout is None:
         raise ValueError(f"{_OUTPUT} is closed: say -o FILE")
     model = pegasos.load(args.model)
-    if args.probabilities and not hasattr(model, "predict_proba"):
+    if args.proba and not hasattr(model, "predict_proba"):
         raise ValueError(
-            f"--probabilities needs a model with --loss log_loss or modified_huber, but "
+            f"--proba needs a model with --loss log_loss or modified_huber, but "
             f"{args.model} was trained with --loss {model.loss}"
         )
     known = _ZERO_BASED[args.zero_based]
@@ -559,16 +635,11 @@ def _predict(args: argparse.Namespace) -> int:
             f"trained on text that counts them from {int(known)}",
             stacklevel=2,
         )
-    X, y, zero_based = _readers.read(
-        args.data,
-        format=args.format,
-        n_features=model.n_features,
-        label_column=args.label_column,
-        labels_optional=True,
-        header=args.header,
-        zero_based=known,
-        targets=model.has_targets,
-    )
+    X, y, zero_based, _ = _readers.read(
+        args.data, n_features=model.n_features, labels_optional=True,
+        names=None if model.feature_names is None else model.feature_names.tolist(),
+        zero_based=known, targets=model.has_targets, **_layout(args),
+    )  # fmt: skip
     if zero_based is False and known is None and not X[:, [-1]].nnz:
         warnings.warn(
             f"{args.data} has neither a feature 0 nor a feature {model.n_features}: features are "
@@ -578,28 +649,39 @@ def _predict(args: argparse.Namespace) -> int:
     of_problems = model.problem_scores(X)
     scores = model.class_scores(of_problems)
     predicted = model.predictions_of(scores)
-    if args.probabilities:
-        _write(args.output, model.probabilities(of_problems))
+    told: dict[str, Any] = {}
+    lines: list[str] = []  # are told once predictions are written
+    if y is not None or model.multi_class == "one_class":
+        told = _metrics.measured(lines.append, "", model, y, of_problems)
+    names = _columns(model, scores)
+    if args.json:
+        found = {"predictions": predicted.tolist(), "scores": _by_name(names, scores)}
+        if hasattr(model, "predict_proba"):
+            found["probabilities"] = _by_name(model.classes, model.probabilities(of_problems))
+        text = _json(found | ({"metrics": told} if told else {}))
+        _write(args.output, lambda file: print(text, file=file))
+    elif args.proba:
+        _write(args.output, _csv(model.classes, model.probabilities(of_problems)))
+    elif args.scores:
+        _write(args.output, _csv(names, scores))
     else:
-        _write(args.output, scores if args.scores else predicted)
-    if model.multi_class == "one_class":
-        _say(f"{_quality(model, None, predicted)} of {len(predicted)} rows")
-    elif y is not None and model.multi_class == "multilabel":
-        _say(f"no accuracy: {args.model} gives rows several labels, and {args.data} has one each")
-    elif y is not None:
-        if model.has_targets and y.shape != predicted.shape:
-            _say(f"no R2: y of {args.data} has shape {y.shape}, predictions {predicted.shape}")
-            return 0
-        is_known = np.isin(y, y if model.has_targets else model.classes)
-        if is_known.all():
-            _say(f"{_quality(model, y, predicted)} of {len(y)} rows")
-        else:
-            other = y[~is_known][0]
-            _say(
-                f"no accuracy: {args.data} has labels that the model does not know, such as {other}"
-                + ("; is --label-column right?" if not is_known.any() else "")
-            )
+        _write(args.output, lambda file: _save(file, predicted))
+    _say(*lines) if lines else None
+    _metrics.say_tables(_say, told)
     return 0
+
+
+def _columns(model: Any, scores: np.ndarray) -> Any:
+    """Names of the columns of scores."""
+    n = 1 if scores.ndim == 1 else scores.shape[1]
+    if model.has_targets or model.multi_class == "one_class":
+        return [model.problem_name(k) or "score" for k in range(n)]
+    return model.classes[-n:]
+
+
+def _by_name(names: Any, numbers: np.ndarray) -> dict[str, Any]:
+    columns = numbers.reshape(len(numbers), -1).T.tolist()
+    return {str(name): column for name, column in zip(names, columns, strict=True)}
 
 
 def _check_output(path: str | None, *read: str) -> None:
@@ -614,17 +696,31 @@ def _check_output(path: str | None, *read: str) -> None:
             raise ValueError(f"{path} is read, and would be overwritten: write to another file")
 
 
-def _write(path: str, out: np.ndarray) -> None:
-    """Write an array as text to a file, or to standard output."""
+def _csv(names: Any, numbers: np.ndarray) -> Callable[[IO[str]], None]:
+    """What writes CSV with a header."""
+
+    def write(file: IO[str]) -> None:
+        csv.writer(file, lineterminator="\n").writerow([str(name) for name in names])
+        _save(file, numbers, delimiter=",")
+
+    return write
+
+
+def _save(file: IO[str], array: np.ndarray, **options: Any) -> None:
+    """Write a row a line."""
+    np.savetxt(file, array, fmt="%.9g" if array.dtype.kind == "f" else "%s", **options)
+
+
+def _write(path: str, write: Callable[[IO[str]], None]) -> None:
+    """Write to a file, or to standard output."""
     from pegasos.io import _archive
 
-    form = "%.9g" if out.dtype.kind == "f" else "%s"
     if path != "-":
         with _archive.replacing(path, "w") as file:
-            np.savetxt(file, out, fmt=form)
+            write(file)
         return
     try:
-        np.savetxt(sys.stdout, out, fmt=form)
+        write(sys.stdout)
         sys.stdout.flush()
     except OSError as error:
         error.filename = _OUTPUT
@@ -636,6 +732,13 @@ def _demo(args: argparse.Namespace) -> int:
 
     _demo.run(args.output)
     return 0
+
+
+def _is_pipe(stream: TextIO) -> bool:
+    """Whether another program reads this, to which progress means nothing."""
+    with contextlib.suppress(OSError, ValueError):
+        return stat.S_ISFIFO(os.fstat(stream.fileno()).st_mode)
+    return False
 
 
 def _say(*words: object) -> None:

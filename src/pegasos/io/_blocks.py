@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import zlib
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -59,11 +59,12 @@ class Blocks:
     ----------
     source : str, path, list, tuple or callable
         A file, several, or a pattern such as ``"part-*.svm.gz"``. Endings tell the format: LIBSVM
-        text, CSV (.csv, .tsv), both of them compressed (.gz, .bz2) or not, Parquet (.parquet; needs
-        ``pip install 'pegasos[parquet]'``), .npz with X and y or with y beside the arrays of
-        `scipy.sparse.save_npz`. A tuple (X, y) or (X, y, sample_weight) of arrays, `numpy.memmap`
-        or .npy files. A function without parameters that returns a fresh iterator of (X, y) or (X,
-        y, sample_weight), arrays or CSR matrices of some rows.
+        text, CSV (.csv, .tsv), both of them compressed (.gz, .bz2, .xz) or not, Parquet (.parquet;
+        needs ``pip install 'pegasos[parquet]'``), .npy with the labels in a column, .npz with X and
+        y or with y beside the arrays of `scipy.sparse.save_npz`. A tuple (X, y) or (X, y,
+        sample_weight) of arrays, `numpy.memmap` or .npy files. A function without parameters that
+        returns a fresh iterator of (X, y) or (X, y, sample_weight), arrays or CSR matrices of some
+        rows.
     cache : str or path
         Folder for the blocks; it is made if it is not there. If it has the blocks of this source
         with these parameters, they are used. Whether a file has changed is told by its size and
@@ -75,14 +76,19 @@ class Blocks:
         the next. A fit's order of loads, and so its last bits, depend on it.
     dtype : {"float32", "float64"}, default="float32"
         Type of the values on disk and in training. Weights, scores and certificates are float64.
-    target : str, default=None
-        The column of Parquet files that has the labels or targets.
-    format : {"libsvm", "csv", "npz", "parquet"}, default=None
+    format : {"libsvm", "csv", "npy", "npz", "parquet"}, default=None
         Format of files, where their names do not tell.
-    label_column : int, default=-1
-        Column of CSV files that has the labels or targets.
+    label_column : int or str, default=-1
+        Column of CSV, .npy and Parquet files that has the labels or targets: its name or its
+        number. Negative numbers count from the end, without the columns of `drop`.
+    drop : sequence of int or str, default=()
+        Columns of CSV, .npy and Parquet files to leave out.
     header : {"auto", "yes", "no"}, default="auto"
-        Whether the first line of a CSV file is a header; "auto": if it has no number but the label.
+        Whether the first line of a CSV file is a header; "auto": if it has no number but the label,
+        or if columns are chosen by name.
+    separator : str, default=None
+        The character between fields of CSV files. None: a comma, a semicolon or a tab, whichever is
+        in the first line.
     zero_based : bool, default=None
         Whether LIBSVM text counts features from 0. None: if it has a feature 0.
     n_features : int, default=None
@@ -141,10 +147,11 @@ class Blocks:
         cache: Any,
         memory: int | str = "2GB",
         dtype: Any = "float32",
-        target: str | None = None,
         format: str | None = None,
-        label_column: int = -1,
+        label_column: int | str = -1,
+        drop: Sequence[int | str] = (),
         header: str = "auto",
+        separator: str | None = None,
         zero_based: bool | None = None,
         n_features: int | None = None,
         random_state: int = 0,
@@ -154,21 +161,19 @@ class Blocks:
         if str(np.dtype(dtype)) not in ("float32", "float64"):
             raise ValueError(f"dtype must be float32 or float64, got {dtype!r}")
         self.dtype = np.dtype(dtype)
-        if format is not None:
-            _validate.choice("format", format, [*_readers.FORMATS, "parquet"])
-        _validate.choice("header", header, ["auto", "yes", "no"])
+        if label_column is None:
+            raise ValueError("label_column must be a column, got None: blocks need y")
+        layout = _readers.Layout(format, label_column, tuple(drop), header, separator)
         _validate.choice("zero_based", zero_based, [True, False]) if zero_based is not None else 0
         options = {
             "dtype": str(self.dtype),
-            "format": format,
-            "label_column": _validate.integer("label_column", label_column, at_least=-(2**31)),
-            "header": header,
+            **vars(layout),
             "zero_based": zero_based,
             "n_features": _validate.integer("n_features", n_features, besides=(None,)),
             "random_state": _validate.integer("random_state", random_state, at_least=0),
         }
-        text = {name: options[name] for name in ("format", "label_column", "header")}
-        kind = _sources.Source(source, target, **text)
+        kind = _sources.Source(source, layout)
+        self._feature_names = kind.feature_names
         self._path = os.path.join(self.cache, "rows")
         made_from = {"source": kind.fingerprint(), "options": options}
         made_from = json.loads(json.dumps(made_from))  # tuples become lists

@@ -1,7 +1,8 @@
-"""Reads labelled rows from files: LIBSVM text, CSV and .npz.
+"""Reads labelled rows from files: LIBSVM text, CSV, .npy, .npz and Parquet.
 
-Parsing is left to scikit-learn and NumPy. What is added here are messages that say which line of
-which file is wrong. Every failure is a ValueError or an OSError.
+Parsing is left to scikit-learn, NumPy and pyarrow. What is added here is which columns are read,
+and messages that say which line of which file is wrong. Every failure is a ValueError, an OSError
+or, without pyarrow, an ImportError.
 """
 
 import bz2
@@ -11,14 +12,17 @@ import csv
 import functools
 import gzip
 import io
+import lzma
 import os
 import re
+import reprlib
 import shutil
 import sys
 import tempfile
 import zlib
-from collections.abc import Callable, Generator, Iterator
-from typing import IO, Any, NoReturn
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass
+from typing import IO, Any, NamedTuple, NoReturn
 
 import numpy as np
 from scipy import sparse
@@ -27,14 +31,89 @@ from sklearn.datasets import load_svmlight_file
 from pegasos.io import _archive
 from pegasos.problems import _validate
 
-FORMATS = ("libsvm", "csv", "npz")
+#: Formats by the endings of names. Other names are those of LIBSVM text.
+_ENDINGS = {
+    ".csv": "csv", ".tsv": "csv", ".npy": "npy", ".npz": "npz",
+    ".parquet": "parquet", ".pq": "parquet",
+}  # fmt: skip
+FORMATS = ("libsvm", *dict.fromkeys(_ENDINGS.values()))
 
 _NUMBER = r"[+-]?((0|[1-9]\d*)(\.\d*)?|\.\d+)([eE][+-]?\d+)?"
 
 _MAX_LINE = 2**27  # more than any row; a file without line ends is not read as one
 
-_OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open}
-_BEGINNINGS = {".gz": b"\x1f\x8b", ".bz2": b"BZh91AY&SY"}
+# Of a file that is read whole, so many bytes are read at once.
+_PIECE = 2**26
+
+_OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+_BEGINNINGS = {".gz": b"\x1f\x8b", ".bz2": b"BZh91AY&SY", ".xz": b"\xfd7zXZ\x00"}
+
+_ENCODE = (
+    "encode categories first, for instance with pandas.get_dummies or "
+    "sklearn.preprocessing.OneHotEncoder"
+)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How the rows of a file are read.
+
+    Attributes
+    ----------
+    format : str, optional
+        One of `FORMATS`; told from the name if not given.
+    label_column : int, str or None, default=-1
+        Which column of a table (CSV, .npy, Parquet) holds the label: its name, or its number;
+        negative ones count from the end, without those of `drop`. None: there is no label.
+    drop : sequence of int or str, default=()
+        Columns of a table that are left out.
+    header : {"auto", "yes", "no"}, default="auto"
+        Whether the first line of a CSV file has names of columns; "auto": if it has no number but
+        the label, or if columns are chosen by name.
+    separator : str, optional
+        The character between fields of CSV. Not given: a comma, a semicolon or a tab, whichever is
+        in the first line.
+    """
+
+    format: str | None = None
+    label_column: int | str | None = -1
+    drop: Sequence[int | str] = ()
+    header: str = "auto"
+    separator: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.format is not None:
+            _validate.choice("format", self.format, FORMATS)
+        _validate.choice("header", self.header, ("auto", "yes", "no"))
+        for name, column in (
+            ("label_column", self.label_column),
+            *(("drop", j) for j in self.drop),
+        ):
+            if not isinstance(column, str):
+                _validate.integer(name, column, at_least=-(2**31), besides=(None,))
+        separator = self.separator
+        if separator is not None and (len(separator) != 1 or separator in '"\r\n'):
+            raise ValueError(f"separator must be one character, got {separator!r}")
+        if self.has_names and self.header == "no":
+            raise ValueError("columns without a header have no names: say their numbers, from 0")
+
+    @property
+    def has_names(self) -> bool:
+        """Whether columns are chosen by name."""
+        return any(isinstance(column, str) for column in (self.label_column, *self.drop))
+
+    def format_of(self, path: _archive.Path) -> str:
+        """The format of a file."""
+        return self.format or guess_format(path)
+
+
+class Rows(NamedTuple):
+    """What `read` returns."""
+
+    X: Any
+    y: np.ndarray | None
+    zero_based: bool | None
+    names: list[str] | None
 
 
 def guess_format(path: _archive.Path) -> str:
@@ -42,41 +121,39 @@ def guess_format(path: _archive.Path) -> str:
     stem, ending = os.path.splitext(os.fspath(path).lower())
     if ending in _OPENERS:
         ending = os.path.splitext(stem)[1]
-    return {".csv": "csv", ".tsv": "csv", ".npz": "npz"}.get(ending, "libsvm")
+    return _ENDINGS.get(ending, "libsvm")
 
 
 def read(
     path: _archive.Path,
     *,
-    format: str | None = None,
     n_features: int | None = None,
-    label_column: int | None = -1,
+    names: Sequence[str] | None = None,
     labels_optional: bool = False,
-    header: str = "auto",
     zero_based: bool | None = None,
     targets: bool = False,
-) -> tuple[Any, np.ndarray | None, bool | None]:
+    **layout: Any,
+) -> Rows:
     """Read rows and labels, or targets.
 
     Parameters
     ----------
     path : str or path
-        Text may be compressed (.gz, .bz2). "-" is standard input.
-    format : {"libsvm", "csv", "npz"}, optional
-        Told from the name if not given.
+        Text may be compressed (.gz, .bz2, .xz). "-" is standard input.
     n_features : int, optional
         Number of columns of X; LIBSVM text does not say, and a test file may lack the last ones.
-    label_column : int or None, default=-1
-        Column of a CSV file that holds the label. None: there is no label.
+    names : sequence of str, optional
+        Which columns of a table with names are features. The last column is then the label only if
+        there is no other beside these.
     labels_optional : bool, default=False
-        A CSV file of `n_features` columns, LIBSVM text that begins with an index, or an .npz file
-        without y, holds rows only.
-    header : {"auto", "yes", "no"}, default="auto"
-        Whether the first line of a CSV file is one; "auto": if it has no number but the label.
+        A table without a column beside the features, LIBSVM text that begins with an index, or an
+        .npz file without y, holds rows only.
     zero_based : bool, optional
         Whether LIBSVM text counts features from 0. Not given: if it has a feature 0.
     targets : bool, default=False
         Whether labels are targets of regression: numbers, in an .npz file of several outputs too.
+    layout
+        Attributes of `Layout`.
 
     Returns
     -------
@@ -84,6 +161,8 @@ def read(
     y : ndarray of shape (n_samples,) or (n_samples, n_outputs), or None
     zero_based : bool or None
         Whether LIBSVM text counts features from 0; None of other formats.
+    names : list of str or None
+        Names of the features, of a table that has some.
 
     Raises
     ------
@@ -95,14 +174,27 @@ def read(
     name = "standard input" if path == "-" else os.fspath(path)
     if n_features is not None:
         n_features = _validate.integer("n_features", n_features)
-    format = format or guess_format(path)
+    how = Layout(**layout)
+    format, found = how.format_of(path), None
+    expected: dict[str, Any] = {
+        "n_features": n_features, "wanted": names, "labels_optional": labels_optional,
+    }  # fmt: skip
     with _that_opens_again(path) as file, _naming(name, file):
         if format == "libsvm":
             X, y, zero_based = _read_libsvm(file, n_features, labels_optional, zero_based)
         elif format == "csv":
-            X, y = _read_csv(file, n_features, label_column, labels_optional, header, targets)
-        else:
+            X, y, found = _read_csv(file, how, targets, expected)
+        elif format == "npz":
             X, y = _read_npz(file)
+        else:
+            columns, pieces = _table(file, format, how, _PIECE, **expected)
+            found, read_pieces = columns.feature_names, list(pieces)
+            if not read_pieces:
+                raise ValueError(f"{file} holds no rows")
+            X = np.concatenate([X for X, _ in read_pieces])
+            y = None
+            if columns.label is not None:
+                y = _plain_labels(np.concatenate([y for _, y in read_pieces]))
     if y is None and not labels_optional:
         raise ValueError(
             f"{name} has no labels"
@@ -120,7 +212,7 @@ def read(
             y = _validate.targets(y.astype(np.float64), X.shape[0])
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from None
-    return X, y, zero_based if format == "libsvm" else None
+    return Rows(X, y, zero_based if format == "libsvm" else None, found)
 
 
 @contextlib.contextmanager
@@ -128,7 +220,7 @@ def _naming(name: str, file: _archive.Path) -> Generator[None]:
     """Let errors of the block name the file that the user gave; it may be read from a copy."""
     try:
         yield
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+    except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
         raise ValueError(f"{name} is truncated or corrupt: {error}") from None
     except OSError as error:
         if error.filename is None:  # of bz2: Invalid data stream
@@ -143,9 +235,22 @@ def _naming(name: str, file: _archive.Path) -> Generator[None]:
         raise ValueError(what if name in what else f"{name}: {what}") from None
 
 
-def text_pieces(
-    path: _archive.Path, size: int, *, format: str, label_column: int = -1, header: str = "auto"
-) -> Iterator[tuple[Any, np.ndarray]]:
+def table_pieces(path: _archive.Path, n_bytes: int, layout: Layout) -> Iterator[tuple[Any, Any]]:
+    """Rows and labels of a file in .npy or Parquet, about so many bytes of memory at a time."""
+    with _naming(os.fspath(path), path):
+        yield from _table(path, layout.format_of(path), layout, n_bytes)[1]
+
+
+def feature_names(path: _archive.Path, layout: Layout) -> list[str] | None:
+    """Names of the features of a file that has some."""
+    format = layout.format_of(path)
+    with _naming(os.fspath(path), path):
+        if format == "csv":
+            return _Csv(path, layout).columns.feature_names
+        return _table(path, format, layout, 1)[0].feature_names if format == "parquet" else None
+
+
+def text_pieces(path: _archive.Path, size: int, layout: Layout) -> Iterator[tuple[Any, np.ndarray]]:
     """Rows and labels of a file of LIBSVM or CSV text, about `size` bytes of text at a time.
 
     Features of LIBSVM text are numbered as they are there. Labels of CSV are strings.
@@ -153,8 +258,8 @@ def text_pieces(
     name = os.fspath(path)
     table = None
     with _naming(name, path), _opened(path) as file:
-        if format == "csv":
-            table = _Csv(path, None, label_column, False, header)
+        if layout.format_of(path) == "csv":
+            table = _Csv(path, layout)
             file.readlines(1) if table.skip else None
         first = 0
         while lines := file.readlines(size):
@@ -225,6 +330,8 @@ def _plain_labels(y: np.ndarray) -> np.ndarray:
 
     "007" is a string: as a number it would be the same label as "7".
     """
+    if y.dtype.kind in "biu":
+        return y
     if y.dtype.kind == "U" and not all(re.fullmatch(_NUMBER, label) for label in y):
         return y
     numbers = y.astype(np.float64)
@@ -262,7 +369,9 @@ def _blame_line(
             except (ValueError, OverflowError) as problem:
                 text = line.decode("utf-8", "replace").strip()
                 shown = text if len(text) <= 60 else text[:57] + "..."
-                raise ValueError(f"{path}, line {number}: {problem} in {shown!r}") from None
+                what, *hint = problem.args
+                where = f"{path}, line {number}: {what} in {shown!r}"
+                raise ValueError(": ".join([where, *hint])) from None
     raise ValueError(f"{path}: {error}") from None
 
 
@@ -342,52 +451,123 @@ def _from_zero(
     return sparse.csr_array((X.data, X.indices, X.indptr), shape=shape), bool(is_zero_based)
 
 
-class _Csv:
-    """How the lines of a CSV file are read."""
+class _Columns:
+    """Which columns of a table hold features, and which one holds the label.
+
+    Parameters
+    ----------
+    file : str
+    names : list of str or None
+    n : int
+        Number of columns.
+    layout : Layout
+    n_features, wanted, labels_optional
+        As `n_features`, `names` and `labels_optional` of `read`.
+    """
 
     def __init__(
         self,
-        path: _archive.Path,
-        n_features: int | None,
-        label_column: int | None,
-        labels_optional: bool,
-        header: str,
+        file: str,
+        names: list[str] | None,
+        n: int,
+        layout: Layout,
+        n_features: int | None = None,
+        wanted: Sequence[str] | None = None,
+        labels_optional: bool = False,
     ) -> None:
-        self.name = os.fspath(path)
-        first, self.delimiter, is_alone = _first_line(path)
-        self.n_columns = len(first)
-        if self.n_columns == 0:
-            raise ValueError(f"{self.name} is empty, or its first line is")
-        if labels_optional and self.n_columns == n_features:
-            label_column = None
-        self.has_labels = label_column is not None
-        if label_column is not None and not -self.n_columns <= label_column < self.n_columns:
-            raise ValueError(
-                f"{self.name} has {self.n_columns} columns, there is no column {label_column}"
-            )
-        self.columns = list(range(self.n_columns))
-        self.label_column = -1 if label_column is None else self.columns.pop(label_column)
-        if not self.columns:
-            raise ValueError(f"{self.name}, line 1: a label and at least one feature are needed")
-        if header == "auto":
-            self.skip = int(_is_header(self.name, first, self.columns) and not is_alone)
+        self.file, self.names, self.n = file, names, n
+        #: Where each name stands; -1 if several columns have it.
+        self._places: dict[str, int] = {}
+        for j, name in enumerate(names or []):
+            self._places[name] = -1 if name in self._places else j
+        dropped = {self._number_of(column) for column in layout.drop}
+        kept = [j for j in range(n) if j not in dropped]
+        label = layout.label_column
+        if isinstance(label, int) and -len(kept) <= label < 0:
+            self.label: int | None = kept[label]
         else:
-            self.skip = int(header == "yes")
+            self.label = None if label is None else self._number_of(label)
+        if self.label in dropped:
+            raise ValueError(f"{file}: column {label!r} has the labels, and is left out")
+        if names is not None and wanted is not None:
+            kept = [self._number_of(name) for name in wanted]
+            has_no_label = self.label in kept or (label == -1 and n > len(kept) + 1)
+        else:
+            has_no_label = len(kept) == n_features
+        if labels_optional and has_no_label:
+            self.label = None
+        self.features = [j for j in kept if j != self.label]
+        if not self.features:
+            raise ValueError(f"{file}, line 1: a label and at least one feature are needed")
+
+    def _number_of(self, column: int | str) -> int:
+        if isinstance(column, str):
+            place = self._places.get(column, -1)
+            if place < 0:
+                what = "two columns named" if column in self._places else "no column"
+                names = (
+                    f"its columns are {reprlib.repr(self.names)}"
+                    if self.names
+                    else "columns have no names"
+                )
+                raise ValueError(f"{self.file} has {what} {column!r}; {names}")
+            return place
+        if not -self.n <= column < self.n:
+            raise ValueError(f"{self.file} has {self.n} columns, there is no column {column}")
+        return column % self.n
+
+    @property
+    def feature_names(self) -> list[str] | None:
+        """Names of the features, if they tell one from another."""
+        names = [self.names[j] for j in self.features] if self.names else []
+        return names if names and len(set(names)) == len(names) else None
+
+    def told(self, j: int) -> str:
+        """A column, for messages."""
+        return f"column {j + 1}" + (f" ({self.names[j]!r})" if self.names else "")
+
+    def how_to_drop(self, j: int) -> str:
+        """What to do about a column that has no numbers."""
+        return f"{_ENCODE}, or leave the column out: --drop {self.names[j] if self.names else j}"
+
+
+class _Csv:
+    """How the lines of a CSV file are read; `expected` as by `_Columns`."""
+
+    def __init__(self, path: _archive.Path, layout: Layout, **expected: Any) -> None:
+        name = os.fspath(path)
+        first, self.delimiter, is_alone = _first_line(path, layout.separator)
+        n = len(first)
+        if n == 0:
+            raise ValueError(f"{name} is empty, or its first line is")
+        if layout.header != "auto" or layout.has_names:
+            is_header = layout.header != "no"
+        else:
+            columns = _Columns(name, None, n, layout, **expected).features
+            is_header = _is_header(name, first, columns) and not is_alone
+        self.skip = int(is_header)
+        names = [field.strip() for field in first] if is_header else None
+        self.columns = _Columns(name, names, n, layout, **expected)
         #: Each label's text and its number, in order of appearance.
         self.labels: dict[str, int] = {}
 
     def check(self, line: bytes) -> None:
-        """Raise a ValueError that says what is wrong with a line."""
+        """Raise a ValueError that says what is wrong with a line, and perhaps what to do."""
+        columns = self.columns
         fields = _fields(line.decode("utf-8", "replace"), self.delimiter)
-        if len(fields) != self.n_columns:
-            raise ValueError(f"{len(fields)} columns where the first line has {self.n_columns}")
-        for j in self.columns:
+        if len(fields) != columns.n:
+            raise ValueError(f"{len(fields)} columns where the first line has {columns.n}")
+        for j in columns.features:
+            if not fields[j].strip():
+                hint = "fill missing values in, or leave the row out"
+                raise ValueError(f"{columns.told(j)} is empty", hint)
             if not _is_number(fields[j]):
-                is_label = j == 0 and self.has_labels
-                hint = " (if it is the label, say --label-column 0)" if is_label else ""
-                raise ValueError(f"column {j + 1} is not a number{hint}")
-        if self.has_labels:
-            self._number_of(fields[self.label_column])
+                is_label = j == 0 and columns.label is not None
+                hint = "if it is the label, say --label 0; else " if is_label else ""
+                hint += columns.how_to_drop(j)
+                raise ValueError(f"{columns.told(j)} is not a number", hint)
+        if columns.label is not None:
+            self._number_of(fields[columns.label])
 
     def _number_of(self, label: str) -> int:
         if not label.strip():
@@ -396,29 +576,33 @@ class _Csv:
 
     def read(self, source: Any, skip: int = 0) -> tuple[np.ndarray, np.ndarray | None]:
         """Rows, and the numbers of their labels, of a file or of lines."""
-        layout: dict[str, Any] = {"delimiter": self.delimiter, "skiprows": skip}
-        if self.has_labels:
-            layout["converters"] = {self.label_column: self._number_of}
+        columns = self.columns
+        unread = set(range(columns.n)).difference(columns.features)
+        converters: Any = dict.fromkeys(unread, _nothing)
+        if columns.label is not None:
+            converters[columns.label] = self._number_of
         table = np.loadtxt(
-            source, quotechar='"', comments=None, encoding="utf-8-sig", ndmin=2, **layout
-        )
-        if table.size and table.shape[1] != self.n_columns:
-            raise ValueError(f"{table.shape[1]} columns where the first line has {self.n_columns}")
-        if not self.has_labels:
-            return table, None
-        codes = table[:, self.label_column].astype(np.intp)
-        return np.ascontiguousarray(table[:, self.columns]), codes
+            source, quotechar='"', comments=None, encoding="utf-8-sig", ndmin=2, skiprows=skip,
+            delimiter=self.delimiter, **({"converters": converters} if converters else {}),
+        )  # fmt: skip
+        if table.size and table.shape[1] != columns.n:
+            raise ValueError(f"{table.shape[1]} columns where the first line has {columns.n}")
+        X = table
+        if columns.features != list(range(columns.n)):
+            X = np.ascontiguousarray(table[:, columns.features])
+        return X, None if columns.label is None else table[:, columns.label].astype(np.intp)
+
+
+def _nothing(text: str) -> float:
+    """The number for a field that is not read."""
+    return 0.0
 
 
 def _read_csv(
-    path: _archive.Path,
-    n_features: int | None,
-    label_column: int | None,
-    labels_optional: bool,
-    header: str,
-    targets: bool,
-) -> tuple[np.ndarray, np.ndarray | None]:
-    table = _Csv(path, n_features, label_column, labels_optional, header)
+    path: _archive.Path, layout: Layout, targets: bool, expected: dict[str, Any]
+) -> tuple[np.ndarray, np.ndarray | None, list[str] | None]:
+    table = _Csv(path, layout, **expected)
+    columns = table.columns
     try:
         X, codes = table.read(path, table.skip)
     except UnicodeDecodeError:
@@ -426,21 +610,21 @@ def _read_csv(
     except ValueError as error:
         _blame_line(path, table.check, error, skip=table.skip)
     if codes is None:
-        return X, None
+        return X, None, columns.feature_names
     classes = _plain_labels(np.array(list(table.labels)))
-    if not targets and not labels_optional and table.label_column != 0:
-        what = f"labels, in column {table.label_column % table.n_columns + 1},"
-        _check_labels(what, classes, X[:, 0])
-    return X, classes[codes]
+    if not targets and not expected["labels_optional"] and columns.label:
+        _check_labels(f"labels, in column {columns.label + 1},", classes, X[:, 0])
+    return X, classes[codes], columns.feature_names
 
 
-def _first_line(path: _archive.Path) -> tuple[list[str], str, bool]:
+def _first_line(path: _archive.Path, separator: str | None) -> tuple[list[str], str, bool]:
     """The fields of the first line, what is between them, and whether it is the only line."""
     with _opened(path) as file, io.TextIOWrapper(file, "utf-8", "replace") as text:
         line = text.readline(_MAX_LINE)
         is_alone = not text.readline(_MAX_LINE).strip()
-    delimiter = max(",;\t", key=re.sub('"[^"]*"', "", line).count)  # of equals the first
-    return _fields(line, delimiter), delimiter, is_alone
+    if separator is None:
+        separator = max(",;\t", key=re.sub('"[^"]*"', "", line).count)  # of equals the first
+    return _fields(line, separator), separator, is_alone
 
 
 def _is_header(name: str, first: list[str], columns: list[int]) -> bool:
@@ -462,7 +646,7 @@ def _check_labels(what: str, classes: np.ndarray, others: np.ndarray) -> None:
         raise ValueError(
             f"{what} are {', '.join(map(str, classes[:3].tolist()))}"
             f"{', ...' if len(classes) > 3 else ''}; "
-            "if the first column has the labels, say --label-column 0"
+            "if the first column has the labels, say --label 0"
         )
 
 
@@ -501,3 +685,72 @@ def _read_npz(path: _archive.Path) -> tuple[Any, np.ndarray | None]:
         return _validate.csr(arrays["data"], arrays["indices"], arrays["indptr"], shape), y
     except (TypeError, ValueError) as error:
         raise ValueError(f"{os.fspath(path)}: {error}") from None
+
+
+def _table(
+    path: _archive.Path, format: str, layout: Layout, n_bytes: int, **expected: Any
+) -> tuple[_Columns, Iterator[tuple[np.ndarray, Any]]]:
+    """Columns of a file in .npy or Parquet, and its rows and labels, some at a time."""
+    make = _npy if format == "npy" else _parquet
+    return make(os.fspath(path), layout, n_bytes, **expected)
+
+
+def _npy(path: str, layout: Layout, n_bytes: int, **expected: Any) -> Any:
+    table = np.load(path, mmap_mode="r", allow_pickle=False)
+    if table.ndim != 2 or table.dtype.kind not in "fiub":
+        raise ValueError(
+            f"{path} must hold numbers in two dimensions, got {table.dtype} of shape {table.shape}"
+        )
+    columns = _Columns(path, None, table.shape[1], layout, **expected)
+    step = max(1, n_bytes // (32 * columns.n))
+
+    def pieces() -> Iterator[tuple[np.ndarray, Any]]:
+        for first in range(0, len(table), step):
+            part = table[first : first + step]
+            yield (
+                part[:, columns.features],
+                None if columns.label is None else part[:, columns.label],
+            )
+
+    return columns, pieces()
+
+
+def _parquet(path: str, layout: Layout, n_bytes: int, **expected: Any) -> Any:
+    try:
+        from pyarrow import ArrowInvalid, parquet, types
+    except ImportError:
+        raise ImportError("Parquet files need pyarrow: pip install 'pegasos[parquet]'") from None
+    damaged = f"{path} is not a Parquet file, or is damaged"
+    try:
+        schema = parquet.read_schema(path)
+    except ArrowInvalid as error:
+        raise ValueError(f"{damaged}: {error}") from None
+    columns = _Columns(path, schema.names, len(schema.names), layout, **expected)
+    are_numbers = types.is_integer, types.is_floating, types.is_boolean, types.is_decimal
+    for j in columns.features:
+        kind = schema.types[j]
+        if not any(is_kind(kind) for is_kind in are_numbers):
+            raise ValueError(
+                f"{path}, {columns.told(j)} has {kind}, and no numbers: {columns.how_to_drop(j)}"
+            )
+    chosen = columns.features if columns.label is None else [*columns.features, columns.label]
+    step = max(1, n_bytes // (32 * len(chosen)))
+
+    def pieces() -> Iterator[tuple[np.ndarray, Any]]:
+        try:
+            with parquet.ParquetFile(path) as file:
+                for batch in file.iter_batches(step, columns=[schema.names[j] for j in chosen]):
+                    arrays = [
+                        batch.column(schema.names[j]).to_numpy(zero_copy_only=False) for j in chosen
+                    ]
+                    y = None if columns.label is None else arrays.pop()
+                    if y is not None and y.dtype == object:
+                        if any(label is None for label in y):
+                            raise ValueError(f"{path} has rows without a label")
+                        y = y.astype(str)
+                    X = np.column_stack(arrays)
+                    yield X.astype(np.float64) if X.dtype == object else X, y
+        except ArrowInvalid as error:
+            raise ValueError(f"{damaged}: {error}") from None
+
+    return columns, pieces()

@@ -6,6 +6,7 @@ A piece is (X, y, sample_weight): an array or a CSR matrix, an array, and an arr
 import contextlib
 import glob
 import os
+import reprlib
 import zipfile
 import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -29,21 +30,21 @@ class Source:
     Parameters
     ----------
     given : str, path, list of these, tuple of arrays, or callable
-    target : str, optional
-        Column of Parquet files.
-    options : dict
-        Of text: `format`, `label_column`, `header`.
+    layout : pegasos.io._readers.Layout
+        Of files.
 
     Attributes
     ----------
     kind : str
     counts_features : bool
         Whether the number of features is what the pieces say, and not at least that.
+    feature_names : list of str or None
+        Of files that have some.
     """
 
-    def __init__(self, given: Any, target: str | None, **options: Any) -> None:
-        self.given, self.target, self.options = given, target, options
-        self.counts_features = True
+    def __init__(self, given: Any, layout: _readers.Layout) -> None:
+        self.given, self.layout = given, layout
+        self.counts_features, self.feature_names = True, None
         self._first: list[int] = []
         if callable(given):
             self.kind = "callable"
@@ -55,22 +56,14 @@ class Source:
             self.kind = "arrays"
         else:
             self.paths = _paths(given)
-            formats = {self._format_of(path) for path in self.paths}
+            formats = set(map(layout.format_of, self.paths))
             if len(formats) > 1:
                 raise ValueError(
                     f"source must be files of one format, got {', '.join(sorted(formats))}"
                 )
             (self.kind,) = formats
             self.counts_features = self.kind != "libsvm"
-        if (target is None) == (self.kind == "parquet"):
-            what = "name the column of the labels" if target is None else "be None"
-            raise ValueError(f"target must {what} where source is {self.kind}, got {target!r}")
-
-    def _format_of(self, path: str) -> str:
-        if self.options["format"] is not None:
-            return str(self.options["format"])
-        ending = os.path.splitext(path)[1].lower()
-        return "parquet" if ending in (".parquet", ".pq") else _readers.guess_format(path)
+            self.feature_names = _readers.feature_names(self.paths[0], layout)
 
     def fingerprint(self) -> list[Any]:
         """What changes when the source does: sizes and times of files, or checksums."""
@@ -81,7 +74,7 @@ class Source:
             return ["callable", *names, *self._first]
         if self.kind == "arrays":
             return ["arrays", *map(_status_of_array, self.given)]
-        return [self.kind, self.target, *map(_status, self.paths)]
+        return [self.kind, *map(_status, self.paths)]
 
     def pieces(self, n_bytes: int) -> Iterator[Piece]:
         """The rows, about so many bytes of memory at a time; a callable decides itself."""
@@ -95,18 +88,21 @@ class Source:
                 yield piece
         elif self.kind == "arrays":
             yield from _of_arrays(self.given, n_bytes)
-        elif self.kind == "parquet":
-            yield from _of_parquet(self.paths, self.target, n_bytes)
         elif self.kind == "npz":
             for path in self.paths:
                 with _readers._naming(path, path):
                     yield from _of_archive(path, n_bytes)
         else:
-            options = {k: self.options[k] for k in ("label_column", "header")}
+            is_text = self.kind in ("libsvm", "csv")
+            pieces = _readers.text_pieces if is_text else _readers.table_pieces
             for path in self.paths:
-                for X, y in _readers.text_pieces(
-                    path, max(1, n_bytes // _TEXT), format=self.kind, **options
-                ):
+                names = _readers.feature_names(path, self.layout)
+                if names != self.feature_names:
+                    raise ValueError(
+                        f"{path} has the features {reprlib.repr(names)}, but {self.paths[0]} has "
+                        f"{reprlib.repr(self.feature_names)}"
+                    )
+                for X, y in pieces(path, max(1, n_bytes // _TEXT**is_text), self.layout):
                     yield X, y, None
 
 
@@ -120,7 +116,10 @@ def _paths(given: Any) -> list[str]:
     """Files in their order; those of a pattern by name."""
     if isinstance(given, (str, os.PathLike)):
         given = [given]
-    if not isinstance(given, (list, tuple)) or not all(map(_is_text_path, given)) or not given:
+    are_paths = isinstance(given, (list, tuple)) and all(
+        isinstance(path, (str, os.PathLike)) for path in given
+    )
+    if not are_paths or not given:
         raise TypeError(
             "source must be a file, files, a pattern of files, a tuple (X, y) of arrays or .npy "
             f"files, or a function that returns an iterator, got {given!r}"
@@ -200,28 +199,6 @@ def _of_arrays(given: tuple[Any, ...], n_bytes: int) -> Iterator[Piece]:
             np.asarray(y[part]),
             None if weights is None else np.asarray(weights[part]),
         )
-
-
-def _of_parquet(paths: list[str], target: str | None, n_bytes: int) -> Iterator[Piece]:
-    try:
-        from pyarrow import ArrowInvalid, parquet
-    except ImportError:
-        raise ImportError("Parquet files need pyarrow: pip install 'pegasos[parquet]'") from None
-    for path in paths:
-        try:
-            with parquet.ParquetFile(path) as file:
-                names = file.schema_arrow.names
-                if target not in names:
-                    raise ValueError(
-                        f"{path} has no column {target!r}; its columns are {', '.join(names)}"
-                    )
-                n = max(1, n_bytes // (32 * len(names)))
-                for batch in file.iter_batches(batch_size=n):
-                    columns = batch.drop_columns([target]).columns
-                    X = np.column_stack([c.to_numpy(zero_copy_only=False) for c in columns])
-                    yield X, batch.column(target).to_numpy(zero_copy_only=False), None
-        except ArrowInvalid as error:
-            raise ValueError(f"{path} is not a Parquet file, or is damaged: {error}") from None
 
 
 class _Member:
