@@ -110,7 +110,7 @@ class Blocks:
     feature_scale : ndarray of shape (n_features,)
         Root of the mean square of each feature.
     mean_squared_norm : float
-        The mean of |x_i|^2 by sample weights.
+        The mean of ``|x_i|^2`` by sample weights.
 
     Raises
     ------
