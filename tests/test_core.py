@@ -78,10 +78,14 @@ def calls(layout, dtype):
     yield "decision_function", [
         rows, values(np.float64, D, K), np.ones(K), True, np.array([3, 0, 5]),
     ]  # fmt: skip
+    yield "decision_function", [
+        rows, values(np.float64, 2 * K, D), np.ones(2 * K), False, np.array([3, 0, 5]), np.array([1, 3]),
+    ]  # fmt: skip
     yield "Rows.combine", [rows, np.ones((K, N))]
     yield "Rows.squared_norms", [rows, 2]
-    yield "objectives", [rows, targets, values(np.float64, K, D), np.ones(K)]
-    yield "dual_objectives", [rows, targets, np.ones((K, N)), np.ones(K)]
+    model, dual = [values(np.float64, K, D), np.ones(K)], [np.ones((K, N)), np.ones(K)]
+    yield "certify", [rows, targets, *model, *dual]
+    yield "certify", [rows, targets, None, None, *dual]
     yield "Targets.intercepts", [targets, np.ones((K, N))]
     yield "Targets.constants", [targets, np.ones(K), np.full(K, 0.5)]
     yield "Targets.feasible", [targets, np.ones((K, N)), True]
@@ -176,7 +180,7 @@ MAY_BE_SHORTER = {
 INTERCEPT = {"intercept_scaling": 1.0, "free_intercept": False}
 KEYWORDS = {
     "are_fits": INTERCEPT | {"loss": 0},
-    "dual_objectives": INTERCEPT | {"lams": np.full(K, 0.1)},
+    "certify": INTERCEPT | {"lams": np.full(K, 0.1)},
     "solve": INTERCEPT | {"lams": np.full(K, 0.1), "tol": 1e-3, "seed": 0, "solver": _core.AUTO},
 }
 
@@ -288,7 +292,7 @@ def test_misaligned_arrays_are_refused(layout, dtype):
                 continue
             arguments = list(good)
             arguments[k] = misaligned(array)
-            is_ours = k == 4 if name == "decision_function" else k > 0 and "kernel" in name
+            is_ours = k >= 4 if name == "decision_function" else k > 0 and "kernel" in name
             if is_ours:
                 continue
             refused(name, arguments)
@@ -316,6 +320,33 @@ def test_types_that_do_not_go_together_are_refused(layout, dtype):
             arguments = list(good)
             arguments[k] = array.astype(other)
             refused(name, arguments)
+
+
+@pytest.mark.parametrize("is_interleaved", [False, True])
+def test_a_group_of_problems_has_the_scores_that_it_has_alone(layout, dtype, is_interleaved):
+    rows, coef = make_rows(layout, dtype), values(dtype, 3, K, D) ** np.arange(1, K + 1)[:, None]
+    if is_interleaved:
+        coef = np.ascontiguousarray(coef.transpose(0, 2, 1))
+    intercept, which, ends = np.arange(3.0 * K), np.array([3, 0, 5, 1, 1]), np.array([2, 2, 5])
+    together = _core.decision_function(
+        rows, coef.reshape(-1, coef.shape[2]), intercept, is_interleaved, which, ends
+    )
+    for g, first in enumerate((0, 2, 2)):
+        own, b = which[first : ends[g]], intercept[K * g : K * g + K]
+        alone = _core.decision_function(rows, coef[g], b, is_interleaved, own)
+        np.testing.assert_array_equal(together[first : ends[g]], alone)
+    of_all = _core.decision_function(
+        rows, coef.reshape(-1, coef.shape[2]), intercept, is_interleaved, None, np.array([1, 3, N])
+    )
+    np.testing.assert_array_equal(
+        of_all[3:], _core.decision_function(rows, coef[2], intercept[-K:], is_interleaved)[3:]
+    )
+    for wrong in ([2, 1, 5], [2, 2, 4], [2, 2, 6], [-1, 2, 5], []):
+        with pytest.raises(ValueError, match=r"ends|intercept"):
+            _core.decision_function(
+                rows, coef.reshape(-1, coef.shape[2]), intercept, is_interleaved, which,
+                np.array(wrong, np.int64),
+            )  # fmt: skip
 
 
 @pytest.mark.parametrize("wrong", [-1, N, 2**62, -(2**63)])

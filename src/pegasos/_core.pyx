@@ -594,6 +594,16 @@ cdef class Rows:
         cdef double numbers = <double> self.size / <double> self.c.n_rows + NUMBERS_OF_A_ROW
         return <int64_t> max(1.0, min(NUMBERS / (n_passes * numbers), <double> self.c.n_rows))
 
+    @property
+    def gains_by_blas(self):
+        """Whether Newton's method over these rows uses SciPy's BLAS."""
+        return bool(pegasos_gains_by_blas(self.c.n_features))
+
+    def seconds(self, int64_t solver):
+        """Seconds that ASCENT or NEWTON is likely to take; see ``pegasos_seconds``."""
+        require(solver == PEGASOS_ASCENT or solver == PEGASOS_NEWTON, "solver must be one")
+        return pegasos_seconds(&self.c, solver)
+
     def squared_norms(self, count=None):
         """|x_i|^2 of the first `count` rows, read-only; None: of all, which are kept."""
         cdef int64_t n = self.c.n_rows if count is None else min(count, self.c.n_rows)
@@ -1008,14 +1018,14 @@ def model(const pegasos_linear[::1] problems not None, const value_t[:, ::1] wei
 
 
 cdef int require_coefficients(Rows rows, const value_t[:, ::1] coef, const double[::1] intercept,
-                              int64_t n_problems, bint interleaved) except -1:
-    """Raise a ValueError unless these are coefficients and intercepts of so many problems."""
+                              int64_t n_problems, int64_t n_groups, bint interleaved) except -1:
+    """Raise a ValueError unless these are coefficients and intercepts of groups of problems."""
     cdef int64_t d = rows.c.n_features
     require(sizeof(value_t) == sizeof(double) or sizeof(value_t) == rows.c.value_bytes,
             "coef must be float64, or of the type of the rows")
-    require(n_problems >= 1 and intercept.shape[0] == n_problems,
+    require(n_problems >= 1 and intercept.shape[0] == n_groups * n_problems,
             "intercept must have one entry for each problem")
-    require(coef.shape[0] == (d if interleaved else n_problems)
+    require(coef.shape[0] == n_groups * (d if interleaved else n_problems)
             and coef.shape[1] == (n_problems if interleaved else d),
             "coef must have shape (n_problems, n_features), or its transpose's if interleaved")
     require_aligned(&coef[0, 0], sizeof(value_t), "coef must be aligned")
@@ -1024,49 +1034,56 @@ cdef int require_coefficients(Rows rows, const value_t[:, ::1] coef, const doubl
 
 def decision_function(Rows rows not None, const value_t[:, ::1] coef not None,
                       const double[::1] intercept not None, bint interleaved=False,
-                      const int64_t[::1] which=None):
+                      const int64_t[::1] which=None, const int64_t[::1] ends=None):
     """Scores of rows number `which`, or of all, of shape (n_rows, n_problems).
 
     `coef`, float64 or of the rows' type, has a row for each problem or, if `interleaved`, for each
-    feature. Ctrl-C is heard now and then.
+    feature. With `ends`, `coef` and `intercept` are those of as many groups of problems, one after
+    the other, and group g scores the rows ``which[ends[g - 1]:ends[g]]``. Ctrl-C is heard now and
+    then.
     """
-    cdef int64_t n_problems = intercept.shape[0], first, count
+    cdef int64_t n_groups = 1 if ends is None else ends.shape[0], d = rows.c.n_features
+    cdef int64_t n_problems = intercept.shape[0] // max(n_groups, 1), g, first, last = 0, end, count
     cdef int64_t n = rows.c.n_rows if which is None else which.shape[0]
     cdef int64_t piece = rows.piece(<double> max(n_problems, 1))
-    require_coefficients(rows, coef, intercept, n_problems, interleaved)
+    cdef int64_t apart = d if interleaved else n_problems  # rows of `coef` of a group
+    require(n_groups >= 1 and n_groups * n_problems == intercept.shape[0],
+            "intercept must have as many entries for each group")
+    require_coefficients(rows, coef, intercept, n_problems, n_groups, interleaved)
     scores = np.empty((n, n_problems))
     cdef double[:, ::1] out = scores
     if which is not None:
         require_indices(which, 0, rows.c.n_rows, "which must be in [0, n_rows)")
-    for first in range(0, n, piece):
-        PyErr_CheckSignals()
-        count = min(piece, n - first)
-        with nogil:
-            if which is None:
-                pegasos_linear_scores(&rows.c, first, count, n_problems, &coef[0, 0],
-                                      sizeof(value_t), interleaved, &intercept[0], &out[first, 0])
-            else:
-                pegasos_linear_scores_of(&rows.c, count, &which[first], n_problems, &coef[0, 0],
-                                         sizeof(value_t), interleaved, &intercept[0],
-                                         &out[first, 0])
+    for g in range(n_groups):
+        first, end = last, n if ends is None else ends[g]
+        require(first <= end <= n and (g < n_groups - 1 or end == n),
+                "ends must grow to the number of rows that are scored")
+        for first in range(first, end, piece):
+            PyErr_CheckSignals()
+            count = min(piece, end - first)
+            with nogil:
+                if which is None:
+                    pegasos_linear_scores(&rows.c, first, count, n_problems, &coef[g * apart, 0],
+                                          sizeof(value_t), interleaved, &intercept[g * n_problems],
+                                          &out[first, 0])
+                else:
+                    pegasos_linear_scores_of(&rows.c, count, &which[first], n_problems,
+                                             &coef[g * apart, 0], sizeof(value_t), interleaved,
+                                             &intercept[g * n_problems], &out[first, 0])
+        last = end
     return scores
 
 
 # ---- The certificate ---------------------------------------------------------------------------
 
 
-def objectives(Rows rows not None, Targets targets not None, const double[:, ::1] coef not None,
-               const double[::1] intercept not None, bint interleaved=False):
-    """|w|^2 of every problem, without the intercept, and the sum of its losses.
-
-    `coef` is as for `decision_function`.
-    """
+cdef tuple losses_of(Rows rows, Targets targets, const double[:, ::1] coef,
+                     const double[::1] intercept, bint interleaved):
+    """|w|^2 of every problem, without the intercept, and the sum of its losses."""
     cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, n_problems = targets.n_problems
     cdef int64_t first, count, k, j, apart = n_problems if interleaved else 1
     cdef int64_t piece = rows.piece(<double> n_problems)
     cdef pegasos_targets own
-    require(targets.c.n == n, "targets must be of n_rows")
-    require_coefficients(rows, coef, intercept, n_problems, interleaved)
     squared_norms, losses = np.zeros((2, n_problems))
     cdef double[::1] of_norms = squared_norms, of_losses = losses
     cdef double[:, ::1] scores = np.empty((min(piece, n), n_problems))
@@ -1090,21 +1107,14 @@ def objectives(Rows rows not None, Targets targets not None, const double[:, ::1
     return squared_norms, losses
 
 
-def dual_objectives(Rows rows not None, Targets targets not None, const double[:, :] a not None,
-                    const double[::1] masses not None, *, const double[::1] lams not None,
-                    double intercept_scaling, bint free_intercept):
-    """The best dual values of multiples of rows of `a`, made feasible first.
-
-    See ``pegasos_make_feasible`` and ``pegasos_best_dual``. Rows of `a` are contiguous.
-    """
+cdef object bounds_of(Rows rows, Targets targets, const double[:, :] a, int64_t apart,
+                      const double[::1] masses, const double[::1] lams, double intercept_scaling,
+                      bint free_intercept):
+    """The best dual values of multiples of rows of `a`, which are `apart`, made feasible first."""
     cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, n_problems = targets.n_problems
-    cdef int64_t apart = stride(a), first, count, k, i, piece = rows.piece(1)
+    cdef int64_t first, count, k, i, piece = rows.piece(1)
     cdef double scale, total, squared
     cdef pegasos_targets own
-    require(targets.c.n == n, "targets must be of n_rows")
-    require(a.shape[0] == n_problems and a.shape[1] == n, "a must have the shape of labels")
-    targets.require_masses(masses)
-    require_positive(lams, n_problems, "lams")
     best = np.empty(n_problems)
     cdef double[::1] of_best = best, point = np.empty(n), w = np.empty(d), factors = np.empty(piece)
     for k in range(n_problems):
@@ -1128,6 +1138,35 @@ def dual_objectives(Rows rows not None, Targets targets not None, const double[:
             of_best[k] = pegasos_best_dual(&own, &point[0], squared + total * total, masses[k],
                                            lams[k], True)
     return best
+
+
+def certify(Rows rows not None, Targets targets not None, const double[:, ::1] coef,
+            const double[::1] intercept, const double[:, :] a=None, const double[::1] masses=None,
+            *, const double[::1] lams=None, double intercept_scaling=0, bint free_intercept=False,
+            bint interleaved=False):
+    """What models and dual variables prove: two passes over the rows.
+
+    Returns |w|^2 of every problem, without the intercept, and the sum of its losses, both None
+    without `coef`, which is as for `decision_function`; and the best dual values of multiples of
+    rows of `a`, which are contiguous and made feasible first, or None without `a`. See
+    ``pegasos_make_feasible`` and ``pegasos_best_dual``.
+    """
+    cdef int64_t apart
+    squared_norms = losses = bounds = None
+    require(targets.c.n == rows.c.n_rows, "targets must be of n_rows")
+    require((coef is None) == (intercept is None) and (a is None) == (masses is None)
+            and (a is None) == (lams is None), "coef goes with intercept, and a with masses and lams")
+    if coef is not None:
+        require_coefficients(rows, coef, intercept, targets.n_problems, 1, interleaved)
+        squared_norms, losses = losses_of(rows, targets, coef, intercept, interleaved)
+    if a is not None:
+        apart = stride(a)
+        require(a.shape[0] == targets.n_problems and a.shape[1] == targets.c.n,
+                "a must have the shape of labels")
+        targets.require_masses(masses)
+        require_positive(lams, targets.n_problems, "lams")
+        bounds = bounds_of(rows, targets, a, apart, masses, lams, intercept_scaling, free_intercept)
+    return squared_norms, losses, bounds
 
 
 # ---- Dual coordinate ascent --------------------------------------------------------------------
@@ -1806,17 +1845,6 @@ def kept(int64_t n_rows, int64_t n_features):
     return pegasos_kept(n_rows, n_features)
 
 
-def seconds(Rows rows not None, int64_t solver):
-    """Seconds that a solver is likely to take; see ``pegasos_seconds``."""
-    require(solver == PEGASOS_ASCENT or solver == PEGASOS_NEWTON, "solver must be one")
-    return pegasos_seconds(&rows.c, solver)
-
-
-def gains_by_blas(int64_t n_features):
-    """Whether Newton's method uses SciPy's BLAS."""
-    return bool(pegasos_gains_by_blas(n_features))
-
-
 cdef int require_memory(const uint8_t[:, ::1] memory, int64_t n_rows, int64_t n_features) except -1:
     """Raise a ValueError unless there is a piece of memory of the right size for each problem."""
     require_size(n_rows, n_features)
@@ -1826,10 +1854,14 @@ cdef int require_memory(const uint8_t[:, ::1] memory, int64_t n_rows, int64_t n_
 
 
 def standings(int64_t n_rows, int64_t n_features, uint8_t[:, ::1] memory not None):
-    """What fits have found so far, and where `a` and `coef` begin in their memory."""
-    cdef pegasos_solution found
-    cdef int64_t k
+    """What fits have found so far: a table, and their `a` and `coef` where they lie in memory."""
     require_memory(memory, n_rows, n_features)
+    return found_of(memory, n_rows, n_features)
+
+
+cdef tuple found_of(uint8_t[:, ::1] memory, int64_t n_rows, int64_t n_features):
+    cdef pegasos_solution found
+    cdef int64_t k, a, coef
     table = np.empty(memory.shape[0], STANDING)
     cdef standing_t[::1] out = table
     for k in range(memory.shape[0]):
@@ -1839,9 +1871,11 @@ def standings(int64_t n_rows, int64_t n_features, uint8_t[:, ::1] memory not Non
         out[k].n_steps, out[k].first_solver = found.n_steps, found.first_solver
         out[k].pegasos, out[k].ascent = found.epochs[0], found.epochs[1]
         out[k].newton, out[k].solver = found.epochs[2], found.solver
-    k = memory.shape[0] - 1
-    return (table, <const uint8_t *> found.dual_variables - &memory[k, 0],
-            <const uint8_t *> found.coef - &memory[k, 0])
+    k, whole = memory.shape[0] - 1, memory.base
+    a = <const uint8_t *> found.dual_variables - &memory[k, 0]
+    coef = <const uint8_t *> found.coef - &memory[k, 0]
+    return (table, whole[:, a:a + 8 * n_rows].view(np.float64),
+            whole[:, coef:coef + 8 * n_features].view(np.float64))
 
 
 def set_pending(uint8_t[:, ::1] memory not None, int64_t n_rows, int64_t n_features,
@@ -1902,12 +1936,13 @@ def are_fits(uint8_t[:, ::1] memory not None, int64_t n_rows, int64_t n_features
 def solve(Rows rows not None, Targets targets not None, int64_t first,
           const double[::1] norms not None, uint8_t[:, ::1] memory not None,
           const int64_t[::1] max_epochs not None, *, const double[::1] lams not None,
-          double intercept_scaling, bint free_intercept, double tol, uint64_t seed, int64_t solver, int64_t n_bundles=0,
-          bint to_the_end=True, Watch watch not None, Pool pool=None):
-    """Solve problems `first`, `first` + 1, ..., one after the other; returns a status.
+          double intercept_scaling, bint free_intercept, double tol, uint64_t seed, int64_t solver,
+          int64_t n_bundles=0, bint to_the_end=True, Watch watch not None, Pool pool=None):
+    """Solve problems `first`, `first` + 1, ..., one after the other; returns their `standings`.
 
-    There is a row of `memory` for each. See ``pegasos_solve_one``. Before, they make their first
-    epochs in `n_bundles` bundles, see ``pegasos_solve_together``; unless `to_the_end`, that is all.
+    None: numbers overflow. There is a row of `memory` for each. See ``pegasos_solve_one``. Before,
+    they make their first epochs in `n_bundles` bundles, see ``pegasos_solve_together``; unless
+    `to_the_end`, that is all.
     The threads of `pool` share the passes of Newton's method, which changes no bit.
     """
     cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, n_problems = memory.shape[0]
@@ -1976,7 +2011,7 @@ def solve(Rows rows not None, Targets targets not None, int64_t first,
         free(room)
     if pool is not None:
         PyThread_release_lock(pool.c.is_used)
-    return watch.answer(status)
+    return None if watch.answer(status) == PEGASOS_OVERFLOW else found_of(memory, n, d)
 
 
 # ---- One problem over all classes --------------------------------------------------------------

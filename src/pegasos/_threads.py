@@ -146,6 +146,17 @@ _ctrl_c = _CtrlC()
 handled, uninterrupted, answered = _ctrl_c.handled, _ctrl_c.uninterrupted, _ctrl_c.answered
 
 
+def answering(on_progress: Callable[[], None] | None) -> Callable[[], None]:
+    """What the core is to call now and then: Ctrl-C is answered there, and `on_progress` called."""
+
+    def tell() -> None:
+        with answered():
+            if on_progress is not None:
+                on_progress()
+
+    return tell
+
+
 #: What `in_threads` does: it is given a function to call now and then.
 Job = Callable[[Callable[[], None]], None]
 
@@ -181,12 +192,10 @@ def in_threads(
         Called now and then, from the calling thread: other fits may run in it. An exception stops
         all jobs. So does Ctrl-C, which is answered where jobs make calls only.
     """
-    errors = list[BaseException]()
+    errors, answer = list[BaseException](), answering(on_progress)
 
     def tell() -> None:
-        with answered():
-            if on_progress is not None:
-                on_progress()
+        answer()
         if errors:
             raise errors[0]
 

@@ -674,7 +674,7 @@ def _refuse_overflow(scores: np.ndarray, dtype: Any, lam: float) -> None:
 def _is_cheap(machines: _Machines, folds: _folds.Together, n_lams: int) -> bool:
     """Whether all machines of a search can be certified in little time."""
     n_folds, n_problems, _ = folds.labels.shape
-    newton, ascent = (_core.seconds(machines.rows, of) for of in (_core.NEWTON, _core.ASCENT))
+    newton, ascent = (machines.rows.seconds(of) for of in (_core.NEWTON, _core.ASCENT))
     return newton < ascent and n_folds * n_problems * n_lams * _WARM * newton <= _SECONDS
 
 

@@ -108,13 +108,17 @@ def certify(
     ValueError
         If a score overflows: then nothing can be said of the model.
     """
-    settings = problem.settings
+    settings, coef, intercept, interleaved = problem.settings, None, None, False
     if primal is None:
-        primal = objectives(problem, *model())
-    best = _core.dual_objectives(
-        problem.rows, problem.targets, dual(), problem.masses, lams=problem.lams,
+        coef, intercept = model()
+        coef, interleaved = _rows.laid_out(problem.rows, coef)
+    squared_norm, losses, best = _core.certify(
+        problem.rows, problem.targets, coef, intercept, dual(), problem.masses, lams=problem.lams,
         free_intercept=settings.free_intercept, intercept_scaling=settings.constant_feature,
+        interleaved=interleaved,
     )  # fmt: skip
+    if primal is None:
+        primal = _primal(problem, squared_norm, intercept, losses, np.dtype(np.float64))
     # a = 0 is a dual point as well, with the value 0: a bound where others overflow. (Not of one
     # class, where 0 is a bound as well: see `pegasos_loss`.)
     return Certificate(primal, np.fmax(best, 0), nu=settings.loss.nu)
@@ -253,15 +257,6 @@ def best_dual(
 ) -> np.ndarray:
     """The best D among multiples of a, given |w(a)|^2; without duality, the value of a itself."""
     return problem.targets.dual_values(a, squared_norm, problem.masses, problem.lams, has_dual)
-
-
-def objectives(problem: Problem, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
-    """Primal objective of every problem, in float64; one pass over the rows."""
-    coef, interleaved = _rows.laid_out(problem.rows, coef)
-    squared_norm, losses = _core.objectives(
-        problem.rows, problem.targets, coef, intercept, interleaved
-    )
-    return _primal(problem, squared_norm, intercept, losses, coef.dtype)
 
 
 def _primal(
