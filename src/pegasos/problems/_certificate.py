@@ -75,6 +75,17 @@ class Certificate:
             return self.proved_gap
         return significant(self.estimate, self.objective, self.nu)
 
+    def spoiled(self, tol: float) -> float:
+        """By how much rounding keeps the largest gap that is proved above `tol`, if it is little.
+
+        0 if a fit that stops by `tol` has not reached it, or rounding spoils a quarter of it.
+        """
+        if self.estimate is None:
+            return 0.0
+        excess = (self.proved_gap - self.stopping_gap).max()
+        is_spoiled = self.proved_gap.max() > tol >= self.stopping_gap.max() and excess < tol / 4
+        return float(excess) if is_spoiled else 0.0
+
 
 def significant(relative_gap: np.ndarray, objective: np.ndarray, nu: float = 0.0) -> np.ndarray:
     """What `tol` is compared with, of (P - D)/P and P; as ``is_small_gap`` in C."""
