@@ -29,6 +29,30 @@ class Classifier(ClassifierMixin, PegasosEstimator):
     _scheme: str
     _is_sparse: bool
 
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Scores of the rows of `X`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            For a precomputed kernel, kernel values with all training rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+            Two classes: positive means ``classes_[1]``. Otherwise the class of the largest score
+            wins; for one-vs-one these are votes, with ties broken by summed scores. Several labels
+            for each row: rows have those with positive scores.
+
+        Notes
+        -----
+        A row's scores do not depend on the rows that are passed with it, but for kernels other than
+        "linear" and "precomputed": there, BLAS multiplies blocks of rows. It may round a row
+        differently in a block of another size, so the last bits of a score may differ.
+        """
+        scores = self._problem_scores(X)
+        return _problems.class_scores(scores, len(self.classes_), self._scheme)
+
     def predict(self, X: Any) -> Any:
         """Predicted labels of the rows of `X`.
 
@@ -189,9 +213,6 @@ class Classifier(ClassifierMixin, PegasosEstimator):
 
     # ---- Inside ----------------------------------------------------------------------------------
 
-    def _class_scores(self, X: Any) -> np.ndarray:
-        return _problems.class_scores(self._problem_scores(X), len(self.classes_), self._scheme)
-
     def _about_model(self) -> dict[str, Any]:
         y = {"classes": self.classes_, "multi_class": self._scheme}
         return super()._about_model() | y
@@ -324,7 +345,7 @@ class Classifier(ClassifierMixin, PegasosEstimator):
                 f"{self.classes_.tolist()}, got {data.classes.tolist()}"
             )
 
-    def _about(self, schedule: Schedule, data: Data) -> dict[str, Any]:
+    def _about(self, data: Data) -> dict[str, Any]:
         return {"classes_": data.classes, "_scheme": data.scheme, "_is_sparse": data.is_sparse}
 
     def _ended_with(self, schedule: Schedule) -> dict[str, Any]:
@@ -342,7 +363,7 @@ class Classifier(ClassifierMixin, PegasosEstimator):
         if plan:
             _warnings.of_gap(
                 schedule, certificate, rows, name=lambda k: _problems.name(k, **about),
-                stacklevel=9, **plan,
+                stacklevel=7, **plan,
             )  # fmt: skip
         if isinstance(data.X, Blocks):
             return  # to ask all rows would be a pass
@@ -354,7 +375,7 @@ class Classifier(ClassifierMixin, PegasosEstimator):
             certificate = None  # of which binary problems would tell something
         _warnings.of_one_class(
             schedule, certificate, rows, codes=data.codes, weights=data.weights,
-            balancing=balancing, stacklevel=9, **about,
+            balancing=balancing, stacklevel=7, **about,
         )  # fmt: skip
 
     def _warn_of_one_value(self, data: Data) -> None:
@@ -368,7 +389,7 @@ class Classifier(ClassifierMixin, PegasosEstimator):
             warnings.warn(
                 f"no row of weight > 0 {which} label {k}, so that nothing tells which rows have it",
                 UserWarning,
-                stacklevel=9,
+                stacklevel=7,
             )
 
 

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from pegasos import _threads, kernels
 from pegasos.estimators import _parameters
-from pegasos.estimators._base import Data, PegasosEstimator, one_at_a_time, whole
+from pegasos.estimators._base import Data, PegasosEstimator, one_at_a_time
 from pegasos.estimators._kernel import KernelMachine
 from pegasos.estimators._linear import LinearMachine
 from pegasos.io._blocks import Blocks
@@ -126,7 +126,7 @@ class OneClass(OutlierMixin, PegasosEstimator):
     def _check_same(self, data: Data) -> None:
         pass  # there is one problem, whatever the rows
 
-    def _about(self, schedule: Schedule, data: Data) -> dict[str, Any]:
+    def _about(self, data: Data) -> dict[str, Any]:
         return {}
 
     def _warn(
@@ -134,13 +134,12 @@ class OneClass(OutlierMixin, PegasosEstimator):
     ) -> None:
         if plan:
             _warnings.of_gap(
-                schedule, certificate, rows, stacklevel=9, name=lambda k: "",
+                schedule, certificate, rows, stacklevel=7, name=lambda k: "",
                 told=lambda objectives: self._objectives(objectives, schedule.settings), **plan,
             )  # fmt: skip
 
-    def _solution(self, schedule: Schedule, data: Data) -> tuple[np.ndarray, np.ndarray]:
-        coef, intercept = schedule.model()
-        (unit,) = schedule.settings.units
+    def _solution(self, schedule: Schedule) -> tuple[np.ndarray, np.ndarray]:
+        (coef, intercept), (unit,) = schedule.model(), schedule.settings.units
         return coef * unit, (intercept - 1) * unit
 
     def _kept_solution(self) -> tuple[Any, Any]:
@@ -296,32 +295,6 @@ class PegasosOneClass(OneClass, LinearMachine):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
-
-    @whole
-    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
-        """Train on the rows of `X`.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), or Blocks
-            Not copied if it is float32 or float64 and C-contiguous, or CSR with such values.
-            `Blocks` are for rows larger than memory; they need solver "auto" or "sdca" there, and
-            their y is ignored.
-        y : Ignored
-            There for pipelines and searches.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weight of each row. One of weight zero is not in the problem.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If X or the weights are not as described.
-        """
-        return self._fit(X, None, sample_weight)
 
     @_threads.handled
     def partial_fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
@@ -492,30 +465,6 @@ class KernelPegasosOneClass(OneClass, KernelMachine):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
-
-    @whole
-    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
-        """Train on the rows of `X`.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            For a precomputed kernel, the kernel matrix (n_samples, n_samples).
-        y : Ignored
-            There for pipelines and searches.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weight of each row. One of weight zero is not in the problem.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If X or the weights are not as described.
-        """
-        return self._fit(X, None, sample_weight)
 
     # ---- Inside ----------------------------------------------------------------------------------
 

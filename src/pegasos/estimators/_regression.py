@@ -9,7 +9,7 @@ from sklearn.base import RegressorMixin
 
 from pegasos import _threads, kernels
 from pegasos.estimators import _parameters
-from pegasos.estimators._base import Data, PegasosEstimator, one_at_a_time, whole
+from pegasos.estimators._base import Data, PegasosEstimator, one_at_a_time
 from pegasos.estimators._kernel import KernelMachine
 from pegasos.estimators._linear import LinearMachine
 from pegasos.io._blocks import Blocks
@@ -127,7 +127,7 @@ class Regressor(RegressorMixin, PegasosEstimator):
                 f"y must have shape {wanted}, as in the fit that goes on, got {data.y.shape}"
             )
 
-    def _about(self, schedule: Schedule, data: Data) -> dict[str, Any]:
+    def _about(self, data: Data) -> dict[str, Any]:
         return {"n_outputs_": len(data.columns), "_is_flat": data.y.ndim == 1}
 
     def _warn(
@@ -135,12 +135,12 @@ class Regressor(RegressorMixin, PegasosEstimator):
     ) -> None:
         if plan:
             _warnings.of_gap(
-                schedule, certificate, rows, stacklevel=9,
+                schedule, certificate, rows, stacklevel=7,
                 name=lambda k: f"output {k}" if len(data.columns) > 1 else "",
                 told=lambda objectives: self._objectives(objectives, schedule.settings), **plan,
             )  # fmt: skip
 
-    def _solution(self, schedule: Schedule, data: Data) -> tuple[np.ndarray, np.ndarray]:
+    def _solution(self, schedule: Schedule) -> tuple[np.ndarray, np.ndarray]:
         return schedule.settings.told(*schedule.model())
 
     def _kept_solution(self) -> tuple[Any, Any]:
@@ -307,33 +307,6 @@ class PegasosRegressor(Regressor, LinearMachine):
         self.random_state = random_state
         self.verbose = verbose
 
-    @whole
-    def fit(
-        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
-    ) -> Self:
-        """Train on the rows of `X`.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), or Blocks
-            Not copied if it is float32 or float64 and C-contiguous, or CSR with such values.
-            `Blocks` are for rows larger than memory; they need solver "auto" or "sdca" there.
-        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            Targets, between -1e150 and 1e150. None of Blocks, which have them.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weight of each row. One of weight zero is in no problem: drawing it changes nothing.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If X, y or the weights are not as described.
-        """
-        return self._fit(X, y, sample_weight)
-
     @_threads.handled
     def partial_fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Go on with one epoch of Pegasos over the rows of `X`, for data that come in pieces.
@@ -371,8 +344,8 @@ class PegasosRegressor(Regressor, LinearMachine):
 
     # ---- Inside ----------------------------------------------------------------------------------
 
-    def _model_of(self, schedule: Schedule, data: Data) -> dict[str, Any]:
-        model = super()._model_of(schedule, data)
+    def _model_of(self, coef: np.ndarray, intercept: np.ndarray, data: Data) -> dict[str, Any]:
+        model = super()._model_of(coef, intercept, data)
         return model | {"coef_": model["coef_"][0]} if data.y.ndim == 1 else model
 
 
@@ -522,27 +495,3 @@ class KernelPegasosRegressor(Regressor, KernelMachine):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
-
-    @whole
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Train on the rows of `X`.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            For a precomputed kernel, the kernel matrix (n_samples, n_samples).
-        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            Targets, between -1e150 and 1e150.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weight of each row. One of weight zero is in no problem: drawing it changes nothing.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If X, y or the weights are not as described.
-        """
-        return self._fit(X, y, sample_weight)

@@ -16,7 +16,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from numbers import Integral
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import joblib
 import numpy as np
@@ -244,7 +244,7 @@ class _Search(HintsMixin, BaseEstimator):
             self.scoring, X, data, data.weights if self.scoring is None else sample_weight, folds,
             functools.partial(self._plain_score, data),
         )  # fmt: skip
-        about = estimator._about(cast("Any", None), data)
+        about = estimator._about(data)
         about["_fitted"] = estimator._choices(estimator._settings_for(lams[0], data))
 
         def score(more: Any, where: tuple[int, ...], fold: int, scores: np.ndarray) -> Any:

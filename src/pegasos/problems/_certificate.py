@@ -101,8 +101,7 @@ def certify(
 ) -> Certificate:
     """The certificate of linear models, by two passes over the rows.
 
-    Dual variables and models are asked for when they are needed, and let go again: both are as
-    large as what training keeps.
+    Models are asked for where they are needed: they are as large as what training keeps.
 
     Parameters
     ----------
@@ -119,7 +118,9 @@ def certify(
     ValueError
         If a score overflows: then nothing can be said of the model.
     """
-    settings, coef, intercept, interleaved = problem.settings, None, None, False
+    settings, interleaved = problem.settings, False
+    coef: Any = None
+    intercept: Any = None
     if primal is None:
         coef, intercept = model()
         coef, interleaved = _rows.laid_out(problem.rows, coef)

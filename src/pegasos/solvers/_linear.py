@@ -54,7 +54,7 @@ class Part:
     columns: Any = None
     memory: Any = None
     start: Any = None
-    _point: Any = None
+    _point: Any = dataclasses.field(default=None, repr=False)
 
     def shape(self, of_all: tuple[int, int]) -> tuple[int, int]:
         """How many rows and features it has, of how many there are."""
@@ -83,11 +83,13 @@ class Part:
         """Dual variables and coefficients of its fits, where they lie in memory."""
         if self._point is None:
             self.take(_core.standings(*self.shape(of_all), self.memory))
-        return self._point
+        a, coef = self._point
+        return a, coef
 
     def take(self, found: tuple[np.ndarray, np.ndarray, np.ndarray]) -> np.ndarray:
         """Note where the core says that its points lie; returns what fits have found."""
-        table, *self._point = found
+        table, a, coef = found
+        self._point = a, coef
         return table
 
 

@@ -192,7 +192,7 @@ class Schedule:
         """
         is_fixed = n_steps is not None or order is not None
         # What to try, one after the other: a solver, the gap to reach, and in how many epochs.
-        stages = [(solver, tol, max_iter)]
+        stages: list[tuple[str, Any, int]] = [(solver, tol, max_iter)]
         if tol == "auto":
             stages = [(solver, GAP, max_iter)]
             exact = None if is_fixed else self._exact(solver, rows)
@@ -206,22 +206,23 @@ class Schedule:
             "on_epoch": on_epoch,
         }
         certificate = _certificate.Certificate.unknown(len(self.pegasos.problems))
-        for name, wanted, most in stages:
+        for name, gap, most in stages:
+            wanted: Any = gap
             while True:
                 if name == "pegasos" or is_fixed:
                     plan = None if is_fixed else wanted, most, n_steps, order
                     self._run_pegasos(rows, *plan, threads)
                 else:
-                    solver, start = self._next_solver(rows, threads)
-                    solver.begin(self.pegasos.problem(rows), start)
-                    self._put_to_work(solver)
-                    solver.by_epochs, solver.method = on_epoch is not None, name
-                    solver.run(
+                    at_work, start = self._next_solver(rows, threads)
+                    at_work.begin(self.pegasos.problem(rows), start)
+                    self._put_to_work(at_work)
+                    at_work.by_epochs, at_work.method = on_epoch is not None, name
+                    at_work.run(
                         wanted, max(most - self.epochs_begun, 0), n_threads=threads["n_threads"],
                         on_progress=self._telling(on_progress, on_epoch),
                     )  # fmt: skip
                     if wanted is not None:
-                        solver.prefer_constants()
+                        at_work.prefer_constants()
                 if check != "none":
                     is_known = self.solver is not self.pegasos and check == "last"
                     certificate = self.solver.certificate() if is_known else self.certify(rows)
@@ -306,7 +307,8 @@ class Schedule:
             coef, intercept = pegasos.model()
             a = _certificate.feasible(pegasos.problem(rows), pegasos.dual())
             start = a, coef, intercept
-        return kind.solver(self.settings, len(pegasos.problems), *rows.shape, self.seed), start
+        n_problems, (n_rows, n_features) = len(pegasos.problems), rows.shape
+        return kind.solver(self.settings, n_problems, n_rows, n_features, self.seed), start
 
     def _put_to_work(self, solver: Any) -> None:
         """Let a solver go on, and remember what ran before."""
