@@ -515,7 +515,7 @@ class PegasosEstimator(HintsMixin, CallbackSupportMixin, BaseEstimator):
             **self._model_of(*self._solution(schedule), data),
             **data.seen,
             **self._about(data),
-            "lam_": schedule.settings.lam_told,
+            "lam_": schedule.settings.lam,
             "n_steps_": schedule.n_steps,
             "n_iter_": schedule.n_iter,
             "solver_epochs_": schedule.solver_epochs,
@@ -526,8 +526,8 @@ class PegasosEstimator(HintsMixin, CallbackSupportMixin, BaseEstimator):
         """What callbacks are told after an epoch."""
         certificate = schedule.standing(rows)
         return {
-            "objective": self._objectives(certificate.objective, data),
-            "dual_objective": self._objectives(certificate.dual_objective, data),
+            "objective": self._objectives(certificate.objective, schedule.settings),
+            "dual_objective": self._objectives(certificate.dual_objective, schedule.settings),
             "relative_gap": certificate.relative_gap,
         }
 

@@ -83,8 +83,8 @@ class Part:
         """Dual variables and coefficients of its fits, where they lie in memory."""
         if self._point is None:
             self.take(_core.standings(*self.shape(of_all), self.memory))
-        a, coef = self._point
-        return a, coef
+        point: Any = self._point
+        return point
 
     def take(self, found: tuple[np.ndarray, np.ndarray, np.ndarray]) -> np.ndarray:
         """Note where the core says that its points lie; returns what fits have found."""

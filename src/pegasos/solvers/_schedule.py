@@ -226,7 +226,9 @@ class Schedule:
                 if check != "none":
                     is_known = self.solver is not self.pegasos and check == "last"
                     certificate = self.solver.certificate() if is_known else self.certify(rows)
-                excess = 0.0 if wanted is None or is_fixed else certificate.spoiled(wanted)
+                if wanted is None or is_fixed:
+                    break
+                excess = certificate.spoiled(wanted)
                 if not excess:
                     break
                 # Rounding, which solvers do not count, spoils a little of the gap: go on for it.
@@ -434,11 +436,11 @@ class Schedule:
     @property
     def solver_epochs(self) -> dict[str, int]:
         """Epochs of each solver, in the order in which they ran."""
-        is_pegasos, ran = self.solver is self.pegasos, dict(self._ran)
-        own = {"pegasos": self.n_iter - sum(ran.values())} if is_pegasos else self.solver.epochs()
-        if min(own.values(), default=0) < 0 or self.n_iter != sum((*ran.values(), *own.values())):
+        is_pegasos, ran, n_iter = self.solver is self.pegasos, dict(self._ran), self.n_iter
+        own = {"pegasos": n_iter - sum(ran.values())} if is_pegasos else self.solver.epochs()
+        if min(own.values(), default=0) < 0 or n_iter != sum((*ran.values(), *own.values())):
             ran = {}  # those were of other rows
-            own = {"pegasos": self.n_iter} if is_pegasos else own
+            own = {"pegasos": n_iter} if is_pegasos else own
         both = {name: ran.get(name, 0) + own.get(name, 0) for name in ran | own}
         return {name: epochs for name, epochs in both.items() if epochs}
 
