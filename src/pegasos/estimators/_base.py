@@ -145,6 +145,16 @@ def whole(fit: Any) -> Any:
     return call
 
 
+def keep(estimator: Any, given: dict[str, Any]) -> None:
+    """Set the attributes that `__init__` does: each parameter, as it was given.
+
+    `given` are its `locals()`, so that a parameter is named once, in its signature.
+    """
+    for name, value in given.items():
+        if name != "self":
+            setattr(estimator, name, value)
+
+
 class HintsMixin:
     """Answers parameters of other libraries with what takes their place."""
 

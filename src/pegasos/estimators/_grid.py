@@ -354,7 +354,7 @@ class Training:
             path = _ascent.LamPath(problem, norms, self.seed)
             for place in order:
                 where, began = (*machines.where, place), time.perf_counter()
-                path.run(lams[place], epochs, tell)
+                path.run(float(lams[place]), epochs, tell)
                 coef, factor, intercept = path.model()
                 for k in np.unique(fold):
                     number, here = folds.numbers[k], np.flatnonzero(fold == k)

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from pegasos import _threads, kernels
 from pegasos.estimators import _parameters
-from pegasos.estimators._base import Data, PegasosEstimator, one_at_a_time, whole
+from pegasos.estimators._base import Data, PegasosEstimator, keep, one_at_a_time, whole
 from pegasos.estimators._classification import Classifier
 from pegasos.io._model import KernelModel
 from pegasos.kernels import ColumnCache
@@ -413,34 +413,7 @@ class KernelPegasosClassifier(Classifier, KernelMachine):
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        self.C = C
-        self.lam = lam
-        self.loss = loss
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.assume_psd = assume_psd
-        self.cache_size = cache_size
-        self.scores = scores
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_steps = n_steps
-        self.batch_size = batch_size
-        self.sampling = sampling
-        self.project = project
-        self.average = average
-        self.fit_intercept = fit_intercept
-        self.penalize_intercept = penalize_intercept
-        self.intercept_scaling = intercept_scaling
-        self.multi_class = multi_class
-        self.class_weight = class_weight
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+        keep(self, locals())
 
     # ---- Inside ----------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from pegasos import _threads
 from pegasos.estimators import _parameters
-from pegasos.estimators._base import Data, PegasosEstimator, one_at_a_time, whole
+from pegasos.estimators._base import Data, PegasosEstimator, keep, one_at_a_time, whole
 from pegasos.estimators._classification import Classifier
 from pegasos.io._blocks import Blocks
 from pegasos.io._model import LinearModel
@@ -405,27 +405,7 @@ class PegasosClassifier(Classifier, LinearMachine):
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        self.C = C
-        self.lam = lam
-        self.loss = loss
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_steps = n_steps
-        self.batch_size = batch_size
-        self.sampling = sampling
-        self.project = project
-        self.average = average
-        self.fit_intercept = fit_intercept
-        self.penalize_intercept = penalize_intercept
-        self.intercept_scaling = intercept_scaling
-        self.multi_class = multi_class
-        self.cost = cost
-        self.class_weight = class_weight
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+        keep(self, locals())
 
     @available_if(_has_pieces)
     @_threads.handled

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from pegasos import _threads, kernels
 from pegasos.estimators import _parameters
-from pegasos.estimators._base import Data, PegasosEstimator, one_at_a_time
+from pegasos.estimators._base import Data, PegasosEstimator, keep, one_at_a_time
 from pegasos.estimators._kernel import KernelMachine
 from pegasos.estimators._linear import LinearMachine
 from pegasos.io._blocks import Blocks
@@ -282,19 +282,7 @@ class PegasosOneClass(OneClass, LinearMachine):
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        self.nu = nu
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_steps = n_steps
-        self.batch_size = batch_size
-        self.sampling = sampling
-        self.project = project
-        self.average = average
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+        keep(self, locals())
 
     @_threads.handled
     def partial_fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
@@ -444,27 +432,7 @@ class KernelPegasosOneClass(OneClass, KernelMachine):
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        self.nu = nu
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.assume_psd = assume_psd
-        self.cache_size = cache_size
-        self.scores = scores
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_steps = n_steps
-        self.batch_size = batch_size
-        self.sampling = sampling
-        self.project = project
-        self.average = average
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+        keep(self, locals())
 
     # ---- Inside ----------------------------------------------------------------------------------
 

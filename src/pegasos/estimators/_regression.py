@@ -9,7 +9,7 @@ from sklearn.base import RegressorMixin
 
 from pegasos import _threads, kernels
 from pegasos.estimators import _parameters
-from pegasos.estimators._base import Data, PegasosEstimator, one_at_a_time
+from pegasos.estimators._base import Data, PegasosEstimator, keep, one_at_a_time
 from pegasos.estimators._kernel import KernelMachine
 from pegasos.estimators._linear import LinearMachine
 from pegasos.io._blocks import Blocks
@@ -287,25 +287,7 @@ class PegasosRegressor(Regressor, LinearMachine):
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        self.C = C
-        self.lam = lam
-        self.loss = loss
-        self.epsilon = epsilon
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_steps = n_steps
-        self.batch_size = batch_size
-        self.sampling = sampling
-        self.project = project
-        self.average = average
-        self.fit_intercept = fit_intercept
-        self.penalize_intercept = penalize_intercept
-        self.intercept_scaling = intercept_scaling
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+        keep(self, locals())
 
     @_threads.handled
     def partial_fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
@@ -468,30 +450,4 @@ class KernelPegasosRegressor(Regressor, KernelMachine):
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        self.C = C
-        self.lam = lam
-        self.loss = loss
-        self.epsilon = epsilon
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.assume_psd = assume_psd
-        self.cache_size = cache_size
-        self.scores = scores
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_steps = n_steps
-        self.batch_size = batch_size
-        self.sampling = sampling
-        self.project = project
-        self.average = average
-        self.fit_intercept = fit_intercept
-        self.penalize_intercept = penalize_intercept
-        self.intercept_scaling = intercept_scaling
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+        keep(self, locals())

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from pegasos import _threads, kernels
 from pegasos.estimators import _folds, _grid, _parameters
-from pegasos.estimators._base import Data, HintsMixin, PegasosEstimator, lam_of
+from pegasos.estimators._base import Data, HintsMixin, PegasosEstimator, keep, lam_of
 from pegasos.estimators._kernel import KernelPegasosClassifier
 from pegasos.estimators._linear import PegasosClassifier
 from pegasos.estimators._regression import KernelPegasosRegressor, PegasosRegressor
@@ -660,31 +660,7 @@ class PegasosClassifierCV(_OfClassifiers, _Linear):
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        self.Cs = Cs
-        self.lams = lams
-        self.loss = loss
-        self.cv = cv
-        self.scoring = scoring
-        self.refit = refit
-        self.one_standard_error = one_standard_error
-        self.cv_effort = cv_effort
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_steps = n_steps
-        self.batch_size = batch_size
-        self.sampling = sampling
-        self.project = project
-        self.average = average
-        self.fit_intercept = fit_intercept
-        self.penalize_intercept = penalize_intercept
-        self.intercept_scaling = intercept_scaling
-        self.multi_class = multi_class
-        self.cost = cost
-        self.class_weight = class_weight
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+        keep(self, locals())
 
 
 class KernelPegasosClassifierCV(_OfClassifiers, _Kernel):
@@ -759,37 +735,7 @@ class KernelPegasosClassifierCV(_OfClassifiers, _Kernel):
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        self.Cs = Cs
-        self.lams = lams
-        self.loss = loss
-        self.gammas = gammas
-        self.cv = cv
-        self.scoring = scoring
-        self.refit = refit
-        self.one_standard_error = one_standard_error
-        self.cv_effort = cv_effort
-        self.kernel = kernel
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.assume_psd = assume_psd
-        self.cache_size = cache_size
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_steps = n_steps
-        self.batch_size = batch_size
-        self.sampling = sampling
-        self.project = project
-        self.average = average
-        self.fit_intercept = fit_intercept
-        self.penalize_intercept = penalize_intercept
-        self.intercept_scaling = intercept_scaling
-        self.multi_class = multi_class
-        self.class_weight = class_weight
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+        keep(self, locals())
 
     def _rounds(self, n_folds: int, n_problems: int, n_rows: int) -> list[range]:
         is_long = n_problems > 1 and n_problems * n_rows**2 > _FEW
@@ -859,29 +805,7 @@ class PegasosRegressorCV(_OfRegressors, _Linear):
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        self.Cs = Cs
-        self.lams = lams
-        self.epsilons = epsilons
-        self.loss = loss
-        self.cv = cv
-        self.scoring = scoring
-        self.refit = refit
-        self.one_standard_error = one_standard_error
-        self.cv_effort = cv_effort
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_steps = n_steps
-        self.batch_size = batch_size
-        self.sampling = sampling
-        self.project = project
-        self.average = average
-        self.fit_intercept = fit_intercept
-        self.penalize_intercept = penalize_intercept
-        self.intercept_scaling = intercept_scaling
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+        keep(self, locals())
 
 
 class KernelPegasosRegressorCV(_OfRegressors, _Kernel):
@@ -958,33 +882,4 @@ class KernelPegasosRegressorCV(_OfRegressors, _Kernel):
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        self.Cs = Cs
-        self.lams = lams
-        self.epsilons = epsilons
-        self.loss = loss
-        self.gammas = gammas
-        self.cv = cv
-        self.scoring = scoring
-        self.refit = refit
-        self.one_standard_error = one_standard_error
-        self.cv_effort = cv_effort
-        self.kernel = kernel
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.assume_psd = assume_psd
-        self.cache_size = cache_size
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_steps = n_steps
-        self.batch_size = batch_size
-        self.sampling = sampling
-        self.project = project
-        self.average = average
-        self.fit_intercept = fit_intercept
-        self.penalize_intercept = penalize_intercept
-        self.intercept_scaling = intercept_scaling
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+        keep(self, locals())
