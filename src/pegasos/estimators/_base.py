@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
-from pegasos import _threads
+from pegasos import _threads, kernels
 from pegasos.estimators import _parameters
 from pegasos.estimators._callbacks import (
     CallbackSupportMixin,
@@ -155,8 +155,12 @@ def keep(estimator: Any, given: dict[str, Any]) -> None:
             setattr(estimator, name, value)
 
 
-class HintsMixin:
-    """Answers parameters of other libraries with what takes their place."""
+class CommonMixin:
+    """What estimators and searches share, first of the bases of both.
+
+    Parameters of other libraries are answered with what takes their place, and tags say what X and
+    y may be.
+    """
 
     _get_param_names: Any
 
@@ -168,8 +172,45 @@ class HintsMixin:
             )
         return super().__new__(cls)
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        kernel = getattr(self, "kernel", None)
+        tags.input_tags.pairwise = kernel is not None and kernels.kind(kernel).is_given
+        tags.input_tags.sparse = not tags.input_tags.pairwise
+        has_columns = getattr(self, "multi_class", None) != "crammer_singer"
+        if tags.classifier_tags is not None:
+            tags.classifier_tags.multi_label = has_columns
+        if tags.target_tags.required:
+            tags.target_tags.multi_output = has_columns
+        return tags
 
-class PegasosEstimator(HintsMixin, CallbackSupportMixin, BaseEstimator):
+
+class ScoreMixin(CommonMixin):
+    """First of the bases of estimators whose `score` takes y."""
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Share of rows whose label is predicted right; of regressors, R² of the predictions.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or Blocks
+            As for `predict`.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Labels or targets. None of Blocks, which have them.
+        sample_weight : array-like of shape (n_samples,), default=None
+            None of Blocks, which have them.
+
+        Returns
+        -------
+        float
+        """
+        if isinstance(X, Blocks):
+            X.without(y, sample_weight)
+            y, sample_weight = X.targets()
+        return float(super().score(X, y, sample_weight))  # type: ignore[misc]
+
+
+class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
     """Base of all estimators that fit machines.
 
     A kind of machines, linear or with kernels, says in `_model_of` and `_state_of` what is kept.
@@ -232,11 +273,6 @@ class PegasosEstimator(HintsMixin, CallbackSupportMixin, BaseEstimator):
             several labels, or no row has it.
         """
         raise NotImplementedError
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
     # ---- Inside ----------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
-from pegasos.estimators._base import Data, PegasosEstimator
+from pegasos.estimators._base import Data, PegasosEstimator, ScoreMixin
 from pegasos.io._blocks import Blocks
 from pegasos.problems import _columns as _problems
 from pegasos.problems import _validate
@@ -21,7 +21,7 @@ from pegasos.solvers import _warnings
 from pegasos.solvers._schedule import Schedule
 
 
-class Classifier(ClassifierMixin, PegasosEstimator):
+class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
     """Base of `PegasosClassifier` and `KernelPegasosClassifier`."""
 
     classes_: np.ndarray
@@ -68,27 +68,6 @@ class Classifier(ClassifierMixin, PegasosEstimator):
         """
         predicted = _problems.predicted(self.decision_function(X), self.classes_, self._scheme)
         return sparse.csr_array(predicted) if self._is_sparse else predicted
-
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Share of rows whose label is predicted right.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), or Blocks
-            As for `predict`.
-        y : array-like of shape (n_samples,)
-            Labels. None of Blocks, which have them.
-        sample_weight : array-like of shape (n_samples,), default=None
-            None of Blocks, which have them.
-
-        Returns
-        -------
-        float
-        """
-        if isinstance(X, Blocks):
-            X.without(y, sample_weight)
-            y, sample_weight = X.targets()
-        return float(super().score(X, y, sample_weight))
 
     @with_probabilities
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -204,12 +183,6 @@ class Classifier(ClassifierMixin, PegasosEstimator):
         margins = np.where(labels == 0, np.nan, labels * scores)
         with np.errstate(divide="ignore", invalid="ignore"):  # w may be 0
             return margins / self.weight_norm_ if geometric else margins
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        is_joint = self.multi_class == "crammer_singer"
-        tags.classifier_tags.multi_label = tags.target_tags.multi_output = not is_joint
-        return tags
 
     # ---- Inside ----------------------------------------------------------------------------------
 

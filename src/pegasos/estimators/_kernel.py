@@ -115,12 +115,6 @@ class KernelMachine(PegasosEstimator):
         check_is_fitted(self, "dual_coef_")
         return KernelModel(support=self._support, dual_coef=self.dual_coef_, **self._about_model())
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = kernels.kind(self.kernel).is_given
-        tags.input_tags.sparse = not tags.input_tags.pairwise
-        return tags
-
     # ---- Inside ----------------------------------------------------------------------------------
 
     def _problem_scores(self, X: Any) -> np.ndarray:

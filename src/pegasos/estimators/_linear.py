@@ -72,6 +72,39 @@ class LinearMachine(PegasosEstimator):
             outcome = self._train(schedule, rows, data, watch, **plan)
             return self._conclude(schedule, rows, data, watch, outcome)
 
+    @_threads.handled
+    def partial_fit(
+        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Go on with one epoch of Pegasos over the rows of `X`, for data that come in pieces.
+
+        See `PegasosClassifier.partial_fit`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Targets of a regressor, of the same number of outputs in each call. Of one class, it is
+            ignored.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Taken as they are: a row of weight 2 moves the weights twice as far. Their mean should
+            be about 1. Rows of weight zero do not advance the step counter.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If X, y or the weights are not as described, or training begins with a `C`. A regressor
+            takes no `project`.
+        """
+        with one_at_a_time(self, "partial_fit"):
+            first = self._check_piece()
+            data = self._read(X, y, sample_weight, continuing=not first)
+            return self._learn_piece(data, first=first)
+
     def to_model(self) -> LinearModel:
         """The fitted model as a `pegasos.LinearModel`, which can be saved without pickle."""
         check_is_fitted(self, "coef_")

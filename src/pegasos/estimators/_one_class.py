@@ -1,16 +1,15 @@
 """One class: estimators that tell rows like those of training from outliers."""
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.base import OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from pegasos import _threads, kernels
+from pegasos import kernels
 from pegasos.estimators import _parameters
-from pegasos.estimators._base import Data, PegasosEstimator, keep, one_at_a_time
+from pegasos.estimators._base import CommonMixin, Data, PegasosEstimator, keep
 from pegasos.estimators._kernel import KernelMachine
 from pegasos.estimators._linear import LinearMachine
 from pegasos.io._blocks import Blocks
@@ -25,7 +24,7 @@ _LEAST_EXPONENT, _MOST_EXPONENT = -900, 900
 _MORE = 1.001
 
 
-class OneClass(OutlierMixin, PegasosEstimator):
+class OneClass(CommonMixin, OutlierMixin, PegasosEstimator):
     """Base of `PegasosOneClass` and `KernelPegasosOneClass`.
 
     Training has w = s w', b = s (b' - 1) and P = s (P' - nu), with s >= the mean of c_i |x_i|^2:
@@ -283,34 +282,6 @@ class PegasosOneClass(OneClass, LinearMachine):
         verbose: int = 0,
     ) -> None:
         keep(self, locals())
-
-    @_threads.handled
-    def partial_fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
-        """Go on with one epoch of Pegasos over the rows of `X`, for data that come in pieces.
-
-        See `PegasosClassifier.partial_fit`.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : Ignored
-        sample_weight : array-like of shape (n_samples,), default=None
-            Taken as they are: a row of weight 2 moves the weights twice as far. Their mean should
-            be about 1. Rows of weight zero do not advance the step counter.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If X or the weights are not as described.
-        """
-        with one_at_a_time(self, "partial_fit"):
-            first = self._check_piece()
-            data = self._read(X, None, sample_weight, continuing=not first)
-            return self._learn_piece(data, first=first)
 
     # ---- Inside ----------------------------------------------------------------------------------
 

@@ -1,15 +1,14 @@
 """Regression: estimators whose y holds targets, in scikit-learn's conventions."""
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 
-from pegasos import _threads, kernels
+from pegasos import kernels
 from pegasos.estimators import _parameters
-from pegasos.estimators._base import Data, PegasosEstimator, keep, one_at_a_time
+from pegasos.estimators._base import Data, PegasosEstimator, ScoreMixin, keep
 from pegasos.estimators._kernel import KernelMachine
 from pegasos.estimators._linear import LinearMachine
 from pegasos.io._blocks import Blocks
@@ -22,7 +21,7 @@ from pegasos.solvers._schedule import Schedule
 _ROWS_FOR_UNITS = 2**16
 
 
-class Regressor(RegressorMixin, PegasosEstimator):
+class Regressor(ScoreMixin, RegressorMixin, PegasosEstimator):
     """Base of `PegasosRegressor` and `KernelPegasosRegressor`."""
 
     epsilon: float
@@ -44,32 +43,6 @@ class Regressor(RegressorMixin, PegasosEstimator):
         """
         scores = self._problem_scores(X)
         return scores.ravel() if self._is_flat else scores
-
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Coefficient of determination R² of the predictions.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), or Blocks
-            As for `predict`.
-        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            Targets. None of Blocks, which have them.
-        sample_weight : array-like of shape (n_samples,), default=None
-            None of Blocks, which have them.
-
-        Returns
-        -------
-        float
-        """
-        if isinstance(X, Blocks):
-            X.without(y, sample_weight)
-            y, sample_weight = X.targets()
-        return float(super().score(X, y, sample_weight))
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
 
     # ---- Inside ----------------------------------------------------------------------------------
 
@@ -289,42 +262,15 @@ class PegasosRegressor(Regressor, LinearMachine):
     ) -> None:
         keep(self, locals())
 
-    @_threads.handled
-    def partial_fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Go on with one epoch of Pegasos over the rows of `X`, for data that come in pieces.
-
-        See `PegasosClassifier.partial_fit`.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            Targets, of the same number of outputs in each call.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Taken as they are: a row of weight 2 moves the weights twice as far. Rows of weight
-            zero do not advance the step counter.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If X, y or the weights are not as described, `project` is True, or training begins with
-            a `C`.
-        """
-        with one_at_a_time(self, "partial_fit"):
-            first = self._check_piece()
-            if self.project:
-                raise ValueError(
-                    "project must be False in partial_fit, got True: which ball holds the optimum "
-                    "depends on all targets"
-                )
-            data = self._read(X, y, sample_weight, continuing=not first)
-            return self._learn_piece(data, first=first)
-
     # ---- Inside ----------------------------------------------------------------------------------
+
+    def _check_piece(self) -> bool:
+        if self.project:
+            raise ValueError(
+                "project must be False in partial_fit, got True: which ball holds the optimum "
+                "depends on all targets"
+            )
+        return super()._check_piece()
 
     def _model_of(self, coef: np.ndarray, intercept: np.ndarray, data: Data) -> dict[str, Any]:
         model = super()._model_of(coef, intercept, data)

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from pegasos import _threads, kernels
 from pegasos.estimators import _folds, _grid, _parameters
-from pegasos.estimators._base import Data, HintsMixin, PegasosEstimator, keep, lam_of
+from pegasos.estimators._base import CommonMixin, Data, PegasosEstimator, keep, lam_of
 from pegasos.estimators._kernel import KernelPegasosClassifier
 from pegasos.estimators._linear import PegasosClassifier
 from pegasos.estimators._regression import KernelPegasosRegressor, PegasosRegressor
@@ -48,7 +48,7 @@ def _public(attributes: Mapping[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in attributes.items() if k.endswith("_") and not k.startswith("_")}
 
 
-class _Search(HintsMixin, BaseEstimator):
+class _Search(BaseEstimator):
     """What all searches share.
 
     What y is, labels or targets, says another base: `_OfClassifiers` or `_OfRegressors`; and which
@@ -163,11 +163,6 @@ class _Search(HintsMixin, BaseEstimator):
     def to_model(self) -> LinearModel | KernelModel:
         """The best estimator as a model, which can be saved without pickle."""
         return self._refitted().to_model()
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
     # ---- Inside ----------------------------------------------------------------------------------
 
@@ -319,7 +314,7 @@ def _narrowed(X: Any, kernel: kernels.Kernel) -> Any:
     return narrow
 
 
-class _OfClassifiers(ClassifierMixin, _Search):
+class _OfClassifiers(CommonMixin, ClassifierMixin, _Search):
     """Searches whose y holds labels."""
 
     def decision_function(self, X: Any) -> np.ndarray:
@@ -338,12 +333,6 @@ class _OfClassifiers(ClassifierMixin, _Search):
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Logarithms of `predict_proba`; see its method."""
         return self._refitted().predict_log_proba(X)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        is_joint = self.multi_class == "crammer_singer"
-        tags.classifier_tags.multi_label = tags.target_tags.multi_output = not is_joint
-        return tags
 
     # ---- Inside ----------------------------------------------------------------------------------
 
@@ -372,15 +361,8 @@ class _OfClassifiers(ClassifierMixin, _Search):
         return None if ratios.min() >= 1 - _ALIKE else ratios
 
 
-class _OfRegressors(RegressorMixin, _Search):
+class _OfRegressors(CommonMixin, RegressorMixin, _Search):
     """Searches whose y holds targets."""
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
-
-    # ---- Inside ----------------------------------------------------------------------------------
 
     def _other_axes(self, X: Any, sample_weight: Any) -> dict[str, Any]:
         epsilons = [_EPSILON] if self.epsilons is None else np.asarray(self.epsilons, float)
@@ -409,14 +391,6 @@ class _Linear(_Search):
 
 class _Kernel(_Search):
     """Searches over kernel machines."""
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = kernels.kind(self.kernel).is_given
-        tags.input_tags.sparse = not tags.input_tags.pairwise
-        return tags
-
-    # ---- Inside ----------------------------------------------------------------------------------
 
     @property
     def _is_automatic(self) -> bool:
