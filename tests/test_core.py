@@ -152,7 +152,7 @@ def calls(layout, dtype):
     yield "sparse_products", [rows, inverted, values(dtype, N, 4)]
     yield "thick_products", [rows, z, panel, values(dtype, N, 4)]
     yield "fit", [
-        rows, problems(), _core.Targets(labels), values(dtype, D, lanes), None, None, pending, 0, draws, True,
+        rows, problems(), _core.Targets(labels), values(dtype, K, D), None, None, pending, 0, draws, True,
     ]  # fmt: skip
 
 

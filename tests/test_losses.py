@@ -143,7 +143,6 @@ def test_a_bundle_takes_the_steps_of_its_problems(rng, dtype, loss):
     X, y = make_rows(rng)
     labels = np.stack([y, -y, np.roll(y, 1)]).astype(np.int8)
     rows, draws = rows_of(X, "csr32", dtype), rng.integers(0, len(y), 300)
-    lanes = _core.BUNDLE_BYTES // np.dtype(dtype).itemsize
     settings = {
         "delay": delay_of(X, np.ones(len(y)), LAM, loss),
         "intercept_scaling": 1,
@@ -152,15 +151,12 @@ def test_a_bundle_takes_the_steps_of_its_problems(rng, dtype, loss):
     models = []
     for bundled in (False, True):
         problems, counts = problems_of(3, **settings), np.zeros(labels.shape)
-        shape = (X.shape[1], lanes) if bundled else (3, X.shape[1])
-        weights, sums = np.zeros(shape, dtype), np.zeros(shape, dtype)
+        weights, sums = np.zeros((2, 3, X.shape[1]), dtype)
         pending, slopes = np.zeros((3, 1), np.int64), None if bundled else np.zeros((3, 1))
         _core.fit(
             rows, problems, core_targets(loss, labels, None), weights, sums, counts, pending, 0,
             draws, bundled, slopes,
         )  # fmt: skip
-        if bundled:
-            weights, sums = (np.ascontiguousarray(v.T[:3]) for v in (weights, sums))
         coef, b = np.empty((3, X.shape[1])), np.empty(3)
         _core.model(problems, weights, sums, coef, b)
         models.append((coef, b, counts))
