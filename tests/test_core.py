@@ -140,10 +140,7 @@ def calls(layout, dtype):
         return
     X = convert(values(dtype, N, D), layout, dtype)
     yield "csr_rows", [X.data, X.indices, X.indptr, D]
-    yield "take_rows", [
-        rows, np.array([N - 1, 0]), np.full(D, -1), values(dtype, 2 * D), np.zeros(2 * D, X.indices.dtype),
-        np.zeros(3, np.int64), np.zeros(D, np.int64),
-    ]  # fmt: skip
+    yield "Rows.part", [rows, np.array([N - 1, 0]), np.full(D, -1)]
     other = convert(values(dtype, 4, D), layout, dtype)
     z = _core.csr_rows(other.data, other.indices, other.indptr, D)
     turned = convert(values(dtype, 4, D).T, layout, dtype)
@@ -164,8 +161,7 @@ MAY_BE_LONGER = {
     ("csr_rows", 0, 0), ("csr_rows", 1, 0), ("csr_rows", 2, 0), ("fit", 6, 1), ("fit", 8, 0),
     ("kernel_fit", 0, 0), ("kernel_fit", 12, 0), ("Targets", 0, 0), ("push", 0, 0), ("gather", 0, 0), ("gather", 0, 1),
     ("dense_rows", 0, 0), ("dense_rows", 0, 1), ("Order", 1, 0), ("kernel_run", 0, 0),
-    ("kernel_run", 3, 0), ("set_pending", 0, 0), ("are_fits", 0, 0), ("take_rows", 3, 0), ("take_rows", 4, 0),
-    ("take_rows", 6, 0),
+    ("kernel_run", 3, 0), ("set_pending", 0, 0), ("are_fits", 0, 0), ("Rows.part", 1, 0),
 }  # fmt: skip
 MAY_BE_SHORTER = {
     ("standings", 2, 0),
@@ -173,7 +169,7 @@ MAY_BE_SHORTER = {
     ("dense_rows", 0, 0), ("dense_rows", 0, 1),
     ("Order", 1, 0), ("push", 0, 0), ("gather", 0, 1),
     ("kernel_fit", 12, 0), ("set_pending", 0, 0), ("kernel_run", 3, 0), ("are_fits", 0, 0),
-    ("Targets", 0, 0), ("solve", 4, 0), ("solve", 5, 0),
+    ("Targets", 0, 0), ("Rows.part", 1, 0), ("solve", 4, 0), ("solve", 5, 0),
 }  # fmt: skip
 
 
@@ -351,7 +347,7 @@ def test_a_group_of_problems_has_the_scores_that_it_has_alone(layout, dtype, is_
 
 @pytest.mark.parametrize("wrong", [-1, N, 2**62, -(2**63)])
 def test_indices_out_of_range_are_refused(layout, dtype, wrong):
-    indices = {"fit": [8], "decision_function": [4], "bundle_run": [2],
+    indices = {"fit": [8], "decision_function": [4], "bundle_run": [2], "Rows.part": [1],
                "push": [1],
                "gather": [1, 2], "push_inside": [1, 2, 3],
                "kernel_run": [1, 3, 12], "kernel_fit": [1, 12]}  # fmt: skip

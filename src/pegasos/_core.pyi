@@ -36,6 +36,9 @@ class Rows:
     def seconds(self, solver: int) -> float: ...
     def squared_norms(self, count: int | None = ...) -> NDArray[np.float64]: ...
     def combine(self, factors: NDArray[np.float64]) -> NDArray[np.float64]: ...
+    def part(
+        self, which: NDArray[np.int64], places: NDArray[np.int64]
+    ) -> tuple[Rows, NDArray[np.int64]]: ...
 
 def dense_rows(values: NDArray[np.floating]) -> Rows: ...
 def csr_rows(
@@ -44,15 +47,6 @@ def csr_rows(
     indptr: NDArray[np.signedinteger],
     n_features: int,
 ) -> Rows: ...
-def take_rows(
-    rows: Rows,
-    which: NDArray[np.int64],
-    places: NDArray[np.int64],
-    values: NDArray[np.floating],
-    indices: NDArray[np.signedinteger],
-    indptr: NDArray[np.int64],
-    columns: NDArray[np.int64],
-) -> int: ...
 
 @disjoint_base
 class Order:

@@ -643,6 +643,33 @@ cdef class Rows:
         return sums
 
 
+    def part(self, const int64_t[::1] which not None, int64_t[::1] places not None):
+        """Some CSR rows and the features that are stored in them, copied together; and these.
+
+        `places` is -1 for each feature, before and after the call. See ``pegasos_take_rows``.
+        """
+        cdef int64_t count = which.shape[0], size = 0, n_columns = 0, t
+        require(self.c.index_bytes > 0 and count >= 1, "there must be rows, and they must be CSR")
+        require_indices(which, 0, self.c.n_rows, "which must be in [0, n_rows)")
+        require(places.shape[0] == self.c.n_features, "places must have n_features entries")
+        require_indices(places, -1, 0, "places must be -1")
+        for t in range(count):
+            size += offset_of(self, which[t] + 1) - offset_of(self, which[t])
+        # One entry at least: the core wants an address.
+        values = np.zeros(max(size, 1), f"f{self.c.value_bytes}")
+        indices = np.zeros(max(size, 1), f"i{self.c.index_bytes}")
+        indptr = np.zeros(count + 1, np.int64)
+        columns = np.zeros(max(min(size, self.c.n_features), 1), np.int64)
+        cdef uint8_t[::1] of_values = values.view(np.uint8), of_indices = indices.view(np.uint8)
+        cdef int64_t[::1] of_rows = indptr, of_features = columns
+        if size > 0:
+            with nogil:
+                n_columns = pegasos_take_rows(&self.c, count, &which[0], &places[0], &of_values[0],
+                                              &of_indices[0], &of_rows[0], &of_features[0])
+        n_columns = max(n_columns, 1)
+        return csr_rows(values, indices, indptr, n_columns), columns[:n_columns].copy()
+
+
 def dense_rows(const value_t[:, ::1] values not None):
     require(values.shape[0] >= 1 and values.shape[1] >= 1, "values must not be empty")
     require_aligned(&values[0, 0], sizeof(value_t), "values must be aligned")
@@ -683,34 +710,6 @@ def csr_rows(const value_t[::1] values not None, const index_t[::1] indices not 
     rows.size = values.shape[0]
     rows.arrays = (values, indices, indptr)
     return rows
-
-
-def take_rows(Rows rows not None, const int64_t[::1] which not None,
-              int64_t[::1] places not None, value_t[::1] values not None,
-              index_t[::1] indices not None, int64_t[::1] indptr not None,
-              int64_t[::1] columns not None):
-    """Copy CSR rows and their features together; returns how many of `columns` are written.
-
-    See ``pegasos_take_rows``.
-    """
-    cdef int64_t count = which.shape[0], size = 0, t
-    require(rows.c.index_bytes == sizeof(index_t) and rows.c.value_bytes == sizeof(value_t),
-            "values and indices must have the types of the rows, which are sparse")
-    require_indices(which, 0, rows.c.n_rows, "which must be in [0, n_rows)")
-    require(places.shape[0] == rows.c.n_features, "places must have n_features entries")
-    require_indices(places, -1, 0, "places must be -1")
-    for t in range(count):
-        size += offset_of(rows, which[t] + 1) - offset_of(rows, which[t])
-    require(size <= min(values.shape[0], indices.shape[0]) and indptr.shape[0] == count + 1
-            and columns.shape[0] >= min(size, rows.c.n_features),
-            "there must be room for all numbers of these rows")
-    if count == 0 or size == 0:
-        indptr[:] = 0
-        return 0
-    with nogil:
-        size = pegasos_take_rows(&rows.c, count, &which[0], &places[0], &values[0], &indices[0],
-                                 &indptr[0], &columns[0])
-    return size
 
 
 cdef int64_t offset_of(Rows rows, int64_t i) noexcept:

@@ -12,34 +12,6 @@ from pegasos.problems import _validate
 _BLUR = 1e-4
 
 
-def take(rows: _core.Rows, which: np.ndarray) -> _core.Rows | None:
-    """Some rows, copied together.
-
-    Parameters
-    ----------
-    rows : pegasos._core.Rows
-    which : ndarray of int64
-
-    Returns
-    -------
-    pegasos._core.Rows or None
-        None if `which` is empty.
-    """
-    if not len(which):
-        return None
-    arrays = [np.asarray(array) for array in rows.arrays]
-    if len(arrays) == 1:
-        return _core.dense_rows(arrays[0][which])
-    values, indices, indptr = arrays
-    begin, lengths = indptr[which], np.diff(indptr)[which]
-    ends = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
-    entries = np.arange(ends[-1]) + np.repeat(begin - ends[:-1], lengths)
-    if not len(entries):  # the core wants an address
-        values, indices = np.zeros(1, values.dtype), np.zeros(1, indices.dtype)
-        entries = np.zeros(1, np.int64)
-    return _core.csr_rows(values[entries], indices[entries], ends, rows.shape[1])
-
-
 def part(rows: _core.Rows, which: np.ndarray, places: np.ndarray) -> tuple[Any, np.ndarray | None]:
     """Some rows, copied together, and of sparse ones the features that are stored in them.
 
@@ -58,13 +30,8 @@ def part(rows: _core.Rows, which: np.ndarray, places: np.ndarray) -> tuple[Any, 
         The features, None: all.
     """
     if not rows.is_sparse:
-        return take(rows, which), None
-    values, indices, indptr = (np.asarray(array) for array in rows.arrays)
-    size = max(1, int((indptr[which + 1] - indptr[which]).sum()))  # the core wants an address
-    own = np.empty(size, values.dtype), np.empty(size, indices.dtype)
-    ends, columns = np.empty(len(which) + 1, np.int64), np.zeros(min(size, len(places)), np.int64)
-    n_columns = max(1, _core.take_rows(rows, which, places, *own, ends, columns))
-    return _core.csr_rows(own[0], own[1], ends, n_columns), columns[:n_columns].copy()
+        return _core.dense_rows(np.asarray(rows.arrays[0])[which]), None
+    return rows.part(which, places)
 
 
 def survives_rounding(X: Any) -> bool:

@@ -300,7 +300,6 @@ class BlockSchedule:
     # ---- Training --------------------------------------------------------------------------------
 
     @np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore")
-    @_threads.handled
     def train(
         self,
         rows: Any,
