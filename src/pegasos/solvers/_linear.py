@@ -299,44 +299,26 @@ class Linear(Solver):
         on_progress: Callable[[], None] | None = None,
     ) -> None:
         n, rows, last = len(self.base), self.rows, self.base + self._earlier + max(max_iter, 0)
-        last, lams = np.minimum(last, 2**62 // rows.shape[0] - 2), self.problem.lams
-        settings, is_divided = self.settings, self.parts[0].inside is not None
-        options: dict[str, Any] = {
-            "intercept_scaling": settings.constant_feature,
-            "free_intercept": settings.free_intercept,
-            "tol": -1.0 if tol is None else tol,
-            "seed": self.seed,
-            "solver": METHODS[self.method],
-        }
         # Threads that are left over share the passes of Newton's method.
         is_long = rows.size >= _MANY and rows.seconds(_core.NEWTON) >= _LONG
-        n_shares = n_threads // n if is_long and self.method != "sdca" else 1
-
-        def solve(tell: Any, part: Part, some: slice, places: Any = None, **how: Any) -> Any:
-            own, targets, norms = self._open(part, places)
-            first = part.problems.start
-            memory = part.memory[some.start - first : some.stop - first]
-            with _threads.pool(n_shares if how.get("to_the_end", True) else 1) as pool:
-                found = _core.solve(
-                    own, targets, some.start - first if is_divided else some.start, norms, memory,
-                    last[some], lams=lams[some], pool=pool,
-                    watch=_core.Watch(tell, by_epochs=self.by_epochs), **options, **how,
-                )  # fmt: skip
-            if found is None:
-                raise _validate.overflow(np.dtype(np.float64), settings.lam)
-            return part.take(found) if some == part.problems else None
+        solve = functools.partial(
+            self._solve, tol=-1.0 if tol is None else tol,
+            last=np.minimum(last, 2**62 // rows.shape[0] - 2),
+            n_shares=n_threads // n if is_long and self.method != "sdca" else 1,
+        )  # fmt: skip
 
         def solve_parts(which: slice, tell: Callable[[], None]) -> None:
             places = np.full(self.shape[1] if rows.is_sparse else 0, -1, np.int64)
             for part in self.parts[which]:
-                solve(tell, part, part.problems, places)
+                solve(tell, part, part.problems, places=places)
 
         def told() -> None:
             self._found = None
             if on_progress is not None:
                 on_progress()
 
-        found, has_blas = None, self.method != "sdca" and (is_divided or rows.gains_by_blas)
+        found, whole, is_divided = None, self.parts[0], self.parts[0].inside is not None
+        has_blas = self.method != "sdca" and (is_divided or rows.gains_by_blas)
         try:
             with _threads.blas.one_thread() if has_blas else contextlib.nullcontext():
                 if is_divided:
@@ -345,19 +327,38 @@ class Linear(Solver):
                     _threads.in_threads(jobs, n_threads, told)
                 elif n_threads == 1:
                     with _threads.uninterrupted():
-                        tell, part = _threads.answering(told), self.parts[0]
-                        found = solve(tell, part, part.problems, n_bundles=self._n_bundles())
+                        tell, n_bundles = _threads.answering(told), self._n_bundles()
+                        found = solve(tell, whole, whole.problems, n_bundles=n_bundles)
                 else:
-                    n_bundles = self._n_bundles()
-                    begin = {"n_bundles": 1, "to_the_end": False}
-                    for some, how in ((_parts(n, n_bundles), begin), (_parts(n, n), {})):
+                    begin = functools.partial(solve, n_bundles=1, to_the_end=False)
+                    for job, n_jobs in ((begin, self._n_bundles()), (solve, n)):
                         jobs = [
-                            functools.partial(solve, part=self.parts[0], some=of, **how)
-                            for of in some
+                            functools.partial(job, part=whole, some=some)
+                            for some in _parts(n, n_jobs)
                         ]
                         _threads.in_threads(jobs, n_threads, told)
         finally:
             self._found = found
+
+    def _solve(
+        self, tell: Callable[[], None], part: Part, some: slice, *, tol: float, last: np.ndarray,
+        n_shares: int, n_bundles: int = 0, to_the_end: bool = True, places: Any = None,
+    ) -> Any:  # fmt: skip
+        """Let the core solve some problems of a part; returns what it found if that is all."""
+        (own, targets, norms), settings = self._open(part, places), self.settings
+        first = part.problems.start
+        with _threads.pool(n_shares if to_the_end else 1) as pool:
+            found = _core.solve(
+                own, targets, some.start if part.inside is None else 0, norms,
+                part.memory[some.start - first : some.stop - first], last[some],
+                lams=self.problem.lams[some], intercept_scaling=settings.constant_feature,
+                free_intercept=settings.free_intercept, tol=tol, seed=self.seed,
+                solver=METHODS[self.method], n_bundles=n_bundles, to_the_end=to_the_end, pool=pool,
+                watch=_core.Watch(tell, by_epochs=self.by_epochs),
+            )  # fmt: skip
+        if found is None:
+            raise _validate.overflow(np.dtype(np.float64), settings.lam)
+        return part.take(found) if some == part.problems else None
 
     def _n_bundles(self) -> int:
         """How many bundles the problems begin in."""
