@@ -310,7 +310,7 @@ class Linear(Solver):
         def solve_parts(which: slice, tell: Callable[[], None]) -> None:
             places = np.full(self.shape[1] if rows.is_sparse else 0, -1, np.int64)
             for part in self.parts[which]:
-                solve(tell, part, part.problems, places=places)
+                table[part.problems] = solve(tell, part, part.problems, places=places)
 
         def told() -> None:
             self._found = None
@@ -322,9 +322,11 @@ class Linear(Solver):
         try:
             with _threads.blas.one_thread() if has_blas else contextlib.nullcontext():
                 if is_divided:
+                    table = np.zeros(n, _core.STANDING)
                     some = _parts(n, 1 if n_threads == 1 else n)
                     jobs = [functools.partial(solve_parts, which) for which in some]
                     _threads.in_threads(jobs, n_threads, told)
+                    found = table
                 elif n_threads == 1:
                     with _threads.uninterrupted():
                         tell, n_bundles = _threads.answering(told), self._n_bundles()
