@@ -390,7 +390,7 @@ class Schedule:
         most = _MOST_GROWTH / settings.batch_size
         growth = min(squared_norm + settings.constant_feature**2, most)
         lams = settings.lams_of(len(self.pegasos.problems))
-        return np.clip(growth / lams, 1, _MOST_STEPS).astype(np.int64)
+        return np.minimum(np.maximum(growth / lams, 1), _MOST_STEPS).astype(np.int64)
 
     def _telling(
         self, on_progress: Callable[[], None] | None, on_epoch: Callable[[], None] | None
