@@ -248,3 +248,23 @@ def test_scores_whose_squares_overflow_warn_of_nothing(rng):
         warnings.simplefilter("always")
         reg.fit(X, y)
     assert not [w for w in told if issubclass(w.category, RuntimeWarning)]
+
+
+def test_small_lams_that_have_lost_get_few_epochs(rng):
+    """And the best point is that of a search to the same gap for all λ."""
+    X = rng.normal(size=(250, 100))
+    y = 0.3 * X @ rng.normal(size=100) + 3 * rng.normal(size=250)
+    make = {"lams": np.geomspace(10, 1e-3, 6), "solver": "sdca", "random_state": 0, "refit": False}
+    found = PegasosRegressorCV(**make).fit(X, y)
+    certified = PegasosRegressorCV(cv_effort=0.05, **make).fit(X, y)
+    assert certified.cv_results_["relative_gap"].max() <= 0.05
+    epochs, gaps, means = (
+        found.cv_results_[name] for name in ("n_epochs", "relative_gap", "mean_test_score")
+    )
+    few = gaps > 0.05
+    assert few.any()
+    assert (epochs[few] == 16).all()
+    assert (means[few] < found.best_score_).all()
+    assert epochs.sum() < certified.cv_results_["n_epochs"].sum() / 2
+    assert found.best_params_ == certified.best_params_
+    assert found.best_score_ == certified.best_score_

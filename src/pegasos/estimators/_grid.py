@@ -386,8 +386,15 @@ class Training:
         """From the largest λ to the smallest, to a gap, each beginning where the last ended.
 
         Those that were dropped are left out. Without a gap, a few epochs, each beginning at 0.
+
+        By default, searches of linear regression give λ few epochs once a larger one scores worse
+        than the best by more than a standard error. The smallest λ take most epochs, and score
+        worse still.
         """
         machines, folds, schedule = self.machines, self.folds, None
+        may_lose = machines.is_linear and folds.values is not None and self.n_folds > 1
+        may_lose &= isinstance(self.search.cv_effort, str)
+        most = LEAST_EPOCHS if tol is None else self.max_iter
         members = np.arange(self.n_folds * self.n_problems)
         fold, column = np.divmod(members, self.n_problems)
         places = np.argsort(-self.lams)
@@ -400,8 +407,7 @@ class Training:
                 schedule = schedule.at_lam(point.lam, machines.rows)
             certificate = schedule.train(
                 machines.rows, solver=self.search.solver, tol=tol, check="last",
-                max_iter=min(LEAST_EPOCHS, self.max_iter) if tol is None else self.max_iter,
-                n_threads=self.n_threads,
+                max_iter=min(most, self.max_iter), n_threads=self.n_threads,
             )  # fmt: skip
             (coef, intercept), known = schedule.model(), schedule.solver.scores_of_model()
             if known is None:
@@ -413,6 +419,11 @@ class Training:
                 _refuse_overflow(of_fold, np.dtype(np.float64), point.lam)
                 grid.add((*machines.where, place), number, range(self.n_problems), of_fold)
             self._note(grid, (*machines.where, place), began, certificate, schedule.n_iter)
+            if may_lose:
+                means, errors = grid.standing(machines.where, folds.numbers)
+                best = int(np.argmax(np.nan_to_num(means, nan=-np.inf)))
+                if means[place] < means[best] - errors[best]:
+                    most = _MOST_EPOCHS
 
     def _join(self, epochs: int, tol: float | None) -> None:
         """Train the joint problem of each fold and λ, a fit of its own, for `epochs` at most."""
