@@ -355,8 +355,8 @@ def test_bad_costs_are_refused(rng, cost, told):
         ({"multi_class": "ovr", "cost": np.eye(2)}, "cost needs multi_class='crammer_singer'"),
         ({"loss": "squared_hinge"}, "loss must be 'hinge' with"),
         ({"solver": "newton"}, "solver must be 'auto' or 'pegasos' or 'sdca' with"),
-        ({"average": True}, "average must be False with"),
-        ({"penalize_intercept": False}, "penalize_intercept must be True with"),
+        ({"average": True}, "average must be False with .*: the last iterate is kept there"),
+        ({"penalize_intercept": False}, "must be True with .* larger intercept_scaling penalises"),
     ],
 )
 def test_what_the_joint_problem_has_not_is_refused(rng, options, told):

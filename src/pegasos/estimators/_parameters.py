@@ -60,16 +60,25 @@ def _joint(estimator: Any) -> None:
         ):
             names = " or ".join(map(repr, allowed))
             raise ValueError(
-                f"{name} must be {names} with multi_class='crammer_singer', got {value!r}"
+                f"{name} must be {names} with multi_class='crammer_singer', got {value!r}: "
+                f"{_WHY[name]}"
             )
 
 
-# What has no other values in the joint problem.
+# What has no other values in the joint problem, and why.
 _OF_JOINT = {
     "loss": ("hinge",),
     "solver": ("auto", "pegasos", "sdca"),
     "average": (False,),
     "penalize_intercept": (True,),
+}
+_WHY = {
+    "loss": "the joint problem has a loss of its own, and multi_class='ovr' has all losses",
+    "solver": "there is no smooth form of the joint problem for Newton's method",
+    "average": "the last iterate is kept there; solver='sdca' leads to a smaller gap than averages",
+    "penalize_intercept": "steps on single rows cannot keep the sums of the dual variables of each "
+    "class at 0, which free intercepts ask for, so nothing would be certified; a larger "
+    "intercept_scaling penalises intercepts less",
 }
 
 
