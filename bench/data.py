@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 from scipy import sparse
-from sklearn.datasets import make_classification, make_regression
+from sklearn.datasets import make_classification, make_friedman1, make_regression
 from sklearn.preprocessing import StandardScaler
 
 _ROOT = Path(__file__).parents[1]
@@ -305,6 +305,19 @@ def outputs(n=20_000, d=50, n_outputs=10):
     """Ten standardised outputs with noise, by scikit-learn's `make_regression`."""
     X, y = make_regression(2 * n, d, n_targets=n_outputs, noise=20.0, random_state=0)
     return halves("ten outputs", X, (y - y.mean(axis=0)) / y.std(axis=0))
+
+
+def cloud(n=20_000, d=20):
+    """Rows around a point away from the origin, a tenth of them far away; one class."""
+    rng = np.random.default_rng(0)
+    X = 2 + rng.normal(size=(2 * n, d)) * np.where(rng.random((2 * n, 1)) < 0.1, 3, 1)
+    return halves("cloud", X, np.ones(2 * n))
+
+
+def curve(n=4000):
+    """A smooth function of 5 of 10 features with noise, by scikit-learn's `make_friedman1`."""
+    X, y = make_friedman1(2 * n, noise=1.0, random_state=0)
+    return halves("curve", X, (y - y.mean()) / y.std())
 
 
 def halves(name, X, y):

@@ -14,7 +14,15 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy import sparse
-from sklearn.linear_model import LogisticRegression, Ridge, SGDClassifier, SGDRegressor
+from sklearn import svm
+from sklearn.linear_model import (
+    LogisticRegression,
+    Ridge,
+    SGDClassifier,
+    SGDOneClassSVM,
+    SGDRegressor,
+)
+from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.svm import LinearSVC, LinearSVR
 
 import pegasos
@@ -29,6 +37,9 @@ except ImportError:
     snapml = None
 try:
     import skglm
+    from skglm.datafits import Huber, Quadratic
+    from skglm.penalties import L1_plus_L2
+    from skglm.solvers import AndersonCD
 except ImportError:
     skglm = None
 
@@ -76,6 +87,15 @@ class Task:
             self.targets = targets[:, 1:] if len(self.classes) == 2 else targets
         self.C = pegasos.C_from_lam(self.lam, self.X.shape[0])
 
+    def ours(self):
+        """Which estimator minimises P, and with which parameters beside lam."""
+        if self.is_regression:
+            return pegasos.PegasosRegressor, {"loss": self.loss, "epsilon": self.epsilon}
+        return pegasos.PegasosClassifier, {"loss": self.loss}
+
+    def scores(self, X, coef, intercept):
+        return X @ coef.T + intercept
+
     def objective(self, coef, intercept):
         """P of a model, summed over problems, in float64."""
         scores = self.X.astype(np.float64) @ coef.T + intercept
@@ -90,6 +110,77 @@ class Task:
         return np.hstack([self.X.astype(dtype), ones])
 
 
+class JointTask(Task):
+    """The problem of Crammer and Singer over all classes."""
+
+    def __post_init__(self):
+        self.loss, name = "hinge", self.loss
+        super().__post_init__()
+        self.loss = name
+
+    def ours(self):
+        return pegasos.PegasosClassifier, {"multi_class": "crammer_singer"}
+
+    def objective(self, coef, intercept):
+        scores = self.X.astype(np.float64) @ coef.T + intercept
+        own = (scores * (self.targets > 0)).sum(axis=1)
+        losses = (scores + (self.targets < 0)).max(axis=1) - own
+        return self.lam / 2 * ((coef**2).sum() + (intercept**2).sum()) + losses.mean()
+
+
+class OneClassTask(Task):
+    """nu/2 |w|^2 + mean of max(0, -f) + nu b, where `lam` is nu."""
+
+    def __post_init__(self):
+        self.is_regression, self.classes = False, np.ones(1)
+        self.targets = np.ones((self.X.shape[0], 1))
+
+    def ours(self):
+        return pegasos.PegasosOneClass, {}
+
+    def objective(self, coef, intercept):
+        scores = self.X.astype(np.float64) @ coef[0] + intercept[0]
+        losses = np.maximum(0, -scores).mean()
+        return self.lam / 2 * (coef**2).sum() + losses + self.lam * intercept[0]
+
+
+class KernelTask(Task):
+    """Regression with a Gaussian kernel and a free intercept; `coef` are those of all rows."""
+
+    gamma = 0.1
+
+    def __post_init__(self):
+        super().__post_init__()
+        self.kernel = rbf_kernel(self.X.astype(np.float64), gamma=self.gamma)
+
+    def ours(self):
+        options = {"gamma": self.gamma, "epsilon": self.epsilon, "penalize_intercept": False}
+        return pegasos.KernelPegasosRegressor, options
+
+    def scores(self, X, coef, intercept):
+        return rbf_kernel(X, self.X, gamma=self.gamma) @ coef.T + intercept
+
+    def objective(self, coef, intercept):
+        scores = self.kernel @ coef.T
+        losses = LOSSES["epsilon_insensitive"](self.targets, scores + intercept, self.epsilon)
+        return self.lam / 2 * (coef.T * scores).sum() + losses.mean(axis=0).sum()
+
+
+#: Those whose loss says more than a loss.
+TASKS = {
+    "crammer_singer": JointTask,
+    "one_class": OneClassTask,
+    "epsilon_insensitive, rbf": KernelTask,
+}
+
+
+def with_coefficients_of_all(machine, n):
+    """Coefficients of all rows, and the intercept, of a kernel machine."""
+    coef = np.zeros((1, n))
+    coef[:, machine.support_] = machine.dual_coef_
+    return coef, np.ravel(machine.intercept_)
+
+
 class Ours:
     """pegasos at its defaults, but for the tolerance."""
 
@@ -97,11 +188,9 @@ class Ours:
 
     def __init__(self, task, dtype=np.float64, n_jobs=1):
         self.task, self.X = task, task.X.astype(dtype)
-        options = {"lam": task.lam, "loss": task.loss, "n_jobs": n_jobs, "random_state": 0}
-        self.make = pegasos.PegasosClassifier
-        if task.is_regression:
-            self.make, options["epsilon"] = pegasos.PegasosRegressor, task.epsilon
-        self.options = options
+        self.make, options = task.ours()
+        self.options = options | {"n_jobs": n_jobs, "random_state": 0}
+        self.options["nu" if task.loss == "one_class" else "lam"] = task.lam
         threads = f", {n_jobs} threads" if n_jobs > 1 else ""
         self.name = f"pegasos {np.dtype(dtype).name}{threads}"
 
@@ -109,13 +198,17 @@ class Ours:
         self.machine = self.make(tol=tol, **self.options).fit(self.X, self.task.y)
 
     def model(self):
+        if isinstance(self.task, KernelTask):
+            return with_coefficients_of_all(self.machine, self.X.shape[0])
         return np.atleast_2d(self.machine.coef_), np.ravel(self.machine.intercept_)
 
     def bound(self):
         """A lower bound on the least P, and the relative gap that it was found with."""
+        if isinstance(self.task, JointTask):  # dual ascent takes many epochs to such a gap
+            self.options["max_iter"] = 10_000
         self.fit(1e-9)
         bound, gap = self.machine.dual_objective_.sum(), self.machine.duality_gap_.sum()
-        return bound, gap / self.machine.objective_.sum()
+        return bound, gap / abs(self.machine.objective_.sum())
 
 
 class Peer:
@@ -193,6 +286,58 @@ class PrimalSVR(Peer):
                          tol=budget, max_iter=MANY, fit_intercept=False)  # fmt: skip
 
 
+class JointSVC(Peer):
+    name, losses, budgets = "LinearSVC, crammer_singer", ("crammer_singer",), TOLERANCES
+
+    def machine(self, budget):
+        return LinearSVC(C=self.task.C, multi_class="crammer_singer", tol=budget, max_iter=MANY,
+                         fit_intercept=False, random_state=0)  # fmt: skip
+
+
+class KernelSVR(Peer):
+    name, losses, budgets = "SVR", ("epsilon_insensitive, rbf",), TOLERANCES
+
+    def __init__(self, task, variant, options):
+        super().__init__(task, variant, options)
+        self.X = task.X
+
+    def machine(self, budget):
+        return svm.SVR(C=self.task.C, gamma=self.task.gamma, epsilon=self.task.epsilon, tol=budget,
+                       cache_size=2000)  # fmt: skip
+
+    def model(self):
+        return with_coefficients_of_all(self.machines[0], self.X.shape[0])
+
+
+class OneClass(Peer):
+    """LIBSVM's w and b are nu m times ours."""
+
+    name, losses, budgets = "OneClassSVM", ("one_class",), TOLERANCES
+
+    def __init__(self, task, variant, options):
+        super().__init__(task, variant, options)
+        self.X = task.X.astype(np.float64)
+
+    def machine(self, budget):
+        return svm.OneClassSVM(kernel="linear", nu=self.task.lam, tol=budget, cache_size=2000)
+
+    def model(self):
+        (machine,), scale = self.machines, self.task.lam * self.X.shape[0]
+        coef = machine.coef_.toarray() if sparse.issparse(machine.coef_) else machine.coef_
+        return coef / scale, machine.intercept_ / scale
+
+
+class GradientOneClass(OneClass):
+    name, budgets = "SGDOneClassSVM", EPOCHS
+
+    def machine(self, budget):
+        return SGDOneClassSVM(nu=self.task.lam, max_iter=budget, tol=None, random_state=0)
+
+    def model(self):
+        (machine,) = self.machines
+        return machine.coef_.reshape(1, -1), -machine.offset_
+
+
 class Logistic(Peer):
     name, losses, budgets, most_classes = "LogisticRegression", ("log_loss",), TOLERANCES, 2
     variants = {f", {solver}": {"solver": solver}
@@ -261,9 +406,9 @@ class Liblinear(Peer):
     """
 
     name, budgets, most_classes = "liblinear", TOLERANCES[:7], 20
-    losses = ("hinge", "squared_hinge", "log_loss",
+    losses = ("hinge", "squared_hinge", "log_loss", "crammer_singer",
               "epsilon_insensitive", "squared_epsilon_insensitive")  # fmt: skip
-    numbers = {"hinge": (3,), "squared_hinge": (1, 2), "log_loss": (0, 7),
+    numbers = {"hinge": (3,), "squared_hinge": (1, 2), "log_loss": (0, 7), "crammer_singer": (4,),
                "epsilon_insensitive": (13,), "squared_epsilon_insensitive": (11, 12)}  # fmt: skip
 
     @classmethod
@@ -355,14 +500,34 @@ class Skglm(Peer):
         is_sparse = sparse.issparse(self.X)
         self.X = sparse.csc_array(self.X) if is_sparse else np.asfortranarray(self.X)
         self.columns = [task.targets[:, 0].astype(int)]
-        self.fit(1)
+        if not task.is_regression:
+            self.fit(1)
 
     def machine(self, budget):
         return skglm.LinearSVC(C=self.task.C, max_iter=1, max_epochs=budget, p0=self.X.shape[0],
                                tol=1e-9, fit_intercept=False)  # fmt: skip
 
 
-PEERS = (SVC, PrimalSVC, SVR, PrimalSVR, Logistic, RidgePeer, Gradient, Liblinear, Snap, Skglm)
+class SkglmRegression(Skglm):
+    losses, most_classes = ("huber", "squared_error"), 1000
+
+    def __init__(self, task, variant, options):
+        super().__init__(task, variant, options)
+        self.columns = list(task.targets.T)
+        self.fit(1)
+
+    def machine(self, budget):
+        datafit = Quadratic() if self.task.loss == "squared_error" else Huber(self.task.epsilon)
+        solver = AndersonCD(max_iter=1, max_epochs=budget, p0=self.X.shape[1], tol=1e-9,
+                            fit_intercept=False)  # fmt: skip
+        penalty = L1_plus_L2(self.task.lam, 0.0)
+        return skglm.GeneralizedLinearEstimator(datafit, penalty, solver)
+
+
+PEERS = (
+    SVC, PrimalSVC, SVR, PrimalSVR, JointSVC, KernelSVR, OneClass, GradientOneClass, Logistic,
+    RidgePeer, Gradient, Liblinear, Snap, Skglm, SkglmRegression,
+)  # fmt: skip
 
 
 def contenders(task):
