@@ -16,6 +16,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy import optimize
+from sklearn.linear_model import (
+    LogisticRegression,
+    Ridge,
+    SGDClassifier,
+    SGDOneClassSVM,
+    SGDRegressor,
+)
+from sklearn.svm import SVC, SVR, LinearSVC, LinearSVR, OneClassSVM
 
 import pegasos
 from pegasos import cli, kernels, plotting
@@ -285,3 +293,29 @@ def test_versions_and_requirements_agree():
         listed = re.search(rf"^  {name}:\n((?:    - .+\n)+)", recipe, re.MULTILINE)[1]
         found = {line.strip("- ").replace(" ", "") for line in listed.splitlines()}
         assert set(requirements) <= found
+
+
+@pytest.mark.parametrize(
+    ("kind", "titles"),
+    [
+        (LinearSVC, ["LinearSVC"]),
+        (LogisticRegression, ["LogisticRegression"]),
+        (SGDClassifier, ["SGDClassifier"]),
+        (SVC, ["SVC", "All classifiers"]),
+        (LinearSVR, ["LinearSVR, SVR"]),
+        (SVR, ["LinearSVR, SVR"]),
+        (Ridge, ["LinearSVR, SVR"]),
+        (SGDRegressor, ["LinearSVR, SVR", "SGDClassifier"]),
+        (OneClassSVM, ["OneClassSVM"]),
+        (SGDOneClassSVM, ["OneClassSVM"]),
+    ],
+)
+def test_coming_from_tells_of_every_parameter(kind, titles):
+    page = (ROOT / "docs" / "coming_from.rst").read_text(encoding="utf-8")
+    sections = {
+        part.split("\n", 1)[0]: part for part in re.split(r"\n(?=[^\n]+\n[-=]{3,}\n)", page)
+    }
+    told = "".join(section for name, section in sections.items() if name.startswith(tuple(titles)))
+    missing = [name for name in kind().get_params() if not re.search(rf"``{name}(=.*)?``", told)]
+    missing = [name for name in missing if not re.search(rf"[(, ]{name}=", told)]
+    assert not missing

@@ -425,6 +425,21 @@ def test_other_kernels(data):
 # ---- Errors --------------------------------------------------------------------------------------
 
 
+def test_nu_below_one_row_changes_nothing():
+    """As the refusal of a tiny nu promises: then no training row is an outlier, and w is the same."""
+    X = np.random.RandomState(0).normal(loc=3, size=(60, 4))
+    for kind in KINDS:
+        least, small = (
+            kind(nu=nu, tol=1e-6, random_state=0, **options(kind)).fit(X) for nu in (1e-6, 1e-3)
+        )
+        scores = small.decision_function(X)
+        error = 5e-3 * np.abs(scores).max()
+        np.testing.assert_allclose(least.decision_function(X), scores, atol=error)
+        assert (least.predict(X) == 1).all()
+        with pytest.raises(ValueError, match="nu=1e-06 has the model of all smaller ones"):
+            kind(nu=1e-7).fit(X)
+
+
 @BOTH
 @pytest.mark.parametrize("nu", [0, -0.1, 1.01, np.nan, np.inf, 1e-7, "auto", None, True])
 def test_nu_must_be_a_fraction(data, kind, nu):

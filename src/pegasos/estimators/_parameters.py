@@ -18,8 +18,8 @@ from pegasos.problems._losses import LOSSES, TARGET_LOSSES
 from pegasos.problems._validate import boolean, choice, integer, real
 from pegasos.solvers._schedule import solver_names
 
-#: P of one class, as training has it, is between nu/2 and nu, and known to 16 digits of 1.
-LEAST_NU = 1e-6
+# P of one class, as training has it, is between nu/2 and nu, and known to 16 digits of 1.
+_LEAST_NU = 1e-6
 
 Check = Callable[[str, Any], Any]
 
@@ -255,6 +255,17 @@ def _of_targets(checks: dict[str, Any]) -> dict[str, Check]:
 
 LINEAR_REGRESSION, KERNEL_REGRESSION = _of_targets(LINEAR), _of_targets(KERNEL)
 
+
+def _nu(name: str, value: Any) -> None:
+    if isinstance(value, Real) and 0 < float(value) < _LEAST_NU:
+        raise ValueError(
+            f"{name} must be at least {_LEAST_NU:g}, got {value!r}: objectives, which are of the "
+            f"size of nu, would be lost in rounding. Of up to a million rows of equal weight, "
+            f"nu={_LEAST_NU:g} has the model of all smaller ones, which has no outliers among them"
+        )
+    real(name, value, at_least=_LEAST_NU, at_most=1)
+
+
 _OF_INTERCEPTS = {"fit_intercept", "penalize_intercept", "intercept_scaling"}
 LINEAR_ONE_CLASS, KERNEL_ONE_CLASS = (
     {
@@ -262,7 +273,7 @@ LINEAR_ONE_CLASS, KERNEL_ONE_CLASS = (
         for name, check in checks.items()
         if name not in _OF_CLASSES | _OF_INTERCEPTS | {"loss", "C", "lam"}
     }
-    | {"nu": partial(real, at_least=LEAST_NU, at_most=1)}
+    | {"nu": _nu}
     for checks in (LINEAR, KERNEL)
 )
 
