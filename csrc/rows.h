@@ -94,6 +94,10 @@ typedef struct row_functions {
                      double *out);
     /* v += u x_i */
     void (*add)(const pegasos_rows *rows, int64_t i, double u, void *v);
+    /* v += sum_i factors[i] x_{which[i]}, with the bits of `add` row by row; NULL where that is as
+     * fast. */
+    void (*add_rows)(const pegasos_rows *rows, int64_t count, const int64_t *which,
+                     const double *factors, void *v);
     /* |x_i|^2, by `scratch`, which is n_features zeros */
     double (*squared_norm)(const pegasos_rows *rows, int64_t i, double *scratch);
     /* Vectors in a bundle; the same for interleaved ones, `width` of them and a whole bundle. */

@@ -211,6 +211,7 @@ static INLINE double NAME(squared_norm)(const pegasos_rows *rows, int64_t i, dou
 
 /* Sparse rows gain nothing by a shared fetch of the row: two weight vectors compete for the cache.
  * */
+#define ADD_ROWS  NULL
 #define DOT_PAIR  NULL
 #define DOT_TILE  NULL
 #define DOT_PANEL NAME(dot_panel)
@@ -316,6 +317,45 @@ static INLINE void NAME(add)(const pegasos_rows *rows, int64_t i, double u, void
         v[j] += factor * x[j];
 }
 
+/* Four rows at a time, so that a number of v is loaded and stored once for all of them. The next
+ * four, which lie close together, are asked for meanwhile. */
+static INLINE void NAME(add_rows)(const pegasos_rows *rows, int64_t count, const int64_t *which,
+                                  const double *factors, void *vector)
+{
+    enum { WIDTH = 8 };
+    const int64_t d = rows->n_features;
+    const VALUE *const values = rows->values;
+    VECTOR *v = vector;
+    int64_t i = 0;
+    for (; count - i >= 4; i += 4) {
+        const VALUE *x0 = values + which[i] * d, *x1 = values + which[i + 1] * d;
+        const VALUE *x2 = values + which[i + 2] * d, *x3 = values + which[i + 3] * d;
+        const VECTOR u0 = (VECTOR)factors[i], u1 = (VECTOR)factors[i + 1];
+        const VECTOR u2 = (VECTOR)factors[i + 2], u3 = (VECTOR)factors[i + 3];
+        const VALUE *ahead = values + which[count - i > 4 ? i + 4 : i] * d;
+        int64_t j = 0;
+        for (; d - j >= WIDTH; j += WIDTH, ahead += 4 * WIDTH) {
+            VECTOR lane[WIDTH];
+            for (int l = 0; l < 4 * WIDTH; l += 64 / (int)sizeof(VALUE))
+                PREFETCH(ahead + l);
+            for (int l = 0; l < WIDTH; l++)
+                lane[l] = v[j + l] + u0 * x0[j + l];
+            for (int l = 0; l < WIDTH; l++)
+                lane[l] += u1 * x1[j + l];
+            for (int l = 0; l < WIDTH; l++)
+                lane[l] += u2 * x2[j + l];
+            for (int l = 0; l < WIDTH; l++)
+                lane[l] += u3 * x3[j + l];
+            for (int l = 0; l < WIDTH; l++)
+                v[j + l] = lane[l];
+        }
+        for (; j < d; j++)
+            v[j] = (((v[j] + u0 * x0[j]) + u1 * x1[j]) + u2 * x2[j]) + u3 * x3[j];
+    }
+    for (; i < count; i++)
+        NAME(add)(rows, which[i], factors[i], vector);
+}
+
 /* out[l] = <v_l, x_i> for interleaved vectors, as above for sparse rows. A number of x meets those
  * of all vectors at once, and x is fetched once for all of them. */
 static INLINE void NAME(dot_bundle)(const pegasos_rows *rows, int64_t i, const void *vectors,
@@ -414,6 +454,7 @@ static INLINE void NAME(dot_tile)(const pegasos_rows *rows, const int64_t *which
             out[t * width + l] = sums[t][l];
 }
 
+#define ADD_ROWS  NAME(add_rows)
 #define DOT_PAIR  NAME(dot_pair)
 #define DOT_TILE  NAME(dot_tile)
 #define DOT_PANEL NULL
@@ -424,6 +465,7 @@ MAYBE_UNUSED static const row_functions NAME(functions) = {.prefetch_offset = NA
                                                            .dot = NAME(dot),
                                                            .dot_pair = DOT_PAIR,
                                                            .add = NAME(add),
+                                                           .add_rows = ADD_ROWS,
                                                            .lanes = PEGASOS_BUNDLE_BYTES
                                                                     / sizeof(VECTOR),
                                                            .squared_norm = NAME(squared_norm),
@@ -434,6 +476,7 @@ MAYBE_UNUSED static const row_functions NAME(functions) = {.prefetch_offset = NA
 
 #undef LANES
 #undef BLOCK
+#undef ADD_ROWS
 #undef DOT_PAIR
 #undef DOT_TILE
 #undef DOT_PANEL

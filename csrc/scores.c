@@ -102,12 +102,28 @@ static INLINE void score_bundles(const row_functions *f, const pegasos_rows *row
     }
 }
 
+/* Rows with factors of 0, which nobody can foresee, are left out without a branch. */
 static INLINE void combine_rows(const row_functions *f, const pegasos_rows *rows, int64_t first,
                                 int64_t count, const double *factors, double *sum)
 {
-    for (int64_t i = 0; i < count; i++)
-        if (factors[i] != 0)
-            f->add(rows, first + i, factors[i], sum);
+    enum { ROWS = 64 };
+    int64_t which[ROWS], i = 0;
+    double kept[ROWS];
+    if (!f->add_rows) {
+        for (; i < count; i++)
+            if (factors[i] != 0)
+                f->add(rows, first + i, factors[i], sum);
+        return;
+    }
+    while (i < count) {
+        int64_t n = 0;
+        for (; i < count && n < ROWS; i++) {
+            which[n] = first + i;
+            kept[n] = factors[i];
+            n += factors[i] != 0;
+        }
+        f->add_rows(rows, n, which, kept, sum);
+    }
 }
 
 #define DEFINE_DRIVERS(TYPE)                                                                       \

@@ -427,6 +427,21 @@ static void climb_to_the_top(const pegasos_rows *rows, pegasos_loss loss)
     }
 }
 
+static void rows_are_added_with_the_bits_of_one_at_a_time(void)
+{
+    for (int type = 0; type < TYPES; type++)
+        for (int count = 0; count <= N; count++) {
+            const pegasos_rows rows = rows_of_type(type);
+            double factors[N], sum[D] = {0}, expected[D] = {0};
+            for (int i = 0; i < N; i++)
+                factors[i] = i * count % 3 == 1 ? 0 : 0.1 * i - 0.7;
+            pegasos_linear_combine(&rows, N - count, count, factors, sum);
+            for (int i = 0; i < count; i++)
+                pegasos_linear_combine(&rows, N - count + i, 1, factors + i, expected);
+            CHECK(memcmp(sum, expected, sizeof sum) == 0);
+        }
+}
+
 static void the_dual_is_climbed_to_its_top(void)
 {
     for (int type = 0; type < TYPES; type++)
@@ -1791,6 +1806,7 @@ int main(int argc, char **argv)
     RUN(a_set_gives_the_bits_of_separate_problems);
     RUN(a_problem_stops_at_its_last_step_and_goes_on_from_there);
     RUN(scores_are_dot_products);
+    RUN(rows_are_added_with_the_bits_of_one_at_a_time);
     RUN(the_dual_is_climbed_to_its_top);
     RUN(kernel_problems_are_solved);
     RUN(kernel_pegasos_is_pegasos);
