@@ -158,9 +158,11 @@ static double best_by_slopes(const pegasos_targets *t, const double *scores, dou
         return low == INFINITY && high == -INFINITY ? 0 : NAN; /* no rows, or an overflow */
     low -= far;
     high += far;
+    /* Errors u round b off at this, however small it is itself. */
+    const double rounding = DBL_EPSILON * (fabs(low) + fabs(high));
     double b = low + (high - low) / 2;
     enum { STEPS = 200 };
-    for (int k = 0; k < STEPS && high - low > DBL_EPSILON * (fabs(low) + fabs(high)); k++) {
+    for (int k = 0; k < STEPS && high - low > rounding; k++) {
         double curvature;
         const double slope = slope_in_intercept(t, l, scores, b, &curvature) + penalty * b;
         if (slope == 0)
@@ -169,7 +171,7 @@ static double best_by_slopes(const pegasos_targets *t, const double *scores, dou
         const double steepness = curvature + penalty;
         const double better = steepness > 0 ? b - slope / steepness : low;
         const bool is_inside = low < better && better < high;
-        const bool is_near = is_inside && fabs(better - b) <= 4 * DBL_EPSILON * fabs(b);
+        const bool is_near = is_inside && fabs(better - b) <= rounding;
         b = is_inside ? better : low + (high - low) / 2;
         if (is_near)
             break;
