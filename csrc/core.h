@@ -737,6 +737,13 @@ int pegasos_solve_together(int64_t n_problems, const pegasos_problem *problem,
                            const pegasos_options *options, const int8_t *labels,
                            const double *norms, void *memory, void *room);
 
+/* The beginnings of fits of the squared error, which make them together: to be called as
+ * pegasos_solve_together, of any number of problems, whose targets lie one after the other. */
+int64_t pegasos_squares_room(const pegasos_rows *rows, int64_t n_problems);
+int pegasos_solve_squares(int64_t n_problems, const pegasos_problem *problem,
+                          const pegasos_options *options, const int8_t *labels, const double *norms,
+                          void *memory, void *room);
+
 /* What the memory of a fit holds. */
 void pegasos_found(int64_t n_rows, int64_t n_features, void *memory, pegasos_solution *solution);
 

@@ -527,13 +527,11 @@ DEFINE_SCALE(float_to_double, float, double)
 DEFINE_SCALE(double_to_float, double, float)
 DEFINE_SCALE(double_to_double, double, double)
 
-/* A row of A: row number k of the band. */
-static void scale_row(const run *r, int64_t k, int64_t bytes, char *out)
+void pegasos_scale_row(const pegasos_rows *rows, int64_t i, double root, int64_t stride,
+                       int64_t bytes, void *out)
 {
-    const pegasos_rows *rows = r->rows;
-    const int64_t i = r->band[k], d = r->d, dense = rows->index_bytes == 0 ? d : 0;
-    const double root = sqrt(r->bends[i]);
-    memset(out + dense * bytes, 0, (size_t)((r->stride - dense) * bytes));
+    const int64_t d = rows->n_features, dense = rows->index_bytes == 0 ? d : 0;
+    memset((char *)out + dense * bytes, 0, (size_t)((stride - dense) * bytes));
     if (dense && rows->value_bytes == 4 && bytes == 4)
         scale_float_to_float(d, (const float *)rows->values + i * d, root, (float *)out);
     else if (dense && rows->value_bytes == 4)
@@ -548,7 +546,15 @@ static void scale_row(const run *r, int64_t k, int64_t bytes, char *out)
             const double value = root * get(rows->values, rows->value_bytes, j);
             set_to(out, bytes, at, get(out, bytes, at) + value);
         }
-    set_to(out, bytes, d, r->p->feature * root);
+}
+
+/* A row of A: row number k of the band. */
+static void scale_row(const run *r, int64_t k, int64_t bytes, char *out)
+{
+    const int64_t i = r->band[k];
+    const double root = sqrt(r->bends[i]);
+    pegasos_scale_row(r->rows, i, root, r->stride, bytes, out);
+    set_to(out, bytes, r->d, r->p->feature * root);
 }
 
 /* The matrix that is wanted; those of blocks lie one after the other, it comes first. */

@@ -134,7 +134,7 @@ static bool newton_is_cheaper(const fit *f, double factor)
            < factor * pegasos_seconds(f->rows, PEGASOS_ASCENT);
 }
 
-static int64_t first_solver(const fit *f)
+int64_t pegasos_fit_first_solver(const fit *f)
 {
     if (f->options->solver != PEGASOS_AUTO)
         return f->options->solver;
@@ -193,7 +193,7 @@ static bool prepare(fit *f)
         pegasos_fit_begin(f);
         begin_budget(f, 0);
     }
-    if (s->solver == PEGASOS_AUTO && first_solver(f) == PEGASOS_NEWTON)
+    if (s->solver == PEGASOS_AUTO && pegasos_fit_first_solver(f) == PEGASOS_NEWTON)
         return pegasos_fit_first_epoch(f);
     if (s->solver == PEGASOS_AUTO)
         begin_at_zero(f, 0);
@@ -201,7 +201,8 @@ static bool prepare(fit *f)
         && s->pending == PEGASOS_GO_ON)
         s->pending = PEGASOS_BEGIN_AT_POINT; /* the other problems did not come along */
     if (s->pending != PEGASOS_GO_ON) {
-        const int64_t solver = s->first && asked == PEGASOS_AUTO ? s->solver : first_solver(f);
+        const int64_t solver =
+            s->first && asked == PEGASOS_AUTO ? s->solver : pegasos_fit_first_solver(f);
         if (!pegasos_fit_begin_at_point(f, solver))
             return false;
         begin_budget(f, 0);
@@ -347,6 +348,14 @@ void pegasos_fit_begin_in_bundle(fit *f)
     pegasos_fit_begin(f);
     begin_at_zero(f, pegasos_epochs_together(f));
     f->s->ascent.part = PEGASOS_BUNDLE;
+}
+
+bool pegasos_fit_begin_at_model(fit *f)
+{
+    if (!pegasos_fit_begin_newton(f))
+        return false;
+    begin_budget(f, 0);
+    return true;
 }
 
 /* ---- For C programs -------------------------------------------------------------------------- */

@@ -1,6 +1,8 @@
 """Losses, against NumPy, SciPy and peers: the core, and what is built on it."""
 
+import contextlib
 import functools
+import itertools
 
 import numpy as np
 import pytest
@@ -233,6 +235,50 @@ def test_losses_with_corners_are_solved_as_both_objectives_say(
     assert found["relative_gap"] <= 1e-7
     # With a free intercept, dual ascent's variables are nearly balanced.
     assert -1e-12 <= primal - dual <= (1e-2 if intercept == "free" else 3e-7) * primal
+
+
+@pytest.mark.parametrize("intercept", ["none", "penalized", "free"])
+@pytest.mark.parametrize("layout", LAYOUTS[:2])
+def test_outputs_of_the_squared_error_begin_at_their_optimum(rng, layout, dtype, intercept):
+    """Together, in two groups, wherever they are stopped."""
+    X, (n, d) = rng.normal(size=(300, 5)).astype(np.float32).astype(np.float64), (300, 5)
+    Z, c = rng.normal(size=(20, n)), rng.uniform(0.2, 2, n)
+    c[::9] = 0
+    labels = np.tile((c > 0).astype(np.int8), (20, 1))
+    targets = core_targets("squared_error", labels, Z, c)
+
+    def fitted(stops):
+        memory, asked = np.zeros((20, _core.kept(n, d)), np.uint8), itertools.count(1)
+
+        def tell():
+            if next(asked) in stops:
+                raise KeyboardInterrupt
+
+        for _ in range(len(stops) + 1):
+            with contextlib.suppress(KeyboardInterrupt):
+                _core.solve(
+                    rows_of(X, layout, dtype), targets, 0, (X**2).sum(axis=1), memory,
+                    np.full(20, 100), lams=np.full(20, LAM), tol=1e-9, seed=0,
+                    intercept_scaling=float(intercept == "penalized"), n_bundles=1,
+                    free_intercept=intercept == "free", solver=_core.AUTO,
+                    watch=_core.Watch(tell, every=1.0),
+                )  # fmt: skip
+        return memory
+
+    whole = fitted(())
+    found, _, of_coef = _core.standings(n, d, whole)
+    assert (found["n_steps"] == 0).all()
+    assert (found["n_epochs"] == 2 + (intercept == "free")).all()
+    assert (found["relative_gap"] <= 1e-12).all()
+    for stops in ((1,), tuple(range(2, 120, 13))):
+        np.testing.assert_array_equal(fitted(stops), whole)
+    A = np.column_stack([X, np.full(n, float(intercept != "none"))])
+    matrix = (A * c[:, None]).T @ A / c.sum() + LAM * np.eye(d + 1)
+    matrix[d, d] -= LAM * (intercept == "free")
+    w = np.linalg.solve(matrix, (A * c[:, None]).T @ Z.T / c.sum())
+    coef = whole[:, of_coef:].view(float)[:, :d]
+    np.testing.assert_allclose(coef, w[:d].T, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(found["intercept"], w[d], rtol=1e-9, atol=1e-12)
 
 
 def best_intercept(y, c, scores, loss="squared_hinge", z=None):

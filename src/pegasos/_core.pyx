@@ -113,6 +113,10 @@ cdef extern from "core.h" nogil:
     int pegasos_solve_together(int64_t n_problems, const pegasos_problem *problem,
                                const pegasos_options *options, const int8_t *labels,
                                const double *norms, void *memory, void *room)
+    int64_t pegasos_squares_room(const pegasos_rows *rows, int64_t n_problems)
+    int pegasos_solve_squares(int64_t n_problems, const pegasos_problem *problem,
+                              const pegasos_options *options, const int8_t *labels,
+                              const double *norms, void *memory, void *room)
     void pegasos_found(int64_t n_rows, int64_t n_features, void *memory,
                        pegasos_solution *solution)
     void pegasos_set_pending(void *memory, int64_t pending)
@@ -1968,13 +1972,14 @@ def solve(Rows rows not None, Targets targets not None, int64_t first,
     """Solve problems `first`, `first` + 1, ..., one after the other; returns their `standings`.
 
     None: numbers overflow. There is a row of `memory` for each. See ``pegasos_solve_one``. Before,
-    they make their first epochs in `n_bundles` bundles, see ``pegasos_solve_together``; unless
-    `to_the_end`, that is all.
+    they make their first epochs in `n_bundles` bundles, see ``pegasos_solve_together``, or in one
+    of any size, see ``pegasos_solve_squares``; unless `to_the_end`, that is all.
     The threads of `pool` share the passes of Newton's method, which changes no bit.
     """
     cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, n_problems = memory.shape[0]
-    cdef int64_t k, last, b
+    cdef int64_t k, last, b, together_room = 0
     cdef int status = PEGASOS_DONE
+    cdef bint are_squares = n_bundles == 1 and targets.c.loss.kind == PEGASOS_SQUARED_ERROR
     cdef pegasos_problem problem
     cdef pegasos_options options
     cdef pegasos_targets own
@@ -1994,22 +1999,27 @@ def solve(Rows rows not None, Targets targets not None, int64_t first,
     require(tol == tol and PEGASOS_AUTO <= solver <= PEGASOS_NEWTON, "tol must be a number")
     require_indices(max_epochs, 0, LARGEST // n - 1, "max_epochs must be in [0, 2**62/n_rows - 1)")
     require(0 <= n_bundles <= n_problems, "n_bundles must be in [0, n_problems]")
-    require(n_bundles == 0 or (n_problems + n_bundles - 1) // n_bundles
+    require(are_squares or n_bundles == 0 or (n_problems + n_bundles - 1) // n_bundles
             <= PEGASOS_BUNDLE_BYTES // rows.c.value_bytes,
             "there is no room for so many problems in a bundle")
-    require(n_bundles == 0 or targets.c.values == NULL, "a bundle has labels")
+    require(are_squares or n_bundles == 0 or targets.c.values == NULL, "a bundle has labels")
     require(are_valid(memory, problem, epsilons, n, d, rows.c.value_bytes, False),
             "memory is not that of fits which can go on")
+    for k in range(n_problems if are_squares else 0):
+        require(lams[k] == lams[0] and max_epochs[k] == max_epochs[0],
+                "problems that begin together must have the same lam and max_epochs")
     problem.rows = &rows.c
     problem.weights = targets.c.weights
     memset(&options, 0, sizeof(options))
     options.tol, options.seed, options.solver = tol, seed, solver
     options.poll, options.context = watch.c.poll, watch.c.context
     options.poll_every, options.poll_epochs = watch.c.every, watch.c.by_epochs
-    if solver != PEGASOS_ASCENT and to_the_end and pegasos_gains_by_blas(d):
+    if solver != PEGASOS_ASCENT and (to_the_end or are_squares) and pegasos_gains_by_blas(d):
         options.blas = blas()
-    room = malloc(<size_t> max(pegasos_together_room(&rows.c) if n_bundles else 0,
-                               pegasos_room(&rows.c) if to_the_end else 0))
+    if n_bundles:
+        together_room = (pegasos_squares_room(&rows.c, n_problems) if are_squares
+                         else pegasos_together_room(&rows.c))
+    room = malloc(<size_t> max(together_room, pegasos_room(&rows.c) if to_the_end else 0))
     if room == NULL:
         raise MemoryError(f"there is no room for a fit of {n} rows of {d} features")
     if pool is not None:
@@ -2023,8 +2033,13 @@ def solve(Rows rows not None, Targets targets not None, int64_t first,
             k, last = b * n_problems // n_bundles, (b + 1) * n_problems // n_bundles
             options.max_epochs, problem.lam = max_epochs[k], lams[k]
             own = targets.of(first + k)
-            status = pegasos_solve_together(last - k, &problem, &options, own.labels, &norms[0],
-                                            &memory[k, 0], room)
+            problem.targets = own.values
+            if are_squares:
+                status = pegasos_solve_squares(n_problems, &problem, &options, own.labels,
+                                               &norms[0], &memory[0, 0], room)
+            else:
+                status = pegasos_solve_together(last - k, &problem, &options, own.labels,
+                                                &norms[0], &memory[k, 0], room)
             if status != PEGASOS_DONE:
                 break
         for k in range(n_problems if to_the_end and status == PEGASOS_DONE else 0):

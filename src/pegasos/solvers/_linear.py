@@ -301,9 +301,11 @@ class Linear(Solver):
         n, rows, last = len(self.base), self.rows, self.base + self._earlier + max(max_iter, 0)
         # Threads that are left over share the passes of Newton's method.
         is_long = rows.size >= _MANY and rows.seconds(_core.NEWTON) >= _LONG
+        last = np.minimum(last, 2**62 // rows.shape[0] - 2)
+        are_squares = self._are_squares(last)
+        n_bundles = 1 if are_squares else self._n_bundles()
         solve = functools.partial(
-            self._solve, tol=-1.0 if tol is None else tol,
-            last=np.minimum(last, 2**62 // rows.shape[0] - 2),
+            self._solve, tol=-1.0 if tol is None else tol, last=last,
             n_shares=n_threads // n if is_long and self.method != "sdca" else 1,
         )  # fmt: skip
 
@@ -329,11 +331,14 @@ class Linear(Solver):
                     found = table
                 elif n_threads == 1:
                     with _threads.uninterrupted():
-                        tell, n_bundles = _threads.answering(told), self._n_bundles()
+                        tell = _threads.answering(told)
                         found = solve(tell, whole, whole.problems, n_bundles=n_bundles)
                 else:
-                    begin = functools.partial(solve, n_bundles=1, to_the_end=False)
-                    for job, n_jobs in ((begin, self._n_bundles()), (solve, n)):
+                    begin = functools.partial(
+                        solve, n_bundles=1, to_the_end=False,
+                        n_shares=n_threads if is_long and are_squares else 1,
+                    )  # fmt: skip
+                    for job, n_jobs in ((begin, n_bundles), (solve, n)):
                         jobs = [
                             functools.partial(job, part=whole, some=some)
                             for some in _parts(n, n_jobs)
@@ -349,7 +354,7 @@ class Linear(Solver):
         """Let the core solve some problems of a part; returns what it found if that is all."""
         (own, targets, norms), settings = self._open(part, places), self.settings
         first = part.problems.start
-        with _threads.pool(n_shares if to_the_end else 1) as pool:
+        with _threads.pool(n_shares) as pool:
             found = _core.solve(
                 own, targets, some.start if part.inside is None else 0, norms,
                 part.memory[some.start - first : some.stop - first], last[some],
@@ -361,6 +366,13 @@ class Linear(Solver):
         if found is None:
             raise _validate.overflow(np.dtype(np.float64), settings.lam)
         return part.take(found) if some == part.problems else None
+
+    def _are_squares(self, last: np.ndarray) -> bool:
+        """Whether problems begin together, at the optimum of the squared error."""
+        lams = self.problem.lams
+        are_equal = (lams == lams[0]).all() and (last == last[0]).all()
+        name = self.settings.loss.name
+        return bool(name == "squared_error" and self.method != "sdca" and are_equal)
 
     def _n_bundles(self) -> int:
         """How many bundles the problems begin in."""

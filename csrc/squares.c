@@ -1,0 +1,201 @@
+/*
+ * squares.c - where Newton's method begins with the squared error: at its optimum.
+ *
+ * That loss is quadratic everywhere, so that Newton's matrix is one and the same at all points, and
+ * a single step from w = 0 goes to the optimum:
+ *
+ *     (lam I + 1/m sum_i c_i x_i x_i^T) w = 1/m sum_i c_i z_i x_i.
+ *
+ * Outputs over the same rows share the matrix. Their targets z are further columns of x, so that one
+ * pass finds the right sides, too. Newton's method goes on from there: it finds the gap, and mends
+ * what rounding has left.
+ *
+ * All of this is a transaction: fits that were stopped in it begin again, with the same bits.
+ */
+#include "blocks.h"
+#include "fit.h"
+#include "symmetric.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Blocks of rows have a matrix each, of so many numbers together, and are read in pieces. Outputs that
+ * are many beside the features wait for another pass: columns cost their square. */
+enum { MOST_BLOCKS = 8, ROWS_PER_BLOCK = 1024, ROWS = 128, FEW_OUTPUTS = 16, MANY_OUTPUTS = 128 };
+static const double MATRICES = 1e6;
+/* Passes over the rows: that of the matrix. */
+enum { PASSES = 1 };
+
+static int64_t stride_of(int64_t n_features, int64_t n_outputs)
+{
+    return (n_features + 1 + n_outputs + SYMMETRIC_LANES - 1) / SYMMETRIC_LANES * SYMMETRIC_LANES;
+}
+
+static int64_t together(int64_t n_features)
+{
+    const int64_t most = n_features < MANY_OUTPUTS ? n_features : MANY_OUTPUTS;
+    return most > FEW_OUTPUTS ? most : FEW_OUTPUTS;
+}
+
+/* For any number of outputs. */
+static int64_t blocks_of(int64_t n_rows, int64_t n_features)
+{
+    const double stride = (double)stride_of(n_features, together(n_features));
+    int64_t n_blocks = 1;
+    while (n_blocks < MOST_BLOCKS && n_rows >= 2 * n_blocks * ROWS_PER_BLOCK
+           && 2 * (double)n_blocks * stride * stride <= MATRICES)
+        n_blocks *= 2;
+    return n_blocks;
+}
+
+/* What comes after the room of a fit. */
+static int64_t own_room(int64_t n_rows, int64_t d, int64_t n_problems)
+{
+    const int64_t stride = stride_of(d, n_problems);
+    return PEGASOS_BUNDLE_BYTES + n_problems * (int64_t)sizeof(fit)
+           + 8 * stride * (2 + blocks_of(n_rows, d) * (stride + ROWS));
+}
+
+int64_t pegasos_squares_room(const pegasos_rows *rows, int64_t n_problems)
+{
+    const int64_t d = rows->n_features, most = together(d);
+    if (d >= PEGASOS_NEWTON_MOST)
+        return 0; /* it does not begin */
+    return pegasos_room(rows) + own_room(rows->n_rows, d, n_problems < most ? n_problems : most);
+}
+
+/* Problems, and the matrices of blocks, one after the other. */
+typedef struct squares {
+    const fit *f; /* the first problem's */
+    int64_t n_problems;
+    symmetric m;
+    double *scaled, feature;
+} squares;
+
+/* Adds sqrt(c_i/m) (x_i, feature, z_i of each problem), times itself. */
+static void multiply_some(const block_pass *pass, int64_t block, int64_t first, int64_t count)
+{
+    const squares *const x = pass->context;
+    const fit *const f = x->f;
+    const int64_t stride = x->m.stride, d = f->rows->n_features;
+    double *const scaled = x->scaled + block * ROWS * stride;
+    symmetric m = x->m;
+    m.numbers = (double *)x->m.numbers + block * stride * stride;
+    for (int64_t k = 0; k < count; k++) {
+        double *const row = scaled + k * stride;
+        const double root = sqrt(weight_of(f, first + k) / f->s->mass);
+        pegasos_scale_row(f->rows, first + k, root, stride, sizeof(double), row);
+        row[d] = x->feature * root;
+        for (int64_t l = 0; l < x->n_problems; l++)
+            row[d + 1 + l] = root * f[l].targets.values[first + k];
+    }
+    symmetric_add_outer(&m, count, scaled, first == first_of_block(pass, block));
+}
+
+/* The matrix, in place of that of the first block; false: stopped. */
+static bool multiply(const squares *x, pegasos_watch *watch)
+{
+    const pegasos_progress now = {0, INFINITY, INFINITY};
+    const int64_t n = x->f->rows->n_rows, stride = x->m.stride,
+                  n_blocks = blocks_of(n, x->f->rows->n_features);
+    const double cost = (double)stride * (1 + (double)stride / 2 / PRODUCTS_PER_NUMBER);
+    const block_pass pass = {multiply_some, x, n, n_blocks, ROWS, cost};
+    double *const numbers = x->m.numbers;
+    memset(numbers, 0, (size_t)(n_blocks * stride * stride) * sizeof(double));
+    if (!go_over_blocks(&pass, x->f->options->threads, watch, &now))
+        return false;
+    for (int64_t apart = 1; apart < n_blocks; apart *= 2)
+        for (int64_t k = 0; k + apart < n_blocks; k += 2 * apart) {
+            symmetric sum = x->m;
+            sum.numbers = numbers + k * stride * stride;
+            symmetric_add(&sum, numbers + (k + apart) * stride * stride);
+        }
+    return true;
+}
+
+/* Whether problems are to begin with Newton's method, over the same rows, which are more than the
+ * features: else there are equations with fewer unknowns. */
+static bool are_alike(const fit *f, int64_t n_problems)
+{
+    const size_t n = (size_t)f->rows->n_rows;
+    for (int64_t l = 0; l < n_problems; l++)
+        if (f[l].s->pending != PEGASOS_BEGIN
+            || memcmp(f[l].targets.labels, f->targets.labels, n) != 0)
+            return false;
+    return f->rows->n_rows > f->rows->n_features && f->options->max_epochs > PASSES
+           && pegasos_fit_first_solver(f) == PEGASOS_NEWTON;
+}
+
+/* Lets fits begin at the optimum, up to rounding; where numbers overflow, as they do otherwise. */
+static int solve_some(fit *f, int64_t n_problems, double *room)
+{
+    const int64_t d = f->rows->n_features, stride = stride_of(d, n_problems);
+    const bool is_free = f->problem->free_intercept;
+    const double lam = f->problem->lam;
+    double *const x = room, *const other = x + stride;
+    squares all = {.f = f, .n_problems = n_problems};
+    all.m = (symmetric){other + stride, d + 1 + n_problems, stride, 8, f->options->blas};
+    all.scaled = (double *)all.m.numbers + blocks_of(f->rows->n_rows, d) * stride * stride;
+    all.feature = is_free ? 1 : f->problem->intercept_scaling;
+    for (int64_t l = 0; l < n_problems; l++) {
+        (void)pegasos_fit_begin(&f[l]);
+        f[l].s->pending = PEGASOS_BEGIN;
+    }
+    if (f->s->n_inside == 0)
+        return PEGASOS_DONE;
+    if (!multiply(&all, &f->watch))
+        return PEGASOS_STOPPED;
+    all.m.size = d + 1;
+    symmetric_add_diagonal(&all.m, lam, is_free ? 0 : lam);
+    const pegasos_progress now = {0, INFINITY, INFINITY};
+    const int status = symmetric_factorise(&all.m, &f->watch, &now);
+    if (status != SYMMETRIC_FACTORED)
+        return status == SYMMETRIC_STOPPED ? PEGASOS_STOPPED : PEGASOS_DONE;
+    for (int64_t l = 0; l < n_problems; l++) {
+        memcpy(x, (double *)all.m.numbers + (d + 1 + l) * stride, (size_t)(d + 1) * sizeof(double));
+        symmetric_solve(&all.m, x, other);
+        for (int64_t j = 0; j <= d; j++)
+            if (!isfinite(x[j]))
+                return PEGASOS_DONE;
+        memcpy(f[l].coef, x, (size_t)d * sizeof(double));
+        f[l].s->solver = PEGASOS_NEWTON;
+        f[l].s->newton.intercept = all.feature * x[d];
+        f[l].s->newton.n_epochs = PASSES;
+        f[l].watch = f->watch;
+        if (!pegasos_fit_begin_at_model(&f[l]))
+            return PEGASOS_STOPPED;
+        f->watch = f[l].watch;
+    }
+    for (int64_t l = 0; l < n_problems; l++)
+        f[l].s->pending = PEGASOS_GO_ON;
+    return PEGASOS_DONE;
+}
+
+int pegasos_solve_squares(int64_t n_problems, const pegasos_problem *problem,
+                          const pegasos_options *options, const int8_t *labels, const double *norms,
+                          void *memory, void *room)
+{
+    const int64_t n = problem->rows->n_rows, d = problem->rows->n_features;
+    const int64_t kept = pegasos_kept(n, d), most = together(d);
+    const uintptr_t own = (uintptr_t)room + (uintptr_t)pegasos_room(problem->rows);
+    char *const begin =
+        (char *)room + pegasos_room(problem->rows) + (0 - own) % PEGASOS_BUNDLE_BYTES;
+    fit *const fits = (fit *)(void *)begin;
+    int status = PEGASOS_DONE;
+    assert(problem->loss.kind == PEGASOS_SQUARED_ERROR);
+    if (d >= PEGASOS_NEWTON_MOST)
+        return PEGASOS_DONE;
+    for (int64_t first = 0; first < n_problems && status == PEGASOS_DONE; first += most) {
+        const int64_t count = n_problems - first < most ? n_problems - first : most;
+        for (int64_t l = 0; l < count; l++) {
+            pegasos_problem of_output = *problem;
+            of_output.targets += (first + l) * n;
+            fits[l] = pegasos_fit_of(&of_output, options, labels + (first + l) * n, norms,
+                                     (char *)memory + (first + l) * kept, room);
+            fits[l].problem = problem;
+        }
+        if (are_alike(fits, count))
+            status = solve_some(fits, count, (double *)(void *)(fits + count));
+    }
+    return status;
+}
