@@ -61,8 +61,9 @@ static const place *sort(int64_t n, place *places, place *other)
 /*
  * sum_i c_i max(0, 1 - y_i (f_i + b)) is convex in b, and linear between the places b = y_i - f_i
  * where a row meets its margin. Its slope begins at minus the weight of the positive rows and grows
- * by c_i at each place; with nu b, it is `weight` nu larger. The best b are those where the slope changes its sign: from the place where
- * it reaches 0 to the place where it leaves 0, up to the rounding of so many additions.
+ * by c_i at each place; with nu b, it is `weight` nu larger. The best b are those where the slope
+ * changes its sign: from the place where it reaches 0 to the place where it leaves 0, up to the
+ * rounding of so many additions.
  */
 static double best_of_hinges(int64_t count, const place *places, double weight, double positive,
                              double nu)

@@ -260,20 +260,22 @@ void pegasos_loss_slopes(int64_t n, const double *u, const double *moves, const 
 double pegasos_loss_sum(const pegasos_targets *targets, int64_t first, int64_t count,
                         const double *scores, int64_t stride, double sum);
 
-/* The b that minimises sum_i c_i (l(z_i - y_i (scores[i] + b)) + nu b). Where all b of an interval do, it is
- * one of them: for the hinge and its square the middle, as in LIBSVM, or the only end, if all rows
- * are of one class. The log loss of rows of one class has no least value; b is then so large that
- * the loss is below rounding. `room` is scratch for 4 n numbers, in which places are sorted. */
+/* The b that minimises sum_i c_i (l(z_i - y_i (scores[i] + b)) + nu b). Where all b of an interval
+ * do, it is one of them: for the hinge and its square the middle, as in LIBSVM, or the only end, if
+ * all rows are of one class. The log loss of rows of one class has no least value; b is then so
+ * large that the loss is below rounding. `room` is scratch for 4 n numbers, in which places are
+ * sorted. */
 double pegasos_best_intercept(const pegasos_targets *targets, const double *scores, double *room);
 
-/* The b that minimises sum_i c_i (l(z_i - y_i b) + nu b)/mass + penalty/2 b^2, and this value. An infinite
- * penalty makes b 0. */
+/* The b that minimises sum_i c_i (l(z_i - y_i b) + nu b)/mass + penalty/2 b^2, and this value. An
+ * infinite penalty makes b 0. */
 double pegasos_best_constant(const pegasos_targets *targets, double mass, double penalty,
                              double *least);
 
 /* One class: what makes sum_i a_i = nu m of dual variables within their bounds. Those between their
- * bounds become inside a_i + lift (c_i - a_i), those at 0 are raised to zero c_i, those at c_i become
- * full c_i: the latter two move only where the others do not suffice, so that few rows have a_i > 0. */
+ * bounds become inside a_i + lift (c_i - a_i), those at 0 are raised to zero c_i, those at c_i
+ * become full c_i: the latter two move only where the others do not suffice, so that few rows have
+ * a_i > 0. */
 typedef struct pegasos_share {
     double zero, inside, lift, full;
 } pegasos_share;

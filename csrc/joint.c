@@ -19,8 +19,8 @@
  *
  *     P - D = 1/m sum_i (c_i max_k G_ik + sum_k a_ik G_ik).
  *
- * Dual ascent. The best a_i. of one row, with all others as they are (Keerthi et al., KDD 2008): for
- * q = |x_i|^2/(lam m) and B_k = Delta(k, y) + s_k - q a_ik, it minimises
+ * Dual ascent. The best a_i. of one row, with all others as they are (Keerthi et al., KDD 2008):
+ * for q = |x_i|^2/(lam m) and B_k = Delta(k, y) + s_k - q a_ik, it minimises
  *
  *     sum_k (q/2 a_k^2 + B_k a_k)   where   sum_k a_k = 0,  a_k <= C_k,  C_k = c_i 1{k = y},
  *
@@ -28,9 +28,9 @@
  * a_k < C_k, minus q c_i over their number. To find these, begin with all classes, and leave out
  * those with B_k + q C_k <= beta until there are none: beta grows, so that none comes back.
  *
- * A first epoch is one of Pegasos with steps of exact length: a row is visited as if the rows before
- * it and itself were all there are. So W shrinks by 1/t, as the paper has it, where t is the weight
- * of these rows.
+ * A first epoch is one of Pegasos with steps of exact length: a row is visited as if the rows
+ * before it and itself were all there are. So W shrinks by 1/t, as the paper has it, where t is the
+ * weight of these rows.
  *
  * Shrinking. After a sweep over all rows come sweeps without those that it found at their best with
  * p at a corner, one class. All come back once the rows that are left have a small part of the gap,

@@ -1,5 +1,6 @@
 /*
- * joint.h - one problem over all classes, with a weight vector for each: joint.c has the algorithms.
+ * joint.h - one problem over all classes, with a weight vector for each: joint.c has the
+ * algorithms.
  */
 #ifndef PEGASOS_JOINT_H
 #define PEGASOS_JOINT_H

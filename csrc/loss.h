@@ -23,8 +23,8 @@
  * where width = 0), and ends at the bounds. The conjugate of the log loss is p - H(p), with
  * H(p) = -p log p - (1-p) log(1-p).
  *
- * One class (pegasos_loss) has c nu b more, with the intercept b: a number that P is given beside the
- * losses, and that the condition on the sum of dual variables, and the best intercept, know of.
+ * One class (pegasos_loss) has c nu b more, with the intercept b: a number that P is given beside
+ * the losses, and that the condition on the sum of dual variables, and the best intercept, know of.
  *
  * Three facts tell losses apart: whether they are smooth (one derivative everywhere), bounded (dual
  * variables have upper ends) and piecewise quadratic (steps of dual variables have a closed form).

@@ -365,7 +365,8 @@ static void balance_some(const block_pass *pass, int64_t block, int64_t first, i
 }
 
 /* Where the intercept is not penalised, sum_i a_i y_i must be 0: multiplies the a_i of the heavier
- * sign by a factor. One class: see pegasos_share. Writes what stands for w(a) to `direction`; false: stopped. */
+ * sign by a factor. One class: see pegasos_share. Writes what stands for w(a) to `direction`;
+ * false: stopped. */
 static bool balance(const run *r, iteration *s)
 {
     const double least = fmin(s->sums[POSITIVE], s->sums[NEGATIVE]);

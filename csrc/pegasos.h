@@ -106,8 +106,9 @@ enum {
 typedef struct pegasos_loss {
     int64_t kind;   /* PEGASOS_HINGE, ... */
     double epsilon; /* of losses that have one: >= 0, of PEGASOS_HUBER > 0; else 0 */
-    /* Not 0: one class. P has nu b more, 0 < nu <= 1, with PEGASOS_HINGE, a free intercept b, targets
-     * of 1 and lam >= nu times the mean of c_i |x_i|^2, so that nu/2 <= P. Then sum_i a_i = nu m. */
+    /* Not 0: one class. P has nu b more, 0 < nu <= 1, with PEGASOS_HINGE, a free intercept b,
+     * targets of 1 and lam >= nu times the mean of c_i |x_i|^2, so that nu/2 <= P. Then sum_i a_i =
+     * nu m. */
     double nu;
 } pegasos_loss;
 

@@ -1,6 +1,6 @@
 /*
- * test_joint.c - the joint problem of several classes: its certificate against plain sums, and that a
- * fit may be stopped anywhere.
+ * test_joint.c - the joint problem of several classes: its certificate against plain sums, and that
+ * a fit may be stopped anywhere.
  *
  * With an argument, writes a digest of what was found to that file, as test_pegasos.c.
  */

@@ -1,6 +1,6 @@
 /*
- * test_newton.c - Newton's method on its own: its equations, its line search, that it may be stopped
- * anywhere, and that plain loops go where BLAS goes.
+ * test_newton.c - Newton's method on its own: its equations, its line search, that it may be
+ * stopped anywhere, and that plain loops go where BLAS goes.
  *
  * With an argument, writes a digest of what was found to that file, as test_pegasos.c.
  */

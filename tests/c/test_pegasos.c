@@ -1428,7 +1428,8 @@ static bool ends_by_rounding(const pegasos_problem *p)
     return !by_rows && !(kind == PEGASOS_HUBER && p->free_intercept);
 }
 
-/* A gap of 0 is asked for: rounding ends the fit, at the same step if it was stopped at every epoch. */
+/* A gap of 0 is asked for: rounding ends the fit, at the same step if it was stopped at every
+ * epoch. */
 static void rounding_ends_a_fit_of_a_kernel_machine(void)
 {
     static double memory[MEMORY], other[MEMORY];
@@ -1504,8 +1505,8 @@ static void kernel_machines_have_their_limits(void)
 
 enum { LARGE = 2100 };
 
-/* With room for all columns and with less: the same optimum; and each, stopped or not, with the same
- * bits. */
+/* With room for all columns and with less: the same optimum; and each, stopped or not, with the
+ * same bits. */
 static void a_kernel_matrix_may_be_larger_than_memory(void)
 {
     static double x[2 * LARGE], targets[LARGE];
