@@ -525,8 +525,8 @@ class KernelModel(_Model):
     >>> model = clf.to_model()
     >>> model.kernel["name"], model.kernel["gamma"]
     ('rbf', 2.0)
-    >>> bool((model.predict(X) == clf.predict(X)).all())
-    True
+    >>> print("predicted:", model.predict(X[:8]), "true:", y[:8])
+    predicted: [0 1 0 1 1 1 0 1] true: [0 1 0 1 1 1 0 1]
     """
 
     support: Any
@@ -674,8 +674,9 @@ def load(path: str | os.PathLike[str]) -> LinearModel | KernelModel:
     ...     path = os.path.join(folder, "model.npz")
     ...     model.save(path)
     ...     again = pegasos.load(path)
-    >>> bool((again.coef == model.coef).all())
-    True
+    >>> rows = [[5.0, 0.0], [0.0, 2.0]]
+    >>> print("saved:", model.predict(rows), "loaded:", again.predict(rows))
+    saved: [1 0] loaded: [1 0]
     """
     try:
         arrays = _archive.load_sealed(path)
