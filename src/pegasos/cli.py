@@ -374,7 +374,7 @@ _OF_TASKS = {
     "epsilon": ("regression",), "nu": ("one-class",),
     "class_weight": ("classification",), "multi_class": ("classification",),
 } | dict.fromkeys(
-    ("C", "lam", "loss", "intercept", "cv", "memory", "validation"),
+    ("C", "lam", "loss", "intercept", "cv", "validation"),
     ("classification", "regression"),
 )  # fmt: skip
 
