@@ -188,8 +188,8 @@ def _add_regularisation_options(sub: argparse.ArgumentParser) -> None:
                           "rows are outliers (default 0.5)")  # fmt: skip
     sub.add_argument(
         "--cv", type=int, metavar="FOLDS",
-        help="take the C, and with a kernel the gamma unless --gamma says it, that "
-             "cross-validation with so many folds finds best",
+        help="choose C by cross-validation with this number of folds, and with a kernel gamma "
+             "as well unless --gamma is given",
     )  # fmt: skip
     sub.add_argument(
         "--Cs", type=int, metavar="K",

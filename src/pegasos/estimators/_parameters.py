@@ -310,6 +310,6 @@ FOREIGN = {
     "dual": "solver='auto' chooses the method, and all solvers reach the same model",
     "learning_rate": "steps have the lengths of the paper, or exact ones, and need no schedule",
     "eta0": "steps have the lengths of the paper, or exact ones, and need no schedule",
-    "shrinking": "solvers leave rows out where it pays, without changing the model",
+    "shrinking": "solvers leave rows out where that saves time, without changing the model",
     "decision_function_shape": "multi_class='ovo' trains pairs of classes",
 }

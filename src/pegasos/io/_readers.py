@@ -528,7 +528,8 @@ class _Columns:
 
     def how_to_drop(self, j: int) -> str:
         """What to do about a column that has no numbers."""
-        return f"{_ENCODE}, or leave the column out: --drop {self.names[j] if self.names else j}"
+        column = self.names[j] if self.names else j
+        return f"{_ENCODE}, or leave the column out: --drop {column} (of Blocks, drop=[{column!r}])"
 
 
 class _Csv:
@@ -563,7 +564,8 @@ class _Csv:
                 raise ValueError(f"{columns.told(j)} is empty", hint)
             if not _is_number(fields[j]):
                 is_label = j == 0 and columns.label is not None
-                hint = "if it is the label, say --label 0; else " if is_label else ""
+                own = "if it is the label, say --label 0 (of Blocks, label_column=0); else "
+                hint = own if is_label else ""
                 hint += columns.how_to_drop(j)
                 raise ValueError(f"{columns.told(j)} is not a number", hint)
         if columns.label is not None:

@@ -139,7 +139,7 @@ def certify(
 def certify_kernel(
     problem: Problem, dual: Dual, model: Model, primal: np.ndarray | None = None
 ) -> Certificate:
-    """The same for w_k = sum_j coef_kj phi(x_j) over the points of a `ColumnCache`.
+    """The certificate of w_k = sum_j coef_kj phi(x_j) over the points of a `ColumnCache`.
 
     The dual value leaves room for what rounding of kernel values does to it and to the primal
     value.

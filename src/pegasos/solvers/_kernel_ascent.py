@@ -349,7 +349,7 @@ class KernelAscent(Solver):
         return _core.Watch(tell, by_epochs=self.by_epochs)
 
     def _ascend_inside(self, k: int, tol: float | None, tell: Callable[[], None]) -> None:
-        """The same of one problem, on the kernel matrix among the rows that are in it."""
+        """Dual ascent of one problem, on the kernel matrix among the rows that are in it."""
         if self.rows.is_small:
             inside, columns = self.rows.parts(self.labels).part(k)
             self._run_inside(k, inside, columns, np.arange(len(inside)), None, tell)

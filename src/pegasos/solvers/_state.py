@@ -87,7 +87,7 @@ def check(state: dict[str, np.ndarray], blank: Schedule | Joint) -> None:
 def check_remains(
     state: dict[str, np.ndarray], coef: Any, intercept: Any, shape: tuple[int, int]
 ) -> None:
-    """The same of what `Schedule.remains` leaves, and of a model of `shape`."""
+    """Raise a ValueError unless `state` is what `Schedule.remains` leaves of a model of `shape`."""
     n_problems = shape[0]
     _same_kind("coef_", coef, np.broadcast_to(0.0, shape))
     _same_kind("intercept_", intercept, np.zeros(n_problems))
