@@ -2,8 +2,8 @@
 Larger than memory: training from a file
 ========================================
 
-A million rows would do; here, forty thousand rows of text are written to a file in LIBSVM's format,
-sorted by label, and trained on with a twentieth of them in memory at a time.
+Forty thousand rows of text, sorted by label, are written to a file in LIBSVM's format. Training
+keeps a twentieth of them in memory at a time.
 """
 
 import tempfile

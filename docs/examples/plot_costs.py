@@ -2,8 +2,8 @@
 Errors of different cost
 ========================
 
-Some errors are worse than others: here, to send somebody home who is ill. A matrix of costs says
-so.
+Some errors are worse than others, such as sending somebody home who is ill. A matrix of costs says
+how much each error costs.
 """
 
 import matplotlib.pyplot as plt

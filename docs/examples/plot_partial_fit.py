@@ -1,9 +1,10 @@
 """
-Data that do not fit in memory
-==============================
+Data that come in pieces
+========================
 
-``partial_fit`` takes the rows that are at hand and goes on for one epoch over them. In this
-example, the rows are in a file on disk, and a thousand at a time are read.
+``partial_fit`` makes one epoch over the rows that it is given, and goes on from the model so far.
+It suits streams, and has no certificate. In this example, a thousand rows at a time are read from
+a file. For a file that is larger than memory, :doc:`/larger_than_memory` has a certificate.
 """
 
 import tempfile
