@@ -733,7 +733,7 @@ def _parquet(path: str, layout: Layout, n_bytes: int, **expected: Any) -> Any:
         kind = schema.types[j]
         if not any(is_kind(kind) for is_kind in are_numbers):
             raise ValueError(
-                f"{path}, {columns.told(j)} has {kind}, and no numbers: {columns.how_to_drop(j)}"
+                f"{path}, {columns.told(j)} holds {kind}, not numbers: {columns.how_to_drop(j)}"
             )
     chosen = columns.features if columns.label is None else [*columns.features, columns.label]
     step = max(1, n_bytes // (32 * len(chosen)))
