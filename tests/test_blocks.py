@@ -15,16 +15,19 @@ from losses import ALL, CONJUGATES, EPSILON, TARGET_LOSSES
 from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 from sklearn.kernel_approximation import Nystroem
+from sklearn.model_selection import KFold
 from sklearn.preprocessing import StandardScaler
 
 import pegasos
 from pegasos import (
     Blocks,
     KernelPegasosClassifier,
+    KernelPegasosClassifierCV,
     PegasosClassifier,
     PegasosClassifierCV,
     PegasosOneClass,
     PegasosRegressor,
+    PegasosRegressorCV,
     cli,
 )
 
@@ -507,6 +510,51 @@ def test_rows_that_fit_into_memory_have_the_bits_of_a_fit_in_memory(tmp_path, rn
         one.fit(blocks, y)
 
 
+def test_a_search_trains_the_problems_of_its_folds(tmp_path, rng):
+    X, y, weights = make(rng, "sparse", "classes", weighted=True)
+    blocks = Blocks(source_of(X, y, weights), cache=tmp_path, memory=MEMORY)
+    blocks.memory = 400_000
+    X, y, weights = blocks.in_memory()
+    options = {"Cs": [1e-4, 1e-2], "cv_effort": 5e-3, "random_state": 0}
+    rest = {"class_weight": {1: 2}, "penalize_intercept": False}
+    number = np.arange(N) % 3
+    for scoring in (None, "f1_macro"):
+        search = PegasosClassifierCV(cv=3, scoring=scoring, **options, **rest).fit(blocks)
+        folds = [(np.flatnonzero(number != k), np.flatnonzero(number == k)) for k in range(3)]
+        exact = PegasosClassifierCV(cv=folds, scoring=scoring, **options, **rest)
+        exact.fit(X, y, weights)
+        np.testing.assert_allclose(search.scores_, exact.scores_, atol=6e-3)
+        assert (search.cv_results_["relative_gap"] <= 5e-3).all()
+        assert search.C_ == exact.C_
+        assert np.isclose(search.lam_, exact.lam_)
+        # Passes are as many as the hardest problem needs.
+        assert len(set(search.cv_results_["n_epochs"])) == 1
+        assert (search.predict(blocks) == search.best_estimator_.predict(X)).all()
+    with pytest.raises(ValueError, match="is too little for 108 problem"):
+        PegasosClassifierCV(Cs=12, cv=3).fit(blocks)
+    search = PegasosClassifierCV(cv=3, cv_effort=2, Cs=[1e-3, 0.1], refit=False).fit(blocks)
+    assert search.cv_results_["n_epochs"].tolist() == [2, 2]
+    blocks.memory = 10**9
+    search = PegasosClassifierCV(cv=3, **options).fit(blocks)
+    exact = PegasosClassifierCV(cv=3, **options).fit(X, y, weights)
+    assert search.coef_.tobytes() == exact.coef_.tobytes()
+
+
+def test_a_search_over_regressors_has_targets_of_its_folds(tmp_path, rng):
+    X, y, _ = make(rng, "dense", "targets")
+    y = np.column_stack([y, 1000 * X[:, 0] + y])
+    blocks = Blocks((X, y), cache=tmp_path, memory=MEMORY, dtype="float64")
+    blocks.memory = 400_000
+    X, y, _ = blocks.in_memory()
+    options = {"lams": [1e-3, 1.0], "epsilons": [0.1, 1.0], "cv_effort": 1e-3, "random_state": 0}
+    number = np.arange(N) % 3
+    folds = [(np.flatnonzero(number != k), np.flatnonzero(number == k)) for k in range(3)]
+    search = PegasosRegressorCV(cv=3, **options).fit(blocks)
+    exact = PegasosRegressorCV(cv=folds, **options).fit(X, y)
+    np.testing.assert_allclose(search.scores_, exact.scores_, atol=2e-3)
+    assert search.best_params_ == exact.best_params_
+
+
 @pytest.fixture
 def blocks(tmp_path, rng):
     X, y, weights = make(rng, "sparse", "classes", weighted=True)
@@ -573,8 +621,14 @@ def test_what_blocks_cannot_do_is_told(blocks):
         PegasosClassifier(multi_class="crammer_singer").fit(blocks)
     with pytest.raises(TypeError, match="Nystroem"):
         KernelPegasosClassifier().fit(blocks, None)
-    with pytest.raises(TypeError, match="takes no Blocks"):
-        PegasosClassifierCV().fit(blocks, None)
+    with pytest.raises(TypeError, match=r"KernelPegasosClassifier takes no Blocks.*Nystroem"):
+        KernelPegasosClassifierCV().fit(blocks)
+    with pytest.raises(ValueError, match="cv must be a number of folds"):
+        PegasosClassifierCV(cv=KFold(3)).fit(blocks)
+    with pytest.raises(ValueError, match="scoring must be None or a name"):
+        PegasosClassifierCV(scoring=lambda *_: 0).fit(blocks)
+    with pytest.raises(ValueError, match="leave both out"):
+        PegasosClassifierCV().fit(blocks, np.zeros(N))
     with pytest.raises(TypeError, match="takes no Blocks"):
         PegasosClassifier(lam=1).partial_fit(blocks, None, classes=[0, 1])
     blocks.memory = 1000

@@ -336,7 +336,7 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         if isinstance(X, Blocks):
             raise TypeError(
                 f"{type(self).__name__} takes no Blocks here: fit, predict, decision_function and "
-                "score of PegasosClassifier, PegasosRegressor and PegasosOneClass do. For a "
+                "score of linear estimators do, and fit and predict of searches over them. For a "
                 "kernel, make Blocks of the features of sklearn.kernel_approximation.Nystroem"
             )
         if options.get("reset", True) and _validate.is_ready(X, options.get("y")):

@@ -31,7 +31,7 @@ _SET_BYTES = 2**30
 # cv_effort="auto" certifies machines to this gap where all of them are likely to take so many
 # seconds, by the costs that solvers state. A path of λ begins each machine where one is nearly
 # solved: it takes a tenth of a cold start.
-_GAP, _SECONDS, _WARM = 0.05, 1.0, 0.1
+GAP, _SECONDS, _WARM = 0.05, 1.0, 0.1
 # ... else it makes epochs: two at first, or as many as are likely to take so many seconds; then
 # twice as many, up to `_MOST_EPOCHS`, of what may be best, until the best score stops rising. An
 # epoch costs so many passes over its rows.
@@ -243,13 +243,13 @@ class Training:
         # One fold alone cannot tell which λ deserve more epochs.
         is_rough = is_automatic and sweeps and solver == "auto" and self.folds.are_all
         if getattr(self.search, "multi_class", None) == "crammer_singer":
-            self._join(epochs, None if is_counted else _GAP if is_automatic else float(effort))
+            self._join(epochs, None if is_counted else GAP if is_automatic else float(effort))
         elif self.steps is not None:
             self._descend(None)
         elif is_rough and not self._is_cheap():
             self._double_epochs()
         elif is_automatic:
-            self._follow(_GAP, self.grid)
+            self._follow(GAP, self.grid)
             # Not with class weights: rough machines may score better for not heeding them.
             is_usual = sweeps and solver == "auto" and self.search.class_weight is None
             if is_usual and self.n_problems > 2:

@@ -28,10 +28,6 @@ class LinearMachine(PegasosEstimator):
 
     coef_: np.ndarray
 
-    #: The `Data` of blocks, and `targets`, `masses` and `n_inside` of `BlockSchedule`; None: it
-    #: takes no blocks.
-    _read_blocks: Any = None
-
     @property
     def weight_norm_(self) -> np.ndarray:
         """‖w‖ of each problem, without the intercept."""
@@ -42,8 +38,6 @@ class LinearMachine(PegasosEstimator):
     def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         if isinstance(X, Blocks):
             X.without(y if get_tags(self).target_tags.required else None, sample_weight)
-            if self._read_blocks is None:
-                self._validate_rows(X)  # says who takes them
             if not _blocks.fit_into_memory(X):
                 return self._fit_blocks(X)
             X, y, sample_weight = X.in_memory()
@@ -112,6 +106,10 @@ class LinearMachine(PegasosEstimator):
 
     # ---- Inside ----------------------------------------------------------------------------------
 
+    def _read_blocks(self, blocks: Blocks, *, continuing: bool) -> tuple[Data, Any, Any, Any]:
+        """The `Data` of blocks, and `targets`, `masses` and `n_inside` of `BlockSchedule`."""
+        raise NotImplementedError
+
     def _problem_scores(self, X: Any) -> np.ndarray:
         if isinstance(X, Blocks):
             check_is_fitted(self, "coef_")
@@ -124,11 +122,7 @@ class LinearMachine(PegasosEstimator):
         with one_at_a_time(self, "fit"):
             _parameters.check(self)
             max_iter, n_steps = self._plan()
-            if self.solver not in ("auto", "sdca") or n_steps is not None:
-                raise ValueError(
-                    "Blocks that are larger than memory need solver='auto' or 'sdca' and "
-                    f"n_steps=None, got solver={self.solver!r}, n_steps={n_steps!r}"
-                )
+            _parameters.check_blocks(self)
             continuing = self.warm_start and "blocks" in getattr(self, "_state", ())
             data, targets, masses, n_inside = self._read_blocks(blocks, continuing=continuing)
             lam = self._lam_to_go_on() if continuing else self._lam_of(data)

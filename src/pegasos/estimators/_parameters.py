@@ -44,6 +44,28 @@ def check(estimator: Any) -> None:
             )
 
 
+def check_blocks(estimator: Any) -> None:
+    """Raise unless parameters suit rows that are larger than memory."""
+    solver, n_steps = estimator.solver, estimator.n_steps
+    if solver not in ("auto", "sdca") or n_steps is not None:
+        raise ValueError(
+            "Blocks that are larger than memory need solver='auto' or 'sdca' and n_steps=None, got "
+            f"solver={solver!r}, n_steps={n_steps!r}"
+        )
+    if "cv" not in estimator._checks:
+        return
+    if not isinstance(estimator.cv, Integral):
+        raise ValueError(  # noqa: TRY004 as of other values that do not suit
+            "cv must be a number of folds with Blocks that are larger than memory, whose rows are "
+            f"in random order, got {estimator.cv!r}"
+        )
+    if callable(estimator.scoring):
+        raise ValueError(  # noqa: TRY004
+            "scoring must be None or a name with Blocks that are larger than memory, got "
+            f"{estimator.scoring!r}"
+        )
+
+
 def _joint(estimator: Any) -> None:
     """Raise unless parameters suit the joint problem, or there is none."""
     if estimator.multi_class != "crammer_singer":

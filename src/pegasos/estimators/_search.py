@@ -20,14 +20,17 @@ from sklearn.utils.validation import check_is_fitted
 from pegasos import _threads, kernels
 from pegasos.estimators import _folds, _grid, _parameters
 from pegasos.estimators._base import CommonMixin, Data, PegasosEstimator, keep, lam_of
+from pegasos.estimators._block_search import BlockFolds
 from pegasos.estimators._kernel import KernelPegasosClassifier
-from pegasos.estimators._linear import PegasosClassifier
+from pegasos.estimators._linear import LinearMachine, PegasosClassifier
 from pegasos.estimators._regression import KernelPegasosRegressor, PegasosRegressor
+from pegasos.io._blocks import Blocks
 from pegasos.io._model import KernelModel, LinearModel
 from pegasos.io._progress import Progress
 from pegasos.problems import _columns as _problems
 from pegasos.problems import _rows, _validate
 from pegasos.problems._losses import with_probabilities
+from pegasos.solvers import _blocks
 from pegasos.solvers._schedule import KERNEL, Schedule
 
 # The automatic grid of C: how many, and from where to where.
@@ -62,7 +65,7 @@ class _Search(BaseEstimator):
     def fit(
         self,
         X: Any,
-        y: ArrayLike,
+        y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         groups: ArrayLike | None = None,
     ) -> Self:
@@ -70,11 +73,15 @@ class _Search(BaseEstimator):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or Blocks
+            `Blocks` are for linear machines and rows larger than memory. The problems of all λ and
+            folds then share the passes over the rows, which are in random order: row number i is
+            tested in fold i modulo `cv`. "auto" of `cv_effort` is then a gap of 0.05.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            Labels, or targets of one output or several.
+            Labels, or targets of one output or several. None of Blocks, which have them.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weight of each row in training and in scores; a number stands for all rows.
+            Weight of each row in training and in scores; a number stands for all rows. None of
+            Blocks, which have them.
         groups : array-like of shape (n_samples,), default=None
             For splitters that need them.
 
@@ -89,18 +96,34 @@ class _Search(BaseEstimator):
             than two classes, or no row of weight), or no row of weight to test on.
         """
         _parameters.check(self)
-        estimator = self._estimator()
-        data = estimator._read(X, y, sample_weight, continuing=False)
-        estimator._check_data(data)
+        estimator, on_disk = self._estimator(), None
+        if isinstance(X, Blocks):
+            X.without(y, sample_weight)
+            if not isinstance(estimator, LinearMachine):
+                PegasosEstimator._validate_rows(estimator, X)  # says who takes them
+            if _blocks.fit_into_memory(X):
+                X, y, sample_weight = X.in_memory()
+            else:
+                _parameters.check_blocks(self)
+                read = estimator._read_blocks(X, continuing=False)
+                on_disk = BlockFolds(X, read, self.cv)
+        if on_disk is None:
+            data = estimator._read(X, y, sample_weight, continuing=False)
+            estimator._check_data(data)
+            sample_weight = _validate.sample_weight(sample_weight, data.X.shape[0])
+        else:
+            data, sample_weight = on_disk.data, on_disk.sample_weight
         estimator.__dict__.update(data.seen)
-        sample_weight = _validate.sample_weight(sample_weight, data.X.shape[0])
         name, values, lams = self._lams(data)
         axes = {**self._other_axes(data.X, sample_weight), name: values}
         steps = self._steps()
         if steps is not None:
             axes["n_steps"] = steps
-        balance = functools.partial(self._balance, data, sample_weight)
-        folds = _folds.read(self.cv, X, data, groups, balance)
+        if on_disk is None:
+            balance = functools.partial(self._balance, data, sample_weight)
+            folds = _folds.read(self.cv, X, data, groups, balance)
+        else:
+            folds = on_disk.folds
         # By default, scores weigh rows as training does: else they would choose the λ that heed
         # weights least. Scorers of scikit-learn are given what they are given everywhere.
         scoring = _folds.Scoring(
@@ -129,7 +152,11 @@ class _Search(BaseEstimator):
                 )
             )  # fmt: skip
             first, *rest = self._rounds(len(folds), *data.columns.shape)
-            for numbers in (first, *rest):
+            if on_disk is not None:
+                for where, machine in self._variants(estimator, axes):
+                    of_grid = where, grid, progress.update
+                    on_disk.search(machine, lams, self.cv_effort, _grid.GAP, *of_grid)
+            for numbers in (first, *rest) if on_disk is None else ():
                 if numbers is not first:
                     grid.drop(first, scoring.sizes())
                 for machines in self._machines(data.X, folds, sample_weight, axes):
@@ -144,9 +171,8 @@ class _Search(BaseEstimator):
         more = few if grid.adopt_if_better(early) else {}
         fitted = data.seen | _public(about) | self._results(axes, lams, data, more, grid)
         if self.refit:
-            estimator.set_params(**fitted["best_params_"]).fit(
-                data.X, data.y, sample_weight=sample_weight
-            )
+            of_rows = (data.X, data.y, sample_weight) if on_disk is None else (X,)
+            estimator.set_params(**fitted["best_params_"]).fit(*of_rows)
             estimator.__dict__.update(data.seen)
             fitted |= {"best_estimator_": estimator} | _public(vars(estimator))
         # All at once: of the last search, nothing is left, or everything if this one fails.
@@ -585,7 +611,8 @@ class PegasosClassifierCV(_OfClassifiers, _Linear):
     class_weight : dict or "balanced", default=None
         As in `PegasosClassifier`. "balanced" counts the classes of the training rows of each fold,
         as in `sklearn.model_selection.GridSearchCV`. Where the weights differ by 1 % at most from
-        those of all rows, as they do in stratified folds of many rows, these are taken.
+        those of all rows, as they do in stratified folds of many rows, these are taken. They are
+        also taken with `Blocks`, of which folds are random.
     verbose : int, default=0
         1: show progress on standard error.
 

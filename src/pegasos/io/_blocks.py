@@ -241,10 +241,15 @@ class Blocks:
 
     def __iter__(self) -> Iterator[tuple[Any, np.ndarray, np.ndarray | None]]:
         """Rows, labels or targets, and sample weights or None, one block after the other."""
+        for part in self.parts():
+            yield part.matrix(), self.labels(part.y), part.weights
+
+    def parts(self) -> Iterator["Part"]:
+        """The blocks, one after the other."""
         for k in range(self.n_blocks):
             part = self.room([k])
             self.read([k], part)
-            yield part.matrix(), self.labels(part.y), part.weights
+            yield part
 
     def in_memory(self) -> tuple[Any, np.ndarray, np.ndarray | None]:
         """All rows, labels and sample weights, in the order of the cache."""
@@ -261,9 +266,7 @@ class Blocks:
     def some_targets(self, count: int) -> np.ndarray:
         """About so many rows of y as numbers, of shape (n, n_outputs): rows are in random order."""
         found, n = [], 0
-        for k in range(self.n_blocks):
-            part = self.room([k])
-            self.read([k], part)
+        for part in self.parts():
             found.append(part.y)
             n += part.n_rows
             if n >= count:

@@ -164,9 +164,9 @@ class _Dual:
             raise
         self.array = np.frombuffer(self._map, np.float64).reshape(shape)
 
-    def put(self, rows: np.ndarray, values: np.ndarray) -> None:
-        """Change those of some rows."""
-        self.array[:, rows] = values
+    def put(self, where: Any, values: np.ndarray) -> None:
+        """Change some of them."""
+        self.array[where] = values
         if self._map is not None and hasattr(mmap, "MADV_DONTNEED"):
             self._map.madvise(mmap.MADV_DONTNEED)  # the pages need not stay in memory
 
@@ -385,7 +385,7 @@ class BlockSchedule:
             share = 1 if is_last else 1 / len(loads)
             dual["intercept"] += share * (intercept - dual["intercept"])
         with _threads.uninterrupted():
-            self._dual_variables.put(numbers[inside], a[:, inside])
+            self._dual_variables.put(np.s_[:, numbers[inside]], a[:, inside])
             self.w, self.dual = w, dual
             self.problems["part"] += parts
             gaps = self.problems["gaps"]
@@ -534,6 +534,23 @@ class BlockSchedule:
         squared = (feasible * feasible).sum(axis=1) + (0 if is_free else constant**2)
         bound = np.fmax(value / p["mass"] - p["lam"] / 2 * squared, 0)
         return _Found(models, bound, part, w, constant)
+
+    def score_others(self, groups: list[tuple[np.ndarray, int, int]]) -> None:
+        """Put scores of rows that problems leave out in place of their dual variables, which are 0.
+
+        Training cannot go on then. A group (problems, k, n) leaves out the rows whose number is k
+        modulo n.
+        """
+        coef, intercept = self.model()
+        with self.loads:
+            room = self.loads.room(1)
+            for _ in self.loads.in_order(room):
+                rows, numbers = room.rows(), room.numbers
+                for problems, k, n in groups:
+                    which = np.flatnonzero(numbers % n == k)
+                    own = np.ascontiguousarray(coef[problems]), intercept[problems]
+                    scores = _rows.decision_function(rows, *own, which)
+                    self._dual_variables.put(np.ix_(problems, numbers[which]), scores.T)
 
     def sample(self) -> _core.Rows:
         """Rows of one block, for what is said of rows at large."""

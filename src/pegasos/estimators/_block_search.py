@@ -1,0 +1,133 @@
+"""Searches over rows that are larger than memory: all λ and all folds over the same passes."""
+
+import dataclasses
+import itertools
+import time
+from collections.abc import Callable
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from pegasos.estimators._base import Data
+from pegasos.estimators._folds import Fold
+from pegasos.io._blocks import Blocks
+from pegasos.problems import _validate
+from pegasos.solvers._blocks import BlockSchedule
+
+
+class BlockFolds:
+    """Problems of every λ, every fold and every class or output, in this order.
+
+    Row number i of the blocks, whose rows are in random order, is tested in fold i modulo the
+    number of folds.
+
+    Parameters
+    ----------
+    blocks : pegasos.Blocks
+    read : tuple
+        What `LinearMachine._read_blocks` returns.
+    n_folds : int
+
+    Attributes
+    ----------
+    data : pegasos.estimators._base.Data
+        With y, codes and weights of all rows.
+    sample_weight : ndarray or None
+    folds : list of pegasos.estimators._folds.Fold
+        The rows that each is tested on.
+    """
+
+    def __init__(self, blocks: Blocks, read: tuple[Data, Any, Any, Any], n_folds: int) -> None:
+        data, self._targets, masses, n_inside = read
+        self.blocks, self.n_folds, self.n_problems, n = blocks, n_folds, len(masses), len(blocks)
+        if n < n_folds:
+            raise ValueError(f"cv={n_folds} needs {n_folds} rows at least, but there are {n}")
+        self.masses, self.n_inside = np.tile(masses, (n_folds, 1)), np.tile(n_inside, (n_folds, 1))
+        y, sample_weights, weights = [], [], []
+        for part in blocks.parts():
+            y.append(blocks.labels(part.y))
+            labels, own, _ = self._targets(part.y, part.weights, part.numbers)
+            sample_weights.append(None if part.weights is None else part.weights.copy())
+            weights.append(own)
+            for k in range(n_folds):
+                is_test = part.numbers % n_folds == k
+                inside = labels[:, is_test] != 0
+                of_rows = 1.0 if own is None else own[is_test]
+                self.masses[k] -= (inside * of_rows).sum(axis=1)
+                self.n_inside[k] -= inside.sum(axis=1)
+        if (self.n_inside <= 0).any():
+            raise ValueError("cv: a fold leaves no row of weight to learn from")
+        self.sample_weight = _concatenated(sample_weights)
+        whole = np.concatenate(y)
+        codes = None if data.classes is None else np.searchsorted(data.classes, whole)
+        self.data = dataclasses.replace(data, y=whole, codes=codes, weights=_concatenated(weights))
+        nothing = np.zeros(0, bool)
+        self.folds = [Fold(nothing, None, np.arange(k, n, n_folds)) for k in range(n_folds)]
+
+    def search(
+        self, machine: Any, lams: np.ndarray, effort: Any, gap: float, where: tuple[int, ...],
+        grid: Any, tell: Callable[[Any], None],
+    ) -> None:  # fmt: skip
+        """Train the problems of all λ, and give `grid` their scores.
+
+        Parameters
+        ----------
+        machine : pegasos.estimators._linear.LinearMachine
+            With the parameters of all problems.
+        lams : ndarray
+            As users have them.
+        effort, gap
+            `cv_effort`, and what "auto" stands for.
+        where : tuple of int
+            The place of the machine in the axes of `grid` before that of λ.
+        tell : callable
+            Called with what returns the progress.
+        """
+        began, shape = time.perf_counter(), (len(lams), self.n_folds, self.n_problems)
+        settings = [machine._settings_for(lam, self.data) for lam in lams]
+        units = settings[0].units
+        if len(units) > 1:
+            units *= len(lams) * self.n_folds
+        of_problems = np.array([of.lams_of(self.n_problems) for of in settings])[:, None]
+        schedule = BlockSchedule(
+            dataclasses.replace(settings[0], units=units), self.blocks, self._all(len(lams)),
+            np.broadcast_to(self.masses, shape).ravel(),
+            np.broadcast_to(self.n_inside, shape).ravel(),
+            machine._seed(), np.broadcast_to(of_problems, shape).ravel(),
+        )  # fmt: skip
+        by_epochs = isinstance(effort, Integral)
+        max_iter = int(min(effort, machine.max_iter)) if by_epochs else int(machine.max_iter)
+        tol = None if by_epochs else gap if isinstance(effort, str) else float(effort)
+        schedule.train(
+            self.blocks, tol=tol, max_iter=max_iter, n_threads=machine._n_threads(),
+            on_progress=lambda: tell(schedule.progress),
+        )  # fmt: skip
+        numbers = np.arange(len(schedule.w)).reshape(shape)
+        schedule.score_others([(numbers[:, k].ravel(), k, self.n_folds) for k in range(shape[1])])
+        gaps = schedule.relative_gap.reshape(len(lams), -1).max(axis=1)
+        for place, k in itertools.product(range(len(lams)), range(self.n_folds)):
+            scores = np.ascontiguousarray(schedule.a[numbers[place, k], k :: self.n_folds].T)
+            if not np.isfinite(scores).all():
+                raise _validate.overflow(np.dtype(np.float64), schedule.settings.lam)
+            grid.add((*where, place), k, range(self.n_problems), scores)
+        grid.gaps[where], grid.epochs[where] = gaps, schedule.n_iter
+        grid.seconds[where] += (time.perf_counter() - began) / len(lams)
+
+    def _all(self, n_lams: int) -> Any:
+        """`Targets` of the problems of so many λ."""
+
+        def targets(
+            y: np.ndarray, weights: Any, numbers: np.ndarray
+        ) -> tuple[np.ndarray, Any, Any]:
+            labels, weights, values = self._targets(y, weights, numbers)
+            folds = [labels * (numbers % self.n_folds != k) for k in range(self.n_folds)]
+            if values is not None:
+                values = np.tile(values, (n_lams * self.n_folds, 1))
+            return np.tile(np.concatenate(folds), (n_lams, 1)), weights, values
+
+        return targets
+
+
+def _concatenated(parts: list[Any]) -> Any:
+    return None if parts[0] is None else np.concatenate(parts)
