@@ -2076,6 +2076,43 @@ def check_one_class(one, machine, rows, c):
         raise Wrong(f"a point of objective {least}, below the dual objective {dual} +- {error}")
 
 
+def on_blocks(case):
+    """A fit of rows on disk, in memory for all of them or for few."""
+    p = draw_problem(case)
+    dtype, memory = case.pick("float32", "float64"), case.pick(6000, 20_000, 60_000, 10**7)
+    solver = case.pick("auto", "sdca", "sdca", "newton")
+    clf = make_estimator(case, p, is_kernel=False, solver=solver, n_steps=None)
+    case.may_be_refused(r"bytes is too little for|need solver='auto' or 'sdca'")
+    X, weights = p.rows.X, None if p.sample_weight is None else p.weights
+    X = X if isinstance(X, np.ndarray) or sparse.issparse(X) else p.rows.values
+    source = X, np.asarray(p.y), weights
+    if case.chance(0.3):
+        n = case.integer(1, len(p.codes))
+        parts = [slice(k, k + n) for k in range(0, len(p.codes), n)]
+        X = sparse.csr_array(p.rows.values) if sparse.issparse(X) else X
+        pieces = [(X[s], source[1][s], None if weights is None else weights[s]) for s in parts]
+        source = lambda: iter(pieces)
+    if case.scale > 1e15 or dtype == "float32":
+        case.may_be_refused("overflow|too large|finite|infinity")
+    make = functools.partial(pegasos.Blocks, source, cache=case.folder / "blocks", dtype=dtype)
+    blocks = case.call(f"Blocks({p.told()}, {memory=}, {dtype=})", lambda: make(memory=memory))
+    Z, z, c = blocks.in_memory()
+    codes = np.searchsorted(p.classes, z)
+    c = np.ones(len(z)) if c is None else c
+    factors = np.ones(len(p.classes))
+    for k, own, total in zip(p.codes, p.weights, p.total, strict=True):
+        factors[k] = total / own if own > 0 else factors[k]
+    values = Z.toarray() if sparse.issparse(Z) else Z
+    rows = Rows(Z, values.astype(np.float64), np.dtype(dtype), "blocks")
+    q = Problem(rows, z, p.classes, codes, c, c, p.class_weight, c * factors[codes])
+    case.call(f"{told(clf)}.fit(blocks)", lambda: clf.fit(blocks))
+    machine = check_fit(case, clf, q)
+    scores = case.call("decision_function(blocks)", lambda: clf.decision_function(blocks))
+    check_scores("decision_function", scores, machine, rows, len(p.classes), clf.multi_class)
+    again = case.call("Blocks", lambda: make(memory=memory))
+    same_bits(case, "again", lambda: clone(clf).fit(again).coef_, clf.coef_)
+
+
 def dense_of(rows):
     """Rows as a plain array in the type in which they are worked on."""
     return rows.values.astype(rows.dtype)
@@ -2094,6 +2131,7 @@ KINDS = {
     "joint": (joint, 3),
     "several labels": (several_labels, 2),
     "one class": (one_class, 3),
+    "on blocks": (on_blocks, 2),
 }
 
 

@@ -647,6 +647,20 @@ def test_one_class_or_strings_are_refused(tmp_path, rng):
     assert PegasosClassifier(random_state=0).fit(words).predict(X).dtype.kind == "U"
 
 
+def test_indices_of_two_types_and_blocks_without_weight(tmp_path, rng):
+    X, y, _ = make(rng, "sparse")
+    plain = X.copy()
+    X.indptr, X.data = X.indptr.astype(np.int64), X.data.astype(">f4")
+    blocks = Blocks((X, y), cache=tmp_path / "mixed", memory=MEMORY)
+    assert (rows_of(*blocks.in_memory()[:2]) == rows_of(plain, y)).all()
+    # One class has no weight, and no other row is in the first blocks.
+    number = np.arange(N)
+    labels = np.where(number < N - 60, 2, number % 2)
+    one = Blocks((plain, labels), cache=tmp_path / "one", memory=MEMORY)
+    clf = PegasosClassifier(class_weight={2: 0}, lam=0.1, random_state=0).fit(one)
+    assert clf.duality_gap_[0] <= 1e-3 * clf.objective_[0]
+
+
 def test_features_of_a_kernel_come_in_pieces(tmp_path, rng):
     X, y, _ = make(rng, "dense")
     scaler = StandardScaler().fit(X)

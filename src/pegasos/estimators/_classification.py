@@ -251,14 +251,18 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
             raise ValueError("y of the blocks must have at most 65536 distinct labels")
         factor = self._class_factors(classes, sums)
         n_classes, multi_class = len(classes), self.multi_class
-        of_classes = factor * sums
+        with np.errstate(over="ignore"):
+            of_classes = factor * sums
+        if not np.isfinite(of_classes).all():
+            raise ValueError("sample_weight times class_weight must be finite, and its sum as well")
         inside = np.where(of_classes > 0, counts, 0)
         # What rows have, classes have: labels of each problem.
         columns = np.abs(_problems.label_columns(np.arange(n_classes), n_classes, multi_class))
 
         def targets(y: np.ndarray, weights: Any, _: Any) -> tuple[np.ndarray, Any, Any]:
             codes = blocks.codes(y)
-            weights = _weighted(weights, self.class_weight, factor, codes)
+            if self.class_weight is not None:
+                weights = factor[codes] * (1.0 if weights is None else weights)
             return _problems.label_columns(codes, n_classes, multi_class, weights), weights, None
 
         data = Data(

@@ -566,6 +566,9 @@ class _Conversion:
         self.are_whole = True
         self.table: list[list[int]] = []
 
+    @np.errstate(
+        over="ignore", invalid="ignore"
+    )  # squares of large numbers are infinite, which a fit refuses
     def run(self, made_from: dict[str, Any]) -> None:
         os.makedirs(self.folder, exist_ok=True)
         work = os.path.join(self.folder, "converting")
@@ -636,7 +639,7 @@ class _Conversion:
     def _piece(self, X: Any, y: Any, weights: Any) -> _sources.Piece:
         _validate.before_conversion(X)
         is_sparse = _validate.is_sparse(X)
-        X = sparse.csr_array(X) if is_sparse else np.asarray(X)
+        X = _validate.plain_csr(X) if is_sparse else np.asarray(X)
         with np.errstate(over="ignore"):
             X = X.astype(self.dtype)
         _validate.finite_rows(X)
@@ -831,4 +834,4 @@ class _Conversion:
             crc = zlib.crc32(data, crc)
             out.write(memoryview(data).cast("B") if data.size else b"")
         self.table.append([X.shape[0], stored, offset, crc])
-        return float((norms if weights is None else norms * weights).sum())
+        return float((norms if weights is None else (norms * weights)[weights > 0]).sum())

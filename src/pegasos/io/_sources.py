@@ -179,8 +179,7 @@ def _of_arrays(given: tuple[Any, ...], n_bytes: int) -> Iterator[Piece]:
     y: Any
     X, y, weights = (*arrays, None)[:3]
     if _validate.is_sparse(X):
-        _validate.sparse_structure(X)
-        X = X.tocsr()
+        X = _validate.plain_csr(X)
         size = 16 * X.nnz // max(1, X.shape[0]) + 16
     else:
         X = X if hasattr(X, "shape") else np.asarray(X)

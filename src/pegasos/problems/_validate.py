@@ -219,6 +219,16 @@ def csr(data: Any, indices: Any, indptr: Any, shape: Any) -> Any:
     return sparse.csr_array((data, indices, indptr), shape=shape)
 
 
+def plain_csr(X: Any) -> Any:
+    """A sparse matrix as CSR of floats and native indices of one type, which SciPy can slice."""
+    from scipy import sparse
+
+    sparse_structure(X)
+    X = X.tocsr()
+    parts = _native(X.data), _index_array(X.indices), _index_array(X.indptr)
+    return sparse.csr_array(parts, shape=X.shape)
+
+
 def _compressed_structure(X: Any, n_major: int, n_minor: int) -> Any:
     if not isinstance(X.data, np.ndarray) or (
         X.data.ndim != 1 and getattr(X, "format", "csr") != "bsr"
