@@ -523,7 +523,7 @@ def test_a_search_trains_the_problems_of_its_folds(tmp_path, rng):
         folds = [(np.flatnonzero(number != k), np.flatnonzero(number == k)) for k in range(3)]
         exact = PegasosClassifierCV(cv=folds, scoring=scoring, **options, **rest)
         exact.fit(X, y, weights)
-        np.testing.assert_allclose(search.scores_, exact.scores_, atol=6e-3)
+        np.testing.assert_allclose(search.scores_, exact.scores_, atol=1.5e-2)
         assert (search.cv_results_["relative_gap"] <= 5e-3).all()
         assert search.C_ == exact.C_
         assert np.isclose(search.lam_, exact.lam_)
@@ -766,7 +766,7 @@ warm = Blocks(lambda: (p for p, _ in zip(source(), range(3))), cache=sys.argv[1]
 PegasosClassifier(random_state=0).fit(warm)
 before = peak()
 blocks = Blocks(source, cache=sys.argv[1], memory="16MB")
-PegasosClassifier(lam=1e-4, random_state=0).fit(blocks)
+PegasosClassifier(lam=1e-4, random_state=0).fit(blocks).score(blocks)
 print(blocks.nbytes / 1e6, peak() - before)
 """
     done = subprocess.run(

@@ -278,7 +278,9 @@ class Blocks:
 
         They are in the order of the cache, which `predict` has as well.
         """
-        _, y, weights = zip(*self, strict=True)
+        # Of blocks, nothing else is kept.
+        of_rows = [(self.labels(part.y), part.weights) for part in self.parts()]
+        y, weights = zip(*of_rows, strict=True)
         return np.concatenate(y), np.concatenate(weights) if self.is_weighted else None
 
     # ---- Reading ---------------------------------------------------------------------------------
