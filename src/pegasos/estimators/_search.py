@@ -111,19 +111,16 @@ class _Search(BaseEstimator):
             data = estimator._read(X, y, sample_weight, continuing=False)
             estimator._check_data(data)
             sample_weight = _validate.sample_weight(sample_weight, data.X.shape[0])
+            balance = functools.partial(self._balance, data, sample_weight)
+            folds = _folds.read(self.cv, X, data, groups, balance)
         else:
-            data, sample_weight = on_disk.data, on_disk.sample_weight
+            data, sample_weight, folds = on_disk.data, on_disk.sample_weight, on_disk.folds
         estimator.__dict__.update(data.seen)
         name, values, lams = self._lams(data)
         axes = {**self._other_axes(data.X, sample_weight), name: values}
         steps = self._steps()
         if steps is not None:
             axes["n_steps"] = steps
-        if on_disk is None:
-            balance = functools.partial(self._balance, data, sample_weight)
-            folds = _folds.read(self.cv, X, data, groups, balance)
-        else:
-            folds = on_disk.folds
         # By default, scores weigh rows as training does: else they would choose the λ that heed
         # weights least. Scorers of scikit-learn are given what they are given everywhere.
         scoring = _folds.Scoring(
