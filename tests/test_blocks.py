@@ -1,5 +1,6 @@
 """Rows on disk: caches that are whole and true, and fits to the certificate of all rows."""
 
+import contextlib
 import gzip
 import itertools
 import os
@@ -30,6 +31,7 @@ from pegasos import (
     PegasosRegressorCV,
     cli,
 )
+from pegasos.io import _readers
 
 LAYOUTS, DTYPES = ("dense", "sparse"), ("float32", "float64")
 # So many rows of 12 features are far more than this.
@@ -282,22 +284,75 @@ def test_a_changed_byte_is_found_wherever_it_is(tmp_path, rng, layout):
         PegasosClassifier().fit(Blocks(source, cache=tmp_path, memory="40kB"))
 
 
+@contextlib.contextmanager
+def full_disk(limit):
+    """No file may have more bytes than this."""
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
+        with pytest.raises(OSError, match="File too large") as error:
+            yield error
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
 @pytest.mark.skipif(os.name != "posix", reason="limits of files are of POSIX")
 def test_a_full_disk_is_an_error_that_names_the_file(tmp_path, rng):
-    resource = pytest.importorskip("resource")
     X, y, _ = make(rng)
     np.savez(tmp_path / "rows.npz", X=X, y=y)
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    cache = tmp_path / "cache"
     for limit in (1000, 20000, 100000):  # as rows are dealt, and as blocks are written
-        cache = tmp_path / "cache"
-        try:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
-            with pytest.raises(OSError, match="File too large") as error:
-                Blocks(str(tmp_path / "rows.npz"), cache=cache, memory=MEMORY)
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        with full_disk(limit) as error:
+            Blocks(str(tmp_path / "rows.npz"), cache=cache, memory=MEMORY)
         assert str(error.value.filename).startswith(str(cache))
         assert not list(cache.iterdir())
+    names = np.array([f"{k:050}x" for k in range(200)])  # which the index has
+    with full_disk(8000) as error:
+        Blocks((X[:200, :1], names), cache=cache, memory=MEMORY)
+    assert "index.json" in str(error.value.filename)
+    blocks = Blocks((X[:200, :1], names), cache=cache, memory=MEMORY)  # nothing is in its way
+    assert len(blocks.classes) == 200
+
+
+@pytest.mark.skipif(os.name != "posix", reason="limits of files are of POSIX")
+def test_a_disk_too_full_for_dual_variables_loses_nothing(tmp_path, rng):
+    X, y, _ = make(rng, n=8000)
+    blocks = Blocks((X[:, :2], y), cache=tmp_path, memory="120kB")
+    clf = PegasosClassifier(lam=1e-2, random_state=0).fit(blocks)
+    before, files = clf.coef_.copy(), sorted(path.name for path in tmp_path.iterdir())
+    with full_disk(30000) as error:
+        clf.set_params(lam=1).fit(blocks)
+    assert str(error.value.filename) == str(tmp_path)
+    assert (clf.coef_ == before).all()
+    assert sorted(path.name for path in tmp_path.iterdir()) == files
+    assert (clf.set_params(lam=1e-2).fit(blocks).coef_ == before).all()
+
+
+def test_files_that_change_are_found(tmp_path, rng, monkeypatch):
+    X, y, _ = make(rng)
+    path = files(tmp_path, X, y)["libsvm"]
+    read = _readers.text_pieces
+
+    def and_change(*arguments, **options):
+        yield from read(*arguments, **options)
+        with open(path, "a") as file:
+            file.write("1 1:1\n")
+
+    monkeypatch.setattr(_readers, "text_pieces", and_change)
+    with pytest.raises(ValueError, match="source has changed while it was read"):
+        Blocks(path, cache=tmp_path / "cache", memory=MEMORY)
+    assert not list((tmp_path / "cache").iterdir())
+    monkeypatch.undo()
+    blocks = Blocks(path, cache=tmp_path / "cache", memory=MEMORY)
+    # Other rows take the place of the cache between two passes.
+    other = Blocks((-X, y), cache=tmp_path / "other", memory=MEMORY)
+    clf = PegasosClassifier(tol=None, max_iter=1, warm_start=True).fit(blocks)
+    os.replace(tmp_path / "other" / "rows", tmp_path / "cache" / "rows")
+    with pytest.raises(ValueError, match=r"rows (is damaged|ends within)"):
+        clf.fit(blocks)
+    with pytest.raises(FileNotFoundError, match="rows"):
+        list(other)
 
 
 def test_a_folder_that_cannot_be_written_to_is_named(tmp_path, rng):

@@ -175,7 +175,7 @@ class Blocks:
         kind = _sources.Source(source, layout)
         self._feature_names = kind.feature_names
         self._path = os.path.join(self.cache, "rows")
-        made_from = {"source": kind.fingerprint(), "options": options}
+        made_from = {"source": kind.found, "options": options}
         made_from = json.loads(json.dumps(made_from))  # tuples become lists
         index = _read_index(self.cache)
         if index is None:
@@ -582,6 +582,8 @@ class _Conversion:
                 raise ValueError(
                     "source has no rows: a function must return a fresh iterator at each call"
                 )
+            if self.source.has_changed():
+                raise ValueError("source has changed while it was read: make the cache again")
             self._settle_features()
             path = os.path.join(work, "rows")
             out = _Writer(path)

@@ -40,6 +40,8 @@ class Source:
         Whether the number of features is what the pieces say, and not at least that.
     feature_names : list of str or None
         Of files that have some.
+    found : list
+        The `fingerprint` before the rows are read.
     """
 
     def __init__(self, given: Any, layout: _readers.Layout) -> None:
@@ -64,6 +66,7 @@ class Source:
             (self.kind,) = formats
             self.counts_features = self.kind != "libsvm"
             self.feature_names = _readers.feature_names(self.paths[0], layout)
+        self.found = self.fingerprint()
 
     def fingerprint(self) -> list[Any]:
         """What changes when the source does: sizes and times of files, or checksums."""
@@ -75,6 +78,10 @@ class Source:
         if self.kind == "arrays":
             return ["arrays", *map(_status_of_array, self.given)]
         return [self.kind, *map(_status, self.paths)]
+
+    def has_changed(self) -> bool:
+        """Whether files or arrays are others than they were; of a function nothing is known."""
+        return self.kind != "callable" and self.fingerprint() != self.found
 
     def pieces(self, n_bytes: int) -> Iterator[Piece]:
         """The rows, about so many bytes of memory at a time; a callable decides itself."""
