@@ -12,6 +12,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import traceback
@@ -815,8 +816,43 @@ def storm_over_pieces(storm, n_storms):
     return n_interrupted
 
 
+def storm_over_blocks(storm, n_storms):
+    """Interrupt conversions, which are made or not, and fits, which go on with their load."""
+    rng, n_interrupted = storm.rng, 0
+    X, y = rows(
+        str(rng.choice(["dense", "sparse, few features"])), int(rng.integers(1200, 2400)), 3
+    )
+    options = {
+        "loss": str(rng.choice(list(LOSSES))), "random_state": 0, "warm_start": True,
+        "penalize_intercept": bool(rng.random() < 0.5), "n_jobs": int(rng.integers(1, 3)),
+        "lam": 10 ** rng.uniform(-4, -2), "max_iter": 8, "tol": [None, 1e-3][rng.integers(2)],
+    }  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder:
+        began = time.perf_counter()
+        blocks = pegasos.Blocks((X, y), cache=f"{folder}/whole", memory="250kB")
+        of_blocks = time.perf_counter() - began
+        whole = pegasos.PegasosClassifier(**options).fit(blocks)
+        seconds = time.perf_counter() - began - of_blocks
+        assert "blocks" in whole._state
+        for k in range(n_storms):
+            make = functools.partial(pegasos.Blocks, (X, y), cache=f"{folder}/{k}", memory="250kB")
+            n_interrupted += storm.strike(make, of_blocks)
+            clf, again = clone(whole), make()
+            assert again.fingerprint == blocks.fingerprint
+            for _ in range(rng.integers(1, 4)):
+                if not storm.strike(lambda clf=clf, again=again: clf.fit(again), seconds):
+                    break
+                n_interrupted += 1
+            else:
+                clf.fit(again)
+            np.testing.assert_array_equal(clf.coef_, whole.coef_)
+            assert clf.n_iter_ == whole.n_iter_
+    return n_interrupted
+
+
 STORMS = {
     "fits": (storm_over_fits, 8), "searches": (storm_over_searches, 3), "pieces": (storm_over_pieces, 3),
+    "blocks": (storm_over_blocks, 3),
 }  # fmt: skip
 
 
@@ -828,7 +864,7 @@ STORMS = {
 def test_storms(kind, rng):
     """A user who is impatient, at any moment from before a call to after it."""
     with Storm(rng) as storm:
-        for _ in range(4):
+        for _ in range(4 if kind != "blocks" else 1):
             STORMS[kind][0](storm, 3)
 
 
@@ -839,7 +875,7 @@ def storms(n_rounds):
     n_wrong = 0
     for number in range(n_rounds):
         seed = np.random.SeedSequence().entropy
-        kind = list(STORMS)[number % 4 % 3]
+        kind = [*STORMS, "fits"][number % 5]
         call, n_storms = STORMS[kind]
         with Storm(np.random.default_rng(seed)) as storm:
             try:
