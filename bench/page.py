@@ -229,6 +229,7 @@ TABLES = {
     "gap": ("Seconds to a certified gap", ("gap",)),
     "micro": ("Epochs, prediction, memory", ("epochs", "memory", "prediction")),
     "scale": ("Growth", ("curves of growth", "large runs")),
+    "blocks": ("Rows on disk", ("blocks",)),
 }
 
 

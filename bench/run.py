@@ -5,8 +5,8 @@ losses and for regression), ``kernel`` (kernel machines beside SVC), ``small`` (
 small sets beside LinearSVC and SVC), ``threads`` (what two threads gain), ``select``
 (cross-validated searches), ``gap`` (time to a certified duality gap), ``micro`` (an epoch beside
 ``X @ w``, prediction, memory), ``scale`` (how cost grows; one very
-large run), ``all``. With ``--json``, figures are kept in ``bench/results``, of which
-``python bench/page.py`` makes the page.
+large run), ``blocks`` (rows on disk), ``all``. With ``--json``, figures are kept in
+``bench/results``, of which ``python bench/page.py`` makes the page.
 """
 
 import argparse
@@ -36,6 +36,7 @@ TABLES = {
     "gap": ("gap", "run"),
     "micro": ("micro", "run"),
     "scale": ("scale", "run"),
+    "blocks": ("blocks", "run"),
 }
 PACKAGES = (
     "pegasos", "numpy", "scipy", "scikit-learn", "scikit-learn-intelex", "liblinear-multicore",
@@ -101,7 +102,10 @@ def main():
     parser.add_argument("--repetitions", type=int, metavar="R", help="how often to measure")
     parser.add_argument("--sets", nargs="+", metavar="SET", help="of the table, only these rows")
     parser.add_argument("--slow", action="store_true", help="peers that take minutes, too")
-    parser.add_argument("--huge", action="store_true", help="scale: past 2**31 nonzeros (20 GB)")
+    parser.add_argument(
+        "--huge", action="store_true",
+        help="scale: past 2**31 nonzeros (20 GB); blocks: 500 million stored values",
+    )  # fmt: skip
     args = parser.parse_args()
     about = {
         "machine": f"{cpu()}, {os.cpu_count()} CPUs, Python {platform.python_version()}",
