@@ -32,6 +32,7 @@ from pegasos import (
     cli,
 )
 from pegasos.io import _readers
+from pegasos.io._checkpoint import CheckpointDue
 
 LAYOUTS, DTYPES = ("dense", "sparse"), ("float32", "float64")
 # So many rows of 12 features are far more than this.
@@ -636,6 +637,32 @@ def test_an_interrupted_fit_goes_on_to_the_same_bits(blocks, rng):
         assert clf.n_iter_ == whole.n_iter_
     again = PegasosClassifier(**options, n_jobs=3).fit(blocks)
     assert again.coef_.tobytes() == whole.coef_.tobytes()
+
+
+class Seldom:
+    """Checkpoints that are due at the polls number 1, 3, 6, 10 and so on, and are not written."""
+
+    def __init__(self):
+        self.n_polls, self.n_due = 0, 1
+
+    def watch(self):
+        self.n_polls += 1
+        if self.n_polls == self.n_due * (self.n_due + 1) // 2:
+            self.n_due += 1
+            raise CheckpointDue
+
+    def write(self, *_):
+        """Keep nothing."""
+
+
+def test_a_fit_goes_on_where_a_checkpoint_stopped_a_load_or_a_check(blocks):
+    options = {"lam": 1e-2, "random_state": 0, "warm_start": True}
+    whole, clf = PegasosClassifier(**options).fit(blocks), PegasosClassifier(**options)
+    clf._checkpoints = Seldom()
+    clf.fit(blocks)
+    assert clf._checkpoints.n_due > 8
+    assert clf.coef_.tobytes() == whole.coef_.tobytes()
+    assert (clf.dual_objective_ == whole.dual_objective_).all()
 
 
 def test_a_warm_start_goes_on_for_more_passes(blocks):

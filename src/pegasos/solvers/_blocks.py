@@ -344,6 +344,7 @@ class BlockSchedule:
                     found.take(part, rows[of_blocks == block] - self.blocks.starts[block])
                 room.take(found, np.argsort(order))
             self._room = room
+        self._room.truncate(len(self.kept))  # a pass that was stopped has left a load
         return self._room
 
     def _load(self, n_threads: int, on_progress: Callable[[], None] | None) -> None:
