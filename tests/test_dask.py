@@ -1,5 +1,6 @@
 """Linear machines on a Dask cluster: two workers of one thread each, in this process."""
 
+import contextlib
 import doctest
 import os
 import pickle
@@ -9,6 +10,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -22,8 +24,9 @@ import dask
 import pandas as pd
 from sklearn.base import clone
 
-from pegasos import PegasosClassifier, PegasosRegressor
+from pegasos import PegasosClassifier, PegasosRegressor, load
 from pegasos.dask import DaskPegasosClassifier, DaskPegasosRegressor
+from pegasos.problems import _partitions
 from pegasos.problems._columns import label_columns
 from pegasos.problems._settings import Settings
 from pegasos.solvers import _rounds
@@ -79,20 +82,26 @@ def test_the_bits_of_a_process_without_dask(client, cluster, data):
     X, y = data
     clf = DaskPegasosClassifier(lam=LAM, random_state=3, client=client)
     clf.fit(in_chunks(X), in_chunks(y))
-    settings, codes = Settings(LAM), (y == "yes").astype(int)
-    blocks = []
-    for part in (slice(0, 50), slice(50, 80), slice(80, 120)):
-        labels = label_columns(codes[part], 2, "ovr")
-        blocks.append(_rounds.Block(X[part], labels, None, None, settings, codes[part]))
-    engine = _rounds.BlocksInProcess(blocks)
-    local = PegasosClassifier(lam=LAM, tol=1e-2, max_iter=30, random_state=3)
-    size, point = engine.sum_up(_rounds.begin, local)
-    rounds = _rounds.Rounds(engine, settings, np.array([120.0]), point / size[0], np.ones(1))
-    rounds.run(1e-3, 300)
-    np.testing.assert_array_equal(clf.coef_, rounds.points[:, :-1])
-    np.testing.assert_array_equal(clf.intercept_, rounds.points[:, -1])
-    np.testing.assert_array_equal(clf.dual_objective_, rounds.dual_objective)
-    assert clf.n_iter_ == rounds.n_rounds + 1
+    ends, local = [0, 50, 80, 120], PegasosClassifier(lam=LAM, random_state=3)
+    parts = [
+        _partitions.checked(k, X[i:j], y[i:j], None, local)
+        for k, (i, j) in enumerate(pairwise(ends))
+    ]
+    about = _partitions.Partitions([part.about for part in parts])
+    settings = Settings(LAM)
+    blocks = _rounds.Blocks([
+        _rounds.Block(
+            X=part.X, labels=label_columns(about.codes(part.y), 2, "ovr"), weights=None,
+            values=None, settings=settings,
+        )
+        for part in parts
+    ])  # fmt: skip
+    rounds = _rounds.Rounds(settings, blocks, about, np.array([120.0]), np.array([120]), 3)
+    certificate, (coef, intercept) = rounds.train(tol=1e-3, max_iter=300), rounds.model()
+    np.testing.assert_array_equal(clf.coef_, coef)
+    np.testing.assert_array_equal(clf.intercept_, intercept)
+    np.testing.assert_array_equal(clf.dual_objective_, certificate.dual_objective)
+    assert clf.n_iter_ == rounds.n_passes
     # One worker gives the bits of two.
     with distributed.LocalCluster(
         n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0"
@@ -234,6 +243,44 @@ assert not {{"dask", "distributed"}} & set(sys.modules)
     np.testing.assert_array_equal(again.to_local().predict(X), clf.to_local().predict(X))
 
 
+@pytest.mark.parametrize("kind", ["classes", "outputs"])
+def test_a_fit_goes_on_from_its_checkpoint(client, data, rng, tmp_path, kind):
+    X, y = data
+    path, weights = tmp_path / "fit.npz", in_chunks(np.linspace(1, 2, 120))
+    kinds = DaskPegasosClassifier, {"class_weight": {"yes": 2.0}, "penalize_intercept": False}
+    if kind == "outputs":
+        y, kinds = X @ rng.normal(size=(6, 2)) * [1, 1e3], (DaskPegasosRegressor, {})
+    clf = kinds[0](lam=LAM, random_state=0, tol=1e-4, **kinds[1])
+    data = in_chunks(X), in_chunks(y), weights
+    wanted = clone(clf).fit(*data)
+    clf.set_params(checkpoint=path)
+    for max_iter in (2, 5, 300, 300):  # the last one has nothing left to do
+        told = pytest.warns(match="max_iter") if max_iter < 300 else contextlib.nullcontext()
+        with told:
+            clf.set_params(max_iter=max_iter).fit(*data)
+        so_far = load(path)
+        np.testing.assert_array_equal(so_far.coef, np.atleast_2d(clf.coef_))
+    same_bits(clf, wanted)
+    assert clf.to_local()._checkpoints is None
+    finer = clone(wanted).set_params(tol=2e-5).fit(*data)
+    np.testing.assert_array_equal(clf.set_params(tol=2e-5).fit(*data).coef_, finer.coef_)
+    for other, message in (
+        (clone(clf).set_params(lam=0.1), "lam must be 0.01 to go on from"),
+        (clone(clf).set_params(lam=None, C=1.0), "C must be None"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            other.fit(*data)
+    with pytest.raises(ValueError, match="a checkpoint of a fit to other data"):
+        clf.fit(in_chunks(X + 1e-9), *data[1:])
+    before = clf.coef_
+    with pytest.raises(ValueError, match="a checkpoint of a fit to other data"):
+        clf.fit(*(array.rechunk({0: 60}) for array in data))
+    assert clf.coef_ is before
+    clf.to_local().to_model().save(path)
+    with pytest.raises(ValueError, match="is a model, but no checkpoint"):
+        clf.fit(*data)
+
+
 def test_three_fits_at_once(client, data):
     X, y = data
     clf = DaskPegasosClassifier(lam=LAM, random_state=0, client=client)
@@ -323,7 +370,7 @@ def test_bad_input_is_told_in_a_sentence(client, data):
 def test_a_fit_that_ends_early_warns(client, data):
     X, y = data
     clf = DaskPegasosClassifier(lam=1e-5, random_state=0, tol=1e-9, max_iter=2)
-    with pytest.warns(match="ended by max_iter rounds at a relative duality gap of"):
+    with pytest.warns(match="stopped at max_iter=2. Objective"):
         clf.fit(in_chunks(X), in_chunks(y))
     assert clf.n_iter_ == 3
     assert (clf.duality_gap_ > 0).all()

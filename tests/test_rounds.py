@@ -1,6 +1,8 @@
 """Newton's method by rounds over blocks in this process; tests/test_dask.py has those of a cluster."""
 
+import contextlib
 import pickle
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -38,25 +40,28 @@ def make_blocks(X, y, z, c, settings, sizes=(23, 1, 41, 30)):
     for size in sizes:
         part = slice(first, first + size)
         values = None if settings.loss.name in LOSSES else np.ascontiguousarray(z[:, part])
-        own = (y[0, part] > 0).astype(int) if values is None else values[0]
         labels = np.ascontiguousarray(y[:, part].astype(np.int8))
         weights = None if c is None else c[part]
-        blocks.append(_rounds.Block(X[part], labels, weights, values, settings, own))
+        blocks.append(
+            _rounds.Block(
+                X=X[part], labels=labels, weights=weights, values=values, settings=settings
+            )
+        )
         first += size
     assert first == X.shape[0]
     return blocks
 
 
-class Recorded(_rounds.BlocksInProcess):
+class Recorded(_rounds.Blocks):
     """Keeps what it is told."""
 
     def __init__(self, blocks):
         super().__init__(blocks)
         self.messages = []
 
-    def look(self, message):
+    def sum_up(self, function, message):
         self.messages.append(message)
-        return super().look(message)
+        return super().sum_up(function, message)
 
 
 def problem_of(rng, loss, n=95, d=7):
@@ -66,14 +71,22 @@ def problem_of(rng, loss, n=95, d=7):
     return X, y[None], z[None], rng.integers(0, 4, n) / 2
 
 
+def rounds_of(engine, c, n, d, problems=1):
+    """Rounds that begin at 0."""
+    mass = np.full(problems, c.sum() if c is not None else float(n))
+    about = SimpleNamespace(shape=(n, d), fingerprint=[n, d, 0])
+    settings = engine.blocks[0].settings
+    rounds = _rounds.Rounds(settings, engine, about, mass, np.full(problems, n), 0)
+    rounds.n_passes = 1
+    return rounds
+
+
 def run(blocks, c, n, d, tol=1e-4, problems=1, with_matrix=True, monkeypatch=None, max_rounds=500):
     if not with_matrix:
         monkeypatch.setattr(_rounds, "_MOST_FEATURES", 0)
-    mass = np.full(problems, c.sum() if c is not None else float(n))
     engine = Recorded(blocks)
-    start = np.zeros((problems, d + 1))
-    rounds = _rounds.Rounds(engine, blocks[0].settings, mass, start, np.ones(problems))
-    rounds.run(tol, max_rounds)
+    rounds = rounds_of(engine, c, n, d, problems)
+    rounds.train(tol=tol, max_iter=max_rounds)
     return rounds, engine
 
 
@@ -88,18 +101,18 @@ def test_rounds_reach_the_optimum_with_a_true_certificate(
     settings = settings_of(loss, intercept)
     rounds, _ = run(make_blocks(X, y, z, c, settings), c, n, d, 1e-4, 1, with_matrix, monkeypatch)
     assert rounds.with_matrix == with_matrix
-    assert (rounds.relative_gaps <= 1e-4).all()
+    assert (rounds.certify().relative_gap <= 1e-4).all()
     # The objective, by its definition.
-    (point,), feature = rounds.points, _rounds.feature_of(settings)
+    (point,), feature = [p.best for p in rounds.problems], _rounds.feature_of(settings)
     u = z[0] - y[0] * (X.astype(float) @ point[:-1] + feature * point[-1])
     penalised = point[:-1] if intercept == "free" else point
     objective = LAM / 2 * penalised @ penalised + c @ ALL[loss](u) / c.sum()
-    np.testing.assert_allclose(rounds.objective, objective, rtol=1e-12)
+    np.testing.assert_allclose(rounds.certify().objective, objective, rtol=1e-12)
     # No model is below the bound, also not that of other solvers.
     local = local_of(loss, intercept, tol=1e-9, max_iter=10**5)
     local.fit(X.astype(float), y[0] if loss in LOSSES else z[0], c)
-    assert local.objective_[0] <= rounds.objective[0] * (1 + 1e-7)
-    assert rounds.dual_objective[0] <= local.objective_[0] * (1 + 1e-12)
+    assert local.objective_[0] <= rounds.certify().objective[0] * (1 + 1e-7)
+    assert rounds.certify().dual_objective[0] <= local.objective_[0] * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("loss", ALL)
@@ -135,9 +148,9 @@ def test_the_bound_is_that_of_dual_variables_which_numpy_finds(rng, loss, interc
                 a = np.where(y[0] * a * sign > 0, a * sums.min() / max(total, 1e-300), a)
             np.testing.assert_allclose(y[0] @ a, 0, atol=1e-9 * n)
         duals.append(a)
-    (problem,) = rounds._problems
-    assert len(problem.cuts) == len(duals) <= 15
-    shares = problem.shares
+    found = rounds.problems[0].bound
+    assert len(found.values) - 1 == len(duals) <= 15
+    shares = found.shares
     assert (shares >= 0).all()
     np.testing.assert_allclose(shares.sum(), 1)
 
@@ -148,11 +161,10 @@ def test_the_bound_is_that_of_dual_variables_which_numpy_finds(rng, loss, interc
         return value / c.sum() - squared / (2 * LAM * c.sum() ** 2)
 
     mixture = dual_value(np.array(duals).T @ shares[1:])
-    values = np.array([value for value, _ in problem.cuts])
-    claimed = values @ shares[1:] - LAM / 2 * shares[1:] @ problem.gram @ shares[1:]
+    claimed = found.values @ shares - LAM / 2 * shares @ found.gram @ shares
     assert claimed <= mixture + 1e-12
-    assert claimed >= 0.99 * rounds.dual_objective[0]
-    for a, (value, point) in zip(duals, problem.cuts, strict=True):
+    assert claimed >= 0.99 * rounds.certify().dual_objective[0]
+    for a, value, point in zip(duals, found.values[1:], found.points[1:], strict=True):
         own = value - LAM / 2 * point @ point
         assert own <= dual_value(a) + 1e-12  # lower for the log loss with a free intercept
         if (loss, intercept) != ("log_loss", "free"):
@@ -170,15 +182,15 @@ def test_layouts_and_types_see_the_same(rng, layout, dtype):
             with_matrix=with_matrix, moves=[],
         )  # fmt: skip
         sums += [
-            _rounds.see(make_blocks(R, y, z, c, settings, (95,))[0], None, message) for R in rows
+            _rounds.see(make_blocks(R, y, z, c, settings, (95,))[0], None, 0, message) for R in rows
         ]
     for one, other in (sums[:2], sums[2:]):
-        for a, b in zip(one, other, strict=True):
-            np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10)
+        for name in one:
+            np.testing.assert_allclose(one[name], other[name], rtol=1e-10, atol=1e-10)
     # The diagonal is that of the matrix.
     at = np.triu_indices(X.shape[1] + 1)
-    diagonal = sums[0][3][:, at[0] == at[1]]
-    np.testing.assert_allclose(diagonal, sums[2][3], rtol=1e-10)
+    diagonal = sums[0]["second"][:, at[0] == at[1]]
+    np.testing.assert_allclose(diagonal, sums[2]["second"], rtol=1e-10)
 
 
 def test_pieces_of_a_block_add_up(rng, monkeypatch):
@@ -189,11 +201,11 @@ def test_pieces_of_a_block_add_up(rng, monkeypatch):
         widths=np.array([0.3]), with_matrix=True, moves=[(0, rng.normal(size=8), 0.5)],
     )  # fmt: skip
     (block,) = make_blocks(X, y, z, c, settings, (95,))
-    whole = _rounds.see(block, _rounds.move(block, None, message), message)
+    whole = _rounds.see(block, _rounds.move(block, None, message), 0, message)
     monkeypatch.setattr(_rounds, "_PIECE", 10)
-    pieces = _rounds.see(block, _rounds.move(block, None, message), message)
-    for a, b in zip(whole, pieces, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-12)
+    pieces = _rounds.see(block, _rounds.move(block, None, message), 0, message)
+    for name in whole:
+        np.testing.assert_allclose(whole[name], pieces[name], rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("with_matrix", [True, False])
@@ -210,31 +222,108 @@ def test_a_block_from_elsewhere_gives_the_same_bits(rng, layout, dtype, with_mat
     pickled = pickle.dumps((block, message), protocol=5, buffer_callback=buffers.append)
     shifted = [memoryview(bytearray(b"x") + buffer.raw())[1:] for buffer in buffers]
     again = pickle.loads(pickled, buffers=shifted)
-    for a, b in zip(
-        _rounds.see(block, None, message), _rounds.see(again[0], None, again[1]), strict=True
-    ):
-        np.testing.assert_array_equal(a, b)
-    local = local_of("huber", "penalised", tol=1e-2)
-    for a, b in zip(_rounds.begin(block, 0, local), _rounds.begin(again[0], 0, local), strict=True):
-        np.testing.assert_array_equal(a, b)
+    for function, sent in ((_rounds.see, 0), (_rounds.begin, 7)):
+        one, other = (
+            function(each, None, 0, sent or what) for each, what in ((block, message), again)
+        )
+        for name in one:
+            np.testing.assert_array_equal(one[name], other[name])
 
 
-def test_the_tree_has_one_shape():
+def test_the_tree_has_one_shape(monkeypatch):
     def add(parts):
         assert len(parts) <= 8
         return "(" + "".join(parts) + ")"
 
+    monkeypatch.setattr(_rounds, "add", add)
     letters = [chr(97 + k) for k in range(17)]
-    assert _rounds.tree(letters, add) == "((abcdefgh)(ijklmnop)(q))"
-    assert _rounds.tree(letters[:1], add) == "a"
+    tree = _rounds.Blocks(letters).sum_up(lambda block, *_: block, None)
+    assert tree == "((abcdefgh)(ijklmnop)(q))"
+    assert _rounds.Blocks("a").sum_up(lambda block, *_: block, None) == "a"
 
 
-def test_a_block_without_all_classes_has_no_part_in_the_start(rng):
-    X, y, z, _ = problem_of(rng, "hinge")
-    blocks = make_blocks(X, y, z, None, settings_of("hinge", "penalised"), (94, 1))
-    local = local_of("hinge", "penalised", tol=1e-2)
-    weights = [_rounds.begin(block, k, local)[0][0] for k, block in enumerate(blocks)]
-    assert weights == [94, 0]
-    (_, point), model = _rounds.begin(blocks[0], 0, local), local.fit(X[:94], blocks[0].y)
-    np.testing.assert_array_equal(point[0, :-1], 94 * model.coef_[0])
-    np.testing.assert_allclose(point[0, -1] * 2, 94 * model.intercept_[0])
+@pytest.mark.parametrize("kind", ["classes", "targets"])
+def test_a_fit_begins_at_the_mean_of_the_blocks_own_solutions(rng, kind):
+    """Of classes, a block that lacks one has none."""
+    loss = "hinge" if kind == "classes" else "huber"
+    X, y, z, _ = problem_of(rng, loss)
+    sizes = (64, 30, 1)
+    blocks = make_blocks(X, y, z, None, settings_of(loss, "penalised"), sizes)
+    found = [_rounds.begin(block, None, k, 5) for k, block in enumerate(blocks)]
+    weights = [64, 30, 0] if kind == "classes" else [64, 30, 1]
+    assert [of["weight"].tolist() for of in found] == [[weight] for weight in weights]
+    local, first = local_of(loss, "penalised"), 0
+    for size, weight, of in zip(sizes, weights, found, strict=True):
+        own = slice(first, first + size)
+        if weight > 1:
+            local.fit(X[own], (y if loss in LOSSES else z)[0, own])
+            coef, (b,) = np.ravel(local.coef_), local.intercept_
+            w, objective = of["points"][0] / weight, []
+            for point in (w, np.append(coef, b / 2)):
+                u = z[0, own] - y[0, own] * (X[own] @ point[:-1] + 2 * point[-1])
+                objective.append(LAM / 2 * point @ point + ALL[loss](u).mean())
+            assert objective[0] <= objective[1] * 1.011
+        else:
+            assert not weight or of["points"].any()
+        first += size
+    engine = Recorded(blocks)
+    rounds = rounds_of(engine, None, 95, X.shape[1])
+    rounds.n_passes, rounds.seed = 0, 5
+    rounds.train(tol=1e-3, max_iter=1)
+    mean = sum(of["points"][0] for of in found) / sum(weights)
+    np.testing.assert_allclose(engine.messages[1].points[0], mean, rtol=1e-14)
+
+
+class StoppedError(Exception):
+    """Between rounds."""
+
+
+@pytest.mark.parametrize("with_matrix", [True, False], ids=["matrix", "pairs"])
+@pytest.mark.parametrize("loss", ["hinge", "log_loss", "epsilon_insensitive"])
+def test_a_state_goes_on_with_the_same_bits(rng, loss, with_matrix, monkeypatch):
+    """Blocks lose their centres with their process."""
+    X, y, z, c = problem_of(rng, loss)
+    if not with_matrix:
+        monkeypatch.setattr(_rounds, "_MOST_FEATURES", 0)
+    y, z = np.concatenate([y, -y]), np.concatenate([z, z + 1 if loss not in LOSSES else z])
+    blocks = make_blocks(X, y, z, c, settings_of(loss, "free"))
+
+    def new():
+        return rounds_of(_rounds.Blocks(blocks), c, *X.shape, 2)
+
+    whole = new()
+    wanted, states = whole.train(tol=1e-5, max_iter=300), []
+
+    def stop():
+        if going.n_passes % 3 == 0:
+            raise StoppedError
+
+    going, is_over = new(), False
+    while not is_over:
+        state = {name: array.copy() for name, array in going.state().items()}
+        states.append(going.n_passes)
+        going = new()
+        going.restore(state)
+        with contextlib.suppress(StoppedError):
+            found, is_over = going.train(tol=1e-5, max_iter=300, on_progress=stop), True
+    assert going.n_passes == whole.n_passes
+    assert len(states) >= 2
+    np.testing.assert_array_equal(wanted.dual_objective, found.dual_objective)
+    for one, other in zip(whole.model(), going.model(), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_state_of_another_fit_or_a_damaged_one_is_refused(rng):
+    X, y, z, c = problem_of(rng, "hinge")
+    blocks = make_blocks(X, y, z, c, settings_of("hinge", "penalised"))
+    rounds, _ = run(blocks, c, *X.shape, max_rounds=3)
+    state = rounds.state()
+    with pytest.raises(ValueError, match="of other partitions"):
+        rounds_of(_rounds.Blocks(blocks[1:]), c, *X.shape).restore(state)
+    for name in set(state) - {"blocks", "numbers"}:
+        for other in (state[name][..., None], state[name].astype(np.float32), None):
+            fresh = rounds_of(_rounds.Blocks(blocks), c, *X.shape)
+            bad = state | {name: other}
+            with pytest.raises(ValueError, match="is missing, or does not fit"):
+                fresh.restore({k: v for k, v in bad.items() if v is not None})
+            assert fresh.n_passes == 1

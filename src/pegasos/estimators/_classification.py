@@ -261,8 +261,7 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
 
         def targets(y: np.ndarray, weights: Any, _: Any) -> tuple[np.ndarray, Any, Any]:
             codes = blocks.codes(y)
-            if self.class_weight is not None:
-                weights = factor[codes] * (1.0 if weights is None else weights)
+            weights = _weighted(weights, self.class_weight, factor, codes, may_be_zero=True)
             return _problems.label_columns(codes, n_classes, multi_class, weights), weights, None
 
         data = Data(
@@ -342,8 +341,8 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
                 schedule, certificate, rows, name=lambda k: _problems.name(k, **about),
                 stacklevel=7, **plan,
             )  # fmt: skip
-        if isinstance(data.X, Blocks):
-            return  # to ask all rows would be a pass
+        if hasattr(data.X, "fingerprint"):
+            return  # rows lie elsewhere: to ask all of them would be a pass
         if data.scheme == "multilabel":
             self._warn_of_one_value(data)
             return
@@ -371,11 +370,16 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
 
 
 def _weighted(
-    weights: np.ndarray | None, class_weight: Any, factor: np.ndarray, codes: np.ndarray
+    weights: np.ndarray | None,
+    class_weight: Any,
+    factor: np.ndarray,
+    codes: np.ndarray,
+    **options: bool,
 ) -> np.ndarray | None:
     """Sample weight times class weight, or None if both are one."""
     if class_weight is None:
         return weights
     with np.errstate(over="ignore"):  # the check follows
         weights = factor[codes] * (1.0 if weights is None else weights)
-    return _validate.sample_weight(weights, len(codes), "sample_weight times class_weight")
+    name = "sample_weight times class_weight"
+    return _validate.sample_weight(weights, len(codes), name, **options)

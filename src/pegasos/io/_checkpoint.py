@@ -94,7 +94,8 @@ def resume(estimator: Any, path: _archive.Path, X: Any, y: Any) -> None:
         raise ValueError(f"{name} is a checkpoint of a fit to other data")
     if isinstance(X, Blocks) and "blocks" not in state:  # they fit into memory
         X, y, _ = X.in_memory()
-    if isinstance(X, Blocks):
+    is_elsewhere = hasattr(X, "fingerprint")
+    if is_elsewhere:
         seen = estimator._read_blocks(X, continuing=False)[0]
     else:
         seen = estimator._read(X, y, None, continuing=False)
@@ -102,7 +103,7 @@ def resume(estimator: Any, path: _archive.Path, X: Any, y: Any) -> None:
     dtype = X.dtype if X.dtype == np.float32 else np.dtype(np.float64)
     settings = estimator._settings_for(lam, seen)
     try:
-        if not isinstance(X, Blocks):  # where the fit itself checks
+        if not is_elsewhere:  # where the fit itself checks
             blank = estimator._begin(settings, len(seen.columns), *X.shape, dtype)
             _state.check(state, blank)
             _, n_rows, stream, _ = state["numbers"].tolist()
@@ -119,10 +120,12 @@ def resume(estimator: Any, path: _archive.Path, X: Any, y: Any) -> None:
 
 
 def _parameters(estimator: Any) -> dict[str, Any]:
-    return {k: v for k, v in sorted(estimator.get_params().items()) if k not in _FREE}
+    params = sorted(estimator.get_params().items())
+    plain = str | int | float | None
+    return {k: v if isinstance(v, plain) else repr(v) for k, v in params if k not in _FREE}
 
 
 def _fingerprint(X: Any, y: Any) -> list[Any]:
-    if isinstance(X, Blocks):
-        return X.fingerprint
+    if hasattr(X, "fingerprint"):  # rows that lie elsewhere
+        return list(X.fingerprint)
     return [*X.shape, _rows.fingerprint(X) if y is None else _rows.fingerprint(X, y)]

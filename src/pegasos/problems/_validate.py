@@ -692,8 +692,13 @@ def labels_among(y: Any, classes: Any, known: Any) -> tuple[np.ndarray, np.ndarr
     return classes, np.searchsorted(classes, y)
 
 
-def sample_weight(weights: Any, n_samples: int, name: str = "sample_weight") -> np.ndarray | None:
-    """Return `weights` as float64 of shape (n_samples,), or None for None."""
+def sample_weight(
+    weights: Any, n_samples: int, name: str = "sample_weight", *, may_be_zero: bool = False
+) -> np.ndarray | None:
+    """Return `weights` as float64 of shape (n_samples,), or None for None.
+
+    `may_be_zero`: all of them, since there are other rows.
+    """
     if weights is None:
         return None
     if isinstance(weights, numbers.Real):
@@ -718,7 +723,7 @@ def sample_weight(weights: Any, n_samples: int, name: str = "sample_weight") -> 
         raise ValueError(
             f"{name} must have a sum that float64 can hold; the largest is {weights.max()}"
         )
-    if not (weights > 0).any():
+    if not (may_be_zero or (weights > 0).any()):
         raise ValueError(f"{name} must not be all zero: no weight is left to learn from")
     return weights
 

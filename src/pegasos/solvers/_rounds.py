@@ -1,44 +1,45 @@
 """Newton's method on rows that lie in blocks, by one pass over all blocks a round.
 
-For rows that are spread over the workers of a cluster, where rounds are dear. This module knows
-nothing of clusters: a `Blocks` object runs a function on every block and adds the results up in a
-fixed tree. `BlocksInProcess` is one for blocks in this process.
+For rows that are spread over the workers of a cluster, where rounds are dear:
 
-With u = z - y f(x), slopes p = l'(u) and dual variables a = c p, a pass at the point w and the step
-s returns, for every problem: slopes of the objective at ten points along s; at w + s the losses,
-sums of the dual variables, sum_i a_i y_i x_i, and the second derivatives or their diagonal. So one
-pass tells whether the step was a good one, the gap where it ends, and the next step from there.
+    w <- the blocks' own solutions, averaged by weight
+    repeat:  one pass at w + s; if the gap of the best P and the best D is small, stop
+             if the slope along s at w + s is not small:  s <- s times the zero of the slopes; next
+             w <- w + s
+             if the smoothed gap is small:  centres <- slopes at w in every block; s <- 0; next
+             s <- Newton's step, or that of L-BFGS
+
+`Rounds.train` and `Problem.take` are this loop. With u = z - y f(x), slopes p = l'(u) and dual
+variables a = c p, a pass (`see`) returns, for every problem: slopes of the objective at ten points
+along s; at w + s the losses, sums of the dual variables, sum_i a_i y_i x_i, and the second
+derivatives or their diagonal. So one pass tells whether the step was a good one, the gap where it
+ends, and the next step from there.
 
 A loss with corners is smoothed over a width around centres p0, by the proximal point method on the
-dual (see ``csrc/newton.c``). Centres stay with the blocks. They are defined by the pairs of a point
-and a width at which they were moved: a block that is lost is computed again with the same bits.
+dual (see ``csrc/newton.c``). Centres stay with the blocks. They are defined by the points and the
+widths at which they were moved: a block that is lost is computed again with the same bits, and this
+list with the numbers of `Problem` is all that it takes to go on.
+
+This module knows nothing of clusters: `Blocks` are in this process, and `pegasos.dask` has others.
 """
 
-import copy
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from scipy import linalg
 
 from pegasos import _core, _threads
 from pegasos.problems import _losses, _rows, _validate
+from pegasos.problems._certificate import Certificate
+from pegasos.problems._partitions import Arrays, Partitions
 from pegasos.problems._settings import Settings
+from pegasos.solvers import _schedule
 
 #: Where slopes along a step are computed; that at 0 and that at 1 are known from gradients.
-ALONG = (0.01, 0.03, 0.1, 0.2, 0.35, 0.5, 0.7, 1.5, 2.5, 5.0)
-#: What a block adds up for each problem, beside vectors; see `_see_piece`. Of the dual variables,
-#: those with y a >= 0 first, then those with y a < 0.
-LOSS, SMOOTH, MOVED, LINEAR, SQUARE, SIZE, NUMBERS = (
-    0,
-    1,
-    2,
-    slice(3, 5),
-    slice(5, 7),
-    slice(7, 9),
-    9,
-)
-
+ALONG = np.array([0.01, 0.03, 0.1, 0.2, 0.35, 0.5, 0.7, 1.5, 2.5, 5.0])
+# The gap to which blocks are solved on their own, where a fit begins; and epochs at most.
+_ROUGH, _ROUGH_EPOCHS = 1e-2, 30
 # Rows that are worked on at once.
 _PIECE = 8192
 # Results that one task of the tree adds up.
@@ -49,9 +50,8 @@ _MOST_FEATURES, _MOST_NUMBERS = 500, 2**22
 _PAIRS, _NUMBERS_OF_PAIRS = 30, 2**25
 # Dual points that are kept; pairs of shares that change at most, and the gain that is too little.
 _CUTS, _MIXES, _MIXED = 20, 1000, 1e-6
-# The first width beside the spread of targets, by how much it falls, and its least value beside the
-# first one.
-_FIRST_WIDTH, _NARROWER, _NARROWEST = 0.25, 0.6, 1e-6
+# The first width (targets spread by about 1), by how much it falls, and its least value.
+_FIRST_WIDTH, _NARROWER, _NARROWEST = 0.25, 0.6, 2.5e-7
 # A step is taken if the slope at its end is at most this part of that at its start.
 _FLAT = 0.9
 # Rounds in which a problem may look for the length of one step.
@@ -61,7 +61,7 @@ _SEARCHES = 20
 _FREE, _RIDGES = 1e-4, (0.0, 1e-12, 1e-9, 1e-6)
 
 
-# ---- Losses -------------------------------------------------------------------------------------
+# ---- What is done with a block ------------------------------------------------------------------
 
 
 class Slopes:
@@ -69,15 +69,11 @@ class Slopes:
 
     def __init__(self, loss: _losses.Loss, width: float) -> None:
         self.is_log = loss.name == "log_loss"
+        self.has_corners = loss.curvature == 0
         self.least, self.most = loss.least, loss.bound
         self.dead = loss.epsilon if loss.name.endswith("insensitive") else 0.0
         self.own_width = loss.diagonal  # 0 where the loss has corners
         self.width = self.own_width or width
-
-    @staticmethod
-    def is_smooth(loss: _losses.Loss) -> bool:
-        """Whether a loss has one derivative everywhere."""
-        return loss.curvature > 0
 
     def _shrunk(self, u: np.ndarray, dead: float) -> np.ndarray:
         return np.sign(u) * np.maximum(np.abs(u) - dead, 0) if dead else u
@@ -87,9 +83,7 @@ class Slopes:
         if self.is_log:
             with np.errstate(over="ignore"):
                 return 1 / (1 + np.exp(1 - u))
-        p = u / self.width
-        if centre is not None:
-            p += centre
+        p = u / self.width + centre
         return np.clip(self._shrunk(p, self.dead / self.width), self.least, self.most)
 
     def bend(self, p: np.ndarray) -> np.ndarray:
@@ -97,16 +91,14 @@ class Slopes:
         if self.is_log:
             return p * (1 - p)
         inside = (self.least < p) & (p < self.most)
-        if self.dead:
-            inside &= p != 0
-        return inside / self.width
+        return (inside & (p != 0) if self.dead else inside) / self.width
 
     def value(self, u: np.ndarray) -> np.ndarray:
         """l(u), without smoothing."""
         if self.is_log:
             return np.maximum(u - 1, 0) + np.log1p(np.exp(-np.abs(u - 1)))
         v = self._shrunk(u, self.dead)
-        if self.own_width == 0:
+        if self.has_corners:
             return np.maximum(self.most * v, self.least * v)
         p = np.clip(v / self.own_width, self.least, self.most)
         return p * (v - self.own_width * p / 2)
@@ -120,24 +112,7 @@ class Slopes:
             with np.errstate(divide="ignore", invalid="ignore"):
                 entropy = -(p * np.log(p) + (1 - p) * np.log1p(-p))
             return np.where((p > 0) & (p < 1), entropy, 0), 0 * p
-        linear = z * p - self.dead * np.abs(p) if self.dead else z * p
-        return linear, self.own_width / 2 * p * p
-
-
-# ---- What is done with a block ------------------------------------------------------------------
-
-
-class Arrays:
-    """Arrays under names, which are aligned again where they come from another process.
-
-    What a cluster sends may lie anywhere: the core refuses it, and NumPy sums it up in other
-    pieces.
-    """
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        for name, value in state.items():
-            is_array = isinstance(value, np.ndarray) or _validate.is_sparse(value)
-            self.__dict__[name] = _validate.aligned(value) if is_array else value
+        return z * p - self.dead * np.abs(p), self.own_width / 2 * p * p
 
 
 class Block(Arrays):
@@ -153,41 +128,39 @@ class Block(Arrays):
     values : ndarray of shape (n_problems, n_rows) or None
         Targets.
     settings : Settings
-    y : ndarray
-        Labels or targets, as an estimator takes them.
     """
-
-    def __init__(
-        self, X: Any, labels: Any, weights: Any, values: Any, settings: Settings, y: Any = None
-    ) -> None:
-        self.X, self.labels, self.weights, self.values = X, labels, weights, values
-        self.settings, self.y = settings, y
-
-    @property
-    def feature(self) -> float:
-        """The value of the constant feature that has the intercept as its weight."""
-        return feature_of(self.settings)
 
     def rows(self) -> _core.Rows:
         """The rows, as the core takes them."""
         return _validate.rows(self.X, checked=True)[0]
 
-    def squares(self, first: int, last: int) -> _core.Rows | None:
+    def pieces(self) -> list[slice]:
+        """Rows that are worked on at once."""
+        n = self.X.shape[0]
+        return [slice(first, min(first + _PIECE, n)) for first in range(0, n, _PIECE)]
+
+    def of_problem(self, k: int, part: slice) -> tuple[np.ndarray, np.ndarray, Any]:
+        """Weights (0: not in the problem), labels and targets of some rows in problem k."""
+        y = self.labels[k, part].astype(np.float64)
+        c = np.abs(y) if self.weights is None else np.abs(y) * self.weights[part]
+        return c, y, 1.0 if self.values is None else self.values[k, part]
+
+    def squares(self, part: slice) -> _core.Rows | None:
         """The squares of all numbers of some rows; None if all are 0."""
         if not _validate.is_sparse(self.X):
-            return _core.dense_rows(np.square(self.X[first:last], dtype=np.float64))
-        X, (begin, end) = self.X, self.X.indptr[[first, last]]
+            return _core.dense_rows(np.square(self.X[part], dtype=np.float64))
+        X, (begin, end) = self.X, self.X.indptr[[part.start, part.stop]]
         if begin == end:
             return None
         values = np.square(X.data[begin:end], dtype=np.float64)
-        ends = X.indptr[first : last + 1] - begin
+        ends = X.indptr[part.start : part.stop + 1] - begin
         return _core.csr_rows(values, X.indices[begin:end], ends, X.shape[1])
 
     def dense(self, which: np.ndarray) -> np.ndarray:
         """Some rows and their constant feature, as a new array of float64."""
         X = self.X[which]
         X = X.toarray() if _validate.is_sparse(X) else X
-        return np.column_stack([X, np.full(len(which), self.feature)]).astype(np.float64)
+        return np.column_stack([X, np.full(len(which), feature_of(self.settings))]).astype(float)
 
 
 class Message(Arrays):
@@ -206,16 +179,6 @@ class Message(Arrays):
         (problem, point, width): the slopes there become its centres.
     """
 
-    which: np.ndarray
-    points: np.ndarray
-    steps: np.ndarray
-    widths: np.ndarray
-    with_matrix: bool
-    moves: list[Any]
-
-    def __init__(self, **attributes: Any) -> None:
-        self.__dict__.update(attributes)
-
 
 def feature_of(settings: Settings) -> float:
     """The value of the constant feature that has the intercept as its weight."""
@@ -225,311 +188,356 @@ def feature_of(settings: Settings) -> float:
 def move(block: Block, centres: np.ndarray | None, message: Message) -> np.ndarray:
     """The centres of a block after the moves of a message, of shape (n_problems, n_rows)."""
     new = np.zeros(block.labels.shape) if centres is None else centres.copy()
-    rows, n = block.rows(), block.X.shape[0]
+    rows, feature = block.rows(), feature_of(block.settings)
     for k, point, width in message.moves:
-        loss = Slopes(block.settings.loss, width)
-        scores = _rows.decision_function(rows, point[None, :-1], block.feature * point[None, -1])
-        for first in range(0, n, _PIECE):
-            part = slice(first, min(first + _PIECE, n))
-            z = 1.0 if block.values is None else block.values[k, part]
-            new[k, part] = loss.slope(z - block.labels[k, part] * scores[part, 0], new[k, part])
+        loss = Slopes(block.settings.loss_of(k), width)
+        scores = _rows.decision_function(rows, point[None, :-1], feature * point[None, -1])
+        for part in block.pieces():
+            _, y, z = block.of_problem(k, part)
+            new[k, part] = loss.slope(z - y * scores[part, 0], new[k, part])
     return new
 
 
-def see(block: Block, centres: np.ndarray | None, message: Message) -> list[np.ndarray]:
-    """What a block adds to the sums of a round: arrays, which are added up over the blocks.
+def see(
+    block: Block, centres: np.ndarray | None, number: int, message: Message
+) -> dict[str, np.ndarray]:
+    """What a block adds to the sums of a round, which `add` adds up over the blocks.
 
     Returns
     -------
-    numbers : ndarray of shape (len(which), NUMBERS)
-    slopes : ndarray of shape (len(which), len(ALONG))
-        sum_i a_i y_i f_s(x_i), where a_i are the dual variables at points along the step s.
-    vectors : ndarray of shape (n_signs, len(which), n_features + 1)
-        sum_i a_i y_i (x_i, feature), of each sign of y_i a_i apart if the intercept is free.
-    second : ndarray
-        Upper triangles of matrices, of shape (len(which), -1), or diagonals.
+    dict of str to ndarray of shape (len(message.which), ...)
+        At w + s: ``loss``, ``smooth`` (the smoothed one), ``moved`` (sum of c (p - centre)^2); of
+        the dual variables with y a >= 0 and of the others, ``linear`` and ``square`` (see
+        `Slopes.dual`) and ``size`` (sum of abs(a)); ``vectors``, sum_i a_i y_i (x_i, feature), of
+        these two kinds apart if the intercept is free; ``second`` derivatives, as upper triangles
+        or diagonals. And ``along``: sum_i a_i y_i f_s(x_i) at the points `ALONG` s.
     """
     n, d = block.X.shape
     count, n_signs = len(message.which), 1 + block.settings.free_intercept
-    sums = [
-        np.zeros((count, NUMBERS)),
-        np.zeros((count, len(ALONG))),
-        np.zeros((n_signs, count, d + 1)),
-        np.zeros((count, d + 1, d + 1) if message.with_matrix else (count, d + 1)),
-    ]
-    both = np.concatenate([message.points, message.steps])
+    feature, bends = feature_of(block.settings), np.zeros((count, n))
+    factors, sums = np.zeros((n_signs, count, n)), []
     with _threads.blas.one_thread():
-        rows = block.rows()
-        coef = np.ascontiguousarray(both[:, :-1])
-        scores = _rows.decision_function(rows, coef, block.feature * both[:, -1])
-        factors = np.zeros((n_signs, count, n))
-        for first in range(0, n, _PIECE):
-            part = slice(first, min(first + _PIECE, n))
-            squares = None if message.with_matrix else block.squares(first, part.stop)
-            for j in range(count):
-                centre = None if centres is None else centres[message.which[j], part]
-                _see_piece(
-                    block, squares, part, j, message, centre, scores[part], factors[:, j], sums
-                )
-        for vectors, of_sign in zip(sums[2], factors, strict=True):
-            vectors[:, :-1] = rows.combine(of_sign)
-            vectors[:, -1] = block.feature * of_sign.sum(axis=1)
-    if message.with_matrix:
-        upper = np.triu_indices(d + 1)
-        sums[3] = sums[3][:, *upper]
-    return sums
+        rows, both = block.rows(), np.concatenate([message.points, message.steps])
+        coef, intercept = np.ascontiguousarray(both[:, :-1]), feature * both[:, -1]
+        scores = _rows.decision_function(rows, coef, intercept)
+        for j, k in enumerate(message.which):
+            loss, of_pieces = Slopes(block.settings.loss_of(k), message.widths[j]), []
+            for part in block.pieces():
+                c, y, z = block.of_problem(k, part)
+                u, towards = z - y * scores[part, j], y * scores[part, count + j]
+                centre = 0.0 if centres is None else centres[k, part]
+                terms, p = _terms(loss, c, y, z, u, towards, centre)
+                of_pieces.append(terms)
+                a, bends[j, part] = c * y * p, c * loss.bend(p)
+                factors[0, j, part] = a if n_signs == 1 else np.maximum(a, 0)
+                factors[1:, j, part] = np.minimum(a, 0)
+            sums.append(add(of_pieces))
+        total = {name: np.array([of[name] for of in sums]) for name in sums[0]}
+        vectors = np.zeros((count, n_signs, d + 1))
+        for sign, of_sign in enumerate(factors):
+            vectors[:, sign, :-1] = rows.combine(of_sign)
+            vectors[:, sign, -1] = feature * of_sign.sum(axis=1)
+        second = _matrices if message.with_matrix else _diagonals
+        return total | {"vectors": vectors, "second": second(block, bends)}
 
 
-def _see_piece(
-    block: Block, squares: Any, part: slice, j: int, message: Message, centre: Any,
-    scores: np.ndarray, of_signs: np.ndarray, sums: list[np.ndarray],
-) -> None:  # fmt: skip
-    k, count = message.which[j], len(message.which)
-    loss = Slopes(block.settings.loss, message.widths[j])
-    y = block.labels[k, part].astype(np.float64)
-    c = np.abs(y) if block.weights is None else np.abs(y) * block.weights[part]
-    z = 1.0 if block.values is None else block.values[k, part]
-    now, towards = z - y * scores[:, j], y * scores[:, count + j]
-    numbers, slopes, second = sums[0][j], sums[1][j], sums[3][j]
-    if message.steps[j].any():
+def _terms(
+    loss: Slopes, c: np.ndarray, y: np.ndarray, z: Any, u: np.ndarray, towards: np.ndarray,
+    centre: Any,
+) -> tuple[dict[str, Any], np.ndarray]:  # fmt: skip
+    """What some rows add to the sums of a problem, and their slopes at w + s."""
+    along = np.zeros(len(ALONG))
+    if towards.any():
         factors = c * towards
         for i, t in enumerate(ALONG):
-            slopes[i] += (loss.slope(now - t * towards, centre) * factors).sum()
-        now -= towards
-    p = loss.slope(now, centre)
-    value, (linear, square) = loss.value(now), loss.dual(p, z)
-    numbers[LOSS] += (c * value).sum()
-    if loss.own_width == 0 and not loss.is_log:
-        moved = (p if centre is None else p - centre) ** 2
-        numbers[MOVED] += (c * moved).sum()
-        lost = loss.dead * np.abs(p) + loss.width / 2 * moved
-        numbers[SMOOTH] += (c * (p * now - lost)).sum()
-    else:
-        numbers[SMOOTH] += (c * value).sum()
-    a = c * y * p
-    for i, inside in enumerate((a >= 0, a < 0)):
-        numbers[LINEAR][i] += (c * linear * inside).sum()
-        numbers[SQUARE][i] += (c * square * inside).sum()
-        numbers[SIZE][i] += (np.abs(a) * inside).sum()
-        if i < len(of_signs):
-            of_signs[i, part] = a * inside if len(of_signs) > 1 else a
-    bend = c * loss.bend(p)
-    if message.with_matrix:
-        band = np.flatnonzero(bend)
-        scaled = block.dense(part.start + band) * np.sqrt(bend[band])[:, None]
-        second += scaled.T @ scaled
-    else:
+            along[i] = (loss.slope(u - t * towards, centre) * factors).sum()
+        u = u - towards
+    p, value, moved = loss.slope(u, centre), loss.value(u), 0.0
+    linear, square = loss.dual(p, z)
+    smooth = value
+    if loss.has_corners:
+        moved = (p - centre) ** 2
+        smooth = p * u - loss.dead * np.abs(p) - loss.width / 2 * moved
+    is_up = y * p >= 0
+    of_signs = [c * is_up, c * ~is_up]
+    return {
+        "loss": (c * value).sum(),
+        "smooth": (c * smooth).sum(),
+        "moved": (c * moved).sum(),
+        "linear": np.array([(each * linear).sum() for each in of_signs]),
+        "square": np.array([(each * square).sum() for each in of_signs]),
+        "size": np.array([(each * np.abs(p)).sum() for each in of_signs]),
+        "along": along,
+    }, p
+
+
+def _matrices(block: Block, bends: np.ndarray) -> np.ndarray:
+    """Upper triangles of second derivatives, given those of the losses of all rows."""
+    size = block.X.shape[1] + 1
+    matrices, upper = np.zeros((len(bends), size, size)), np.triu_indices(size)
+    for matrix, bend in zip(matrices, bends, strict=True):
+        for part in block.pieces():
+            band = np.flatnonzero(bend[part])
+            scaled = block.dense(part.start + band) * np.sqrt(bend[part][band])[:, None]
+            matrix += scaled.T @ scaled
+    return matrices[:, *upper]
+
+
+def _diagonals(block: Block, bends: np.ndarray) -> np.ndarray:
+    diagonals = np.zeros((len(bends), block.X.shape[1] + 1))
+    for part in block.pieces():
+        squares = block.squares(part)
         if squares is not None:
-            second[:-1] += squares.combine(bend[None])[0]
-        second[-1] += block.feature**2 * bend.sum()
+            diagonals[:, :-1] += squares.combine(np.ascontiguousarray(bends[:, part]))
+    diagonals[:, -1] = feature_of(block.settings) ** 2 * bends.sum(axis=1)
+    return diagonals
 
 
-def begin(block: Block, number: int, local: Any) -> list[np.ndarray]:
-    """The weight of a block, and that times the model that it has on its own.
+def begin(block: Block, centres: Any, number: int, seed: int) -> dict[str, np.ndarray]:
+    """``weight`` of each problem, and ``points``: that times the block's own solution.
 
-    A block without rows of all classes has none.
-
-    Parameters
-    ----------
-    number : int
-        Of the block: it makes the seed another one.
-    local : pegasos.estimators._base.PegasosEstimator
-        What to fit; it has a seed.
+    Of classes, a block that lacks one of the two has no part in the solution of a problem.
     """
     settings, d = block.settings, block.X.shape[1]
-    size = float(block.X.shape[0] if block.weights is None else block.weights.sum())
-    point = np.zeros((len(block.labels), d + 1))
-    inside = block.labels if block.weights is None else block.labels[:, block.weights > 0]
-    has_all = block.values is not None or all({-1, 1} <= set(np.unique(y).tolist()) for y in inside)
-    if not has_all or size == 0:
-        return [np.zeros(1), point]
-    model = copy.copy(local)
-    model.random_state = (local.random_state + number) % 2**63
-    model.fit(block.X, block.y, block.weights)
-    point[:, :-1] = np.atleast_2d(model.coef_)
-    feature = feature_of(settings)
-    point[:, -1] = model.intercept_ / feature if feature else 0.0
-    return [np.array([size]), size * point]
+    inside = block.labels != 0
+    has_all = inside.any(axis=1)
+    if block.values is None:
+        has_all = (block.labels > 0).any(axis=1) & (block.labels < 0).any(axis=1)
+    which = np.flatnonzero(has_all)
+    weight, points = np.zeros(len(has_all)), np.zeros((len(has_all), d + 1))
+    if len(which):
+        seed = (seed + number) % 2**63
+        own = _schedule.Schedule(
+            _schedule.LINEAR, settings.some(which), len(which), d, block.X.dtype, seed
+        )
+        values = None if block.values is None else np.ascontiguousarray(block.values[which])
+        own.set_rows(np.ascontiguousarray(block.labels[which]), block.weights, values)
+        own.train(block.rows(), solver="auto", tol=_ROUGH, max_iter=_ROUGH_EPOCHS, check="none")
+        coef, intercept = own.model()
+        c = 1.0 if block.weights is None else block.weights
+        weight[which] = (inside[which] * c).sum(axis=1)
+        feature = feature_of(settings)
+        points[which, :-1] = coef
+        points[which, -1] = intercept / feature if feature else 0.0
+    return {"weight": weight, "points": weight[:, None] * points}
 
 
-def add(parts: Sequence[list[np.ndarray]]) -> list[np.ndarray]:
+def add(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """The sums of the arrays of several blocks, in their order."""
-    total = [array.copy() for array in parts[0]]
+    total = {name: np.array(value) for name, value in parts[0].items()}
     for part in parts[1:]:
-        for array, other in zip(total, part, strict=True):
-            array += other
+        for name in total:
+            total[name] += part[name]
     return total
 
 
-def tree(parts: list[Any], add: Callable[[list[Any]], Any]) -> Any:
-    """Add up parts in a tree whose shape depends on their number alone."""
-    while len(parts) > 1:
-        parts = [add(parts[i : i + _FAN]) for i in range(0, len(parts), _FAN)]
-    return parts[0]
+class Blocks:
+    """Blocks, and the centres of each, in the memory of this process.
+
+    Others override what runs functions and has results.
+    """
+
+    def __init__(self, blocks: Sequence[Any]) -> None:
+        self.blocks = blocks
+        self.centres: list[Any] = [None] * len(blocks)
+
+    def task(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """What has a function done, or arranges that it will be done."""
+        return function
+
+    def result(self, total: Any, centres: list[Any]) -> dict[str, np.ndarray]:
+        """The sums, once all is done, after which blocks have these centres."""
+        self.centres = centres
+        return total
+
+    def sum_up(self, function: Callable[..., Any], message: Any) -> dict[str, np.ndarray]:
+        """The sums over blocks of ``function(block, centres, number of the block, message)``.
+
+        They are added up in a tree, whose shape depends on the number of blocks alone. If a message
+        has moves, centres move before.
+        """
+        sent, centres = self.task(same)(message), self.centres
+        if getattr(message, "moves", None):
+            centres = [
+                self.task(move)(block, centre, sent)
+                for block, centre in zip(self.blocks, centres, strict=True)
+            ]
+        parts = [
+            self.task(function)(block, centre, k, sent)
+            for k, (block, centre) in enumerate(zip(self.blocks, centres, strict=True))
+        ]
+        while len(parts) > 1:
+            parts = [self.task(add)(parts[i : i + _FAN]) for i in range(0, len(parts), _FAN)]
+        return self.result(parts[0], centres)
 
 
-class Blocks(Protocol):
-    """Blocks of rows, and the centres of each."""
-
-    def sum_up(self, function: Callable[..., Any], message: Any) -> Any:
-        """The sum over blocks of what ``function(block, number of the block, message)`` returns."""
-        ...
-
-    def look(self, message: Message) -> list[np.ndarray]:
-        """Move centres, and the sum over blocks of what `see` returns."""
-        ...
-
-
-class BlocksInProcess:
-    """Blocks in the memory of this process."""
-
-    def __init__(self, blocks: Sequence[Block]) -> None:
-        self.blocks: Sequence[Block] = blocks
-        self.centres: list[np.ndarray | None] = [None] * len(blocks)
-
-    def sum_up(self, function: Callable[..., Any], message: Any) -> Any:
-        """See `Blocks`."""
-        return tree([function(block, k, message) for k, block in enumerate(self.blocks)], add)
-
-    def look(self, message: Message) -> list[np.ndarray]:
-        """See `Blocks`."""
-        pairs = list(zip(self.blocks, self.centres, strict=True))
-        if message.moves:
-            self.centres = [move(block, centres, message) for block, centres in pairs]
-            pairs = list(zip(self.blocks, self.centres, strict=True))
-        return tree([see(block, centres, message) for block, centres in pairs], add)
+def same(value: Any) -> Any:
+    return value
 
 
 # ---- What is done with the sums -----------------------------------------------------------------
 
 
-class _Problem:
-    """Where one problem stands."""
+class Bound:
+    """The best D of mixtures of the dual points of several rounds.
 
-    def __init__(self, settings: Settings, mass: float, point: np.ndarray, scale: float) -> None:
-        self.settings, self.mass = settings, mass
-        self.point, self.step = point, np.zeros_like(point)
-        self.is_smooth = Slopes.is_smooth(settings.loss)
-        self.width = self.first_width = _FIRST_WIDTH * scale
-        self.penalty = np.full(len(point), settings.lam)
-        self.penalty[-1] *= not settings.free_intercept
-        self.best, self.primal = point, np.inf
-        self.dual: float = 0.0  # a = 0 is a dual point of value 0
-        self.smooth, self.gradient, self.second = np.inf, np.zeros_like(point), np.zeros(0)
-        self.pairs: list[tuple[np.ndarray, np.ndarray]] = []
-        # (G, w(a)) of dual points, the products of the latter, and the shares of a = 0 and of them.
-        self.cuts: list[tuple[float, np.ndarray]] = []
-        self.gram, self.shares = np.zeros((0, 0)), np.ones(1)
+    D is concave: for shares beta >= 0 whose sum is 1, dual variables sum_t beta_t a_t of several
+    rounds, and of a = 0, have at least sum_t beta_t G_t - lam/2 |sum_t beta_t w(a_t)|^2, where G_t
+    is D(a_t) without its last part. (Teo, Vishwanathan, Smola and Le: Bundle methods for
+    regularized risk minimization, JMLR 11 (2010) 311-365, get their lower bound so.)
+
+    Attributes
+    ----------
+    values, points, shares : ndarray of shape (n_cuts + 1, ...)
+        G_t, w(a_t) and beta_t; first those of a = 0.
+    gram : ndarray
+        Products of the points.
+    best : float
+    """
+
+    _ARRAYS = ("values", "points", "shares", "gram")
+
+    def __init__(self, lam: float, size: int) -> None:
+        self.lam, self.best = lam, 0.0
+        self.values, self.points = np.zeros(1), np.zeros((1, size))
+        self.shares, self.gram = np.ones(1), np.zeros((1, 1))
+
+    def add(self, value: float, point: np.ndarray) -> float:
+        """Take a dual point, in place of the one with the least share; returns its own D."""
+        if len(self.values) <= _CUTS:
+            j = len(self.values)
+            self.values, self.shares = np.append(self.values, 0), np.append(self.shares, 0)
+            self.points = np.append(self.points, point[None], axis=0)
+            self.gram = np.pad(self.gram, (0, 1))
+        else:
+            j = 1 + int(np.argmin(self.shares[1:]))
+            self.shares[0] += self.shares[j]
+            self.shares[j] = 0
+        self.values[j], self.points[j] = value, point
+        self.gram[j] = self.gram[:, j] = self.points @ point
+        self._mix()
+        squared = self.shares @ self.gram @ self.shares
+        self.best = max(self.best, float(self.values @ self.shares - self.lam / 2 * squared))
+        return value - self.lam / 2 * float(self.gram[j, j])
+
+    def _mix(self) -> None:
+        """Find shares that give about the best bound, by steps on pairs of them."""
+        matrix, shares = self.lam * self.gram, self.shares
+        slopes = self.values - matrix @ shares
+        for _ in range(_MIXES):
+            inside = np.flatnonzero(shares > 0)
+            i, j = int(np.argmax(slopes)), int(inside[np.argmin(slopes[inside])])
+            gain = slopes[i] - slopes[j]
+            if not gain > _MIXED * max(self.best, abs(self.values[i])):
+                break
+            curvature = matrix[i, i] + matrix[j, j] - 2 * matrix[i, j]
+            step = min(gain / curvature, shares[j]) if curvature > 0 else shares[j]
+            shares[i] += step
+            shares[j] -= step
+            slopes -= step * (matrix[:, i] - matrix[:, j])
+
+
+class Problem:
+    """Where one problem stands: at `point`, w, before the pass at `point + step`.
+
+    Attributes
+    ----------
+    smooth, gradient, second : float, ndarray
+        Of the smoothed objective at w: its value and derivatives; the last ones of losses only.
+    width : float
+        Over which corners are smoothed.
+    best, primal : ndarray, float
+        The best point so far, and P there.
+    bound : Bound
+    pairs : list of tuple of ndarray
+        Of L-BFGS: steps, and how the gradient changed.
+    n_searches : int
+        Rounds in which the length of the step was changed.
+    is_over : bool
+        Whether steps are lost in rounding.
+    """
+
+    _ARRAYS = ("point", "step", "best", "gradient", "second")
+    _NUMBERS = ("width", "smooth", "primal", "n_searches", "is_over")
+
+    def __init__(self, settings: Settings, lam: float, mass: float, point: np.ndarray) -> None:
+        self.settings, self.lam, self.mass = settings, lam, mass
+        self.point = self.best = point
+        self.step = self.gradient = np.zeros_like(point)
+        self.second, self.pairs = np.zeros(0), list[tuple[np.ndarray, np.ndarray]]()
+        self.width, self.smooth, self.primal = _FIRST_WIDTH, np.inf, np.inf
         self.n_searches, self.is_over = 0, False
-        self.move: Any = None
+        self.bound = Bound(lam, len(point))
 
     @property
-    def relative_gap(self) -> float:
-        return float(max(self.primal - self.dual, 0) / self.primal) if self.primal > 0 else 0.0
+    def _penalty(self) -> np.ndarray:
+        """Second derivatives of the regulariser."""
+        penalty = np.full(len(self.point), self.lam)
+        penalty[-1] *= not self.settings.free_intercept
+        return penalty
 
-    def take(self, numbers: Any, slopes: Any, vectors: Any, second: Any, n_pairs: int) -> None:
-        """Hear of a round, and say in `point`, `step`, `width` and `move` what the next one is."""
-        m, penalty, self.move = self.mass, self.penalty, None
-        point = self.point + self.step
+    def take(self, sums: dict[str, Any], n_pairs: int) -> tuple[np.ndarray, float] | None:
+        """Hear of a round at w + s, and choose w and s of the next one.
+
+        Returns
+        -------
+        tuple or None
+            A point and a width: there, centres are to move.
+        """
+        m, penalty, point = self.mass, self._penalty, self.point + self.step
         ridge = (penalty * point) @ point / 2
-        primal, smooth = ridge + numbers[LOSS] / m, ridge + numbers[SMOOTH] / m
-        gradient = penalty * point - vectors.sum(axis=0) / m
-        if not (np.isfinite(numbers).all() and np.isfinite(gradient).all()):
+        primal, smooth = ridge + sums["loss"] / m, ridge + sums["smooth"] / m
+        gradient = penalty * point - sums["vectors"].sum(axis=0) / m
+        if not (np.isfinite([primal, smooth]).all() and np.isfinite(gradient).all()):
             raise _validate.overflow(np.dtype(np.float64), self.settings.lam)
-        dual = self._cut(numbers, vectors)
+        dual = self.bound.add(*self._dual_point(sums))
         if primal < self.primal:
             self.primal, self.best = primal, point
         if self.step.any():
-            t = self._length(slopes, gradient)
-            at_end, at_start = gradient @ self.step, self.gradient @ self.step
-            slack = 1e-12 * abs(self.smooth)
-            if abs(at_end) > _FLAT * abs(at_start) or smooth > self.smooth + slack:
+            at_end, at_start = (float(g @ self.step) for g in (gradient, self.gradient))
+            is_up = smooth > self.smooth + 1e-12 * abs(self.smooth)
+            if is_up or abs(at_end) > _FLAT * abs(at_start):
+                factor = self._length(sums["along"] / m, at_start, at_end)
+                self.step = factor * self.step
                 self.n_searches += 1
-                self.is_over = self.n_searches > _SEARCHES or not t > 0
-                self.step = t * self.step
-                return
+                self.is_over = self.n_searches > _SEARCHES or not factor > 0
+                return None
             change = gradient - self.gradient
             if n_pairs and self.step @ change > 0:
                 self.pairs = [*self.pairs[1 - n_pairs :], (self.step, change)]
-        self.point, self.smooth, self.gradient, self.second = point, smooth, gradient, second
-        self.n_searches = 0
-        smoothing = self.width / 2 * numbers[MOVED] / m
-        if not self.is_smooth and smooth - (dual - smoothing) <= primal - smooth:
-            self.move = point, self.width
-            self.width = max(_NARROWER * self.width, _NARROWEST * self.first_width)
+        self.point, self.smooth, self.gradient = point, smooth, gradient
+        self.second, self.n_searches = sums["second"], 0
+        smoothing = self.width / 2 * sums["moved"] / m
+        has_corners = self.settings.loss.curvature == 0
+        if has_corners and smooth - (dual - smoothing) <= primal - smooth:
+            width, self.width = self.width, max(_NARROWER * self.width, _NARROWEST)
             self.step = np.zeros_like(point)
-            return
-        self.step = self._by_matrix() if n_pairs == 0 else self._by_pairs()
-        self.is_over = not self.gradient @ self.step < 0
-
-    def _cut(self, numbers: np.ndarray, vectors: np.ndarray) -> float:
-        """D of the dual variables of a round, made feasible, after which `dual` is the best known.
-
-        D is concave: for weights beta >= 0 whose sum is at most 1, dual variables sum_t beta_t a_t
-        of several rounds have at least sum_t beta_t G_t - lam/2 |sum_t beta_t w(a_t)|^2, where G_t
-        is D(a_t) without its last part. (Teo, Vishwanathan, Smola and Le: Bundle methods for
-        regularized risk minimization, JMLR 11 (2010) 311-365, get their lower bound so.)
-        """
-        lam, m = self.settings.lam, self.mass
-        factors = np.ones(2)
-        if self.settings.free_intercept:  # the heavier sign is scaled down
-            sizes = numbers[SIZE]
-            factors = np.divide(sizes.min(), sizes, out=np.zeros(2), where=sizes > 0)
-            point = (factors @ vectors.reshape(2, -1))[:-1] / (lam * m)
+            return point, width
+        diagonal = penalty.copy()
+        diagonal[-1] += _FREE * self.lam * self.settings.free_intercept
+        if n_pairs:
+            self.step = _by_pairs(gradient, diagonal + self.second / m, self.pairs)
         else:
-            point = vectors[0] / (lam * m)
-        own = (factors * numbers[LINEAR] - factors**2 * numbers[SQUARE]).sum() / m
-        if len(self.cuts) == _CUTS:
-            self._drop(int(np.argmin(self.shares[1:])))
-        products = np.array([other @ point for _, other in self.cuts] + [point @ point])
-        self.cuts.append((own, point))
-        size = len(self.cuts)
-        self.shares = np.append(self.shares, 0.0)
-        gram = np.zeros((size, size))
-        gram[:-1, :-1], gram[-1], gram[:, -1] = self.gram, products, products
-        self.gram = gram
-        self._mix()
-        values = np.array([value for value, _ in self.cuts])
-        shares = self.shares[1:]
-        self.dual = max(self.dual, float(values @ shares - lam / 2 * shares @ gram @ shares))
-        return own - lam / 2 * products[-1]
+            self.step = _by_matrix(gradient, diagonal, self.second / m)
+        self.is_over = not gradient @ self.step < 0
+        return None
 
-    def _drop(self, j: int) -> None:
-        """Forget a cut, and leave its share to a = 0."""
-        del self.cuts[j]
-        self.gram = np.delete(np.delete(self.gram, j, 0), j, 1)
-        self.shares[0] += self.shares[j + 1]
-        self.shares = np.delete(self.shares, j + 1)
+    def _dual_point(self, sums: dict[str, Any]) -> tuple[float, np.ndarray]:
+        """G and w(a) of the dual variables of a round, made feasible."""
+        factors, vectors, scale = np.ones(2), sums["vectors"], self.lam * self.mass
+        if self.settings.free_intercept:  # the heavier sign is scaled down, so that sums are equal
+            sizes = sums["size"]
+            factors = np.divide(sizes.min(), sizes, out=np.zeros(2), where=sizes > 0)
+            vectors = factors[:, None] * vectors
+            vectors[:, -1] = 0
+        value = (factors * sums["linear"] - factors**2 * sums["square"]).sum() / self.mass
+        return float(value), vectors.sum(axis=0) / scale
 
-    def _mix(self) -> None:
-        """Find shares of cuts, and of a = 0, that give about the best bound, by steps on pairs."""
-        size = len(self.shares)
-        values = np.append(0.0, [value for value, _ in self.cuts])
-        matrix = np.zeros((size, size))
-        matrix[1:, 1:] = self.settings.lam * self.gram
-        slopes = values - matrix @ self.shares
-        for _ in range(_MIXES):
-            inside = np.flatnonzero(self.shares > 0)
-            i, j = int(np.argmax(slopes)), int(inside[np.argmin(slopes[inside])])
-            gain = slopes[i] - slopes[j]
-            if not gain > _MIXED * max(self.dual, abs(values[i])):
-                break
-            curvature = matrix[i, i] + matrix[j, j] - 2 * matrix[i, j]
-            share = self.shares[j]
-            step = min(gain / curvature, share) if curvature > 0 else share
-            self.shares[i] += step
-            self.shares[j] = 0.0 if step == share else share - step
-            slopes -= step * (matrix[:, i] - matrix[:, j])
-
-    def _length(self, slopes: np.ndarray, gradient: np.ndarray) -> float:
+    def _length(self, along: np.ndarray, at_start: float, at_end: float) -> float:
         """Where along the step the slope of the objective is 0; it grows from point to point."""
-        t = np.array(ALONG)
-        towards = self.penalty * self.step
-        at = towards @ self.point + t * (towards @ self.step) - slopes / self.mass
-        t, at = (
-            np.append(t, [0, 1]),
-            np.append(at, [self.gradient @ self.step, gradient @ self.step]),
-        )
+        towards = self._penalty * self.step
+        at = towards @ self.point + ALONG * (towards @ self.step) - along
+        t, at = np.append(ALONG, [0, 1]), np.append(at, [at_start, at_end])
         order = np.argsort(t)
         t, at = t[order], at[order]
         beyond = np.flatnonzero(at > 0)
@@ -538,124 +546,242 @@ class _Problem:
         j = beyond[0]
         return float(t[j - 1] + (t[j] - t[j - 1]) * at[j - 1] / (at[j - 1] - at[j])) if j else 0.0
 
-    def _by_matrix(self) -> np.ndarray:
-        """Newton's step."""
-        size = len(self.point)
-        matrix = np.zeros((size, size))
-        matrix[np.triu_indices(size)] = self.second / self.mass
-        free = _FREE * self.settings.lam * self.settings.free_intercept
-        diagonal = self.penalty + np.append(np.zeros(size - 1), free)
-        trace = matrix.trace() + diagonal.sum()
-        for ridge in _RIDGES:
-            regular = matrix + np.diag(diagonal + ridge * trace / size)
-            try:
-                return -linalg.cho_solve(linalg.cho_factor(regular), self.gradient)
-            except linalg.LinAlgError:
-                continue
-        return -self.gradient / (diagonal + np.diag(matrix))
 
-    def _by_pairs(self) -> np.ndarray:
-        """The step of L-BFGS; its first matrix is a multiple of the diagonal."""
-        q, factors = self.gradient.copy(), []
-        for s, v in reversed(self.pairs):
-            factors.append((s @ q) / (s @ v))
-            q -= factors[-1] * v
-        diagonal = self.penalty + self.second / self.mass
-        diagonal[-1] += _FREE * self.settings.lam * self.settings.free_intercept
-        inverse = np.divide(1, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0)
-        if self.pairs:
-            s, v = self.pairs[-1]
-            inverse *= (s @ v) / (v * inverse @ v)
-        q *= inverse
-        for (s, v), factor in zip(self.pairs, reversed(factors), strict=True):
-            q += (factor - (v @ q) / (s @ v)) * s
-        return -q
+def _by_matrix(gradient: np.ndarray, diagonal: np.ndarray, upper: np.ndarray) -> np.ndarray:
+    """Newton's step; the matrix has an upper triangle, and this diagonal beside it."""
+    size = len(gradient)
+    matrix = np.zeros((size, size))
+    matrix[np.triu_indices(size)] = upper
+    trace = matrix.trace() + diagonal.sum()
+    for ridge in _RIDGES:
+        regular = matrix + np.diag(diagonal + ridge * trace / size)
+        try:
+            return -linalg.cho_solve(linalg.cho_factor(regular), gradient)
+        except linalg.LinAlgError:
+            continue
+    return -gradient / (diagonal + np.diag(matrix))
+
+
+def _by_pairs(gradient: np.ndarray, diagonal: np.ndarray, pairs: Sequence[Any]) -> np.ndarray:
+    """The step of L-BFGS; its first matrix is a multiple of the diagonal."""
+    q, factors = gradient.copy(), []
+    for s, v in reversed(pairs):
+        factors.append((s @ q) / (s @ v))
+        q -= factors[-1] * v
+    inverse = np.divide(1, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0)
+    if pairs:
+        s, v = pairs[-1]
+        inverse *= (s @ v) / (v * inverse @ v)
+    q *= inverse
+    for (s, v), factor in zip(pairs, reversed(factors), strict=True):
+        q += (factor - (v @ q) / (s @ v)) * s
+    return -q
 
 
 class Rounds:
-    """The rounds of a fit.
+    """The rounds of a fit; to estimators, as `pegasos.solvers._schedule.Schedule`.
 
     Parameters
     ----------
-    blocks : Blocks
     settings : Settings
-    masses : ndarray of shape (n_problems,)
-        The sums of the weights of the rows of each problem.
-    start : ndarray of shape (n_problems, n_features + 1)
-        Where to begin.
-    scales : ndarray of shape (n_problems,)
-        The spread of the targets; 1 for labels.
+    blocks : Blocks
+    about : pegasos.problems._partitions.Partitions
+        What is known of all rows.
+    masses, n_inside : ndarray of shape (n_problems,)
+        Of each problem, the sum of weights and the number of rows.
+    seed : int
 
     Attributes
     ----------
-    n_rounds : int
-    points : ndarray of shape (n_problems, n_features + 1)
-        The best ones so far; the last weight is that of the constant feature.
+    n_passes, base : int
+        Rounds that are over, and those of earlier plans.
+    problems : list of Problem
+    moves : list of tuple
+        (problem, point, width): all moves of centres so far.
+    n_moved : int
+        How many of them blocks have made.
     """
+
+    #: It goes on with no session of Pegasos.
+    pegasos = None
 
     def __init__(
         self,
-        blocks: Blocks,
         settings: Settings,
+        blocks: Blocks,
+        about: Partitions,
         masses: np.ndarray,
-        start: np.ndarray,
-        scales: np.ndarray,
+        n_inside: np.ndarray,
+        seed: int,
     ) -> None:
-        n_problems, size = start.shape
-        self.blocks, self.n_rounds = blocks, 0
-        self._problems = [
-            _Problem(settings, mass, point, scale)
-            for mass, point, scale in zip(masses, start, scales, strict=True)
-        ]
+        self.settings, self.about, self.seed, self.solver = settings, about, seed, self
+        self.masses, self.n_inside = np.where(masses > 0, masses, 1), n_inside
+        self.n_passes = self.base = 0
+        self.blocks, n_problems, size = blocks, len(masses), about.shape[1] + 1
+        self._put(np.zeros((n_problems, size)))
+        self.moves, self.n_moved = list[tuple[int, np.ndarray, float]](), 0
         self.with_matrix = size <= _MOST_FEATURES + 1 and n_problems * size**2 <= _MOST_NUMBERS
         n_pairs = min(_PAIRS, max(3, _NUMBERS_OF_PAIRS // (2 * n_problems * size)))
-        self._n_pairs = 0 if self.with_matrix else n_pairs
+        self.n_pairs = 0 if self.with_matrix else n_pairs
 
-    @property
-    def points(self) -> np.ndarray:
-        return np.array([p.best for p in self._problems])
+    def _put(self, points: np.ndarray) -> None:
+        """Begin at these points, of shape (n_problems, n_features + 1)."""
+        self.problems = [
+            Problem(self.settings, lam, mass, point)
+            for lam, mass, point in zip(
+                self.settings.lams_of(len(points)), self.masses, points, strict=True
+            )
+        ]
 
-    @property
-    def objective(self) -> np.ndarray:
-        """P of the best points so far."""
-        return np.array([p.primal for p in self._problems])
+    @_threads.handled
+    def train(
+        self,
+        rows: Any = None,
+        *,
+        tol: float,
+        max_iter: int,
+        on_progress: Callable[[], None] = lambda: None,
+        on_epoch: Callable[[], None] = lambda: None,
+        **_: Any,
+    ) -> Certificate:
+        """Make rounds until all relative gaps are at most `tol`, but at most 1 + `max_iter`.
 
-    @property
-    def dual_objective(self) -> np.ndarray:
-        """The best D so far."""
-        return np.array([p.dual for p in self._problems])
-
-    @property
-    def relative_gaps(self) -> np.ndarray:
-        """(P - D)/P."""
-        return np.array([p.relative_gap for p in self._problems])
-
-    def run(self, tol: float, max_rounds: int, tell: Callable[[], None] = lambda: None) -> None:
-        """Make rounds until all gaps are at most `tol`, but at most `max_rounds`.
-
-        A problem also ends where its steps are lost in rounding.
+        A problem also ends where its steps are lost in rounding. An exception stops it between
+        rounds, and it goes on with the next one.
         """
-        moves: list[Any] = []
         with _threads.blas.one_thread():
-            for _ in range(max_rounds):
-                which = [
-                    k for k, p in enumerate(self._problems)
-                    if not p.is_over and not p.relative_gap <= tol
-                ]  # fmt: skip
+            if self.n_passes == 0:
+                start = self.blocks.sum_up(begin, self.seed)
+                weight = np.where(start["weight"] > 0, start["weight"], 1)
+                with _threads.uninterrupted():
+                    self._put(start["points"] / weight[:, None])
+                    self.n_passes = 1
+            while self.n_passes <= self.base + max_iter:
+                is_done = self.certify().proved_gap <= tol
+                which = [k for k, p in enumerate(self.problems) if not (p.is_over or is_done[k])]
                 if not which:
-                    return
-                active = [self._problems[k] for k in which]
-                message = Message(
-                    which=np.array(which),
-                    points=np.array([p.point for p in active]),
-                    steps=np.array([p.step for p in active]),
-                    widths=np.array([p.width for p in active]),
-                    with_matrix=self.with_matrix,
-                    moves=[move for move in moves if move[0] in which],
-                )
-                numbers, slopes, vectors, second = self.blocks.look(message)
-                self.n_rounds += 1
-                for j, p in enumerate(active):
-                    p.take(numbers[j], slopes[j], vectors[:, j], second[j], self._n_pairs)
-                moves = [(k, *self._problems[k].move) for k in which if self._problems[k].move]
-                tell()
+                    break
+                self._make_round(which)
+                on_progress()
+                on_epoch()
+        return self.certify()
+
+    def _make_round(self, which: list[int]) -> None:
+        """A pass over all blocks at the points and steps of these problems."""
+        active, n_moved = [self.problems[k] for k in which], len(self.moves)
+        message = Message(
+            which=np.array(which),
+            points=np.array([p.point for p in active]),
+            steps=np.array([p.step for p in active]),
+            widths=np.array([p.width for p in active]),
+            with_matrix=self.with_matrix,
+            moves=self.moves[self.n_moved :],
+        )
+        sums = self.blocks.sum_up(see, message)
+        with _threads.uninterrupted():
+            for j, (k, p) in enumerate(zip(which, active, strict=True)):
+                move = p.take({name: array[j] for name, array in sums.items()}, self.n_pairs)
+                self.moves += [] if move is None else [(k, *move)]
+            self.n_passes, self.n_moved = self.n_passes + 1, n_moved
+
+    # ---- What there is so far --------------------------------------------------------------------
+
+    def certify(self, rows: Any = None) -> Certificate:
+        """The certificate of the best points so far; NaN before the first pass."""
+        primal = np.array([p.primal for p in self.problems])
+        known, bound = np.isfinite(primal), np.array([p.bound.best for p in self.problems])
+        return Certificate(np.where(known, primal, np.nan), np.where(known, bound, np.nan))
+
+    standing = certify
+
+    def model(self) -> tuple[np.ndarray, np.ndarray]:
+        """Coefficients and intercepts of the best points so far."""
+        points = np.array([p.best for p in self.problems])
+        return points[:, :-1].copy(), feature_of(self.settings) * points[:, -1]
+
+    def progress(self) -> tuple[int, int, str]:
+        """Rounds that are over, 0, and these with the largest gap in words."""
+        gap = self.certify().proved_gap.max()
+        note = f"round {self.n_passes}" + (f", gap {gap:.1e}" if np.isfinite(gap) else "")
+        return self.n_passes, 0, note
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.about.shape[0])
+
+    @property
+    def n_iter(self) -> int:
+        return self.n_passes
+
+    @property
+    def n_steps(self) -> np.ndarray:
+        return np.zeros(len(self.masses), np.int64)
+
+    @property
+    def solver_epochs(self) -> dict[str, int]:
+        return {"newton": self.n_passes}
+
+    def epochs_of_plan(self) -> np.ndarray:
+        return np.full(len(self.masses), self.n_passes - self.base)
+
+    def end_plan(self) -> None:
+        self.base = self.n_passes
+
+    def remains(self) -> dict[str, np.ndarray]:
+        """What Pegasos needs beside the model to go on with other rows; see `Schedule`."""
+        norm, count = self.about.mean_squared_norm, len(self.masses)
+        return {
+            "numbers": np.array([self.seed, 0, 0, self.n_iter], np.uint64),
+            "weights": np.zeros((0, self.about.shape[1]), self.about.dtype),
+            "solver_epochs": _schedule.table(self.solver_epochs),
+            "n_inside": np.asarray(self.n_inside, np.int64),
+            "least_steps": _schedule.least_steps(self.settings, count, norm),
+        }
+
+    # ---- Saving ----------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, np.ndarray]:
+        """All that it takes to go on with the same bits."""
+        moves = [np.append([k, width], point) for k, point, width in self.moves]
+        state = {
+            "blocks": np.array([len(self.blocks.blocks), *self.about.fingerprint], np.int64),
+            "numbers": np.array([self.seed, self.n_passes, self.base], np.uint64),
+            "moves": np.array(moves, float).reshape(-1, self.about.shape[1] + 3),
+        }
+        for k, p in enumerate(self.problems):
+            own = {name: getattr(p, name) for name in Problem._ARRAYS}
+            own |= {name: getattr(p.bound, name) for name in Bound._ARRAYS}
+            own["pairs"] = np.array(p.pairs, float).reshape(-1, 2, len(p.point))
+            numbers = [p.bound.best, *(getattr(p, name) for name in Problem._NUMBERS)]
+            own["numbers"] = np.array(numbers, float)
+            state |= {f"{k}.{name}": array for name, array in own.items()}
+        return state
+
+    def restore(self, state: dict[str, np.ndarray]) -> None:
+        """Stand where a `state` was saved, which others could have changed; blocks are new."""
+        if not np.array_equal(state["blocks"], self.state()["blocks"]):
+            raise ValueError("the fit to go on with was of other partitions")
+        size, m = self.about.shape[1] + 1, len(state.get("moves", ()))
+        shapes: dict[str, Any] = {"moves": (m, size + 2)}
+        for k in range(len(self.problems)):
+            n, of_second, n_pairs = (
+                len(state.get(f"{k}.{name}", ())) for name in ("values", "second", "pairs")
+            )
+            own = dict.fromkeys(Problem._ARRAYS, (size,)) | {
+                "second": (of_second,), "pairs": (n_pairs, 2, size), "values": (n,),
+                "points": (n, size), "shares": (n,), "gram": (n, n),
+                "numbers": (1 + len(Problem._NUMBERS),),
+            }  # fmt: skip
+            shapes |= {f"{k}.{name}": shape for name, shape in own.items()}
+        for name, shape in shapes.items():
+            array = state.get(name)
+            if array is None or array.dtype != np.float64 or array.shape != shape:
+                raise ValueError(f"state: {name} is missing, or does not fit the rest")
+        self.seed, self.n_passes, self.base = state["numbers"].tolist()
+        self.moves = [(int(row[0]), row[2:], float(row[1])) for row in state["moves"]]
+        for k, p in enumerate(self.problems):
+            for owner, names in ((p, Problem._ARRAYS), (p.bound, Bound._ARRAYS)):
+                vars(owner).update((name, state[f"{k}.{name}"].copy()) for name in names)
+            p.pairs = [(step, change) for step, change in state[f"{k}.pairs"]]
+            p.bound.best, *numbers = state[f"{k}.numbers"].tolist()
+            vars(p).update(zip(Problem._NUMBERS, numbers, strict=True))

@@ -372,8 +372,8 @@ class Schedule:
         ran = tuple(self.solver_epochs.items())
         coef, intercept = solver.model()
         with uninterrupted():
-            least_steps = self._least_steps(self.kind.squared_norm(rows))
-            pegasos.go_on_from(coef, intercept, self.n_iter, inside, least_steps)
+            least = least_steps(settings, len(inside), self.kind.squared_norm(rows))
+            pegasos.go_on_from(coef, intercept, self.n_iter, inside, least)
             if pegasos.counts is not None:
                 c = pegasos.row_weights
                 weights = 1 if c is None else np.maximum(c, 1e-300)
@@ -384,13 +384,6 @@ class Schedule:
                 counts = epochs[:, None] * a
                 pegasos.counts[...] = np.rint(counts) if settings.loss.has_counts else counts
             self._ran, self.solver = ran, pegasos
-
-    def _least_steps(self, squared_norm: float) -> np.ndarray:
-        settings = self.settings
-        most = _MOST_GROWTH / settings.batch_size
-        growth = min(squared_norm + settings.constant_feature**2, most)
-        lams = settings.lams_of(len(self.pegasos.problems))
-        return np.minimum(np.maximum(growth / lams, 1), _MOST_STEPS).astype(np.int64)
 
     def _telling(
         self, on_progress: Callable[[], None] | None, on_epoch: Callable[[], None] | None
@@ -481,7 +474,7 @@ class Schedule:
         state = self.pegasos.state()
         state |= {
             "epochs_begun": np.array([self.epochs_begun], np.int64),
-            "solver_epochs": _table(dict(self._ran)),
+            "solver_epochs": table(dict(self._ran)),
         }
         if self.solver is not self.pegasos:
             arrays = self.solver.state()
@@ -491,13 +484,14 @@ class Schedule:
     @np.errstate(over="ignore", under="ignore")
     def remains(self) -> dict[str, np.ndarray]:
         """What Pegasos needs beside the model to go on with other rows, for `of_remains`."""
+        norm = float(self.solver.norms.mean())
         numbers = [self.seed, 0, self.pegasos.stream, self.n_iter]
         return {
             "numbers": np.array(numbers, np.uint64),
             "weights": self.pegasos.weights[:0],
-            "solver_epochs": _table(self.solver_epochs),
+            "solver_epochs": table(self.solver_epochs),
             "n_inside": np.asarray(self.solver.n_inside, np.int64),
-            "least_steps": self._least_steps(float(self.solver.norms.mean())),
+            "least_steps": least_steps(self.settings, len(self.pegasos.problems), norm),
         }
 
     @classmethod
@@ -535,7 +529,18 @@ class Schedule:
         return schedule
 
 
-def _table(solver_epochs: dict[str, int]) -> np.ndarray:
+def least_steps(settings: Settings, n_problems: int, squared_norm: float) -> np.ndarray:
+    """How many steps Pegasos has made at the least, of each problem, when it goes on from a model.
+
+    `squared_norm` is that of a row. The next step then moves its score by 1 at most.
+    """
+    most = _MOST_GROWTH / settings.batch_size
+    growth = min(squared_norm + settings.constant_feature**2, most)
+    steps = np.minimum(np.maximum(growth / settings.lams_of(n_problems), 1), _MOST_STEPS)
+    return steps.astype(np.int64)
+
+
+def table(solver_epochs: dict[str, int]) -> np.ndarray:
     """Epochs of each solver, and its place in their order."""
     places = {solver: place for place, solver in enumerate(solver_epochs, 1)}
     return np.array([[of.get(name, 0) for name in SOLVERS] for of in (solver_epochs, places)])

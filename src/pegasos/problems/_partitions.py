@@ -1,0 +1,194 @@
+"""Rows in partitions, which are checked where they are; the client knows what all of them have."""
+
+import zlib
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_classifier
+from sklearn.utils.multiclass import check_classification_targets
+
+from pegasos.problems import _rows, _validate
+
+
+class Arrays(SimpleNamespace):
+    """Arrays under names, which are aligned again where they come from another process.
+
+    What a cluster sends may lie anywhere: the core refuses it, and NumPy sums it up in other
+    pieces.
+    """
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, value in state.items():
+            is_array = isinstance(value, np.ndarray) or _validate.is_sparse(value)
+            self.__dict__[name] = _validate.aligned(value) if is_array else value
+
+
+def checked(
+    number: int, X: Any, y: Any, weights: Any, local: Any, with_checksum: bool = False
+) -> Arrays:
+    """The rows of a partition, which are all right, and `about`, which the client is told.
+
+    Parameters
+    ----------
+    number : int
+        Of the partition, for messages.
+    X, y, weights
+        As users have them; weights may be None.
+    local : PegasosClassifier or PegasosRegressor
+        What checks them.
+    with_checksum : bool
+        Whether `about` has a checksum of all that the partition has.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If they are not as a fit in memory wants them. All weights of a partition may be 0.
+    """
+    n_rows = len(y)
+    for name, part in (("X", X), ("sample_weight", weights)):
+        if part is not None and part.shape[0] != n_rows:
+            raise ValueError(
+                f"X, y and sample_weight must have equally many rows in each partition, but in "
+                f"partition {number} {name} has {part.shape[0]} and y has {n_rows}"
+            )
+    about = SimpleNamespace(n_rows=n_rows)
+    if n_rows == 0:
+        return Arrays(about=about)
+    noting = type(local)()
+    try:
+        if is_classifier(local):
+            X, y = noting._validate_rows(X, y=y)
+            check_classification_targets(y)
+            about.classes, values = _validate.labels(y, n_rows)
+        else:
+            _validate.before_targets(y)
+            X, y = noting._validate_rows(X, y=y, multi_output=True)
+            values = y = _validate.targets(y, n_rows)
+        weights = _validate.sample_weight(weights, n_rows, may_be_zero=True)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"partition {number}: {error}") from None
+    each = np.ones(n_rows) if weights is None else weights
+    rows = _validate.rows(X, checked=True)[0]
+    about.n_features, about.dtype, about.n_stored = X.shape[1], X.dtype.name, rows.size
+    about.squares, about.y_shape = float(rows.squared_norms().sum()), y.shape[1:]
+    about.n_inside = int(np.count_nonzero(each))
+    if is_classifier(local):
+        about.sums = np.bincount(values, each)
+        about.counts = np.bincount(values, each > 0).astype(np.int64)
+    about.moments = moments(values, each)
+    about.checksum = _rows.fingerprint(X, values, each) if with_checksum else 0
+    return Arrays(about=about, X=X, y=y, weights=weights)
+
+
+def moments(values: np.ndarray, weights: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+    """The sum of weights, and of each column the mean and the sum of squares about it."""
+    values, total = values.reshape(len(values), -1), float(weights.sum())
+    mean = weights @ values / total if total > 0 else 0 * values[0]
+    return total, mean, weights @ (values - mean) ** 2
+
+
+def merged(parts: list[Any]) -> tuple[float, np.ndarray, np.ndarray]:
+    """The moments of all rows, from those of several parts."""
+    total, mean, squares = parts[0]
+    for other_total, other_mean, other_squares in parts[1:]:
+        if other_total > 0:
+            apart, share = other_mean - mean, other_total / (total + other_total)
+            mean, squares = mean + share * apart, squares + other_squares + total * share * apart**2
+            total += other_total
+    return total, mean, squares
+
+
+class Partitions:
+    """What is known of rows that lie elsewhere; to estimators, as `pegasos.Blocks`.
+
+    Parameters
+    ----------
+    abouts : list of SimpleNamespace
+        Of all partitions.
+
+    Attributes
+    ----------
+    which : list of int
+        The partitions that have rows.
+    shape, dtype, mean_squared_norm
+        Of X.
+    n_stored : int
+        Numbers that X has.
+    mass : float
+        The sum of weights.
+    n_inside : int
+        Rows that have weight.
+    n_outputs : int
+        Columns of y; 0: it is one-dimensional.
+    classes, class_weight_sums, class_counts : ndarray or None
+        Of labels.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If partitions do not go together, or all are empty.
+    """
+
+    def __init__(self, abouts: list[Any]) -> None:
+        self.which = [k for k, about in enumerate(abouts) if about.n_rows > 0]
+        if not self.which:
+            raise ValueError("X must have at least one row, but all partitions are empty")
+        first, parts = abouts[self.which[0]], [abouts[k] for k in self.which]
+        for name, what in (
+            ("n_features", "features"),
+            ("dtype", "as the type of X"),
+            ("y_shape", "as the shape of a target"),
+        ):
+            for k, part in zip(self.which, parts, strict=True):
+                one, other = getattr(first, name), getattr(part, name)
+                if one != other:
+                    raise ValueError(
+                        f"all partitions must be alike, but partition {self.which[0]} has {one} "
+                        f"{what}, and partition {k} has {other}"
+                    )
+        n_rows = sum(part.n_rows for part in parts)
+        self.shape, self.dtype = (n_rows, first.n_features), np.dtype(first.dtype)
+        self.n_stored, self.n_inside = (
+            sum(getattr(part, name) for part in parts) for name in ("n_stored", "n_inside")
+        )
+        self.mean_squared_norm = sum(part.squares for part in parts) / n_rows
+        self.mass, self._mean, self._squares = merged([part.moments for part in parts])
+        if not self.mass > 0:
+            raise ValueError("sample_weight must not be all zero: no weight is left to learn from")
+        self.n_outputs = first.y_shape[0] if first.y_shape else 0
+        checksums = np.array([(part.n_rows, part.checksum) for part in parts])
+        self.fingerprint = [*self.shape, zlib.crc32(checksums)]
+        self.classes: Any = None
+        self.class_weight_sums: Any = None
+        self.class_counts: Any = None
+        if hasattr(first, "classes"):
+            self._merge_classes(parts)
+
+    def _merge_classes(self, parts: list[Any]) -> None:
+        if len({part.classes.dtype.kind in "fiub" for part in parts}) > 1:
+            raise TypeError(
+                "y must hold labels of one kind, but partitions have numbers and strings"
+            )
+        self.classes = np.unique(np.concatenate([part.classes for part in parts]))
+        self.class_weight_sums = np.zeros(len(self.classes))
+        self.class_counts = np.zeros(len(self.classes), np.int64)
+        for part in parts:
+            at = np.searchsorted(self.classes, part.classes)
+            self.class_weight_sums[at] += part.sums
+            self.class_counts[at] += part.counts
+
+    def codes(self, y: np.ndarray) -> np.ndarray:
+        """The number of each row's label among `classes`."""
+        found: np.ndarray = np.searchsorted(self.classes, y.ravel())
+        return found
+
+    def some_targets(self, count: int) -> np.ndarray:
+        """Two rows of y, which have the mean and the spread of all."""
+        spread = np.sqrt(self._squares / self.mass)
+        return np.stack([self._mean - spread, self._mean + spread])
+
+    def row(self) -> np.ndarray:
+        """A row as large as rows of X are, for what is said of rows at large."""
+        size = max(1, round(self.n_stored / self.shape[0]))
+        return np.full((1, size), np.sqrt(self.mean_squared_norm / size), self.dtype)
