@@ -5,8 +5,9 @@ losses and for regression), ``kernel`` (kernel machines beside SVC), ``small`` (
 small sets beside LinearSVC and SVC), ``threads`` (what two threads gain), ``select``
 (cross-validated searches), ``gap`` (time to a certified duality gap), ``micro`` (an epoch beside
 ``X @ w``, prediction, memory), ``scale`` (how cost grows; one very
-large run), ``blocks`` (rows on disk), ``all``. With ``--json``, figures are kept in
-``bench/results``, of which ``python bench/page.py`` makes the page.
+large run), ``blocks`` (rows on disk), ``cluster`` (rounds, workers and what a round costs on a
+Dask cluster), ``all``. With ``--json``, figures are kept in ``bench/results``, of which
+``python bench/page.py`` makes the page.
 """
 
 import argparse
@@ -37,10 +38,11 @@ TABLES = {
     "micro": ("micro", "run"),
     "scale": ("scale", "run"),
     "blocks": ("blocks", "run"),
+    "cluster": ("cluster", "run"),
 }
 PACKAGES = (
     "pegasos", "numpy", "scipy", "scikit-learn", "scikit-learn-intelex", "liblinear-multicore",
-    "liblinear-official", "snapml", "skglm",
+    "liblinear-official", "snapml", "skglm", "distributed",
 )  # fmt: skip
 
 
@@ -104,7 +106,7 @@ def main():
     parser.add_argument("--slow", action="store_true", help="peers that take minutes, too")
     parser.add_argument(
         "--huge", action="store_true",
-        help="scale: past 2**31 nonzeros (20 GB); blocks: 500 million stored values",
+        help="scale: past 2**31 nonzeros (20 GB); blocks: 500 million stored values; cluster: 100",
     )  # fmt: skip
     args = parser.parse_args()
     about = {

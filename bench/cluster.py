@@ -1,0 +1,197 @@
+"""`pegasos.dask` on a LocalCluster: rounds to a certified gap, what a round costs, and workers.
+
+"rounds": rounds to gaps of 1e-2 and 1e-3 with 8 blocks of shuffled rows, in this process; and
+kilobytes that a round sends to each worker and that each block returns. "overhead": seconds of a
+round over almost no rows, on 2 workers. "workers": a fit on sparse rows that workers make, by 1 and
+by 2 workers of one thread, in turn; "CPU s" is that of all workers and this process, "busy" what
+others took of the machine, and "bits" whether models are equal bit for bit. With --huge, 100
+million stored values.
+"""
+
+import functools
+import logging
+import pickle
+import statistics
+import time
+import warnings
+
+import dask
+import dask.array as da
+import data as sets
+import distributed
+import numpy as np
+import psutil
+from measure import say, timed
+from scipy import sparse
+from sklearn.base import clone
+
+import pegasos
+from pegasos.dask import DaskPegasosClassifier
+from pegasos.problems import _partitions
+from pegasos.solvers import _rounds
+
+LOSSES = ("hinge", "squared_hinge", "log_loss")
+N_BLOCKS = 8
+# name: rows and labels, and λ.
+SETS = {
+    "50,000 x 22": (lambda: sets.blobs(22, 2, 50_000), 1e-4),
+    "adult": (lambda: sets.load_or_imitate("adult"), 3e-5),
+    "50,000 x 300, sparse": (lambda: sets.binary(50_000), 1e-4),
+    "imdb": (lambda: sets.load_or_imitate("imdb"), 1e-4),
+}
+
+
+class Counted(_rounds.Blocks):
+    """Notes the size of what would go over the network in the last round."""
+
+    def sum_up(self, function, message):
+        sums = super().sum_up(function, message)
+        self.kilobytes = [len(pickle.dumps(what)) / 1000 for what in (message, sums)]
+        return sums
+
+
+def in_blocks(X, y, loss, lam):
+    """The rounds of a fit, in this process."""
+    local = pegasos.PegasosClassifier(lam=lam, loss=loss, random_state=0)
+    order = np.random.default_rng(0).permutation(len(y))
+    parts = [
+        _partitions.checked(k, X[rows], y[rows], None, local)
+        for k, rows in enumerate(np.array_split(order, N_BLOCKS))
+    ]
+    about = _partitions.Partitions([part.about for part in parts])
+    data, targets, masses, n_inside = local._read_blocks(about, continuing=False)
+    settings, blocks = local._settings_for(lam, data), []
+    for part in parts:
+        labels, weights, values = targets(part.y[:, None], part.weights, None)
+        arrays = {"X": part.X, "labels": labels, "weights": weights, "values": values}
+        blocks.append(_rounds.Block(settings=settings, **arrays))
+    return _rounds.Rounds(settings, Counted(blocks), about, masses, n_inside, 0)
+
+
+def rounds(names, quick):
+    for name in names:
+        make, lam = SETS[name]
+        made = make()
+        n = 4000 if quick else len(made.y)
+        for loss in LOSSES:
+            say("rounds", name, loss)
+            run, row = in_blocks(made.X[:n], made.y[:n], loss, lam), {"set": name, "loss": loss}
+            row["method"] = "Newton" if run.with_matrix else "L-BFGS"
+            for tol in (1e-2, 1e-3):
+                gap = run.train(tol=tol, max_iter=300).relative_gap.max()
+                row[f"rounds to {tol:g}"] = run.n_passes if gap <= tol else None
+            row["kB sent"], row["kB returned"] = run.blocks.kilobytes
+            yield row
+
+
+def made_rows(number, n, nonzeros, d):
+    """The rows of a partition, like those of text."""
+    rng = np.random.default_rng(number)
+    columns = np.minimum(rng.pareto(0.6, size=n * nonzeros) * 10, d - 1).astype(np.int32)
+    values = rng.random(n * nonzeros, dtype=np.float32)
+    ends = np.arange(0, n * nonzeros + 1, nonzeros, dtype=np.int32)
+    X = sparse.csr_array((values, columns, ends), shape=(n, d))
+    scores = X @ np.random.default_rng(0).normal(size=d).astype(np.float32)
+    y = scores + rng.normal(scale=scores.std(), size=n) > np.median(scores)
+    return X, y.astype(np.int64)
+
+
+def cluster_of(n_workers):
+    cluster = distributed.LocalCluster(
+        n_workers=n_workers, threads_per_worker=1, dashboard_address=":0", memory_limit=0,
+        silence_logs=logging.CRITICAL,
+    )  # fmt: skip
+    return cluster, distributed.Client(cluster, set_as_default=False)
+
+
+def cpu_seconds(client):
+    """Of all workers and this process."""
+    workers = client.run(time.process_time).values()
+    return sum(workers) + time.process_time()
+
+
+def overhead(repetitions):
+    """Seconds of a round over almost no rows."""
+    cluster, client = cluster_of(2)
+    with cluster, client:
+        for n_blocks in (8, 32):
+            say("overhead", n_blocks)
+            chunks = (25,) * n_blocks
+            X = da.random.default_rng(0).normal(size=(25 * n_blocks, 20), chunks=(chunks, 20))
+            y = (X[:, 0] + X[:, 1] ** 2 > 1).persist(client=client)
+            X, times = X.persist(client=client), []
+            clf = DaskPegasosClassifier(lam=1e-3, tol=1e-5, random_state=0, client=client)
+            first = clone(clf).set_params(max_iter=1)
+            for _ in range(1 + repetitions):
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    few, many = (timed(functools.partial(m.fit, X, y)) for m in (first, clf))
+                times.append((many - few) / (clf.n_iter_ - first.n_iter_))
+            del times[0]  # of workers that had to import
+            yield {
+                "set": "overhead", "blocks": n_blocks, "rounds": clf.n_iter_,
+                "ms a round": 1e3 * statistics.median(times), "least ms": 1e3 * min(times),
+            }  # fmt: skip
+
+
+def workers(stored, repetitions):
+    """A fit by 1 and by 2 workers."""
+    nonzeros, d = 100, 100_000
+    n = stored // nonzeros // N_BLOCKS
+    made = [dask.delayed(made_rows, pure=True)(k + 1, n, nonzeros, d) for k in range(N_BLOCKS)]
+    X = da.concatenate([da.from_delayed(one[0], (n, d), np.float32) for one in made])
+    y = da.concatenate([da.from_delayed(one[1], (n,), np.int64) for one in made])
+    clusters = {count: cluster_of(count) for count in (1, 2)}
+    fitted = {}
+    try:
+        for loss in ("log_loss", "hinge"):
+            rows = {count: {"wall": [], "cpu": [], "busy": []} for count in clusters}
+            for _ in range(repetitions):
+                for count, (_, client) in clusters.items():
+                    say("workers", loss, count)
+                    clf = DaskPegasosClassifier(
+                        lam=1e-5, loss=loss, tol=1e-2, random_state=0, client=client
+                    )
+                    kept = client.persist([X, y])
+                    with client.as_current():
+                        distributed.wait(kept)
+                    before, cpu, busy = time.perf_counter(), cpu_seconds(client), _busy()
+                    fitted[count] = clf.fit(*kept)
+                    cpu, wall = cpu_seconds(client) - cpu, time.perf_counter() - before
+                    row = rows[count]
+                    row["wall"].append(wall)
+                    row["cpu"].append(cpu)
+                    row["busy"].append((_busy() - busy - cpu) / wall / psutil.cpu_count())
+                    del kept
+            for count, row in rows.items():
+                other = [x / y for x, y in zip(rows[1]["wall"], row["wall"], strict=True)]
+                yield {
+                    "set": loss, "stored": stored, "workers": count,
+                    "rounds": fitted[count].n_iter_, "s": statistics.median(row["wall"]),
+                    "CPU s": statistics.median(row["cpu"]), "speed-up": statistics.median(other),
+                    "busy": statistics.median(row["busy"]),
+                    "bits": "equal" if np.array_equal(fitted[count].coef_, fitted[1].coef_)
+                    else "differ",
+                }  # fmt: skip
+    finally:
+        for cluster, client in clusters.values():
+            client.close()
+            cluster.close()
+
+
+def _busy():
+    """CPU seconds that all processes of the machine have taken."""
+    times = psutil.cpu_times()
+    return sum(times) - times.idle - getattr(times, "iowait", 0)
+
+
+def run(args):
+    repetitions = args.repetitions or (1 if args.quick else 3)
+    names = [name for name in SETS if not args.sets or name in args.sets]
+    stored = 100_000_000 if args.huge else 400_000 if args.quick else 8_000_000
+    return {
+        "repetitions": repetitions,
+        "rounds": list(rounds(names, args.quick)),
+        "overhead": list(overhead(repetitions)),
+        "workers": list(workers(stored, repetitions)),
+    }
