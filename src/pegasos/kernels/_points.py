@@ -38,15 +38,7 @@ def is_hollow(X: Any) -> bool:
 
 
 class Points:
-    """Rows among which a kernel is evaluated. Made by `Kernel.points`.
-
-    Attributes
-    ----------
-    norms : ndarray or None
-        |x|^2, if the kernel needs them.
-    is_far : bool
-        Whether values come from differences of rows; see `Kernel.is_far`.
-    """
+    """Rows among which a kernel is evaluated. Made by `Kernel.points`."""
 
     def __init__(
         self, kernel: Any, X: Any, norms: np.ndarray | None = None, is_far: bool = False
@@ -55,13 +47,27 @@ class Points:
         # The rows in double precision, if these are not, and which of them these are.
         self._wide: Points | None = None
         self._which: Any = slice(None)
-        self.norms, self.is_far = norms, is_far
         self._inverted: _core.Rows | None = None
-        if norms is None and kernel.needs_norms:
-            norms = self.squared_norms()
-            self.is_far = kernel.is_far(norms.max(initial=0), np.finfo(X.dtype))
-            with np.errstate(over="ignore", under="ignore"):
-                self.norms = norms.astype(X.dtype)
+        if norms is not None or not kernel.needs_norms:
+            self.norms, self.is_far = norms, is_far
+
+    def _measure(self) -> None:
+        norms = self.squared_norms()
+        self.is_far = self.kernel.is_far(norms.max(initial=0), np.finfo(self.dtype))
+        with np.errstate(over="ignore", under="ignore"):
+            self.norms = norms.astype(self.dtype)
+
+    @functools.cached_property
+    def norms(self) -> Any:
+        """|x|^2, if the kernel needs them; else None."""
+        self._measure()
+        return self.__dict__["norms"]
+
+    @functools.cached_property
+    def is_far(self) -> bool:
+        """Whether values come from differences of rows; see `Kernel.is_far`."""
+        self._measure()
+        return bool(self.__dict__["is_far"])
 
     @functools.cached_property
     def _density(self) -> float:
