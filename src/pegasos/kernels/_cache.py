@@ -1,6 +1,8 @@
 """A cache of columns of a kernel matrix."""
 
+import dataclasses
 import functools
+import threading
 from collections.abc import Generator
 from typing import Any
 
@@ -8,6 +10,7 @@ import numpy as np
 
 from pegasos import _core, _threads
 from pegasos.kernels import _work
+from pegasos.kernels._factor import factor
 from pegasos.kernels._positive import asymmetry, ridge
 
 # Sparse rows in one product with all rows; rows in one product with a selection of the rows.
@@ -78,6 +81,8 @@ class ColumnCache:
         self._divides = divides
         self._parts: Parts | None = None
         self._selected: Selection | None = None
+        self._factor: np.ndarray | None = None
+        self._lock = threading.Lock()
         if points.kernel.is_given:
             self.columns, self.place = points.X, np.arange(n)
             self._used = n
@@ -187,8 +192,34 @@ class ColumnCache:
         """
         if not self.is_divided_by(labels):
             return slice(None), self
-        rows, room = np.flatnonzero(labels), self._megabytes / _SIDE_BY_SIDE
-        return rows, ColumnCache(self.points[rows], room, n_threads or self._n_threads)
+        rows = np.flatnonzero(labels)
+        return rows, self._of_rows(rows, n_threads or self._n_threads)
+
+    def _of_rows(self, rows: np.ndarray, n_threads: int) -> "ColumnCache":
+        return ColumnCache(self.points[rows], self._megabytes / _SIDE_BY_SIDE, n_threads)
+
+    def matrix_inside(self, labels: np.ndarray, k: int, rows: np.ndarray, n_threads: int) -> Any:
+        """The kernel matrix among the rows of problem `k`, with `columns`, `place` and `factor`.
+
+        Parameters
+        ----------
+        labels : ndarray of int8 of shape (n_problems, n)
+        k : int
+        rows : ndarray of int64
+            The problem's rows, in ascending order.
+        n_threads : int
+            At most so many work at a time on a matrix that is not there.
+        """
+        if self.is_small and labels[k].any():
+            return Inside(self, rows, self.parts(labels).columns_of(k))
+        return self._of_rows(rows, n_threads)
+
+    def factor(self) -> np.ndarray:
+        """L of shape (n, rank), K = L L^T but for rounding; see `pegasos.kernels._factor`."""
+        with self._lock:  # of threads that solve problems of this matrix
+            if self._factor is None:
+                self._factor = factor(self)
+        return self._factor
 
     def is_divided_by(self, labels: np.ndarray) -> bool:
         """Whether each of these problems has a cache of its own."""
@@ -528,7 +559,8 @@ class Parts:
     first : ndarray of int64 of shape (n_problems + 1,)
         Where the rows of each problem begin, and the last ones end,
     inside, rows : ndarray of int64
-        in these lists of all of them: numbers in `cache`, and in the cache that this is made of.
+        in these lists of all of them: numbers in `cache`, and in the cache that this is made of,
+        which ascend.
     """
 
     def __init__(self, cache: ColumnCache, labels: np.ndarray) -> None:
@@ -544,14 +576,32 @@ class Parts:
         self.cache = cache
         self.first = np.zeros(len(labels) + 1, np.int64)
         np.cumsum(np.count_nonzero(labels, axis=1), out=self.first[1:])
-        self.inside = np.flatnonzero(labels[:, order]) % n
-        self.rows = order[self.inside]
+        places = np.empty(n, np.int64)
+        places[order] = np.arange(n)
+        self.rows = np.flatnonzero(labels) % n
+        self.inside = places[self.rows]
 
-    def part(self, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """The rows of problem k, and the kernel matrix among them."""
+    def columns_of(self, k: int) -> np.ndarray:
+        """The kernel matrix among the rows of problem `k`."""
         inside = self.inside[self.first[k] : self.first[k + 1]]
         columns = np.empty((len(inside), len(inside)), self.cache.columns.dtype)
-        if len(inside):
-            places = self.cache.place[inside]
-            _core.gather(self.cache.columns, places, inside, columns)
-        return self.rows[self.first[k] : self.first[k + 1]], columns
+        _core.gather(self.cache.columns, self.cache.place[inside], inside, columns)
+        return columns
+
+
+@dataclasses.dataclass
+class Inside:
+    """The whole kernel matrix among some rows of a cache."""
+
+    cache: ColumnCache
+    rows: np.ndarray
+    columns: np.ndarray
+
+    @property
+    def place(self) -> np.ndarray:
+        """The row that each column belongs to."""
+        return np.arange(len(self.rows))
+
+    def factor(self) -> np.ndarray:
+        """As that of the cache."""
+        return np.ascontiguousarray(self.cache.factor()[self.rows])

@@ -212,8 +212,6 @@ class Schedule:
             self._run_pegasos(rows, fixed_tol, max_iter, n_steps, order, threads)
         else:
             self._run_solver(rows, solver, tol, max_iter, threads)
-        if self.solver is not self.pegasos and tol is not None:
-            self.solver.prefer_constants()
         if check == "none":
             return _certificate.Certificate.unknown(len(self.pegasos.problems))
         is_known = self.solver is not self.pegasos and check == "last"
@@ -237,7 +235,7 @@ class Schedule:
         """
         if solver not in ("auto", "sdca") or tol is None:
             return False
-        if self.solver is not self.pegasos and self.solver.value_bytes[0] == 8:
+        if self.solver is not self.pegasos and self.solver.value_bytes == 8:
             return False
         return not self._has_few(n_rows**2) if tol == "auto" else tol >= _LEAST_NARROW
 
