@@ -192,6 +192,7 @@ KEYWORDS = {
         "is_positive": True,
         "is_narrow": False,
         "rank": np.inf,
+        "pool": None,
     },
 }
 

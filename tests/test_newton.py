@@ -1,6 +1,7 @@
 """Newton's method, linear and kernel; what it does step by step is in tests/c/test_newton.c."""
 
 import itertools
+import signal
 import warnings
 
 import numpy as np
@@ -125,6 +126,22 @@ def test_a_factor_of_many_columns_is_not_made(rng, monkeypatch):
     clf.fit(X, y)
     assert "newton" not in clf.solver_epochs_
     assert clf.duality_gap_[0] <= 1e-6 * clf.objective_[0]
+
+
+def test_ctrl_c_is_heard_while_a_factor_is_made(rng, monkeypatch):
+    """At once, though the core is at work around it."""
+    reached = []
+
+    def factor(cache):
+        signal.raise_signal(signal.SIGINT)
+        reached.append(cache)
+
+    monkeypatch.setattr("pegasos.kernels._cache.factor", factor)
+    X, y = make_rows(rng, n=80, d=4)
+    clf = KernelPegasosClassifier(lam=1e-3, solver="newton", tol=1e-6, random_state=0)
+    with pytest.raises(KeyboardInterrupt):
+        clf.fit(X, y)
+    assert not reached
 
 
 @pytest.mark.parametrize("loss", LOSSES)

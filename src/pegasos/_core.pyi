@@ -341,7 +341,7 @@ def kernel_solve(
     is_narrow: bool,
     rank: float,
     watch: Watch,
-    pool: Pool | None = ...,
+    pool: Pool | None,
 ) -> int: ...
 
 BLANK_JOINT: Final[Any]

@@ -1978,7 +1978,7 @@ def kernel_solve(const value_t[:, ::1] columns not None, const int64_t[::1] plac
                  const int64_t[::1] max_epochs not None, const uint64_t[::1] seeds not None, *,
                  const double[::1] lams not None, double intercept_scaling, bint free_intercept,
                  double tol, int64_t solver, bint is_positive, bint is_narrow, double rank,
-                 Watch watch not None, Pool pool=None):
+                 Watch watch not None, Pool pool):
     """Solve problems of kernel machines as `solve` does; see ``pegasos_kernel_solve_one``.
 
     The first arguments are those of `matrix_of`. `source` has ``factor()``, too, which returns a

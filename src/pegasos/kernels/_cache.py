@@ -216,7 +216,8 @@ class ColumnCache:
 
     def factor(self) -> np.ndarray:
         """L of shape (n, rank), K = L L^T but for rounding; see `pegasos.kernels._factor`."""
-        with self._lock:  # of threads that solve problems of this matrix
+        # Of threads that solve problems of this matrix, one computes it. Ctrl-C need not wait for it.
+        with _threads.answered(), self._lock:
             if self._factor is None:
                 self._factor = factor(self)
         return self._factor

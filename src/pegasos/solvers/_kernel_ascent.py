@@ -28,8 +28,6 @@ class KernelAscent(Linear):
     one by one, on the kernel matrix among their own rows.
     """
 
-    checks_are_whole = True
-
     def __init__(
         self, settings: Settings, n_problems: int, n_rows: int, n_features: int, seed: int
     ) -> None:

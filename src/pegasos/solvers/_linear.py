@@ -54,6 +54,8 @@ class Part:
     columns: Any = None
     memory: Any = None
     start: Any = None
+    # Where dual variables and coefficients begin in the memory of a fit, once somebody has asked.
+    places: tuple[int, int] | None = None
 
     def shape(self, of_all: tuple[int, int]) -> tuple[int, int]:
         """How many rows and features it has, of how many there are."""
@@ -64,6 +66,7 @@ class Part:
     def begin(self, of_all: tuple[int, int]) -> None:
         """Make memory for its fits, which begin at `start`."""
         n_problems, size = self.problems.stop - self.problems.start, self.shape(of_all)
+        self.places = None
         try:
             self.memory = np.zeros((n_problems, _core.kept(*size)), np.uint8)
         except (MemoryError, ValueError):
@@ -81,7 +84,8 @@ class Part:
     def point(self, of_all: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
         """Dual variables and coefficients of its fits, where they lie in memory."""
         n, d = self.shape(of_all)
-        _, of_a, of_coef = _core.standings(n, d, self.memory)
+        of_a, of_coef = self.places or _core.standings(n, d, self.memory)[1:]
+        self.places = of_a, of_coef
         a = self.memory[:, of_a : of_a + 8 * n].view(np.float64)
         return a, self.memory[:, of_coef : of_coef + 8 * (d or n)].view(np.float64)
 

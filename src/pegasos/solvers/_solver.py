@@ -45,8 +45,6 @@ class Solver:
     method = "auto"
     #: Whether somebody wants to hear of every epoch: pieces of work must then end with it.
     by_epochs = False
-    #: Whether the gap that a check finds may be told as the certificate of a fit.
-    checks_are_whole = False
 
     settings: Settings
     problem: Problem
