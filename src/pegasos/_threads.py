@@ -185,18 +185,6 @@ class _OverError(Exception):
     """What a thread has to do is over: another one failed, or was interrupted."""
 
 
-def by_pieces(job: Callable[[], Generator[Any]]) -> Job:
-    """A job for `in_threads` of a generator, which yields between short pieces of work."""
-
-    def run(tell: Callable[[], None]) -> None:
-        # Closed at once, however it ends: some have arrays to put back.
-        with contextlib.closing(job()) as pieces:
-            for _ in pieces:
-                tell()
-
-    return run
-
-
 def in_threads(
     jobs: Iterable[Job], n_threads: int, on_progress: Callable[[], None] | None = None
 ) -> None:

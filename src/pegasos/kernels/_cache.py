@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import threading
-from collections.abc import Generator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -216,7 +216,7 @@ class ColumnCache:
 
     def factor(self) -> np.ndarray:
         """L of shape (n, rank), K = L L^T but for rounding; see `pegasos.kernels._factor`."""
-        # Of threads that solve problems of this matrix, one computes it. Ctrl-C need not wait for it.
+        # Of threads that solve problems of this matrix, one computes it. Ctrl-C does not wait.
         with _threads.answered(), self._lock:
             if self._factor is None:
                 self._factor = factor(self)
@@ -396,10 +396,10 @@ class ColumnCache:
             for some in _work.parts(len(which), self.PIECE)
         ]
 
-        def push(first: int, last: int) -> Generator[None]:
+        def push(first: int, last: int, tell: Callable[[], None]) -> None:
             for places, factors in pieces:
                 _core.push(columns[:, first:last], places, factors, scores[:, first:last])
-                yield
+                tell()
 
         # A kernel value takes about eight times as long.
         return _work.shares(len(self.points), coef.size // 8, push, self._n_threads)
@@ -437,8 +437,7 @@ class ColumnCache:
         """Write the whole kernel matrix: of large ones a half, which is mirrored."""
         points, columns, n = self.points, self.columns, len(self.points)
         if n <= self.PIECE or points.is_thin or not points.kernel.is_of_products:
-            for _ in points.pieces_against(points, columns):
-                pass
+            points.against(points, columns)
             return
         for rows in _work.parts(n, self.PIECE):
             for _ in points.tiles(points[rows], rows.start, n, columns[rows]):
@@ -452,19 +451,19 @@ class ColumnCache:
         if points.is_thin:
             _ = points.inverted  # before threads ask for it
 
-            def fill(first: int, last: int) -> Any:
+            def fill(first: int, last: int, tell: Callable[[], None]) -> None:
                 for part in _work.parts(last - first, _CHUNK_SPARSE, first):
-                    yield from points[rows[part]].pieces_against(points, out[part])
+                    points[rows[part]].against(points, out[part], tell)
 
             points.share_values(len(rows), len(points), fill, self._n_threads, _CHUNK_SPARSE)
             return
         size = points.piece(self.PIECE, _work.CHUNK)
         pieces = [(points[rows[some]], out[some]) for some in _work.parts(len(rows), size)]
 
-        def fill_tiles(first: int, last: int) -> Generator[Any]:
+        def fill_tiles(first: int, last: int, tell: Callable[[], None]) -> None:
             for some, columns in pieces:
                 for _ in points.tiles(some, first, last, columns):
-                    yield
+                    tell()
 
         points.share_values(len(points), len(rows), fill_tiles, self._n_threads, _work.CHUNK)
 
@@ -489,10 +488,10 @@ class ColumnCache:
             missing = np.flatnonzero(place < 0)
             if len(missing) < len(rows):
 
-                def gather(first: int, last: int) -> Generator[Any]:
+                def gather(first: int, last: int, tell: Callable[[], None]) -> None:
                     for some in _work.parts(last - first, self.PIECE, first):
                         _core.gather(self.columns, place[some], columns.rows, out[some])
-                        yield
+                        tell()
 
                 jobs = _work.shares(len(rows), len(columns.rows), gather, self._n_threads)
                 _threads.in_threads(jobs, self._n_threads)
@@ -502,11 +501,11 @@ class ColumnCache:
         if others.is_thin:
             _ = others.inverted  # before threads ask for it
 
-        def compute(first: int, last: int) -> Generator[Any]:
+        def compute(first: int, last: int, tell: Callable[[], None]) -> None:
             for part in _work.parts(last - first, _CHUNK_AMONG, first):
                 some = missing[part]
                 values = np.empty((len(some), len(others)), points.dtype)
-                yield from points[rows[some]].pieces_against(others, values)
+                points[rows[some]].against(others, values, tell)
                 out[some] = values
 
         points.share_values(len(missing), len(others), compute, self._n_threads, _CHUNK_AMONG)
