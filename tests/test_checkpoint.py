@@ -468,9 +468,9 @@ def edited_memory(state, name):
     if "solver.sizes" in state:
         n_rows, n_features = state["solver.sizes"][-1].tolist()
     n_words = _core.kept(n_rows, n_features) // 8
-    _, before, _ = _core.standings(
-        n_rows, n_features, memory.reshape(-1)[None, -8 * n_words :].copy()
-    )
+    last = memory.reshape(-1)[None, -8 * n_words :].copy()
+    _, a, _ = _core.standings(n_rows, n_features, last)
+    before = a.ctypes.data - last.ctypes.data
     for word in [*range(before // 8 + 1), *range(before // 8 + 1, n_words, n_rows // 3)]:
         now = abs(int(memory.reshape(-1).view(np.int64)[word - n_words]))
         # Bits of small integers are those of a count, and other bits those of a number.

@@ -75,10 +75,14 @@ def calls(layout, dtype):
     yield "decision_function", [
         rows, values(np.float64, D, K), np.ones(K), True, np.array([3, 0, 5]),
     ]  # fmt: skip
+    yield "decision_function", [
+        rows, values(np.float64, 2 * K, D), np.ones(2 * K), False, np.array([3, 0, 5]), np.array([1, 3]),
+    ]  # fmt: skip
     yield "Rows.combine", [rows, np.ones((K, N))]
     yield "Rows.squared_norms", [rows, 2]
-    yield "objectives", [rows, targets, values(np.float64, K, D), np.ones(K)]
-    yield "dual_objectives", [rows, targets, np.ones((K, N)), np.ones(K)]
+    model, dual = [values(np.float64, K, D), np.ones(K)], [np.ones((K, N)), np.ones(K)]
+    yield "certify", [rows, targets, *model, *dual]
+    yield "certify", [rows, targets, None, None, *dual]
     yield "Targets.intercepts", [targets, np.ones((K, N))]
     yield "Targets.constants", [targets, np.ones(K), np.full(K, 0.5)]
     yield "Targets.feasible", [targets, np.ones((K, N)), True]
@@ -136,10 +140,7 @@ def calls(layout, dtype):
         return
     X = convert(values(dtype, N, D), layout, dtype)
     yield "csr_rows", [X.data, X.indices, X.indptr, D]
-    yield "take_rows", [
-        rows, np.array([N - 1, 0]), np.full(D, -1), values(dtype, 2 * D), np.zeros(2 * D, X.indices.dtype),
-        np.zeros(3, np.int64), np.zeros(D, np.int64),
-    ]  # fmt: skip
+    yield "Rows.part", [rows, np.array([N - 1, 0]), np.full(D, -1)]
     other = convert(values(dtype, 4, D), layout, dtype)
     z = _core.csr_rows(other.data, other.indices, other.indptr, D)
     turned = convert(values(dtype, 4, D).T, layout, dtype)
@@ -148,7 +149,7 @@ def calls(layout, dtype):
     yield "sparse_products", [rows, inverted, values(dtype, N, 4)]
     yield "thick_products", [rows, z, panel, values(dtype, N, 4)]
     yield "fit", [
-        rows, problems(), _core.Targets(labels), values(dtype, D, lanes), None, None, pending, 0, draws, True,
+        rows, problems(), _core.Targets(labels), values(dtype, K, D), None, None, pending, 0, draws, True,
     ]  # fmt: skip
 
 
@@ -160,8 +161,7 @@ MAY_BE_LONGER = {
     ("csr_rows", 0, 0), ("csr_rows", 1, 0), ("csr_rows", 2, 0), ("fit", 6, 1), ("fit", 8, 0),
     ("kernel_fit", 0, 0), ("kernel_fit", 12, 0), ("Targets", 0, 0), ("push", 0, 0), ("gather", 0, 0), ("gather", 0, 1),
     ("dense_rows", 0, 0), ("dense_rows", 0, 1), ("Order", 1, 0), ("kernel_solve", 0, 0),
-    ("kernel_scores", 1, 0), ("set_pending", 0, 0), ("are_fits", 0, 0), ("take_rows", 3, 0), ("take_rows", 4, 0),
-    ("take_rows", 6, 0),
+    ("kernel_scores", 1, 0), ("set_pending", 0, 0), ("are_fits", 0, 0), ("Rows.part", 1, 0),
 }  # fmt: skip
 MAY_BE_SHORTER = {
     ("standings", 2, 0), ("Targets.prove_kernels", 5, 0),
@@ -169,14 +169,14 @@ MAY_BE_SHORTER = {
     ("dense_rows", 0, 0), ("dense_rows", 0, 1),
     ("Order", 1, 0), ("push", 0, 0), ("gather", 0, 1),
     ("kernel_fit", 12, 0), ("set_pending", 0, 0), ("are_fits", 0, 0), ("kernel_scores", 1, 0),
-    ("Targets", 0, 0), ("solve", 4, 0), ("solve", 5, 0),
+    ("Targets", 0, 0), ("Rows.part", 1, 0), ("solve", 4, 0), ("solve", 5, 0),
 }  # fmt: skip
 
 
 INTERCEPT = {"intercept_scaling": 1.0, "free_intercept": False}
 KEYWORDS = {
     "are_fits": INTERCEPT | {"loss": 0},
-    "dual_objectives": INTERCEPT | {"lams": np.full(K, 0.1)},
+    "certify": INTERCEPT | {"lams": np.full(K, 0.1)},
     "solve": INTERCEPT | {"lams": np.full(K, 0.1), "tol": 1e-3, "seed": 0, "solver": _core.AUTO},
     "Targets.prove_kernels": {
         "lams": np.full(K, 0.1),
@@ -303,7 +303,7 @@ def test_misaligned_arrays_are_refused(layout, dtype):
                 continue
             arguments = list(good)
             arguments[k] = misaligned(array)
-            is_ours = k == 4 if name == "decision_function" else k > 0 and "kernel" in name
+            is_ours = k >= 4 if name == "decision_function" else k > 0 and "kernel" in name
             if is_ours:
                 continue
             refused(name, arguments)
@@ -333,9 +333,36 @@ def test_types_that_do_not_go_together_are_refused(layout, dtype):
             refused(name, arguments)
 
 
+@pytest.mark.parametrize("is_interleaved", [False, True])
+def test_a_group_of_problems_has_the_scores_that_it_has_alone(layout, dtype, is_interleaved):
+    rows, coef = make_rows(layout, dtype), values(dtype, 3, K, D) ** np.arange(1, K + 1)[:, None]
+    if is_interleaved:
+        coef = np.ascontiguousarray(coef.transpose(0, 2, 1))
+    intercept, which, ends = np.arange(3.0 * K), np.array([3, 0, 5, 1, 1]), np.array([2, 2, 5])
+    together = _core.decision_function(
+        rows, coef.reshape(-1, coef.shape[2]), intercept, is_interleaved, which, ends
+    )
+    for g, first in enumerate((0, 2, 2)):
+        own, b = which[first : ends[g]], intercept[K * g : K * g + K]
+        alone = _core.decision_function(rows, coef[g], b, is_interleaved, own)
+        np.testing.assert_array_equal(together[first : ends[g]], alone)
+    of_all = _core.decision_function(
+        rows, coef.reshape(-1, coef.shape[2]), intercept, is_interleaved, None, np.array([1, 3, N])
+    )
+    np.testing.assert_array_equal(
+        of_all[3:], _core.decision_function(rows, coef[2], intercept[-K:], is_interleaved)[3:]
+    )
+    for wrong in ([2, 1, 5], [2, 2, 4], [2, 2, 6], [-1, 2, 5], []):
+        with pytest.raises(ValueError, match=r"ends|intercept"):
+            _core.decision_function(
+                rows, coef.reshape(-1, coef.shape[2]), intercept, is_interleaved, which,
+                np.array(wrong, np.int64),
+            )  # fmt: skip
+
+
 @pytest.mark.parametrize("wrong", [-1, N, 2**62, -(2**63)])
 def test_indices_out_of_range_are_refused(layout, dtype, wrong):
-    indices = {"fit": [8], "decision_function": [4], "bundle_run": [2],
+    indices = {"fit": [8], "decision_function": [4], "bundle_run": [2], "Rows.part": [1],
                "push": [1],
                "gather": [1, 2], "push_inside": [1, 2, 3],
                "kernel_solve": [1], "kernel_fit": [1, 12]}  # fmt: skip

@@ -143,7 +143,6 @@ def test_a_bundle_takes_the_steps_of_its_problems(rng, dtype, loss):
     X, y = make_rows(rng)
     labels = np.stack([y, -y, np.roll(y, 1)]).astype(np.int8)
     rows, draws = rows_of(X, "csr32", dtype), rng.integers(0, len(y), 300)
-    lanes = _core.BUNDLE_BYTES // np.dtype(dtype).itemsize
     settings = {
         "delay": delay_of(X, np.ones(len(y)), LAM, loss),
         "intercept_scaling": 1,
@@ -152,15 +151,12 @@ def test_a_bundle_takes_the_steps_of_its_problems(rng, dtype, loss):
     models = []
     for bundled in (False, True):
         problems, counts = problems_of(3, **settings), np.zeros(labels.shape)
-        shape = (X.shape[1], lanes) if bundled else (3, X.shape[1])
-        weights, sums = np.zeros(shape, dtype), np.zeros(shape, dtype)
+        weights, sums = np.zeros((2, 3, X.shape[1]), dtype)
         pending, slopes = np.zeros((3, 1), np.int64), None if bundled else np.zeros((3, 1))
         _core.fit(
             rows, problems, core_targets(loss, labels, None), weights, sums, counts, pending, 0,
             draws, bundled, slopes,
         )  # fmt: skip
-        if bundled:
-            weights, sums = (np.ascontiguousarray(v.T[:3]) for v in (weights, sums))
         coef, b = np.empty((3, X.shape[1])), np.empty(3)
         _core.model(problems, weights, sums, coef, b)
         models.append((coef, b, counts))
@@ -186,19 +182,17 @@ def test_solvers_climb_to_the_optimum(rng, layout, dtype, intercept, loss, solve
     X, y = make_rows(rng)
     c, (n, d), (y, z) = rng.uniform(0.2, 2, len(y)), X.shape, make_targets(rng, y, loss)
     memory = np.zeros((1, _core.kept(n, d)), np.uint8)
-    status = _core.solve(
+    table, of_a, of_coef = _core.solve(
         rows_of(X, layout, dtype), core_targets(loss, y, z, c), 0, (X**2).sum(axis=1), memory,
         np.full(1, 100_000), lams=np.array([LAM]), tol=1e-9, free_intercept=intercept == "free", seed=0,
         intercept_scaling=float(intercept == "penalized"), solver=solver,
         watch=_core.Watch(),
     )  # fmt: skip
-    assert status == _core.DONE
-    found, of_a, of_coef = _core.standings(n, d, memory)
-    a, coef = memory[0, of_a:].view(float)[:n], memory[0, of_coef:].view(float)[:d]
+    found, a, coef = table[0], of_a[0], of_coef[0]
     assert found["relative_gap"] <= 1e-9
-    b = found["intercept"][0]
+    b = found["intercept"]
     primal = objective(loss, X, y, z, c, coef, b, intercept == "penalized")
-    assert primal == pytest.approx(found["objective"][0], rel=1e-12)
+    assert primal == pytest.approx(found["objective"], rel=1e-12)
     assert primal == pytest.approx(optimum(loss, X, y, z, c, intercept), rel=1e-7)
     np.testing.assert_allclose(a, c * SLOPES[loss](z - y * (X @ coef + b)), rtol=1e-3, atol=1e-3)
     # The optimum is within the ball on which Pegasos projects.
@@ -218,16 +212,14 @@ def test_losses_with_corners_are_solved_as_both_objectives_say(
     X, y = make_rows(rng)
     c, (n, d), (y, z) = rng.uniform(0.2, 2, len(y)), X.shape, make_targets(rng, y, loss)
     memory = np.zeros((1, _core.kept(n, d)), np.uint8)
-    status = _core.solve(
+    table, of_a, of_coef = _core.solve(
         rows_of(X, layout, dtype), core_targets(loss, y, z, c), 0, (X**2).sum(axis=1), memory,
         np.full(1, 100_000), lams=np.array([LAM]), tol=1e-7, free_intercept=intercept == "free", seed=0,
         intercept_scaling=float(intercept == "penalized"), solver=solver,
         watch=_core.Watch(),
     )  # fmt: skip
-    assert status == _core.DONE
-    found, of_a, of_coef = _core.standings(n, d, memory)
-    a, w = memory[0, of_a:].view(float)[:n].copy(), memory[0, of_coef:].view(float)[:d]
-    primal = objective(loss, X, y, z, c, w, found["intercept"][0], intercept == "penalized")
+    found, a, w = table[0], of_a[0].copy(), of_coef[0]
+    primal = objective(loss, X, y, z, c, w, found["intercept"], intercept == "penalized")
     assert (a >= LEAST[loss] * c).all()
     assert (a <= BOUNDS[loss] * c).all()
     signed = a * y
@@ -335,7 +327,7 @@ def test_objectives_are_summed(rng, loss):
     y[rng.random(len(y)) < 0.1] = 0
     w, b = rng.normal(size=X.shape[1]), rng.normal()
     targets = core_targets(loss, y, z, c)
-    sums = _core.objectives(_core.dense_rows(X), targets, w[None], np.array([b]))
+    *sums, _ = _core.certify(_core.dense_rows(X), targets, w[None], np.array([b]))
     losses = (c * (y != 0) * ALL[loss](z - y * (X @ w + b))).sum()
     assert np.ravel(sums) == pytest.approx([w @ w, losses])
 

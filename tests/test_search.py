@@ -38,7 +38,7 @@ from pegasos import (
     PegasosRegressorCV,
     _core,
 )
-from pegasos.estimators import _search
+from pegasos.estimators import _grid, _search
 from pegasos.problems import _columns as _problems
 from pegasos.problems import _rows, _validate
 from pegasos.solvers._pegasos import Pegasos
@@ -110,7 +110,7 @@ def test_a_set_of_linear_machines_has_the_bits_of_separate_fits(
 ):
     """A held-out row is a row of weight zero: drawing it changes nothing."""
     X, y = data
-    monkeypatch.setattr(_search, "_SET_BYTES", together)  # all λ in one set, or each in its own
+    monkeypatch.setattr(_grid, "_SET_BYTES", together)  # all λ in one set, or each in its own
     X = convert(X, layout, dtype)
     weights = rng.uniform(0.5, 2, len(y)) if weighted else np.ones(len(y))
     options = {"average": "suffix", "random_state": 3, "multi_class": multi_class}
@@ -340,17 +340,17 @@ def test_few_features_are_certified_and_many_make_epochs_by_themselves(rng, data
 def test_epochs_go_on_for_what_may_be_best(rng, monkeypatch, n_classes):
     """Twice as many for the λ within a standard error, until the best one has settled."""
     X, y = wide(rng, n_classes=n_classes)
-    monkeypatch.setattr(_search, "_AFFORDED", 0)
+    monkeypatch.setattr(_grid, "_AFFORDED", 0)
     lams = np.geomspace(1e-5, 1, 6)
     swept = []
-    real = PegasosClassifierCV._sweep
+    real = _grid.Training._sweep
 
-    def spy(self, *arguments):
-        real(self, *arguments)
-        grid, places, epochs = arguments[-3:]
+    def spy(self, places, epochs):
+        real(self, places, epochs)
+        grid = self.grid
         swept.append((places, epochs, grid.scores.mean(axis=-1), grid.scores.copy()))
 
-    monkeypatch.setattr(PegasosClassifierCV, "_sweep", spy)
+    monkeypatch.setattr(_grid.Training, "_sweep", spy)
     options = {"cv": 4, "refit": False, "random_state": 0}
     search = PegasosClassifierCV(lams=lams, **options).fit(X, y)
     assert [epochs for _, epochs, *_ in swept] == [2, 4, 8, 16][: len(swept)]
@@ -367,7 +367,7 @@ def test_epochs_go_on_for_what_may_be_best(rng, monkeypatch, n_classes):
         goes_on = means.max() - before.max() > scores[means.argmax()].std(ddof=1) / 4
         assert goes_on == (epochs != swept[-1][1]) or epochs == 16
     # Single precision serves rows of double precision as well; threads change nothing.
-    monkeypatch.setattr(PegasosClassifierCV, "_sweep", real)
+    monkeypatch.setattr(_grid.Training, "_sweep", real)
     for others, jobs in ((X, 2), (X.astype(np.float32), 1)):
         again = PegasosClassifierCV(lams=lams, n_jobs=jobs, **options).fit(others, y)
         np.testing.assert_array_equal(again.scores_, search.scores_)
@@ -999,8 +999,8 @@ def test_progress_ends_when_all_is_done(rng, data, several_classes, monkeypatch)
             told.append(look()[:2])
 
     monkeypatch.setattr(_search, "Progress", Watched)
-    monkeypatch.setattr(_search, "_LEAST_EPOCHS", 1)
-    monkeypatch.setattr(_search, "_AFFORDED", 0)
+    monkeypatch.setattr(_grid, "LEAST_EPOCHS", 1)
+    monkeypatch.setattr(_grid, "_AFFORDED", 0)
     for search, (X, y), n_points, change in (
         (
             PegasosClassifierCV(lams=np.geomspace(1, 1e-4, 5), cv=3, random_state=0),

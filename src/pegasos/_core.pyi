@@ -31,8 +31,14 @@ class Rows:
     def value_bytes(self) -> int: ...
     @property
     def is_sparse(self) -> bool: ...
+    @property
+    def gains_by_blas(self) -> bool: ...
+    def seconds(self, solver: int) -> float: ...
     def squared_norms(self, count: int | None = ...) -> NDArray[np.float64]: ...
     def combine(self, factors: NDArray[np.float64]) -> NDArray[np.float64]: ...
+    def part(
+        self, which: NDArray[np.int64], places: NDArray[np.int64]
+    ) -> tuple[Rows, NDArray[np.int64]]: ...
 
 def dense_rows(values: NDArray[np.floating]) -> Rows: ...
 def csr_rows(
@@ -41,15 +47,6 @@ def csr_rows(
     indptr: NDArray[np.signedinteger],
     n_features: int,
 ) -> Rows: ...
-def take_rows(
-    rows: Rows,
-    which: NDArray[np.int64],
-    places: NDArray[np.int64],
-    values: NDArray[np.floating],
-    indices: NDArray[np.signedinteger],
-    indptr: NDArray[np.int64],
-    columns: NDArray[np.int64],
-) -> int: ...
 
 @disjoint_base
 class Order:
@@ -124,24 +121,21 @@ def decision_function(
     intercept: NDArray[np.float64],
     interleaved: bool = ...,
     which: NDArray[np.int64] | None = ...,
+    ends: NDArray[np.int64] | None = ...,
 ) -> NDArray[np.float64]: ...
-def objectives(
+def certify(
     rows: Rows,
     targets: Targets,
-    coef: NDArray[np.float64],
-    intercept: NDArray[np.float64],
-    interleaved: bool = ...,
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
-def dual_objectives(
-    rows: Rows,
-    targets: Targets,
-    a: NDArray[np.float64],
-    masses: NDArray[np.float64],
+    coef: NDArray[np.float64] | None,
+    intercept: NDArray[np.float64] | None,
+    a: NDArray[np.float64] | None = ...,
+    masses: NDArray[np.float64] | None = ...,
     *,
-    lams: NDArray[np.float64],
-    intercept_scaling: float,
-    free_intercept: bool,
-) -> NDArray[np.float64]: ...
+    lams: NDArray[np.float64] | None = ...,
+    intercept_scaling: float = ...,
+    free_intercept: bool = ...,
+    interleaved: bool = ...,
+) -> tuple[Any, Any, Any]: ...
 
 BLANK_DUAL: Final[Any]
 
@@ -250,14 +244,12 @@ class Pool:
     def close(self) -> None: ...
 
 def kept(n_rows: int, n_features: int) -> int: ...
-def seconds(rows: Rows, solver: int) -> float: ...
-def gains_by_blas(n_features: int) -> bool: ...
 
 STANDING: Final[Any]
 
 def standings(
     n_rows: int, n_features: int, memory: NDArray[np.uint8]
-) -> tuple[NDArray[np.void], int, int]: ...
+) -> tuple[NDArray[np.void], NDArray[np.float64], NDArray[np.float64]]: ...
 def set_pending(memory: NDArray[np.uint8], n_rows: int, n_features: int, pending: int) -> None: ...
 def set_points(
     memory: NDArray[np.uint8],
@@ -295,7 +287,7 @@ def solve(
     to_the_end: bool = ...,
     watch: Watch,
     pool: Pool | None = ...,
-) -> int: ...
+) -> tuple[NDArray[np.void], NDArray[np.float64], NDArray[np.float64]] | None: ...
 
 NEWTON_MOST: Final[int]
 ROUNDING: Final[float]

@@ -576,6 +576,16 @@ cdef class Rows:
         cdef double numbers = <double> self.size / <double> self.c.n_rows + NUMBERS_OF_A_ROW
         return <int64_t> max(1.0, min(NUMBERS / (n_passes * numbers), <double> self.c.n_rows))
 
+    @property
+    def gains_by_blas(self):
+        """Whether Newton's method over these rows uses SciPy's BLAS."""
+        return bool(pegasos_gains_by_blas(self.c.n_features))
+
+    def seconds(self, int64_t solver):
+        """Seconds that ASCENT or NEWTON is likely to take; see ``pegasos_seconds``."""
+        require(solver == PEGASOS_ASCENT or solver == PEGASOS_NEWTON, "solver must be one")
+        return pegasos_seconds(&self.c, solver)
+
     def squared_norms(self, count=None):
         """|x_i|^2 of the first `count` rows, read-only; None: of all, which are kept."""
         cdef int64_t n = self.c.n_rows if count is None else min(count, self.c.n_rows)
@@ -613,6 +623,33 @@ cdef class Rows:
                 with nogil:
                     pegasos_linear_combine(&self.c, first, size, &factors[k, first], &out[k, 0])
         return sums
+
+
+    def part(self, const int64_t[::1] which not None, int64_t[::1] places not None):
+        """Some CSR rows and the features that are stored in them, copied together; and these.
+
+        `places` is -1 for each feature, before and after the call. See ``pegasos_take_rows``.
+        """
+        cdef int64_t count = which.shape[0], size = 0, n_columns = 0, t
+        require(self.c.index_bytes > 0 and count >= 1, "there must be rows, and they must be CSR")
+        require_indices(which, 0, self.c.n_rows, "which must be in [0, n_rows)")
+        require(places.shape[0] == self.c.n_features, "places must have n_features entries")
+        require_indices(places, -1, 0, "places must be -1")
+        for t in range(count):
+            size += offset_of(self, which[t] + 1) - offset_of(self, which[t])
+        # One entry at least: the core wants an address.
+        values = np.zeros(max(size, 1), f"f{self.c.value_bytes}")
+        indices = np.zeros(max(size, 1), f"i{self.c.index_bytes}")
+        indptr = np.zeros(count + 1, np.int64)
+        columns = np.zeros(max(min(size, self.c.n_features), 1), np.int64)
+        cdef uint8_t[::1] of_values = values.view(np.uint8), of_indices = indices.view(np.uint8)
+        cdef int64_t[::1] of_rows = indptr, of_features = columns
+        if size > 0:
+            with nogil:
+                n_columns = pegasos_take_rows(&self.c, count, &which[0], &places[0], &of_values[0],
+                                              &of_indices[0], &of_rows[0], &of_features[0])
+        n_columns = max(n_columns, 1)
+        return csr_rows(values, indices, indptr, n_columns), columns[:n_columns].copy()
 
 
 def dense_rows(const value_t[:, ::1] values not None):
@@ -655,34 +692,6 @@ def csr_rows(const value_t[::1] values not None, const index_t[::1] indices not 
     rows.size = values.shape[0]
     rows.arrays = (values, indices, indptr)
     return rows
-
-
-def take_rows(Rows rows not None, const int64_t[::1] which not None,
-              int64_t[::1] places not None, value_t[::1] values not None,
-              index_t[::1] indices not None, int64_t[::1] indptr not None,
-              int64_t[::1] columns not None):
-    """Copy CSR rows and their features together; returns how many of `columns` are written.
-
-    See ``pegasos_take_rows``.
-    """
-    cdef int64_t count = which.shape[0], size = 0, t
-    require(rows.c.index_bytes == sizeof(index_t) and rows.c.value_bytes == sizeof(value_t),
-            "values and indices must have the types of the rows, which are sparse")
-    require_indices(which, 0, rows.c.n_rows, "which must be in [0, n_rows)")
-    require(places.shape[0] == rows.c.n_features, "places must have n_features entries")
-    require_indices(places, -1, 0, "places must be -1")
-    for t in range(count):
-        size += offset_of(rows, which[t] + 1) - offset_of(rows, which[t])
-    require(size <= min(values.shape[0], indices.shape[0]) and indptr.shape[0] == count + 1
-            and columns.shape[0] >= min(size, rows.c.n_features),
-            "there must be room for all numbers of these rows")
-    if count == 0 or size == 0:
-        indptr[:] = 0
-        return 0
-    with nogil:
-        size = pegasos_take_rows(&rows.c, count, &which[0], &places[0], &values[0], &indices[0],
-                                 &indptr[0], &columns[0])
-    return size
 
 
 cdef int64_t offset_of(Rows rows, int64_t i) noexcept:
@@ -948,11 +957,12 @@ def fit(Rows rows not None, pegasos_linear[::1] problems not None, Targets targe
 
     `sums` and `counts` may be None, and `slopes`, of the shape of `pending`, with
     the hinge or a bundle. `problems`, `weights`, `sums`, `counts`, `pending` and `slopes` are
-    updated in place. A row of `weights` and `sums` belongs to a problem, or, of a bundle, to a
-    feature.
+    updated in place, however the run ends. A bundle has its weights interleaved meanwhile.
     """
     cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, k, status
     cdef int64_t n_problems = problems.shape[0], lanes = PEGASOS_BUNDLE_BYTES // rows.c.value_bytes
+    cdef void *room = NULL
+    cdef value_t *bundle = NULL
     cdef pegasos_linear_set set
     cdef pegasos_draws source
     require(rows.c.value_bytes == sizeof(value_t), "weights must have the type of the rows")
@@ -963,9 +973,8 @@ def fit(Rows rows not None, pegasos_linear[::1] problems not None, Targets targe
         for k in range(n_problems):
             require(problems[k].ball == 0, "a bundle does not project")
         require(targets.c.values == NULL, "a bundle has labels")
-    require(weights.shape[0] == (d if bundled else n_problems)
-            and weights.shape[1] == (lanes if bundled else d),
-            "weights must have shape (n_problems, n_features), or that of a bundle")
+    require(weights.shape[0] == n_problems and weights.shape[1] == d,
+            "weights must have shape (n_problems, n_features)")
     require(sums is None or (sums.shape[0] == weights.shape[0]
                              and sums.shape[1] == weights.shape[1]),
             "sums must have the shape of weights")
@@ -975,9 +984,37 @@ def fit(Rows rows not None, pegasos_linear[::1] problems not None, Targets targe
     set.weights = &weights[0, 0]
     set.sums = NULL if sums is None else &sums[0, 0]
     watch = watch or Watch()
+    if bundled:  # on a line of cache: vector loads that straddle two lines cost a fifth more
+        room = calloc(<size_t> ((1 + (sums is not None)) * d + 1), PEGASOS_BUNDLE_BYTES)
+        if room == NULL:
+            raise MemoryError(f"there is no room for a bundle of {d} features")
+        bundle = <value_t *> ((<size_t> room + PEGASOS_BUNDLE_BYTES - 1) // PEGASOS_BUNDLE_BYTES
+                              * PEGASOS_BUNDLE_BYTES)
+        interleave(weights, bundle, lanes, False)
+        set.weights = bundle
+        if sums is not None:
+            interleave(sums, bundle + d * lanes, lanes, False)
+            set.sums = bundle + d * lanes
     with nogil:
         status = pegasos_linear_train(&rows.c, &set, &source, &watch.c)
+    if bundled:
+        interleave(weights, bundle, lanes, True)
+        if sums is not None:
+            interleave(sums, bundle + d * lanes, lanes, True)
+        free(room)
     watch.answer(status)
+
+
+cdef void interleave(value_t[:, ::1] array, value_t *bundle, int64_t lanes, bint back) noexcept:
+    """Copy an array of shape (n_problems, n_features) to a bundle, or `back`."""
+    cdef int64_t k, j
+    with nogil:
+        for k in range(array.shape[0]):
+            for j in range(array.shape[1]):
+                if back:
+                    array[k, j] = bundle[j * lanes + k]
+                else:
+                    bundle[j * lanes + k] = array[k, j]
 
 
 def model(const pegasos_linear[::1] problems not None, const value_t[:, ::1] weights not None,
@@ -1001,14 +1038,14 @@ def model(const pegasos_linear[::1] problems not None, const value_t[:, ::1] wei
 
 
 cdef int require_coefficients(Rows rows, const value_t[:, ::1] coef, const double[::1] intercept,
-                              int64_t n_problems, bint interleaved) except -1:
-    """Raise a ValueError unless these are coefficients and intercepts of so many problems."""
+                              int64_t n_problems, int64_t n_groups, bint interleaved) except -1:
+    """Raise a ValueError unless these are coefficients and intercepts of groups of problems."""
     cdef int64_t d = rows.c.n_features
     require(sizeof(value_t) == sizeof(double) or sizeof(value_t) == rows.c.value_bytes,
             "coef must be float64, or of the type of the rows")
-    require(n_problems >= 1 and intercept.shape[0] == n_problems,
+    require(n_problems >= 1 and intercept.shape[0] == n_groups * n_problems,
             "intercept must have one entry for each problem")
-    require(coef.shape[0] == (d if interleaved else n_problems)
+    require(coef.shape[0] == n_groups * (d if interleaved else n_problems)
             and coef.shape[1] == (n_problems if interleaved else d),
             "coef must have shape (n_problems, n_features), or its transpose's if interleaved")
     require_aligned(&coef[0, 0], sizeof(value_t), "coef must be aligned")
@@ -1017,49 +1054,56 @@ cdef int require_coefficients(Rows rows, const value_t[:, ::1] coef, const doubl
 
 def decision_function(Rows rows not None, const value_t[:, ::1] coef not None,
                       const double[::1] intercept not None, bint interleaved=False,
-                      const int64_t[::1] which=None):
+                      const int64_t[::1] which=None, const int64_t[::1] ends=None):
     """Scores of rows number `which`, or of all, of shape (n_rows, n_problems).
 
     `coef`, float64 or of the rows' type, has a row for each problem or, if `interleaved`, for each
-    feature. Ctrl-C is heard now and then.
+    feature. With `ends`, `coef` and `intercept` are those of as many groups of problems, one after
+    the other, and group g scores the rows ``which[ends[g - 1]:ends[g]]``. Ctrl-C is heard now and
+    then.
     """
-    cdef int64_t n_problems = intercept.shape[0], first, count
+    cdef int64_t n_groups = 1 if ends is None else ends.shape[0], d = rows.c.n_features
+    cdef int64_t n_problems = intercept.shape[0] // max(n_groups, 1), g, first, last = 0, end, count
     cdef int64_t n = rows.c.n_rows if which is None else which.shape[0]
     cdef int64_t piece = rows.piece(<double> max(n_problems, 1))
-    require_coefficients(rows, coef, intercept, n_problems, interleaved)
+    cdef int64_t apart = d if interleaved else n_problems  # rows of `coef` of a group
+    require(n_groups >= 1 and n_groups * n_problems == intercept.shape[0],
+            "intercept must have as many entries for each group")
+    require_coefficients(rows, coef, intercept, n_problems, n_groups, interleaved)
     scores = np.empty((n, n_problems))
     cdef double[:, ::1] out = scores
     if which is not None:
         require_indices(which, 0, rows.c.n_rows, "which must be in [0, n_rows)")
-    for first in range(0, n, piece):
-        PyErr_CheckSignals()
-        count = min(piece, n - first)
-        with nogil:
-            if which is None:
-                pegasos_linear_scores(&rows.c, first, count, n_problems, &coef[0, 0],
-                                      sizeof(value_t), interleaved, &intercept[0], &out[first, 0])
-            else:
-                pegasos_linear_scores_of(&rows.c, count, &which[first], n_problems, &coef[0, 0],
-                                         sizeof(value_t), interleaved, &intercept[0],
-                                         &out[first, 0])
+    for g in range(n_groups):
+        first, end = last, n if ends is None else ends[g]
+        require(first <= end <= n and (g < n_groups - 1 or end == n),
+                "ends must grow to the number of rows that are scored")
+        for first in range(first, end, piece):
+            PyErr_CheckSignals()
+            count = min(piece, end - first)
+            with nogil:
+                if which is None:
+                    pegasos_linear_scores(&rows.c, first, count, n_problems, &coef[g * apart, 0],
+                                          sizeof(value_t), interleaved, &intercept[g * n_problems],
+                                          &out[first, 0])
+                else:
+                    pegasos_linear_scores_of(&rows.c, count, &which[first], n_problems,
+                                             &coef[g * apart, 0], sizeof(value_t), interleaved,
+                                             &intercept[g * n_problems], &out[first, 0])
+        last = end
     return scores
 
 
 # ---- The certificate ---------------------------------------------------------------------------
 
 
-def objectives(Rows rows not None, Targets targets not None, const double[:, ::1] coef not None,
-               const double[::1] intercept not None, bint interleaved=False):
-    """|w|^2 of every problem, without the intercept, and the sum of its losses.
-
-    `coef` is as for `decision_function`.
-    """
+cdef tuple losses_of(Rows rows, Targets targets, const double[:, ::1] coef,
+                     const double[::1] intercept, bint interleaved):
+    """|w|^2 of every problem, without the intercept, and the sum of its losses."""
     cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, n_problems = targets.n_problems
     cdef int64_t first, count, k, j, apart = n_problems if interleaved else 1
     cdef int64_t piece = rows.piece(<double> n_problems)
     cdef pegasos_targets own
-    require(targets.c.n == n, "targets must be of n_rows")
-    require_coefficients(rows, coef, intercept, n_problems, interleaved)
     squared_norms, losses = np.zeros((2, n_problems))
     cdef double[::1] of_norms = squared_norms, of_losses = losses
     cdef double[:, ::1] scores = np.empty((min(piece, n), n_problems))
@@ -1083,21 +1127,14 @@ def objectives(Rows rows not None, Targets targets not None, const double[:, ::1
     return squared_norms, losses
 
 
-def dual_objectives(Rows rows not None, Targets targets not None, const double[:, :] a not None,
-                    const double[::1] masses not None, *, const double[::1] lams not None,
-                    double intercept_scaling, bint free_intercept):
-    """The best dual values of multiples of rows of `a`, made feasible first.
-
-    See ``pegasos_make_feasible`` and ``pegasos_best_dual``. Rows of `a` are contiguous.
-    """
+cdef object bounds_of(Rows rows, Targets targets, const double[:, :] a, int64_t apart,
+                      const double[::1] masses, const double[::1] lams, double intercept_scaling,
+                      bint free_intercept):
+    """The best dual values of multiples of rows of `a`, which are `apart`, made feasible first."""
     cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, n_problems = targets.n_problems
-    cdef int64_t apart = stride(a), first, count, k, i, piece = rows.piece(1)
+    cdef int64_t first, count, k, i, piece = rows.piece(1)
     cdef double scale, total, squared
     cdef pegasos_targets own
-    require(targets.c.n == n, "targets must be of n_rows")
-    require(a.shape[0] == n_problems and a.shape[1] == n, "a must have the shape of labels")
-    targets.require_masses(masses)
-    require_positive(lams, n_problems, "lams")
     best = np.empty(n_problems)
     cdef double[::1] of_best = best, point = np.empty(n), w = np.empty(d), factors = np.empty(piece)
     for k in range(n_problems):
@@ -1121,6 +1158,35 @@ def dual_objectives(Rows rows not None, Targets targets not None, const double[:
             of_best[k] = pegasos_best_dual(&own, &point[0], squared + total * total, masses[k],
                                            lams[k], True)
     return best
+
+
+def certify(Rows rows not None, Targets targets not None, const double[:, ::1] coef,
+            const double[::1] intercept, const double[:, :] a=None, const double[::1] masses=None,
+            *, const double[::1] lams=None, double intercept_scaling=0, bint free_intercept=False,
+            bint interleaved=False):
+    """What models and dual variables prove: two passes over the rows.
+
+    Returns |w|^2 of every problem, without the intercept, and the sum of its losses, both None
+    without `coef`, which is as for `decision_function`; and the best dual values of multiples of
+    rows of `a`, which are contiguous and made feasible first, or None without `a`. See
+    ``pegasos_make_feasible`` and ``pegasos_best_dual``.
+    """
+    cdef int64_t apart
+    squared_norms = losses = bounds = None
+    require(targets.c.n == rows.c.n_rows, "targets must be of n_rows")
+    require((coef is None) == (intercept is None) and (a is None) == (masses is None)
+            and (a is None) == (lams is None), "coef goes with intercept, and a with masses and lams")
+    if coef is not None:
+        require_coefficients(rows, coef, intercept, targets.n_problems, 1, interleaved)
+        squared_norms, losses = losses_of(rows, targets, coef, intercept, interleaved)
+    if a is not None:
+        apart = stride(a)
+        require(a.shape[0] == targets.n_problems and a.shape[1] == targets.c.n,
+                "a must have the shape of labels")
+        targets.require_masses(masses)
+        require_positive(lams, targets.n_problems, "lams")
+        bounds = bounds_of(rows, targets, a, apart, masses, lams, intercept_scaling, free_intercept)
+    return squared_norms, losses, bounds
 
 
 # ---- Dual coordinate ascent --------------------------------------------------------------------
@@ -1766,17 +1832,6 @@ def kept(int64_t n_rows, int64_t n_features):
     return pegasos_kept(n_rows, n_features)
 
 
-def seconds(Rows rows not None, int64_t solver):
-    """Seconds that a solver is likely to take; see ``pegasos_seconds``."""
-    require(solver == PEGASOS_ASCENT or solver == PEGASOS_NEWTON, "solver must be one")
-    return pegasos_seconds(&rows.c, solver)
-
-
-def gains_by_blas(int64_t n_features):
-    """Whether Newton's method uses SciPy's BLAS."""
-    return bool(pegasos_gains_by_blas(n_features))
-
-
 cdef int require_memory(const uint8_t[:, ::1] memory, int64_t n_rows, int64_t n_features) except -1:
     """Raise a ValueError unless there is a piece of memory of the right size for each problem."""
     require_size(n_rows, n_features)
@@ -1786,10 +1841,14 @@ cdef int require_memory(const uint8_t[:, ::1] memory, int64_t n_rows, int64_t n_
 
 
 def standings(int64_t n_rows, int64_t n_features, uint8_t[:, ::1] memory not None):
-    """What fits have found so far, and where `a` and `coef` begin in their memory."""
-    cdef pegasos_solution found
-    cdef int64_t k
+    """What fits have found so far: a table, and their `a` and `coef` where they lie in memory."""
     require_memory(memory, n_rows, n_features)
+    return found_of(memory, n_rows, n_features)
+
+
+cdef tuple found_of(uint8_t[:, ::1] memory, int64_t n_rows, int64_t n_features):
+    cdef pegasos_solution found
+    cdef int64_t k, a, coef
     table = np.empty(memory.shape[0], STANDING)
     cdef standing_t[::1] out = table
     for k in range(memory.shape[0]):
@@ -1800,9 +1859,11 @@ def standings(int64_t n_rows, int64_t n_features, uint8_t[:, ::1] memory not Non
         out[k].pegasos, out[k].ascent = found.epochs[0], found.epochs[1]
         out[k].newton, out[k].solver = found.epochs[2], found.solver
         out[k].value_bytes = pegasos_value_bytes(&memory[k, 0])
-    k = memory.shape[0] - 1
-    return (table, <const uint8_t *> found.dual_variables - &memory[k, 0],
-            <const uint8_t *> found.coef - &memory[k, 0])
+    k, whole = memory.shape[0] - 1, memory.base
+    a = <const uint8_t *> found.dual_variables - &memory[k, 0]
+    coef = <const uint8_t *> found.coef - &memory[k, 0]
+    return (table, whole[:, a:a + 8 * n_rows].view(np.float64),
+            whole[:, coef:coef + 8 * (n_features or n_rows)].view(np.float64))
 
 
 def set_pending(uint8_t[:, ::1] memory not None, int64_t n_rows, int64_t n_features,
@@ -1908,12 +1969,13 @@ def are_fits(uint8_t[:, ::1] memory not None, int64_t n_rows, int64_t n_features
 def solve(Rows rows not None, Targets targets not None, int64_t first,
           const double[::1] norms not None, uint8_t[:, ::1] memory not None,
           const int64_t[::1] max_epochs not None, *, const double[::1] lams not None,
-          double intercept_scaling, bint free_intercept, double tol, uint64_t seed, int64_t solver, int64_t n_bundles=0,
-          bint to_the_end=True, Watch watch not None, Pool pool=None):
-    """Solve problems `first`, `first` + 1, ..., one after the other; returns a status.
+          double intercept_scaling, bint free_intercept, double tol, uint64_t seed, int64_t solver,
+          int64_t n_bundles=0, bint to_the_end=True, Watch watch not None, Pool pool=None):
+    """Solve problems `first`, `first` + 1, ..., one after the other; returns their `standings`.
 
-    There is a row of `memory` for each. See ``pegasos_solve_one``. Before, they make their first
-    epochs in `n_bundles` bundles, see ``pegasos_solve_together``; unless `to_the_end`, that is all.
+    None: numbers overflow. There is a row of `memory` for each. See ``pegasos_solve_one``. Before,
+    they make their first epochs in `n_bundles` bundles, see ``pegasos_solve_together``; unless
+    `to_the_end`, that is all.
     The threads of `pool` share the passes of Newton's method, which changes no bit.
     """
     cdef int64_t n = rows.c.n_rows, d = rows.c.n_features, n_problems = memory.shape[0]
@@ -1969,7 +2031,7 @@ def solve(Rows rows not None, Targets targets not None, int64_t first,
         free(room)
     if pool is not None:
         PyThread_release_lock(pool.c.is_used)
-    return watch.answer(status)
+    return None if watch.answer(status) == PEGASOS_OVERFLOW else found_of(memory, n, d)
 
 
 def kernel_solve(const value_t[:, ::1] columns not None, const int64_t[::1] place not None,

@@ -27,7 +27,7 @@ class _CtrlC:
 
     Then it does what the handler before it does. If that raises, as it does as a rule, the
     exception is on its way out and others put arrays in order: a second Ctrl-C must not cut them
-    short. So it waits until `handled` ends, whose exception has answered it, or work goes on.
+    short. So it waits until `handling` ends, whose exception has answered it, or work goes on.
 
     Only the main thread hears of Ctrl-C. Where it is ignored, or ends the process, it stays so.
     """
@@ -35,7 +35,7 @@ class _CtrlC:
     def __init__(self) -> None:
         self._before: Any = None
         self._heard: list[Any] = []
-        # Within `handled`; and whether the handler of before is at work, or has raised.
+        # Within `handling`; and whether the handler of before is at work, or has raised.
         self._is_handler, self._is_answered = False, False
         self._n_blocks = 0
         self._answered: Any = None
@@ -61,34 +61,42 @@ class _CtrlC:
             self._answered = None  # it has a frame, which has arrays
         self._is_answered = False
 
+    @contextlib.contextmanager
+    def handling(self) -> Generator[None]:
+        """Make this the handler in a block: what is called there need not (10 us each).
+
+        Ctrl-C waits in it but where it says `answered`.
+        """
+        before = signal.getsignal(signal.SIGINT) if _in_main_thread() else self
+        if before is self or not callable(before):
+            yield
+            return
+        # Whatever an exception may have left behind, no block of ours is under way. What is done
+        # here is one, so that it is undone.
+        self._before, self._n_blocks, self._is_answered = before, 1, False
+        self._heard.clear()
+        has_raised, self._is_handler = True, True
+        try:
+            signal.signal(signal.SIGINT, self)
+            yield
+            has_raised = False
+        finally:
+            is_answered, self._is_answered = self._is_answered and has_raised, True
+            self._is_handler = False
+            if signal.getsignal(signal.SIGINT) is self:
+                signal.signal(signal.SIGINT, before)
+            heard = self._heard[:1]
+            self._heard.clear()
+            if heard and not is_answered:
+                before(*heard[0])
+
     def handled(self, function: Callable[_P, _T]) -> Callable[_P, _T]:
-        """Make this the handler while a function runs: those it calls need not (10 us each)."""
+        """Make this the handler while a function runs."""
 
         @functools.wraps(function)
         def call(*arguments: _P.args, **options: _P.kwargs) -> _T:
-            before = signal.getsignal(signal.SIGINT) if _in_main_thread() else self
-            if before is self or not callable(before):
+            with self.handling(), self.answered():
                 return function(*arguments, **options)
-            # Whatever an exception may have left behind, no block of ours is under way. What is
-            # done here is one, so that it is undone.
-            self._before, self._n_blocks, self._is_answered = before, 1, False
-            self._heard.clear()
-            has_raised, self._is_handler = True, True
-            try:
-                signal.signal(signal.SIGINT, self)
-                with self.answered():
-                    result = function(*arguments, **options)
-                has_raised = False
-            finally:
-                is_answered, self._is_answered = self._is_answered and has_raised, True
-                self._is_handler = False
-                if signal.getsignal(signal.SIGINT) is self:
-                    signal.signal(signal.SIGINT, before)
-                heard = self._heard[:1]
-                self._heard.clear()
-                if heard and not is_answered:
-                    before(*heard[0])
-            return result
 
         return call
 
@@ -174,7 +182,19 @@ class _Uninterrupted:
 
 
 _ctrl_c = _CtrlC()
-handled, uninterrupted, answered = _ctrl_c.handled, _ctrl_c.uninterrupted, _ctrl_c.answered
+handling, handled = _ctrl_c.handling, _ctrl_c.handled
+uninterrupted, answered = _ctrl_c.uninterrupted, _ctrl_c.answered
+
+
+def answering(on_progress: Callable[[], None] | None) -> Callable[[], None]:
+    """What the core is to call now and then: Ctrl-C is answered there, and `on_progress` called."""
+
+    def tell() -> None:
+        with answered():
+            if on_progress is not None:
+                on_progress()
+
+    return tell
 
 
 #: What `in_threads` does: it is given a function to call now and then.
@@ -200,12 +220,10 @@ def in_threads(
         Called now and then, from the calling thread: other fits may run in it. An exception stops
         all jobs. So does Ctrl-C, which is answered where jobs make calls only.
     """
-    errors = list[BaseException]()
+    errors, answer = list[BaseException](), answering(on_progress)
 
     def tell() -> None:
-        with answered():
-            if on_progress is not None:
-                on_progress()
+        answer()
         if errors:
             raise errors[0]
 

@@ -24,9 +24,9 @@ from sklearn.utils.validation import check_is_fitted
 from pegasos import kernels
 from pegasos.estimators._base import PegasosEstimator
 from pegasos.estimators._classification import Classifier
+from pegasos.estimators._grid import standard_errors
 from pegasos.estimators._linear import LinearMachine
 from pegasos.estimators._one_class import OneClass
-from pegasos.estimators._search import standard_errors
 from pegasos.problems import _columns as _problems
 from pegasos.problems import _validate
 from pegasos.problems._losses import LOSSES

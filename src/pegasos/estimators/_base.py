@@ -11,11 +11,12 @@ from typing import Any, Self
 
 import joblib
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
-from pegasos import _threads
+from pegasos import _threads, kernels
 from pegasos.estimators import _parameters
 from pegasos.estimators._callbacks import (
     CallbackSupportMixin,
@@ -121,14 +122,15 @@ def whole(fit: Any) -> Any:
     that came too late to stop the fit. So what is kept is a state that the next fit completes,
     with nothing left to do, and beside it `_ended`, the state of the same model if the fit returns.
     """
-    fit = _threads.handled(with_callbacks(fit))
+    fit = with_callbacks(fit)
 
     @functools.wraps(fit)
     def call(estimator: Any, *arguments: Any, **options: Any) -> Any:
         kept, to_complete = estimator.__dict__, None
         try:
             kept.pop("_ended", None)
-            fit(estimator, *arguments, **options)
+            with _threads.handling(), _threads.answered():
+                fit(estimator, *arguments, **options)
             ended = kept.pop("_ended", None)
             if ended is not None:
                 # The interpreter runs signal handlers after calls, and below there are none;
@@ -143,8 +145,22 @@ def whole(fit: Any) -> Any:
     return call
 
 
-class HintsMixin:
-    """Answers parameters of other libraries with what takes their place."""
+def keep(estimator: Any, given: dict[str, Any]) -> None:
+    """Set the attributes that `__init__` does: each parameter, as it was given.
+
+    `given` are its `locals()`, so that a parameter is named once, in its signature.
+    """
+    for name, value in given.items():
+        if name != "self":
+            setattr(estimator, name, value)
+
+
+class CommonMixin:
+    """What estimators and searches share, first of the bases of both.
+
+    Parameters of other libraries are answered with what takes their place, and tags say what X and
+    y may be.
+    """
 
     _get_param_names: Any
 
@@ -156,8 +172,45 @@ class HintsMixin:
             )
         return super().__new__(cls)
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        kernel = getattr(self, "kernel", None)
+        tags.input_tags.pairwise = kernel is not None and kernels.kind(kernel).is_given
+        tags.input_tags.sparse = not tags.input_tags.pairwise
+        has_columns = getattr(self, "multi_class", None) != "crammer_singer"
+        if tags.classifier_tags is not None:
+            tags.classifier_tags.multi_label = has_columns
+        if tags.target_tags.required:
+            tags.target_tags.multi_output = has_columns
+        return tags
 
-class PegasosEstimator(HintsMixin, CallbackSupportMixin, BaseEstimator):
+
+class ScoreMixin(CommonMixin):
+    """First of the bases of estimators whose `score` takes y."""
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Share of rows whose label is predicted right; of regressors, R² of the predictions.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or Blocks
+            As for `predict`.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Labels or targets. None of Blocks, which have them.
+        sample_weight : array-like of shape (n_samples,), default=None
+            None of Blocks, which have them.
+
+        Returns
+        -------
+        float
+        """
+        if isinstance(X, Blocks):
+            X.without(y, sample_weight)
+            y, sample_weight = X.targets()
+        return float(super().score(X, y, sample_weight))  # type: ignore[misc]
+
+
+class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
     """Base of all estimators that fit machines.
 
     A kind of machines, linear or with kernels, says in `_model_of` and `_state_of` what is kept.
@@ -186,10 +239,40 @@ class PegasosEstimator(HintsMixin, CallbackSupportMixin, BaseEstimator):
     _checkpoints: Any = None
     _of_file: Any = types.MappingProxyType({})
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
+    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Train on the rows of `X`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or Blocks
+            Not copied if it is float32 or float64 and C-contiguous, or CSR with such values. For a
+            precomputed kernel, the kernel matrix (n_samples, n_samples). Linear machines take
+            `Blocks`, for rows larger than memory; these need solver "auto" or "sdca" there.
+        y : {array-like, sparse matrix} of shape (n_samples,) or (n_samples, n_outputs)
+            Labels of a classifier, or several for each row: zeros and ones in a column for each
+            label. Targets of a regressor, between -1e150 and 1e150. Of one class, it is ignored.
+            None of Blocks, which have it.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weight of each row. One of weight zero is in no problem: drawing it changes nothing.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If X, y or the weights are not as described, or fewer than two classes have weight.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If the fit ends above the gap `tol`.
+        UserWarning
+            If a classifier predicts the same class for all rows of X, or all rows have one of
+            several labels, or no row has it.
+        """
+        raise NotImplementedError
 
     # ---- Inside ----------------------------------------------------------------------------------
 
@@ -204,7 +287,7 @@ class PegasosEstimator(HintsMixin, CallbackSupportMixin, BaseEstimator):
         """Raise unless `data` have the problems of the model, which training goes on from."""
         raise NotImplementedError
 
-    def _about(self, schedule: Schedule, data: Data) -> dict[str, Any]:
+    def _about(self, data: Data) -> dict[str, Any]:
         """Attributes of a fitted estimator beside those that all have."""
         raise NotImplementedError
 
@@ -216,7 +299,7 @@ class PegasosEstimator(HintsMixin, CallbackSupportMixin, BaseEstimator):
         """Scores of the rows of `X` by each problem; every kind of machine has its own."""
         raise NotImplementedError
 
-    def _model_of(self, schedule: Schedule, data: Data) -> dict[str, Any]:
+    def _model_of(self, coef: np.ndarray, intercept: np.ndarray, data: Data) -> dict[str, Any]:
         """Attributes of the model."""
         raise NotImplementedError
 
@@ -232,9 +315,10 @@ class PegasosEstimator(HintsMixin, CallbackSupportMixin, BaseEstimator):
 
     # What training has, and what users have: other numbers where targets have units.
 
-    def _solution(self, schedule: Schedule, data: Data) -> tuple[np.ndarray, np.ndarray]:
+    def _solution(self, schedule: Schedule) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients and intercepts, as users have them."""
-        return schedule.model()
+        coef, intercept = schedule.model()
+        return coef, intercept
 
     def _kept_solution(self) -> tuple[Any, Any]:
         """Those of the fitted model, as training has them."""
@@ -426,64 +510,22 @@ class PegasosEstimator(HintsMixin, CallbackSupportMixin, BaseEstimator):
         rows: Any,
         data: Data,
         watch: Watch,
-        outcome: tuple[_certificate.Certificate, bool],
+        outcome: tuple[_certificate.Certificate | None, bool],
     ) -> Self:
-        """End a fit after `_train`: warn if it stopped early, and keep the model; see `whole`."""
+        """End a fit after `_train`: warn if it stopped early, and keep the model; see `whole`.
+
+        Where there is no certificate, since no rows were asked for one, there is no warning.
+        """
         (certificate, is_over), (max_iter, n_steps) = outcome, self._plan()
         plan: dict[str, Any] = {
             "solver": self.solver, "tol": self.tol, "max_iter": max_iter, "is_over": is_over,
         }  # fmt: skip
         with _threads.uninterrupted():
-            self._warn(schedule, rows, data, certificate, plan if n_steps is None else {})
+            if certificate is not None:
+                self._warn(schedule, rows, data, certificate, plan if n_steps is None else {})
             to_complete = schedule.state() if is_over and self.warm_start else None
             if is_over:
                 schedule.end_plan()
-            self._finish(schedule, data, certificate, watch, to_complete)
-        return self
-
-    def _watch(self, max_iter: int, n_steps: Any, X: Any, y: Any) -> Watch:
-        """Callbacks' view of a fit that begins now."""
-        known = n_steps is None and self.tol is None and self.solver == "pegasos"
-        return Watch(self, max_iter if known else None, X=X, y=y)
-
-    def _attributes(self, schedule: Schedule, data: Data) -> dict[str, Any]:
-        """What a fitted estimator has at any time of a fit, as a dictionary."""
-        return {
-            **self._model_of(schedule, data),
-            **data.seen,
-            **self._about(schedule, data),
-            "lam_": schedule.settings.lam,
-            "n_steps_": schedule.n_steps,
-            "n_iter_": schedule.n_iter,
-            "solver_epochs_": schedule.solver_epochs,
-            "_fitted": self._choices(schedule.settings),
-        }
-
-    def _standing(self, schedule: Schedule, rows: Any, data: Data) -> dict[str, np.ndarray]:
-        """What callbacks are told after an epoch."""
-        certificate = schedule.standing(rows)
-        return {
-            "objective": self._objectives(certificate.objective, schedule.settings),
-            "dual_objective": self._objectives(certificate.dual_objective, schedule.settings),
-            "relative_gap": certificate.relative_gap,
-        }
-
-    def _take(self, attributes: dict[str, Any]) -> None:
-        """Become what `attributes` say: all was made before, so that what fails changes nothing."""
-        self.__dict__.update(attributes)
-        for name in set(_OPTIONAL) - attributes.keys():
-            self.__dict__.pop(name, None)
-
-    def _finish(
-        self,
-        schedule: Schedule,
-        data: Data,
-        certificate: _certificate.Certificate | None,
-        watch: Watch,
-        to_complete: dict[str, np.ndarray] | None = None,
-    ) -> None:
-        """Set fitted attributes at the end of a fit, and tell callbacks of it; see `whole`."""
-        with _threads.uninterrupted():
             attributes = self._attributes(schedule, data) | self._ended_with(schedule)
             if certificate is not None:
                 told = self._objectives(certificate.objective, schedule.settings)
@@ -506,6 +548,40 @@ class PegasosEstimator(HintsMixin, CallbackSupportMixin, BaseEstimator):
                 self.__dict__.clear()
                 self.__dict__.update(before)
             raise
+        return self
+
+    def _watch(self, max_iter: int, n_steps: Any, X: Any, y: Any) -> Watch:
+        """Callbacks' view of a fit that begins now."""
+        known = n_steps is None and self.tol is None and self.solver == "pegasos"
+        return Watch(self, max_iter if known else None, X=X, y=y)
+
+    def _attributes(self, schedule: Schedule, data: Data) -> dict[str, Any]:
+        """What a fitted estimator has at any time of a fit, as a dictionary."""
+        return {
+            **self._model_of(*self._solution(schedule), data),
+            **data.seen,
+            **self._about(data),
+            "lam_": schedule.settings.lam,
+            "n_steps_": schedule.n_steps,
+            "n_iter_": schedule.n_iter,
+            "solver_epochs_": schedule.solver_epochs,
+            "_fitted": self._choices(schedule.settings),
+        }
+
+    def _standing(self, schedule: Schedule, rows: Any, data: Data) -> dict[str, np.ndarray]:
+        """What callbacks are told after an epoch."""
+        certificate = schedule.standing(rows)
+        return {
+            "objective": self._objectives(certificate.objective, schedule.settings),
+            "dual_objective": self._objectives(certificate.dual_objective, schedule.settings),
+            "relative_gap": certificate.relative_gap,
+        }
+
+    def _take(self, attributes: dict[str, Any]) -> None:
+        """Become what `attributes` say: all was made before, so that what fails changes nothing."""
+        self.__dict__.update(attributes)
+        for name in set(_OPTIONAL) - attributes.keys():
+            self.__dict__.pop(name, None)
 
     def _about_model(self) -> dict[str, Any]:
         """What a model file holds beside coefficients and what y is."""

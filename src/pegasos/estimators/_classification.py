@@ -11,7 +11,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
-from pegasos.estimators._base import Data, PegasosEstimator
+from pegasos.estimators._base import Data, PegasosEstimator, ScoreMixin
 from pegasos.io._blocks import Blocks
 from pegasos.problems import _columns as _problems
 from pegasos.problems import _validate
@@ -21,13 +21,37 @@ from pegasos.solvers import _warnings
 from pegasos.solvers._schedule import Schedule
 
 
-class Classifier(ClassifierMixin, PegasosEstimator):
+class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
     """Base of `PegasosClassifier` and `KernelPegasosClassifier`."""
 
     classes_: np.ndarray
     alpha_counts_: np.ndarray
     _scheme: str
     _is_sparse: bool
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Scores of the rows of `X`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            For a precomputed kernel, kernel values with all training rows.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+            Two classes: positive means ``classes_[1]``. Otherwise the class of the largest score
+            wins; for one-vs-one these are votes, with ties broken by summed scores. Several labels
+            for each row: rows have those with positive scores.
+
+        Notes
+        -----
+        A row's scores do not depend on the rows that are passed with it, but for kernels other than
+        "linear" and "precomputed": there, BLAS multiplies blocks of rows. It may round a row
+        differently in a block of another size, so the last bits of a score may differ.
+        """
+        scores = self._problem_scores(X)
+        return _problems.class_scores(scores, len(self.classes_), self._scheme)
 
     def predict(self, X: Any) -> Any:
         """Predicted labels of the rows of `X`.
@@ -44,27 +68,6 @@ class Classifier(ClassifierMixin, PegasosEstimator):
         """
         predicted = _problems.predicted(self.decision_function(X), self.classes_, self._scheme)
         return sparse.csr_array(predicted) if self._is_sparse else predicted
-
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Share of rows whose label is predicted right.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), or Blocks
-            As for `predict`.
-        y : array-like of shape (n_samples,)
-            Labels. None of Blocks, which have them.
-        sample_weight : array-like of shape (n_samples,), default=None
-            None of Blocks, which have them.
-
-        Returns
-        -------
-        float
-        """
-        if isinstance(X, Blocks):
-            X.without(y, sample_weight)
-            y, sample_weight = X.targets()
-        return float(super().score(X, y, sample_weight))
 
     @with_probabilities
     def predict_proba(self, X: Any) -> np.ndarray:
@@ -181,16 +184,7 @@ class Classifier(ClassifierMixin, PegasosEstimator):
         with np.errstate(divide="ignore", invalid="ignore"):  # w may be 0
             return margins / self.weight_norm_ if geometric else margins
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        is_joint = self.multi_class == "crammer_singer"
-        tags.classifier_tags.multi_label = tags.target_tags.multi_output = not is_joint
-        return tags
-
     # ---- Inside ----------------------------------------------------------------------------------
-
-    def _class_scores(self, X: Any) -> np.ndarray:
-        return _problems.class_scores(self._problem_scores(X), len(self.classes_), self._scheme)
 
     def _about_model(self) -> dict[str, Any]:
         y = {"classes": self.classes_, "multi_class": self._scheme}
@@ -324,7 +318,7 @@ class Classifier(ClassifierMixin, PegasosEstimator):
                 f"{self.classes_.tolist()}, got {data.classes.tolist()}"
             )
 
-    def _about(self, schedule: Schedule, data: Data) -> dict[str, Any]:
+    def _about(self, data: Data) -> dict[str, Any]:
         return {"classes_": data.classes, "_scheme": data.scheme, "_is_sparse": data.is_sparse}
 
     def _ended_with(self, schedule: Schedule) -> dict[str, Any]:
@@ -342,7 +336,7 @@ class Classifier(ClassifierMixin, PegasosEstimator):
         if plan:
             _warnings.of_gap(
                 schedule, certificate, rows, name=lambda k: _problems.name(k, **about),
-                stacklevel=9, **plan,
+                stacklevel=7, **plan,
             )  # fmt: skip
         if isinstance(data.X, Blocks):
             return  # to ask all rows would be a pass
@@ -354,7 +348,7 @@ class Classifier(ClassifierMixin, PegasosEstimator):
             certificate = None  # of which binary problems would tell something
         _warnings.of_one_class(
             schedule, certificate, rows, codes=data.codes, weights=data.weights,
-            balancing=balancing, stacklevel=9, **about,
+            balancing=balancing, stacklevel=7, **about,
         )  # fmt: skip
 
     def _warn_of_one_value(self, data: Data) -> None:
@@ -368,7 +362,7 @@ class Classifier(ClassifierMixin, PegasosEstimator):
             warnings.warn(
                 f"no row of weight > 0 {which} label {k}, so that nothing tells which rows have it",
                 UserWarning,
-                stacklevel=9,
+                stacklevel=7,
             )
 
 

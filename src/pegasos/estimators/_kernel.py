@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from pegasos import _threads, kernels
 from pegasos.estimators import _parameters
-from pegasos.estimators._base import Data, PegasosEstimator, one_at_a_time, whole
+from pegasos.estimators._base import Data, PegasosEstimator, keep, one_at_a_time, whole
 from pegasos.estimators._classification import Classifier
 from pegasos.io._model import KernelModel
 from pegasos.kernels import ColumnCache
@@ -65,20 +65,8 @@ class KernelMachine(PegasosEstimator):
             squared = np.einsum("ij,ij->i", self.dual_coef_, scores)
         return np.sqrt(np.where(squared >= 0, squared, np.nan))
 
-    def to_model(self) -> KernelModel:
-        """The fitted model as a `pegasos.KernelModel`, which can be saved without pickle."""
-        check_is_fitted(self, "dual_coef_")
-        return KernelModel(support=self._support, dual_coef=self.dual_coef_, **self._about_model())
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = kernels.kind(self.kernel).is_given
-        tags.input_tags.sparse = not tags.input_tags.pairwise
-        return tags
-
-    # ---- Inside ----------------------------------------------------------------------------------
-
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
+    @whole
+    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         with one_at_a_time(self, "fit"):
             _parameters.check(self)
             continuing = self.warm_start and hasattr(self, "_state")
@@ -120,8 +108,14 @@ class KernelMachine(PegasosEstimator):
                     outcome = self._train(schedule, cache, data, watch, **plan)
                 return self._conclude(schedule, cache, data, watch, outcome)
             schedule.pegasos.run_among(draws, lambda rows: make_cache(kernel.subset(X, rows)))
-            self._finish(schedule, data, None, watch)
-            return self
+            return self._conclude(schedule, None, data, watch, (None, True))
+
+    def to_model(self) -> KernelModel:
+        """The fitted model as a `pegasos.KernelModel`, which can be saved without pickle."""
+        check_is_fitted(self, "dual_coef_")
+        return KernelModel(support=self._support, dual_coef=self.dual_coef_, **self._about_model())
+
+    # ---- Inside ----------------------------------------------------------------------------------
 
     def _problem_scores(self, X: Any) -> np.ndarray:
         model = self.to_model()
@@ -214,8 +208,7 @@ class KernelMachine(PegasosEstimator):
             )
         return self._restored(settings, len(columns), n_rows, np.float64)
 
-    def _model_of(self, schedule: Schedule, data: Data) -> dict[str, Any]:
-        coef, intercept = self._solution(schedule, data)
+    def _model_of(self, coef: np.ndarray, intercept: np.ndarray, data: Data) -> dict[str, Any]:
         support, kernel, X = np.flatnonzero(coef.any(axis=0)), data.kernel, data.X
         vectors = np.empty((0, 0), dtype=X.dtype) if kernel.is_given else X[support]
         return {
@@ -414,92 +407,12 @@ class KernelPegasosClassifier(Classifier, KernelMachine):
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        self.C = C
-        self.lam = lam
-        self.loss = loss
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.assume_psd = assume_psd
-        self.cache_size = cache_size
-        self.scores = scores
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_steps = n_steps
-        self.batch_size = batch_size
-        self.sampling = sampling
-        self.project = project
-        self.average = average
-        self.fit_intercept = fit_intercept
-        self.penalize_intercept = penalize_intercept
-        self.intercept_scaling = intercept_scaling
-        self.multi_class = multi_class
-        self.class_weight = class_weight
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-
-    @whole
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Train on the rows of `X`.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            For a precomputed kernel, the kernel matrix (n_samples, n_samples).
-        y : {array-like, sparse matrix} of shape (n_samples,) or (n_samples, n_labels)
-            Labels. Or several labels for each row: zeros and ones in a column for each label.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weight of each row. One of weight zero is in no problem: drawing it changes nothing.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If X, y or the weights are not as described, or fewer than two classes have weight.
-
-        Warns
-        -----
-        UserWarning
-            If all rows have one of several labels, or no row has it. Its problem is solved as it
-            is.
-        """
-        return self._fit(X, y, sample_weight)
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Scores of the rows of `X`.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            For a precomputed kernel, kernel values with all training rows.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_classes)
-            Two classes: positive means ``classes_[1]``. Otherwise the class of the largest score
-            wins; for one-vs-one these are votes, with ties broken by summed scores. Several labels
-            for each row: rows have those with positive scores.
-
-        Notes
-        -----
-        With ``kernel="linear"`` or "precomputed", a row's scores do not depend on the rows that
-        are passed with it. With other kernels, BLAS multiplies blocks of rows. It may round a row
-        differently in a block of another size, so the last bits of a score may differ.
-        """
-        return self._class_scores(X)
+        keep(self, locals())
 
     # ---- Inside ----------------------------------------------------------------------------------
 
-    def _model_of(self, schedule: Schedule, data: Data) -> dict[str, Any]:
-        model = super()._model_of(schedule, data)
+    def _model_of(self, coef: np.ndarray, intercept: np.ndarray, data: Data) -> dict[str, Any]:
+        model = super()._model_of(coef, intercept, data)
         if data.scheme == "multilabel":
             return model | {"n_support_": np.count_nonzero(model["dual_coef_"], axis=1)}
         codes = data.codes[model["support_"]]

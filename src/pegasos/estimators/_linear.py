@@ -4,12 +4,13 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from pegasos import _threads
 from pegasos.estimators import _parameters
-from pegasos.estimators._base import Data, PegasosEstimator, one_at_a_time, whole
+from pegasos.estimators._base import Data, PegasosEstimator, keep, one_at_a_time, whole
 from pegasos.estimators._classification import Classifier
 from pegasos.io._blocks import Blocks
 from pegasos.io._model import LinearModel
@@ -37,23 +38,10 @@ class LinearMachine(PegasosEstimator):
         check_is_fitted(self, "coef_")
         return np.linalg.norm(np.atleast_2d(self.coef_), axis=1)
 
-    def to_model(self) -> LinearModel:
-        """The fitted model as a `pegasos.LinearModel`, which can be saved without pickle."""
-        check_is_fitted(self, "coef_")
-        return LinearModel(coef=np.atleast_2d(self.coef_), **self._about_model())
-
-    # ---- Inside ----------------------------------------------------------------------------------
-
-    def _problem_scores(self, X: Any) -> np.ndarray:
+    @whole
+    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         if isinstance(X, Blocks):
-            check_is_fitted(self, "coef_")
-            return np.concatenate([self._problem_scores(rows) for rows, _, _ in X])
-        model = self.to_model()
-        return model.problem_scores(self._validate_rows(X, reset=False), checked=True)
-
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
-        if isinstance(X, Blocks):
-            X.without(y, sample_weight)
+            X.without(y if get_tags(self).target_tags.required else None, sample_weight)
             if self._read_blocks is None:
                 self._validate_rows(X)  # says who takes them
             if not _blocks.fit_into_memory(X):
@@ -83,6 +71,53 @@ class LinearMachine(PegasosEstimator):
             }
             outcome = self._train(schedule, rows, data, watch, **plan)
             return self._conclude(schedule, rows, data, watch, outcome)
+
+    @_threads.handled
+    def partial_fit(
+        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Go on with one epoch of Pegasos over the rows of `X`, for data that come in pieces.
+
+        See `PegasosClassifier.partial_fit`.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Targets of a regressor, of the same number of outputs in each call. Of one class, it is
+            ignored.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Taken as they are: a row of weight 2 moves the weights twice as far. Their mean should
+            be about 1. Rows of weight zero do not advance the step counter.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError
+            If X, y or the weights are not as described, or training begins with a `C`. A regressor
+            takes no `project`.
+        """
+        with one_at_a_time(self, "partial_fit"):
+            first = self._check_piece()
+            data = self._read(X, y, sample_weight, continuing=not first)
+            return self._learn_piece(data, first=first)
+
+    def to_model(self) -> LinearModel:
+        """The fitted model as a `pegasos.LinearModel`, which can be saved without pickle."""
+        check_is_fitted(self, "coef_")
+        return LinearModel(coef=np.atleast_2d(self.coef_), **self._about_model())
+
+    # ---- Inside ----------------------------------------------------------------------------------
+
+    def _problem_scores(self, X: Any) -> np.ndarray:
+        if isinstance(X, Blocks):
+            check_is_fitted(self, "coef_")
+            return np.concatenate([self._problem_scores(rows) for rows, _, _ in X])
+        model = self.to_model()
+        return model.problem_scores(self._validate_rows(X, reset=False), checked=True)
 
     def _fit_blocks(self, blocks: Blocks) -> Self:
         """Train on rows that are larger than memory."""
@@ -159,8 +194,7 @@ class LinearMachine(PegasosEstimator):
             )
         return self._restored(settings, len(data.columns), self.n_features_in_, before)
 
-    def _model_of(self, schedule: Schedule, data: Data) -> dict[str, Any]:
-        coef, intercept = self._solution(schedule, data)
+    def _model_of(self, coef: np.ndarray, intercept: np.ndarray, data: Data) -> dict[str, Any]:
         return {"coef_": coef, "intercept_": intercept}
 
     def _state_of(self, schedule: Schedule, data: Data, is_over: bool = False) -> dict[str, Any]:
@@ -404,61 +438,7 @@ class PegasosClassifier(Classifier, LinearMachine):
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        self.C = C
-        self.lam = lam
-        self.loss = loss
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_steps = n_steps
-        self.batch_size = batch_size
-        self.sampling = sampling
-        self.project = project
-        self.average = average
-        self.fit_intercept = fit_intercept
-        self.penalize_intercept = penalize_intercept
-        self.intercept_scaling = intercept_scaling
-        self.multi_class = multi_class
-        self.cost = cost
-        self.class_weight = class_weight
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-
-    @whole
-    def fit(
-        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
-    ) -> Self:
-        """Train on the rows of `X`.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), or Blocks
-            Not copied if it is float32 or float64 and C-contiguous, or CSR with such values.
-            `Blocks` are for rows larger than memory; they need solver "auto" or "sdca" there.
-        y : {array-like, sparse matrix} of shape (n_samples,) or (n_samples, n_labels)
-            Labels. Or several labels for each row: zeros and ones in a column for each label.
-            None of Blocks, which have them.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weight of each row. One of weight zero is in no problem: drawing it changes nothing.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If X, y or the weights are not as described, or fewer than two classes have weight.
-
-        Warns
-        -----
-        UserWarning
-            If all rows have one of several labels, or no row has it. Its problem is solved as it
-            is.
-        """
-        return self._fit(X, y, sample_weight)
+        keep(self, locals())
 
     @available_if(_has_pieces)
     @_threads.handled
@@ -518,22 +498,6 @@ class PegasosClassifier(Classifier, LinearMachine):
 
             data = self._read(X, y, sample_weight, continuing=not first, labels=labels)
             return self._learn_piece(data, first=first)
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Scores of the rows of `X`.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_classes)
-            Two classes: positive means ``classes_[1]``. Otherwise the class of the largest score
-            wins; for one-vs-one these are votes, with ties broken by summed scores. Several labels
-            for each row: rows have those with positive scores.
-        """
-        return self._class_scores(X)
 
     # ---- Inside ----------------------------------------------------------------------------------
 

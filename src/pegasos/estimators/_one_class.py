@@ -1,16 +1,15 @@
 """One class: estimators that tell rows like those of training from outliers."""
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.base import OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
-from pegasos import _threads, kernels
+from pegasos import kernels
 from pegasos.estimators import _parameters
-from pegasos.estimators._base import Data, PegasosEstimator, one_at_a_time, whole
+from pegasos.estimators._base import CommonMixin, Data, PegasosEstimator, keep
 from pegasos.estimators._kernel import KernelMachine
 from pegasos.estimators._linear import LinearMachine
 from pegasos.io._blocks import Blocks
@@ -25,7 +24,7 @@ _LEAST_EXPONENT, _MOST_EXPONENT = -900, 900
 _MORE = 1.001
 
 
-class OneClass(OutlierMixin, PegasosEstimator):
+class OneClass(CommonMixin, OutlierMixin, PegasosEstimator):
     """Base of `PegasosOneClass` and `KernelPegasosOneClass`.
 
     Training has w = s w', b = s (b' - 1) and P = s (P' - nu), with s >= the mean of c_i |x_i|^2:
@@ -126,7 +125,7 @@ class OneClass(OutlierMixin, PegasosEstimator):
     def _check_same(self, data: Data) -> None:
         pass  # there is one problem, whatever the rows
 
-    def _about(self, schedule: Schedule, data: Data) -> dict[str, Any]:
+    def _about(self, data: Data) -> dict[str, Any]:
         return {}
 
     def _warn(
@@ -134,13 +133,12 @@ class OneClass(OutlierMixin, PegasosEstimator):
     ) -> None:
         if plan:
             _warnings.of_gap(
-                schedule, certificate, rows, stacklevel=9, name=lambda k: "",
+                schedule, certificate, rows, stacklevel=7, name=lambda k: "",
                 told=lambda objectives: self._objectives(objectives, schedule.settings), **plan,
             )  # fmt: skip
 
-    def _solution(self, schedule: Schedule, data: Data) -> tuple[np.ndarray, np.ndarray]:
-        coef, intercept = schedule.model()
-        (unit,) = schedule.settings.units
+    def _solution(self, schedule: Schedule) -> tuple[np.ndarray, np.ndarray]:
+        (coef, intercept), (unit,) = schedule.model(), schedule.settings.units
         return coef * unit, (intercept - 1) * unit
 
     def _kept_solution(self) -> tuple[Any, Any]:
@@ -283,73 +281,7 @@ class PegasosOneClass(OneClass, LinearMachine):
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        self.nu = nu
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_steps = n_steps
-        self.batch_size = batch_size
-        self.sampling = sampling
-        self.project = project
-        self.average = average
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-
-    @whole
-    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
-        """Train on the rows of `X`.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), or Blocks
-            Not copied if it is float32 or float64 and C-contiguous, or CSR with such values.
-            `Blocks` are for rows larger than memory; they need solver "auto" or "sdca" there, and
-            their y is ignored.
-        y : Ignored
-            There for pipelines and searches.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weight of each row. One of weight zero is not in the problem.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If X or the weights are not as described.
-        """
-        return self._fit(X, None, sample_weight)
-
-    @_threads.handled
-    def partial_fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
-        """Go on with one epoch of Pegasos over the rows of `X`, for data that come in pieces.
-
-        See `PegasosClassifier.partial_fit`.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : Ignored
-        sample_weight : array-like of shape (n_samples,), default=None
-            Taken as they are: a row of weight 2 moves the weights twice as far. Their mean should
-            be about 1. Rows of weight zero do not advance the step counter.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If X or the weights are not as described.
-        """
-        with one_at_a_time(self, "partial_fit"):
-            first = self._check_piece()
-            data = self._read(X, None, sample_weight, continuing=not first)
-            return self._learn_piece(data, first=first)
+        keep(self, locals())
 
     # ---- Inside ----------------------------------------------------------------------------------
 
@@ -471,51 +403,7 @@ class KernelPegasosOneClass(OneClass, KernelMachine):
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        self.nu = nu
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.assume_psd = assume_psd
-        self.cache_size = cache_size
-        self.scores = scores
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_steps = n_steps
-        self.batch_size = batch_size
-        self.sampling = sampling
-        self.project = project
-        self.average = average
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-
-    @whole
-    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
-        """Train on the rows of `X`.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            For a precomputed kernel, the kernel matrix (n_samples, n_samples).
-        y : Ignored
-            There for pipelines and searches.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weight of each row. One of weight zero is not in the problem.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If X or the weights are not as described.
-        """
-        return self._fit(X, None, sample_weight)
+        keep(self, locals())
 
     # ---- Inside ----------------------------------------------------------------------------------
 

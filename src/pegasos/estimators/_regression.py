@@ -1,15 +1,14 @@
 """Regression: estimators whose y holds targets, in scikit-learn's conventions."""
 
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 
-from pegasos import _threads, kernels
+from pegasos import kernels
 from pegasos.estimators import _parameters
-from pegasos.estimators._base import Data, PegasosEstimator, one_at_a_time, whole
+from pegasos.estimators._base import Data, PegasosEstimator, ScoreMixin, keep
 from pegasos.estimators._kernel import KernelMachine
 from pegasos.estimators._linear import LinearMachine
 from pegasos.io._blocks import Blocks
@@ -22,7 +21,7 @@ from pegasos.solvers._schedule import Schedule
 _ROWS_FOR_UNITS = 2**16
 
 
-class Regressor(RegressorMixin, PegasosEstimator):
+class Regressor(ScoreMixin, RegressorMixin, PegasosEstimator):
     """Base of `PegasosRegressor` and `KernelPegasosRegressor`."""
 
     epsilon: float
@@ -44,32 +43,6 @@ class Regressor(RegressorMixin, PegasosEstimator):
         """
         scores = self._problem_scores(X)
         return scores.ravel() if self._is_flat else scores
-
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Coefficient of determination R² of the predictions.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), or Blocks
-            As for `predict`.
-        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            Targets. None of Blocks, which have them.
-        sample_weight : array-like of shape (n_samples,), default=None
-            None of Blocks, which have them.
-
-        Returns
-        -------
-        float
-        """
-        if isinstance(X, Blocks):
-            X.without(y, sample_weight)
-            y, sample_weight = X.targets()
-        return float(super().score(X, y, sample_weight))
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
 
     # ---- Inside ----------------------------------------------------------------------------------
 
@@ -127,7 +100,7 @@ class Regressor(RegressorMixin, PegasosEstimator):
                 f"y must have shape {wanted}, as in the fit that goes on, got {data.y.shape}"
             )
 
-    def _about(self, schedule: Schedule, data: Data) -> dict[str, Any]:
+    def _about(self, data: Data) -> dict[str, Any]:
         return {"n_outputs_": len(data.columns), "_is_flat": data.y.ndim == 1}
 
     def _warn(
@@ -135,12 +108,12 @@ class Regressor(RegressorMixin, PegasosEstimator):
     ) -> None:
         if plan:
             _warnings.of_gap(
-                schedule, certificate, rows, stacklevel=9,
+                schedule, certificate, rows, stacklevel=7,
                 name=lambda k: f"output {k}" if len(data.columns) > 1 else "",
                 told=lambda objectives: self._objectives(objectives, schedule.settings), **plan,
             )  # fmt: skip
 
-    def _solution(self, schedule: Schedule, data: Data) -> tuple[np.ndarray, np.ndarray]:
+    def _solution(self, schedule: Schedule) -> tuple[np.ndarray, np.ndarray]:
         return schedule.settings.told(*schedule.model())
 
     def _kept_solution(self) -> tuple[Any, Any]:
@@ -287,92 +260,20 @@ class PegasosRegressor(Regressor, LinearMachine):
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        self.C = C
-        self.lam = lam
-        self.loss = loss
-        self.epsilon = epsilon
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_steps = n_steps
-        self.batch_size = batch_size
-        self.sampling = sampling
-        self.project = project
-        self.average = average
-        self.fit_intercept = fit_intercept
-        self.penalize_intercept = penalize_intercept
-        self.intercept_scaling = intercept_scaling
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-
-    @whole
-    def fit(
-        self, X: Any, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
-    ) -> Self:
-        """Train on the rows of `X`.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), or Blocks
-            Not copied if it is float32 or float64 and C-contiguous, or CSR with such values.
-            `Blocks` are for rows larger than memory; they need solver "auto" or "sdca" there.
-        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            Targets, between -1e150 and 1e150. None of Blocks, which have them.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weight of each row. One of weight zero is in no problem: drawing it changes nothing.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If X, y or the weights are not as described.
-        """
-        return self._fit(X, y, sample_weight)
-
-    @_threads.handled
-    def partial_fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Go on with one epoch of Pegasos over the rows of `X`, for data that come in pieces.
-
-        See `PegasosClassifier.partial_fit`.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            Targets, of the same number of outputs in each call.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Taken as they are: a row of weight 2 moves the weights twice as far. Rows of weight
-            zero do not advance the step counter.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If X, y or the weights are not as described, `project` is True, or training begins with
-            a `C`.
-        """
-        with one_at_a_time(self, "partial_fit"):
-            first = self._check_piece()
-            if self.project:
-                raise ValueError(
-                    "project must be False in partial_fit, got True: which ball holds the optimum "
-                    "depends on all targets"
-                )
-            data = self._read(X, y, sample_weight, continuing=not first)
-            return self._learn_piece(data, first=first)
+        keep(self, locals())
 
     # ---- Inside ----------------------------------------------------------------------------------
 
-    def _model_of(self, schedule: Schedule, data: Data) -> dict[str, Any]:
-        model = super()._model_of(schedule, data)
+    def _check_piece(self) -> bool:
+        if self.project:
+            raise ValueError(
+                "project must be False in partial_fit, got True: which ball holds the optimum "
+                "depends on all targets"
+            )
+        return super()._check_piece()
+
+    def _model_of(self, coef: np.ndarray, intercept: np.ndarray, data: Data) -> dict[str, Any]:
+        model = super()._model_of(coef, intercept, data)
         return model | {"coef_": model["coef_"][0]} if data.y.ndim == 1 else model
 
 
@@ -495,54 +396,4 @@ class KernelPegasosRegressor(Regressor, KernelMachine):
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        self.C = C
-        self.lam = lam
-        self.loss = loss
-        self.epsilon = epsilon
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.assume_psd = assume_psd
-        self.cache_size = cache_size
-        self.scores = scores
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_steps = n_steps
-        self.batch_size = batch_size
-        self.sampling = sampling
-        self.project = project
-        self.average = average
-        self.fit_intercept = fit_intercept
-        self.penalize_intercept = penalize_intercept
-        self.intercept_scaling = intercept_scaling
-        self.warm_start = warm_start
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-
-    @whole
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Train on the rows of `X`.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            For a precomputed kernel, the kernel matrix (n_samples, n_samples).
-        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            Targets, between -1e150 and 1e150.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weight of each row. One of weight zero is in no problem: drawing it changes nothing.
-
-        Returns
-        -------
-        self
-
-        Raises
-        ------
-        ValueError
-            If X, y or the weights are not as described.
-        """
-        return self._fit(X, y, sample_weight)
+        keep(self, locals())

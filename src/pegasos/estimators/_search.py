@@ -1,22 +1,13 @@
-"""Searches over λ (and γ, ε, T) by cross-validation: problems × λ × folds as sets of problems.
+"""Searches over λ (and γ, ε, T) by cross-validation, whose engine is `_grid`."""
 
-The problems are those of classes or of outputs. In a fold, test rows have the label 0. So all folds
-share X, one kernel matrix serves all problems with one γ, and X is checked and encoded once. A
-search by epochs trains machines in bundles or sets over one order of rows. A search to a gap begins
-the problems of each λ where those of the next larger λ ended.
-"""
-
-import collections
 import copy
-import dataclasses
 import functools
 import inspect
 import itertools
-import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from numbers import Integral
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import joblib
 import numpy as np
@@ -26,9 +17,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
-from pegasos import _core, _threads, kernels
-from pegasos.estimators import _folds, _parameters
-from pegasos.estimators._base import Data, HintsMixin, PegasosEstimator, lam_of
+from pegasos import _threads, kernels
+from pegasos.estimators import _folds, _grid, _parameters
+from pegasos.estimators._base import CommonMixin, Data, PegasosEstimator, keep, lam_of
 from pegasos.estimators._kernel import KernelPegasosClassifier
 from pegasos.estimators._linear import PegasosClassifier
 from pegasos.estimators._regression import KernelPegasosRegressor, PegasosRegressor
@@ -37,147 +28,19 @@ from pegasos.io._progress import Progress
 from pegasos.problems import _columns as _problems
 from pegasos.problems import _rows, _validate
 from pegasos.problems._losses import with_probabilities
-from pegasos.problems._problem import Problem
-from pegasos.problems._settings import Settings
-from pegasos.solvers import _ascent, _pegasos
-from pegasos.solvers._joint import Joint
-from pegasos.solvers._schedule import KERNEL, LINEAR, Schedule
+from pegasos.solvers._schedule import KERNEL, Schedule
 
-# Room for the state of a set of problems; larger sets are split.
-_SET_BYTES = 2**30
-# cv_effort="auto" certifies machines to this gap where all of them are likely to take so many
-# seconds, by the costs that solvers state. A path of λ begins each machine where one is nearly
-# solved: it takes a tenth of a cold start.
-_GAP, _SECONDS, _WARM = 0.05, 1.0, 0.1
-# ... else it makes epochs: two at first, or as many as are likely to take so many seconds; then
-# twice as many, up to `_MOST_EPOCHS`, of what may be best, until the best score stops rising. An
-# epoch costs so many passes over its rows.
-_LEAST_EPOCHS, _MOST_EPOCHS, _AFFORDED, _PASSES = 2, 16, 0.1, 3
 # The automatic grid of C: how many, and from where to where.
 _N_CS, _LEAST_AND_MOST_C = 10, (1e-4, 10.0)
 # ... and that of γ, as multiples of "scale".
 _OF_SCALE = (0.1, 1.0, 10.0)
-# Kernel machines of several classes are dropped after the first fold if they score so many standard
-# errors less than the best one there. Where a fold has one problem, or problems have so few kernel
-# values together, going over the γ twice takes longer than what is dropped.
-_SURELY, _FEW = 4, 2**20
+# Where a fold has one problem, or problems have so few kernel values together, going over the γ
+# twice takes longer than what is dropped after the first fold.
+_FEW = 2**20
 # Folds share the weights of all rows if balanced weights differ from them by no more than this.
 _ALIKE = 0.01
 # The epsilon of a search that names none.
 _EPSILON = 0.1
-
-
-@dataclasses.dataclass
-class _Machines:
-    """What trains machines over one set of rows, or one kernel matrix, and what scores them.
-
-    `outer` is the place in the axes that rows and kernels depend on.
-    """
-
-    outer: tuple[int, ...]
-    rows: Any  # pegasos._core.Rows or kernels.ColumnCache
-    is_linear: bool
-    schedule: Callable  # of settings, the number of problems and a seed
-    scores: Callable  # of the number of a fold and a model: scores of the fold's test rows
-    tests: Any = None  # rows that folds are tested on, of kernel machines
-    narrow: Any = None  # makes the same over rows in single precision, if they are linear
-    where: tuple[int, ...] = ()  # the place in all outer axes, of what is trained now
-
-
-class _Grid:
-    """Scores of the points of a grid, in every fold, and certified gaps.
-
-    Parameters
-    ----------
-    shape : tuple of int
-    n_folds, n_problems : int
-    score : callable
-        Of a place in the grid, the number of a fold and scores (n_test, n_problems) of its test
-        rows; returns a number.
-    tell : callable
-        Called with the number of folds that are scored, and that of all that will be.
-    """
-
-    def __init__(
-        self,
-        shape: Any,
-        n_folds: int,
-        n_problems: int,
-        score: Callable[..., float],
-        tell: Callable[[int, int], None],
-    ) -> None:
-        self.scores = np.full((*shape, n_folds), np.nan)
-        self.gaps = np.full(shape, np.nan)
-        self.epochs = np.zeros(shape, np.int64)
-        self.seconds = np.zeros(shape)
-        self.dropped = np.zeros(shape, bool)
-        self._n_problems, self._score, self._tell = n_problems, score, tell
-        self._waiting: dict[Any, dict[int, np.ndarray]] = {}
-        self._n_scored, self._n_expected = 0, self.scores.size
-
-    def add(self, where: tuple[int, ...], fold: int, problems: Any, scores: np.ndarray) -> None:
-        """Take scores of a fold's test rows by some of its problems; score them when all are there.
-
-        They are let go then: those of all folds, at all places, would soon take as much room as X.
-        """
-        waiting = self._waiting.setdefault((where, fold), {})
-        waiting.update(zip(problems, scores.T, strict=True))
-        if len(waiting) < self._n_problems:
-            return
-        del self._waiting[where, fold]
-        scores = np.stack([waiting[k] for k in range(self._n_problems)], axis=1)
-        self.scores[(*where, fold)] = self._score(where, fold, scores)
-        self._n_scored += 1
-        self._tell(self._n_scored, self._n_expected)
-
-    def expect(self, n_more: int) -> None:
-        """So many folds of points will be scored once more."""
-        self._n_expected += n_more
-
-    def drop(self, folds: Sequence[int], sizes: np.ndarray) -> None:
-        """Drop points whose accuracy on some folds is surely below that of the best point.
-
-        The variance of a share p of n rows is p (1 - p)/n, with two rows of either kind more, since
-        p is an estimate (Agresti and Coull, The American Statistician 52, 1998); that points are
-        tested on the same rows makes their difference vary less than the sum of both.
-        """
-        few = sizes[folds]
-        n = few.sum() + 4
-        share = (self.scores[..., folds] @ few + 2) / n
-        variance = share * (1 - share) / n
-        best = np.unravel_index(np.argmax(share), share.shape)
-        self.dropped = share < share[best] - _SURELY * np.sqrt(variance + variance[best])
-        self.expect(-int(np.isnan(self.scores[self.dropped]).sum()))
-
-    def add_gap(self, where: tuple[int, ...], gap: float) -> None:
-        """Take the largest gap among some machines of a place."""
-        self.gaps[where] = np.fmax(self.gaps[where], gap)
-
-    def adopt_if_better(self, other: "_Grid") -> bool:
-        """Adopt what `other` found if it scores better by more than a standard error.
-
-        Return whether it does.
-        """
-        if np.isnan(other.scores).any():  # it has not run, or a scorer has no number for it
-            return False
-        mean, theirs = self.scores.mean(axis=-1), other.scores.mean(axis=-1).max()
-        best = np.unravel_index(np.argmax(mean), mean.shape)
-        if not theirs > mean[best] + standard_errors(self.scores)[best]:
-            return False
-        self.scores, self.gaps, self.epochs = other.scores, other.gaps, other.epochs
-        self.seconds = other.seconds
-        return True
-
-    def standing(self, where: tuple[int, ...], folds: list[int]) -> tuple[np.ndarray, np.ndarray]:
-        """Mean scores over some folds at a place of the outer axes, and their standard errors."""
-        scores = self.scores[where][..., folds]
-        return scores.mean(axis=-1), standard_errors(scores)
-
-
-def standard_errors(scores: np.ndarray) -> np.ndarray:
-    """Of means over the last axis, folds, as if these were independent; of one fold 0."""
-    n_folds = scores.shape[-1]
-    return scores.std(axis=-1, ddof=n_folds > 1) / np.sqrt(n_folds)
 
 
 def _public(attributes: Mapping[str, Any]) -> dict[str, Any]:
@@ -185,7 +48,7 @@ def _public(attributes: Mapping[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in attributes.items() if k.endswith("_") and not k.startswith("_")}
 
 
-class _Search(HintsMixin, BaseEstimator):
+class _Search(BaseEstimator):
     """What all searches share.
 
     What y is, labels or targets, says another base: `_OfClassifiers` or `_OfRegressors`; and which
@@ -244,7 +107,7 @@ class _Search(HintsMixin, BaseEstimator):
             self.scoring, X, data, data.weights if self.scoring is None else sample_weight, folds,
             functools.partial(self._plain_score, data),
         )  # fmt: skip
-        about = estimator._about(cast("Any", None), data)
+        about = estimator._about(data)
         about["_fitted"] = estimator._choices(estimator._settings_for(lams[0], data))
 
         def score(more: Any, where: tuple[int, ...], fold: int, scores: np.ndarray) -> Any:
@@ -253,12 +116,13 @@ class _Search(HintsMixin, BaseEstimator):
                 scores = scores * np.array(data.units)
             return scoring(fold, scores, lambda: _folds.fitted(estimator, about, **point, **more))
 
-        few = {"max_iter": min(_LEAST_EPOCHS, self.max_iter), "tol": None}
+        n_threads = joblib.effective_n_jobs(self.n_jobs)
+        few = {"max_iter": min(_grid.LEAST_EPOCHS, self.max_iter), "tol": None}
 
         with Progress(type(self).__name__, self.verbose) as progress:
             shape = [len(axis) for axis in axes.values()], len(folds), len(data.columns)
             grid, early = (
-                _Grid(*shape, functools.partial(score, more), tell)
+                _grid.Grid(*shape, functools.partial(score, more), tell)
                 for more, tell in (
                     ({}, lambda *done: progress.update(lambda: (*done, ""))),
                     (few, lambda *_: None),
@@ -273,7 +137,10 @@ class _Search(HintsMixin, BaseEstimator):
                         machines.where = machines.outer + where
                         points = [machine._settings_for(lam, data) for lam in lams]
                         for together in _folds.together(folds, numbers, data):
-                            self._train(machines, together, points, steps, grid, early)
+                            _grid.Training(
+                                self, machines, together, points, steps,
+                                PegasosEstimator._seed(self), n_threads, grid, early,
+                            ).run()  # fmt: skip
         more = few if grid.adopt_if_better(early) else {}
         fitted = data.seen | _public(about) | self._results(axes, lams, data, more, grid)
         if self.refit:
@@ -296,11 +163,6 @@ class _Search(HintsMixin, BaseEstimator):
     def to_model(self) -> LinearModel | KernelModel:
         """The best estimator as a model, which can be saved without pickle."""
         return self._refitted().to_model()
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
     # ---- Inside ----------------------------------------------------------------------------------
 
@@ -325,7 +187,7 @@ class _Search(HintsMixin, BaseEstimator):
 
     def _machines(
         self, X: Any, folds: Any, sample_weight: Any, axes: dict[str, Any]
-    ) -> Iterator[_Machines]:
+    ) -> Iterator[_grid.Machines]:
         """Machines for each place in the other axes."""
         raise NotImplementedError
 
@@ -365,234 +227,6 @@ class _Search(HintsMixin, BaseEstimator):
         """The folds, or those after which points may be dropped, and the others."""
         return [range(n_folds)]
 
-    @np.errstate(under="ignore")
-    def _train(
-        self,
-        machines: _Machines,
-        folds: _folds.Together,
-        points: list[Settings],
-        steps: Any,
-        grid: _Grid,
-        early: _Grid,
-    ) -> None:
-        """Train the problems of `folds` for every λ of `points` and every T; `grid` scores them.
-
-        Of several classes in few features, `early` scores machines that make few epochs, too.
-        """
-        seed, threads = PegasosEstimator._seed(self), joblib.effective_n_jobs(self.n_jobs)
-        of_set = (machines, folds, points, seed, threads, grid)
-        effort, epochs = self.cv_effort, int(self.max_iter)
-        if isinstance(effort, Integral):
-            epochs = min(int(effort), epochs)
-        sweeps = machines.is_linear and folds.values is None  # bundles of dual ascent have labels
-        if steps is not None:
-            self._descend(*of_set, steps, None)
-        elif isinstance(effort, str):
-            # One fold alone cannot tell which λ deserve more epochs.
-            is_rough = sweeps and self.solver == "auto" and folds.are_all
-            if is_rough and not _is_cheap(machines, folds, len(points)):
-                self._double_epochs(*of_set)
-            else:
-                self._follow(*of_set, _GAP)
-                # Not with class weights: rough machines may score better for not heeding them.
-                is_usual = sweeps and self.solver == "auto" and self.class_weight is None
-                if is_usual and folds.labels.shape[1] > 2:
-                    self._follow(*of_set[:-1], early, None)
-        elif not isinstance(effort, Integral):
-            self._follow(*of_set, effort)
-        elif sweeps and self.solver in ("auto", "sdca"):
-            self._sweep(*of_set, np.arange(len(points)), epochs)
-        else:
-            self._descend(*of_set, None, epochs)
-
-    def _double_epochs(
-        self,
-        machines: _Machines,
-        folds: _folds.Together,
-        points: list[Settings],
-        seed: int,
-        threads: int,
-        grid: _Grid,
-    ) -> None:
-        """Make epochs for all λ, then twice as many for those that may be best, while this helps.
-
-        A λ may be best if its mean score is within a standard error of the best one. It no longer
-        helps if twice as many epochs raise the best score by half a standard error at most.
-        """
-        where = machines.where
-        machines = dataclasses.replace(machines.narrow(), where=where)
-        of_set = (machines, folds, points, seed, threads, grid)
-        n_bundles = -(-len(folds.numbers) * folds.labels.shape[1] // _pegasos.lanes(machines.rows))
-        each = _PASSES * n_bundles * len(points) * _rows.seconds_a_pass(machines.rows)
-        most = min(_MOST_EPOCHS, self.max_iter)
-        epochs = int(np.clip(_AFFORDED / max(each, 1e-9), min(_LEAST_EPOCHS, most), most))
-        places, before = np.arange(len(points)), -np.inf
-        while True:
-            self._sweep(*of_set, places, epochs)
-            means, errors = grid.standing(where, folds.numbers)
-            if not np.isfinite(means).all() or 2 * epochs > most:
-                return
-            best = int(np.argmax(means))
-            if means[best] - before <= errors[best] / 2:
-                return
-            before, epochs = means[best], 2 * epochs
-            places = np.flatnonzero(means >= means[best] - errors[best])
-            grid.expect(len(places) * len(folds.numbers))
-
-    def _descend(
-        self,
-        machines: _Machines,
-        folds: _folds.Together,
-        points: list[Settings],
-        seed: int,
-        threads: int,
-        grid: _Grid,
-        steps: Any,
-        epochs: int | None,
-    ) -> None:
-        """Pegasos, as many machines in a set as there is room for."""
-        if steps is None and not self.average:
-            points = [dataclasses.replace(point, average="suffix") for point in points]
-        lams = np.array([point.lam for point in points])
-        n_folds, n_problems, _ = folds.labels.shape
-        of_training = np.stack([point.lams_of(n_problems) for point in points])
-        together = max(1, _SET_BYTES // (24 * sum(machines.rows.shape)))
-        n_lams = max(1, together // (n_folds * n_problems))
-        if machines.is_linear and _pegasos.in_bundles(machines.rows, points[0]):
-            # Machines of one class that differ in λ add much the same rows.
-            together = min(together, threads * _pegasos.lanes(machines.rows))
-        for part in np.split(np.arange(len(lams)), range(n_lams, len(lams), n_lams)):
-            members = itertools.product(range(n_problems), range(n_folds), part)
-            while some := list(itertools.islice(members, together)):
-                column, fold, place = np.array(some).T
-                least = points[place[np.argmin(lams[place])]]
-                pegasos = machines.schedule(least.some(column), len(some), seed).pegasos
-                pegasos.problems["lam"] = of_training[place, column]
-                pegasos.set_rows(*folds.problems(fold, column), count=False)
-                for t, more in enumerate([None] if steps is None else np.diff(steps, prepend=0)):
-                    began = time.perf_counter()
-                    pegasos.plan(n_steps=more, n_epochs=epochs)
-                    pegasos.run(machines.rows, n_threads=threads)
-                    coef, intercept = pegasos.model()
-                    for k in np.unique(fold):
-                        inside = np.flatnonzero(fold == k)
-                        number = folds.numbers[k]
-                        scores = machines.scores(number, coef[inside], intercept[inside])
-                        _refuse_overflow(scores, pegasos.weights.dtype, least.lam)
-                        for p in np.unique(place[inside]):
-                            where = (*machines.where, p) + (() if steps is None else (t,))
-                            here = place[inside] == p
-                            grid.epochs[where] = epochs or 0
-                            grid.add(where, number, column[inside][here], scores[:, here])
-                    each = (time.perf_counter() - began) / len(some)
-                    for p in place:
-                        grid.seconds[(*machines.where, p, *([] if steps is None else [t]))] += each
-
-    def _sweep(
-        self,
-        machines: _Machines,
-        folds: _folds.Together,
-        points: list[Settings],
-        seed: int,
-        threads: int,
-        grid: _Grid,
-        places: np.ndarray,
-        epochs: int,
-    ) -> None:
-        """Make epochs of dual ascent in bundles, from the largest λ of `places` to the smallest.
-
-        A machine begins a λ where its last one ended, and is scored by the mean of w over half an
-        epoch.
-        """
-        rows, lams = machines.rows, np.array([point.lam for point in points])
-        settings = points[int(np.argmin(lams))]
-        (n_folds, n_problems, _), size = folds.labels.shape, _pegasos.lanes(rows)
-        norms = rows.squared_norms()
-        overflow = _validate.overflow(np.dtype(f"f{rows.value_bytes}"), settings.lam)
-        if not np.isfinite(norms).all():
-            raise overflow
-        found: collections.deque[tuple[Any, ...]] = collections.deque()
-        spent: collections.deque[tuple[Any, float]] = collections.deque()
-
-        def follow(
-            members: list[tuple[int, int]], order: np.ndarray, tell: Callable[[], None]
-        ) -> None:
-            fold, column = np.array(members).T
-            labels, weights, _ = folds.problems(fold, column)
-            problem = Problem(rows, labels, weights, settings)
-            path = _ascent.LamPath(problem, norms, seed)
-            for place in order:
-                where, began = (*machines.where, place), time.perf_counter()
-                path.run(lams[place], epochs, tell)
-                coef, factor, intercept = path.model()
-                for k in np.unique(fold):
-                    number, here = folds.numbers[k], np.flatnonzero(fold == k)
-                    scores = machines.scores(number, coef, np.zeros(size))[:, here]
-                    scores = factor[here] * scores + intercept[here]
-                    if not np.isfinite(scores).all():
-                        raise overflow
-                    found.append((where, number, column[here], scores))
-                spent.append((where, time.perf_counter() - began))
-
-        def take() -> None:  # in the thread that called: scorers of users' may not want others
-            while spent:
-                where, seconds = spent.popleft()
-                grid.epochs[where], grid.seconds[where] = epochs, grid.seconds[where] + seconds
-            while found:
-                grid.add(*found.popleft())
-
-        # Machines of one fold are scored on the same rows, so they go together. A single bundle
-        # would leave a second thread without work: it goes over half of the λ at a time.
-        members = list(itertools.product(range(n_folds), range(n_problems)))
-        parts = [members[k : k + size] for k in range(0, len(members), size)]
-        order = places[np.argsort(-lams[places], kind="stable")]
-        paths = np.array_split(order, 2 if len(parts) == 1 < len(order) else 1)
-        jobs = [functools.partial(follow, *job) for job in itertools.product(parts, paths)]
-        _threads.in_threads(jobs, threads, take)
-        take()
-
-    def _follow(
-        self,
-        machines: _Machines,
-        folds: _folds.Together,
-        points: list[Settings],
-        seed: int,
-        threads: int,
-        grid: _Grid,
-        tol: float | None,
-    ) -> None:
-        """From the largest λ to the smallest, to a gap, each beginning where the last ended.
-
-        Those that were dropped are left out. Without a gap, a few epochs, each beginning at 0.
-        """
-        schedule, (n_folds, n_problems, _) = None, folds.labels.shape
-        members = np.arange(n_folds * n_problems)
-        places = np.argsort([-point.lam for point in points])
-        for place in places[~grid.dropped[machines.where][places]]:
-            point, began = points[place], time.perf_counter()
-            if schedule is None or tol is None:
-                fold, column = np.divmod(members, n_problems)
-                schedule = machines.schedule(point.some(column), len(members), seed)
-                schedule.set_rows(*folds.problems(fold, column))
-            else:
-                schedule = schedule.at_lam(point.lam, machines.rows)
-            certificate = schedule.train(
-                machines.rows, solver=self.solver, tol=tol, check="last", n_threads=threads,
-                max_iter=min(_LEAST_EPOCHS, self.max_iter) if tol is None else self.max_iter,
-            )  # fmt: skip
-            coef, intercept = schedule.model()
-            where, known = (*machines.where, place), schedule.solver.scores_of_model()
-            for number, of in zip(folds.numbers, np.split(members, n_folds), strict=True):
-                if known is None:
-                    scores = machines.scores(number, coef[of], intercept[of])
-                else:
-                    scores = known[of][:, machines.tests[number]].T
-                _refuse_overflow(scores, np.dtype(np.float64), point.lam)
-                grid.add(where, number, range(n_problems), scores)
-            grid.add_gap(where, certificate.relative_gap.max())
-            grid.epochs[where] = max(grid.epochs[where], schedule.n_iter)
-            grid.seconds[where] += time.perf_counter() - began
-
     @np.errstate(over="ignore", invalid="ignore")  # squares of scores may be infinite
     def _results(
         self,
@@ -600,7 +234,7 @@ class _Search(HintsMixin, BaseEstimator):
         lams: np.ndarray,
         data: Data,
         more: dict[str, Any],
-        grid: _Grid,
+        grid: _grid.Grid,
     ) -> dict[str, Any]:
         """Attributes of a search, as scikit-learn names them; all points have `more` parameters."""
         axes = {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in axes.items()}
@@ -623,7 +257,7 @@ class _Search(HintsMixin, BaseEstimator):
         results["params"] = params
         for k in range(flat.shape[1]):
             results[f"split{k}_test_score"] = flat[:, k]
-        mean, error, dropped = flat.mean(axis=1), standard_errors(flat), grid.dropped.ravel()
+        mean, error, dropped = flat.mean(axis=1), _grid.standard_errors(flat), grid.dropped.ravel()
         results["std_test_score"], results["standard_error"] = flat.std(axis=1), error
         mean[dropped] = np.nanmean(flat[dropped], axis=1)
         n_scored = np.where(dropped, np.isfinite(flat).sum(axis=1), flat.shape[1])
@@ -665,19 +299,6 @@ def _short(number: float) -> float:
     return float(f"{number:.6g}")
 
 
-def _refuse_overflow(scores: np.ndarray, dtype: Any, lam: float) -> None:
-    """Raise a ValueError if scores of test rows, which scorers may not like, are not finite."""
-    if not np.isfinite(scores).all():
-        raise _validate.overflow(dtype, lam)
-
-
-def _is_cheap(machines: _Machines, folds: _folds.Together, n_lams: int) -> bool:
-    """Whether all machines of a search can be certified in little time."""
-    n_folds, n_problems, _ = folds.labels.shape
-    newton, ascent = (_core.seconds(machines.rows, of) for of in (_core.NEWTON, _core.ASCENT))
-    return newton < ascent and n_folds * n_problems * n_lams * _WARM * newton <= _SECONDS
-
-
 def _narrowed(X: Any, kernel: kernels.Kernel) -> Any:
     """Return the rows in single precision if their kernel values can be computed there."""
     if kernel.is_given or not kernel.keeps_type or X.dtype == np.float32:
@@ -693,7 +314,7 @@ def _narrowed(X: Any, kernel: kernels.Kernel) -> Any:
     return narrow
 
 
-class _OfClassifiers(ClassifierMixin, _Search):
+class _OfClassifiers(CommonMixin, ClassifierMixin, _Search):
     """Searches whose y holds labels."""
 
     def decision_function(self, X: Any) -> np.ndarray:
@@ -712,12 +333,6 @@ class _OfClassifiers(ClassifierMixin, _Search):
     def predict_log_proba(self, X: Any) -> np.ndarray:
         """Logarithms of `predict_proba`; see its method."""
         return self._refitted().predict_log_proba(X)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        is_joint = self.multi_class == "crammer_singer"
-        tags.classifier_tags.multi_label = tags.target_tags.multi_output = not is_joint
-        return tags
 
     # ---- Inside ----------------------------------------------------------------------------------
 
@@ -746,15 +361,8 @@ class _OfClassifiers(ClassifierMixin, _Search):
         return None if ratios.min() >= 1 - _ALIKE else ratios
 
 
-class _OfRegressors(RegressorMixin, _Search):
+class _OfRegressors(CommonMixin, RegressorMixin, _Search):
     """Searches whose y holds targets."""
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
-
-    # ---- Inside ----------------------------------------------------------------------------------
 
     def _other_axes(self, X: Any, sample_weight: Any) -> dict[str, Any]:
         epsilons = [_EPSILON] if self.epsilons is None else np.asarray(self.epsilons, float)
@@ -776,42 +384,13 @@ class _Linear(_Search):
 
     def _machines(
         self, X: Any, folds: Any, sample_weight: Any, axes: dict[str, Any]
-    ) -> Iterator[_Machines]:
+    ) -> Iterator[_grid.Machines]:
         rows, dtype = _validate.rows(X, checked=True)
-        yield self._machines_over(X, rows, dtype, folds)
-
-    def _machines_over(self, X: Any, rows: Any, dtype: Any, folds: Any) -> _Machines:
-        def narrow() -> _Machines:
-            with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-                is_wide = rows.is_sparse and rows.value_bytes == 8
-                if not is_wide or not _rows.survives_rounding(X):
-                    return self._machines_over(X, rows, dtype, folds)
-            return self._machines_over(X, _rows.narrowed(rows), np.float32, folds)
-
-        return _Machines(
-            outer=(),
-            rows=rows,
-            is_linear=True,
-            schedule=lambda settings, n, seed: Schedule(
-                LINEAR, settings, n, rows.shape[1], dtype, seed
-            ),
-            scores=lambda k, coef, intercept: _rows.decision_function(
-                rows, coef, intercept, folds[k].test
-            ),
-            narrow=narrow,
-        )
+        yield _grid.linear_machines(X, rows, dtype, [fold.test for fold in folds])
 
 
 class _Kernel(_Search):
     """Searches over kernel machines."""
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = kernels.kind(self.kernel).is_given
-        tags.input_tags.sparse = not tags.input_tags.pairwise
-        return tags
-
-    # ---- Inside ----------------------------------------------------------------------------------
 
     @property
     def _is_automatic(self) -> bool:
@@ -830,7 +409,7 @@ class _Kernel(_Search):
 
     def _machines(
         self, X: Any, folds: Any, sample_weight: Any, axes: dict[str, Any]
-    ) -> Iterator[_Machines]:
+    ) -> Iterator[_grid.Machines]:
         for g, gamma in enumerate(axes["gamma"]):
             estimator = self._estimator().set_params(gamma=gamma)
             kernel = estimator._make_kernel(X, sample_weight, continuing=False)
@@ -841,12 +420,18 @@ class _Kernel(_Search):
                 points, float(self.cache_size), estimator._n_threads(), n_problems=len(folds)
             )
 
-            def scores(k: int, coef: np.ndarray, intercept: np.ndarray, cache: Any = cache) -> Any:
-                support = np.flatnonzero(coef.any(axis=0))
-                pushed = cache.push(coef[:, support], support)[:, folds[k].test]
-                return (pushed + intercept[:, None]).T
+            def scores(
+                numbers: list[int], coef: np.ndarray, intercept: np.ndarray, cache: Any = cache
+            ) -> list[np.ndarray]:
+                found, n = [], len(numbers)
+                models = zip(numbers, np.split(coef, n), np.split(intercept, n), strict=True)
+                for k, of_fold, b in models:
+                    support = np.flatnonzero(of_fold.any(axis=0))
+                    pushed = cache.push(of_fold[:, support], support)[:, folds[k].test]
+                    found.append((pushed + b[:, None]).T)
+                return found
 
-            yield _Machines(
+            yield _grid.Machines(
                 outer=(g,),
                 rows=cache,
                 is_linear=False,
@@ -1049,68 +634,7 @@ class PegasosClassifierCV(_OfClassifiers, _Linear):
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        self.Cs = Cs
-        self.lams = lams
-        self.loss = loss
-        self.cv = cv
-        self.scoring = scoring
-        self.refit = refit
-        self.one_standard_error = one_standard_error
-        self.cv_effort = cv_effort
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_steps = n_steps
-        self.batch_size = batch_size
-        self.sampling = sampling
-        self.project = project
-        self.average = average
-        self.fit_intercept = fit_intercept
-        self.penalize_intercept = penalize_intercept
-        self.intercept_scaling = intercept_scaling
-        self.multi_class = multi_class
-        self.cost = cost
-        self.class_weight = class_weight
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
-
-    def _train(
-        self,
-        machines: _Machines,
-        folds: _folds.Together,
-        points: list[Settings],
-        steps: Any,
-        grid: _Grid,
-        early: _Grid,
-    ) -> None:
-        if self.multi_class != "crammer_singer":
-            super()._train(machines, folds, points, steps, grid, early)
-            return
-        effort = self.cv_effort
-        plan: dict[str, Any] = {"max_iter": int(self.max_iter), "tol": None}
-        if isinstance(effort, Integral):
-            plan["max_iter"] = min(int(effort), int(self.max_iter))
-        else:
-            plan["tol"] = _GAP if isinstance(effort, str) else float(effort)
-        rows, seed = machines.rows, PegasosEstimator._seed(self)
-        cost = _validate.cost(self.cost, np.arange(max(folds.labels.shape[1], 2)))
-        of_folds = list(zip(folds.numbers, folds.labels, strict=True))
-        for (place, point), (number, labels) in itertools.product(enumerate(points), of_folds):
-            joint = Joint(point, cost, rows.shape[1], f"f{rows.value_bytes}", seed)
-            joint.set_rows(labels, folds.weights, None)
-            for t, more in enumerate([None] if steps is None else np.diff(steps, prepend=0)):
-                where, began = (*machines.where, place), time.perf_counter()
-                where += () if steps is None else (t,)
-                n_steps = None if more is None else int(more)
-                certificate = joint.train(rows, solver=self.solver, n_steps=n_steps, **plan)
-                joint.end_plan()
-                scores = machines.scores(number, *joint.model())
-                _refuse_overflow(scores, joint.dtype, point.lam)
-                grid.add(where, number, range(len(labels)), scores)
-                grid.add_gap(where, certificate.relative_gap[0])
-                grid.epochs[where] = max(grid.epochs[where], joint.n_iter)
-                grid.seconds[where] += time.perf_counter() - began
+        keep(self, locals())
 
 
 class KernelPegasosClassifierCV(_OfClassifiers, _Kernel):
@@ -1185,37 +709,7 @@ class KernelPegasosClassifierCV(_OfClassifiers, _Kernel):
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        self.Cs = Cs
-        self.lams = lams
-        self.loss = loss
-        self.gammas = gammas
-        self.cv = cv
-        self.scoring = scoring
-        self.refit = refit
-        self.one_standard_error = one_standard_error
-        self.cv_effort = cv_effort
-        self.kernel = kernel
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.assume_psd = assume_psd
-        self.cache_size = cache_size
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_steps = n_steps
-        self.batch_size = batch_size
-        self.sampling = sampling
-        self.project = project
-        self.average = average
-        self.fit_intercept = fit_intercept
-        self.penalize_intercept = penalize_intercept
-        self.intercept_scaling = intercept_scaling
-        self.multi_class = multi_class
-        self.class_weight = class_weight
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+        keep(self, locals())
 
     def _rounds(self, n_folds: int, n_problems: int, n_rows: int) -> list[range]:
         is_long = n_problems > 1 and n_problems * n_rows**2 > _FEW
@@ -1285,29 +779,7 @@ class PegasosRegressorCV(_OfRegressors, _Linear):
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        self.Cs = Cs
-        self.lams = lams
-        self.epsilons = epsilons
-        self.loss = loss
-        self.cv = cv
-        self.scoring = scoring
-        self.refit = refit
-        self.one_standard_error = one_standard_error
-        self.cv_effort = cv_effort
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_steps = n_steps
-        self.batch_size = batch_size
-        self.sampling = sampling
-        self.project = project
-        self.average = average
-        self.fit_intercept = fit_intercept
-        self.penalize_intercept = penalize_intercept
-        self.intercept_scaling = intercept_scaling
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+        keep(self, locals())
 
 
 class KernelPegasosRegressorCV(_OfRegressors, _Kernel):
@@ -1384,33 +856,4 @@ class KernelPegasosRegressorCV(_OfRegressors, _Kernel):
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
-        self.Cs = Cs
-        self.lams = lams
-        self.epsilons = epsilons
-        self.loss = loss
-        self.gammas = gammas
-        self.cv = cv
-        self.scoring = scoring
-        self.refit = refit
-        self.one_standard_error = one_standard_error
-        self.cv_effort = cv_effort
-        self.kernel = kernel
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.assume_psd = assume_psd
-        self.cache_size = cache_size
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_steps = n_steps
-        self.batch_size = batch_size
-        self.sampling = sampling
-        self.project = project
-        self.average = average
-        self.fit_intercept = fit_intercept
-        self.penalize_intercept = penalize_intercept
-        self.intercept_scaling = intercept_scaling
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
+        keep(self, locals())

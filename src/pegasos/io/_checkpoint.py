@@ -113,7 +113,7 @@ def resume(estimator: Any, path: _archive.Path, X: Any, y: Any) -> None:
     except ValueError as error:
         raise ValueError(f"{name} is not a checkpoint of this fit: {error}") from None
     estimator.warm_start = True
-    vars(estimator).update(seen.seen | estimator._about(None, seen))
+    vars(estimator).update(seen.seen | estimator._about(seen))
     estimator._fitted = estimator._choices(settings)
     estimator._state = state
 

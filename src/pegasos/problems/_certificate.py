@@ -75,6 +75,17 @@ class Certificate:
             return self.proved_gap
         return significant(self.estimate, self.objective, self.nu)
 
+    def spoiled(self, tol: float) -> float:
+        """By how much rounding keeps the largest gap that is proved above `tol`, if it is little.
+
+        0 if a fit that stops by `tol` has not reached it, or rounding spoils a quarter of it.
+        """
+        if self.estimate is None:
+            return 0.0
+        excess = (self.proved_gap - self.stopping_gap).max()
+        is_spoiled = self.proved_gap.max() > tol >= self.stopping_gap.max() and excess < tol / 4
+        return float(excess) if is_spoiled else 0.0
+
 
 def significant(relative_gap: np.ndarray, objective: np.ndarray, nu: float = 0.0) -> np.ndarray:
     """What `tol` is compared with, of (P - D)/P and P; as ``is_small_gap`` in C."""
@@ -90,8 +101,7 @@ def certify(
 ) -> Certificate:
     """The certificate of linear models, by two passes over the rows.
 
-    Dual variables and models are asked for when they are needed, and let go again: both are as
-    large as what training keeps.
+    Models are asked for where they are needed: they are as large as what training keeps.
 
     Parameters
     ----------
@@ -108,13 +118,19 @@ def certify(
     ValueError
         If a score overflows: then nothing can be said of the model.
     """
-    settings = problem.settings
+    settings, interleaved = problem.settings, False
+    coef: Any = None
+    intercept: Any = None
     if primal is None:
-        primal = objectives(problem, *model())
-    best = _core.dual_objectives(
-        problem.rows, problem.targets, dual(), problem.masses, lams=problem.lams,
+        coef, intercept = model()
+        coef, interleaved = _rows.laid_out(problem.rows, coef)
+    squared_norm, losses, best = _core.certify(
+        problem.rows, problem.targets, coef, intercept, dual(), problem.masses, lams=problem.lams,
         free_intercept=settings.free_intercept, intercept_scaling=settings.constant_feature,
+        interleaved=interleaved,
     )  # fmt: skip
+    if primal is None:
+        primal = _primal(problem, squared_norm, intercept, losses, np.dtype(np.float64))
     # a = 0 is a dual point as well, with the value 0: a bound where others overflow. (Not of one
     # class, where 0 is a bound as well: see `pegasos_loss`.)
     return Certificate(primal, np.fmax(best, 0), nu=settings.loss.nu)
@@ -238,13 +254,6 @@ def inner(x: np.ndarray, y: np.ndarray) -> float:
     return (x * y).sum()
 
 
-def objectives(problem: Problem, coef: np.ndarray, intercept: np.ndarray) -> np.ndarray:
-    """Primal objective of every problem, in float64; one pass over the rows."""
-    coef, interleaved = _rows.laid_out(problem.rows, coef)
-    squared_norm, losses = _core.objectives(
-        problem.rows, problem.targets, coef, intercept, interleaved
-    )
-    return _primal(problem, squared_norm, intercept, losses, coef.dtype)
 
 
 def _primal(

@@ -12,34 +12,6 @@ from pegasos.problems import _validate
 _BLUR = 1e-4
 
 
-def take(rows: _core.Rows, which: np.ndarray) -> _core.Rows | None:
-    """Some rows, copied together.
-
-    Parameters
-    ----------
-    rows : pegasos._core.Rows
-    which : ndarray of int64
-
-    Returns
-    -------
-    pegasos._core.Rows or None
-        None if `which` is empty.
-    """
-    if not len(which):
-        return None
-    arrays = [np.asarray(array) for array in rows.arrays]
-    if len(arrays) == 1:
-        return _core.dense_rows(arrays[0][which])
-    values, indices, indptr = arrays
-    begin, lengths = indptr[which], np.diff(indptr)[which]
-    ends = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
-    entries = np.arange(ends[-1]) + np.repeat(begin - ends[:-1], lengths)
-    if not len(entries):  # the core wants an address
-        values, indices = np.zeros(1, values.dtype), np.zeros(1, indices.dtype)
-        entries = np.zeros(1, np.int64)
-    return _core.csr_rows(values[entries], indices[entries], ends, rows.shape[1])
-
-
 def part(rows: _core.Rows, which: np.ndarray, places: np.ndarray) -> tuple[Any, np.ndarray | None]:
     """Some rows, copied together, and of sparse ones the features that are stored in them.
 
@@ -58,13 +30,8 @@ def part(rows: _core.Rows, which: np.ndarray, places: np.ndarray) -> tuple[Any, 
         The features, None: all.
     """
     if not rows.is_sparse:
-        return take(rows, which), None
-    values, indices, indptr = (np.asarray(array) for array in rows.arrays)
-    size = max(1, int((indptr[which + 1] - indptr[which]).sum()))  # the core wants an address
-    own = np.empty(size, values.dtype), np.empty(size, indices.dtype)
-    ends, columns = np.empty(len(which) + 1, np.int64), np.zeros(min(size, len(places)), np.int64)
-    n_columns = max(1, _core.take_rows(rows, which, places, *own, ends, columns))
-    return _core.csr_rows(own[0], own[1], ends, n_columns), columns[:n_columns].copy()
+        return _core.dense_rows(np.asarray(rows.arrays[0])[which]), None
+    return rows.part(which, places)
 
 
 def survives_rounding(X: Any) -> bool:
@@ -132,19 +99,32 @@ def without_zeros(X: Any) -> Any:
 
 
 def laid_out(
-    rows: _core.Rows, coef: np.ndarray, which: np.ndarray | None = None
+    rows: _core.Rows, coef: np.ndarray, n_scored: int | None = None, n_groups: int = 1
 ) -> tuple[np.ndarray, bool]:
-    """Coefficients (n_problems, n_features) as scores are computed fastest, and if interleaved."""
+    """Coefficients (n_problems, n_features) as scores are computed fastest, and if interleaved.
+
+    Parameters
+    ----------
+    rows : pegasos._core.Rows
+    coef : ndarray of shape (n_problems, n_features)
+    n_scored : int, optional
+        How many of the rows a group of problems will score; None: all.
+    n_groups : int, default=1
+        Groups of as many problems, each of which is laid out for itself.
+    """
     # Several problems want their coefficients interleaved. Sums over dense rows then have other
     # bits, so the number of problems alone decides: a row's scores must not depend on the rows that
     # are scored with it. Sums over sparse rows have the same bits either way; of few sparse rows,
     # interleaving would take longer than scoring.
     least = 2 if rows.is_sparse else 4
-    part = 1 if which is None else len(which) / rows.shape[0]
+    part, n_problems = (n_scored or rows.shape[0]) / rows.shape[0], len(coef) // n_groups
     is_worth_it = not rows.is_sparse or part * rows.size > 2 * rows.shape[1]
-    is_worth_it = is_worth_it or coef.T.flags.c_contiguous
-    interleaved = len(coef) >= least and is_worth_it
-    return np.ascontiguousarray(coef.T if interleaved else coef), interleaved
+    is_worth_it = is_worth_it or (n_groups == 1 and coef.T.flags.c_contiguous)
+    interleaved = n_problems >= least and is_worth_it
+    if not interleaved:
+        return np.ascontiguousarray(coef), False
+    of_groups = coef.reshape(n_groups, n_problems, -1) if n_groups > 1 else coef[None]
+    return np.ascontiguousarray(of_groups.transpose(0, 2, 1)).reshape(-1, n_problems), True
 
 
 def decision_function(
@@ -154,5 +134,20 @@ def decision_function(
 
     `coef`, of float64 or of the type of the rows, has shape (n_problems, n_features).
     """
-    coef, interleaved = laid_out(rows, coef, which)
+    coef, interleaved = laid_out(rows, coef, None if which is None else len(which))
     return _core.decision_function(rows, coef, np.ascontiguousarray(intercept), interleaved, which)
+
+
+def scores_of_groups(
+    rows: _core.Rows, coef: np.ndarray, intercept: np.ndarray, groups: list[np.ndarray]
+) -> list[np.ndarray]:
+    """Scores of groups of rows, each by its own problems, of which there are as many for each.
+
+    `coef` and `intercept` have those of one group after the other; see `decision_function`.
+    """
+    ends = np.cumsum([len(which) for which in groups])
+    coef, interleaved = laid_out(rows, coef, int(ends[-1]) // len(groups), len(groups))
+    scores = _core.decision_function(
+        rows, coef, np.ascontiguousarray(intercept), interleaved, np.concatenate(groups), ends
+    )
+    return np.split(scores, ends[:-1])

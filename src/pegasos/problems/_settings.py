@@ -70,7 +70,7 @@ class Settings:
 
     def lams_of(self, n_problems: int) -> np.ndarray:
         """λ of training, of each of so many problems."""
-        return np.ascontiguousarray(np.broadcast_to(self.lams, n_problems))
+        return np.repeat(self.lams, n_problems // len(self.units))
 
     def loss_of(self, k: int) -> _losses.Loss:
         """The loss of problem `k` in training."""
@@ -80,7 +80,7 @@ class Settings:
     def epsilons_of(self, n_problems: int) -> np.ndarray:
         """The epsilon of training, of each of so many problems."""
         own = np.array([self.loss_of(k).epsilon for k in range(len(self.units))])
-        return np.ascontiguousarray(np.broadcast_to(own, n_problems))
+        return np.repeat(own, n_problems // len(self.units))
 
     def some(self, which: Any) -> Self:
         """The settings of problems number `which`."""

@@ -300,7 +300,6 @@ class BlockSchedule:
     # ---- Training --------------------------------------------------------------------------------
 
     @np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore")
-    @_threads.handled
     def train(
         self,
         rows: Any,
@@ -505,7 +504,8 @@ class BlockSchedule:
             a = _clipped(a, labels, weights, settings)
             for j, (coef, intercept) in enumerate(points):
                 laid, interleaved = _rows.laid_out(rows, coef)
-                losses[j] += _core.objectives(rows, targets, laid, intercept, interleaved)[1]
+                model = laid, intercept
+                losses[j] += _core.certify(rows, targets, *model, interleaved=interleaved)[1]
             part += _parts_of(targets, a)
             factors = a * labels
             sizes += np.stack([np.maximum(factors, 0), np.maximum(-factors, 0)]).sum(axis=2)

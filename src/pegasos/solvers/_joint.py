@@ -11,7 +11,6 @@ from typing import Any, Self
 import numpy as np
 
 from pegasos import _core
-from pegasos._threads import handled
 from pegasos.problems import _rows, _validate
 from pegasos.problems._certificate import Certificate
 from pegasos.problems._settings import Settings
@@ -81,7 +80,6 @@ class Joint:
     # ---- Training --------------------------------------------------------------------------------
 
     @np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore")
-    @handled
     def train(
         self,
         rows: Any,

@@ -54,8 +54,7 @@ class Part:
     columns: Any = None
     memory: Any = None
     start: Any = None
-    # Where dual variables and coefficients begin in the memory of a fit, once somebody has asked.
-    places: tuple[int, int] | None = None
+    _point: Any = dataclasses.field(default=None, repr=False)
 
     def shape(self, of_all: tuple[int, int]) -> tuple[int, int]:
         """How many rows and features it has, of how many there are."""
@@ -79,15 +78,20 @@ class Part:
             coef = coef if self.columns is None else coef[:, self.columns]
             start = (np.ascontiguousarray(part, np.float64) for part in (a, coef, intercept))
             _core.set_points(self.memory, *start)
-            self.start = None
+        self.start = self._point = None
 
     def point(self, of_all: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
         """Dual variables and coefficients of its fits, where they lie in memory."""
-        n, d = self.shape(of_all)
-        of_a, of_coef = self.places or _core.standings(n, d, self.memory)[1:]
-        self.places = of_a, of_coef
-        a = self.memory[:, of_a : of_a + 8 * n].view(np.float64)
-        return a, self.memory[:, of_coef : of_coef + 8 * (d or n)].view(np.float64)
+        if self._point is None:
+            self.take(_core.standings(*self.shape(of_all), self.memory))
+        point: Any = self._point
+        return point
+
+    def take(self, found: tuple[np.ndarray, np.ndarray, np.ndarray]) -> np.ndarray:
+        """Note where the core says that its points lie; returns what fits have found."""
+        table, a, coef = found
+        self._point = a, coef
+        return table
 
 
 class Linear(Solver):
@@ -125,7 +129,8 @@ class Linear(Solver):
             table: Any = np.zeros(len(self.base), _core.STANDING)
             table["objective"] = table["relative_gap"] = np.inf
             for part in self._begun():
-                table[part.problems] = _core.standings(*part.shape(self.shape), part.memory)[0]
+                found = _core.standings(*part.shape(self.shape), part.memory)
+                table[part.problems] = part.take(found)
             self._found = table
         return self._found
 
@@ -214,7 +219,7 @@ class Linear(Solver):
     @staticmethod
     def exact(rows: _core.Rows, name: str, n_problems: int) -> str | None:
         """Newton's method, once the rows within the smoothed corner are those at the corner."""
-        is_cheap = n_problems * _core.seconds(rows, _core.NEWTON) <= _CHEAP
+        is_cheap = n_problems * rows.seconds(_core.NEWTON) <= _CHEAP
         return "newton" if is_cheap and name in ("auto", "newton") else None
 
     def begin(self, problem: Problem, start: Any = None) -> None:
@@ -268,10 +273,10 @@ class Linear(Solver):
         rows, columns = _rows.part(self.rows, part.inside, places)
         is_same = columns is part.columns or np.array_equal(part.columns, columns)
         if part.memory is not None and not is_same:
+            found = part.take(_core.standings(*part.shape(self.shape), part.memory))
             a, coef = part.point(self.shape)
             whole = np.zeros((1, self.shape[1]))
             whole[:, slice(None) if part.columns is None else part.columns] = coef
-            found, _, _ = _core.standings(*part.shape(self.shape), part.memory)
             part.start = a.copy(), whole, found["intercept"]
             part.memory = None
         part.columns = columns
@@ -295,67 +300,68 @@ class Linear(Solver):
         on_progress: Callable[[], None] | None = None,
     ) -> None:
         n, rows, last = len(self.base), self.rows, self.base + self._earlier + max(max_iter, 0)
-        settings, is_divided = self.settings, self.parts[0].inside is not None
-        options: dict[str, Any] = {
-            "intercept_scaling": settings.constant_feature,
-            "free_intercept": settings.free_intercept,
-            "tol": -1.0 if tol is None else tol,
-            "seed": self.seed,
-            "solver": METHODS[self.method],
-        }
-        last, lams = np.minimum(last, 2**62 // rows.shape[0] - 2), self.problem.lams
-
         # Threads that are left over share the passes of Newton's method.
-        is_long = rows.size >= _MANY and _core.seconds(rows, _core.NEWTON) >= _LONG
-        n_shares = n_threads // n if is_long and self.method != "sdca" else 1
-
-        def solve(
-            part: Part, some: slice, n_bundles: int, to_the_end: bool, places: Any, tell: Any
-        ) -> None:
-            own, targets, norms = self._open(part, places)
-            first = part.problems.start
-            with _threads.pool(n_shares if to_the_end else 1) as pool:
-                status = _core.solve(
-                    own, targets, some.start - first if is_divided else some.start, norms,
-                    part.memory[some.start - first : some.stop - first], last[some],
-                    lams=lams[some], n_bundles=n_bundles, to_the_end=to_the_end, pool=pool,
-                    watch=_core.Watch(tell, by_epochs=self.by_epochs), **options,
-                )  # fmt: skip
-            if status == _core.OVERFLOW:
-                raise _validate.overflow(np.dtype(np.float64), settings.lam)
+        is_long = rows.size >= _MANY and rows.seconds(_core.NEWTON) >= _LONG
+        solve = functools.partial(
+            self._solve, tol=-1.0 if tol is None else tol,
+            last=np.minimum(last, 2**62 // rows.shape[0] - 2),
+            n_shares=n_threads // n if is_long and self.method != "sdca" else 1,
+        )  # fmt: skip
 
         def solve_parts(which: slice, tell: Callable[[], None]) -> None:
             places = np.full(self.shape[1] if rows.is_sparse else 0, -1, np.int64)
             for part in self.parts[which]:
-                solve(part, part.problems, 0, True, places, tell)
+                table[part.problems] = solve(tell, part, part.problems, places=places)
 
         def told() -> None:
             self._found = None
             if on_progress is not None:
                 on_progress()
 
-        has_blas = self.method != "sdca" and (is_divided or _core.gains_by_blas(rows.shape[1]))
-        n_bundles = 0 if is_divided else self._n_bundles()
-        phases: list[list[Any]]
-        if is_divided:
-            n_groups = 1 if n_threads == 1 else n
-            phases = [[functools.partial(solve_parts, some) for some in _parts(n, n_groups)]]
-        elif n_threads == 1:
-            whole = slice(0, n)
-            phases = [[functools.partial(solve, self.parts[0], whole, n_bundles, True, None)]]
-        else:
-            part = self.parts[0]
-            phases = [
-                [functools.partial(solve, part, some, 1, False, None)
-                 for some in _parts(n, n_bundles)],
-                [functools.partial(solve, part, some, 0, True, None) for some in _parts(n, n)],
-            ]  # fmt: skip
+        found, whole, is_divided = None, self.parts[0], self.parts[0].inside is not None
+        has_blas = self.method != "sdca" and (is_divided or rows.gains_by_blas)
         try:
             with _threads.blas.one_thread() if has_blas else contextlib.nullcontext():
-                for jobs in phases:
+                if is_divided:
+                    table = np.zeros(n, _core.STANDING)
+                    some = _parts(n, 1 if n_threads == 1 else n)
+                    jobs = [functools.partial(solve_parts, which) for which in some]
                     _threads.in_threads(jobs, n_threads, told)
+                    found = table
+                elif n_threads == 1:
+                    with _threads.uninterrupted():
+                        tell, n_bundles = _threads.answering(told), self._n_bundles()
+                        found = solve(tell, whole, whole.problems, n_bundles=n_bundles)
+                else:
+                    begin = functools.partial(solve, n_bundles=1, to_the_end=False)
+                    for job, n_jobs in ((begin, self._n_bundles()), (solve, n)):
+                        jobs = [
+                            functools.partial(job, part=whole, some=some)
+                            for some in _parts(n, n_jobs)
+                        ]
+                        _threads.in_threads(jobs, n_threads, told)
         finally:
-            self._found = None
+            self._found = found
+
+    def _solve(
+        self, tell: Callable[[], None], part: Part, some: slice, *, tol: float, last: np.ndarray,
+        n_shares: int, n_bundles: int = 0, to_the_end: bool = True, places: Any = None,
+    ) -> Any:  # fmt: skip
+        """Let the core solve some problems of a part; returns what it found if that is all."""
+        (own, targets, norms), settings = self._open(part, places), self.settings
+        first = part.problems.start
+        with _threads.pool(n_shares if to_the_end else 1) as pool:
+            found = _core.solve(
+                own, targets, some.start if part.inside is None else 0, norms,
+                part.memory[some.start - first : some.stop - first], last[some],
+                lams=self.problem.lams[some], intercept_scaling=settings.constant_feature,
+                free_intercept=settings.free_intercept, tol=tol, seed=self.seed,
+                solver=METHODS[self.method], n_bundles=n_bundles, to_the_end=to_the_end, pool=pool,
+                watch=_core.Watch(tell, by_epochs=self.by_epochs),
+            )  # fmt: skip
+        if found is None:
+            raise _validate.overflow(np.dtype(np.float64), settings.lam)
+        return part.take(found) if some == part.problems else None
 
     def _n_bundles(self) -> int:
         """How many bundles the problems begin in."""

@@ -4,11 +4,10 @@ The state is plain arrays. Whoever keeps them can go on later, in another proces
 need be, and gets the bits of an uninterrupted run.
 """
 
-import contextlib
 import functools
 import math
 import warnings
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -51,32 +50,11 @@ def in_bundles(rows: _core.Rows, settings: Settings) -> bool:
     return bool(rows.is_sparse and simple)
 
 
-def interleaved(array: np.ndarray, lanes: int, dtype: Any = None) -> np.ndarray:
+def interleaved(array: np.ndarray, lanes: int) -> np.ndarray:
     """Copy an array of shape (n_problems, n) to one of (n, lanes); lanes to spare hold zeros."""
-    copy = aligned_zeros((array.shape[1], lanes), dtype or array.dtype)
-    with np.errstate(over="ignore"):  # infinite, where float is too narrow
-        copy[:, : len(array)] = array.T
+    copy = aligned_zeros((array.shape[1], lanes), array.dtype)
+    copy[:, : len(array)] = array.T
     return copy
-
-
-@contextlib.contextmanager
-def bundled(lanes: int, *arrays: np.ndarray | None, dtypes: Any = None) -> Generator[Any]:
-    """Interleave arrays of shape (n_problems, n_features), or None, as the core has bundles.
-
-    What is in them in the end, however it comes, is written back. Ctrl-C waits until then, except
-    where the block asks for it.
-    """
-    with uninterrupted():
-        copies = [
-            None if array is None else interleaved(array, lanes, dtype)
-            for array, dtype in zip(arrays, dtypes or [None] * len(arrays), strict=True)
-        ]
-        try:
-            yield copies
-        finally:
-            for array, copy in zip(arrays, copies, strict=True):
-                if array is not None and copy is not None:
-                    array[...] = copy[:, : len(array)].T
 
 
 def next_draw(problems: np.ndarray) -> int:
@@ -532,14 +510,11 @@ class Pegasos:
         draws = self._order_from(first) if order is None else order[first:]
         weights, sums = self.weights[part], None if self.sums is None else self.sums[part]
         is_bundle = rows.is_sparse and self._together(rows) > 1 and len(weights) >= _LEAST_BUNDLE
-        whole = contextlib.nullcontext((weights, sums))
-        with bundled(lanes(rows), weights, sums) if is_bundle else whole as (w, a):
-            _core.fit(
-                rows, problems, self.problem(rows).some(part).targets, w, a,
-                None if self.counts is None else self.counts[part], self.pending[part], first,
-                draws, is_bundle, None if self.slopes is None else self.slopes[part],
-                _core.Watch(tell),
-            )  # fmt: skip
+        _core.fit(
+            rows, problems, self.problem(rows).some(part).targets, weights, sums,
+            None if self.counts is None else self.counts[part], self.pending[part], first, draws,
+            is_bundle, None if self.slopes is None else self.slopes[part], _core.Watch(tell),
+        )  # fmt: skip
 
     def _order_from(self, first: int) -> _core.Order:
         """The session's order of draws, from draw number `first` on."""

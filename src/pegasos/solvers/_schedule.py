@@ -191,41 +191,48 @@ class Schedule:
         pegasos.problems._certificate.Certificate
         """
         is_fixed = n_steps is not None or order is not None
-        threads: dict[str, Any] = {"n_threads": n_threads, "on_progress": on_progress}
+        # What to try, one after the other: a solver, the gap to reach, and in how many epochs.
+        stages: list[tuple[str, Any, int]] = [(solver, tol, max_iter)]
         if tol == "auto":
-            tol = GAP
+            stages = [(solver, GAP, max_iter)]
             exact = None if is_fixed else self._exact(solver, rows)
             if exact is not None:
                 loss = self.settings.loss
                 least = _LEAST_GAP_IF_SMOOTH if loss.curvature or loss.nu else _LEAST_GAP
-                certificate = self.train(
-                    rows, solver=exact, tol=least, max_iter=min(max_iter, _MOST_EPOCHS),
-                    check=check,
-                    on_epoch=on_epoch, **threads,
-                )  # fmt: skip
-                if certificate.stopping_gap.max() <= GAP:
-                    return certificate
-        if on_epoch is not None:
-            threads |= {"n_threads": 1, "on_epoch": on_epoch}
-        if solver == "pegasos" or is_fixed:
-            fixed_tol = None if is_fixed else tol
-            self._run_pegasos(rows, fixed_tol, max_iter, n_steps, order, threads)
-        else:
-            self._run_solver(rows, solver, tol, max_iter, threads)
-        if check == "none":
-            return _certificate.Certificate.unknown(len(self.pegasos.problems))
-        is_known = self.solver is not self.pegasos and check == "last"
-        certificate = self.solver.certificate() if is_known else self.certify(rows)
-        if tol is None or is_fixed or certificate.estimate is None:
-            return certificate
-        # Where rounding, which solvers do not count, spoils a little of the gap, they go on for it.
-        proved = certificate.proved_gap
-        excess = (proved - certificate.stopping_gap).max()
-        if proved.max() > tol >= certificate.stopping_gap.max() and excess < tol / 4:
-            return self.train(
-                rows, solver=solver, tol=tol - 2 * excess, max_iter=max_iter, on_epoch=on_epoch,
-                n_threads=n_threads, on_progress=on_progress, check=check,
-            )  # fmt: skip
+                stages = [(exact, least, min(max_iter, _MOST_EPOCHS)), *stages]
+        threads: dict[str, Any] = {
+            "n_threads": n_threads if on_epoch is None else 1,
+            "on_progress": on_progress,
+            "on_epoch": on_epoch,
+        }
+        certificate = _certificate.Certificate.unknown(len(self.pegasos.problems))
+        for name, gap, most in stages:
+            wanted: Any = gap
+            while True:
+                if name == "pegasos" or is_fixed:
+                    plan = None if is_fixed else wanted, most, n_steps, order
+                    self._run_pegasos(rows, *plan, threads)
+                else:
+                    at_work, start = self._next_solver(rows, threads)
+                    at_work.begin(self.pegasos.problem(rows), start)
+                    self._put_to_work(at_work)
+                    at_work.by_epochs, at_work.method = on_epoch is not None, name
+                    at_work.run(
+                        wanted, max(most - self.epochs_begun, 0), n_threads=threads["n_threads"],
+                        on_progress=self._telling(on_progress, on_epoch),
+                    )  # fmt: skip
+                if check != "none":
+                    is_known = self.solver is not self.pegasos and check == "last"
+                    certificate = self.solver.certificate() if is_known else self.certify(rows)
+                if wanted is None or is_fixed:
+                    break
+                excess = certificate.spoiled(wanted)
+                if not excess:
+                    break
+                # Rounding, which solvers do not count, spoils a little of the gap: go on for it.
+                wanted -= 2 * excess
+            if certificate.stopping_gap.max() <= GAP:
+                break
         return certificate
 
     def may_be_narrow(self, solver: str, tol: Any, n_rows: int) -> bool:
@@ -282,30 +289,38 @@ class Schedule:
                 pegasos.end_plan()
                 self.epochs_begun += epochs
 
-    def _run_solver(
-        self, rows: Any, name: str, tol: float | None, max_iter: int, threads: dict[str, Any]
-    ) -> None:
-        """The solver, after an epoch of Pegasos where its own first epoch is none."""
-        pegasos = self.pegasos
+    def _next_solver(self, rows: Any, threads: dict[str, Any]) -> tuple[Any, Any]:
+        """The solver at work, or the one that follows Pegasos, and where it begins; None: at 0.
+
+        Before one whose own first epoch is none of Pegasos, Pegasos makes an epoch.
+        """
+        pegasos, kind = self.pegasos, self.kind
         if self.solver is not pegasos:
-            self.solver.begin(pegasos.problem(rows))
-        elif self.kind.solver.begins_with_pegasos(rows):
-            is_new = not pegasos.problems["n_steps"].any()
-            self._put_to_work(self._begun(rows, None if is_new else self._start()))
-        else:
+            return self.solver, None
+        start = None
+        if not kind.solver.begins_with_pegasos(rows):
             # An average is by far the better point to start at.
             pegasos.average_as(self.settings.average or "suffix")
             pegasos.plan(n_epochs=1)
             pegasos.carry_out(rows, **threads)
-            solver = self._begun(rows, self._start())
-            with uninterrupted():
-                pegasos.end_plan()
-                self._put_to_work(solver)
+        if pegasos.problems["n_steps"].any():
+            coef, intercept = pegasos.model()
+            a = _certificate.feasible(pegasos.problem(rows), pegasos.dual())
+            start = a, coef, intercept
+        n_problems, (n_rows, n_features) = len(pegasos.problems), rows.shape
+        return kind.solver(self.settings, n_problems, n_rows, n_features, self.seed), start
+
+    def _put_to_work(self, solver: Any) -> None:
+        """Let a solver go on, and remember what ran before."""
+        if solver is self.solver:
+            return
+        ran = tuple(self.solver_epochs.items()) if self.n_iter else ()
+        is_after_epoch = not solver.begins_with_pegasos(solver.rows)
+        with uninterrupted():
+            if is_after_epoch:
+                self.pegasos.end_plan()
                 self.epochs_begun += 1
-        is_told = threads.pop("on_epoch", None)
-        threads["on_progress"] = self._telling(threads["on_progress"], is_told)
-        self.solver.by_epochs, self.solver.method = is_told is not None, name
-        self.solver.run(tol, max(max_iter - self.epochs_begun, 0), **threads)
+            self._ran, self.solver = ran, solver
 
     def epochs_of_plan(self) -> np.ndarray:
         """Epochs that `train` has made of its plan, of each problem; of Pegasos, all."""
@@ -319,24 +334,6 @@ class Schedule:
         self.epochs_begun = 0
 
     # ---- Changing the solver ---------------------------------------------------------------------
-
-    def _begun(self, rows: Any, start: Any) -> Solver:
-        """The solver, begun at dual variables, coefficients and intercepts; None: at 0."""
-        problem, (n_rows, n_features) = self.pegasos.problem(rows), rows.shape
-        if start is not None:
-            start = (_certificate.feasible(problem, start[0]), *start[1:])
-        n_problems = len(self.pegasos.problems)
-        new = self.kind.solver(self.settings, n_problems, n_rows, n_features, self.seed)
-        new.begin(problem, start)
-        return new
-
-    def _put_to_work(self, solver: Any) -> None:
-        """Let a solver go on, and remember what ran before."""
-        if solver is self.solver:
-            return
-        ran = tuple(self.solver_epochs.items()) if self.n_iter else ()
-        with uninterrupted():
-            self._ran, self.solver = ran, solver
 
     @np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore")
     def at_lam(self, lam: float, rows: Any) -> "Schedule":
@@ -391,7 +388,7 @@ class Schedule:
         most = _MOST_GROWTH / settings.batch_size
         growth = min(squared_norm + settings.constant_feature**2, most)
         lams = settings.lams_of(len(self.pegasos.problems))
-        return np.clip(growth / lams, 1, _MOST_STEPS).astype(np.int64)
+        return np.minimum(np.maximum(growth / lams, 1), _MOST_STEPS).astype(np.int64)
 
     def _telling(
         self, on_progress: Callable[[], None] | None, on_epoch: Callable[[], None] | None
@@ -412,10 +409,6 @@ class Schedule:
         return progress
 
     # ---- What there is so far --------------------------------------------------------------------
-
-    def _start(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Where a solver begins: dual variables, coefficients and intercepts."""
-        return (self.solver.dual(), *self.solver.model())
 
     def model(self) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients (n_problems, n_features) and intercepts, in float64."""
@@ -441,11 +434,11 @@ class Schedule:
     @property
     def solver_epochs(self) -> dict[str, int]:
         """Epochs of each solver, in the order in which they ran."""
-        is_pegasos, ran = self.solver is self.pegasos, dict(self._ran)
-        own = {"pegasos": self.n_iter - sum(ran.values())} if is_pegasos else self.solver.epochs()
-        if min(own.values(), default=0) < 0 or self.n_iter != sum((*ran.values(), *own.values())):
+        is_pegasos, ran, n_iter = self.solver is self.pegasos, dict(self._ran), self.n_iter
+        own = {"pegasos": n_iter - sum(ran.values())} if is_pegasos else self.solver.epochs()
+        if min(own.values(), default=0) < 0 or n_iter != sum((*ran.values(), *own.values())):
             ran = {}  # those were of other rows
-            own = {"pegasos": self.n_iter} if is_pegasos else own
+            own = {"pegasos": n_iter} if is_pegasos else own
         both = {name: ran.get(name, 0) + own.get(name, 0) for name in ran | own}
         return {name: epochs for name, epochs in both.items() if epochs}
 

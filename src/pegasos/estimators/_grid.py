@@ -1,0 +1,447 @@
+"""What a search trains: problems × λ × folds as sets of problems, and the grid of their scores.
+
+The problems are those of classes or of outputs. In a fold, test rows have the label 0. So all folds
+share X, one kernel matrix serves all problems with one γ, and X is checked and encoded once. A
+search by epochs trains machines in bundles or sets over one order of rows. A search to a gap begins
+the problems of each λ where those of the next larger λ ended.
+"""
+
+import collections
+import dataclasses
+import functools
+import itertools
+import time
+from collections.abc import Callable, Sequence
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from pegasos import _core, _threads
+from pegasos.estimators import _folds
+from pegasos.problems import _rows, _validate
+from pegasos.problems._problem import Problem
+from pegasos.problems._settings import Settings
+from pegasos.solvers import _ascent, _pegasos
+from pegasos.solvers._joint import Joint
+from pegasos.solvers._schedule import LINEAR, Schedule
+
+# Room for the state of a set of problems; larger sets are split.
+_SET_BYTES = 2**30
+# cv_effort="auto" certifies machines to this gap where all of them are likely to take so many
+# seconds, by the costs that solvers state. A path of λ begins each machine where one is nearly
+# solved: it takes a tenth of a cold start.
+_GAP, _SECONDS, _WARM = 0.05, 1.0, 0.1
+# ... else it makes epochs: two at first, or as many as are likely to take so many seconds; then
+# twice as many, up to `_MOST_EPOCHS`, of what may be best, until the best score stops rising. An
+# epoch costs so many passes over its rows.
+LEAST_EPOCHS, _MOST_EPOCHS, _AFFORDED, _PASSES = 2, 16, 0.1, 3
+# Kernel machines of several classes are dropped after the first fold if they score so many standard
+# errors less than the best one there.
+_SURELY = 4
+
+
+@dataclasses.dataclass
+class Machines:
+    """What trains machines over one set of rows, or one kernel matrix, and what scores them.
+
+    Attributes
+    ----------
+    outer : tuple of int
+        The place in the axes that rows and kernels depend on.
+    rows : pegasos._core.Rows or pegasos.kernels.ColumnCache
+    is_linear : bool
+    schedule : callable
+        Of settings, the number of problems and a seed: makes a `Schedule`.
+    scores : callable
+        Of the numbers of folds and a model that has as many problems for each of them, one fold
+        after the other: makes the scores of each fold's test rows.
+    tests : list of ndarray or None
+        Rows that folds are tested on, of kernel machines.
+    narrow : callable or None
+        Makes the same over rows in single precision, if they are linear.
+    where : tuple of int
+        The place in all outer axes, of what is trained now.
+    """
+
+    outer: tuple[int, ...]
+    rows: Any
+    is_linear: bool
+    schedule: Callable[..., Schedule]
+    scores: Callable[..., list[np.ndarray]]
+    tests: Any = None
+    narrow: Any = None
+    where: tuple[int, ...] = ()
+
+
+def linear_machines(X: Any, rows: Any, dtype: Any, tests: list[np.ndarray]) -> Machines:
+    """Linear machines over `rows`, which are those of X."""
+
+    def narrow() -> Machines:
+        narrow_rows, narrow_dtype = rows, dtype
+        if rows.is_sparse and rows.value_bytes == 8:
+            with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+                if _rows.survives_rounding(X):
+                    narrow_rows, narrow_dtype = _rows.narrowed(rows), np.float32
+        return linear_machines(X, narrow_rows, narrow_dtype, tests)
+
+    return Machines(
+        outer=(),
+        rows=rows,
+        is_linear=True,
+        schedule=lambda settings, n, seed: Schedule(
+            LINEAR, settings, n, rows.shape[1], dtype, seed
+        ),
+        scores=lambda numbers, coef, intercept: _rows.scores_of_groups(
+            rows, coef, intercept, [tests[k] for k in numbers]
+        ),
+        narrow=narrow,
+    )
+
+
+class Grid:
+    """Scores of the points of a grid, in every fold, and certified gaps.
+
+    Parameters
+    ----------
+    shape : tuple of int
+    n_folds, n_problems : int
+    score : callable
+        Of a place in the grid, the number of a fold and scores (n_test, n_problems) of its test
+        rows; returns a number.
+    tell : callable
+        Called with the number of folds that are scored, and that of all that will be.
+    """
+
+    def __init__(
+        self,
+        shape: Any,
+        n_folds: int,
+        n_problems: int,
+        score: Callable[..., float],
+        tell: Callable[[int, int], None],
+    ) -> None:
+        self.scores = np.full((*shape, n_folds), np.nan)
+        self.gaps = np.full(shape, np.nan)
+        self.epochs = np.zeros(shape, np.int64)
+        self.seconds = np.zeros(shape)
+        self.dropped = np.zeros(shape, bool)
+        self._n_problems, self._score, self._tell = n_problems, score, tell
+        self._waiting: dict[Any, dict[int, np.ndarray]] = {}
+        self._n_scored, self._n_expected = 0, self.scores.size
+
+    def add(self, where: tuple[int, ...], fold: int, problems: Any, scores: np.ndarray) -> None:
+        """Take scores of a fold's test rows by some of its problems; score them when all are there.
+
+        They are let go then: those of all folds, at all places, would soon take as much room as X.
+        """
+        waiting = self._waiting.setdefault((where, fold), {})
+        waiting.update(zip(problems, scores.T, strict=True))
+        if len(waiting) < self._n_problems:
+            return
+        del self._waiting[where, fold]
+        scores = np.stack([waiting[k] for k in range(self._n_problems)], axis=1)
+        self.scores[(*where, fold)] = self._score(where, fold, scores)
+        self._n_scored += 1
+        self._tell(self._n_scored, self._n_expected)
+
+    def expect(self, n_more: int) -> None:
+        """So many folds of points will be scored once more."""
+        self._n_expected += n_more
+
+    def drop(self, folds: Sequence[int], sizes: np.ndarray) -> None:
+        """Drop points whose accuracy on some folds is surely below that of the best point.
+
+        The variance of a share p of n rows is p (1 - p)/n, with two rows of either kind more, since
+        p is an estimate (Agresti and Coull, The American Statistician 52, 1998); that points are
+        tested on the same rows makes their difference vary less than the sum of both.
+        """
+        few = sizes[folds]
+        n = few.sum() + 4
+        share = (self.scores[..., folds] @ few + 2) / n
+        variance = share * (1 - share) / n
+        best = np.unravel_index(np.argmax(share), share.shape)
+        self.dropped = share < share[best] - _SURELY * np.sqrt(variance + variance[best])
+        self.expect(-int(np.isnan(self.scores[self.dropped]).sum()))
+
+    def add_gap(self, where: tuple[int, ...], gap: float) -> None:
+        """Take the largest gap among some machines of a place."""
+        self.gaps[where] = np.fmax(self.gaps[where], gap)
+
+    def adopt_if_better(self, other: "Grid") -> bool:
+        """Adopt what `other` found if it scores better by more than a standard error.
+
+        Return whether it does.
+        """
+        if np.isnan(other.scores).any():  # it has not run, or a scorer has no number for it
+            return False
+        mean, theirs = self.scores.mean(axis=-1), other.scores.mean(axis=-1).max()
+        best = np.unravel_index(np.argmax(mean), mean.shape)
+        if not theirs > mean[best] + standard_errors(self.scores)[best]:
+            return False
+        self.scores, self.gaps, self.epochs = other.scores, other.gaps, other.epochs
+        self.seconds = other.seconds
+        return True
+
+    def standing(self, where: tuple[int, ...], folds: list[int]) -> tuple[np.ndarray, np.ndarray]:
+        """Mean scores over some folds at a place of the outer axes, and their standard errors."""
+        scores = self.scores[where][..., folds]
+        return scores.mean(axis=-1), standard_errors(scores)
+
+
+def standard_errors(scores: np.ndarray) -> np.ndarray:
+    """Of means over the last axis, folds, as if these were independent; of one fold 0."""
+    n_folds = scores.shape[-1]
+    return scores.std(axis=-1, ddof=n_folds > 1) / np.sqrt(n_folds)
+
+
+@dataclasses.dataclass
+class Training:
+    """Problems of folds that are trained together, at every λ; `grid` scores them.
+
+    Attributes
+    ----------
+    search : object
+        Has the parameters of the search.
+    machines : Machines
+    folds : pegasos.estimators._folds.Together
+    points : list of pegasos.problems._settings.Settings
+        One for each λ.
+    steps : ndarray of int or None
+        Every T.
+    seed, n_threads : int
+    grid, early : Grid
+        Of several classes in few features, `early` scores machines that make few epochs, too.
+    """
+
+    search: Any
+    machines: Machines
+    folds: _folds.Together
+    points: list[Settings]
+    steps: Any
+    seed: int
+    n_threads: int
+    grid: Grid
+    early: Grid
+
+    def __post_init__(self) -> None:
+        self.lams = np.array([point.lam for point in self.points])
+        self.n_folds, self.n_problems, _ = self.folds.labels.shape
+        self.max_iter = int(self.search.max_iter)
+        #: Steps from one T to the next and the place of each T in the grid; else a plan of epochs.
+        more = [None] if self.steps is None else np.diff(self.steps, prepend=0).tolist()
+        self.plans = [(n, () if n is None else (t,)) for t, n in enumerate(more)]
+
+    @np.errstate(under="ignore")
+    def run(self) -> None:
+        """Train as well as the search asks for."""
+        effort, solver = self.search.cv_effort, self.search.solver
+        is_automatic, is_counted = isinstance(effort, str), isinstance(effort, Integral)
+        epochs = min(int(effort), self.max_iter) if is_counted else self.max_iter
+        # Bundles of dual ascent have labels.
+        sweeps = self.machines.is_linear and self.folds.values is None
+        # One fold alone cannot tell which λ deserve more epochs.
+        is_rough = is_automatic and sweeps and solver == "auto" and self.folds.are_all
+        if getattr(self.search, "multi_class", None) == "crammer_singer":
+            self._join(epochs, None if is_counted else _GAP if is_automatic else float(effort))
+        elif self.steps is not None:
+            self._descend(None)
+        elif is_rough and not self._is_cheap():
+            self._double_epochs()
+        elif is_automatic:
+            self._follow(_GAP, self.grid)
+            # Not with class weights: rough machines may score better for not heeding them.
+            is_usual = sweeps and solver == "auto" and self.search.class_weight is None
+            if is_usual and self.n_problems > 2:
+                self._follow(None, self.early)
+        elif not is_counted:
+            self._follow(effort, self.grid)
+        elif sweeps and solver in ("auto", "sdca"):
+            self._sweep(np.arange(len(self.points)), epochs)
+        else:
+            self._descend(epochs)
+
+    def _is_cheap(self) -> bool:
+        """Whether all machines can be certified in little time."""
+        rows, n_machines = self.machines.rows, self.n_folds * self.n_problems * len(self.points)
+        newton, ascent = rows.seconds(_core.NEWTON), rows.seconds(_core.ASCENT)
+        return bool(newton < ascent and n_machines * _WARM * newton <= _SECONDS)
+
+    def _double_epochs(self) -> None:
+        """Make epochs for all λ, then twice as many for those that may be best, while this helps.
+
+        A λ may be best if its mean score is within a standard error of the best one. It no longer
+        helps if twice as many epochs raise the best score by half a standard error at most.
+        """
+        where, grid, numbers = self.machines.where, self.grid, self.folds.numbers
+        self.machines = dataclasses.replace(self.machines.narrow(), where=where)
+        rows = self.machines.rows
+        n_bundles = -(-len(numbers) * self.n_problems // _pegasos.lanes(rows))
+        each = _PASSES * n_bundles * len(self.points) * _rows.seconds_a_pass(rows)
+        most = min(_MOST_EPOCHS, self.max_iter)
+        epochs = int(np.clip(_AFFORDED / max(each, 1e-9), min(LEAST_EPOCHS, most), most))
+        places, before = np.arange(len(self.points)), -np.inf
+        while True:
+            self._sweep(places, epochs)
+            means, errors = grid.standing(where, numbers)
+            if not np.isfinite(means).all() or 2 * epochs > most:
+                return
+            best = int(np.argmax(means))
+            if means[best] - before <= errors[best] / 2:
+                return
+            before, epochs = means[best], 2 * epochs
+            places = np.flatnonzero(means >= means[best] - errors[best])
+            grid.expect(len(places) * len(numbers))
+
+    def _descend(self, epochs: int | None) -> None:
+        """Pegasos for `epochs` or `steps`, as many machines in a set as there is room for."""
+        machines, folds, grid, lams = self.machines, self.folds, self.grid, self.lams
+        points = self.points
+        if self.steps is None and not self.search.average:
+            points = [dataclasses.replace(point, average="suffix") for point in points]
+        of_training = np.stack([point.lams_of(self.n_problems) for point in points])
+        together = max(1, _SET_BYTES // (24 * sum(machines.rows.shape)))
+        n_lams = max(1, together // (self.n_folds * self.n_problems))
+        if machines.is_linear and _pegasos.in_bundles(machines.rows, points[0]):
+            # Machines of one class that differ in λ add much the same rows.
+            together = min(together, self.n_threads * _pegasos.lanes(machines.rows))
+        for part in np.split(np.arange(len(lams)), range(n_lams, len(lams), n_lams)):
+            members = itertools.product(range(self.n_problems), range(self.n_folds), part)
+            while some := list(itertools.islice(members, together)):
+                column, fold, place = np.array(some).T
+                least = points[place[np.argmin(lams[place])]]
+                pegasos = machines.schedule(least.some(column), len(some), self.seed).pegasos
+                pegasos.problems["lam"] = of_training[place, column]
+                pegasos.set_rows(*folds.problems(fold, column), count=False)
+                for n_steps, of_steps in self.plans:
+                    began = time.perf_counter()
+                    pegasos.plan(n_steps=n_steps, n_epochs=epochs)
+                    pegasos.run(machines.rows, n_threads=self.n_threads)
+                    coef, intercept = pegasos.model()
+                    for k in np.unique(fold):
+                        inside, number = np.flatnonzero(fold == k), folds.numbers[k]
+                        (scores,) = machines.scores([number], coef[inside], intercept[inside])
+                        _refuse_overflow(scores, pegasos.weights.dtype, least.lam)
+                        for p in np.unique(place[inside]):
+                            where, here = (*machines.where, p, *of_steps), place[inside] == p
+                            grid.epochs[where] = epochs or 0
+                            grid.add(where, number, column[inside][here], scores[:, here])
+                    each = (time.perf_counter() - began) / len(some)
+                    for p in place:
+                        grid.seconds[(*machines.where, p, *of_steps)] += each
+
+    def _sweep(self, places: np.ndarray, epochs: int) -> None:
+        """Make epochs of dual ascent in bundles, from the largest λ of `places` to the smallest.
+
+        A machine begins a λ where its last one ended, and is scored by the mean of w over half an
+        epoch.
+        """
+        machines, folds, grid, lams = self.machines, self.folds, self.grid, self.lams
+        rows, settings = machines.rows, self.points[int(np.argmin(lams))]
+        size, norms = _pegasos.lanes(rows), rows.squared_norms()
+        overflow = _validate.overflow(np.dtype(f"f{rows.value_bytes}"), settings.lam)
+        if not np.isfinite(norms).all():
+            raise overflow
+        found: collections.deque[tuple[Any, ...]] = collections.deque()
+        spent: collections.deque[tuple[Any, float]] = collections.deque()
+
+        def follow(
+            members: list[tuple[int, int]], order: np.ndarray, tell: Callable[[], None]
+        ) -> None:
+            fold, column = np.array(members).T
+            labels, weights, _ = folds.problems(fold, column)
+            problem = Problem(rows, labels, weights, settings)
+            path = _ascent.LamPath(problem, norms, self.seed)
+            for place in order:
+                where, began = (*machines.where, place), time.perf_counter()
+                path.run(float(lams[place]), epochs, tell)
+                coef, factor, intercept = path.model()
+                for k in np.unique(fold):
+                    number, here = folds.numbers[k], np.flatnonzero(fold == k)
+                    scores = machines.scores([number], coef, np.zeros(size))[0][:, here]
+                    scores = factor[here] * scores + intercept[here]
+                    if not np.isfinite(scores).all():
+                        raise overflow
+                    found.append((where, number, column[here], scores))
+                spent.append((where, time.perf_counter() - began))
+
+        def take() -> None:  # in the thread that called: scorers of users' may not want others
+            while spent:
+                where, seconds = spent.popleft()
+                grid.epochs[where], grid.seconds[where] = epochs, grid.seconds[where] + seconds
+            while found:
+                grid.add(*found.popleft())
+
+        # Machines of one fold are scored on the same rows, so they go together. A single bundle
+        # would leave a second thread without work: it goes over half of the λ at a time.
+        members = list(itertools.product(range(self.n_folds), range(self.n_problems)))
+        parts = [members[k : k + size] for k in range(0, len(members), size)]
+        order = places[np.argsort(-lams[places], kind="stable")]
+        paths = np.array_split(order, 2 if len(parts) == 1 < len(order) else 1)
+        jobs = [functools.partial(follow, *job) for job in itertools.product(parts, paths)]
+        _threads.in_threads(jobs, self.n_threads, take)
+        take()
+
+    def _follow(self, tol: float | None, grid: Grid) -> None:
+        """From the largest λ to the smallest, to a gap, each beginning where the last ended.
+
+        Those that were dropped are left out. Without a gap, a few epochs, each beginning at 0.
+        """
+        machines, folds, schedule = self.machines, self.folds, None
+        members = np.arange(self.n_folds * self.n_problems)
+        fold, column = np.divmod(members, self.n_problems)
+        places = np.argsort(-self.lams)
+        for place in places[~grid.dropped[machines.where][places]]:
+            point, began = self.points[place], time.perf_counter()
+            if schedule is None or tol is None:
+                schedule = machines.schedule(point.some(column), len(members), self.seed)
+                schedule.set_rows(*folds.problems(fold, column))
+            else:
+                schedule = schedule.at_lam(point.lam, machines.rows)
+            certificate = schedule.train(
+                machines.rows, solver=self.search.solver, tol=tol, check="last",
+                max_iter=min(LEAST_EPOCHS, self.max_iter) if tol is None else self.max_iter,
+                n_threads=self.n_threads,
+            )  # fmt: skip
+            (coef, intercept), known = schedule.model(), schedule.solver.scores_of_model()
+            if known is None:
+                scores = machines.scores(folds.numbers, coef, intercept)
+            else:
+                of_folds = zip(folds.numbers, np.split(known, self.n_folds), strict=True)
+                scores = [of[:, machines.tests[number]].T for number, of in of_folds]
+            for number, of_fold in zip(folds.numbers, scores, strict=True):
+                _refuse_overflow(of_fold, np.dtype(np.float64), point.lam)
+                grid.add((*machines.where, place), number, range(self.n_problems), of_fold)
+            self._note(grid, (*machines.where, place), began, certificate, schedule.n_iter)
+
+    def _join(self, epochs: int, tol: float | None) -> None:
+        """Train the joint problem of each fold and λ, a fit of its own, for `epochs` at most."""
+        machines, rows, search = self.machines, self.machines.rows, self.search
+        cost = _validate.cost(search.cost, np.arange(max(self.n_problems, 2)))
+        of_folds = list(zip(self.folds.numbers, self.folds.labels, strict=True))
+        for (place, point), (number, labels) in itertools.product(enumerate(self.points), of_folds):
+            joint = Joint(point, cost, rows.shape[1], f"f{rows.value_bytes}", self.seed)
+            joint.set_rows(labels, self.folds.weights, None)
+            for n_steps, of_steps in self.plans:
+                where, began = (*machines.where, place, *of_steps), time.perf_counter()
+                certificate = joint.train(
+                    rows, solver=search.solver, n_steps=n_steps, max_iter=epochs, tol=tol
+                )
+                joint.end_plan()
+                (scores,) = machines.scores([number], *joint.model())
+                _refuse_overflow(scores, joint.dtype, point.lam)
+                self.grid.add(where, number, range(len(labels)), scores)
+                self._note(self.grid, where, began, certificate, joint.n_iter)
+
+    @staticmethod
+    def _note(grid: Grid, where: Any, began: float, certificate: Any, n_epochs: int) -> None:
+        """Note how far machines of a place were trained, and how long that took."""
+        grid.add_gap(where, certificate.relative_gap.max())
+        grid.epochs[where] = max(grid.epochs[where], n_epochs)
+        grid.seconds[where] += time.perf_counter() - began
+
+
+def _refuse_overflow(scores: np.ndarray, dtype: Any, lam: float) -> None:
+    """Raise a ValueError if scores of test rows, which scorers may not like, are not finite."""
+    if not np.isfinite(scores).all():
+        raise _validate.overflow(dtype, lam)
