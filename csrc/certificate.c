@@ -346,11 +346,14 @@ void pegasos_sum_point(int64_t n, const double *coef, const double *scores, cons
         n_added += beta != 0;
     }
     s.doubt += n_added * DBL_EPSILON * rounding;
+    s.rounding = s.doubt * s.length;
     *sums = s;
 }
 
-double pegasos_losses_in_doubt(const pegasos_targets *t, const double *scores, double intercept,
-                               const double *coef, double doubt, double ridge, double *growth)
+/* Returns sum_i c_i l(z_i - y_i (f_i + b)), and writes by how much it grows at most where each
+ * z_i - y_i (f_i + b) is off by doubt + ridge |beta_i|. */
+static double losses_in_doubt(const pegasos_targets *t, const double *scores, double intercept,
+                              const double *coef, double doubt, double ridge, double *growth)
 {
     const loss_form l = loss_of(t->loss);
     double sum = 0, more = 0;
@@ -365,4 +368,26 @@ double pegasos_losses_in_doubt(const pegasos_targets *t, const double *scores, d
     }
     *growth = more;
     return sum;
+}
+
+void pegasos_prove_kernel(const pegasos_problem *problem, const pegasos_targets *t, double mass,
+                          double ridge, int64_t is_positive, const double *coef, double intercept,
+                          const double *scores, const pegasos_point_sums *model, const double *a,
+                          const pegasos_point_sums *dual, pegasos_kernel_proof *proof)
+{
+    const double lam = problem->lam, feature = problem->intercept_scaling;
+    const double of_intercept = feature > 0 ? intercept / feature : 0;
+    double growth, total = 0;
+    const double losses = losses_in_doubt(t, scores, intercept, coef, model->doubt, ridge, &growth);
+    for (int64_t i = 0; i < t->n; i++)
+        total += a[i] * t->labels[i] / (lam * mass);
+    const double norm = model->squared_norm + of_intercept * of_intercept;
+    const double dual_norm = dual->squared_norm + feature * total * (feature * total);
+    const double errors = ridge * model->squares + model->rounding;
+    const double dual_errors = ridge * dual->squares + dual->rounding;
+    proof->objective = lam / 2 * norm + losses / mass + t->loss.nu * intercept;
+    proof->dual_value = pegasos_best_dual(t, a, dual_norm, mass, lam, is_positive);
+    const double proved = pegasos_best_dual(t, a, dual_norm + dual_errors, mass, lam, 1);
+    const double more = lam / 2 * errors + growth / mass;
+    proof->dual_objective = is_positive ? fmax(proved, 0) - more : NAN;
 }

@@ -307,9 +307,77 @@ static bool are_numbers(const fit *f)
                                        : are_linear_numbers(&s->pegasos, s, problem);
 }
 
+/* ---- Kernel machines ------------------------------------------------------------------------- */
+
+static bool is_truth(int64_t number)
+{
+    return number == 0 || number == 1;
+}
+
+static bool is_kernel_safe(const kernel_state *s, const pegasos_kernel_arrays *arrays, int64_t n)
+{
+    const pegasos_kernel *const r = &s->run;
+    bool are_rows = 0 <= r->n_active && r->n_active <= n;
+    for (int64_t k = 0; are_rows && k < r->n_active; k++)
+        are_rows = 0 <= arrays->active[k] && arrays->active[k] < n;
+    return are_rows && (s->pending == PEGASOS_GO_ON || s->pending == PEGASOS_BEGIN_AT_POINT)
+           && s->n_rows == n && s->n_features == 0
+           && (s->value_bytes == 0 || is_width(s->value_bytes)) && is_count(s->plan_end)
+           && is_count(s->budget_end) && is_truth(s->was_slow) && is_truth(s->is_alone)
+           && is_truth(s->is_at_rounding) && 0 <= s->n_runs && s->n_runs <= MOST_RUNS
+           && is_count(s->newton) && is_count(s->before) && is_count(r->n_epochs)
+           && s->newton <= r->n_epochs && s->before <= r->n_epochs - s->newton
+           && PEGASOS_KERNEL_BEGIN <= r->part && r->part <= PEGASOS_KERNEL_ROUND && 0 <= r->position
+           && r->position <= r->most_steps && r->most_steps < LARGEST / n && is_truth(r->is_slow)
+           && is_truth(r->in_double) && is_truth(r->is_stuck) && is_count(r->n_seen)
+           && is_count(r->n_visits) && is_count(r->n_steps)
+           && (r->n_steps + n - 1) / n <= r->n_epochs && 0 <= r->n_inside && r->n_inside <= n;
+}
+
+static bool are_kernel_numbers(const kernel_state *s, const pegasos_kernel_arrays *arrays,
+                               const pegasos_problem *problem)
+{
+    const pegasos_kernel *const r = &s->run;
+    const double numbers[] = {r->lam,
+                              r->mass,
+                              r->tol,
+                              r->feature,
+                              r->enough,
+                              r->moved,
+                              r->constant_weight,
+                              r->reference,
+                              r->sample_mass,
+                              r->intercept};
+    const int64_t n = s->n_rows, bytes = sizeof(double);
+    const bool has_intercept = problem->free_intercept || problem->intercept_scaling > 0;
+    if (!(are_finite(numbers, bytes, sizeof numbers / sizeof *numbers)
+          && are_duals(problem->loss, arrays->a, n) && are_finite(arrays->scored, bytes, n)
+          && are_finite(arrays->scores, bytes, n) && are_finite(arrays->slopes, bytes, n)
+          && are_finite(arrays->coef, bytes, n) && (has_intercept || r->intercept == 0)))
+        return false;
+    return s->pending == PEGASOS_BEGIN_AT_POINT
+           || (s->loss.kind == problem->loss.kind && s->loss.epsilon == problem->loss.epsilon
+               && s->loss.nu == problem->loss.nu && s->gap_before >= 0 && r->lam > 0
+               && (r->mass > 0 || r->n_inside == 0) && r->primal >= 0 && r->relative_gap >= 0
+               && r->free_intercept == problem->free_intercept
+               && (r->sample_mass > 0 || r->part != PEGASOS_KERNEL_SAMPLE));
+}
+
+static bool is_kernel_valid(const pegasos_problem *problem, int64_t n, void *memory,
+                            bool with_numbers)
+{
+    const kernel_state *const s = memory;
+    const pegasos_kernel_arrays arrays = pegasos_kernel_arrays_in(n, memory);
+    return s->pending == PEGASOS_BEGIN
+           || (is_kernel_safe(s, &arrays, n)
+               && (!with_numbers || are_kernel_numbers(s, &arrays, problem)));
+}
+
 int pegasos_memory_is_valid(const pegasos_problem *problem, int64_t n_rows, int64_t n_features,
                             int64_t value_bytes, void *memory, int64_t with_numbers)
 {
+    if (n_features == 0)
+        return is_kernel_valid(problem, n_rows, memory, with_numbers != 0);
     const pegasos_rows rows = {.n_rows = n_rows, .n_features = n_features};
     const pegasos_problem of_rows = {.rows = &rows};
     const pegasos_options options = {0};

@@ -465,6 +465,7 @@ typedef struct pegasos_point_sums {
     double doubt;        /* by how much rounding can change a score */
     double length;       /* sum_i |beta_i| */
     double squares;      /* sum_i beta_i^2 */
+    double rounding;     /* by how much rounding can change squared_norm */
 } pegasos_point_sums;
 
 /* Kernel values K(x_i, .) are at most sizes[i], with an error of at most errors[i]. A sum of them
@@ -473,22 +474,44 @@ typedef struct pegasos_point_sums {
 void pegasos_sum_point(int64_t n, const double *coef, const double *scores, const double *errors,
                        const double *sizes, pegasos_point_sums *sums);
 
-/* Returns sum_i c_i l(z_i - y_i (f_i + b)), and writes by how much it grows at most where each
- * z_i - y_i (f_i + b) is off by doubt + ridge |beta_i|. */
-double pegasos_losses_in_doubt(const pegasos_targets *targets, const double *scores,
-                               double intercept, const double *coef, double doubt, double ridge,
-                               double *growth);
+/* What is known of a kernel machine. */
+typedef struct pegasos_kernel_proof {
+    double objective;
+    double dual_value;     /* the highest D of multiples of a; or D(a) */
+    double dual_objective; /* of that, what is left if rounding is at its worst for both objectives:
+                              no model is below it. NaN if the matrix is not positive */
+} pegasos_kernel_proof;
+
+/* The certificate of the model with coefficients `coef` and of the dual variables `a`, given what is
+ * known of either point. `problem` has lambda and the intercept. The kernel matrix with `ridge` on
+ * its diagonal is positive semi-definite: with it, |w|^2 and each row's own score are larger, too. */
+void pegasos_prove_kernel(const pegasos_problem *problem, const pegasos_targets *targets,
+                          double mass, double ridge, int64_t is_positive, const double *coef,
+                          double intercept, const double *scores, const pegasos_point_sums *model,
+                          const double *a, const pegasos_point_sums *dual,
+                          pegasos_kernel_proof *proof);
 
 /* ---- A kernel problem (kernel.c) ------------------------------------------------------------- */
 
+/* K = L L^T but for rounding, and memory for a fit with the rows of L in place of features. */
+typedef struct pegasos_factor {
+    pegasos_rows rows;   /* L, of double; n_features is 0 where the rank is too large for it */
+    const double *norms; /* n: squared norms of its rows */
+    void *memory, *room; /* pegasos_kept bytes, and pegasos_room bytes */
+} pegasos_factor;
+
 /*
  * Where values of an n x n kernel matrix come from. The functions return 0; or not 0, then the run
- * stops. They are not called for columns that are there, and may be NULL where all are; but where
- * Pegasos finds unpushed coefficients, it pushes them.
+ * stops. The first three are not called for columns that are there, and may be NULL where all are;
+ * but where Pegasos finds unpushed coefficients, it pushes them.
  */
 typedef struct pegasos_matrix {
     int64_t n_rows;       /* n, at least 1 */
     int64_t value_bytes;  /* 4: float; 8: double */
+    int64_t is_positive;  /* 1: positive semi-definite, so that D is a bound; else relative gaps
+                             are |P - D|/P at the last point */
+    int64_t is_narrow;    /* 1: values that are more exact follow where these do not suffice */
+    int64_t rank;         /* at most; n_rows where nothing is known */
     int64_t n_columns;    /* there is room for so many */
     const void *columns;  /* those that are there, n numbers each */
     const int64_t *place; /* n: number of each row's column, or -1 */
@@ -502,6 +525,8 @@ typedef struct pegasos_matrix {
                  int64_t stride, void *out);
     /* pushed[k][i] = sum_j change[k][j] K(x_j, x_i), of several problems. */
     int (*push)(void *context, int64_t n_problems, const double *change, double *pushed);
+    /* Tells a factor of the matrix; NULL: nobody does. It must last until the next call. */
+    int (*factor)(void *context, pegasos_factor *factor);
 } pegasos_matrix;
 
 /* What a run is at: its beginning, from a = 0; steps on a sample of the rows, whose solution is
@@ -525,8 +550,6 @@ typedef struct pegasos_kernel {
     double tol;     /* the relative gap to stop at; below 0: last_epoch alone ends the run */
     double feature; /* value of the feature that carries the intercept; 0: there is none */
     int64_t free_intercept; /* 1: the intercept is not penalised; see pegasos_ascent */
-    int64_t is_positive;    /* 1: the matrix is positive semi-definite, so that D is a bound. Else
-                               relative_gap is |P - D|/P at the last point. */
     int64_t n_inside;       /* rows whose label is not 0; at least 1 */
     int64_t last_epoch;     /* stop once n_epochs is so many */
     uint64_t generator;     /* SplitMix64 state; any number to begin with */
@@ -572,6 +595,14 @@ int64_t pegasos_kernel_work(int64_t n_rows, int64_t value_bytes, int64_t n_colum
 /* Goes on with a run until it is done or stopped; returns a status. */
 int pegasos_kernel_run(const pegasos_matrix *matrix, pegasos_kernel *problem,
                        const pegasos_kernel_arrays *arrays, pegasos_watch *watch);
+
+/* Lets a run begin at the dual variables `a`, made feasible; returns a status. One that was stopped
+ * has changed nothing. */
+int pegasos_kernel_begin(const pegasos_matrix *matrix, pegasos_kernel *problem,
+                         const pegasos_kernel_arrays *arrays, pegasos_watch *watch);
+
+/* Lets a run go on with a gap check, after dual variables or lambda were changed. */
+void pegasos_kernel_leave_round(pegasos_kernel *problem);
 
 /* ---- Pegasos on kernel problems (kernel_pegasos.c) ------------------------------------------- */
 
@@ -715,7 +746,7 @@ enum {
 };
 
 /* How many bytes a fit keeps, and how many of scratch it needs, which may serve one fit after the
- * other. */
+ * other. Here and below, n_features is 0 for a kernel machine, which has n_rows coefficients. */
 int64_t pegasos_kept(int64_t n_rows, int64_t n_features);
 int64_t pegasos_room(const pegasos_rows *rows);
 
@@ -730,6 +761,13 @@ int pegasos_gains_by_blas(int64_t n_features);
  * at first, and says what is pending; if its lambda was another one, the fit goes on from there. */
 int pegasos_solve_one(const pegasos_problem *problem, const pegasos_options *options,
                       const int8_t *labels, const double *norms, void *memory, void *room);
+
+/* The same of a kernel machine (kernel_fit.c). `norms` has all K(x_i, x_i), and `work` has
+ * pegasos_kernel_work bytes. If kernel values had another type, the fit goes on from there. A plan
+ * has budgets of its own: another max_epochs is that of another plan. */
+int pegasos_kernel_solve_one(const pegasos_matrix *matrix, const pegasos_problem *problem,
+                             const pegasos_options *options, const int8_t *labels,
+                             const double *norms, void *memory, void *work);
 
 /* The first epochs of as many problems as have room in a bundle, which they make together: to be
  * called before pegasos_solve_one. Fits that have begun in another way are left as they are.
@@ -749,10 +787,17 @@ int pegasos_solve_squares(int64_t n_problems, const pegasos_problem *problem,
 /* What the memory of a fit holds. */
 void pegasos_found(int64_t n_rows, int64_t n_features, void *memory, pegasos_solution *solution);
 
-/* Sets what is pending: a fit of zeros is to begin in any case. */
-void pegasos_set_pending(void *memory, int64_t pending);
+/* The size of the values that a fit was made on, 4 or 8; 0: none yet. */
+int64_t pegasos_value_bytes(const void *memory);
 
-/* Lets a fit begin at a point. */
+/* The arrays of a kernel machine's fit. */
+pegasos_kernel_arrays pegasos_kernel_arrays_in(int64_t n_rows, void *memory);
+
+/* Sets what is pending: a fit of zeros is to begin in any case, and that of a kernel machine does
+ * not check data. */
+void pegasos_set_pending(int64_t n_features, void *memory, int64_t pending);
+
+/* Lets a fit begin at a point; that of a kernel machine begins at its dual variables. */
 void pegasos_set_point(int64_t n_rows, int64_t n_features, void *memory, const double *a,
                        const double *coef, double intercept);
 

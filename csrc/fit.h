@@ -32,6 +32,26 @@ typedef struct state {
     pegasos_newton newton;
 } state;
 
+/* Newton's method is run so often on a factor of a kernel matrix, at most. */
+enum { MOST_RUNS = 3 };
+
+/* Where the fit of a kernel machine stands. Arrays of n_rows numbers follow, those of
+ * pegasos_kernel_arrays from `a` to `active`. */
+typedef struct kernel_state {
+    int64_t n_rows, n_features, value_bytes; /* as above; a kernel machine has no features */
+    int64_t pending; /* PEGASOS_BEGIN, PEGASOS_GO_ON or PEGASOS_BEGIN_AT_POINT */
+    pegasos_loss loss;
+    int64_t plan_end;       /* max_epochs of the plan under way */
+    int64_t budget_end;     /* n_epochs at the end of dual ascent's budget; 0: it has none yet */
+    double gap_before;      /* the gap at its beginning */
+    int64_t was_slow;       /* 1: the gap had not halved by the end of the last budget */
+    int64_t n_runs;         /* of Newton's method in this plan */
+    int64_t newton, before; /* epochs of Newton's method; and those before its first run */
+    int64_t is_alone;       /* 1: the kernel matrix has no factor of few columns */
+    int64_t is_at_rounding; /* 1: nothing but rounding errors is left of the gap */
+    pegasos_kernel run;
+} kernel_state;
+
 /* A fit and where its parts lie. */
 typedef struct fit {
     const pegasos_problem *problem;
@@ -98,7 +118,12 @@ double pegasos_constant_model(const pegasos_problem *problem, const pegasos_targ
 double pegasos_constant_feature(const pegasos_problem *problem, const pegasos_targets *targets,
                                 const double *norms, int64_t n_inside);
 
-/* pegasos_memory and pegasos_solve of a kernel machine (kernel_fit.c). */
+/* pegasos_kept, pegasos_found and pegasos_set_point of a kernel machine (kernel_fit.c). */
+int64_t pegasos_kernel_kept(int64_t n_rows);
+void pegasos_kernel_found(int64_t n_rows, void *memory, pegasos_solution *solution);
+void pegasos_kernel_set_point(int64_t n_rows, void *memory, const double *a);
+
+/* pegasos_memory and pegasos_solve of a kernel machine (kernel_values.c). */
 int64_t pegasos_kernel_memory(const pegasos_kernel_matrix *kernel);
 int pegasos_kernel_solve(const pegasos_problem *problem, const pegasos_options *options,
                          void *memory, pegasos_solution *solution);

@@ -225,7 +225,7 @@ static INLINE double violation(const run *r, int64_t i, double slope)
  * matrix that is positive semi-definite; else rows are visited one at a time. */
 static bool is_by_pairs(const run *r)
 {
-    return r->s->is_positive && loss_is_quadratic(r->loss) && r->loss.dead == 0;
+    return r->matrix->is_positive && loss_is_quadratic(r->loss) && r->loss.dead == 0;
 }
 
 static bool is_stopped(const run *r, double numbers)
@@ -724,7 +724,7 @@ static bool find_objectives(const run *r, double *f, double constant, found *at)
                 weight(r, i) * loss_value(r->loss, error_at(r->targets, i, f[i] + at->intercept));
     }
     at->primal = s->lam / 2 * norm + losses / s->mass + r->targets->loss.nu * at->intercept;
-    at->dual = pegasos_best_dual(r->targets, at->a, norm, s->mass, s->lam, s->is_positive);
+    at->dual = pegasos_best_dual(r->targets, at->a, norm, s->mass, s->lam, r->matrix->is_positive);
     return true;
 }
 
@@ -738,9 +738,11 @@ static void keep(const run *r, const found *at)
         s->intercept = at->intercept;
         s->primal = at->primal;
     }
-    const double primal = s->is_positive ? s->primal : at->primal;
-    const double gap = s->is_positive ? fmax(primal - at->dual, 0) : fabs(primal - at->dual);
-    s->relative_gap = gap / fmax(primal, 1e-300);
+    const double primal = r->matrix->is_positive ? s->primal : at->primal;
+    const double gap =
+        r->matrix->is_positive ? fmax(primal - at->dual, 0) : fabs(primal - at->dual);
+    const bool is_known = isfinite(at->primal) && !isnan(at->dual);
+    s->relative_gap = is_known ? gap / fmax(primal, 1e-300) : INFINITY;
 }
 
 /* Counts what a round has done. An epoch is a visit of every row; a round that had room for all
@@ -836,19 +838,66 @@ static void leave_round_without_room(const pegasos_matrix *matrix, pegasos_kerne
     s->part = PEGASOS_KERNEL_CHECK;
 }
 
+static run run_of(const pegasos_matrix *matrix, pegasos_kernel *problem,
+                  const pegasos_kernel_arrays *arrays, pegasos_watch *watch)
+{
+    pegasos_kernel *s = problem;
+    assert(s->lam > 0 && s->mass > 0 && 1 <= s->n_inside && s->n_inside <= matrix->n_rows);
+    return (run){.matrix = matrix,
+                 .x = arrays,
+                 .s = s,
+                 .watch = watch,
+                 .targets = arrays->targets,
+                 .loss = loss_of(arrays->targets->loss),
+                 .w = scratch_in(arrays->work, matrix->n_rows),
+                 .scale = 1 / (s->lam * s->mass),
+                 .constant = s->feature * s->feature};
+}
+
+void pegasos_kernel_leave_round(pegasos_kernel *problem)
+{
+    pegasos_kernel *s = problem;
+    s->n_active = s->n_seen = s->is_slow = s->in_double = s->is_stuck = 0;
+    s->moved = 0;
+    s->part = PEGASOS_KERNEL_CHECK;
+}
+
+int pegasos_kernel_begin(const pegasos_matrix *matrix, pegasos_kernel *problem,
+                         const pegasos_kernel_arrays *arrays, pegasos_watch *watch)
+{
+    pegasos_kernel *s = problem;
+    run r = run_of(matrix, problem, arrays, watch);
+    const int64_t n = matrix->n_rows;
+    const size_t bytes = (size_t)n * sizeof(double);
+    double *const a = r.w.feasible, *const f = r.w.fresh;
+    bool is_zero = true;
+    for (int64_t i = 0; i < n; i++)
+        is_zero &= arrays->a[i] == 0;
+    memset(a, 0, bytes);
+    memset(f, 0, bytes);
+    if (!is_zero) {
+        pegasos_make_feasible(r.targets, s->free_intercept, arrays->a, a);
+        for (int64_t i = 0; i < n; i++)
+            r.w.change[i] = r.scale * a[i] * r.targets->labels[i];
+        if (!push(&r, r.w.change, f))
+            return PEGASOS_STOPPED;
+    }
+    s->constant_weight = is_zero ? 0 : constant_of(&r, sum_of(&r, r.scale, a));
+    s->reference = s->free_intercept ? pegasos_best_intercept(r.targets, f, r.w.room) : 0;
+    memcpy(arrays->a, a, bytes);
+    memcpy(arrays->scored, a, bytes);
+    memcpy(arrays->scores, f, bytes);
+    pegasos_kernel_leave_round(s);
+    if (is_zero && matrix->is_positive)
+        s->part = PEGASOS_KERNEL_BEGIN;
+    return PEGASOS_DONE;
+}
+
 int pegasos_kernel_run(const pegasos_matrix *matrix, pegasos_kernel *problem,
                        const pegasos_kernel_arrays *arrays, pegasos_watch *watch)
 {
     pegasos_kernel *s = problem;
-    run r = {.matrix = matrix,
-             .x = arrays,
-             .s = s,
-             .watch = watch,
-             .targets = arrays->targets,
-             .loss = loss_of(arrays->targets->loss),
-             .w = scratch_in(arrays->work, matrix->n_rows),
-             .constant = s->feature * s->feature};
-    assert(s->lam > 0 && s->mass > 0 && 1 <= s->n_inside && s->n_inside <= matrix->n_rows);
+    run r = run_of(matrix, problem, arrays, watch);
     leave_round_without_room(matrix, s);
     while (!is_over(&r)) {
         if (s->part == PEGASOS_KERNEL_BEGIN && !begin_with_sample(&r))

@@ -1,294 +1,364 @@
 /*
- * kernel_fit.c - a whole fit of a kernel machine for C programs: a run of kernel.c on a matrix
- * whose values the program writes.
+ * kernel_fit.c - a whole fit of one kernel machine: from labels and kernel values to a gap.
  *
- * Where memory has room for all columns, they stay there once they are computed. Else a round has
- * the values among its rows, and scores are brought up to date by values that are computed again.
+ * The schedule. Dual ascent (kernel.c), whose first epoch is one of Pegasos with steps of exact
+ * length, brings the problem to the gap that is asked for. PEGASOS_AUTO gives it a budget of
+ * epochs. Where the gap has not halved by then, and the kernel matrix has a factor K = L L^T of few
+ * columns, Newton's method (newton.c) runs on the linear machine whose rows are those of L:
+ * objectives, dual variables and scores are the same. Dual ascent goes on from there, and completes
+ * what the factor's rounding leaves.
+ *
+ *     begin -> dual ascent --(gap)--> end
+ *                 ^  | slow               ^
+ *                 |  v                    | slow again: rounding
+ *          Newton's method on L ----------+
+ *
+ * Kernels of few features have such a factor, polynomials above all, and so have smooth kernels of
+ * large scale, but for rounding. There, dual ascent's steps along columns of K undo each other.
+ *
+ * A run of Newton's method is a transaction: it has memory of its own, and one that was stopped is
+ * begun again.
  */
 #include "fit.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Values are asked for in pieces of so many rows and columns at most. */
-enum { PIECE_ROWS = 64, PIECE_COLUMNS = 256, PIECE = PIECE_ROWS * PIECE_COLUMNS };
-/* There is room for as many values as so many rows have among themselves, at least. */
-enum { LEAST_ROWS = 2048 };
-/* A value takes about as long as reading so many numbers. */
-static const double NUMBERS_PER_VALUE = 16;
-
-/* Where a fit stands. */
-typedef struct kernel_state {
-    int64_t has_begun; /* 1: settings of the run are complete */
-    int64_t n_kept;    /* columns that are there */
-    pegasos_kernel run;
-} kernel_state;
+/* PEGASOS_AUTO lets dual ascent go on as long as it halves the gap in so many epochs; in as many as
+ * Newton's method is likely to cost, if those are fewer. That reads as many numbers as the factor
+ * has, once for each of its columns, and so many more. */
+static const double BUDGET = 128, MORE_NUMBERS = 5e6;
+/* Newton's method goes on to this part of the gap that is asked for, since dual ascent goes on from
+ * the primal point w(a), and not from the best one that Newton's method has found. If that is not
+ * enough, it is run again, each time to so much less, and for so many epochs at most. What is left
+ * after MOST_RUNS is rounding. */
+static const double PART_OF_TOL = 0.1;
+enum { EPOCHS_OF_RUN = 300 };
 
 /* A fit and where its parts lie. */
 typedef struct kernel_fit {
+    const pegasos_matrix *matrix;
     const pegasos_problem *problem;
-    const pegasos_kernel_matrix *kernel;
-    int64_t n_columns; /* there is room for so many: n, or none is kept */
+    const pegasos_options *options;
+    pegasos_targets targets;
+    pegasos_kernel_arrays arrays;
     pegasos_watch watch;
-    int ended; /* what the fit returns if values end it */
     kernel_state *s;
-    double *norms, *a, *scored, *scores, *slopes, *coef; /* n: see pegasos_kernel_arrays */
-    double *dual;                                        /* n: dual variables that are feasible */
-    int64_t *active, *place, *all;                       /* n; all: 0, 1, 2, ... */
-    double *columns;                                     /* n x n, if they are kept */
-    double *piece;                                       /* scratch */
-    void *work;
-    int8_t *labels; /* n */
 } kernel_fit;
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
-enum { KERNEL_ARRAYS = 10 };
+enum { KEPT_ARRAYS = 6 };
 
-static int64_t least_of(int64_t a, int64_t b)
+int64_t pegasos_kernel_kept(int64_t n_rows)
 {
-    return a < b ? a : b;
+    return (int64_t)sizeof(kernel_state) + 8 * KEPT_ARRAYS * n_rows;
 }
 
-static int64_t room_for_columns(const pegasos_kernel_matrix *kernel)
+pegasos_kernel_arrays pegasos_kernel_arrays_in(int64_t n_rows, void *memory)
 {
-    const int64_t n = kernel->n_rows, least = (int64_t)LEAST_ROWS * LEAST_ROWS / n;
-    return least_of(n, kernel->n_columns > least ? kernel->n_columns : least);
+    double *const first = (double *)((kernel_state *)memory + 1);
+    return (pegasos_kernel_arrays){.a = first,
+                                   .scored = first + n_rows,
+                                   .scores = first + 2 * n_rows,
+                                   .slopes = first + 3 * n_rows,
+                                   .coef = first + 4 * n_rows,
+                                   .active = (int64_t *)(first + 5 * n_rows)};
 }
 
-static int64_t numbers_of_columns(const pegasos_kernel_matrix *kernel)
+void pegasos_kernel_found(int64_t n_rows, void *memory, pegasos_solution *solution)
 {
-    const int64_t n = kernel->n_rows;
-    return room_for_columns(kernel) < n ? 0 : n * n;
+    const kernel_state *const s = memory;
+    const pegasos_kernel_arrays arrays = pegasos_kernel_arrays_in(n_rows, memory);
+    const pegasos_kernel *const r = &s->run;
+    const bool has_begun = s->pending == PEGASOS_GO_ON;
+    const bool has_run = has_begun && (r->part != PEGASOS_KERNEL_BEGIN || r->relative_gap == 0);
+    const bool is_newton_first = s->newton > 0 && s->before <= (r->n_steps > 0);
+    *solution = (pegasos_solution){
+        .coef = arrays.coef,
+        .intercept = r->intercept,
+        .dual_variables = arrays.a,
+        .objective = has_run ? r->primal : INFINITY,
+        .dual_objective =
+            has_run && isfinite(r->relative_gap) ? r->primal * (1 - r->relative_gap) : -INFINITY,
+        .relative_gap = has_run ? r->relative_gap : INFINITY,
+        .n_epochs = r->n_epochs,
+        .epochs = {0, r->n_epochs - s->newton, s->newton},
+        .n_steps = r->n_steps,
+        .first_solver = has_run ? is_newton_first ? PEGASOS_NEWTON : PEGASOS_ASCENT : PEGASOS_AUTO,
+        .solver = has_run ? PEGASOS_ASCENT : PEGASOS_AUTO,
+    };
 }
 
-int64_t pegasos_kernel_memory(const pegasos_kernel_matrix *kernel)
+void pegasos_kernel_set_point(int64_t n_rows, void *memory, const double *a)
 {
-    const int64_t n = kernel->n_rows, kept = numbers_of_columns(kernel);
-    return (int64_t)sizeof(kernel_state) + 8 * (KERNEL_ARRAYS * n + kept + PIECE)
-           + pegasos_kernel_work(n, 8, room_for_columns(kernel)) + n;
+    kernel_state *const s = memory;
+    memcpy(pegasos_kernel_arrays_in(n_rows, memory).a, a, (size_t)n_rows * sizeof(double));
+    s->n_rows = n_rows;
+    s->pending = PEGASOS_BEGIN_AT_POINT;
 }
 
-static kernel_fit fit_in(void *memory, const pegasos_problem *problem,
-                         const pegasos_options *options)
+/* ---- What comes before a fit goes on --------------------------------------------------------- */
+
+/* Everything that the problem and the options say, but for lambda. */
+static void set_problem(kernel_fit *f, const double *norms)
 {
-    const int64_t n = problem->kernel->n_rows;
-    kernel_fit f = {.problem = problem, .kernel = problem->kernel, .ended = PEGASOS_STOPPED};
-    f.n_columns = room_for_columns(f.kernel);
-    f.watch = pegasos_watch_of(options);
-    f.s = memory;
-    f.norms = (double *)(f.s + 1);
-    f.a = f.norms + n;
-    f.scored = f.a + n;
-    f.scores = f.scored + n;
-    f.slopes = f.scores + n;
-    f.coef = f.slopes + n;
-    f.dual = f.coef + n;
-    f.active = (int64_t *)(f.dual + n);
-    f.place = f.active + n;
-    f.all = f.place + n;
-    f.columns = (double *)(f.all + n);
-    f.piece = f.columns + numbers_of_columns(f.kernel);
-    f.work = f.piece + PIECE;
-    f.labels = (int8_t *)f.work + pegasos_kernel_work(n, 8, f.n_columns);
-    return f;
+    kernel_state *const s = f->s;
+    pegasos_kernel *const r = &s->run;
+    const double tol = f->options->tol < 0 ? -1 : SAFELY * f->options->tol;
+    r->n_inside = 0;
+    r->mass = 0;
+    for (int64_t i = 0; i < f->targets.n; i++) {
+        r->n_inside += f->targets.labels[i] != 0;
+        r->mass += weight_at(&f->targets, i);
+    }
+    r->free_intercept = f->problem->free_intercept;
+    r->feature = pegasos_constant_feature(f->problem, &f->targets, norms, r->n_inside);
+    s->loss = f->problem->loss;
+    if (s->plan_end != f->options->max_epochs) {
+        s->plan_end = f->options->max_epochs;
+        s->budget_end = s->n_runs = s->is_alone = 0;
+    } else if (r->tol == tol)
+        return;
+    s->is_at_rounding = r->is_stuck = 0;
+    r->tol = tol;
 }
 
-/* ---- Values ---------------------------------------------------------------------------------- */
-
-/* Has values between `count` rows and m others written to `out`; false: the fit ends. */
-static bool ask(kernel_fit *f, int64_t count, const int64_t *rows, int64_t m, const int64_t *others,
-                double *out)
+/* Takes w = 0 as the best model so far. Without rows, its objective is 0. */
+static void forget_model(kernel_fit *f)
 {
-    const pegasos_kernel *run = &f->s->run;
-    const pegasos_progress progress = {run->n_epochs, run->primal, run->relative_gap};
-    double sum = 0; /* NaN once a value is not finite */
-    if (f->kernel->values(f->kernel->context, count, rows, m, others, out) != 0)
+    pegasos_kernel *const r = &f->s->run;
+    memset(f->arrays.coef, 0, (size_t)f->targets.n * sizeof(double));
+    r->primal = r->intercept = 0;
+    if (r->n_inside > 0)
+        r->primal = pegasos_constant_model(f->problem, &f->targets, r->mass, &r->intercept);
+    r->relative_gap = INFINITY;
+}
+
+/* Begins at the dual variables that are in memory; false: stopped. */
+static bool begin_at_point(kernel_fit *f)
+{
+    kernel_state *const s = f->s;
+    pegasos_kernel *const r = &s->run;
+    const bool is_wider = s->value_bytes == 4 && f->matrix->value_bytes == 8;
+    r->lam = f->problem->lam;
+    if (r->n_inside == 0) {
+        memset(f->arrays.a, 0, (size_t)(8 * KEPT_ARRAYS * s->n_rows));
+        pegasos_kernel_leave_round(r);
+        r->part = PEGASOS_KERNEL_BEGIN;
+    } else if (pegasos_kernel_begin(f->matrix, r, &f->arrays, &f->watch) != PEGASOS_DONE)
         return false;
-    for (int64_t k = 0; k < count * m; k++)
-        sum += 0 * out[k];
-    if (sum != 0) {
-        f->ended = PEGASOS_OVERFLOW;
-        return false;
-    }
-    return !is_to_stop(&f->watch, NUMBERS_PER_VALUE * (double)(count * m), &progress);
-}
-
-/* The functions of pegasos_matrix. */
-static int write_among(void *context, int64_t count, const int64_t *rows, int64_t m,
-                       const int64_t *which, int64_t stride, void *out)
-{
-    kernel_fit *const f = context;
-    for (int64_t j = 0, height; j < count; j += height) {
-        height = least_of(PIECE_ROWS, count - j);
-        for (int64_t k = 0, width; k < m; k += width) {
-            width = least_of(PIECE_COLUMNS, m - k);
-            if (!ask(f, height, rows + j, width, which + k, f->piece))
-                return 1;
-            for (int64_t l = 0; l < height; l++)
-                memcpy((double *)out + (j + l) * stride + k, f->piece + l * width,
-                       (size_t)width * sizeof(double));
-        }
-    }
-    return 0;
-}
-
-static int keep_columns(void *context, int64_t count, const int64_t *rows)
-{
-    kernel_fit *const f = context;
-    const int64_t n = f->kernel->n_rows;
-    for (int64_t j = 0, some; j < count; j += some) {
-        some = least_of(PIECE_ROWS, count - j);
-        if (write_among(f, some, rows + j, n, f->all, n, f->columns + f->s->n_kept * n) != 0)
-            return 1;
-        for (int64_t l = 0; l < some; l++)
-            f->place[rows[j + l]] = f->s->n_kept++;
-    }
-    return 0;
-}
-
-static int push_scores(void *context, int64_t n_problems, const double *change, double *pushed)
-{
-    kernel_fit *const f = context;
-    const int64_t n = f->kernel->n_rows;
-    assert(n_problems == 1); /* this one */
-    (void)n_problems;
-    memset(pushed, 0, (size_t)n * sizeof(double));
-    int64_t rows[PIECE_ROWS], count = 0;
-    for (int64_t i = 0; i < n; i++) {
-        if (change[i] != 0)
-            rows[count++] = i;
-        if (count == 0 || (count < PIECE_ROWS && i < n - 1))
-            continue;
-        for (int64_t k = 0, width; k < n; k += width) {
-            width = least_of(PIECE_COLUMNS, n - k);
-            if (!ask(f, count, rows, width, f->all + k, f->piece))
-                return 1;
-            for (int64_t l = 0; l < count; l++)
-                for (int64_t j = 0; j < width; j++)
-                    pushed[k + j] += change[rows[l]] * f->piece[l * width + j];
-        }
-        count = 0;
-    }
-    return 0;
-}
-
-/* ---- A fit ----------------------------------------------------------------------------------- */
-
-/* Everything but what it takes kernel values to know. */
-static void clear(kernel_fit *f)
-{
-    const int64_t n = f->kernel->n_rows;
-    memset(f->s, 0, sizeof *f->s + KERNEL_ARRAYS * (size_t)n * sizeof(double));
-    f->s->run.primal = f->s->run.relative_gap = INFINITY;
-    for (int64_t i = 0; i < n; i++) {
-        f->labels[i] = label_of(f->problem, i);
-        f->place[i] = -1;
-        f->all[i] = i;
-    }
-}
-
-/* False: the fit ends. */
-static bool begin(kernel_fit *f, uint64_t seed)
-{
-    const pegasos_problem *const p = f->problem;
-    const int64_t n = f->kernel->n_rows;
-    const pegasos_targets targets = targets_of(p, n, f->labels);
-    pegasos_kernel run = {.lam = p->lam,
-                          .free_intercept = p->free_intercept,
-                          .is_positive = 1,
-                          .generator = seed,
-                          .primal = INFINITY,
-                          .relative_gap = INFINITY};
-    for (int64_t i = 0; i < n; i++) {
-        if (!ask(f, 1, f->all + i, 1, f->all + i, f->norms + i))
-            return false;
-        run.n_inside += f->labels[i] != 0;
-        run.mass += weight_at(&targets, i);
-    }
-    run.feature = pegasos_constant_feature(p, &targets, f->norms, run.n_inside);
-    f->s->run = run;
-    f->s->has_begun = 1;
+    /* A problem that was slow in single precision has used up its budget. */
+    s->budget_end = is_wider && s->was_slow ? r->n_epochs : 0;
+    s->gap_before = r->relative_gap;
+    s->was_slow = s->n_runs = s->is_alone = s->is_at_rounding = 0;
+    forget_model(f);
+    if (r->part == PEGASOS_KERNEL_BEGIN)
+        r->relative_gap = r->primal > 0; /* the dual value of a = 0 is 0 */
+    s->value_bytes = f->matrix->value_bytes;
+    s->pending = PEGASOS_GO_ON;
     return true;
 }
 
-/* As prefer_zero of solve.c. */
+/* Goes on with another lambda; w stays, since optima change little with lambda. Dual variables of a
+ * smaller lambda are smaller then; those of a larger one stay within their bounds. */
+static void change_lam(kernel_fit *f)
+{
+    kernel_state *const s = f->s;
+    pegasos_kernel *const r = &s->run;
+    const double before = r->lam, lam = f->problem->lam;
+    const double factor = fmin(1, lam / before), of_w = factor * before / lam;
+    for (int64_t i = 0; i < f->targets.n; i++) {
+        f->arrays.a[i] *= factor;
+        f->arrays.scored[i] *= factor;
+        f->arrays.scores[i] *= of_w;
+    }
+    r->constant_weight *= of_w; /* not of one class, whose lambda nobody changes */
+    r->lam = lam;
+    r->reference = r->free_intercept ? r->intercept : 0;
+    r->n_epochs = r->n_visits = r->n_steps = 0;
+    s->budget_end = s->was_slow = s->n_runs = s->newton = s->before = s->is_alone = 0;
+    s->is_at_rounding = 0;
+    s->gap_before = 0;
+    pegasos_kernel_leave_round(r);
+    forget_model(f);
+}
+
+/* A beginning, other data, kernel values of another type, or another lambda; false: stopped. */
+static bool prepare(kernel_fit *f, const double *norms)
+{
+    kernel_state *const s = f->s;
+    if (s->pending == PEGASOS_BEGIN)
+        memset(s, 0, (size_t)pegasos_kernel_kept(f->targets.n));
+    if (s->run.part == PEGASOS_KERNEL_BEGIN && s->run.n_epochs == 0)
+        s->run.generator = f->options->seed;
+    s->n_rows = f->targets.n;
+    set_problem(f, norms);
+    if (s->pending != PEGASOS_GO_ON || s->value_bytes != f->matrix->value_bytes)
+        return begin_at_point(f);
+    if (s->run.lam != f->problem->lam)
+        change_lam(f);
+    return true;
+}
+
+/* ---- Newton's method ------------------------------------------------------------------------- */
+
+/* A fit of the rows of the factor, to begin at the present dual variables. */
+static fit fit_of_factor(const kernel_fit *f, const pegasos_factor *factor,
+                         const pegasos_problem *problem, const pegasos_options *options)
+{
+    const int64_t n = f->targets.n, d = factor->rows.n_features;
+    const pegasos_kernel *const r = &f->s->run;
+    const fit own = pegasos_fit_of(problem, options, f->targets.labels, factor->norms,
+                                   factor->memory, factor->room);
+    double *const beta = own.room, *const coef = own.sum;
+    memset(factor->memory, 0, (size_t)pegasos_kept(n, d));
+    memset(coef, 0, (size_t)d * sizeof(double));
+    for (int64_t i = 0; i < n; i++)
+        beta[i] = f->arrays.a[i] * f->targets.labels[i] / (r->lam * r->mass);
+    pegasos_linear_combine(&factor->rows, 0, n, beta, coef);
+    pegasos_set_point(n, d, factor->memory, f->arrays.a, coef, r->intercept);
+    return own;
+}
+
+/* Runs Newton's method, after which dual ascent goes on; returns a status. */
+static int run_newton(kernel_fit *f)
+{
+    kernel_state *const s = f->s;
+    pegasos_kernel *const r = &s->run;
+    pegasos_factor factor = {.norms = NULL};
+    pegasos_problem problem = *f->problem;
+    pegasos_options options = *f->options;
+    pegasos_solution found;
+    if (f->matrix->factor(f->matrix->context, &factor) != 0)
+        return PEGASOS_STOPPED;
+    s->is_alone = factor.rows.n_features == 0;
+    if (s->is_alone)
+        return PEGASOS_DONE;
+    problem.kernel = NULL;
+    problem.rows = &factor.rows;
+    options.solver = PEGASOS_NEWTON;
+    options.max_epochs -= r->n_epochs;
+    if (options.tol >= 0 && options.max_epochs > EPOCHS_OF_RUN)
+        options.max_epochs = EPOCHS_OF_RUN;
+    for (int64_t k = 0; k <= s->n_runs; k++)
+        options.tol *= PART_OF_TOL;
+    const fit own = fit_of_factor(f, &factor, &problem, &options);
+    const int status = pegasos_solve_one(&problem, &options, f->targets.labels, factor.norms,
+                                         factor.memory, factor.room);
+    if (status != PEGASOS_DONE)
+        return status;
+    pegasos_found(factor.rows.n_rows, factor.rows.n_features, factor.memory, &found);
+    pegasos_make_feasible(&f->targets, problem.free_intercept, own.a, f->arrays.a);
+    s->before = s->n_runs == 0 ? r->n_epochs : s->before;
+    s->n_runs++;
+    s->newton += found.n_epochs;
+    r->n_epochs += found.n_epochs;
+    r->n_visits += found.n_epochs * r->n_inside;
+    r->reference = r->free_intercept ? found.intercept : r->reference;
+    pegasos_kernel_leave_round(r);
+    return PEGASOS_DONE;
+}
+
+/* ---- The schedule ---------------------------------------------------------------------------- */
+
+/* Whether Newton's method may follow where dual ascent is slow. */
+static bool may_change(const kernel_fit *f)
+{
+    const int64_t solver = f->options->solver;
+    return f->matrix->factor && f->matrix->is_positive && !f->s->is_alone
+           && (solver == PEGASOS_NEWTON || (solver == PEGASOS_AUTO && f->options->tol >= 0));
+}
+
+/* Epochs of dual ascent, of n^2 numbers, that take as long as Newton's method. */
+static int64_t budget_of(const kernel_fit *f)
+{
+    const double n = (double)f->targets.n, rank = fmin((double)f->matrix->rank, n);
+    if (f->options->solver == PEGASOS_NEWTON)
+        return 1;
+    return (int64_t)fmin(fmax((n * rank * rank + MORE_NUMBERS) / (n * n), 1), BUDGET);
+}
+
+static bool is_over(const kernel_fit *f)
+{
+    const pegasos_kernel *const r = &f->s->run;
+    return f->s->is_at_rounding || r->n_epochs >= f->options->max_epochs
+           || is_small_gap(f->s->loss, r->relative_gap, r->primal, r->tol);
+}
+
+/* Takes w = 0 where no better model is known; see prefer_zero of solve.c. */
 static void prefer_zero(kernel_fit *f)
 {
-    pegasos_kernel *const run = &f->s->run;
-    const int64_t n = f->kernel->n_rows;
+    pegasos_kernel *const r = &f->s->run;
+    bool is_zero = true;
     double b;
-    const pegasos_targets targets = targets_of(f->problem, n, f->labels);
-    const double primal = pegasos_constant_model(f->problem, &targets, run->mass, &b);
-    if (!isfinite(run->primal) || primal > run->primal + PEGASOS_ROUNDING)
+    for (int64_t i = 0; i < f->targets.n; i++)
+        is_zero &= f->arrays.coef[i] == 0;
+    if (is_zero)
         return;
-    const double dual = run->primal * (1 - run->relative_gap);
-    memset(f->coef, 0, (size_t)n * sizeof(double));
-    run->intercept = b;
-    run->primal = primal;
-    run->relative_gap = fmax(primal - dual, 0) / fmax(primal, 1e-300);
+    const double primal = pegasos_constant_model(f->problem, &f->targets, r->mass, &b);
+    if (!isfinite(r->primal) || primal > r->primal + PEGASOS_ROUNDING)
+        return;
+    const double dual = r->primal * (1 - r->relative_gap);
+    memset(f->arrays.coef, 0, (size_t)f->targets.n * sizeof(double));
+    r->intercept = b;
+    r->primal = primal;
+    if (f->matrix->is_positive)
+        r->relative_gap = fmax(primal - dual, 0) / fmax(primal, 1e-300);
 }
 
 /* Returns a status. */
-static int go_on(kernel_fit *f, const pegasos_options *options)
+static int run(kernel_fit *f)
 {
-    pegasos_kernel *const run = &f->s->run;
-    const double tol = options->tol < 0 ? -1 : SAFELY * options->tol;
-    const pegasos_matrix matrix = {.n_rows = f->kernel->n_rows,
-                                   .value_bytes = 8,
-                                   .n_columns = f->n_columns,
-                                   .columns = f->columns,
-                                   .place = f->place,
-                                   .context = f,
-                                   .keep = keep_columns,
-                                   .among = write_among,
-                                   .push = push_scores};
-    const pegasos_targets targets = targets_of(f->problem, f->kernel->n_rows, f->labels);
-    const pegasos_kernel_arrays arrays = {.targets = &targets,
-                                          .norms = f->norms,
-                                          .a = f->a,
-                                          .scored = f->scored,
-                                          .scores = f->scores,
-                                          .slopes = f->slopes,
-                                          .coef = f->coef,
-                                          .active = f->active,
-                                          .work = f->work};
-    run->is_stuck = run->is_stuck && run->tol == tol;
-    run->tol = tol;
-    run->last_epoch = options->max_epochs;
-    if (pegasos_kernel_run(&matrix, run, &arrays, &f->watch) != PEGASOS_DONE)
-        return f->ended;
-    if (run->n_epochs > 0 && !isfinite(run->primal))
+    kernel_state *const s = f->s;
+    pegasos_kernel *const r = &s->run;
+    const int64_t most = f->options->max_epochs;
+    /* In single precision, that may be the reason for being slow: others go on in double. */
+    const int64_t most_runs = f->matrix->is_narrow ? 0 : MOST_RUNS;
+    while (!s->is_at_rounding) {
+        const bool has_budget = may_change(f);
+        if (has_budget && s->budget_end == 0) {
+            s->budget_end = r->n_epochs + budget_of(f);
+            s->gap_before = 1;
+        }
+        r->last_epoch = has_budget && s->budget_end < most ? s->budget_end : most;
+        const int status = pegasos_kernel_run(f->matrix, r, &f->arrays, &f->watch);
+        if (status != PEGASOS_DONE)
+            return status;
+        if (is_over(f))
+            break;
+        const bool is_first = s->n_runs == 0 && f->options->solver == PEGASOS_NEWTON;
+        const bool is_slow = is_first || r->relative_gap > s->gap_before / 2;
+        s->is_at_rounding = r->is_stuck || (is_slow && s->n_runs >= most_runs);
+        if (!s->is_at_rounding && is_slow) {
+            const int ended = run_newton(f);
+            if (ended != PEGASOS_DONE)
+                return ended;
+        }
+        s->was_slow = is_slow;
+        s->gap_before = r->relative_gap;
+        s->budget_end = r->n_epochs + budget_of(f);
+    }
+    if (!isfinite(r->relative_gap))
         return PEGASOS_OVERFLOW;
-    if (tol >= 0)
+    if (f->options->tol >= 0)
         prefer_zero(f);
     return PEGASOS_DONE;
 }
 
-int pegasos_kernel_solve(const pegasos_problem *problem, const pegasos_options *options,
-                         void *memory, pegasos_solution *solution)
+int pegasos_kernel_solve_one(const pegasos_matrix *matrix, const pegasos_problem *problem,
+                             const pegasos_options *options, const int8_t *labels,
+                             const double *norms, void *memory, void *work)
 {
-    kernel_fit f = fit_in(memory, problem, options);
-    const pegasos_kernel *const run = &f.s->run;
-    if (!options->resume)
-        clear(&f);
-    const bool is_ready = f.s->has_begun || begin(&f, options->seed);
-    const int status = is_ready ? go_on(&f, options) : f.ended;
-    const pegasos_targets targets = targets_of(problem, f.kernel->n_rows, f.labels);
-    pegasos_make_feasible(&targets, problem->free_intercept, f.a, f.dual);
-    const bool has_run = run->part != PEGASOS_KERNEL_BEGIN;
-    *solution = (pegasos_solution){
-        .coef = f.coef,
-        .intercept = run->intercept,
-        .dual_variables = f.dual,
-        .objective = run->primal,
-        .dual_objective = isfinite(run->primal) ? run->primal * (1 - run->relative_gap) : -INFINITY,
-        .relative_gap = run->relative_gap,
-        .n_epochs = run->n_epochs,
-        .epochs = {0, run->n_epochs, 0},
-        .n_steps = run->n_steps,
-        .first_solver = has_run ? PEGASOS_ASCENT : PEGASOS_AUTO,
-        .solver = has_run ? PEGASOS_ASCENT : PEGASOS_AUTO,
-    };
-    return status;
+    kernel_fit f = {.matrix = matrix, .problem = problem, .options = options, .s = memory};
+    f.targets = targets_of(problem, matrix->n_rows, labels);
+    f.watch = pegasos_watch_of(options);
+    f.arrays = pegasos_kernel_arrays_in(matrix->n_rows, memory);
+    f.arrays.targets = &f.targets;
+    f.arrays.norms = norms;
+    f.arrays.work = work;
+    assert(problem->lam > 0 && options->max_epochs >= 0);
+    if (!prepare(&f, norms))
+        return PEGASOS_STOPPED;
+    return f.s->run.n_inside > 0 ? run(&f) : PEGASOS_DONE;
 }

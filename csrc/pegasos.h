@@ -130,8 +130,9 @@ typedef struct pegasos_problem {
 /* How far a fit is. */
 typedef struct pegasos_progress {
     int64_t n_epochs;    /* passes over the rows that are done */
-    double objective;    /* of the best model so far; infinite before the first gap check */
-    double relative_gap; /* (P - D)/P at the last gap check; infinite before the first */
+    double objective;    /* of the best model so far; infinite before the first gap check, or that
+                            of w = 0 */
+    double relative_gap; /* (P - D)/P at the last gap check; infinite before the first, or 1 */
 } pegasos_progress;
 
 /* What brings a problem to its gap after Pegasos's epoch: the solver that is likely to be faster,

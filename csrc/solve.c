@@ -47,6 +47,8 @@ enum { KEPT_OF_ROWS = 4, KEPT_OF_FEATURES = 4, ROOM_OF_ROWS = 5 };
 
 int64_t pegasos_kept(int64_t n_rows, int64_t n_features)
 {
+    if (n_features == 0)
+        return pegasos_kernel_kept(n_rows);
     return (int64_t)sizeof(state) + 8 * (KEPT_OF_ROWS * n_rows + KEPT_OF_FEATURES * n_features + 2);
 }
 
@@ -391,6 +393,10 @@ static bool measure(const fit *f, int8_t *labels, double *norms)
 
 void pegasos_found(int64_t n_rows, int64_t n_features, void *memory, pegasos_solution *solution)
 {
+    if (n_features == 0) {
+        pegasos_kernel_found(n_rows, memory, solution);
+        return;
+    }
     const pegasos_rows rows = {.n_rows = n_rows, .n_features = n_features};
     fit f = {.rows = &rows};
     lay_out(&f, memory, NULL);
@@ -416,8 +422,21 @@ void pegasos_found(int64_t n_rows, int64_t n_features, void *memory, pegasos_sol
     solution->epochs[s->solver] += now.n_epochs - before;
 }
 
-void pegasos_set_pending(void *memory, int64_t pending)
+int64_t pegasos_value_bytes(const void *memory)
 {
+    int64_t sizes[3]; /* with which either state begins */
+    memcpy(sizes, memory, sizeof sizes);
+    return sizes[2];
+}
+
+void pegasos_set_pending(int64_t n_features, void *memory, int64_t pending)
+{
+    if (n_features == 0) {
+        kernel_state *const s = memory;
+        if (s->pending != PEGASOS_BEGIN && pending != PEGASOS_CHECK_DATA)
+            s->pending = pending;
+        return;
+    }
     state *const s = memory;
     if (s->pending != PEGASOS_BEGIN
         && (pending != PEGASOS_CHECK_DATA || s->pending == PEGASOS_GO_ON))
@@ -427,6 +446,10 @@ void pegasos_set_pending(void *memory, int64_t pending)
 void pegasos_set_point(int64_t n_rows, int64_t n_features, void *memory, const double *a,
                        const double *coef, double intercept)
 {
+    if (n_features == 0) {
+        pegasos_kernel_set_point(n_rows, memory, a);
+        return;
+    }
     const pegasos_rows rows = {.n_rows = n_rows, .n_features = n_features};
     fit f = {.rows = &rows};
     lay_out(&f, memory, NULL);

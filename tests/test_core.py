@@ -39,14 +39,11 @@ def runs(k=1, **fields):
     return state
 
 
-def kernels(**fields):
-    state = np.zeros(1, np.asarray(_core.BLANK_KERNEL).dtype)
-    state["lam"], state["mass"], state["n_inside"], state["last_epoch"] = 0.1, N, N, 3
-    state["primal"] = state["relative_gap"] = np.inf
-    state["is_positive"], state["n_active"] = 1, N
-    for name, value in fields.items():
-        state[name] = value
-    return state
+class Matrix:
+    """A kernel matrix all of which is there."""
+
+    def factor(self):
+        return np.eye(N)
 
 
 def values(dtype, *shape):
@@ -92,8 +89,10 @@ def calls(layout, dtype):
     yield "Targets.dual_values", [
         targets, np.ones((K, N)), np.ones(K), np.ones(K), np.full(K, 0.1),
     ]  # fmt: skip
-    yield "Targets.losses_in_doubt", [
-        targets, np.ones((K, N)), np.ones(K), np.ones((K, N)), np.ones(K), 0.1,
+    of_points = np.zeros((2, K), np.asarray(_core.BLANK_SUMS).dtype)
+    yield "Targets.prove_kernels", [
+        targets, np.ones((K, N)), np.ones(K), np.ones((K, N)), np.ones((K, N)), of_points,
+        np.ones(K),
     ]  # fmt: skip
     signs = np.zeros((N, lanes), np.int8)
     signs[:, :K] = 1
@@ -117,11 +116,12 @@ def calls(layout, dtype):
         np.zeros((K, N)), np.zeros((K, N)), pending, np.zeros((K, N)), np.zeros((K, N)), 0, draws,
         np.zeros((K, 1)), _core.Watch(),
     ]  # fmt: skip
-    yield "kernel_run", [
-        values(dtype, N, N), np.arange(N), None, np.zeros(1, np.int64), kernels(),
-        _core.Targets(labels[:1], one), one,
-        *np.zeros((5, 1, N)), np.arange(N)[None], _core.Watch(),
+    of_kernels = np.zeros((K, _core.kept(N, 0)), np.uint8)
+    yield "kernel_solve", [
+        np.eye(N, dtype=dtype), np.arange(N), Matrix(), targets, 0, one, of_kernels,
+        np.full(K, 5), np.arange(K, dtype=np.uint64),
     ]  # fmt: skip
+    yield "kernel_scores", [N, of_kernels]
     first, inside = np.array([0, 4, 7]), np.array([5, 1, 3, 2, 0, 4, 5])
     yield "push_inside", [
         values(dtype, N, N), first, inside, inside.copy(), np.ones((2, N)), np.zeros((2, N)),
@@ -156,19 +156,19 @@ def calls(layout, dtype):
 # Other lengths that are no mistake: of index arrays and lists of rows the first entries count, and
 # fewer rows, draws, columns or problems may be asked for.
 MAY_BE_LONGER = {
-    ("standings", 2, 0),
+    ("standings", 2, 0), ("Targets.prove_kernels", 5, 0),
     ("decision_function", 4, 0), ("Rows.combine", 1, 0),
     ("csr_rows", 0, 0), ("csr_rows", 1, 0), ("csr_rows", 2, 0), ("fit", 6, 1), ("fit", 8, 0),
     ("kernel_fit", 0, 0), ("kernel_fit", 12, 0), ("Targets", 0, 0), ("push", 0, 0), ("gather", 0, 0), ("gather", 0, 1),
-    ("dense_rows", 0, 0), ("dense_rows", 0, 1), ("Order", 1, 0), ("kernel_run", 0, 0),
-    ("kernel_run", 3, 0), ("set_pending", 0, 0), ("are_fits", 0, 0), ("Rows.part", 1, 0),
+    ("dense_rows", 0, 0), ("dense_rows", 0, 1), ("Order", 1, 0), ("kernel_solve", 0, 0),
+    ("kernel_scores", 1, 0), ("set_pending", 0, 0), ("are_fits", 0, 0), ("Rows.part", 1, 0),
 }  # fmt: skip
 MAY_BE_SHORTER = {
-    ("standings", 2, 0),
+    ("standings", 2, 0), ("Targets.prove_kernels", 5, 0),
     ("decision_function", 4, 0), ("Rows.combine", 1, 0), ("fit", 8, 0), ("csr_rows", 2, 0),
     ("dense_rows", 0, 0), ("dense_rows", 0, 1),
     ("Order", 1, 0), ("push", 0, 0), ("gather", 0, 1),
-    ("kernel_fit", 12, 0), ("set_pending", 0, 0), ("kernel_run", 3, 0), ("are_fits", 0, 0),
+    ("kernel_fit", 12, 0), ("set_pending", 0, 0), ("are_fits", 0, 0), ("kernel_scores", 1, 0),
     ("Targets", 0, 0), ("Rows.part", 1, 0), ("solve", 4, 0), ("solve", 5, 0),
 }  # fmt: skip
 
@@ -178,12 +178,28 @@ KEYWORDS = {
     "are_fits": INTERCEPT | {"loss": 0},
     "certify": INTERCEPT | {"lams": np.full(K, 0.1)},
     "solve": INTERCEPT | {"lams": np.full(K, 0.1), "tol": 1e-3, "seed": 0, "solver": _core.AUTO},
+    "Targets.prove_kernels": {
+        "lams": np.full(K, 0.1),
+        "intercept_scaling": 1.0,
+        "ridge": 0.0,
+        "is_positive": True,
+    },
+    "kernel_solve": INTERCEPT
+    | {
+        "lams": np.full(K, 0.1),
+        "tol": 1e-3,
+        "solver": _core.AUTO,
+        "is_positive": True,
+        "is_narrow": False,
+        "rank": np.inf,
+        "pool": None,
+    },
 }
 
 
 def call(name, arguments, **more):
     keywords = KEYWORDS.get(name, {}) | more
-    if name == "solve":
+    if name in ("solve", "kernel_solve"):
         keywords["watch"] = _core.Watch()
     return operator.attrgetter(name)(_core)(*arguments, **keywords)
 
@@ -227,9 +243,8 @@ def test_targets_of_other_sizes_are_refused(layout, dtype):
         for k, argument in enumerate(good):
             if not isinstance(argument, _core.Targets):
                 continue
-            n_problems = 1 if name == "kernel_run" else K
-            for shape in ((n_problems, N - 1), (n_problems, N + 1), (n_problems - 1 or 2, N)):
-                if name == "Targets.constants" and shape[0] == n_problems:
+            for shape in ((K, N - 1), (K, N + 1), (K - 1, N)):
+                if name == "Targets.constants" and shape[0] == K:
                     continue  # it has no other array of rows
                 other = _core.Targets(np.ones(shape, np.int8), np.ones(shape[1]))
                 refused(name, [*good[:k], other, *good[k + 1 :]])
@@ -277,7 +292,7 @@ def misaligned(array):
 
 # What comes from people, as it lies: rows, coefficients, kernel matrices.
 FROM_PEOPLE = (
-    "dense_rows", "csr_rows", "decision_function", "kernel_run", "kernel_fit",
+    "dense_rows", "csr_rows", "decision_function", "kernel_solve", "kernel_fit",
 )  # fmt: skip
 
 
@@ -308,7 +323,7 @@ def test_types_that_do_not_go_together_are_refused(layout, dtype):
                 "kernel_fit",
                 "push",
                 "push_inside",
-                "kernel_run",
+                "kernel_solve",
             ):
                 continue  # either type will do for the only array that has a choice
             if name == "decision_function" and k != 1:
@@ -350,10 +365,11 @@ def test_indices_out_of_range_are_refused(layout, dtype, wrong):
     indices = {"fit": [8], "decision_function": [4], "bundle_run": [2], "Rows.part": [1],
                "push": [1],
                "gather": [1, 2], "push_inside": [1, 2, 3],
-               "kernel_run": [1, 3, 12], "kernel_fit": [1, 12]}  # fmt: skip
+               "kernel_solve": [1], "kernel_fit": [1, 12]}  # fmt: skip
     for name, good in calls(layout, dtype):
         for k in indices.get(name, []):
-            if k >= len(good) or good[k] is None or (wrong == -1 and (name, k) == ("gather", 1)):
+            is_known = (name, k) in (("gather", 1), ("kernel_solve", 1))
+            if k >= len(good) or good[k] is None or (wrong == -1 and is_known):
                 continue  # there is no column
             if (name, k, wrong) == ("push_inside", 1, N):
                 continue  # it has seven
@@ -395,17 +411,18 @@ def test_an_average_needs_sums(layout, dtype, fields):
 @pytest.mark.parametrize(
     "settings",
     [
-        {"lam": 0.0}, {"lam": np.nan}, {"lam": np.inf}, {"lam": -1.0},
-        {"intercept_scaling": -1.0}, {"intercept_scaling": np.nan}, {"free_intercept": True},
+        *({"lams": np.array([0.1, lam])} for lam in (0.0, np.nan, np.inf, -1.0)),
+        {"lams": np.full(K + 1, 0.1)}, {"intercept_scaling": -1.0}, {"intercept_scaling": np.nan}, {"free_intercept": True},
         {"tol": np.nan}, {"solver": 3}, {"solver": -1}, {"n_bundles": -1}, {"n_bundles": 3},
     ],
 )  # fmt: skip
 def test_problems_without_a_meaning_are_refused(layout, dtype, settings):
     for name, good in calls(layout, dtype):
-        if name == "solve":
+        k = {"solve": 5, "kernel_solve": 7}.get(name)
+        if k:
             refused(name, good, **settings)
-            refused(name, [*good[:5], np.full(K, 2**62)])
-            refused(name, [*good[:5], np.full(K, -1)])
+            refused(name, [*good[:k], np.full(K, 2**62), *good[k + 1 :]])
+            refused(name, [*good[:k], np.full(K, -1), *good[k + 1 :]])
 
 
 def test_memory_of_another_fit_is_refused(layout, dtype):
@@ -435,24 +452,33 @@ def test_bundles_that_are_not_in_step_are_refused(layout, dtype, fields):
             refused(name, [*good[:2], good[2][:-1], *good[3:]])  # an order of other rows
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"lam": 0.0}, {"mass": np.nan}, {"part": _core.KERNEL_ROUND + 1}, {"part": -1},
-        {"n_active": N + 1}, {"n_active": -1}, {"n_inside": 0}, {"n_inside": N - 1},
-        {"position": -1}, {"most_steps": -1}, {"n_seen": -1}, {"n_epochs": -1},
-        {"n_visits": 2**62}, {"n_steps": -1}, {"last_epoch": 2**62},
-    ],
-)  # fmt: skip
-def test_kernel_problems_in_no_state_that_can_be_are_refused(layout, dtype, fields):
-    for name, good in calls(layout, dtype):
-        if name == "kernel_run":
-            refused(name, [*good[:4], kernels(**fields), *good[5:]])
+def test_memory_of_another_kernel_machine_is_refused(dtype):
+    """Its words are sizes, what is pending, counts, truths, what it is at, and rows of the round."""
+    good = dict(calls("dense", dtype))["kernel_solve"]
+    call("kernel_solve", good)
+    memory, n_words = good[6], _core.kept(N, 0) // 8
+    wrong = [(0, N + 1), (1, 1), (2, 5), (3, 9), (7, -1), (8, 2**62), (10, 2), (11, 4), (12, 6)]
+    wrong += [(24, 6), (25, N + 1), (25, -1), (26, 2**40), (33, 2), (36, -1), (n_words - 1, N)]
+    for word, value in wrong:
+        edited = memory.copy()
+        edited.view(np.int64)[-1, word] = value
+        if word == n_words - 1:
+            edited.view(np.int64)[-1, 25] = N
+        refused("kernel_solve", [*good[:6], edited, *good[7:]])
+        assert not call("are_fits", [edited, N, 0, np.dtype(dtype).itemsize])
+
+
+@pytest.mark.parametrize("wrong", [np.zeros((N - 1, 2)), np.zeros((N, 2), np.float32), None, 1 / 3])
+def test_factors_of_other_matrices_are_refused(dtype, wrong):
+    good = dict(calls("dense", dtype))["kernel_solve"]
+    good[2] = Matrix()
+    good[2].factor = lambda: wrong
+    refused("kernel_solve", good, solver=_core.NEWTON, tol=1e-12)
 
 
 def test_a_kernel_matrix_without_a_source_has_all_columns(dtype):
     for name, good in calls("dense", dtype):
-        if name in ("kernel_run", "kernel_fit"):
+        if name == "kernel_fit":
             refused(name, [good[0], np.arange(N) - 1, *good[2:]])
 
 

@@ -552,7 +552,7 @@ def test_no_thread_is_at_work_after_ctrl_c(monkeypatch, n_times):
             helper_is_waited_for.set()
         return wait(event, timeout)
 
-    def job(k):
+    def job(k, tell):
         if threading.current_thread() is main:
             is_begun.acquire()
         else:
@@ -565,7 +565,7 @@ def test_no_thread_is_at_work_after_ctrl_c(monkeypatch, n_times):
             assert ctrl_c_is_put_off.wait(timeout=600)  # not before the main thread waits for this
             time.sleep(0.05)  # long enough for a main thread that does not wait to be found out
             running.remove(k)
-        yield
+        tell()
 
     def watched_start(thread):
         start(thread)
@@ -575,7 +575,7 @@ def test_no_thread_is_at_work_after_ctrl_c(monkeypatch, n_times):
 
     monkeypatch.setattr(threading.Thread, "start", watched_start)
     monkeypatch.setattr(threading.Event, "wait", watched_wait)
-    jobs = [_threads.by_pieces(functools.partial(job, k)) for k in range(2)]
+    jobs = [functools.partial(job, k) for k in range(2)]
     before = signal.signal(signal.SIGINT, answer)
     try:
         with pytest.raises(KeyboardInterrupt):

@@ -11,7 +11,10 @@ from sklearn.datasets import make_moons
 from pegasos import KernelPegasosClassifier, _core
 
 LAM, TOL = 0.01, 1e-7
-INTERCEPTS = {"none": (0.0, 0), "penalized": (1.5, 0), "free": (1.0, 1)}
+INTERCEPTS = {"none": (0.0, False), "penalized": (1.5, False), "free": (0.0, True)}
+#: Words of `kernel_state` (``csrc/fit.h``): what a run is at, the rows of its round, rows visited.
+PART, N_ACTIVE, N_VISITS = 24, 25, 38
+ROUND = 5
 
 
 class Source:
@@ -49,6 +52,12 @@ class Source:
         self._keep(np.flatnonzero((np.asarray(change) != 0) & (self.place < 0)))
         np.asarray(pushed)[:] = np.asarray(change) @ self.K
 
+    @classmethod
+    def whole(cls, K):
+        source = cls(K, 1)
+        source.keep_columns(np.arange(len(K)))
+        return source
+
 
 class Case:
     """A Gaussian kernel problem with twin rows, weights, and rows that are not in it."""
@@ -65,37 +74,39 @@ class Case:
             self.z = np.sin(2 * X[:, 0]) + 0.3 * self.y
             self.y = np.abs(self.y)
         self.targets = core_targets(loss, self.y, self.z, self.c)
-        self.feature, self.is_free = INTERCEPTS[intercept]
-        self.problem = np.zeros(1, np.asarray(_core.BLANK_KERNEL).dtype)
-        for name, value in {
-            "lam": LAM, "mass": self.c[self.y != 0].sum(), "tol": tol, "feature": self.feature,
-            "free_intercept": self.is_free, "is_positive": 1,
-            "n_inside": np.count_nonzero(self.y), "last_epoch": last_epoch, "generator": 3,
-            "primal": np.inf, "relative_gap": np.inf,
-        }.items():  # fmt: skip
-            self.problem[name] = value
-        self.arrays = [np.zeros(n) for _ in range(5)] + [np.zeros(n, np.int64)]
+        self.scaling, self.is_free = INTERCEPTS[intercept]
+        self.tol, self.last_epoch, self.is_positive = tol, last_epoch, True
+        self.memory = np.zeros((1, _core.kept(n, 0)), np.uint8)
 
     def run(self, source=None, watch=None):
-        columns, place = (self.K, np.arange(len(self.y)))
-        if source is not None:
-            columns, place = source.columns, source.place
-        return _core.kernel_run(
-            columns, place, source, np.zeros(1, np.int64), self.problem, self.targets,
-            np.diag(self.K).astype(np.float64), *(array[None] for array in self.arrays),
-            watch or _core.Watch(),
+        source = Source.whole(self.K) if source is None else source
+        return _core.kernel_solve(
+            source.columns, source.place, source, self.targets, 0,
+            np.diag(self.K).astype(np.float64), self.memory, np.array([self.last_epoch]),
+            np.array([3], np.uint64), lams=np.array([LAM]), intercept_scaling=self.scaling,
+            free_intercept=self.is_free, tol=self.tol, solver=_core.ASCENT,
+            is_positive=self.is_positive, is_narrow=False, rank=np.inf,
+            watch=watch or _core.Watch(), pool=None,
         )  # fmt: skip
+
+    @property
+    def found(self):
+        return _core.standings(len(self.y), 0, self.memory)[0][0]
+
+    @property
+    def arrays(self):
+        """Dual variables, their scores, and the coefficients of the best model."""
+        n = len(self.y)
+        _, of_a, of_coef = _core.standings(n, 0, self.memory)
+        a, coef = (self.memory[0, at : at + 8 * n].view(np.float64) for at in (of_a, of_coef))
+        return a, _core.kernel_scores(n, self.memory)[0], coef
 
     def stored(self):
         """Its state, as if it had been saved and loaded."""
-        self.problem = self.problem.copy()
-        self.arrays = [array.copy() for array in self.arrays]
+        self.memory = self.memory.copy()
 
     def same_end(self, other):
-        for name in ("primal", "relative_gap", "intercept", "n_epochs", "n_visits"):
-            assert self.problem[name] == other.problem[name]
-        for mine, its in zip(self.arrays[:5], other.arrays[:5], strict=True):
-            np.testing.assert_array_equal(mine, its)
+        np.testing.assert_array_equal(self.memory, other.memory)
 
 
 CASES = [
@@ -115,28 +126,29 @@ def test_its_end_is_what_it_says(rng, dtype, loss, intercept):
     """Feasible dual variables, scores that are theirs, and the gap, computed from both."""
     case = Case(rng, dtype, loss, intercept)
     assert case.run() == _core.DONE
-    a, _, scores, _, coef, _ = case.arrays
-    y, c, s = case.y, case.c, 1 / (LAM * case.problem["mass"][0])
+    a, scores, coef = case.arrays
+    y, c, m = case.y, case.c, case.c[case.y != 0].sum()
+    s = 1 / (LAM * m)
     K, inside = case.K.astype(np.float64), y != 0
     assert (a >= LEAST[loss] * c).all()
     assert (a[~inside] == 0).all()
     assert (a <= BOUNDS[loss] * c).all()
     np.testing.assert_allclose(scores, s * K @ (a * y), atol=1e-9)
-    b, m = case.problem["intercept"][0], case.problem["mass"][0]
+    b = case.found["intercept"]
     losses = ALL[loss](case.z - y * (K @ coef + b))[inside]
     primal = LAM / 2 * coef @ K @ coef + c[inside] @ losses / m
-    if not case.is_free and case.feature:
-        primal += LAM / 2 * (b / case.feature) ** 2
-    assert primal == pytest.approx(case.problem["primal"][0], rel=1e-9)
+    if case.scaling:
+        primal += LAM / 2 * (b / case.scaling) ** 2
+    assert primal == pytest.approx(case.found["objective"], rel=1e-9)
     beta = s * a * y
     dual = (CONJUGATES[loss](a, c) + (case.z - 1) * a)[inside].sum() / m
     squared = beta @ K @ beta
     if case.is_free:  # nearly balanced
         assert abs(a @ y) <= 1e-2 * np.abs(a).sum()
     else:
-        dual -= LAM / 2 * (squared + (case.feature * beta.sum()) ** 2)
+        dual -= LAM / 2 * (squared + (case.scaling * beta.sum()) ** 2)
         assert -1e-12 <= primal - dual <= 2 * TOL * primal
-    assert case.problem["relative_gap"] <= TOL
+    assert case.found["relative_gap"] <= TOL
 
 
 @of_all_cases
@@ -206,10 +218,10 @@ def test_epochs_are_counted(rng, dtype, n):
     for last in range(1, 6):
         case = Case(rng, dtype, "hinge", "penalized", n=n, tol=-1, last_epoch=last)
         case.run()
-        assert case.problem["n_epochs"] == last
-        case.problem["last_epoch"] += 2
+        assert case.found["n_epochs"] == last
+        case.last_epoch += 2
         case.run()
-        assert case.problem["n_epochs"] == last + 2
+        assert case.found["n_epochs"] == last + 2
 
 
 @pytest.mark.parametrize("cache_size", [0.05, 100])
@@ -230,14 +242,14 @@ def test_small_lam_is_certified_in_few_epochs(dtype, cache_size, intercept):
 
 
 @pytest.mark.parametrize("room", [None, 0])
-@pytest.mark.parametrize("is_positive", [1, 0])
+@pytest.mark.parametrize("is_positive", [True, False])
 def test_a_round_that_no_row_can_join_ends(rng, dtype, room, is_positive):
     """All rows are where they belong; only the gap is too large for `tol`."""
     case = Case(rng, dtype, "hinge", "none", tol=1e-300, last_epoch=30)
     case.K[...] = np.eye(len(case.y))
-    case.problem["is_positive"] = is_positive
+    case.is_positive = is_positive
     case.run(None if room is None else Source(case.K, room))
-    assert case.problem["n_epochs"] <= 30
+    assert case.found["n_epochs"] <= 30
 
 
 @pytest.mark.parametrize("cache_size", [0.5, 1000])
@@ -252,13 +264,14 @@ def test_a_fit_that_is_cut_in_a_round_of_all_rows_goes_on_with_it(cache_size):
         clf = KernelPegasosClassifier(**options, warm_start=True)
         with interrupted(after, every=2e5):
             clf.fit(X, y)
-        run = clf._state["solver.runs"][0]
-        if run["part"] == _core.KERNEL_ROUND and run["n_active"] == len(X):
+        words = clf._state["solver.memory"][0].view(np.int64)
+        if words[PART] == ROUND and words[N_ACTIVE] == len(X):
             break
     clf.set_params(cache_size=cache_size).fit(X, y)
     assert clf.duality_gap_[0] <= 1e-6 * clf.objective_[0]
     if cache_size == 1000:
-        visits = (int(fit._state["solver.runs"]["n_visits"][0]) for fit in (clf, whole))
+        memory = (fit._state["solver.memory"][0] for fit in (clf, whole))
+        visits = (int(of_fit.view(np.int64)[N_VISITS]) for of_fit in memory)
         assert len(set(visits)) == 1
         # Columns are computed in other groups, which BLAS may round in another way.
         np.testing.assert_allclose(clf.dual_coef_, whole.dual_coef_, atol=1e-9)

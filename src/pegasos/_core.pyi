@@ -79,14 +79,20 @@ class Targets:
         lams: NDArray[np.float64],
         scaled: bool = ...,
     ) -> NDArray[np.float64]: ...
-    def losses_in_doubt(
+    def prove_kernels(
         self,
-        scores: NDArray[np.float64],
-        intercept: NDArray[np.float64],
         coef: NDArray[np.float64],
-        doubt: NDArray[np.float64],
+        intercept: NDArray[np.float64],
+        scores: NDArray[np.float64],
+        a: NDArray[np.float64],
+        sums: NDArray[np.void],
+        masses: NDArray[np.float64],
+        *,
+        lams: NDArray[np.float64],
+        intercept_scaling: float,
         ridge: float,
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]: ...
+        is_positive: bool,
+    ) -> NDArray[np.void]: ...
 
 def fit(
     rows: Rows,
@@ -248,8 +254,8 @@ def set_pending(memory: NDArray[np.uint8], n_rows: int, n_features: int, pending
 def set_points(
     memory: NDArray[np.uint8],
     a: NDArray[np.float64],
-    coef: NDArray[np.float64],
-    intercept: NDArray[np.float64],
+    coef: NDArray[np.float64] | None,
+    intercept: NDArray[np.float64] | None,
 ) -> None: ...
 def are_fits(
     memory: NDArray[np.uint8],
@@ -286,11 +292,6 @@ def solve(
 NEWTON_MOST: Final[int]
 ROUNDING: Final[float]
 
-BLANK_KERNEL: Final[Any]
-KERNEL_BEGIN: Final[int]
-KERNEL_CHECK: Final[int]
-KERNEL_ROUND: Final[int]
-
 @disjoint_base
 class Columns: ...
 
@@ -311,21 +312,28 @@ def kernel_fit(
     slopes: NDArray[np.float64] | None,
     watch: Watch,
 ) -> None: ...
-def kernel_run(
+def kernel_scores(n_rows: int, memory: NDArray[np.uint8]) -> NDArray[np.float64]: ...
+def kernel_solve(
     columns: NDArray[np.floating],
     place: NDArray[np.int64],
     source: Any,
-    which: NDArray[np.int64],
-    problems: NDArray[np.void],
     targets: Targets,
+    first: int,
     norms: NDArray[np.float64],
-    a: NDArray[np.float64],
-    scored: NDArray[np.float64],
-    scores: NDArray[np.float64],
-    slopes: NDArray[np.float64],
-    coef: NDArray[np.float64],
-    active: NDArray[np.int64],
+    memory: NDArray[np.uint8],
+    max_epochs: NDArray[np.int64],
+    seeds: NDArray[np.uint64],
+    *,
+    lams: NDArray[np.float64],
+    intercept_scaling: float,
+    free_intercept: bool,
+    tol: float,
+    solver: int,
+    is_positive: bool,
+    is_narrow: bool,
+    rank: float,
     watch: Watch,
+    pool: Pool | None,
 ) -> int: ...
 
 BLANK_JOINT: Final[Any]

@@ -119,7 +119,8 @@ cdef extern from "core.h" nogil:
                               const double *norms, void *memory, void *room)
     void pegasos_found(int64_t n_rows, int64_t n_features, void *memory,
                        pegasos_solution *solution)
-    void pegasos_set_pending(void *memory, int64_t pending)
+    int64_t pegasos_value_bytes(const void *memory)
+    void pegasos_set_pending(int64_t n_features, void *memory, int64_t pending)
     void pegasos_set_point(int64_t n_rows, int64_t n_features, void *memory, const double *a,
                            const double *coef, double intercept)
     int pegasos_memory_is_valid(const pegasos_problem *problem, int64_t n_rows, int64_t n_features,
@@ -297,9 +298,18 @@ cdef extern from "core.h" nogil:
     int64_t pegasos_bundle_run(const pegasos_rows *rows, const pegasos_bundle *bundle,
                                pegasos_watch *watch)
 
+    ctypedef struct pegasos_factor:
+        pegasos_rows rows
+        const double *norms
+        void *memory
+        void *room
+
     ctypedef struct pegasos_matrix:
         int64_t n_rows
         int64_t value_bytes
+        int64_t is_positive
+        int64_t is_narrow
+        int64_t rank
         int64_t n_columns
         const void *columns
         const int64_t *place
@@ -309,53 +319,16 @@ cdef extern from "core.h" nogil:
                      const int64_t *which, int64_t stride, void *out) noexcept nogil
         int (*push)(void *context, int64_t n_problems, const double *change,
                     double *pushed) noexcept nogil
-
-    int PEGASOS_KERNEL_BEGIN, PEGASOS_KERNEL_CHECK, PEGASOS_KERNEL_ROUND
-
-    ctypedef struct pegasos_kernel:
-        double lam
-        double mass
-        double tol
-        double feature
-        int64_t free_intercept
-        int64_t is_positive
-        int64_t n_inside
-        int64_t last_epoch
-        uint64_t generator
-        int64_t part
-        int64_t n_active
-        int64_t position
-        int64_t most_steps
-        double enough
-        double sample_mass
-        double moved
-        double constant_weight
-        double reference
-        int64_t is_slow
-        int64_t in_double
-        int64_t is_stuck
-        int64_t n_seen
-        int64_t n_epochs
-        int64_t n_visits
-        int64_t n_steps
-        double primal
-        double intercept
-        double relative_gap
-
-    ctypedef struct pegasos_kernel_arrays:
-        const pegasos_targets *targets
-        const double *norms
-        double *a
-        double *scored
-        double *scores
-        double *slopes
-        double *coef
-        int64_t *active
-        void *work
+        int (*factor)(void *context, pegasos_factor *factor) noexcept nogil
 
     int64_t pegasos_kernel_work(int64_t n_rows, int64_t value_bytes, int64_t n_columns)
-    int pegasos_kernel_run(const pegasos_matrix *matrix, pegasos_kernel *problem,
-                           const pegasos_kernel_arrays *arrays, pegasos_watch *watch)
+    ctypedef struct pegasos_kernel_arrays:
+        const double *scores
+
+    pegasos_kernel_arrays pegasos_kernel_arrays_in(int64_t n_rows, void *memory)
+    int pegasos_kernel_solve_one(const pegasos_matrix *matrix, const pegasos_problem *problem,
+                                 const pegasos_options *options, const int8_t *labels,
+                                 const double *norms, void *memory, void *work)
     int64_t pegasos_kernel_train_work(const pegasos_matrix *matrix, const pegasos_linear_set *set)
     int pegasos_kernel_train(const pegasos_matrix *matrix, const pegasos_linear_set *set,
                              double *scores, double *unpushed, const pegasos_draws *draws,
@@ -371,12 +344,20 @@ cdef extern from "core.h" nogil:
         double doubt
         double length
         double squares
+        double rounding
 
     void pegasos_sum_point(int64_t n, const double *coef, const double *scores,
                            const double *errors, const double *sizes, pegasos_point_sums *sums)
-    double pegasos_losses_in_doubt(const pegasos_targets *targets, const double *scores,
-                                   double intercept, const double *coef, double doubt,
-                                   double ridge, double *growth)
+    ctypedef struct pegasos_kernel_proof:
+        double objective
+        double dual_value
+        double dual_objective
+
+    void pegasos_prove_kernel(const pegasos_problem *problem, const pegasos_targets *targets,
+                              double mass, double ridge, int64_t is_positive, const double *coef,
+                              double intercept, const double *scores,
+                              const pegasos_point_sums *model, const double *a,
+                              const pegasos_point_sums *dual, pegasos_kernel_proof *proof)
     void pegasos_kernel_push(int64_t count, const int64_t *places, int64_t n, int64_t stride,
                              int64_t value_bytes, const void *columns, int64_t n_problems,
                              const double *coef, int64_t score_stride, double *scores)
@@ -435,6 +416,7 @@ SAMPLINGS = {
 }
 
 cdef pegasos_linear _blank
+cdef pegasos_kernel_proof _blank_proof
 #: One zeroed problem; ``np.asarray(BLANK_PROBLEM).dtype`` is the layout of the C struct.
 BLANK_PROBLEM = <pegasos_linear[:1]> &_blank
 
@@ -747,6 +729,9 @@ cdef class Order:
             pegasos_order_draw(&self.c, &self.permutation[0], draws.shape[0], &draws[0])
 
 
+cdef object type_of_proofs = np.asarray(<pegasos_kernel_proof[:1]> &_blank_proof).dtype
+
+
 cdef class Targets:
     """What belongs to the rows beside them, of several problems, whose losses are of one kind.
 
@@ -869,28 +854,36 @@ cdef class Targets:
                                                  lams[k], scaled)
         return values
 
-    def losses_in_doubt(self, const double[:, ::1] scores not None,
-                        const double[::1] intercept not None, const double[:, ::1] coef not None,
-                        const double[:] doubt not None, double ridge):
-        """The sums of losses of kernel problems, and by how much these may be larger.
+    def prove_kernels(self, const double[:, ::1] coef not None,
+                      const double[::1] intercept not None, const double[:, ::1] scores not None,
+                      const double[:, ::1] a not None, pegasos_point_sums[:, ::1] sums not None,
+                      const double[::1] masses not None, *, const double[::1] lams not None,
+                      double intercept_scaling, double ridge, bint is_positive):
+        """Certificates of kernel machines, a table; see ``pegasos_prove_kernel``.
 
-        See ``pegasos_losses_in_doubt``.
+        `sums` are of the model and, if that is another point, of the dual variables.
         """
-        losses, growth = np.empty((2, self.n_problems))
-        cdef double[::1] of_losses = losses, of_growth = growth
+        table = np.empty(self.n_problems, type_of_proofs)
+        cdef pegasos_kernel_proof[::1] proofs = table
+        cdef pegasos_problem problem = problem_of(self.c.loss, intercept_scaling, False)
         cdef pegasos_targets own
-        cdef int64_t k
+        cdef int64_t k, last = sums.shape[0] - 1
         self.require_rows(scores, "scores")
         self.require_rows(coef, "coef")
-        require(self.n_problems == intercept.shape[0] == doubt.shape[0],
-                "intercept and doubt must have a number for each problem")
+        self.require_rows(a, "a")
+        self.require_masses(masses)
+        require_positive(lams, self.n_problems, "lams")
+        require(self.n_problems == intercept.shape[0] == sums.shape[1] and last >= 0,
+                "intercept and sums must be of each problem")
         for k in range(self.n_problems):
             PyErr_CheckSignals()
             own = self.of(k)
+            problem.lam = lams[k]
             with nogil:
-                of_losses[k] = pegasos_losses_in_doubt(&own, &scores[k, 0], intercept[k],
-                                                       &coef[k, 0], doubt[k], ridge, &of_growth[k])
-        return losses, growth
+                pegasos_prove_kernel(&problem, &own, masses[k], ridge, is_positive, &coef[k, 0],
+                                     intercept[k], &scores[k, 0], &sums[0, k], &a[k, 0],
+                                     &sums[last, k], &proofs[k])
+        return table
 
 
 # ---- Linear problems ---------------------------------------------------------------------------
@@ -1301,20 +1294,12 @@ def bundle_run(Rows rows not None, Order order not None, const int64_t[::1] insi
 
 # ---- Kernel problems ---------------------------------------------------------------------------
 
-cdef pegasos_kernel _blank_kernel
-#: One zeroed kernel problem, as `BLANK_PROBLEM`.
-BLANK_KERNEL = <pegasos_kernel[:1]> &_blank_kernel
-#: Where the run of a problem begins, from a = 0 and from other dual variables; and its last part.
-KERNEL_BEGIN, KERNEL_CHECK = PEGASOS_KERNEL_BEGIN, PEGASOS_KERNEL_CHECK
-KERNEL_ROUND = PEGASOS_KERNEL_ROUND
-
-
 cdef class Columns:
     """A kernel matrix of which columns are asked for: what `source` has, and who hears of errors.
 
     `source` is a `pegasos.kernels.ColumnCache`. What it raises stops the run.
     """
-    cdef object source
+    cdef object source, factor
     cdef Watch watch
     cdef int64_t n, value_bytes
 
@@ -1347,6 +1332,30 @@ cdef class Columns:
             return 1
         return 0
 
+    cdef int factorise(self, pegasos_factor *factor) noexcept:
+        """Tell a factor of the matrix, which lasts as long as this, or until the next one."""
+        cdef const double[:, ::1] rows
+        cdef const double[::1] norms
+        cdef uint8_t[::1] memory, room
+        cdef Rows of_core
+        try:
+            rows = self.source.factor()
+            require(rows.shape[0] == self.n, "a factor must have n_rows rows")
+            factor.rows.n_features = rows.shape[1]
+            if rows.shape[1] == 0:
+                return 0
+            of_core = dense_rows(rows)
+            norms = of_core.squared_norms()
+            memory = np.empty(pegasos_kept(self.n, rows.shape[1]), np.uint8)
+            room = np.empty(pegasos_room(&of_core.c), np.uint8)
+            self.factor = of_core, norms, memory, room
+            factor.rows, factor.norms = of_core.c, &norms[0]
+            factor.memory, factor.room = &memory[0], &room[0]
+        except BaseException as error:
+            self.watch.error = error
+            return 1
+        return 0
+
 
 cdef int keep_columns(void *context, int64_t count, const int64_t *rows) noexcept nogil:
     with gil:
@@ -1365,17 +1374,9 @@ cdef int write_scores(void *context, int64_t n_problems, const double *change,
         return (<Columns> context).add_up(n_problems, change, pushed)
 
 
-cdef int require_kernel(const pegasos_kernel *p, const pegasos_targets *targets) except -1:
-    """Raise a ValueError unless a kernel problem is in a state that a run can reach."""
-    cdef int64_t n = targets.n, n_inside = 0, i
-    for i in range(n):
-        n_inside += targets.labels[i] != 0
-    cdef bint holds = 0 < p.lam and 0 < p.mass and 1 <= p.n_inside == n_inside
-    holds &= PEGASOS_KERNEL_BEGIN <= p.part <= PEGASOS_KERNEL_ROUND
-    holds &= 0 <= p.n_active <= n and 0 <= p.position < LARGEST and 0 <= p.most_steps < LARGEST
-    holds &= 0 <= p.n_seen < LARGEST and 0 <= p.n_epochs < LARGEST and p.last_epoch < LARGEST
-    holds &= 0 <= p.n_visits < LARGEST and 0 <= p.n_steps < LARGEST
-    return require(holds, "problem is not in a state that a run can reach")
+cdef int write_factor(void *context, pegasos_factor *factor) noexcept nogil:
+    with gil:
+        return (<Columns> context).factorise(factor)
 
 
 cdef pegasos_matrix matrix_of(const value_t[:, ::1] columns, const int64_t[::1] place,
@@ -1386,6 +1387,7 @@ cdef pegasos_matrix matrix_of(const value_t[:, ::1] columns, const int64_t[::1] 
     """
     cdef pegasos_matrix matrix
     cdef int64_t n = place.shape[0]
+    memset(&matrix, 0, sizeof(matrix))
     require(1 <= n == columns.shape[1], "columns and place must have n_rows entries")
     if columns.shape[0]:
         require_aligned(&columns[0, 0], sizeof(value_t), "columns must be aligned")
@@ -1398,53 +1400,6 @@ cdef pegasos_matrix matrix_of(const value_t[:, ::1] columns, const int64_t[::1] 
     matrix.place, matrix.context = &place[0], <void *> asked
     matrix.keep, matrix.among, matrix.push = keep_columns, write_among, write_scores
     return matrix
-
-
-def kernel_run(const value_t[:, ::1] columns not None, const int64_t[::1] place not None, source,
-               const int64_t[::1] which not None, pegasos_kernel[::1] problems not None,
-               Targets targets not None, const double[::1] norms not None,
-               double[:, ::1] a not None,
-               double[:, ::1] scored not None, double[:, ::1] scores not None,
-               double[:, ::1] slopes not None, double[:, ::1] coef not None,
-               int64_t[:, ::1] active not None, Watch watch not None):
-    """Run problems `which` to their ends, one after the other; returns a status.
-
-    The first arguments are those of `matrix_of`. See ``pegasos_kernel_run``. `problems`, of the
-    type of `BLANK_KERNEL`, and the arrays from `a` on are updated in place.
-    """
-    cdef int64_t n = targets.c.n, n_problems = targets.n_problems, j, k
-    cdef pegasos_targets own
-    cdef int status = PEGASOS_DONE
-    cdef pegasos_kernel_arrays arrays
-    cdef Columns asked = Columns()
-    cdef pegasos_matrix matrix = matrix_of(columns, place, asked, source, watch)
-    require(n == place.shape[0] == norms.shape[0] == a.shape[1]
-            == scored.shape[1] == scores.shape[1] == slopes.shape[1] == coef.shape[1]
-            == active.shape[1], "arrays must have n_rows entries for each problem")
-    require(n_problems == problems.shape[0] == a.shape[0] == scored.shape[0] == scores.shape[0]
-            == slopes.shape[0] == coef.shape[0] == active.shape[0],
-            "arrays must have a row for each problem")
-    require_indices(which, 0, n_problems, "which must be in [0, n_problems)")
-    for j in range(which.shape[0]):
-        k = which[j]
-        own = targets.of(k)
-        require_kernel(&problems[k], &own)
-        require_indices(active[k, :problems[k].n_active], 0, n, "active must be in [0, n_rows)")
-    arrays.norms, arrays.targets = &norms[0], &own
-    arrays.work = malloc(<size_t> pegasos_kernel_work(n, sizeof(value_t), matrix.n_columns))
-    if arrays.work == NULL:
-        raise MemoryError(f"dual ascent has no room for {n} rows")
-    with nogil:
-        for j in range(which.shape[0]):
-            k = which[j]
-            own, arrays.active = targets.of(k), &active[k, 0]
-            arrays.a, arrays.scored, arrays.scores = &a[k, 0], &scored[k, 0], &scores[k, 0]
-            arrays.slopes, arrays.coef = &slopes[k, 0], &coef[k, 0]
-            status = pegasos_kernel_run(&matrix, &problems[k], &arrays, &watch.c)
-            if status != PEGASOS_DONE:
-                break
-        free(arrays.work)
-    return watch.answer(status)
 
 
 def kernel_fit(const value_t[:, ::1] columns not None, const int64_t[::1] place not None, source,
@@ -1840,6 +1795,11 @@ cdef class Pool:
         with nogil:
             help_out(&self.c, &self.c.helpers[own])
 
+    cdef bint take(self, pegasos_threads *threads) noexcept:
+        """Let the threads be those of a call, which releases `is_used` at its end; False: they are."""
+        threads.run, threads.context = do_tasks, &self.c
+        return PyThread_acquire_lock(self.c.is_used, NOWAIT_LOCK)
+
     def close(self):
         """Let all threads return from `help_out`."""
         with nogil:
@@ -1858,7 +1818,7 @@ CHECK_DATA, BEGIN_AT_POINT = PEGASOS_CHECK_DATA, PEGASOS_BEGIN_AT_POINT
 
 cdef packed struct standing_t:
     double objective, relative_gap, intercept
-    int64_t n_epochs, n_steps, pegasos, ascent, newton, first_solver, solver
+    int64_t n_epochs, n_steps, pegasos, ascent, newton, first_solver, solver, value_bytes
 
 cdef standing_t _blank_standing
 #: Layout of what `standings` returns.
@@ -1866,12 +1826,12 @@ STANDING = np.asarray(<standing_t[:1]> &_blank_standing).dtype
 
 
 cdef int require_size(int64_t n_rows, int64_t n_features) except -1:
-    return require(1 <= n_rows < LARGEST // 1024 and 1 <= n_features < LARGEST // 1024,
-                   "n_rows and n_features must be in [1, 2**52)")
+    return require(1 <= n_rows < LARGEST // 1024 and 0 <= n_features < LARGEST // 1024,
+                   "n_rows must be in [1, 2**52), and n_features in [0, 2**52)")
 
 
 def kept(int64_t n_rows, int64_t n_features):
-    """How many bytes the memory of a fit has."""
+    """How many bytes the memory of a fit has; that of a kernel machine has no features."""
     require_size(n_rows, n_features)
     return pegasos_kept(n_rows, n_features)
 
@@ -1902,11 +1862,12 @@ cdef tuple found_of(uint8_t[:, ::1] memory, int64_t n_rows, int64_t n_features):
         out[k].n_steps, out[k].first_solver = found.n_steps, found.first_solver
         out[k].pegasos, out[k].ascent = found.epochs[0], found.epochs[1]
         out[k].newton, out[k].solver = found.epochs[2], found.solver
+        out[k].value_bytes = pegasos_value_bytes(&memory[k, 0])
     k, whole = memory.shape[0] - 1, memory.base
     a = <const uint8_t *> found.dual_variables - &memory[k, 0]
     coef = <const uint8_t *> found.coef - &memory[k, 0]
     return (table, whole[:, a:a + 8 * n_rows].view(np.float64),
-            whole[:, coef:coef + 8 * n_features].view(np.float64))
+            whole[:, coef:coef + 8 * (n_features or n_rows)].view(np.float64))
 
 
 def set_pending(uint8_t[:, ::1] memory not None, int64_t n_rows, int64_t n_features,
@@ -1917,18 +1878,20 @@ def set_pending(uint8_t[:, ::1] memory not None, int64_t n_rows, int64_t n_featu
     require(pending == PEGASOS_CHECK_DATA or pending == PEGASOS_BEGIN_AT_POINT,
             "pending must be CHECK_DATA or BEGIN_AT_POINT")
     for k in range(memory.shape[0]):
-        pegasos_set_pending(&memory[k, 0], pending)
+        pegasos_set_pending(n_features, &memory[k, 0], pending)
 
 
 def set_points(uint8_t[:, ::1] memory not None, const double[:, ::1] a not None,
-               const double[:, ::1] coef not None, const double[::1] intercept not None):
-    """Let fits begin at dual points and models."""
-    cdef int64_t k, n = a.shape[1], d = coef.shape[1]
+               const double[:, ::1] coef, const double[::1] intercept):
+    """Let fits begin at dual points and models; those of kernel machines have the former only."""
+    cdef int64_t k, n = a.shape[1], d = 0 if coef is None else coef.shape[1]
     require_memory(memory, n, d)
-    require(memory.shape[0] == a.shape[0] == coef.shape[0] == intercept.shape[0],
+    require((coef is None) == (intercept is None) and memory.shape[0] == a.shape[0]
+            and (coef is None or memory.shape[0] == coef.shape[0] == intercept.shape[0]),
             "a, coef and intercept must have an entry for each problem")
     for k in range(memory.shape[0]):
-        pegasos_set_point(n, d, &memory[k, 0], &a[k, 0], &coef[k, 0], intercept[k])
+        pegasos_set_point(n, d, &memory[k, 0], &a[k, 0], NULL if coef is None else &coef[k, 0],
+                          0 if coef is None else intercept[k])
 
 
 cdef pegasos_problem problem_of(pegasos_loss loss, double intercept_scaling, bint free_intercept):
@@ -1951,6 +1914,49 @@ cdef bint are_valid(uint8_t[:, ::1] memory, pegasos_problem problem, const doubl
                                        with_numbers):
             return False
     return True
+
+
+def kernel_scores(int64_t n_rows, uint8_t[:, ::1] memory not None):
+    """Scores, without intercepts, of kernel machines' rows under the dual variables last checked."""
+    cdef int64_t k, i
+    cdef const double *scores
+    require_memory(memory, n_rows, 0)
+    out = np.empty((memory.shape[0], n_rows))
+    cdef double[:, ::1] to = out
+    for k in range(memory.shape[0]):
+        scores = pegasos_kernel_arrays_in(n_rows, &memory[k, 0]).scores
+        for i in range(n_rows):
+            to[k, i] = scores[i]
+    return out
+
+
+cdef int require_problem(const pegasos_problem *problem, Targets targets, int64_t n, int64_t d,
+                         int64_t first, const uint8_t[:, ::1] memory,
+                         const int64_t[::1] max_epochs, const double[::1] lams,
+                         const double[::1] norms) except -1:
+    """Raise a ValueError unless arguments say what to solve, and where."""
+    require_memory(memory, n, d)
+    require_positive(lams, memory.shape[0], "lams")
+    require(0 <= problem.intercept_scaling <= 1e150, "intercept_scaling must be in [0, 1e150]")
+    require(not (problem.free_intercept and problem.intercept_scaling),
+            "a free intercept has no scaling")
+    require(problem.free_intercept or problem.loss.nu == 0, "one class has a free intercept")
+    require(0 <= first <= targets.n_problems - memory.shape[0] and targets.c.n == n
+            and memory.shape[0] == max_epochs.shape[0],
+            "targets must be of n_rows, and memory and max_epochs of problems that they have")
+    require(norms.shape[0] == n, "norms must have n_rows entries")
+    return require_indices(max_epochs, 0, LARGEST // n - 1,
+                           "max_epochs must be in [0, 2**62/n_rows - 1)")
+
+
+cdef pegasos_options options_of(double tol, int64_t solver, Watch watch) except *:
+    cdef pegasos_options options
+    require(tol == tol and PEGASOS_AUTO <= solver <= PEGASOS_NEWTON, "tol must be a number")
+    memset(&options, 0, sizeof(options))
+    options.tol, options.solver = tol, solver
+    options.poll, options.context = watch.c.poll, watch.c.context
+    options.poll_every, options.poll_epochs = watch.c.every, watch.c.by_epochs
+    return options
 
 
 def are_fits(uint8_t[:, ::1] memory not None, int64_t n_rows, int64_t n_features,
@@ -1987,17 +1993,7 @@ def solve(Rows rows not None, Targets targets not None, int64_t first,
     cdef void *room
     cdef const double *epsilons = NULL if targets.epsilons == NULL else targets.epsilons + first
     problem = problem_of(targets.c.loss, intercept_scaling, free_intercept)
-    require_memory(memory, n, d)
-    require_positive(lams, n_problems, "lams")
-    require(0 <= intercept_scaling <= 1e150, "intercept_scaling must be in [0, 1e150]")
-    require(not (free_intercept and intercept_scaling), "a free intercept has no scaling")
-    require(free_intercept or problem.loss.nu == 0, "one class has a free intercept")
-    require(0 <= first <= targets.n_problems - memory.shape[0] and targets.c.n == n
-            and memory.shape[0] == max_epochs.shape[0],
-            "targets must be of n_rows, and memory and max_epochs of problems that they have")
-    require(norms.shape[0] == n, "norms must have n_rows entries")
-    require(tol == tol and PEGASOS_AUTO <= solver <= PEGASOS_NEWTON, "tol must be a number")
-    require_indices(max_epochs, 0, LARGEST // n - 1, "max_epochs must be in [0, 2**62/n_rows - 1)")
+    require_problem(&problem, targets, n, d, first, memory, max_epochs, lams, norms)
     require(0 <= n_bundles <= n_problems, "n_bundles must be in [0, n_problems]")
     require(are_squares or n_bundles == 0 or (n_problems + n_bundles - 1) // n_bundles
             <= PEGASOS_BUNDLE_BYTES // rows.c.value_bytes,
@@ -2010,10 +2006,8 @@ def solve(Rows rows not None, Targets targets not None, int64_t first,
                 "problems that begin together must have the same lam and max_epochs")
     problem.rows = &rows.c
     problem.weights = targets.c.weights
-    memset(&options, 0, sizeof(options))
-    options.tol, options.seed, options.solver = tol, seed, solver
-    options.poll, options.context = watch.c.poll, watch.c.context
-    options.poll_every, options.poll_epochs = watch.c.every, watch.c.by_epochs
+    options = options_of(tol, solver, watch)
+    options.seed = seed
     if solver != PEGASOS_ASCENT and (to_the_end or are_squares) and pegasos_gains_by_blas(d):
         options.blas = blas()
     if n_bundles:
@@ -2023,10 +2017,9 @@ def solve(Rows rows not None, Targets targets not None, int64_t first,
     if room == NULL:
         raise MemoryError(f"there is no room for a fit of {n} rows of {d} features")
     if pool is not None:
-        if not PyThread_acquire_lock(pool.c.is_used, NOWAIT_LOCK):
+        if not pool.take(&threads):
             free(room)
             raise ValueError("the pool is at work for another call")
-        threads.run, threads.context = do_tasks, &pool.c
         options.threads = &threads
     with nogil:
         for b in range(n_bundles):
@@ -2054,6 +2047,62 @@ def solve(Rows rows not None, Targets targets not None, int64_t first,
     if pool is not None:
         PyThread_release_lock(pool.c.is_used)
     return None if watch.answer(status) == PEGASOS_OVERFLOW else found_of(memory, n, d)
+
+
+def kernel_solve(const value_t[:, ::1] columns not None, const int64_t[::1] place not None,
+                 source not None, Targets targets not None, int64_t first,
+                 const double[::1] norms not None, uint8_t[:, ::1] memory not None,
+                 const int64_t[::1] max_epochs not None, const uint64_t[::1] seeds not None, *,
+                 const double[::1] lams not None, double intercept_scaling, bint free_intercept,
+                 double tol, int64_t solver, bint is_positive, bint is_narrow, double rank,
+                 Watch watch not None, Pool pool):
+    """Solve problems of kernel machines as `solve` does; see ``pegasos_kernel_solve_one``.
+
+    The first arguments are those of `matrix_of`. `source` has ``factor()``, too, which returns a
+    factor of shape (n_rows, rank), or (n_rows, 0). Each problem has a seed of its own.
+    """
+    cdef int64_t n = place.shape[0], k
+    cdef int status = PEGASOS_DONE
+    cdef Columns asked = Columns()
+    cdef pegasos_matrix matrix = matrix_of(columns, place, asked, source, watch)
+    cdef pegasos_problem problem = problem_of(targets.c.loss, intercept_scaling, free_intercept)
+    cdef const double *epsilons = NULL if targets.epsilons == NULL else targets.epsilons + first
+    cdef pegasos_options options
+    cdef pegasos_targets own
+    cdef pegasos_threads threads
+    cdef void *work
+    require_problem(&problem, targets, n, 0, first, memory, max_epochs, lams, norms)
+    require(seeds.shape[0] == memory.shape[0], "seeds must be of all problems")
+    require(rank >= 0, "rank must not be negative")
+    require(are_valid(memory, problem, epsilons, n, 0, sizeof(value_t), False),
+            "memory is not that of fits which can go on")
+    matrix.is_positive, matrix.is_narrow, matrix.factor = is_positive, is_narrow, write_factor
+    matrix.rank = <int64_t> min(<double> n, rank)
+    options = options_of(tol, solver, watch)
+    if solver != PEGASOS_ASCENT:
+        options.blas = blas()
+    problem.weights = targets.c.weights
+    work = malloc(<size_t> pegasos_kernel_work(n, sizeof(value_t), matrix.n_columns))
+    if work == NULL:
+        raise MemoryError(f"dual ascent has no room for {n} rows")
+    if pool is not None:
+        if not pool.take(&threads):
+            free(work)
+            raise ValueError("the pool is at work for another call")
+        options.threads = &threads
+    with nogil:
+        for k in range(memory.shape[0]):
+            options.max_epochs, options.seed = max_epochs[k], seeds[k]
+            own = targets.of(first + k)
+            problem.lam, problem.targets, problem.loss = lams[k], own.values, own.loss
+            status = pegasos_kernel_solve_one(&matrix, &problem, &options, own.labels, &norms[0],
+                                              &memory[k, 0], work)
+            if status != PEGASOS_DONE:
+                break
+        free(work)
+    if pool is not None:
+        PyThread_release_lock(pool.c.is_used)
+    return watch.answer(status)
 
 
 # ---- One problem over all classes --------------------------------------------------------------

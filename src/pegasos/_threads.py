@@ -4,6 +4,7 @@ import collections
 import contextlib
 import functools
 import signal
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Generator, Iterable, Sequence
@@ -115,24 +116,12 @@ class _CtrlC:
             if signal.getsignal(signal.SIGINT) is self:
                 signal.signal(signal.SIGINT, before)
 
-    @contextlib.contextmanager
-    def uninterrupted(self) -> Generator[Sequence[Any]]:
+    def uninterrupted(self) -> "_Uninterrupted":
         """Let Ctrl-C wait until the block ends, so that what it changes is changed as a whole.
 
         The block is given something that is true once Ctrl-C was pressed.
         """
-        if not _in_main_thread():
-            yield ()
-            return
-        with contextlib.nullcontext() if self._is_handler else self._until_answered():
-            outside = self._n_blocks
-            self._n_blocks = outside + 1
-            try:
-                yield self._heard
-            finally:
-                self._n_blocks = outside
-                if self._heard and outside == 0 and not self._is_answered:
-                    self._answer()
+        return _Uninterrupted(self)
 
     @contextlib.contextmanager
     def answered(self) -> Generator[None]:
@@ -148,6 +137,48 @@ class _CtrlC:
             yield
         finally:
             self._n_blocks = outside
+
+
+class _Uninterrupted:
+    """The block of `_CtrlC.uninterrupted`: a fit has a dozen, and a generator would take 4 us."""
+
+    __slots__ = ("_ctrl_c", "_outside", "_until_answered")
+
+    def __init__(self, ctrl_c: _CtrlC) -> None:
+        self._ctrl_c, self._outside = ctrl_c, -1
+        self._until_answered: Any = None
+
+    def __enter__(self) -> Sequence[Any]:
+        ctrl_c = self._ctrl_c
+        if not _in_main_thread():
+            return ()
+        if ctrl_c._is_handler:
+            self._begin()
+            return ctrl_c._heard
+        self._until_answered = ctrl_c._until_answered()
+        self._until_answered.__enter__()
+        try:
+            self._begin()
+        except BaseException:
+            self._until_answered.__exit__(*sys.exc_info())
+            raise
+        return ctrl_c._heard
+
+    def _begin(self) -> None:
+        self._outside = self._ctrl_c._n_blocks
+        self._ctrl_c._n_blocks = self._outside + 1
+
+    def __exit__(self, *error: object) -> None:
+        ctrl_c, outside = self._ctrl_c, self._outside
+        if outside < 0:
+            return
+        try:
+            ctrl_c._n_blocks = outside
+            if ctrl_c._heard and outside == 0 and not ctrl_c._is_answered:
+                ctrl_c._answer()
+        finally:
+            if self._until_answered is not None:
+                self._until_answered.__exit__(*error)
 
 
 _ctrl_c = _CtrlC()
@@ -172,18 +203,6 @@ Job = Callable[[Callable[[], None]], None]
 
 class _OverError(Exception):
     """What a thread has to do is over: another one failed, or was interrupted."""
-
-
-def by_pieces(job: Callable[[], Generator[Any]]) -> Job:
-    """A job for `in_threads` of a generator, which yields between short pieces of work."""
-
-    def run(tell: Callable[[], None]) -> None:
-        # Closed at once, however it ends: some have arrays to put back.
-        with contextlib.closing(job()) as pieces:
-            for _ in pieces:
-                tell()
-
-    return run
 
 
 def in_threads(

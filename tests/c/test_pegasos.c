@@ -515,6 +515,8 @@ static pegasos_matrix matrix_of(source *of, const void *gram, int64_t bytes, int
         keep_columns(of, 1, &i);
     return (pegasos_matrix){.n_rows = N,
                             .value_bytes = bytes,
+                            .is_positive = 1,
+                            .rank = N,
                             .n_columns = mode != PARTS ? N : 0,
                             .columns = of->columns,
                             .place = of->place,
@@ -541,7 +543,6 @@ static double kernel_objective(const void *gram, int64_t bytes, int mode, int is
                               .tol = tol,
                               .feature = 0.7,
                               .free_intercept = is_free,
-                              .is_positive = 1,
                               .last_epoch = 100000,
                               .generator = 5,
                               .primal = INFINITY,
@@ -1208,11 +1209,11 @@ static void a_fit_goes_on_where_the_last_one_ended(void)
                 problem.lam = (const double[]){0.1, 0.03, 0.01, 0.05, 0.05, 0.05}[step];
                 if (step == 4) { /* other data: weights */
                     problem.weights = heavier;
-                    pegasos_set_pending(whole_memory, PEGASOS_BEGIN_AT_POINT);
-                    pegasos_set_pending(cut_memory, PEGASOS_BEGIN_AT_POINT);
+                    pegasos_set_pending(D, whole_memory, PEGASOS_BEGIN_AT_POINT);
+                    pegasos_set_pending(D, cut_memory, PEGASOS_BEGIN_AT_POINT);
                 } else if (step == 5) { /* it is said that they may be others, but they are not */
-                    pegasos_set_pending(whole_memory, PEGASOS_CHECK_DATA);
-                    pegasos_set_pending(cut_memory, PEGASOS_CHECK_DATA);
+                    pegasos_set_pending(D, whole_memory, PEGASOS_CHECK_DATA);
+                    pegasos_set_pending(D, cut_memory, PEGASOS_CHECK_DATA);
                     options.solver =
                         options.solver == PEGASOS_ASCENT ? PEGASOS_NEWTON : PEGASOS_ASCENT;
                 }
@@ -1229,7 +1230,7 @@ static void a_fit_goes_on_where_the_last_one_ended(void)
                 pegasos_found(N, D, alone_memory, &alone);
                 CHECK(fabs(whole.objective - alone.objective) <= 1.1e-6 * alone.objective);
                 /* Data that are still the same are recognised. */
-                pegasos_set_pending(alone_memory, PEGASOS_CHECK_DATA);
+                pegasos_set_pending(D, alone_memory, PEGASOS_CHECK_DATA);
                 solve_after(&problem, &options, y, norms, alone_memory, room, false, &n_polls);
                 const int64_t n_epochs = alone.n_epochs;
                 pegasos_found(N, D, alone_memory, &alone);

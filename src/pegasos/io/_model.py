@@ -4,7 +4,7 @@ import functools
 import json
 import os
 import reprlib
-from collections.abc import Generator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -399,12 +399,12 @@ def kernel_scores(
     if support.is_thin:
         _ = support.inverted  # before threads ask for it
 
-    def add(first: int) -> Generator[Any]:
+    def add(first: int, tell: Callable[[], None]) -> None:
         part = kernel.points(_alike(X[first : first + size], support.X))
         scores[first : first + size] += part.against(support) @ coef
-        yield
+        tell()
 
-    jobs = [_threads.by_pieces(functools.partial(add, first)) for first in range(0, n, size)]
+    jobs = [functools.partial(add, first) for first in range(0, n, size)]
     with _threads.blas.one_thread():
         _threads.in_threads(jobs, 1 if kernel.is_function else n_threads)
     return _numbers(scores)

@@ -1,13 +1,16 @@
 """A cache of columns of a kernel matrix."""
 
+import dataclasses
 import functools
-from collections.abc import Generator
+import threading
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from pegasos import _core, _threads
 from pegasos.kernels import _work
+from pegasos.kernels._factor import factor
 from pegasos.kernels._positive import asymmetry, ridge
 
 # Sparse rows in one product with all rows; rows in one product with a selection of the rows.
@@ -78,6 +81,8 @@ class ColumnCache:
         self._divides = divides
         self._parts: Parts | None = None
         self._selected: Selection | None = None
+        self._factor: np.ndarray | None = None
+        self._lock = threading.Lock()
         if points.kernel.is_given:
             self.columns, self.place = points.X, np.arange(n)
             self._used = n
@@ -187,8 +192,35 @@ class ColumnCache:
         """
         if not self.is_divided_by(labels):
             return slice(None), self
-        rows, room = np.flatnonzero(labels), self._megabytes / _SIDE_BY_SIDE
-        return rows, ColumnCache(self.points[rows], room, n_threads or self._n_threads)
+        rows = np.flatnonzero(labels)
+        return rows, self._of_rows(rows, n_threads or self._n_threads)
+
+    def _of_rows(self, rows: np.ndarray, n_threads: int) -> "ColumnCache":
+        return ColumnCache(self.points[rows], self._megabytes / _SIDE_BY_SIDE, n_threads)
+
+    def matrix_inside(self, labels: np.ndarray, k: int, rows: np.ndarray, n_threads: int) -> Any:
+        """The kernel matrix among the rows of problem `k`, with `columns`, `place` and `factor`.
+
+        Parameters
+        ----------
+        labels : ndarray of int8 of shape (n_problems, n)
+        k : int
+        rows : ndarray of int64
+            The problem's rows, in ascending order.
+        n_threads : int
+            At most so many work at a time on a matrix that is not there.
+        """
+        if self.is_small and labels[k].any():
+            return Inside(self, rows, self.parts(labels).columns_of(k))
+        return self._of_rows(rows, n_threads)
+
+    def factor(self) -> np.ndarray:
+        """L of shape (n, rank), K = L L^T but for rounding; see `pegasos.kernels._factor`."""
+        # Of threads that solve problems of this matrix, one computes it. Ctrl-C does not wait.
+        with _threads.answered(), self._lock:
+            if self._factor is None:
+                self._factor = factor(self)
+        return self._factor
 
     def is_divided_by(self, labels: np.ndarray) -> bool:
         """Whether each of these problems has a cache of its own."""
@@ -364,10 +396,10 @@ class ColumnCache:
             for some in _work.parts(len(which), self.PIECE)
         ]
 
-        def push(first: int, last: int) -> Generator[None]:
+        def push(first: int, last: int, tell: Callable[[], None]) -> None:
             for places, factors in pieces:
                 _core.push(columns[:, first:last], places, factors, scores[:, first:last])
-                yield
+                tell()
 
         # A kernel value takes about eight times as long.
         return _work.shares(len(self.points), coef.size // 8, push, self._n_threads)
@@ -405,8 +437,7 @@ class ColumnCache:
         """Write the whole kernel matrix: of large ones a half, which is mirrored."""
         points, columns, n = self.points, self.columns, len(self.points)
         if n <= self.PIECE or points.is_thin or not points.kernel.is_of_products:
-            for _ in points.pieces_against(points, columns):
-                pass
+            points.against(points, columns)
             return
         for rows in _work.parts(n, self.PIECE):
             for _ in points.tiles(points[rows], rows.start, n, columns[rows]):
@@ -420,19 +451,19 @@ class ColumnCache:
         if points.is_thin:
             _ = points.inverted  # before threads ask for it
 
-            def fill(first: int, last: int) -> Any:
+            def fill(first: int, last: int, tell: Callable[[], None]) -> None:
                 for part in _work.parts(last - first, _CHUNK_SPARSE, first):
-                    yield from points[rows[part]].pieces_against(points, out[part])
+                    points[rows[part]].against(points, out[part], tell)
 
             points.share_values(len(rows), len(points), fill, self._n_threads, _CHUNK_SPARSE)
             return
         size = points.piece(self.PIECE, _work.CHUNK)
         pieces = [(points[rows[some]], out[some]) for some in _work.parts(len(rows), size)]
 
-        def fill_tiles(first: int, last: int) -> Generator[Any]:
+        def fill_tiles(first: int, last: int, tell: Callable[[], None]) -> None:
             for some, columns in pieces:
                 for _ in points.tiles(some, first, last, columns):
-                    yield
+                    tell()
 
         points.share_values(len(points), len(rows), fill_tiles, self._n_threads, _work.CHUNK)
 
@@ -457,10 +488,10 @@ class ColumnCache:
             missing = np.flatnonzero(place < 0)
             if len(missing) < len(rows):
 
-                def gather(first: int, last: int) -> Generator[Any]:
+                def gather(first: int, last: int, tell: Callable[[], None]) -> None:
                     for some in _work.parts(last - first, self.PIECE, first):
                         _core.gather(self.columns, place[some], columns.rows, out[some])
-                        yield
+                        tell()
 
                 jobs = _work.shares(len(rows), len(columns.rows), gather, self._n_threads)
                 _threads.in_threads(jobs, self._n_threads)
@@ -470,11 +501,11 @@ class ColumnCache:
         if others.is_thin:
             _ = others.inverted  # before threads ask for it
 
-        def compute(first: int, last: int) -> Generator[Any]:
+        def compute(first: int, last: int, tell: Callable[[], None]) -> None:
             for part in _work.parts(last - first, _CHUNK_AMONG, first):
                 some = missing[part]
                 values = np.empty((len(some), len(others)), points.dtype)
-                yield from points[rows[some]].pieces_against(others, values)
+                points[rows[some]].against(others, values, tell)
                 out[some] = values
 
         points.share_values(len(missing), len(others), compute, self._n_threads, _CHUNK_AMONG)
@@ -528,7 +559,8 @@ class Parts:
     first : ndarray of int64 of shape (n_problems + 1,)
         Where the rows of each problem begin, and the last ones end,
     inside, rows : ndarray of int64
-        in these lists of all of them: numbers in `cache`, and in the cache that this is made of.
+        in these lists of all of them: numbers in `cache`, and in the cache that this is made of,
+        which ascend.
     """
 
     def __init__(self, cache: ColumnCache, labels: np.ndarray) -> None:
@@ -544,14 +576,32 @@ class Parts:
         self.cache = cache
         self.first = np.zeros(len(labels) + 1, np.int64)
         np.cumsum(np.count_nonzero(labels, axis=1), out=self.first[1:])
-        self.inside = np.flatnonzero(labels[:, order]) % n
-        self.rows = order[self.inside]
+        places = np.empty(n, np.int64)
+        places[order] = np.arange(n)
+        self.rows = np.flatnonzero(labels) % n
+        self.inside = places[self.rows]
 
-    def part(self, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """The rows of problem k, and the kernel matrix among them."""
+    def columns_of(self, k: int) -> np.ndarray:
+        """The kernel matrix among the rows of problem `k`."""
         inside = self.inside[self.first[k] : self.first[k + 1]]
         columns = np.empty((len(inside), len(inside)), self.cache.columns.dtype)
-        if len(inside):
-            places = self.cache.place[inside]
-            _core.gather(self.cache.columns, places, inside, columns)
-        return self.rows[self.first[k] : self.first[k + 1]], columns
+        _core.gather(self.cache.columns, self.cache.place[inside], inside, columns)
+        return columns
+
+
+@dataclasses.dataclass
+class Inside:
+    """The whole kernel matrix among some rows of a cache."""
+
+    cache: ColumnCache
+    rows: np.ndarray
+    columns: np.ndarray
+
+    @property
+    def place(self) -> np.ndarray:
+        """The row that each column belongs to."""
+        return np.arange(len(self.rows))
+
+    def factor(self) -> np.ndarray:
+        """As that of the cache."""
+        return np.ascontiguousarray(self.cache.factor()[self.rows])

@@ -38,15 +38,7 @@ def is_hollow(X: Any) -> bool:
 
 
 class Points:
-    """Rows among which a kernel is evaluated. Made by `Kernel.points`.
-
-    Attributes
-    ----------
-    norms : ndarray or None
-        |x|^2, if the kernel needs them.
-    is_far : bool
-        Whether values come from differences of rows; see `Kernel.is_far`.
-    """
+    """Rows among which a kernel is evaluated. Made by `Kernel.points`."""
 
     def __init__(
         self, kernel: Any, X: Any, norms: np.ndarray | None = None, is_far: bool = False
@@ -55,13 +47,27 @@ class Points:
         # The rows in double precision, if these are not, and which of them these are.
         self._wide: Points | None = None
         self._which: Any = slice(None)
-        self.norms, self.is_far = norms, is_far
         self._inverted: _core.Rows | None = None
-        if norms is None and kernel.needs_norms:
-            norms = self.squared_norms()
-            self.is_far = kernel.is_far(norms.max(initial=0), np.finfo(X.dtype))
-            with np.errstate(over="ignore", under="ignore"):
-                self.norms = norms.astype(X.dtype)
+        if norms is not None or not kernel.needs_norms:
+            self.norms, self.is_far = norms, is_far
+
+    def _measure(self) -> None:
+        norms = self.squared_norms()
+        self.is_far = self.kernel.is_far(norms.max(initial=0), np.finfo(self.dtype))
+        with np.errstate(over="ignore", under="ignore"):
+            self.norms = norms.astype(self.dtype)
+
+    @functools.cached_property
+    def norms(self) -> Any:
+        """|x|^2, if the kernel needs them; else None."""
+        self._measure()
+        return self.__dict__["norms"]
+
+    @functools.cached_property
+    def is_far(self) -> bool:
+        """Whether values come from differences of rows; see `Kernel.is_far`."""
+        self._measure()
+        return bool(self.__dict__["is_far"])
 
     @functools.cached_property
     def _density(self) -> float:
@@ -195,19 +201,19 @@ class Points:
             some._wide, some._which = self._wide, np.arange(len(self._wide))[self._which][rows]
         return some
 
-    def against(self, other: "Points", out: np.ndarray | None = None) -> np.ndarray:
+    def against(
+        self,
+        other: "Points",
+        out: np.ndarray | None = None,
+        tell: Callable[[], None] = lambda: None,
+    ) -> np.ndarray:
         """Kernel values between these rows and those of `other`: an (n, m) array, `out` if given.
 
-        The rows of `out` must be contiguous; they may lie apart.
+        The rows of `out` must be contiguous; they may lie apart. `tell` is called after each piece
+        of work.
         """
         if out is None:
             out = np.empty((len(self), len(other)), dtype=self.dtype)
-        for _ in self.pieces_against(other, out):
-            pass
-        return out
-
-    def pieces_against(self, other: "Points", out: np.ndarray) -> Generator[Any]:
-        """Write kernel values with rows of `other` into `out`; yields after each piece of work."""
         # Thin rows are transposed whole, once.
         most = len(other) if other.is_thin else _work.CHUNK
         size = other.piece(max(1, len(self)), most)
@@ -215,10 +221,11 @@ class Points:
             some = self if size >= len(self) else self[part]
             if other.is_thin:
                 some._evaluator(other)(0, len(other), out[part])
-                yield
+                tell()
             else:
                 for _ in other.tiles(some, 0, len(other), out[part]):
-                    yield
+                    tell()
+        return out
 
     @property
     def _values_in_a_piece(self) -> float:
@@ -266,11 +273,11 @@ class Points:
         room: Any = None
         if out is None:
             room = np.empty((len(some), min(size, last - first)), self.dtype)
-        evaluate = some._evaluator(self)
+        write = some._evaluator(self)
         for begin in range(first, last, size):
             end = min(begin + size, last)
             values = room[:, : end - begin] if out is None else out[:, begin:end]
-            evaluate(begin, end, values)
+            write(begin, end, values)
             yield slice(begin, end), values
 
     def add_scores(self, some: Any, coef: np.ndarray, scores: np.ndarray, n_threads: int) -> None:
@@ -290,11 +297,11 @@ class Points:
             for part in _work.parts(len(some), self.piece(_work.PIECE, _work.CHUNK))
         ]
 
-        def add(first: int, last: int) -> Generator[Any]:
+        def add(first: int, last: int, tell: Callable[[], None]) -> None:
             for piece, which, factors in pieces:
                 for part, values in self.tiles(piece, first, last):
                     _core.push(values, which, factors, scores[:, part])
-                    yield
+                    tell()
 
         self.share_values(len(self), len(some), add, n_threads, _work.CHUNK)
 
@@ -302,19 +309,19 @@ class Points:
         """Write kernel values between `some` points and these from number `first` on into `out`."""
         size = self._rows_of_a_tile(some)
 
-        def write(begin: int, end: int) -> Generator[None]:
-            evaluate = some._evaluator(self)
+        def fill(begin: int, end: int, tell: Callable[[], None]) -> None:
+            write = some._evaluator(self)
             for part in _work.parts(end - begin, size, begin):
-                evaluate(first + part.start, first + part.stop, out[:, part])
-                yield
+                write(first + part.start, first + part.stop, out[:, part])
+                tell()
 
-        self.share_values(out.shape[1], len(some), write, n_threads, _work.CHUNK)
+        self.share_values(out.shape[1], len(some), fill, n_threads, _work.CHUNK)
 
     def share_values(
         self,
         n: int,
         width: float,
-        work: Callable[[int, int], Generator[Any]],
+        work: _work.Work,
         n_threads: int,
         size: int,
     ) -> None:
@@ -334,11 +341,11 @@ class Points:
             return lambda first, last, out: kernel.write(X, Z[first:last], out)
         multiply, norms = self._multiplier(other), other.norms
 
-        def evaluate(first: int, last: int, out: np.ndarray) -> Any:
+        def write(first: int, last: int, out: np.ndarray) -> Any:
             multiply(first, last, out)
             kernel.transform(out, self.norms, None if norms is None else norms[first:last])
 
-        return evaluate
+        return write
 
     def _multiplier(self, other: "Points") -> Callable[..., Any]:
         """A function of (first, last, out) that writes inner products with rows of `other`."""

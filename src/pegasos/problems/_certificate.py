@@ -154,35 +154,27 @@ def certify_kernel(
     # Both at once: what takes time is the kernel matrix.
     points = coef[None] if same else np.stack([coef, beta])
     if cache.points.kernel.has_weights:
-        scores, squared_norms, doubt, rounding = _by_weights(cache.points, points)
-        sums = cache.sums(points, scores)
+        scores, sums = _by_weights(cache, points)
     else:
         scores = cache.scores(points, labels)
         _sharpen(problem, points, scores, intercept)
         sums = cache.sums(points, scores)
-        squared_norms, doubt = sums["squared_norm"], sums["doubt"]
-        rounding = doubt * sums["length"]
-    losses, growth = problem.targets.losses_in_doubt(
-        scores[0], intercept, coef, doubt[0], cache.ridge
-    )
-    primal = _primal(problem, squared_norms[0], intercept, losses, cache.points.dtype)
-    squared_norm = squared_norms[-1] + (settings.constant_feature * beta.sum(axis=1)) ** 2
-    dual_value = best_dual(problem, a, squared_norm, cache.is_positive)
-    estimate = np.abs(primal - dual_value) / np.where(primal > 0, primal, 1)
+    proof = problem.targets.prove_kernels(
+        coef, intercept, scores[0], a, sums, problem.masses, lams=problem.lams,
+        intercept_scaling=settings.constant_feature, ridge=cache.ridge,
+        is_positive=cache.is_positive,
+    )  # fmt: skip
+    primal, dual_value = proof["objective"], proof["dual_value"]
+    if not np.isfinite(primal).all():
+        raise _validate.overflow(cache.points.dtype, settings.lam)
     if (
-        is_negative(cache, points, squared_norms, sums["size"])
+        is_negative(cache, points, sums["squared_norm"], sums["size"])
         or (dual_value > primal * (1 + BY_ROUNDING)).any()
     ):
         cache.disprove()
-    if not cache.is_positive:
-        return Certificate(primal, np.full_like(dual_value, np.nan), estimate, settings.loss.nu)
-    # |w|^2 may be larger than it seems, by rounding, and for the matrix with `ridge` on its
-    # diagonal, with which each row's own score is larger, too. So the primal value may be larger,
-    # and the dual one smaller: that of the best multiple of a, whose errors grow with it.
-    errors = cache.ridge * sums["squares"] + rounding
-    more = problem.lams / 2 * errors[0] + growth / problem.masses
-    proved = best_dual(problem, a, squared_norm + errors[-1])
-    return Certificate(primal, np.fmax(proved, 0) - more, estimate, settings.loss.nu)
+    bound = proof["dual_objective"] if cache.is_positive else np.full_like(primal, np.nan)
+    estimate = np.abs(primal - dual_value) / np.where(primal > 0, primal, 1)
+    return Certificate(primal, bound, estimate, settings.loss.nu)
 
 
 def is_negative(cache: Any, points: np.ndarray, squared_norms: Any, sizes: Any) -> bool:
@@ -197,32 +189,30 @@ def is_negative(cache: Any, points: np.ndarray, squared_norms: Any, sizes: Any) 
     return bool((squared_norms < -BY_ROUNDING * sizes - noise).any())
 
 
-def _by_weights(points: Any, coef: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Scores of all rows and |w|^2 for the linear kernel, computed from w, and their rounding.
+def _by_weights(cache: Any, coef: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Scores of all rows for the linear kernel, computed from w, and sums over each point.
 
     What is rounded in w itself matters for |w(a)|^2 alone: any w has a primal value.
 
     Parameters
     ----------
-    points : pegasos.kernels.Points
+    cache : ColumnCache
     coef : ndarray of shape (n_sets, n_problems, n)
     """
-    rows, norms = points.rows(), np.sqrt(points.squared_norms())
+    rows, norms = cache.points.rows(), np.sqrt(cache.points.squared_norms())
     eps, flat = np.finfo(np.float64).eps, coef.reshape(-1, coef.shape[-1])
-    w = points.weights(flat)
+    w = cache.points.weights(flat)
     scores = _rows.decision_function(rows, w, np.zeros(len(w)))
+    scores = np.ascontiguousarray(scores.T).reshape(coef.shape)
     squares = (w * w).sum(axis=1)
-    longest = points.longest()
+    longest = cache.points.longest()
     summed = (np.count_nonzero(flat, axis=1) + 2) * eps * (np.abs(flat) * norms).sum(axis=1)
     doubt = (longest + 4) * eps * np.sqrt(squares) * norms.max(initial=0)
     rounding = (2 * np.sqrt(squares) + summed) * summed + (rows.shape[1] + 4) * eps * squares
-    shape = coef.shape[:-1]
-    return (
-        np.ascontiguousarray(scores.T).reshape(coef.shape),
-        squares.reshape(shape),
-        doubt.reshape(shape),
-        rounding.reshape(shape),
-    )  # fmt: skip
+    sums = cache.sums(coef, scores)
+    for name, of_points in (("squared_norm", squares), ("doubt", doubt), ("rounding", rounding)):
+        sums[name] = of_points.reshape(coef.shape[:-1])
+    return scores, sums
 
 
 def _sharpen(problem: Problem, points: Any, scores: Any, intercept: np.ndarray) -> None:
@@ -262,13 +252,6 @@ def inner(x: np.ndarray, y: np.ndarray) -> float:
     once awake, take time from ours for a while, too.)
     """
     return (x * y).sum()
-
-
-def best_dual(
-    problem: Problem, a: np.ndarray, squared_norm: np.ndarray, has_dual: bool = True
-) -> np.ndarray:
-    """The best D among multiples of a, given |w(a)|^2; without duality, the value of a itself."""
-    return problem.targets.dual_values(a, squared_norm, problem.masses, problem.lams, has_dual)
 
 
 def _primal(

@@ -52,7 +52,8 @@ class Problem:
         if self.row_weights is None:
             mass = self.n_inside.astype(np.float64)
         else:
-            mass = np.array([(self.row_weights * (y != 0)).sum() for y in self.labels])
+            # In the order of rows, as the core adds them.
+            mass = np.array([np.cumsum(self.row_weights * (y != 0))[-1] for y in self.labels])
         return np.where(mass > 0, mass, 1)
 
     @functools.cached_property

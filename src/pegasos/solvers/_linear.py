@@ -65,6 +65,7 @@ class Part:
     def begin(self, of_all: tuple[int, int]) -> None:
         """Make memory for its fits, which begin at `start`."""
         n_problems, size = self.problems.stop - self.problems.start, self.shape(of_all)
+        self.places = None
         try:
             self.memory = np.zeros((n_problems, _core.kept(*size)), np.uint8)
         except (MemoryError, ValueError):
@@ -431,15 +432,16 @@ class Linear(Solver):
 def parts_of(state: dict[str, np.ndarray]) -> list[Part]:
     """The parts of a state that is divided."""
     parts, at, has_columns = list[Part](), [0, 0, 0], len(state["columns"]) > 0
+    is_kernel = state["shape"][1] == 0
     for k, (n, d) in enumerate(state["sizes"].tolist()):
-        counts = n, d if has_columns else 0, _core.kept(n, d) if d else 0
+        counts = n, d if has_columns else 0, _core.kept(n, d) if d or is_kernel else 0
         arrays = [state[name] for name in ("inside", "columns", "memory")]
         inside, columns, memory = (
             array[i : i + count].copy() for array, i, count in zip(arrays, at, counts, strict=True)
         )
         at = [i + count for i, count in zip(at, counts, strict=True)]
         part = Part(slice(k, k + 1), inside)
-        if d:
+        if d or is_kernel:
             part.columns, part.memory = columns if has_columns else None, memory[None]
         parts.append(part)
     return parts

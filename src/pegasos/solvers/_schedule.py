@@ -221,8 +221,6 @@ class Schedule:
                         wanted, max(most - self.epochs_begun, 0), n_threads=threads["n_threads"],
                         on_progress=self._telling(on_progress, on_epoch),
                     )  # fmt: skip
-                    if wanted is not None:
-                        at_work.prefer_constants()
                 if check != "none":
                     is_known = self.solver is not self.pegasos and check == "last"
                     certificate = self.solver.certificate() if is_known else self.certify(rows)
@@ -244,7 +242,7 @@ class Schedule:
         """
         if solver not in ("auto", "sdca") or tol is None:
             return False
-        if self.solver is not self.pegasos and self.solver.value_bytes[0] == 8:
+        if self.solver is not self.pegasos and self.solver.value_bytes == 8:
             return False
         return not self._has_few(n_rows**2) if tol == "auto" else tol >= _LEAST_NARROW
 
@@ -449,8 +447,6 @@ class Schedule:
         pegasos, solver = self.pegasos, self.solver
         is_other = solver is not pegasos
         is_seen = is_other and solver.is_seen.all()
-        if is_seen and solver.checks_are_whole:
-            return solver.certificate()
         certificate = self.kind.certify(
             pegasos.problem(rows), solver.dual, solver.model,
             solver.primal.copy() if is_seen else None,

@@ -17,6 +17,8 @@ class Solver:
     ----------
     settings : pegasos.problems._settings.Settings
         Of which λ, the loss and the intercept matter here.
+    shape : tuple of int
+        Rows and features; a kernel machine has no features.
     a : ndarray of shape (n_problems, n_rows)
         Dual variables.
     coef : ndarray of shape (n_problems, n_features)
@@ -43,11 +45,10 @@ class Solver:
     method = "auto"
     #: Whether somebody wants to hear of every epoch: pieces of work must then end with it.
     by_epochs = False
-    #: Whether the gap that a check finds may be told as the certificate of a fit.
-    checks_are_whole = False
 
     settings: Settings
     problem: Problem
+    shape: tuple[int, int]
     base: np.ndarray
     # Attributes of one, properties of the other.
     a: Any
@@ -134,13 +135,6 @@ class Solver:
         Of the problem that made most.
         """
         raise NotImplementedError
-
-    def prefer_constants(self) -> None:
-        """Take w = 0 where no better point is known.
-
-        Where it is the optimum, solvers come close to it. What they leave is noise, by which the
-        model would rank rows.
-        """
 
     def certificate(self) -> _certificate.Certificate:
         """What the last gap check found."""

@@ -59,17 +59,15 @@ def check(state: dict[str, np.ndarray], blank: Schedule | Joint) -> None:
         "earlier": np.broadcast_to(0.0, (n_problems, n_features + 1)),
         "n_earlier": np.zeros(n_problems, np.int64),
     }
-    has_solver = "solver.base" in state
-    if has_solver:
-        if "solver.memory" in state:
-            if n_rows < 1:
-                raise ValueError(f"state.numbers must have rows, got {n_rows}")
-            expected |= _memory_of(state, (n_problems, n_rows, n_features))
-        else:
-            _same_kind("solver.a", state.get("solver.a"), np.broadcast_to(0.0, per_row.shape))
+    shape = n_rows, n_features
+    if "solver.base" in state:
+        if n_rows < 1:
+            raise ValueError(f"state.numbers must have rows, got {n_rows}")
         kind = blank.kind.solver
-        new = kind(blank.settings, n_problems, n_rows, n_features, blank.seed).state()
-        expected |= {f"solver.{name}": array for name, array in new.items()}
+        new = kind(blank.settings, n_problems, n_rows, n_features, blank.seed)
+        shape = new.shape
+        expected |= _memory_of(state, (n_problems, *shape))
+        expected |= {f"solver.{name}": array for name, array in new.state().items()}
     for name in set(expected) - {"counts", "sums", "earlier", "n_earlier"} | set(state):
         if name not in expected:
             raise ValueError(f"state.{name} is not known")
@@ -79,7 +77,7 @@ def check(state: dict[str, np.ndarray], blank: Schedule | Joint) -> None:
             _in_range(name, array if field is None else array[field], field)
     if state["numbers"][3] >= _LARGEST:
         raise ValueError(f"state.numbers must have fewer than {_LARGEST} epochs")
-    for name, holds in _relations(state, pegasos, n_rows):
+    for name, holds in _relations(state, pegasos, n_rows, shape):
         if not np.all(holds):
             raise ValueError(f"state: {name} does not fit the rest")
 
@@ -114,7 +112,7 @@ def check_remains(
 
 
 def _relations(
-    state: dict[str, np.ndarray], pegasos: Pegasos, n_rows: int
+    state: dict[str, np.ndarray], pegasos: Pegasos, n_rows: int, shape: tuple[int, int]
 ) -> Iterator[tuple[str, Any]]:
     """What must hold between numbers: pairs of a name and a truth or an array of truths."""
     p, has_sums = state["problems"], "sums" in state
@@ -151,19 +149,14 @@ def _relations(
     # Plans are counted from here.
     yield "finished", (state["base"] <= state["finished"]) & (state["finished"] <= p["n_steps"])
     if "solver.memory" in state:
-        yield from _relations_of_memory(state, pegasos, n_rows)
-    elif "solver.runs" in state:
-        yield from _relations_of_kernel(state, pegasos, n_rows)
-        if not (has_constant or is_free.any()):
-            yield "solver.runs", state["solver.runs"]["intercept"] == 0
+        yield from _relations_of_memory(state, pegasos, shape)
 
 
 def _relations_of_memory(
-    state: dict[str, np.ndarray], pegasos: Pegasos, n_rows: int
+    state: dict[str, np.ndarray], pegasos: Pegasos, of_all: tuple[int, int]
 ) -> Iterator[tuple[str, Any]]:
-    """What must hold of linear fits."""
-    settings, n_features = pegasos.settings, pegasos.weights.shape[1]
-    of_all = n_rows, n_features
+    """What must hold of fits over so many rows and features."""
+    settings, (n_rows, n_features) = pegasos.settings, of_all
     yield "solver.shape", np.array_equal(state["solver.shape"], np.array(of_all))
     yield "solver.n_inside", state["solver.n_inside"] <= n_rows
     parts = [Part(slice(0, len(state["solver.base"])), memory=state["solver.memory"].copy())]
@@ -191,7 +184,7 @@ def _relations_of_memory(
 
 
 def _memory_of(state: dict[str, np.ndarray], shape: tuple[int, int, int]) -> dict[str, np.ndarray]:
-    """Arrays of the kinds that the memory of linear fits must have: of problems, rows, features."""
+    """Arrays of the kinds that the memory of fits must have: of problems, rows, features."""
     n_problems, n_rows, n_features = shape
     if "solver.sizes" not in state:
         size = n_problems, _core.kept(n_rows, n_features)
@@ -200,31 +193,16 @@ def _memory_of(state: dict[str, np.ndarray], shape: tuple[int, int, int]) -> dic
     _same_kind("solver.sizes", sizes, np.zeros((n_problems, 2), np.int64))
     if not ((sizes >= [1, 0]) & (sizes <= [n_rows, n_features])).all():
         raise ValueError("state: solver.sizes does not fit the rest")
-    n_bytes = sum(_core.kept(n, d) for n, d in sizes.tolist() if d)
+    n_bytes = sum(_core.kept(n, d) for n, d in sizes.tolist() if d or not n_features)
     n_columns = int(sizes[:, 1].sum())
-    is_dense = len(state.get("solver.columns", ())) == 0 and (sizes[:, 1] % n_features == 0).all()
+    is_dense = len(state.get("solver.columns", ())) == 0
+    is_dense &= n_features == 0 or bool((sizes[:, 1] % n_features == 0).all())
     return {
         "solver.sizes": sizes,
         "solver.inside": np.broadcast_to(0, int(sizes[:, 0].sum())),
         "solver.columns": np.broadcast_to(0, 0 if is_dense else n_columns),
         "solver.memory": np.broadcast_to(np.uint8(0), n_bytes),
     }
-
-
-def _relations_of_kernel(
-    state: dict[str, np.ndarray], pegasos: Pegasos, n_rows: int
-) -> Iterator[tuple[str, Any]]:
-    """What must hold of kernel problems."""
-    runs, plan = state["solver.runs"], state["solver.plan"]
-    yield "solver.base", state["solver.base"] <= runs["n_epochs"].max(initial=0)
-    yield "solver.a", pegasos.settings.loss.has_targets | (state["solver.a"] >= 0)
-    yield "solver.value_bytes", np.isin(state["solver.value_bytes"], [0, 4, 8])
-    yield "solver.active", state["solver.active"] < max(n_rows, 1)
-    yield "solver.runs", -(-runs["n_steps"] // max(n_rows, 1)) <= runs["n_epochs"]
-    yield "solver.runs", runs["part"] <= _core.KERNEL_ROUND
-    yield "solver.runs", (runs["n_active"] <= n_rows) & (runs["n_inside"] <= n_rows)
-    yield "solver.plan", (plan["n_runs"] <= 3) & (plan["is_alone"] <= 1) & (plan["was_slow"] <= 1)
-    yield "solver.plan", plan["newton"] <= runs["n_epochs"] - plan["before"]
 
 
 def _same_kind(name: str, found: Any, expected: np.ndarray) -> None:

@@ -1,21 +1,10 @@
-"""Kernel problems as linear ones, where the kernel matrix has a factor of few columns.
-
-With K = L L^T, the kernel machine is the linear machine whose rows are those of L: objectives, dual
-variables and scores are the same. Kernels of few features have such a factor, polynomials above
-all, and so have smooth kernels of large scale, but for rounding. There Newton's method on the rows
-of L (``csrc/newton.c``) is far faster than dual ascent, whose steps along columns of K then undo
-each other.
-"""
+"""A factor of few columns of a kernel matrix: with K = L L^T, a kernel machine is a linear one."""
 
 from typing import Any
 
 import numpy as np
 
-from pegasos import _core
 from pegasos._threads import blas
-from pegasos.problems import _certificate
-from pegasos.problems._problem import Problem
-from pegasos.solvers._linear import Linear
 
 # The factor has at most so many columns, and takes at most as much memory as columns of K may.
 _MOST = 1024
@@ -64,43 +53,3 @@ def factor(cache: Any) -> np.ndarray:
             left[pivot] = 0
             which, columns = np.delete(which, best), np.delete(columns, best, axis=0)
     return np.ascontiguousarray(rows[:rank].T)
-
-
-def newton(
-    problem: Problem,
-    rows: np.ndarray,
-    start: tuple[np.ndarray, np.ndarray],
-    tol: float | None,
-    max_iter: int,
-    seed: int,
-    **threads: Any,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Bring kernel problems to a relative gap by Newton's method.
-
-    Parameters
-    ----------
-    problem : Problem
-        The rows of which are a `ColumnCache`.
-    rows : ndarray
-        From `factor`.
-    start : tuple of arrays
-        Dual variables of shape (n_problems, n), and intercepts.
-    tol, max_iter, threads
-        As in `Solver.run`.
-
-    Returns
-    -------
-    dual variables, intercepts, epochs
-    """
-    settings = problem.settings
-    n, rank = rows.shape
-    linear = Linear(settings, len(problem), n, rank, seed)
-    linear.method = "newton"
-    a, intercept = start
-    coef = problem.coefficients(a) @ rows
-    own = Problem(
-        _core.dense_rows(rows), problem.labels, problem.row_weights, settings, problem.values
-    )
-    linear.begin(own, (a, coef, intercept))
-    linear.run(tol, max_iter, **threads)
-    return _certificate.feasible(own, linear.a), linear.intercept, linear.n_epochs

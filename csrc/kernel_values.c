@@ -1,0 +1,223 @@
+/*
+ * kernel_values.c - kernel machines of C programs: a matrix whose values the program writes.
+ *
+ * Where memory has room for all columns, they stay there once they are computed. Else a round has
+ * the values among its rows, and scores are brought up to date by values that are computed again.
+ */
+#include "fit.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Values are asked for in pieces of so many rows and columns at most. */
+enum { PIECE_ROWS = 64, PIECE_COLUMNS = 256, PIECE = PIECE_ROWS * PIECE_COLUMNS };
+/* There is room for as many values as so many rows have among themselves, at least. */
+enum { LEAST_ROWS = 2048 };
+/* A value takes about as long as reading so many numbers. */
+static const double NUMBERS_PER_VALUE = 16;
+
+/* What is known of the matrix. */
+typedef struct matrix_state {
+    int64_t has_begun; /* 1: labels and norms are there, and places of columns */
+    int64_t n_kept;    /* columns that are there */
+} matrix_state;
+
+/* A fit's memory: first what pegasos_kernel_solve_one keeps, and then: */
+typedef struct values {
+    const pegasos_problem *problem;
+    const pegasos_kernel_matrix *kernel;
+    int64_t n_columns; /* there is room for so many: n, or none is kept */
+    pegasos_watch watch;
+    int ended; /* what the fit returns if values end it */
+    void *memory;
+    matrix_state *s;
+    double *norms, *dual; /* n: K(x_i, x_i), and dual variables that are feasible */
+    int64_t *place, *all; /* n; all: 0, 1, 2, ... */
+    double *columns;      /* n x n, if they are kept */
+    double *piece;        /* scratch */
+    void *work;
+    int8_t *labels; /* n */
+} values;
+
+/* ---- Memory ---------------------------------------------------------------------------------- */
+
+enum { ARRAYS_OF_ROWS = 4 };
+
+static int64_t least_of(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t room_for_columns(const pegasos_kernel_matrix *kernel)
+{
+    const int64_t n = kernel->n_rows, least = (int64_t)LEAST_ROWS * LEAST_ROWS / n;
+    return least_of(n, kernel->n_columns > least ? kernel->n_columns : least);
+}
+
+static int64_t numbers_of_columns(const pegasos_kernel_matrix *kernel)
+{
+    const int64_t n = kernel->n_rows;
+    return room_for_columns(kernel) < n ? 0 : n * n;
+}
+
+int64_t pegasos_kernel_memory(const pegasos_kernel_matrix *kernel)
+{
+    const int64_t n = kernel->n_rows, kept = numbers_of_columns(kernel);
+    return pegasos_kernel_kept(n) + (int64_t)sizeof(matrix_state)
+           + 8 * (ARRAYS_OF_ROWS * n + kept + PIECE)
+           + pegasos_kernel_work(n, 8, room_for_columns(kernel)) + n;
+}
+
+static values values_in(void *memory, const pegasos_problem *problem,
+                        const pegasos_options *options)
+{
+    const int64_t n = problem->kernel->n_rows;
+    values v = {.problem = problem, .kernel = problem->kernel, .ended = PEGASOS_STOPPED};
+    v.n_columns = room_for_columns(v.kernel);
+    v.watch = pegasos_watch_of(options);
+    v.memory = memory;
+    v.s = (matrix_state *)((char *)memory + pegasos_kernel_kept(n));
+    v.norms = (double *)(v.s + 1);
+    v.dual = v.norms + n;
+    v.place = (int64_t *)(v.dual + n);
+    v.all = v.place + n;
+    v.columns = (double *)(v.all + n);
+    v.piece = v.columns + numbers_of_columns(v.kernel);
+    v.work = v.piece + PIECE;
+    v.labels = (int8_t *)v.work + pegasos_kernel_work(n, 8, v.n_columns);
+    return v;
+}
+
+/* ---- Values ---------------------------------------------------------------------------------- */
+
+/* Has values between `count` rows and m others written to `out`; false: the fit ends. */
+static bool ask(values *v, int64_t count, const int64_t *rows, int64_t m, const int64_t *others,
+                double *out)
+{
+    pegasos_solution found;
+    pegasos_kernel_found(v->kernel->n_rows, v->memory, &found);
+    const pegasos_progress progress = {found.n_epochs, found.objective, found.relative_gap};
+    double sum = 0; /* NaN once a value is not finite */
+    if (v->kernel->values(v->kernel->context, count, rows, m, others, out) != 0)
+        return false;
+    for (int64_t k = 0; k < count * m; k++)
+        sum += 0 * out[k];
+    if (sum != 0) {
+        v->ended = PEGASOS_OVERFLOW;
+        return false;
+    }
+    return !is_to_stop(&v->watch, NUMBERS_PER_VALUE * (double)(count * m), &progress);
+}
+
+/* The functions of pegasos_matrix. */
+static int write_among(void *context, int64_t count, const int64_t *rows, int64_t m,
+                       const int64_t *which, int64_t stride, void *out)
+{
+    values *const v = context;
+    for (int64_t j = 0, height; j < count; j += height) {
+        height = least_of(PIECE_ROWS, count - j);
+        for (int64_t k = 0, width; k < m; k += width) {
+            width = least_of(PIECE_COLUMNS, m - k);
+            if (!ask(v, height, rows + j, width, which + k, v->piece))
+                return 1;
+            for (int64_t l = 0; l < height; l++)
+                memcpy((double *)out + (j + l) * stride + k, v->piece + l * width,
+                       (size_t)width * sizeof(double));
+        }
+    }
+    return 0;
+}
+
+static int keep_columns(void *context, int64_t count, const int64_t *rows)
+{
+    values *const v = context;
+    const int64_t n = v->kernel->n_rows;
+    for (int64_t j = 0, some; j < count; j += some) {
+        some = least_of(PIECE_ROWS, count - j);
+        if (write_among(v, some, rows + j, n, v->all, n, v->columns + v->s->n_kept * n) != 0)
+            return 1;
+        for (int64_t l = 0; l < some; l++)
+            v->place[rows[j + l]] = v->s->n_kept++;
+    }
+    return 0;
+}
+
+static int push_scores(void *context, int64_t n_problems, const double *change, double *pushed)
+{
+    values *const v = context;
+    const int64_t n = v->kernel->n_rows;
+    assert(n_problems == 1); /* this one */
+    (void)n_problems;
+    memset(pushed, 0, (size_t)n * sizeof(double));
+    int64_t rows[PIECE_ROWS], count = 0;
+    for (int64_t i = 0; i < n; i++) {
+        if (change[i] != 0)
+            rows[count++] = i;
+        if (count == 0 || (count < PIECE_ROWS && i < n - 1))
+            continue;
+        for (int64_t k = 0, width; k < n; k += width) {
+            width = least_of(PIECE_COLUMNS, n - k);
+            if (!ask(v, count, rows, width, v->all + k, v->piece))
+                return 1;
+            for (int64_t l = 0; l < count; l++)
+                for (int64_t j = 0; j < width; j++)
+                    pushed[k + j] += change[rows[l]] * v->piece[l * width + j];
+        }
+        count = 0;
+    }
+    return 0;
+}
+
+/* ---- A fit ----------------------------------------------------------------------------------- */
+
+/* Writes labels and K(x_i, x_i); false: the fit ends. */
+static bool begin(values *v)
+{
+    for (int64_t i = 0; i < v->kernel->n_rows; i++) {
+        v->labels[i] = label_of(v->problem, i);
+        v->place[i] = -1;
+        v->all[i] = i;
+        if (!ask(v, 1, v->all + i, 1, v->all + i, v->norms + i))
+            return false;
+    }
+    v->s->has_begun = 1;
+    return true;
+}
+
+/* Returns a status. */
+static int solve(values *v, const pegasos_options *options)
+{
+    const pegasos_matrix matrix = {.n_rows = v->kernel->n_rows,
+                                   .value_bytes = 8,
+                                   .is_positive = 1,
+                                   .rank = v->kernel->n_rows,
+                                   .n_columns = v->n_columns,
+                                   .columns = v->columns,
+                                   .place = v->place,
+                                   .context = v,
+                                   .keep = keep_columns,
+                                   .among = write_among,
+                                   .push = push_scores};
+    const int status = pegasos_kernel_solve_one(&matrix, v->problem, options, v->labels, v->norms,
+                                                v->memory, v->work);
+    return status == PEGASOS_STOPPED ? v->ended : status;
+}
+
+int pegasos_kernel_solve(const pegasos_problem *problem, const pegasos_options *options,
+                         void *memory, pegasos_solution *solution)
+{
+    values v = values_in(memory, problem, options);
+    const int64_t n = problem->kernel->n_rows;
+    if (!options->resume) {
+        memset(memory, 0, (size_t)pegasos_kernel_kept(n));
+        memset(v.s, 0, sizeof *v.s);
+    }
+    const int status = v.s->has_begun || begin(&v) ? solve(&v, options) : v.ended;
+    pegasos_kernel_found(n, memory, solution);
+    const pegasos_targets targets = targets_of(problem, n, v.labels);
+    memset(v.dual, 0, (size_t)n * sizeof(double));
+    if (v.s->has_begun)
+        pegasos_make_feasible(&targets, problem->free_intercept, solution->dual_variables, v.dual);
+    solution->dual_variables = v.dual;
+    return status;
+}
