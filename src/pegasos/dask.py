@@ -105,13 +105,26 @@ class _Run:
             future.release()
 
     def result(self, future: distributed.Future) -> Any:
-        """Wait for a result, as long as there are workers."""
+        """Wait for a result, as long as there are workers.
+
+        It is fetched in the thread of the client: `Future.result` with a timeout would begin anew
+        at each one, and cancel what it waits for.
+        """
+        fetched = asyncio.run_coroutine_threadsafe(
+            self.client.gather(future, asynchronous=True), self.client.loop.asyncio_loop
+        )
+        try:
+            return self._wait(fetched)
+        finally:
+            fetched.cancel()
+
+    def _wait(self, fetched: concurrent.futures.Future[Any]) -> Any:
         alone_since = None
         while True:
             try:
-                return future.result(timeout=_POLL)
-            except (TimeoutError, distributed.TimeoutError):
-                if future.status == "error":  # of the task
+                return fetched.result(timeout=_POLL)
+            except TimeoutError:
+                if fetched.done():  # the task raised it
                     raise
             except KilledWorker as error:
                 raise RuntimeError(
