@@ -250,7 +250,6 @@ static void fit_kernel(void)
                               .mass = N,
                               .tol = 1e-6,
                               .feature = 1,
-                              .is_positive = 1,
                               .n_inside = N,
                               .last_epoch = 1000,
                               .primal = INFINITY,
@@ -265,8 +264,12 @@ static void fit_kernel(void)
                                           .coef = a + 2 * N,
                                           .active = active,
                                           .work = malloc((size_t)pegasos_kernel_work(N, 4, N))};
-    const pegasos_matrix matrix = {
-        .n_rows = N, .value_bytes = 4, .n_columns = N, .columns = near, .place = places};
+    const pegasos_matrix matrix = {.n_rows = N,
+                                   .value_bytes = 4,
+                                   .n_columns = N,
+                                   .is_positive = 1,
+                                   .columns = near,
+                                   .place = places};
     for (int64_t i = 0; i < N; i++)
         norms[i] = 1; /* of the matrix; that of the constant feature comes on top */
     pegasos_watch nobody = {.every = 1e18};

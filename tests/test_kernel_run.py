@@ -97,9 +97,8 @@ class Case:
     def arrays(self):
         """Dual variables, their scores, and the coefficients of the best model."""
         n = len(self.y)
-        _, of_a, of_coef = _core.standings(n, 0, self.memory)
-        a, coef = (self.memory[0, at : at + 8 * n].view(np.float64) for at in (of_a, of_coef))
-        return a, _core.kernel_scores(n, self.memory)[0], coef
+        _, a, coef = _core.standings(n, 0, self.memory)
+        return a[0], _core.kernel_scores(n, self.memory)[0], coef[0]
 
     def stored(self):
         """Its state, as if it had been saved and loaded."""

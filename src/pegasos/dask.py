@@ -110,8 +110,9 @@ class _Run:
         It is fetched in the thread of the client: `Future.result` with a timeout would begin anew
         at each one, and cancel what it waits for.
         """
+        loop: Any = self.client.loop
         fetched = asyncio.run_coroutine_threadsafe(
-            self.client.gather(future, asynchronous=True), self.client.loop.asyncio_loop
+            self.client.gather(future, asynchronous=True), loop.asyncio_loop
         )
         try:
             return self._wait(fetched)

@@ -1487,9 +1487,12 @@ static void kernel_machines_have_their_limits(void)
     }
     options.max_epochs = 0;
     CHECK(pegasos_solve(&problem, &options, memory, &found) == PEGASOS_DONE);
+    CHECK(found.n_epochs == 0 && found.objective == 0 && found.dual_objective == 0);
+    problem.targets = targets;
+    write_targets(problem.loss, targets);
+    CHECK(pegasos_solve(&problem, &options, memory, &found) == PEGASOS_DONE);
     CHECK(found.n_epochs == 0 && isinf(found.objective) && isinf(found.dual_objective));
     options.max_epochs = 100;
-    problem.targets = targets;
     for (int kind = 0; kind < 3 * LOSSES; kind++)
         for (int large = 0; large < 3; large++) {
             problem.loss = losses[kind / 3];

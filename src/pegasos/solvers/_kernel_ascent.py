@@ -98,13 +98,12 @@ class KernelAscent(Linear):
             for k, inside in enumerate(insides)
         ]  # fmt: skip
         for part in parts:
-            if part.memory is None:
-                part.begin(self.shape)
+            memory = part.begin(self.shape) if part.memory is None else part.memory
             if a is not None:
                 own = a[part.problems] if part.inside is None else a[part.problems, part.inside]
-                _core.set_points(part.memory, np.ascontiguousarray(own, np.float64), None, None)
+                _core.set_points(memory, np.ascontiguousarray(own, np.float64), None, None)
             elif (self.fingerprints != problem.fingerprints).any():
-                _core.set_pending(part.memory, *part.shape(self.shape), _core.BEGIN_AT_POINT)
+                _core.set_pending(memory, *part.shape(self.shape), _core.BEGIN_AT_POINT)
         # Last: what was interrupted before is begun again.
         self.base[:] *= is_same  # memory that is new counts epochs anew
         self.parts = parts

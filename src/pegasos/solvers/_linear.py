@@ -62,8 +62,8 @@ class Part:
         n, d = (size if some is None else len(some) for some, size in zip(own, of_all, strict=True))
         return n, d
 
-    def begin(self, of_all: tuple[int, int]) -> None:
-        """Make memory for its fits, which begin at `start`."""
+    def begin(self, of_all: tuple[int, int]) -> Any:
+        """Make memory for its fits, which begin at `start`, and return it."""
         n_problems, size = self.problems.stop - self.problems.start, self.shape(of_all)
         self.places = None
         try:
@@ -79,6 +79,7 @@ class Part:
             start = (np.ascontiguousarray(part, np.float64) for part in (a, coef, intercept))
             _core.set_points(self.memory, *start)
         self.start = self._point = None
+        return self.memory
 
     def point(self, of_all: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
         """Dual variables and coefficients of its fits, where they lie in memory."""
