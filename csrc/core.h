@@ -482,9 +482,10 @@ typedef struct pegasos_kernel_proof {
                               no model is below it. NaN if the matrix is not positive */
 } pegasos_kernel_proof;
 
-/* The certificate of the model with coefficients `coef` and of the dual variables `a`, given what is
- * known of either point. `problem` has lambda and the intercept. The kernel matrix with `ridge` on
- * its diagonal is positive semi-definite: with it, |w|^2 and each row's own score are larger, too. */
+/* The certificate of the model with coefficients `coef` and of the dual variables `a`, given what
+ * is known of either point. `problem` has lambda and the intercept. The kernel matrix with `ridge`
+ * on its diagonal is positive semi-definite: with it, |w|^2 and each row's own score are larger,
+ * too. */
 void pegasos_prove_kernel(const pegasos_problem *problem, const pegasos_targets *targets,
                           double mass, double ridge, int64_t is_positive, const double *coef,
                           double intercept, const double *scores, const pegasos_point_sums *model,

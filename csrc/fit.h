@@ -137,8 +137,8 @@ fit pegasos_fit_of(const pegasos_problem *problem, const pegasos_options *option
 int64_t pegasos_epochs_together(const fit *f);
 void pegasos_fit_begin_in_bundle(fit *f);
 
-/* The solver that brings a fit from its beginning to the gap; and the beginning of Newton's method at
- * a model (squares.c). */
+/* The solver that brings a fit from its beginning to the gap; and the beginning of Newton's method
+ * at a model (squares.c). */
 int64_t pegasos_fit_first_solver(const fit *f);
 bool pegasos_fit_begin_at_model(fit *f);
 

@@ -6,9 +6,9 @@
  *
  *     (lam I + 1/m sum_i c_i x_i x_i^T) w = 1/m sum_i c_i z_i x_i.
  *
- * Outputs over the same rows share the matrix. Their targets z are further columns of x, so that one
- * pass finds the right sides, too. Newton's method goes on from there: it finds the gap, and mends
- * what rounding has left.
+ * Outputs over the same rows share the matrix. Their targets z are further columns of x, so that
+ * one pass finds the right sides, too. Newton's method goes on from there: it finds the gap, and
+ * mends what rounding has left.
  *
  * All of this is a transaction: fits that were stopped in it begin again, with the same bits.
  */
@@ -19,8 +19,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Blocks of rows have a matrix each, of so many numbers together, and are read in pieces. Outputs that
- * are many beside the features wait for another pass: columns cost their square. */
+/* Blocks of rows have a matrix each, of so many numbers together, and are read in pieces. Outputs
+ * that are many beside the features wait for another pass: columns cost their square. */
 enum { MOST_BLOCKS = 8, ROWS_PER_BLOCK = 1024, ROWS = 128, FEW_OUTPUTS = 16, MANY_OUTPUTS = 128 };
 static const double MATRICES = 1e6;
 /* Passes over the rows: that of the matrix. */

@@ -1179,7 +1179,8 @@ def certify(Rows rows not None, Targets targets not None, const double[:, ::1] c
     squared_norms = losses = bounds = None
     require(targets.c.n == rows.c.n_rows, "targets must be of n_rows")
     require((coef is None) == (intercept is None) and (a is None) == (masses is None)
-            and (a is None) == (lams is None), "coef goes with intercept, and a with masses and lams")
+            and (a is None) == (lams is None),
+            "coef goes with intercept, and a with masses and lams")
     if coef is not None:
         require_coefficients(rows, coef, intercept, targets.n_problems, 1, interleaved)
         squared_norms, losses = losses_of(rows, targets, coef, intercept, interleaved)
@@ -1582,7 +1583,8 @@ def transform(int64_t kind, value_t[:, :] products not None, double gamma, doubl
     `kind` is GAUSS, which needs the squared norms, POLYNOMIAL or SIGMOID.
     """
     cdef int64_t n = products.shape[0], m = products.shape[1], apart = stride(products)
-    require(kind == OF_GAUSS or kind == OF_POLYNOMIAL or kind == OF_SIGMOID, "there is no such kernel")
+    require(kind == OF_GAUSS or kind == OF_POLYNOMIAL or kind == OF_SIGMOID,
+            "there is no such kernel")
     require(kind != OF_GAUSS or (x_norms is not None and x_norms.shape[0] == n
                                  and z_norms is not None and z_norms.shape[0] == m),
             "there must be one norm for each row and each column of products")
@@ -1796,7 +1798,10 @@ cdef class Pool:
             help_out(&self.c, &self.c.helpers[own])
 
     cdef bint take(self, pegasos_threads *threads) noexcept:
-        """Let the threads be those of a call, which releases `is_used` at its end; False: they are."""
+        """Let the threads be those of a call, which releases `is_used` at its end.
+
+        False: they are those of another one.
+        """
         threads.run, threads.context = do_tasks, &self.c
         return PyThread_acquire_lock(self.c.is_used, NOWAIT_LOCK)
 
@@ -1917,7 +1922,10 @@ cdef bint are_valid(uint8_t[:, ::1] memory, pegasos_problem problem, const doubl
 
 
 def kernel_scores(int64_t n_rows, uint8_t[:, ::1] memory not None):
-    """Scores, without intercepts, of kernel machines' rows under the dual variables last checked."""
+    """Scores of the rows of kernel machines under the dual variables last checked.
+
+    Without intercepts.
+    """
     cdef int64_t k, i
     cdef const double *scores
     require_memory(memory, n_rows, 0)
