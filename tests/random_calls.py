@@ -1454,7 +1454,11 @@ def check_fold_scores(case, clf, p):
         counts = np.zeros(len(y))
         train = np.asarray(train)
         np.add.at(counts, train if train.dtype == bool else train.astype(int), 1)
-        machine, precise = fitted_to(clf.best_estimator_, p, counts * p.total)
+        weights = counts * p.total
+        if isinstance(clf.class_weight, str):  # balanced among the rows that the fold learns from
+            mass = np.bincount(p.codes, counts * p.weights, minlength=len(p.classes))
+            weights = counts * p.weights / np.where(mass > 0, mass, 1)[p.codes]
+        machine, precise = fitted_to(clf.best_estimator_, p, weights)
         if not precise < 1e-4 or not w.sum() > 0:
             continue
         S, bound = machine.scores(p.rows.values[test])
@@ -1476,8 +1480,9 @@ def check_fold_scores(case, clf, p):
 def fitted_to(best, p, weights):
     """The machine of these weights, and its relative gap."""
     one = clone(best).set_params(
-        class_weight=None, tol=1e-8, max_iter=500, n_jobs=1, average=False, solver="sdca"
-    )
+        C=None, lam=best.lam_, class_weight=None, tol=1e-8, max_iter=500, n_jobs=1, average=False,
+        solver="sdca",
+    )  # fmt: skip
     is_kernel = hasattr(one, "gamma")
     if is_kernel:
         one.set_params(gamma=best.to_model().kernel["gamma"])
