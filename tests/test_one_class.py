@@ -177,12 +177,14 @@ def test_rows_of_another_scale_have_the_same_machine(data, kind, solver):
 
 
 def test_the_origin_among_the_rows_leaves_nothing(rng):
-    """Where the origin is a mean of rows that nu allows, w = 0 is the optimum."""
+    """Where the origin is a mean of rows that nu allows, w = 0 is the optimum, and a fit says so."""
     X = rng.normal(size=(50, 3))
     X = np.vstack([X, -X])
     for kind in KINDS:
         one = kind(nu=0.5, random_state=0, **({"kernel": "linear"} if kind is not KINDS[0] else {}))
-        one.fit(X)
+        with pytest.warns(UserWarning, match="finds no outlier") as warned:
+            one.fit(X)
+        assert [warning.filename for warning in warned] == [__file__]
         assert one.objective_[0] == 0
         assert one.duality_gap_[0] <= 1e-12
         assert (one.predict(X) == 1).all()

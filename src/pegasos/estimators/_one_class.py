@@ -136,6 +136,7 @@ class OneClass(CommonMixin, OutlierMixin, PegasosEstimator):
                 schedule, certificate, rows, stacklevel=7, name=lambda k: "",
                 told=lambda objectives: self._objectives(objectives, schedule.settings), **plan,
             )  # fmt: skip
+            _warnings.of_no_direction(schedule, certificate, stacklevel=7)
 
     def _solution(self, schedule: Schedule) -> tuple[np.ndarray, np.ndarray]:
         (coef, intercept), (unit,) = schedule.model(), schedule.settings.units
@@ -244,7 +245,8 @@ class PegasosOneClass(OneClass, LinearMachine):
     -----
     A linear machine tells rows by the side of a hyperplane, so outliers are those towards the
     origin. It suits features that are not negative, such as words, and features of a kernel
-    approximation such as `sklearn.kernel_approximation.Nystroem`.
+    approximation such as `sklearn.kernel_approximation.Nystroem`. Of rows around the origin, such
+    as standardised ones, no hyperplane tells anything: w = 0 is best, and a warning says so.
 
     Pegasos starts at w = 0 and b = -s, where s is the mean of the abs(x_i)² rounded up to a power
     of two. Step t has the rate 1/(nu t), as for w: b falls by `nu` times the rate, and rises by the

@@ -200,6 +200,19 @@ def of_one_class(
     )
 
 
+def of_no_direction(schedule: Schedule, certificate: Certificate, *, stacklevel: int) -> None:
+    """Warn if w = 0 is proved to be the model of one class, which finds no outlier."""
+    if schedule.model()[0].any() or not (certificate.relative_gap <= GAP).all():
+        return
+    warnings.warn(
+        "w = 0, so this model finds no outlier: the training rows lie around the origin, and no "
+        "hyperplane has most of them on the other side. What may help: a Gaussian kernel "
+        "(KernelPegasosOneClass), or rows that are not centred",
+        UserWarning,
+        stacklevel=stacklevel,
+    )
+
+
 def _tells_apart(
     certificate: Certificate, of_classes: np.ndarray, multi_class: str, least: float
 ) -> bool:
