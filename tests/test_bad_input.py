@@ -1198,3 +1198,15 @@ def test_lazy_frames_are_refused_with_what_to_call():
     polars = pytest.importorskip("polars", reason="polars is not installed (extra interop)")
     with pytest.raises(TypeError, match=r"got a LazyFrame: use X\.collect\(\)"):
         pegasos.PegasosClassifier().fit(polars.LazyFrame({"a": [1.0, 2.0]}), [0, 1])
+
+
+def test_coefficients_that_lost_an_axis_are_refused(rng):
+    X = rng.normal(size=(20, 3))
+    clf = pegasos.PegasosClassifier(random_state=0).fit(X, X[:, 0] > 0)
+    clf.coef_ = clf.coef_.ravel()
+    with pytest.raises(ValueError, match="coef and intercept must have 1 rows"):
+        clf.decision_function(X)
+    reg = pegasos.PegasosRegressor(random_state=0).fit(X, X[:, 0])
+    reg.coef_ = reg.coef_[None]
+    with pytest.raises(ValueError, match="coef and intercept must have 1 rows"):
+        reg.predict(X)

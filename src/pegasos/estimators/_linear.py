@@ -102,7 +102,10 @@ class LinearMachine(PegasosEstimator):
     def to_model(self) -> LinearModel:
         """The fitted model as a `pegasos.LinearModel`, which can be saved without pickle."""
         check_is_fitted(self, "coef_")
-        return LinearModel(coef=np.atleast_2d(self.coef_), **self._about_model())
+        coef = np.asarray(self.coef_)
+        if getattr(self, "_is_flat", False):  # of one output, as y was
+            coef = coef[None]
+        return LinearModel(coef=coef, **self._about_model())
 
     # ---- Inside ----------------------------------------------------------------------------------
 
