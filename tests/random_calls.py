@@ -996,6 +996,9 @@ def saved_and_loaded(case, clf, p, new, scores):
     loaded = case.call("load", lambda: pegasos.load(path))
     if sparse.issparse(new.X) and new.X.format != "csr":
         case.may_be_refused("must be dense or CSR")
+    names = getattr(new.X, "columns", model.feature_names)
+    if model.feature_names is not None and list(names) != model.feature_names.tolist():
+        case.may_be_refused("must have the columns of training")
     found = case.call("loaded model", lambda: loaded.decision_function(new.X))
     # A list or frame may be read in another type by the estimator.
     close = np.allclose(found, scores, rtol=1e-3, atol=1e-3 * np.abs(scores).max())
@@ -2010,6 +2013,8 @@ def _same_after_files(case, clf, new, scores):
     found = case.call("load and score", lambda: pegasos.load(path).decision_function(X))
     close = 1e-12 if isinstance(clf, pegasos.PegasosClassifier | pegasos.PegasosOneClass) else 1e-4
     size = np.abs(scores).max(initial=0) + np.abs(clf.intercept_).max()
+    if hasattr(clf, "coef_"):  # terms of sums, which sparse and dense rows add up in other orders
+        size += (np.abs(X) @ np.abs(np.atleast_2d(clf.coef_)).T).max(initial=0)
     if not np.allclose(found, scores, rtol=close, atol=close * size, equal_nan=True):
         raise Wrong("the loaded model scores otherwise")
 
