@@ -376,7 +376,9 @@ def main():
     some = [line for line in lines if line[0] in SHOWN or line[:2] in SHOWN]
     about = next(iter(results.tables["linear"].values()))["about"]
     versions = [f"{name} {v}" for name, v in about["versions"].items() if name != "pegasos"]
-    told = f"{about['machine']}, {about['date']}; {', '.join(versions)}."
+    kept = [row["about"]["date"] for table in results.tables.values() for row in table.values()]
+    dates = " to ".join(sorted({min(kept), max(kept)}))
+    told = f"{about['machine']}, {dates}; {', '.join(versions)}. The page names each commit."
     told += " Linear fits of pegasos have one thread, kernel fits and searches two."
     told = textwrap.fill(told, 98)
     args.readme.write_text(

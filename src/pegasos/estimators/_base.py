@@ -270,7 +270,7 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
             If the fit ends above the gap `tol`.
         UserWarning
             If a classifier predicts the same class for all rows of X, or all rows have one of
-            several labels, or no row has it.
+            several labels, or no row has it; or if w = 0 is the model of one class.
         """
         raise NotImplementedError
 

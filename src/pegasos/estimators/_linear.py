@@ -359,10 +359,9 @@ class PegasosClassifier(Classifier, LinearMachine):
     n_steps_ : ndarray of shape (n_problems,)
         Steps of Pegasos taken so far. Every new fit begins with an epoch of them, unless `n_steps`
         says otherwise; before dual coordinate ascent, these steps have exact length; where Newton's
-        method begins on a sample of the rows, the epoch is over that, and none comes before
-        Newton's method with "squared_error". If Pegasos
-        goes on from the model of another solver, the number includes steps that this model stands
-        for; see `partial_fit`.
+        method begins on a sample of the rows, the epoch is over that. Regressors with
+        "squared_error" make none before Newton's method. If Pegasos goes on from the model of
+        another solver, the number includes steps that this model stands for; see `partial_fit`.
     objective_ : ndarray of shape (n_problems,)
         P(w) of this model on the training data; of shape (1,) with "crammer_singer".
         After an interrupted fit and after `partial_fit`,

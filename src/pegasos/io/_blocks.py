@@ -630,7 +630,8 @@ class _Conversion:
 
     def _pieces(self) -> Iterator[_sources.Piece]:
         """The source's pieces, checked and counted."""
-        with contextlib.closing(self.source.pieces(self.memory // _PIECE_SHARE)) as pieces:  # type: ignore[type-var]
+        source: Any = self.source.pieces(self.memory // _PIECE_SHARE)
+        with contextlib.closing(source) as pieces:
             for number, (X, y, weights) in enumerate(pieces):
                 try:
                     piece = self._piece(X, y, weights)
