@@ -378,7 +378,7 @@ def main():
     versions = [f"{name} {v}" for name, v in about["versions"].items() if name != "pegasos"]
     kept = [row["about"]["date"] for table in results.tables.values() for row in table.values()]
     dates = " to ".join(sorted({min(kept), max(kept)}))
-    told = f"{about['machine']}, {dates}; {', '.join(versions)}. The page names each commit."
+    told = f"{about['machine']}, {dates}; {', '.join(versions)}. bench/README.md names each commit."
     told += " Linear fits of pegasos have one thread, kernel fits and searches two."
     told = textwrap.fill(told, 98)
     args.readme.write_text(
