@@ -586,6 +586,7 @@ def test_a_search_trains_the_problems_of_its_folds(tmp_path, rng):
         # Passes are as many as the hardest problem needs.
         assert len(set(search.cv_results_["n_epochs"])) == 1
         assert (search.predict(blocks) == search.best_estimator_.predict(X)).all()
+        assert search.score(blocks) == pytest.approx(search.score(X, y, weights), rel=1e-12)
     with pytest.raises(ValueError, match="is too little for 108 problem"):
         PegasosClassifierCV(Cs=12, cv=3).fit(blocks)
     search = PegasosClassifierCV(cv=3, cv_effort=2, Cs=[1e-3, 0.1], refit=False).fit(blocks)

@@ -16,7 +16,7 @@ from scipy import sparse
 from sklearn.base import is_classifier
 from sklearn.datasets import load_iris, make_blobs, make_classification
 from sklearn.exceptions import ConvergenceWarning, UndefinedMetricWarning
-from sklearn.metrics import f1_score, make_scorer, pairwise_distances
+from sklearn.metrics import f1_score, get_scorer, make_scorer, pairwise_distances
 from sklearn.model_selection import (
     GridSearchCV,
     GroupKFold,
@@ -230,6 +230,18 @@ def test_splitters_groups_weights_and_scorers(rng, data):
             assert 0.4 < search.best_score_ <= 1
     binary = PegasosClassifierCV(lams=LAMS, scoring="roc_auc", random_state=0).fit(X, y == 1)
     assert 0.5 < binary.best_score_ <= 1
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_score_is_that_of_scoring(rng, data, weighted):
+    X, y = data
+    scores, weights = {}, {"sample_weight": rng.uniform(0.1, 2, 90)} if weighted else {}
+    for scoring in (None, "roc_auc", "recall", make_scorer(f1_score)):
+        search = PegasosClassifierCV(lams=LAMS, scoring=scoring, random_state=0).fit(X, y == 1)
+        found = scores[str(scoring)] = search.score(X, y == 1, **weights)
+        judge = get_scorer("accuracy" if scoring is None else scoring)
+        assert found == judge(search.best_estimator_, X, y == 1, **weights)
+    assert len(set(scores.values())) == 4
 
 
 def test_a_class_that_a_fold_lacks_is_learned_from_the_others(data):

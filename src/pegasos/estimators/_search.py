@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import rankdata
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.metrics import r2_score
+from sklearn.metrics import get_scorer, r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from pegasos import _threads, kernels
@@ -183,6 +183,32 @@ class _Search(BaseEstimator):
         """Labels or targets of the rows of `X` by the best estimator; see its method."""
         return self._refitted().predict(X)
 
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Score of the best estimator by `scoring`, as `GridSearchCV` has it.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), or Blocks
+            As for `predict`.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Labels or targets. None of Blocks, which have them.
+        sample_weight : array-like of shape (n_samples,), default=None
+            None of Blocks, which have them. A `scoring` without weights refuses them.
+
+        Returns
+        -------
+        float
+            With ``scoring=None``, the accuracy of a classifier or the R² of a regressor.
+        """
+        best = self._refitted()
+        if self.scoring is None:
+            return best.score(X, y, sample_weight)
+        if isinstance(X, Blocks):
+            X.without(y, sample_weight)
+            y, sample_weight = X.targets()
+        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+        return get_scorer(self.scoring)(best, X, y, **weights)
+
     def to_model(self) -> LinearModel | KernelModel:
         """The best estimator as a model, which can be saved without pickle."""
         return self._refitted().to_model()
@@ -340,6 +366,8 @@ def _narrowed(X: Any, kernel: kernels.Kernel) -> Any:
 class _OfClassifiers(CommonMixin, ClassifierMixin, _Search):
     """Searches whose y holds labels."""
 
+    score = _Search.score
+
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores of the rows of `X` by the best estimator; see its method."""
         return self._refitted().decision_function(X)
@@ -386,6 +414,8 @@ class _OfClassifiers(CommonMixin, ClassifierMixin, _Search):
 
 class _OfRegressors(CommonMixin, RegressorMixin, _Search):
     """Searches whose y holds targets."""
+
+    score = _Search.score
 
     def _other_axes(self, X: Any, sample_weight: Any) -> dict[str, Any]:
         epsilons = [_EPSILON] if self.epsilons is None else np.asarray(self.epsilons, float)
