@@ -1,9 +1,12 @@
 """The documentation site: ``python -m sphinx -W -b html docs docs/_build/html``, offline."""
 
 import argparse
+import inspect
 import re
 import sys
 from pathlib import Path
+
+from sphinx.util.inspect import stringify_signature
 
 import pegasos
 from pegasos import cli
@@ -24,13 +27,15 @@ version = release = pegasos.__version__
 
 extensions = [
     "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
     "numpydoc",
     "myst_parser",
     "sphinx_gallery.gen_gallery",
     "sphinx.ext.mathjax",
     "sphinx-mathjax-offline",  # brings MathJax along: formulas need no network either
 ]
-exclude_patterns = ["_build", "_generated", "examples"]
+templates_path = ["_templates"]
+exclude_patterns = ["_build", "_generated", "_templates", "examples"]
 default_role = "py:obj"
 smartquotes = False  # of values in docstrings, such as "sdca"
 html_theme = "pydata_sphinx_theme"
@@ -46,10 +51,11 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
 }
-html_sidebars = {"index": []}
+html_sidebars = {page: [] for page in ("index", "quick_start", "coming_from")}  # no subpages
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
+toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False
 
 sphinx_gallery_conf = {
@@ -62,6 +68,34 @@ sphinx_gallery_conf = {
     "write_computation_times": False,
     "capture_repr": (),
 }
+
+
+# ---- One page of reference for each class --------------------------------------------------------
+
+#: What users call of classes that are no estimators; the package itself uses the rest.
+MODEL = ["predict", "predict_proba", "decision_function", "save", "load", "to_estimator"]
+autosummary_context = {
+    "shown": {
+        "pegasos.Blocks": ["in_memory", "targets"],
+        "pegasos.LinearModel": MODEL,
+        "pegasos.KernelModel": MODEL,
+        "pegasos.plotting.Recorder": [],
+    },
+    # Metadata routing of scikit-learn, whose manual describes it.
+    "hidden": [
+        "__init__", "get_metadata_routing",
+        "set_fit_request", "set_partial_fit_request", "set_score_request",
+    ],
+}  # fmt: skip
+
+
+def signature_of_class(app, what, name, found, *_):
+    """Parameters of ``__init__``, where ``__new__`` only refuses foreign ones; none of models."""
+    if what != "class":
+        return None
+    if found in (pegasos.LinearModel, pegasos.KernelModel):  # which users do not make themselves
+        return "", None
+    return stringify_signature(inspect.signature(found), show_annotation=False), None
 
 
 # ---- Pages that are made of sources --------------------------------------------------------------
@@ -120,3 +154,4 @@ def generate(app):
 
 def setup(app):
     app.connect("builder-inited", generate)
+    app.connect("autodoc-process-signature", signature_of_class)

@@ -16,6 +16,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urldefrag, urlsplit
 
+import numpy as np
 import pytest
 
 SITE = Path(os.environ.get("PEGASOS_SITE", "")).resolve()
@@ -82,6 +83,30 @@ def test_every_link_within_the_site_has_a_target(pages):
                 dead.append((name, link))
     assert not dead
     assert n_links > 500
+
+
+@pytest.mark.parametrize(
+    ("words", "page"),  # as the search stems them
+    [
+        ("regress", "api/pegasos.PegasosRegressor"),
+        ("probabl", "gallery/plot_calibration"),
+        ("core", "larger_than_memory"),
+        ("imbalanc class", "choosing"),
+        ("outlier", "gallery/plot_one_class"),
+        ("logisticregress", "coming_from"),
+        ("ctrl", "guarantees"),
+    ],
+)
+def test_the_search_finds_what_people_look_for(words, page):
+    text = (SITE / "searchindex.js").read_text("utf-8")
+    index = json.loads(text[text.index("(") + 1 : text.rindex(")")])
+    for word in words.split():
+        found = {
+            index["docnames"][number]
+            for terms in (index["terms"], index["titleterms"])
+            for number in np.atleast_1d(terms.get(word, []))
+        }
+        assert page in found
 
 
 # Loads every page in a frame of each width, and reports what does not fit or fails.
