@@ -220,7 +220,6 @@ def fit(
         _warnings.of_gap(
             schedule, certificate, rows, solver=solver, tol=tol, max_iter=n_epochs,
             name=model.problem_name, stacklevel=3,
-            told=lambda objectives: objectives * settings.objective_units,
         )  # fmt: skip
     if codes is not None and classes is not None:
         balancing = None if weights is not None else "sample_weight that gives rare classes more"
@@ -237,11 +236,11 @@ def _model(
     """What a fit returns, in the units that users have."""
     settings, counts = schedule.settings, None
     coef, intercept = settings.told(*schedule.model())
-    loss, units = settings.loss, settings.objective_units
+    loss = settings.loss
     if schedule.solver is schedule.pegasos:
         counts = schedule.pegasos.alpha_counts()
         if loss.has_targets:  # slopes have the units of losses over those of targets
-            counts = counts * (units / np.array(settings.units))[:, None]
+            counts = counts * (settings.objective_units / np.array(settings.units))[:, None]
     return LinearModel(
         coef=coef,
         intercept=intercept,
@@ -251,8 +250,8 @@ def _model(
         loss=loss.name,
         epsilon=loss.epsilon if loss.name in _losses.EPSILON_LOSSES else None,
         is_flat=is_flat,
-        objective=certificate.objective * units,
-        dual_objective=certificate.dual_objective * units,
+        objective=settings.told_objectives(certificate.objective),
+        dual_objective=settings.told_objectives(certificate.dual_objective),
         n_steps=schedule.n_steps,
         alpha_counts=counts,
     )

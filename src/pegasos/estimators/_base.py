@@ -313,21 +313,6 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         """Warn at the end of a fit; `plan` is empty where no gap was asked for."""
         raise NotImplementedError
 
-    # What training has, and what users have: other numbers where targets have units.
-
-    def _solution(self, schedule: Schedule) -> tuple[np.ndarray, np.ndarray]:
-        """Coefficients and intercepts, as users have them."""
-        coef, intercept = schedule.model()
-        return coef, intercept
-
-    def _kept_solution(self) -> tuple[Any, Any]:
-        """Those of the fitted model, as training has them."""
-        return self.__dict__.get("coef_"), self.intercept_
-
-    def _objectives(self, objectives: np.ndarray, settings: Settings) -> np.ndarray:
-        """Objectives, as users have them."""
-        return objectives
-
     def _settings_for(self, lam: float, data: Data) -> Settings:
         """What all problems share, given the λ that users have."""
         return self._settings(lam)
@@ -431,9 +416,10 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         kind = self._kind
         try:
             if "problems" not in self._state:
-                coef, intercept = self._kept_solution()
-                _state.check_remains(self._state, coef, intercept, (n_problems, n_features))
-                return Schedule.of_remains(kind, settings, self._state, coef, intercept)
+                coef: Any = self.__dict__.get("coef_")
+                model = np.atleast_2d(coef), self.intercept_
+                _state.check_remains(self._state, *model, (n_problems, n_features))
+                return Schedule.of_remains(kind, settings, self._state, *settings.kept(*model))
             _state.check(self._state, Schedule(kind, settings, n_problems, n_features, dtype, 0))
         except ValueError as error:
             raise ValueError(
@@ -528,8 +514,8 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
                 schedule.end_plan()
             attributes = self._attributes(schedule, data) | self._ended_with(schedule)
             if certificate is not None:
-                told = self._objectives(certificate.objective, schedule.settings)
-                bound = self._objectives(certificate.dual_objective, schedule.settings)
+                told = schedule.settings.told_objectives(certificate.objective)
+                bound = schedule.settings.told_objectives(certificate.dual_objective)
                 attributes |= {
                     "objective_": told,
                     "dual_objective_": bound,
@@ -558,7 +544,7 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
     def _attributes(self, schedule: Schedule, data: Data) -> dict[str, Any]:
         """What a fitted estimator has at any time of a fit, as a dictionary."""
         return {
-            **self._model_of(*self._solution(schedule), data),
+            **self._model_of(*schedule.settings.told(*schedule.model()), data),
             **data.seen,
             **self._about(data),
             "lam_": schedule.settings.lam,
@@ -570,10 +556,10 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
 
     def _standing(self, schedule: Schedule, rows: Any, data: Data) -> dict[str, np.ndarray]:
         """What callbacks are told after an epoch."""
-        certificate = schedule.standing(rows)
+        certificate, told = schedule.standing(rows), schedule.settings.told_objectives
         return {
-            "objective": self._objectives(certificate.objective, schedule.settings),
-            "dual_objective": self._objectives(certificate.dual_objective, schedule.settings),
+            "objective": told(certificate.objective),
+            "dual_objective": told(certificate.dual_objective),
             "relative_gap": certificate.relative_gap,
         }
 

@@ -132,24 +132,8 @@ class OneClass(CommonMixin, OutlierMixin, PegasosEstimator):
         self, schedule: Schedule, rows: Any, data: Data, certificate: Any, plan: dict[str, Any]
     ) -> None:
         if plan:
-            _warnings.of_gap(
-                schedule, certificate, rows, stacklevel=7, name=lambda k: "",
-                told=lambda objectives: self._objectives(objectives, schedule.settings), **plan,
-            )  # fmt: skip
+            _warnings.of_gap(schedule, certificate, rows, stacklevel=7, name=lambda k: "", **plan)
             _warnings.of_no_direction(schedule, certificate, stacklevel=7)
-
-    def _solution(self, schedule: Schedule) -> tuple[np.ndarray, np.ndarray]:
-        (coef, intercept), (unit,) = schedule.model(), schedule.settings.units
-        return coef * unit, (intercept - 1) * unit
-
-    def _kept_solution(self) -> tuple[Any, Any]:
-        coef, intercept = super()._kept_solution()
-        is_there = all(isinstance(x, np.ndarray) and x.dtype.kind == "f" for x in (coef, intercept))
-        (unit,) = self._fitted["units"]
-        return (coef / unit, intercept / unit + 1) if is_there else (coef, intercept)
-
-    def _objectives(self, objectives: np.ndarray, settings: Settings) -> np.ndarray:
-        return (objectives - settings.loss.nu) * settings.objective_units
 
     def _lam_of(self, data: Data) -> float:
         return float(self.nu)

@@ -109,25 +109,8 @@ class Regressor(ScoreMixin, RegressorMixin, PegasosEstimator):
         if plan:
             _warnings.of_gap(
                 schedule, certificate, rows, stacklevel=7,
-                name=lambda k: f"output {k}" if len(data.columns) > 1 else "",
-                told=lambda objectives: self._objectives(objectives, schedule.settings), **plan,
+                name=lambda k: f"output {k}" if len(data.columns) > 1 else "", **plan,
             )  # fmt: skip
-
-    def _solution(self, schedule: Schedule) -> tuple[np.ndarray, np.ndarray]:
-        return schedule.settings.told(*schedule.model())
-
-    def _kept_solution(self) -> tuple[Any, Any]:
-        solution = []
-        for name, shape in (("coef_", (-1, 1)), ("intercept_", (-1,))):
-            array = self.__dict__.get(name)
-            if isinstance(array, np.ndarray) and array.dtype.kind == "f":
-                array = np.atleast_2d(array) if name == "coef_" else array
-                array = array / np.reshape(self._fitted["units"], shape)
-            solution.append(array)
-        return solution[0], solution[1]
-
-    def _objectives(self, objectives: np.ndarray, settings: Settings) -> np.ndarray:
-        return objectives * settings.objective_units
 
     def _settings_for(self, lam: float, data: Data) -> Settings:
         loss = _losses.of_targets(self.loss, float(self.epsilon))

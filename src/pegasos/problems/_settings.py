@@ -88,14 +88,29 @@ class Settings:
             return self
         return replace(self, units=tuple(np.atleast_1d(np.array(self.units)[which]).tolist()))
 
+    # Of one class, b of users is s (b - 1) and P is s (P - nu): see `OneClass`.
+
     def told(self, coef: np.ndarray, intercept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Coefficients and intercepts of training in the units that users have."""
+        """Coefficients and intercepts of training as users have them."""
+        if self.units == (1.0,) and not self.loss.nu:
+            return coef, intercept  # of classes, which may have large coefficients: no copy
         units = np.array(self.units)
         with np.errstate(over="ignore", under="ignore"):
-            coef, intercept = coef * units[:, None], intercept * units
+            coef = coef * units[:, None]
+            intercept = (intercept - (self.loss.nu > 0)) * units
         if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
             raise _validate.overflow(np.dtype(np.float64), self.lam)
         return coef, intercept
+
+    def told_objectives(self, objectives: np.ndarray) -> np.ndarray:
+        """Objectives of training as users have them."""
+        return (objectives - self.loss.nu) * self.objective_units
+
+    def kept(self, coef: np.ndarray, intercept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Coefficients and intercepts that users have as training has them."""
+        units = np.array(self.units)
+        with np.errstate(over="ignore", under="ignore"):
+            return coef / units[:, None], intercept / units + (self.loss.nu > 0)
 
     @property
     def constant_feature(self) -> float:

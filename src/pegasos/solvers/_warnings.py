@@ -29,7 +29,6 @@ def of_gap(
     name: Callable[[int], str],
     stacklevel: int,
     is_over: bool = True,
-    told: Callable[[np.ndarray], np.ndarray] = np.asarray,
 ) -> None:
     """Warn if a relative gap is above `tol`: why the fit stopped, where, and what may help.
 
@@ -45,8 +44,6 @@ def of_gap(
         As of `warnings.warn`: the line that called `fit`.
     is_over : bool
         False: a callback stopped the fit.
-    told : callable
-        Makes of objectives those that users have.
     """
     tol = GAP if tol == "auto" else tol
     if tol is None or (certificate.relative_gap <= tol).all():
@@ -59,6 +56,7 @@ def of_gap(
         return
     from sklearn.exceptions import ConvergenceWarning
 
+    told = schedule.settings.told_objectives
     objective = told(certificate.objective)[k]
     if not is_over:
         why = f"a callback stopped the fit after {_epochs(schedule.n_iter)}"
