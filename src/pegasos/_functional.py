@@ -216,11 +216,10 @@ def fit(
         schedule, certificate, classes, "ovr" if has_targets else multi_class,
         is_flat=has_targets and np.ndim(y) == 1,
     )  # fmt: skip
-    if steps is None:
-        _warnings.of_gap(
-            schedule, certificate, rows, solver=solver, tol=tol, max_iter=n_epochs,
-            name=model.problem_name, stacklevel=3,
-        )  # fmt: skip
+    _warnings.of_gap(
+        schedule, certificate, rows, solver=solver, tol=tol, max_iter=n_epochs, n_steps=steps,
+        name=model.problem_name, stacklevel=3,
+    )  # fmt: skip
     if codes is not None and classes is not None:
         balancing = None if weights is not None else "sample_weight that gives rare classes more"
         _warnings.of_one_class(

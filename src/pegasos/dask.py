@@ -397,14 +397,12 @@ class _DaskMachine(BaseEstimator):
                 local._checkpoints = _checkpoint.Checkpoints(
                     path, self.checkpoint_every, about, None
                 )
-            watch = local._watch(self.max_iter, None, X, y)
+            watch = local._watch(X, y)
             try:
-                plan = {"tol": self.tol, "max_iter": self.max_iter}
-                outcome = local._train(rounds, None, data, watch, **plan)
+                outcome = local._train(rounds, None, data, watch, **local._plan())
             finally:
                 local._write_checkpoint(rounds, data)
-            row = _core.dense_rows(about.row())
-            local._conclude(rounds, row, data, watch, outcome)
+            local._conclude(rounds, data, watch, _core.dense_rows(about.row()), *outcome)
         local._checkpoints = None
         fitted = {name: value for name, value in vars(local).items() if name.endswith("_")}
         kept = {k: v for k, v in vars(self).items() if not k.endswith("_")}

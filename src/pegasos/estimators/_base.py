@@ -27,9 +27,9 @@ from pegasos.estimators._callbacks import (
 from pegasos.io._blocks import Blocks
 from pegasos.io._checkpoint import CheckpointDue
 from pegasos.io._progress import Progress
-from pegasos.problems import _certificate, _validate
+from pegasos.problems import _certificate, _columns, _validate
 from pegasos.problems._settings import Settings
-from pegasos.solvers import _schedule, _state
+from pegasos.solvers import _schedule, _state, _warnings
 from pegasos.solvers._schedule import Schedule
 
 
@@ -93,6 +93,15 @@ class Data:
     values: np.ndarray | None = None
     units: Any = None
     kernel: Any = None
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether X are rows that are not in memory; y and weights are then of some or none."""
+        return hasattr(self.X, "fingerprint")
+
+    def name_of(self, k: int) -> str:
+        """What problem number `k` is about, in words; nothing where there is only one."""
+        return _columns.name(k, len(self.columns), self.classes, self.scheme)
 
 
 def lam_of(C: float, mass: float) -> float:
@@ -239,6 +248,7 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
     _checkpoints: Any = None
     _of_file: Any = types.MappingProxyType({})
 
+    @whole
     def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
         """Train on the rows of `X`.
 
@@ -272,9 +282,34 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
             If a classifier predicts the same class for all rows of X, or all rows have one of
             several labels, or no row has it; or if w = 0 is the model of one class.
         """
-        raise NotImplementedError
+        with one_at_a_time(self, "fit"):
+            _parameters.check(self)
+            schedule, rows, data = self._prepare(X, y, sample_weight)
+            watch = self._watch(data.X, None if data.is_elsewhere else data.y)
+            return self._conclude(schedule, data, watch, *self._run(schedule, rows, data, watch))
 
     # ---- Inside ----------------------------------------------------------------------------------
+
+    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Data]:
+        """What a call of `fit` trains: its schedule, the rows as that takes them, and its data."""
+        continuing = self.warm_start and hasattr(self, "_state")
+        data = self._read(X, y, sample_weight, continuing=continuing)
+        self._check_data(data)
+        schedule, rows = self._schedule_of(data, sample_weight, continuing=continuing)
+        schedule.set_rows(data.columns, data.weights, data.values)
+        return schedule, rows, data
+
+    def _schedule_of(
+        self, data: Data, sample_weight: Any, *, continuing: bool
+    ) -> tuple[Schedule, Any]:
+        """The schedule of a fit that begins or goes on, and its rows."""
+        raise NotImplementedError
+
+    def _run(
+        self, schedule: Schedule, rows: Any, data: Data, watch: Watch
+    ) -> tuple[Any, _certificate.Certificate | None, bool]:
+        """Train. Returns the rows that a warning may be about, and what `_train` returns."""
+        return rows, *self._train(schedule, rows, data, watch, **self._plan())
 
     def _read(self, X: Any, y: Any, sample_weight: Any, *, continuing: bool) -> Data:
         """The `Data` of a call, which goes on (`continuing`) or begins anew."""
@@ -307,11 +342,8 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         """What it takes to go on."""
         raise NotImplementedError
 
-    def _warn(
-        self, schedule: Schedule, rows: Any, data: Data, certificate: Any, plan: dict[str, Any]
-    ) -> None:
-        """Warn at the end of a fit; `plan` is empty where no gap was asked for."""
-        raise NotImplementedError
+    def _warn(self, schedule: Schedule, rows: Any, data: Data, certificate: Any) -> None:
+        """Warn at the end of a fit, of more than the gap."""
 
     def _settings_for(self, lam: float, data: Data) -> Settings:
         """What all problems share, given the λ that users have."""
@@ -356,11 +388,11 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         names = ("n_features_in_", "feature_names_in_")
         return {name: getattr(self, name) for name in names if hasattr(self, name)}
 
-    def _plan(self) -> tuple[int, int | None]:
-        """`max_iter` and `n_steps`, which must suit the solver."""
-        if self.solver not in ("auto", "pegasos") and self.n_steps is not None:
-            raise ValueError(f"n_steps needs solver='pegasos', got solver={self.solver!r}")
-        return int(self.max_iter), None if self.n_steps is None else int(self.n_steps)
+    def _plan(self) -> dict[str, Any]:
+        """What `Schedule.train` is to do."""
+        n_steps = None if self.n_steps is None else int(self.n_steps)
+        max_iter = int(self.max_iter)
+        return {"solver": self.solver, "tol": self.tol, "max_iter": max_iter, "n_steps": n_steps}
 
     def _lam_of(self, data: Data) -> float:
         """λ of a fit that begins now and has all rows."""
@@ -492,23 +524,25 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
 
     def _conclude(
         self,
-        schedule: Schedule,
-        rows: Any,
+        schedule: Any,
         data: Data,
         watch: Watch,
-        outcome: tuple[_certificate.Certificate | None, bool],
+        rows: Any,
+        certificate: _certificate.Certificate | None,
+        is_over: bool,
     ) -> Self:
-        """End a fit after `_train`: warn if it stopped early, and keep the model; see `whole`.
+        """End a fit after `_run`: warn if it stopped early, and keep the model; see `whole`.
 
         Where there is no certificate, since no rows were asked for one, there is no warning.
         """
-        (certificate, is_over), (max_iter, n_steps) = outcome, self._plan()
-        plan: dict[str, Any] = {
-            "solver": self.solver, "tol": self.tol, "max_iter": max_iter, "is_over": is_over,
-        }  # fmt: skip
         with _threads.uninterrupted():
             if certificate is not None:
-                self._warn(schedule, rows, data, certificate, plan if n_steps is None else {})
+                rows = schedule.sample() if isinstance(rows, Blocks) else rows
+                _warnings.of_gap(
+                    schedule, certificate, rows, **self._plan(), is_over=is_over,
+                    name=data.name_of, stacklevel=6,
+                )  # fmt: skip
+                self._warn(schedule, rows, data, certificate)
             to_complete = schedule.state() if is_over and self.warm_start else None
             if is_over:
                 schedule.end_plan()
@@ -536,10 +570,10 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
             raise
         return self
 
-    def _watch(self, max_iter: int, n_steps: Any, X: Any, y: Any) -> Watch:
+    def _watch(self, X: Any, y: Any) -> Watch:
         """Callbacks' view of a fit that begins now."""
-        known = n_steps is None and self.tol is None and self.solver == "pegasos"
-        return Watch(self, max_iter if known else None, X=X, y=y)
+        is_known = self.n_steps is None and self.tol is None and self.solver == "pegasos"
+        return Watch(self, int(self.max_iter) if is_known else None, X=X, y=y)
 
     def _attributes(self, schedule: Schedule, data: Data) -> dict[str, Any]:
         """What a fitted estimator has at any time of a fit, as a dictionary."""

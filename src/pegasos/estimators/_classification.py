@@ -332,17 +332,9 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
     def _choices(self, settings: Settings) -> dict[str, Any]:
         return super()._choices(settings) | {"multi_class": self.multi_class}
 
-    def _warn(
-        self, schedule: Schedule, rows: Any, data: Data, certificate: Any, plan: dict[str, Any]
-    ) -> None:
-        about: dict[str, Any] = {"classes": data.classes, "multi_class": data.scheme}
-        if plan:
-            _warnings.of_gap(
-                schedule, certificate, rows, name=lambda k: _problems.name(k, **about),
-                stacklevel=7, **plan,
-            )  # fmt: skip
-        if hasattr(data.X, "fingerprint"):
-            return  # rows lie elsewhere: to ask all of them would be a pass
+    def _warn(self, schedule: Schedule, rows: Any, data: Data, certificate: Any) -> None:
+        if data.is_elsewhere:
+            return  # to ask all rows would be a pass
         if data.scheme == "multilabel":
             self._warn_of_one_value(data)
             return
@@ -351,7 +343,7 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
             certificate = None  # of which binary problems would tell something
         _warnings.of_one_class(
             schedule, certificate, rows, codes=data.codes, weights=data.weights,
-            balancing=balancing, stacklevel=7, **about,
+            balancing=balancing, stacklevel=7, classes=data.classes, multi_class=data.scheme,
         )  # fmt: skip
 
     def _warn_of_one_value(self, data: Data) -> None:

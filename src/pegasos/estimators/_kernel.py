@@ -2,16 +2,15 @@
 
 import functools
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any
 
 import joblib
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from pegasos import _threads, kernels
 from pegasos.estimators import _parameters
-from pegasos.estimators._base import Data, PegasosEstimator, keep, one_at_a_time, whole
+from pegasos.estimators._base import Data, PegasosEstimator, keep
 from pegasos.estimators._classification import Classifier
 from pegasos.io._model import KernelModel
 from pegasos.kernels import ColumnCache
@@ -65,57 +64,37 @@ class KernelMachine(PegasosEstimator):
             squared = np.einsum("ij,ij->i", self.dual_coef_, scores)
         return np.sqrt(np.where(squared >= 0, squared, np.nan))
 
-    @whole
-    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
-        with one_at_a_time(self, "fit"):
-            _parameters.check(self)
-            continuing = self.warm_start and hasattr(self, "_state")
-            data = self._read(X, y, sample_weight, continuing=continuing)
-            X = data.X
-            self._check_data(data)
-            weights = _validate.sample_weight(sample_weight, X.shape[0])
-            kernel = data.kernel = self._make_kernel(X, weights, continuing)
-            make_cache = functools.partial(
-                ColumnCache,
-                megabytes=float(self.cache_size),
-                n_threads=self._n_threads(),
-                n_problems=len(data.columns),
-            )
-            schedule = self._schedule_for(data, continuing)
-            schedule.set_rows(data.columns, data.weights, data.values)
-            max_iter, n_steps = self._plan()
-            plain = n_steps is not None or (self.solver == "pegasos" and self.tol is None)
-            draws = self._few_draws(schedule, X.shape[0], n_steps, max_iter) if plain else None
-            watch = self._watch(max_iter, n_steps, X, data.y)
-            if draws is None:
-                # Other solvers have been over all columns when the problems part.
-                divides = self.solver != "pegasos" and kernel.is_positive
-                points = wide = kernel.points_among_themselves(X)
-                if schedule.may_be_narrow(self.solver, self.tol, len(points)):
-                    points = wide.narrowed()
-                cache = make_cache(points, divides=divides)
-                plan: dict[str, Any] = {
-                    "solver": self.solver,
-                    "tol": self.tol,
-                    "max_iter": max_iter,
-                    "n_steps": n_steps,
-                }
-                outcome = self._train(schedule, cache, data, watch, **plan)
-                certificate, is_over = outcome
-                is_narrow = points is not wide
-                if is_narrow and is_over and schedule.is_short(certificate, self.tol, max_iter):
-                    cache = make_cache(wide, divides=divides)
-                    outcome = self._train(schedule, cache, data, watch, **plan)
-                return self._conclude(schedule, cache, data, watch, outcome)
-            schedule.pegasos.run_among(draws, lambda rows: make_cache(kernel.subset(X, rows)))
-            return self._conclude(schedule, None, data, watch, (None, True))
-
     def to_model(self) -> KernelModel:
         """The fitted model as a `pegasos.KernelModel`, which can be saved without pickle."""
         check_is_fitted(self, "dual_coef_")
         return KernelModel(support=self._support, dual_coef=self.dual_coef_, **self._about_model())
 
     # ---- Inside ----------------------------------------------------------------------------------
+
+    def _run(self, schedule: Schedule, rows: Any, data: Data, watch: Any) -> tuple[Any, Any, bool]:
+        X, kernel, plan = data.X, data.kernel, self._plan()
+        make_cache = functools.partial(
+            ColumnCache,
+            megabytes=float(self.cache_size),
+            n_threads=self._n_threads(),
+            n_problems=len(data.columns),
+        )
+        draws = self._few_draws(schedule, X.shape[0])
+        if draws is not None:
+            schedule.pegasos.run_among(draws, lambda few: make_cache(kernel.subset(X, few)))
+            return None, None, True
+        # Other solvers have been over all columns when the problems part.
+        divides = self.solver != "pegasos" and kernel.is_positive
+        points = wide = kernel.points_among_themselves(X)
+        if schedule.may_be_narrow(self.solver, self.tol, len(points)):
+            points = wide.narrowed()
+        cache = make_cache(points, divides=divides)
+        certificate, is_over = self._train(schedule, cache, data, watch, **plan)
+        is_narrow = points is not wide
+        if is_narrow and is_over and schedule.is_short(certificate, self.tol, plan["max_iter"]):
+            cache = make_cache(wide, divides=divides)
+            certificate, is_over = self._train(schedule, cache, data, watch, **plan)
+        return cache, certificate, is_over
 
     def _problem_scores(self, X: Any) -> np.ndarray:
         model = self.to_model()
@@ -169,13 +148,13 @@ class KernelMachine(PegasosEstimator):
         kernel.refuse_overflow(X)
         return kernel
 
-    def _few_draws(
-        self, schedule: Schedule, n: int, n_steps: Any, max_iter: int
-    ) -> np.ndarray | None:
+    def _few_draws(self, schedule: Schedule, n: int) -> np.ndarray | None:
         """The draws of the fit if scores are to be pulled, or None."""
-        if self.scores == "push" or self.warm_start:
+        is_fixed = self.n_steps is not None or (self.solver == "pegasos" and self.tol is None)
+        if self.scores == "push" or self.warm_start or not is_fixed:
             return None
-        schedule.pegasos.plan(n_steps=n_steps, n_epochs=max_iter)
+        plan = self._plan()
+        schedule.pegasos.plan(n_steps=plan["n_steps"], n_epochs=plan["max_iter"])
         return schedule.pegasos.planned_draws(n // 2 if self.scores == "auto" else 2**40)
 
     def _begin(
@@ -188,11 +167,15 @@ class KernelMachine(PegasosEstimator):
     ) -> Schedule:
         return super()._begin(settings, n_problems, n_rows, n_rows, np.float64)
 
-    def _schedule_for(self, data: Data, continuing: bool) -> Schedule:
+    def _schedule_of(
+        self, data: Data, sample_weight: Any, *, continuing: bool
+    ) -> tuple[Schedule, Any]:
         X, columns = data.X, data.columns
+        weights = _validate.sample_weight(sample_weight, X.shape[0])
+        data.kernel = self._make_kernel(X, weights, continuing)
         if not continuing:
             settings = self._settings_for(self._lam_of(data), data)
-            return self._begin(settings, len(columns), *X.shape)
+            return self._begin(settings, len(columns), *X.shape), None
         settings = self._settings_for(self._lam_to_go_on(), data)
         self._check_unchanged(settings, data)
         n_rows, _ = _state.rows_of(self._state)
@@ -206,7 +189,7 @@ class KernelMachine(PegasosEstimator):
                 "X must be that of the fit that warm_start continues, got one with other values, "
                 f"or of another type or layout ({type(X).__name__} of {X.dtype})"
             )
-        return self._restored(settings, len(columns), n_rows, np.float64)
+        return self._restored(settings, len(columns), n_rows, np.float64), None
 
     def _model_of(self, coef: np.ndarray, intercept: np.ndarray, data: Data) -> dict[str, Any]:
         support, kernel, X = np.flatnonzero(coef.any(axis=0)), data.kernel, data.X

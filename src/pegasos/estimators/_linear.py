@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from pegasos import _threads
 from pegasos.estimators import _parameters
-from pegasos.estimators._base import Data, PegasosEstimator, keep, one_at_a_time, whole
+from pegasos.estimators._base import Data, PegasosEstimator, keep, one_at_a_time
 from pegasos.estimators._classification import Classifier
 from pegasos.io._blocks import Blocks
 from pegasos.io._model import LinearModel
@@ -33,38 +33,6 @@ class LinearMachine(PegasosEstimator):
         """‖w‖ of each problem, without the intercept."""
         check_is_fitted(self, "coef_")
         return np.linalg.norm(np.atleast_2d(self.coef_), axis=1)
-
-    @whole
-    def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
-        if isinstance(X, Blocks):
-            X.without(y if get_tags(self).target_tags.required else None, sample_weight)
-            if not _blocks.fit_into_memory(X):
-                return self._fit_blocks(X)
-            X, y, sample_weight = X.in_memory()
-        with one_at_a_time(self, "fit"):
-            _parameters.check(self)
-            continuing = self.warm_start and hasattr(self, "_state")
-            data = self._read(X, y, sample_weight, continuing=continuing)
-            self._check_data(data)
-            max_iter, n_steps = self._plan()
-            rows, dtype = _validate.rows(data.X, checked=True)
-            if continuing:
-                schedule = self._resume(data, dtype)
-                if schedule.pegasos.n_rows != rows.shape[0]:
-                    schedule.return_to_pegasos(rows)  # dual variables are of other rows
-            else:
-                settings = self._settings_for(self._lam_of(data), data)
-                schedule = self._begin(settings, len(data.columns), *rows.shape, dtype)
-            schedule.set_rows(data.columns, data.weights, data.values)
-            watch = self._watch(max_iter, n_steps, data.X, data.y)
-            plan: dict[str, Any] = {
-                "solver": self.solver,
-                "tol": self.tol,
-                "max_iter": max_iter,
-                "n_steps": n_steps,
-            }
-            outcome = self._train(schedule, rows, data, watch, **plan)
-            return self._conclude(schedule, rows, data, watch, outcome)
 
     @_threads.handled
     def partial_fit(
@@ -120,26 +88,41 @@ class LinearMachine(PegasosEstimator):
         model = self.to_model()
         return model.problem_scores(self._validate_rows(X, reset=False), checked=True)
 
-    def _fit_blocks(self, blocks: Blocks) -> Self:
-        """Train on rows that are larger than memory."""
-        with one_at_a_time(self, "fit"):
-            _parameters.check(self)
-            max_iter, n_steps = self._plan()
-            _parameters.check_blocks(self)
-            continuing = self.warm_start and "blocks" in getattr(self, "_state", ())
-            data, targets, masses, n_inside = self._read_blocks(blocks, continuing=continuing)
-            lam = self._lam_to_go_on() if continuing else self._lam_of(data)
-            settings = self._settings_for(lam, data)
-            if continuing:
-                self._check_unchanged(settings, data)
-            seed = 0 if continuing else self._seed()
-            schedule: Any = _blocks.BlockSchedule(settings, blocks, targets, masses, n_inside, seed)
-            if continuing:
-                schedule.restore(self._state)
-            watch = self._watch(max_iter, n_steps, blocks, None)
-            plan: dict[str, Any] = {"tol": self.tol, "max_iter": max_iter}
-            outcome = self._train(schedule, blocks, data, watch, **plan)
-            return self._conclude(schedule, schedule.sample(), data, watch, outcome)
+    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Data]:
+        if isinstance(X, Blocks):
+            X.without(y if get_tags(self).target_tags.required else None, sample_weight)
+            if not _blocks.fit_into_memory(X):
+                return self._prepare_blocks(X)
+            X, y, sample_weight = X.in_memory()
+        return super()._prepare(X, y, sample_weight)
+
+    def _prepare_blocks(self, blocks: Blocks) -> tuple[Any, Any, Data]:
+        """As `_prepare`, of rows that are larger than memory."""
+        _parameters.check_blocks(self)
+        continuing = self.warm_start and "blocks" in getattr(self, "_state", ())
+        data, targets, masses, n_inside = self._read_blocks(blocks, continuing=continuing)
+        settings = self._settings_for(
+            self._lam_to_go_on() if continuing else self._lam_of(data), data
+        )
+        if continuing:
+            self._check_unchanged(settings, data)
+        seed = 0 if continuing else self._seed()
+        schedule = _blocks.BlockSchedule(settings, blocks, targets, masses, n_inside, seed)
+        if continuing:
+            schedule.restore(self._state)
+        return schedule, blocks, data
+
+    def _schedule_of(
+        self, data: Data, sample_weight: Any, *, continuing: bool
+    ) -> tuple[Schedule, Any]:
+        rows, dtype = _validate.rows(data.X, checked=True)
+        if not continuing:
+            settings = self._settings_for(self._lam_of(data), data)
+            return self._begin(settings, len(data.columns), *rows.shape, dtype), rows
+        schedule = self._resume(data, dtype)
+        if schedule.pegasos.n_rows != rows.shape[0]:
+            schedule.return_to_pegasos(rows)  # dual variables are of other rows
+        return schedule, rows
 
     def _check_piece(self) -> bool:
         """Raise unless parameters suit `partial_fit`; returns whether training begins with it."""

@@ -128,11 +128,8 @@ class OneClass(CommonMixin, OutlierMixin, PegasosEstimator):
     def _about(self, data: Data) -> dict[str, Any]:
         return {}
 
-    def _warn(
-        self, schedule: Schedule, rows: Any, data: Data, certificate: Any, plan: dict[str, Any]
-    ) -> None:
-        if plan:
-            _warnings.of_gap(schedule, certificate, rows, stacklevel=7, name=lambda k: "", **plan)
+    def _warn(self, schedule: Schedule, rows: Any, data: Data, certificate: Any) -> None:
+        if self.n_steps is None:
             _warnings.of_no_direction(schedule, certificate, stacklevel=7)
 
     def _lam_of(self, data: Data) -> float:

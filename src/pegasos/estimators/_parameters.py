@@ -21,6 +21,9 @@ from pegasos.solvers._schedule import solver_names
 # P of one class, as training has it, is between nu/2 and nu, and known to 16 digits of 1.
 _LEAST_NU = 1e-6
 
+# Solvers that `n_steps` goes with.
+_COUNTED = ("auto", "pegasos")
+
 Check = Callable[[str, Any], Any]
 
 
@@ -35,6 +38,8 @@ def check(estimator: Any) -> None:
             real(f"{name} of loss='huber'", value, above=0)
     if "cost" in estimator._checks:
         _joint(estimator)
+    if getattr(estimator, "n_steps", None) is not None and estimator.solver not in _COUNTED:
+        raise ValueError(f"n_steps needs solver='pegasos', got solver={estimator.solver!r}")
     for one, other in (("C", "lam"), ("Cs", "lams")):
         values = getattr(estimator, one, None), getattr(estimator, other, None)
         if values[0] is not None and values[1] is not None:

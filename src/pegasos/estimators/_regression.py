@@ -14,8 +14,6 @@ from pegasos.estimators._linear import LinearMachine
 from pegasos.io._blocks import Blocks
 from pegasos.problems import _losses, _units, _validate
 from pegasos.problems._settings import Settings
-from pegasos.solvers import _warnings
-from pegasos.solvers._schedule import Schedule
 
 # Of blocks, about so many rows say what the units are.
 _ROWS_FOR_UNITS = 2**16
@@ -102,15 +100,6 @@ class Regressor(ScoreMixin, RegressorMixin, PegasosEstimator):
 
     def _about(self, data: Data) -> dict[str, Any]:
         return {"n_outputs_": len(data.columns), "_is_flat": data.y.ndim == 1}
-
-    def _warn(
-        self, schedule: Schedule, rows: Any, data: Data, certificate: Any, plan: dict[str, Any]
-    ) -> None:
-        if plan:
-            _warnings.of_gap(
-                schedule, certificate, rows, stacklevel=7,
-                name=lambda k: f"output {k}" if len(data.columns) > 1 else "", **plan,
-            )  # fmt: skip
 
     def _settings_for(self, lam: float, data: Data) -> Settings:
         loss = _losses.of_targets(self.loss, float(self.epsilon))

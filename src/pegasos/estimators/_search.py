@@ -118,7 +118,7 @@ class _Search(BaseEstimator):
         estimator.__dict__.update(data.seen)
         name, values, lams = self._lams(data)
         axes = {**self._other_axes(data.X, sample_weight), name: values}
-        steps = self._steps()
+        steps = None if self.n_steps is None else np.atleast_1d(self.n_steps)
         if steps is not None:
             axes["n_steps"] = steps
         # By default, scores weigh rows as training does: else they would choose the λ that heed
@@ -264,13 +264,6 @@ class _Search(BaseEstimator):
         values = np.asarray(values, dtype=np.float64)
         lams = values if name == "lam" else np.array([lam_of(C, mass) for C in values])
         return name, values, lams
-
-    def _steps(self) -> np.ndarray | None:
-        if self.n_steps is None:
-            return None
-        if self.solver not in ("auto", "pegasos"):
-            raise ValueError(f"n_steps needs solver='pegasos', got solver={self.solver!r}")
-        return np.atleast_1d(self.n_steps)
 
     def _rounds(self, n_folds: int, n_problems: int, n_rows: int) -> list[range]:
         """The folds, or those after which points may be dropped, and the others."""

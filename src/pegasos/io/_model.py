@@ -82,9 +82,7 @@ class _Model:
 
     def problem_name(self, k: int) -> str:
         """What problem number `k` is about, in words; nothing where there is only one."""
-        if self.classes is not None:
-            return _problems.name(k, self.classes, self.multi_class)
-        return f"output {k}" if self.n_problems > 1 else ""
+        return _problems.name(k, self.n_problems, self.classes, self.multi_class)
 
     @property
     def duality_gap(self) -> np.ndarray:

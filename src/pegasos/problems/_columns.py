@@ -9,6 +9,7 @@ its "classes" are -1 and 1, outliers and the others.
 
 from collections.abc import Callable
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 
@@ -38,12 +39,14 @@ def count(n_classes: int, multi_class: str) -> int:
     return n_classes * (n_classes - 1) // 2 if multi_class == "ovo" else n_classes
 
 
-def name(k: int, classes: np.ndarray, multi_class: str) -> str:
+def name(k: int, n_problems: int, classes: Any, multi_class: str) -> str:
     """What problem number `k` is about, in words; nothing where there is only one."""
     if multi_class == "multilabel":
         return f"label {classes[k]}"
-    if len(classes) == 2 or multi_class == "crammer_singer":
+    if n_problems == 1 or multi_class == "crammer_singer":
         return ""
+    if classes is None:
+        return f"output {k}"
     if multi_class == "ovr":
         return f"class {classes[k]}"
     i, j = pairs(len(classes))[k]

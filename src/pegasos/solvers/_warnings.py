@@ -26,6 +26,7 @@ def of_gap(
     solver: str,
     tol: Any,
     max_iter: int,
+    n_steps: Any,
     name: Callable[[int], str],
     stacklevel: int,
     is_over: bool = True,
@@ -36,7 +37,7 @@ def of_gap(
     ----------
     schedule, certificate, rows
         Of the fit.
-    solver, tol, max_iter
+    solver, tol, max_iter, n_steps
         As the fit was given them.
     name : callable
         What a problem is about, in words, from its number.
@@ -46,7 +47,7 @@ def of_gap(
         False: a callback stopped the fit.
     """
     tol = GAP if tol == "auto" else tol
-    if tol is None or (certificate.relative_gap <= tol).all():
+    if tol is None or n_steps is not None or (certificate.relative_gap <= tol).all():
         return
     stopping = certificate.stopping_gap
     proved = certificate.proved_gap
