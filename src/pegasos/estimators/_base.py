@@ -617,6 +617,31 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
             **self._of_file,
         }
 
+    @classmethod
+    def _from_model(cls, model: Any) -> Self:
+        """The fitted estimator with this model, whose `to_model` made it or one like it."""
+        parameters, attributes = cls._parts_of(model)
+        fitted = cls(**parameters)
+        n = model.n_problems if model.has_targets else 1
+        data: Any = types.SimpleNamespace(units=(1.0,) * n)  # no fit goes on from these
+        settings = fitted._settings_for(model.lam, data)
+        fitted._take(attributes | {"_fitted": fitted._choices(settings)})
+        return fitted
+
+    @classmethod
+    def _parts_of(cls, model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Parameters and attributes of such an estimator: the other way round of `_about_model`."""
+        attributes = {
+            "intercept_": model.intercept, "lam_": model.lam, "n_steps_": model.n_steps,
+            "n_features_in_": model.n_features, "_of_file": {"zero_based": model.zero_based},
+        }  # fmt: skip
+        if model.feature_names is not None:
+            attributes["feature_names_in_"] = model.feature_names.astype(object)
+        if not np.isnan(model.objective).all():
+            for name in ("objective", "dual_objective", "duality_gap"):
+                attributes[f"{name}_"] = getattr(model, name)
+        return {}, attributes
+
     def _certificate(self) -> _certificate.Certificate:
         """What is known of the fitted model."""
         if hasattr(self, "objective_"):

@@ -190,6 +190,15 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
         y = {"classes": self.classes_, "multi_class": self._scheme}
         return super()._about_model() | y
 
+    @classmethod
+    def _parts_of(cls, model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        parameters, attributes = super()._parts_of(model)
+        parameters |= {"lam": model.lam, "loss": model.loss}
+        if model.multi_class != "multilabel":
+            parameters["multi_class"] = model.multi_class
+        y = {"classes_": model.classes, "_scheme": model.multi_class, "_is_sparse": False}
+        return parameters, attributes | y
+
     @property
     def _loss_name(self) -> Any:
         """Of the fitted model, or of the one to be fitted."""

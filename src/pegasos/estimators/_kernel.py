@@ -71,6 +71,20 @@ class KernelMachine(PegasosEstimator):
 
     # ---- Inside ----------------------------------------------------------------------------------
 
+    @classmethod
+    def _parts_of(cls, model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        parameters, attributes = super()._parts_of(model)
+        support = model.support
+        if not support.kernel.is_stored:
+            raise ValueError(
+                f"a model whose kernel is {support.kernel.name!r} is no estimator without it"
+            )
+        parameters |= {"kernel" if k == "name" else k: v for k, v in model.kernel.items()}
+        return parameters, attributes | {
+            "support_vectors_": support.X, "dual_coef_": model.dual_coef,
+            "_support": support, "_squared_norms": None,
+        }  # fmt: skip
+
     def _run(self, schedule: Schedule, rows: Any, data: Data, watch: Any) -> tuple[Any, Any, bool]:
         X, kernel, plan = data.X, data.kernel, self._plan()
         make_cache = functools.partial(

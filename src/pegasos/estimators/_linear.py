@@ -77,6 +77,11 @@ class LinearMachine(PegasosEstimator):
 
     # ---- Inside ----------------------------------------------------------------------------------
 
+    @classmethod
+    def _parts_of(cls, model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        parameters, attributes = super()._parts_of(model)
+        return parameters, attributes | {"coef_": model.coef[0] if model.is_flat else model.coef}
+
     def _read_blocks(self, blocks: Blocks, *, continuing: bool) -> tuple[Data, Any, Any, Any]:
         """The `Data` of blocks, and `targets`, `masses` and `n_inside` of `BlockSchedule`."""
         raise NotImplementedError

@@ -102,6 +102,11 @@ class OneClass(CommonMixin, OutlierMixin, PegasosEstimator):
         y = {"classes": _columns.SIDES, "multi_class": self._scheme}
         return super()._about_model() | y
 
+    @classmethod
+    def _parts_of(cls, model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        parameters, attributes = super()._parts_of(model)
+        return parameters | {"nu": model.lam}, attributes
+
     def _mean_norm(self, data: Data) -> float:
         """The mean of c_i |x_i|^2."""
         raise NotImplementedError

@@ -48,6 +48,14 @@ class Regressor(ScoreMixin, RegressorMixin, PegasosEstimator):
         y = {"epsilon": self._fitted["epsilon"], "is_flat": self._is_flat}
         return super()._about_model() | y
 
+    @classmethod
+    def _parts_of(cls, model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        parameters, attributes = super()._parts_of(model)
+        parameters |= {"lam": model.lam, "loss": model.loss}
+        if model.epsilon is not None:
+            parameters["epsilon"] = model.epsilon
+        return parameters, attributes | {"n_outputs_": model.n_problems, "_is_flat": model.is_flat}
+
     def _read(self, X: Any, y: Any, sample_weight: Any, *, continuing: bool) -> Data:
         _validate.before_targets(y)
         twin = self._noting(continuing=continuing)

@@ -44,6 +44,8 @@ class _Model:
 
     #: Names the layout of the file, and its version.
     _FORMAT: ClassVar[str]
+    #: With what the names of estimators begin that have such models.
+    _MACHINE: ClassVar[str]
     #: Which attribute holds a row of coefficients for each problem.
     _COEFFICIENTS: ClassVar[str]
     _ARRAYS: ClassVar[tuple[str, ...]] = ("intercept", "objective", "dual_objective", "n_steps")
@@ -150,10 +152,23 @@ class _Model:
         ValueError
             If the kernel is a function, or precomputed.
         """
-        from pegasos.estimators import _restored
+        import pegasos
 
-        assert isinstance(self, (LinearModel, KernelModel))
-        return _restored.estimator(self)
+        kind = "Regressor" if self.has_targets else "Classifier"
+        kind = "OneClass" if self.multi_class == "one_class" else kind
+        fitted = getattr(pegasos, f"{self._MACHINE}{kind}")._from_model(self)
+        if self.scale is None:
+            return fitted
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import StandardScaler
+
+        scaler: Any = StandardScaler(with_mean=self.center is not None)
+        vars(scaler).update(
+            fitted._seen(), mean_=self.center, scale_=self.scale, var_=self.scale**2,
+            n_samples_seen_=1,
+        )  # fmt: skip
+        vars(fitted).pop("feature_names_in_", None)  # what comes from the scaler has none
+        return make_pipeline(scaler, fitted)
 
     @property
     def _loss_name(self) -> str:
@@ -473,6 +488,7 @@ class LinearModel(_Model):
     alpha_counts: np.ndarray | None = None
 
     _FORMAT = "pegasos linear model 1"
+    _MACHINE = "Pegasos"
     _COEFFICIENTS = "coef"
     _ARRAYS = (*_Model._ARRAYS, "coef")
 
@@ -531,6 +547,7 @@ class KernelModel(_Model):
     dual_coef: np.ndarray
 
     _FORMAT = "pegasos kernel model 1"
+    _MACHINE = "KernelPegasos"
     _COEFFICIENTS = "dual_coef"
     _ARRAYS = (*_Model._ARRAYS, "dual_coef", "vectors", "indices", "indptr")
     _ABOUT = (*_Model._ABOUT, "kernel", "shape")
