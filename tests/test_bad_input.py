@@ -1037,6 +1037,8 @@ OPTIONS = [
     (["--kernel", "poly", "--degree", "-1"], r"degree.*-1"),
     (["--kernel", "poly", "--degree", "9" * 20], r"degree.*2147483647.* 9{20}"),
     (["--kernel", "rbf", "--cache-size", "-1"], r"cache_size.*-1"),
+    (["--gamma", "0.1"], r"--gamma goes with --kernel$"),
+    (["--cache-size", "10"], r"--cache-size goes with --kernel$"),
     (["--checkpoint", "/nowhere/c.npz", "--checkpoint-every", "1e-9"], r"/nowhere/c\.npz.*No such"),
     (["--checkpoint", "c.npz", "--checkpoint-every", "0"], r"checkpoint_every.*> 0, got 0\.0"),
     (["--checkpoint", "c.npz", "--checkpoint-every", "nan"], r"checkpoint_every.*got nan"),

@@ -187,8 +187,7 @@ def test_probabilities_are_written_where_there_are_some(
 @pytest.mark.parametrize(("jobs", "expected"), [([], None), (["--jobs", "3"], 3)])
 def test_jobs_reach_machines_and_searches(kernel, jobs, expected):
     args = cli._parser().parse_args(["train", "a", "-o", "b", "--cv", "3", *kernel, *jobs])
-    assert cli._machine(args).n_jobs == expected
-    assert cli._search(args).n_jobs == expected
+    assert [made.n_jobs for made in cli._machines(args)] == [expected, expected]
 
 
 def test_what_a_search_drops_is_told(tmp_path, capsys):

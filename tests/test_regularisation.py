@@ -382,6 +382,6 @@ def test_a_search_of_the_command_line_tries_gammas_unless_told(train, capsys):
     model = train("--kernel", "rbf", "--cv", "3", "--Cs", "3")
     assert model.kernel["gamma"] > 0
     args = cli._parser().parse_args(["train", "a", "--kernel", "rbf", "--cv", "3"])
-    assert cli._search(args).gammas is None
+    assert cli._machines(args)[1].gammas is None
     args = cli._parser().parse_args(["train", "a", "--kernel", "rbf", "--cv", "3", "--gamma", "2"])
-    assert cli._search(args).gammas == [2.0]
+    assert cli._machines(args)[1].gammas == [2.0]

@@ -3,6 +3,8 @@
 import argparse
 import contextlib
 import csv
+import functools
+import inspect
 import json
 import os
 import re
@@ -61,6 +63,18 @@ _OUTPUT = "standard output"
 _FORMATS = ("libsvm", "csv", "npy", "npz", "parquet")
 _ZERO_BASED = {"auto": None, "yes": True, "no": False}
 
+_CLASSES, _TARGETS = "--task classification", "--task regression"
+#: Options that only some machines have, and what they go with. Where an option names a parameter
+#: of estimators, an estimator is given it if it was given, and has its default otherwise.
+_GO_WITH = {
+    **dict.fromkeys(("class_weight", "multi_class"), _CLASSES),
+    **dict.fromkeys(
+        ("C", "lam", "loss", "intercept", "cv", "validation"), f"{_CLASSES} or regression"
+    ),
+    "epsilon": _TARGETS, "nu": "--task one-class",
+    **dict.fromkeys(("gamma", "degree", "coef0", "cache_size"), "--kernel"),
+}  # fmt: skip
+
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
@@ -71,10 +85,15 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"pegasos {pegasos.__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-
-    def command(
-        name: str, run: Callable[[argparse.Namespace], int], help: str
-    ) -> argparse.ArgumentParser:
+    for name, run, add_options, help in (
+        ("train", _train, _add_train_options,
+         "train a linear or kernel support vector machine and save it"),
+        ("predict", _predict, _add_predict_options,
+         "predict labels or numbers with a saved model, one row a line"),
+        ("info", _info, _add_info_options, "tell what a saved model is, and how good its fit was"),
+        ("demo", _demo, _add_demo_options,
+         "train on handwritten digits and draw what was learned"),
+    ):  # fmt: skip
         sub = commands.add_parser(
             name,
             help=help,
@@ -84,38 +103,36 @@ def _parser() -> argparse.ArgumentParser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         sub.set_defaults(run=run)
-        return sub
+        add_options(sub)
+    return parser
 
-    train = command("train", _train, "train a linear or kernel support vector machine and save it")
-    train.add_argument(
+
+def _add_train_options(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument(
         "--task", choices=("classification", "regression", "one-class"), default="classification",
         help="what the label is: a class (default), or a number to be predicted; one-class learns "
         "to tell outliers, without labels",
     )  # fmt: skip
-    _add_data_options(train)
-    train.add_argument(
+    _add_data_options(sub)
+    sub.add_argument(
         "-o", "--output", default="model.npz", metavar="FILE", help="the model (default model.npz)"
     )
-    _add_regularisation_options(train)
-    _add_machine_options(train.add_argument)
-    _add_kernel_options(train.add_argument)
-    _add_run_options(train.add_argument)
-    train.add_argument("--json", action="store_true",
-                       help="the report as one JSON object on standard output")  # fmt: skip
+    # What is not given is not there: estimators have their own defaults.
+    parameter = functools.partial(sub.add_argument, default=argparse.SUPPRESS)
+    _add_regularisation_options(sub)
+    _add_machine_options(parameter)
+    _add_kernel_options(parameter)
+    _add_run_options(sub.add_argument)
+    sub.add_argument("--json", action="store_true",
+                     help="the report as one JSON object on standard output")  # fmt: skip
 
-    predict = command(
-        "predict", _predict, "predict labels or numbers with a saved model, one row a line"
-    )
-    predict.add_argument("model", metavar="MODEL", help="file written by `pegasos train`")
-    _add_data_options(predict)
-    predict.add_argument(
-        "-o",
-        "--output",
-        default="-",
-        metavar="FILE",
-        help="write here, not to standard output",
-    )
-    instead = predict.add_mutually_exclusive_group()
+
+def _add_predict_options(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("model", metavar="MODEL", help="file written by `pegasos train`")
+    _add_data_options(sub)
+    sub.add_argument("-o", "--output", default="-", metavar="FILE",
+                     help="write here, not to standard output")  # fmt: skip
+    instead = sub.add_mutually_exclusive_group()
     instead.add_argument(
         "--scores", action="store_true",
         help="scores in place of labels: CSV with a header and a column for each class; of two "
@@ -126,33 +143,34 @@ def _parser() -> argparse.ArgumentParser:
         help="probabilities in place of labels: CSV with a header and a column for each class (of "
         "a model trained with --loss log_loss or modified_huber)",
     )  # fmt: skip
-    predict.add_argument(
+    sub.add_argument(
         "--json", action="store_true",
         help="one JSON object: predictions, scores, probabilities if there are some, and metrics "
         "if there are labels",
     )  # fmt: skip
 
-    info = command("info", _info, "tell what a saved model is, and how good its fit was")
-    info.add_argument("model", metavar="MODEL", help="file written by `pegasos train`")
-    info.add_argument("--json", action="store_true", help="as one JSON object")
-    info.add_argument(
+
+def _add_info_options(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("model", metavar="MODEL", help="file written by `pegasos train`")
+    sub.add_argument("--json", action="store_true", help="as one JSON object")
+    sub.add_argument(
         "--weights", type=int, default=5, metavar="N",
         help="of a linear model, how many of the largest weights to show (default 5)",
     )  # fmt: skip
 
-    demo = command("demo", _demo, "train on handwritten digits and draw what was learned")
-    demo.add_argument(
+
+def _add_demo_options(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument(
         "-o", "--output", default="pegasos-demo.svg", metavar="FILE",
         help="the picture, which any browser shows (default pegasos-demo.svg)",
     )  # fmt: skip
-    return parser
 
 
 def _add_data_options(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("data", metavar="DATA", help="file with the rows")
     sub.add_argument("--format", choices=_FORMATS, help="format of DATA")
     sub.add_argument(
-        "--label", type=_column, default=-1, metavar="COLUMN",
+        "--label", type=_column, default=-1, metavar="COLUMN", dest="label_column",
         help="of a table: column of the label, its name or its number from 0; negative from the "
         "end (default -1, the last); none: there is no label",
     )  # fmt: skip
@@ -178,14 +196,13 @@ def _add_data_options(sub: argparse.ArgumentParser) -> None:
 
 
 def _add_regularisation_options(sub: argparse.ArgumentParser) -> None:
-    one = sub.add_mutually_exclusive_group()
-    one.add_argument("--C", type=float, metavar="C",
-                     help="weight of the losses; larger fits closer (default 1)")  # fmt: skip
-    one.add_argument("--lam", type=float, metavar="L",
-                     help="regularisation lambda = 1/(C n) in place of C")  # fmt: skip
-    one.add_argument("--nu", type=float, metavar="NU",
-                     help="with --task one-class, in place of C: at most this fraction of the "
-                          "rows are outliers (default 0.5)")  # fmt: skip
+    one = functools.partial(
+        sub.add_mutually_exclusive_group().add_argument, default=argparse.SUPPRESS, type=float
+    )
+    one("--C", metavar="C", help="weight of the losses; larger fits closer (default 1)")
+    one("--lam", metavar="L", help="regularisation lambda = 1/(C n) in place of C")
+    one("--nu", metavar="NU", help="with --task one-class, in place of C: at most this fraction of "
+        "the rows are outliers (default 0.5)")  # fmt: skip
     sub.add_argument(
         "--cv", type=int, metavar="FOLDS",
         help="choose C by cross-validation with this number of folds, and with a kernel gamma "
@@ -205,34 +222,26 @@ def _add_machine_options(add: Callable[..., Any]) -> None:
              "(epsilon_insensitive, the default), its square, huber, or u^2/2")  # fmt: skip
     add("--epsilon", type=float, metavar="E",
         help="of the loss of regression, in the units of the label (default 0.1)")  # fmt: skip
-    add(
-        "--class-weight",
-        choices=("none", "balanced"),
-        help="balanced: rows of rare classes weigh more, so that all classes weigh the same",
-    )
-    add(
-        "--solver",
-        choices=("auto", "pegasos", "sdca", "newton"),
-        default="auto",
-        help="pegasos, or a solver that goes to the optimum (default auto: one that suits)",
-    )
-    add("--tol", type=_tol, default="auto", metavar="G",
+    add("--class-weight", choices=("none", "balanced"),
+        help="balanced: rows of rare classes weigh more, so that all classes weigh the same"
+        )  # fmt: skip
+    add("--solver", choices=("auto", "pegasos", "sdca", "newton"),
+        help="pegasos, or a solver that goes to the optimum (default auto: one that suits)"
+        )  # fmt: skip
+    add("--tol", type=_tol, metavar="G",
         help="stop at this relative duality gap (default auto: 1e-3, or what rounding leaves "
              "of few numbers; none: at --max-iter)")  # fmt: skip
-    add(
-        "--max-iter",
-        type=int,
-        default=1000,
-        metavar="E",
-        help="passes over the data, at most, but for Newton's last iteration (default 1000)",
-    )
+    add("--max-iter", type=int, metavar="E",
+        help="passes over the data, at most, but for Newton's last iteration (default 1000)"
+        )  # fmt: skip
     add("--n-steps", type=int, metavar="T", help="exact number of steps, in place of --max-iter")
-    add("--batch-size", type=int, default=1, metavar="K", help="rows per step (default 1)")
-    add("--sampling", choices=("permutation", "cyclic", "uniform"), default="permutation",
-        help="new permutation every epoch, one kept, or with replacement")  # fmt: skip
+    add("--batch-size", type=int, metavar="K", help="rows per step (default 1)")
+    add("--sampling", choices=("permutation", "cyclic", "uniform"),
+        help="new permutation every epoch (default), one kept, or with replacement")  # fmt: skip
     add("--project", action="store_true", help="project on a ball that holds the optimum")
-    add("--average", choices=("none", "all", "suffix"), default="none",
-        help="output the last iterate, the average of all, or of the last half")  # fmt: skip
+    add("--average", choices=("none", "all", "suffix"),
+        help="output the last iterate (default), the average of all, or of the last half"
+        )  # fmt: skip
     add("--intercept", choices=("none", "penalized", "free"),
         help="b: none, weight of a constant feature (default), or not penalised")  # fmt: skip
     add("--multi-class", choices=("ovr", "ovo", "crammer_singer"),
@@ -243,18 +252,12 @@ def _add_machine_options(add: Callable[..., Any]) -> None:
 def _add_kernel_options(add: Callable[..., Any]) -> None:
     add("--kernel", choices=kernels.stored_names(),
         help="train a kernel machine (default: a linear one, without a kernel)")  # fmt: skip
-    add(
-        "--gamma",
-        type=_gamma,
-        metavar="G",
+    add("--gamma", type=_gamma, metavar="G",
         help="kernel parameter: a number, scale (default: 1 / (d Var X)) or auto (1 / d); by "
-        "default, --cv tries scale, a tenth and ten times it",
-    )
-    add("--degree", type=int, default=3, help="of the polynomial kernel (default 3)")
-    add(
-        "--coef0", type=float, default=0.0, help="of the polynomial and sigmoid kernels (default 0)"
-    )
-    add("--cache-size", type=float, default=1000, metavar="MB",
+        "default, --cv tries scale, a tenth and ten times it")  # fmt: skip
+    add("--degree", type=int, help="of the polynomial kernel (default 3)")
+    add("--coef0", type=float, help="of the polynomial and sigmoid kernels (default 0)")
+    add("--cache-size", type=float, metavar="MB",
         help="room for columns of the kernel matrix that are kept (default 1000)")  # fmt: skip
 
 
@@ -267,20 +270,17 @@ def _add_run_options(add: Callable[..., Any]) -> None:
     add("--memory", metavar="SIZE",
         help="train on rows that are larger than memory, and keep at most so much of them there, "
              "such as 2G: they are first written to --cache, in random order")  # fmt: skip
-    add(
-        "--cache",
-        metavar="FOLDER",
-        help="with --memory: where the rows are, for later runs, too (default DATA.blocks)",
-    )
-    add("--seed", type=int, default=0, metavar="S", help="seed for the order of rows (default 0)")
-    add("--jobs", type=int, metavar="N",
+    add("--cache", metavar="FOLDER",
+        help="with --memory: where the rows are, for later runs, too (default DATA.blocks)"
+        )  # fmt: skip
+    add("--seed", type=int, default=0, metavar="S", dest="random_state",
+        help="seed for the order of rows (default 0)")  # fmt: skip
+    add("--jobs", type=int, metavar="N", dest="n_jobs",
         help="threads (default: 1 for linear machines, as many as BLAS has for kernel machines); "
              "results do not depend on it")  # fmt: skip
-    add(
-        "--checkpoint",
-        metavar="FILE",
-        help="write the model so far to FILE now and then, and on Ctrl-C; always a whole one",
-    )
+    add("--checkpoint", metavar="FILE",
+        help="write the model so far to FILE now and then, and on Ctrl-C; always a whole one"
+        )  # fmt: skip
     add("--checkpoint-every", type=float, default=60, metavar="S",
         help="seconds between checkpoints (default 60)")  # fmt: skip
     add("--resume", metavar="FILE",
@@ -312,40 +312,48 @@ def _tol(text: str) -> float | str | None:
     return {"auto": "auto", "none": None}[text] if text in ("auto", "none") else float(text)
 
 
-def _machine(args: argparse.Namespace) -> Any:
-    """The estimator that the options ask for."""
-    options = _options(args)
-    if args.task != "one-class":
-        options |= {"C": args.C, "lam": args.lam}
-    for name in ("epsilon", "nu"):
-        if getattr(args, name) is not None:
-            options[name] = getattr(args, name)
-    if args.kernel:
-        options["gamma"] = "scale" if args.gamma is None else args.gamma
-    return _class(args)(**options)
-
-
 def _class(args: argparse.Namespace, ending: str = "") -> Any:
     """The class of estimators, or of searches over them, that the options ask for."""
     kind = {"regression": "Regressor", "one-class": "OneClass"}.get(args.task, "Classifier")
-    return getattr(pegasos, f"{'Kernel' if args.kernel else ''}Pegasos{kind}{ending}")
+    return getattr(pegasos, f"{'Kernel' if 'kernel' in args else ''}Pegasos{kind}{ending}")
 
 
-def _search(args: argparse.Namespace) -> Any:
-    """The search that the options ask for, or None."""
+def _machines(args: argparse.Namespace) -> tuple[Any, Any]:
+    """The estimator that the options ask for, and the search over its kind, or None."""
+    given = {name: value for name, value in vars(args).items() if value is not None}
+    for name, what in _GO_WITH.items():
+        fits = "kernel" in args if what == "--kernel" else args.task in what
+        if name in given and not fits:
+            got = "" if what == "--kernel" else f", got --task {args.task}"
+            raise ValueError(f"--{name.replace('_', '-')} goes with {what}{got}")
+    given = vars(args) | {"verbose": int(not args.quiet and not _is_pipe(sys.stderr))}
+    if "intercept" in given:
+        given["fit_intercept"] = args.intercept != "none"
+        given["penalize_intercept"] = args.intercept != "free"
+    if given.get("class_weight") == "none":
+        given["class_weight"] = None
+    if "average" in given:
+        given["average"] = {"none": False, "all": True, "suffix": "suffix"}[args.average]
+    machine = _made(_class(args), given)
     if args.cv is None:
         if args.Cs is not None:
             raise ValueError("--Cs goes with --cv FOLDS")
-        return None
+        return machine, None
     for name in ("C", "lam", "checkpoint", "resume"):
-        if getattr(args, name) is not None:
+        if given.get(name) is not None:
             raise ValueError(f"--{name} does not go with --cv, which makes many fits and chooses C")
-    options = _options(args) | {"Cs": args.Cs, "cv": args.cv, "refit": False}
-    if args.epsilon is not None:
-        options["epsilons"] = [args.epsilon]
-    if args.kernel and args.gamma is not None:
-        options["gammas"] = [args.gamma]
-    return _class(args, "CV")(**options)
+    lists = {f"{name}s": [given[name]] for name in ("gamma", "epsilon") if name in given}
+    return machine, _made(_class(args, "CV"), given | lists | {"refit": False})
+
+
+def _made(kind: Any, given: dict[str, Any]) -> Any:
+    """An estimator or a search, with those of the parameters that it has; checked."""
+    from pegasos.estimators import _parameters
+
+    names = inspect.signature(kind).parameters
+    made = kind(**{name: value for name, value in given.items() if name in names})
+    _parameters.check(made)
+    return made
 
 
 def _report_search(say: Callable[..., None], search: Any) -> None:
@@ -369,67 +377,46 @@ def _report_search(say: Callable[..., None], search: Any) -> None:
         say(f"best after {search.best_params_['max_iter']} epochs: more score less")
 
 
-#: Options that some tasks have.
-_OF_TASKS = {
-    "epsilon": ("regression",), "nu": ("one-class",),
-    "class_weight": ("classification",), "multi_class": ("classification",),
-} | dict.fromkeys(
-    ("C", "lam", "loss", "intercept", "cv", "validation"),
-    ("classification", "regression"),
-)  # fmt: skip
-
-
-def _options(args: argparse.Namespace) -> dict[str, Any]:
-    """Those that a fit and a search share."""
-    for name, tasks in _OF_TASKS.items():
-        if getattr(args, name) is not None and args.task not in tasks:
-            raise ValueError(
-                f"--{name.replace('_', '-')} goes with --task {' or '.join(tasks)}, "
-                f"got --task {args.task}"
-            )
-    options: dict[str, Any] = {
-        "solver": args.solver,
-        "tol": args.tol,
-        "max_iter": args.max_iter,
-        "n_steps": args.n_steps,
-        "batch_size": args.batch_size,
-        "sampling": args.sampling,
-        "project": args.project,
-        "average": {"none": False, "all": True, "suffix": "suffix"}[args.average],
-        "n_jobs": args.jobs,
-        "random_state": args.seed,
-        "verbose": int(not args.quiet and not _is_pipe(sys.stderr)),
-    }
-    if args.kernel:
-        names = ("kernel", "degree", "coef0", "cache_size")
-        options |= {name: getattr(args, name) for name in names}
-    if args.loss is not None:
-        options["loss"] = args.loss
-    if args.task != "one-class":
-        options["fit_intercept"] = args.intercept != "none"
-        options["penalize_intercept"] = args.intercept != "free"
-    if args.task == "classification":
-        options["multi_class"] = args.multi_class or "ovr"
-        options["class_weight"] = "balanced" if args.class_weight == "balanced" else None
-    return options
-
-
 def _layout(args: argparse.Namespace) -> dict[str, Any]:
     """How files are read, for `pegasos.io._readers.Layout`."""
     if None in args.drop:
         raise ValueError("--drop needs a column, got none")
-    return {
-        "format": args.format, "label_column": args.label, "drop": args.drop,
-        "header": args.header, "separator": args.separator,
-    }  # fmt: skip
+    names = ("format", "label_column", "drop", "header", "separator")
+    return {name: getattr(args, name) for name in names}
+
+
+def _training_rows(args: argparse.Namespace, say: Callable[..., None]) -> Any:
+    """The rows of DATA as `pegasos.io._readers.Rows`; X is `Blocks` with --memory."""
+    from pegasos.io import _readers
+
+    layout, is_one_class = _layout(args), args.task == "one-class"
+    counted = {"n_features": args.n_features, "zero_based": _ZERO_BASED[args.zero_based]}
+    if args.memory is not None:
+        cache = f"{args.data}.blocks" if args.cache is None else args.cache
+        dtype = "float32" if args.float32 else "float64"
+        blocks = pegasos.Blocks(
+            args.data, cache=cache, memory=args.memory, dtype=dtype,
+            random_state=args.random_state, **layout, **counted,
+        )  # fmt: skip
+        return _readers.Rows(blocks, None, blocks.zero_based, blocks._feature_names)
+    rows = _readers.read(
+        args.data, targets=args.task == "regression", labels_optional=is_one_class,
+        **layout, **counted,
+    )  # fmt: skip
+    if args.float32:
+        rows = rows._replace(X=rows.X.astype(np.float32))
+    if is_one_class and rows.y is not None:
+        is_table = _readers.Layout(**layout).format_of(args.data) not in ("libsvm", "npz")
+        say("labels are ignored" + "; without labels, say --label none" * is_table)
+        rows = rows._replace(y=None)
+    return rows
 
 
 def _train(args: argparse.Namespace) -> int:
     from scipy import sparse
     from sklearn.preprocessing import StandardScaler
 
-    from pegasos.estimators import _parameters
-    from pegasos.io import _checkpoint, _metrics, _model, _readers
+    from pegasos.io import _metrics, _model, _readers
 
     say: Callable[..., None] = (lambda *_: None) if args.quiet else _say
     if args.output == "-":
@@ -437,44 +424,17 @@ def _train(args: argparse.Namespace) -> int:
     # A model has no state to go on from: in place of a checkpoint, it would end the training there.
     _check_output(args.output, args.data, *([] if args.resume is None else [args.resume]))
     _check_output(args.checkpoint, args.data)
-    search, machine = _search(args), _machine(args)
-    for estimator in (machine, search):  # before files are read or written
-        if estimator is not None:
-            _parameters.check(estimator)
+    machine, search = _machines(args)  # checked before files are read or written
     if args.scale and args.memory is not None:
         raise ValueError("--scale does not go with --memory: scale the features of DATA before")
     say(f"reading {args.data}")
-    layout = _layout(args)
-    counted = {"n_features": args.n_features, "zero_based": _ZERO_BASED[args.zero_based]}
-    is_regression = args.task == "regression"
-    X: Any
-    if args.memory is not None:
-        dtype, cache = ("float32" if args.float32 else "float64"), args.cache
-        X, y = pegasos.Blocks(
-            args.data, cache=f"{args.data}.blocks" if cache is None else cache,
-            memory=args.memory, dtype=dtype, random_state=args.seed, **layout, **counted,
-        ), None  # fmt: skip
-        zero_based, names = X.zero_based, X._feature_names
-    else:
-        X, y, zero_based, names = _readers.read(
-            args.data, targets=is_regression, labels_optional=args.task == "one-class",
-            **layout, **counted,
-        )  # fmt: skip
-        X = X.astype(np.float32) if args.float32 else X
-        if args.task == "one-class" and y is not None:
-            is_table = (args.format or _readers.guess_format(args.data)) in (
-                "csv",
-                "npy",
-                "parquet",
-            )
-            say("labels are ignored" + "; without labels, say --label none" * is_table)
-            y = None
+    X, y, zero_based, names = _training_rows(args, say)
     held_out = None
     if args.validation is not None:
-        counted = {"n_features": X.shape[1], "zero_based": zero_based}
         held_out = _readers.read(
-            args.validation, targets=is_regression, names=names, **layout, **counted
-        )
+            args.validation, targets=args.task == "regression", names=names,
+            n_features=X.shape[1], zero_based=zero_based, **_layout(args),
+        )  # fmt: skip
     say(f"{X.shape[0]} rows, {X.shape[1]} features")
     of_file: dict[str, Any] = {
         "zero_based": zero_based, "feature_names": None if names is None else np.array(names),
@@ -490,18 +450,7 @@ def _train(args: argparse.Namespace) -> int:
         _report_search(say, search)
         machine.set_params(**search.best_params_)
     machine._of_file = of_file | scaling
-    if args.resume is not None:
-        _checkpoint.resume(machine, args.resume, X, y)
-    if args.checkpoint is not None:
-        machine.warm_start = True  # keeps the state
-        machine._checkpoints = _checkpoint.Checkpoints(args.checkpoint, args.checkpoint_every, X, y)
-    is_whole = True
-    try:
-        machine.fit(X, y)
-    except KeyboardInterrupt:
-        if not hasattr(machine, "intercept_"):
-            raise  # nothing was learned yet
-        is_whole = False
+    is_whole = _fitted(args, machine, X, y)
     model = machine.to_model()
     model.save(args.output)
     if not is_whole:
@@ -522,13 +471,29 @@ def _train(args: argparse.Namespace) -> int:
     say(f"model saved to {args.output}")
     if args.json:
         if search is not None:
-            told["search"] = search.cv_results_["params"], search.cv_results_["mean_test_score"]
-            told["search"] = [
-                point | {"score": float(score)}
-                for point, score in zip(*told["search"], strict=True)
-            ]
+            results = search.cv_results_
+            points = zip(results["params"], results["mean_test_score"].tolist(), strict=True)
+            told["search"] = [point | {"score": score} for point, score in points]
         _print_json(_about(model, 0) | told)
     return 0
+
+
+def _fitted(args: argparse.Namespace, machine: Any, X: Any, y: Any) -> bool:
+    """Fit a machine, with checkpoints if they were asked for; whether Ctrl-C let it be."""
+    from pegasos.io import _checkpoint
+
+    if args.resume is not None:
+        _checkpoint.resume(machine, args.resume, X, y)
+    if args.checkpoint is not None:
+        machine.warm_start = True  # keeps the state
+        machine._checkpoints = _checkpoint.Checkpoints(args.checkpoint, args.checkpoint_every, X, y)
+    try:
+        machine.fit(X, y)
+    except KeyboardInterrupt:
+        if not hasattr(machine, "intercept_"):
+            raise  # nothing was learned yet
+        return False
+    return True
 
 
 def _report(say: Callable[..., None], model: Any) -> None:
