@@ -115,6 +115,15 @@ def test_rounds_reach_the_optimum_with_a_true_certificate(
     assert rounds.certify().dual_objective[0] <= local.objective_[0] * (1 + 1e-12)
 
 
+def test_the_bound_counts_the_last_dual_point_by_itself(rng):
+    """Mixtures alone are exact to a few parts in ten million."""
+    X, y, z, c = problem_of(rng, "hinge", 300)
+    settings = settings_of("hinge", "penalised")
+    blocks = make_blocks(X, y, z, c, settings, (100, 200))
+    rounds, _ = run(blocks, c, *X.shape, 1e-9, max_rounds=200)
+    assert (rounds.certify().relative_gap <= 1e-9).all()
+
+
 @pytest.mark.parametrize("loss", ALL)
 @pytest.mark.parametrize("intercept", ["penalised", "free"])
 def test_the_bound_is_that_of_dual_variables_which_numpy_finds(rng, loss, intercept):

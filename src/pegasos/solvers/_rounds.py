@@ -417,8 +417,10 @@ class Bound:
         self.gram[j] = self.gram[:, j] = self.points @ point
         self._mix()
         squared = self.shares @ self.gram @ self.shares
-        self.best = max(self.best, float(self.values @ self.shares - self.lam / 2 * squared))
-        return value - self.lam / 2 * float(self.gram[j, j])
+        own = value - self.lam / 2 * float(self.gram[j, j])
+        mixed = float(self.values @ self.shares - self.lam / 2 * squared)
+        self.best = max(self.best, own, mixed)
+        return own
 
     def _mix(self) -> None:
         """Find shares that give about the best bound, by steps on pairs of them."""
