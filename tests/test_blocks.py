@@ -12,7 +12,7 @@ import zipfile
 import numpy as np
 import pytest
 from interruption import interrupted
-from losses import ALL, CONJUGATES, EPSILON, TARGET_LOSSES
+from losses import ALL, CONJUGATES, EPSILON, LOSSES, TARGET_LOSSES
 from scipy import sparse
 from sklearn.datasets import dump_svmlight_file
 from sklearn.kernel_approximation import Nystroem
@@ -35,6 +35,8 @@ from pegasos.io import _readers
 from pegasos.io._checkpoint import CheckpointDue
 
 LAYOUTS, DTYPES = ("dense", "sparse"), ("float32", "float64")
+# By rounds, and by dual ascent.
+SOLVERS = ("newton", "sdca")
 # So many rows of 12 features are far more than this.
 N, D, MEMORY = 3000, 12, "200kB"
 
@@ -320,7 +322,7 @@ def test_a_full_disk_is_an_error_that_names_the_file(tmp_path, rng):
 def test_a_disk_too_full_for_dual_variables_loses_nothing(tmp_path, rng):
     X, y, _ = make(rng, n=8000)
     blocks = Blocks((X[:, :2], y), cache=tmp_path, memory="120kB")
-    clf = PegasosClassifier(lam=1e-2, random_state=0).fit(blocks)
+    clf = PegasosClassifier(lam=1e-2, random_state=0, solver="sdca").fit(blocks)
     before, files = clf.coef_.copy(), sorted(path.name for path in tmp_path.iterdir())
     with full_disk(30000) as error:
         clf.set_params(lam=1).fit(blocks)
@@ -411,7 +413,7 @@ def test_a_killed_conversion_leaves_nothing_or_a_whole_cache(tmp_path, rng):
 
 
 def objectives(clf, X, y, weights):
-    """P of each problem, and D of its dual variables, by their definitions."""
+    """P of each problem, and D of its dual variables if there are some, by their definitions."""
     X, name, m = dense(X).astype(np.float64), clf.loss, np.ones(len(y))
     c = m if weights is None else weights
     if name in TARGET_LOSSES:
@@ -422,15 +424,17 @@ def objectives(clf, X, y, weights):
         labels = np.where(y == clf.classes_[:, None], 1, -1)
         values = np.ones(labels.shape)
     P, D = [], []
-    for k, a in enumerate(clf._state["a"]):
+    for k in range(len(labels)):
         w, b = np.atleast_2d(clf.coef_)[k], clf.intercept_[k]
         u = values[k] - labels[k] * (X @ w + b)
         is_free = clf.fit_intercept and not clf.penalize_intercept
         feature = clf.intercept_scaling * (clf.fit_intercept and not is_free)
         norm = w @ w + ((b / feature) ** 2 if feature else 0)
         P.append(clf.lam_ / 2 * norm + (c * ALL[name](u)).sum() / c.sum())
+        if "a" not in clf._state:
+            continue
         inside = c > 0
-        a, y, z = a[inside], labels[k][inside], values[k][inside]
+        a, y, z = (array[k][inside] for array in (clf._state["a"], labels, values))
         if is_free:  # the heavier side is scaled down until sum_i a_i y_i is 0
             sizes = (a * y)[a * y > 0].sum(), -(a * y)[a * y < 0].sum()
             a = a * np.where(a * y > 0, *(min(sizes) / size for size in sizes))
@@ -450,14 +454,17 @@ def test_the_gap_is_certified_over_all_rows(tmp_path, rng, layout, dtype, kind):
     X, y, weights = make(rng, layout, kind, weighted=True)
     blocks = Blocks(source_of(X, y, weights), cache=tmp_path, memory=MEMORY, dtype=dtype)
     X, y, weights = blocks.in_memory()
-    for loss in ("hinge", "squared_hinge", "modified_huber", "log_loss"):
+    for loss, solver in itertools.product(LOSSES, SOLVERS):
         options = {"lam": 1e-3, "loss": loss, "random_state": 0}
-        clf = PegasosClassifier(warm_start=True, **options).fit(blocks)
+        clf = PegasosClassifier(warm_start=True, solver=solver, **options).fit(blocks)
         assert (clf.duality_gap_ <= 1e-3 * clf.objective_).all()
+        assert clf.solver_epochs_ == {solver: clf.n_iter_}
         P, D = objectives(clf, X, y, weights)
         np.testing.assert_allclose(clf.objective_, P, rtol=1e-10)
-        np.testing.assert_allclose(clf.dual_objective_, D, rtol=1e-9)
-        exact = PegasosClassifier(tol=1e-7, **options).fit(X, y, weights)
+        if solver == "sdca":
+            np.testing.assert_allclose(clf.dual_objective_, D, rtol=1e-9)
+        else:
+            exact = PegasosClassifier(tol=1e-7, **options).fit(X, y, weights)
         assert (clf.objective_ >= exact.dual_objective_ * (1 - 1e-9)).all()
         assert (clf.dual_objective_ <= exact.objective_ * (1 + 1e-9)).all()
         np.testing.assert_allclose(
@@ -472,16 +479,18 @@ def test_a_free_intercept_has_a_certificate_as_well(tmp_path, rng, layout):
     X, y, weights = make(rng, layout, "classes", weighted=True)
     blocks = Blocks(source_of(X, y, weights), cache=tmp_path / "labels", memory=MEMORY)
     rows = blocks.in_memory()
-    for loss in ("hinge", "squared_hinge", "log_loss"):
+    for loss, solver in itertools.product(("hinge", "squared_hinge", "log_loss"), SOLVERS):
         options = {"lam": 1e-3, "loss": loss, "penalize_intercept": False, "random_state": 0}
-        clf = PegasosClassifier(warm_start=True, **options).fit(blocks)
+        clf = PegasosClassifier(warm_start=True, solver=solver, **options).fit(blocks)
         assert (clf.duality_gap_ <= 1e-3 * clf.objective_).all()
         P, D = objectives(clf, *rows)
         np.testing.assert_allclose(clf.objective_, P, rtol=1e-10)
-        # Of a smooth loss, a bound on D.
-        assert (clf.dual_objective_ <= D * (1 + 1e-9)).all()
-        np.testing.assert_allclose(clf.dual_objective_, D, rtol=1e-9 if loss == "hinge" else 1e-4)
-        exact = PegasosClassifier(tol=1e-6, **options).fit(*rows)
+        if solver == "sdca":  # of a smooth loss, a bound on D
+            assert (clf.dual_objective_ <= D * (1 + 1e-9)).all()
+            rtol = 1e-9 if loss == "hinge" else 1e-4
+            np.testing.assert_allclose(clf.dual_objective_, D, rtol=rtol)
+        else:
+            exact = PegasosClassifier(tol=1e-6, **options).fit(*rows)
         assert (clf.objective_ >= exact.dual_objective_ * (1 - 1e-9)).all()
         assert (clf.dual_objective_ <= exact.objective_ * (1 + 1e-9)).all()
     y = rng.normal(size=X.shape[0]) + 7
@@ -526,15 +535,16 @@ def test_regression_is_certified_over_all_rows(tmp_path, rng, layout):
     X, y, weights = make(rng, layout, "targets", weighted=True)
     blocks = Blocks(source_of(X, y, weights), cache=tmp_path, memory=MEMORY, dtype="float64")
     X, y, weights = blocks.in_memory()
-    for loss in TARGET_LOSSES:
+    for loss, solver in itertools.product(TARGET_LOSSES, SOLVERS):
         options = {"lam": 1e-3, "loss": loss, "epsilon": EPSILON, "random_state": 0}
-        reg = PegasosRegressor(**options).fit(blocks)
+        reg = PegasosRegressor(solver=solver, **options).fit(blocks)
         assert (reg.duality_gap_ <= 1e-3 * reg.objective_).all()
         u = y - reg.predict(X)
         norm = (reg.coef_**2).sum() + reg.intercept_[0] ** 2
         P = reg.lam_ / 2 * norm + (weights * ALL[loss](u)).sum() / weights.sum()
         np.testing.assert_allclose(reg.objective_, P, rtol=1e-10)
-        exact = PegasosRegressor(tol=1e-7, **options).fit(X, y, weights)
+        if solver == "newton":
+            exact = PegasosRegressor(tol=1e-7, **options).fit(X, y, weights)
         assert reg.objective_ >= exact.dual_objective_ * (1 - 1e-9)
         assert reg.dual_objective_ <= exact.objective_ * (1 + 1e-9)
         assert np.isclose(reg.score(blocks), reg.score(X, y, weights))
@@ -618,8 +628,9 @@ def blocks(tmp_path, rng):
     return Blocks(source_of(X, y, weights), cache=tmp_path / "cache", memory=MEMORY)
 
 
-def test_an_interrupted_fit_goes_on_to_the_same_bits(blocks, rng):
-    options = {"lam": 1e-3, "tol": 1e-4, "random_state": 0, "warm_start": True}
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_an_interrupted_fit_goes_on_to_the_same_bits(blocks, rng, solver):
+    options = {"lam": 1e-3, "tol": 1e-4, "random_state": 0, "warm_start": True, "solver": solver}
     whole = PegasosClassifier(**options).fit(blocks)
     assert whole.n_iter_ >= 3
     for after in rng.integers(0, 300, 1):
@@ -656,8 +667,9 @@ class Seldom:
         """Keep nothing."""
 
 
-def test_a_fit_goes_on_where_a_checkpoint_stopped_a_load_or_a_check(blocks):
-    options = {"lam": 1e-2, "random_state": 0, "warm_start": True}
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_fit_goes_on_where_a_checkpoint_stopped_a_load_or_a_check(blocks, solver):
+    options = {"lam": 1e-2, "random_state": 0, "warm_start": True, "solver": solver}
     whole, clf = PegasosClassifier(**options).fit(blocks), PegasosClassifier(**options)
     clf._checkpoints = Seldom()
     clf.fit(blocks)
@@ -666,14 +678,18 @@ def test_a_fit_goes_on_where_a_checkpoint_stopped_a_load_or_a_check(blocks):
     assert (clf.dual_objective_ == whole.dual_objective_).all()
 
 
-def test_a_warm_start_goes_on_for_more_passes(blocks):
-    clf = PegasosClassifier(lam=1e-2, tol=None, max_iter=2, warm_start=True, random_state=0)
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_warm_start_goes_on_for_more_passes(blocks, solver):
+    options = {"lam": 1e-2, "warm_start": True, "random_state": 0, "solver": solver}
+    clf, start = PegasosClassifier(tol=None, max_iter=2, **options), solver == "newton"
     first = clf.fit(blocks).duality_gap_
-    assert clf.n_iter_ == 2
-    assert clf.solver_epochs_ == {"sdca": 2}
+    assert clf.solver_epochs_ == {solver: 2 + start}
     second = clf.fit(blocks).duality_gap_
-    assert clf.n_iter_ == 4
-    assert (second < first / 2).all()
+    assert clf.n_iter_ == 4 + start
+    assert (second < first).all()
+    with pytest.raises(ValueError, match=r"of other (blocks|partitions or blocks)"):
+        clf.set_params(solver=SOLVERS[start]).fit(blocks)
+    clf.set_params(solver=solver)
     with pytest.raises(ValueError, match="lam must stay"):
         clf.set_params(lam=1e-3).fit(blocks)
     X, y, _ = blocks.in_memory()
@@ -688,7 +704,7 @@ def test_dual_variables_may_be_on_disk(tmp_path, rng):
     X, y, _ = make(rng, n=8000)
     X = np.ascontiguousarray(X[:, :2])
     blocks = Blocks((X, y), cache=tmp_path, memory="120kB")
-    options = {"lam": 1e-3, "random_state": 0, "warm_start": True}
+    options = {"lam": 1e-3, "random_state": 0, "warm_start": True, "solver": "sdca"}
     clf = PegasosClassifier(**options).fit(blocks)
     P, D = objectives(clf, *blocks.in_memory())
     np.testing.assert_allclose(clf.objective_, P, rtol=1e-10)
@@ -698,8 +714,12 @@ def test_dual_variables_may_be_on_disk(tmp_path, rng):
 
 
 def test_what_blocks_cannot_do_is_told(blocks):
-    with pytest.raises(ValueError, match="solver='auto' or 'sdca'"):
-        PegasosClassifier(solver="newton").fit(blocks)
+    with pytest.raises(ValueError, match="solver='auto', 'sdca' or 'newton' and n_steps=None"):
+        PegasosClassifier(solver="pegasos").fit(blocks)
+    with pytest.raises(ValueError, match=r"searches of Blocks .* solver='auto' or 'sdca'"):
+        PegasosClassifierCV(solver="newton").fit(blocks)
+    with pytest.raises(ValueError, match="solver='auto' or 'sdca' for one class"):
+        PegasosOneClass(solver="newton").fit(blocks)
     with pytest.raises(ValueError, match="multi_class='ovr' or 'ovo'"):
         PegasosClassifier(multi_class="crammer_singer").fit(blocks)
     with pytest.raises(TypeError, match="Nystroem"):
@@ -764,7 +784,7 @@ KILLED_TRAINING = """
 import itertools, os, signal, sys, types
 from pegasos import _core, cli
 from pegasos.io import _checkpoint
-from pegasos.solvers import _blocks
+from pegasos.solvers import _blocks, _rounds
 
 _checkpoint.time = types.SimpleNamespace(monotonic=itertools.count().__next__)
 watch = _core.Watch
@@ -780,8 +800,8 @@ def at_line(frame, event, argument):
 
 def write_and_count(*arguments):
     write(*arguments)
-    own = _blocks.__file__
-    sys.settrace(lambda frame, *_: at_line if frame.f_code.co_filename == own else None)
+    own = _blocks.__file__, _rounds.__file__
+    sys.settrace(lambda frame, *_: at_line if frame.f_code.co_filename in own else None)
 
 _checkpoint.Checkpoints.write = write_and_count
 sys.exit(cli.main(sys.argv[2:]))
@@ -789,15 +809,17 @@ sys.exit(cli.main(sys.argv[2:]))
 
 
 @pytest.mark.skipif(os.name != "posix", reason="SIGKILL is of POSIX")
-def test_a_killed_run_goes_on_to_the_same_bits(tmp_path, rng):
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_killed_run_goes_on_to_the_same_bits(tmp_path, rng, solver):
     X, y, _ = make(rng, "sparse", "classes")
     data, checkpoint = str(tmp_path / "data.svm"), str(tmp_path / "checkpoint.npz")
     dump_svmlight_file(X, y, data)
-    train = ["train", data, "-q", "--lam", "1e-3", "--tol", "1e-4", "--memory", MEMORY, "-o"]
+    train = ["train", data, "-q", "--lam", "1e-3", "--tol", "1e-4", "--memory", MEMORY]
+    train += ["--solver", solver, "-o"]
     assert cli.main([*train, str(tmp_path / "whole.npz")]) == 0
     output = str(tmp_path / "model.npz")
     often = ["--checkpoint", checkpoint, "--checkpoint-every", "20"]
-    for _ in range(2):
+    for _ in range(1):
         resume = ["--resume", checkpoint] if os.path.exists(checkpoint) else []
         line = str(rng.integers(1, 400))
         done = subprocess.run(

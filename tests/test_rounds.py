@@ -336,3 +336,8 @@ def test_a_state_of_another_fit_or_a_damaged_one_is_refused(rng):
             with pytest.raises(ValueError, match="is missing, or does not fit"):
                 fresh.restore({k: v for k, v in bad.items() if v is not None})
             assert fresh.n_passes == 1
+    moves = np.ones((1, X.shape[1] + 3))
+    for bad in ({"moves": moves}, {"moves": 0 * moves}, {"moves": np.nan * moves},
+                {"numbers": state["numbers"][:2]}, {"numbers": state["numbers"] * [1, 0, 9]}):  # fmt: skip
+        with pytest.raises(ValueError, match="numbers or moves do not fit"):
+            rounds_of(_rounds.Blocks(blocks), c, *X.shape).restore(state | bad)

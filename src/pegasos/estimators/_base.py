@@ -257,7 +257,7 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or Blocks
             Not copied if it is float32 or float64 and C-contiguous, or CSR with such values. For a
             precomputed kernel, the kernel matrix (n_samples, n_samples). Linear machines take
-            `Blocks`, for rows larger than memory; these need solver "auto" or "sdca" there.
+            `Blocks`, for rows larger than memory; solver "pegasos" is not for these.
         y : {array-like, sparse matrix} of shape (n_samples,) or (n_samples, n_outputs)
             Labels of a classifier, or several for each row: zeros and ones in a column for each
             label. Targets of a regressor, between -1e150 and 1e150. Of one class, it is ignored.
@@ -537,7 +537,7 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         """
         with _threads.uninterrupted():
             if certificate is not None:
-                rows = schedule.sample() if isinstance(rows, Blocks) else rows
+                rows = rows.sample() if isinstance(rows, Blocks) else rows
                 _warnings.of_gap(
                     schedule, certificate, rows, **self._plan(), is_over=is_over,
                     name=data.name_of, stacklevel=6,

@@ -112,7 +112,8 @@ class LinearMachine(PegasosEstimator):
         if continuing:
             self._check_unchanged(settings, data)
         seed = 0 if continuing else self._seed()
-        schedule = _blocks.BlockSchedule(settings, blocks, targets, masses, n_inside, seed)
+        of_rows = blocks, targets, masses, n_inside, seed
+        schedule = _blocks.schedule(self.solver, settings, *of_rows)
         if continuing:
             schedule.restore(self._state)
         return schedule, blocks, data

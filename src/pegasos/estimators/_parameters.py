@@ -51,13 +51,15 @@ def check(estimator: Any) -> None:
 
 def check_blocks(estimator: Any) -> None:
     """Raise unless parameters suit rows that are larger than memory."""
-    solver, n_steps = estimator.solver, estimator.n_steps
-    if solver not in ("auto", "sdca") or n_steps is not None:
+    solver, n_steps, is_search = estimator.solver, estimator.n_steps, "cv" in estimator._checks
+    allowed = ("auto", "sdca") if is_search else ("auto", "sdca", "newton")
+    if solver not in allowed or n_steps is not None:
         raise ValueError(
-            "Blocks that are larger than memory need solver='auto' or 'sdca' and n_steps=None, got "
+            f"{'searches of ' * is_search}Blocks that are larger than memory need solver="
+            f"{', '.join(map(repr, allowed[:-1]))} or {allowed[-1]!r} and n_steps=None, got "
             f"solver={solver!r}, n_steps={n_steps!r}"
         )
-    if "cv" not in estimator._checks:
+    if not is_search:
         return
     if not isinstance(estimator.cv, Integral):
         raise ValueError(  # noqa: TRY004 as of other values that do not suit

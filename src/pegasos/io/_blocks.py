@@ -251,6 +251,12 @@ class Blocks:
             self.read([k], part)
             yield part
 
+    def sample(self) -> _core.Rows:
+        """Rows of the first block, for what is said of rows at large."""
+        part = self.room([0])
+        self.read([0], part)
+        return part.rows()
+
     def in_memory(self) -> tuple[Any, np.ndarray, np.ndarray | None]:
         """All rows, labels and sample weights, in the order of the cache."""
         part = self.room(range(self.n_blocks))

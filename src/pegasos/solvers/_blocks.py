@@ -1,4 +1,7 @@
-"""Linear problems over rows that are larger than memory: dual ascent on what is loaded.
+"""Linear problems over rows that are larger than memory.
+
+Where features are few, by the rounds of Newton's method (`pegasos.solvers._rounds`), each of which
+is a pass over the rows. Else by dual ascent on what is loaded: `schedule` decides.
 
 Micro-blocks are visited in random order, several at a time: a load. Beside a load, rows near the
 margin stay in memory from one load to the next (Chang and Roth: Selective block minimization for
@@ -23,8 +26,7 @@ from pegasos.io._blocks import Blocks, Part
 from pegasos.problems import _rows, _validate
 from pegasos.problems._certificate import Certificate
 from pegasos.problems._settings import Settings
-from pegasos.solvers._rounds import Slopes
-from pegasos.solvers._schedule import GAP
+from pegasos.solvers import _rounds, _schedule
 
 _DUAL = np.asarray(_core.BLANK_DUAL).dtype
 # Of each problem. `part` is the sum of z_i a_i - c_i l*(a_i/c_i), of m D. `gaps` are m (P - D) as
@@ -43,6 +45,8 @@ _EPOCHS = 3
 _VECTORS, _BYTES_OF_PROBLEM, _BYTES_OF_ROW = 10, 40, 96
 # What a fit in memory takes for a row beside its numbers: state, norms, room.
 _BYTES_IN_MEMORY = 160
+# Matrices that rounds have of each problem, with those of sums, and their part of the memory.
+_MATRICES, _MATRICES_SHARE = 8, 4
 # Dual variables are on disk where they would take more than such a part of the memory.
 _DUAL_SHARE = 4
 # A gap is checked if it is foretold to be at most so many times what is asked for, and else after
@@ -141,6 +145,59 @@ class _Loads:
                 self.start(loads[j + 1])
             yield first
         room.truncate(first)
+
+
+class _InOrder:
+    """The loads of a pass in their order, as `pegasos.solvers._rounds.Block`."""
+
+    def __init__(self, loads: _Loads, targets: Targets, settings: Settings) -> None:
+        self.loads, self.targets, self.settings = loads, targets, settings
+        self.on_progress: Callable[[], None] = lambda: None
+
+    def __len__(self) -> int:
+        return self.loads.n_loads
+
+    def __iter__(self) -> Iterator[_rounds.Block]:
+        room = self.loads.room(1)
+        for _ in self.loads.in_order(room):
+            labels, weights, values = self.targets(room.y, room.weights, room.numbers)
+            yield _rounds.Block(
+                X=room.matrix(), labels=labels, weights=weights, values=values,
+                settings=self.settings,
+            )  # fmt: skip
+            self.on_progress()
+
+
+class BlockRounds(_rounds.Rounds):
+    """Rounds of Newton's method over blocks on disk. Centres are made anew in each pass.
+
+    Parameters
+    ----------
+    As of `BlockSchedule`.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        blocks: Blocks,
+        targets: Targets,
+        masses: np.ndarray,
+        n_inside: np.ndarray,
+        seed: int,
+    ) -> None:
+        size = blocks.shape[1] + 1
+        n_each, _ = _planned(blocks, len(masses), _MATRICES * len(masses) * size**2, 0)
+        self._rows = _InOrder(_Loads(blocks, n_each), targets, settings)
+        in_order = _rounds.Blocks(self._rows, keep_centres=False)
+        super().__init__(settings, in_order, blocks, masses, n_inside, seed)
+
+    def train(
+        self, rows: Any = None, *, on_progress: Callable[[], None] = lambda: None, **plan: Any
+    ) -> Certificate:
+        """See `Rounds.train`; `on_progress` also hears of each load."""
+        self._rows.on_progress = on_progress
+        with self._rows.loads:
+            return super().train(rows, on_progress=on_progress, **plan)
 
 
 class _Dual:
@@ -260,7 +317,7 @@ class BlockSchedule:
     ) -> None:
         self.settings, self.targets, self.at = settings, targets, _Place(seed)
         (n, d), k = blocks.shape, len(masses)
-        n_each, on_disk = _planned(blocks, k)
+        n_each, on_disk = _planned(blocks, k, _VECTORS * k * d, 8 * k * n)
         self.loads = _Loads(blocks, n_each)
         try:
             self._dual_variables = _Dual((k, n), blocks.cache if on_disk else None)
@@ -316,7 +373,7 @@ class BlockSchedule:
 
         It can be stopped by an exception, and goes on with the load or the check under way.
         """
-        tol, at = GAP if tol == "auto" else tol, self.at
+        tol, at = _schedule.GAP if tol == "auto" else tol, self.at
         last = at.base + max_iter
         with self.loads:
             while True:
@@ -480,7 +537,7 @@ class BlockSchedule:
         for k, y in enumerate(labels):
             c = (y != 0) * (1.0 if weights is None else weights)
             u = (1.0 if values is None else values[k]) - y * scores[:, k]
-            losses, mass = Slopes(self.settings.loss_of(k), 1.0).value(u), c.sum()
+            losses, mass = _rounds.Slopes(self.settings.loss_of(k), 1.0).value(u), c.sum()
             mean = (c * losses).sum() / mass
             error = np.sqrt(np.square(c * (losses - mean)).sum()) / mass
             b = intercept[k]
@@ -580,12 +637,6 @@ class BlockSchedule:
                     own = np.ascontiguousarray(coef[problems]), intercept[problems]
                     scores = _rows.decision_function(rows, *own, which)
                     self._dual_variables.put(np.ix_(problems, numbers[which]), scores.T)
-
-    def sample(self) -> _core.Rows:
-        """Rows of one block, for what is said of rows at large."""
-        part = self.blocks.room([0])
-        self.blocks.read([0], part)
-        return part.rows()
 
     def certify(self, rows: Any = None) -> Certificate:
         """What the last check found."""
@@ -695,17 +746,7 @@ class BlockSchedule:
 
     def remains(self) -> dict[str, np.ndarray]:
         """What Pegasos needs beside the model to go on with other rows; see `Schedule`."""
-        settings = self.settings
-        growth = self.blocks.mean_squared_norm + settings.constant_feature**2
-        least = np.clip(min(growth, 2**20) / self.problems["lam"], 1, 2**50)
-        numbers = [self.at.seed, 0, 0, self.n_iter]
-        return {
-            "numbers": np.array(numbers, np.uint64),
-            "weights": np.zeros((0, self.w.shape[1]), self.blocks.dtype),
-            "solver_epochs": np.array([[0, self.n_iter, 0], [0, 1, 0]]),
-            "n_inside": self.problems["n_inside"].astype(np.int64),
-            "least_steps": least.astype(np.int64),
-        }
+        return _schedule.remains(self, self.blocks, self.at.seed, self.problems["n_inside"])
 
 
 def _parts_of(targets: _core.Targets, a: np.ndarray) -> np.ndarray:
@@ -753,12 +794,45 @@ def fit_into_memory(blocks: Blocks) -> bool:
     return blocks.nbytes + _BYTES_IN_MEMORY * blocks.shape[0] <= blocks.memory
 
 
-def _planned(blocks: Blocks, n_problems: int) -> tuple[int, bool]:
-    """Blocks of a load, and whether dual variables are on disk."""
-    n, d = blocks.shape
-    of_dual = 8 * n * n_problems
+def schedule(
+    solver: str, settings: Settings, blocks: Blocks, targets: Targets, masses: np.ndarray,
+    n_inside: np.ndarray, seed: int,
+) -> "BlockSchedule | BlockRounds":  # fmt: skip
+    """The schedule of a fit: `BlockRounds` where features are few, else `BlockSchedule`.
+
+    Rounds take less time for up to some hundred features. But where a loss has corners, and λ is so
+    large that no row moves its own score by more than about 1, dual ascent needs a pass or two
+    only. One class has a term in its objective that rounds lack.
+    """
+    n_problems, n_features = len(masses), blocks.shape[1]
+    numbers = _MATRICES * n_problems * (n_features + 1) ** 2
+    has_rounds = (
+        not settings.loss.nu
+        and _rounds.has_matrix(n_problems, n_features)
+        and 8 * numbers <= blocks.memory // _MATRICES_SHARE
+    )
+    if solver == "newton" and not has_rounds:
+        raise ValueError(
+            "Blocks that are larger than memory need solver='auto' or 'sdca' for one class, and "
+            f"where matrices of second derivatives take a {_MATRICES_SHARE}th of memory or have "
+            f"more than 500 features: solver='newton' has {n_problems} problem(s) of {n_features} "
+            f"features here, and memory={blocks.memory} bytes"
+        )
+    moves_little = settings.lams_of(n_problems) * masses >= blocks.mean_squared_norm
+    is_easy = settings.loss.curvature == 0 and bool(moves_little.all())
+    is_newton = has_rounds and (solver == "newton" or (solver == "auto" and not is_easy))
+    kind = BlockRounds if is_newton else BlockSchedule
+    return kind(settings, blocks, targets, masses, n_inside, seed)
+
+
+def _planned(blocks: Blocks, n_problems: int, n_numbers: int, of_dual: int) -> tuple[int, bool]:
+    """Blocks of a load, and whether dual variables, of so many bytes, are on disk.
+
+    `n_numbers` of float64 are in memory all the time.
+    """
+    d = blocks.shape[1]
     on_disk = of_dual > blocks.memory // _DUAL_SHARE
-    fixed = 8 * _VECTORS * n_problems * d + of_dual * (not on_disk)
+    fixed = 8 * n_numbers + of_dual * (not on_disk)
     rows, stored = blocks.largest(1)
     numbers = stored * (blocks.dtype.itemsize + blocks._index["index_bytes"] * blocks.is_sparse)
     numbers += rows * 8 * (4 + max(1, blocks.n_outputs))

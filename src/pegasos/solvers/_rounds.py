@@ -20,10 +20,12 @@ dual (see ``csrc/newton.c``). Centres stay with the blocks. They are defined by 
 widths at which they were moved: a block that is lost is computed again with the same bits, and this
 list with the numbers of `Problem` is all that it takes to go on.
 
-This module knows nothing of clusters: `Blocks` are in this process, and `pegasos.dask` has others.
+This module knows nothing of clusters or files: `Blocks` are in this process. Those of
+`pegasos.dask` are on a cluster, and those of `pegasos.solvers._blocks` are read from disk.
 """
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,7 +34,7 @@ from scipy import linalg
 from pegasos import _core, _threads
 from pegasos.problems import _losses, _rows, _validate
 from pegasos.problems._certificate import Certificate
-from pegasos.problems._partitions import Arrays, Partitions
+from pegasos.problems._partitions import Arrays
 from pegasos.problems._settings import Settings
 from pegasos.solvers import _schedule
 
@@ -40,8 +42,8 @@ from pegasos.solvers import _schedule
 ALONG = np.array([0.01, 0.03, 0.1, 0.2, 0.35, 0.5, 0.7, 1.5, 2.5, 5.0])
 # The gap to which blocks are solved on their own, where a fit begins; and epochs at most.
 _ROUGH, _ROUGH_EPOCHS = 1e-2, 30
-# Rows that are worked on at once.
-_PIECE = 8192
+# Rows that are worked on at once; as dense ones, so many numbers at most.
+_PIECE, _DENSE = 8192, 2**18
 # Results that one task of the tree adds up.
 _FAN = 8
 # Newton's matrix has at most so many features, and those of all problems so many numbers.
@@ -134,10 +136,10 @@ class Block(Arrays):
         """The rows, as the core takes them."""
         return _validate.rows(self.X, checked=True)[0]
 
-    def pieces(self) -> list[slice]:
-        """Rows that are worked on at once."""
-        n = self.X.shape[0]
-        return [slice(first, min(first + _PIECE, n)) for first in range(0, n, _PIECE)]
+    def pieces(self, size: int = 1) -> list[slice]:
+        """Rows that are worked on at once, where each takes so many numbers."""
+        n, each = self.X.shape[0], max(1, min(_PIECE, _DENSE // size))
+        return [slice(first, min(first + each, n)) for first in range(0, n, each)]
 
     def of_problem(self, k: int, part: slice) -> tuple[np.ndarray, np.ndarray, Any]:
         """Weights (0: not in the problem), labels and targets of some rows in problem k."""
@@ -276,7 +278,7 @@ def _matrices(block: Block, bends: np.ndarray) -> np.ndarray:
     size = block.X.shape[1] + 1
     matrices, upper = np.zeros((len(bends), size, size)), np.triu_indices(size)
     for matrix, bend in zip(matrices, bends, strict=True):
-        for part in block.pieces():
+        for part in block.pieces(size):
             band = np.flatnonzero(bend[part])
             scaled = block.dense(part.start + band) * np.sqrt(bend[part][band])[:, None]
             matrix += scaled.T @ scaled
@@ -335,10 +337,18 @@ class Blocks:
     """Blocks, and the centres of each, in the memory of this process.
 
     Others override what runs functions and has results.
+
+    Parameters
+    ----------
+    blocks : iterable that has a length
+        A pass goes over it once, and lets go of each block before it asks for the next one.
+    keep_centres : bool
+        Whether centres stay from one pass to the next. False: all moves so far come with each
+        message, and a pass makes centres anew.
     """
 
-    def __init__(self, blocks: Sequence[Any]) -> None:
-        self.blocks = blocks
+    def __init__(self, blocks: Any, *, keep_centres: bool = True) -> None:
+        self.blocks, self.keep_centres = blocks, keep_centres
         self.centres: list[Any] = [None] * len(blocks)
 
     def task(self, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -356,19 +366,27 @@ class Blocks:
         They are added up in a tree, whose shape depends on the number of blocks alone. If a message
         has moves, centres move before.
         """
-        sent, centres = self.task(same)(message), self.centres
-        if getattr(message, "moves", None):
-            centres = [
-                self.task(move)(block, centre, sent)
-                for block, centre in zip(self.blocks, centres, strict=True)
-            ]
-        parts = [
-            self.task(function)(block, centre, k, sent)
-            for k, (block, centre) in enumerate(zip(self.blocks, centres, strict=True))
-        ]
-        while len(parts) > 1:
-            parts = [self.task(add)(parts[i : i + _FAN]) for i in range(0, len(parts), _FAN)]
-        return self.result(parts[0], centres)
+        sent, moved, n = self.task(same)(message), list[Any](), len(self.centres)
+        are_moved = bool(getattr(message, "moves", None))
+
+        def of_blocks() -> Iterator[Any]:
+            for k, (block, centre) in enumerate(zip(self.blocks, self.centres, strict=True)):
+                if are_moved:
+                    centre = self.task(move)(block, centre, sent)
+                    if self.keep_centres:
+                        moved.append(centre)
+                yield self.task(function)(block, centre, k, sent)
+
+        sums = of_blocks()
+        while n > 1:
+            sums, n = self._in_tree(sums), -(-n // _FAN)
+        (total,) = sums
+        return self.result(total, moved or self.centres)
+
+    def _in_tree(self, parts: Iterator[Any]) -> Iterator[Any]:
+        """The next level of the tree, of which no more than a few parts are there at a time."""
+        while some := list(itertools.islice(parts, _FAN)):
+            yield self.task(add)(some)
 
 
 def same(value: Any) -> Any:
@@ -580,6 +598,12 @@ def _by_pairs(gradient: np.ndarray, diagonal: np.ndarray, pairs: Sequence[Any]) 
     return -q
 
 
+def has_matrix(n_problems: int, n_features: int) -> bool:
+    """Whether features are few, so that Newton's method has the matrix of second derivatives."""
+    size = n_features + 1
+    return n_features <= _MOST_FEATURES and n_problems * size**2 <= _MOST_NUMBERS
+
+
 class Rounds:
     """The rounds of a fit; to estimators, as `pegasos.solvers._schedule.Schedule`.
 
@@ -587,7 +611,7 @@ class Rounds:
     ----------
     settings : Settings
     blocks : Blocks
-    about : pegasos.problems._partitions.Partitions
+    about : pegasos.problems._partitions.Partitions or pegasos.Blocks
         What is known of all rows.
     masses, n_inside : ndarray of shape (n_problems,)
         Of each problem, the sum of weights and the number of rows.
@@ -611,7 +635,7 @@ class Rounds:
         self,
         settings: Settings,
         blocks: Blocks,
-        about: Partitions,
+        about: Any,
         masses: np.ndarray,
         n_inside: np.ndarray,
         seed: int,
@@ -622,7 +646,7 @@ class Rounds:
         self.blocks, n_problems, size = blocks, len(masses), about.shape[1] + 1
         self._put(np.zeros((n_problems, size)))
         self.moves, self.n_moved = list[tuple[int, np.ndarray, float]](), 0
-        self.with_matrix = size <= _MOST_FEATURES + 1 and n_problems * size**2 <= _MOST_NUMBERS
+        self.with_matrix = has_matrix(n_problems, size - 1)
         n_pairs = min(_PAIRS, max(3, _NUMBERS_OF_PAIRS // (2 * n_problems * size)))
         self.n_pairs = 0 if self.with_matrix else n_pairs
 
@@ -640,17 +664,18 @@ class Rounds:
         self,
         rows: Any = None,
         *,
-        tol: float,
+        tol: Any,
         max_iter: int,
         on_progress: Callable[[], None] = lambda: None,
-        on_epoch: Callable[[], None] = lambda: None,
+        on_epoch: Callable[[], None] | None = None,
         **_: Any,
     ) -> Certificate:
-        """Make rounds until all relative gaps are at most `tol`, but at most 1 + `max_iter`.
+        """Make rounds until all relative gaps are at most `tol`, or `max_iter` beside the start.
 
-        A problem also ends where its steps are lost in rounding. An exception stops it between
-        rounds, and it goes on with the next one.
+        A problem also ends where its steps are lost in rounding. A round that an exception stops is
+        made again by the next call.
         """
+        tol = _schedule.GAP if tol == "auto" else -1 if tol is None else tol
         with _threads.blas.one_thread():
             if self.n_passes == 0:
                 start = self.blocks.sum_up(begin, self.seed)
@@ -658,33 +683,37 @@ class Rounds:
                 with _threads.uninterrupted():
                     self._put(start["points"] / weight[:, None])
                     self.n_passes = 1
-            while self.n_passes <= self.base + max_iter:
+            last = max(self.base, 1) + max_iter
+            while self.n_passes < last:
                 is_done = self.certify().proved_gap <= tol
                 which = [k for k, p in enumerate(self.problems) if not (p.is_over or is_done[k])]
                 if not which:
                     break
                 self._make_round(which)
                 on_progress()
-                on_epoch()
+                if on_epoch is not None:
+                    on_epoch()
         return self.certify()
 
     def _make_round(self, which: list[int]) -> None:
         """A pass over all blocks at the points and steps of these problems."""
         active, n_moved = [self.problems[k] for k in which], len(self.moves)
+        keeps = self.blocks.keep_centres
         message = Message(
             which=np.array(which),
             points=np.array([p.point for p in active]),
             steps=np.array([p.step for p in active]),
             widths=np.array([p.width for p in active]),
             with_matrix=self.with_matrix,
-            moves=self.moves[self.n_moved :],
+            moves=[of for of in self.moves[self.n_moved :] if keeps or of[0] in which],
         )
         sums = self.blocks.sum_up(see, message)
         with _threads.uninterrupted():
             for j, (k, p) in enumerate(zip(which, active, strict=True)):
                 move = p.take({name: array[j] for name, array in sums.items()}, self.n_pairs)
                 self.moves += [] if move is None else [(k, *move)]
-            self.n_passes, self.n_moved = self.n_passes + 1, n_moved
+            self.n_passes += 1
+            self.n_moved = n_moved * keeps
 
     # ---- What there is so far --------------------------------------------------------------------
 
@@ -731,14 +760,7 @@ class Rounds:
 
     def remains(self) -> dict[str, np.ndarray]:
         """What Pegasos needs beside the model to go on with other rows; see `Schedule`."""
-        norm, count = self.about.mean_squared_norm, len(self.masses)
-        return {
-            "numbers": np.array([self.seed, 0, 0, self.n_iter], np.uint64),
-            "weights": np.zeros((0, self.about.shape[1]), self.about.dtype),
-            "solver_epochs": _schedule.table(self.solver_epochs),
-            "n_inside": np.asarray(self.n_inside, np.int64),
-            "least_steps": _schedule.least_steps(self.settings, count, norm),
-        }
+        return _schedule.remains(self, self.about, self.seed, self.n_inside)
 
     # ---- Saving ----------------------------------------------------------------------------------
 
@@ -762,7 +784,7 @@ class Rounds:
     def restore(self, state: dict[str, np.ndarray]) -> None:
         """Stand where a `state` was saved, which others could have changed; blocks are new."""
         if not np.array_equal(state["blocks"], self.state()["blocks"]):
-            raise ValueError("the fit to go on with was of other partitions")
+            raise ValueError("the fit to go on with was of other partitions or blocks")
         size, m = self.about.shape[1] + 1, len(state.get("moves", ()))
         shapes: dict[str, Any] = {"moves": (m, size + 2)}
         for k in range(len(self.problems)):
@@ -779,7 +801,15 @@ class Rounds:
             array = state.get(name)
             if array is None or array.dtype != np.float64 or array.shape != shape:
                 raise ValueError(f"state: {name} is missing, or does not fit the rest")
-        self.seed, self.n_passes, self.base = state["numbers"].tolist()
+        numbers, moves = np.asarray(state.get("numbers", ())), state["moves"]
+        are_good = (
+            numbers.dtype == np.uint64 and numbers.shape == (3,)
+            and numbers[2] <= numbers[1] < 2**40 and numbers[0] < 2**63
+            and np.isin(moves[:, 0], range(len(self.problems))).all() and (moves[:, 1] > 0).all()
+        )  # fmt: skip
+        if not are_good:
+            raise ValueError("state: numbers or moves do not fit the rest")
+        self.seed, self.n_passes, self.base = numbers.tolist()
         self.moves = [(int(row[0]), row[2:], float(row[1])) for row in state["moves"]]
         for k, p in enumerate(self.problems):
             for owner, names in ((p, Problem._ARRAYS), (p.bound, Bound._ARRAYS)):

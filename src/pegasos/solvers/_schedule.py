@@ -536,6 +536,18 @@ def least_steps(settings: Settings, n_problems: int, squared_norm: float) -> np.
     return steps.astype(np.int64)
 
 
+def remains(schedule: Any, rows: Any, seed: int, n_inside: np.ndarray) -> dict[str, np.ndarray]:
+    """As `Schedule.remains`, of a schedule without Pegasos over `rows` that lie elsewhere."""
+    n_problems, squared_norm = len(n_inside), rows.mean_squared_norm
+    return {
+        "numbers": np.array([seed, 0, 0, schedule.n_iter], np.uint64),
+        "weights": np.zeros((0, rows.shape[1]), rows.dtype),
+        "solver_epochs": table(schedule.solver_epochs),
+        "n_inside": np.asarray(n_inside, np.int64),
+        "least_steps": least_steps(schedule.settings, n_problems, squared_norm),
+    }
+
+
 def table(solver_epochs: dict[str, int]) -> np.ndarray:
     """Epochs of each solver, and its place in their order."""
     places = {solver: place for place, solver in enumerate(solver_epochs, 1)}
