@@ -826,6 +826,7 @@ def storm_over_blocks(storm, n_storms):
         "loss": str(rng.choice(list(LOSSES))), "random_state": 0, "warm_start": True,
         "penalize_intercept": bool(rng.random() < 0.5), "n_jobs": int(rng.integers(1, 3)),
         "lam": 10 ** rng.uniform(-4, -2), "max_iter": 8, "tol": [None, 1e-3][rng.integers(2)],
+        "solver": ["sdca", "newton"][rng.integers(2)],
     }  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         began = time.perf_counter()

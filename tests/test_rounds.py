@@ -337,7 +337,11 @@ def test_a_state_of_another_fit_or_a_damaged_one_is_refused(rng):
                 fresh.restore({k: v for k, v in bad.items() if v is not None})
             assert fresh.n_passes == 1
     moves = np.ones((1, X.shape[1] + 3))
-    for bad in ({"moves": moves}, {"moves": 0 * moves}, {"moves": np.nan * moves},
-                {"numbers": state["numbers"][:2]}, {"numbers": state["numbers"] * [1, 0, 9]}):  # fmt: skip
+    seed, n_passes, _ = numbers = state["numbers"]
+    late = np.array([seed, n_passes, n_passes + 1], np.uint64)
+    for bad in (
+        {"moves": moves}, {"moves": 0 * moves}, {"moves": np.nan * moves},
+        {"numbers": numbers[:2]}, {"numbers": late},
+    ):  # fmt: skip
         with pytest.raises(ValueError, match="numbers or moves do not fit"):
             rounds_of(_rounds.Blocks(blocks), c, *X.shape).restore(state | bad)
