@@ -3,6 +3,8 @@
 import itertools
 import json
 import pickle
+import re
+import warnings
 
 import losses
 import numpy as np
@@ -11,7 +13,7 @@ from covering import covering
 from interruption import asked_often, interrupted
 from rows import DTYPES, LAYOUTS, convert, make_rows
 from scipy import sparse
-from scipy.optimize import minimize
+from scipy.optimize import minimize, minimize_scalar
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Ridge
@@ -341,6 +343,45 @@ def test_a_warning_tells_objectives_and_lam_in_the_units_of_targets(data):
     assert "lam=1e-08 is small" in words
     with pytest.warns(ConvergenceWarning, match="for output 1"):
         reg.fit(X, np.column_stack([np.zeros(len(y)), y]))
+
+
+@pytest.mark.filterwarnings("default")
+@covering(
+    2, kind=KINDS, loss=LOSSES, intercept=INTERCEPTS, lam=(1e-3, 1.0, 100.0), outputs=(1, 2),
+    layout=LAYOUTS, dtype=DTYPES,
+)  # fmt: skip
+def test_a_model_that_is_worse_than_a_constant_says_so(
+    data, kind, loss, intercept, lam, outputs, layout, dtype
+):
+    X, y, c = data
+    Y = np.column_stack([y, 1e3 + 50 * y])[:, :outputs]
+    reg = kind(loss=loss, lam=lam, epsilon=EPSILON, random_state=0, **INTERCEPTS[intercept])
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        reg.fit(convert(X, layout, dtype), Y, sample_weight=c)
+    found, own, best = reg.predict(convert(X, layout, dtype)).reshape(Y.shape), [], []
+    for k in range(outputs):
+        own.append(mean_loss(loss, Y[:, k] - found[:, k], c))
+        of_constants = minimize_scalar(
+            lambda b: mean_loss(loss, Y[:, k] - b, c),  # noqa: B023
+            bounds=(Y[:, k].min(), Y[:, k].max()), options={"xatol": 1e-8},
+        )  # fmt: skip
+        best.append(of_constants.fun)
+    told = [str(of.message) for of in told if "a constant predicts" in str(of.message)]
+    worse = np.array(own) > (1 + 1e-3) * np.array(best)
+    assert len(told) == worse.any()
+    if told:
+        k = int("of output 1 " in told[0])
+        assert worse[k]
+        assert ("of output" in told[0]) == (outputs == 2)
+        numbers = re.search(r"mean loss is (\S+), that of the constant \S+ is (\S+)\. ", told[0])
+        assert [float(of) for of in numbers.groups()] == pytest.approx([own[k], best[k]], rel=1e-3)
+        assert ("fit_intercept=True" in told[0]) == (intercept == "none")
+        assert ("penalize_intercept=False" in told[0]) == (intercept == "penalized")
+        assert ("TransformedTargetRegressor" in told[0]) == (
+            loss in ("epsilon_insensitive", "huber")
+        )
+        assert f"a lam below {lam:.2g}" in told[0]
 
 
 OF_SEVERAL = np.array([1, 1e-9, 2.0**20])

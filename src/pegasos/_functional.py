@@ -220,6 +220,8 @@ def fit(
         schedule, certificate, rows, solver=solver, tol=tol, max_iter=n_epochs, n_steps=steps,
         name=model.problem_name, stacklevel=3,
     )  # fmt: skip
+    if has_targets and certificate is not None:
+        _warnings.of_constant(schedule, certificate, rows, name=model.problem_name, stacklevel=3)
     if codes is not None and classes is not None:
         balancing = None if weights is not None else "sample_weight that gives rare classes more"
         _warnings.of_one_class(

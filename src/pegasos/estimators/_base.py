@@ -280,7 +280,8 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
             If the fit ends above the gap `tol`.
         UserWarning
             If a classifier predicts the same class for all rows of X, or all rows have one of
-            several labels, or no row has it; or if w = 0 is the model of one class.
+            several labels, or no row has it. If a constant predicts the targets of a regressor
+            better, by its loss. If w = 0 is the model of one class.
         """
         with one_at_a_time(self, "fit"):
             _parameters.check(self)

@@ -14,6 +14,8 @@ from pegasos.estimators._linear import LinearMachine
 from pegasos.io._blocks import Blocks
 from pegasos.problems import _losses, _units, _validate
 from pegasos.problems._settings import Settings
+from pegasos.solvers import _warnings
+from pegasos.solvers._schedule import Schedule
 
 # Of blocks, about so many rows say what the units are.
 _ROWS_FOR_UNITS = 2**16
@@ -108,6 +110,10 @@ class Regressor(ScoreMixin, RegressorMixin, PegasosEstimator):
 
     def _about(self, data: Data) -> dict[str, Any]:
         return {"n_outputs_": len(data.columns), "_is_flat": data.y.ndim == 1}
+
+    def _warn(self, schedule: Schedule, rows: Any, data: Data, certificate: Any) -> None:
+        if not data.is_elsewhere:  # to ask all rows would be a pass
+            _warnings.of_constant(schedule, certificate, rows, name=data.name_of, stacklevel=7)
 
     def _settings_for(self, lam: float, data: Data) -> Settings:
         loss = _losses.of_targets(self.loss, float(self.epsilon))

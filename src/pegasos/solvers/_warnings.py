@@ -3,6 +3,7 @@
 import sys
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -194,6 +195,52 @@ def of_one_class(
     warnings.warn(
         f"all training rows are predicted to be of class {classes[few[0]]}, so this model is of no "
         f"use. What may help: {_joined(helps)}",
+        UserWarning,
+        stacklevel=stacklevel,
+    )
+
+
+def of_constant(
+    schedule: Schedule,
+    certificate: Certificate,
+    rows: Any,
+    *,
+    name: Callable[[int], str],
+    stacklevel: int,
+) -> None:
+    """Warn if a constant predicts the training targets better, by the loss that was minimised.
+
+    Parameters
+    ----------
+    schedule, certificate, rows, name, stacklevel
+        As for `of_gap`.
+    """
+    settings, problem = schedule.settings, schedule.pegasos.problem(rows)
+    constants, least = problem.targets.constants(problem.masses, np.zeros(len(problem)))
+    # No mean loss is above the objective.
+    if not (certificate.objective > least).any():
+        return
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        scores = schedule.kind.scores(rows, *schedule.model(), None)
+        errors = np.ascontiguousarray(problem.values - scores.T)
+        mean_loss = replace(problem, values=errors).at_zero
+    k = int(np.argmax(mean_loss - least))
+    if not mean_loss[k] > (1 + GAP) * least[k]:
+        return
+    helps = [f"a lam below {settings.lam:.2g} (a larger C)"]
+    if not settings.fit_intercept:
+        helps.insert(0, "fit_intercept=True")
+    elif settings.penalize_intercept:
+        helps.insert(0, "penalize_intercept=False")
+    if np.isfinite(settings.loss.bound):
+        helps.append("standardised targets (sklearn.compose.TransformedTargetRegressor)")
+    about, settings = name(k), settings.some([k])
+    own, other = settings.told_objectives(np.array([mean_loss[k], least[k]]))
+    constant = constants[k] * settings.units[0]
+    warnings.warn(
+        f"a constant predicts the training targets{f' of {about}' if about else ''} better than "
+        f"this model: its mean loss is {own:.4g}, that of the constant {constant:.4g} "
+        f"is {other:.4g}. What may help: {_joined(helps)}",
         UserWarning,
         stacklevel=stacklevel,
     )
