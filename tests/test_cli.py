@@ -529,6 +529,17 @@ def test_rare_classes_may_weigh_as_much_as_others(tmp_path, rng, capsys):
         assert (model.predict(X) == 1).sum() > 1.5 * y.sum()
 
 
+def test_objectives_of_many_classes_are_told_in_a_line(tmp_path, capsys):
+    X, y = np.repeat(np.eye(40), 2, axis=0), np.repeat(np.arange(40), 2)
+    file, model = str(write(tmp_path / "a.npz", X, y)), str(tmp_path / "m.npz")
+    assert cli.main(["train", file, "-o", model]) == 0
+    (line,) = re.findall("^objective.*$", capsys.readouterr().err, re.MULTILINE)
+    least, most = np.array(re.findall(r"\d[\d.e-]*", line)[:2], float)
+    objectives = pegasos.load(model).objective
+    assert [least, most] == pytest.approx([objectives.min(), objectives.max()], rel=1e-3)
+    assert line.endswith("above the optimum  (40 problems)")
+
+
 def test_info_tells_what_a_model_is(tmp_path, capsys):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(90, 4)), np.array(["a", "b", "c"])[np.arange(90) % 3]
@@ -601,7 +612,7 @@ def table(rng):
 def write_table(path, frame):
     if path.suffix == ".parquet":
         pytest.importorskip("pyarrow", reason="pyarrow is not installed")
-        frame.to_parquet(path)
+        frame.to_parquet(path, index=True)  # a column that is no feature
     else:
         separator = {".tsv": "\t", ".psv": "|"}.get(path.suffixes[0], ",")
         frame.to_csv(path, index=False, sep=separator)

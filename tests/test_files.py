@@ -228,6 +228,8 @@ def test_libsvm_text_without_labels_can_be_predicted(tmp_path, rows, capsys):
         ("a.csv", "1,0.5,0.25\n0,0.5,0.75\n", r"labels, in column 3, are 0.25, 0.75; .*--label 0"),
         ("a.csv", "1,5,0\n0,6,0\n2,7,0\n", r"labels, in column 3, are 0; .*--label 0"),
         ("a.csv", "1,5;2,5;1\n1,5;2,5;1\n", r"column 2 is not a number"),
+        ("a.csv", "p;q r;s\n1;2,5;1\n", r"column 2 \('q r'\) is not .*: decimals have a point"),
+        ("a.csv", "p,q r,s\n1,x,1\n", r"if it is the label, say --label 'q r' .*--drop 'q r'"),
         ("a.csv", "a\x00b,1,0\n2,1,1\n", r"a\.csv"),
         ("a.csv", "\n1,2,0\n", r"is empty, or its first line is"),
         ("a.csv", "1,2,0\n\n  \n3,4,1\n", r"a\.csv, line 3: 0 columns where the first line has 3"),

@@ -29,6 +29,9 @@ y). Text may be compressed with gzip, bzip2 or xz. "-" is standard input. The
 format is told from the name; --format overrides it.
 """
 
+# Of more problems, objectives are told in one line.
+_MANY = 30
+
 _EXAMPLES = {
     "train": """\
 examples:
@@ -360,7 +363,8 @@ def _report_search(say: Callable[..., None], search: Any) -> None:
     results = search.cv_results_
     has_gamma = "param_gamma" in results
     names = f"{'C':>10}  {'lambda':>10}" + f"  {'gamma':>10}" * has_gamma
-    say(f"{names}  mean score of {search.n_splits_} folds, standard error")
+    score = "R2" if "param_epsilon" in results else "accuracy"
+    say(f"{names}  mean {score} of {search.n_splits_} folds, standard error")
     for k, point in enumerate(results["params"]):
         rest = f" +- {results['standard_error'][k]:.4f}"
         if results["dropped"][k]:
@@ -499,7 +503,14 @@ def _fitted(args: argparse.Namespace, machine: Any, X: Any, y: Any) -> bool:
 def _report(say: Callable[..., None], model: Any) -> None:
     if hasattr(model, "dual_coef"):
         say(f"{len(model.support)} support vectors")
-    for k, (objective, gap) in enumerate(zip(model.objective, model.duality_gap, strict=True)):
+    objectives, gaps = model.objective, model.duality_gap
+    if len(objectives) > _MANY:
+        say(
+            f"objectives {objectives.min():.4g} to {objectives.max():.4g}, each at most "
+            f"{gaps.max():.2g} above the optimum  ({len(objectives)} problems)"
+        )
+        return
+    for k, (objective, gap) in enumerate(zip(objectives, gaps, strict=True)):
         if np.isnan(objective):  # few steps on many rows: the others were never read
             break
         bound = "" if np.isnan(gap) else f", at most {gap:.2g} above the optimum"

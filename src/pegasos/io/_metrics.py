@@ -89,7 +89,7 @@ def _in_words(told: dict[str, Any]) -> str:
                 f"{100 * value:.2f} %"
                 if is_share
                 else f"{value:.4f}"
-                if name == "R2"
+                if name in ("R2", "average_precision")
                 else f"{value:.6g}"
             )
             words.append(f"{name.replace('_', ' ')} {shown}")

@@ -707,8 +707,10 @@ def load(path: str | os.PathLike[str]) -> LinearModel | KernelModel:
         model = kind._from(about, {name: np.ascontiguousarray(arrays[name]) for name in names})
         model._check()
     except (KeyError, OverflowError, RecursionError, TypeError, ValueError) as error:
-        what = f"{error} is missing" if isinstance(error, KeyError) else error
-        raise ValueError(f"{os.fspath(path)} is not a pegasos model: {what}") from None
+        what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+        name = os.fspath(path)
+        what = f"it{what.removeprefix(name)}" if what.startswith(f"{name} ") else what
+        raise ValueError(f"{name} is not a pegasos model: {what}") from None
     return model
 
 

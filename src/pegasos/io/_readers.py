@@ -9,6 +9,7 @@ import bz2
 import codecs
 import contextlib
 import csv
+import dataclasses
 import functools
 import gzip
 import io
@@ -16,6 +17,7 @@ import lzma
 import os
 import re
 import reprlib
+import shlex
 import shutil
 import sys
 import tempfile
@@ -496,6 +498,8 @@ class _Columns:
             has_no_label = len(kept) == n_features
         if labels_optional and has_no_label:
             self.label = None
+        #: Whether a column has the labels because it is the last one, and nobody has named it.
+        self.is_last_label = label == -1 and self.label is not None
         self.features = [j for j in kept if j != self.label]
         if not self.features:
             raise ValueError(f"{file}, line 1: a label and at least one feature are needed")
@@ -526,10 +530,17 @@ class _Columns:
         """A column, for messages."""
         return f"column {j + 1}" + (f" ({self.names[j]!r})" if self.names else "")
 
-    def how_to_drop(self, j: int) -> str:
+    def advice(self, j: int) -> str:
         """What to do about a column that has no numbers."""
         column = self.names[j] if self.names else j
-        return f"{_ENCODE}, or leave the column out: --drop {column} (of Blocks, drop=[{column!r}])"
+        on_line = shlex.quote(str(column))
+        own = (
+            f"if it is the label, say --label {on_line} (in Python, label_column={column!r}); else"
+        )
+        return (
+            f"{f'{own} ' if self.is_last_label else ''}{_ENCODE}, or leave the column out: "
+            f"--drop {on_line} (in Python, drop=[{column!r}])"
+        )
 
 
 class _Csv:
@@ -563,10 +574,8 @@ class _Csv:
                 hint = "fill missing values in, or leave the row out"
                 raise ValueError(f"{columns.told(j)} is empty", hint)
             if not _is_number(fields[j]):
-                is_label = j == 0 and columns.label is not None
-                own = "if it is the label, say --label 0 (of Blocks, label_column=0); else "
-                hint = own if is_label else ""
-                hint += columns.how_to_drop(j)
+                has_comma = re.fullmatch(r"\s*[-+]?\d+,\d+\s*", fields[j])
+                hint = "decimals have a point, not a comma" if has_comma else columns.advice(j)
                 raise ValueError(f"{columns.told(j)} is not a number", hint)
         if columns.label is not None:
             self._number_of(fields[columns.label])
@@ -727,13 +736,16 @@ def _parquet(path: str, layout: Layout, n_bytes: int, **expected: Any) -> Any:
         schema = parquet.read_schema(path)
     except ArrowInvalid as error:
         raise ValueError(f"{damaged}: {error}") from None
+    # The index of a data frame is no feature, and no label.
+    index = [name for name in schema.names if re.fullmatch(r"__index_level_\d+__", name)]
+    layout = dataclasses.replace(layout, drop=[*layout.drop, *index])
     columns = _Columns(path, schema.names, len(schema.names), layout, **expected)
     are_numbers = types.is_integer, types.is_floating, types.is_boolean, types.is_decimal
     for j in columns.features:
         kind = schema.types[j]
         if not any(is_kind(kind) for is_kind in are_numbers):
             raise ValueError(
-                f"{path}, {columns.told(j)} holds {kind}, not numbers: {columns.how_to_drop(j)}"
+                f"{path}, {columns.told(j)} holds {kind}, not numbers: {columns.advice(j)}"
             )
     chosen = columns.features if columns.label is None else [*columns.features, columns.label]
     step = max(1, n_bytes // (32 * len(chosen)))
