@@ -190,6 +190,10 @@ def test_what_holds_the_rows_does_not_matter(client, data, kind):
             clf.predict(dX[list("bacdef")])
         with pytest.raises(ValueError, match="X has 2 features"):
             clone(clf).fit(in_chunks(X), dy := in_chunks(codes)).predict(in_chunks(X[:, :2]))
+        words = dd.from_pandas(pd.DataFrame(X, columns=list("abcdef")).assign(label=y), 3)
+        assert set(clone(clf).fit(words[list("abcdef")], words["label"]).classes_) == {"no", "yes"}
+        with pytest.raises(ValueError, match="got text in column 'label': encode it"):
+            clone(clf).fit(words, words["label"])
 
 
 @pytest.mark.parametrize("multi_class", ["ovr", "ovo"])

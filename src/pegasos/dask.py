@@ -184,9 +184,15 @@ def _task(function: Callable[..., Any]) -> Any:
     return delayed(function, pure=False, traverse=True)
 
 
+def _is_text(dtype: Any) -> bool:
+    return getattr(dtype, "name", "") in ("str", "string")  # of pandas 3 and of earlier ones
+
+
 def _as_array(name: str, data: Any) -> Any:
     """A Dask array of a Dask array or data frame."""
     if hasattr(data, "to_dask_array"):
+        if _is_text(getattr(data, "dtype", None)):
+            data = data.astype(object)  # or Dask warns of pandas' strings
         data = data.to_dask_array()
     if not isinstance(data, da.Array):
         raise TypeError(
@@ -198,6 +204,10 @@ def _as_array(name: str, data: Any) -> Any:
 
 def _matrix(X: Any) -> Any:
     """X as an array whose partitions have all columns."""
+    if hasattr(X, "columns"):
+        for name, dtype in X.dtypes.items():
+            if _is_text(dtype):
+                raise _validate.text_in(name)
     array = _as_array("X", X)
     if array.ndim != 2:
         raise ValueError(f"X must be two-dimensional, got shape {array.shape}")

@@ -315,10 +315,15 @@ def no_text(X: Any) -> None:
         try:
             np.asarray(X[name], np.float64)
         except (TypeError, ValueError):
-            raise ValueError(
-                f"X must be numeric, got text in column {name!r}: encode it, for instance with "
-                "sklearn.preprocessing.OneHotEncoder, or leave it out"
-            ) from None
+            raise text_in(name) from None
+
+
+def text_in(name: Any) -> ValueError:
+    """What is said of a column that is no number."""
+    return ValueError(
+        f"X must be numeric, got text in column {name!r}: encode it, for instance with "
+        "sklearn.preprocessing.OneHotEncoder, or leave it out"
+    )
 
 
 def is_ready(X: Any, y: Any) -> bool:
