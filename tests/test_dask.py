@@ -4,13 +4,17 @@ import contextlib
 import doctest
 import os
 import pickle
+import re
+import runpy
 import signal
 import subprocess
 import sys
+import textwrap
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -412,6 +416,26 @@ def test_examples_of_the_reference_run(kind):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:The inplace keyword:DeprecationWarning")  # Dask's own
+def test_the_page_on_clusters_shows_what_runs(client, cluster, data, tmp_path, monkeypatch, capsys):
+    pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    monkeypatch.chdir(tmp_path)
+    X, y = data
+    frame = pd.DataFrame(X, columns=list("abcdef")).assign(label=y)
+    dd.from_pandas(frame, 2).to_parquet("clicks")
+    page = (Path(__file__).parents[1] / "docs" / "clusters.rst").read_text("utf-8")
+    block = re.search(r"code-block:: python\n\n((?:   .*\n|\n)+)", page)[1]
+    assert "scheduler:8786" in block
+    block = textwrap.dedent(block).replace("scheduler:8786", cluster.scheduler_address)
+    Path("shown.py").write_text(block, "utf-8")
+    shown = runpy.run_path("shown.py")
+    shown["client"].close()
+    gap, rounds = re.findall(r"[\d.e-]+", capsys.readouterr().out)
+    assert float(gap) <= 1e-3
+    assert int(rounds) == shown["clf"].n_iter_
+    np.testing.assert_array_equal(shown["local"].coef_, shown["clf"].coef_)
+
+
 def test_a_killed_worker_changes_no_bit(rng):
     X = rng.normal(size=(4000, 20))
     y = X @ rng.normal(size=20) + 3 * rng.normal(size=4000) > 0

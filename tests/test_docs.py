@@ -5,17 +5,23 @@ Those of `pegasos.plotting` are run by test_plotting.py.
 
 import contextlib
 import doctest
-import importlib
+import gzip
+import importlib.util
 import os
 import re
+import runpy
+import shlex
 import shutil
 import subprocess
+import textwrap
 import tomllib
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import optimize
+from sklearn.datasets import dump_svmlight_file, load_iris
 from sklearn.linear_model import (
     LogisticRegression,
     Ridge,
@@ -108,13 +114,100 @@ def test_the_guide_names_every_kernel():
         )
 
 
-def test_commands_that_the_pages_show_are_understood():
+def blocks(page, language):
+    """The blocks of code that a page has in a language."""
+    text = (DOCS / page).read_text("utf-8")
+    found = re.findall(rf"^\.\. code-block:: {language}\n\n((?:   .*\n|\n)+)", text, re.MULTILINE)
+    return [textwrap.dedent(block).strip() for block in found]
+
+
+def test_every_block_of_code_is_run():
+    """Blocks with prompts are; here are the others. A new one needs a test that runs it."""
+    assert {page.name: re.findall(r"^\.\. code-block:: (\w+)", page.read_text("utf-8"), re.MULTILINE)
+            for page in DOCS.glob("*.rst") if "code-block::" in page.read_text("utf-8")} == {
+        "c_use.rst": ["sh"] * 3,
+        "command_line.rst": ["sh", "console"],
+        "larger_than_memory.rst": ["python"],
+        # By test_dask.py; the other two need a cluster that it has not.
+        "clusters.rst": ["python"] * 3,
+        "quick_start.rst": ["sh"],  # that of the README
+    }  # fmt: skip
+    (block,) = blocks("quick_start.rst", "sh")
+    assert block.replace("\n", " && ") in (ROOT / "README.md").read_text("utf-8")
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """A folder with the files that the pages and the help name."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3)).round(3)
+    y = np.where(X[:, 0] + X[:, 1] > 0, 1, -1)
+    for name in ("spam.svm.gz", "clicks.svm.gz", "clicks-1.svm.gz", "clicks-2.svm.gz"):
+        with gzip.open(name, "wb") as file:
+            dump_svmlight_file(X, y, file)
+    for name in ("new.svm", "big.svm"):
+        dump_svmlight_file(X, y, name)
+    houses = pd.DataFrame(X, columns=["size", "age", "rooms"]).assign(price=X[:, 0])
+    houses.insert(0, "id", range(200))
+    houses.to_csv("houses.csv", index=False)
+    houses.drop(columns="id").to_csv("prices.csv", index=False)
+    houses.drop(columns=["id", "price"]).to_csv("new.csv", index=False)
+    houses.drop(columns=["id", "price"]).to_csv("usual.csv", index=False)
+    np.savetxt("digits.csv", np.column_stack([y, X]), delimiter=",")
+    if has_pyarrow := importlib.util.find_spec("pyarrow"):
+        houses.to_parquet("houses.parquet")
+    iris = load_iris(as_frame=True)
+    frame = iris.frame.assign(species=iris.target_names[iris.target]).drop(columns="target")
+    frame[::2].to_csv("iris.csv", index=False)
+    frame[1::2].to_csv("new_iris.csv", index=False)
+    return has_pyarrow
+
+
+COMMANDS = [
+    *(block for page in ("command_line.rst",) for block in blocks(page, "sh")),
+    *cli._EXAMPLES.values(),
+    "pegasos train clicks.svm.gz --memory 2G -o clicks.npz",  # of larger_than_memory.rst
+]
+
+
+def test_commands_that_pages_and_help_show_run(files, capsys):
+    lines = [line for block in COMMANDS for line in block.splitlines()]
+    found = re.findall(r"^ *pegasos ([^>#\n]+)", "\n".join(lines), re.MULTILINE)
+    assert len(found) > 20
+    for command in found:
+        if "--resume" in command or (".parquet" in command and not files):
+            continue  # a fit must be killed for it: test_checkpoint.py
+        capsys.readouterr()
+        assert cli.main(shlex.split(command)) == 0, (command, capsys.readouterr())
+
+
+def test_commands_whose_output_is_shown_print_it(files, capsys):
+    for block in blocks("command_line.rst", "console"):
+        for command, shown in re.findall(
+            r"^\$ pegasos (.+)\n((?:(?!\$ ).*\n?)*)", f"{block}\n", re.MULTILINE
+        ):
+            assert cli.main(shlex.split(command)) == 0
+            said = capsys.readouterr()
+            assert shown.strip() == (said.out + said.err).strip(), command
+
+
+def test_commands_within_sentences_are_understood():
     shown = set()
     for page in DOCS.glob("*.rst"):
         shown |= set(re.findall(r"\bpegasos ((?:train|predict) [^`\n>]+)", page.read_text("utf-8")))
     assert len(shown) >= 5
     for command in shown:
         cli._parser().parse_args(re.sub(r"(?<= )[CG]\b", "0.1", command).split())
+
+
+def test_blocks_on_disk_are_trained_on_as_the_page_shows(files, capsys):
+    (block,) = blocks("larger_than_memory.rst", "python")
+    Path("shown.py").write_text(block, "utf-8")
+    runpy.run_path("shown.py")
+    accuracy, gap = re.findall(r"[\d.e-]+", capsys.readouterr().out)
+    assert float(accuracy) > 0.95
+    assert float(gap) <= 1e-3
 
 
 def run(*command, **options):
@@ -276,6 +369,15 @@ def test_pkg_config_and_the_static_library_suffice(c_library, tmp_path):
     static = [str(next(c_library.rglob("libpegasos.a"))) if f == "-lpegasos" else f for f in flags]
     run("cc", "-std=c11", DOCS / "c_example" / "hinge.c", *static, "-o", program)
     assert "no model is below" in run(program)
+
+
+def test_the_files_of_the_core_compile_with_a_program(tmp_path):
+    if shutil.which("cc") is None:
+        pytest.skip("cc is not installed")
+    *_, command = blocks("c_use.rst", "sh")
+    assert "-O2" in command
+    # Compiling takes long, and the fixtures do so: here are the options and the list of files.
+    run("sh", "-c", command.replace("-O2", "-fsyntax-only"), cwd=ROOT)
 
 
 def test_versions_and_requirements_agree():

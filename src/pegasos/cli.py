@@ -41,7 +41,7 @@ examples:
   pegasos train digits.csv --label 0 --kernel rbf --gamma 0.02
   pegasos train prices.csv --task regression --epsilon 10 --cv 5
   pegasos train houses.parquet --task regression --label price --drop id --scale
-  pegasos train spam.svm.gz --validation new.svm -o spam.npz
+  pegasos train spam.svm.gz --loss log_loss --validation new.svm -o spam.npz
   pegasos train usual.csv --task one-class --nu 0.05 --kernel rbf --label none
   pegasos train big.svm --checkpoint half.npz           # killed? then
   pegasos train big.svm --checkpoint half.npz --resume half.npz

@@ -217,8 +217,8 @@ class Blocks:
     def __repr__(self) -> str:
         n, d = self.shape
         return (
-            f"Blocks of {n} rows and {d} features, {self.n_blocks} block{'s'[: self.n_blocks != 1]}, "
-            f"{self.nbytes / 1e6:.1f} MB"
+            f"Blocks of {n} rows and {d} features, {self.n_blocks} "
+            f"block{'s' * (self.n_blocks != 1)}, {self.nbytes / 1e6:.1f} MB"
         )
 
     def __len__(self) -> int:
