@@ -44,15 +44,14 @@
  * In memory, v_k = sum_i a_ik x_i are interleaved in panels of 8: the numbers of 8 classes for one
  * feature fill a line of cache. The certificate computes W(a) afresh, and everything in double.
  */
-#include "joint.h"
+#include "joint_run.h"
 #include "passes.h"
-#include "rows.h"
 #include "watch.h"
 
 #include <math.h>
 #include <string.h>
 
-enum { LANES = BUNDLE_BYTES / sizeof(double) };
+enum { LANES = JOINT_LANES };
 /* Below this part of the scores, |x|^2 is nothing beside rounding. */
 static const double NOTHING = 1e-13;
 /* v is multiplied by q before that is so small. */
@@ -60,26 +59,9 @@ static const double SMALL_FACTOR = 1.0 / 1024;
 /* When rows come back that were left out. */
 static const double SMALL_PART = 0.1;
 enum { MOST_SWEEPS = 30 };
-
-typedef void (*dots_function)(const pegasos_rows *, int64_t, int64_t, const double *, double *);
-typedef void (*add_function)(const pegasos_rows *, int64_t, int64_t, const double *, double *);
-
-/* A fit and where its parts lie. */
-typedef struct joint {
-    const pegasos_joint_problem *p;
-    const pegasos_joint_options *o;
-    pegasos_watch *watch;
-    pegasos_joint *s;
-    int64_t n, d, n_classes, n_panels;
-    /* Kept: the best model; v, its constant feature's part, dual variables, and the order. */
-    double *coef, *intercept, *v, *constant, *a;
-    int64_t *active;
-    /* Scratch: v and the constants afresh; numbers of one row, for each class; draws. */
-    double *fresh, *fresh_constant, *scores, *row, *change;
-    int64_t *drawn, *worst;
-    dots_function dots;
-    add_function add;
-} joint;
+/* Flows between classes are balanced once what is left over is this part of them. */
+static const double BALANCED = 1e-15;
+enum { MOST_BALANCES = 200 };
 
 /* ---- Rows and panels ------------------------------------------------------------------------- */
 
@@ -137,35 +119,48 @@ static int64_t numbers_before(int64_t n_rows, int64_t n_features, int64_t n_clas
     return (numbers + LANES - 1) / LANES * LANES;
 }
 
-int64_t pegasos_joint_kept(int64_t n_rows, int64_t n_features, int64_t n_classes)
+int64_t pegasos_joint_kept(int64_t n_rows, int64_t n_features, int64_t n_classes, int64_t averages)
 {
+    const int64_t width = panels(n_classes) * LANES;
     return 8
-           * (numbers_before(n_rows, n_features, n_classes)
-              + panels(n_classes) * LANES * n_features);
+           * (numbers_before(n_rows, n_features, n_classes) + width * (n_features + 1)
+              + (averages ? width * (n_features + 2) : 0));
 }
 
-int64_t pegasos_joint_room(int64_t n_features, int64_t n_classes, int64_t batch_size)
+int64_t pegasos_joint_room(const pegasos_joint_problem *problem,
+                           const pegasos_joint_options *options)
 {
-    return 8 * (panels(n_classes) * LANES * (n_features + 4) + 2 * batch_size);
+    const int64_t K = problem->n_classes, width = panels(K) * LANES;
+    const int64_t numbers = width * (problem->rows->n_features + 4) + 2 * K * K + K;
+    return 8
+           * (numbers + 2 * options->batch_size
+              + (options->newton_after > 0 ? joint_newton_numbers(problem) : 0));
 }
 
 static void lay_out(joint *j, void *memory, void *room)
 {
-    const int64_t width = j->n_panels * LANES;
+    const int64_t width = j->width, K = j->n_classes;
     j->s = memory;
     j->coef = (double *)(j->s + 1);
-    j->intercept = j->coef + j->n_classes * j->d;
-    j->constant = j->intercept + j->n_classes;
+    j->intercept = j->coef + K * j->d;
+    j->constant = j->intercept + K;
     j->a = j->constant + width;
-    j->v = (double *)memory + numbers_before(j->n, j->d, j->n_classes);
-    j->active = (int64_t *)(j->a + j->n * j->n_classes);
+    j->active = (int64_t *)(j->a + j->n * K);
+    j->v = (double *)memory + numbers_before(j->n, j->d, K);
+    j->offset = j->v + width * j->d;
+    j->sums = j->offset + width;
+    j->constant_sums = j->sums + width * j->d;
+    j->offset_sums = j->constant_sums + width;
     j->fresh = room;
     j->fresh_constant = j->fresh + width * j->d;
     j->scores = j->fresh_constant + width;
     j->row = j->scores + width;
     j->change = j->row + width;
-    j->drawn = (int64_t *)(j->change + width);
+    j->flows = j->change + width;
+    j->balance = j->flows + K * K;
+    j->drawn = (int64_t *)(j->balance + K * K + K);
     j->worst = j->drawn + j->o->batch_size;
+    j->next = (double *)(j->worst + j->o->batch_size); /* and on: see joint_newton.c */
 }
 
 const int64_t *pegasos_joint_active(int64_t n_rows, int64_t n_features, int64_t n_classes,
@@ -178,47 +173,47 @@ const int64_t *pegasos_joint_active(int64_t n_rows, int64_t n_features, int64_t 
 
 /* ---- One row --------------------------------------------------------------------------------- */
 
-static double weight_of(const joint *j, int64_t i)
+double joint_weight(const joint *j, int64_t i)
 {
     return j->p->weights ? j->p->weights[i] : 1;
 }
 
 /* scores[k] = <v_k, x_i> */
-static void score(const joint *j, int64_t i, const double *v, const double *constant)
+static void multiply(const joint *j, int64_t i, const double *v, const double *constant)
 {
     j->dots(j->p->rows, i, j->n_classes, v, j->scores);
-    if (j->p->feature > 0)
+    if (j->feature > 0)
         for (int64_t k = 0; k < j->n_classes; k++)
-            j->scores[k] += j->p->feature * constant[k];
+            j->scores[k] += j->feature * constant[k];
 }
 
-/* v_k += u[k] x_i, where scores are those of v before. */
-static void add_row(const joint *j, int64_t i, const double *u, double *v, double *constant)
+void joint_add_row(const joint *j, int64_t i, const double *u, double *v, double *constant)
 {
     j->add(j->p->rows, i, j->n_classes, u, v);
     for (int64_t k = 0; k < j->n_classes; k++)
-        constant[k] += u[k] * j->p->feature;
+        constant[k] += u[k] * j->feature;
 }
 
 static double squared_norm(const joint *j, int64_t i)
 {
-    return j->p->norms[i] + j->p->feature * j->p->feature;
+    return j->p->norms[i] + j->feature * j->feature;
 }
 
-/* Turns scores of v into Delta(k, y) + s_k, and returns which is largest, y if several are. */
-static int64_t find_worst(const joint *j, int64_t y, double scale)
+int64_t joint_score(const joint *j, int64_t i, const joint_point *x)
 {
+    const int64_t y = j->p->codes[i];
     const double *cost = j->p->cost + y * j->n_classes;
     int64_t worst = y;
+    multiply(j, i, x->v, x->constant);
     for (int64_t k = 0; k < j->n_classes; k++)
-        j->scores[k] = cost[k] + scale * j->scores[k];
+        j->scores[k] = cost[k] + (x->scale * j->scores[k] + x->offset[k]);
     for (int64_t k = 0; k < j->n_classes; k++)
         worst = j->scores[k] > j->scores[worst] ? k : worst;
     return worst;
 }
 
-/* row[k] = the best a_k for scores G_k = Delta + s_k; see above. */
-static void solve_row(const joint *j, int64_t y, int64_t worst, double c, double q, const double *a)
+/* For scores G_k = Delta + s_k; see above. */
+void joint_solve_row(const joint *j, int64_t y, int64_t worst, double c, double q, const double *a)
 {
     const int64_t K = j->n_classes;
     double *const best = j->row, total = 0, beta = -INFINITY;
@@ -247,12 +242,13 @@ static void solve_row(const joint *j, int64_t y, int64_t worst, double c, double
     best[y] = fmin(total, c);
 }
 
-/* row[k] = a feasible point near theta a_ik; returns -sum_k row[k] Delta(k, y). */
-static double make_feasible(const joint *j, int64_t i, double theta)
+/* row[k] = a point near theta a_ik that is feasible but for the sums over rows; returns
+ * -sum_k row[k] Delta(k, y). */
+static double make_feasible(const joint *j, int64_t i, const double *of_rows, double theta)
 {
     const int64_t y = j->p->codes[i];
-    const double *a = j->a + i * j->n_classes, *cost = j->p->cost + y * j->n_classes;
-    const double c = weight_of(j, i);
+    const double *a = of_rows + i * j->n_classes, *cost = j->p->cost + y * j->n_classes;
+    const double c = joint_weight(j, i);
     double total = 0, value = 0;
     for (int64_t k = 0; k < j->n_classes; k++) {
         j->row[k] = k == y ? 0 : fmin(theta * a[k], 0);
@@ -269,7 +265,7 @@ static double make_feasible(const joint *j, int64_t i, double theta)
 
 /* ---- The certificate ------------------------------------------------------------------------- */
 
-static double norm_of(const joint *j, const double *v, const double *constant)
+double joint_norm(const joint *j, const double *v, const double *constant)
 {
     double lane[LANES] = {0}, sum = 0;
     for (int64_t t = 0; t < j->n_panels * j->d; t++)
@@ -277,70 +273,166 @@ static double norm_of(const joint *j, const double *v, const double *constant)
             lane[l] += v[t * LANES + l] * v[t * LANES + l];
     for (int l = 0; l < LANES; l++)
         sum += lane[l];
-    for (int64_t k = 0; k < j->n_classes; k++)
+    for (int64_t k = 0; k < j->n_classes && !j->p->is_free; k++)
         sum += constant[k] * constant[k];
     return sum;
 }
 
-static double relative_gap_of(const pegasos_joint *s)
+double joint_relative_gap(const pegasos_joint *s)
 {
     return fmax(s->primal - s->dual, 0) / fmax(s->primal, 1e-300);
 }
 
 static pegasos_progress progress_of(const pegasos_joint *s)
 {
-    return (pegasos_progress){s->n_epochs, s->primal, relative_gap_of(s)};
+    return (pegasos_progress){s->n_epochs, s->primal, joint_relative_gap(s)};
 }
 
-static bool is_stopped(const joint *j, double passes)
+bool joint_is_stopped(const joint *j, double passes)
 {
     const pegasos_progress now = progress_of(j->s);
     return is_to_stop(j->watch, passes * (double)j->n_classes * cost_of_row(j->p->rows), &now);
 }
 
-/* fresh = v of a feasible point near theta a; `value` is m times the linear part of D. */
-static bool combine(const joint *j, double theta, double *value)
+/* What goes out of class k and comes into it, with factors of classes. Returns the difference. */
+static double flow_of(const joint *j, const double *factors, int64_t k, double *out, double *in)
 {
-    memset(j->fresh, 0, (size_t)(j->n_panels * LANES * (j->d + 1)) * sizeof(double));
-    memset(j->row, 0, (size_t)(j->n_panels * LANES) * sizeof(double));
+    const int64_t K = j->n_classes;
+    *out = *in = 0;
+    for (int64_t l = 0; l < K; l++) {
+        const double ratio = factors[k] / factors[l];
+        *out += j->flows[k * K + l] > 0 ? j->flows[k * K + l] * ratio : 0;
+        *in += j->flows[l * K + k] > 0 ? j->flows[l * K + k] / ratio : 0;
+    }
+    return fabs(*out - *in);
+}
+
+/*
+ * Free intercepts ask for sum_i a_ik = 0. With flows F_yk = -sum of a_ik over the rows of class y,
+ * what flows out of each class must flow into it. Factors of rows and columns, f_y/f_k, bring that
+ * about (Osborne, J. ACM 1960, balances matrices by them); divided by the largest of them they are
+ * at most 1, so that dual variables stay within their bounds. Where the factors do not get there,
+ * the lesser one of F_yk and F_ky is a balanced flow.
+ */
+static void find_balance(const joint *j)
+{
+    const int64_t K = j->n_classes;
+    double *const factors = j->balance + K * K, most = 0, total = 0, left = INFINITY, out, in;
+    for (int64_t k = 0; k < K; k++)
+        factors[k] = 1;
+    for (int64_t t = 0; t < K * K; t++)
+        total += j->flows[t];
+    for (int n_done = 0; n_done < MOST_BALANCES && left > BALANCED * total; n_done++) {
+        left = 0;
+        for (int64_t k = 0; k < K; k++) {
+            left += flow_of(j, factors, k, &out, &in);
+            factors[k] *= out > 0 && in > 0 ? sqrt(in / out) : 1;
+        }
+    }
+    const bool is_balanced = left <= 1e3 * BALANCED * total; /* rounding may be more than wanted */
+    for (int64_t y = 0; y < K; y++)
+        for (int64_t k = 0; k < K; k++) {
+            const double there = j->flows[y * K + k], back = j->flows[k * K + y];
+            const double symmetric = there > back ? back / there : 1;
+            double *const balance = j->balance + y * K + k;
+            *balance = is_balanced ? factors[y] / factors[k] : symmetric;
+            most = there > 0 ? fmax(most, *balance) : most;
+        }
+    for (int64_t t = 0; t < K * K && is_balanced; t++)
+        j->balance[t] = j->flows[t] > 0 ? j->balance[t] / most : 1;
+}
+
+/* Multiplies `row` by the factors; returns -sum_k row[k] Delta(k, y). */
+static double balance_row(const joint *j, int64_t y)
+{
+    const double *factors = j->balance + y * j->n_classes, *cost = j->p->cost + y * j->n_classes;
+    double total = 0, value = 0;
+    for (int64_t k = 0; k < j->n_classes; k++) {
+        j->row[k] *= k == y ? 0 : factors[k];
+        total -= j->row[k];
+        value -= j->row[k] * cost[k];
+    }
+    j->row[y] = total;
+    return value;
+}
+
+/* Finds the factors for a point near theta a; false: stopped. */
+static bool find_flows(const joint *j, const double *a, double theta)
+{
+    const int64_t K = j->n_classes;
+    memset(j->flows, 0, (size_t)(K * K) * sizeof(double));
+    for (int64_t i = 0; i < j->n; i++) {
+        const int64_t y = j->p->codes[i];
+        if (y < 0)
+            continue;
+        make_feasible(j, i, a, theta);
+        for (int64_t k = 0; k < K; k++)
+            j->flows[y * K + k] -= k == y ? 0 : j->row[k];
+        if (joint_is_stopped(j, 0.1))
+            return false;
+    }
+    find_balance(j);
+    return true;
+}
+
+bool joint_combine(const joint *j, const double *a, double theta, double *value)
+{
+    if (j->p->is_free && !find_flows(j, a, theta))
+        return false;
+    memset(j->fresh, 0, (size_t)(j->width * (j->d + 1)) * sizeof(double));
+    memset(j->row, 0, (size_t)j->width * sizeof(double));
     *value = 0;
     for (int64_t i = 0; i < j->n; i++) {
         if (j->p->codes[i] < 0)
             continue;
-        *value += make_feasible(j, i, theta);
-        add_row(j, i, j->row, j->fresh, j->fresh_constant);
-        if (is_stopped(j, 1))
+        const double linear = make_feasible(j, i, a, theta);
+        *value += j->p->is_free ? balance_row(j, j->p->codes[i]) : linear;
+        joint_add_row(j, i, j->row, j->fresh, j->fresh_constant);
+        if (joint_is_stopped(j, 1))
             return false;
     }
     return true;
 }
 
-/* m times the mean loss of W = scale v. */
-static bool find_loss(const joint *j, const double *v, const double *constant, double scale,
-                      double *loss)
+double joint_at_zero(const joint *j)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < j->n; i++) {
+        double most = 0;
+        for (int64_t k = 0; j->p->codes[i] >= 0 && k < j->n_classes; k++)
+            most = fmax(most, j->p->cost[j->p->codes[i] * j->n_classes + k]);
+        sum += most > 0 ? joint_weight(j, i) * most : 0;
+    }
+    return sum / j->s->mass;
+}
+
+/* m times the mean loss of a point; false: stopped. */
+static bool find_loss(const joint *j, const joint_point *x, double *loss)
 {
     *loss = 0;
     for (int64_t i = 0; i < j->n; i++) {
         const int64_t y = j->p->codes[i];
         if (y < 0)
             continue;
-        score(j, i, v, constant);
-        const int64_t worst = find_worst(j, y, scale);
-        *loss += weight_of(j, i) * (j->scores[worst] - j->scores[y]);
-        if (is_stopped(j, 1))
+        const int64_t worst = joint_score(j, i, x);
+        *loss += joint_weight(j, i) * (j->scores[worst] - j->scores[y]);
+        if (joint_is_stopped(j, 1))
             return false;
     }
     return true;
 }
 
-static void take_model(const joint *j, const double *v, const double *constant, double scale)
+void joint_take(const joint *j, const joint_point *x, double primal, bool is_last)
 {
+    if (primal >= j->s->primal && !is_last) /* NaN is told by the caller */
+        return;
     for (int64_t k = 0; k < j->n_classes; k++) {
-        const double *lane = v + k / LANES * LANES * j->d + k % LANES;
+        const double *lane = x->v + k / LANES * LANES * j->d + k % LANES;
         for (int64_t t = 0; t < j->d; t++)
-            j->coef[k * j->d + t] = scale * lane[t * LANES];
-        j->intercept[k] = scale * constant[k] * j->p->feature;
+            j->coef[k * j->d + t] = x->scale * lane[t * LANES];
+        j->intercept[k] = x->scale * x->constant[k] * j->feature + x->offset[k];
     }
+    j->s->primal = primal;
 }
 
 /* W = scale v: of dual ascent, of Pegasos. */
@@ -354,31 +446,65 @@ static double scale_of(const joint *j)
     return s->q * (double)s->n_inside / (s->mass * j->p->lam * (double)s->n_steps);
 }
 
+joint_point joint_now(const joint *j)
+{
+    return (joint_point){j->v, j->constant, j->offset, scale_of(j)};
+}
+
+/* fresh = the sum of the iterates of Pegasos. */
+static joint_point sum_up(const joint *j)
+{
+    for (int64_t t = 0; t < j->width * j->d; t++)
+        j->fresh[t] = j->s->rate_sum * j->v[t] - j->sums[t];
+    for (int64_t k = 0; k < j->width; k++) {
+        j->fresh_constant[k] = j->s->rate_sum * j->constant[k] - j->constant_sums[k];
+        j->change[k] = j->offset_sums[k] / (double)j->s->n_averaged;
+    }
+    return (joint_point){j->fresh, j->fresh_constant, j->change, 1 / (double)j->s->n_averaged};
+}
+
+/* v afresh from the dual variables; false: stopped. */
+static bool refresh(const joint *j)
+{
+    memset(j->fresh, 0, (size_t)(j->width * (j->d + 1)) * sizeof(double));
+    for (int64_t i = 0; i < j->n; i++) {
+        if (j->p->codes[i] < 0)
+            continue;
+        memcpy(j->change, j->a + i * j->n_classes, (size_t)j->n_classes * sizeof(double));
+        joint_add_row(j, i, j->change, j->fresh, j->fresh_constant);
+        if (joint_is_stopped(j, 1))
+            return false;
+    }
+    return true;
+}
+
 /* A gap check, which is a transaction; false: stopped. */
 static bool check(const joint *j)
 {
     pegasos_joint *s = j->s;
     const bool is_ascent = j->o->last_step == 0;
-    const double full = 1 / (j->p->lam * s->mass), scale = is_ascent ? full : scale_of(j);
+    const double full = 1 / (j->p->lam * s->mass);
+    joint_point now = joint_now(j);
     double value, loss;
-    if (!combine(j, is_ascent ? 1 : scale / full, &value))
+    if (!joint_combine(j, j->a, is_ascent ? 1 : now.scale / full, &value))
         return false;
-    const double squared = norm_of(j, j->fresh, j->fresh_constant);
-    const double dual = value / s->mass - j->p->lam / 2 * full * full * squared;
-    const double *v = is_ascent ? j->fresh : j->v;
-    const double *constant = is_ascent ? j->fresh_constant : j->constant;
-    if (!find_loss(j, v, constant, scale, &loss))
+    const double norm = joint_norm(j, j->fresh, j->fresh_constant);
+    const double dual = value / s->mass - j->p->lam / 2 * full * full * norm;
+    if (is_ascent && j->p->is_free && !refresh(j)) /* w(a) of what is not balanced */
         return false;
-    const double norm = is_ascent ? squared : norm_of(j, v, constant);
-    const double primal = loss / s->mass + j->p->lam / 2 * scale * scale * norm;
+    if (is_ascent)
+        now = (joint_point){j->fresh, j->fresh_constant, j->offset, full};
+    else if (s->n_averaged > 0)
+        now = sum_up(j);
+    if (!find_loss(j, &now, &loss))
+        return false;
+    const double squared = joint_norm(j, now.v, now.constant);
+    const double primal = loss / s->mass + j->p->lam / 2 * now.scale * now.scale * squared;
     s->dual = fmax(s->dual, dual);
-    if (!(is_ascent && primal >= s->primal)) { /* NaN is told by the caller */
-        take_model(j, v, constant, scale);
-        s->primal = primal;
-    }
+    joint_take(j, &now, primal, !is_ascent);
     if (is_ascent) {
-        memcpy(j->v, j->fresh, (size_t)(j->n_panels * LANES * j->d) * sizeof(double));
-        memcpy(j->constant, j->fresh_constant, (size_t)(j->n_panels * LANES) * sizeof(double));
+        memcpy(j->v, j->fresh, (size_t)(j->width * j->d) * sizeof(double));
+        memcpy(j->constant, j->fresh_constant, (size_t)j->width * sizeof(double));
         s->squared_norm = squared;
     }
     s->is_checked = 1;
@@ -422,31 +548,30 @@ static void visit(const joint *j, int64_t i)
 {
     pegasos_joint *s = j->s;
     const int64_t y = j->p->codes[i];
-    const double c = weight_of(j, i), size = squared_norm(j, i);
+    const double c = joint_weight(j, i), size = squared_norm(j, i);
     double *const a = j->a + i * j->n_classes, dot = 0, square = 0;
     if (s->n_epochs == 0)
         s->visited = s->n_steps + 1 == s->n_inside ? s->mass : s->visited + c;
-    score(j, i, j->v, j->constant);
-    const double scale = scale_of(j);
-    const int64_t worst = find_worst(j, y, scale);
+    const joint_point now = joint_now(j);
+    const int64_t worst = joint_score(j, i, &now);
     s->n_steps += s->n_epochs == 0;
     s->is_checked = 0;
     if (is_at_corner(j, y, worst, c, a))
         return;
     j->active[s->position] = j->active[s->n_kept];
     j->active[s->n_kept++] = i;
-    solve_row(j, y, worst, c, size * scale, a);
+    joint_solve_row(j, y, worst, c, size * now.scale, a);
     const double *cost = j->p->cost + y * j->n_classes;
     for (int64_t k = 0; k < j->n_classes; k++) {
         j->change[k] = j->row[k] - a[k];
-        dot += j->change[k] * (j->scores[k] - cost[k]);
+        dot += j->change[k] * (j->scores[k] - cost[k] - j->offset[k]);
         square += j->change[k] * j->change[k];
         a[k] = j->row[k];
     }
     if (square == 0)
         return;
-    add_row(j, i, j->change, j->v, j->constant);
-    s->squared_norm += 2 * dot / scale + square * size;
+    joint_add_row(j, i, j->change, j->v, j->constant);
+    s->squared_norm += 2 * dot / now.scale + square * size;
 }
 
 /* What a sweep has shown: which rows the next one visits, and whether a gap check pays. */
@@ -469,10 +594,30 @@ static void end_sweep(const joint *j)
     s->position = s->n_kept = 0;
 }
 
+/* Free intercepts have moved as far as the constant feature, which is penalised, lets them; from
+ * there they move on, as in the method of multipliers. See pegasos_ascent in core.h. */
+static void move_intercepts(const joint *j)
+{
+    const double scale = scale_of(j);
+    for (int64_t k = 0; k < j->n_classes && j->p->is_free; k++)
+        j->offset[k] += scale * j->feature * j->constant[k];
+}
+
+/* Goes on from a point of Newton's method: v becomes that of the dual variables, and intercepts
+ * stay where they are. */
+static void return_to_ascent(const joint *j)
+{
+    move_intercepts(j);
+    j->s->width = 0;
+    j->s->is_due = 1;
+}
+
 static int ascend(const joint *j)
 {
     pegasos_joint *s = j->s;
     for (;;) {
+        if (s->width > 0 && j->o->newton_after == 0) /* Newton's method has left v behind */
+            return_to_ascent(j);
         if (s->is_due) {
             if (!check(j))
                 return PEGASOS_STOPPED;
@@ -481,14 +626,18 @@ static int ascend(const joint *j)
         }
         if (!isfinite(s->primal) && s->is_checked)
             return PEGASOS_OVERFLOW;
-        if (s->n_epochs >= j->o->last_epoch || relative_gap_of(s) <= j->o->tol)
+        if (s->n_epochs >= j->o->last_epoch || joint_relative_gap(s) <= j->o->tol)
             return PEGASOS_DONE;
-        if (s->position == 0)
+        if (j->o->newton_after > 0 && s->n_epochs >= j->o->newton_after)
+            return joint_newton(j);
+        if (s->position == 0) {
             s->gap = s->loss = 0;
+            move_intercepts(j);
+        }
         while (s->position < s->n_active) {
             visit(j, next_row(j));
             s->position++;
-            if (is_stopped(j, 2))
+            if (joint_is_stopped(j, 2))
                 return PEGASOS_STOPPED;
         }
         end_sweep(j);
@@ -504,7 +653,12 @@ static int ascend(const joint *j)
 static void fold(const joint *j)
 {
     pegasos_joint *s = j->s;
-    for (int64_t t = 0; t < j->n_panels * LANES * j->d; t++)
+    for (int64_t t = 0; t < j->width * j->d && s->rate_sum > 0; t++)
+        j->sums[t] -= s->rate_sum * j->v[t];
+    for (int64_t k = 0; k < j->n_classes && s->rate_sum > 0; k++)
+        j->constant_sums[k] -= s->rate_sum * j->constant[k];
+    s->rate_sum = 0;
+    for (int64_t t = 0; t < j->width * j->d; t++)
         j->v[t] *= s->q;
     for (int64_t t = 0; t < j->n * j->n_classes; t++)
         j->a[t] *= s->q;
@@ -528,18 +682,34 @@ static void project(const joint *j, double radius)
 /* Draws rows for a step, and finds their worst classes. Returns how many are in the problem. */
 static int64_t draw(const joint *j, pegasos_order *order)
 {
-    const double scale = scale_of(j);
+    const joint_point now = joint_now(j);
     int64_t row, count = 0;
     while (count < j->o->batch_size) {
         pegasos_order_draw(order, j->active, 1, &row);
-        const int64_t y = j->p->codes[row];
-        if (y < 0)
+        if (j->p->codes[row] < 0)
             continue;
-        score(j, row, j->v, j->constant);
         j->drawn[count] = row;
-        j->worst[count++] = find_worst(j, y, scale);
+        j->worst[count++] = joint_score(j, row, &now);
     }
     return count;
+}
+
+/* Lets W and the intercepts into the average, which takes no pass over them: see count_step in
+ * step.h. */
+static void average(const joint *j)
+{
+    pegasos_joint *s = j->s;
+    if (j->o->average_from == 0 || s->n_steps < j->o->average_from)
+        return;
+    if (s->n_steps == j->o->average_from) {
+        memset(j->sums, 0, (size_t)(j->width * (j->d + 2)) * sizeof(double));
+        s->rate_sum = 0;
+        s->n_averaged = 0;
+    }
+    s->rate_sum += scale_of(j);
+    s->n_averaged++;
+    for (int64_t k = 0; k < j->n_classes; k++)
+        j->offset_sums[k] += j->offset[k];
 }
 
 /* A step of Pegasos. */
@@ -547,46 +717,51 @@ static void step(const joint *j, pegasos_order *order, double radius)
 {
     pegasos_joint *s = j->s;
     const int64_t K = j->n_classes, count = draw(j, order);
+    const double rate =
+        s->q * (double)s->n_inside / (s->mass * j->p->lam * (double)(s->n_steps + 1));
     for (int64_t t = 0; t < count; t++) {
         const int64_t i = j->drawn[t], worst = j->worst[t], y = j->p->codes[i];
-        const double u = weight_of(j, i) / (s->q * (double)j->o->batch_size);
+        const double u = joint_weight(j, i) / (s->q * (double)j->o->batch_size);
         if (worst == y)
             continue;
         if (j->o->project) {
-            score(j, i, j->v, j->constant); /* others of the step may have moved v */
+            multiply(j, i, j->v, j->constant); /* others of the step may have moved v */
             s->squared_norm += 2 * u * (j->scores[y] - j->scores[worst] + u * squared_norm(j, i));
         }
         j->change[y] = u;
         j->change[worst] = -u;
-        add_row(j, i, j->change, j->v, j->constant);
+        joint_add_row(j, i, j->change, j->v, j->constant);
+        if (s->rate_sum > 0) {
+            j->change[y] = u * s->rate_sum;
+            j->change[worst] = -u * s->rate_sum;
+            joint_add_row(j, i, j->change, j->sums, j->constant_sums);
+        }
         j->change[y] = j->change[worst] = 0;
         j->a[i * K + y] += u;
         j->a[i * K + worst] -= u;
+        if (j->p->is_free) {
+            j->offset[y] += rate * u;
+            j->offset[worst] -= rate * u;
+        }
     }
     s->n_steps++;
     s->next_draw = order->next;
     s->is_checked = 0;
     if (j->o->project)
         project(j, radius);
+    average(j);
 }
 
 static int descend(const joint *j)
 {
     pegasos_joint *s = j->s;
     pegasos_order order;
-    double at_zero = 0;
-    for (int64_t i = 0; i < j->n; i++) {
-        double most = 0;
-        for (int64_t k = 0; j->p->codes[i] >= 0 && k < j->n_classes; k++)
-            most = fmax(most, j->p->cost[j->p->codes[i] * j->n_classes + k]);
-        at_zero += weight_of(j, i) * most;
-    }
-    const double radius = sqrt(2 * at_zero / (s->mass * j->p->lam));
-    memset(j->change, 0, (size_t)(j->n_panels * LANES) * sizeof(double));
+    const double radius = sqrt(2 * joint_at_zero(j) / j->p->lam);
+    memset(j->change, 0, (size_t)j->width * sizeof(double));
     pegasos_order_seek(&order, j->o->seed, j->n, j->o->sampling, s->next_draw, j->active);
     while (s->n_steps < j->o->last_step) {
         step(j, &order, radius);
-        if (is_stopped(j, 2 * (double)j->o->batch_size))
+        if (joint_is_stopped(j, 2 * (double)j->o->batch_size))
             return PEGASOS_STOPPED;
     }
     if (!s->is_checked && !check(j))
@@ -600,10 +775,10 @@ static void begin(const joint *j)
 {
     pegasos_joint *s = j->s;
     double mass = 0;
-    memset(s, 0, (size_t)pegasos_joint_kept(j->n, j->d, j->n_classes));
+    memset(s, 0, (size_t)pegasos_joint_kept(j->n, j->d, j->n_classes, j->o->averages));
     for (int64_t i = 0; i < j->n; i++)
         if (j->p->codes[i] >= 0) {
-            mass += weight_of(j, i);
+            mass += joint_weight(j, i);
             j->active[s->n_inside++] = i;
         }
     s->n_rows = j->n;
@@ -626,10 +801,14 @@ int pegasos_joint_run(const pegasos_joint_problem *problem, const pegasos_joint_
     j.d = problem->rows->n_features;
     j.n_classes = problem->n_classes;
     j.n_panels = panels(j.n_classes);
+    j.width = j.n_panels * LANES;
+    /* Pegasos moves free intercepts by themselves. */
+    j.feature = options->last_step > 0 && problem->is_free ? 0 : problem->feature;
     assert(are_there(problem->rows, 0, j.n) && problem->lam > 0 && j.n_classes >= 2);
+    assert(!problem->is_free || problem->feature == 1);
     choose_type(&j);
     lay_out(&j, memory, room);
-    memset(j.change, 0, (size_t)(j.n_panels * LANES) * sizeof(double));
+    memset(j.change, 0, (size_t)j.width * sizeof(double));
     if (j.s->n_rows == 0)
         begin(&j);
     return options->last_step > 0 ? descend(&j) : ascend(&j);

@@ -21,16 +21,21 @@ typedef struct pegasos_joint_problem {
     const double *norms;   /* n_rows: |x_i|^2 */
     double lam;            /* lambda > 0 */
     double feature;        /* value of the constant feature; 0: there is none */
+    int64_t is_free;       /* 1: intercepts are not penalised, and feature is 1 */
 } pegasos_joint_problem;
 
 typedef struct pegasos_joint_options {
-    double tol;         /* dual ascent: the relative gap to stop at; below 0: last_epoch alone */
-    int64_t last_epoch; /* dual ascent: stop once n_epochs is so many */
-    int64_t last_step;  /* Pegasos: make steps up to this number; 0: dual ascent */
-    int64_t batch_size; /* Pegasos: k >= 1, rows drawn per step */
-    int64_t sampling;   /* Pegasos: PEGASOS_PERMUTATION, ... */
-    int64_t project;    /* Pegasos: 1: on a ball that holds the optimum */
-    uint64_t seed;      /* of the order of rows */
+    double tol;           /* dual ascent: the relative gap to stop at; below 0: last_epoch alone */
+    int64_t last_epoch;   /* dual ascent: stop once n_epochs is so many */
+    int64_t last_step;    /* Pegasos: make steps up to this number; 0: dual ascent */
+    int64_t newton_after; /* after so many epochs of dual ascent, Newton's method; 0: never */
+    int64_t batch_size;   /* Pegasos: k >= 1, rows drawn per step */
+    int64_t sampling;     /* Pegasos: PEGASOS_PERMUTATION, ... */
+    int64_t project;      /* Pegasos: 1: on a ball that holds the optimum */
+    int64_t averages;     /* Pegasos: 1: memory has room for an average of the iterates, */
+    int64_t average_from; /* which begins anew with this step; 0: there is none */
+    uint64_t seed;        /* of the order of rows */
+    const pegasos_blas *blas; /* of Newton's method; NULL: plain loops */
 } pegasos_joint_options;
 
 /* Where a fit stands; all zeros before it begins. Its arrays follow in memory, without pointers:
@@ -46,6 +51,8 @@ typedef struct pegasos_joint {
     int64_t position;    /* how many of them it has visited */
     int64_t n_kept;      /* how many of those the next one visits, too */
     int64_t next_draw;   /* of Pegasos */
+    int64_t n_averaged;  /* iterates in the average */
+    int64_t n_newton;    /* epochs of Newton's method */
     int64_t is_due;      /* 1: a gap check comes next */
     int64_t is_checked;  /* 1: coef, primal and dual are of where the fit stands */
     uint64_t generator;  /* of the order of visits */
@@ -57,13 +64,24 @@ typedef struct pegasos_joint {
     double ratio;        /* of the gap at the last check to it */
     double q;            /* Pegasos: what projections have multiplied v by */
     double squared_norm; /* sum_k |v_k|^2, constant feature included */
+    double rate_sum;     /* Pegasos: sum over averaged iterates of what v is multiplied by */
+    double narrowest;    /* of Newton's method, the least width; */
+    double width;        /* of Newton's method; 0: it has not begun */
     double primal, dual; /* P of the best model, a lower bound on P */
 } pegasos_joint;
 
 /* How many bytes a fit keeps, and how many of scratch it needs; memory is aligned as a line of
  * cache. `coef` (K x n_features) and K intercepts follow the struct. */
-int64_t pegasos_joint_kept(int64_t n_rows, int64_t n_features, int64_t n_classes);
-int64_t pegasos_joint_room(int64_t n_features, int64_t n_classes, int64_t batch_size);
+int64_t pegasos_joint_kept(int64_t n_rows, int64_t n_features, int64_t n_classes, int64_t averages);
+int64_t pegasos_joint_room(const pegasos_joint_problem *problem,
+                           const pegasos_joint_options *options);
+
+/* How many unknowns Newton's method has, which takes up to PEGASOS_NEWTON_MOST. */
+int64_t pegasos_joint_unknowns(const pegasos_joint_problem *problem);
+
+/* After how many epochs of dual ascent Newton's method may well be faster, which then takes about
+ * as long as they did; 0: it does not take so many unknowns. */
+int64_t pegasos_joint_newton_after(const pegasos_joint_problem *problem);
 
 /* The order of rows in the memory of a fit: n_inside of them, for dual ascent. */
 const int64_t *pegasos_joint_active(int64_t n_rows, int64_t n_features, int64_t n_classes,

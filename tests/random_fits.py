@@ -828,8 +828,7 @@ def joint(case):
     """Crammer and Singer's P summed again, and other points of it."""
     rows = draw_rows(case)
     A, options = rows.values, draw_options(case)
-    options |= {"loss": "hinge", "multi_class": "crammer_singer", "penalize_intercept": True}
-    options["solver"] = case.pick("auto", "sdca", "pegasos")
+    options |= {"loss": "hinge", "multi_class": "crammer_singer"}
     codes = draw_codes(case, A)
     n_classes = len(np.unique(codes))
     cost = 1.0 - np.eye(n_classes)
@@ -859,7 +858,8 @@ def joint(case):
         error += 8 * EPS * (np.abs(S).max(axis=1) + cost.max())
         losses = (cost[codes] + S - S[np.arange(len(S)), codes][:, None]).max(axis=1)
         norm = sum(scores.norm for scores in all_of)
-        norm += clf.fit_intercept * ((b / clf.intercept_scaling) ** 2).sum()
+        if clf.fit_intercept and clf.penalize_intercept:
+            norm += ((b / clf.intercept_scaling) ** 2).sum()
         doubt = clf.lam_ / 2 * sum(scores.norm_error for scores in all_of) + share @ error * 2
         P = clf.lam_ / 2 * norm + share @ losses
         return P, doubt + 64 * EPS * (P + share @ cost[codes].max(axis=1))

@@ -338,7 +338,8 @@ def kernel_solve(
 
 BLANK_JOINT: Final[Any]
 
-def joint_kept(n_rows: int, n_features: int, n_classes: int) -> int: ...
+def joint_kept(n_rows: int, n_features: int, n_classes: int, averages: bool = ...) -> int: ...
+def joint_newton_after(rows: Rows, n_classes: int, has_intercept: bool) -> int: ...
 def joint_fit(
     rows: Rows,
     codes: NDArray[np.int64],
@@ -349,12 +350,16 @@ def joint_fit(
     *,
     lam: float,
     feature: float,
+    is_free: bool = ...,
     tol: float = ...,
     last_epoch: int = ...,
     last_step: int = ...,
+    newton_after: int = ...,
     batch_size: int = ...,
     sampling: int = ...,
     project: bool = ...,
+    averages: bool = ...,
+    average_from: int = ...,
     seed: int,
     watch: Watch,
 ) -> int: ...

@@ -2125,14 +2125,19 @@ cdef extern from "joint.h" nogil:
         const double *norms
         double lam
         double feature
+        int64_t is_free
     ctypedef struct pegasos_joint_options:
         double tol
         int64_t last_epoch
         int64_t last_step
+        int64_t newton_after
         int64_t batch_size
         int64_t sampling
         int64_t project
+        int64_t averages
+        int64_t average_from
         uint64_t seed
+        const pegasos_blas *blas
     ctypedef struct pegasos_joint:
         int64_t n_rows
         int64_t n_features
@@ -2146,6 +2151,8 @@ cdef extern from "joint.h" nogil:
         int64_t position
         int64_t n_kept
         int64_t next_draw
+        int64_t n_averaged
+        int64_t n_newton
         int64_t is_due
         int64_t is_checked
         uint64_t generator
@@ -2157,10 +2164,17 @@ cdef extern from "joint.h" nogil:
         double ratio
         double q
         double squared_norm
+        double rate_sum
+        double narrowest
+        double width
         double primal
         double dual
-    int64_t pegasos_joint_kept(int64_t n_rows, int64_t n_features, int64_t n_classes)
-    int64_t pegasos_joint_room(int64_t n_features, int64_t n_classes, int64_t batch_size)
+    int64_t pegasos_joint_kept(int64_t n_rows, int64_t n_features, int64_t n_classes,
+                               int64_t averages)
+    int64_t pegasos_joint_room(const pegasos_joint_problem *problem,
+                               const pegasos_joint_options *options)
+    int64_t pegasos_joint_unknowns(const pegasos_joint_problem *problem)
+    int64_t pegasos_joint_newton_after(const pegasos_joint_problem *problem)
     const int64_t *pegasos_joint_active(int64_t n_rows, int64_t n_features, int64_t n_classes,
                                         const void *memory)
     int pegasos_joint_run(const pegasos_joint_problem *problem,
@@ -2172,13 +2186,13 @@ cdef pegasos_joint _blank_joint
 BLANK_JOINT = <pegasos_joint[:1]> &_blank_joint
 
 
-def joint_kept(int64_t n_rows, int64_t n_features, int64_t n_classes):
+def joint_kept(int64_t n_rows, int64_t n_features, int64_t n_classes, bint averages=False):
     """How many bytes the memory of a joint fit has."""
     require_size(n_rows, n_features)
     require(2 <= n_classes < LARGEST // 1024 and
             (<double> n_rows + n_features + 9) * (<double> n_classes + 8) < 1e17,
             "n_classes must be >= 2, and sizes such as memory may have")
-    return pegasos_joint_kept(n_rows, n_features, n_classes)
+    return pegasos_joint_kept(n_rows, n_features, n_classes, averages)
 
 
 cdef bint is_joint(const pegasos_joint *s, int64_t n, int64_t d, int64_t n_classes,
@@ -2199,11 +2213,19 @@ cdef bint is_joint(const pegasos_joint *s, int64_t n, int64_t d, int64_t n_class
     return holds
 
 
+def joint_newton_after(Rows rows not None, int64_t n_classes, bint has_intercept):
+    """After how many epochs of dual ascent to take Newton's method; 0: never."""
+    cdef pegasos_joint_problem problem
+    problem.rows, problem.n_classes, problem.feature = &rows.c, n_classes, has_intercept
+    return pegasos_joint_newton_after(&problem)
+
+
 def joint_fit(Rows rows not None, const int64_t[::1] codes not None, const double[::1] weights,
               const double[:, ::1] cost not None, const double[::1] norms not None,
-              uint8_t[::1] memory not None, *, double lam, double feature, double tol=-1,
-              int64_t last_epoch=0, int64_t last_step=0, int64_t batch_size=1,
-              int64_t sampling=0, bint project=False, uint64_t seed, Watch watch not None):
+              uint8_t[::1] memory not None, *, double lam, double feature, bint is_free=False,
+              double tol=-1, int64_t last_epoch=0, int64_t last_step=0, int64_t newton_after=0,
+              int64_t batch_size=1, int64_t sampling=0, bint project=False, bint averages=False,
+              int64_t average_from=0, uint64_t seed, Watch watch not None):
     """Begin a joint fit, or go on with it; returns a status. See ``pegasos_joint_run``.
 
     `memory` has `joint_kept` bytes, all zeros before the fit begins. With `last_step`, Pegasos.
@@ -2215,7 +2237,8 @@ def joint_fit(Rows rows not None, const int64_t[::1] codes not None, const doubl
     cdef int status
     cdef void *room
     require(n_classes >= 2 and cost.shape[1] == n_classes, "cost must be of two classes or more")
-    require(memory.shape[0] == joint_kept(n, d, n_classes), "memory must have joint_kept bytes")
+    require(memory.shape[0] == joint_kept(n, d, n_classes, averages),
+            "memory must have joint_kept bytes")
     require_aligned(&memory[0], sizeof(double), "memory must be aligned")
     require(codes.shape[0] == n and norms.shape[0] == n, "codes and norms must have n_rows entries")
     require_indices(codes, -1, n_classes, "codes must be in [-1, n_classes)")
@@ -2226,6 +2249,9 @@ def joint_fit(Rows rows not None, const int64_t[::1] codes not None, const doubl
     require(is_inside, "a row must be in the problem")
     require(0 < lam and lam - lam == 0 and 0 <= feature <= 1e150 and tol == tol,
             "lam must be > 0, and finite")
+    require(not is_free or feature == 1, "feature must be 1 where intercepts are not penalised")
+    require(0 <= average_from < LARGEST and (averages or average_from == 0),
+            "average_from needs memory with room for averages")
     require(0 <= last_epoch < LARGEST and 0 <= last_step < LARGEST,
             "last_epoch and last_step must be in [0, 2**62)")
     require(1 <= batch_size < LARGEST // 1024 and PEGASOS_PERMUTATION <= sampling
@@ -2237,11 +2263,19 @@ def joint_fit(Rows rows not None, const int64_t[::1] codes not None, const doubl
     problem.rows, problem.n_classes, problem.codes = &rows.c, n_classes, &codes[0]
     problem.weights = &weights[0] if weights is not None else NULL
     problem.cost, problem.norms = &cost[0, 0], &norms[0]
-    problem.lam, problem.feature = lam, feature
+    problem.lam, problem.feature, problem.is_free = lam, feature, is_free
+    options.newton_after = newton_after if last_step == 0 else 0
+    require(0 <= newton_after < LARGEST, "newton_after must be in [0, 2**62)")
+    require(options.newton_after == 0 or pegasos_joint_unknowns(&problem) <= PEGASOS_NEWTON_MOST,
+            "Newton's method has no room for so many classes and features")
+    options.blas = NULL
+    if options.newton_after > 0 and pegasos_gains_by_blas(pegasos_joint_unknowns(&problem)):
+        options.blas = blas()
+    options.averages, options.average_from = averages, average_from
     options.tol, options.last_epoch, options.last_step = tol, last_epoch, last_step
     options.batch_size, options.sampling, options.project = batch_size, sampling, project
     options.seed = seed
-    room = malloc(<size_t> pegasos_joint_room(d, n_classes, batch_size))
+    room = malloc(<size_t> pegasos_joint_room(&problem, &options))
     if room == NULL:
         raise MemoryError(f"there is no room for a fit of {n_classes} classes and {d} features")
     with nogil:

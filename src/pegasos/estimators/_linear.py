@@ -291,8 +291,9 @@ class PegasosClassifier(Classifier, LinearMachine):
         One-vs-rest (the largest score wins), one-vs-one (votes, ties broken by summed scores), or
         the joint problem of Crammer and Singer, as in `sklearn.svm.LinearSVC`. That one minimises
         ``lam/2 sum_k |w_k|^2 + 1/m sum_i c_i max_k (cost[y_i, k] + s_k - s_y)``, where s_k is the
-        score of class k and s_y that of the row's own class. It needs the hinge, `average` False,
-        a penalised intercept or none, and another `solver` than "newton"; "auto" is "sdca" there.
+        score of class k and s_y that of the row's own class. It needs the hinge. Newton's method
+        takes up to 2000 coefficients and intercepts of all classes there. "auto" begins with
+        "sdca", and goes on with "newton" if that is likely to be faster by then.
         Ignored if y has several columns: each of them is a problem of its own.
     cost : array-like of shape (n_classes, n_classes), default=None
         Only with ``multi_class="crammer_singer"``: ``cost[i, j]`` is the cost of the answer

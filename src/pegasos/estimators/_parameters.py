@@ -82,33 +82,11 @@ def _joint(estimator: Any) -> None:
                 f"{estimator.multi_class!r}"
             )
         return
-    for name, allowed in _OF_JOINT.items():
-        value = getattr(estimator, name)
-        if value not in allowed and not (
-            name == "penalize_intercept" and not estimator.fit_intercept
-        ):
-            names = " or ".join(map(repr, allowed))
-            raise ValueError(
-                f"{name} must be {names} with multi_class='crammer_singer', got {value!r}: "
-                f"{_WHY[name]}"
-            )
-
-
-# What has no other values in the joint problem, and why.
-_OF_JOINT = {
-    "loss": ("hinge",),
-    "solver": ("auto", "pegasos", "sdca"),
-    "average": (False,),
-    "penalize_intercept": (True,),
-}
-_WHY = {
-    "loss": "the joint problem has a loss of its own, and multi_class='ovr' has all losses",
-    "solver": "there is no smooth form of the joint problem for Newton's method",
-    "average": "the last iterate is kept there; solver='sdca' leads to a smaller gap than averages",
-    "penalize_intercept": "steps on single rows cannot keep the sums of the dual variables of each "
-    "class at 0, which free intercepts ask for, so nothing would be certified; a larger "
-    "intercept_scaling penalises intercepts less",
-}
+    if estimator.loss != "hinge":
+        raise ValueError(
+            f"loss must be 'hinge' with multi_class='crammer_singer', got {estimator.loss!r}: the "
+            "joint problem has a loss of its own, and multi_class='ovr' has all losses"
+        )
 
 
 def _that(wanted: str, is_good: Callable[[Any], bool]) -> Check:

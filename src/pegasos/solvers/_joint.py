@@ -4,13 +4,14 @@
 that `pegasos.solvers._schedule.Schedule` shows to estimators.
 """
 
+import contextlib
 import itertools
 from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
 
-from pegasos import _core
+from pegasos import _core, _threads
 from pegasos.problems import _rows, _validate
 from pegasos.problems._certificate import Certificate
 from pegasos.problems._settings import Settings
@@ -49,9 +50,12 @@ class Joint:
         self.n_features, self.dtype = n_features, np.dtype(dtype)
         self.n_rows = 0
         self.memory = np.zeros(0, np.uint8)
-        # Where the present plan began: epochs, and steps of Pegasos.
-        self.base = np.zeros(2, np.int64)
+        # Where the present plan began: epochs, and steps of Pegasos. And the first step in the
+        # average of its iterates; 0: there is none.
+        self.base = np.zeros(3, np.int64)
         self.is_pegasos = False
+        # After how many epochs of dual ascent to take Newton's method; 0: never.
+        self.newton_after = 0
         self.fingerprint = 0
         self._rows: Any = None
 
@@ -69,13 +73,18 @@ class Joint:
         if len(self.memory):
             return
         try:
-            self.memory = aligned_zeros((_core.joint_kept(n, self.n_features, K),), np.uint8)
+            self.memory = aligned_zeros((self.kept(n),), np.uint8)
         except (MemoryError, ValueError):
             raise MemoryError(
                 f"a problem over {n} rows of {self.n_features} features and {K} classes is more "
                 "than memory has room for"
             ) from None
         self.n_rows = n
+
+    def kept(self, n_rows: int) -> int:
+        """How many bytes the memory of a fit to so many rows has."""
+        K, averages = len(self.cost), bool(self.settings.average)
+        return _core.joint_kept(n_rows, self.n_features, K, averages)
 
     # ---- Training --------------------------------------------------------------------------------
 
@@ -97,6 +106,7 @@ class Joint:
         There is one problem, and so one thread.
         """
         self._take_rows(rows, solver == "pegasos" or n_steps is not None)
+        self._choose(solver)
         # Numbers that are few, to rounding: see `pegasos.solvers._schedule.GAP`.
         is_exact = tol == "auto" and rows.size * len(self.cost) <= LINEAR.few
         tol = GAP if tol == "auto" else tol
@@ -119,9 +129,9 @@ class Joint:
                     self._run(self.memory, watch, tol=_LEAST_GAP, last_epoch=most)
             self._run(self.memory, watch, tol=-1.0 if tol is None else tol, last_epoch=last)
             return self.certify(rows)
-        for steps in self._stages(
-            max_iter, None if n_steps is not None else tol, n_steps, on_epoch
-        ):
+        stages = self._stages(max_iter, None if n_steps is not None else tol, n_steps, on_epoch)
+        self._plan_average(stages[-1])
+        for steps in stages:
             if steps <= self.standing_of(self.memory)["n_steps"]:
                 continue
             self._run(self.memory, watch, last_step=steps)
@@ -129,6 +139,18 @@ class Joint:
             if tol is not None and self.certify(rows).relative_gap[0] <= tol:
                 break
         return self.certify(rows)
+
+    def _choose(self, solver: str) -> None:
+        """Take Newton's method or dual ascent, where this is not Pegasos."""
+        K, most = len(self.cost), _core.NEWTON_MOST
+        n_unknowns = K * (self.n_features + self.settings.fit_intercept)
+        if solver == "newton" and n_unknowns > most:
+            raise ValueError(
+                f"solver='newton' takes up to {most} coefficients and intercepts with "
+                f"multi_class='crammer_singer', got {n_unknowns} of {K} classes: take 'auto'"
+            )
+        after = _core.joint_newton_after(self._rows, K, self.settings.fit_intercept)
+        self.newton_after = {"newton": 1, "auto": after}.get(solver, 0)
 
     def _take_rows(self, rows: Any, is_pegasos: bool) -> None:
         """Note what the fit is of; a ValueError if it has begun on something else."""
@@ -161,24 +183,41 @@ class Joint:
             epochs = [*itertools.takewhile(lambda e: e < max_iter, doubled), max_iter]
         return [base - (-e * n // self.settings.batch_size) for e in epochs]
 
+    def _plan_average(self, last: int) -> None:
+        """Set the step with which the average begins anew, given the last one of the plan.
+
+        A suffix average has the last half of all steps. Where more than that half is done, it has
+        what the average of the plan before had, and the steps from there on.
+        """
+        done, half = int(self.standing_of(self.memory)["n_steps"]), last // 2
+        if self.settings.average == "suffix" and half >= done:
+            self.base[2] = half + 1
+        elif not self.base[2]:
+            self.base[2] = bool(self.settings.average)
+
     def _run(self, memory: np.ndarray, watch: _core.Watch, **options: Any) -> None:
         settings = self.settings
         if self.is_pegasos:
             sampling = _core.SAMPLINGS[settings.sampling]
             options |= {"batch_size": settings.batch_size, "sampling": sampling}
-            options |= {"project": settings.project}
-        status = _core.joint_fit(
-            self._rows, self.codes, self.weights, self.cost, self._norms, memory,
-            lam=settings.lam, feature=settings.constant_feature, seed=self.seed, watch=watch,
-            **options,
-        )  # fmt: skip
+            options |= {"project": settings.project, "average_from": int(self.base[2])}
+        else:
+            options["newton_after"] = self.newton_after
+        is_free = settings.free_intercept
+        with _threads.blas.one_thread() if self.newton_after else contextlib.nullcontext():
+            status = _core.joint_fit(
+                self._rows, self.codes, self.weights, self.cost, self._norms, memory,
+                lam=settings.lam, feature=1.0 if is_free else settings.constant_feature,
+                is_free=is_free, averages=bool(settings.average), seed=self.seed, watch=watch,
+                **options,
+            )  # fmt: skip
         if status == _core.OVERFLOW:
             raise _validate.overflow(np.dtype(np.float64), settings.lam)
 
     def end_plan(self) -> None:
         """Let the next `train` do more."""
         now = self.standing_of(self.memory)
-        self.base = np.array([now["n_epochs"], now["n_steps"]], np.int64)
+        self.base[:2] = now["n_epochs"], now["n_steps"]
 
     # ---- What there is so far --------------------------------------------------------------------
 
@@ -247,7 +286,8 @@ class Joint:
     def solver_epochs(self) -> dict[str, int]:
         """Epochs of each solver."""
         first = self.n_epochs if self.is_pegasos else min(self.n_epochs, 1)
-        epochs = {"pegasos": first, "sdca": self.n_epochs - first}
+        newton = int(self.standing_of(self.memory)["n_newton"])
+        epochs = {"pegasos": first, "sdca": self.n_epochs - first - newton, "newton": newton}
         return {name: n for name, n in epochs.items() if n}
 
     def epochs_of_plan(self) -> np.ndarray:
@@ -291,9 +331,9 @@ class Joint:
         if "memory" not in state:
             return self
         self.seed, self.n_rows, is_pegasos, self.fingerprint = map(int, state["numbers"])
-        kept = _core.joint_kept(self.n_rows, self.n_features, len(self.cost))
-        if np.shape(state["memory"]) != (kept,) or np.shape(state["base"]) != (2,):
-            raise ValueError(f"state.memory must have {kept} bytes, and state.base two numbers")
+        kept = self.kept(self.n_rows)
+        if np.shape(state["memory"]) != (kept,) or np.shape(state["base"]) != (3,):
+            raise ValueError(f"state.memory must have {kept} bytes, and state.base three numbers")
         memory = np.asarray(state["memory"])
         # Where no fit has begun, the core takes all of it to be 0.
         if self.standing_of(memory.copy())["n_rows"] != self.n_rows and memory.any():

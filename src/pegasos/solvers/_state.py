@@ -40,8 +40,7 @@ def check(state: dict[str, np.ndarray], blank: Schedule | Joint) -> None:
     """
     expected, n_rows = blank.state(), rows_of(state)[0]
     if isinstance(blank, Joint):
-        kept = _core.joint_kept(n_rows, blank.n_features, len(blank.cost))
-        expected["memory"] = np.broadcast_to(np.uint8(0), (kept,))
+        expected["memory"] = np.broadcast_to(np.uint8(0), (blank.kept(n_rows),))
         for name in set(expected) | set(state):
             if name not in expected:
                 raise ValueError(f"state.{name} is of another fit")

@@ -1,0 +1,315 @@
+/*
+ * joint_newton.c - Newton's method on the joint problem of joint.c, for few classes and features.
+ *
+ * The maximum over classes is smoothed as the hinge is in newton.c, by the proximal point method on
+ * the dual: given a dual point A, the loss of a row with scores G_k = Delta(k, y) + s_k becomes
+ *
+ *     max_a [-sum_k a_k G_k - delta/(2 c) sum_k (a_k - A_k)^2],  sum_k a_k = 0,  a_k <= c 1{k = y},
+ *
+ * whose maximiser a(G) is what a visit of dual ascent finds for q = delta/c. For any W, the rows'
+ * a(G) are dual-feasible, and the gradient of the smooth objective is lam (W - W(a)): each brings a
+ * dual value with it. Where M classes of a row have a_k below its bound, its second derivatives
+ * with respect to their scores are c/delta (1{k = l} - 1/M), and 0 for all others.
+ *
+ * An iteration solves Newton's equations at W and moves to where the smooth objective has fallen
+ * enough; there it finds the certificate. Once the smooth problem is solved well enough, A becomes
+ * a(G), and delta shrinks. An iteration is a transaction: see newton.c.
+ */
+#include "joint_run.h"
+#include "passes.h"
+#include "symmetric.h"
+#include "watch.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { LANES = JOINT_LANES, RIDGES = 6, SEARCHES = 30 };
+/* delta at first, as a part of the objective at W = 0; by what it shrinks, and down to where. */
+static const double FIRST = 0.3, NARROWER = 0.6, NARROWEST = 1e-3;
+/* Of the fall that the slope promises, what a step must bring. */
+static const double ENOUGH = 1e-4;
+/* Rounding of an objective. */
+static const double ROUNDING = 1e-13;
+/* Beside lam: what the matrix has for free intercepts; see newton.c. */
+static const double FREE = 1e-4, RIDGE = 1e-10;
+/* Nanoseconds that a visit takes, for a row and for a class of it, and products in one of them; and
+ * about how many iterations lead to a usual gap, where rows have so many pairs of classes. */
+static const double PER_ROW = 100, PER_CLASS = 16, PRODUCTS = 4, ITERATIONS = 5, PAIRS = 3;
+/* A dual variable this close to its bound is at it. */
+static const double AT_BOUND = 1e-12;
+
+typedef struct newton {
+    const joint *j;
+    int64_t depth, padded, size, stride; /* of a class: features and the constant one; all */
+    double full;                         /* W = full v */
+    double *next, *trial, *trial_constant, *gradient, *step, *room, *dense;
+    symmetric matrix;
+    double primal, smooth, moved, value; /* of a point */
+} newton;
+
+static int64_t round_up(int64_t n)
+{
+    return (n + LANES - 1) / LANES * LANES;
+}
+
+int64_t pegasos_joint_unknowns(const pegasos_joint_problem *problem)
+{
+    return problem->n_classes * (problem->rows->n_features + (problem->feature > 0));
+}
+
+int64_t pegasos_joint_newton_after(const pegasos_joint_problem *problem)
+{
+    const double K = (double)problem->n_classes, size = (double)pegasos_joint_unknowns(problem);
+    const double n = (double)problem->rows->n_rows, stored = stored_numbers(problem->rows) / n;
+    if (size > PEGASOS_NEWTON_MOST)
+        return 0;
+    const double epoch = n * (PER_ROW + K * (PER_CLASS + stored / 2));
+    const double products = n * PAIRS * (size / K) * (size / K) + size * size * size / 6;
+    return (int64_t)ceil(ITERATIONS * (2 + products / PRODUCTS / epoch));
+}
+
+int64_t joint_newton_numbers(const pegasos_joint_problem *problem)
+{
+    const int64_t n = problem->rows->n_rows, d = problem->rows->n_features;
+    const int64_t K = problem->n_classes, size = pegasos_joint_unknowns(problem);
+    return n * K + round_up(K) * (d + 1) + 3 * size + round_up(d + 1)
+           + (round_up(size) + LANES) * size;
+}
+
+static newton lay_out(const joint *j)
+{
+    const int64_t size = pegasos_joint_unknowns(j->p);
+    newton x = {.j = j, .size = size, .depth = size / j->n_classes};
+    x.padded = round_up(x.depth);
+    x.stride = round_up(size) + LANES;
+    x.full = 1 / (j->p->lam * j->s->mass);
+    x.next = j->next;
+    x.trial = x.next + j->n * j->n_classes;
+    x.trial_constant = x.trial + j->width * j->d;
+    x.gradient = x.trial_constant + j->width;
+    x.step = x.gradient + size;
+    x.room = x.step + size;
+    x.dense = x.room + size;
+    x.matrix = (symmetric){.numbers = x.dense + round_up(j->d + 1),
+                           .size = size,
+                           .stride = x.stride,
+                           .bytes = 8,
+                           .blas = j->o->blas};
+    return x;
+}
+
+/* Number t of class k, where t = n_features is the constant feature. */
+static double *at(const joint *j, double *v, double *constant, int64_t k, int64_t t)
+{
+    return t == j->d ? constant + k : v + (k / LANES * j->d + t) * LANES + k % LANES;
+}
+
+static double penalty(const newton *x, int64_t t)
+{
+    return t == x->j->d && x->j->p->is_free ? 0 : x->j->p->lam;
+}
+
+/* ---- A pass over the rows -------------------------------------------------------------------- */
+
+/* matrix += sum of curvature (1{k = l} - 1/n) x x^T over pairs of n classes. Numbers beyond the
+ * lower triangle are written, and never read. */
+CLONES_WIDE static void add_products(const newton *x, int64_t n, const int64_t *classes,
+                                     double curvature)
+{
+    const double *restrict const dense = x->dense;
+    for (int64_t a = 0; a < n; a++)
+        for (int64_t b = 0; b <= a; b++) {
+            const double factor = curvature * ((a == b) - 1 / (double)n);
+            double *block = (double *)x->matrix.numbers + classes[a] * x->depth * x->stride
+                            + classes[b] * x->depth;
+            for (int64_t t = 0; t < x->depth; t++, block += x->stride)
+                for (int64_t u = 0; u < x->padded; u += LANES)
+                    for (int l = 0; l < LANES; l++)
+                        block[u + l] += factor * dense[t] * dense[u + l];
+        }
+}
+
+/* The second derivatives of row i, whose a(G) is in `row`. Returns the products it took. */
+static double bend(const newton *x, int64_t i, double c)
+{
+    const joint *const j = x->j;
+    int64_t n = 0, *const classes = (int64_t *)j->flows; /* one for each class */
+    for (int64_t k = 0; k < j->n_classes; k++) {
+        const double most = k == j->p->codes[i] ? c : 0;
+        if (j->row[k] < most - AT_BOUND * c)
+            classes[n++] = k;
+    }
+    if (n < 2)
+        return 0;
+    pegasos_scale_row(j->p->rows, i, 1, x->padded, 8, x->dense);
+    if (j->feature > 0)
+        x->dense[j->d] = j->feature;
+    add_products(x, n, classes, c / (j->s->mass * j->s->width));
+    return (double)(n * (n + 1) / 2 * x->depth * x->depth);
+}
+
+/* next = a(G) at a point, fresh = its sum over the rows, and what else is summed up; with Newton's
+ * matrix where it `bends`. False: stopped. */
+static bool look(newton *x, const joint_point *point, bool bends)
+{
+    const joint *const j = x->j;
+    const int64_t K = j->n_classes;
+    x->primal = x->smooth = x->moved = x->value = 0;
+    memset(j->fresh, 0, (size_t)(j->width * (j->d + 1)) * sizeof(double));
+    memset(j->row, 0, (size_t)j->width * sizeof(double));
+    if (bends)
+        memset(x->matrix.numbers, 0, (size_t)(x->size * x->stride) * sizeof(double));
+    for (int64_t i = 0; i < j->n; i++) {
+        const int64_t y = j->p->codes[i];
+        if (y < 0) {
+            memset(x->next + i * K, 0, (size_t)K * sizeof(double));
+            continue;
+        }
+        const double c = joint_weight(j, i), *cost = j->p->cost + y * K, *A = j->a + i * K;
+        const int64_t worst = joint_score(j, i, point);
+        double moved = 0, products = 0;
+        x->primal += c * (j->scores[worst] - j->scores[y]);
+        joint_solve_row(j, y, worst, c, j->s->width / c, A);
+        for (int64_t k = 0; k < K; k++) {
+            x->smooth -= j->row[k] * (j->scores[k] - j->scores[y]);
+            x->value -= j->row[k] * cost[k];
+            moved += (j->row[k] - A[k]) * (j->row[k] - A[k]);
+        }
+        x->moved += moved / c;
+        memcpy(x->next + i * K, j->row, (size_t)K * sizeof(double));
+        joint_add_row(j, i, j->row, j->fresh, j->fresh_constant);
+        if (bends)
+            products = bend(x, i, c);
+        if (joint_is_stopped(j, 3 + products / PRODUCTS_PER_NUMBER / (double)K))
+            return false;
+    }
+    const double mass = j->s->mass, norm = joint_norm(j, point->v, point->constant);
+    const double square = j->p->lam / 2 * point->scale * point->scale * norm;
+    x->moved *= j->s->width / (2 * mass);
+    x->primal = x->primal / mass + square;
+    x->smooth = x->smooth / mass - x->moved + square;
+    return true;
+}
+
+/* ---- An iteration ---------------------------------------------------------------------------- */
+
+/* step = what solves Newton's equations, where `look` has found the matrix; false: stopped. */
+static bool solve_equations(newton *x, const joint_point *now)
+{
+    const joint *const j = x->j;
+    const pegasos_progress progress = {j->s->n_epochs, j->s->primal, joint_relative_gap(j->s)};
+    double *const numbers = x->matrix.numbers, trace = 0, ridge = 0;
+    for (int64_t r = 0; r < x->size; r++) {
+        const int64_t k = r / x->depth, t = r % x->depth;
+        const double w = now->scale * *at(j, now->v, now->constant, k, t);
+        const double lam = penalty(x, t);
+        x->gradient[r] = lam * w - *at(j, j->fresh, j->fresh_constant, k, t) / j->s->mass;
+        numbers[r * x->stride + r] += lam > 0 ? lam : FREE * j->p->lam;
+        trace += numbers[r * x->stride + r];
+    }
+    for (int n_ridges = 0; n_ridges <= RIDGES; n_ridges++) {
+        for (int64_t r = 0; r < x->size; r++)
+            x->step[r] = -x->gradient[r];
+        const int status = symmetric_factorise(&x->matrix, j->watch, &progress);
+        if (status == SYMMETRIC_STOPPED)
+            return false;
+        if (status == SYMMETRIC_FACTORED) {
+            symmetric_solve(&x->matrix, x->step, x->room);
+            return true;
+        }
+        /* Rounding has made it singular: once more, with more on the diagonal. */
+        ridge = n_ridges == 0 ? RIDGE * trace : 100 * ridge;
+        if (!look(x, now, true))
+            return false;
+        for (int64_t r = 0; r < x->size; r++)
+            numbers[r * x->stride + r] += penalty(x, r % x->depth) + ridge;
+    }
+    for (int64_t r = 0; r < x->size; r++)
+        x->step[r] /= trace; /* downhill, at least */
+    return true;
+}
+
+/* trial = now + t step */
+static joint_point move(const newton *x, const joint_point *now, double t)
+{
+    const joint *const j = x->j;
+    memcpy(x->trial, now->v, (size_t)(j->width * j->d) * sizeof(double));
+    memcpy(x->trial_constant, now->constant, (size_t)j->width * sizeof(double));
+    for (int64_t r = 0; r < x->size; r++)
+        *at(j, x->trial, x->trial_constant, r / x->depth, r % x->depth) +=
+            t / now->scale * x->step[r];
+    return (joint_point){x->trial, x->trial_constant, now->offset, now->scale};
+}
+
+/* Goes along the step to where the smooth objective is low enough; false: stopped. */
+static bool search(newton *x, const joint_point *now, int64_t *n_passes)
+{
+    const double before = x->smooth;
+    double slope = 0, t = 1;
+    for (int64_t r = 0; r < x->size; r++)
+        slope += x->gradient[r] * x->step[r];
+    for (int n_done = 0; n_done < SEARCHES; n_done++) {
+        const joint_point trial = move(x, now, t);
+        ++*n_passes;
+        if (!look(x, &trial, false))
+            return false;
+        const double fall = x->smooth - before;
+        if (fall <= ENOUGH * t * slope + ROUNDING * fabs(before))
+            break;
+        /* To where the parabola through the slope and this value is least. */
+        t *= fmax(0.1, fmin(0.5, -slope * t / (2 * (fall - slope * t))));
+    }
+    return true;
+}
+
+/* The dual value of `next`; false: stopped. */
+static bool find_dual(newton *x, double *dual)
+{
+    const joint *const j = x->j;
+    const double lam = j->p->lam;
+    if (j->p->is_free && !joint_combine(j, x->next, 1, &x->value))
+        return false;
+    *dual = x->value / j->s->mass
+            - lam / 2 * x->full * x->full * joint_norm(j, j->fresh, j->fresh_constant);
+    return true;
+}
+
+int joint_newton(const joint *j)
+{
+    pegasos_joint *const s = j->s;
+    newton x = lay_out(j);
+    if (s->width == 0) {
+        s->width = FIRST * joint_at_zero(j);
+        s->narrowest = NARROWEST * s->width;
+    }
+    for (;;) {
+        const joint_point now = joint_now(j);
+        int64_t n_passes = 1;
+        double dual;
+        if (s->n_epochs >= j->o->last_epoch
+            || (s->is_checked && joint_relative_gap(s) <= j->o->tol))
+            return PEGASOS_DONE;
+        if (!look(&x, &now, true) || !solve_equations(&x, &now) || !search(&x, &now, &n_passes)
+            || !find_dual(&x, &dual))
+            return PEGASOS_STOPPED;
+        if (!isfinite(x.primal))
+            return PEGASOS_OVERFLOW;
+        const joint_point found = {x.trial, x.trial_constant, now.offset, now.scale};
+        s->dual = fmax(s->dual, dual);
+        joint_take(j, &found, x.primal, false);
+        memcpy(j->v, x.trial, (size_t)(j->width * j->d) * sizeof(double));
+        memcpy(j->constant, x.trial_constant, (size_t)j->width * sizeof(double));
+        s->n_epochs += n_passes;
+        s->n_newton += n_passes;
+        s->is_checked = 1;
+        const bool is_solved = x.smooth - (dual - x.moved) <= x.primal - x.smooth;
+        const bool is_over = s->n_epochs >= j->o->last_epoch || joint_relative_gap(s) <= j->o->tol;
+        if (is_solved || is_over)
+            memcpy(j->a, x.next, (size_t)(j->n * j->n_classes) * sizeof(double));
+        if (is_solved)
+            s->width = fmax(NARROWER * s->width, s->narrowest);
+        const pegasos_progress progress = {s->n_epochs, s->primal, joint_relative_gap(s)};
+        if (is_epoch_told(j->watch, &progress))
+            return PEGASOS_STOPPED;
+    }
+}

@@ -1,0 +1,85 @@
+/*
+ * joint_run.h - what joint.c and joint_newton.c share: a fit, where its parts lie, and what is done
+ * with single rows.
+ */
+#ifndef PEGASOS_JOINT_RUN_H
+#define PEGASOS_JOINT_RUN_H
+
+#include "joint.h"
+#include "rows.h"
+
+#include <stdbool.h>
+
+/* Classes of a panel: see joint.c. */
+enum { JOINT_LANES = BUNDLE_BYTES / sizeof(double) };
+
+typedef void (*joint_dots)(const pegasos_rows *, int64_t, int64_t, const double *, double *);
+typedef void (*joint_add)(const pegasos_rows *, int64_t, int64_t, const double *, double *);
+
+/* W = scale v, and the intercepts scale feature constant + offset. */
+typedef struct joint_point {
+    double *v, *constant, *offset;
+    double scale;
+} joint_point;
+
+/* A fit and where its parts lie. */
+typedef struct joint {
+    const pegasos_joint_problem *p;
+    const pegasos_joint_options *o;
+    pegasos_watch *watch;
+    pegasos_joint *s;
+    int64_t n, d, n_classes, n_panels, width; /* width: numbers of the panels for one feature */
+    double feature;                           /* of the constant feature in this run */
+    /* Kept: the best model; v, its constant feature's part and what intercepts have beside that,
+     * dual variables, and the order; sums for the average, if there is one. */
+    double *coef, *intercept, *v, *constant, *offset, *a;
+    double *sums, *constant_sums, *offset_sums;
+    int64_t *active;
+    /* Scratch: v and the constants afresh; numbers of one row, for each class; factors of dual
+     * variables for each pair of classes; draws. */
+    double *fresh, *fresh_constant, *scores, *row, *change, *flows, *balance;
+    int64_t *drawn, *worst;
+    double *next; /* the rest of the scratch: see joint_newton.c */
+    joint_dots dots;
+    joint_add add;
+} joint;
+
+double joint_weight(const joint *j, int64_t i);
+
+/* scores = Delta(k, y) + s_k; returns which is largest, y if several are. */
+int64_t joint_score(const joint *j, int64_t i, const joint_point *x);
+
+/* v_k += u[k] x_i. */
+void joint_add_row(const joint *j, int64_t i, const double *u, double *v, double *constant);
+
+/* row[k] = the best a_k for these scores: see joint.c. */
+void joint_solve_row(const joint *j, int64_t y, int64_t worst, double c, double q, const double *a);
+
+/* The sum of squares of what is penalised. */
+double joint_norm(const joint *j, const double *v, const double *constant);
+
+/* fresh = v of a feasible point near theta a; `value` is m times the linear part of D. False:
+ * stopped. */
+bool joint_combine(const joint *j, const double *a, double theta, double *value);
+
+/* P(0) */
+double joint_at_zero(const joint *j);
+
+/* Keeps a point as the model if it is the best so far or `is_last`. */
+void joint_take(const joint *j, const joint_point *x, double primal, bool is_last);
+
+/* To be called after passes over a row. */
+bool joint_is_stopped(const joint *j, double passes);
+
+double joint_relative_gap(const pegasos_joint *s);
+
+/* The present point of dual ascent and Newton's method. */
+joint_point joint_now(const joint *j);
+
+/* How many numbers of scratch Newton's method needs, from `next` on; joint_newton.c. */
+int64_t joint_newton_numbers(const pegasos_joint_problem *problem);
+
+/* Goes on by Newton's method until the fit is done or stopped. */
+int joint_newton(const joint *j);
+
+#endif
