@@ -397,8 +397,8 @@ def test_a_suffix_that_goes_on_is_the_mean_of_about_the_last_half(rng, dtype, si
         session.run(rows)
         n += size
         kept = session.problems["n_averaged"].copy()
-        if session.n_earlier is not None:
-            kept += session.n_earlier
+        if session.earlier is not None:
+            kept += session.earlier[:, -1].astype(np.int64)
         assert kept[0] == kept[1]
         assert n / 3 <= kept[0] <= 3 * n / 4 + 1
         mean = (sums[n] - sums[n - kept[0]]) / kept[0]
@@ -421,7 +421,7 @@ def test_a_suffix_that_was_interrupted_has_the_bits_of_one_that_was_not(rng, lay
         parts.set_rows(labels, None)
         parts.plan(n_steps=20)
         parts.run(rows)
-    assert whole.n_earlier.all()
+    assert whole.earlier[:, -1].all()
     for a, b in zip(parts.model(), whole.model(), strict=True):
         np.testing.assert_array_equal(a, b)
 

@@ -4,6 +4,7 @@ The state is plain arrays. Whoever keeps them can go on later, in another proces
 need be, and gets the bits of an uninterrupted run.
 """
 
+import dataclasses
 import functools
 import math
 import warnings
@@ -85,8 +86,9 @@ class Pegasos:
     def __init__(
         self, settings: Settings, n_problems: int, n_features: int, dtype: Any, seed: int
     ) -> None:
-        self.settings = settings
         self.seed = seed
+        #: What is minimised; without labels until `set_rows` tells them.
+        self._problem = Problem(None, np.zeros((0, 0), np.int8), None, settings)
         self.problems = np.zeros(n_problems, PROBLEM)
         self.problems["lam"] = settings.lams
         self.problems["intercept_scaling"] = settings.constant_feature
@@ -100,12 +102,10 @@ class Pegasos:
                 f"{n_features} weights for each of {n_problems} problems are more than memory has "
                 "room for"
             ) from None
-        self.average: bool | str = False
         self.sums: Any = None  # an array, where averages are wanted
-        # Of a suffix that goes on: the mean of its earlier steps, the intercept last; how many.
+        # Of a suffix that goes on: the mean of its earlier steps, its intercept, and their number.
         self.earlier: np.ndarray | None = None
-        self.n_earlier: np.ndarray | None = None
-        self.average_as(settings.average)
+        self.set_averaging(bool(settings.average))
         try:
             self.pending = np.zeros((n_problems, settings.batch_size), np.int64)
             # l'(u) of pending rows, where that is not always 1.
@@ -115,11 +115,6 @@ class Pegasos:
                 f"batch_size={settings.batch_size} is more rows than memory has room for"
             ) from None
         self.counts: np.ndarray | None = None
-        self.labels: Any = None  # until `set_rows`
-        self._problem: Problem | None = None
-        self.row_weights: np.ndarray | None = None
-        self.values: np.ndarray | None = None
-        self.n_rows = 0
         self.stream = 0
         # Where the last plan that was carried out ended; where epochs are counted from, and how
         # many.
@@ -128,15 +123,49 @@ class Pegasos:
         self.n_epochs = 0
         self._planned_epochs: int | None = None
 
-    def average_as(self, average: bool | str) -> None:
-        """Let `average` (see `pegasos.fit`) be what later plans make of the iterates."""
-        if average and self.sums is None:
+    @property
+    def settings(self) -> Settings:
+        return self._problem.settings
+
+    @property
+    def labels(self) -> np.ndarray:
+        return self._problem.labels
+
+    @property
+    def row_weights(self) -> np.ndarray | None:
+        return self._problem.row_weights
+
+    @property
+    def values(self) -> np.ndarray | None:
+        return self._problem.values
+
+    @property
+    def n_rows(self) -> int:
+        """Of the problems: 0 before the first ones, and where they are forgotten."""
+        return self.labels.shape[1]
+
+    def _expect_rows(self, n_rows: int) -> None:
+        """Know how many rows there are, and not yet what the problems are."""
+        self._problem = Problem(None, np.zeros((0, n_rows), np.int8), None, self.settings)
+
+    def change_lam(self, settings: Settings) -> None:
+        """Let the problems have the λ of `settings`, which are the same but for that."""
+        self._problem = dataclasses.replace(self._problem, settings=settings)
+        self.problems["lam"] = settings.lams
+
+    @property
+    def average(self) -> bool | str:
+        """What plans make of the iterates: see `pegasos.fit`."""
+        return (self.settings.average or "suffix") if self.sums is not None else False
+
+    def set_averaging(self, is_wanted: bool) -> None:
+        """Let later plans average the iterates, as the settings say or over a suffix, or not."""
+        if is_wanted and self.sums is None:
             self.sums = aligned_zeros(self.weights.shape, self.weights.dtype)
-        if not average and self.average:
+        elif not is_wanted and self.sums is not None:
             self._restart_averages(slice(None))
             self.problems["average_from"] = 0
-            self.sums = self.earlier = self.n_earlier = None
-        self.average = average
+            self.sums = self.earlier = None
 
     @np.errstate(over="ignore", under="ignore")  # infinite, where numbers are too large
     def go_on_from(
@@ -162,19 +191,20 @@ class Pegasos:
         problems["q"], problems["n_norm_updates"] = 1, 0
         squared = (self.weights.astype(np.float64) ** 2).sum(axis=1)
         problems["squared_norm"] = squared + problems["constant_weight"] ** 2
-        self.average_as(False)
-        self.average_as(self.settings.average)
+        self.set_averaging(False)
+        self.set_averaging(bool(self.settings.average))
         self.finished = problems["n_steps"].copy()
         self.base, self.n_epochs = self.finished - steps, n_epochs
 
     def begin_stream(self, number: int) -> None:
         """Make the next rows follow stream `number` of the session's seed, from its first draw."""
-        self.n_rows = 0
+        self._expect_rows(0)
         self.stream = number
 
     def forget_rows(self) -> None:
         """Keep nothing of the present rows but what was learned."""
-        self.n_rows, self.counts = 0, None
+        self._expect_rows(0)
+        self.counts = None
         for name in ("next_draw", "n_drawn", "n_pending"):
             self.problems[name] = 0
         self.base = self.finished = self.problems["n_steps"].copy()
@@ -208,7 +238,6 @@ class Pegasos:
         problems, n_rows = self.problems, labels.shape[1]
         if n_rows != self.n_rows:
             self.forget_rows()
-            self.n_rows = n_rows
         inside = np.count_nonzero(labels, axis=1)
         steps = -(-self.n_epochs * inside // self.settings.batch_size)
         if (self.finished - self.base != steps).any():
@@ -227,17 +256,15 @@ class Pegasos:
                 inside = column != 0
                 mass = row_weights[inside].sum()
                 problems["weight_factor"][k] = np.count_nonzero(inside) / mass if mass > 0 else 1
-        self.labels, self.row_weights, self.values = labels, row_weights, values
-        self._problem = None
+        self._problem = Problem(None, labels, row_weights, self.settings, values)
         if self.settings.project and self.settings.loss.has_targets:
             # At the optimum, lam/2 |w|^2 <= P(w) <= P(0).
-            of_targets = Problem(None, labels, row_weights, self.settings, values)
-            problems["ball"] = 2 * of_targets.at_zero
+            problems["ball"] = 2 * self._problem.at_zero
 
     def problem(self, rows: Any) -> Problem:
         """What is minimised over `rows`, which `set_rows` has told of."""
-        if self._problem is None or self._problem.rows is not rows:
-            self._problem = Problem(rows, self.labels, self.row_weights, self.settings, self.values)
+        if self._problem.rows is not rows:
+            self._problem = dataclasses.replace(self._problem, rows=rows)
         return self._problem
 
     def plan(self, *, n_steps: Any = None, n_epochs: int = 0) -> None:
@@ -311,11 +338,11 @@ class Pegasos:
             if last == done:
                 continue
             n, n_earlier = problem["n_averaged"], 0
-            if self.n_earlier is not None:
-                n_earlier = self.n_earlier[k]
+            if self.earlier is not None:
+                n_earlier = self.earlier[k, -1]
             if last // 2 >= done or n == n_earlier == 0:
-                if self.n_earlier is not None:
-                    self.n_earlier[k] = 0
+                if self.earlier is not None:
+                    self.earlier[k, -1] = 0
                 if n > 0:
                     self._restart_averages(k)
                 problems["average_from"][k] = max(last // 2, done) + 1
@@ -339,11 +366,9 @@ class Pegasos:
         with np.errstate(all="ignore"):
             _core.model(self.problems[part], self.weights[part], self.sums[part], mean, intercept)
         with uninterrupted():
-            if self.earlier is None or self.n_earlier is None:
-                self.earlier = np.zeros((len(self.problems), d + 1))
-                self.n_earlier = np.zeros(len(self.problems), np.int64)
-            self.earlier[k, :d], self.earlier[k, d] = mean[0], intercept[0]
-            self.n_earlier[k] = self.problems["n_averaged"][k]
+            if self.earlier is None:
+                self.earlier = np.zeros((len(self.problems), d + 2))
+            self.earlier[k] = *mean[0], intercept[0], self.problems["n_averaged"][k]
             self._restart_averages(part)
 
     def progress(self) -> tuple[int, int, str]:
@@ -531,11 +556,11 @@ class Pegasos:
         intercept = np.empty(len(self.problems))
         with np.errstate(all="ignore"):
             _core.model(self.problems, self.weights, self.sums, coef, intercept)
-            if self.earlier is not None and self.n_earlier is not None:
-                n = self.problems["n_averaged"]
-                share = self.n_earlier / np.maximum(self.n_earlier + n, 1)
-                coef += share[:, None] * (self.earlier[:, :-1] - coef)
-                intercept += share * (self.earlier[:, -1] - intercept)
+            if self.earlier is not None:
+                n_earlier = self.earlier[:, -1]
+                share = n_earlier / np.maximum(n_earlier + self.problems["n_averaged"], 1)
+                coef += share[:, None] * (self.earlier[:, :-2] - coef)
+                intercept += share * (self.earlier[:, -2] - intercept)
         if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
             raise _validate.overflow(self.weights.dtype, self.settings.lam)
         return coef, intercept
@@ -567,8 +592,7 @@ class Pegasos:
     # ---- Saving ----------------------------------------------------------------------------------
 
     _ARRAYS = (
-        "problems", "weights", "sums", "earlier", "n_earlier", "pending", "slopes", "counts",
-        "base", "finished",
+        "problems", "weights", "sums", "earlier", "pending", "slopes", "counts", "base", "finished",
     )  # fmt: skip
 
     def state(self) -> dict[str, np.ndarray]:
@@ -584,14 +608,11 @@ class Pegasos:
         weights = state["weights"]
         seed, n_rows, stream, n_epochs = (int(number) for number in state["numbers"])
         session = cls(settings, weights.shape[0], weights.shape[1], weights.dtype, seed)
-        session.n_rows, session.stream, session.n_epochs = n_rows, stream, n_epochs
-        if "counts" in state:
-            session.counts = np.empty_like(state["counts"])
-        if "sums" in state and not session.average:
-            session.average_as("suffix")
-        if "earlier" in state:
-            session.earlier = np.empty_like(state["earlier"])
-            session.n_earlier = np.empty_like(state["n_earlier"])
+        session._expect_rows(n_rows)
+        session.stream, session.n_epochs = stream, n_epochs
+        session.set_averaging("sums" in state)
+        for name in {"counts", "earlier"} & state.keys():
+            setattr(session, name, np.empty_like(state[name]))
         for name in cls._ARRAYS:
             if name in state:
                 getattr(session, name)[...] = state[name]

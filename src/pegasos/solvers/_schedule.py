@@ -124,7 +124,7 @@ class Schedule:
         dtype: Any,
         seed: int,
     ) -> None:
-        self.kind, self.settings, self.seed = kind, settings, seed
+        self.kind = kind
         self.pegasos: Any = kind.pegasos(settings, n_problems, n_features, dtype, seed)
         self.solver: Any = self.pegasos
         # Epochs of Pegasos that are done of a fit that is not over yet.
@@ -273,7 +273,7 @@ class Schedule:
         """Pegasos alone: the whole plan, or epochs until a check finds the gap small enough."""
         self.return_to_pegasos(rows)
         pegasos = self.pegasos
-        pegasos.average_as(self.settings.average)
+        pegasos.set_averaging(bool(self.settings.average))
         if tol is None:
             pegasos.plan(n_steps=n_steps, n_epochs=max_iter)
             pegasos.carry_out(rows, order=order, **threads)
@@ -300,7 +300,7 @@ class Schedule:
         start = None
         if not kind.solver.begins_with_pegasos(rows):
             # An average is by far the better point to start at.
-            pegasos.average_as(self.settings.average or "suffix")
+            pegasos.set_averaging(True)
             pegasos.plan(n_epochs=1)
             pegasos.carry_out(rows, **threads)
         if pegasos.problems["n_steps"].any():
@@ -344,8 +344,7 @@ class Schedule:
         settings = dataclasses.replace(self.settings, lam=lam)
         last, pegasos = self.solver, self.pegasos
         if last is not pegasos:
-            self.settings = pegasos.settings = settings
-            pegasos.problems["lam"], pegasos._problem = settings.lams, None
+            pegasos.change_lam(settings)
             self.epochs_begun = 0
             last.change_lam(settings, pegasos.problem(rows))
             return self
@@ -364,9 +363,9 @@ class Schedule:
         solver, pegasos, settings = self.solver, self.pegasos, self.settings
         if solver is pegasos:
             return
-        inside = solver.n_inside
-        if pegasos.labels is not None:
-            inside = np.count_nonzero(pegasos.labels, axis=1)
+        inside = np.count_nonzero(pegasos.labels, axis=1)
+        if not len(inside):  # not told yet
+            inside = solver.n_inside
         ran = tuple(self.solver_epochs.items())
         coef, intercept = solver.model()
         with uninterrupted():
@@ -406,6 +405,17 @@ class Schedule:
     def model(self) -> tuple[np.ndarray, np.ndarray]:
         """Coefficients (n_problems, n_features) and intercepts, in float64."""
         return self.solver.model()
+
+    @property
+    def settings(self) -> Settings:
+        """Those of the problems."""
+        settings: Settings = self.pegasos.settings
+        return settings
+
+    @property
+    def seed(self) -> int:
+        """Names the order of draws."""
+        return int(self.pegasos.seed)
 
     @property
     def n_rows(self) -> int:
@@ -515,7 +525,7 @@ class Schedule:
         """The schedule of a `state`; one that others could have changed is checked before."""
         pegasos = kind.pegasos.restore(settings, state)
         schedule = cls.__new__(cls)
-        schedule.kind, schedule.settings, schedule.seed = kind, settings, pegasos.seed
+        schedule.kind = kind
         schedule.pegasos = schedule.solver = pegasos
         schedule.epochs_begun = int(state["epochs_begun"][0])
         schedule._ran = _ran(state["solver_epochs"])

@@ -55,8 +55,7 @@ def check(state: dict[str, np.ndarray], blank: Schedule | Joint) -> None:
     expected |= {
         "counts": per_row,
         "sums": pegasos.weights,
-        "earlier": np.broadcast_to(0.0, (n_problems, n_features + 1)),
-        "n_earlier": np.zeros(n_problems, np.int64),
+        "earlier": np.broadcast_to(0.0, (n_problems, n_features + 2)),
     }
     shape = n_rows, n_features
     if "solver.base" in state:
@@ -67,7 +66,7 @@ def check(state: dict[str, np.ndarray], blank: Schedule | Joint) -> None:
         shape = new.shape
         expected |= _memory_of(state, (n_problems, *shape))
         expected |= {f"solver.{name}": array for name, array in new.state().items()}
-    for name in set(expected) - {"counts", "sums", "earlier", "n_earlier"} | set(state):
+    for name in set(expected) - {"counts", "sums", "earlier"} | set(state):
         if name not in expected:
             raise ValueError(f"state.{name} is not known")
         _same_kind(name, state.get(name), expected[name])
@@ -137,10 +136,11 @@ def _relations(
     has_constant, is_free = pegasos.settings.constant_feature != 0, p["free_intercept"] != 0
     yield "constant_weight", has_constant | (p["constant_weight"] == 0)
     yield "intercept", is_free | (p["intercept"] == 0)
-    earlier = state.get("n_earlier", np.zeros(len(p), np.int64))
-    yield "n_earlier", ("earlier" in state) == ("n_earlier" in state)
-    yield "n_earlier", has_sums | (earlier == 0)
-    yield "n_averaged", p["n_averaged"] <= p["n_steps"] - earlier
+    if "earlier" in state:
+        n_earlier = state["earlier"][:, -1]
+        yield "earlier", (n_earlier >= 0) & (has_sums | (n_earlier == 0))
+        yield "n_averaged", p["n_averaged"] <= p["n_steps"] - n_earlier
+    yield "n_averaged", p["n_averaged"] <= p["n_steps"]
     for name in ("average_from", "n_averaged", "rate_sum"):
         yield name, has_sums | (p[name] == 0)
     yield "rate_sum", p["rate_sum"] >= 0
