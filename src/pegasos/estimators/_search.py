@@ -1,6 +1,7 @@
 """Searches over λ (and γ, ε, T) by cross-validation, whose engine is `_grid`."""
 
 import copy
+import dataclasses
 import functools
 import inspect
 import itertools
@@ -51,6 +52,45 @@ def _public(attributes: Mapping[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in attributes.items() if k.endswith("_") and not k.startswith("_")}
 
 
+@dataclasses.dataclass
+class _Task:
+    """What a call of `fit` of a search is to do.
+
+    Attributes
+    ----------
+    estimator : PegasosEstimator
+        With no value of what is searched.
+    data : pegasos.estimators._base.Data
+    sample_weight : ndarray or None
+    folds : list of pegasos.estimators._folds.Fold
+    on_disk : BlockFolds or None
+        Of rows that are larger than memory.
+    of_rows : tuple
+        What `fit` of the best estimator is given.
+    axes : dict
+        The values to try of each parameter, outermost first.
+    lams : ndarray
+        The λ of the axis of C or λ.
+    scoring : pegasos.estimators._folds.Scoring
+    """
+
+    estimator: Any
+    data: Data
+    sample_weight: Any
+    folds: list[Any]
+    on_disk: BlockFolds | None
+    of_rows: tuple[Any, ...]
+    axes: dict[str, Any]
+    lams: np.ndarray
+    scoring: _folds.Scoring
+
+    @property
+    def shape(self) -> tuple[list[int], int, int]:
+        """Of the grid; how many folds, and how many problems."""
+        shape = [len(axis) for axis in self.axes.values()]
+        return shape, len(self.folds), len(self.data.columns)
+
+
 class _Search(BaseEstimator):
     """What all searches share.
 
@@ -96,80 +136,37 @@ class _Search(BaseEstimator):
             than two classes, or no row of weight), or no row of weight to test on.
         """
         _parameters.check(self)
-        estimator, on_disk = self._estimator(), None
-        if isinstance(X, Blocks):
-            X.without(y, sample_weight)
-            if not isinstance(estimator, LinearMachine):
-                PegasosEstimator._validate_rows(estimator, X)  # says who takes them
-            if _blocks.fit_into_memory(X):
-                X, y, sample_weight = X.in_memory()
-            else:
-                _parameters.check_blocks(self)
-                read = estimator._read_blocks(X, continuing=False)
-                on_disk = BlockFolds(X, read, self.cv)
-        if on_disk is None:
-            data = estimator._read(X, y, sample_weight, continuing=False)
-            estimator._check_data(data)
-            sample_weight = _validate.sample_weight(sample_weight, data.X.shape[0])
-            balance = functools.partial(self._balance, data, sample_weight)
-            folds = _folds.read(self.cv, X, data, groups, balance)
-        else:
-            data, sample_weight, folds = on_disk.data, on_disk.sample_weight, on_disk.folds
-        estimator.__dict__.update(data.seen)
-        name, values, lams = self._lams(data)
-        axes = {**self._other_axes(data.X, sample_weight), name: values}
-        steps = None if self.n_steps is None else np.atleast_1d(self.n_steps)
-        if steps is not None:
-            axes["n_steps"] = steps
-        # By default, scores weigh rows as training does: else they would choose the λ that heed
-        # weights least. Scorers of scikit-learn are given what they are given everywhere.
-        scoring = _folds.Scoring(
-            self.scoring, X, data, data.weights if self.scoring is None else sample_weight, folds,
-            functools.partial(self._plain_score, data),
-        )  # fmt: skip
+        task = self._task(X, y, sample_weight, groups)
+        estimator, data = task.estimator, task.data
         about = estimator._about(data)
-        about["_fitted"] = estimator._choices(estimator._settings_for(lams[0], data))
-
-        def score(more: Any, where: tuple[int, ...], fold: int, scores: np.ndarray) -> Any:
-            point = {name: axis[k] for (name, axis), k in zip(axes.items(), where, strict=True)}
-            if data.units is not None:
-                scores = scores * np.array(data.units)
-            return scoring(fold, scores, lambda: _folds.fitted(estimator, about, **point, **more))
-
-        n_threads = joblib.effective_n_jobs(self.n_jobs)
+        about["_fitted"] = estimator._choices(estimator._settings_for(task.lams[0], data))
         few = {"max_iter": min(_grid.LEAST_EPOCHS, self.max_iter), "tol": None}
 
+        def score(more: Any, where: tuple[int, ...], fold: int, scores: np.ndarray) -> Any:
+            axes = zip(task.axes.items(), where, strict=True)
+            point = {name: axis[k] for (name, axis), k in axes} | more
+            if data.units is not None:
+                scores = scores * np.array(data.units)
+            return task.scoring(fold, scores, lambda: _folds.fitted(estimator, about, **point))
+
         with Progress(type(self).__name__, self.verbose) as progress:
-            shape = [len(axis) for axis in axes.values()], len(folds), len(data.columns)
             grid, early = (
-                _grid.Grid(*shape, functools.partial(score, more), tell)
+                _grid.Grid(*task.shape, functools.partial(score, more), tell)
                 for more, tell in (
                     ({}, lambda *done: progress.update(lambda: (*done, ""))),
                     (few, lambda *_: None),
                 )
             )  # fmt: skip
-            first, *rest = self._rounds(len(folds), *data.columns.shape)
-            if on_disk is not None:
-                for where, machine in self._variants(estimator, axes):
+            if task.on_disk is None:
+                self._train(task, grid, early)
+            else:
+                for where, machine in self._variants(estimator, task.axes):
                     of_grid = where, grid, progress.update
-                    on_disk.search(machine, lams, self.cv_effort, _grid.GAP, *of_grid)
-            for numbers in (first, *rest) if on_disk is None else ():
-                if numbers is not first:
-                    grid.drop(first, scoring.sizes())
-                for machines in self._machines(data.X, folds, sample_weight, axes):
-                    for where, machine in self._variants(estimator, axes):
-                        machines.where = machines.outer + where
-                        points = [machine._settings_for(lam, data) for lam in lams]
-                        for together in _folds.together(folds, numbers, data):
-                            _grid.Training(
-                                self, machines, together, points, steps,
-                                PegasosEstimator._seed(self), n_threads, grid, early,
-                            ).run()  # fmt: skip
+                    task.on_disk.search(machine, task.lams, self.cv_effort, _grid.GAP, *of_grid)
         more = few if grid.adopt_if_better(early) else {}
-        fitted = data.seen | _public(about) | self._results(axes, lams, data, more, grid)
+        fitted = data.seen | _public(about) | self._results(task.axes, task.lams, data, more, grid)
         if self.refit:
-            of_rows = (data.X, data.y, sample_weight) if on_disk is None else (X,)
-            estimator.set_params(**fitted["best_params_"]).fit(*of_rows)
+            estimator.set_params(**fitted["best_params_"]).fit(*task.of_rows)
             estimator.__dict__.update(data.seen)
             fitted |= {"best_estimator_": estimator} | _public(vars(estimator))
         # All at once: of the last search, nothing is left, or everything if this one fails.
@@ -220,6 +217,58 @@ class _Search(BaseEstimator):
         if not hasattr(self, "best_estimator_"):
             raise AttributeError(f"refit={self.refit!r}: there is no estimator to predict with")
         return self.best_estimator_
+
+    def _task(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> "_Task":
+        """What a call of `fit` is to do."""
+        estimator, on_disk = self._estimator(), None
+        of_rows: tuple[Any, ...] = (X,)
+        if isinstance(X, Blocks):
+            X.without(y, sample_weight)
+            if not isinstance(estimator, LinearMachine):
+                PegasosEstimator._validate_rows(estimator, X)  # says who takes them
+            if _blocks.fit_into_memory(X):
+                X, y, sample_weight = X.in_memory()
+            else:
+                _parameters.check_blocks(self)
+                read = estimator._read_blocks(X, continuing=False)
+                on_disk = BlockFolds(X, read, self.cv)
+                data, sample_weight, folds = on_disk.data, on_disk.sample_weight, on_disk.folds
+        if on_disk is None:
+            data = estimator._read(X, y, sample_weight, continuing=False)
+            estimator._check_data(data)
+            sample_weight = _validate.sample_weight(sample_weight, data.X.shape[0])
+            balance = functools.partial(self._balance, data, sample_weight)
+            folds = _folds.read(self.cv, X, data, groups, balance)
+            of_rows = data.X, data.y, sample_weight
+        estimator.__dict__.update(data.seen)
+        name, values, lams = self._lams(data)
+        axes = {**self._other_axes(data.X, sample_weight), name: values}
+        if self.n_steps is not None:
+            axes["n_steps"] = np.atleast_1d(self.n_steps)
+        # By default, scores weigh rows as training does: else they would choose the λ that heed
+        # weights least. Scorers of scikit-learn are given what they are given everywhere.
+        weights = data.weights if self.scoring is None else sample_weight
+        plain = functools.partial(self._plain_score, data)
+        scoring = _folds.Scoring(self.scoring, X, data, weights, folds, plain)
+        return _Task(estimator, data, sample_weight, folds, on_disk, of_rows, axes, lams, scoring)
+
+    def _train(self, task: "_Task", grid: _grid.Grid, early: _grid.Grid) -> None:
+        """Train machines at all points over rows in memory."""
+        n_threads = joblib.effective_n_jobs(self.n_jobs)
+        first, *rest = self._rounds(len(task.folds), *task.data.columns.shape)
+        for numbers in (first, *rest):
+            if numbers is not first:
+                grid.drop(first, task.scoring.sizes())
+            of_rows = task.data.X, task.folds, task.sample_weight, task.axes
+            for machines in self._machines(*of_rows):
+                for where, machine in self._variants(task.estimator, task.axes):
+                    machines.where = machines.outer + where
+                    points = [machine._settings_for(lam, task.data) for lam in task.lams]
+                    for together in _folds.together(task.folds, numbers, task.data):
+                        _grid.Training(
+                            self, machines, together, points, task.axes.get("n_steps"),
+                            PegasosEstimator._seed(self), n_threads, grid, early,
+                        ).run()  # fmt: skip
 
     def _estimator(self) -> Any:
         """One of the estimators that are searched over, with no value of what is searched."""
