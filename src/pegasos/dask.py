@@ -24,7 +24,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from pegasos import _core
 from pegasos.estimators import _parameters
-from pegasos.estimators._base import one_at_a_time
+from pegasos.estimators._base import keep, one_at_a_time
 from pegasos.estimators._linear import PegasosClassifier
 from pegasos.estimators._regression import PegasosRegressor
 from pegasos.io import _checkpoint
@@ -577,22 +577,7 @@ class DaskPegasosClassifier(ClassifierMixin, _DaskMachine):
         checkpoint: str | os.PathLike[str] | None = None,
         checkpoint_every: float = 60.0,
     ) -> None:
-        self.C = C
-        self.lam = lam
-        self.loss = loss
-        self.tol = tol
-        self.max_iter = max_iter
-        self.fit_intercept = fit_intercept
-        self.penalize_intercept = penalize_intercept
-        self.intercept_scaling = intercept_scaling
-        self.multi_class = multi_class
-        self.class_weight = class_weight
-        self.random_state = random_state
-        self.verbose = verbose
-        self.client = client
-        self.worker_timeout = worker_timeout
-        self.checkpoint = checkpoint
-        self.checkpoint_every = checkpoint_every
+        keep(self, locals())
 
     def decision_function(self, X: Any) -> da.Array:
         """Scores of the rows of `X`, as a lazy Dask array.
@@ -703,18 +688,4 @@ class DaskPegasosRegressor(RegressorMixin, _DaskMachine):
         checkpoint: str | os.PathLike[str] | None = None,
         checkpoint_every: float = 60.0,
     ) -> None:
-        self.C = C
-        self.lam = lam
-        self.loss = loss
-        self.epsilon = epsilon
-        self.tol = tol
-        self.max_iter = max_iter
-        self.fit_intercept = fit_intercept
-        self.penalize_intercept = penalize_intercept
-        self.intercept_scaling = intercept_scaling
-        self.random_state = random_state
-        self.verbose = verbose
-        self.client = client
-        self.worker_timeout = worker_timeout
-        self.checkpoint = checkpoint
-        self.checkpoint_every = checkpoint_every
+        keep(self, locals())
