@@ -165,15 +165,8 @@ def fit(
     >>> print(model.coef.round(3), model.intercept.round(3))
     [[ 2. -1.]] [1.]
     """
-    kind: Any = _validate.choice("loss", loss, [*_losses.LOSSES, *_losses.TARGET_LOSSES])
-    of_loss = "epsilon of loss='huber'" if loss == "huber" else "epsilon"
-    limits: Any = {"above": 0} if loss == "huber" else {"at_least": 0}
-    epsilon = _validate.real(of_loss, epsilon, **limits)
-    has_targets = loss in _losses.TARGET_LOSSES
-    if has_targets:
-        kind = _losses.of_targets(loss, epsilon)
     settings = Settings(
-        lam, loss=kind, batch_size=batch_size, sampling=sampling, project=project,
+        lam, loss=_loss(loss, epsilon), batch_size=batch_size, sampling=sampling, project=project,
         average=average, fit_intercept=fit_intercept, penalize_intercept=penalize_intercept,
         intercept_scaling=intercept_scaling,
     )  # fmt: skip
@@ -185,12 +178,13 @@ def fit(
         raise ValueError(f"n_steps and order need solver='pegasos', got solver={solver!r}")
     steps: Any = _validate.integer("n_steps", n_steps, besides=(None,))
     n_threads = _validate.integer("n_jobs", n_jobs)
-    _validate.verbose(verbose)
+    _validate.verbose("verbose", verbose)
     seed = _validate.seed(random_state)
     rows, dtype = _validate.rows(X)
     n_samples, n_features = rows.shape
     weights = _validate.sample_weight(sample_weight, n_samples)
     classes = codes = values = None
+    has_targets = settings.loss.has_targets
     if has_targets:
         _validate.before_targets(y)
         y = _validate.targets(y, n_samples)
@@ -229,6 +223,17 @@ def fit(
             stacklevel=3, classes=classes, multi_class=multi_class,
         )  # fmt: skip
     return model
+
+
+def _loss(name: Any, epsilon: Any) -> _losses.Loss:
+    """The loss of this name, with its epsilon if it has one."""
+    _validate.choice("loss", name, [*_losses.LOSSES, *_losses.TARGET_LOSSES])
+    what = "epsilon of loss='huber'" if name == "huber" else "epsilon"
+    limits: dict[str, Any] = {"above": 0} if name == "huber" else {"at_least": 0}
+    epsilon = _validate.real(what, epsilon, **limits)
+    if name in _losses.TARGET_LOSSES:
+        return _losses.of_targets(name, epsilon)
+    return _losses.named(name)
 
 
 def _model(

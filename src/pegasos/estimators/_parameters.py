@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from pegasos import _core
 from pegasos.kernels import KERNELS, MOST_DEGREE
 from pegasos.problems import _validate
 from pegasos.problems._losses import LOSSES, TARGET_LOSSES
+from pegasos.problems._settings import CHECKS
 from pegasos.problems._validate import boolean, choice, integer, real
 from pegasos.solvers._schedule import solver_names
 
@@ -103,11 +103,7 @@ def _named(value: Any, names: tuple[str, ...]) -> bool:
     return isinstance(value, str) and value in names
 
 
-_C = partial(real, above=0)
-
-
-def _lam(name: str, value: Any) -> None:
-    _validate.lam(value, name)
+_C, _lam = partial(real, above=0), _validate.lam
 
 
 def _unless_none(check_value: Check) -> Check:
@@ -195,16 +191,10 @@ def _is_scoring(value: Any) -> bool:
 
 _SHARED = {
     "loss": partial(choice, allowed=LOSSES),
-    "solver": lambda name, value: choice(name, value, solver_names()),
+    "solver": partial(choice, allowed=solver_names()),
     "tol": partial(real, above=0, besides=("auto", None)),
     "max_iter": integer,
-    "batch_size": integer,
-    "sampling": partial(choice, allowed=_core.SAMPLINGS),
-    "project": boolean,
-    "average": partial(choice, allowed=(False, True, "suffix")),
-    "fit_intercept": boolean,
-    "penalize_intercept": boolean,
-    "intercept_scaling": partial(real, above=0, at_most=1e100),
+    **CHECKS,
     "multi_class": partial(choice, allowed=("ovr", "ovo")),
     "class_weight": _that(
         "a dict, 'balanced' or None",
@@ -215,7 +205,7 @@ _SHARED = {
         lambda value: value is None or (isinstance(value, Integral) and value != 0),
     ),
     "random_state": _validate.random_state,
-    "verbose": lambda _, value: _validate.verbose(value),
+    "verbose": _validate.verbose,
 }
 
 _OF_KERNELS = {

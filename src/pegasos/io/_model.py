@@ -702,7 +702,7 @@ def load(path: str | os.PathLike[str]) -> LinearModel | KernelModel:
         kind = kinds[about["format"]]
         about = {"epsilon": None, "is_flat": False} | about  # classifiers need not say so
         about = {name: about[name] for name in kind._ABOUT}
-        about["lam"] = _validate.lam(about["lam"])
+        about["lam"] = _validate.lam("lam", about["lam"])
         names = *kind._ARRAYS, *(name for name in kind._OPTIONAL if name in arrays)
         model = kind._from(about, {name: np.ascontiguousarray(arrays[name]) for name in names})
         model._check()

@@ -1,12 +1,25 @@
 """What all problems share: λ, the loss, the intercept, and how Pegasos steps."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
 
 from pegasos import _core
 from pegasos.problems import _losses, _validate
+
+#: What settings may be, of functions and of estimators: checks of a name and a value.
+CHECKS: dict[str, Callable[[str, Any], Any]] = {
+    "batch_size": _validate.integer,
+    "sampling": partial(_validate.choice, allowed=tuple(_core.SAMPLINGS)),
+    "project": _validate.boolean,
+    "average": partial(_validate.choice, allowed=(False, True, "suffix")),
+    "fit_intercept": _validate.boolean,
+    "penalize_intercept": _validate.boolean,
+    "intercept_scaling": partial(_validate.real, above=0, at_most=1e100),
+}
 
 # What λ may be in training.
 _LEAST_LAM, _LARGEST_LAM = 1e-300, 1e300
@@ -34,21 +47,10 @@ class Settings:
     units: tuple[float, ...] = (1.0,)  # s of each problem, or one for all
 
     def __post_init__(self) -> None:
-        check = {
-            "lam": _validate.lam(self.lam),
-            "loss": _losses.named(self.loss),
-            "batch_size": _validate.integer("batch_size", self.batch_size),
-            "sampling": _validate.choice("sampling", self.sampling, list(_core.SAMPLINGS)),
-            "project": _validate.boolean("project", self.project),
-            "average": _validate.choice("average", self.average, [False, True, "suffix"]),
-            "fit_intercept": _validate.boolean("fit_intercept", self.fit_intercept),
-            "penalize_intercept": _validate.boolean("penalize_intercept", self.penalize_intercept),
-            "intercept_scaling": _validate.real(
-                "intercept_scaling", self.intercept_scaling, above=0, at_most=1e100
-            ),
-        }
-        for name, value in check.items():
-            object.__setattr__(self, name, value)
+        object.__setattr__(self, "lam", _validate.lam("lam", self.lam))
+        object.__setattr__(self, "loss", _losses.named(self.loss))
+        for name, check in CHECKS.items():
+            object.__setattr__(self, name, check(name, getattr(self, name)))
         for unit, lam in zip(self.units, self.lams, strict=True):
             if not _LEAST_LAM <= lam <= _LARGEST_LAM:
                 raise ValueError(

@@ -83,7 +83,7 @@ def integer(
     raise kind(f"{name} must be {wanted}{_or(besides)}, got {value!r}")
 
 
-def lam(value: Any, name: str = "lam") -> float:
+def lam(name: str, value: Any) -> float:
     """Return λ as a float whose reciprocal, times what rows bring, is not soon out of range."""
     value = real(name, value, above=0)
     if not 1e-300 <= value <= 1e300:
@@ -98,10 +98,10 @@ def reciprocal(what: str, product: float) -> float:
     return float(1 / product)
 
 
-def verbose(value: Any) -> Any:
+def verbose(name: str, value: Any) -> None:
     """Raise unless `value` is a degree of talkativeness."""
     if not isinstance(value, (bool, np.bool_)):
-        integer("verbose", value, at_least=0)
+        integer(name, value, at_least=0)
 
 
 def boolean(name: str, value: Any) -> bool:
