@@ -409,10 +409,11 @@ class _DaskMachine(BaseEstimator):
                 )
             watch = local._watch(X, y)
             try:
-                outcome = local._train(rounds, None, data, watch, **local._plan())
+                outcome = local._train(rounds, data, watch, **local._plan())
             finally:
                 local._write_checkpoint(rounds, data)
-            local._conclude(rounds, data, watch, _core.dense_rows(about.row()), *outcome)
+            data.rows = _core.dense_rows(about.row())
+            local._conclude(rounds, data, watch, *outcome)
         local._checkpoints = None
         fitted = {name: value for name, value in vars(local).items() if name.endswith("_")}
         kept = {k: v for k, v in vars(self).items() if not k.endswith("_")}

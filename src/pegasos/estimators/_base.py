@@ -76,6 +76,8 @@ class Data:
         Of regressors: the targets, divided by `units`.
     units : tuple of float
         Of regressors and of one class: see `pegasos.problems._settings.Settings`.
+    rows : pegasos._core.Rows, pegasos.kernels.ColumnCache or pegasos.Blocks
+        As the schedule takes them; None where a few draws were all that training needs.
     kernel : pegasos.kernels.Kernel
         Of kernel machines.
     """
@@ -92,6 +94,7 @@ class Data:
     is_sparse: bool = False
     values: np.ndarray | None = None
     units: Any = None
+    rows: Any = None
     kernel: Any = None
 
     @property
@@ -285,32 +288,25 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         """
         with one_at_a_time(self, "fit"):
             _parameters.check(self)
-            schedule, rows, data = self._prepare(X, y, sample_weight)
+            schedule, data = self._prepare(X, y, sample_weight)
             watch = self._watch(data.X, None if data.is_elsewhere else data.y)
-            return self._conclude(schedule, data, watch, *self._run(schedule, rows, data, watch))
+            outcome = self._train(schedule, data, watch, **self._plan())
+            return self._conclude(schedule, data, watch, *outcome)
 
     # ---- Inside ----------------------------------------------------------------------------------
 
-    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Data]:
-        """What a call of `fit` trains: its schedule, the rows as that takes them, and its data."""
+    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Data]:
+        """What a call of `fit` trains: its schedule and its data."""
         continuing = self.warm_start and hasattr(self, "_state")
         data = self._read(X, y, sample_weight, continuing=continuing)
         self._check_data(data)
-        schedule, rows = self._schedule_of(data, sample_weight, continuing=continuing)
+        schedule = self._schedule_of(data, sample_weight, continuing=continuing)
         schedule.set_rows(data.columns, data.weights, data.values)
-        return schedule, rows, data
+        return schedule, data
 
-    def _schedule_of(
-        self, data: Data, sample_weight: Any, *, continuing: bool
-    ) -> tuple[Schedule, Any]:
-        """The schedule of a fit that begins or goes on, and its rows."""
+    def _schedule_of(self, data: Data, sample_weight: Any, *, continuing: bool) -> Schedule:
+        """The schedule of a fit that begins or goes on."""
         raise NotImplementedError
-
-    def _run(
-        self, schedule: Schedule, rows: Any, data: Data, watch: Watch
-    ) -> tuple[Any, _certificate.Certificate | None, bool]:
-        """Train. Returns the rows that a warning may be about, and what `_train` returns."""
-        return rows, *self._train(schedule, rows, data, watch, **self._plan())
 
     def _read(self, X: Any, y: Any, sample_weight: Any, *, continuing: bool) -> Data:
         """The `Data` of a call, which goes on (`continuing`) or begins anew."""
@@ -343,7 +339,7 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         """What it takes to go on."""
         raise NotImplementedError
 
-    def _warn(self, schedule: Schedule, rows: Any, data: Data, certificate: Any) -> None:
+    def _warn(self, schedule: Schedule, data: Data, certificate: Any) -> None:
         """Warn at the end of a fit, of more than the gap."""
 
     def _settings_for(self, lam: float, data: Data) -> Settings:
@@ -472,13 +468,12 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
     def _train(
         self,
         schedule: Schedule,
-        rows: Any,
         data: Data,
         watch: Watch | None = None,
         *,
         keep: bool = True,
         **plan: Any,
-    ) -> tuple[_certificate.Certificate, bool]:
+    ) -> tuple[_certificate.Certificate | None, bool]:
         """Carry out a plan with threads and progress, and tell callbacks of it.
 
         Parameters
@@ -503,15 +498,15 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         if watch is not None and watch.is_needed:
             plan["on_epoch"] = lambda: watch.epoch(
                 lambda: self._attributes(schedule, data),
-                lambda: self._standing(schedule, rows, data),
+                lambda: self._standing(schedule, data),
             )
         plan |= {"n_threads": self._n_threads(), "on_progress": on_progress}
         with Progress(type(self).__name__, self.verbose) as progress:
             while True:
                 try:
-                    return schedule.train(rows, **plan), True
+                    return schedule.train(data.rows, **plan), True
                 except StopRequestedError:
-                    return schedule.certify(rows), False
+                    return schedule.certify(data.rows), False
                 except KeyboardInterrupt:
                     if keep:
                         with _threads.uninterrupted():
@@ -528,22 +523,21 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         schedule: Any,
         data: Data,
         watch: Watch,
-        rows: Any,
         certificate: _certificate.Certificate | None,
         is_over: bool,
     ) -> Self:
-        """End a fit after `_run`: warn if it stopped early, and keep the model; see `whole`.
+        """End a fit after `_train`: warn if it stopped early, and keep the model; see `whole`.
 
         Where there is no certificate, since no rows were asked for one, there is no warning.
         """
         with _threads.uninterrupted():
             if certificate is not None:
-                rows = rows.sample() if isinstance(rows, Blocks) else rows
+                rows = data.rows.sample() if isinstance(data.rows, Blocks) else data.rows
                 _warnings.of_gap(
                     schedule, certificate, rows, **self._plan(), is_over=is_over,
                     name=data.name_of, stacklevel=6,
                 )  # fmt: skip
-                self._warn(schedule, rows, data, certificate)
+                self._warn(schedule, data, certificate)
             to_complete = schedule.state() if is_over and self.warm_start else None
             if is_over:
                 schedule.end_plan()
@@ -589,9 +583,9 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
             "_fitted": self._choices(schedule.settings),
         }
 
-    def _standing(self, schedule: Schedule, rows: Any, data: Data) -> dict[str, np.ndarray]:
+    def _standing(self, schedule: Schedule, data: Data) -> dict[str, np.ndarray]:
         """What callbacks are told after an epoch."""
-        certificate, told = schedule.standing(rows), schedule.settings.told_objectives
+        certificate, told = schedule.standing(data.rows), schedule.settings.told_objectives
         return {
             "objective": told(certificate.objective),
             "dual_objective": told(certificate.dual_objective),

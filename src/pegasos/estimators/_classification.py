@@ -341,7 +341,7 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
     def _choices(self, settings: Settings) -> dict[str, Any]:
         return super()._choices(settings) | {"multi_class": self.multi_class}
 
-    def _warn(self, schedule: Schedule, rows: Any, data: Data, certificate: Any) -> None:
+    def _warn(self, schedule: Schedule, data: Data, certificate: Any) -> None:
         if data.is_elsewhere:
             return  # to ask all rows would be a pass
         if data.scheme == "multilabel":
@@ -351,7 +351,7 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
         if data.scheme == "crammer_singer":
             certificate = None  # of which binary problems would tell something
         _warnings.of_one_class(
-            schedule, certificate, rows, codes=data.codes, weights=data.weights,
+            schedule, certificate, data.rows, codes=data.codes, weights=data.weights,
             balancing=balancing, stacklevel=7, classes=data.classes, multi_class=data.scheme,
         )  # fmt: skip
 

@@ -85,8 +85,10 @@ class KernelMachine(PegasosEstimator):
             "_support": support, "_squared_norms": None,
         }  # fmt: skip
 
-    def _run(self, schedule: Schedule, rows: Any, data: Data, watch: Any) -> tuple[Any, Any, bool]:
-        X, kernel, plan = data.X, data.kernel, self._plan()
+    def _train(
+        self, schedule: Schedule, data: Data, watch: Any = None, **plan: Any
+    ) -> tuple[Any, bool]:
+        X, kernel = data.X, data.kernel
         make_cache = functools.partial(
             ColumnCache,
             megabytes=float(self.cache_size),
@@ -96,19 +98,20 @@ class KernelMachine(PegasosEstimator):
         draws = self._few_draws(schedule, X.shape[0])
         if draws is not None:
             schedule.pegasos.run_among(draws, lambda few: make_cache(kernel.subset(X, few)))
-            return None, None, True
+            return None, True
         # Other solvers have been over all columns when the problems part.
         divides = self.solver != "pegasos" and kernel.is_positive
         points = wide = kernel.points_among_themselves(X)
         if schedule.may_be_narrow(self.solver, self.tol, len(points)):
             points = wide.narrowed()
-        cache = make_cache(points, divides=divides)
-        certificate, is_over = self._train(schedule, cache, data, watch, **plan)
+        data.rows = make_cache(points, divides=divides)
+        certificate: Any
+        certificate, is_over = super()._train(schedule, data, watch, **plan)
         is_narrow = points is not wide
         if is_narrow and is_over and schedule.is_short(certificate, self.tol, plan["max_iter"]):
-            cache = make_cache(wide, divides=divides)
-            certificate, is_over = self._train(schedule, cache, data, watch, **plan)
-        return cache, certificate, is_over
+            data.rows = make_cache(wide, divides=divides)
+            certificate, is_over = super()._train(schedule, data, watch, **plan)
+        return certificate, is_over
 
     def _problem_scores(self, X: Any) -> np.ndarray:
         model = self.to_model()
@@ -181,15 +184,13 @@ class KernelMachine(PegasosEstimator):
     ) -> Schedule:
         return super()._begin(settings, n_problems, n_rows, n_rows, np.float64)
 
-    def _schedule_of(
-        self, data: Data, sample_weight: Any, *, continuing: bool
-    ) -> tuple[Schedule, Any]:
+    def _schedule_of(self, data: Data, sample_weight: Any, *, continuing: bool) -> Schedule:
         X, columns = data.X, data.columns
         weights = _validate.sample_weight(sample_weight, X.shape[0])
         data.kernel = self._make_kernel(X, weights, continuing)
         if not continuing:
             settings = self._settings_for(self._lam_of(data), data)
-            return self._begin(settings, len(columns), *X.shape), None
+            return self._begin(settings, len(columns), *X.shape)
         settings = self._settings_for(self._lam_to_go_on(), data)
         self._check_unchanged(settings, data)
         n_rows, _ = _state.rows_of(self._state)
@@ -203,7 +204,7 @@ class KernelMachine(PegasosEstimator):
                 "X must be that of the fit that warm_start continues, got one with other values, "
                 f"or of another type or layout ({type(X).__name__} of {X.dtype})"
             )
-        return self._restored(settings, len(columns), n_rows, np.float64), None
+        return self._restored(settings, len(columns), n_rows, np.float64)
 
     def _model_of(self, coef: np.ndarray, intercept: np.ndarray, data: Data) -> dict[str, Any]:
         support, kernel, X = np.flatnonzero(coef.any(axis=0)), data.kernel, data.X

@@ -93,7 +93,7 @@ class LinearMachine(PegasosEstimator):
         model = self.to_model()
         return model.problem_scores(self._validate_rows(X, reset=False), checked=True)
 
-    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Data]:
+    def _prepare(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Data]:
         if isinstance(X, Blocks):
             X.without(y if get_tags(self).target_tags.required else None, sample_weight)
             if not _blocks.fit_into_memory(X):
@@ -101,7 +101,7 @@ class LinearMachine(PegasosEstimator):
             X, y, sample_weight = X.in_memory()
         return super()._prepare(X, y, sample_weight)
 
-    def _prepare_blocks(self, blocks: Blocks) -> tuple[Any, Any, Data]:
+    def _prepare_blocks(self, blocks: Blocks) -> tuple[Any, Data]:
         """As `_prepare`, of rows that are larger than memory."""
         _parameters.check_blocks(self)
         continuing = self.warm_start and "blocks" in getattr(self, "_state", ())
@@ -116,19 +116,19 @@ class LinearMachine(PegasosEstimator):
         schedule = _blocks.schedule(self.solver, settings, *of_rows)
         if continuing:
             schedule.restore(self._state)
-        return schedule, blocks, data
+        data.rows = blocks
+        return schedule, data
 
-    def _schedule_of(
-        self, data: Data, sample_weight: Any, *, continuing: bool
-    ) -> tuple[Schedule, Any]:
+    def _schedule_of(self, data: Data, sample_weight: Any, *, continuing: bool) -> Schedule:
         rows, dtype = _validate.rows(data.X, checked=True)
+        data.rows = rows
         if not continuing:
             settings = self._settings_for(self._lam_of(data), data)
-            return self._begin(settings, len(data.columns), *rows.shape, dtype), rows
+            return self._begin(settings, len(data.columns), *rows.shape, dtype)
         schedule = self._resume(data, dtype)
         if schedule.pegasos.n_rows != rows.shape[0]:
             schedule.return_to_pegasos(rows)  # dual variables are of other rows
-        return schedule, rows
+        return schedule
 
     def _check_piece(self) -> bool:
         """Raise unless parameters suit `partial_fit`; returns whether training begins with it."""
@@ -159,10 +159,11 @@ class LinearMachine(PegasosEstimator):
             dtype = schedule.pegasos.weights.dtype
             rows, _ = _validate.rows(data.X, checked=True, dtype=dtype)
             schedule.return_to_pegasos(rows)
+        data.rows = rows
         schedule.pegasos.begin_stream(schedule.pegasos.stream + 1)
         schedule.set_rows(data.columns, data.weights, data.values, count=False, normalize=False)
         plan: dict[str, Any] = {"solver": "pegasos", "tol": None, "max_iter": 1, "check": "none"}
-        self._train(schedule, rows, data, keep=False, **plan)
+        self._train(schedule, data, keep=False, **plan)
         schedule.end_plan()
         with _threads.uninterrupted():
             self._take(self._attributes(schedule, data) | self._state_of(schedule, data))

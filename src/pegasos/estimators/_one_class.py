@@ -133,7 +133,7 @@ class OneClass(CommonMixin, OutlierMixin, PegasosEstimator):
     def _about(self, data: Data) -> dict[str, Any]:
         return {}
 
-    def _warn(self, schedule: Schedule, rows: Any, data: Data, certificate: Any) -> None:
+    def _warn(self, schedule: Schedule, data: Data, certificate: Any) -> None:
         if self.n_steps is None:
             _warnings.of_no_direction(schedule, certificate, stacklevel=7)
 

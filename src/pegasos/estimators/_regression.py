@@ -111,9 +111,11 @@ class Regressor(ScoreMixin, RegressorMixin, PegasosEstimator):
     def _about(self, data: Data) -> dict[str, Any]:
         return {"n_outputs_": len(data.columns), "_is_flat": data.y.ndim == 1}
 
-    def _warn(self, schedule: Schedule, rows: Any, data: Data, certificate: Any) -> None:
+    def _warn(self, schedule: Schedule, data: Data, certificate: Any) -> None:
         if not data.is_elsewhere:  # to ask all rows would be a pass
-            _warnings.of_constant(schedule, certificate, rows, name=data.name_of, stacklevel=7)
+            _warnings.of_constant(
+                schedule, certificate, data.rows, name=data.name_of, stacklevel=7
+            )
 
     def _settings_for(self, lam: float, data: Data) -> Settings:
         loss = _losses.of_targets(self.loss, float(self.epsilon))
