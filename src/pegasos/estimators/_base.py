@@ -432,24 +432,20 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
                 )
         self._check_same(data)
 
-    def _begin(
-        self, settings: Settings, n_problems: int, n_rows: int, n_features: int, dtype: Any
-    ) -> Schedule:
-        """The schedule of a fit that begins now."""
-        return Schedule(self._kind, settings, n_problems, n_features, dtype, self._seed())
+    def _begin(self, settings: Settings, data: Data, dtype: Any, seed: int) -> Schedule:
+        """The schedule of a fit that begins now, over rows of this type."""
+        return Schedule(self._kind, settings, len(data.columns), data.X.shape[1], dtype, seed)
 
-    def _restored(
-        self, settings: Settings, n_problems: int, n_features: int, dtype: Any
-    ) -> Schedule:
+    def _restored(self, settings: Settings, data: Data, dtype: Any) -> Schedule:
         """The schedule that the last call left."""
         kind = self._kind
         try:
             if "problems" not in self._state:
                 coef: Any = self.__dict__.get("coef_")
                 model = np.atleast_2d(coef), self.intercept_
-                _state.check_remains(self._state, *model, (n_problems, n_features))
+                _state.check_remains(self._state, *model, (len(data.columns), data.X.shape[1]))
                 return Schedule.of_remains(kind, settings, self._state, *settings.kept(*model))
-            _state.check(self._state, Schedule(kind, settings, n_problems, n_features, dtype, 0))
+            _state.check(self._state, self._begin(settings, data, dtype, 0))
         except ValueError as error:
             raise ValueError(
                 f"this {type(self).__name__} was damaged, and cannot go on: {error}"

@@ -174,15 +174,9 @@ class KernelMachine(PegasosEstimator):
         schedule.pegasos.plan(n_steps=plan["n_steps"], n_epochs=plan["max_iter"])
         return schedule.pegasos.planned_draws(n // 2 if self.scores == "auto" else 2**40)
 
-    def _begin(
-        self,
-        settings: Settings,
-        n_problems: int,
-        n_rows: int,
-        n_features: int,
-        dtype: Any = np.float64,
-    ) -> Schedule:
-        return super()._begin(settings, n_problems, n_rows, n_rows, np.float64)
+    def _begin(self, settings: Settings, data: Data, dtype: Any, seed: int) -> Schedule:
+        n_problems, n_rows = data.columns.shape
+        return Schedule(self._kind, settings, n_problems, n_rows, np.float64, seed)
 
     def _schedule_of(self, data: Data, sample_weight: Any, *, continuing: bool) -> Schedule:
         X, columns = data.X, data.columns
@@ -190,7 +184,7 @@ class KernelMachine(PegasosEstimator):
         data.kernel = self._make_kernel(X, weights, continuing)
         if not continuing:
             settings = self._settings_for(self._lam_of(data), data)
-            return self._begin(settings, len(columns), *X.shape)
+            return self._begin(settings, data, X.dtype, self._seed())
         settings = self._settings_for(self._lam_to_go_on(), data)
         self._check_unchanged(settings, data)
         n_rows, _ = _state.rows_of(self._state)
@@ -204,7 +198,7 @@ class KernelMachine(PegasosEstimator):
                 "X must be that of the fit that warm_start continues, got one with other values, "
                 f"or of another type or layout ({type(X).__name__} of {X.dtype})"
             )
-        return self._restored(settings, len(columns), n_rows, np.float64)
+        return self._restored(settings, data, X.dtype)
 
     def _model_of(self, coef: np.ndarray, intercept: np.ndarray, data: Data) -> dict[str, Any]:
         support, kernel, X = np.flatnonzero(coef.any(axis=0)), data.kernel, data.X

@@ -124,7 +124,7 @@ class LinearMachine(PegasosEstimator):
         data.rows = rows
         if not continuing:
             settings = self._settings_for(self._lam_of(data), data)
-            return self._begin(settings, len(data.columns), *rows.shape, dtype)
+            return self._begin(settings, data, dtype, self._seed())
         schedule = self._resume(data, dtype)
         if schedule.pegasos.n_rows != rows.shape[0]:
             schedule.return_to_pegasos(rows)  # dual variables are of other rows
@@ -153,7 +153,7 @@ class LinearMachine(PegasosEstimator):
         if first:
             rows, dtype = _validate.rows(data.X, checked=True)
             settings = self._settings_for(_LAM_OF_PIECES if self.lam is None else self.lam, data)
-            schedule = self._begin(settings, len(data.columns), *rows.shape, dtype)
+            schedule = self._begin(settings, data, dtype, self._seed())
         else:
             schedule = self._resume(data)
             dtype = schedule.pegasos.weights.dtype
@@ -179,7 +179,7 @@ class LinearMachine(PegasosEstimator):
             raise ValueError(
                 f"X must be {before}, as in the fit that warm_start continues, got {dtype}"
             )
-        return self._restored(settings, len(data.columns), self.n_features_in_, before)
+        return self._restored(settings, data, before)
 
     def _model_of(self, coef: np.ndarray, intercept: np.ndarray, data: Data) -> dict[str, Any]:
         return {"coef_": coef, "intercept_": intercept}
@@ -496,15 +496,13 @@ class PegasosClassifier(Classifier, LinearMachine):
         if self.multi_class == "crammer_singer":
             _validate.cost(self.cost, data.classes)
 
-    def _begin(
-        self, settings: Any, n_problems: int, n_rows: int, n_features: int, dtype: Any
-    ) -> Any:
+    def _begin(self, settings: Any, data: Data, dtype: Any, seed: int) -> Any:
         if self.multi_class != "crammer_singer":
-            return super()._begin(settings, n_problems, n_rows, n_features, dtype)
-        cost = _validate.cost(self.cost, np.arange(max(n_problems, 2)))
-        return Joint(settings, cost, n_features, dtype, self._seed())
+            return super()._begin(settings, data, dtype, seed)
+        cost = _validate.cost(self.cost, np.arange(max(len(data.columns), 2)))
+        return Joint(settings, cost, data.X.shape[1], dtype, seed)
 
-    def _restored(self, settings: Any, n_problems: int, n_features: int, dtype: Any) -> Any:
+    def _restored(self, settings: Any, data: Data, dtype: Any) -> Any:
         if self.multi_class != "crammer_singer":
-            return super()._restored(settings, n_problems, n_features, dtype)
-        return self._begin(settings, n_problems, 0, n_features, dtype).restore(self._state)
+            return super()._restored(settings, data, dtype)
+        return self._begin(settings, data, dtype, self._seed()).restore(self._state)

@@ -104,7 +104,7 @@ def resume(estimator: Any, path: _archive.Path, X: Any, y: Any) -> None:
     settings = estimator._settings_for(lam, seen)
     try:
         if not is_elsewhere:  # where the fit itself checks
-            blank = estimator._begin(settings, len(seen.columns), *X.shape, dtype)
+            blank = estimator._begin(settings, seen, dtype, 0)
             _state.check(state, blank)
             _, n_rows, stream, _ = state["numbers"].tolist()
             is_joint = isinstance(blank, Joint)
