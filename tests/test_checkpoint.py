@@ -103,7 +103,6 @@ def ticks():
         ("dense.npz", ["--solver", "newton", "--tol", "1e-6"]),
         ("sparse.npz", ["--solver", "sdca", "--tol", "1e-6", "--jobs", "2"]),
         ("dense.npz", ["--solver", "sdca", "--tol", "1e-6", "--kernel", "rbf"]),
-        ("dense.npz", ["--task", "regression", "--solver", "sdca", "--tol", "1e-6"]),
         ("sparse.npz", ["--multi-class", "crammer_singer", "--tol", "none", "--max-iter", "300"]),
     ],
 )
