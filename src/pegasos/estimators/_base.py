@@ -359,12 +359,8 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
             self.__dict__.pop("feature_names_in_", None)
             _validate.finite_rows(X)
             return X, options["y"]
-        _validate.before_conversion(X)
-        checks = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C"}
-        # What is not finite is told below, with its place; so is what a conversion makes infinite.
         try:
-            with np.errstate(over="ignore"):
-                valid = validate_data(self, X, ensure_all_finite=False, **checks, **options)
+            valid = _validate.converted(functools.partial(validate_data, self), X, **options)
         except ValueError:
             # Of two things that are wrong, scikit-learn wants NaN told first.
             if isinstance(X, np.ndarray) and X.dtype.kind == "f" and X.ndim == 2:

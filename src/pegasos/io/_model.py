@@ -575,10 +575,7 @@ class KernelModel(_Model):
     def _checked(self, X: Any) -> Any:
         from sklearn.utils import check_array
 
-        _validate.before_conversion(X)
-        with np.errstate(over="ignore"):
-            wanted: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
-            X = check_array(X, order="C", ensure_all_finite=False, **wanted)
+        X = _validate.converted(check_array, X)
         _validate.finite_rows(X)
         X = _validate.aligned(X)
         if X.shape[1] != self.n_features:

@@ -309,6 +309,19 @@ def before_conversion(X: Any) -> None:
         _numbers("X", _dense(X).dtype)
 
 
+def converted(convert: Callable[..., Any], X: Any, **options: Any) -> Any:
+    """What a function of scikit-learn makes of rows: floats, dense in C order or CSR.
+
+    `finite_rows` is to tell the place of what is not finite, or becomes so by the conversion.
+    """
+    before_conversion(X)
+    types = [np.float64, np.float32]
+    with np.errstate(over="ignore"):
+        return convert(
+            X, accept_sparse="csr", dtype=types, order="C", ensure_all_finite=False, **options
+        )
+
+
 def no_text(X: Any) -> None:
     """Raise for a data frame with a column that is no number, and name the column."""
     for name in getattr(X, "columns", ()):
