@@ -5,6 +5,7 @@ import pickle
 import clarabel
 import numpy as np
 import pytest
+from covering import covering
 from interruption import asked_often, interrupted
 from rows import DTYPES, LAYOUTS, convert
 from scipy import sparse
@@ -94,11 +95,10 @@ def test_scikit_learn_accepts_the_estimator(estimator, check):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@BOTH
-@pytest.mark.parametrize("nu", [0.03, 0.3, 1.0])
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("dtype", DTYPES)
+@covering(
+    3, kind=(PegasosOneClass, KernelPegasosOneClass), nu=(0.03, 0.3, 1.0), weighted=(False, True),
+    layout=LAYOUTS, dtype=DTYPES,
+)  # fmt: skip
 def test_fits_are_optimal_and_their_certificates_true(data, kind, nu, weighted, layout, dtype):
     X = data[0].astype(dtype).astype(np.float64)
     c = data[1] if weighted else np.ones(len(X))
