@@ -73,9 +73,12 @@ def test_scikit_learn_accepts_the_algorithm_of_the_paper(estimator, check):
     check(estimator)
 
 
-# Rows of some checks have norms of 100, for which λ is small, and dual ascent slow.
-@pytest.mark.filterwarnings("ignore:stopped at max_iter:sklearn.exceptions.ConvergenceWarning")
-@parametrize_with_checks([PegasosClassifier(multi_class="crammer_singer")])
+@parametrize_with_checks(
+    [
+        PegasosClassifier(multi_class="crammer_singer"),
+        PegasosClassifier(multi_class="crammer_singer", penalize_intercept=False),
+    ]
+)
 def test_scikit_learn_accepts_joint_classes(estimator, check):
     check(estimator)
 

@@ -61,6 +61,7 @@ def data(rng):
         PegasosClassifierCV(),
         KernelPegasosClassifierCV(),
         PegasosClassifierCV(lams=[0.1, 0.01], cv=2, loss="log_loss"),
+        PegasosClassifierCV(lams=[0.1, 0.01], cv=2, multi_class="crammer_singer"),
         PegasosClassifierCV(lams=[0.1, 0.01], cv=2, tol=1e-8, max_iter=10**5),
         KernelPegasosClassifierCV(lams=[0.1, 0.01], cv=2, tol=1e-8, max_iter=10**5),
         PegasosRegressorCV(),
