@@ -367,6 +367,7 @@ def test_costs_move_errors_to_where_they_are_cheap():
         (np.zeros((4, 4)), r"cost must have shape \(3, 3\)"),
         (np.zeros((3, 3)), "cost must be above 0 somewhere"),
         (np.zeros(3), r"cost must have shape \(3, 3\)"),
+        ([[0, 1, 1], [1, 0], [1, 1, 0]], r"cost must have 3 rows .* got \[\[0, 1, 1\], \[1, 0\]"),
         (np.array([[0, 1, 1], [1, 0, -1], [1, 1, 0]]), r"but cost\[1, 2\] is -1"),
         (np.array([[0, 1, np.nan], [1, 0, 1], [1, 1, 0]]), r"cost must be finite.*cost\[0, 2\]"),
         (np.array([[0, 1, np.inf], [1, 0, 1], [1, 1, 0]]), r"cost must be finite.*cost\[0, 2\]"),

@@ -145,7 +145,7 @@ def damaged(Y):
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (lambda Y: Y * 2, r"zeros and ones with a column for each label, but y\[1, 0\] is"),
+        (lambda Y: Y * 2, r"zeros and ones with a column for each label, but y\[1, 0\] is 2$"),
         (lambda Y: np.where(Y, 1, -1), r"zeros and ones"),
         (lambda Y: np.where(Y, np.nan, 0), r"zeros and ones.*nan"),
         (lambda Y: Y.astype(str), r"zeros and ones"),

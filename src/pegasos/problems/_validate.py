@@ -585,7 +585,7 @@ def indicator(y: Any, n_samples: int | None = None) -> np.ndarray:
         i, j = np.argwhere(~good)[0]
         raise ValueError(
             "y must be one-dimensional, or zeros and ones with a column for each label, but "
-            f"y[{i}, {j}] is {y[i, j]!r}"
+            f"y[{i}, {j}] is {np.atleast_1d(y[i, j]).tolist()[0]!r}"
         )
     return is_one.astype(np.int8)
 
@@ -659,7 +659,10 @@ def cost(values: Any, classes: np.ndarray) -> np.ndarray:
     K = len(classes)
     if values is None:
         return 1 - np.eye(K)
-    values = np.asarray(values)
+    try:
+        values = np.asarray(values)
+    except ValueError:
+        raise ValueError(f"cost must have {K} rows that are equally long, got {values!r}") from None
     _numbers("cost", values.dtype)
     if values.shape != (K, K):
         raise ValueError(
