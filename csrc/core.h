@@ -584,10 +584,10 @@ typedef struct pegasos_kernel_arrays {
     double *a;           /* dual variables */
     double *scored;      /* those that `scores` are of */
     double *scores;      /* sum_j s y_j scored_j K(x_j, x_i), without the intercept */
-    double *slopes;      /* of the rows of the round */
-    double *coef;        /* s a_i y_i of the best point so far */
-    int64_t *active;     /* rows of the round, ascending */
-    void *work;          /* scratch */
+    double *slopes;  /* of the rows of the round; in steps on pairs, as kernel_body.h has them */
+    double *coef;    /* s a_i y_i of the best point so far */
+    int64_t *active; /* rows of the round, ascending */
+    void *work;      /* scratch */
 } pegasos_kernel_arrays;
 
 /* How many bytes `work` has. */

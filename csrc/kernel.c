@@ -20,8 +20,7 @@
  * Steps on one row at a time undo each other where rows are near to one another and lam is small.
  * Steps on pairs do not (Steinwart, Hush and Scovel: Training SVMs without offset, JMLR 12, 2011);
  * kernel_body.h has them. Where the matrix is not known to be positive semi-definite, rows are
- * visited one at a time; so they are where steps on pairs have no closed form (log loss, losses
- * with a corner at a_i = 0).
+ * visited one at a time; so they are where steps on pairs have no closed form (log loss).
  *
  * A free intercept has the condition sum_i b_i = 0. A constant feature penalises the distance of b
  * from a reference instead, which moves there at the end of every round: see pegasos_ascent.
@@ -104,7 +103,7 @@ static INLINE bool holds_all(const pegasos_matrix *matrix)
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
-enum { ALIGNED = 64, ARRAYS = 5 + 1 + 1 + 5 + 4 + 1 };
+enum { ALIGNED = 64, ARRAYS = 6 + 1 + 1 + 5 + 4 + 1 };
 
 static int64_t padded(int64_t n)
 {
@@ -149,17 +148,17 @@ static scratch scratch_in(void *work, int64_t n)
     char *first = (char *)work;
     first += (ALIGNED - (int64_t)((uintptr_t)first % ALIGNED)) % ALIGNED;
     double *const arrays = (double *)first;
-    memset(arrays + 5 * size, 0, (size_t)size * sizeof(double));
+    memset(arrays + 6 * size, 0, (size_t)size * sizeof(double));
     return (scratch){.lists = arrays,
-                     .zeros = arrays + 5 * size,
-                     .column = (const void **)(arrays + 6 * size),
-                     .change = arrays + 7 * size,
-                     .pushed = arrays + 8 * size,
-                     .feasible = arrays + 9 * size,
-                     .gains = arrays + 10 * size,
-                     .fresh = arrays + 11 * size,
-                     .room = arrays + 12 * size,
-                     .list = (int64_t *)(arrays + 16 * size),
+                     .zeros = arrays + 6 * size,
+                     .column = (const void **)(arrays + 7 * size),
+                     .change = arrays + 8 * size,
+                     .pushed = arrays + 9 * size,
+                     .feasible = arrays + 10 * size,
+                     .gains = arrays + 11 * size,
+                     .fresh = arrays + 12 * size,
+                     .room = arrays + 13 * size,
+                     .list = (int64_t *)(arrays + 17 * size),
                      .marks = (int8_t *)(arrays + ARRAYS * size),
                      .values = (char *)(arrays + ARRAYS * size) + size};
 }
@@ -179,6 +178,24 @@ static INLINE double least_of(const run *r, int64_t i)
 static INLINE double most_of(const run *r, int64_t i)
 {
     return loss_most(r->loss, weight(r, i));
+}
+
+/* How far a step may bring a_i down and up from here: to its bounds, or to where l* has a corner. */
+static INLINE double end_below(const run *r, int64_t i, double a)
+{
+    return r->loss.dead > 0 && a > 0 ? 0 : least_of(r, i);
+}
+
+static INLINE double end_above(const run *r, int64_t i, double a)
+{
+    return r->loss.dead > 0 && a < 0 ? 0 : most_of(r, i);
+}
+
+/* What the corner of l* takes from the slope along b_i. */
+static INLINE double corner_of(const run *r, int64_t i)
+{
+    const double a = r->x->a[i], dead = r->loss.dead;
+    return r->targets->labels[i] * (a > 0 ? dead : a < 0 ? -dead : 0);
 }
 
 static INLINE double curvature_of(const run *r, int64_t i)
@@ -221,11 +238,18 @@ static INLINE double violation(const run *r, int64_t i, double slope)
     return a <= least_of(r, i) ? up : a >= most_of(r, i) ? down : fmax(up, down);
 }
 
-/* Whether rounds make steps on pairs, which have a closed form where l* has no corner, and need a
+/* Whether rounds make steps on pairs, which have a closed form where l* is quadratic, and need a
  * matrix that is positive semi-definite; else rows are visited one at a time. */
 static bool is_by_pairs(const run *r)
 {
-    return r->matrix->is_positive && loss_is_quadratic(r->loss) && r->loss.dead == 0;
+    return r->matrix->is_positive && loss_is_quadratic(r->loss);
+}
+
+/* Makes slopes those that steps on pairs keep (kernel_body.h); once, since that rounds them. */
+static void take_corners(const run *r)
+{
+    for (int64_t k = 0; k < r->s->n_active && is_by_pairs(r); k++)
+        r->x->slopes[k] -= corner_of(r, r->x->active[k]);
 }
 
 static bool is_stopped(const run *r, double numbers)
@@ -581,6 +605,7 @@ static bool begin_with_sample(run *r)
         gap = visit_rows(r, false);
         s->n_visits += count;
     }
+    take_corners(r);
     s->position = 0;
     s->most_steps = is_by_pairs(r) ? EPOCHS_OF_ROUND * (count + 1) / 2 : SWEEPS_OF_ROUND;
     return true;
@@ -614,6 +639,7 @@ static void choose_rows(const run *r)
         const int64_t i = r->x->active[k];
         r->x->slopes[k] = slope_of(r, i, r->x->scores[i], intercept);
     }
+    take_corners(r);
     const int64_t left = s->last_epoch - s->n_epochs;
     const int64_t epochs = s->tol < 0 ? 1 : left < EPOCHS_OF_ROUND ? left : EPOCHS_OF_ROUND;
     s->most_steps = is_by_pairs(r) ? epochs * ((s->n_inside + 1) / 2) : SWEEPS_OF_ROUND;

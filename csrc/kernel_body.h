@@ -15,6 +15,10 @@
  *     g_i p + g_j t - (h_i p^2 + 2 q p t + h_j t^2)/2,      h_i = s K_ii + diagonal, q = s K_ij (1)
  *
  * which is highest, within bounds, at the solution of two equations or on an edge of the box.
+ *
+ * Where l* has a corner at 0, the slope upwards of b = 0 is g - dead, and downwards g + dead. So
+ * rows with b != 0 have the slope of their side here, and 0 as a bound; those with b = 0 step to the
+ * side where they gain.
  */
 #define NAME(name) OF_TYPE(name, SUFFIX)
 #define LANES      ((int64_t)(LANES_BYTES / sizeof(REAL)))
@@ -24,18 +28,22 @@
 typedef struct NAME(lists) {
     REAL *slope, *curvature, *inverse; /* g, h > 0 and 1/h */
     REAL *lowest, *highest;            /* how far b may move */
+    REAL *dead;                        /* of rows with b = 0, by how much slopes count less */
 } NAME(lists);
 
 static NAME(lists) NAME(lists_of)(const run *r)
 {
     const int64_t size = r->size;
     REAL *first = r->w.lists;
-    return (NAME(lists)){first, first + size, first + 2 * size, first + 3 * size, first + 4 * size};
+    return (NAME(lists)){
+        first,           first + size, first + 2 * size, first + 3 * size, first + 4 * size,
+        first + 5 * size};
 }
 
 /* The best step along row k at slope g, within its bounds. */
 static double NAME(best_step)(const NAME(lists) * l, int64_t k, double g)
 {
+    g = shrunk(g, (double)l->dead[k]);
     return fmin(fmax(g * (double)l->inverse[k], (double)l->lowest[k]), (double)l->highest[k]);
 }
 
@@ -43,9 +51,10 @@ static double NAME(best_step)(const NAME(lists) * l, int64_t k, double g)
 static void NAME(set_bounds)(const run *r, const NAME(lists) * l, int64_t k)
 {
     const int64_t i = r->rows[k];
-    const double a = r->x->a[i], up = most_of(r, i) - a, down = a - least_of(r, i);
+    const double a = r->x->a[i], up = end_above(r, i, a) - a, down = a - end_below(r, i, a);
     l->lowest[k] = (REAL)(r->targets->labels[i] > 0 ? -down : -up);
     l->highest[k] = (REAL)(r->targets->labels[i] > 0 ? up : down);
+    l->dead[k] = (REAL)(a == 0 ? r->loss.dead : 0);
 }
 
 /* Copies what belongs to the rows of the round; slopes are as the state has them. */
@@ -53,7 +62,7 @@ static void NAME(load)(const run *r)
 {
     const NAME(lists) l = NAME(lists_of)(r);
     for (int64_t k = 0; k < r->size; k++) {
-        l.slope[k] = l.lowest[k] = l.highest[k] = 0;
+        l.slope[k] = l.lowest[k] = l.highest[k] = l.dead[k] = 0;
         l.curvature[k] = l.inverse[k] = 1;
         if (k >= r->m || r->targets->labels[r->rows[k]] == 0)
             continue;
@@ -99,11 +108,20 @@ static INLINE choice NAME(best_of)(const REAL *gains, const OF_REAL(whole) * gro
         }                                                                                          \
     } while (0)
 
+/* Moves a vector of slopes towards 0 by `from`, and not beyond. */
+#define SHRINK(vector, from)                                                                       \
+    do {                                                                                           \
+        VEC dead_;                                                                                 \
+        LOAD(dead_, from);                                                                         \
+        const VEC least_ = SUBTRACT(SPLAT(0), dead_), above_ = LARGER(vector, least_);             \
+        (vector) = SUBTRACT(vector, SMALLER(above_, dead_));                                       \
+    } while (0)
+
 /* Moves the slopes of all rows by -(p x_k + t y_k + both), where x and y are columns, and finds the
  * row that gains most by a step of its own. */
-CLONES_WIDE static void NAME(move_and_choose)(int64_t m, const NAME(lists) * l, const VALUE *x,
-                                              const VALUE *y, REAL p, REAL t, REAL both,
-                                              choice *out)
+static INLINE void NAME(move_and_choose_of)(int64_t m, const NAME(lists) * l, const VALUE *x,
+                                            const VALUE *y, REAL p, REAL t, REAL both,
+                                            bool has_corner, choice *out)
 {
     const REAL half = (REAL)0.5;
     VEC best = {0};
@@ -122,6 +140,8 @@ CLONES_WIDE static void NAME(move_and_choose)(int64_t m, const NAME(lists) * l, 
         const VEC moves = ADD(MULTIPLY(SPLAT(p), q), MULTIPLY(SPLAT(t), z));
         g = SUBTRACT(g, ADD(moves, SPLAT(both)));
         STORE(l->slope + k, g);
+        if (has_corner)
+            SHRINK(g, l->dead + k);
         const VEC far = MULTIPLY(g, inverse), near = LARGER(far, lowest);
         const VEC step = SMALLER(near, highest);
         const VEC less = MULTIPLY(SPLAT(half), MULTIPLY(h, step));
@@ -133,14 +153,24 @@ CLONES_WIDE static void NAME(move_and_choose)(int64_t m, const NAME(lists) * l, 
     *out = NAME(best_of)(gains, groups);
 }
 
+CLONES_WIDE static void NAME(move_and_choose)(int64_t m, const NAME(lists) * l, const VALUE *x,
+                                              const VALUE *y, REAL p, REAL t, REAL both,
+                                              bool has_corner, choice *out)
+{
+    if (has_corner)
+        NAME(move_and_choose_of)(m, l, x, y, p, t, both, true, out);
+    else
+        NAME(move_and_choose_of)(m, l, x, y, p, t, both, false, out);
+}
+
 /*
  * The row that gains most once row i has made its own step, which moves the slopes of others by
  * -q_k step, with q = s (x_k + constant). If row i is free to follow, the curvature along row k is
  * h_k - q_k^2/h_i: `shared` is 1/h_i then, else 0.
  */
-CLONES_WIDE static void NAME(choose_partner)(int64_t m, const NAME(lists) * l, const VALUE *x,
-                                             REAL scale, REAL constant, REAL step_of_i, REAL shared,
-                                             choice *out)
+static INLINE void NAME(choose_partner_of)(int64_t m, const NAME(lists) * l, const VALUE *x,
+                                           REAL scale, REAL constant, REAL step_of_i, REAL shared,
+                                           bool has_corner, choice *out)
 {
     const REAL half = (REAL)0.5, least = (REAL)SINGULAR;
     VEC best = {0};
@@ -155,7 +185,9 @@ CLONES_WIDE static void NAME(choose_partner)(int64_t m, const NAME(lists) * l, c
         LOAD(lowest, l->lowest + k);
         LOAD(highest, l->highest + k);
         const VEC q = MULTIPLY(SPLAT(scale), ADD(value, SPLAT(constant)));
-        const VEC u = SUBTRACT(g, MULTIPLY(q, SPLAT(step_of_i)));
+        VEC u = SUBTRACT(g, MULTIPLY(q, SPLAT(step_of_i)));
+        if (has_corner)
+            SHRINK(u, l->dead + k);
         const VEC shorter = SUBTRACT(h, MULTIPLY(MULTIPLY(q, q), SPLAT(shared)));
         const VEC some = MULTIPLY(SPLAT(least), h), left = LARGER(shorter, some);
         const VEC far = DIVIDE(u, left), near = LARGER(far, lowest), step = SMALLER(near, highest);
@@ -168,41 +200,52 @@ CLONES_WIDE static void NAME(choose_partner)(int64_t m, const NAME(lists) * l, c
     *out = NAME(best_of)(gains, groups);
 }
 
-/* (1). */
-static double NAME(pair_gain)(const NAME(lists) * l, int64_t i, int64_t j, double q,
-                              const double *step)
+CLONES_WIDE static void NAME(choose_partner)(int64_t m, const NAME(lists) * l, const VALUE *x,
+                                             REAL scale, REAL constant, REAL step_of_i, REAL shared,
+                                             bool has_corner, choice *out)
 {
-    const double hi = (double)l->curvature[i], hj = (double)l->curvature[j];
-    const double p = step[0], t = step[1];
-    return (double)l->slope[i] * p + (double)l->slope[j] * t
-           - 0.5 * (hi * p * p + 2 * q * p * t + hj * t * t);
+    if (has_corner)
+        NAME(choose_partner_of)(m, l, x, scale, constant, step_of_i, shared, true, out);
+    else
+        NAME(choose_partner_of)(m, l, x, scale, constant, step_of_i, shared, false, out);
 }
 
-/* The steps of rows i and j that raise (1) most, within bounds. */
+/* The steps of rows i and j that raise (1) most, within bounds, where row i gains by step[0] alone,
+ * and then row j by a step of its own. */
 static void NAME(pair_steps)(const NAME(lists) * l, int64_t i, int64_t j, double q, double *step)
 {
+    const int64_t rows[2] = {i, j};
     const double hi = (double)l->curvature[i], hj = (double)l->curvature[j];
-    const double gi = (double)l->slope[i], gj = (double)l->slope[j];
-    const double least[2] = {(double)l->lowest[i], (double)l->lowest[j]};
-    const double most[2] = {(double)l->highest[i], (double)l->highest[j]};
+    const double alone[2] = {step[0], (double)l->slope[j] - q * step[0]}; /* their signs count */
+    double g[2], least[2], most[2];
+    for (int t = 0; t < 2; t++) {
+        const double dead = (double)l->dead[rows[t]];
+        g[t] = (double)l->slope[rows[t]] - (alone[t] > 0 ? dead : -dead);
+        least[t] = dead > 0 && alone[t] > 0 ? 0 : (double)l->lowest[rows[t]];
+        most[t] = dead > 0 && alone[t] <= 0 ? 0 : (double)l->highest[rows[t]];
+    }
     const double determinant = hi * hj - q * q;
     if (determinant > SINGULAR * hi * hj) {
-        step[0] = (hj * gi - q * gj) / determinant;
-        step[1] = (hi * gj - q * gi) / determinant;
+        step[0] = (hj * g[0] - q * g[1]) / determinant;
+        step[1] = (hi * g[1] - q * g[0]) / determinant;
         if (step[0] >= least[0] && step[0] <= most[0] && step[1] >= least[1] && step[1] <= most[1])
             return;
     }
     double best = -INFINITY;
     for (int edge = 0; edge < 4; edge++) {
-        const double end = edge % 2 ? most[edge / 2] : least[edge / 2];
-        const double on_i[2] = {end, NAME(best_step)(l, j, gj - q * end)};
-        const double on_j[2] = {NAME(best_step)(l, i, gi - q * end), end};
-        const double *found = edge < 2 ? on_i : on_j;
-        const double gain = NAME(pair_gain)(l, i, j, q, found);
+        const int t = edge / 2, other = 1 - t; /* row t is at an end of its bounds */
+        const double end = edge % 2 ? most[t] : least[t], h = t == 0 ? hj : hi;
+        const double free = (g[other] - q * end) / h;
+        double found[2];
+        found[t] = end;
+        found[other] = fmin(fmax(free, least[other]), most[other]);
+        const double p = found[0], s = found[1];
+        const double gain =
+            g[0] * p + g[1] * s - 0.5 * (hi * p * p + 2 * q * p * s + hj * s * s); /* (1) */
         if (gain > best) {
             best = gain;
-            step[0] = found[0];
-            step[1] = found[1];
+            step[0] = p;
+            step[1] = s;
         }
     }
 }
@@ -212,7 +255,8 @@ static double NAME(move)(const run *r, const NAME(lists) * l, int64_t k, double 
 {
     const int64_t i = r->rows[k];
     const double y = r->targets->labels[i], before = r->x->a[i];
-    const double least = least_of(r, i), most = most_of(r, i);
+    const double least = end_below(r, i, before), most = end_above(r, i, before);
+    const double corner = corner_of(r, i);
     const bool is_up = step >= (double)l->highest[k], is_down = step <= (double)l->lowest[k];
     double after = before + y * step;
     if (is_up || is_down)
@@ -221,7 +265,8 @@ static double NAME(move)(const run *r, const NAME(lists) * l, int64_t k, double 
     NAME(set_bounds)(r, l, k);
     /* The rest of what this does to the slope follows with all rows. */
     const double change = y * (r->x->a[i] - before);
-    l->slope[k] -= (REAL)(loss_diagonal(r->loss, weight(r, i)) * change);
+    const double diagonal = loss_diagonal(r->loss, weight(r, i));
+    l->slope[k] -= (REAL)(diagonal * change + (corner_of(r, i) - corner));
     return change;
 }
 
@@ -234,7 +279,8 @@ static double NAME(gap)(const run *r, double *primal)
     for (int64_t k = 0; k < r->m; k++) {
         const int64_t i = r->rows[k];
         const double y = r->targets->labels[i], c = weight(r, i), a = r->x->a[i];
-        const double u = y * (double)l.slope[k] + loss_diagonal(loss, c) * a;
+        const double slope = (double)l.slope[k] + corner_of(r, i);
+        const double u = y * slope + loss_diagonal(loss, c) * a;
         if (y == 0)
             continue;
         sum += loss_gap(loss, a, c, u);
@@ -250,7 +296,8 @@ static void NAME(find_gains)(const run *r, double *gains)
 {
     const NAME(lists) l = NAME(lists_of)(r);
     for (int64_t k = 0; k < r->m; k++) {
-        const double g = (double)l.slope[k], step = NAME(best_step)(&l, k, g);
+        const double step = NAME(best_step)(&l, k, (double)l.slope[k]);
+        const double g = shrunk((double)l.slope[k], (double)l.dead[k]);
         gains[k] = step * (g - 0.5 * (double)l.curvature[k] * step);
     }
 }
@@ -265,12 +312,14 @@ static ended NAME(step_on_pairs)(run *r, int64_t most)
 {
     const NAME(lists) l = NAME(lists_of)(r);
     const double scale = r->scale, constant = r->constant;
+    const bool has_corner = r->loss.dead > 0;
     const VALUE *x = r->w.zeros, *z = r->w.zeros;
     double p = 0, t = 0;
     for (int64_t done = 0;; done++, r->s->position++) {
         choice first, partner;
         const REAL both = (REAL)(scale * constant * (p + t));
-        NAME(move_and_choose)(r->m, &l, x, z, (REAL)(scale * p), (REAL)(scale * t), both, &first);
+        NAME(move_and_choose)(r->m, &l, x, z, (REAL)(scale * p), (REAL)(scale * t), both,
+                              has_corner, &first);
         x = z = r->w.zeros;
         p = t = 0;
         if (first.gain <= 0 || is_round_over(r, NAME(gap)))
@@ -284,7 +333,7 @@ static ended NAME(step_on_pairs)(run *r, int64_t most)
         const bool is_free = (double)l.lowest[i] < steps[0] && steps[0] < (double)l.highest[i];
         x = r->w.column[i];
         NAME(choose_partner)(r->m, &l, x, (REAL)scale, (REAL)constant, (REAL)steps[0],
-                             is_free ? l.inverse[i] : 0, &partner);
+                             is_free ? l.inverse[i] : 0, has_corner, &partner);
         const int64_t j = partner.row;
         const bool is_pair = j != i && partner.gain > 0;
         if (is_pair && !has_column(r, j))
@@ -299,6 +348,7 @@ static ended NAME(step_on_pairs)(run *r, int64_t most)
 }
 
 #undef LOAD_VALUES
+#undef SHRINK
 #undef LOAD_FULL
 #undef LANES
 #undef NAME

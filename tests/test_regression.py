@@ -15,6 +15,7 @@ from rows import DTYPES, LAYOUTS, convert, make_rows
 from scipy import sparse
 from scipy.optimize import minimize, minimize_scalar
 from sklearn.base import clone
+from sklearn.datasets import make_friedman1
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import Ridge
 from sklearn.metrics.pairwise import rbf_kernel
@@ -173,6 +174,19 @@ def test_linear_machines_are_those_of_linear_svr(data, C, loss):
     np.testing.assert_allclose(ours.predict(X), theirs.predict(X), rtol=5e-3, atol=5e-3)
     assert ours.coef_.shape == theirs.coef_.shape
     assert ours.intercept_.shape == np.shape(theirs.intercept_)
+
+
+@pytest.mark.parametrize("loss", ["epsilon_insensitive", "squared_epsilon_insensitive"])
+@pytest.mark.parametrize("penalized", [False, True])
+def test_steps_on_pairs_do_not_undo_each_other_where_lam_is_small(loss, penalized):
+    """Epochs of steps on single rows would be 130 and more."""
+    X, y = make_friedman1(300, noise=0.5, random_state=0)
+    reg = KernelPegasosRegressor(
+        C=100, gamma=0.1, loss=loss, tol=1e-4, solver="sdca", penalize_intercept=penalized,
+        random_state=0,
+    ).fit(StandardScaler().fit_transform(X), (y - y.mean()) / y.std())  # fmt: skip
+    assert reg.duality_gap_[0] <= 1e-4 * reg.objective_[0]
+    assert reg.n_iter_ < 40
 
 
 @pytest.mark.parametrize("C", [0.05, 1.0, 20.0])
