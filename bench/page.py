@@ -250,22 +250,27 @@ def draw_linear(results, plt):
         return None
     figure, axes = plt.subplots(1, len(chosen), figsize=(3.6 * len(chosen), 3.6), squeeze=False)
     for ax, ((name, loss), curves) in zip(axes[0], chosen.items(), strict=True):
+        told = []
         for curve in curves:
             who = curve["machine"]
             if "2 threads" in who or max(curve["suboptimality"]) <= 0:
                 continue
             family = who.split(",")[0]
+            n_before = sum(other["machine"].split(",")[0] == family for other in told)
+            told.append(curve)
             style = {"pegasos float32": 0, "pegasos float64": 1, "LinearSVC": 2, "LinearSVR": 2,
                      "LogisticRegression": 2, "liblinear-multicore": 3, "liblinear-official": 3,
                      "SGD": 4, "snapml": 5, "skglm": 6}.get(family, 7)  # fmt: skip
             front = front_of(curve)
+            line, filled = [("--", "full"), (":", "none"), ("-.", "left")][n_before % 3]
             ax.loglog(*front, marker="os^vDPXd"[style], color=COLOURS[style], markersize=4,
-                      linestyle="-" if is_ours(who) else "--", label=who, linewidth=1)  # fmt: skip
+                      linestyle="-" if is_ours(who) else line, fillstyle=filled,
+                      label=who, linewidth=1)  # fmt: skip
         ax.axhline(1e-3, color="0.8", linewidth=0.8, zorder=0)
         ax.set(title=f"{name}, {loss}", xlabel="seconds of a whole fit", ylim=(1e-6, 1))
         ax.xaxis.set_minor_formatter("")
-        below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.17), "ncol": 2}
-        ax.legend(fontsize=6, frameon=False, **below)
+        below = {"loc": "upper left", "bbox_to_anchor": (0, -0.17), "ncol": 1}
+        ax.legend(fontsize=7, frameon=False, **below)
     axes[0][0].set_ylabel("relative suboptimality")
     return figure
 

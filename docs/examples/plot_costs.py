@@ -35,7 +35,7 @@ fig, axes = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
 for ax, clf, title in zip(axes, (plain, costly), ("all errors cost 1", "with costs"), strict=True):
     clf.fit(X_train, y_train)
     predicted = clf.predict(X_test)
-    ConfusionMatrixDisplay.from_predictions(y_test, predicted, ax=ax, colorbar=False)
+    ConfusionMatrixDisplay.from_predictions(y_test, predicted, ax=ax, colorbar=False, cmap="Blues")
     ax.set_title(title)
     row, column = (np.searchsorted(clf.classes_, of) for of in (y_test, predicted))
     print(

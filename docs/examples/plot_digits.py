@@ -30,7 +30,7 @@ for digit, objective, bound in zip(
     print(f"{digit}: objective {objective:.5f}, optimum at least {bound:.5f}")
 
 # %%
-# What the machines look for: red pixels speak for a digit, blue ones against it.
+# The weights as pictures: ink on red pixels speaks for a digit, ink on blue ones against it.
 
 WeightsDisplay.from_estimator(linear, (8, 8))
 
@@ -42,6 +42,6 @@ print(f"held-out accuracy {kernel.score(X_test, y_test):.3f}")
 
 fig, axes = plt.subplots(1, 2, figsize=(9, 4.2), layout="constrained")
 for ax, clf, name in zip(axes, (linear, kernel), ("linear", "Gaussian kernel"), strict=True):
-    ConfusionMatrixDisplay.from_estimator(clf, X_test, y_test, ax=ax, colorbar=False)
+    ConfusionMatrixDisplay.from_estimator(clf, X_test, y_test, ax=ax, colorbar=False, cmap="Blues")
     ax.set_title(name)
 plt.show()

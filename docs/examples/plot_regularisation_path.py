@@ -2,8 +2,8 @@
 A regularisation path with certificates
 =======================================
 
-The smallest objective as a function of λ. It cannot be computed exactly, but at each λ it lies
-between two numbers that can.
+The smallest objective as a function of λ. For each λ, a fit finds two numbers that it lies between:
+the objective of a model, and the lower bound of the certificate.
 """
 
 import matplotlib.pyplot as plt
@@ -35,7 +35,7 @@ for lam in lams:
 fig, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
 left.plot(lams, upper, "v", label="objective")
 left.plot(lams, lower, "^", label="no model is below")
-left.set(xscale="log", yscale="log", xlabel="λ", ylabel="P")
+left.set(xscale="log", yscale="log", xlabel="λ", ylabel="objective")
 left.legend()
 right.plot(lams, train, ".-", label="training rows")
 right.plot(lams, test, ".-", label="held-out rows")
@@ -49,11 +49,11 @@ plt.show()
 fig, ax = plt.subplots(layout="constrained")
 ax.plot(lams, norms, ".-", label="norm of the weights")
 ax.plot(lams, 1 / np.sqrt(lams), "--", label="1/√λ")
-ax.set(xscale="log", yscale="log", xlabel="λ")
+ax.set(xscale="log", yscale="log", xlabel="λ", ylabel="norm")
 ax.legend()
 plt.show()
 
 # %%
-# The relative gaps that were reached:
+# Every fit reached its relative gap:
 
 print(f"largest {np.max((np.array(upper) - lower) / upper):.1e}")

@@ -47,9 +47,10 @@ for name, f1 in zip(subjects, f1_score(y_test, clf.predict(X_test), average=None
 # Each label has a probability of its own; those of a text need not add up to one.
 
 fig, ax = plt.subplots(figsize=(6, 4), layout="constrained")
-image = ax.imshow(clf.predict_proba(X_test[:12]), vmin=0, vmax=1, cmap="Blues", aspect="auto")
+found = clf.predict_proba(X_test[:12])
+image = ax.imshow(found, vmin=0, vmax=1, cmap="Blues", aspect="auto")
 for i, k in np.argwhere(y_test[:12]):
-    ax.text(k, i, "true", ha="center", va="center")
+    ax.text(k, i, "true", ha="center", va="center", color="white" if found[i, k] > 0.5 else "black")
 ax.set_xticks(range(3), list(subjects))
 ax.set_ylabel("text")
 fig.colorbar(image, label="probability")

@@ -58,20 +58,21 @@ print(f"{machine.n_features_in_} words, held-out accuracy {clf.score(texts_test,
 print(f"largest relative gap {(machine.duality_gap_ / machine.objective_).max():.1e}")
 
 # %%
-# The words with the largest weights: bars to the right speak for a package.
+# The words with the largest weights. Bars to the right speak for a package.
 
 WeightsDisplay.from_estimator(clf, max_features=10)
 
 # %%
+# Rows are true packages, columns are predicted ones.
 
 fig, ax = plt.subplots(figsize=(6, 6), layout="constrained")
 ConfusionMatrixDisplay.from_estimator(
-    clf, texts_test, y_test, ax=ax, colorbar=False, xticks_rotation="vertical"
+    clf, texts_test, y_test, ax=ax, colorbar=False, cmap="Blues", xticks_rotation="vertical"
 )
 plt.show()
 
 # %%
-# λ by cross-validation: all classes, folds and values of λ over one matrix.
+# A search over λ trains all classes, folds and values of λ over one matrix.
 
 X_train = clf[0].transform(texts_train)
 search = PegasosClassifierCV(
