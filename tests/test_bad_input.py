@@ -1180,6 +1180,10 @@ def test_unknown_names_are_attribute_errors():
         (pegasos.PegasosRegressor, "alpha", "lam= "),
         (pegasos.KernelPegasosRegressorCV, "shrinking", "without changing the model"),
         (pegasos.PegasosClassifier, "dual", "solver='auto'"),
+        (pegasos.PegasosRegressor, "gamma", "begin with Kernel"),
+        (pegasos.PegasosClassifierCV, "nu", "PegasosOneClass"),
+        (pegasos.KernelPegasosRegressorCV, "C", "searches take Cs="),
+        (pegasos.KernelPegasosOneClass, "C", "nu="),
     ],
 )
 def test_parameters_of_other_libraries_are_answered_with_what_takes_their_place(kind, name, told):
@@ -1187,6 +1191,16 @@ def test_parameters_of_other_libraries_are_answered_with_what_takes_their_place(
         kind(**{name: 1})
     with pytest.raises(TypeError, match="unexpected keyword argument 'nonsense'"):
         kind(nonsense=1)
+
+
+def test_texts_are_answered_with_what_makes_features_of_them():
+    texts = ["a good film", "a bad one"]
+    clf = pegasos.PegasosClassifier(C=100, random_state=0)
+    for given in (texts, np.array(texts), np.array(texts, dtype=object)):
+        with pytest.raises(ValueError, match=r"got 2 texts: .*\.TfidfVectorizer"):
+            clf.fit(given, [0, 1])
+        with pytest.raises(ValueError, match="got 2 texts"):
+            pegasos.fit(given, [0, 1], 0.1)
 
 
 def test_text_in_a_data_frame_is_refused_by_the_name_of_its_column():

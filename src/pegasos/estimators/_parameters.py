@@ -309,4 +309,10 @@ FOREIGN = {
     "eta0": "steps have the lengths of the paper, or exact ones, and need no schedule",
     "shrinking": "solvers leave rows out where that saves time, without changing the model",
     "decision_function_shape": "multi_class='ovo' trains pairs of classes",
+    "gamma": "the estimators whose names begin with Kernel have kernels",
+    "degree": "the estimators whose names begin with Kernel have kernels",
+    "epsilon": "the regressors have losses with an epsilon",
+    "nu": "PegasosOneClass and KernelPegasosOneClass have nu; C= or lam= of the others says how "
+    "strong the penalty is",
+    "C": "searches take Cs=, and machines of one class take nu=",
 }

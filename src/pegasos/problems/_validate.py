@@ -280,12 +280,18 @@ def _dense(X: Any) -> Any:
     not_masked(X)
     try:
         values = np.asarray(X)
-        if values.dtype == object:
+        is_text = values.ndim == 1 and len(values) > 0 and isinstance(values[0], str)
+        if values.dtype == object and not is_text:
             values = values.astype(np.float64)
     except OverflowError:
         raise ValueError("X must hold numbers that float64 can hold") from None
     except (TypeError, ValueError) as error:
         raise type(error)(f"X must hold numbers, in rows of one length: {error}") from None
+    if is_text:
+        raise ValueError(
+            f"X must be two-dimensional (n_samples, n_features), got {len(values)} texts: make "
+            "features of them, for instance with sklearn.feature_extraction.text.TfidfVectorizer"
+        )
     if values.ndim != 2:
         raise ValueError(
             f"X must be two-dimensional (n_samples, n_features), got shape {values.shape}. "
