@@ -6,11 +6,10 @@ import re
 import sys
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 from sphinx.util.inspect import stringify_signature
 
 import pegasos
-from pegasos import cli, plotting
+from pegasos import cli
 
 HERE = Path(__file__).parent
 GENERATED = HERE / "_generated"
@@ -59,12 +58,6 @@ autodoc_typehints = "none"
 toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False
 
-
-def colours(gallery, file):
-    """Let examples draw in the colours of our displays, which colour-blind people tell apart."""
-    plt.rcParams["axes.prop_cycle"] = plt.cycler(color=plotting._COLOURS)
-
-
 sphinx_gallery_conf = {
     "examples_dirs": "examples",
     "gallery_dirs": "gallery",
@@ -74,7 +67,7 @@ sphinx_gallery_conf = {
     "min_reported_time": 0,
     "write_computation_times": False,
     "capture_repr": (),
-    "reset_modules": ("matplotlib", colours),
+    "reset_modules": ("matplotlib", "gallery_order.colours"),
 }
 
 

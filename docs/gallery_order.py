@@ -1,4 +1,8 @@
-"""The order of the gallery: from a first model to what fewer people need."""
+"""The gallery: its colours, and its order, from a first model to what fewer people need."""
+
+import matplotlib.pyplot as plt
+
+from pegasos import plotting
 
 ORDER = [
     "digits",
@@ -26,3 +30,8 @@ class ByTask:
 
     def __call__(self, name):
         return ORDER.index(name.removeprefix("plot_").removesuffix(".py"))
+
+
+def colours(gallery, file):
+    """Let examples draw in the colours of our displays, which colour-blind people tell apart."""
+    plt.rcParams["axes.prop_cycle"] = plt.cycler(color=plotting._COLOURS)
