@@ -724,7 +724,11 @@ def test_a_tube_tells_rows_inside_from_rows_outside(wave, layout):
 def test_a_loss_without_epsilon_has_no_tube(wave):
     X, y = wave
     reg = PegasosRegressor(loss="squared_error", random_state=0).fit(X, y)
-    assert TubeDisplay.from_estimator(reg, X, y).tube_ is None
+    display = TubeDisplay.from_estimator(reg, X, y)
+    assert display.tube_ is None
+    # The legend names what is drawn.
+    names = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+    assert names == ["prediction", "rows"]
     assert TubeDisplay.from_estimator(reg, X, y, epsilon=0.5).tube_ is not None
 
 

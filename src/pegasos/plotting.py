@@ -887,8 +887,13 @@ class TubeDisplay:
         names = ("inside", "outside") if self.epsilon > 0 else ("without error", "rows")
         self.points_ = [
             ax.scatter(
-                self.x[mine], self.y[mine], s=14, color=_colour(k), marker=_marker(k), label=name
-            )
+                self.x[mine],
+                self.y[mine],
+                s=14,
+                color=_colour(k),
+                marker=_marker(k),
+                label=name if mine.any() else "_none",  # such labels are in no legend
+            )  # fmt: skip
             for k, (mine, name) in enumerate(zip((~is_outside, is_outside), names, strict=True))
         ]
         ax.set(xlabel="feature", ylabel="target")
