@@ -893,7 +893,7 @@ class TubeDisplay:
                 color=_colour(k),
                 marker=_marker(k),
                 label=name if mine.any() else "_none",  # such labels are in no legend
-            )  # fmt: skip
+            )
             for k, (mine, name) in enumerate(zip((~is_outside, is_outside), names, strict=True))
         ]
         ax.set(xlabel="feature", ylabel="target")
