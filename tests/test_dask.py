@@ -28,6 +28,7 @@ import dask
 import pandas as pd
 from sklearn.base import clone
 
+import pegasos.dask
 from pegasos import PegasosClassifier, PegasosRegressor, load
 from pegasos.dask import DaskPegasosClassifier, DaskPegasosRegressor
 from pegasos.problems import _partitions
@@ -296,6 +297,31 @@ def test_three_fits_at_once(client, data):
         fits = list(threads.map(lambda _: clone(clf).fit(in_chunks(X), in_chunks(y)), range(3)))
     for other in fits[1:]:
         same_bits(fits[0], other)
+
+
+def test_a_worker_that_joins_gets_its_share(data, monkeypatch):
+    X, y = data
+
+    class Joined(pegasos.dask.Rounds):
+        """At the third round, there is another worker."""
+
+        def _make_round(self, which):
+            if self.n_passes == 3:
+                cluster.scale(2)
+                client.wait_for_workers(2, timeout=60)
+            super()._make_round(which)
+
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0"
+    ) as cluster, distributed.Client(cluster, set_as_default=False) as client:  # fmt: skip
+        clf = DaskPegasosClassifier(lam=LAM, random_state=0, client=client, tol=1e-6)
+        wanted = clone(clf).fit(in_chunks(X), in_chunks(y))
+        monkeypatch.setattr(pegasos.dask, "Rounds", Joined)
+        monkeypatch.setattr(pegasos.dask, "_POLL", 0.01)
+        same_bits(wanted, clf.fit(in_chunks(X), in_chunks(y)))
+        tasks = client.run(lambda dask_worker: dask_worker.state.executed_count).values()
+    assert wanted.n_iter_ > 5
+    assert min(tasks) > wanted.n_iter_ - 5
 
 
 def tasks_left(client):

@@ -89,11 +89,13 @@ class _Run:
         with contextlib.suppress(Exception):  # of a client that is closed
             self.forget(self._futures)
 
-    def begin(self, tasks: list[Any]) -> list[distributed.Future]:
-        """Have tasks done, as one graph."""
+    def begin(self, tasks: list[Any], **where: Any) -> list[distributed.Future]:
+        """Have tasks done, as one graph; `where` may name workers that are to do them."""
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "Sending large graph")
-            futures = self.client.compute(tasks, optimize_graph=False)
+            futures = self.client.compute(
+                tasks, optimize_graph=False, allow_other_workers=bool(where), **where
+            )
         self._futures += futures
         return futures
 
@@ -143,6 +145,18 @@ class _Run:
                     "start workers, and fit again"
                 )
 
+    def places(self, futures: list[distributed.Future]) -> dict[str, list[int]]:
+        """Of each worker, the numbers of the futures whose results it has; each at one place."""
+        try:
+            held: dict[str, list[int]] = {worker: [] for worker in self.client.nthreads()}
+            of_keys = self.client.who_has(futures)
+        except Exception as error:  # noqa: BLE001 of whatever has lost the scheduler
+            raise self._lost(error) from None
+        for k, future in enumerate(futures):
+            for worker in [worker for worker in of_keys[future.key] if worker in held][:1]:
+                held[worker].append(k)
+        return held
+
     def _has_workers(self) -> bool:
         try:
             return bool(self.client.nthreads())
@@ -163,9 +177,33 @@ class _DaskBlocks(Blocks):
         super().__init__(blocks)
         self.run = run
 
+        self._looked = time.monotonic()
+
     def task(self, function: Callable[..., Any]) -> Any:
         """See `_task`."""
         return _task(function)
+
+    def sum_up(self, function: Callable[..., Any], message: Any) -> dict[str, np.ndarray]:
+        """See `Blocks`; workers that have joined get blocks before."""
+        if time.monotonic() >= self._looked + _POLL:
+            self._share()
+            self._looked = time.monotonic()
+        return super().sum_up(function, message)
+
+    def _share(self) -> None:
+        """Let workers without blocks take some from those that have the most.
+
+        Dask itself takes a task to where its block is. A worker that joined would never have any.
+        """
+        held = self.run.places(self.blocks)
+        for worker in [worker for worker, own in held.items() if not own]:
+            own = held[worker]
+            while len(most := max(held.values(), key=len)) > len(own) + 1:
+                own.append(most.pop())
+            for k in own:
+                old = self.blocks[k]
+                (self.blocks[k],) = self.run.begin([_task(same)(old)], workers=[worker])
+                self.run.forget([old])
 
     def result(self, total: Any, centres: list[Any]) -> dict[str, np.ndarray]:
         """Wait for the sums."""
