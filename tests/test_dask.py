@@ -107,11 +107,12 @@ def test_the_bits_of_a_process_without_dask(client, cluster, data):
     np.testing.assert_array_equal(clf.intercept_, intercept)
     np.testing.assert_array_equal(clf.dual_objective_, certificate.dual_objective)
     assert clf.n_iter_ == rounds.n_passes
-    # One worker gives the bits of two.
-    with distributed.LocalCluster(
-        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=":0"
-    ) as alone, distributed.Client(alone, set_as_default=False) as other:  # fmt: skip
-        same_bits(clf, clone(clf).set_params(client=other).fit(in_chunks(X), in_chunks(y)))
+    # One worker and four give the bits of two.
+    for n_workers in (1, 4):
+        with distributed.LocalCluster(
+            n_workers=n_workers, threads_per_worker=1, processes=False, dashboard_address=":0"
+        ) as others, distributed.Client(others, set_as_default=False) as other:  # fmt: skip
+            same_bits(clf, clone(clf).set_params(client=other).fit(in_chunks(X), in_chunks(y)))
 
 
 @pytest.mark.parametrize("loss", ALL)

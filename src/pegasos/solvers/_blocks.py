@@ -438,7 +438,7 @@ class BlockSchedule:
             raise _validate.overflow(self.blocks.dtype, self.settings.lam)
         inside, parts = ~is_twice, _parts_of(targets, a) - before
         intercept = self._intercept_of(dual)
-        which = self._near(room, targets, a, w, intercept)
+        which = self._near(room, rows, targets, a, w, intercept)
         if self.settings.free_intercept:
             # Part of the way: a load answers for all rows, and would answer too much.
             share = 1 if is_last else 1 / len(loads)
@@ -467,7 +467,7 @@ class BlockSchedule:
         return dual["intercept"] + dual["intercept_scaling"] * dual["constant_weight"]
 
     def _near(
-        self, room: Part, targets: _core.Targets, a: np.ndarray, w: np.ndarray,
+        self, room: Part, rows: _core.Rows, targets: _core.Targets, a: np.ndarray, w: np.ndarray,
         intercept: np.ndarray,
     ) -> np.ndarray:  # fmt: skip
         """Positions of the rows to keep: those that are likely to change next.
@@ -476,7 +476,7 @@ class BlockSchedule:
         as a load has.
         """
         labels, weights, values, _ = targets.arrays
-        scores = _rows.decision_function(room.rows(), w, intercept)
+        scores = _rows.decision_function(rows, w, intercept)
         distance = np.full(room.n_rows, np.inf)
         c = 1.0 if weights is None else np.asarray(weights)
         for k in range(len(a)):
