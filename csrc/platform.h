@@ -15,16 +15,19 @@
 #endif
 
 #if defined(__GNUC__)
-#define INLINE            inline __attribute__((always_inline))
-#define PREFETCH(address) __builtin_prefetch(address)
-#define MAYBE_UNUSED      __attribute__((unused))
+#define INLINE                inline __attribute__((always_inline))
+#define PREFETCH(address)     __builtin_prefetch(address)
+#define PREFETCH_FAR(address) __builtin_prefetch(address, 0, 2) /* not into the first cache */
+#define MAYBE_UNUSED          __attribute__((unused))
 #elif defined(_MSC_VER)
-#define INLINE            __forceinline
-#define PREFETCH(address) ((void)(address))
+#define INLINE                __forceinline
+#define PREFETCH(address)     ((void)(address))
+#define PREFETCH_FAR(address) ((void)(address))
 #define MAYBE_UNUSED
 #else
-#define INLINE            inline
-#define PREFETCH(address) ((void)(address))
+#define INLINE                inline
+#define PREFETCH(address)     ((void)(address))
+#define PREFETCH_FAR(address) ((void)(address))
 #define MAYBE_UNUSED
 #endif
 

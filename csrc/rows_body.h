@@ -22,13 +22,14 @@
 #define BLOCK 16
 #define CHUNK 4096
 
-/* Asks for BLOCK values, from number j of all stored ones on, and their columns. */
+/* Asks for BLOCK values, from number j of all stored ones on, and their columns: into the second
+ * cache, since the first one is full of w. */
 static INLINE void NAME(prefetch_block)(const pegasos_rows *rows, int64_t j)
 {
     for (int l = 0; l < BLOCK; l += 64 / (int)sizeof(VALUE))
-        PREFETCH((const VALUE *)rows->values + j + l);
+        PREFETCH_FAR((const VALUE *)rows->values + j + l);
     for (int l = 0; l < BLOCK; l += 64 / (int)sizeof(INDEX))
-        PREFETCH((const INDEX *)rows->indices + j + l);
+        PREFETCH_FAR((const INDEX *)rows->indices + j + l);
 }
 
 static INLINE void NAME(prefetch_offset)(const pegasos_rows *rows, int64_t i)
