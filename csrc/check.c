@@ -174,14 +174,14 @@ static bool is_ascent_safe(const state *s, const int64_t *active)
     const pegasos_ascent *const q = &s->ascent;
     const bool is_ahead = q->next_snapshot > p->position;
     bool are_rows_of_it = 0 <= p->n_active && p->n_active <= s->n_inside;
-    for (int64_t i = 0; are_rows_of_it && i < p->n_active; i++)
+    for (int64_t i = 0; are_rows_of_it && i < s->n_inside; i++)
         are_rows_of_it = 0 <= active[i] && active[i] < s->n_rows;
     return are_rows_of_it && 0 <= p->n_kept && p->n_kept <= p->position
            && p->position <= p->n_chosen && p->n_chosen <= p->n_active && is_count(q->patience)
            && 0 <= q->has_stopped && q->has_stopped <= 1 && PEGASOS_VISITS <= q->part
            && q->part <= PEGASOS_WEIGHTS && 0 <= q->place && q->place < s->n_rows
            && q->n_epochs < LARGEST / s->n_rows - 1 && is_count(q->n_visits)
-           && is_count(q->n_visits_at_estimate) && is_count(q->n_visits_at_check)
+           && q->n_visits <= (q->n_epochs + 1) * s->n_inside && is_count(q->n_visits_at_check)
            && 0 <= q->snapshot_every && q->snapshot_every <= s->n_rows && is_count(q->next_snapshot)
            && is_count(q->n_snapshots) && q->n_inside == s->n_inside
            && (is_ahead || p->position == p->n_active || p->n_chosen == 0);
@@ -247,13 +247,13 @@ static bool are_ascent_numbers(const state *s, const pegasos_problem *problem)
     const pegasos_dual *const p = &s->dual;
     const pegasos_ascent *const q = &s->ascent;
     const double numbers[] = {
-        p->scale,      p->intercept_scaling, p->intercept,    p->highest,      p->lowest,
+        p->scale,      p->intercept_scaling, p->intercept,    p->moved,        p->margin,
         p->gap,        p->constant_weight,   p->squared_norm, p->constant_sum, p->pegasos_mass,
         p->weight_seen};
     return are_finite(numbers, sizeof(double), sizeof numbers / sizeof *numbers) && p->factor == 1
-           && !isnan(p->highest_before) && !isnan(p->lowest_before) && q->lam == s->lam
-           && q->mass == s->mass && q->free_intercept == problem->free_intercept
-           && !isnan(q->estimate) && !isnan(q->estimate_at_check);
+           && isfinite(p->asleep) && p->n_moved >= 0 && q->lam == s->lam && q->mass == s->mass
+           && q->free_intercept == problem->free_intercept && !isnan(q->estimate)
+           && !isnan(q->estimate_at_check);
 }
 
 static bool are_newton_numbers(const state *s, const pegasos_problem *problem)

@@ -304,16 +304,16 @@ typedef struct pegasos_dual {
     double factor;      /* of a bundle's problem: w is so many times the vector that is kept */
     uint64_t generator; /* SplitMix64 state; any number */
     /* state */
-    int64_t n_active;      /* rows that take part: active[0 .. n_active - 1] */
-    int64_t position;      /* rows visited in the epoch under way; at its end n_active, which
+    int64_t n_active; /* rows that take part: active[0 .. n_active - 1] */
+    int64_t position; /* rows visited in the epoch under way; at its end n_active, which
                               those left out are no longer part of */
-    int64_t n_chosen;      /* active[position .. n_chosen - 1] are to be visited next */
-    int64_t n_kept;        /* active[0 .. n_kept - 1] were visited, and are not left out */
-    double highest_before; /* of the projected derivatives in the epoch before */
-    double lowest_before;
-    double highest; /* in this one, so far */
-    double lowest;
-    double gap; /* in this one, so far: m (P - D), each row's part as it was when visited */
+    int64_t n_chosen; /* active[position .. n_chosen - 1] are to be visited next */
+    int64_t n_kept;   /* active[0 .. n_kept - 1] were visited, and are not left out */
+    int64_t n_moved;  /* dual variables that have changed in this epoch so far, */
+    double moved;     /* and by how much in all they have moved scores of their own rows */
+    double margin;    /* the mean move of the epoch before; 0: there was none */
+    double asleep;    /* sum of z_i a_i - c_i l*(a_i/c_i) over rows left out */
+    double gap;       /* in this one, so far: m (P - D), each row's part as it was when visited */
     double constant_weight; /* w(a)'s weight of the constant feature */
     double squared_norm;    /* |w(a)|^2, the constant feature included */
     double constant_sum;    /* its component of the sums of pegasos_dual_sweep */
@@ -326,7 +326,8 @@ typedef struct pegasos_dual {
 /* Lets the rows active[0 .. n_active - 1] take part, in an epoch that begins now. */
 void pegasos_dual_start(pegasos_dual *problem, int64_t n_active);
 
-/* Begins the next epoch; what the one before saw decides which rows may be left out. */
+/* Begins the next epoch; how far scores moved in the one before decides which rows may be left out.
+ */
 void pegasos_dual_begin_epoch(pegasos_dual *problem);
 
 /*
@@ -368,6 +369,7 @@ typedef struct pegasos_ascent {
     int64_t free_intercept; /* 1: the intercept is not penalised */
     int64_t n_inside;       /* rows whose label is not 0 */
     int64_t last_epoch;     /* stop once n_epochs is so many */
+    int64_t last_visit;     /* stop at the first epoch that ends with so many visits; 0: never */
     int64_t patience; /* stop at the first epoch that ends with so many visits, if it is far from
                                the optimum and most rows are active; 0: never */
     /* state */
@@ -377,16 +379,16 @@ typedef struct pegasos_ascent {
     int64_t n_epochs;    /* epochs done */
     int64_t n_visits;    /* rows visited */
     int64_t n_steps;     /* of them, in an epoch of Pegasos */
-    int64_t n_visits_at_estimate;
     int64_t n_visits_at_check;
     int64_t snapshot_every; /* visits from one snapshot of w to the next in this epoch; 0: none */
     int64_t next_snapshot;
-    int64_t n_snapshots;      /* of this epoch so far */
-    double estimate;          /* of the relative gap, after the last epoch */
-    double estimate_at_check; /* at the last gap check */
-    double primal;            /* objective of the best point so far */
-    double intercept;         /* its intercept, penalised or not */
-    double relative_gap;      /* at the last gap check */
+    int64_t n_snapshots;        /* of this epoch so far */
+    double estimate;            /* of the relative gap, after the last epoch */
+    double estimates_before[2]; /* after the two epochs before it, the earlier one first; or 0 */
+    double estimate_at_check;   /* at the last gap check */
+    double primal;              /* objective of the best point so far */
+    double intercept;           /* its intercept, penalised or not */
+    double relative_gap;        /* at the last gap check */
 } pegasos_ascent;
 
 /* What a run is at: visits of its own, epochs in a bundle, or taking w from a bundle. */
@@ -402,8 +404,8 @@ typedef struct pegasos_ascent_arrays {
     double *sums;        /* d + 1, zero at first: sums of snapshots, the constant's weight last */
     double *coef;        /* d: the best point so far */
     double *point;       /* d */
-    double *scores;      /* n; NULL with a penalised intercept, or none */
-    double *room;        /* 4 n; NULL likewise */
+    double *scores;      /* n */
+    double *room;        /* 4 n; NULL with a penalised intercept, or none */
 } pegasos_ascent_arrays;
 
 /*
@@ -417,7 +419,7 @@ int64_t pegasos_ascent_run(const pegasos_rows *rows, pegasos_dual *problem, pega
  * Visits the rows draws[0 .. count - 1] for each of a bundle of at most B problems, all of whose
  * arrays are interleaved: `labels` and `a` are n_rows x B, `v`, where w = factor v, is n_features x
  * B of the rows' type, B numbers of which take PEGASOS_BUNDLE_BYTES. Rows with label 0 are passed
- * over, and none is left out; `position` and the bounds of projected derivatives mean nothing here.
+ * over, and none is left out; `position`, moves and their mean mean nothing here.
  * `sums`, NULL or like `v` and zero at first, serves the mean of v over visits, of which there were
  * `before` since the mean began: it is v - sums/(before + count). Of `targets`, labels are
  * interleaved, and there are no values.

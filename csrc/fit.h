@@ -17,8 +17,8 @@ typedef struct state {
                            Pegasos, or nothing yet */
     int64_t first;      /* the solver that came first */
     int64_t epochs[3];  /* of each, as numbered here, before the one at work began */
-    int64_t budget;     /* epochs of PEGASOS_AUTO that a solver works for; */
-    int64_t budget_end; /* n_epochs at its end; */
+    int64_t budget;     /* passes of PEGASOS_AUTO that a solver makes, as solve.c counts them; */
+    int64_t budget_end; /* how many it has made at its end; */
     double gap_before;  /* the gap at its beginning */
     pegasos_loss loss;
     double lam, mass; /* lambda and m */

@@ -6,7 +6,7 @@
  * gap that is asked for: dual coordinate ascent (ascent.c), whose first epoch is one of Pegasos,
  * with steps of exact length; or Newton's method (newton.c), after an epoch of Pegasos as the paper
  * has it and from the mean of its last half. PEGASOS_AUTO takes the one that is likely to be
- * cheaper, lets it work for a budget of epochs, and changes to the other one, with a larger budget,
+ * cheaper, lets it work for a budget of passes, and changes to the other one, with a larger budget,
  * if the gap has not halved by then.
  *
  *     begin -> [epoch of Pegasos] -> solver --(gap)--> end
@@ -28,10 +28,10 @@
 
 /* About 10 ms of work. */
 static const double NUMBERS_PER_POLL = 5e6;
-/* Epochs that PEGASOS_AUTO lets a solver work for before it asks whether the gap has halved; a gap
- * check takes as long as dozens of epochs over few active rows: with 64, a fit of 50,000 sparse
- * rows took 1.2 times as long; with 256, no less. */
-enum { BUDGET = 128 };
+/* Passes over the rows that PEGASOS_AUTO lets a solver make before it asks whether the gap has
+ * halved. Epochs of Newton's method are passes; visits of dual ascent take twice as long as a pass
+ * takes for these rows. */
+enum { BUDGET = 128, PASSES_OF_VISITS = 2 };
 /* Dual ascent may give up after so many epochs where it gets nowhere, and Newton's method is likely
  * to take at most so many times as long. */
 enum { PATIENCE = 5, MOST_DEARER = 4 };
@@ -155,23 +155,30 @@ int64_t pegasos_epochs_together(const fit *f)
 
 /* ---- The schedule ---------------------------------------------------------------------------- */
 
-/* PEGASOS_AUTO: lets the solver at work go on for a first budget of epochs. Where Newton's method
+/* Passes that the solver at work has made, or visits that take as long. */
+static int64_t passes_made(const state *s)
+{
+    if (s->solver == PEGASOS_ASCENT)
+        return PASSES_OF_VISITS * s->ascent.n_visits / (s->n_inside > 0 ? s->n_inside : 1);
+    return progress_of_state(s).n_epochs;
+}
+
+/* PEGASOS_AUTO: lets the solver at work go on for a first budget. Where Newton's method
  * is the cheaper one, dual ascent has as many epochs as a bundle makes, and Newton's method
  * follows. Where that is not much dearer, dual ascent may give up early, after PATIENCE epochs
  * beside those of the bundle, `n_before`. */
 static void begin_budget(fit *f, int64_t n_before)
 {
     state *s = f->s;
-    const int64_t now = progress_of_state(s).n_epochs;
     s->budget = BUDGET;
-    s->budget_end = now + BUDGET;
+    s->budget_end = passes_made(s) + BUDGET;
     s->gap_before = INFINITY;
     if (!is_auto(f) || s->solver != PEGASOS_ASCENT)
         return;
     if (newton_is_cheaper(f, MOST_DEARER))
         s->ascent.patience = (n_before + PATIENCE) * s->n_inside;
     if (newton_is_cheaper(f, 1)) {
-        s->budget_end = now + pegasos_epochs_together(f);
+        s->budget_end = passes_made(s) + PASSES_OF_VISITS * pegasos_epochs_together(f);
         s->gap_before = 0;
     }
 }
@@ -218,10 +225,13 @@ static bool prepare(fit *f)
     return true;
 }
 
-/* Lets the solver at work make so many epochs at most; returns a status. */
-static int run_solver(fit *f, int64_t n_epochs)
+/* Lets the solver at work go on, of PEGASOS_AUTO to the end of its budget; returns a status. */
+static int run_solver(fit *f)
 {
     state *s = f->s;
+    const int64_t most = f->options->max_epochs,
+                  budget_end = is_auto(f) ? s->budget_end : INT64_MAX;
+    const double visits = (double)budget_end / PASSES_OF_VISITS * (double)s->n_inside;
     const int64_t d = f->rows->n_features, n = f->rows->n_rows;
     if (s->solver == PEGASOS_ASCENT) {
         const pegasos_ascent_arrays arrays = {
@@ -237,7 +247,8 @@ static int run_solver(fit *f, int64_t n_epochs)
             .room = f->room + n,
         };
         s->ascent.tol = f->options->tol;
-        s->ascent.last_epoch = n_epochs;
+        s->ascent.last_epoch = most;
+        s->ascent.last_visit = (int64_t)fmin(visits, 1e18);
         return (int)pegasos_ascent_run(f->rows, &s->dual, &s->ascent, &arrays, &f->watch);
     }
     const pegasos_newton_arrays arrays = {
@@ -253,7 +264,7 @@ static int run_solver(fit *f, int64_t n_epochs)
         .threads = f->options->threads,
     };
     s->newton.tol = f->options->tol < 0 ? -1 : SAFELY * f->options->tol;
-    s->newton.last_epoch = n_epochs;
+    s->newton.last_epoch = most < budget_end ? most : budget_end;
     return pegasos_newton_run(f->rows, &s->newton, &arrays, &f->watch);
 }
 
@@ -281,7 +292,7 @@ static bool choose(fit *f)
         s->budget = s->gap_before == 0 ? BUDGET : 2 * s->budget; /* 0: after a head start */
     }
     s->gap_before = has_halved ? now.relative_gap : INFINITY;
-    s->budget_end = now.n_epochs + s->budget;
+    s->budget_end = passes_made(s) + s->budget;
     return true;
 }
 
@@ -321,8 +332,7 @@ static int run(fit *f)
     if (!prepare(f))
         return PEGASOS_STOPPED;
     for (;;) {
-        const int64_t most = f->options->max_epochs, budget_end = f->s->budget_end;
-        const int status = run_solver(f, is_auto(f) && budget_end < most ? budget_end : most);
+        const int status = run_solver(f);
         if (status != PEGASOS_DONE)
             return status;
         if (is_over(f))

@@ -20,10 +20,9 @@ static state take_copy(input *in, const state *from, int64_t n, int64_t d)
 static bool same_dual(const pegasos_dual *p, const pegasos_dual *q)
 {
     return p->generator == q->generator && p->n_active == q->n_active && p->position == q->position
-           && p->n_chosen == q->n_chosen && p->n_kept == q->n_kept && same(p->highest, q->highest)
-           && same(p->lowest, q->lowest) && same(p->gap, q->gap)
-           && same(p->highest_before, q->highest_before) && same(p->lowest_before, q->lowest_before)
-           && same(p->constant_weight, q->constant_weight)
+           && p->n_chosen == q->n_chosen && p->n_kept == q->n_kept && p->n_moved == q->n_moved
+           && same(p->moved, q->moved) && same(p->margin, q->margin) && same(p->asleep, q->asleep)
+           && same(p->gap, q->gap) && same(p->constant_weight, q->constant_weight)
            && same(p->squared_norm, q->squared_norm);
 }
 

@@ -227,10 +227,10 @@ cdef extern from "core.h" nogil:
         int64_t position
         int64_t n_chosen
         int64_t n_kept
-        double highest_before
-        double lowest_before
-        double highest
-        double lowest
+        int64_t n_moved
+        double moved
+        double margin
+        double asleep
         double gap
         double constant_weight
         double squared_norm
@@ -256,6 +256,7 @@ cdef extern from "core.h" nogil:
         int64_t free_intercept
         int64_t n_inside
         int64_t last_epoch
+        int64_t last_visit
         int64_t patience
         int64_t has_stopped
         int64_t part
@@ -263,12 +264,12 @@ cdef extern from "core.h" nogil:
         int64_t n_epochs
         int64_t n_visits
         int64_t n_steps
-        int64_t n_visits_at_estimate
         int64_t n_visits_at_check
         int64_t snapshot_every
         int64_t next_snapshot
         int64_t n_snapshots
         double estimate
+        double estimates_before[2]
         double estimate_at_check
         double primal
         double intercept
@@ -1216,10 +1217,10 @@ cdef int require_ascent(const pegasos_dual *p, const pegasos_ascent *s, int64_t 
     holds &= p.n_chosen <= p.n_active <= s.n_inside <= n
     holds &= 0 < s.lam and 0 < s.mass and 0 <= s.part <= PEGASOS_WEIGHTS and 0 <= s.place < n
     holds &= 0 <= s.n_epochs < LARGEST and 0 <= s.last_epoch < LARGEST
-    holds &= 0 <= s.patience < LARGEST and 0 <= s.has_stopped <= 1
+    holds &= 0 <= s.last_visit and 0 <= s.patience < LARGEST and 0 <= s.has_stopped <= 1
     holds &= 0 <= s.n_steps < LARGEST and 0 <= s.n_visits < LARGEST
-    holds &= 0 <= s.n_visits_at_estimate < LARGEST and 0 <= s.n_visits_at_check < LARGEST
-    holds &= 0 <= s.n_snapshots < LARGEST
+    holds &= 0 <= s.n_visits_at_check < LARGEST and 0 <= s.n_snapshots < LARGEST
+    holds &= 0 <= p.n_moved
     # The next snapshot is ahead.
     holds &= 0 <= s.snapshot_every <= n and 0 <= s.next_snapshot < LARGEST
     holds &= p.n_chosen == 0 or p.position == p.n_active or p.position < s.next_snapshot

@@ -698,7 +698,7 @@ class PegasosClassifierCV(_OfClassifiers, _Linear):
     >>> X, y = load_digits(return_X_y=True)
     >>> search = PegasosClassifierCV(Cs=[0.01, 0.1, 1, 10], random_state=0).fit(X / 16, y)
     >>> print(f"C {{search.C_:g}}, λ {{search.lam_:.2g}}, accuracy {{search.best_score_:.3f}}")
-    C 0.1, λ 0.0056, accuracy 0.930
+    C 0.1, λ 0.0056, accuracy 0.929
     """
 
     _best, _checks = PegasosClassifier, _parameters.LINEAR_CLASSES_SEARCH
