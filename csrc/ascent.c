@@ -342,8 +342,8 @@ void pegasos_dual_sweep(const pegasos_rows *rows, int64_t n_problems, pegasos_du
  *
  * A gap check costs about an epoch. It is made where it is likely to end the run, by the estimate
  * that an epoch gives (see `ascend`) and how fast it falls, and whenever the visits have grown by
- * so much since the last one. A check at w wakes rows, so one is made for that, too, where the
- * estimate has fallen far in at least as many visits as there are rows.
+ * so much since the last one. A check at w wakes rows, so one is made for that, too, where most
+ * rows sleep and the estimate has fallen far in at least as many visits as there are rows.
  *
  * A run may be stopped wherever it polls. Within an epoch, its position is in the state. A gap
  * check changes nothing before its end: one that was stopped is made once more.
@@ -501,7 +501,8 @@ static enum check next_check(const run *r, pegasos_ascent *s)
         return TO_END;
     const double last = fmin(s->estimate_at_check, FIRST_WAKE / FALL_BEFORE_WAKE);
     const bool is_far = s->estimate > s->tol / FALL_BEFORE_WAKE;
-    return is_far && s->estimate <= FALL_BEFORE_WAKE * last
+    const bool most_sleep = r->p->n_active < s->n_inside / 2;
+    return is_far && most_sleep && s->estimate <= FALL_BEFORE_WAKE * last
                    && s->n_visits >= s->n_visits_at_check + s->n_inside
                ? TO_WAKE
                : NONE;
