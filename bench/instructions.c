@@ -185,21 +185,35 @@ static void combine_sparse(void)
     pegasos_linear_combine(&sparse_rows, 0, N, norms, w);
 }
 
+static void kernel_values(const pegasos_rows *rows, int64_t kind)
+{
+    const pegasos_points points = {
+        .rows = *rows,
+        .kernel = {.kind = kind, .gamma = 0.1},
+        .norms = row_norms,
+        .is_thick = rows == &sparse_rows
+    };
+    const pegasos_some all = {&points, 0, N, NULL};
+    pegasos_watch nobody = {.every = 1e18};
+    const pegasos_workers workers = {.scratch = panel, .watch = &nobody};
+    pegasos_kernel_values(&all, &all, &workers, N, matrix);
+}
+
 static void kernel_gauss(void)
 {
-    pegasos_kernel_gauss(N, N, N, 4, matrix, row_norms, row_norms, 0.1);
+    kernel_values(&dense_rows, PEGASOS_GAUSSIAN);
 }
 
 static void kernel_thick(void)
 {
-    pegasos_thick_products(&sparse_rows, &sparse_rows, panel, N, matrix);
+    kernel_values(&sparse_rows, PEGASOS_LINEAR);
 }
 
 static void kernel_push(void)
 {
     for (int64_t i = 0; i < N * K; i++)
         a[i] = 1;
-    pegasos_kernel_push(N, places, N, N, 4, matrix, K, a, N, scores);
+    pegasos_kernel_push(N, places, N, N, 4, matrix, K, a, N, NULL, N, scores);
 }
 
 /* ---- Whole fits of a few rows, to certified gaps ---- */
@@ -264,15 +278,26 @@ static void fit_kernel(void)
                                           .coef = a + 2 * N,
                                           .active = active,
                                           .work = malloc((size_t)pegasos_kernel_work(N, 4, N))};
+    pegasos_watch nobody = {.every = 1e18};
+    const pegasos_workers workers = {.watch = &nobody};
+    int64_t n_kept = N;
+    pegasos_columns kept = {.n_rows = N,
+                            .value_bytes = 4,
+                            .n_columns = N,
+                            .columns = near,
+                            .place = places,
+                            .n_kept = &n_kept,
+                            .workers = &workers};
     const pegasos_matrix matrix = {.n_rows = N,
                                    .value_bytes = 4,
                                    .n_columns = N,
                                    .is_positive = 1,
                                    .columns = near,
-                                   .place = places};
+                                   .place = places,
+                                   .context = &kept,
+                                   .push = pegasos_columns_push};
     for (int64_t i = 0; i < N; i++)
         norms[i] = 1; /* of the matrix; that of the constant feature comes on top */
-    pegasos_watch nobody = {.every = 1e18};
     pegasos_kernel_run(&matrix, &problem, &arrays, &nobody);
     free(arrays.work);
 }

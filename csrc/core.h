@@ -10,8 +10,7 @@
  *                      stands.
  *
  * Kernel machines are linear machines on rows that cannot be written down: pegasos_kernel_train
- * asks a pegasos_matrix for kernel values instead. The functions pegasos_kernel_* turn inner
- * products into kernels.
+ * asks a pegasos_matrix for kernel values instead, and pegasos_columns keeps those of rows.
  *
  * Contract, for every function:
  *   - The caller owns all memory; nothing is allocated, freed, kept or printed here.
@@ -21,8 +20,8 @@
  *     first, as _core.pyx does.
  *   - The same arguments give the same bits on every machine with IEEE arithmetic, if compilers do
  *     not fuse products with sums (gcc: -ffp-contract=off). Three things ask others, which have
- *     bits of their own: pegasos_newton_run where it is given a BLAS; pegasos_kernel_sigmoid, which
- *     calls tanh; and the log loss, which calls exp, log and log1p.
+ *     bits of their own: Newton's method and kernel values where they are given a BLAS; the sigmoid
+ *     kernel, which calls tanh; and the log loss, which calls exp, log and log1p.
  *
  * All state structs hold only 8-byte numbers, so their layout is the same everywhere but for the
  * order of bytes, and copying one (with its arrays) is saving it.
@@ -505,8 +504,8 @@ typedef struct pegasos_factor {
 
 /*
  * Where values of an n x n kernel matrix come from. The functions return 0; or not 0, then the run
- * stops. The first three are not called for columns that are there, and may be NULL where all are;
- * but where Pegasos finds unpushed coefficients, it pushes them.
+ * stops. `keep` and `among` are not called for columns that are there, and may be NULL where all
+ * are.
  */
 typedef struct pegasos_matrix {
     int64_t n_rows;       /* n, at least 1 */
@@ -530,6 +529,7 @@ typedef struct pegasos_matrix {
     int (*push)(void *context, int64_t n_problems, const double *change, double *pushed);
     /* Tells a factor of the matrix; NULL: nobody does. It must last until the next call. */
     int (*factor)(void *context, pegasos_factor *factor);
+    void *factor_context; /* what `factor` is given */
 } pegasos_matrix;
 
 /* What a run is at: its beginning, from a = 0; steps on a sample of the rows, whose solution is
@@ -626,28 +626,79 @@ int pegasos_kernel_train(const pegasos_matrix *matrix, const pegasos_linear_set 
 /* How many bytes `work` has. */
 int64_t pegasos_kernel_train_work(const pegasos_matrix *matrix, const pegasos_linear_set *set);
 
-/* ---- Kernels --------------------------------------------------------------------------------- */
+/* ---- Kernel values (kernels.c) --------------------------------------------------------------- */
 
-/* Arrays of products are n x m with `stride` numbers from one row to the next. */
+/* Kernels that are computed here: <x, z>; (gamma <x, z> + coef0)^degree, by squaring; tanh(gamma <x,
+ * z> + coef0); exp(-gamma |x - z|^2); exp(-gamma |x - z|_1). */
+enum {
+    PEGASOS_LINEAR = 0,
+    PEGASOS_POLYNOMIAL = 1,
+    PEGASOS_SIGMOID = 2,
+    PEGASOS_GAUSSIAN = 3,
+    PEGASOS_LAPLACIAN = 4
+};
 
-/* products[i][k] = <x_i, z_k> for CSR rows x, where `inverted` is the transpose of the CSR rows z:
- * its row j holds the entries of column j. Both of the same value type. */
-void pegasos_sparse_products(const pegasos_rows *x, const pegasos_rows *inverted, int64_t stride,
-                             void *products);
+typedef struct pegasos_kernel_function {
+    int64_t kind;
+    double gamma, coef0;
+    int64_t degree; /* >= 0 */
+} pegasos_kernel_function;
 
-/* The same for CSR rows x and z of which a good part is stored, say 4 %: what costs time there is
- * to reach the sums, not to multiply. `panel` is scratch, n_features x PEGASOS_PANEL_BYTES. */
+/* Some rows of points: number first, first + 1, ..., or those that are listed. */
+typedef struct pegasos_some {
+    const struct pegasos_points *points;
+    int64_t first, count;
+    const int64_t *which; /* NULL: they follow each other; else first is 0 */
+} pegasos_some;
+
+/* Rows among which a kernel is evaluated. Those of a pair of points have the same type, number of
+ * features and kernel, and are both dense or both sparse. */
+typedef struct pegasos_points {
+    pegasos_rows rows;
+    pegasos_kernel_function kernel;
+    const void *norms;      /* n: |x|^2, of the type of the rows, of PEGASOS_GAUSSIAN; else NULL */
+    int64_t by_differences; /* 1: |x - z|^2 of PEGASOS_GAUSSIAN is computed as it is written */
+    int64_t is_thick;       /* 1: a good part of sparse rows is stored, say 4 %: what costs time in
+                               products with such is to reach the sums, not to multiply */
+    pegasos_rows inverted;  /* the transpose of sparse rows of which little is stored, for products
+                               with such; n_rows is 0: there is none */
+    /* If not NULL: writes values of any kernel, in place of all that; not 0: it has failed. */
+    int (*write)(const pegasos_some *x, const pegasos_some *z, int64_t stride, void *out);
+    void *context; /* what belongs to these points */
+} pegasos_points;
+
+/* Writes the transpose to `out`, whose `values`, `indices` and `indptr` have room for as many
+ * numbers as are stored, indices of index_bytes, and n_features + 1 offsets of 8 bytes. */
+void pegasos_invert(const pegasos_some *some, pegasos_rows *out);
+
+/* What values are computed with. */
+typedef struct pegasos_workers {
+    const pegasos_blas *blas;       /* NULL: plain loops, with the same bits on every machine */
+    const pegasos_threads *threads; /* NULL: the calling one alone; same bits */
+    int64_t n_threads;              /* how many they are */
+    void *scratch;                  /* pegasos_kernel_scratch bytes, for the points at hand */
+    pegasos_watch *watch;
+} pegasos_workers;
+
+int64_t pegasos_kernel_scratch(const pegasos_points *x, const pegasos_points *z, int64_t n_threads);
+
+/* out[i][j] = K(x_i, z_j), with `stride` numbers from one row to the next; not 0: it was stopped, or
+ * the points' own function has failed. If z has a transpose, z is all of its points. */
+int pegasos_kernel_values(const pegasos_some *x, const pegasos_some *z,
+                          const pegasos_workers *workers, int64_t stride, void *out);
+
+/* Products of thick rows have so many numbers of scratch, in bytes for each feature. */
 enum { PEGASOS_PANEL_BYTES = 4 * PEGASOS_BUNDLE_BYTES };
-void pegasos_thick_products(const pegasos_rows *x, const pegasos_rows *z, void *panel,
-                            int64_t stride, void *products);
 
 /* scores[k][j] += sum_r coef[k][r] columns[places[r]][j], j < n: what coefficients of `count`
  * columns add to the scores of n rows, for n_problems problems. From one column to the next there
- * are `stride` numbers of value_bytes, from one problem's scores to the next `score_stride`; `coef`
- * is n_problems x count. Coefficients of zero cost nothing. */
+ * are `stride` numbers of value_bytes, from one problem's coefficients to the next coef_stride, and
+ * score_stride of scores. With `which`, the coefficient is coef[k][which[r]]. Coefficients of zero
+ * cost nothing. */
 void pegasos_kernel_push(int64_t count, const int64_t *places, int64_t n, int64_t stride,
                          int64_t value_bytes, const void *columns, int64_t n_problems,
-                         const double *coef, int64_t score_stride, double *scores);
+                         const double *coef, int64_t coef_stride, const int64_t *which,
+                         int64_t score_stride, double *scores);
 
 /* out[i][j] = columns[places[i]][which[j]], i < count, j < m: a block of the kernel matrix from
  * some of its columns; rows of `out` whose place is below 0 are left alone. */
@@ -655,28 +706,66 @@ void pegasos_kernel_gather(int64_t count, const int64_t *places, int64_t stride,
                            int64_t value_bytes, const void *columns, int64_t m,
                            const int64_t *which, int64_t out_stride, void *out);
 
-/* What kernels do to inner products, in place. value_bytes tells the type of the arrays. */
+/* ---- Columns of a kernel matrix (kernel_columns.c) ------------------------------------------- */
 
-/* products[i][j] = <x_i, z_j> becomes exp(-gamma |x_i - z_j|^2), given the squared norms. */
-void pegasos_kernel_gauss(int64_t n, int64_t m, int64_t stride, int64_t value_bytes, void *products,
-                          const void *x_norms, const void *z_norms, double gamma);
+/* Columns that are kept, as many as there is room for, and who computes values. */
+typedef struct pegasos_columns {
+    int64_t n_rows, value_bytes;
+    int64_t n_columns;      /* there is room for so many */
+    void *columns;          /* those that are kept, n_rows numbers each */
+    int64_t *place;         /* n_rows: number of each row's column, or -1; NULL: none is kept */
+    int64_t *n_kept;        /* how many are */
+    int64_t is_all_at_once; /* 1: the first one that is asked for is computed with all others, for
+                               which there is room, and column i has place i */
+    int64_t is_symmetric;   /* 1: then half of the matrix is computed, and mirrored */
+    int64_t is_whole;       /* 1: a row's values are computed with all rows at once */
+    int64_t is_cheap;       /* 1: values that are added to scores are computed, not kept */
+    int64_t is_thick;       /* 1: computing few values of a column is faster than finding them */
+    /* Writes K(x_i, x_j), i of rows[0 .. count - 1], for m rows j: those that are listed or, if
+     * `which` is NULL, from `first` on. Not 0: it was stopped. It asks its watch. */
+    int (*values)(void *context, int64_t count, const int64_t *rows, int64_t first, int64_t m,
+                  const int64_t *which, int64_t stride, void *out);
+    void *context;
+    void *block;                    /* scratch: pegasos_columns_block numbers of value_bytes */
+    const pegasos_workers *workers; /* here without blas and scratch */
+    void *fit; /* memory of the kernel machine's fit that is told to poll; NULL: nothing is */
+} pegasos_columns;
 
-/* p becomes (gamma p + coef0)^degree, degree >= 0, by squaring. */
-void pegasos_kernel_polynomial(int64_t n, int64_t m, int64_t stride, int64_t value_bytes,
-                               void *products, double gamma, double coef0, int64_t degree);
+int64_t pegasos_columns_block(int64_t n_rows);
 
-/* p becomes tanh(gamma p + coef0). */
-void pegasos_kernel_sigmoid(int64_t n, int64_t m, int64_t stride, int64_t value_bytes,
-                            void *products, double gamma, double coef0);
+/* The functions of a pegasos_matrix whose context is a pegasos_columns. What was stopped has changed
+ * nothing but which columns are kept. */
+int pegasos_columns_keep(void *context, int64_t count, const int64_t *rows);
+int pegasos_columns_among(void *context, int64_t count, const int64_t *rows, int64_t m,
+                          const int64_t *which, int64_t stride, void *out);
+int pegasos_columns_push(void *context, int64_t n_problems, const double *change, double *pushed);
 
-/* out[i][j] = exp(-gamma |x_i - z_j|^2) for dense rows x (n x d) and z (m x d), d > 0, by
- * differences. */
-void pegasos_kernel_gauss_rows(int64_t n, int64_t m, int64_t d, int64_t value_bytes, const void *x,
-                               const void *z, double gamma, int64_t stride, void *out);
+/* scores[k][i] += sum_r coef[k][r] K(x_rows[r], x_i), of n_problems x count coefficients. is_half,
+ * of doubles that are not kept: the rows are the first ones, and values between two serve both. */
+int pegasos_columns_add(pegasos_columns *columns, int64_t count, const int64_t *rows,
+                        int64_t n_problems, const double *coef, int64_t is_half,
+                        int64_t score_stride, double *scores);
 
-/* out[i][j] = exp(-gamma |x_i - z_j|_1) for dense rows x (n x d) and z (m x d). */
-void pegasos_kernel_laplace(int64_t n, int64_t m, int64_t d, int64_t value_bytes, const void *x,
-                            const void *z, double gamma, int64_t stride, void *out);
+/* Rows that were copied together, to be used again while the same ones are asked for. */
+typedef struct pegasos_choice {
+    pegasos_points points;
+    int64_t count;
+    int64_t most; /* rows at a time */
+    void *room;   /* pegasos_choice_bytes; NULL: rows are used where they lie */
+} pegasos_choice;
+
+int64_t pegasos_choice_bytes(const pegasos_points *points, int64_t most);
+
+/* What pegasos_columns_values needs: values between points x and z. */
+typedef struct pegasos_source {
+    const pegasos_points *x, *z;
+    const pegasos_workers *workers;
+    pegasos_choice choice; /* of z */
+} pegasos_source;
+
+/* `values` of pegasos_columns, whose context is a pegasos_source. */
+int pegasos_columns_values(void *context, int64_t count, const int64_t *rows, int64_t first,
+                           int64_t m, const int64_t *which, int64_t stride, void *out);
 
 /* ---- Newton's method (newton.c) -------------------------------------------------------------- */
 

@@ -58,8 +58,8 @@ static const double SOLVED = 0.1;
 static const double LEAST_OF_FLOAT = 1e-5;
 /* The gap of a round is summed up after so many steps: a pass beside twice as many. */
 enum { STEPS_BEFORE_CHECK = 64 };
-/* Columns that are asked for together; and that scores are brought up to date by between polls. */
-enum { TOGETHER = 64, PUSHED_TOGETHER = 256 };
+/* Columns that are asked for together. */
+enum { TOGETHER = 64 };
 /* Where there is no room for all columns, a round has as many rows as would fill that room with the
  * matrix among them; at least so many. */
 enum { MOST_ROWS = 2048 };
@@ -428,32 +428,7 @@ static bool fetch_all(run *r)
 /* pushed = K change; false: it was stopped. */
 static bool push(const run *r, const double *change, double *pushed)
 {
-    const pegasos_matrix *matrix = r->matrix;
-    const int64_t n = matrix->n_rows;
-    int64_t *const list = r->w.list, count = 0;
-    double *const factors = r->w.gains;
-    memset(pushed, 0, (size_t)n * sizeof(double));
-    for (int64_t i = 0; i < n; i++)
-        if (change[i] != 0 && matrix->place[i] < 0)
-            list[count++] = i;
-    if (!holds_all(matrix))
-        return matrix->push(matrix->context, 1, change, pushed) == 0;
-    if (count > 0 && matrix->keep(matrix->context, count, list) != 0)
-        return false;
-    count = 0;
-    for (int64_t i = 0; i < n; i++)
-        if (change[i] != 0) {
-            factors[count] = change[i];
-            list[count++] = matrix->place[i];
-        }
-    for (int64_t first = 0; first < count; first += PUSHED_TOGETHER) {
-        const int64_t left = count - first, some = left < PUSHED_TOGETHER ? left : PUSHED_TOGETHER;
-        pegasos_kernel_push(some, list + first, n, n, matrix->value_bytes, matrix->columns, 1,
-                            factors + first, n, pushed);
-        if (is_stopped(r, (double)(some * n)))
-            return false;
-    }
-    return true;
+    return r->matrix->push(r->matrix->context, 1, change, pushed) == 0;
 }
 
 /* ---- Visits of single rows ------------------------------------------------------------------- */

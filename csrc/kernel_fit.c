@@ -230,7 +230,7 @@ static int run_newton(kernel_fit *f)
     pegasos_problem problem = *f->problem;
     pegasos_options options = *f->options;
     pegasos_solution found;
-    if (f->matrix->factor(f->matrix->context, &factor) != 0)
+    if (f->matrix->factor(f->matrix->factor_context, &factor) != 0)
         return PEGASOS_STOPPED;
     s->is_alone = factor.rows.n_features == 0;
     if (s->is_alone)

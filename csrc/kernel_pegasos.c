@@ -482,7 +482,8 @@ static bool pull(run *r)
                 r->coef[k * count + j] = r->unpushed[k * r->n + r->some[j]];
         if (matrix->among(matrix->context, count, r->some, m, r->rows, m, r->value_room) != 0)
             return false;
-        pegasos_kernel_push(count, r->places, m, m, r->bytes, r->value_room, K, r->coef, m, r->v);
+        pegasos_kernel_push(count, r->places, m, m, r->bytes, r->value_room, K, r->coef, count,
+                            NULL, m, r->v);
         if (is_stopped(r, (double)(count * m) * (double)(K + NUMBERS_PER_VALUE)))
             return false;
     }

@@ -2,7 +2,8 @@
  * kernel_values.c - kernel machines of C programs: a matrix whose values the program writes.
  *
  * Where memory has room for all columns, they stay there once they are computed. Else a round has
- * the values among its rows, and scores are brought up to date by values that are computed again.
+ * the values among its rows, and scores are brought up to date by values that are computed again
+ * (kernel_columns.c).
  */
 #include "fit.h"
 
@@ -31,10 +32,10 @@ typedef struct values {
     int ended; /* what the fit returns if values end it */
     void *memory;
     matrix_state *s;
-    double *norms, *dual; /* n: K(x_i, x_i), and dual variables that are feasible */
-    int64_t *place, *all; /* n; all: 0, 1, 2, ... */
-    double *columns;      /* n x n, if they are kept */
-    double *piece;        /* scratch */
+    double *norms, *dual;  /* n: K(x_i, x_i), and dual variables that are feasible */
+    int64_t *place, *all;  /* n; all: 0, 1, 2, ... */
+    double *columns;       /* n x n, if they are kept */
+    double *piece, *block; /* scratch */
     void *work;
     int8_t *labels; /* n */
 } values;
@@ -64,7 +65,7 @@ int64_t pegasos_kernel_memory(const pegasos_kernel_matrix *kernel)
 {
     const int64_t n = kernel->n_rows, kept = numbers_of_columns(kernel);
     return pegasos_kernel_kept(n) + (int64_t)sizeof(matrix_state)
-           + 8 * (ARRAYS_OF_ROWS * n + kept + PIECE)
+           + 8 * (ARRAYS_OF_ROWS * n + kept + PIECE + pegasos_columns_block(n))
            + pegasos_kernel_work(n, 8, room_for_columns(kernel)) + n;
 }
 
@@ -83,7 +84,8 @@ static values values_in(void *memory, const pegasos_problem *problem,
     v.all = v.place + n;
     v.columns = (double *)(v.all + n);
     v.piece = v.columns + numbers_of_columns(v.kernel);
-    v.work = v.piece + PIECE;
+    v.block = v.piece + PIECE;
+    v.work = v.block + pegasos_columns_block(n);
     v.labels = (int8_t *)v.work + pegasos_kernel_work(n, 8, v.n_columns);
     return v;
 }
@@ -109,61 +111,22 @@ static bool ask(values *v, int64_t count, const int64_t *rows, int64_t m, const 
     return !is_to_stop(&v->watch, NUMBERS_PER_VALUE * (double)(count * m), &progress);
 }
 
-/* The functions of pegasos_matrix. */
-static int write_among(void *context, int64_t count, const int64_t *rows, int64_t m,
-                       const int64_t *which, int64_t stride, void *out)
+/* `values` of pegasos_columns. */
+static int write_values(void *context, int64_t count, const int64_t *rows, int64_t first, int64_t m,
+                        const int64_t *which, int64_t stride, void *out)
 {
     values *const v = context;
+    const int64_t *const others = which ? which : v->all + first;
     for (int64_t j = 0, height; j < count; j += height) {
         height = least_of(PIECE_ROWS, count - j);
         for (int64_t k = 0, width; k < m; k += width) {
             width = least_of(PIECE_COLUMNS, m - k);
-            if (!ask(v, height, rows + j, width, which + k, v->piece))
+            if (!ask(v, height, rows + j, width, others + k, v->piece))
                 return 1;
             for (int64_t l = 0; l < height; l++)
                 memcpy((double *)out + (j + l) * stride + k, v->piece + l * width,
                        (size_t)width * sizeof(double));
         }
-    }
-    return 0;
-}
-
-static int keep_columns(void *context, int64_t count, const int64_t *rows)
-{
-    values *const v = context;
-    const int64_t n = v->kernel->n_rows;
-    for (int64_t j = 0, some; j < count; j += some) {
-        some = least_of(PIECE_ROWS, count - j);
-        if (write_among(v, some, rows + j, n, v->all, n, v->columns + v->s->n_kept * n) != 0)
-            return 1;
-        for (int64_t l = 0; l < some; l++)
-            v->place[rows[j + l]] = v->s->n_kept++;
-    }
-    return 0;
-}
-
-static int push_scores(void *context, int64_t n_problems, const double *change, double *pushed)
-{
-    values *const v = context;
-    const int64_t n = v->kernel->n_rows;
-    assert(n_problems == 1); /* this one */
-    (void)n_problems;
-    memset(pushed, 0, (size_t)n * sizeof(double));
-    int64_t rows[PIECE_ROWS], count = 0;
-    for (int64_t i = 0; i < n; i++) {
-        if (change[i] != 0)
-            rows[count++] = i;
-        if (count == 0 || (count < PIECE_ROWS && i < n - 1))
-            continue;
-        for (int64_t k = 0, width; k < n; k += width) {
-            width = least_of(PIECE_COLUMNS, n - k);
-            if (!ask(v, count, rows, width, v->all + k, v->piece))
-                return 1;
-            for (int64_t l = 0; l < count; l++)
-                for (int64_t j = 0; j < width; j++)
-                    pushed[k + j] += change[rows[l]] * v->piece[l * width + j];
-        }
-        count = 0;
     }
     return 0;
 }
@@ -187,17 +150,30 @@ static bool begin(values *v)
 /* Returns a status. */
 static int solve(values *v, const pegasos_options *options)
 {
-    const pegasos_matrix matrix = {.n_rows = v->kernel->n_rows,
+    const int64_t n = v->kernel->n_rows;
+    const pegasos_workers workers = {.watch = &v->watch};
+    pegasos_columns columns = {.n_rows = n,
+                               .value_bytes = 8,
+                               .n_columns = v->n_columns < n ? 0 : n,
+                               .columns = v->columns,
+                               .place = v->place,
+                               .n_kept = &v->s->n_kept,
+                               .values = write_values,
+                               .context = v,
+                               .block = v->block,
+                               .workers = &workers,
+                               .fit = v->memory};
+    const pegasos_matrix matrix = {.n_rows = n,
                                    .value_bytes = 8,
                                    .is_positive = 1,
-                                   .rank = v->kernel->n_rows,
+                                   .rank = n,
                                    .n_columns = v->n_columns,
                                    .columns = v->columns,
                                    .place = v->place,
-                                   .context = v,
-                                   .keep = keep_columns,
-                                   .among = write_among,
-                                   .push = push_scores};
+                                   .context = &columns,
+                                   .keep = pegasos_columns_keep,
+                                   .among = pegasos_columns_among,
+                                   .push = pegasos_columns_push};
     const int status = pegasos_kernel_solve_one(&matrix, v->problem, options, v->labels, v->norms,
                                                 v->memory, v->work);
     return status == PEGASOS_STOPPED ? v->ended : status;

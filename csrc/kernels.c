@@ -1,16 +1,31 @@
 /*
- * kernels.c - blocks of kernel matrices: products of sparse rows, what kernels do to products, in
- * place, and what coefficients of columns add to scores.
+ * kernels.c - values of kernels between rows, and what coefficients of columns add to scores.
  *
- * A kernel is a class in src/pegasos/kernels, which leaves products of dense rows to BLAS. Only one
- * that NumPy computes too slowly needs a function in kernels_body.h, an entry here, in core.h
- * and _core.pyx.
+ * Values come tile by tile. BLAS multiplies dense rows, if there is one, and sparse rows of which
+ * little or a good part is stored have loops of their own; other sparse rows are made dense, tile by
+ * tile. Differences of dense rows, and products without BLAS, go through panels that stay in cache,
+ * with the kernel in the same loop (kernels_body.h): the same bits on every machine.
+ *
+ * A kernel is a class in src/pegasos/kernels; one that is computed here has a place in
+ * pegasos_kernel_function, and says in `finish` what it makes of products or differences. Others
+ * write values themselves.
  */
+#include "lanes.h"
 #include "push.h"
 #include "rows.h"
+#include "share.h"
 
+#include <limits.h>
 #include <math.h>
 #include <string.h>
+
+/* The rows of a tile: dense ones, number first, first + 1, ..., or those that are listed; and their
+ * squared norms, if the kernel needs them, one after the other. */
+typedef struct lines {
+    const void *values, *norms;
+    int64_t first, count;
+    const int64_t *which;
+} lines;
 
 /* Polynomials in pairs of terms, not by Horner's rule: that waits for each sum in turn. */
 #define PAIR(r, a, b)       ((a) + (r) * (b))
@@ -52,73 +67,330 @@
 
 /* ---- Products of sparse rows ----------------------------------------------------------------- */
 
+static INLINE int64_t number_of(const pegasos_some *rows, int64_t i)
+{
+    return rows->which ? rows->which[i] : rows->first + i;
+}
+
 /* <x, Z> = sum_j x_j Z_j, where Z_j, the column j of Z, is row j of `inverted`: only entries that
  * meet cost anything. */
 static INLINE void multiply_rows(const row_functions *f, const pegasos_rows *inverted,
-                                 const pegasos_rows *x, int64_t stride, void *products)
+                                 const pegasos_some *some, int64_t stride, void *products)
 {
+    const pegasos_rows *const x = &some->points->rows;
     const int64_t bytes = x->value_bytes;
     char *out = products;
-    for (int64_t i = 0; i < x->n_rows; i++, out += stride * bytes) {
+    for (int64_t k = 0; k < some->count; k++, out += stride * bytes) {
+        const int64_t i = number_of(some, k);
         memset(out, 0, (size_t)(inverted->n_features * bytes));
-        for (int64_t j = row_offset(x, i); j < row_offset(x, i + 1); j++) {
+        for (int64_t j = row_offset(x, i); j < row_offset(x, i + 1); j++)
             f->add(inverted, row_column(x, j), get(x->values, bytes, j), out);
-        }
     }
 }
 
 /* The same where most entries meet: rows of z are written out side by side, as many as there are
  * registers for their sums, and each x goes over them once. */
 static INLINE void multiply_panels(const row_functions *f, const pegasos_rows *x,
-                                   const pegasos_rows *z, void *panel, int64_t stride,
-                                   void *products)
+                                   const pegasos_some *some, const pegasos_some *others,
+                                   void *panel, int64_t stride, void *products)
 {
+    const pegasos_rows *const z = &others->points->rows;
     const int64_t bytes = x->value_bytes, width = PEGASOS_PANEL_BYTES / bytes;
     double sums[PEGASOS_PANEL_BYTES / sizeof(double)];
-    for (int64_t first = 0; first < z->n_rows; first += width) {
-        const int64_t count = z->n_rows - first < width ? z->n_rows - first : width;
+    for (int64_t first = 0; first < others->count; first += width) {
+        const int64_t count = others->count - first < width ? others->count - first : width;
         memset(panel, 0, (size_t)(x->n_features * PEGASOS_PANEL_BYTES));
-        for (int64_t k = 0; k < count; k++)
-            for (int64_t j = row_offset(z, first + k); j < row_offset(z, first + k + 1); j++) {
+        for (int64_t k = 0; k < count; k++) {
+            const int64_t row = number_of(others, first + k);
+            for (int64_t j = row_offset(z, row); j < row_offset(z, row + 1); j++) {
                 const int64_t place = row_column(z, j) * width + k;
                 set_to(panel, bytes, place, get(panel, bytes, place) + get(z->values, bytes, j));
             }
-        for (int64_t i = 0; i < x->n_rows; i++) {
-            f->dot_panel(x, i, panel, sums);
+        }
+        for (int64_t i = 0; i < some->count; i++) {
+            f->dot_panel(x, number_of(some, i), panel, sums);
             memcpy((char *)products + (i * stride + first) * bytes, sums, (size_t)(count * bytes));
         }
     }
 }
 
 #define DEFINE_PRODUCTS(TYPE)                                                                      \
-    static void multiply_##TYPE(const pegasos_rows *inverted, const pegasos_rows *x,               \
+    static void multiply_##TYPE(const pegasos_rows *inverted, const pegasos_some *x,               \
                                 int64_t stride, void *products)                                    \
     {                                                                                              \
         multiply_rows(&functions_##TYPE, inverted, x, stride, products);                           \
     }                                                                                              \
-    CLONES_WIDE static void multiply_panels_##TYPE(const pegasos_rows *x, const pegasos_rows *z,   \
+    CLONES_WIDE static void multiply_panels_##TYPE(const pegasos_rows *rows,                       \
+                                                   const pegasos_some *x, const pegasos_some *z,   \
                                                    void *panel, int64_t stride, void *products)    \
     {                                                                                              \
-        multiply_panels(&functions_##TYPE, x, z, panel, stride, products);                         \
+        multiply_panels(&functions_##TYPE, rows, x, z, panel, stride, products);                   \
     }
 FOR_EVERY_SPARSE_TYPE(DEFINE_PRODUCTS)
 
-void pegasos_sparse_products(const pegasos_rows *x, const pegasos_rows *inverted, int64_t stride,
-                             void *products)
+/* Writes the transpose of some CSR rows to `out`, whose arrays have room. */
+void pegasos_invert(const pegasos_some *some, pegasos_rows *out)
 {
-    assert(are_there(x, 0, 0) && are_there(inverted, 0, 0) && stride >= inverted->n_features);
-    assert(x->index_bytes > 0 && inverted->index_bytes > 0
-           && x->value_bytes == inverted->value_bytes && x->n_features == inverted->n_rows);
-    DISPATCH_SPARSE(multiply, inverted, x, stride, products);
+    const pegasos_rows *const x = &some->points->rows;
+    const int64_t bytes = x->value_bytes, d = x->n_features;
+    int64_t *const ends = (int64_t *)(uintptr_t)out->indptr;
+    char *const values = (char *)(uintptr_t)out->values;
+    void *const indices = (void *)(uintptr_t)out->indices;
+    memset(ends, 0, (size_t)(d + 1) * sizeof(int64_t));
+    for (int64_t k = 0; k < some->count; k++)
+        for (int64_t i = number_of(some, k), j = row_offset(x, i); j < row_offset(x, i + 1); j++)
+            ends[row_column(x, j) + 1]++;
+    for (int64_t c = 0; c < d; c++)
+        ends[c + 1] += ends[c];
+    /* Offsets move to the ends while columns are filled, and back after. */
+    for (int64_t k = 0; k < some->count; k++)
+        for (int64_t i = number_of(some, k), j = row_offset(x, i); j < row_offset(x, i + 1); j++) {
+            const int64_t to = ends[row_column(x, j)]++;
+            memcpy(values + to * bytes, (const char *)x->values + j * bytes, (size_t)bytes);
+            if (out->index_bytes == 4)
+                ((int32_t *)indices)[to] = (int32_t)k;
+            else
+                ((int64_t *)indices)[to] = k;
+        }
+    memmove(ends + 1, ends, (size_t)d * sizeof(int64_t));
+    ends[0] = 0;
+    out->n_rows = d;
+    out->n_features = some->count;
+    out->value_bytes = bytes;
+    out->indptr_bytes = 8;
 }
 
-void pegasos_thick_products(const pegasos_rows *x, const pegasos_rows *z, void *panel,
-                            int64_t stride, void *products)
+/* ---- Tiles ----------------------------------------------------------------------------------- */
+
+/* Rows of a tile at most, on either side; and what it may cost, in numbers read: Ctrl-C waits for
+ * one. */
+enum { MOST_X = 256, MOST_Z = 1024 };
+static const double NUMBERS_OF_TILE = 5e6;
+
+static bool is_apart(const pegasos_points *x, const pegasos_points *z)
 {
-    assert(are_there(x, 0, 0) && are_there(z, 0, 0) && stride >= z->n_rows);
-    assert(x->index_bytes > 0 && z->index_bytes > 0 && x->value_bytes == z->value_bytes
-           && x->n_features == z->n_features);
-    DISPATCH_SPARSE(multiply_panels, x, z, panel, stride, products);
+    return x->by_differences || z->by_differences || z->kernel.kind == PEGASOS_LAPLACIAN;
+}
+
+static bool is_thin(const pegasos_points *x, const pegasos_points *z)
+{
+    return z->inverted.n_rows > 0 && !is_apart(x, z);
+}
+
+static bool is_thick(const pegasos_points *x, const pegasos_points *z)
+{
+    return z->is_thick && !is_apart(x, z);
+}
+
+static bool is_for_blas(const pegasos_points *x, const pegasos_points *z, const pegasos_blas *blas,
+                        int64_t stride)
+{
+    return blas && !is_apart(x, z) && stride <= INT_MAX && z->rows.n_features <= INT_MAX;
+}
+
+/* What a value costs, in numbers read. */
+static double cost_of(const pegasos_points *x, const pegasos_points *z)
+{
+    const double d = (double)x->rows.n_features, n = (double)x->rows.n_rows;
+    if (is_thin(x, z)) {
+        const double part = stored_numbers(&z->rows) / (double)z->rows.n_rows / d;
+        return 1 + stored_numbers(&x->rows) / n * part;
+    }
+    return 1 + (is_thick(x, z) ? stored_numbers(&x->rows) / n / 16 : d / 32);
+}
+
+/* How many rows a tile of m rows z has. These do not depend on threads, and neither do values. */
+typedef struct tile_size {
+    int64_t x, z;
+    double cost; /* of a value */
+} tile_size;
+
+static tile_size size_of_tiles(const pegasos_points *x, const pegasos_points *z, int64_t m)
+{
+    tile_size size = {MOST_X, MOST_Z, cost_of(x, z)};
+    if (is_thick(x, z)) /* many rows share a panel */
+        size = (tile_size){MOST_Z, MOST_X, size.cost};
+    if (is_thin(x, z)) /* whole rows of `inverted` at once */
+        size.z = m;
+    while (size.cost * (double)size.x * (double)size.z > NUMBERS_OF_TILE && size.x * size.z > 1) {
+        if (size.x < size.z && !is_thin(x, z))
+            size.z /= 2;
+        else if (size.x > 1)
+            size.x /= 2;
+        else
+            break;
+    }
+    return size;
+}
+
+/* Bytes of scratch that a tile may need. */
+static int64_t scratch_of_tile(const pegasos_points *x, const pegasos_points *z)
+{
+    const int64_t d = z->rows.n_features, bytes = z->rows.value_bytes;
+    const tile_size size = size_of_tiles(x, z, 1);
+    if (z->write || is_thin(x, z))
+        return 0;
+    if (is_thick(x, z))
+        return d * PEGASOS_PANEL_BYTES;
+    return (size.x + size.z) * d * bytes;
+}
+
+/* Rows first, first + 1, ... of some, with their norms; dense copies in `room` if that is not NULL.
+ * `norms` has room for those of rows that do not follow each other. */
+static lines lines_of(const pegasos_some *some, void *room, void *norms)
+{
+    const pegasos_points *const p = some->points;
+    const int64_t d = p->rows.n_features, bytes = p->rows.value_bytes;
+    lines found = {p->rows.values, p->norms, some->first, some->count, some->which};
+    if (p->norms && some->which) {
+        for (int64_t i = 0; i < some->count; i++)
+            set_to(norms, bytes, i, get(p->norms, bytes, some->which[i]));
+        found.norms = norms;
+    } else if (p->norms)
+        found.norms = (const char *)p->norms + some->first * bytes;
+    if (!room)
+        return found;
+    for (int64_t i = 0; i < some->count; i++) {
+        const int64_t row = number_of(some, i);
+        char *const to = (char *)room + i * d * bytes;
+        if (p->rows.index_bytes == 0) {
+            memcpy(to, (const char *)p->rows.values + row * d * bytes, (size_t)(d * bytes));
+            continue;
+        }
+        memset(to, 0, (size_t)(d * bytes));
+        for (int64_t j = row_offset(&p->rows, row); j < row_offset(&p->rows, row + 1); j++) {
+            const int64_t c = row_column(&p->rows, j);
+            set_to(to, bytes, c, get(to, bytes, c) + get(p->rows.values, bytes, j));
+        }
+    }
+    found.values = room;
+    found.first = 0;
+    found.which = NULL;
+    return found;
+}
+
+/* out = X Z^T */
+static void multiply_by_blas(const pegasos_blas *blas, const lines *x, const lines *z, int64_t d,
+                             int64_t bytes, int64_t stride, void *out)
+{
+    char *const X = (char *)(uintptr_t)x->values + x->first * d * bytes;
+    char *const Z = (char *)(uintptr_t)z->values + z->first * d * bytes;
+    int n = (int)x->count, m = (int)z->count, k = (int)d, apart = (int)stride;
+    if (bytes == 4) {
+        float one = 1, zero = 0;
+        blas->sgemm("T", "N", &m, &n, &k, &one, (float *)Z, &k, (float *)X, &k, &zero, out, &apart);
+    } else {
+        double one = 1, zero = 0;
+        blas->dgemm("T", "N", &m, &n, &k, &one, (double *)Z, &k, (double *)X, &k, &zero, out,
+                    &apart);
+    }
+}
+
+/* Writes a tile of values; not 0: the kernel's own function has failed. */
+static int write_tile(const pegasos_some *x, const pegasos_some *z, const pegasos_blas *blas,
+                      void *scratch, int64_t stride, void *out)
+{
+    const pegasos_points *const p = z->points;
+    const int64_t d = p->rows.n_features, bytes = p->rows.value_bytes;
+    const bool apart = is_apart(x->points, p), has_blas = is_for_blas(x->points, p, blas, stride);
+    const bool is_own = is_thin(x->points, p) || is_thick(x->points, p);
+    const bool is_sparse = p->rows.index_bytes != 0 && !is_own;
+    double x_norms[MOST_Z], z_norms[MOST_Z];
+    if (p->write)
+        return p->write(x, z, stride, out);
+    char *const room = scratch, *const more = room + x->count * d * bytes;
+    const bool copies_x = is_sparse || (has_blas && !is_own && x->which);
+    const bool copies_z = is_sparse || (has_blas && !is_own && z->which);
+    const lines X = lines_of(x, copies_x ? room : NULL, x_norms);
+    const lines Z = lines_of(z, copies_z ? more : NULL, z_norms);
+    const function_float f = function_of_float(&p->kernel, apart);
+    const function_double g = function_of_double(&p->kernel, apart);
+    if (is_thin(x->points, p))
+        DISPATCH_SPARSE(multiply, &p->inverted, x, stride, out);
+    else if (is_thick(x->points, p))
+        DISPATCH_SPARSE(multiply_panels, &x->points->rows, x, z, scratch, stride, out);
+    else if (has_blas)
+        multiply_by_blas(blas, &X, &Z, d, bytes, stride, out);
+    else {
+        if (bytes == 4)
+            panels_float(&f, &X, &Z, d, stride, out);
+        else
+            panels_double(&g, &X, &Z, d, stride, out);
+        return 0;
+    }
+    if (p->kernel.kind == PEGASOS_LINEAR)
+        return 0;
+    if (bytes == 4)
+        transform_float(&f, X.count, Z.count, stride, out, X.norms, Z.norms);
+    else
+        transform_double(&g, X.count, Z.count, stride, out, X.norms, Z.norms);
+    return 0;
+}
+
+/* ---- Blocks ---------------------------------------------------------------------------------- */
+
+static int64_t scratch_of_thread(const pegasos_points *x, const pegasos_points *z)
+{
+    enum { ALIGNED = 64 };
+    return (scratch_of_tile(x, z) + ALIGNED - 1) / ALIGNED * ALIGNED;
+}
+
+int64_t pegasos_kernel_scratch(const pegasos_points *x, const pegasos_points *z, int64_t n_threads)
+{
+    return n_threads * scratch_of_thread(x, z);
+}
+
+typedef struct block {
+    const pegasos_some *x, *z;
+    const pegasos_workers *workers;
+    tile_size size;
+    int64_t n_across, scratch_bytes, stride;
+    char *out;
+    int ended; /* of kernels that write values themselves: they have one thread */
+} block;
+
+static pegasos_some part_of(const pegasos_some *some, int64_t first, int64_t count)
+{
+    pegasos_some part = *some;
+    part.count = some->count - first < count ? some->count - first : count;
+    part.first += first;
+    part.which = some->which ? some->which + first : NULL;
+    return part;
+}
+
+static void do_tile(void *argument, int64_t slot, int64_t k)
+{
+    block *const b = argument;
+    const int64_t bytes = b->z->points->rows.value_bytes;
+    const int64_t i = k / b->n_across * b->size.x, j = k % b->n_across * b->size.z;
+    const pegasos_some x = part_of(b->x, i, b->size.x), z = part_of(b->z, j, b->size.z);
+    char *const scratch = (char *)b->workers->scratch + slot * b->scratch_bytes;
+    if (b->ended == 0)
+        b->ended = write_tile(&x, &z, b->workers->blas, scratch, b->stride,
+                              b->out + (i * b->stride + j) * bytes);
+}
+
+int pegasos_kernel_values(const pegasos_some *x, const pegasos_some *z,
+                          const pegasos_workers *workers, int64_t stride, void *out)
+{
+    const pegasos_points *const p = z->points, *const q = x->points;
+    block b = {.x = x, .z = z, .workers = workers, .stride = stride, .out = out};
+    pegasos_workers alone = *workers;
+    const pegasos_progress progress = {0, INFINITY, INFINITY};
+    assert(p->rows.value_bytes == q->rows.value_bytes && p->rows.n_features == q->rows.n_features);
+    assert(!is_thin(q, p) || (!z->which && z->first == 0 && z->count == p->rows.n_rows));
+    if (x->count == 0 || z->count == 0)
+        return 0;
+    b.size = size_of_tiles(q, p, z->count);
+    b.scratch_bytes = scratch_of_thread(q, p);
+    b.n_across = (z->count + b.size.z - 1) / b.size.z;
+    if (p->write)
+        alone.threads = NULL;
+    const int64_t n_tiles = b.n_across * ((x->count + b.size.x - 1) / b.size.x);
+    const double values = (double)(x->count * z->count) / (double)n_tiles;
+    if (!share(p->write ? &alone : workers, n_tiles, b.size.cost * values, do_tile, &b, &progress))
+        return 1;
+    return b.ended;
 }
 
 /* ---- Scores ---------------------------------------------------------------------------------- */
@@ -145,18 +417,18 @@ enum { PUSH_ROWS = 8192, PUSH_COLUMNS = 16, PUSH_TOGETHER = 4 };
                     + u3 * (double)c3[i];                                                          \
     }                                                                                              \
                                                                                                    \
-    CLONES_WIDE static void push_some_##VALUE(int64_t count, const int64_t *places, int64_t m,     \
-                                              int64_t stride, const VALUE *columns,                \
-                                              const double *coef, double *to)                      \
+    CLONES_WIDE static void push_some_##VALUE(                                                     \
+        int64_t count, const int64_t *places, int64_t m, int64_t stride, const VALUE *columns,     \
+        const double *coef, const int64_t *which, double *to)                                      \
     {                                                                                              \
         const VALUE *chosen[PUSH_COLUMNS];                                                         \
         double u[PUSH_COLUMNS];                                                                    \
         int64_t n = 0, r = 0;                                                                      \
-        for (int64_t j = 0; j < count; j++)                                                        \
-            if (coef[j] != 0) {                                                                    \
-                u[n] = coef[j];                                                                    \
-                chosen[n++] = columns + places[j] * stride;                                        \
-            }                                                                                      \
+        for (int64_t j = 0; j < count; j++) {                                                      \
+            u[n] = coef[which ? which[j] : j];                                                     \
+            chosen[n] = columns + places[j] * stride;                                              \
+            n += u[n] != 0;                                                                        \
+        }                                                                                          \
         for (; r + PUSH_TOGETHER <= n; r += PUSH_TOGETHER)                                         \
             push_four_##VALUE(m, u + r, chosen + r, to);                                           \
         for (; r < n; r++)                                                                         \
@@ -167,7 +439,8 @@ DEFINE_PUSH_FOUR(double)
 
 void pegasos_kernel_push(int64_t count, const int64_t *places, int64_t n, int64_t stride,
                          int64_t value_bytes, const void *columns, int64_t n_problems,
-                         const double *coef, int64_t score_stride, double *scores)
+                         const double *coef, int64_t coef_stride, const int64_t *which,
+                         int64_t score_stride, double *scores)
 {
     assert(count >= 0 && n >= 0 && n_problems >= 0 && (value_bytes == 4 || value_bytes == 8));
     for (int64_t first = 0; first < n; first += PUSH_ROWS) {
@@ -175,13 +448,15 @@ void pegasos_kernel_push(int64_t count, const int64_t *places, int64_t n, int64_
         for (int64_t r = 0; r < count; r += PUSH_COLUMNS) {
             const int64_t some = count - r < PUSH_COLUMNS ? count - r : PUSH_COLUMNS;
             for (int64_t k = 0; k < n_problems; k++) {
-                double *to = scores + k * score_stride + first;
+                double *const to = scores + k * score_stride + first;
+                const double *const own = coef + k * coef_stride + (which ? 0 : r);
+                const int64_t *const list = which ? which + r : NULL;
                 if (value_bytes == 4)
                     push_some_float(some, places + r, m, stride, (const float *)columns + first,
-                                    coef + k * count + r, to);
+                                    own, list, to);
                 else
                     push_some_double(some, places + r, m, stride, (const double *)columns + first,
-                                     coef + k * count + r, to);
+                                     own, list, to);
             }
         }
     }
@@ -198,52 +473,4 @@ void pegasos_kernel_gather(int64_t count, const int64_t *places, int64_t stride,
         gather_float(count, places, stride, columns, m, which, out_stride, out);
     else
         gather_double(count, places, stride, columns, m, which, out_stride, out);
-}
-
-/* ---- What kernels do to products ------------------------------------------------------------- */
-
-void pegasos_kernel_gauss(int64_t n, int64_t m, int64_t stride, int64_t value_bytes, void *products,
-                          const void *x_norms, const void *z_norms, double gamma)
-{
-    if (value_bytes == 4)
-        gauss_float(n, m, stride, products, x_norms, z_norms, (float)gamma);
-    else
-        gauss_double(n, m, stride, products, x_norms, z_norms, gamma);
-}
-
-void pegasos_kernel_polynomial(int64_t n, int64_t m, int64_t stride, int64_t value_bytes,
-                               void *products, double gamma, double coef0, int64_t degree)
-{
-    assert(n >= 0 && m >= 0 && degree >= 0);
-    if (value_bytes == 4)
-        polynomial_float(n, m, stride, products, (float)gamma, (float)coef0, degree);
-    else
-        polynomial_double(n, m, stride, products, gamma, coef0, degree);
-}
-
-void pegasos_kernel_sigmoid(int64_t n, int64_t m, int64_t stride, int64_t value_bytes,
-                            void *products, double gamma, double coef0)
-{
-    if (value_bytes == 4)
-        sigmoid_float(n, m, stride, products, (float)gamma, (float)coef0);
-    else
-        sigmoid_double(n, m, stride, products, gamma, coef0);
-}
-
-void pegasos_kernel_gauss_rows(int64_t n, int64_t m, int64_t d, int64_t value_bytes, const void *x,
-                               const void *z, double gamma, int64_t stride, void *out)
-{
-    if (value_bytes == 4)
-        gauss_rows_float(n, m, d, x, z, (float)sqrt(gamma), stride, out);
-    else
-        gauss_rows_double(n, m, d, x, z, sqrt(gamma), stride, out);
-}
-
-void pegasos_kernel_laplace(int64_t n, int64_t m, int64_t d, int64_t value_bytes, const void *x,
-                            const void *z, double gamma, int64_t stride, void *out)
-{
-    if (value_bytes == 4)
-        laplace_float(n, m, d, x, z, (float)gamma, stride, out);
-    else
-        laplace_double(n, m, d, x, z, gamma, stride, out);
 }

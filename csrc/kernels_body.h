@@ -1,5 +1,5 @@
 /*
- * kernels_body.h - the elementwise part of kernels, for one type of values.
+ * kernels_body.h - what kernels are of inner products and of differences, for one type of values.
  *
  * kernels.c includes this once per type with these macros, undefined again at the end:
  *
@@ -40,12 +40,6 @@ static INLINE VALUE NAME(exp_of)(VALUE x)
     return (1 + (r + r * r * EXP_TAIL(r))) * power;
 }
 
-static INLINE void NAME(exp_lanes)(VALUE *x)
-{
-    for (int l = 0; l < LANES; l++)
-        x[l] = NAME(exp_of)(x[l]);
-}
-
 /* Numbers far apart each take a line of cache: those of the next column are asked for meanwhile. */
 static void NAME(gather)(int64_t count, const int64_t *places, int64_t stride, const VALUE *columns,
                          int64_t m, const int64_t *which, int64_t out_stride, VALUE *out)
@@ -63,22 +57,26 @@ static void NAME(gather)(int64_t count, const int64_t *places, int64_t stride, c
     }
 }
 
-/* |x - z|_1 */
-static INLINE VALUE NAME(distance)(const VALUE *x, const VALUE *z, int64_t d)
+static INLINE const VALUE *NAME(row_of)(const lines *rows, int64_t i, int64_t d)
 {
-    VALUE lane[LANES] = {0};
-    int64_t j = 0;
-    for (; d - j >= LANES; j += LANES)
-        for (int l = 0; l < LANES; l++) {
-            const VALUE difference = x[j + l] - z[j + l];
-            lane[l] += difference > 0 ? difference : -difference;
-        }
-    double sum = 0;
-    for (; j < d; j++)
-        sum += fabs((double)x[j] - z[j]);
-    for (int l = 0; l < LANES; l++)
-        sum += lane[l];
-    return (VALUE)sum;
+    return (const VALUE *)rows->values + (rows->which ? rows->which[i] : rows->first + i) * d;
+}
+
+/* A kernel with its numbers in this type. */
+typedef struct NAME(function) {
+    int64_t kind, degree;
+    bool is_apart; /* of differences, not of products */
+    VALUE gamma, coef0, root;
+} NAME(function);
+
+static NAME(function) NAME(function_of)(const pegasos_kernel_function *kernel, bool is_apart)
+{
+    return (NAME(function)){.kind = kernel->kind,
+                            .degree = kernel->degree,
+                            .is_apart = is_apart,
+                            .gamma = (VALUE)kernel->gamma,
+                            .coef0 = (VALUE)kernel->coef0,
+                            .root = (VALUE)sqrt(kernel->gamma)};
 }
 
 /* exp(-gamma |x - z|^2) from products <x, z>, for one x and LANES z: |x|^2 + |z|^2 - 2 <x, z> */
@@ -88,24 +86,6 @@ static INLINE void NAME(gauss_lanes)(VALUE *restrict products, VALUE x_norm,
     for (int l = 0; l < LANES; l++) {
         const VALUE distance = x_norm + z_norms[l] - 2 * products[l];
         products[l] = NAME(exp_of)(distance > 0 ? -gamma * distance : 0); /* < 0 by rounding */
-    }
-}
-
-CLONES_WIDE static void NAME(gauss)(int64_t n, int64_t m, int64_t stride, VALUE *products,
-                                    const VALUE *x_norms, const VALUE *z_norms, VALUE gamma)
-{
-    for (int64_t i = 0; i < n; i++, products += stride) {
-        int64_t j = 0;
-        for (; m - j >= LANES; j += LANES)
-            NAME(gauss_lanes)(products + j, x_norms[i], z_norms + j, gamma);
-        if (j < m) { /* the rest in a buffer of full length */
-            VALUE rest[LANES] = {0}, norms[LANES] = {0};
-            const size_t bytes = (size_t)(m - j) * sizeof(VALUE);
-            memcpy(rest, products + j, bytes);
-            memcpy(norms, z_norms + j, bytes);
-            NAME(gauss_lanes)(rest, x_norms[i], norms, gamma);
-            memcpy(products + j, rest, bytes);
-        }
     }
 }
 
@@ -127,103 +107,163 @@ static INLINE void NAME(power_lanes)(VALUE *x, VALUE gamma, VALUE coef0, int64_t
     memcpy(x, power, sizeof power);
 }
 
-CLONES_WIDE static void NAME(polynomial)(int64_t n, int64_t m, int64_t stride, VALUE *products,
-                                         VALUE gamma, VALUE coef0, int64_t degree)
+/* Where norms of the sums in `finish` are: those of x so many numbers apart, and those of z. */
+typedef struct NAME(norms) {
+    const VALUE *x, *z;
+    int x_step, z_step;
+} NAME(norms);
+
+/* Makes kernel values of `count` times LANES sums, in place, each LANES for one x. */
+static INLINE void NAME(finish)(const NAME(function) * f, int64_t count, VALUE *restrict sums,
+                                NAME(norms) norms)
 {
+    const VALUE gamma = f->gamma, coef0 = f->coef0;
+    const VALUE factor = f->kind == PEGASOS_LAPLACIAN ? gamma : 1;
+    const int64_t degree = f->degree;
+    if (f->is_apart)
+        for (int64_t k = 0; k < count; k++, sums += LANES)
+            for (int l = 0; l < LANES; l++)
+                sums[l] = NAME(exp_of)(-factor * sums[l]);
+    else if (f->kind == PEGASOS_GAUSSIAN)
+        for (int64_t k = 0; k < count; k++, sums += LANES)
+            NAME(gauss_lanes)(sums, norms.x[k * norms.x_step], norms.z + k * norms.z_step, gamma);
+    else if (f->kind == PEGASOS_POLYNOMIAL)
+        for (int64_t k = 0; k < count; k++, sums += LANES)
+            NAME(power_lanes)(sums, gamma, coef0, degree);
+    else if (f->kind == PEGASOS_SIGMOID)
+        for (int64_t k = 0; k < count * LANES; k++)
+            sums[k] = (VALUE)tanh((double)(gamma * sums[k] + coef0));
+}
+
+/* Makes kernel values of n x m products, in place. */
+CLONES_WIDE static void NAME(transform)(const NAME(function) * f, int64_t n, int64_t m,
+                                        int64_t stride, VALUE *products, const VALUE *x_norms,
+                                        const VALUE *z_norms)
+{
+    const int64_t full = m / LANES;
+    const size_t bytes = (size_t)(m - full * LANES) * sizeof(VALUE);
+    VALUE rest[LANES] = {0}, last[LANES] = {0};
+    if (z_norms)
+        memcpy(last, z_norms + full * LANES, bytes);
     for (int64_t i = 0; i < n; i++, products += stride) {
-        int64_t j = 0;
-        for (; m - j >= LANES; j += LANES)
-            NAME(power_lanes)(products + j, gamma, coef0, degree);
-        if (j < m) { /* the rest in a buffer of full length */
-            VALUE rest[LANES] = {0};
-            const size_t bytes = (size_t)(m - j) * sizeof(VALUE);
-            memcpy(rest, products + j, bytes);
-            NAME(power_lanes)(rest, gamma, coef0, degree);
-            memcpy(products + j, rest, bytes);
-        }
+        const VALUE *const x = x_norms ? x_norms + i : NULL;
+        NAME(finish)(f, full, products, (NAME(norms)){x, z_norms, 0, LANES});
+        if (bytes == 0)
+            continue;
+        memcpy(rest, products + full * LANES, bytes); /* in a buffer of full length */
+        NAME(finish)(f, 1, rest, (NAME(norms)){x, last, 0, 0});
+        memcpy(products + full * LANES, rest, bytes);
     }
 }
 
-static void NAME(sigmoid)(int64_t n, int64_t m, int64_t stride, VALUE *products, VALUE gamma,
-                          VALUE coef0)
-{
-    for (int64_t i = 0; i < n; i++, products += stride)
-        for (int64_t j = 0; j < m; j++)
-            products[j] = (VALUE)tanh((double)(gamma * products[j] + coef0));
-}
+#define REAL     VALUE
+#define DEPTH    256
+#define ABREAST  4
+#define BUFFERED 32 /* sums that lanes of one length have left wait for those of another */
 
-/* exp(-gamma |x - z|_1), dense rows of d features */
-CLONES_WIDE static void NAME(laplace)(int64_t n, int64_t m, int64_t d, const VALUE *x,
-                                      const VALUE *z, VALUE gamma, int64_t stride, VALUE *out)
-{
-    for (int64_t i = 0; i < n; i++, out += stride)
-        for (int64_t j = 0; j < m; j += LANES) {
-            const int64_t width = m - j < LANES ? m - j : LANES;
-            VALUE exponent[LANES] = {0};
-            for (int64_t l = 0; l < width; l++)
-                exponent[l] = -gamma * NAME(distance)(x + i * d, z + (j + l) * d, d);
-            NAME(exp_lanes)(exponent);
-            memcpy(out + j, exponent, (size_t)width * sizeof(VALUE));
-        }
-}
-
-#define DEPTH   256
-#define ABREAST 4
-
-/* sums[r][l] += sum_k (root (x_r[k] - panel[k][l]))^2, for ABREAST rows x and LANES rows of the
- * panel */
-static INLINE void NAME(add_squares)(const VALUE *const *x, int64_t depth, const VALUE *panel,
-                                     VALUE root, VALUE sums[ABREAST][LANES])
-{
-    for (int64_t k = 0; k < depth; k++)
-        for (int r = 0; r < ABREAST; r++)
-            for (int l = 0; l < LANES; l++) {
-                const VALUE difference = root * (x[r][k] - panel[k * LANES + l]);
-                sums[r][l] += difference * difference;
-            }
-}
+/* Adds what `depth` features make to the sums of ABREAST rows x and of the LANES rows of a panel:
+ * s_r[l] += term of x_r[k] and panel[k][l]. */
+#define DEFINE_ADD(name, DO_TERM)                                                                  \
+    static INLINE void NAME(name)(const VALUE *const *x, int64_t depth, const VALUE *panel,        \
+                                  VALUE root, VALUE sums[ABREAST][LANES])                          \
+    {                                                                                              \
+        const VALUE *const x0 = x[0], *const x1 = x[1], *const x2 = x[2], *const x3 = x[3];        \
+        (void)root;                                                                                \
+        for (int h = 0; h < LANES; h += LANES_BYTES / (int)sizeof(VALUE)) {                        \
+            VEC s0, s1, s2, s3, z;                                                                 \
+            LOAD(s0, sums[0] + h);                                                                 \
+            LOAD(s1, sums[1] + h);                                                                 \
+            LOAD(s2, sums[2] + h);                                                                 \
+            LOAD(s3, sums[3] + h);                                                                 \
+            for (int64_t k = 0; k < depth; k++) {                                                  \
+                LOAD(z, panel + k * LANES + h);                                                    \
+                DO_TERM(s0, x0[k]);                                                                \
+                DO_TERM(s1, x1[k]);                                                                \
+                DO_TERM(s2, x2[k]);                                                                \
+                DO_TERM(s3, x3[k]);                                                                \
+            }                                                                                      \
+            STORE(sums[0] + h, s0);                                                                \
+            STORE(sums[1] + h, s1);                                                                \
+            STORE(sums[2] + h, s2);                                                                \
+            STORE(sums[3] + h, s3);                                                                \
+        }                                                                                          \
+    }
+#define DO_PRODUCT(s, number) s = ADD(s, MULTIPLY(SPLAT(number), z))
+#define DO_SQUARE(s, number)                                                                       \
+    do {                                                                                           \
+        const VEC difference = MULTIPLY(SPLAT(root), SUBTRACT(SPLAT(number), z));                  \
+        s = ADD(s, MULTIPLY(difference, difference));                                              \
+    } while (0)
+#define DO_SIZE(s, number)                                                                         \
+    do {                                                                                           \
+        const VEC up = SUBTRACT(SPLAT(number), z), down = SUBTRACT(z, SPLAT(number));              \
+        s = ADD(s, LARGER(up, down));                                                              \
+    } while (0)
+DEFINE_ADD(add_products, DO_PRODUCT)
+DEFINE_ADD(add_squares, DO_SQUARE)
+DEFINE_ADD(add_sizes, DO_SIZE)
 
 /*
- * exp(-|root (x - z)|^2), dense rows of d features. LANES rows z are written out side by side,
- * DEPTH features at a time; between these, sums wait in `out`. Differences lose nothing where rows
- * are far from 0 and near to each other, and with the root of gamma on them squares overflow only
- * where the kernel is 0.
+ * Kernel values between dense rows of d features. LANES rows z are written out side by side, DEPTH
+ * features at a time; between these, sums wait in `out`. Differences lose nothing where rows are
+ * far from 0 and near to each other, and with the root of gamma on them squares overflow only where
+ * the kernel is 0.
  */
-CLONES_WIDE static void NAME(gauss_rows)(int64_t n, int64_t m, int64_t d, const VALUE *x,
-                                         const VALUE *z, VALUE root, int64_t stride, VALUE *out)
+CLONES_WIDE static void NAME(panels)(const NAME(function) * f, const lines *x, const lines *z,
+                                     int64_t d, int64_t stride, VALUE *out)
 {
-    VALUE panel[DEPTH * LANES];
-    for (int64_t j = 0; j < m; j += LANES) {
-        const int64_t width = m - j < LANES ? m - j : LANES;
+    const bool has_norms = f->kind == PEGASOS_GAUSSIAN && !f->is_apart;
+    const VALUE *const x_norms = x->norms;
+    VALUE panel[DEPTH * LANES], norms[LANES] = {0}, sums[BUFFERED][LANES];
+    for (int64_t j = 0; j < z->count; j += LANES) {
+        const int64_t width = z->count - j < LANES ? z->count - j : LANES;
         const size_t bytes = (size_t)width * sizeof(VALUE);
+        if (has_norms)
+            memcpy(norms, (const VALUE *)z->norms + j, bytes);
         for (int64_t k = 0; k < d; k += DEPTH) {
             const int64_t depth = d - k < DEPTH ? d - k : DEPTH;
-            for (int64_t l = 0; l < LANES; l++)
+            for (int64_t l = 0; l < LANES; l++) {
+                const VALUE *const row = NAME(row_of)(z, j + (l < width ? l : 0), d) + k;
                 for (int64_t c = 0; c < depth; c++)
-                    panel[c * LANES + l] = z[(j + (l < width ? l : 0)) * d + k + c];
-            for (int64_t i = 0; i < n; i += ABREAST) {
-                const VALUE *rows[ABREAST];
-                VALUE sums[ABREAST][LANES] = {{0}};
-                for (int r = 0; r < ABREAST; r++) {
-                    const int64_t row = i + r < n ? i + r : n - 1;
-                    rows[r] = x + row * d + k;
+                    panel[c * LANES + l] = row[c];
+            }
+            for (int64_t i = 0; i < x->count; i += BUFFERED) {
+                const int64_t count = x->count - i < BUFFERED ? x->count - i : BUFFERED;
+                for (int64_t r = 0; r < count; r++)
                     if (k > 0)
-                        memcpy(sums[r], out + row * stride + j, bytes);
+                        memcpy(sums[r], out + (i + r) * stride + j, bytes);
+                    else
+                        memset(sums[r], 0, sizeof sums[r]);
+                for (int64_t r = 0; r < count; r += ABREAST) {
+                    const VALUE *rows[ABREAST];
+                    for (int64_t h = 0; h < ABREAST; h++)
+                        rows[h] = NAME(row_of)(x, i + (r + h < count ? r + h : r), d) + k;
+                    if (!f->is_apart)
+                        NAME(add_products)(rows, depth, panel, 0, sums + r);
+                    else if (f->kind == PEGASOS_GAUSSIAN)
+                        NAME(add_squares)(rows, depth, panel, f->root, sums + r);
+                    else
+                        NAME(add_sizes)(rows, depth, panel, 0, sums + r);
                 }
-                NAME(add_squares)(rows, depth, panel, root, sums);
-                for (int r = 0; r < ABREAST && i + r < n; r++) {
-                    if (k + depth == d) {
-                        for (int l = 0; l < LANES; l++)
-                            sums[r][l] = -sums[r][l];
-                        NAME(exp_lanes)(sums[r]);
-                    }
-                    memcpy(out + (i + r) * stride + j, sums[r], bytes);
-                }
+                if (k + depth == d)
+                    NAME(finish)(f, count, sums[0],
+                                 (NAME(norms)){has_norms ? x_norms + i : NULL, norms, 1, 0});
+                for (int64_t r = 0; r < count; r++)
+                    if (width == LANES)
+                        memcpy(out + (i + r) * stride + j, sums[r], sizeof sums[r]);
+                    else
+                        memcpy(out + (i + r) * stride + j, sums[r], bytes);
             }
         }
     }
 }
 
+#undef REAL
+#undef DEFINE_ADD
+#undef DO_PRODUCT
+#undef DO_SQUARE
+#undef DO_SIZE
+#undef BUFFERED
 #undef DEPTH
 #undef ABREAST
 #undef LANES

@@ -141,7 +141,7 @@ typedef struct pegasos_progress {
 enum { PEGASOS_AUTO = 0, PEGASOS_ASCENT = 1, PEGASOS_NEWTON = 2 };
 
 /* Routines of BLAS and LAPACK, as Fortran has them, in double and in single precision: triangles
- * "U", products "N" and "T", one right side. */
+ * "U", products "N" and "T", one right side. pegasos_solve needs no gemm, which may be NULL. */
 typedef struct pegasos_blas {
     void (*dsyrk)(char *, char *, int *, int *, double *, double *, int *, double *, double *,
                   int *);
@@ -150,6 +150,10 @@ typedef struct pegasos_blas {
     void (*spotrf)(char *, int *, float *, int *, int *);
     void (*dpotrs)(char *, int *, int *, double *, int *, double *, int *, int *);
     void (*spotrs)(char *, int *, int *, float *, int *, float *, int *, int *);
+    void (*dgemm)(char *, char *, int *, int *, int *, double *, double *, int *, double *, int *,
+                  double *, double *, int *);
+    void (*sgemm)(char *, char *, int *, int *, int *, float *, float *, int *, float *, int *,
+                  float *, float *, int *);
 } pegasos_blas;
 
 /* Threads that a program has for a fit. */

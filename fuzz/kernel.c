@@ -165,30 +165,32 @@ static void train_all(input *in, const void *gram, int64_t m, int64_t bytes, peg
     }
 }
 
-/* CSR rows number j of which hold column j of `values`, d columns of m rows. */
-static pegasos_rows inverted(input *in, const void *values, int64_t m, int64_t d, int64_t bytes)
+/* Points of rows, which are thin or thick if they are sparse and `layout` says so. */
+static pegasos_points points_of(input *in, pegasos_rows rows, const pegasos_points *like,
+                                int layout)
 {
-    int64_t *indptr = room(in, d + 1, 8), size = 0;
-    int32_t *indices = room(in, m * d, 4);
-    void *stored = room(in, m * d, bytes);
-    for (int64_t j = 0; j < d; j++) {
-        for (int64_t i = 0; i < m; i++) {
-            const double value = number(values, bytes, i * d + j);
-            if (value == 0)
-                continue;
-            indices[size] = (int32_t)i;
-            put(stored, bytes, size++, value);
-        }
-        indptr[j + 1] = size;
+    const int64_t n = rows.n_rows, d = rows.n_features, bytes = rows.value_bytes;
+    pegasos_points points = *like;
+    double *norms = room(in, n, 8), *scratch = room(in, d, 8);
+    void *own = room(in, n, bytes);
+    points.rows = rows;
+    pegasos_linear_norms(&rows, 0, n, scratch, norms);
+    for (int64_t i = 0; i < n; i++)
+        put(own, bytes, i, norms[i]);
+    points.norms = own;
+    points.is_thick = rows.index_bytes != 0 && layout == 1;
+    if (rows.index_bytes != 0 && layout == 2) {
+        const pegasos_some all = {&points, 0, n, NULL};
+        const int64_t size = 1
+                             + (rows.indptr_bytes == 4 ? ((const int32_t *)rows.indptr)[n]
+                                                       : ((const int64_t *)rows.indptr)[n]);
+        points.inverted = (pegasos_rows){.index_bytes = 4,
+                                         .values = room(in, size, bytes),
+                                         .indices = room(in, size, 4),
+                                         .indptr = room(in, d + 1, 8)};
+        pegasos_invert(&all, &points.inverted);
     }
-    return (pegasos_rows){.n_rows = d,
-                          .n_features = m,
-                          .value_bytes = bytes,
-                          .index_bytes = 4,
-                          .indptr_bytes = 8,
-                          .values = stored,
-                          .indices = indices,
-                          .indptr = indptr};
+    return points;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -214,36 +216,31 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         release(&in);
         return 0;
     }
-    const pegasos_rows x = take_rows_of(&in, n, d, bytes, true);
-    const pegasos_rows z = take_rows_of(&in, m, d, bytes, take_bool(&in));
+    const int64_t is_sparse = take_bool(&in), degree = take_in(&in, 0, 6);
+    const int layout = (int)take_in(&in, 0, 2);
+    const pegasos_rows x = take_rows_of(&in, n, d, bytes, is_sparse);
+    const pegasos_rows z = take_rows_of(&in, m, d, bytes, is_sparse);
     const void *X = dense(&in, &x), *Z = dense(&in, &z);
-    const pegasos_rows turned = inverted(&in, Z, m, d, bytes);
     void *K = room(&in, n * stride, bytes);
-    double *x_norms = room(&in, n, 8), *z_norms = room(&in, m, 8), *scratch = room(&in, d, 8);
-    void *xn = room(&in, n, bytes), *zn = room(&in, m, bytes);
-    pegasos_linear_norms(&x, 0, n, scratch, x_norms);
-    pegasos_linear_norms(&z, 0, m, scratch, z_norms);
+    const pegasos_points like = {
+        .kernel = {kind, gamma, coef0, degree},
+        .by_differences = kind == PEGASOS_GAUSSIAN && take_bool(&in)
+    };
+    const pegasos_points of_x = points_of(&in, x, &like, layout);
+    const pegasos_points of_z = points_of(&in, z, &like, layout);
+    pegasos_watch watch = {.every = 1e18};
+    const pegasos_workers workers = {.scratch =
+                                         room(&in, 1 + pegasos_kernel_scratch(&of_x, &of_z, 1), 1),
+                                     .n_threads = 1,
+                                     .watch = &watch};
+    int64_t *some = room(&in, n, 8);
     for (int64_t i = 0; i < n; i++)
-        put(xn, bytes, i, x_norms[i]);
-    for (int64_t j = 0; j < m; j++)
-        put(zn, bytes, j, z_norms[j]);
+        some[i] = i;
     for (int64_t j = 0; j < n * stride; j++)
         put(K, bytes, j, 7);
-    const int64_t degree = take_in(&in, 0, 6);
-    if (z.index_bytes != 0 && take_bool(&in))
-        pegasos_thick_products(&x, &z, room(&in, d, PEGASOS_PANEL_BYTES), stride, K);
-    else
-        pegasos_sparse_products(&x, &turned, stride, K);
-    if (kind == 1 && take_bool(&in))
-        pegasos_kernel_gauss_rows(n, m, d, bytes, X, Z, gamma, stride, K);
-    else if (kind == 1)
-        pegasos_kernel_gauss(n, m, stride, bytes, K, xn, zn, gamma);
-    else if (kind == 2)
-        pegasos_kernel_polynomial(n, m, stride, bytes, K, gamma, coef0, degree);
-    else if (kind == 3)
-        pegasos_kernel_sigmoid(n, m, stride, bytes, K, gamma, coef0);
-    else if (kind == 4)
-        pegasos_kernel_laplace(n, m, d, bytes, X, Z, gamma, stride, K);
+    const pegasos_some rows = {&of_x, 0, n, take_bool(&in) ? some : NULL},
+                       others = {&of_z, 0, m, NULL};
+    MUST(pegasos_kernel_values(&rows, &others, &workers, stride, K) == 0);
     for (int64_t i = 0; i < n; i++) {
         for (int64_t j = m; j < stride; j++)
             MUST(number(K, bytes, i * stride + j) == 7); /* not ours to write */
@@ -257,29 +254,30 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                 apart += fabs(s - t);
                 square += (s - t) * (s - t);
             }
-            if (kind == 1
-                || kind == 4) /* of overflow to infinity too; NaN of infinity less itself */
+            if (kind == PEGASOS_GAUSSIAN
+                || kind
+                       == PEGASOS_LAPLACIAN) /* of overflow to infinity too; NaN of infinity less itself */
                 MUST((0 <= value && value <= 1 + 1e-6) || (in.extreme && isnan(value)));
-            if (kind == 3)
+            if (kind == PEGASOS_SIGMOID)
                 MUST((-1 <= value && value <= 1) || (in.extreme && isnan(value)));
             if (in.extreme)
                 continue;
-            MUST(isfinite(value) || kind == 2);
+            MUST(isfinite(value) || kind == PEGASOS_POLYNOMIAL);
             const double slack = tolerance * (1 + gamma) * (1 + sizes + apart);
-            if (kind == 0)
+            if (kind == PEGASOS_LINEAR)
                 MUST(fabs(value - product) <= slack);
-            else if (kind == 1)
+            else if (kind == PEGASOS_GAUSSIAN)
                 MUST(fabs(value - exp(-gamma * square)) <= slack);
-            else if (kind == 3)
+            else if (kind == PEGASOS_SIGMOID)
                 MUST(fabs(value - tanh(gamma * product + coef0)) <= slack);
-            else if (kind == 4)
+            else if (kind == PEGASOS_LAPLACIAN)
                 MUST(fabs(value - exp(-gamma * apart)) <= slack);
             else if (degree == 0)
                 MUST(value == 1);
         }
     }
     /* blocks from columns */
-    if (kind == 0) {
+    if (kind == PEGASOS_LINEAR) {
         const int64_t count = take_in(&in, 1, 5), m = take_in(&in, 1, 5);
         int64_t *places = room(&in, count, 8), *which = room(&in, m, 8);
         for (int64_t i = 0; i < count; i++)
@@ -296,7 +294,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                 (size_t)bytes));
     }
     /* scores of coefficients on columns */
-    if (kind == 0 && !in.extreme) {
+    if (kind == PEGASOS_LINEAR && !in.extreme) {
         const int64_t count = take_in(&in, 0, 5), problems = take_in(&in, 1, 3);
         int64_t *places = room(&in, count, 8);
         double *coef = room(&in, problems * count, 8), *scores = room(&in, problems * stride, 8);
@@ -304,8 +302,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             places[r] = take_in(&in, 0, n - 1);
         for (int64_t r = 0; r < problems * count; r++)
             coef[r] = take_number(&in);
-        pegasos_kernel_push(count, places, stride, stride, bytes, K, problems, coef, stride,
-                            scores);
+        pegasos_kernel_push(count, places, stride, stride, bytes, K, problems, coef, count, NULL,
+                            stride, scores);
         for (int64_t k = 0; k < problems; k++)
             for (int64_t j = 0; j < stride; j++) {
                 double sum = 0;

@@ -39,13 +39,6 @@ def runs(k=1, **fields):
     return state
 
 
-class Matrix:
-    """A kernel matrix all of which is there."""
-
-    def factor(self):
-        return np.eye(N)
-
-
 def values(dtype, *shape):
     return np.linspace(0.1, 1, int(np.prod(shape))).reshape(shape).astype(dtype)
 
@@ -55,6 +48,16 @@ def make_rows(layout, dtype):
     if layout == "dense":
         return _core.dense_rows(X)
     return _core.csr_rows(X.data, X.indices, X.indptr, D)
+
+
+def points(layout, dtype, **more):
+    norms = np.ones(N, dtype)
+    options = {"kind": _core.GAUSSIAN, "gamma": 0.5, "norms": norms} | more
+    return _core.Points(make_rows(layout, dtype), **options)
+
+
+def columns(layout, dtype, room=N, **more):
+    return _core.Columns(points(layout, dtype), values(dtype, room, N), np.full(N, -1), **more)
 
 
 def calls(layout, dtype):
@@ -112,14 +115,14 @@ def calls(layout, dtype):
     yield "are_fits", [memory, N, D, np.dtype(dtype).itemsize]
     # Kernels.
     yield "kernel_fit", [
-        values(dtype, N, N), np.arange(N), None, problems(), targets, np.zeros((K, N)),
-        np.zeros((K, N)), np.zeros((K, N)), pending, np.zeros((K, N)), np.zeros((K, N)), 0, draws,
-        np.zeros((K, 1)), _core.Watch(),
+        columns(layout, dtype), problems(), targets, np.zeros((K, N)), np.zeros((K, N)),
+        np.zeros((K, N)), pending, np.zeros((K, N)), np.zeros((K, N)), 0, draws, np.zeros((K, 1)),
+        _core.Watch(),
     ]  # fmt: skip
     of_kernels = np.zeros((K, _core.kept(N, 0)), np.uint8)
     yield "kernel_solve", [
-        np.eye(N, dtype=dtype), np.arange(N), Matrix(), targets, 0, one, of_kernels,
-        np.full(K, 5), np.arange(K, dtype=np.uint64),
+        columns(layout, dtype), lambda: np.eye(N), targets, 0, one, of_kernels, np.full(K, 5),
+        np.arange(K, dtype=np.uint64),
     ]  # fmt: skip
     yield "kernel_scores", [N, of_kernels]
     first, inside = np.array([0, 4, 7]), np.array([5, 1, 3, 2, 0, 4, 5])
@@ -128,12 +131,15 @@ def calls(layout, dtype):
     ]  # fmt: skip
     sums = np.zeros(K, np.asarray(_core.BLANK_SUMS).dtype)
     yield "point_sums", [np.ones((K, N)), np.ones((K, N)), one, one, sums]
-    yield "push", [values(dtype, 3, N), np.array([2, 0]), np.ones((K, 2)), np.zeros((K, N))]
-    yield "gather", [values(dtype, 3, N), np.array([2, -1]), draws[:4], values(dtype, 2, 4)]
-    products, norms = values(dtype, 3, N), [values(dtype, 3), values(dtype, N)]
-    yield "transform", [_core.GAUSS, products, 0.5, 0, 0, *norms]
-    for kind in (_core.GAUSS, _core.LAPLACE):
-        yield "between", [kind, values(dtype, 3, D), values(dtype, N, D), 0.5, products]
+    x, watch = points(layout, dtype), _core.Watch()
+    yield "kernel_values", [x, x, values(dtype, N, N), watch]
+    yield "add_scores", [x, x, np.ones((K, N)), np.zeros((K, N)), watch]
+    yield "add_scores", [None, x, np.ones((K, 3)), np.zeros((K, N)), watch]
+    yield "Columns", [x, values(dtype, 3, N), np.full(N, -1)]
+    few = columns(layout, dtype, 3)
+    yield "Columns.keep", [few, draws[:4].copy(), watch]
+    yield "Columns.among", [few, draws[:2].copy(), draws[:4].copy(), values(dtype, 2, 4), watch]
+    yield "Columns.add", [few, draws[:3].copy(), np.ones((K, 3)), np.zeros((K, N)), watch]
     yield "Order", [0, np.zeros(N, np.int64), SAMPLING, 0]
     if layout == "dense":
         yield "dense_rows", [values(dtype, N, D)]
@@ -141,13 +147,8 @@ def calls(layout, dtype):
     X = convert(values(dtype, N, D), layout, dtype)
     yield "csr_rows", [X.data, X.indices, X.indptr, D]
     yield "Rows.part", [rows, np.array([N - 1, 0]), np.full(D, -1)]
-    other = convert(values(dtype, 4, D), layout, dtype)
-    z = _core.csr_rows(other.data, other.indices, other.indptr, D)
-    turned = convert(values(dtype, 4, D).T, layout, dtype)
-    inverted = _core.csr_rows(turned.data, turned.indices, turned.indptr, 4)
-    panel = np.zeros((D, _core.PANEL_BYTES // np.dtype(dtype).itemsize), dtype)
-    yield "sparse_products", [rows, inverted, values(dtype, N, 4)]
-    yield "thick_products", [rows, z, panel, values(dtype, N, 4)]
+    for how in ({"is_thin": True}, {"is_thick": True}):
+        yield "kernel_values", [x, points(layout, dtype, **how), values(dtype, N, N), watch]
     yield "fit", [
         rows, problems(), _core.Targets(labels), values(dtype, K, D), None, None, pending, 0, draws, True,
     ]  # fmt: skip
@@ -159,16 +160,16 @@ MAY_BE_LONGER = {
     ("standings", 2, 0), ("Targets.prove_kernels", 5, 0),
     ("decision_function", 4, 0), ("Rows.combine", 1, 0),
     ("csr_rows", 0, 0), ("csr_rows", 1, 0), ("csr_rows", 2, 0), ("fit", 6, 1), ("fit", 8, 0),
-    ("kernel_fit", 0, 0), ("kernel_fit", 12, 0), ("Targets", 0, 0), ("push", 0, 0), ("gather", 0, 0), ("gather", 0, 1),
-    ("dense_rows", 0, 0), ("dense_rows", 0, 1), ("Order", 1, 0), ("kernel_solve", 0, 0),
+    ("kernel_fit", 10, 0), ("Targets", 0, 0), ("Columns", 1, 0), ("Columns.keep", 1, 0),
+    ("dense_rows", 0, 0), ("dense_rows", 0, 1), ("Order", 1, 0), ("add_scores", 2, 1),
     ("kernel_scores", 1, 0), ("set_pending", 0, 0), ("are_fits", 0, 0), ("Rows.part", 1, 0),
 }  # fmt: skip
 MAY_BE_SHORTER = {
     ("standings", 2, 0), ("Targets.prove_kernels", 5, 0),
     ("decision_function", 4, 0), ("Rows.combine", 1, 0), ("fit", 8, 0), ("csr_rows", 2, 0),
     ("dense_rows", 0, 0), ("dense_rows", 0, 1),
-    ("Order", 1, 0), ("push", 0, 0), ("gather", 0, 1),
-    ("kernel_fit", 12, 0), ("set_pending", 0, 0), ("are_fits", 0, 0), ("kernel_scores", 1, 0),
+    ("Order", 1, 0), ("Columns", 1, 0), ("Columns.keep", 1, 0), ("add_scores", 2, 1),
+    ("kernel_fit", 10, 0), ("set_pending", 0, 0), ("are_fits", 0, 0), ("kernel_scores", 1, 0),
     ("Targets", 0, 0), ("Rows.part", 1, 0), ("solve", 4, 0), ("solve", 5, 0),
 }  # fmt: skip
 
@@ -292,7 +293,7 @@ def misaligned(array):
 
 # What comes from people, as it lies: rows, coefficients, kernel matrices.
 FROM_PEOPLE = (
-    "dense_rows", "csr_rows", "decision_function", "kernel_solve", "kernel_fit",
+    "dense_rows", "csr_rows", "decision_function", "Columns",
 )  # fmt: skip
 
 
@@ -303,7 +304,7 @@ def test_misaligned_arrays_are_refused(layout, dtype):
                 continue
             arguments = list(good)
             arguments[k] = misaligned(array)
-            is_ours = k >= 4 if name == "decision_function" else k > 0 and "kernel" in name
+            is_ours = k >= 4 if name == "decision_function" else k > 1 and name == "Columns"
             if is_ours:
                 continue
             refused(name, arguments)
@@ -317,14 +318,7 @@ def test_types_that_do_not_go_together_are_refused(layout, dtype):
         for k, array in enumerate(good):
             if not isinstance(array, np.ndarray) or array.dtype != dtype:
                 continue
-            if name in (
-                "dense_rows",
-                "csr_rows",
-                "kernel_fit",
-                "push",
-                "push_inside",
-                "kernel_solve",
-            ):
+            if name in ("dense_rows", "csr_rows", "push_inside"):
                 continue  # either type will do for the only array that has a choice
             if name == "decision_function" and k != 1:
                 continue
@@ -363,13 +357,11 @@ def test_a_group_of_problems_has_the_scores_that_it_has_alone(layout, dtype, is_
 @pytest.mark.parametrize("wrong", [-1, N, 2**62, -(2**63)])
 def test_indices_out_of_range_are_refused(layout, dtype, wrong):
     indices = {"fit": [8], "decision_function": [4], "bundle_run": [2], "Rows.part": [1],
-               "push": [1],
-               "gather": [1, 2], "push_inside": [1, 2, 3],
-               "kernel_solve": [1], "kernel_fit": [1, 12]}  # fmt: skip
+               "Columns": [2], "Columns.keep": [1], "Columns.among": [1, 2], "Columns.add": [1],
+               "push_inside": [1, 2, 3], "kernel_fit": [10]}  # fmt: skip
     for name, good in calls(layout, dtype):
         for k in indices.get(name, []):
-            is_known = (name, k) in (("gather", 1), ("kernel_solve", 1))
-            if k >= len(good) or good[k] is None or (wrong == -1 and is_known):
+            if k >= len(good) or good[k] is None or (wrong == -1 and name == "Columns"):
                 continue  # there is no column
             if (name, k, wrong) == ("push_inside", 1, N):
                 continue  # it has seven
@@ -389,10 +381,8 @@ def test_indices_out_of_range_are_refused(layout, dtype, wrong):
 )  # fmt: skip
 def test_problems_in_no_state_that_can_be_are_refused(layout, dtype, fields):
     for name, good in calls(layout, dtype):
-        if name == "fit":
+        if name in ("fit", "kernel_fit"):
             refused(name, [good[0], problems(**fields), *good[2:]])
-        elif name == "kernel_fit":
-            refused(name, [*good[:3], problems(**fields), *good[4:]])
         elif name == "model" and "n_drawn" not in fields:
             refused(name, [problems(**fields), *good[1:]])
 
@@ -400,10 +390,8 @@ def test_problems_in_no_state_that_can_be_are_refused(layout, dtype, fields):
 @pytest.mark.parametrize("fields", [{"average_from": 1}, {"rate_sum": 1.0}, {"n_averaged": 1}])
 def test_an_average_needs_sums(layout, dtype, fields):
     for name, good in calls(layout, dtype):
-        if name == "fit":
+        if name in ("fit", "kernel_fit"):
             refused(name, [good[0], problems(n_steps=2, **fields), *good[2:4], None, *good[5:]])
-        elif name == "kernel_fit":
-            refused(name, [*good[:3], problems(n_steps=2, **fields), *good[4:6], None, *good[7:]])
         elif name == "model":
             refused(name, [problems(n_steps=2, **fields), good[1], None, *good[3:]])
 
@@ -418,7 +406,7 @@ def test_an_average_needs_sums(layout, dtype, fields):
 )  # fmt: skip
 def test_problems_without_a_meaning_are_refused(layout, dtype, settings):
     for name, good in calls(layout, dtype):
-        k = {"solve": 5, "kernel_solve": 7}.get(name)
+        k = {"solve": 5, "kernel_solve": 6}.get(name)
         if k:
             refused(name, good, **settings)
             refused(name, [*good[:k], np.full(K, 2**62), *good[k + 1 :]])
@@ -456,7 +444,7 @@ def test_memory_of_another_kernel_machine_is_refused(dtype):
     """Its words are sizes, what is pending, counts, truths, what it is at, and rows of the round."""
     good = dict(calls("dense", dtype))["kernel_solve"]
     call("kernel_solve", good)
-    memory, n_words = good[6], _core.kept(N, 0) // 8
+    memory, n_words = good[5], _core.kept(N, 0) // 8
     wrong = [(0, N + 1), (1, 1), (2, 5), (3, 9), (7, -1), (8, 2**62), (10, 2), (11, 4), (12, 6)]
     wrong += [(24, 6), (25, N + 1), (25, -1), (26, 2**40), (33, 2), (36, -1), (n_words - 1, N)]
     for word, value in wrong:
@@ -464,22 +452,32 @@ def test_memory_of_another_kernel_machine_is_refused(dtype):
         edited.view(np.int64)[-1, word] = value
         if word == n_words - 1:
             edited.view(np.int64)[-1, 25] = N
-        refused("kernel_solve", [*good[:6], edited, *good[7:]])
+        refused("kernel_solve", [*good[:5], edited, *good[6:]])
         assert not call("are_fits", [edited, N, 0, np.dtype(dtype).itemsize])
 
 
 @pytest.mark.parametrize("wrong", [np.zeros((N - 1, 2)), np.zeros((N, 2), np.float32), None, 1 / 3])
 def test_factors_of_other_matrices_are_refused(dtype, wrong):
     good = dict(calls("dense", dtype))["kernel_solve"]
-    good[2] = Matrix()
-    good[2].factor = lambda: wrong
+    good[1] = lambda: wrong
     refused("kernel_solve", good, solver=_core.NEWTON, tol=1e-12)
 
 
-def test_a_kernel_matrix_without_a_source_has_all_columns(dtype):
-    for name, good in calls("dense", dtype):
-        if name == "kernel_fit":
-            refused(name, [good[0], np.arange(N) - 1, *good[2:]])
+def test_columns_without_points_are_all_there(dtype):
+    _core.Columns(None, values(dtype, N, N), np.arange(N))
+    for place in (np.arange(N) - 1, None, np.arange(N)[1:]):
+        refused("Columns", [None, values(dtype, N, N), place])
+    refused("Columns", [None, values(dtype, N + 1, N), np.arange(N)])
+    refused("Columns", [None, np.zeros((0, 0), dtype), np.arange(0)])
+
+
+def test_columns_that_cannot_be_written_are_refused(layout, dtype):
+    fixed = values(dtype, 3, N)
+    fixed.flags.writeable = False
+    refused("Columns", [points(layout, dtype), fixed, np.full(N, -1)])
+    for room, place in ((3, np.full(N, -1)), (N, np.arange(N) - 1)):
+        some = [points(layout, dtype), values(dtype, room, N), place]
+        refused("Columns", some, is_all_at_once=True)
 
 
 def test_pending_rows_are_looked_at(layout, dtype):
@@ -515,26 +513,44 @@ def test_every_column_is_looked_at(at, kind, n_features):
             refused("csr_rows", [np.ones(100), indices, indptr, n_features])
 
 
-def test_outputs_with_gaps_between_numbers_are_refused(dtype):
-    apart = values(dtype, N, 8)[:, ::2]
-    refused("transform", [_core.GAUSS, apart, 0.5, 0, 0, values(dtype, N), values(dtype, 4)])
-    refused("transform", [_core.POLYNOMIAL, apart, 1.0, 0.0, 2])
-    refused("transform", [_core.SIGMOID, values(dtype, N, 4)[::-1], 1.0, 0.0])
+def test_outputs_with_gaps_between_numbers_are_refused(layout, dtype):
+    x, out = points(layout, dtype), values(dtype, N, 2 * N)
+    call("kernel_values", [x, x, out[:, 1 : N + 1], _core.Watch()])
+    refused("kernel_values", [x, x, out[:, ::2], _core.Watch()])
+    refused("kernel_values", [x, x, out[::-1, :N], _core.Watch()])
 
 
-def test_kernels_without_what_they_need_are_refused(dtype):
-    products = values(dtype, N, 4)
-    refused("transform", [_core.POLYNOMIAL, products, 1.0, 0.0, -1])
-    refused("transform", [_core.GAUSS, products, 0.5])
-    refused("transform", [_core.LAPLACE, products, 0.5])
-    refused("between", [_core.SIGMOID, products, products, 0.5, values(dtype, N, N)])
+def test_points_without_what_they_need_are_refused(layout, dtype):
+    rows, ones = make_rows(layout, dtype), np.ones(N, dtype)
+    for wrong in (
+        {"kind": 5}, {"kind": -2}, {"kind": _core.OTHER}, {"kind": _core.LINEAR, "write": print},
+        {"kind": _core.POLYNOMIAL, "degree": -1}, {"kind": _core.GAUSSIAN, "norms": ones[1:]},
+        {"kind": _core.GAUSSIAN, "norms": ones.astype("f4" if dtype == np.float64 else "f8")},
+        *([{"kind": _core.LINEAR, name: True} for name in ("is_thin", "is_thick")]
+          if layout == "dense" else []),
+    ):  # fmt: skip
+        with pytest.raises((ValueError, TypeError)):
+            _core.Points(rows, **wrong)
+    other = _core.dense_rows(values(dtype, N, D + 1))
+    x, bare = points(layout, dtype), _core.Points(rows, kind=_core.GAUSSIAN)
+    wide = _core.Points(other, kind=_core.GAUSSIAN, norms=ones)
+    double = points(layout, np.float32 if dtype == np.float64 else np.float64)
+    ours = _core.Points(rows, kind=_core.OTHER, write=print)
+    for z in (bare, wide, double, ours):
+        refused("kernel_values", [x, z, values(dtype, N, N), _core.Watch()])
 
 
 @pytest.mark.parametrize("degree", [*range(9), 17, 10**5, 2**61])
 def test_powers_take_as_many_products_as_the_degree_has_digits(dtype, degree):
     base = np.linspace(-1.5, 1.5, 37).astype(dtype)  # gamma x + coef0, exact
-    products = np.tile(base - 1, (2, 1))
-    _core.transform(_core.POLYNOMIAL, products, 1.0, 1.0, degree)
+    x, one = (
+        _core.Points(
+            _core.dense_rows(rows), kind=_core.POLYNOMIAL, gamma=1.0, coef0=1.0, degree=degree
+        )
+        for rows in (np.ascontiguousarray(base[:, None] - 1), np.ones((2, 1), dtype))
+    )
+    products = np.empty((2, 37), dtype)
+    _core.kernel_values(one, x, products, _core.Watch())
     with np.errstate(over="ignore", under="ignore"):
         expected = np.float64(1) * base.astype(np.float64) ** degree
         fits = np.abs(expected) < np.finfo(dtype).max

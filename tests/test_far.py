@@ -72,7 +72,13 @@ def test_a_row_that_is_far_off_does_not_disturb_the_others(moons, layout, dtype)
 def test_values_by_differences_are_those_of_extended_precision(rng, dtype, n, m, d, offset):
     X, Z = ((offset + rng.normal(size=(k, d))).astype(dtype) for k in (n, m))
     room = np.full((n, m + 5), 7, dtype)
-    _core.between(_core.GAUSS, X, Z, 0.7 / d, room[:, :m])
+    x, z = (
+        _core.Points(
+            _core.dense_rows(rows), kind=_core.GAUSSIAN, gamma=0.7 / d, by_differences=True
+        )
+        for rows in (X, Z)
+    )
+    _core.kernel_values(x, z, room[:, :m], _core.Watch())
     difference = X.astype(np.longdouble)[:, None] - Z.astype(np.longdouble)
     expected = np.exp(-(difference**2).sum(axis=2) * np.longdouble(0.7) / d)
     np.testing.assert_allclose(

@@ -235,6 +235,8 @@ def test_the_extension_fails_with_memory_errors_and_loses_nothing():
         weights, pending = np.zeros((2, 6)), np.zeros((2, 1), np.int64)
         coef, intercept = np.zeros((2, 6)), np.zeros(2)
         rows, sparse = _core.dense_rows(x), _core.csr_rows(ones, indices, indptr, 6)
+        points = _core.Points(rows, kind=_core.LINEAR)
+        columns = _core.Columns(points, x.copy(), np.full(6, -1))
         memory = np.zeros((2, _core.kept(6, 6)), np.uint8)
         problem = dict(intercept_scaling=1.0, free_intercept=False)
         options = dict(lams=np.full(2, 0.1), tol=1e-3, seed=0, watch=_core.Watch())
@@ -242,7 +244,7 @@ def test_the_extension_fails_with_memory_errors_and_loses_nothing():
         calls = [
             (_core.dense_rows, x), (_core.csr_rows, ones, indices, indptr, 6),
             (_core.Targets, labels, ones),
-            (_core.kernel_fit, x, draws, None, problems, targets, weights, None, None, pending,
+            (_core.kernel_fit, columns, problems, targets, weights, None, None, pending,
             weights.copy(), weights.copy(), 0, draws, None, _core.Watch()),
             (lambda *a: _core.Order(*a).draw(np.empty(6, np.int64)), 1, draws.copy(), 0, 0),
             (_core.fit, rows, problems, targets, weights, None, None, pending, 0, draws),
@@ -254,6 +256,7 @@ def test_the_extension_fails_with_memory_errors_and_loses_nothing():
             for solver in (_core.ASCENT, _core.NEWTON)),
             (functools.partial(_core.are_fits, loss=0, **problem), memory, 6, 6, 8),
             (_core.set_points, memory, weights, coef, intercept), (_core.Pool, 3),
+            (_core.kernel_values, points, points, x.copy(), _core.Watch()),
         ]
         calls[6] = calls[6][:6] + (np.zeros((2, 6), np.int64),) + calls[6][7:]
 

@@ -142,15 +142,21 @@ def test_kernels_are_those_of_scikit_learn(rng, layout, dtype, which, shape):
 @pytest.mark.parametrize(("dtype", "tolerance", "low"), [(np.float32, 1e-6, -87), (np.float64, 5e-16, -700)])  # fmt: skip
 def test_the_exponential_is_accurate(dtype, tolerance, low):
     x = np.linspace(low, 0, 200_003).astype(dtype)
-    # exp(-gamma |x - z|^2) with <x, z> = x / 2, no norms, gamma = 1
-    products = (x[None] / 2).copy()
-    norms = np.zeros(1, dtype), np.zeros(len(x), dtype)
-    _core.transform(_core.GAUSS, products, 1.0, 0, 0, *norms)
+    # exp(-gamma |x - z|^2) with norms -x and products 0, gamma = 1
+
+    def values(norms):
+        rows = (_core.dense_rows(np.zeros((len(own), 1), dtype)) for own in norms)
+        options = {"kind": _core.GAUSSIAN, "gamma": 1.0}
+        points = [_core.Points(r, norms=n, **options) for r, n in zip(rows, norms, strict=True)]
+        out = np.empty((len(norms[0]), len(norms[1])), dtype)
+        _core.kernel_values(*points, out, _core.Watch())
+        return out
+
+    products = values([np.zeros(1, dtype), -x])
     exact = np.exp(x.astype(np.longdouble))
     assert (np.abs(products[0] - exact) / exact).max() < tolerance
     assert products[0, -1] == 1
-    far = np.full((1, 20), -1e30, dtype)
-    _core.transform(_core.GAUSS, far, 1.0, 0, 0, np.zeros(1, dtype), np.zeros(20, dtype))
+    far = values([np.zeros(1, dtype), np.full(20, 1e30, dtype)])
     assert (far >= 0).all()
     assert (far < 1e-37).all()
 
@@ -179,23 +185,31 @@ def test_products_of_thick_rows_are_those_of_dense_ones(rng, monkeypatch, layout
     values = points.against(others)
     tolerance = 1e-5 if dtype is np.float32 else 1e-13
     np.testing.assert_allclose(values, X @ others.X.toarray().T, rtol=tolerance, atol=tolerance)
-    tiles = list(others.tiles(points, 0, m, np.full((n, m), np.nan, dtype)))
-    np.testing.assert_array_equal(np.concatenate([part for _, part in tiles], axis=1), values)
-    for first in range(0, m, 13):
-        for part, tile in others.tiles(points, first, min(first + 13, m)):
-            np.testing.assert_array_equal(tile, values[:, part])
 
 
-@pytest.mark.parametrize("value_type", [np.float32, np.float64])
-def test_blocks_come_from_columns_that_are_kept(rng, value_type):
-    columns = rng.normal(size=(5, 40)).astype(value_type)[:, :37]
-    places, which = np.array([3, -1, 0, 3, 4]), rng.integers(0, 37, 11)
-    out = np.full((5, 13), np.inf, value_type)
-    _core.gather(columns, places, which, out[:, :11])
-    kept = places >= 0
-    np.testing.assert_array_equal(out[kept, :11], columns[places[kept]][:, which])
-    assert np.isinf(out[~kept]).all()
-    assert np.isinf(out[:, 11:]).all()
+@pytest.mark.parametrize("kernel", ["rbf", "laplacian", "poly"])
+@pytest.mark.parametrize("density", [0.02, 0.1, 0.6])
+@pytest.mark.parametrize("megabytes", [0, 0.3, 100])
+def test_blocks_and_scores_are_those_of_the_matrix(rng, layout, dtype, kernel, density, megabytes):
+    """Of columns that are kept, and of others."""
+    n = 300
+    X = rng.normal(size=(n, 40)) * (rng.random((n, 40)) < density)
+    points = kernels.make(kernel, gamma=0.1).points(convert(X, layout, dtype))
+    matrix = points.against(points).astype(np.float64)
+    cache = kernels.ColumnCache(points, megabytes)
+    tolerance = {"rtol": 0, "atol": (1e-4 if dtype is np.float32 else 1e-12) * matrix.max()}
+    for _ in range(2):
+        rows, which = rng.permutation(n)[:90], rng.permutation(n)[:70]
+        coef = rng.normal(size=(3, 90)) * (rng.random((3, 90)) < 0.5)
+        out = np.full((90, 75), 7, dtype)
+        cache.among(rows, which, out[:, :70])
+        np.testing.assert_allclose(out[:, :70], matrix[np.ix_(rows, which)], **tolerance)
+        assert (out[:, 70:] == 7).all()
+        scores = cache.push(coef, rows)
+        np.testing.assert_allclose(scores / 20, coef @ matrix[rows] / 20, **tolerance)
+    kept = np.flatnonzero(cache.place >= 0)
+    columns = cache.columns[cache.place[kept]]
+    np.testing.assert_allclose(columns, matrix[kept], **tolerance)
 
 
 @pytest.mark.parametrize("density", [0.1, 0.9])
@@ -306,7 +320,7 @@ def test_how_kernel_values_are_computed_does_not_matter(rng, monkeypatch, dtype,
     options |= (
         {"tol": None, "max_iter": 3} if kernel == "sigmoid" else {"tol": 1e-7, "max_iter": 2000}
     )
-    few = {"CHUNK": 64, "_CHUNK_AMONG": 30, "PIECE": 50, "_CHUNK_SPARSE": 20, "_FEW": 1}
+    few = {"_FEW": 1}
     machines = {}
     for name, data, n_jobs, changed in [
         ("blas", rows, 1, {"_HOLLOW": -1}),
@@ -314,13 +328,11 @@ def test_how_kernel_values_are_computed_does_not_matter(rng, monkeypatch, dtype,
         ("hollow, threads", rows, 3, few),
         ("sparse", sparse.csr_array(rows), 1, {}),
         ("sparse, threads", sparse.csr_array(rows), 3, few),
-        ("sparse, kept", sparse.csr_array(rows), 2, {"_CHEAP": 0, "_FAR": np.inf}),
+        ("sparse, kept", sparse.csr_array(rows), 2, {"_CHEAP": 0}),
     ]:
         with monkeypatch.context() as patch:
             for constant, value in changed.items():
-                places = (kernels._points, kernels._cache, kernels._work)
-                (place,) = (place for place in places if hasattr(place, constant))
-                patch.setattr(place, constant, value)
+                patch.setattr(kernels._points, constant, value)
             machine = KernelPegasosClassifier(lam=1e-2, kernel=kernel, n_jobs=n_jobs, **options)
             machines[name] = machine.fit(data, y), machine.decision_function(data)
     _, scores = machines["blas"]
@@ -876,52 +888,19 @@ SHAPES = [(200, 5000), (20, 40000), (1500, 200)]
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("kernel", ["laplacian", "rbf"])
 @pytest.mark.parametrize("density", [1, 0.2, 0.01])
-def test_no_piece_of_work_is_long(monkeypatch, rng, kernel, shape, density):
-    """Ctrl-C waits for one: rows, other rows and features count."""
+def test_ctrl_c_is_heard_between_pieces_of_work(rng, kernel, shape, density):
+    """Rows, other rows and features count."""
     n, d = shape
     X = rng.normal(size=(n, d)).astype(np.float32)
     if density < 1:
         X = sparse.random_array((n, d), density=density, format="csr", dtype=np.float32, rng=rng)
-    most = 2e6
-    monkeypatch.setattr(kernels._points, "_WORK", most)
-    monkeypatch.setattr(kernels._points, "_WORK_BLAS", most)
-    points, done = kernels.make(kernel, gamma=1 / d).points(X), []
-    evaluator = kernels.Points._evaluator
-
-    def counting(self, other):
-        evaluate = evaluator(self, other)
-
-        def count(first, last, out):
-            cost = d
-            if self.is_thin or self.is_thick:
-                cost = self.X.nnz / len(self) * (other._density if other.is_thin else 1)
-            done.append((out.size * cost, cost * (n if other.is_thin else 2)))
-            evaluate(first, last, out)
-
-        return count
-
-    monkeypatch.setattr(kernels.Points, "_evaluator", counting)
-    rows, coef = np.arange(0, n, 3), rng.normal(size=(2, len(range(0, n, 3))))
-    for megabytes in (0, 100):
-        cache = kernels.ColumnCache(points, megabytes)
-        scores = cache.push(coef, rows)
-        cache.among(
-            rows, cache.select(rows[::2].copy()), np.empty((len(rows), len(rows[::2])), X.dtype)
-        )
-    values = points[rows].against(points)
-    np.testing.assert_allclose(coef @ values, scores, rtol=1e-4, atol=1e-3)
-    # A value cannot be divided, nor a thin row's with all others; sparse rows differ in length.
-    assert all(work <= max(1.5 * most, least) for work, least in done)
-    if density > 0.01:
-        assert max(work for work, _ in done) > most / 100  # and pieces are not needlessly small
-
-
-def test_pieces_of_ordinary_rows_are_as_large_as_before(rng):
-    X = rng.normal(size=(5000, 300)).astype(np.float32)
-    points = kernels.make("rbf", gamma=0.01).points(X)
-    assert points.piece(kernels._work.PIECE, kernels._work.CHUNK) == kernels._work.PIECE
-    tiles = [part for part, _ in points.tiles(points[np.arange(512)], 0, 5000)]
-    assert [part.stop - part.start for part in tiles] == [1024, 1024, 1024, 1024, 904]
+    points = kernels.make(kernel, gamma=1 / d).points(X)
+    told = []
+    points.against(points, tell=lambda: told.append(None))
+    numbers = n * n * d / 32  # a piece has about 5e6 of them
+    if points.is_thin or points.is_thick:
+        numbers = n * n * density * d * (density if points.is_thin else 1 / 16)
+    assert numbers / 1e7 - 1 <= len(told) <= (numbers + n * n) / 1e6 + 1
 
 
 @pytest.mark.parametrize("far", [1e200, -3e38])

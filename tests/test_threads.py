@@ -176,7 +176,7 @@ MACHINES = {
 
 @pytest.mark.parametrize("name", MACHINES)
 def test_neither_threads_of_ours_nor_of_blas_change_a_bit(monkeypatch, dtype, name):
-    monkeypatch.setattr(kernels._work, "_FEW", 1)  # threads share little work, too
+    monkeypatch.setattr(kernels._points, "_FEW", 1)  # threads share little work, too
     monkeypatch.setattr(_model, "_PREDICT_BYTES", 2**20)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1300, 120)).astype(dtype)

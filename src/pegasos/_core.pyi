@@ -6,7 +6,6 @@ from numpy.typing import NDArray
 from typing_extensions import disjoint_base
 
 BUNDLE_BYTES: Final[int]
-PANEL_BYTES: Final[int]
 LOSSES: Final[dict[str, int]]
 SAMPLINGS: Final[dict[str, int]]
 BLANK_PROBLEM: Final[Any]
@@ -174,22 +173,6 @@ def bundle_run(
     watch: Watch,
     loss: int | tuple[int, float] | tuple[int, float, float] = ...,
 ) -> int: ...
-def sparse_products(x: Rows, inverted: Rows, products: NDArray[np.floating]) -> None: ...
-def thick_products(
-    x: Rows, z: Rows, panel: NDArray[np.floating], products: NDArray[np.floating]
-) -> None: ...
-def push(
-    columns: NDArray[np.floating],
-    places: NDArray[np.int64],
-    coef: NDArray[np.float64],
-    scores: NDArray[np.float64],
-) -> None: ...
-def gather(
-    columns: NDArray[np.floating],
-    places: NDArray[np.int64],
-    which: NDArray[np.int64],
-    out: NDArray[np.floating],
-) -> None: ...
 def push_inside(
     columns: NDArray[np.floating],
     first: NDArray[np.int64],
@@ -209,27 +192,77 @@ def point_sums(
     sums: NDArray[np.void],
 ) -> None: ...
 
-GAUSS: Final[int]
-LAPLACE: Final[int]
+LINEAR: Final[int]
 POLYNOMIAL: Final[int]
 SIGMOID: Final[int]
+GAUSSIAN: Final[int]
+LAPLACIAN: Final[int]
+OTHER: Final[int]
 
-def transform(
-    kind: int,
-    products: NDArray[np.floating],
-    gamma: float,
-    coef0: float = ...,
-    degree: int = ...,
-    x_norms: NDArray[np.floating] | None = ...,
-    z_norms: NDArray[np.floating] | None = ...,
-) -> None: ...
-def between(
-    kind: int,
-    x: NDArray[np.floating],
-    z: NDArray[np.floating],
-    gamma: float,
+@disjoint_base
+class Points:
+    rows: Rows
+    def __init__(
+        self,
+        rows: Rows,
+        *,
+        kind: int,
+        gamma: float = ...,
+        coef0: float = ...,
+        degree: int = ...,
+        norms: NDArray[np.floating] | None = ...,
+        by_differences: bool = ...,
+        is_thick: bool = ...,
+        is_thin: bool = ...,
+        by_blas: bool = ...,
+        write: Callable[..., None] | None = ...,
+        data: Any = ...,
+    ) -> None: ...
+
+def kernel_values(
+    x: Points,
+    z: Points,
     out: NDArray[np.floating],
+    watch: Watch,
+    pool: Pool | None = ...,
 ) -> None: ...
+def add_scores(
+    x: Points | None,
+    z: Points,
+    coef: NDArray[np.float64],
+    scores: NDArray[np.float64],
+    watch: Watch,
+    pool: Pool | None = ...,
+) -> None: ...
+
+@disjoint_base
+class Columns:
+    def __init__(
+        self,
+        points: Points | None,
+        columns: NDArray[np.floating],
+        place: NDArray[np.int64] | None,
+        *,
+        is_all_at_once: bool = ...,
+        is_cheap: bool = ...,
+    ) -> None: ...
+    def keep(self, rows: NDArray[np.int64], watch: Watch, pool: Pool | None = ...) -> None: ...
+    def among(
+        self,
+        rows: NDArray[np.int64],
+        which: NDArray[np.int64],
+        out: NDArray[np.floating],
+        watch: Watch,
+        pool: Pool | None = ...,
+    ) -> None: ...
+    def add(
+        self,
+        rows: NDArray[np.int64],
+        coef: NDArray[np.float64],
+        scores: NDArray[np.float64],
+        watch: Watch,
+        pool: Pool | None = ...,
+    ) -> None: ...
 
 AUTO: Final[int]
 ASCENT: Final[int]
@@ -293,12 +326,13 @@ NEWTON_MOST: Final[int]
 ROUNDING: Final[float]
 
 @disjoint_base
-class Columns: ...
+class Factor: ...
+
+@disjoint_base
+class Work: ...
 
 def kernel_fit(
-    columns: NDArray[np.floating],
-    place: NDArray[np.int64],
-    source: Any,
+    columns: Columns,
     problems: NDArray[np.void],
     targets: Targets,
     weights: NDArray[np.float64],
@@ -311,12 +345,12 @@ def kernel_fit(
     draws: Order | NDArray[np.int64],
     slopes: NDArray[np.float64] | None,
     watch: Watch,
+    pool: Pool | None = ...,
 ) -> None: ...
 def kernel_scores(n_rows: int, memory: NDArray[np.uint8]) -> NDArray[np.float64]: ...
 def kernel_solve(
-    columns: NDArray[np.floating],
-    place: NDArray[np.int64],
-    source: Any,
+    columns: Columns,
+    factor: Callable[[], NDArray[np.float64]],
     targets: Targets,
     first: int,
     norms: NDArray[np.float64],

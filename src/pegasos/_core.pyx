@@ -12,6 +12,7 @@ The checks take constant time, except that index arrays are read in full: a frac
 call does with them.
 """
 import re
+import threading
 
 import numpy as np
 
@@ -53,6 +54,10 @@ cdef extern from "core.h" nogil:
         void (*spotrf)(char *, int *, float *, int *, int *)
         void (*dpotrs)(char *, int *, int *, double *, int *, double *, int *, int *)
         void (*spotrs)(char *, int *, int *, float *, int *, float *, int *, int *)
+        void (*dgemm)(char *, char *, int *, int *, int *, double *, double *, int *, double *,
+                      int *, double *, double *, int *)
+        void (*sgemm)(char *, char *, int *, int *, int *, float *, float *, int *, float *, int *,
+                      float *, float *, int *)
 
     ctypedef struct pegasos_threads:
         void (*run)(void *context, int64_t n_tasks,
@@ -179,7 +184,6 @@ cdef extern from "core.h" nogil:
         int64_t n_averaged
 
     int PEGASOS_BUNDLE_BYTES
-    int PEGASOS_PANEL_BYTES
 
     ctypedef struct pegasos_linear_set:
         int64_t n_problems
@@ -321,6 +325,7 @@ cdef extern from "core.h" nogil:
         int (*push)(void *context, int64_t n_problems, const double *change,
                     double *pushed) noexcept nogil
         int (*factor)(void *context, pegasos_factor *factor) noexcept nogil
+        void *factor_context
 
     int64_t pegasos_kernel_work(int64_t n_rows, int64_t value_bytes, int64_t n_columns)
     ctypedef struct pegasos_kernel_arrays:
@@ -335,10 +340,6 @@ cdef extern from "core.h" nogil:
                              double *scores, double *unpushed, const pegasos_draws *draws,
                              void *work, pegasos_watch *watch)
 
-    void pegasos_sparse_products(const pegasos_rows *x, const pegasos_rows *inverted,
-                                 int64_t stride, void *products)
-    void pegasos_thick_products(const pegasos_rows *x, const pegasos_rows *z, void *panel,
-                                int64_t stride, void *products)
     ctypedef struct pegasos_point_sums:
         double squared_norm
         double size
@@ -359,25 +360,89 @@ cdef extern from "core.h" nogil:
                               double intercept, const double *scores,
                               const pegasos_point_sums *model, const double *a,
                               const pegasos_point_sums *dual, pegasos_kernel_proof *proof)
-    void pegasos_kernel_push(int64_t count, const int64_t *places, int64_t n, int64_t stride,
-                             int64_t value_bytes, const void *columns, int64_t n_problems,
-                             const double *coef, int64_t score_stride, double *scores)
-    void pegasos_kernel_gather(int64_t count, const int64_t *places, int64_t stride,
-                               int64_t value_bytes, const void *columns, int64_t m,
-                               const int64_t *which, int64_t out_stride, void *out)
-    void pegasos_kernel_gauss(int64_t n, int64_t m, int64_t stride, int64_t value_bytes,
-                              void *products, const void *x_norms, const void *z_norms,
-                              double gamma)
-    void pegasos_kernel_polynomial(int64_t n, int64_t m, int64_t stride, int64_t value_bytes,
-                                   void *products, double gamma, double coef0, int64_t degree)
-    void pegasos_kernel_sigmoid(int64_t n, int64_t m, int64_t stride, int64_t value_bytes,
-                                void *products, double gamma, double coef0)
-    void pegasos_kernel_gauss_rows(int64_t n, int64_t m, int64_t d, int64_t value_bytes,
-                                   const void *x, const void *z, double gamma, int64_t stride,
-                                   void *out)
-    void pegasos_kernel_laplace(int64_t n, int64_t m, int64_t d, int64_t value_bytes,
-                                const void *x, const void *z, double gamma, int64_t stride,
-                                void *out)
+    int PEGASOS_LINEAR, PEGASOS_POLYNOMIAL, PEGASOS_SIGMOID, PEGASOS_GAUSSIAN, PEGASOS_LAPLACIAN
+
+    ctypedef struct pegasos_kernel_function:
+        int64_t kind
+        double gamma
+        double coef0
+        int64_t degree
+
+    ctypedef struct pegasos_some:
+        const pegasos_points *points
+        int64_t first
+        int64_t count
+        const int64_t *which
+
+    ctypedef struct pegasos_points:
+        pegasos_rows rows
+        pegasos_kernel_function kernel
+        const void *norms
+        int64_t by_differences
+        int64_t is_thick
+        pegasos_rows inverted
+        int (*write)(const pegasos_some *x, const pegasos_some *z, int64_t stride,
+                     void *out) noexcept nogil
+        void *context
+
+    void pegasos_invert(const pegasos_some *some, pegasos_rows *out)
+
+    ctypedef struct pegasos_workers:
+        const pegasos_blas *blas
+        const pegasos_threads *threads
+        int64_t n_threads
+        void *scratch
+        pegasos_watch *watch
+
+    int64_t pegasos_kernel_scratch(const pegasos_points *x, const pegasos_points *z,
+                                   int64_t n_threads)
+    int pegasos_kernel_values(const pegasos_some *x, const pegasos_some *z,
+                              const pegasos_workers *workers, int64_t stride, void *out)
+
+    ctypedef struct pegasos_columns:
+        int64_t n_rows
+        int64_t value_bytes
+        int64_t n_columns
+        void *columns
+        int64_t *place
+        int64_t *n_kept
+        int64_t is_all_at_once
+        int64_t is_symmetric
+        int64_t is_whole
+        int64_t is_cheap
+        int64_t is_thick
+        int (*values)(void *context, int64_t count, const int64_t *rows, int64_t first, int64_t m,
+                      const int64_t *which, int64_t stride, void *out) noexcept nogil
+        void *context
+        void *block
+        const pegasos_workers *workers
+
+    int64_t pegasos_columns_block(int64_t n_rows)
+    int pegasos_columns_keep(void *context, int64_t count, const int64_t *rows) noexcept
+    int pegasos_columns_among(void *context, int64_t count, const int64_t *rows, int64_t m,
+                              const int64_t *which, int64_t stride, void *out) noexcept
+    int pegasos_columns_push(void *context, int64_t n_problems, const double *change,
+                             double *pushed) noexcept
+    int pegasos_columns_add(pegasos_columns *columns, int64_t count, const int64_t *rows,
+                            int64_t n_problems, const double *coef, int64_t is_half,
+                            int64_t score_stride, double *scores)
+
+    ctypedef struct pegasos_choice:
+        int64_t count
+        int64_t most
+        void *room
+
+    int64_t pegasos_choice_bytes(const pegasos_points *points, int64_t most)
+
+    ctypedef struct pegasos_source:
+        const pegasos_points *x
+        const pegasos_points *z
+        const pegasos_workers *workers
+        pegasos_choice choice
+
+    int pegasos_columns_values(void *context, int64_t count, const int64_t *rows, int64_t first,
+                               int64_t m, const int64_t *which, int64_t stride,
+                               void *out) noexcept
 
     int PEGASOS_NEWTON_MOST
     double PEGASOS_ROUNDING
@@ -396,8 +461,6 @@ ctypedef fused offset_t:
 
 #: Bytes that the weights of a bundle take per feature; see ``pegasos_linear_set``.
 BUNDLE_BYTES = PEGASOS_BUNDLE_BYTES
-#: Scratch of `thick_products`, for each feature.
-PANEL_BYTES = PEGASOS_PANEL_BYTES
 
 LOSSES = {
     "hinge": PEGASOS_HINGE,
@@ -1296,154 +1359,6 @@ def bundle_run(Rows rows not None, Order order not None, const int64_t[::1] insi
 
 # ---- Kernel problems ---------------------------------------------------------------------------
 
-cdef class Columns:
-    """A kernel matrix of which columns are asked for: what `source` has, and who hears of errors.
-
-    `source` is a `pegasos.kernels.ColumnCache`. What it raises stops the run.
-    """
-    cdef object source, factor
-    cdef Watch watch
-    cdef int64_t n, value_bytes
-
-    cdef int ask(self, int64_t count, const int64_t *rows, int64_t m, const int64_t *which,
-                 int64_t stride, void *out) noexcept:
-        """Let columns `rows` be there; or, if `out` is given, write parts of them."""
-        cdef object room
-        try:
-            those = <int64_t[:count]> <int64_t *> rows
-            if out == NULL:
-                self.source.keep_columns(those)
-                return 0
-            if self.value_bytes == 4:
-                room = <float[:count, :stride]> <float *> out
-            else:
-                room = <double[:count, :stride]> <double *> out
-            self.source.write_among(those, <int64_t[:m]> <int64_t *> which, room)
-        except BaseException as error:
-            self.watch.error = error
-            return 1
-        return 0
-
-    cdef int add_up(self, int64_t n_problems, const double *change, double *pushed) noexcept:
-        """Let ``pushed`` be what these changes of coefficients add to scores."""
-        try:
-            self.source.write_scores(<double[:n_problems, :self.n]> <double *> change,
-                                     <double[:n_problems, :self.n]> pushed)
-        except BaseException as error:
-            self.watch.error = error
-            return 1
-        return 0
-
-    cdef int factorise(self, pegasos_factor *factor) noexcept:
-        """Tell a factor of the matrix, which lasts as long as this, or until the next one."""
-        cdef const double[:, ::1] rows
-        cdef const double[::1] norms
-        cdef uint8_t[::1] memory, room
-        cdef Rows of_core
-        try:
-            rows = self.source.factor()
-            require(rows.shape[0] == self.n, "a factor must have n_rows rows")
-            factor.rows.n_features = rows.shape[1]
-            if rows.shape[1] == 0:
-                return 0
-            of_core = dense_rows(rows)
-            norms = of_core.squared_norms()
-            memory = np.empty(pegasos_kept(self.n, rows.shape[1]), np.uint8)
-            room = np.empty(pegasos_room(&of_core.c), np.uint8)
-            self.factor = of_core, norms, memory, room
-            factor.rows, factor.norms = of_core.c, &norms[0]
-            factor.memory, factor.room = &memory[0], &room[0]
-        except BaseException as error:
-            self.watch.error = error
-            return 1
-        return 0
-
-
-cdef int keep_columns(void *context, int64_t count, const int64_t *rows) noexcept nogil:
-    with gil:
-        return (<Columns> context).ask(count, rows, 0, NULL, 0, NULL)
-
-
-cdef int write_among(void *context, int64_t count, const int64_t *rows, int64_t m,
-                     const int64_t *which, int64_t stride, void *out) noexcept nogil:
-    with gil:
-        return (<Columns> context).ask(count, rows, m, which, stride, out)
-
-
-cdef int write_scores(void *context, int64_t n_problems, const double *change,
-                      double *pushed) noexcept nogil:
-    with gil:
-        return (<Columns> context).add_up(n_problems, change, pushed)
-
-
-cdef int write_factor(void *context, pegasos_factor *factor) noexcept nogil:
-    with gil:
-        return (<Columns> context).factorise(factor)
-
-
-cdef pegasos_matrix matrix_of(const value_t[:, ::1] columns, const int64_t[::1] place,
-                              Columns asked, source, Watch watch) except *:
-    """A kernel matrix; row i has its column in ``columns[place[i]]``, or nowhere if that is -1.
-
-    `source`, a `pegasos.kernels.ColumnCache`, has others; None: all are there.
-    """
-    cdef pegasos_matrix matrix
-    cdef int64_t n = place.shape[0]
-    memset(&matrix, 0, sizeof(matrix))
-    require(1 <= n == columns.shape[1], "columns and place must have n_rows entries")
-    if columns.shape[0]:
-        require_aligned(&columns[0, 0], sizeof(value_t), "columns must be aligned")
-    require_indices(place, 0 if source is None else -1, columns.shape[0],
-                    "place must be in [-1, n_columns), and none missing without a source")
-    asked.source, asked.watch, asked.n, asked.value_bytes = source, watch, n, sizeof(value_t)
-    matrix.n_rows, matrix.value_bytes = n, sizeof(value_t)
-    matrix.n_columns = n if source is None else min(n, columns.shape[0])
-    matrix.columns = &columns[0, 0] if columns.shape[0] else NULL
-    matrix.place, matrix.context = &place[0], <void *> asked
-    matrix.keep, matrix.among, matrix.push = keep_columns, write_among, write_scores
-    return matrix
-
-
-def kernel_fit(const value_t[:, ::1] columns not None, const int64_t[::1] place not None, source,
-               pegasos_linear[::1] problems not None, Targets targets not None,
-               double[:, ::1] weights not None, double[:, ::1] sums, double[:, ::1] counts,
-               int64_t[:, ::1] pending not None,
-               double[:, ::1] scores not None, double[:, ::1] unpushed not None, int64_t first,
-               draws not None, double[:, ::1] slopes, Watch watch not None):
-    """Run kernel problems over draws, as `fit` does linear ones; see ``pegasos_kernel_train``.
-
-    The first arguments are those of `matrix_of`. `weights`, `sums`, `counts`, `scores` and
-    `unpushed` have shape (n_problems, n_rows).
-    """
-    cdef int64_t n = targets.c.n, n_problems = problems.shape[0], status
-    cdef Columns asked = Columns()
-    cdef pegasos_matrix matrix = matrix_of(columns, place, asked, source, watch)
-    cdef pegasos_linear_set set
-    cdef pegasos_draws drawn
-    cdef void *work
-    require(n == place.shape[0], "targets must be of n_rows")
-    require_set(problems, n, targets, sums is not None, counts, pending, slopes, True)
-    require(weights.shape[0] == scores.shape[0] == unpushed.shape[0] == n_problems
-            and weights.shape[1] == scores.shape[1] == unpushed.shape[1] == n
-            and (sums is None or (sums.shape[0] == n_problems and sums.shape[1] == n)),
-            "weights, sums, scores and unpushed must have shape (n_problems, n_rows)")
-    drawn = draws_of(draws, first, n, problems)
-    set = set_of(problems, targets, counts, pending, slopes)
-    set.weights = &weights[0, 0]
-    set.sums = NULL if sums is None else &sums[0, 0]
-    work = malloc(<size_t> pegasos_kernel_train_work(&matrix, &set))
-    if work == NULL:
-        raise MemoryError(f"Pegasos has no room for {n_problems} problems of {n} rows")
-    with nogil:
-        status = pegasos_kernel_train(&matrix, &set, &scores[0, 0], &unpushed[0, 0], &drawn, work,
-                                      &watch.c)
-        free(work)
-    watch.answer(status)
-
-
-# ---- Kernels -----------------------------------------------------------------------------------
-
-
 cdef int64_t stride(const value_t[:, :] array) except -1:
     """Numbers from one row to the next, where rows are contiguous and in order."""
     cdef int64_t bytes = sizeof(value_t)
@@ -1456,71 +1371,418 @@ cdef int64_t stride(const value_t[:, :] array) except -1:
     return array.strides[0] // bytes
 
 
-cdef int require_products(Rows x, Rows z, int64_t value_bytes) except -1:
-    """Raise a ValueError unless these are CSR rows of this type."""
-    require(x.c.index_bytes > 0 and z.c.index_bytes > 0, "rows must be CSR")
-    return require(x.c.value_bytes == value_bytes == z.c.value_bytes,
-                   "rows and products must have the same type")
+#: Kernels that `Points` may have.
+LINEAR, POLYNOMIAL, SIGMOID = PEGASOS_LINEAR, PEGASOS_POLYNOMIAL, PEGASOS_SIGMOID
+GAUSSIAN, LAPLACIAN = PEGASOS_GAUSSIAN, PEGASOS_LAPLACIAN
+#: A kernel that `write` computes.
+OTHER = -1
+# Rows that are copied together at most, for values among them.
+cdef int64_t MOST_CHOSEN = 2**14
+# Rows of more features than this are not made dense. Scratch has a few thousand rows at most.
+cdef int64_t MOST_DENSE = <int64_t>1 << 40
 
 
-def sparse_products(Rows x not None, Rows inverted not None, value_t[:, :] products not None):
-    """Write the inner products of CSR rows `x` with those whose transpose is `inverted`."""
-    cdef int64_t apart = stride(products)
-    require_products(x, inverted, sizeof(value_t))
-    require(x.c.n_features == inverted.c.n_rows,
-            "x must have as many features as inverted has rows")
-    require(products.shape[0] == x.c.n_rows and products.shape[1] == inverted.c.n_features,
-            "products must have shape (rows of x, features of inverted)")
-    with nogil:
-        pegasos_sparse_products(&x.c, &inverted.c, apart, &products[0, 0])
+cdef object rows_in(const pegasos_some *some):
+    """What selects these rows of an array."""
+    if some.which == NULL:
+        return slice(some.first, some.first + some.count)
+    return np.asarray(<int64_t[:some.count]> <int64_t *> some.which).copy()
 
 
-def thick_products(Rows x not None, Rows z not None, value_t[:, ::1] panel not None,
-                   value_t[:, :] products not None):
-    """Write the inner products of CSR rows `x` and `z`; `panel` is scratch."""
-    cdef int64_t apart = stride(products)
-    require_products(x, z, sizeof(value_t))
-    require(x.c.n_features == z.c.n_features == panel.shape[0]
-            and panel.shape[1] * <int64_t>sizeof(value_t) == PEGASOS_PANEL_BYTES,
-            "panel must have n_features rows of PANEL_BYTES")
-    require(products.shape[0] == x.c.n_rows and products.shape[1] == z.c.n_rows,
-            "products must have shape (rows of x, rows of z)")
-    with nogil:
-        pegasos_thick_products(&x.c, &z.c, &panel[0, 0], apart, &products[0, 0])
+cdef int write_by_python(const pegasos_some *x, const pegasos_some *z, int64_t stride,
+                         void *out) noexcept nogil:
+    with gil:
+        return (<Points> z.points.context).ask(x, z, stride, out)
 
 
-def push(const value_t[:, :] columns not None, const int64_t[::1] places not None,
-         const double[:, ::1] coef not None, double[:, :] scores not None):
-    """Add ``coef @ columns[places]`` to `scores`, in double; rows of both are contiguous."""
-    cdef int64_t apart = stride(columns), scores_apart = stride(scores)
-    require(coef.shape[0] == scores.shape[0] and coef.shape[1] == places.shape[0],
-            "coef must have shape (n_problems, n_columns)")
-    require(scores.shape[1] == columns.shape[1], "scores must be as many as a column has numbers")
-    require_indices(places, 0, columns.shape[0], "places must be in [0, n_columns)")
-    if places.shape[0] == 0 or scores.shape[0] == 0 or scores.shape[1] == 0:
-        return
-    with nogil:
-        pegasos_kernel_push(places.shape[0], &places[0], columns.shape[1], apart, sizeof(value_t),
-                            &columns[0, 0], coef.shape[0], &coef[0, 0], scores_apart,
-                            &scores[0, 0])
+cdef class Points:
+    """Rows among which a kernel is evaluated; see ``pegasos_points``.
 
-
-def gather(const value_t[:, :] columns not None, const int64_t[::1] places not None,
-           const int64_t[::1] which not None, value_t[:, :] out not None):
-    """Write ``columns[places][:, which]`` except where a place is below 0.
-
-    Rows of both are contiguous.
+    Of the kernel OTHER, ``write(data of x, rows, data of z, rows, out)`` writes the values between
+    some rows of two points; rows are a slice or an array.
     """
-    cdef int64_t apart = stride(columns), out_apart = stride(out)
-    require(out.shape[0] == places.shape[0] and out.shape[1] == which.shape[0],
-            "out must have shape (n_places, n_which)")
-    require_indices(places, -1, columns.shape[0], "places must be in [-1, n_columns)")
-    require_indices(which, 0, columns.shape[1], "which must be in [0, n_numbers of a column)")
-    if places.shape[0] == 0 or which.shape[0] == 0:
-        return
+    cdef pegasos_points c
+    cdef readonly Rows rows
+    cdef object norms, inverted, write, data, error, lock
+    cdef bint is_thin, by_blas
+
+    def __init__(self, Rows rows not None, *, int64_t kind, double gamma=1, double coef0=0,
+                 int64_t degree=0, norms=None, bint by_differences=False, bint is_thick=False,
+                 bint is_thin=False, bint by_blas=False, write=None, data=None):
+        cdef const float[::1] of_float
+        cdef const double[::1] of_double
+        require(kind == OTHER or PEGASOS_LINEAR <= kind <= PEGASOS_LAPLACIAN,
+                "there is no such kernel")
+        require((kind == OTHER) == (write is not None), "OTHER kernels have write, and only they")
+        require(degree >= 0, "degree must be >= 0")
+        require(not (is_thin or is_thick) or rows.c.index_bytes > 0,
+                "rows that are thin or thick must be CSR")
+        self.c.rows, self.rows = rows.c, rows
+        self.c.kernel.kind, self.c.kernel.degree = kind, degree
+        self.c.kernel.gamma, self.c.kernel.coef0 = gamma, coef0
+        self.c.by_differences, self.c.is_thick, self.is_thin = by_differences, is_thick, is_thin
+        self.by_blas = by_blas
+        self.write, self.data, self.lock = write, data, threading.Lock()
+        if norms is not None:
+            require(len(norms) == rows.c.n_rows, "norms must have n_rows entries")
+            if rows.c.value_bytes == 4:
+                of_float = self.norms = norms
+                self.c.norms = &of_float[0]
+            else:
+                of_double = self.norms = norms
+                self.c.norms = &of_double[0]
+        if write is not None:
+            self.c.write, self.c.context = write_by_python, <void *> self
+
+    cdef int ask(self, const pegasos_some *x, const pegasos_some *z, int64_t stride,
+                 void *out) noexcept:
+        """Let `write` write values."""
+        cdef Points others
+        try:
+            others = <Points> x.points.context
+            if self.c.rows.value_bytes == 4:
+                room = np.asarray(<float[:x.count, :stride]> <float *> out)
+            else:
+                room = np.asarray(<double[:x.count, :stride]> <double *> out)
+            self.write(others.data, rows_in(x), self.data, rows_in(z), room[:, :z.count])
+        except BaseException as error:
+            self.error = error
+            return 1
+        return 0
+
+    cdef int invert(self) except -1:
+        """Have the transpose of thin rows."""
+        cdef int64_t size = max(1, self.rows.size), bytes = self.c.rows.value_bytes
+        cdef uint8_t[::1] values
+        cdef int64_t[::1] indices, indptr
+        cdef pegasos_some all_of_them
+        cdef pegasos_rows out
+        if not self.is_thin:
+            return 0
+        with self.lock:  # one of several threads does it
+            if self.inverted is not None:
+                return 0
+            try:
+                values, indices = np.empty(size * bytes, np.uint8), np.empty(size, np.int64)
+                indptr = np.empty(self.c.rows.n_features + 1, np.int64)
+            except (MemoryError, ValueError):
+                raise MemoryError(f"X has {self.c.rows.n_features} features, more than memory has "
+                                  "room for when X is transposed") from None
+            out.index_bytes = 8
+            out.values, out.indices, out.indptr = &values[0], &indices[0], &indptr[0]
+            all_of_them = self.all()
+            with nogil:
+                pegasos_invert(&all_of_them, &out)
+            self.c.inverted, self.inverted = out, (values, indices, indptr)
+        return 0
+
+    cdef uint8_t[::1] scratch(self, Points x, int64_t n_threads):
+        """Scratch of tiles of values with `x`: some rows are made dense."""
+        cdef int64_t d = self.c.rows.n_features
+        try:
+            if d > MOST_DENSE and self.c.write == NULL:
+                raise MemoryError
+            return np.empty(1 + pegasos_kernel_scratch(&x.c, &self.c, n_threads), np.uint8)
+        except MemoryError:
+            raise MemoryError(f"X has {d} features, more than memory has room for when a row is "
+                              "made dense") from None
+
+    cdef pegasos_some all(self) noexcept:
+        cdef pegasos_some some
+        some.points, some.first, some.which = &self.c, 0, NULL
+        some.count = self.c.rows.n_rows
+        return some
+
+
+cdef class Work:
+    """What values between points, or columns, are computed with, in one call."""
+    cdef pegasos_workers c
+    cdef pegasos_threads threads
+    cdef pegasos_columns columns
+    cdef pegasos_source source
+    cdef Pool pool
+    cdef Watch watch
+    cdef Points z
+    cdef tuple memory
+
+    @staticmethod
+    cdef Work of(Points x, Points z, Watch watch, Pool pool, Columns columns=None):
+        """To be ended by `end`. Without points, no values will be computed."""
+        cdef Work work = Work()
+        cdef uint8_t[::1] scratch, block, room
+        cdef int64_t bytes = 0 if columns is None else columns.c.value_bytes, n_chosen
+        work.watch, work.z, work.c.watch, work.c.n_threads = watch, z, &watch.c, 1
+        if pool is not None:
+            work.c.n_threads = min(pool.c.n_helpers + 1, 64)
+        if columns is not None:
+            columns.check()
+            work.columns = columns.c
+            work.columns.n_kept, work.columns.workers = &columns.n_kept, &work.c
+            work.columns.values, work.columns.context = pegasos_columns_values, &work.source
+        if z is not None:
+            z.invert()
+            require(x.c.rows.n_features == z.c.rows.n_features
+                    and x.c.rows.value_bytes == z.c.rows.value_bytes
+                    and (x.c.rows.index_bytes > 0) == (z.c.rows.index_bytes > 0)
+                    and (x.c.write == NULL) == (z.c.write == NULL),
+                    "points must have the same kernel, features, type and layout")
+            require(z.c.kernel.kind != PEGASOS_GAUSSIAN or x.c.by_differences or z.c.by_differences
+                    or (x.c.norms != NULL and z.c.norms != NULL), "points must have norms")
+            work.c.blas = blas() if z.by_blas else NULL
+            work.source.x, work.source.z, work.source.workers = &x.c, &z.c, &work.c
+            scratch = z.scratch(x, work.c.n_threads)
+            work.c.scratch, work.memory = &scratch[0], (x, z, scratch)
+        if z is not None and columns is not None:
+            block = np.empty(pegasos_columns_block(columns.c.n_rows) * bytes, np.uint8)
+            work.columns.block = &block[0]
+            n_chosen = min(columns.c.n_rows, MOST_CHOSEN)
+            if z.is_thin or (z.c.rows.index_bytes == 0 and work.c.blas != NULL):
+                room = np.empty(pegasos_choice_bytes(&z.c, n_chosen), np.uint8)
+                work.source.choice.room, work.source.choice.most = &room[0], n_chosen
+                work.memory += (room,)
+            work.memory += (block,)
+        if pool is not None:
+            require(pool.take(&work.threads), "the pool is at work for another call")
+            work.pool, work.c.threads = pool, &work.threads
+        return work
+
+    cdef object end(self, int status):
+        """Let the threads do other work; raises what stopped this."""
+        if self.pool is not None:
+            PyThread_release_lock(self.pool.c.is_used)
+        self.pool = None
+        if self.z is not None and self.z.error is not None:
+            self.watch.error, self.z.error = self.z.error, None
+        return self.watch.answer(status)
+
+
+def kernel_values(Points x not None, Points z not None, value_t[:, :] out not None,
+                  Watch watch not None, Pool pool=None):
+    """Write the values between all rows of `x` and of `z`; rows of `out` are contiguous."""
+    cdef int64_t apart = stride(out)
+    cdef pegasos_some some = x.all(), others = z.all()
+    cdef int status
+    cdef Work work
+    require(sizeof(value_t) == z.c.rows.value_bytes and out.shape[0] == x.c.rows.n_rows
+            and out.shape[1] == z.c.rows.n_rows, "out must be of rows of x and z, and of their type")
+    work = Work.of(x, z, watch, pool)
     with nogil:
-        pegasos_kernel_gather(places.shape[0], &places[0], apart, sizeof(value_t), &columns[0, 0],
-                              which.shape[0], &which[0], out_apart, &out[0, 0])
+        status = pegasos_kernel_values(&some, &others, &work.c, apart, &out[0, 0])
+    work.end(PEGASOS_STOPPED if status else PEGASOS_DONE)
+
+
+cdef class Columns:
+    """Columns of the kernel matrix of points, as many as `columns` has room for.
+
+    ``columns[place[i]]`` is that of row i, which is -1 if it is not kept. Without points, it is all
+    there. See ``pegasos_columns``.
+    """
+    cdef pegasos_columns c
+    cdef Points x, z
+    cdef object held
+    cdef const int64_t[::1] place
+    cdef int64_t n_kept
+
+    def __init__(self, Points points, columns not None, int64_t[::1] place, *,
+                 bint is_all_at_once=False, bint is_cheap=False):
+        cdef const float[:, ::1] of_float
+        cdef const double[:, ::1] of_double
+        cdef int64_t k
+        self.c.n_columns, self.c.n_rows = columns.shape
+        if columns.dtype == np.float32:
+            of_float, self.c.value_bytes = columns, 4
+            self.held = of_float
+            self.c.columns = <void *> &of_float[0, 0] if columns.size else NULL
+        else:
+            of_double, self.c.value_bytes = columns, 8
+            self.held = of_double
+            self.c.columns = <void *> &of_double[0, 0] if columns.size else NULL
+        require_aligned(self.c.columns, self.c.value_bytes, "columns must be aligned")
+        require(self.c.n_columns <= self.c.n_rows >= 1, "columns must be at most n_rows")
+        require(place is None or place.shape[0] == self.c.n_rows,
+                "place must have n_rows entries")
+        require(place is not None or points is not None, "there must be places")
+        self.place, self.x, self.z = place, points, points
+        if place is not None:
+            self.c.place = &place[0]
+            for k in range(self.c.n_rows):
+                self.n_kept += place[k] >= 0
+        self.check()
+        if points is None:
+            return
+        require(columns.flags.writeable and points.c.rows.n_rows == self.c.n_rows
+                and points.c.rows.value_bytes == self.c.value_bytes, "columns must be of the points")
+        require(not is_all_at_once or (self.c.n_columns == self.c.n_rows
+                                       and self.n_kept in (0, self.c.n_rows)),
+                "there must be room for all columns at once")
+        self.c.is_all_at_once, self.c.is_cheap = is_all_at_once, is_cheap
+        self.c.is_whole, self.c.is_thick = points.is_thin, points.c.is_thick
+        self.c.is_symmetric = points.c.write == NULL and not points.is_thin
+
+    cdef int check(self) except -1:
+        """Raise a ValueError unless places are some of columns."""
+        if self.place is None:
+            return 0
+        return require_indices(self.place, 0 if self.z is None else -1, self.c.n_columns,
+                               "place must be in [-1, n_columns), none missing without points")
+
+    def keep(self, const int64_t[::1] rows not None, Watch watch not None, Pool pool=None):
+        """Compute columns of `rows` that are not kept, as many as there is room for."""
+        cdef int status
+        cdef Work work
+        require_indices(rows, 0, self.c.n_rows, "rows must be in [0, n_rows)")
+        require(self.c.place != NULL, "there must be places")
+        if rows.shape[0] == 0:
+            return
+        work = Work.of(self.x, self.z, watch, pool, self)
+        with nogil:
+            status = pegasos_columns_keep(&work.columns, rows.shape[0], &rows[0])
+        work.end(PEGASOS_STOPPED if status else PEGASOS_DONE)
+
+    def among(self, const int64_t[::1] rows not None, const int64_t[::1] which not None,
+              value_t[:, :] out not None, Watch watch not None, Pool pool=None):
+        """Write values between `rows` and `which`; rows of `out` are contiguous."""
+        cdef int64_t apart = stride(out)
+        cdef int status
+        cdef Work work
+        require_indices(rows, 0, self.c.n_rows, "rows must be in [0, n_rows)")
+        require_indices(which, 0, self.c.n_rows, "which must be in [0, n_rows)")
+        require(sizeof(value_t) == self.c.value_bytes and out.shape[0] == rows.shape[0]
+                and out.shape[1] == which.shape[0] and self.c.place != NULL,
+                "out must have shape (n_rows, n_which), and the type of columns")
+        if rows.shape[0] == 0 or which.shape[0] == 0:
+            return
+        work = Work.of(self.x, self.z, watch, pool, self)
+        with nogil:
+            status = pegasos_columns_among(&work.columns, rows.shape[0], &rows[0], which.shape[0],
+                                           &which[0], apart, &out[0, 0])
+        work.end(PEGASOS_STOPPED if status else PEGASOS_DONE)
+
+    def add(self, const int64_t[::1] rows not None, const double[:, ::1] coef not None,
+            double[:, :] scores not None, Watch watch not None, Pool pool=None):
+        """Add ``coef @ K[rows]`` to `scores` (n_problems, n_rows), summed in double."""
+        require_indices(rows, 0, self.c.n_rows, "rows must be in [0, n_rows)")
+        self.push(rows, coef, False, scores, watch, pool)
+
+    cdef int push(self, const int64_t[::1] rows, const double[:, ::1] coef, bint is_half,
+                  double[:, :] scores, Watch watch, Pool pool) except -1:
+        cdef int64_t apart = stride(scores)
+        cdef int status
+        cdef Work work
+        require(coef.shape[0] == scores.shape[0] and coef.shape[1] == rows.shape[0]
+                and scores.shape[1] == self.c.n_rows, "coef must have shape (n_problems, n_rows)")
+        if rows.shape[0] == 0 or coef.shape[0] == 0:
+            return 0
+        work = Work.of(self.x, self.z, watch, pool, self)
+        with nogil:
+            status = pegasos_columns_add(&work.columns, rows.shape[0], &rows[0], coef.shape[0],
+                                         &coef[0, 0], is_half, apart, &scores[0, 0])
+        work.end(PEGASOS_STOPPED if status else PEGASOS_DONE)
+        return 0
+
+
+def add_scores(Points x, Points z not None, const double[:, ::1] coef not None,
+               double[:, :] scores not None, Watch watch not None, Pool pool=None):
+    """Add ``coef @ K(x, z)`` to `scores`, summed in double; `coef` is (n_problems, rows of x).
+
+    None: x are the first rows of `z`, as many as there are coefficients.
+    """
+    cdef int64_t bytes = z.c.rows.value_bytes, n = z.c.rows.n_rows
+    cdef bint is_half = x is None and bytes == 8 and not z.is_thin
+    cdef Columns columns = Columns(z, np.empty((0, n), f"f{bytes}"), None)
+    columns.x = z if x is None else x
+    require(coef.shape[1] <= n if x is None else coef.shape[1] == x.c.rows.n_rows,
+            "coef must have a column for each row of x")
+    columns.push(np.arange(coef.shape[1]), coef, is_half, scores, watch, pool)
+
+
+cdef class Factor:
+    """Who factorises a kernel matrix: ``factor()`` returns (n_rows, rank), or (n_rows, 0)."""
+    cdef object source, memory
+    cdef Watch watch
+    cdef int64_t n
+
+    cdef int factorise(self, pegasos_factor *factor) noexcept:
+        """Tell a factor of the matrix, which lasts as long as this, or until the next one."""
+        cdef const double[:, ::1] rows
+        cdef const double[::1] norms
+        cdef uint8_t[::1] memory, room
+        cdef Rows of_core
+        try:
+            rows = self.source()
+            require(rows.shape[0] == self.n, "a factor must have n_rows rows")
+            factor.rows.n_features = rows.shape[1]
+            if rows.shape[1] == 0:
+                return 0
+            of_core = dense_rows(rows)
+            norms = of_core.squared_norms()
+            memory = np.empty(pegasos_kept(self.n, rows.shape[1]), np.uint8)
+            room = np.empty(pegasos_room(&of_core.c), np.uint8)
+            self.memory = of_core, norms, memory, room
+            factor.rows, factor.norms = of_core.c, &norms[0]
+            factor.memory, factor.room = &memory[0], &room[0]
+        except BaseException as error:
+            self.watch.error = error
+            return 1
+        return 0
+
+
+cdef int write_factor(void *context, pegasos_factor *factor) noexcept nogil:
+    with gil:
+        return (<Factor> context).factorise(factor)
+
+
+cdef pegasos_matrix matrix_of(Columns columns, Work work) noexcept:
+    cdef pegasos_matrix matrix
+    memset(&matrix, 0, sizeof(matrix))
+    matrix.n_rows, matrix.value_bytes = columns.c.n_rows, columns.c.value_bytes
+    matrix.n_columns = columns.c.n_rows if columns.z is None else columns.c.n_columns
+    matrix.columns, matrix.place = columns.c.columns, columns.c.place
+    matrix.context, matrix.keep = &work.columns, pegasos_columns_keep
+    matrix.among, matrix.push = pegasos_columns_among, pegasos_columns_push
+    return matrix
+
+
+def kernel_fit(Columns columns not None, pegasos_linear[::1] problems not None,
+               Targets targets not None, double[:, ::1] weights not None, double[:, ::1] sums,
+               double[:, ::1] counts, int64_t[:, ::1] pending not None,
+               double[:, ::1] scores not None, double[:, ::1] unpushed not None, int64_t first,
+               draws not None, double[:, ::1] slopes, Watch watch not None, Pool pool=None):
+    """Run kernel problems over draws, as `fit` does linear ones; see ``pegasos_kernel_train``.
+
+    `weights`, `sums`, `counts`, `scores` and `unpushed` have shape (n_problems, n_rows).
+    """
+    cdef int64_t n = targets.c.n, n_problems = problems.shape[0]
+    cdef int status
+    cdef pegasos_matrix matrix
+    cdef pegasos_linear_set set
+    cdef pegasos_draws drawn
+    cdef Work work
+    cdef void *room
+    require(n == columns.c.n_rows and columns.c.place != NULL, "targets must be of n_rows")
+    require_set(problems, n, targets, sums is not None, counts, pending, slopes, True)
+    require(weights.shape[0] == scores.shape[0] == unpushed.shape[0] == n_problems
+            and weights.shape[1] == scores.shape[1] == unpushed.shape[1] == n
+            and (sums is None or (sums.shape[0] == n_problems and sums.shape[1] == n)),
+            "weights, sums, scores and unpushed must have shape (n_problems, n_rows)")
+    drawn = draws_of(draws, first, n, problems)
+    set = set_of(problems, targets, counts, pending, slopes)
+    set.weights = &weights[0, 0]
+    set.sums = NULL if sums is None else &sums[0, 0]
+    work = Work.of(columns.x, columns.z, watch, pool, columns)
+    matrix = matrix_of(columns, work)
+    room = malloc(<size_t> pegasos_kernel_train_work(&matrix, &set))
+    if room == NULL:
+        work.end(PEGASOS_DONE)
+        raise MemoryError(f"Pegasos has no room for {n_problems} problems of {n} rows")
+    with nogil:
+        status = pegasos_kernel_train(&matrix, &set, &scores[0, 0], &unpushed[0, 0], &drawn, room,
+                                      &watch.c)
+        free(room)
+    work.end(status)
+
+
+# ---- Kernels -----------------------------------------------------------------------------------
 
 
 def push_inside(const value_t[:, :] columns not None, const int64_t[::1] first not None,
@@ -1570,60 +1832,6 @@ def point_sums(const double[:, ::1] coef not None, const double[:, ::1] scores n
             pegasos_sum_point(n, &coef[k, 0], &scores[k, 0], &errors[0], &sizes[0], &sums[k])
 
 
-cdef enum:
-    OF_GAUSS, OF_LAPLACE, OF_POLYNOMIAL, OF_SIGMOID
-
-#: What `transform` and `between` compute.
-GAUSS, LAPLACE, POLYNOMIAL, SIGMOID = OF_GAUSS, OF_LAPLACE, OF_POLYNOMIAL, OF_SIGMOID
-
-
-def transform(int64_t kind, value_t[:, :] products not None, double gamma, double coef0=0,
-              int64_t degree=0, const value_t[::1] x_norms=None, const value_t[::1] z_norms=None):
-    """Turn inner products into kernel values, in place; rows are contiguous.
-
-    `kind` is GAUSS, which needs the squared norms, POLYNOMIAL or SIGMOID.
-    """
-    cdef int64_t n = products.shape[0], m = products.shape[1], apart = stride(products)
-    require(kind == OF_GAUSS or kind == OF_POLYNOMIAL or kind == OF_SIGMOID,
-            "there is no such kernel")
-    require(kind != OF_GAUSS or (x_norms is not None and x_norms.shape[0] == n
-                                 and z_norms is not None and z_norms.shape[0] == m),
-            "there must be one norm for each row and each column of products")
-    require(degree >= 0, "degree must be >= 0")
-    if n == 0 or m == 0:
-        return
-    with nogil:
-        if kind == OF_GAUSS:
-            pegasos_kernel_gauss(n, m, apart, sizeof(value_t), &products[0, 0], &x_norms[0],
-                                 &z_norms[0], gamma)
-        elif kind == OF_POLYNOMIAL:
-            pegasos_kernel_polynomial(n, m, apart, sizeof(value_t), &products[0, 0], gamma, coef0,
-                                      degree)
-        else:
-            pegasos_kernel_sigmoid(n, m, apart, sizeof(value_t), &products[0, 0], gamma, coef0)
-
-
-def between(int64_t kind, const value_t[:, ::1] x not None, const value_t[:, ::1] z not None,
-            double gamma, value_t[:, :] out not None):
-    """Write kernel values between rows of `x` and of `z` by differences; rows are contiguous.
-
-    `kind` is GAUSS or LAPLACE.
-    """
-    cdef int64_t n = x.shape[0], m = z.shape[0], d = x.shape[1], apart = stride(out)
-    require(kind == OF_GAUSS or kind == OF_LAPLACE, "there is no such kernel")
-    require(d == z.shape[1] > 0, "x and z must have the same features, one at least")
-    require(out.shape[0] == n and out.shape[1] == m, "out must have shape (rows of x, rows of z)")
-    if n == 0 or m == 0:
-        return
-    with nogil:
-        if kind == OF_GAUSS:
-            pegasos_kernel_gauss_rows(n, m, d, sizeof(value_t), &x[0, 0], &z[0, 0], gamma, apart,
-                                      &out[0, 0])
-        else:
-            pegasos_kernel_laplace(n, m, d, sizeof(value_t), &x[0, 0], &z[0, 0], gamma, apart,
-                                   &out[0, 0])
-
-
 # ---- Newton's method ---------------------------------------------------------------------------
 
 #: Up to so many features Newton's equations are solved with a matrix at hand.
@@ -1634,6 +1842,7 @@ cdef pegasos_blas _blas
 cdef bint _blas_is_there = False
 
 # What routines take, with x for their numbers.
+_GEMM = "void (char *, char *, int *, int *, int *, x *, x *, int *, x *, int *, x *, x *, int *)"
 _SYRK = "void (char *, char *, int *, int *, x *, x *, int *, x *, x *, int *)"
 _POTRF = "void (char *, int *, x *, int *, int *)"
 _POTRS = "void (char *, int *, int *, x *, int *, x *, int *, int *)"
@@ -1657,6 +1866,8 @@ cdef const pegasos_blas *blas() except? NULL:
         from scipy.linalg import cython_blas, cython_lapack
         (<void **> &_blas.dsyrk)[0] = routine(cython_blas, "dsyrk", _SYRK)
         (<void **> &_blas.ssyrk)[0] = routine(cython_blas, "ssyrk", _SYRK)
+        (<void **> &_blas.dgemm)[0] = routine(cython_blas, "dgemm", _GEMM)
+        (<void **> &_blas.sgemm)[0] = routine(cython_blas, "sgemm", _GEMM)
         (<void **> &_blas.dpotrf)[0] = routine(cython_lapack, "dpotrf", _POTRF)
         (<void **> &_blas.spotrf)[0] = routine(cython_lapack, "spotrf", _POTRF)
         (<void **> &_blas.dpotrs)[0] = routine(cython_lapack, "dpotrs", _POTRS)
@@ -2058,8 +2269,7 @@ def solve(Rows rows not None, Targets targets not None, int64_t first,
     return None if watch.answer(status) == PEGASOS_OVERFLOW else found_of(memory, n, d)
 
 
-def kernel_solve(const value_t[:, ::1] columns not None, const int64_t[::1] place not None,
-                 source not None, Targets targets not None, int64_t first,
+def kernel_solve(Columns columns not None, factor not None, Targets targets not None, int64_t first,
                  const double[::1] norms not None, uint8_t[:, ::1] memory not None,
                  const int64_t[::1] max_epochs not None, const uint64_t[::1] seeds not None, *,
                  const double[::1] lams not None, double intercept_scaling, bint free_intercept,
@@ -2067,51 +2277,51 @@ def kernel_solve(const value_t[:, ::1] columns not None, const int64_t[::1] plac
                  Watch watch not None, Pool pool):
     """Solve problems of kernel machines as `solve` does; see ``pegasos_kernel_solve_one``.
 
-    The first arguments are those of `matrix_of`. `source` has ``factor()``, too, which returns a
-    factor of shape (n_rows, rank), or (n_rows, 0). Each problem has a seed of its own.
+    ``factor()`` returns a factor of shape (n_rows, rank), or (n_rows, 0). Each problem has a seed of
+    its own. The threads of `pool` share kernel values and passes, which changes no bit.
     """
-    cdef int64_t n = place.shape[0], k
+    cdef int64_t n = columns.c.n_rows, k
     cdef int status = PEGASOS_DONE
-    cdef Columns asked = Columns()
-    cdef pegasos_matrix matrix = matrix_of(columns, place, asked, source, watch)
+    cdef Factor asked = Factor()
+    cdef Work work
+    cdef pegasos_matrix matrix
     cdef pegasos_problem problem = problem_of(targets.c.loss, intercept_scaling, free_intercept)
     cdef const double *epsilons = NULL if targets.epsilons == NULL else targets.epsilons + first
     cdef pegasos_options options
     cdef pegasos_targets own
-    cdef pegasos_threads threads
-    cdef void *work
+    cdef void *room
     require_problem(&problem, targets, n, 0, first, memory, max_epochs, lams, norms)
     require(seeds.shape[0] == memory.shape[0], "seeds must be of all problems")
     require(rank >= 0, "rank must not be negative")
-    require(are_valid(memory, problem, epsilons, n, 0, sizeof(value_t), False),
+    require(are_valid(memory, problem, epsilons, n, 0, columns.c.value_bytes, False),
             "memory is not that of fits which can go on")
-    matrix.is_positive, matrix.is_narrow, matrix.factor = is_positive, is_narrow, write_factor
-    matrix.rank = <int64_t> min(<double> n, rank)
+    require(columns.c.place != NULL, "there must be places")
     options = options_of(tol, solver, watch)
     if solver != PEGASOS_ASCENT:
         options.blas = blas()
+    work = Work.of(columns.x, columns.z, watch, pool, columns)
+    matrix = matrix_of(columns, work)
+    asked.source, asked.watch, asked.n = factor, watch, n
+    matrix.is_positive, matrix.is_narrow, matrix.factor = is_positive, is_narrow, write_factor
+    matrix.rank = <int64_t> min(<double> n, rank)
+    matrix.factor_context = <void *> asked
+    options.threads = work.c.threads
     problem.weights = targets.c.weights
-    work = malloc(<size_t> pegasos_kernel_work(n, sizeof(value_t), matrix.n_columns))
-    if work == NULL:
+    room = malloc(<size_t> pegasos_kernel_work(n, columns.c.value_bytes, matrix.n_columns))
+    if room == NULL:
+        work.end(PEGASOS_DONE)
         raise MemoryError(f"dual ascent has no room for {n} rows")
-    if pool is not None:
-        if not pool.take(&threads):
-            free(work)
-            raise ValueError("the pool is at work for another call")
-        options.threads = &threads
     with nogil:
         for k in range(memory.shape[0]):
             options.max_epochs, options.seed = max_epochs[k], seeds[k]
             own = targets.of(first + k)
             problem.lam, problem.targets, problem.loss = lams[k], own.values, own.loss
             status = pegasos_kernel_solve_one(&matrix, &problem, &options, own.labels, &norms[0],
-                                              &memory[k, 0], work)
+                                              &memory[k, 0], room)
             if status != PEGASOS_DONE:
                 break
-        free(work)
-    if pool is not None:
-        PyThread_release_lock(pool.c.is_used)
-    return watch.answer(status)
+        free(room)
+    return work.end(status)
 
 
 # ---- One problem over all classes --------------------------------------------------------------

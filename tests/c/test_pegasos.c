@@ -523,7 +523,7 @@ static pegasos_matrix matrix_of(source *of, const void *gram, int64_t bytes, int
                             .context = of,
                             .keep = mode == COLUMNS ? keep_columns : NULL,
                             .among = mode == WHOLE ? NULL : write_among,
-                            .push = mode == PARTS ? write_scores : NULL};
+                            .push = write_scores};
 }
 
 static int stop_every_seventh(void *context, const pegasos_progress *progress)
@@ -1781,12 +1781,25 @@ static int write_digest(const char *path)
             digest = fnv1a(digest, &b.weights, sizeof b.weights);
             digest = fnv1a(digest, &b.sums, sizeof b.sums);
         }
-    for (int type = 2; type < TYPES; type++) {
-        static double panel[D * PEGASOS_PANEL_BYTES / sizeof(double)], products[N * N];
-        const pegasos_rows rows = rows_of_type(type);
-        pegasos_thick_products(&rows, &rows, panel, N, products);
-        digest = fnv1a(digest, products, (size_t)(N * N * rows.value_bytes));
-    }
+    for (int type = 0; type < TYPES; type++)
+        for (int kind = PEGASOS_LINEAR; kind <= PEGASOS_LAPLACIAN; kind++) {
+            static double K[N * N];
+            const pegasos_points points = {
+                .rows = rows_of_type(type),
+                .kernel = {kind, 0.1, 1, 3},
+                .by_differences = kind == PEGASOS_GAUSSIAN,
+                .is_thick = type >= 2
+            };
+            const pegasos_some all = {&points, 0, N, NULL};
+            pegasos_watch watch = {.every = 1e18};
+            const pegasos_workers workers = {
+                .scratch = malloc((size_t)pegasos_kernel_scratch(&points, &points, 1) + 1),
+                .watch = &watch};
+            CHECK(pegasos_kernel_values(&all, &all, &workers, N, K) == 0);
+            free(workers.scratch);
+            if (kind != PEGASOS_SIGMOID) /* whose bits are the C library's */
+                digest = fnv1a(digest, K, (size_t)(N * N * points.rows.value_bytes));
+        }
     for (int kind = 0; kind < 4 * LOSSES; kind++) {
         static double gram[N * N], coef[N];
         static float narrow[N * N];

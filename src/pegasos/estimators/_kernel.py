@@ -273,11 +273,11 @@ class KernelPegasosClassifier(Classifier, KernelMachine):
         Room for the kernel columns that are kept while training, in MB of 2**20 bytes. Columns that
         do not fit are computed again when they are needed, and a small λ takes longer. Work in
         progress takes memory besides: where columns do not all fit, up to as much again, and at
-        least 2048 by 2048 kernel values, else up to a quarter; and, of sparse rows, 512 columns. In
-        one-vs-one by coordinate ascent, pairs of classes share one matrix of up to 8192 rows. With
-        more rows, and if no pair has more than half of them, each pair has a matrix of its own,
-        with an eighth of `cache_size`. Models with different
-        `cache_size` agree within `tol`, not to the bit.
+        least 2048 by 2048 kernel values, else up to a quarter; a million kernel values, or a
+        column; and a copy of the rows at work, up to 16,384. In one-vs-one by coordinate ascent,
+        pairs of classes share one matrix of up to 8192 rows. With more rows, and if no pair has
+        more than half of them, each pair has a matrix of its own, with an eighth of `cache_size`.
+        Models with different `cache_size` agree within `tol`, not to the bit.
     scores : {{"auto", "push", "pull"}}, default="auto"
         "push" updates the scores of all rows after each violation. "pull" computes only the scores
         of rows that the fit will draw, so that few steps on many rows stay cheap. Both make the

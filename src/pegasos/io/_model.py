@@ -400,21 +400,14 @@ def kernel_scores(
         return _numbers(_rows.decision_function(rows, coef, intercept))
     n, scores = X.shape[0], np.tile(intercept, (X.shape[0], 1))
     coef = dual_coef.T.astype(support.dtype)
-    made_dense = _validate.is_sparse(support.X) and not (support.is_thin or support.is_thick)
-    width = max(n_support, X.shape[1] if made_dense else 0)
-    size = max(1, _PREDICT_BYTES // (8 * width))
+    size = max(1, _PREDICT_BYTES // (8 * n_support))
     if n >= _MANY and kernel.is_hollow(support.X) and kernel.is_hollow(X):
         support = kernel.points(_rows.without_zeros(support.X))
-    if support.is_thick:
-        points, added = kernel.points(_alike(X, support.X)), np.zeros(scores.T.shape)
-        points.add_scores(support, dual_coef, added, n_threads)
-        return _numbers(scores + added.T)
-    if support.is_thin:
-        _ = support.inverted  # before threads ask for it
+    _ = support.core  # before threads ask for it
 
     def add(first: int, tell: Callable[[], None]) -> None:
         part = kernel.points(_alike(X[first : first + size], support.X))
-        scores[first : first + size] += part.against(support) @ coef
+        scores[first : first + size] += part.against(support, tell=tell) @ coef
         tell()
 
     jobs = [functools.partial(add, first) for first in range(0, n, size)]

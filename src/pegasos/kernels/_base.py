@@ -4,6 +4,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from pegasos import _core
 from pegasos.kernels._points import Points, is_hollow
 from pegasos.kernels._scale import scale
 from pegasos.problems import _rows, _validate
@@ -17,13 +18,16 @@ _DENSE_NUMBERS = 2**22
 class Kernel:
     """A kernel function with its parameters; base of all kernels.
 
-    A subclass sets `name`, and those of the attributes below that differ. It has `transform` if its
-    values are functions of inner products, else `between`. `pegasos.kernels.register` makes it
-    known. The parameters are those of `KernelPegasosClassifier`; `params` are `kernel_params`.
+    A subclass sets `name`, and those of the attributes below that differ. Unless the core knows it,
+    it has `transform` if its values are functions of inner products, else `between`.
+    `pegasos.kernels.register` makes it known. The parameters are those of
+    `KernelPegasosClassifier`; `params` are `kernel_params`.
     """
 
     #: What ``kernel=`` calls it; the function itself of a `Function`.
     name: Any = None
+    #: What the core calls it, or OTHER: it does not know it.
+    number: ClassVar[int] = _core.OTHER
     #: What it computes, for the documentation.
     formula: ClassVar[str] = ""
     #: Which of "gamma", "degree", "coef0" and "params" it depends on.
@@ -78,6 +82,9 @@ class Kernel:
     def between(self, X: Any, Z: Any, out: np.ndarray) -> Any:
         """Write values between rows of dense matrices into `out`, whose rows are contiguous."""
         raise NotImplementedError(f"kernel {self.name!r} has no values between rows")
+
+    def on_diagonal(self, squared: np.ndarray) -> Any:
+        """K(x, x) of rows with these |x|^2, where that is all it depends on; else None."""
 
     def write(self, X: Any, Z: Any, out: np.ndarray) -> None:
         """Write values between rows of dense or sparse matrices into `out`."""

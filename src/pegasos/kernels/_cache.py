@@ -1,24 +1,17 @@
 """A cache of columns of a kernel matrix."""
 
-import dataclasses
 import functools
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from pegasos import _core, _threads
-from pegasos.kernels import _work
 from pegasos.kernels._factor import factor
 from pegasos.kernels._positive import asymmetry, ridge
 
-# Sparse rows in one product with all rows; rows in one product with a selection of the rows.
-_CHUNK_SPARSE, _CHUNK_AMONG = 64, 128
-# Kernel values that may be pushed by one call of the core, without jobs: about a millisecond.
-_AT_ONCE = 2**20
-# Numbers this far apart each take a line of cache: computing products of thick rows is faster.
-_FAR = 16
+# Numbers of rows that are made double at a time.
+_IN_DOUBLE = 2**24
 # A problem that has no more than this part of all rows gets a kernel matrix of its own.
 _MOST = 1 / 2
 # All columns of so few points are computed at once, where there is room for them. Several problems
@@ -64,9 +57,6 @@ class ColumnCache:
         Which of `columns` belongs to each point; -1: none.
     """
 
-    #: Columns that are computed together at most.
-    PIECE = _work.PIECE
-
     def __init__(
         self,
         points: Any,
@@ -80,12 +70,10 @@ class ColumnCache:
         self.points, self._megabytes, self._n_threads = points, megabytes, n_threads
         self._divides = divides
         self._parts: Parts | None = None
-        self._selected: Selection | None = None
         self._factor: np.ndarray | None = None
         self._lock = threading.Lock()
         if points.kernel.is_given:
             self.columns, self.place = points.X, np.arange(n)
-            self._used = n
             return
         capacity = int(min(n, megabytes * 2**20 / (max(n, 1) * points.dtype.itemsize)))
         try:  # pages are taken when written
@@ -96,7 +84,15 @@ class ColumnCache:
                 f"columns of {n} numbers"
             ) from None
         self.place = np.full(n, -1, dtype=np.int64)
-        self._used = 0
+
+    @functools.cached_property
+    def core(self) -> _core.Columns:
+        """These columns, for the core, which fills them."""
+        points = None if self.points.kernel.is_given else self.points.core
+        return _core.Columns(
+            points, self.columns, self.place, is_cheap=self.points.is_cheap,
+            is_all_at_once=self.is_small,
+        )  # fmt: skip
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -165,9 +161,7 @@ class ColumnCache:
         if self.holds_all:
             self.keep(rows)
             return self.columns[self.place]
-        matrix = np.empty(self.shape, self.points.dtype)
-        self._fill(rows, matrix)
-        return matrix
+        return self.points.against(self.points)
 
     @property
     def holds_all(self) -> bool:
@@ -285,7 +279,6 @@ class ColumnCache:
             scores[:, together] = pushed.reshape(shape)
         return scores
 
-    @_threads.blas.one_thread()
     def scores_in_double(self, coef: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Scores of some rows, by kernel values in float64 that are not kept.
 
@@ -302,21 +295,17 @@ class ColumnCache:
         # Those with coefficients first: values between two of them serve both.
         is_support = coef[:, rows].any(axis=0)
         order = np.argsort(~is_support, kind="stable")
-        rows, n_support = rows[order], np.count_nonzero(is_support)
-        coef, sums = coef[:, rows[:n_support]], np.zeros((len(coef), len(rows)))
-        for block in _work.parts(len(rows), 8 * self.PIECE):  # of whole pieces
-            some = self.points.in_double(rows[block])
-            for piece in _work.parts(min(block.stop, n_support), self.PIECE):
-                others = self.points.in_double(rows[piece])
-                first = max(piece.start, block.start)
-                values = np.empty((len(others), block.stop - first))
-                some.fill(others, first - block.start, values, self._n_threads)
-                factors = np.ascontiguousarray(coef[:, piece])
-                _core.push(values, np.arange(len(others)), factors, sums[:, first : block.stop])
-                again = slice(max(piece.stop, first), min(block.stop, n_support))
-                if again.start < again.stop:
-                    mirrored = values[:, again.start - first : again.stop - first]
-                    sums[:, piece] += coef[:, again] @ mirrored.T
+        rows, support = rows[order], rows[is_support]
+        coef, sums = coef[:, support], np.zeros((len(coef), len(rows)))
+        size = max(1, _IN_DOUBLE // self.points.X.shape[1])
+        for first in range(0, len(rows), size):
+            block = slice(first, first + size)
+            points = self.points.in_double(rows[block])
+            for begin in range(0, len(support), size):
+                part = slice(begin, begin + size)
+                is_first = len(points) == len(rows)
+                some = None if is_first else self.points.in_double(support[part])
+                points.add_scores(some, coef[:, part], sums[:, block], self._n_threads)
         scores = np.empty_like(sums)
         scores[:, order] = sums
         return scores
@@ -350,14 +339,13 @@ class ColumnCache:
         )
         return sums
 
-    @_threads.blas.one_thread()
     def scores_of(self, coef: np.ndarray, rows: np.ndarray | None) -> np.ndarray:
         """Scores of some rows under coefficients (n_problems, n), of as many rows; None: of all."""
         support = np.flatnonzero(coef.any(axis=0))
         if rows is None:
             return self.push(coef[:, support], support)
         values = np.empty((len(support), len(rows)), self.points.dtype)
-        self.among(support, self.select(rows), values)
+        self.among(support, rows, values)
         return coef[:, support] @ values
 
     def push(self, coef: np.ndarray, rows: np.ndarray) -> Any:
@@ -373,178 +361,23 @@ class ColumnCache:
         ndarray of float64 of shape (n_problems, n_points)
         """
         scores = np.zeros((len(coef), len(self.points)))
-        place = self.place[rows]
-        if (place < 0).any() and (self.is_small or not self.points.is_cheap):
-            self.keep(rows)
-            place = self.place[rows]
-        here = place >= 0
-        if here.all() and coef.size * len(self.points) <= _AT_ONCE:
-            _core.push(self.columns, place, np.ascontiguousarray(coef), scores)
-        elif here.all():
-            jobs = self._pushes(self.columns, place, coef, scores)
-            _threads.in_threads(jobs, self._n_threads)
-        else:
-            jobs = self._pushes(self.columns, place[here], coef[:, here], scores)
-            _threads.in_threads(jobs, self._n_threads)
-            self._push_computed(rows[~here], coef[:, ~here], scores)
+        if len(rows):
+            with self.points.work(len(rows), self._n_threads) as work:
+                self.core.add(rows, np.ascontiguousarray(coef, np.float64), scores, *work)
         return scores
-
-    def _pushes(self, columns: Any, which: np.ndarray, coef: np.ndarray, scores: np.ndarray) -> Any:
-        """Jobs that push `columns` number `which`."""
-        pieces = [
-            (which[some], np.ascontiguousarray(coef[:, some]))
-            for some in _work.parts(len(which), self.PIECE)
-        ]
-
-        def push(first: int, last: int, tell: Callable[[], None]) -> None:
-            for places, factors in pieces:
-                _core.push(columns[:, first:last], places, factors, scores[:, first:last])
-                tell()
-
-        # A kernel value takes about eight times as long.
-        return _work.shares(len(self.points), coef.size // 8, push, self._n_threads)
-
-    def _push_computed(self, rows: np.ndarray, coef: np.ndarray, scores: np.ndarray) -> None:
-        """Push columns that are not kept."""
-        points = self.points
-        if not points.is_thin:
-            points.add_scores(points[rows], coef, scores, self._n_threads)
-            return
-        for some in _work.parts(len(rows), self.PIECE):
-            columns = np.empty((len(rows[some]), len(points)), points.dtype)
-            self._fill(rows[some], columns)
-            jobs = self._pushes(columns, np.arange(len(columns)), coef[:, some], scores)
-            _threads.in_threads(jobs, self._n_threads)
 
     def keep(self, rows: np.ndarray) -> None:
         """Compute columns of `rows` that are not here, as many as there is room for."""
-        rows = rows[self.place[rows] < 0]
-        if len(rows) and self.is_small:
-            self._fill_all()
-            self.place[:] = np.arange(len(self.points))
-            self._used = len(self.points)
-            return
-        rows = rows[: len(self.columns) - self._used]
-        for some in _work.parts(len(rows), 4 * self.PIECE):
-            part = rows[some]
-            begin, end = self._used, self._used + len(part)
-            self._fill(part, self.columns[begin:end])
-            self.place[part] = np.arange(begin, end)
-            self._used = end
+        with self.points.work(len(rows), self._n_threads) as work:
+            self.core.keep(rows, *work)
 
-    @_threads.blas.one_thread()
-    def _fill_all(self) -> None:
-        """Write the whole kernel matrix: of large ones a half, which is mirrored."""
-        points, columns, n = self.points, self.columns, len(self.points)
-        if n <= self.PIECE or points.is_thin or not points.kernel.is_of_products:
-            points.against(points, columns)
-            return
-        for rows in _work.parts(n, self.PIECE):
-            for _ in points.tiles(points[rows], rows.start, n, columns[rows]):
-                pass
-            for others in _work.parts(n - rows.stop, self.PIECE, rows.stop):
-                columns[others, rows] = columns[rows, others].T
-
-    def _fill(self, rows: np.ndarray, out: np.ndarray) -> None:
-        """Write kernel values between some of the points and all of them into `out`."""
-        points = self.points
-        if points.is_thin:
-            _ = points.inverted  # before threads ask for it
-
-            def fill(first: int, last: int, tell: Callable[[], None]) -> None:
-                for part in _work.parts(last - first, _CHUNK_SPARSE, first):
-                    points[rows[part]].against(points, out[part], tell)
-
-            points.share_values(len(rows), len(points), fill, self._n_threads, _CHUNK_SPARSE)
-            return
-        size = points.piece(self.PIECE, _work.CHUNK)
-        pieces = [(points[rows[some]], out[some]) for some in _work.parts(len(rows), size)]
-
-        def fill_tiles(first: int, last: int, tell: Callable[[], None]) -> None:
-            for some, columns in pieces:
-                for _ in points.tiles(some, first, last, columns):
-                    tell()
-
-        points.share_values(len(points), len(rows), fill_tiles, self._n_threads, _work.CHUNK)
-
-    def among(self, rows: np.ndarray, columns: Any, out: np.ndarray) -> None:
+    def among(self, rows: np.ndarray, which: np.ndarray, out: np.ndarray) -> None:
         """Write kernel values between two selections of the points into `out`.
 
-        Parameters
-        ----------
-        rows : ndarray of int of shape (m,)
-            Values from columns in the cache are read if that is faster; others are computed.
-        columns : Selection
-            From `select`.
-        out : ndarray of shape (m, len(columns))
+        Values from columns in the cache are read if that is faster; others are computed.
         """
-        points = self.points
-        if self.is_small:
-            self.keep(rows)
-        place = self.place[rows]
-        if not self.is_small and points.is_thick and len(points) > _FAR * len(columns.rows):
-            missing = np.arange(len(rows))
-        else:
-            missing = np.flatnonzero(place < 0)
-            if len(missing) < len(rows):
-
-                def gather(first: int, last: int, tell: Callable[[], None]) -> None:
-                    for some in _work.parts(last - first, self.PIECE, first):
-                        _core.gather(self.columns, place[some], columns.rows, out[some])
-                        tell()
-
-                jobs = _work.shares(len(rows), len(columns.rows), gather, self._n_threads)
-                _threads.in_threads(jobs, self._n_threads)
-        if not len(missing):
-            return
-        others = columns.points
-        if others.is_thin:
-            _ = others.inverted  # before threads ask for it
-
-        def compute(first: int, last: int, tell: Callable[[], None]) -> None:
-            for part in _work.parts(last - first, _CHUNK_AMONG, first):
-                some = missing[part]
-                values = np.empty((len(some), len(others)), points.dtype)
-                points[rows[some]].against(others, values, tell)
-                out[some] = values
-
-        points.share_values(len(missing), len(others), compute, self._n_threads, _CHUNK_AMONG)
-
-    def keep_columns(self, rows: Any) -> None:
-        """As `keep`, for the core: `rows` is a buffer."""
-        self.keep(np.asarray(rows))
-
-    def write_among(self, rows: Any, which: Any, out: Any) -> None:
-        """As `among`, for the core: all are buffers, and `out` may have more columns."""
-        rows, which = np.asarray(rows), np.array(which)
-        known = self._selected
-        if known is None or not np.array_equal(known.rows, which):
-            known = self._selected = self.select(which)
-        self.among(rows, known, np.asarray(out)[:, : len(which)])
-
-    def write_scores(self, change: Any, pushed: Any) -> None:
-        """As `push`, for the core: both are buffers (n_problems, n), of all points."""
-        change = np.asarray(change)
-        rows = np.flatnonzero(change.any(axis=0))
-        np.asarray(pushed)[:] = self.push(change[:, rows], rows)
-
-    def select(self, rows: np.ndarray) -> Any:
-        """Some of the points, for `among`."""
-        return Selection(self.points, rows)
-
-
-class Selection:
-    """Some rows of `points`, copied together when they are first needed."""
-
-    def __init__(self, points: Any, rows: np.ndarray) -> None:
-        self.rows = rows
-        self._all, self._points = points, None
-
-    @property
-    def points(self) -> Any:
-        if self._points is None:
-            self._points = self._all[self.rows]
-        return self._points
+        with self.points.work(len(rows), self._n_threads) as work:
+            self.core.among(rows, which, out, *work)
 
 
 class Parts:
@@ -585,22 +418,16 @@ class Parts:
         """The kernel matrix among the rows of problem `k`."""
         inside = self.inside[self.first[k] : self.first[k + 1]]
         columns = np.empty((len(inside), len(inside)), self.cache.columns.dtype)
-        _core.gather(self.cache.columns, self.cache.place[inside], inside, columns)
+        self.cache.core.among(inside, inside, columns, _core.Watch())
         return columns
 
 
-@dataclasses.dataclass
 class Inside:
     """The whole kernel matrix among some rows of a cache."""
 
-    cache: ColumnCache
-    rows: np.ndarray
-    columns: np.ndarray
-
-    @property
-    def place(self) -> np.ndarray:
-        """The row that each column belongs to."""
-        return np.arange(len(self.rows))
+    def __init__(self, cache: ColumnCache, rows: np.ndarray, columns: np.ndarray) -> None:
+        self.cache, self.rows = cache, rows
+        self.core = _core.Columns(None, columns, np.arange(len(rows)))
 
     def factor(self) -> np.ndarray:
         """As that of the cache."""

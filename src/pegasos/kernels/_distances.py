@@ -55,6 +55,7 @@ class Gaussian(_OfDistance):
     """A function of squared Euclidean distances."""
 
     name = "rbf"
+    number = _core.GAUSSIAN
     formula = "exp(−γ‖x−z‖²)"
     is_of_products = True
     needs_norms = True
@@ -63,12 +64,6 @@ class Gaussian(_OfDistance):
     @property
     def _factor(self) -> float:
         return np.sqrt(self.gamma)
-
-    def transform(self, products: np.ndarray, x_norms: Any, z_norms: Any) -> Any:
-        _core.transform(_core.GAUSS, products, self.gamma, x_norms=x_norms, z_norms=z_norms)
-
-    def between(self, X: Any, Z: Any, out: np.ndarray) -> Any:
-        _core.between(_core.GAUSS, X, Z, self.gamma, out)
 
     def mean_distance(self, X: Any) -> float:
         """|x|^2 - 2 <x, m> plus the mean of |z|^2, where m is the mean row."""
@@ -108,11 +103,9 @@ class Laplacian(_OfDistance):
     """A function of sums of absolute differences."""
 
     name = "laplacian"
+    number = _core.LAPLACIAN
     formula = "exp(−γ‖x−z‖₁)"
     ignores_zeros = True
-
-    def between(self, X: Any, Z: Any, out: np.ndarray) -> Any:
-        _core.between(_core.LAPLACE, X, Z, self.gamma, out)
 
     def mean_distance(self, X: Any) -> float:
         """By the triangle inequality, over 0."""

@@ -1,9 +1,6 @@
-"""Rows among which a kernel is evaluated: blocks of kernel values, in pieces that threads share.
+"""Rows among which a kernel is evaluated: how they lie in memory. The core computes values."""
 
-BLAS (NumPy) multiplies dense rows, the core sparse ones. What remains of a kernel is one pass over
-the products, `Kernel.transform`.
-"""
-
+import contextlib
 import functools
 from collections.abc import Callable, Generator
 from typing import Any
@@ -11,14 +8,10 @@ from typing import Any
 import numpy as np
 
 from pegasos import _core, _threads
-from pegasos.kernels import _work
 from pegasos.problems import _rows, _validate
 
-# Multiply-adds, or differences, in one piece of work: Ctrl-C waits for it. BLAS, which is faster,
-# has larger pieces.
-_WORK, _WORK_BLAS = 4e8, 2e9
 # Rows whose kernel values with themselves are computed at a time.
-_DIAGONAL = 64
+_DIAGONAL = 16
 # Sparse rows are called thick if more than this part of their entries is stored: then sums of all
 # entries in registers are faster than sums of stored entries in memory.
 _THICK = 1 / 25
@@ -26,6 +19,11 @@ _THICK = 1 / 25
 _HOLLOW = 1 / 3
 # Where rows are wider, panels do not stay in cache, and float sums in one go get long.
 _WIDEST = 4096
+# Fewer kernel values than this are not worth another thread.
+_FEW = 2**20
+# Fewer rows are multiplied without BLAS, which rounds as the machine makes it and wants to be told
+# how many threads it has.
+_FEW_ROWS = 256
 # Thick rows with at most this many entries are multiplied as fast as products are written and read.
 _CHEAP = 32
 
@@ -47,7 +45,6 @@ class Points:
         # The rows in double precision, if these are not, and which of them these are.
         self._wide: Points | None = None
         self._which: Any = slice(None)
-        self._inverted: _core.Rows | None = None
         if norms is not None or not kernel.needs_norms:
             self.norms, self.is_far = norms, is_far
 
@@ -99,19 +96,23 @@ class Points:
         """Whether it is faster to compute kernel values again than to keep them in memory."""
         return self.is_thick and not self.is_far and self.X.nnz <= _CHEAP * len(self)
 
+    @functools.cached_property
+    def core(self) -> _core.Points:
+        """These points, for the core."""
+        kernel, rows = self.kernel, self.rows()
+        if kernel.number == _core.OTHER:
+            about = kernel, self.X, self.norms, self.is_far
+            return _core.Points(rows, kind=_core.OTHER, write=_write, data=about)
+        return _core.Points(
+            rows, kind=kernel.number, gamma=kernel.gamma, coef0=kernel.coef0, degree=kernel.degree,
+            norms=self.norms, by_differences=self.is_far, is_thick=self.is_thick,
+            is_thin=self.is_thin, by_blas=self.by_blas,
+        )  # fmt: skip
+
     @property
-    def inverted(self) -> Any:
-        """The transpose of sparse rows, for products with them."""
-        if self._inverted is None:
-            try:
-                transpose = self.X.T.tocsr()
-            except (MemoryError, ValueError):
-                raise MemoryError(
-                    f"kernel {self.kernel.name!r}: X has {self.X.shape[1]} features, more than "
-                    "memory has room for when X is transposed"
-                ) from None
-            self._inverted = _validate.trusted_csr(transpose)
-        return self._inverted
+    def by_blas(self) -> bool:
+        """Whether BLAS multiplies these rows with others."""
+        return len(self) >= _FEW_ROWS and not (self.is_thin or self.is_thick or self.is_far)
 
     def __len__(self) -> int:
         return self.X.shape[0]
@@ -176,10 +177,13 @@ class Points:
             return self.X.diagonal().astype(np.float64)
         if self.kernel.has_unit_diagonal:
             return np.ones(len(self))
-        n, values = len(self), np.empty(len(self))
-        with _threads.blas.one_thread():
-            for some in _work.parts(n, _DIAGONAL):
-                values[some] = self[some].against(self[some]).diagonal()
+        n, values = len(self), self.kernel.on_diagonal(self.squared_norms())
+        if values is not None:
+            return values
+        values = np.empty(n)
+        for first in range(0, n, _DIAGONAL):
+            some = self[first : first + _DIAGONAL]
+            values[first : first + _DIAGONAL] = some.against(some).diagonal()
         return values
 
     def weights(self, coef: np.ndarray) -> np.ndarray:
@@ -187,7 +191,7 @@ class Points:
         return self.rows().combine(np.ascontiguousarray(coef, np.float64))
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_inverted": None}  # can be had again
+        return {name: value for name, value in self.__dict__.items() if name != "core"}
 
     @property
     def dtype(self) -> Any:
@@ -205,164 +209,56 @@ class Points:
         self,
         other: "Points",
         out: np.ndarray | None = None,
-        tell: Callable[[], None] = lambda: None,
+        tell: Callable[[], None] | None = None,
     ) -> np.ndarray:
         """Kernel values between these rows and those of `other`: an (n, m) array, `out` if given.
 
-        The rows of `out` must be contiguous; they may lie apart. `tell` is called after each piece
-        of work.
+        The rows of `out` must be contiguous; they may lie apart. `tell` is called now and then.
         """
         if out is None:
             out = np.empty((len(self), len(other)), dtype=self.dtype)
-        # Thin rows are transposed whole, once.
-        most = len(other) if other.is_thin else _work.CHUNK
-        size = other.piece(max(1, len(self)), most)
-        for part in _work.parts(len(self), size):
-            some = self if size >= len(self) else self[part]
-            if other.is_thin:
-                some._evaluator(other)(0, len(other), out[part])
-                tell()
-            else:
-                for _ in other.tiles(some, 0, len(other), out[part]):
-                    tell()
+        if out.size:
+            with other.work(0, 1, tell) as work:
+                _core.kernel_values(self.core, other.core, out, *work)
         return out
 
-    @property
-    def _values_in_a_piece(self) -> float:
-        """How many kernel values with these rows one piece of work may have."""
-        if self.kernel.is_function:
-            return np.inf
-        n, d = self.X.shape
-        is_own = self.is_thin or self.is_thick or self.is_far or not self.kernel.is_of_products
-        cost, work = d, _WORK if is_own else _WORK_BLAS
-        if self.is_thick or self.is_thin:
-            cost = max(1, self.X.nnz / max(1, n) * (self._density if self.is_thin else 1))
-        return work / cost
-
-    def piece(self, n: int, most: float) -> int:
-        """How many of `n` rows go together to be multiplied with `most` of these, or with fewer."""
-        values = self._values_in_a_piece
-        if n * min(most, len(self)) <= values:
-            return n
-        least = values / len(self) if self.is_thin else np.sqrt(values)
-        return int(np.clip(max(least, values / most), 1, n))
-
-    def _rows_of_a_tile(self, some: Any) -> int:
-        """How many of these rows are multiplied with `some` at a time.
-
-        A power of 2, so that tiles begin at the same rows, however many threads share them.
-        """
-        size, most = _work.CHUNK, self._values_in_a_piece / max(1, len(some))
-        while size > max(1, most):
-            size //= 2
-        return size
-
-    def tiles(
-        self, some: Any, first: int, last: int, out: np.ndarray | None = None
-    ) -> Generator[Any]:
-        """Kernel values between `some` points and rows `first` to `last` of these, tile by tile.
-
-        Yields
-        ------
-        part : slice
-            Of these rows.
-        values : ndarray of shape (len(some), m)
-            ``out[:, part]`` if `out` is given; else good until the next tile is asked for.
-        """
-        size = self._rows_of_a_tile(some)
-        room: Any = None
-        if out is None:
-            room = np.empty((len(some), min(size, last - first)), self.dtype)
-        write = some._evaluator(self)
-        for begin in range(first, last, size):
-            end = min(begin + size, last)
-            values = room[:, : end - begin] if out is None else out[:, begin:end]
-            write(begin, end, values)
-            yield slice(begin, end), values
-
     def add_scores(self, some: Any, coef: np.ndarray, scores: np.ndarray, n_threads: int) -> None:
-        """Add to the scores of these rows what `some` points contribute, tile by tile.
+        """Add to the scores of these rows what `some` points contribute.
 
         Parameters
         ----------
+        some : Points or None
+            None: the first of these rows, as many as there are coefficients.
         coef : ndarray of float64 of shape (n_problems, len(some))
         scores : ndarray of float64 of shape (n_problems, len(self))
         """
-        pieces = [
-            (
-                some[part],
-                np.arange(part.stop - part.start),
-                np.ascontiguousarray(coef[:, part], np.float64),
-            )
-            for part in _work.parts(len(some), self.piece(_work.PIECE, _work.CHUNK))
-        ]
+        if not scores.size or not coef.size:
+            return
+        coef = np.ascontiguousarray(coef, np.float64)
+        with self.work(coef.shape[1], n_threads) as work:
+            _core.add_scores(some and some.core, self.core, coef, scores, *work)
 
-        def add(first: int, last: int, tell: Callable[[], None]) -> None:
-            for piece, which, factors in pieces:
-                for part, values in self.tiles(piece, first, last):
-                    _core.push(values, which, factors, scores[:, part])
-                    tell()
+    @contextlib.contextmanager
+    def work(
+        self, n_rows: int, n_threads: int, tell: Callable[[], None] | None = None
+    ) -> Generator[tuple[_core.Watch, Any]]:
+        """A block in which the core computes values of these and so many rows: its last arguments.
 
-        self.share_values(len(self), len(some), add, n_threads, _work.CHUNK)
-
-    def fill(self, some: Any, first: int, out: np.ndarray, n_threads: int) -> None:
-        """Write kernel values between `some` points and these from number `first` on into `out`."""
-        size = self._rows_of_a_tile(some)
-
-        def fill(begin: int, end: int, tell: Callable[[], None]) -> None:
-            write = some._evaluator(self)
-            for part in _work.parts(end - begin, size, begin):
-                write(first + part.start, first + part.stop, out[:, part])
-                tell()
-
-        self.share_values(out.shape[1], len(some), fill, n_threads, _work.CHUNK)
-
-    def share_values(
-        self,
-        n: int,
-        width: float,
-        work: _work.Work,
-        n_threads: int,
-        size: int,
-    ) -> None:
-        """Share work that computes kernel values among threads; see `_work.shares`.
-
-        BLAS has one thread meanwhile, and the pieces do not depend on the number of threads:
-        neither do results. Users' functions may not want threads.
+        Users' functions may not want threads, and little work is not worth them.
         """
-        n_threads = 1 if self.kernel.is_function else n_threads
-        with _threads.blas.one_thread():
-            _threads.in_threads(_work.shares(n, 4 * width, work, n_threads, size), n_threads)
+        is_worth = self.kernel.number != _core.OTHER and n_rows * len(self) >= _FEW
+        blas = _threads.blas.one_thread() if self.by_blas else contextlib.nullcontext()
+        with blas, _threads.pool(n_threads if is_worth else 1) as pool:
+            yield _core.Watch(tell or _threads.answering(None)), pool
 
-    def _evaluator(self, other: "Points") -> Callable[..., Any]:
-        """A function of (first, last, out) that writes kernel values with these rows of `other`."""
-        kernel, X, Z = self.kernel, self.X, other.X
-        if self.is_far or other.is_far or not kernel.is_of_products:
-            return lambda first, last, out: kernel.write(X, Z[first:last], out)
-        multiply, norms = self._multiplier(other), other.norms
 
-        def write(first: int, last: int, out: np.ndarray) -> Any:
-            multiply(first, last, out)
-            kernel.transform(out, self.norms, None if norms is None else norms[first:last])
-
-        return write
-
-    def _multiplier(self, other: "Points") -> Callable[..., Any]:
-        """A function of (first, last, out) that writes inner products with rows of `other`."""
-        X, Z = self.X, other.X
-        if not _validate.is_sparse(X):
-            return lambda first, last, out: np.matmul(X, Z[first:last].T, out=out)
-        x = _validate.trusted_csr(X)
-        if other.is_thin:
-
-            def multiply(first: int, last: int, out: np.ndarray) -> Any:
-                part = other if last - first == len(other) else other[first:last]
-                _core.sparse_products(x, part.inverted, out)
-
-            return multiply
-        if not other.is_thick:
-            dense = X.toarray()
-            return lambda first, last, out: np.matmul(dense, Z[first:last].toarray().T, out=out)
-        panel = np.empty((X.shape[1], _core.PANEL_BYTES // self.dtype.itemsize), self.dtype)
-        part_of = _validate.trusted_parts(Z)
-        return lambda first, last, out: _core.thick_products(x, part_of(first, last), panel, out)
+def _write(x: Any, rows: Any, z: Any, others: Any, out: np.ndarray) -> None:
+    """Write the values of a kernel that the core does not know."""
+    (kernel, X, x_norms, _), (_, Z, z_norms, _) = x, z
+    X, Z, has_norms = X[rows], Z[others], x_norms is not None
+    if x[3] or z[3] or not kernel.is_of_products:
+        kernel.write(X, Z, out)
+        return
+    products = X @ Z.T
+    out[...] = products.toarray() if _validate.is_sparse(products) else products
+    kernel.transform(out, *((x_norms[rows], z_norms[others]) if has_norms else (None, None)))

@@ -2,10 +2,8 @@
 
 import numpy as np
 
-from pegasos.kernels import _work
-
-# Rows that are compared with columns at a time.
-_ROWS = 64
+# Rows that are compared with columns at a time, and so many columns.
+_ROWS, _COLUMNS = 64, 512
 # Differences between a matrix and its transpose, beside its largest number, that rounding explains.
 _SYMMETRIC = 1e-4
 
@@ -18,12 +16,14 @@ def is_symmetric(matrix: np.ndarray) -> bool:
 def asymmetry(matrix: np.ndarray) -> tuple[tuple[int, int], float]:
     """Where a square matrix is least symmetric, and by how much, block by block."""
     place, most = (0, 0), 0.0
-    for rows in _work.parts(len(matrix), _ROWS):
-        for columns in _work.parts(rows.stop, _work.PIECE):
+    for i in range(0, len(matrix), _ROWS):
+        rows = slice(i, i + _ROWS)
+        for j in range(0, min(i + _ROWS, len(matrix)), _COLUMNS):
+            columns = slice(j, min(j + _COLUMNS, i + _ROWS))
             difference = np.abs(matrix[rows, columns] - matrix[columns, rows].T)
             at = np.unravel_index(np.argmax(difference), difference.shape)
             if difference[at] > most:
-                place, most = (int(rows.start + at[0]), int(columns.start + at[1])), difference[at]
+                place, most = (i + int(at[0]), j + int(at[1])), difference[at]
     return place, float(most)
 
 

@@ -13,10 +13,14 @@ class Linear(Kernel):
     """The inner product."""
 
     name = "linear"
+    number = _core.LINEAR
     formula = "⟨x,z⟩"
     is_of_products = True
     is_positive = True
     has_weights = True
+
+    def on_diagonal(self, squared: np.ndarray) -> Any:
+        return squared
 
     def rank(self, n_features: int) -> float:
         return n_features
@@ -44,6 +48,7 @@ class Polynomial(_OfSums):
     """A power of a sum."""
 
     name = "poly"
+    number = _core.POLYNOMIAL
     may_be_narrow = True  # which changes a product by 2 u |x| |z|
     formula = "(γ⟨x,z⟩ + coef0)^degree"
     uses = ("gamma", "degree", "coef0")
@@ -52,14 +57,14 @@ class Polynomial(_OfSums):
         super().__init__(*parameters, **more)
         self.is_positive = self.coef0 >= 0  # sums and products of such matrices are
 
-    def transform(self, products: np.ndarray, x_norms: Any, z_norms: Any) -> Any:
-        _core.transform(_core.POLYNOMIAL, products, self.gamma, self.coef0, self.degree)
-
     def rounding(self, points: Any, dtype: Any) -> Any:
         eps, d = np.finfo(dtype).eps, points.longest()
         norms = np.sqrt(points.squared_norms())
         sizes = (self.gamma * norms * norms.max(initial=0) + self.coef0) ** self.degree
         return eps * (self.degree * (d + 6) + 4) * sizes, sizes
+
+    def on_diagonal(self, squared: np.ndarray) -> Any:
+        return (self.gamma * squared + self.coef0) ** self.degree
 
     def rank(self, n_features: int) -> float:
         return math.comb(n_features + self.degree, self.degree)  # monomials
@@ -76,11 +81,9 @@ class Sigmoid(_OfSums):
     """The hyperbolic tangent of a sum."""
 
     name = "sigmoid"
+    number = _core.SIGMOID
     formula = "tanh(γ⟨x,z⟩ + coef0)"
     uses = ("gamma", "coef0")
-
-    def transform(self, products: np.ndarray, x_norms: Any, z_norms: Any) -> Any:
-        _core.transform(_core.SIGMOID, products, self.gamma, self.coef0)
 
     def onnx(self, ops: Any, X: Any, Z: Any, rows: np.ndarray) -> Any:
         return ops.Tanh(self._onnx_sums(ops, X, Z))

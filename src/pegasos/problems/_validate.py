@@ -449,13 +449,7 @@ def _index_array(index: Any) -> np.ndarray:
 
 def trusted_csr(X: Any) -> _core.Rows:
     """A CSR matrix that is known to be valid, of float32 or float64, as rows for the core."""
-    return trusted_parts(X)(0, X.shape[0])
-
-
-def trusted_parts(X: Any) -> Callable[[int, int], _core.Rows]:
-    """A function that returns rows number `first` to `last` of such a matrix, that one excluded."""
-    indices, indptr, d = _index_array(X.indices), _index_array(X.indptr), int(X.shape[1])
-    return lambda first, last: _core.csr_rows(X.data, indices, indptr[first : last + 1], d)
+    return _core.csr_rows(X.data, _index_array(X.indices), _index_array(X.indptr), int(X.shape[1]))
 
 
 def rows(

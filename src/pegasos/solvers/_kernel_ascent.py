@@ -150,9 +150,9 @@ class KernelAscent(Linear):
                 own = self.problem.part(some.start, part.inside, matrix)
                 targets, norms = own.targets, self.norms[part.inside]
             memory = part.memory[some.start - part.problems.start :][: some.stop - some.start]
-            with _threads.pool(n_each if self.method != "sdca" else 1) as pool:
+            with _threads.pool(n_each) as pool:
                 status = _core.kernel_solve(
-                    matrix.columns, matrix.place, matrix, targets, first, norms, memory, last[some],
+                    matrix.core, matrix.factor, targets, first, norms, memory, last[some],
                     seeds[some], lams=self.problem.lams[some], pool=pool,
                     watch=_core.Watch(tell, by_epochs=self.by_epochs), **options,
                 )  # fmt: skip

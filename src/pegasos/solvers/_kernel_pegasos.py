@@ -82,7 +82,7 @@ class KernelPegasos(Pegasos):
 
         def run(tell: Callable[[], None]) -> None:
             _core.kernel_fit(
-                cache.columns, cache.place, cache, self.problems, self.problem(cache).targets,
+                cache.core, self.problems, self.problem(cache).targets,
                 self.weights, self.sums, self.counts, self.pending, self.scores, self.unpushed,
                 first, draws, self.slopes, _core.Watch(tell),
             )  # fmt: skip
