@@ -249,8 +249,9 @@ def test_bad_sources_are_told_in_a_sentence(tmp_path, rng):
     fails(str(tmp_path / "no*.svm"), "no file", FileNotFoundError)
     fails(5, "source must be a file", TypeError)
     fails((X, y), "memory must be|n_features is 3", n_features=3)
-    with pytest.raises(ValueError, match=r"memory must be a number of bytes > 0.* '2 apples'"):
-        Blocks((X, y), cache=tmp_path / "other", memory="2 apples")
+    for memory in ("2 apples", "20", 1e9, True, -1, 0, 999):
+        with pytest.raises(ValueError, match=f"memory must be a number of bytes, .* {memory!r}$"):
+            Blocks((X, y), cache=tmp_path / "other", memory=memory)
     text = tmp_path / "bad.svm"
     text.write_text("1 1:1\n" * 3000 + "-1 1:x\n")
     fails(str(text), r"bad.svm, line 3001")

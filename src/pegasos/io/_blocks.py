@@ -33,18 +33,26 @@ _PIECE_SHARE, _BLOCK_SHARE, _LARGEST_BLOCK = 16, 48, 2**24
 _MOST_CLASSES = 2**16
 # Rows that are moved at once.
 _ROWS_AT_ONCE = 4096
+# Less is a number whose unit was forgotten; blocks would have a row each.
+_LEAST_MEMORY = 1000
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 
 def n_bytes(name: str, value: Any) -> int:
-    """Bytes of a number, or of text such as "500 MB" or "2G"."""
+    """Bytes of a number, or of text such as "500 MB" or "2G": 1 kB at least."""
+    number: Any = None
     if isinstance(value, str):
         parts = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*([KMGT]?)B?\s*", value.upper())
         if parts:
-            return _validate.integer(name, round(float(parts[1]) * _UNITS[parts[2]]))
-    elif not isinstance(value, bool) and isinstance(value, (int, np.integer)) and value > 0:
-        return int(value)
-    raise ValueError(f"{name} must be a number of bytes > 0, or text like '2GB', got {value!r}")
+            number = round(float(parts[1]) * _UNITS[parts[2]])
+    elif not isinstance(value, bool) and isinstance(value, (int, np.integer)):
+        number = int(value)
+    if number is None or number < _LEAST_MEMORY:
+        raise ValueError(
+            f"{name} must be a number of bytes, {_LEAST_MEMORY} or more, or text like '2GB', "
+            f"got {value!r}"
+        )
+    return _validate.integer(name, number)
 
 
 class Blocks:
