@@ -76,8 +76,9 @@ def _moons(top: int) -> tuple[list[str], int]:
     accuracy = machine.score(X[test], y[test])
     n_support = len(machine.support_)
     print(
-        f"\ntwo moons, Gaussian kernel: {n_support} of 200 points are support vectors, objective "
-        f"P(w) {machine.objective_[0]:.5f} (at least {machine.dual_objective_[0]:.5f} for any), "
+        f"\ntwo moons, Gaussian kernel: {n_support} of 200 points are support vectors\n"
+        f"objective P(w) {machine.objective_[0]:.5f}, optimum at least "
+        f"{machine.dual_objective_[0]:.5f}\n"
         f"held-out accuracy {100 * accuracy:.2f} %"
     )
     return _moons_picture(
