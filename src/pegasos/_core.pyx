@@ -1532,7 +1532,8 @@ cdef class Work:
             work.source.x, work.source.z, work.source.workers = &x.c, &z.c, &work.c
             scratch = z.scratch(x, work.c.n_threads)
             work.c.scratch, work.memory = &scratch[0], (x, z, scratch)
-        if z is not None and columns is not None:
+        # Where all columns are computed at once, no block of others is.
+        if z is not None and columns is not None and not columns.c.is_all_at_once:
             block = np.empty(pegasos_columns_block(columns.c.n_rows) * bytes, np.uint8)
             work.columns.block = &block[0]
             n_chosen = min(columns.c.n_rows, MOST_CHOSEN)
