@@ -1931,7 +1931,8 @@ def joint(case):
     if clf.solver == "sdca":
         clf.set_params(n_steps=None)
     fit_and_predict(case, clf, p)
-    case.may_be_refused("cost needs multi_class")  # of other settings
+    # Of other settings.
+    case.may_be_refused("cost needs multi_class|solver must not change between Pegasos and")
     for _ in range(case.integer(0, 2)):
         step = case.pick(failing_refit, other_settings, edited_attributes, copied)
         if not step(case, clf, p):
