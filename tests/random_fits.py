@@ -789,7 +789,8 @@ def one_class(case):
     weights = draw_weights(case, np.arange(len(A)) % 2)
     c = np.ones(len(A)) if weights is None else weights
     norms = (A**2).sum(axis=1) if make is pegasos.PegasosOneClass else np.ones(len(A))
-    unit = options["nu"] * (c @ norms) / c.sum()  # in which solvers count
+    # Solvers count in this; where there is none, in 1.
+    unit = options["nu"] * (c @ norms) / c.sum() or options["nu"]
 
     def fitted(one):
         what = f"{told(one)}.fit({rows.name})"
