@@ -72,13 +72,14 @@ static double mean_norm(const pegasos_targets *targets, const double *norms, int
 }
 
 /* That of a free intercept is as large as the problem's rows: beside a much larger one, steps would
- * be too short. */
+ * be too short. One class has no targets beside which rows might be too small. */
 double pegasos_constant_feature(const pegasos_problem *problem, const pegasos_targets *targets,
                                 const double *norms, int64_t n_inside)
 {
     if (!problem->free_intercept)
         return problem->intercept_scaling;
-    return fmax(sqrt(mean_norm(targets, norms, n_inside)), LEAST_FEATURE);
+    const double size = sqrt(mean_norm(targets, norms, n_inside));
+    return problem->loss.nu != 0 && size > 0 ? size : fmax(size, LEAST_FEATURE);
 }
 
 /* Forgets the best model's objective. */
@@ -266,6 +267,16 @@ static double narrowest_width(const fit *f)
     return NARROWEST * fmax(fmin(moves, 1), FLATTEST);
 }
 
+/* A free intercept's may be any, but beside one that is much larger than the rows, rounding hides
+ * them. Rows of one class may have any size; those of others are to be of about 1. */
+static double newton_feature(const fit *f)
+{
+    const pegasos_problem *const p = f->problem;
+    if (p->loss.nu != 0)
+        return pegasos_constant_feature(p, &f->targets, f->norms, f->s->n_inside);
+    return p->free_intercept ? 1 : p->intercept_scaling;
+}
+
 /* At the best model so far, or rather the best multiple of it: after an epoch, w can be worse than
  * 0. */
 bool pegasos_fit_begin_newton(fit *f)
@@ -276,13 +287,18 @@ bool pegasos_fit_begin_newton(fit *f)
     const int64_t n = f->rows->n_rows, d = f->rows->n_features;
     const loss_form loss = loss_of(p->loss);
     const bool is_smooth = loss_is_smooth(loss);
-    const double feature = p->free_intercept ? 1 : p->intercept_scaling;
-    const double width = is_smooth ? loss_width(loss) : FIRST_WIDTH,
-                 intercept = intercept_of_state(s);
+    const double feature = newton_feature(f);
+    const double width = is_smooth ? loss_width(loss) : FIRST_WIDTH;
+    double intercept = p->loss.nu == 0 ? intercept_of_state(s) : 0;
     double *const values = f->room, *const moves = values + n, *const weights = moves + n;
     double *const zeros = weights + n;
     if (!score(f, f->coef, intercept, f->scores))
         return false;
+    if (p->loss.nu != 0) { /* Pegasos's first steps move it by nu/lam, however small the rows */
+        intercept = pegasos_best_intercept(&f->targets, f->scores, f->room);
+        for (int64_t i = 0; i < n; i++)
+            f->scores[i] += intercept;
+    }
     for (int64_t i = 0; i < n; i++) {
         values[i] = value_at(&f->targets, i);
         moves[i] = f->targets.labels[i] * f->scores[i];

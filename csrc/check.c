@@ -259,8 +259,9 @@ static bool are_ascent_numbers(const state *s, const pegasos_problem *problem)
 static bool are_newton_numbers(const state *s, const pegasos_problem *problem)
 {
     const pegasos_newton *const p = &s->newton;
-    const double feature = problem->free_intercept ? 1 : problem->intercept_scaling;
-    return p->lam == s->lam && p->mass == s->mass && p->feature == feature
+    const bool is_feature = problem->free_intercept ? p->feature > 0 && isfinite(p->feature)
+                                                    : p->feature == problem->intercept_scaling;
+    return p->lam == s->lam && p->mass == s->mass && is_feature
            && p->free_intercept == problem->free_intercept && isfinite(p->width)
            && isfinite(p->narrowest)
            && (!loss_is_smooth(loss_of(s->loss)) || p->width == loss_width(loss_of(s->loss)))

@@ -268,6 +268,12 @@ static void read_piece(const run *r, int64_t first, int64_t count, piece *x)
         x->y[i] = x->z[i] = x->c[i] = x->centre[i] = 0;
 }
 
+/* Of one class, the objective has nu b, b = feature * weight of the constant feature. */
+static double slope_of_constant(const run *r)
+{
+    return r->targets->loss.nu * r->p->feature;
+}
+
 /* sums += sum_i factors_i (x_i, feature) over the rows of a piece. */
 static void add_piece(const run *r, const piece *x, double *sums)
 {
@@ -393,7 +399,7 @@ static bool evaluate(const run *r, iteration *s)
     if (p->free_intercept && !balance(r, s))
         return false;
     const double *const sums = p->free_intercept ? r->direction : r->sums;
-    double penalty = r->targets->loss.nu * r->x->point[r->d], squared = 0;
+    double penalty = slope_of_constant(r) * r->x->point[r->d], squared = 0;
     for (int64_t j = 0; j < r->size; j++)
         penalty += penalised(r, j) * r->x->point[j] * r->x->point[j] / 2;
     for (int64_t j = 0; j < r->size - (p->free_intercept != 0); j++)
@@ -498,9 +504,7 @@ static bool bend(const run *r, iteration *s)
 static double diagonal(const run *r, const iteration *s, int64_t j)
 {
     const bool is_free = j == r->d && r->p->free_intercept && s->n_band > 0;
-    /* One class has lam of the size of nu |x|^2, which says nothing of the intercept. */
-    const double nu = r->targets->loss.nu, lam = j == r->d && nu != 0 ? nu : r->p->lam;
-    return lam * (is_free ? FREE : 1);
+    return r->p->lam * (is_free ? FREE : 1);
 }
 
 static double inner_product(const double *x, const double *y, int64_t n)
@@ -749,7 +753,7 @@ static bool solve_equations(const run *r, iteration *s)
 {
     for (int64_t j = 0; j < r->size; j++)
         r->right[j] = r->sums[j] / r->p->mass - penalised(r, j) * r->x->point[j];
-    r->right[r->d] -= r->targets->loss.nu;
+    r->right[r->d] -= slope_of_constant(r);
     if (s->n_band > 0)
         return r->size <= PEGASOS_NEWTON_MOST ? solve_by_matrix(r, s) : solve_by_products(r, s);
     for (int64_t j = 0; j < r->size; j++)
@@ -876,7 +880,7 @@ static bool search(const run *r, iteration *s)
         x.first += penalised(r, j) * r->x->point[j] * r->direction[j];
         x.second += penalised(r, j) * r->direction[j] * r->direction[j];
     }
-    x.first += r->targets->loss.nu * r->direction[r->d];
+    x.first += slope_of_constant(r) * r->direction[r->d];
     if (!find_least(&x))
         return false;
     s->t = x.t;

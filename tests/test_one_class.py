@@ -358,6 +358,15 @@ def test_a_fit_that_ended_is_continued(data, kind):
         one.set_params(nu=0.3).fit(X)
 
 
+@pytest.mark.parametrize("size", [1e-150, 1e-100, 1e-30, 1e100])
+def test_rows_of_any_size_have_fits_that_go_on(data, size):
+    """The weight of a constant feature that is larger than the rows, squared, is not a number."""
+    X = size * data[0]
+    one = PegasosOneClass(nu=0.5, tol=1e-3, max_iter=30, warm_start=True, random_state=0).fit(X)
+    first = one.duality_gap_[0]
+    assert one.set_params(tol=1e-6, max_iter=1000).fit(X).duality_gap_[0] <= first
+
+
 def test_pieces_lead_near_the_optimum(data):
     X = data[0] / np.linalg.norm(data[0], axis=1)[:, None]
     whole = PegasosOneClass(nu=0.3, tol=1e-6).fit(X)
