@@ -248,7 +248,7 @@ def of_constant(
 
 def of_no_direction(schedule: Schedule, certificate: Certificate, *, stacklevel: int) -> None:
     """Warn if w = 0 is proved to be the model of one class, which finds no outlier."""
-    if schedule.model()[0].any() or not (certificate.relative_gap <= GAP).all():
+    if schedule.model()[0].any() or not (certificate.proved_gap <= GAP).all():
         return
     warnings.warn(
         "w = 0, so this model finds no outlier: the training rows lie around the origin, and no "
