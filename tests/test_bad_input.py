@@ -238,6 +238,7 @@ LABELS_REFUSED = {
         np.array([0, 1, np.float32("nan"), 1], dtype=object), ValueError, r"NaN",
     ),
     "None": ([0, 1, None, 1], BOTH, r"y must .*None|Unknown label type"),
+    "None among words": (["a", "b", None, "b"], TypeError, r"y must hold labels.*y\[2\] is None"),
     "numbers and words": (
         np.array([0, "a", 1, "b"], dtype=object), BOTH, r"y must hold labels|Unknown label|mix of",
     ),

@@ -225,13 +225,11 @@ class Classifier(ScoreMixin, ClassifierMixin, PegasosEstimator):
                 )
             y = _validate.indicator(y)
         X, y = twin._validate_rows(X, y=y, multi_output=is_multilabel, reset=not continuing)
+        classes, codes = labels(y, X.shape[0])
         # Integers are classes, and only many of them are worth a warning: of a small fit, asking
         # takes a tenth of the time.
-        are_integers = y.dtype.kind in "biu"
-        if not are_integers:
-            check_classification_targets(y)
-        classes, codes = labels(y, X.shape[0])
-        if are_integers and not is_multilabel and 2 * len(classes) > len(y):
+        are_many = not is_multilabel and 2 * len(classes) > len(y)
+        if y.dtype.kind not in "biu" or are_many:
             check_classification_targets(y)
         weights = self._row_weights(sample_weight, codes, classes)
         of_problems = codes, len(classes), scheme, weights
