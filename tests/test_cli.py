@@ -23,7 +23,7 @@ from sklearn.preprocessing import StandardScaler
 
 import pegasos
 from pegasos import cli
-from pegasos.io import _readers
+from pegasos.io import _metrics, _readers
 from pegasos.problems._losses import LOSSES
 
 
@@ -573,6 +573,14 @@ def test_info_tells_nothing_that_is_not_known(tmp_path, capsys):
     assert told["problems"][0]["gap"] is None
     assert told["kernel"]["name"] == "sigmoid"
     assert told["support_vectors"] == len(clf.support_)
+    assert cli.main(["info", model]) == 0
+    assert "nan" not in capsys.readouterr().out
+
+
+def test_counts_of_many_rows_are_shown_whole():
+    shown, told = [], {"confusion": {"ham": {"ham": 91847, "spam": 7}}}
+    _metrics.say_tables(lambda line="": shown.append(line), told)
+    assert shown[-1].split() == ["ham", "91847", "7"]
 
 
 def test_validation_rows_are_not_trained_on(tmp_path, capsys):

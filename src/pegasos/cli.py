@@ -82,8 +82,8 @@ _GO_WITH = {
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="pegasos",
-        description="Support vector machines by Pegasos, stochastic sub-gradient descent on the "
-        "primal.",
+        description="Train support vector machines, and tell how far each one can be from the "
+        "optimum.",
         epilog="Start with `pegasos demo`. Help on a command: `pegasos train --help`.",
     )
     parser.add_argument("--version", action="version", version=f"pegasos {pegasos.__version__}")
@@ -439,7 +439,8 @@ def _train(args: argparse.Namespace) -> int:
             args.validation, targets=args.task == "regression", names=names,
             n_features=X.shape[1], zero_based=zero_based, **_layout(args),
         )  # fmt: skip
-    say(f"{X.shape[0]} rows, {X.shape[1]} features")
+    kept = f", kept in {X.cache}" if isinstance(X, pegasos.Blocks) else ""
+    say(f"{X.shape[0]} rows, {X.shape[1]} features{kept}")
     of_file: dict[str, Any] = {
         "zero_based": zero_based, "feature_names": None if names is None else np.array(names),
     }  # fmt: skip
@@ -513,9 +514,12 @@ def _report(say: Callable[..., None], model: Any) -> None:
     for k, (objective, gap) in enumerate(zip(objectives, gaps, strict=True)):
         if np.isnan(objective):  # few steps on many rows: the others were never read
             break
-        bound = "" if np.isnan(gap) else f", at most {gap:.2g} above the optimum"
-        name = model.problem_name(k)
-        say(f"objective {objective:.6g}{bound}" + (f"  ({name})" if name else ""))
+        say(_certificate(objective, gap, model.problem_name(k)))
+
+
+def _certificate(objective: float, gap: float, name: str) -> str:
+    bound = "" if np.isnan(gap) else f", at most {gap:.2g} above the optimum"
+    return f"objective {objective:.6g}{bound}" + (f"  ({name})" if name else "")
 
 
 def _about(model: Any, n_weights: int) -> dict[str, Any]:
@@ -562,8 +566,7 @@ def _info(args: argparse.Namespace) -> int:
     lines = [f"{name}: {value}" for name, value in told.items() if name != "problems"]
     for problem in told["problems"]:
         largest = problem["largest_weights"].items()
-        of = f" ({problem['name']})" if problem["name"] else ""
-        lines.append(f"objective {problem['objective']:.6g}, gap {problem['gap']:.2g}{of}")
+        lines.append(_certificate(problem["objective"], problem["gap"], problem["name"]))
         lines += ["  " + ", ".join(f"{name} {w:.4g}" for name, w in largest)] * bool(largest)
     print("\n".join(lines), flush=True)
     return 0

@@ -199,8 +199,8 @@ class Blocks:
             ]
             raise ValueError(
                 f"cache {self.cache} was made from another source or with other parameters "
-                f"({'; '.join(what) or 'the source has changed since'}): delete it, or give "
-                "another folder"
+                f"({'; '.join(what) or 'the source has changed since'}): delete it, or name "
+                "another folder by --cache (in Python, cache=...)"
             )
         self._take(index)
 

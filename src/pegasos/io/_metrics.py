@@ -102,7 +102,9 @@ def say_tables(say: Callable[..., None], told: dict[str, Any]) -> None:
         if kind not in told:
             continue
         table = [[what, *next(iter(told[kind].values()))]] + [
-            [name, *(f"{x:.4g}" for x in row.values())] for name, row in told[kind].items()
+            # Counts are shown whole, however many rows there are.
+            [name, *(f"{x:.0f}" if float(x).is_integer() else f"{x:.4g}" for x in row.values())]
+            for name, row in told[kind].items()
         ]
         widths = [max(map(len, column)) for column in zip(*table, strict=True)]
         say()
