@@ -94,6 +94,13 @@ def test_the_reference_has_every_public_name():
     assert sorted(documented) == sorted({*PUBLIC, *PLOTS, *DASK})
 
 
+def test_representations_in_notebooks_link_to_the_reference():
+    site = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["urls"]
+    for name in filter(re.compile("Pegasos").search, PUBLIC):
+        estimator = getattr(pegasos, name.removeprefix("pegasos."))()
+        assert f'href="{site["Documentation"]}/api/{name}.html' in estimator._repr_html_()
+
+
 @pytest.mark.parametrize("name", pegasos.__all__)
 def test_absolute_values_are_code(name):
     """Or reStructuredText reads |P - D| as a substitution, and the site cannot be built."""

@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import functools
+import importlib.metadata
 import types
 import weakref
 from collections.abc import Generator
@@ -170,11 +171,12 @@ def keep(estimator: Any, given: dict[str, Any]) -> None:
 class CommonMixin:
     """What estimators and searches share, first of the bases of both.
 
-    Parameters of other libraries are answered with what takes their place, and tags say what X and
-    y may be.
+    Parameters of other libraries are answered with what takes their place, tags say what X and y
+    may be, and the HTML representation links to the page of the class.
     """
 
     _get_param_names: Any
+    _doc_link_module = "pegasos"
 
     def __new__(cls, *arguments: Any, **options: Any) -> Self:
         foreign = _parameters.FOREIGN.keys() & options.keys()
@@ -183,6 +185,12 @@ class CommonMixin:
                 f"{cls.__name__} has no parameter {name!r}: {_parameters.FOREIGN[name]}"
             )
         return super().__new__(cls)
+
+    @property
+    def _doc_link_template(self) -> str:
+        urls = importlib.metadata.metadata("pegasos").get_all("Project-URL", [])
+        site = dict(url.split(", ") for url in urls)["Documentation"]
+        return f"{site}/api/pegasos.{{estimator_name}}.html"
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[misc]
