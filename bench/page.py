@@ -49,6 +49,18 @@ class Results:
     def __init__(self, folder):
         self.folder = folder
         self.tables = {path.stem: json.loads(path.read_text()) for path in folder.glob("*.json")}
+        abouts = [row["about"] for table in self.tables.values() for row in table.values()]
+        newest = max(abouts, key=lambda about: about["date"])
+        self.machine, self.versions = newest["machine"], {}
+        for about in sorted(abouts, key=lambda about: about["date"]):
+            self.versions |= {k: v for k, v in about["versions"].items() if k != "pegasos"}
+        self.dates = sorted({about["date"] for about in abouts})
+
+    def setting(self):
+        """The machine and the versions of nearly all figures."""
+        dates = " to ".join(sorted({self.dates[0], self.dates[-1]}))
+        versions = ", ".join(f"{name} {v}" for name, v in self.versions.items())
+        return f"{self.machine}, {dates}; {versions}."
 
     def rows(self, table, part=None):
         """All rows of a table."""
@@ -60,17 +72,18 @@ class Results:
         found = {}
         for name, measured in self.tables.get(table, {}).items():
             about = measured["about"]
-            versions = ", ".join(f"{k} {v}" for k, v in about["versions"].items())
+            others = [f"{k} {v}" for k, v in about["versions"].items()
+                      if v != self.versions.get(k, v)]  # fmt: skip
+            others += [about["machine"]] * (about["machine"] != self.machine)
             times = about["repetitions"]
-            told = (
-                f"`{about['command']}` on {about['date']}, commit {about['commit']}; "
-                f"{about['machine']}; {versions}; "
-                f"{f'medians of {times} rounds' if times > 1 else 'one round'}"
-            )
+            told = "; ".join([
+                f"`{about['command']}` on {about['date']}, commit {about['commit']}", *others,
+                f"medians of {times} rounds" if times > 1 else "one round",
+            ])  # fmt: skip
             found.setdefault(told, []).append(name)
         if len(found) == 1:
             return [f"{told}." for told in found]
-        return [f"{', '.join(names)}: {told}." for told, names in found.items()]
+        return [f"- {', '.join(names)}: {told}." for told, names in found.items()]
 
 
 def linear_rows(results, table):
@@ -209,7 +222,8 @@ def page(results):
             text += f"![{caption}](results/{name}.png)\n\n"
     text += METHOD + "\n## Where others are faster\n\nThose that are faster by at least 5 %:\n\n"
     text += "".join(f"- {line}.\n" for line in faster) or "Nowhere in these tables.\n"
-    text += "\n## Figures\n"
+    text += f"\n## Figures\n\n{textwrap.fill(results.setting(), 98)}\n"
+    text += "A + after a commit stands for changes that were not yet committed.\n"
     for table, (title, parts) in TABLES.items():
         if table in results.tables:
             text += f"\n### {title}\n\n" + "\n".join(results.abouts(table)) + "\n"
@@ -422,11 +436,7 @@ def main():
     before, rest = readme.split(BEGIN)
     lines, _ = overview(results)
     some = [line for line in lines if line[0] in SHOWN or line[:2] in SHOWN]
-    about = next(iter(results.tables["linear"].values()))["about"]
-    versions = [f"{name} {v}" for name, v in about["versions"].items() if name != "pegasos"]
-    kept = [row["about"]["date"] for table in results.tables.values() for row in table.values()]
-    dates = " to ".join(sorted({min(kept), max(kept)}))
-    told = f"{about['machine']}, {dates}; {', '.join(versions)}. bench/README.md names each commit."
+    told = results.setting() + " bench/README.md names each commit."
     told += " Linear fits of pegasos have one thread, kernel fits and searches two."
     told = textwrap.fill(told, 98)
     args.readme.write_text(
