@@ -538,24 +538,31 @@ class _Kernel(_Search):
             )
 
 
-_CV = {
-    "what": """    Cs : int or list of float, default=None
-        The C to try, as in `{estimator}`. A number means: so many from 1e-4 to 10{unit}, evenly on
+class PegasosClassifierCV(_OfClassifiers, _Linear):
+    """Linear machine with the C that cross-validation finds best.
+
+    Classes × λ × folds are trained as sets of problems over shared rows.
+
+    Parameters
+    ----------
+    Cs : int or list of float, default=None
+        The C to try, as in `PegasosClassifier`. A number means: so many from 1e-4 to 10, evenly on
         a log scale. None stands for ``Cs=10``, unless `lams` is given. Each C stands for one λ,
         that of all rows: machines of a fold have the same λ, though a fold has fewer rows.
     lams : int or list of float, default=None
         The λ to try, in place of `Cs`. A number means: the λ of so many automatic C, in six
-        digits.""",
-    "rest": """    cv : int, cross-validation generator or iterable, default=5
-        As in scikit-learn: an int means {folds}. If a fold names a training row several
+        digits.
+    cv : int, cross-validation generator or iterable, default=5
+        As in scikit-learn: an int means stratified folds. If a fold names a training row several
         times (oversampling, bootstrap), the row has as many times its weight.
     scoring : str or callable, default=None
-        As in scikit-learn; None is {score}. Other scorers are given `sample_weight` if they take
-        it. A callable is given a fold's test rows and an estimator that knows the scores of these
-        rows, and of no others: a search keeps no other part of its machines. Folds come in any
-        order.
+        As in scikit-learn; None is accuracy, of rows weighted by `sample_weight` and
+        `class_weight`. Other scorers are given `sample_weight` if they take it. A callable is given
+        a fold's test rows and an estimator that knows the scores of these rows, and of no others: a
+        search keeps no other part of its machines. Folds come in any order.
     refit : bool, default=True
-        Whether to train on all rows with the best parameters, to the gap `tol`.{exception}
+        Whether to train on all rows with the best parameters, to the gap `tol`. (`cv_effort` has an
+        exception.)
     one_standard_error : bool, default=False
         True: of all points whose mean score is within one standard error of the best one, choose
         the one with the largest λ.
@@ -566,53 +573,20 @@ _CV = {
           machine begins where the one with the larger λ ended, unless ``solver="pegasos"``. One
           that reaches `max_iter` first is scored as it is, without a warning. Scores change little
           below 0.05.
-        - An int: this number of epochs, but at most `max_iter`. Nothing is certified. {epochs}
-        - "auto": {auto}
-
-        {more}
-    n_steps : int or list of int, default=None
-        With solver "pegasos" (or "auto"): T, or several T in growing order. Each of them is scored
-        on the way to the last one. `cv_effort` is then ignored.""",
-    "attributes": """    cv_results_ : dict
-        As in `sklearn.model_selection.GridSearchCV`, with these keys for each point besides:
-
-        - "param_C" and "param_lam": C and λ of the point, whichever of them was searched;
-        - "standard_error": of the mean score;
-        - "n_epochs": how many epochs its machines were trained;
-        - "relative_gap": the largest certified gap of its machines, NaN if nothing is certified;
-        - "dropped": {dropped};
-        - "mean_fit_time": seconds spent on its machines and their scores, divided by the number of
-          its folds. Work that several points share is left out.
-    scores_ : ndarray
-        Scores, one axis for each searched parameter, in the order of `cv_results_`, and one for the
-        folds.
-    best_params_, best_score_, best_index_
-        As in `GridSearchCV`. Of equally good points, the one with the largest λ is best. Points
-        with a score of NaN rank last.
-    C_, lam_ : float
-        The best C and its λ.""",
-}
-
-_OF_CLASSIFIERS = {
-    "estimator": "PegasosClassifier",
-    "unit": "",
-    "folds": "stratified folds",
-    "score": """accuracy, of rows weighted by `sample_weight` and
-        `class_weight`""",
-    "exception": " (`cv_effort` has an\n        exception.)",
-    "epochs": """Linear
+        - An int: this number of epochs, but at most `max_iter`. Nothing is certified. Linear
           machines with `solver` "auto" or "sdca" use dual coordinate ascent in bundles, from the
           largest λ to the smallest, and are scored by the mean over the last half epoch;
           `batch_size`, `sampling`, `project` and `average` are ignored. Kernel machines, and linear
           ones with another `solver`, use Pegasos with an average (of the last half, unless
-          `average` says otherwise).""",
-    "auto": """0.05 for kernel machines, for another `solver` than "auto", and for linear
+          `average` says otherwise).
+        - "auto": 0.05 for kernel machines, for another `solver` than "auto", and for linear
           machines if certifying all of them is likely to take a second or less, as with few
           features. Otherwise epochs: two, or more, up to 16, if these take less than a tenth of a
           second. The number then doubles for the λ within a standard error of the best score,
           until the best score rises by at most half a standard error. A machine makes at most
-          `max_iter` epochs, but for the last iteration of Newton's method.""",
-    "more": """With "auto", three more rules save time or improve scores. Sparse rows of linear
+          `max_iter` epochs, but for the last iteration of Newton's method.
+
+        With "auto", three more rules save time or improve scores. Sparse rows of linear
         machines that make epochs, and rows of kernel machines, are in single precision during the
         search, unless this would blur what tells them apart, or let all kernel values of a row
         vanish, or the kernel is a function or precomputed. If `scoring` is accuracy, kernel
@@ -621,55 +595,10 @@ _OF_CLASSIFIERS = {
         difference of independent shares. (A search over few rows drops nothing.) For more than two
         classes in few features, without `class_weight`, linear machines that stop after two epochs
         are scored, too. If their best score is higher by more than a standard error, the search is
-        over these machines, and `best_params_` also has ``max_iter`` and ``tol=None``.""",
-    "dropped": """whether it was left after the first fold (see `cv_effort`). Then its mean is
-          the score of that fold, scores of other folds are NaN, and it ranks last""",
-}
-_OF_REGRESSORS = {
-    "estimator": "PegasosRegressor",
-    "unit": """ (with the loss
-        "epsilon_insensitive", whose best C grows with y: times a power of two near the standard
-        deviation of y)""",
-    "folds": "folds in the order of the rows",
-    "score": """R², its mean over outputs, of rows weighted by
-        `sample_weight`""",
-    "exception": "",
-    "epochs": """Machines
-          use Pegasos with an average (of the last half, unless `average` says otherwise).""",
-    "auto": """0.05. But once a λ of a linear machine scores worse than a larger one by more
-          than a standard error, smaller ones make 16 epochs at most. They take longest, and mostly
-          score worse still.""",
-    "more": """With "auto", rows of kernel machines are in single precision during the search,
-        unless this would blur what tells them apart, or let all kernel values of a row vanish, or
-        the kernel is a function or precomputed.""",
-    "dropped": "False",
-}
-_DOC, _TARGETS_DOC = (
-    {name: text.format(**words) for name, text in _CV.items()}
-    for words in (_OF_CLASSIFIERS, _OF_REGRESSORS)
-)
-_TARGETS_DOC["what"] += f"""
-    epsilons : list of float, default=None
-        The epsilon of the loss to try, in the units of y; None stands for {_EPSILON} alone.
-        ``loss="squared_error"`` has none: then one of them is tried, and changes nothing."""
-_TARGETS_DOC["attributes"] += """
-    epsilon_ : float
-        The best epsilon."""
-_GAMMAS_DOC = """    gammas : list of float or "scale", "auto", default=None
-        The γ to try; see `KernelPegasosClassifier`. "scale" is that of all rows, in every fold.
-        None: a tenth of "scale", "scale" and ten times "scale", as numbers of six digits. (A
-        kernel without γ is tried once.)"""
-
-
-class PegasosClassifierCV(_OfClassifiers, _Linear):
-    __doc__ = f"""Linear machine with the C that cross-validation finds best.
-
-    Classes × λ × folds are trained as sets of problems over shared rows.
-
-    Parameters
-    ----------
-{_DOC["what"]}
-{_DOC["rest"]}
+        over these machines, and `best_params_` also has ``max_iter`` and ``tol=None``.
+    n_steps : int or list of int, default=None
+        With solver "pegasos" (or "auto"): T, or several T in growing order. Each of them is scored
+        on the way to the last one. `cv_effort` is then ignored.
     loss, solver, tol, max_iter, batch_size, sampling, project, average, fit_intercept
         As in `PegasosClassifier`.
     penalize_intercept, intercept_scaling, n_jobs, random_state
@@ -687,7 +616,25 @@ class PegasosClassifierCV(_OfClassifiers, _Linear):
 
     Attributes
     ----------
-{_DOC["attributes"]}
+    cv_results_ : dict
+        As in `sklearn.model_selection.GridSearchCV`, with these keys for each point besides:
+
+        - "param_C" and "param_lam": C and λ of the point, whichever of them was searched;
+        - "standard_error": of the mean score;
+        - "n_epochs": how many epochs its machines were trained;
+        - "relative_gap": the largest certified gap of its machines, NaN if nothing is certified;
+        - "dropped": whether it was left after the first fold (see `cv_effort`). Then its mean is
+          the score of that fold, scores of other folds are NaN, and it ranks last;
+        - "mean_fit_time": seconds spent on its machines and their scores, divided by the number of
+          its folds. Work that several points share is left out.
+    scores_ : ndarray
+        Scores, one axis for each searched parameter, in the order of `cv_results_`, and one for the
+        folds.
+    best_params_, best_score_, best_index_
+        As in `GridSearchCV`. Of equally good points, the one with the largest λ is best. Points
+        with a score of NaN rank last.
+    C_, lam_ : float
+        The best C and its λ.
     best_estimator_ : PegasosClassifier
         Trained on all rows. The search has its fitted attributes, too.
 
@@ -697,7 +644,7 @@ class PegasosClassifierCV(_OfClassifiers, _Linear):
     >>> from pegasos import PegasosClassifierCV
     >>> X, y = load_digits(return_X_y=True)
     >>> search = PegasosClassifierCV(Cs=[0.01, 0.1, 1, 10], random_state=0).fit(X / 16, y)
-    >>> print(f"C {{search.C_:g}}, λ {{search.lam_:.2g}}, accuracy {{search.best_score_:.3f}}")
+    >>> print(f"C {search.C_:g}, λ {search.lam_:.2g}, accuracy {search.best_score_:.3f}")
     C 0.1, λ 0.0056, accuracy 0.929
     """
 
@@ -736,15 +683,18 @@ class PegasosClassifierCV(_OfClassifiers, _Linear):
 
 
 class KernelPegasosClassifierCV(_OfClassifiers, _Kernel):
-    __doc__ = f"""Kernel machine with the C and γ that cross-validation finds best.
+    """Kernel machine with the C and γ that cross-validation finds best.
 
     Classes × λ × folds are trained as sets of problems over one kernel matrix for each γ.
 
     Parameters
     ----------
-{_DOC["what"]}
-{_GAMMAS_DOC}
-{_DOC["rest"]}
+    gammas : list of float or "scale", "auto", default=None
+        The γ to try; see `KernelPegasosClassifier`. "scale" is that of all rows, in every fold.
+        None: a tenth of "scale", "scale" and ten times "scale", as numbers of six digits. (A
+        kernel without γ is tried once.)
+    Cs, lams, cv, scoring, refit, one_standard_error, cv_effort, n_steps
+        As in `PegasosClassifierCV`.
     kernel, degree, coef0, kernel_params, assume_psd, cache_size, n_jobs
         As in `KernelPegasosClassifier`.
     loss, solver, tol, max_iter, batch_size, sampling, project, average, fit_intercept
@@ -754,7 +704,8 @@ class KernelPegasosClassifierCV(_OfClassifiers, _Kernel):
 
     Attributes
     ----------
-{_DOC["attributes"]}
+    cv_results_, scores_, best_params_, best_score_, best_index_, C_, lam_
+        As in `PegasosClassifierCV`.
     gamma_ : float or str
         The best γ.
     best_estimator_ : KernelPegasosClassifier
@@ -766,7 +717,7 @@ class KernelPegasosClassifierCV(_OfClassifiers, _Kernel):
     >>> from pegasos import KernelPegasosClassifierCV
     >>> X, y = make_moons(200, noise=0.2, random_state=0)
     >>> search = KernelPegasosClassifierCV(Cs=[0.1, 1, 10], random_state=0).fit(X, y)
-    >>> print(f"C {{search.C_:g}}, γ {{search.gamma_:.2f}}, accuracy {{search.best_score_:.3f}}")
+    >>> print(f"C {search.C_:g}, γ {search.gamma_:.2f}, accuracy {search.best_score_:.3f}")
     C 10, γ 0.90, accuracy 0.960
     """
 
@@ -817,24 +768,45 @@ class KernelPegasosClassifierCV(_OfClassifiers, _Kernel):
 
 
 class PegasosRegressorCV(_OfRegressors, _Linear):
-    __doc__ = f"""Linear regression with the C that cross-validation finds best.
+    """Linear regression with the C that cross-validation finds best.
 
     Outputs × λ × folds are trained as sets of problems over shared rows.
 
     Parameters
     ----------
-{_TARGETS_DOC["what"]}
-{_TARGETS_DOC["rest"]}
+    Cs, lams : int or list of float, default=None
+        As in `PegasosClassifierCV`. But with the loss "epsilon_insensitive", whose best C grows
+        with y, a number means: from 1e-4 to 10 times a power of two near the standard deviation of
+        y.
+    epsilons : list of float, default=None
+        The epsilon of the loss to try, in the units of y; None stands for 0.1 alone.
+        ``loss="squared_error"`` has none: then one of them is tried, and changes nothing.
+    cv : int, cross-validation generator or iterable, default=5
+        As in `PegasosClassifierCV`, but an int means folds in the order of the rows.
+    scoring : str or callable, default=None
+        As in `PegasosClassifierCV`, but None is R², its mean over outputs, of rows weighted by
+        `sample_weight`.
+    cv_effort : "auto", int or float, default="auto"
+        As in `PegasosClassifierCV`: a relative duality gap in (0, 1), or a number of epochs. For
+        epochs, all machines use Pegasos with an average. "auto" is a gap of 0.05. But once a λ of
+        a linear machine scores worse than a larger one by more than a standard error, smaller ones
+        make 16 epochs at most. They take longest, and mostly score worse still. With "auto", rows
+        of kernel machines are in single precision during the search, unless this would blur what
+        tells them apart, or let all kernel values of a row vanish, or the kernel is a function or
+        precomputed.
+    refit, one_standard_error, n_steps, verbose
+        As in `PegasosClassifierCV`.
     loss, solver, tol, max_iter, batch_size, sampling, project, average, fit_intercept
         As in `PegasosRegressor`.
     penalize_intercept, intercept_scaling, n_jobs, random_state
         As in `PegasosRegressor`.
-    verbose : int, default=0
-        1: show progress on standard error.
 
     Attributes
     ----------
-{_TARGETS_DOC["attributes"]}
+    cv_results_, scores_, best_params_, best_score_, best_index_, C_, lam_
+        As in `PegasosClassifierCV`. No point is dropped.
+    epsilon_ : float
+        The best epsilon.
     best_estimator_ : PegasosRegressor
         Trained on all rows. The search has its fitted attributes, too.
 
@@ -844,7 +816,7 @@ class PegasosRegressorCV(_OfRegressors, _Linear):
     >>> from pegasos import PegasosRegressorCV
     >>> X, y = load_diabetes(return_X_y=True)
     >>> search = PegasosRegressorCV(penalize_intercept=False, random_state=0).fit(X, y)
-    >>> print(f"C {{search.C_:g}}, R2 {{search.best_score_:.2f}}")
+    >>> print(f"C {search.C_:g}, R2 {search.best_score_:.2f}")
     C 1280, R2 0.48
     """
 
@@ -881,15 +853,16 @@ class PegasosRegressorCV(_OfRegressors, _Linear):
 
 
 class KernelPegasosRegressorCV(_OfRegressors, _Kernel):
-    __doc__ = f"""Kernel regression with the C, γ and ε that cross-validation finds best.
+    """Kernel regression with the C, γ and ε that cross-validation finds best.
 
     Outputs × λ × folds are trained as sets of problems over one kernel matrix for each γ.
 
     Parameters
     ----------
-{_TARGETS_DOC["what"]}
-{_GAMMAS_DOC}
-{_TARGETS_DOC["rest"]}
+    gammas : list of float or "scale", "auto", default=None
+        The γ to try, as in `KernelPegasosClassifierCV`.
+    Cs, lams, epsilons, cv, scoring, refit, one_standard_error, cv_effort, n_steps
+        As in `PegasosRegressorCV`.
     kernel, degree, coef0, kernel_params, assume_psd, cache_size, n_jobs
         As in `KernelPegasosRegressor`.
     loss, solver, tol, max_iter, batch_size, sampling, project, average, fit_intercept
@@ -899,7 +872,8 @@ class KernelPegasosRegressorCV(_OfRegressors, _Kernel):
 
     Attributes
     ----------
-{_TARGETS_DOC["attributes"]}
+    cv_results_, scores_, best_params_, best_score_, best_index_, C_, lam_, epsilon_
+        As in `PegasosRegressorCV`.
     gamma_ : float or str
         The best γ.
     best_estimator_ : KernelPegasosRegressor
@@ -914,7 +888,7 @@ class KernelPegasosRegressorCV(_OfRegressors, _Kernel):
     >>> y = np.sin(X[:, 0]) + 0.1 * np.cos(40 * X[:, 0])
     >>> folds = KFold(5, shuffle=True, random_state=0)
     >>> search = KernelPegasosRegressorCV(epsilons=[0.1, 0.3], cv=folds, random_state=0).fit(X, y)
-    >>> print(f"C {{search.C_:g}}, γ {{search.gamma_:.2f}}, R2 {{search.best_score_:.3f}}")
+    >>> print(f"C {search.C_:g}, γ {search.gamma_:.2f}, R2 {search.best_score_:.3f}")
     C 10, γ 0.33, R2 0.988
     """
 
