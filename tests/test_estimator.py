@@ -26,6 +26,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import pegasos
 from pegasos import KernelPegasosClassifier, PegasosClassifier
+from pegasos.estimators import _parameters
 
 # The checks of sample weights compare two fits to 1e-7.
 CONVERGED = {"tol": 1e-8, "max_iter": 10**5}
@@ -97,7 +98,7 @@ def test_scikit_learn_accepts_joint_classes(estimator, check):
     ],
 )
 def test_every_parameter_is_checked(kind):
-    assert kind._checks.keys() == kind().get_params().keys()
+    assert kind().get_params().keys() <= _parameters.PARAMETERS.keys()
 
 
 @pytest.mark.parametrize("path", sorted(Path(pegasos.__file__).parent.rglob("*.py")), ids=str)

@@ -12,6 +12,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Self
 
 import dask.array as da
@@ -293,7 +294,6 @@ def _partitions(X: Any, y: Any, sample_weight: Any) -> list[tuple[Any, Any, Any]
 class _DaskMachine(BaseEstimator):
     """Base of the estimators."""
 
-    _checks: dict[str, Any]
     _local: Any
     _model: Any
 
@@ -416,7 +416,7 @@ class _DaskMachine(BaseEstimator):
     # ---- Inside ----------------------------------------------------------------------------------
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Self:
-        _parameters.check(self)
+        _parameters.check(self, tol=partial(_validate.real, above=0))
         params = self.get_params(deep=False)
         local = self._local(**{name: params[name] for name in params.keys() - _OF_CLUSTERS})
         names, tasks, path = _names(X), _partitions(X, y, sample_weight), self.checkpoint
@@ -485,20 +485,6 @@ class _DaskMachine(BaseEstimator):
         return array.map_blocks(
             apply, local, method, like, dtype=like.dtype, meta=like[:0], **of_rows
         )
-
-
-_TAKEN = (
-    "C", "lam", "loss", "max_iter", "fit_intercept", "penalize_intercept", "intercept_scaling",
-    "random_state", "verbose",
-)  # fmt: skip
-
-
-def _checks_of(checks: dict[str, Any], *others: str) -> dict[str, Any]:
-    """Checks of the parameters that there are here."""
-    positive = ("tol", "worker_timeout", "checkpoint_every")
-    return {name: checks[name] for name in (*_TAKEN, *others)} | {
-        name: lambda name, value: _validate.real(name, value, above=0) for name in positive
-    }
 
 
 class DaskPegasosClassifier(ClassifierMixin, _DaskMachine):
@@ -589,7 +575,6 @@ class DaskPegasosClassifier(ClassifierMixin, _DaskMachine):
     accuracy 0.98, gap of class 8: 0.0001
     """
 
-    _checks = _checks_of(_parameters.LINEAR, "multi_class", "class_weight")
     _local = PegasosClassifier
     score: Any = _DaskMachine.score  # and not that of the mixin
     multi_class: str
@@ -702,7 +687,6 @@ class DaskPegasosRegressor(RegressorMixin, _DaskMachine):
     R2 0.48, objective 49.5
     """
 
-    _checks = _checks_of(_parameters.LINEAR_REGRESSION, "epsilon")
     _local = PegasosRegressor
     score: Any = _DaskMachine.score  # and not that of the mixin
     epsilon: float

@@ -237,8 +237,7 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
     What y is, labels or targets, says another base: `Classifier` or `Regressor`.
     """
 
-    #: What its parameters may be, by `_parameters`; and which kind of machines it trains.
-    _checks: Any = _parameters.LINEAR
+    #: Which kind of machines it trains.
     _kind = _schedule.LINEAR
 
     loss: str

@@ -9,7 +9,6 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from pegasos import _threads, kernels
-from pegasos.estimators import _parameters
 from pegasos.estimators._base import Data, PegasosEstimator, keep
 from pegasos.estimators._classification import Classifier
 from pegasos.io._model import KernelModel
@@ -362,8 +361,6 @@ class KernelPegasosClassifier(Classifier, KernelMachine):
     >>> print(f"accuracy {{clf.score(X, y):.3f}}, support vectors: {{clf.n_support_.sum()}}")
     accuracy 0.995, support vectors: 15
     """
-
-    _checks = _parameters.KERNEL
 
     n_support_: np.ndarray
 

@@ -489,8 +489,6 @@ class PegasosClassifier(Classifier, LinearMachine):
 
     # ---- Inside ----------------------------------------------------------------------------------
 
-    _checks = _parameters.LINEAR_CLASSES
-
     def _check_data(self, data: Data) -> None:
         super()._check_data(data)
         if self.multi_class == "crammer_singer":

@@ -8,7 +8,6 @@ from sklearn.base import OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from pegasos import kernels
-from pegasos.estimators import _parameters
 from pegasos.estimators._base import CommonMixin, Data, PegasosEstimator, keep
 from pegasos.estimators._kernel import KernelMachine
 from pegasos.estimators._linear import LinearMachine
@@ -250,8 +249,6 @@ class PegasosOneClass(OneClass, LinearMachine):
     [ 1 -1]
     """
 
-    _checks = _parameters.LINEAR_ONE_CLASS
-
     def __init__(
         self,
         *,
@@ -363,8 +360,6 @@ class KernelPegasosOneClass(OneClass, KernelMachine):
     >>> print(one.predict([[0, 0], [4, 4]]))
     [ 1 -1]
     """
-
-    _checks = _parameters.KERNEL_ONE_CLASS
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What the parameters of estimators may be: a table for each class, of a check for each parameter.
+"""What the parameters of estimators may be: one table, of a check for each parameter.
 
 A check is called with the name of the parameter and its value, and raises where that is not
 allowed. A new parameter needs a line here, and one in the class.
@@ -27,31 +27,37 @@ _COUNTED = ("auto", "pegasos")
 Check = Callable[[str, Any], Any]
 
 
-def check(estimator: Any) -> None:
-    """Raise unless all parameters of `estimator` have values that its class allows."""
-    for name, check_value in estimator._checks.items():
-        check_value(name, getattr(estimator, name))
-    if estimator.loss == "huber":  # of regression
-        name = "epsilon" if "epsilon" in estimator._checks else "epsilons"
-        values = getattr(estimator, name)
-        for value in [] if values is None else np.atleast_1d(values).tolist():
+def check(estimator: Any, **own: Check) -> None:
+    """Raise unless all parameters of `estimator` are allowed; `own` are checks of its class."""
+    given = vars(estimator)
+    epsilons = given.keys() & {"epsilon", "epsilons"}
+    if epsilons:
+        own["loss"] = partial(choice, allowed=TARGET_LOSSES)
+    if "cost" not in given:
+        own["multi_class"] = partial(choice, allowed=_SCHEMES[:2])
+    if "cv" not in given:
+        own["n_steps"] = partial(integer, besides=(None,))
+    for name, check_value in (PARAMETERS | own).items():
+        if name in given:
+            check_value(name, given[name])
+    for name in epsilons if estimator.loss == "huber" else ():
+        for value in [] if given[name] is None else np.atleast_1d(given[name]).tolist():
             real(f"{name} of loss='huber'", value, above=0)
-    if "cost" in estimator._checks:
+    if "cost" in given:
         _joint(estimator)
-    if getattr(estimator, "n_steps", None) is not None and estimator.solver not in _COUNTED:
+    if given.get("n_steps") is not None and estimator.solver not in _COUNTED:
         raise ValueError(f"n_steps needs solver='pegasos', got solver={estimator.solver!r}")
     for one, other in (("C", "lam"), ("Cs", "lams")):
-        values = getattr(estimator, one, None), getattr(estimator, other, None)
-        if values[0] is not None and values[1] is not None:
+        if given.get(one) is not None and given.get(other) is not None:
             raise ValueError(
                 f"{one} or {other} must be None, since each says what the other one is, "
-                f"got {one}={values[0]!r} and {other}={values[1]!r}"
+                f"got {one}={given[one]!r} and {other}={given[other]!r}"
             )
 
 
 def check_blocks(estimator: Any) -> None:
     """Raise unless parameters suit rows that are larger than memory."""
-    solver, n_steps, is_search = estimator.solver, estimator.n_steps, "cv" in estimator._checks
+    solver, n_steps, is_search = estimator.solver, estimator.n_steps, hasattr(estimator, "cv")
     allowed = ("auto", "sdca") if is_search else ("auto", "sdca", "newton")
     if solver not in allowed or n_steps is not None:
         raise ValueError(
@@ -103,50 +109,30 @@ def _named(value: Any, names: tuple[str, ...]) -> bool:
     return isinstance(value, str) and value in names
 
 
-_C, _lam = partial(real, above=0), _validate.lam
-
-
 def _unless_none(check_value: Check) -> Check:
     """A check that allows None, too."""
-
-    def check_or_none(name: str, value: Any) -> None:
-        if value is not None:
-            check_value(name, value)
-
-    return check_or_none
+    return lambda name, value: None if value is None else check_value(name, value)
 
 
-def _one_or_more(check_value: Check) -> Check:
-    """A check of an integer, how many values there are, or a list of values."""
+def _each(wanted: str, check_value: Check) -> Check:
+    """A check of each value of a list; `wanted` says in words what is allowed."""
 
     def check_values(name: str, values: Any) -> None:
-        if isinstance(values, Integral):
-            integer(name, values)
-            return
         array = np.asarray(values, dtype=object)
         if array.ndim != 1 or not len(array):
-            raise ValueError(f"{name} must be a number or a list of numbers > 0, got {values!r}")
+            raise ValueError(f"{name} must be {wanted}, got {values!r}")
         for value in array:
             check_value(name, value)
 
     return check_values
 
 
-_gamma = partial(real, above=0, besides=("scale", "auto"))
-_epsilon = partial(real, at_least=0)
-
-
-def _list_of(what: str, check_value: Check) -> Check:
-    """A check of None or a list of values."""
-
-    def check_values(name: str, values: Any) -> None:
-        array = np.asarray(values, dtype=object)
-        if array.ndim != 1 or not len(array):
-            raise ValueError(f"{name} must be a list of at least one {what}, got {values!r}")
-        for value in array:
-            check_value(name, value)
-
-    return _unless_none(check_values)
+def _one_or_more(check_value: Check) -> Check:
+    """A check of None, an integer, how many values there are, or a list of values."""
+    each = _each("a number or a list of numbers > 0", check_value)
+    return _unless_none(
+        lambda name, values: (integer if isinstance(values, Integral) else each)(name, values)
+    )
 
 
 def _kernel(name: str, value: Any) -> None:
@@ -189,70 +175,6 @@ def _is_scoring(value: Any) -> bool:
     return value is None or callable(value)
 
 
-_SHARED = {
-    "loss": partial(choice, allowed=LOSSES),
-    "solver": partial(choice, allowed=solver_names()),
-    "tol": partial(real, above=0, besides=("auto", None)),
-    "max_iter": integer,
-    **CHECKS,
-    "multi_class": partial(choice, allowed=("ovr", "ovo")),
-    "class_weight": _that(
-        "a dict, 'balanced' or None",
-        lambda value: value is None or isinstance(value, dict) or _named(value, ("balanced",)),
-    ),
-    "n_jobs": _that(
-        "None or an integer other than 0",
-        lambda value: value is None or (isinstance(value, Integral) and value != 0),
-    ),
-    "random_state": _validate.random_state,
-    "verbose": _validate.verbose,
-}
-
-_OF_KERNELS = {
-    "kernel": _kernel,
-    "degree": partial(integer, at_least=0, at_most=MOST_DEGREE),
-    "coef0": real,
-    "kernel_params": _that("a dict or None", lambda value: isinstance(value, dict | None)),
-    "assume_psd": boolean,
-    "cache_size": partial(real, at_least=0),
-}
-
-LINEAR = {
-    **_SHARED,
-    "C": _unless_none(_C),
-    "lam": _unless_none(_lam),
-    "n_steps": partial(integer, besides=(None,)),
-    "warm_start": boolean,
-}
-
-_OF_LINEAR_CLASSES = {
-    "multi_class": partial(choice, allowed=("ovr", "ovo", "crammer_singer")),
-    "cost": lambda name, value: None,  # whose shape the classes say: `_validate.cost`
-}
-LINEAR_CLASSES = {**LINEAR, **_OF_LINEAR_CLASSES}
-
-KERNEL = {
-    **LINEAR,
-    **_OF_KERNELS,
-    "gamma": _gamma,
-    "scores": partial(choice, allowed=("auto", "push", "pull")),
-}
-
-_OF_REGRESSION = {
-    "loss": partial(choice, allowed=TARGET_LOSSES),
-    "epsilon": _epsilon,
-}
-_OF_CLASSES = {"multi_class", "class_weight"}
-
-
-def _of_targets(checks: dict[str, Any]) -> dict[str, Check]:
-    """The checks of a class of regression, given those of its class of classification."""
-    return {name: of for name, of in checks.items() if name not in _OF_CLASSES} | _OF_REGRESSION
-
-
-LINEAR_REGRESSION, KERNEL_REGRESSION = _of_targets(LINEAR), _of_targets(KERNEL)
-
-
 def _nu(name: str, value: Any) -> None:
     if isinstance(value, Real) and 0 < float(value) < _LEAST_NU:
         raise ValueError(
@@ -263,22 +185,48 @@ def _nu(name: str, value: Any) -> None:
     real(name, value, at_least=_LEAST_NU, at_most=1)
 
 
-_OF_INTERCEPTS = {"fit_intercept", "penalize_intercept", "intercept_scaling"}
-LINEAR_ONE_CLASS, KERNEL_ONE_CLASS = (
-    {
-        name: check
-        for name, check in checks.items()
-        if name not in _OF_CLASSES | _OF_INTERCEPTS | {"loss", "C", "lam"}
-    }
-    | {"nu": _nu}
-    for checks in (LINEAR, KERNEL)
-)
+_SCHEMES = ("ovr", "ovo", "crammer_singer")
+_gamma, _epsilon = partial(real, above=0, besides=("scale", "auto")), partial(real, at_least=0)
 
-LINEAR_SEARCH = {
-    **_SHARED,
-    "Cs": _unless_none(_one_or_more(_C)),
-    "lams": _unless_none(_one_or_more(_lam)),
+#: Checks of parameters by their names; `check` says where classes differ.
+PARAMETERS: dict[str, Check] = {
+    "loss": partial(choice, allowed=LOSSES),
+    "solver": partial(choice, allowed=solver_names()),
+    "tol": partial(real, above=0, besides=("auto", None)),
+    "max_iter": integer,
+    **CHECKS,
+    "multi_class": partial(choice, allowed=_SCHEMES),
+    "class_weight": _that(
+        "a dict, 'balanced' or None",
+        lambda value: value is None or isinstance(value, dict) or _named(value, ("balanced",)),
+    ),
+    "n_jobs": _that(
+        "None or an integer other than 0",
+        lambda value: value is None or (isinstance(value, Integral) and value != 0),
+    ),
+    "random_state": _validate.random_state,
+    "verbose": _validate.verbose,
+    "worker_timeout": partial(real, above=0),
+    "checkpoint_every": partial(real, above=0),
+    "C": _unless_none(partial(real, above=0)),
+    "lam": _unless_none(_validate.lam),
+    "epsilon": _epsilon,
+    "nu": _nu,
     "n_steps": _numbers_of_steps,
+    "warm_start": boolean,
+    "cost": lambda name, value: None,  # whose shape the classes say: `_validate.cost`
+    "kernel": _kernel,
+    "gamma": _gamma,
+    "degree": partial(integer, at_least=0, at_most=MOST_DEGREE),
+    "coef0": real,
+    "kernel_params": _that("a dict or None", lambda value: isinstance(value, dict | None)),
+    "assume_psd": boolean,
+    "cache_size": partial(real, at_least=0),
+    "scores": partial(choice, allowed=("auto", "push", "pull")),
+    "Cs": _one_or_more(partial(real, above=0)),
+    "lams": _one_or_more(_validate.lam),
+    "gammas": _unless_none(_each("a list of at least one γ", _gamma)),
+    "epsilons": _unless_none(_each("a list of at least one epsilon", _epsilon)),
     "cv": _that("a number of folds >= 2, a splitter, splits of the rows or None", _is_cv),
     "scoring": _that("a function, None or one of sklearn.metrics.get_scorer_names()", _is_scoring),
     "refit": boolean,
@@ -287,15 +235,6 @@ LINEAR_SEARCH = {
         "'auto', an integer >= 1 (epochs) or a float in (0, 1) (a relative duality gap)", _is_effort
     ),
 }
-
-LINEAR_CLASSES_SEARCH = {**LINEAR_SEARCH, **_OF_LINEAR_CLASSES}
-KERNEL_SEARCH = {**LINEAR_SEARCH, **_OF_KERNELS, "gammas": _list_of("γ", _gamma)}
-
-LINEAR_REGRESSION_SEARCH, KERNEL_REGRESSION_SEARCH = (
-    {name: check for name, check in _of_targets(checks).items() if name != "epsilon"}
-    | {"epsilons": _list_of("epsilon", _epsilon)}
-    for checks in (LINEAR_SEARCH, KERNEL_SEARCH)
-)
 
 #: Parameters that other libraries have, and what takes their place here.
 FOREIGN = {

@@ -7,7 +7,6 @@ import numpy as np
 from sklearn.base import RegressorMixin
 
 from pegasos import kernels
-from pegasos.estimators import _parameters
 from pegasos.estimators._base import Data, PegasosEstimator, ScoreMixin, keep
 from pegasos.estimators._kernel import KernelMachine
 from pegasos.estimators._linear import LinearMachine
@@ -222,8 +221,6 @@ class PegasosRegressor(Regressor, LinearMachine):
     R2 0.48, objective 49.45
     """
 
-    _checks = _parameters.LINEAR_REGRESSION
-
     def __init__(
         self,
         *,
@@ -349,8 +346,6 @@ class KernelPegasosRegressor(Regressor, KernelMachine):
     >>> print(f"R2 {{reg.score(X, y):.2f}}, support vectors: {{len(reg.support_)}}")
     R2 0.99, support vectors: 5
     """
-
-    _checks = _parameters.KERNEL_REGRESSION
 
     def __init__(
         self,

@@ -648,7 +648,7 @@ class PegasosClassifierCV(_OfClassifiers, _Linear):
     C 0.1, λ 0.0056, accuracy 0.929
     """
 
-    _best, _checks = PegasosClassifier, _parameters.LINEAR_CLASSES_SEARCH
+    _best = PegasosClassifier
 
     def __init__(
         self,
@@ -721,7 +721,7 @@ class KernelPegasosClassifierCV(_OfClassifiers, _Kernel):
     C 10, γ 0.90, accuracy 0.960
     """
 
-    _best, _checks = KernelPegasosClassifier, _parameters.KERNEL_SEARCH
+    _best = KernelPegasosClassifier
 
     def __init__(
         self,
@@ -820,7 +820,7 @@ class PegasosRegressorCV(_OfRegressors, _Linear):
     C 1280, R2 0.48
     """
 
-    _best, _checks = PegasosRegressor, _parameters.LINEAR_REGRESSION_SEARCH
+    _best = PegasosRegressor
 
     def __init__(
         self,
@@ -892,7 +892,7 @@ class KernelPegasosRegressorCV(_OfRegressors, _Kernel):
     C 10, γ 0.33, R2 0.988
     """
 
-    _best, _checks = KernelPegasosRegressor, _parameters.KERNEL_REGRESSION_SEARCH
+    _best = KernelPegasosRegressor
 
     def __init__(
         self,
