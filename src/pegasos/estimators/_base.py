@@ -54,48 +54,25 @@ _OPTIONAL = (
 class Data:
     """What a fit is of. The estimator is left alone until there is a model.
 
-    Attributes
-    ----------
-    X, y
-        Checked: an array or a CSR matrix, and an array.
-    seen : dict
-        `n_features_in_` and, if X has them, `feature_names_in_`.
-    weights : ndarray or None
-        Sample weight times class weight.
-    columns : ndarray of int8 of shape (n_problems, n_samples)
-        Labels of all problems; of regression 1, and 0 for rows without weight.
-    mass : float
-        The sum of the weights of a problem's rows, by which λ is 1/(C m).
-    classes, codes : ndarray
-        Of classifiers: the distinct labels, and each row's number among them. If y has several
-        columns: their numbers, and y as zeros and ones.
-    scheme : str
-        Of classifiers: how problems are made of classes; `pegasos.problems._columns.SCHEMES`.
-    is_sparse : bool
-        Of classifiers: whether y is a sparse matrix.
-    values : ndarray of float64 of shape (n_outputs, n_samples)
-        Of regressors: the targets, divided by `units`.
-    units : tuple of float
-        Of regressors and of one class: see `pegasos.problems._settings.Settings`.
-    rows : pegasos._core.Rows, pegasos.kernels.ColumnCache or pegasos.Blocks
-        As the schedule takes them; None where a few draws were all that training needs.
-    kernel : pegasos.kernels.Kernel
-        Of kernel machines.
+    Problems are rows of `columns`: int8 labels of all rows, 0 for those that are not in it; of
+    regression 1. By `mass`, the sum of the weights of a problem's rows, λ is 1/(C m).
     """
 
-    X: Any
+    X: Any  # checked: an array or a CSR matrix
     y: np.ndarray
-    seen: dict[str, Any]
-    weights: np.ndarray | None
+    seen: dict[str, Any]  # `n_features_in_` and, if X has them, `feature_names_in_`
+    weights: np.ndarray | None  # sample weight times class weight
     columns: np.ndarray
     mass: float
+    # Of classifiers: the distinct labels, and each row's number among them. If y has several
+    # columns: their numbers, and y as zeros and ones.
     classes: Any = None
     codes: Any = None
-    scheme: str = ""
-    is_sparse: bool = False
-    values: np.ndarray | None = None
-    units: Any = None
-    rows: Any = None
+    scheme: str = ""  # how problems are made of classes: `pegasos.problems._columns.SCHEMES`
+    is_sparse: bool = False  # whether y is a sparse matrix
+    values: np.ndarray | None = None  # targets (n_outputs, n_samples), divided by `units`
+    units: Any = None  # of targets and of one class; see `pegasos.problems._settings.Settings`
+    rows: Any = None  # as the schedule takes them; None where a few draws were all it needed
     kernel: Any = None
 
     @property
@@ -159,10 +136,7 @@ def whole(fit: Any) -> Any:
 
 
 def keep(estimator: Any, given: dict[str, Any]) -> None:
-    """Set the attributes that `__init__` does: each parameter, as it was given.
-
-    `given` are its `locals()`, so that a parameter is named once, in its signature.
-    """
+    """Set each parameter as it was given: `given` are the `locals()` of `__init__`."""
     for name, value in given.items():
         if name != "self":
             setattr(estimator, name, value)
@@ -473,20 +447,10 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         keep: bool = True,
         **plan: Any,
     ) -> tuple[_certificate.Certificate | None, bool]:
-        """Carry out a plan with threads and progress, and tell callbacks of it.
+        """Carry out a plan, what `Schedule.train` takes, and tell progress and callbacks of it.
 
-        Parameters
-        ----------
-        keep : bool
-            Whether to keep what was learned if this is interrupted.
-        plan
-            What `Schedule.train` takes.
-
-        Returns
-        -------
-        certificate : pegasos.problems._certificate.Certificate or None
-        is_over : bool
-            Whether the plan was carried out, and not stopped by a callback.
+        `keep`: whether to keep what was learned if this is interrupted. Returns a certificate, or
+        None, and whether the plan was carried out, and not stopped by a callback.
         """
 
         def on_progress() -> None:

@@ -20,22 +20,8 @@ class BlockFolds:
     """Problems of every λ, every fold and every class or output, in this order.
 
     Row number i of the blocks, whose rows are in random order, is tested in fold i modulo the
-    number of folds.
-
-    Parameters
-    ----------
-    blocks : pegasos.Blocks
-    read : tuple
-        What `LinearMachine._read_blocks` returns.
-    n_folds : int
-
-    Attributes
-    ----------
-    data : pegasos.estimators._base.Data
-        With y, codes and weights of all rows.
-    sample_weight : ndarray or None
-    folds : list of pegasos.estimators._folds.Fold
-        The rows that each is tested on.
+    number of folds. `read` is what `LinearMachine._read_blocks` returns; `data` then has y, codes
+    and weights of all rows, and `folds` the rows that each is tested on.
     """
 
     def __init__(self, blocks: Blocks, read: tuple[Data, Any, Any, Any], n_folds: int) -> None:
@@ -71,18 +57,9 @@ class BlockFolds:
     ) -> None:  # fmt: skip
         """Train the problems of all λ, and give `grid` their scores.
 
-        Parameters
-        ----------
-        machine : pegasos.estimators._linear.LinearMachine
-            With the parameters of all problems.
-        lams : ndarray
-            As users have them.
-        effort, gap
-            `cv_effort`, and what "auto" stands for.
-        where : tuple of int
-            The place of the machine in the axes of `grid` before that of λ.
-        tell : callable
-            Called with what returns the progress.
+        `machine` has the parameters of all problems, and `where` is its place in the axes before
+        that of λ. `gap` is what "auto" stands for in `effort`. `tell` is called with a function
+        that returns the progress.
         """
         began, shape = time.perf_counter(), (len(lams), self.n_folds, self.n_problems)
         settings = [machine._settings_for(lam, self.data) for lam in lams]

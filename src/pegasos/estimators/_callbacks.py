@@ -27,16 +27,7 @@ class StopRequestedError(Exception):
 
 
 class Watch:
-    """Tells an estimator's callbacks of a fit and of each of its epochs.
-
-    Parameters
-    ----------
-    estimator : PegasosEstimator
-    max_epochs : int or None
-        None: not known in advance.
-    data : dict
-        X, y of the fit.
-    """
+    """Tells an estimator's callbacks of a fit of `data` and of each of its epochs."""
 
     def __init__(self, estimator: Any, max_epochs: int | None, **data: Any) -> None:
         self.estimator, self.data = estimator, data
@@ -54,19 +45,9 @@ class Watch:
     def epoch(
         self, attributes: Callable[[], dict[str, Any]], standing: Callable[[], dict[str, Any]]
     ) -> None:
-        """An epoch has ended.
+        """An epoch has ended; raises `StopRequestedError` if a callback asks for it.
 
-        Parameters
-        ----------
-        attributes : callable
-            Returns what a fitted estimator would have now, as a dictionary.
-        standing : callable
-            Returns the present objectives and gaps as a dictionary.
-
-        Raises
-        ------
-        StopRequestedError
-            If a callback asks for it.
+        `attributes` returns what a fitted estimator would have now, `standing` objectives and gaps.
         """
         context = self._fit.subcontext(task_name="epoch")
         context.call_on_fit_task_begin(estimator=self.estimator, **self.data)

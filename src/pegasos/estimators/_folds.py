@@ -19,43 +19,20 @@ from pegasos.problems import _validate
 
 @dataclass(frozen=True)
 class Fold:
-    """One split of the rows.
+    """One split of the rows."""
 
-    Attributes
-    ----------
-    learns : ndarray of bool of shape (n_samples,)
-        The rows to learn from.
-    weights : ndarray of shape (n_samples,) or None
-        Of the rows in training. Where folds have the same, this is the same array.
-    test : ndarray of int64
-        The rows to score, which may be there several times as well.
-    """
-
-    learns: np.ndarray
-    weights: np.ndarray | None
-    test: np.ndarray
+    learns: np.ndarray  # bool, of all rows
+    weights: np.ndarray | None  # of all rows; the same array where folds have the same
+    test: np.ndarray  # the rows to score, which may be there several times as well
 
 
 def read(
     cv: Any, X: Any, data: Data, groups: Any, balance: Callable[[np.ndarray], Any]
 ) -> list[Fold]:
-    """The folds that `cv` makes, checked.
+    """The folds that `cv`, which scikit-learn takes, makes of `X` and `groups`, checked.
 
-    Parameters
-    ----------
-    cv
-        As scikit-learn takes it.
-    X, groups
-        What splitters are given, with the y of `data`.
-    data : pegasos.estimators._base.Data
-        Of all rows. Where they have classes, an int means stratified folds.
-    balance : callable
-        Of how often each row is in a fold: by what the weights of classes are multiplied there;
-        None: by nothing.
-
-    Returns
-    -------
-    list of Fold
+    Where rows have classes, an int means stratified folds. `balance` says, given how often each row
+    is in a fold, by what the weights of classes are multiplied there; None: by nothing.
     """
     codes, n_rows, wanted = data.codes, len(data.y), (1, "rows of weight")
     has_classes = codes is not None and codes.ndim == 1  # and not several labels for each row
@@ -107,26 +84,13 @@ def read(
 
 @dataclass(frozen=True)
 class Together:
-    """Folds that can be trained as one set, since they give every row the same weight.
+    """Folds that can be trained as one set, since they give every row the same weight."""
 
-    Attributes
-    ----------
-    numbers : list of int
-        Which of all folds these are.
-    labels : ndarray of int8 of shape (n_folds, n_problems, n_samples)
-        Of their problems; 0 leaves a row out.
-    weights : ndarray of shape (n_samples,) or None
-    values : ndarray of float64 of shape (n_problems, n_samples) or None
-        Targets, which all folds share.
-    are_all : bool
-        Whether there are no others to be trained.
-    """
-
-    numbers: list[int]
-    labels: np.ndarray
+    numbers: list[int]  # which of all folds these are
+    labels: np.ndarray  # (n_folds, n_problems, n_samples); 0 leaves a row out
     weights: np.ndarray | None
-    values: np.ndarray | None
-    are_all: bool
+    values: np.ndarray | None  # targets (n_problems, n_samples), which all folds share
+    are_all: bool  # whether there are no others to be trained
 
     def problems(self, fold: np.ndarray, column: np.ndarray) -> tuple[Any, Any, Any]:
         """Labels, weights and targets of problems number `column` in the `fold` of each."""
@@ -147,19 +111,9 @@ def together(folds: list[Fold], numbers: Sequence[int], data: Data) -> Generator
 class Scoring:
     """Scores machines of a search on the test rows of folds.
 
-    Parameters
-    ----------
-    scoring : str, callable or None
-        As scikit-learn takes it; None is `plain`.
-    given : {array-like, sparse matrix} of shape (n_samples, n_features)
-        The rows as they were given.
-    data : pegasos.estimators._base.Data
-        All rows as they were understood.
-    weights : ndarray of shape (n_samples,) or None
-        For those scores that take weights.
-    folds : list of Fold
-    plain : callable
-        Of scores, the rows they are of, and weights of these: a number.
+    `given` are the rows as they were given, `data` as they were understood. `weights` are for those
+    scores that take weights. Without `scoring`, `plain` makes a number of scores, the rows they are
+    of, and the weights of these.
     """
 
     def __init__(
@@ -242,10 +196,7 @@ def _are_equal(X: Any, rows: Any) -> bool:
 
 
 def fitted(estimator: Any, about: dict[str, Any], **point: Any) -> Any:
-    """A copy of `estimator` that looks like a fitted one: `about` are attributes that it has then.
-
-    `point` are parameters.
-    """
+    """A copy of `estimator` with these parameters, and with the attributes of a fitted one."""
     estimator = copy.copy(estimator)
     vars(estimator).update(point | about)
     return estimator

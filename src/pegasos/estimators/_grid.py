@@ -43,35 +43,18 @@ _SURELY = 4
 
 @dataclasses.dataclass
 class Machines:
-    """What trains machines over one set of rows, or one kernel matrix, and what scores them.
+    """What trains machines over one set of rows, or one kernel matrix, and what scores them."""
 
-    Attributes
-    ----------
-    outer : tuple of int
-        The place in the axes that rows and kernels depend on.
-    rows : pegasos._core.Rows or pegasos.kernels.ColumnCache
-    is_linear : bool
-    schedule : callable
-        Of settings, the number of problems and a seed: makes a `Schedule`.
-    scores : callable
-        Of the numbers of folds and a model that has as many problems for each of them, one fold
-        after the other: makes the scores of each fold's test rows.
-    tests : list of ndarray or None
-        Rows that folds are tested on, of kernel machines.
-    narrow : callable or None
-        Makes the same over rows in single precision, if they are linear.
-    where : tuple of int
-        The place in all outer axes, of what is trained now.
-    """
-
-    outer: tuple[int, ...]
+    outer: tuple[int, ...]  # the place in the axes that rows and kernels depend on
     rows: Any
     is_linear: bool
-    schedule: Callable[..., Schedule]
+    schedule: Callable[..., Schedule]  # of settings, the number of problems and a seed
+    # Of the numbers of folds and a model that has as many problems for each of them, one fold after
+    # the other: the scores of each fold's test rows.
     scores: Callable[..., list[np.ndarray]]
-    tests: Any = None
-    narrow: Any = None
-    where: tuple[int, ...] = ()
+    tests: Any = None  # rows that folds are tested on, of kernel machines
+    narrow: Any = None  # makes the same over rows in single precision, if they are linear
+    where: tuple[int, ...] = ()  # the place in all outer axes, of what is trained now
 
 
 def linear_machines(X: Any, rows: Any, dtype: Any, tests: list[np.ndarray]) -> Machines:
@@ -102,15 +85,8 @@ def linear_machines(X: Any, rows: Any, dtype: Any, tests: list[np.ndarray]) -> M
 class Grid:
     """Scores of the points of a grid, in every fold, and certified gaps.
 
-    Parameters
-    ----------
-    shape : tuple of int
-    n_folds, n_problems : int
-    score : callable
-        Of a place in the grid, the number of a fold and scores (n_test, n_problems) of its test
-        rows; returns a number.
-    tell : callable
-        Called with the number of folds that are scored, and that of all that will be.
+    `score` makes a number of a place, a fold and the scores (n_test, n_problems) of its test rows.
+    `tell` is called with the number of folds that are scored, and that of all that will be.
     """
 
     def __init__(
@@ -169,10 +145,7 @@ class Grid:
         self.gaps[where] = np.fmax(self.gaps[where], gap)
 
     def adopt_if_better(self, other: "Grid") -> bool:
-        """Adopt what `other` found if it scores better by more than a standard error.
-
-        Return whether it does.
-        """
+        """Adopt what `other` found, and say so, if it is better by more than a standard error."""
         if np.isnan(other.scores).any():  # it has not run, or a scorer has no number for it
             return False
         mean, theirs = self.scores.mean(axis=-1), other.scores.mean(axis=-1).max()
@@ -199,26 +172,14 @@ def standard_errors(scores: np.ndarray) -> np.ndarray:
 class Training:
     """Problems of folds that are trained together, at every λ; `grid` scores them.
 
-    Attributes
-    ----------
-    search : object
-        Has the parameters of the search.
-    machines : Machines
-    folds : pegasos.estimators._folds.Together
-    points : list of pegasos.problems._settings.Settings
-        One for each λ.
-    steps : ndarray of int or None
-        Every T.
-    seed, n_threads : int
-    grid, early : Grid
-        Of several classes in few features, `early` scores machines that make few epochs, too.
+    Of several classes in few features, `early` scores machines that make few epochs, too.
     """
 
-    search: Any
+    search: Any  # has the parameters
     machines: Machines
     folds: _folds.Together
-    points: list[Settings]
-    steps: Any
+    points: list[Settings]  # one for each λ
+    steps: Any  # every T, or None
     seed: int
     n_threads: int
     grid: Grid

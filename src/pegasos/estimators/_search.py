@@ -54,34 +54,16 @@ def _public(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclasses.dataclass
 class _Task:
-    """What a call of `fit` of a search is to do.
+    """What a call of `fit` of a search is to do."""
 
-    Attributes
-    ----------
-    estimator : PegasosEstimator
-        With no value of what is searched.
-    data : pegasos.estimators._base.Data
-    sample_weight : ndarray or None
-    folds : list of pegasos.estimators._folds.Fold
-    on_disk : BlockFolds or None
-        Of rows that are larger than memory.
-    of_rows : tuple
-        What `fit` of the best estimator is given.
-    axes : dict
-        The values to try of each parameter, outermost first.
-    lams : ndarray
-        The λ of the axis of C or λ.
-    scoring : pegasos.estimators._folds.Scoring
-    """
-
-    estimator: Any
+    estimator: Any  # with no value of what is searched
     data: Data
     sample_weight: Any
     folds: list[Any]
-    on_disk: BlockFolds | None
-    of_rows: tuple[Any, ...]
-    axes: dict[str, Any]
-    lams: np.ndarray
+    on_disk: BlockFolds | None  # of rows that are larger than memory
+    of_rows: tuple[Any, ...]  # what `fit` of the best estimator is given
+    axes: dict[str, Any]  # the values to try of each parameter, outermost first
+    lams: np.ndarray  # the λ of the axis of C or λ
     scoring: _folds.Scoring
 
     @property

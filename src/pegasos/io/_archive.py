@@ -127,15 +127,7 @@ def load_sealed(path: Path) -> dict[str, np.ndarray]:
 
 
 def load(path: Path) -> dict[str, np.ndarray]:
-    """Read all arrays of `path` into a dictionary.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be opened.
-    ValueError
-        If it is not a whole archive of plain arrays.
-    """
+    """Read all arrays of `path`: a ValueError if it is no whole archive of plain arrays."""
     name = os.fspath(path)
     with open(path, "rb") as file:
         if not zipfile.is_zipfile(file):

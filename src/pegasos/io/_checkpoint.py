@@ -27,16 +27,7 @@ class CheckpointDue(Exception):  # noqa: N818 not an error
 
 
 class Checkpoints:
-    """Where, and how often, an estimator writes what it has learned so far.
-
-    Parameters
-    ----------
-    path : str or path
-    every : float
-        Seconds from the end of one to the beginning of the next.
-    X, y
-        What is trained on, y of one class None; a fit can go on with the same rows only.
-    """
+    """Where, and how often, an estimator writes what it has learned of X and y so far."""
 
     def __init__(self, path: _archive.Path, every: float, X: Any, y: Any) -> None:
         self.path, self.every = path, _validate.real("checkpoint_every", every, above=0)

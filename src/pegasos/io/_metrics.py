@@ -26,10 +26,7 @@ def measured(
 def _metrics(model: Any, y: Any, of_problems: np.ndarray) -> dict[str, Any]:
     """How good predictions are, or how many rows are outliers.
 
-    Raises
-    ------
-    ValueError
-        If y has labels that the model does not know, or another shape.
+    A ValueError if y has labels that the model does not know, or another shape.
     """
     scores = model.class_scores(of_problems)
     predicted = model.predictions_of(scores)

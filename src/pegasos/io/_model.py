@@ -379,14 +379,7 @@ def kernel_scores(
 ) -> np.ndarray:
     """Scores of the rows of `X`, which is known to be good, in pieces of bounded size.
 
-    Parameters
-    ----------
-    X
-        Rows; of a precomputed kernel, the values with the support vectors.
-    support : pegasos.kernels.Points
-    dual_coef : ndarray of shape (n_problems, n_support)
-    intercept : ndarray of shape (n_problems,)
-    n_threads : int
+    Of a precomputed kernel, `X` has the values with the support vectors.
     """
     n_support, kernel = dual_coef.shape[1], support.kernel
     if not kernel.is_given and n_support != len(support):

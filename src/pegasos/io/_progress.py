@@ -18,15 +18,7 @@ _SELDOM = 60
 
 
 class Progress:
-    """Shows how far a run is; a context manager.
-
-    Parameters
-    ----------
-    description : str
-        What is being done.
-    enabled : bool
-        False: nothing is shown.
-    """
+    """Shows how far a run is; a context manager."""
 
     def __init__(self, description: str, enabled: bool = True) -> None:
         stream = sys.stderr  # None where Python has no console

@@ -455,25 +455,11 @@ def trusted_csr(X: Any) -> _core.Rows:
 def rows(
     X: Any, *, n_features: int | None = None, checked: bool = False, dtype: Any = None
 ) -> tuple[_core.Rows, np.dtype]:
-    """Return `X` as rows for the core, without a copy where layout and type allow.
+    """Return `X` as rows for the core, and their type, without a copy where layout and type allow.
 
-    Parameters
-    ----------
-    X : array-like or CSR matrix of shape (n_samples, n_features)
-        Not copied: C-contiguous float32 or float64 arrays, CSR with float32 or float64 values and
-        32- or 64-bit indices. Other real types become float64.
-    n_features : int, optional
-        What the number of columns must be.
-    checked : bool, default=False
-        True: structure and values are known to be good and are not checked again.
-    dtype : numpy dtype, optional
-        float32 or float64: the type that the values must have, converted if need be.
-
-    Returns
-    -------
-    rows : pegasos._core.Rows
-    dtype : numpy.dtype
-        float32 or float64, the type of the values.
+    Those are C-contiguous float32 or float64 arrays, and CSR with such values and 32- or 64-bit
+    indices. Other real types become float64. `checked`: structure and values are known to be good.
+    `n_features` is what there must be, `dtype` the type that values are converted to, if need be.
     """
     if is_sparse(X):
         if getattr(X, "format", "csr") != "csr":

@@ -70,14 +70,7 @@ def next_draw(problems: np.ndarray) -> int:
 class Pegasos:
     """Linear problems over the same features, and where Pegasos stands on them.
 
-    Parameters
-    ----------
-    settings : Settings
-    n_problems, n_features : int
-    dtype : numpy dtype
-        float32 or float64, the type of the rows.
-    seed : int
-        Names the order of draws.
+    `dtype`, float32 or float64, is the type of the rows; `seed` names the order of draws.
     """
 
     #: Its name, as `solver=` has it.
@@ -222,18 +215,9 @@ class Pegasos:
         """Say what the problems are, before `plan` and `run`.
 
         With as many rows as before, their stream of draws and alpha counts go on; otherwise both
-        begin anew, and so does a step that was interrupted half-way.
-
-        Parameters
-        ----------
-        labels : ndarray of int8 of shape (n_problems, n_rows)
-        row_weights : ndarray of float64 of shape (n_rows,) or None
-        values : ndarray of float64 of shape (n_problems, n_rows) or None
-            z_i of losses that take targets.
-        count : bool
-            Whether to keep alpha counts.
-        normalize : bool
-            Whether weights count relative to their mean, as in the objective, or as they are.
+        begin anew, and so does a step that was interrupted half-way. `values` are the z_i of losses
+        that take targets. `count`: whether to keep alpha counts. `normalize`: whether weights count
+        relative to their mean, as in the objective, or as they are.
         """
         problems, n_rows = self.problems, labels.shape[1]
         if n_rows != self.n_rows:
@@ -273,12 +257,6 @@ class Pegasos:
         A step takes batch_size draws, so that E passes over the n_k rows of problem k are
         E n_k / batch_size steps, rounded up. If the last plan was interrupted, it is replaced: the
         new one begins where that one began, and work done since counts.
-
-        Parameters
-        ----------
-        n_steps : int or ndarray of shape (n_problems,), optional
-        n_epochs : int, default=0
-            Where `n_steps` is None.
         """
         problems, batch_size = self.problems, self.settings.batch_size
         inside = np.count_nonzero(self.labels, axis=1)
@@ -387,10 +365,7 @@ class Pegasos:
         return -(-int(p["next_draw"].max()) // max(1, self.n_rows))
 
     def run(self, rows: Any, *, order: np.ndarray | None = None, **options: Any) -> None:
-        """Carry out the plan, and end it: what comes after is another one.
-
-        Takes what `carry_out` takes.
-        """
+        """Carry out the plan, and end it: what comes after is another one."""
         self.carry_out(rows, order=order, **options)
         self.end_plan()
 
@@ -406,19 +381,9 @@ class Pegasos:
         """Train until every problem has reached its last step, or `order` is used up.
 
         Can be stopped at any time by an exception (KeyboardInterrupt, or one raised by
-        `on_progress`): the state is then that of a run that got so far.
-
-        Parameters
-        ----------
-        rows : pegasos._core.Rows
-        order : ndarray of int64, optional
-            The rows to draw, from draw number 0 on, in place of the session's own stream.
-        n_threads : int
-            Threads that share the problems. The answer does not depend on it.
-        on_progress : callable, optional
-            Called now and then, from the calling thread.
-        on_epoch : callable, optional
-            Called after every epoch, when the state is that of a run that ended there.
+        `on_progress`): the state is then that of a run that got so far. `order` are rows to draw,
+        from draw number 0 on, in place of the session's own stream. `on_progress` is called now and
+        then, `on_epoch` when the state is that of a run that ended after an epoch.
         """
         self._shorten_steps(rows)
         if on_epoch is None:

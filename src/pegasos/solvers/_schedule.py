@@ -40,31 +40,15 @@ _LEAST_GAP, _LEAST_GAP_IF_SMOOTH = 1e-10, 1e-14
 
 @dataclasses.dataclass(frozen=True)
 class Kind:
-    """A kind of machines, linear or kernel: what the schedule must know of it.
-
-    Attributes
-    ----------
-    pegasos : type
-        Of the session of Pegasos.
-    certify : callable
-        Makes certificates, as `pegasos.problems._certificate.certify`.
-    squared_norm : callable
-        Of the rows: the mean of |x_i|^2.
-    scores : callable
-        Of (rows, coef, intercept, which): scores of rows number `which`, or of all if that is None,
-        of shape (n, n_problems).
-    few : int
-        So many numbers in the rows, or kernel matrices, of all problems are few.
-    solver : type
-        Of the solver that goes on from where Pegasos ends.
-    """
+    """A kind of machines, linear or kernel: what the schedule must know of it."""
 
     pegasos: type[Pegasos]
     certify: Callable[..., _certificate.Certificate]
-    squared_norm: Callable[[Any], float]
+    squared_norm: Callable[[Any], float]  # of the rows: the mean of |x_i|^2
+    # Of (rows, coef, intercept, which): scores (n, n_problems) of rows `which`, or of all if None.
     scores: Callable[..., np.ndarray]
-    few: int
-    solver: type[Solver]
+    few: int  # so many numbers in the rows, or kernel matrices, of all problems are few
+    solver: type[Solver]  # goes on from where Pegasos ends
 
 
 LINEAR = Kind(
@@ -96,23 +80,9 @@ def solver_names() -> list[str]:
 class Schedule:
     """Problems over the same rows, the solver that is at work on them, and what is left to do.
 
-    Parameters
-    ----------
-    kind : Kind
-    settings : pegasos.problems._settings.Settings
-    n_problems, n_features : int
-        Of kernel machines, the number of rows stands for that of features.
-    dtype : numpy dtype
-        float32 or float64, the type of the rows.
-    seed : int
-        Names the order of draws.
-
-    Attributes
-    ----------
-    pegasos : pegasos.solvers._pegasos.Pegasos
-        The session of Pegasos, with the labels and weights of the rows.
-    solver : pegasos.solvers._pegasos.Pegasos or pegasos.solvers._solver.Solver
-        The one at work, whose model is that of the fit.
+    Of kernel machines, `n_features` is the number of rows. `pegasos` is the session of Pegasos,
+    with the labels and weights of the rows; `solver`, this session or a `Solver`, is the one at
+    work, whose model is that of the fit.
     """
 
     def __init__(
@@ -167,28 +137,12 @@ class Schedule:
         Can be stopped at any time by an exception; calling it again completes the plan. So it does
         until `end_plan`, which belongs where the result is kept.
 
-        Parameters
-        ----------
-        rows : pegasos._core.Rows
-            Of kernel machines, a `ColumnCache`.
-        solver : str
-            One of `solver_names`.
-        tol : float, "auto" or None
-            "auto": `GAP`, or as little as rounding leaves where that costs little. None: `max_iter`
-            epochs or `n_steps` steps.
-        max_iter : int
-        n_steps, order
-            For "pegasos", in place of `max_iter` and `tol`.
-        n_threads, on_progress, on_epoch
-            As in `Pegasos.run`; with `on_epoch` one thread is used. Of a solver's problems, which
-            need not go together, an epoch is as many passes as there are problems.
-        check : {"afresh", "last", "none"}
-            Where the certificate comes from: computed from the model and the dual variables once
-            more, what the solver found last, or not wanted.
-
-        Returns
-        -------
-        pegasos.problems._certificate.Certificate
+        `tol` of "auto" is `GAP`, or as little as rounding leaves where that costs little; of None,
+        `max_iter` epochs. `n_steps` and `order` are for "pegasos", in place of both. With
+        `on_epoch`, one thread is used; of a solver's problems, which need not go together, an epoch
+        is as many passes as there are problems. `check` says where the certificate comes from:
+        "afresh" computed from the model and the dual variables, "last" what the solver found, or
+        "none" is wanted.
         """
         is_fixed = n_steps is not None or order is not None
         # What to try, one after the other: a solver, the gap to reach, and in how many epochs.

@@ -89,11 +89,7 @@ class Solver:
     def begin(self, problem: Problem, start: Any = None) -> None:
         """Say what is minimised, and where to start.
 
-        Parameters
-        ----------
-        problem : pegasos.problems._problem.Problem
-        start : tuple of arrays, optional
-            Dual variables, feasible, coefficients and intercepts. None: where the solver stands.
+        `start` has dual variables, feasible, coefficients and intercepts. None: where this stands.
         """
         raise NotImplementedError
 
@@ -112,16 +108,8 @@ class Solver:
         """Go on until every problem's relative gap is at most `tol`, or for `max_iter` epochs.
 
         Can be stopped at any time by an exception; a run that is called again, before `end_plan`,
-        then completes the one that was interrupted.
-
-        Parameters
-        ----------
-        tol : float or None
-            None: `max_iter` epochs.
-        max_iter : int
-            A last iteration that takes several epochs may end later.
-        n_threads, on_progress
-            As in `Pegasos.carry_out`.
+        then completes the one that was interrupted. A last iteration of several epochs may end
+        after `max_iter`. Without `tol`, all epochs are made.
         """
         raise NotImplementedError
 
