@@ -67,53 +67,16 @@ def fit(
     lam : float
         Regularisation λ > 0. ``lam_from_C`` converts from C.
     loss : str, default="hinge"
-        Of labels, of u = 1 - y f(x): "hinge" is max(0, u), "squared_hinge" its square,
-        "modified_huber" the square up to u = 2 and 4u - 4 from there, "log_loss"
-        log(1 + exp(u - 1)). The last two have `LinearModel.predict_proba`. See
-        `PegasosClassifier`.
-        Of targets: "epsilon_insensitive", "squared_epsilon_insensitive", "huber" or
-        "squared_error". See `PegasosRegressor`.
+        Of labels: "hinge", "squared_hinge", "modified_huber" or "log_loss", see
+        `PegasosClassifier`; the last two have `LinearModel.predict_proba`. Of targets:
+        "epsilon_insensitive", "squared_epsilon_insensitive", "huber" or "squared_error", see
+        `PegasosRegressor`.
     epsilon : float, default=0.1
-        With the first two losses of targets, errors up to epsilon >= 0 cost nothing. With "huber",
-        the loss grows as a straight line from epsilon > 0 on. It has the units of y. Ignored with
-        other losses.
-    solver : {"auto", "pegasos", "sdca", "newton"}, default="auto"
-        "pegasos" is the algorithm of the paper and nothing else. It is fast to a rough solution.
-        The others begin with an epoch of Pegasos and are fast to a fine solution. "sdca" goes on by
-        dual coordinate ascent with shrinking, for many features. "newton" goes on by Newton's
-        method, for few features; the hinge is smoothed for it. "auto" takes the one that is likely
-        to be cheaper and changes to the other one if it is slow; with `n_steps`, "auto" is
-        "pegasos". With "auto" and "sdca", three problems or more begin with epochs of dual
-        coordinate ascent in bundles, the first of which is one of Pegasos.
-    tol : float, "auto" or None, default="auto"
-        Relative duality gap (P - D)/P at which a fit stops. A `ConvergenceWarning` is issued if
-        `max_iter` or rounding ends the fit before. "auto" is 1e-3, or what rounding leaves if X has
-        few numbers; see `PegasosClassifier`. None: run `max_iter` epochs. Ignored if `n_steps` or
-        `order` is given.
-    max_iter : int, default=1000
-        Most epochs (passes over the data), if `n_steps` is None. An iteration of Newton's method
-        takes several epochs, and the last one may end after `max_iter`.
-    n_steps : int, optional
-        T, the number of steps of each problem; a step takes `batch_size` draws.
-    batch_size : int, default=1
-        k, rows drawn per step. The paper finds that up to a few hundred cost nothing at equal k T.
-    sampling : {"permutation", "cyclic", "uniform"}, default="permutation"
-        A new permutation of the rows every epoch, one fixed permutation, or independent draws with
-        replacement. The first converges fastest in practice. The paper analyses the last.
-    project : bool, default=False
-        After every step, project on a ball that holds the optimum, ``|w| <= 1/sqrt(lam)`` for the
-        hinge, smaller for the other losses. This calms the first steps and changes little later.
-    average : bool or "suffix", default=False
-        Return the last iterate (False), the average of all (True), or of the last half ("suffix").
-    fit_intercept : bool, default=True
-        Whether there is an intercept b.
-    penalize_intercept : bool, default=True
-        True: the intercept is the weight of a constant feature and part of ``|w|``. False: it is
-        free. "pegasos" then moves it by the step size 1/(lam t), which is large at first if lam is
-        small. The other solvers end with the best intercept, or the middle of several equally good
-        ones.
-    intercept_scaling : float, default=1.0
-        Value of the constant feature. A larger value penalises the intercept less.
+        Of losses of targets, as in `PegasosRegressor`.
+    solver, tol, max_iter, n_steps, batch_size, sampling, project, average
+        As in `PegasosClassifier`; of losses of targets, `project` as in `PegasosRegressor`.
+    fit_intercept, penalize_intercept, intercept_scaling
+        As in `PegasosClassifier`.
     multi_class : {"ovr", "ovo"}, default="ovr"
         One-vs-rest or one-vs-one, for three classes or more. Ignored with losses of targets.
     sample_weight : array-like of shape (n_samples,), optional
@@ -133,10 +96,8 @@ def fit(
     -------
     LinearModel
         Its `predict` returns labels or targets. With `objective`, the P(w) of the model, and
-        `duality_gap`, a bound on how far
-        P(w) is above the optimum. A dual point proves the bound. With "pegasos", it is tight after
-        whole epochs of permutations, for the last iterate without projection. Otherwise it is true,
-        but not as tight. After Ctrl-C, nothing is returned.
+        `duality_gap`, a bound on how far P(w) is above the optimum, which a dual point proves.
+        After Ctrl-C, nothing is returned.
 
     Raises
     ------
@@ -171,58 +132,64 @@ def fit(
         intercept_scaling=intercept_scaling,
     )  # fmt: skip
     _validate.choice("multi_class", multi_class, ["ovr", "ovo"])
-    _validate.choice("solver", solver, solver_names())
-    tol = _validate.real("tol", tol, above=0, besides=("auto", None))
-    n_epochs = _validate.integer("max_iter", max_iter)
-    if solver not in ("auto", "pegasos") and (n_steps is not None or order is not None):
-        raise ValueError(f"n_steps and order need solver='pegasos', got solver={solver!r}")
-    steps: Any = _validate.integer("n_steps", n_steps, besides=(None,))
+    plan = _plan(solver, tol, max_iter, n_steps, has_order=order is not None)
     n_threads = _validate.integer("n_jobs", n_jobs)
     _validate.verbose("verbose", verbose)
     seed = _validate.seed(random_state)
     rows, dtype = _validate.rows(X)
     n_samples, n_features = rows.shape
     weights = _validate.sample_weight(sample_weight, n_samples)
-    classes = codes = values = None
-    has_targets = settings.loss.has_targets
-    if has_targets:
+    classes: Any = None
+    codes: Any = None
+    values = None
+    if settings.loss.has_targets:
         _validate.before_targets(y)
-        y = _validate.targets(y, n_samples)
+        y, multi_class = _validate.targets(y, n_samples), "ovr"
         columns, values, units = _units.problems(y, weights)
         settings = dataclasses.replace(settings, units=units)
     else:
         classes, codes = _validate.labels(y, n_samples)
         _validate.at_least_two(classes, codes, weights)
         columns = _problems.label_columns(codes, len(classes), multi_class, weights)
-    draws = None if order is None else _validate.order(order, n_samples)
 
     schedule = Schedule(LINEAR, settings, len(columns), n_features, dtype, seed)
     schedule.set_rows(columns, weights, values)
-    if draws is not None:
-        made = _whole_steps(columns[:, draws], settings.batch_size)
-        steps = made if steps is None else np.minimum(made, steps)
+    draws: Any = {}
+    if order is not None:
+        draws["order"] = _validate.order(order, n_samples)
+        made = _whole_steps(columns[:, draws["order"]], settings.batch_size)
+        plan["n_steps"] = made if n_steps is None else np.minimum(made, plan["n_steps"])
     with Progress("training", bool(verbose)) as progress:
         certificate = _threads.handled(schedule.train)(
-            rows, solver=solver, tol=tol, max_iter=n_epochs, n_steps=steps, order=draws,
-            n_threads=n_threads, on_progress=lambda: progress.update(schedule.progress),
+            rows, n_threads=n_threads, on_progress=lambda: progress.update(schedule.progress),
+            **plan, **draws,
         )  # fmt: skip
-    model = _model(
-        schedule, certificate, classes, "ovr" if has_targets else multi_class,
-        is_flat=has_targets and np.ndim(y) == 1,
-    )  # fmt: skip
-    _warnings.of_gap(
-        schedule, certificate, rows, solver=solver, tol=tol, max_iter=n_epochs, n_steps=steps,
-        name=model.problem_name, stacklevel=3,
-    )  # fmt: skip
-    if has_targets and certificate is not None:
-        _warnings.of_constant(schedule, certificate, rows, name=model.problem_name, stacklevel=3)
-    if codes is not None and classes is not None:
+    is_flat = values is not None and np.ndim(y) == 1
+    model = _model(schedule, certificate, classes, multi_class, is_flat=is_flat)
+    about = schedule, certificate, rows
+    _warnings.of_gap(*about, **plan, name=model.problem_name, stacklevel=3)
+    if values is not None:
+        _warnings.of_constant(*about, name=model.problem_name, stacklevel=3)
+    else:
         balancing = None if weights is not None else "sample_weight that gives rare classes more"
         _warnings.of_one_class(
-            schedule, certificate, rows, codes=codes, weights=weights, balancing=balancing,
-            stacklevel=3, classes=classes, multi_class=multi_class,
+            *about, codes=codes, weights=weights, balancing=balancing, stacklevel=3,
+            classes=classes, multi_class=multi_class,
         )  # fmt: skip
     return model
+
+
+def _plan(solver: Any, tol: Any, max_iter: Any, n_steps: Any, *, has_order: bool) -> dict[str, Any]:
+    """What `Schedule.train` is to do, checked."""
+    _validate.choice("solver", solver, solver_names())
+    plan = {
+        "solver": solver,
+        "tol": _validate.real("tol", tol, above=0, besides=("auto", None)),
+        "max_iter": _validate.integer("max_iter", max_iter),
+    }
+    if solver not in ("auto", "pegasos") and (n_steps is not None or has_order):
+        raise ValueError(f"n_steps and order need solver='pegasos', got solver={solver!r}")
+    return plan | {"n_steps": _validate.integer("n_steps", n_steps, besides=(None,))}
 
 
 def _loss(name: Any, epsilon: Any) -> _losses.Loss:
