@@ -301,6 +301,6 @@ def test_pegasos_goes_on_quietly_from_a_model_whose_norm_overflows(dtype):
     """A warning of NumPy, which is an error here, came before the sentence on overflow."""
     session = Pegasos(Settings(0.1), 2, 3, dtype, 0)
     coef = np.full((2, 3), 1e170)
-    session.go_on_from(coef, np.full(2, 1e170), 1, np.array([5, 5]), 10)
-    assert (session.problems["n_steps"] == 10).all()
+    session.go_on_from(coef, np.full(2, 1e170), 1, np.array([5, 5]), 1.0)
+    assert (session.problems["n_steps"] == 20).all()  # lam t is |x|^2 and that of the intercept
     assert np.isinf(session.problems["squared_norm"]).all()

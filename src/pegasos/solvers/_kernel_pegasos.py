@@ -53,9 +53,9 @@ class KernelPegasos(Pegasos):
         intercept: np.ndarray,
         n_epochs: int,
         n_inside: np.ndarray,
-        least_steps: np.ndarray,
+        squared_norm: float,
     ) -> None:
-        super().go_on_from(coef, intercept, n_epochs, n_inside, least_steps)
+        super().go_on_from(coef, intercept, n_epochs, n_inside, squared_norm)
         self.scores[...], self.unpushed[...] = 0, self.weights
 
     def _squared_norms(self, cache: Any) -> np.ndarray:
@@ -123,13 +123,6 @@ class KernelPegasos(Pegasos):
         A decision needs the score of the row that was drawn, and only rows that will be drawn need
         scores: this is the whole algorithm on a smaller matrix, so that few steps on many rows cost
         what the steps cost. The scores of other rows are left unknown, so the session cannot go on.
-
-        Parameters
-        ----------
-        draws : ndarray
-            From `planned_draws`.
-        make_cache : callable
-            Makes the `ColumnCache` of an array of row numbers.
         """
         rows, order = np.unique(draws, return_inverse=True)
         few = KernelPegasos(self.settings, len(self.problems), len(rows), np.float64, self.seed)

@@ -27,6 +27,8 @@ _CACHE_LINE = 64
 _SHARED_NUMBERS = 2**15
 # Steps are counted from a delay that must be a whole number in float64.
 _MOST_DELAY = 2**53
+# Where Pegasos goes on from another solver: lam t stays within what single precision resolves.
+MOST_GROWTH, _MOST_STEPS = 2**20, 2**50
 # A bundle over sparse rows costs about as much as so many problems one by one.
 _LEAST_BUNDLE = 3
 
@@ -167,15 +169,20 @@ class Pegasos:
         intercept: np.ndarray,
         n_epochs: int,
         n_inside: np.ndarray,
-        least_steps: np.ndarray,
+        squared_norm: float,
     ) -> None:
         """Go on from a model as if `n_epochs` epochs of Pegasos over `n_inside` rows had led to it.
 
-        v = lam (t + t0) w, with t at least `least_steps`. Averages begin anew.
+        v = lam (t + t0) w. So many steps t are behind it, too, that the next one, of 1/(lam t),
+        moves the score of a row of average norm by 1 at most: few rows must not undo what a solver
+        has made of many. Averages begin anew.
         """
         problems = self.problems
         steps = -(-n_epochs * n_inside // self.settings.batch_size)
-        problems["n_steps"] = np.maximum(problems["n_steps"], np.maximum(steps, least_steps))
+        most = MOST_GROWTH / self.settings.batch_size
+        growth = min(squared_norm + self.settings.constant_feature**2, most)
+        least = np.minimum(np.maximum(growth / problems["lam"], 1), _MOST_STEPS).astype(np.int64)
+        problems["n_steps"] = np.maximum(problems["n_steps"], np.maximum(steps, least))
         growth = problems["lam"] * (problems["n_steps"] + problems["delay"])
         self.weights[...] = growth[:, None] * coef
         feature = self.settings.constant_feature
@@ -388,8 +395,16 @@ class Pegasos:
         self._shorten_steps(rows)
         if on_epoch is None:
             self._run(rows, order, n_threads, on_progress)
-        else:
-            self._run_by_epochs(rows, n_threads, on_progress, on_epoch)
+            return
+        steps = -(-np.count_nonzero(self.labels, axis=1) // self.settings.batch_size)
+        planned = self.problems["last_step"].copy()
+        try:
+            while (self.problems["n_steps"] < planned).any():
+                self.problems["last_step"] = np.minimum(self.problems["n_steps"] + steps, planned)
+                self._run(rows, order, n_threads, on_progress)
+                on_epoch()
+        finally:
+            self.problems["last_step"] = planned
 
     def _shorten_steps(self, rows: Any) -> None:
         """Make sure of t0, the delay of a smooth loss, for these rows: see ``pegasos.c``.
@@ -441,23 +456,6 @@ class Pegasos:
         else:
             self.n_epochs = self._planned_epochs
 
-    def _run_by_epochs(
-        self,
-        rows: Any,
-        n_threads: int,
-        on_progress: Callable[[], None] | None,
-        on_epoch: Callable[[], None],
-    ) -> None:
-        steps = -(-np.count_nonzero(self.labels, axis=1) // self.settings.batch_size)
-        planned = self.problems["last_step"].copy()
-        try:
-            while (self.problems["n_steps"] < planned).any():
-                self.problems["last_step"] = np.minimum(self.problems["n_steps"] + steps, planned)
-                self._run(rows, None, n_threads, on_progress)
-                on_epoch()
-        finally:
-            self.problems["last_step"] = planned
-
     def _run(
         self,
         rows: Any,
@@ -465,15 +463,28 @@ class Pegasos:
         n_threads: int,
         on_progress: Callable[[], None] | None,
     ) -> None:
-        n = len(self.problems)
-        n_groups = min(n, max(n_threads, -(-n // self._together(rows))))
-        groups = np.array_split(np.arange(n), n_groups)
-        slices = [slice(group[0], group[-1] + 1) for group in groups]
-        in_threads(
-            [functools.partial(self._run_part, rows, part, order) for part in slices],
-            n_threads,
-            on_progress,
-        )
+        n, together = len(self.problems), self._together(rows)
+        groups = np.array_split(np.arange(n), min(n, max(n_threads, -(-n // together))))
+
+        def run(part: slice, tell: Callable[[], None]) -> None:
+            problems = self.problems[part]
+            first = next_draw(problems)
+            if first < 0:
+                return
+            counts, slopes, sums = (
+                None if array is None else array[part]
+                for array in (self.counts, self.slopes, self.sums)
+            )
+            _core.fit(
+                rows, problems, self.problem(rows).some(part).targets, self.weights[part], sums,
+                counts, self.pending[part], first,
+                self._order_from(first) if order is None else order[first:],
+                rows.is_sparse and together > 1 and len(problems) >= _LEAST_BUNDLE, slopes,
+                _core.Watch(tell),
+            )  # fmt: skip
+
+        jobs = [functools.partial(run, slice(group[0], group[-1] + 1)) for group in groups]
+        in_threads(jobs, n_threads, on_progress)
 
     def _together(self, rows: _core.Rows) -> int:
         """How many problems go over blocks of rows together.
@@ -484,27 +495,6 @@ class Pegasos:
         if not rows.is_sparse:
             return max(2, int(_SHARED_NUMBERS / rows.shape[1]))
         return lanes(rows) if in_bundles(rows, self.settings) else 1
-
-    def _run_part(
-        self,
-        rows: _core.Rows,
-        part: slice,
-        order: np.ndarray | None,
-        tell: Callable[[], None],
-    ) -> None:
-        """Run the problems `part`; `tell` is called now and then."""
-        problems = self.problems[part]
-        first = next_draw(problems)
-        if first < 0:
-            return
-        draws = self._order_from(first) if order is None else order[first:]
-        weights, sums = self.weights[part], None if self.sums is None else self.sums[part]
-        is_bundle = rows.is_sparse and self._together(rows) > 1 and len(weights) >= _LEAST_BUNDLE
-        _core.fit(
-            rows, problems, self.problem(rows).some(part).targets, weights, sums,
-            None if self.counts is None else self.counts[part], self.pending[part], first, draws,
-            is_bundle, None if self.slopes is None else self.slopes[part], _core.Watch(tell),
-        )  # fmt: skip
 
     def _order_from(self, first: int) -> _core.Order:
         """The session's order of draws, from draw number `first` on."""

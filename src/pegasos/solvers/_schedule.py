@@ -16,15 +16,12 @@ from pegasos.problems._settings import Settings
 from pegasos.solvers._kernel_ascent import KernelAscent
 from pegasos.solvers._kernel_pegasos import KernelPegasos
 from pegasos.solvers._linear import Linear
-from pegasos.solvers._pegasos import Pegasos
+from pegasos.solvers._pegasos import MOST_GROWTH, Pegasos
 from pegasos.solvers._solver import Solver
 
 # With a tolerance, Pegasos checks the gap after so many epochs, then whenever they have doubled:
 # a check takes two passes over the rows, a tenth of what was done.
 _EPOCHS_BEFORE_CHECK = 20
-
-# Where Pegasos goes on from another solver: lam t stays within what single precision resolves.
-_MOST_GROWTH, _MOST_STEPS = 2**20, 2**50
 
 # Down to this gap, kernel values in single precision nearly always do; certificates are in double.
 _LEAST_NARROW = 1e-4
@@ -309,11 +306,7 @@ class Schedule:
 
     @np.errstate(over="ignore", under="ignore")
     def return_to_pegasos(self, rows: Any) -> None:
-        """Let Pegasos go on from another solver's model, and count the epochs that led to it.
-
-        So many steps are behind it, too, that the next one, of 1/(lam t), moves the score of a row
-        of average norm by 1 at most: few rows must not undo what a solver has made of many.
-        """
+        """Let Pegasos go on from another solver's model, and count the epochs that led to it."""
         solver, pegasos, settings = self.solver, self.pegasos, self.settings
         if solver is pegasos:
             return
@@ -323,8 +316,8 @@ class Schedule:
         ran = tuple(self.solver_epochs.items())
         coef, intercept = solver.model()
         with uninterrupted():
-            least = least_steps(settings, len(inside), self.kind.squared_norm(rows))
-            pegasos.go_on_from(coef, intercept, self.n_iter, inside, least)
+            norm = self.kind.squared_norm(rows)
+            pegasos.go_on_from(coef, intercept, self.n_iter, inside, norm)
             if pegasos.counts is not None:
                 c = pegasos.row_weights
                 weights = 1 if c is None else np.maximum(c, 1e-300)
@@ -441,18 +434,11 @@ class Schedule:
             state |= {f"solver.{name}": array for name, array in arrays.items()}
         return state
 
-    @np.errstate(over="ignore", under="ignore")
     def remains(self) -> dict[str, np.ndarray]:
         """What Pegasos needs beside the model to go on with other rows, for `of_remains`."""
-        norm = float(self.solver.norms.mean())
-        numbers = [self.seed, 0, self.pegasos.stream, self.n_iter]
-        return {
-            "numbers": np.array(numbers, np.uint64),
-            "weights": self.pegasos.weights[:0],
-            "solver_epochs": table(self.solver_epochs),
-            "n_inside": np.asarray(self.solver.n_inside, np.int64),
-            "least_steps": least_steps(self.settings, len(self.pegasos.problems), norm),
-        }
+        solver, pegasos = self.solver, self.pegasos
+        norm, numbers = float(solver.norms.mean()), (self.seed, pegasos.stream)
+        return _remains(self, numbers, pegasos.weights[:0], solver.n_inside, norm)
 
     @classmethod
     def of_remains(
@@ -467,9 +453,8 @@ class Schedule:
         seed, _, stream, n_epochs = (int(number) for number in state["numbers"])
         (n_problems, n_features), dtype = coef.shape, state["weights"].dtype
         schedule = cls(kind, settings, n_problems, n_features, dtype, seed)
-        schedule.pegasos.go_on_from(
-            coef, intercept, n_epochs, state["n_inside"], state["least_steps"]
-        )
+        norm = float(state["squared_norm"][0])
+        schedule.pegasos.go_on_from(coef, intercept, n_epochs, state["n_inside"], norm)
         schedule.pegasos.stream = stream
         schedule._ran = _ran(state["solver_epochs"])
         return schedule
@@ -489,26 +474,22 @@ class Schedule:
         return schedule
 
 
-def least_steps(settings: Settings, n_problems: int, squared_norm: float) -> np.ndarray:
-    """How many steps Pegasos has made at the least, of each problem, when it goes on from a model.
-
-    `squared_norm` is that of a row. The next step then moves its score by 1 at most.
-    """
-    most = _MOST_GROWTH / settings.batch_size
-    growth = min(squared_norm + settings.constant_feature**2, most)
-    steps = np.minimum(np.maximum(growth / settings.lams_of(n_problems), 1), _MOST_STEPS)
-    return steps.astype(np.int64)
-
-
 def remains(schedule: Any, rows: Any, seed: int, n_inside: np.ndarray) -> dict[str, np.ndarray]:
     """As `Schedule.remains`, of a schedule without Pegasos over `rows` that lie elsewhere."""
-    n_problems, squared_norm = len(n_inside), rows.mean_squared_norm
+    weights = np.zeros((0, rows.shape[1]), rows.dtype)
+    return _remains(schedule, (seed, 0), weights, n_inside, rows.mean_squared_norm)
+
+
+def _remains(
+    schedule: Any, numbers: tuple[int, int], weights: np.ndarray, n_inside: Any, norm: float
+) -> dict[str, np.ndarray]:
+    seed, stream = numbers
     return {
-        "numbers": np.array([seed, 0, 0, schedule.n_iter], np.uint64),
-        "weights": np.zeros((0, rows.shape[1]), rows.dtype),
+        "numbers": np.array([seed, 0, stream, schedule.n_iter], np.uint64),
+        "weights": weights,
         "solver_epochs": table(schedule.solver_epochs),
         "n_inside": np.asarray(n_inside, np.int64),
-        "least_steps": least_steps(schedule.settings, n_problems, squared_norm),
+        "squared_norm": np.array([min(norm, MOST_GROWTH)], np.float64),
     }
 
 
