@@ -92,6 +92,18 @@ def test_a_row_of_weight_two_counts_as_two_rows(rng):
             np.testing.assert_allclose(one.cv_results_[name], many.cv_results_[name], atol=1e-12)
 
 
+@pytest.mark.parametrize(
+    "kind",
+    [
+        PegasosClassifierCV, KernelPegasosClassifierCV, PegasosRegressorCV,
+        KernelPegasosRegressorCV,
+    ],
+)  # fmt: skip
+def test_a_search_without_y_is_refused_by_its_own_name(rng, kind):
+    with pytest.raises(ValueError, match=f"^This {kind.__name__} estimator requires y"):
+        kind().fit(rng.normal(size=(20, 2)))
+
+
 def test_accuracy_weighs_rows_as_training_does(rng):
     """Else a search would choose the λ that heed class weights least."""
     X, y = rng.normal(size=(100, 2)), np.arange(100) % 2

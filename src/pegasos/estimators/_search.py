@@ -216,6 +216,11 @@ class _Search(BaseEstimator):
                 on_disk = BlockFolds(X, read, self.cv)
                 data, sample_weight, folds = on_disk.data, on_disk.sample_weight, on_disk.folds
         if on_disk is None:
+            if y is None:
+                raise ValueError(
+                    f"This {type(self).__name__} estimator requires y to be passed, but the target "
+                    "y is None"
+                )
             data = estimator._read(X, y, sample_weight, continuing=False)
             estimator._check_data(data)
             sample_weight = _validate.sample_weight(sample_weight, data.X.shape[0])
