@@ -13,7 +13,7 @@ import time
 import warnings
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import dask.array as da
 import distributed
@@ -25,8 +25,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from pegasos import _core
 from pegasos.estimators import _parameters
-from pegasos.estimators._base import keep, one_at_a_time
+from pegasos.estimators._base import one_at_a_time
 from pegasos.estimators._linear import PegasosClassifier
+from pegasos.estimators._parameters import Intercept, Labels, Targets, parameters
 from pegasos.estimators._regression import PegasosRegressor
 from pegasos.io import _checkpoint
 from pegasos.problems import _partitions as _parts
@@ -291,22 +292,30 @@ def _partitions(X: Any, y: Any, sample_weight: Any) -> list[tuple[Any, Any, Any]
     return list(zip(*columns, strict=True))
 
 
-class _DaskMachine(BaseEstimator):
+@parameters
+class _OnCluster(Intercept):
+    """Parameters of both."""
+
+    C: float | None = None
+    lam: float | None = None
+    tol: float = 1e-3
+    max_iter: int = 300
+    random_state: Any = None
+    verbose: int = 0
+    client: distributed.Client | None = None
+    worker_timeout: float = 30.0
+    checkpoint: str | os.PathLike[str] | None = None
+    checkpoint_every: float = 60.0
+
+
+class _DaskMachine(_OnCluster, BaseEstimator):
     """Base of the estimators."""
 
     _local: Any
     _model: Any
 
-    C: float | None
-    lam: float | None
     loss: str
-    tol: float
-    max_iter: int
-    verbose: int
-    client: distributed.Client | None
-    worker_timeout: float
-    checkpoint: str | os.PathLike[str] | None
-    checkpoint_every: float
+    classes_: np.ndarray
     coef_: np.ndarray
     intercept_: np.ndarray
     n_features_in_: int
@@ -487,7 +496,8 @@ class _DaskMachine(BaseEstimator):
         )
 
 
-class DaskPegasosClassifier(ClassifierMixin, _DaskMachine):
+@parameters
+class DaskPegasosClassifier(ClassifierMixin, _DaskMachine, Labels):
     """Linear support vector machine on a Dask cluster, with a certificate over all rows.
 
     It minimises what `pegasos.PegasosClassifier` minimises, by Newton's method with one pass over
@@ -576,32 +586,7 @@ class DaskPegasosClassifier(ClassifierMixin, _DaskMachine):
     """
 
     _local = PegasosClassifier
-    score: Any = _DaskMachine.score  # and not that of the mixin
-    multi_class: str
-    class_weight: Any
-    classes_: np.ndarray
-
-    def __init__(
-        self,
-        *,
-        C: float | None = None,
-        lam: float | None = None,
-        loss: str = "hinge",
-        tol: float = 1e-3,
-        max_iter: int = 300,
-        fit_intercept: bool = True,
-        penalize_intercept: bool = True,
-        intercept_scaling: float = 1.0,
-        multi_class: str = "ovr",
-        class_weight: dict[Any, float] | str | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-        client: distributed.Client | None = None,
-        worker_timeout: float = 30.0,
-        checkpoint: str | os.PathLike[str] | None = None,
-        checkpoint_every: float = 60.0,
-    ) -> None:
-        keep(self, locals())
+    score: ClassVar[Any] = _DaskMachine.score  # and not that of the mixin
 
     def decision_function(self, X: Any) -> da.Array:
         """Scores of the rows of `X`, as a lazy Dask array.
@@ -637,7 +622,8 @@ class DaskPegasosClassifier(ClassifierMixin, _DaskMachine):
         return self._model._loss_name if hasattr(self, "_model") else self.loss
 
 
-class DaskPegasosRegressor(RegressorMixin, _DaskMachine):
+@parameters
+class DaskPegasosRegressor(RegressorMixin, _DaskMachine, Targets):
     """Linear regression on a Dask cluster, with a certificate over all rows.
 
     It minimises what `pegasos.PegasosRegressor` minimises; see `DaskPegasosClassifier`.
@@ -687,28 +673,7 @@ class DaskPegasosRegressor(RegressorMixin, _DaskMachine):
     R2 0.48, objective 49.5
     """
 
-    _local = PegasosRegressor
-    score: Any = _DaskMachine.score  # and not that of the mixin
-    epsilon: float
-    n_outputs_: int
+    epsilon: float = 0.1
 
-    def __init__(
-        self,
-        *,
-        C: float | None = None,
-        lam: float | None = None,
-        loss: str = "epsilon_insensitive",
-        epsilon: float = 0.1,
-        tol: float = 1e-3,
-        max_iter: int = 300,
-        fit_intercept: bool = True,
-        penalize_intercept: bool = True,
-        intercept_scaling: float = 1.0,
-        random_state: Any = None,
-        verbose: int = 0,
-        client: distributed.Client | None = None,
-        worker_timeout: float = 30.0,
-        checkpoint: str | os.PathLike[str] | None = None,
-        checkpoint_every: float = 60.0,
-    ) -> None:
-        keep(self, locals())
+    _local = PegasosRegressor
+    score: ClassVar[Any] = _DaskMachine.score  # and not that of the mixin

@@ -135,13 +135,6 @@ def whole(fit: Any) -> Any:
     return call
 
 
-def keep(estimator: Any, given: dict[str, Any]) -> None:
-    """Set each parameter as it was given: `given` are the `locals()` of `__init__`."""
-    for name, value in given.items():
-        if name != "self":
-            setattr(estimator, name, value)
-
-
 class CommonMixin:
     """What estimators and searches share, first of the bases of both.
 

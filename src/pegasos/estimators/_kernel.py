@@ -1,7 +1,6 @@
 """Kernel estimators, in scikit-learn's conventions: what they share, and the classifier."""
 
 import functools
-from collections.abc import Callable
 from typing import Any
 
 import joblib
@@ -9,8 +8,9 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from pegasos import _threads, kernels
-from pegasos.estimators._base import Data, PegasosEstimator, keep
+from pegasos.estimators._base import Data, PegasosEstimator
 from pegasos.estimators._classification import Classifier
+from pegasos.estimators._parameters import Labels, OfKernelMachine, Penalized, parameters
 from pegasos.io._model import KernelModel
 from pegasos.kernels import ColumnCache
 from pegasos.problems import _rows, _validate
@@ -227,7 +227,8 @@ class KernelMachine(PegasosEstimator):
                 "degree": self.degree, "coef0": self.coef0}  # fmt: skip
 
 
-class KernelPegasosClassifier(Classifier, KernelMachine):
+@parameters
+class KernelPegasosClassifier(Classifier, KernelMachine, Labels, OfKernelMachine, Penalized):
     __doc__ = f"""Kernel support vector machine trained by Pegasos.
 
     Minimises, for each binary problem,
@@ -361,42 +362,6 @@ class KernelPegasosClassifier(Classifier, KernelMachine):
     >>> print(f"accuracy {{clf.score(X, y):.3f}}, support vectors: {{clf.n_support_.sum()}}")
     accuracy 0.995, support vectors: 15
     """
-
-    n_support_: np.ndarray
-
-    def __init__(
-        self,
-        *,
-        C: float | None = None,
-        lam: float | None = None,
-        loss: str = "hinge",
-        kernel: str | Callable[..., Any] = "rbf",
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        kernel_params: dict[str, Any] | None = None,
-        assume_psd: bool = False,
-        cache_size: float = 1000,
-        scores: str = "auto",
-        solver: str = "auto",
-        tol: float | str | None = "auto",
-        max_iter: int = 1000,
-        n_steps: int | None = None,
-        batch_size: int = 1,
-        sampling: str = "permutation",
-        project: bool = False,
-        average: bool | str = False,
-        fit_intercept: bool = True,
-        penalize_intercept: bool = True,
-        intercept_scaling: float = 1.0,
-        multi_class: str = "ovr",
-        class_weight: dict[Any, float] | str | None = None,
-        warm_start: bool = False,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        keep(self, locals())
 
     # ---- Inside ----------------------------------------------------------------------------------
 

@@ -10,8 +10,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from pegasos import _threads
 from pegasos.estimators import _parameters
-from pegasos.estimators._base import Data, PegasosEstimator, keep, one_at_a_time
+from pegasos.estimators._base import Data, PegasosEstimator, one_at_a_time
 from pegasos.estimators._classification import Classifier
+from pegasos.estimators._parameters import Labels, Penalized, parameters
 from pegasos.io._blocks import Blocks
 from pegasos.io._model import LinearModel
 from pegasos.problems import _validate
@@ -203,7 +204,8 @@ def _has_pieces(estimator: Any) -> bool:
     return True
 
 
-class PegasosClassifier(Classifier, LinearMachine):
+@parameters
+class PegasosClassifier(Classifier, LinearMachine, Labels, Penalized):
     """Linear support vector machine trained by Pegasos.
 
     Minimises, for each binary problem,
@@ -401,32 +403,7 @@ class PegasosClassifier(Classifier, LinearMachine):
     accuracy 0.98, objective of class 8: 0.09
     """
 
-    def __init__(
-        self,
-        *,
-        C: float | None = None,
-        lam: float | None = None,
-        loss: str = "hinge",
-        solver: str = "auto",
-        tol: float | str | None = "auto",
-        max_iter: int = 1000,
-        n_steps: int | None = None,
-        batch_size: int = 1,
-        sampling: str = "permutation",
-        project: bool = False,
-        average: bool | str = False,
-        fit_intercept: bool = True,
-        penalize_intercept: bool = True,
-        intercept_scaling: float = 1.0,
-        multi_class: str = "ovr",
-        cost: ArrayLike | None = None,
-        class_weight: dict[Any, float] | str | None = None,
-        warm_start: bool = False,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        keep(self, locals())
+    cost: ArrayLike | None = None
 
     @available_if(_has_pieces)
     @_threads.handled

@@ -1,6 +1,5 @@
 """One class: estimators that tell rows like those of training from outliers."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -8,9 +7,10 @@ from sklearn.base import OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from pegasos import kernels
-from pegasos.estimators._base import CommonMixin, Data, PegasosEstimator, keep
+from pegasos.estimators._base import CommonMixin, Data, PegasosEstimator
 from pegasos.estimators._kernel import KernelMachine
 from pegasos.estimators._linear import LinearMachine
+from pegasos.estimators._parameters import Machine, OfKernelMachine, parameters
 from pegasos.io._blocks import Blocks
 from pegasos.problems import _columns, _losses, _validate
 from pegasos.problems._settings import Settings
@@ -163,7 +163,8 @@ def _mean(norms: np.ndarray, data: Data) -> float:
         return _MORE * float((np.abs(norms) * share).sum() / share.sum())
 
 
-class PegasosOneClass(OneClass, LinearMachine):
+@parameters
+class PegasosOneClass(OneClass, LinearMachine, Machine):
     """Linear one-class support vector machine with a certified objective.
 
     Minimises
@@ -249,24 +250,7 @@ class PegasosOneClass(OneClass, LinearMachine):
     [ 1 -1]
     """
 
-    def __init__(
-        self,
-        *,
-        nu: float = 0.5,
-        solver: str = "auto",
-        tol: float | str | None = "auto",
-        max_iter: int = 1000,
-        n_steps: int | None = None,
-        batch_size: int = 1,
-        sampling: str = "permutation",
-        project: bool = False,
-        average: bool | str = False,
-        warm_start: bool = False,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        keep(self, locals())
+    nu: float = 0.5
 
     # ---- Inside ----------------------------------------------------------------------------------
 
@@ -291,7 +275,8 @@ class PegasosOneClass(OneClass, LinearMachine):
         return _mean(rows.squared_norms(), data)
 
 
-class KernelPegasosOneClass(OneClass, KernelMachine):
+@parameters
+class KernelPegasosOneClass(OneClass, KernelMachine, OfKernelMachine, Machine):
     __doc__ = f"""Kernel one-class support vector machine with a certified objective.
 
     Minimises
@@ -361,32 +346,7 @@ class KernelPegasosOneClass(OneClass, KernelMachine):
     [ 1 -1]
     """
 
-    def __init__(
-        self,
-        *,
-        nu: float = 0.5,
-        kernel: str | Callable[..., Any] = "rbf",
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        kernel_params: dict[str, Any] | None = None,
-        assume_psd: bool = False,
-        cache_size: float = 1000,
-        scores: str = "auto",
-        solver: str = "auto",
-        tol: float | str | None = "auto",
-        max_iter: int = 1000,
-        n_steps: int | None = None,
-        batch_size: int = 1,
-        sampling: str = "permutation",
-        project: bool = False,
-        average: bool | str = False,
-        warm_start: bool = False,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        keep(self, locals())
+    nu: float = 0.5
 
     # ---- Inside ----------------------------------------------------------------------------------
 

@@ -1,13 +1,14 @@
-"""What the parameters of estimators may be: one table, of a check for each parameter.
+"""The parameters of estimators: their names and defaults, and a check for each of them.
 
-A check is called with the name of the parameter and its value, and raises where that is not
-allowed. A new parameter needs a line here, and one in the class.
+A class has the parameters that its bases below declare, and own ones; `parameters` makes its
+`__init__`. A new parameter needs a line in `PARAMETERS`, and one where it is declared.
 """
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Sequence
 from functools import partial
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, ClassVar, TypeVar, dataclass_transform, get_origin
 
 import numpy as np
 
@@ -24,7 +25,44 @@ _LEAST_NU = 1e-6
 # Solvers that `n_steps` goes with.
 _COUNTED = ("auto", "pegasos")
 
+# A check is called with the name of a parameter and its value, and raises if that is not allowed.
 Check = Callable[[str, Any], Any]
+_Class = TypeVar("_Class", bound=type[Any])
+
+
+@dataclass_transform(kw_only_default=True, eq_default=False)
+def parameters(cls: _Class) -> _Class:
+    """Make `__init__`, which keeps each parameter that a class and its bases declare, as given.
+
+    As a dataclass, which these are not: for other libraries, the parameters of one are all of it.
+    """
+    declared = {k: v for base in cls.__mro__[:0:-1] for k, v in vars(base).get("_declared", ())}
+    for name, kind in inspect.get_annotations(cls).items():
+        origin: Any = get_origin(kind)
+        if origin is ClassVar:
+            continue
+        declared[name] = inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=vars(cls)[name], annotation=kind
+        )
+        delattr(cls, name)
+    places = {name: place for place, name in enumerate(PARAMETERS)}
+    ordered = sorted(declared.items(), key=lambda item: places.get(item[0], len(places)))
+    defaults = {name: parameter.default for name, parameter in ordered}
+
+    def __init__(self: Any, **given: Any) -> None:  # noqa: N807
+        for name in given.keys() - defaults.keys():
+            raise TypeError(
+                f"{type(self).__name__}.__init__() got an unexpected keyword argument {name!r}"
+            )
+        vars(self).update(defaults | given)
+
+    of_self = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    signature: Any = inspect.Signature([of_self, *(parameter for _, parameter in ordered)])
+    __init__.__signature__ = signature  # type: ignore[attr-defined]
+    __init__.__qualname__ = f"{cls.__qualname__}.__init__"
+    made: Any = cls
+    made._declared, made.__init__ = ordered, __init__
+    return cls
 
 
 def check(estimator: Any, **own: Check) -> None:
@@ -188,33 +226,24 @@ def _nu(name: str, value: Any) -> None:
 _SCHEMES = ("ovr", "ovo", "crammer_singer")
 _gamma, _epsilon = partial(real, above=0, besides=("scale", "auto")), partial(real, at_least=0)
 
-#: Checks of parameters by their names; `check` says where classes differ.
+#: Checks of parameters, in the order of signatures; `check` says where classes differ.
 PARAMETERS: dict[str, Check] = {
-    "loss": partial(choice, allowed=LOSSES),
-    "solver": partial(choice, allowed=solver_names()),
-    "tol": partial(real, above=0, besides=("auto", None)),
-    "max_iter": integer,
-    **CHECKS,
-    "multi_class": partial(choice, allowed=_SCHEMES),
-    "class_weight": _that(
-        "a dict, 'balanced' or None",
-        lambda value: value is None or isinstance(value, dict) or _named(value, ("balanced",)),
-    ),
-    "n_jobs": _that(
-        "None or an integer other than 0",
-        lambda value: value is None or (isinstance(value, Integral) and value != 0),
-    ),
-    "random_state": _validate.random_state,
-    "verbose": _validate.verbose,
-    "worker_timeout": partial(real, above=0),
-    "checkpoint_every": partial(real, above=0),
     "C": _unless_none(partial(real, above=0)),
     "lam": _unless_none(_validate.lam),
-    "epsilon": _epsilon,
     "nu": _nu,
-    "n_steps": _numbers_of_steps,
-    "warm_start": boolean,
-    "cost": lambda name, value: None,  # whose shape the classes say: `_validate.cost`
+    "Cs": _one_or_more(partial(real, above=0)),
+    "lams": _one_or_more(_validate.lam),
+    "gammas": _unless_none(_each("a list of at least one γ", _gamma)),
+    "epsilons": _unless_none(_each("a list of at least one epsilon", _epsilon)),
+    "loss": partial(choice, allowed=LOSSES),
+    "epsilon": _epsilon,
+    "cv": _that("a number of folds >= 2, a splitter, splits of the rows or None", _is_cv),
+    "scoring": _that("a function, None or one of sklearn.metrics.get_scorer_names()", _is_scoring),
+    "refit": boolean,
+    "one_standard_error": boolean,
+    "cv_effort": _that(
+        "'auto', an integer >= 1 (epochs) or a float in (0, 1) (a relative duality gap)", _is_effort
+    ),
     "kernel": _kernel,
     "gamma": _gamma,
     "degree": partial(integer, at_least=0, at_most=MOST_DEGREE),
@@ -223,18 +252,119 @@ PARAMETERS: dict[str, Check] = {
     "assume_psd": boolean,
     "cache_size": partial(real, at_least=0),
     "scores": partial(choice, allowed=("auto", "push", "pull")),
-    "Cs": _one_or_more(partial(real, above=0)),
-    "lams": _one_or_more(_validate.lam),
-    "gammas": _unless_none(_each("a list of at least one γ", _gamma)),
-    "epsilons": _unless_none(_each("a list of at least one epsilon", _epsilon)),
-    "cv": _that("a number of folds >= 2, a splitter, splits of the rows or None", _is_cv),
-    "scoring": _that("a function, None or one of sklearn.metrics.get_scorer_names()", _is_scoring),
-    "refit": boolean,
-    "one_standard_error": boolean,
-    "cv_effort": _that(
-        "'auto', an integer >= 1 (epochs) or a float in (0, 1) (a relative duality gap)", _is_effort
+    "solver": partial(choice, allowed=solver_names()),
+    "tol": partial(real, above=0, besides=("auto", None)),
+    "max_iter": integer,
+    "n_steps": _numbers_of_steps,
+    **CHECKS,
+    "multi_class": partial(choice, allowed=_SCHEMES),
+    "cost": lambda name, value: None,  # whose shape the classes say: `_validate.cost`
+    "class_weight": _that(
+        "a dict, 'balanced' or None",
+        lambda value: value is None or isinstance(value, dict) or _named(value, ("balanced",)),
     ),
+    "warm_start": boolean,
+    "n_jobs": _that(
+        "None or an integer other than 0",
+        lambda value: value is None or (isinstance(value, Integral) and value != 0),
+    ),
+    "random_state": _validate.random_state,
+    "verbose": _validate.verbose,
+    "worker_timeout": partial(real, above=0),
+    "checkpoint_every": partial(real, above=0),
 }
+
+
+@parameters
+class Shared:
+    """What all estimators and searches have."""
+
+    solver: str = "auto"
+    tol: float | str | None = "auto"
+    max_iter: int = 1000
+    batch_size: int = 1
+    sampling: str = "permutation"
+    project: bool = False
+    average: bool | str = False
+    n_jobs: int | None = None
+    random_state: Any = None
+    verbose: int = 0
+
+
+@parameters
+class Intercept:
+    """What all have but those of one class."""
+
+    fit_intercept: bool = True
+    penalize_intercept: bool = True
+    intercept_scaling: float = 1.0
+
+
+@parameters
+class Machine(Shared):
+    """What all estimators have."""
+
+    n_steps: int | None = None
+    warm_start: bool = False
+
+
+@parameters
+class Penalized(Intercept, Machine):
+    """What classifiers and regressors have."""
+
+    C: float | None = None
+    lam: float | None = None
+
+
+@parameters
+class Search(Intercept, Shared):
+    """What searches have."""
+
+    Cs: int | Sequence[float] | None = None
+    lams: int | Sequence[float] | None = None
+    cv: Any = 5
+    scoring: str | Callable[..., float] | None = None
+    refit: bool = True
+    one_standard_error: bool = False
+    cv_effort: float | str = "auto"
+    n_steps: int | Sequence[int] | None = None
+
+
+@parameters
+class Labels:
+    """What classifiers and their searches have."""
+
+    loss: str = "hinge"
+    multi_class: str = "ovr"
+    class_weight: dict[Any, float] | str | None = None
+
+
+@parameters
+class Targets:
+    """What regressors and their searches have."""
+
+    loss: str = "epsilon_insensitive"
+
+
+@parameters
+class OfKernel:
+    """What kernel machines and their searches have."""
+
+    kernel: str | Callable[..., Any] = "rbf"
+    degree: int = 3
+    coef0: float = 0.0
+    kernel_params: dict[str, Any] | None = None
+    assume_psd: bool = False
+    cache_size: float = 1000
+
+
+@parameters
+class OfKernelMachine(OfKernel):
+    """What kernel machines have."""
+
+    gamma: float | str = "scale"
+    scores: str = "auto"
+
 
 #: Parameters that other libraries have, and what takes their place here.
 FOREIGN = {

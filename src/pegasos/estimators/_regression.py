@@ -1,15 +1,15 @@
 """Regression: estimators whose y holds targets, in scikit-learn's conventions."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
 
 from pegasos import kernels
-from pegasos.estimators._base import Data, PegasosEstimator, ScoreMixin, keep
+from pegasos.estimators._base import Data, PegasosEstimator, ScoreMixin
 from pegasos.estimators._kernel import KernelMachine
 from pegasos.estimators._linear import LinearMachine
+from pegasos.estimators._parameters import OfKernelMachine, Penalized, Targets, parameters
 from pegasos.io._blocks import Blocks
 from pegasos.problems import _losses, _units, _validate
 from pegasos.problems._settings import Settings
@@ -123,7 +123,8 @@ class Regressor(ScoreMixin, RegressorMixin, PegasosEstimator):
         return super()._choices(settings) | {"epsilon": epsilon}
 
 
-class PegasosRegressor(Regressor, LinearMachine):
+@parameters
+class PegasosRegressor(Regressor, LinearMachine, Targets, Penalized):
     """Linear regression with a certified loss: support vector regression, Huber's, least squares.
 
     Minimises, for each output,
@@ -221,30 +222,7 @@ class PegasosRegressor(Regressor, LinearMachine):
     R2 0.48, objective 49.45
     """
 
-    def __init__(
-        self,
-        *,
-        C: float | None = None,
-        lam: float | None = None,
-        loss: str = "epsilon_insensitive",
-        epsilon: float = 0.1,
-        solver: str = "auto",
-        tol: float | str | None = "auto",
-        max_iter: int = 1000,
-        n_steps: int | None = None,
-        batch_size: int = 1,
-        sampling: str = "permutation",
-        project: bool = False,
-        average: bool | str = False,
-        fit_intercept: bool = True,
-        penalize_intercept: bool = True,
-        intercept_scaling: float = 1.0,
-        warm_start: bool = False,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        keep(self, locals())
+    epsilon: float = 0.1
 
     # ---- Inside ----------------------------------------------------------------------------------
 
@@ -261,7 +239,8 @@ class PegasosRegressor(Regressor, LinearMachine):
         return model | {"coef_": model["coef_"][0]} if data.y.ndim == 1 else model
 
 
-class KernelPegasosRegressor(Regressor, KernelMachine):
+@parameters
+class KernelPegasosRegressor(Regressor, KernelMachine, Targets, OfKernelMachine, Penalized):
     __doc__ = f"""Kernel regression with a certified loss: support vector regression and others.
 
     Minimises, for each output,
@@ -347,35 +326,4 @@ class KernelPegasosRegressor(Regressor, KernelMachine):
     R2 0.99, support vectors: 5
     """
 
-    def __init__(
-        self,
-        *,
-        C: float | None = None,
-        lam: float | None = None,
-        loss: str = "epsilon_insensitive",
-        epsilon: float = 0.1,
-        kernel: str | Callable[..., Any] = "rbf",
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        kernel_params: dict[str, Any] | None = None,
-        assume_psd: bool = False,
-        cache_size: float = 1000,
-        scores: str = "auto",
-        solver: str = "auto",
-        tol: float | str | None = "auto",
-        max_iter: int = 1000,
-        n_steps: int | None = None,
-        batch_size: int = 1,
-        sampling: str = "permutation",
-        project: bool = False,
-        average: bool | str = False,
-        fit_intercept: bool = True,
-        penalize_intercept: bool = True,
-        intercept_scaling: float = 1.0,
-        warm_start: bool = False,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        keep(self, locals())
+    epsilon: float = 0.1

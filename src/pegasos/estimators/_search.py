@@ -6,7 +6,7 @@ import functools
 import inspect
 import itertools
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from numbers import Integral
 from typing import Any, Self
 
@@ -20,10 +20,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from pegasos import _threads, kernels
 from pegasos.estimators import _folds, _grid, _parameters
-from pegasos.estimators._base import CommonMixin, Data, PegasosEstimator, keep, lam_of
+from pegasos.estimators._base import CommonMixin, Data, PegasosEstimator, lam_of
 from pegasos.estimators._block_search import BlockFolds
 from pegasos.estimators._kernel import KernelPegasosClassifier
 from pegasos.estimators._linear import LinearMachine, PegasosClassifier
+from pegasos.estimators._parameters import Labels, OfKernel, Search, Targets, parameters
 from pegasos.estimators._regression import KernelPegasosRegressor, PegasosRegressor
 from pegasos.io._blocks import Blocks
 from pegasos.io._model import KernelModel, LinearModel
@@ -525,7 +526,8 @@ class _Kernel(_Search):
             )
 
 
-class PegasosClassifierCV(_OfClassifiers, _Linear):
+@parameters
+class PegasosClassifierCV(_OfClassifiers, _Linear, Labels, Search):
     """Linear machine with the C that cross-validation finds best.
 
     Classes × λ × folds are trained as sets of problems over shared rows.
@@ -635,41 +637,13 @@ class PegasosClassifierCV(_OfClassifiers, _Linear):
     C 0.1, λ 0.0056, accuracy 0.929
     """
 
+    cost: ArrayLike | None = None
+
     _best = PegasosClassifier
 
-    def __init__(
-        self,
-        *,
-        Cs: int | Sequence[float] | None = None,
-        lams: int | Sequence[float] | None = None,
-        loss: str = "hinge",
-        cv: Any = 5,
-        scoring: str | Callable[..., float] | None = None,
-        refit: bool = True,
-        one_standard_error: bool = False,
-        cv_effort: float | str = "auto",
-        solver: str = "auto",
-        tol: float | str | None = "auto",
-        max_iter: int = 1000,
-        n_steps: int | Sequence[int] | None = None,
-        batch_size: int = 1,
-        sampling: str = "permutation",
-        project: bool = False,
-        average: bool | str = False,
-        fit_intercept: bool = True,
-        penalize_intercept: bool = True,
-        intercept_scaling: float = 1.0,
-        multi_class: str = "ovr",
-        cost: ArrayLike | None = None,
-        class_weight: dict[Any, float] | str | None = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        keep(self, locals())
 
-
-class KernelPegasosClassifierCV(_OfClassifiers, _Kernel):
+@parameters
+class KernelPegasosClassifierCV(_OfClassifiers, _Kernel, Labels, OfKernel, Search):
     """Kernel machine with the C and γ that cross-validation finds best.
 
     Classes × λ × folds are trained as sets of problems over one kernel matrix for each γ.
@@ -708,44 +682,9 @@ class KernelPegasosClassifierCV(_OfClassifiers, _Kernel):
     C 10, γ 0.90, accuracy 0.960
     """
 
-    _best = KernelPegasosClassifier
+    gammas: Sequence[float | str] | None = None
 
-    def __init__(
-        self,
-        *,
-        Cs: int | Sequence[float] | None = None,
-        lams: int | Sequence[float] | None = None,
-        gammas: Sequence[float | str] | None = None,
-        loss: str = "hinge",
-        cv: Any = 5,
-        scoring: str | Callable[..., float] | None = None,
-        refit: bool = True,
-        one_standard_error: bool = False,
-        cv_effort: float | str = "auto",
-        kernel: str | Callable[..., Any] = "rbf",
-        degree: int = 3,
-        coef0: float = 0.0,
-        kernel_params: dict[str, Any] | None = None,
-        assume_psd: bool = False,
-        cache_size: float = 1000,
-        solver: str = "auto",
-        tol: float | str | None = "auto",
-        max_iter: int = 1000,
-        n_steps: int | Sequence[int] | None = None,
-        batch_size: int = 1,
-        sampling: str = "permutation",
-        project: bool = False,
-        average: bool | str = False,
-        fit_intercept: bool = True,
-        penalize_intercept: bool = True,
-        intercept_scaling: float = 1.0,
-        multi_class: str = "ovr",
-        class_weight: dict[Any, float] | str | None = None,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        keep(self, locals())
+    _best = KernelPegasosClassifier
 
     def _rounds(self, n_folds: int, n_problems: int, n_rows: int) -> list[range]:
         is_long = n_problems > 1 and n_problems * n_rows**2 > _FEW
@@ -754,7 +693,8 @@ class KernelPegasosClassifierCV(_OfClassifiers, _Kernel):
         return super()._rounds(n_folds, n_problems, n_rows)
 
 
-class PegasosRegressorCV(_OfRegressors, _Linear):
+@parameters
+class PegasosRegressorCV(_OfRegressors, _Linear, Targets, Search):
     """Linear regression with the C that cross-validation finds best.
 
     Outputs × λ × folds are trained as sets of problems over shared rows.
@@ -807,39 +747,13 @@ class PegasosRegressorCV(_OfRegressors, _Linear):
     C 1280, R2 0.48
     """
 
+    epsilons: Sequence[float] | None = None
+
     _best = PegasosRegressor
 
-    def __init__(
-        self,
-        *,
-        Cs: int | Sequence[float] | None = None,
-        lams: int | Sequence[float] | None = None,
-        epsilons: Sequence[float] | None = None,
-        loss: str = "epsilon_insensitive",
-        cv: Any = 5,
-        scoring: str | Callable[..., float] | None = None,
-        refit: bool = True,
-        one_standard_error: bool = False,
-        cv_effort: float | str = "auto",
-        solver: str = "auto",
-        tol: float | str | None = "auto",
-        max_iter: int = 1000,
-        n_steps: int | Sequence[int] | None = None,
-        batch_size: int = 1,
-        sampling: str = "permutation",
-        project: bool = False,
-        average: bool | str = False,
-        fit_intercept: bool = True,
-        penalize_intercept: bool = True,
-        intercept_scaling: float = 1.0,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        keep(self, locals())
 
-
-class KernelPegasosRegressorCV(_OfRegressors, _Kernel):
+@parameters
+class KernelPegasosRegressorCV(_OfRegressors, _Kernel, Targets, OfKernel, Search):
     """Kernel regression with the C, γ and ε that cross-validation finds best.
 
     Outputs × λ × folds are trained as sets of problems over one kernel matrix for each γ.
@@ -879,40 +793,7 @@ class KernelPegasosRegressorCV(_OfRegressors, _Kernel):
     C 10, γ 0.33, R2 0.988
     """
 
-    _best = KernelPegasosRegressor
+    gammas: Sequence[float | str] | None = None
+    epsilons: Sequence[float] | None = None
 
-    def __init__(
-        self,
-        *,
-        Cs: int | Sequence[float] | None = None,
-        lams: int | Sequence[float] | None = None,
-        gammas: Sequence[float | str] | None = None,
-        epsilons: Sequence[float] | None = None,
-        loss: str = "epsilon_insensitive",
-        cv: Any = 5,
-        scoring: str | Callable[..., float] | None = None,
-        refit: bool = True,
-        one_standard_error: bool = False,
-        cv_effort: float | str = "auto",
-        kernel: str | Callable[..., Any] = "rbf",
-        degree: int = 3,
-        coef0: float = 0.0,
-        kernel_params: dict[str, Any] | None = None,
-        assume_psd: bool = False,
-        cache_size: float = 1000,
-        solver: str = "auto",
-        tol: float | str | None = "auto",
-        max_iter: int = 1000,
-        n_steps: int | Sequence[int] | None = None,
-        batch_size: int = 1,
-        sampling: str = "permutation",
-        project: bool = False,
-        average: bool | str = False,
-        fit_intercept: bool = True,
-        penalize_intercept: bool = True,
-        intercept_scaling: float = 1.0,
-        n_jobs: int | None = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        keep(self, locals())
+    _best = KernelPegasosRegressor
