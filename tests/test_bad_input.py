@@ -702,7 +702,7 @@ def changed(model, **change):
     """A file of `model` with other arrays, or None for none; `about` as a dictionary of changes."""
 
     def call(folder):
-        arrays = model.arrays()
+        arrays = model._arrays()
         about = change.pop("about", {})
         if isinstance(about, dict):
             about = json.dumps(json.loads(str(arrays["about"])) | about)
@@ -725,7 +725,7 @@ def whole_file(content):
 
 def saved(model):
     buffer = io.BytesIO()
-    np.savez(buffer, **_archive.sealed(model.arrays()))
+    np.savez(buffer, **_archive.sealed(model._arrays()))
     return buffer.getvalue()
 
 
@@ -829,13 +829,15 @@ SPARSE_KERNEL_MODEL = (
     paper.kernel(lam=0.1, gamma=0.5).fit(sparse.csr_array(GOOD), LABELS).to_model()
 )
 SPARSE_KERNEL_FILES = {
-    "an index out of range": {"indices": put(0, 10**6)(SPARSE_KERNEL_MODEL.indices.copy())},
-    "a negative index": {"indices": put(0, -7)(SPARSE_KERNEL_MODEL.indices.copy())},
-    "indptr decreasing": {"indptr": put(1, 10**6)(SPARSE_KERNEL_MODEL.indptr.copy())},
-    "indptr too short": {"indptr": SPARSE_KERNEL_MODEL.indptr[:-1]},
-    "indptr of floats": {"indptr": SPARSE_KERNEL_MODEL.indptr.astype(float)},
+    "an index out of range": {
+        "indices": put(0, 10**6)(SPARSE_KERNEL_MODEL.support.X.indices.copy())
+    },
+    "a negative index": {"indices": put(0, -7)(SPARSE_KERNEL_MODEL.support.X.indices.copy())},
+    "indptr decreasing": {"indptr": put(1, 10**6)(SPARSE_KERNEL_MODEL.support.X.indptr.copy())},
+    "indptr too short": {"indptr": SPARSE_KERNEL_MODEL.support.X.indptr[:-1]},
+    "indptr of floats": {"indptr": SPARSE_KERNEL_MODEL.support.X.indptr.astype(float)},
     "indices missing": {"indices": None},
-    "values too few": {"vectors": SPARSE_KERNEL_MODEL.vectors[:-1]},
+    "values too few": {"vectors": SPARSE_KERNEL_MODEL.support.X.data[:-1]},
 }
 
 for _model, _files in (

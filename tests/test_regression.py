@@ -670,7 +670,7 @@ def test_model_files_know_the_names_of_features(tmp_path, data, kind):
 def test_model_files_of_classifiers_need_not_speak_of_regression(tmp_path, data):
     X, y, _ = data
     clf = PegasosClassifier().fit(X, y > y.mean())
-    arrays = clf.to_model().arrays()
+    arrays = clf.to_model()._arrays()
     known = json.loads(str(arrays["about"]))
     del known["epsilon"], known["is_flat"]
     _archive.save(tmp_path / "m.npz", arrays | {"about": np.array(json.dumps(known))})
@@ -708,7 +708,7 @@ def test_damaged_model_files_are_refused(tmp_path, data, change, words):
     X, y, _ = data
     model = PegasosRegressor(loss="huber").fit(X, np.column_stack([y, -y])).to_model()
     path = tmp_path / "m.npz"
-    _archive.save(path, change(model.arrays()))
+    _archive.save(path, change(model._arrays()))
     with pytest.raises(ValueError, match=f"is not a pegasos model: .*{words}"):
         pegasos.load(path)
 

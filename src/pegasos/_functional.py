@@ -167,9 +167,9 @@ def fit(
     is_flat = values is not None and np.ndim(y) == 1
     model = _model(schedule, certificate, classes, multi_class, is_flat=is_flat)
     about = schedule, certificate, rows
-    _warnings.of_gap(*about, **plan, name=model.problem_name, stacklevel=3)
+    _warnings.of_gap(*about, **plan, name=model._problem_name, stacklevel=3)
     if values is not None:
-        _warnings.of_constant(*about, name=model.problem_name, stacklevel=3)
+        _warnings.of_constant(*about, name=model._problem_name, stacklevel=3)
     else:
         balancing = None if weights is not None else "sample_weight that gives rare classes more"
         _warnings.of_one_class(

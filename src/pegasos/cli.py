@@ -470,7 +470,7 @@ def _train(args: argparse.Namespace) -> int:
     scores = machine._problem_scores(X)
     told["training"] = _metrics.measured(say, "training ", machine.to_model(), known, scores)
     if held_out is not None:
-        scores = model.problem_scores(held_out.X)
+        scores = model._problem_scores(held_out.X)
         told["validation"] = _metrics.measured(say, "validation ", model, held_out.y, scores)
         _metrics.say_tables(say, told["validation"])
     say(f"model saved to {args.output}")
@@ -514,7 +514,7 @@ def _report(say: Callable[..., None], model: Any) -> None:
     for k, (objective, gap) in enumerate(zip(objectives, gaps, strict=True)):
         if np.isnan(objective):  # few steps on many rows: the others were never read
             break
-        say(_certificate(objective, gap, model.problem_name(k)))
+        say(_certificate(objective, gap, model._problem_name(k)))
 
 
 def _certificate(objective: float, gap: float, name: str) -> str:
@@ -524,7 +524,7 @@ def _certificate(objective: float, gap: float, name: str) -> str:
 
 def _about(model: Any, n_weights: int) -> dict[str, Any]:
     """What a model is, and so many of its largest weights."""
-    names = [model.problem_name(k) for k in range(model.n_problems)]
+    names = [model._problem_name(k) for k in range(model._n_problems)]
     numbers = [model.objective, model.duality_gap, model.n_steps]
     if model.multi_class == "crammer_singer" and len(names) > 1:  # one objective for all classes
         names = [f"class {label}" for label in model.classes]
@@ -617,7 +617,7 @@ def _predict(args: argparse.Namespace) -> int:
     X, y, zero_based, _ = _readers.read(
         args.data, n_features=model.n_features, labels_optional=True,
         names=None if model.feature_names is None else model.feature_names.tolist(),
-        zero_based=known, targets=model.has_targets, **_layout(args),
+        zero_based=known, targets=model._has_targets, **_layout(args),
     )  # fmt: skip
     if zero_based is False and known is None and not X[:, [-1]].nnz:
         warnings.warn(
@@ -625,9 +625,9 @@ def _predict(args: argparse.Namespace) -> int:
             "taken to be counted from 1; say --zero-based yes if they are counted from 0",
             stacklevel=2,
         )
-    of_problems = model.problem_scores(X)
-    scores = model.class_scores(of_problems)
-    predicted = model.predictions_of(scores)
+    of_problems = model._problem_scores(X)
+    scores = model._class_scores(of_problems)
+    predicted = model._predictions_of(scores)
     told: dict[str, Any] = {}
     lines: list[str] = []  # are told once predictions are written
     if y is not None or model.multi_class == "one_class":
@@ -636,11 +636,11 @@ def _predict(args: argparse.Namespace) -> int:
     if args.json:
         found = {"predictions": predicted.tolist(), "scores": _by_name(names, scores)}
         if hasattr(model, "predict_proba"):
-            found["probabilities"] = _by_name(model.classes, model.probabilities(of_problems))
+            found["probabilities"] = _by_name(model.classes, model._probabilities(of_problems))
         text = _json(found | ({"metrics": told} if told else {}))
         _write(args.output, lambda file: print(text, file=file))
     elif args.proba:
-        _write(args.output, _csv(model.classes, model.probabilities(of_problems)))
+        _write(args.output, _csv(model.classes, model._probabilities(of_problems)))
     elif args.scores:
         _write(args.output, _csv(names, scores))
     else:
@@ -653,8 +653,8 @@ def _predict(args: argparse.Namespace) -> int:
 def _columns(model: Any, scores: np.ndarray) -> Any:
     """Names of the columns of scores."""
     n = 1 if scores.ndim == 1 else scores.shape[1]
-    if model.has_targets or model.multi_class == "one_class":
-        return [model.problem_name(k) or "score" for k in range(n)]
+    if model._has_targets or model.multi_class == "one_class":
+        return [model._problem_name(k) or "score" for k in range(n)]
     return model.classes[-n:]
 
 

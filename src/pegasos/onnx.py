@@ -164,7 +164,7 @@ def _convert(scope: Any, operator: Any, container: Any) -> None:
     else:
         X, coef = _kernel_values(ops, X, estimator, model.support), model.dual_coef
     of_problems = ops.Add(ops.MatMul(X, np.ascontiguousarray(coef.T)), model.intercept)
-    if model.has_targets:
+    if model._has_targets:
         _add_numbers(scope, container, ops, of_problems, operator.outputs[0])
         return
     if model.multi_class == "one_class":

@@ -696,7 +696,7 @@ class SupportVectorsDisplay:
             _validate.labels(y, len(self.points))
             _, self.codes = _validate.labels_among(y, None, model.classes)
             labels = _problems.label_columns(self.codes, len(model.classes), model.multi_class).T
-            margins = labels * model.problem_scores(rows, checked=True)
+            margins = labels * model._problem_scores(rows, checked=True)
             is_support = (labels != 0) & ((margins <= 1) | (not self.has_margin))
             is_support = is_support.any(axis=1)
         known = getattr(self.estimator, "support_vectors_", None)

@@ -573,7 +573,7 @@ class PegasosEstimator(CallbackSupportMixin, BaseEstimator):
         """The fitted estimator with this model, whose `to_model` made it or one like it."""
         parameters, attributes = cls._parts_of(model)
         fitted = cls(**parameters)
-        n = model.n_problems if model.has_targets else 1
+        n = model._n_problems if model._has_targets else 1
         data: Any = types.SimpleNamespace(units=(1.0,) * n)  # no fit goes on from these
         settings = fitted._settings_for(model.lam, data)
         fitted._take(attributes | {"_fitted": fitted._choices(settings)})

@@ -115,7 +115,7 @@ class KernelMachine(PegasosEstimator):
     def _problem_scores(self, X: Any) -> np.ndarray:
         model = self.to_model()
         X = self._checked_rows(X, model.n_features)
-        return model.problem_scores(X, checked=True, n_threads=self._threads_for(X))
+        return model._problem_scores(X, checked=True, n_threads=self._threads_for(X))
 
     def _checked_rows(self, X: Any, n_features: int) -> Any:
         """Rows to be scored; of a precomputed kernel, columns of support vectors only."""

@@ -92,7 +92,7 @@ class LinearMachine(PegasosEstimator):
             check_is_fitted(self, "coef_")
             return np.concatenate([self._problem_scores(rows) for rows, _, _ in X])
         model = self.to_model()
-        return model.problem_scores(self._validate_rows(X, reset=False), checked=True)
+        return model._problem_scores(self._validate_rows(X, reset=False), checked=True)
 
     def _prepare(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Data]:
         if isinstance(X, Blocks):

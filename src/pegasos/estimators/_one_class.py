@@ -62,7 +62,7 @@ class OneClass(CommonMixin, OutlierMixin, PegasosEstimator):
         ndarray of shape (n_samples,)
             f(x) = <w, x> + b = ``score_samples(X) - offset_``.
         """
-        return self.to_model().class_scores(self._problem_scores(X))
+        return self.to_model()._class_scores(self._problem_scores(X))
 
     def score_samples(self, X: Any) -> np.ndarray:
         """Scores of the rows of `X`, without the offset; the larger, the more like training rows.
@@ -93,7 +93,7 @@ class OneClass(CommonMixin, OutlierMixin, PegasosEstimator):
         ndarray of int of shape (n_samples,)
             +1 where `decision_function` is at least 0.
         """
-        return self.to_model().predictions_of(self.decision_function(X))
+        return self.to_model()._predictions_of(self.decision_function(X))
 
     # ---- Inside ----------------------------------------------------------------------------------
 

@@ -55,7 +55,7 @@ class Regressor(ScoreMixin, RegressorMixin, PegasosEstimator):
         parameters |= {"lam": model.lam, "loss": model.loss}
         if model.epsilon is not None:
             parameters["epsilon"] = model.epsilon
-        return parameters, attributes | {"n_outputs_": model.n_problems, "_is_flat": model.is_flat}
+        return parameters, attributes | {"n_outputs_": model._n_problems, "_is_flat": model.is_flat}
 
     def _read(self, X: Any, y: Any, sample_weight: Any, *, continuing: bool) -> Data:
         _validate.before_targets(y)

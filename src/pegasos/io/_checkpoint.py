@@ -49,7 +49,7 @@ class Checkpoints:
         state = {f"state.{name}": array for name, array in estimator._state.items()}
         _archive.save(
             self.path,
-            estimator.to_model().arrays() | state | {"checkpoint": np.array(json.dumps(about))},
+            estimator.to_model()._arrays() | state | {"checkpoint": np.array(json.dumps(about))},
         )
         self._due = time.monotonic() + self.every
 

@@ -28,14 +28,14 @@ def _metrics(model: Any, y: Any, of_problems: np.ndarray) -> dict[str, Any]:
 
     A ValueError if y has labels that the model does not know, or another shape.
     """
-    scores = model.class_scores(of_problems)
-    predicted = model.predictions_of(scores)
+    scores = model._class_scores(of_problems)
+    predicted = model._predictions_of(scores)
     if model.multi_class == "one_class":
         return {"outliers": float((predicted < 0).mean())}
     is_multilabel = model.multi_class == "multilabel"
     if y.shape != predicted.shape:
         raise ValueError(f"y has shape {y.shape}, predictions have {predicted.shape}")
-    if model.has_targets:
+    if model._has_targets:
         r2 = {"R2": float(metrics.r2_score(y, predicted))} if len(y) > 1 else {}
         return r2 | {"mean_absolute_error": float(metrics.mean_absolute_error(y, predicted))}
     if is_multilabel:

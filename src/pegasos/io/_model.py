@@ -57,7 +57,7 @@ class _Model:
 
     def __repr__(self) -> str:
         if self.classes is None:
-            parts = [_counted(self.n_problems, "output")]
+            parts = [_counted(self._n_problems, "output")]
         else:
             n_classes = 1 if self.multi_class == "one_class" else len(self.classes)
             parts = [_counted(n_classes, "class", "classes")]
@@ -71,27 +71,27 @@ class _Model:
         return f"{type(self).__name__}({', '.join(parts)})"
 
     @property
-    def has_targets(self) -> bool:
+    def _has_targets(self) -> bool:
         """Whether the model is one of regression, and predicts its scores."""
         return self.loss in TARGET_LOSSES
 
     @property
-    def n_problems(self) -> int:
+    def _n_problems(self) -> int:
         """Binary problems, or outputs."""
-        if self.has_targets:
+        if self._has_targets:
             return len(self.n_steps)
         return _problems.count(len(self.classes), self.multi_class)
 
-    def problem_name(self, k: int) -> str:
+    def _problem_name(self, k: int) -> str:
         """What problem number `k` is about, in words; nothing where there is only one."""
-        return _problems.name(k, self.n_problems, self.classes, self.multi_class)
+        return _problems.name(k, self._n_problems, self.classes, self.multi_class)
 
     @property
     def duality_gap(self) -> np.ndarray:
         """How far `objective` is above the smallest possible one, at most."""
         return Certificate(self.objective, self.dual_objective).gap
 
-    def problem_scores(self, X: Any, *, checked: bool = False) -> np.ndarray:
+    def _problem_scores(self, X: Any, *, checked: bool = False) -> np.ndarray:
         """Scores of the rows of `X` by each problem, (n_samples, n_problems).
 
         Every kind of model has its own.
@@ -100,16 +100,16 @@ class _Model:
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Scores of the rows of `X`; see `pegasos.decision_function`."""
-        return self.class_scores(self.problem_scores(X))
+        return self._class_scores(self._problem_scores(X))
 
     def predict(self, X: Any) -> np.ndarray:
         """Predicted labels, or targets, of the rows of `X`."""
-        return self.predictions_of(self.decision_function(X))
+        return self._predictions_of(self.decision_function(X))
 
-    def predictions_of(self, scores: np.ndarray) -> np.ndarray:
+    def _predictions_of(self, scores: np.ndarray) -> np.ndarray:
         """What `predict` returns where `decision_function` returns `scores`."""
         predictions: np.ndarray = scores
-        if not self.has_targets:
+        if not self._has_targets:
             predictions = _problems.predicted(scores, self.classes, self.multi_class)
         return predictions
 
@@ -119,17 +119,17 @@ class _Model:
 
         With loss="log_loss" or "modified_huber"; see `PegasosClassifier.predict_proba`.
         """
-        return self.probabilities(self.problem_scores(X))
+        return self._probabilities(self._problem_scores(X))
 
-    def class_scores(self, scores: np.ndarray) -> np.ndarray:
+    def _class_scores(self, scores: np.ndarray) -> np.ndarray:
         """Turn scores of problems into those that `decision_function` returns."""
-        if self.has_targets:
+        if self._has_targets:
             return scores.ravel() if self.is_flat else scores
         if self.multi_class == "one_class":
             scores = np.where(np.abs(scores) <= _problems.NEAR * np.abs(self.intercept), 0, scores)
         return _problems.class_scores(scores, len(self.classes), self.multi_class)
 
-    def probabilities(self, scores: np.ndarray) -> np.ndarray:
+    def _probabilities(self, scores: np.ndarray) -> np.ndarray:
         """Probabilities of the classes from scores of problems."""
         of_score = LOSSES[self.loss].probability
         return _problems.class_probabilities(scores, len(self.classes), self.multi_class, of_score)
@@ -154,7 +154,7 @@ class _Model:
         """
         import pegasos
 
-        kind = "Regressor" if self.has_targets else "Classifier"
+        kind = "Regressor" if self._has_targets else "Classifier"
         kind = "OneClass" if self.multi_class == "one_class" else kind
         fitted = getattr(pegasos, f"{self._MACHINE}{kind}")._from_model(self)
         if self.scale is None:
@@ -176,12 +176,13 @@ class _Model:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to `path` as an .npz archive of plain arrays, replacing it whole."""
-        _archive.save(path, self.arrays())
+        _archive.save(path, self._arrays())
 
-    def arrays(self) -> dict[str, np.ndarray]:
+    def _arrays(self) -> dict[str, np.ndarray]:
         """What the file holds: a ValueError where `load` would refuse it."""
-        about = {"format": self._FORMAT} | {name: getattr(self, name) for name in self._ABOUT}
-        arrays = {name: getattr(self, name) for name in self._ARRAYS}
+        about, arrays = self._own()
+        about |= {"format": self._FORMAT} | {name: getattr(self, name) for name in _Model._ABOUT}
+        arrays |= {name: getattr(self, name) for name in _Model._ARRAYS}
         for name in self._OPTIONAL:
             given = getattr(self, name)
             if given is None:
@@ -197,11 +198,15 @@ class _Model:
                 )
                 raise ValueError(f"{what} to be saved, got {given.tolist()}")
             arrays[name] = plain
-        arrays[self._COEFFICIENTS], arrays["intercept"] = self._coefficients(self._COEFFICIENTS)
+        arrays[self._COEFFICIENTS], arrays["intercept"] = self._coefficients()
         for name in (self._COEFFICIENTS, "intercept"):
             if not np.isfinite(arrays[name]).all():
                 raise ValueError(f"{name} must be finite to be saved")
         return arrays | {"about": np.array(json.dumps(about))}
+
+    def _own(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """What the file of such a model holds beside what all have: plain values and arrays."""
+        return {}, {}
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -226,11 +231,11 @@ class _Model:
         _validate.choice("loss", self.loss, [*LOSSES, *TARGET_LOSSES])
         _validate.choice("zero_based", self.zero_based, [None, True, False])
         _validate.boolean("is_flat", self.is_flat)
-        if self.has_targets:
+        if self._has_targets:
             self._check_targets()
         else:
             self._check_classes()
-        n_problems, names = self.n_problems, self.feature_names
+        n_problems, names = self._n_problems, self.feature_names
         if names is not None and (names.ndim != 1 or names.dtype.kind != "U"):
             raise ValueError("feature_names must be one-dimensional strings")
         if names is not None and len(names) != self.n_features:
@@ -290,11 +295,12 @@ class _Model:
         if self.n_steps.ndim != 1 or not 1 <= len(self.n_steps) <= (1 if self.is_flat else np.inf):
             raise ValueError(f"n_steps has shape {self.n_steps.shape}, is_flat is {self.is_flat}")
 
-    def _coefficients(self, name: str) -> tuple[np.ndarray, np.ndarray]:
+    def _coefficients(self) -> tuple[np.ndarray, np.ndarray]:
         """Return coefficients and intercepts, which users may set, as float64, a row a problem."""
+        name = self._COEFFICIENTS
         matrix = _validate.coefficients(name, getattr(self, name))
         intercept = _validate.coefficients("intercept", self.intercept)
-        n_problems = self.n_problems
+        n_problems = self._n_problems
         if matrix.ndim != 2 or len(matrix) != n_problems or intercept.shape != (n_problems,):
             raise ValueError(
                 f"{name} and intercept must have {n_problems} rows for {self._whats}, "
@@ -307,7 +313,9 @@ class _Model:
         """How many classes or outputs there are, in words."""
         if self.multi_class == "one_class":
             return "one class"
-        return f"{self.n_problems} outputs" if self.has_targets else f"{len(self.classes)} classes"
+        return (
+            f"{self._n_problems} outputs" if self._has_targets else f"{len(self.classes)} classes"
+        )
 
     @property
     def n_features(self) -> int:
@@ -325,14 +333,14 @@ class _Model:
                 f"{reprlib.repr(given)}"
             )
 
-    def _check_matrix(self, name: str, n_rows: int, types: Any) -> None:
-        matrix = getattr(self, name)
+    def _check_matrix(self, n_rows: int) -> None:
+        name, matrix = self._COEFFICIENTS, getattr(self, self._COEFFICIENTS)
         if matrix.ndim != 2 or matrix.shape[0] != n_rows:
             raise ValueError(
                 f"{name} has shape {matrix.shape} for {self._whats}, "
                 f"multi_class={self.multi_class!r}"
             )
-        if matrix.dtype not in types:
+        if matrix.dtype != np.float64:
             raise ValueError(f"{name} has dtype {matrix.dtype}")
         if not np.isfinite(matrix).all():
             raise ValueError(f"{name} is not finite")
@@ -362,14 +370,6 @@ def _numbers(scores: np.ndarray) -> np.ndarray:
                 "too large for float64"
             )
     return scores
-
-
-def linear_scores(
-    X: Any, coef: np.ndarray, intercept: np.ndarray, *, checked: bool = False
-) -> np.ndarray:
-    """Scores of the rows of `X` by each problem; `checked` as in `_validate.rows`."""
-    rows, _ = _validate.rows(X, n_features=coef.shape[1], checked=checked)
-    return _numbers(_rows.decision_function(rows, coef, intercept))
 
 
 # What overflows is not a number in the end, and told in a sentence.
@@ -481,23 +481,24 @@ class LinearModel(_Model):
     @property
     def n_features(self) -> int:
         """Columns that X must have."""
-        return self._coefficients("coef")[0].shape[1]
+        return self._coefficients()[0].shape[1]
 
-    def problem_scores(self, X: Any, *, checked: bool = False) -> np.ndarray:
+    def _problem_scores(self, X: Any, *, checked: bool = False) -> np.ndarray:
         """Scores of the rows of `X` by each problem; `checked` as in `_validate.rows`."""
         self._check_names(X)
-        coef, intercept = self._coefficients("coef")
+        coef, intercept = self._coefficients()
         if self.scale is not None:  # of (x - center)/scale, without a copy of the rows
             coef = coef / self.scale
             intercept = intercept if self.center is None else intercept - coef @ self.center
-        return linear_scores(X, coef, intercept, checked=checked)
+        rows, _ = _validate.rows(X, n_features=coef.shape[1], checked=checked)
+        return _numbers(_rows.decision_function(rows, coef, intercept))
 
     @classmethod
     def _from(cls, about: dict[str, Any], arrays: dict[str, Any]) -> Any:
         return cls(**about, **arrays)
 
     def _check(self) -> Any:
-        self._check_matrix("coef", super()._check(), types=(np.float64,))
+        self._check_matrix(super()._check())
         if self.coef.shape[1] < 1:
             raise ValueError(f"coef has shape {self.coef.shape}")
 
@@ -542,15 +543,15 @@ class KernelModel(_Model):
     def n_features(self) -> int:
         """Columns that X must have; of a precomputed kernel, one per support vector."""
         if self.support.kernel.is_given:
-            return self._coefficients("dual_coef")[0].shape[1]
+            return self._coefficients()[0].shape[1]
         return self.support.X.shape[1]
 
-    def problem_scores(self, X: Any, *, checked: bool = False, n_threads: int = 1) -> np.ndarray:
+    def _problem_scores(self, X: Any, *, checked: bool = False, n_threads: int = 1) -> np.ndarray:
         """Scores by each problem, in pieces of bounded size; `checked`: X is known to be good.
 
         Of a precomputed kernel, X is the values with the support vectors only.
         """
-        dual_coef, intercept = self._coefficients("dual_coef")
+        dual_coef, intercept = self._coefficients()
         if not checked:
             self._check_names(X)
             X = self._checked(X)
@@ -592,29 +593,11 @@ class KernelModel(_Model):
         """The kernel's name and parameters, as the file has them."""
         return self.support.kernel.stored
 
-    @property
-    def shape(self) -> Any:
-        """Of the matrix of support vectors."""
-        return [int(n) for n in self.support.X.shape]
-
-    @property
-    def vectors(self) -> Any:
-        """Support vectors: the matrix, or the stored values of a sparse one."""
-        return self.support.X.data if _validate.is_sparse(self.support.X) else self.support.X
-
-    @property
-    def indices(self) -> np.ndarray:
-        """Columns of stored values; empty for a dense matrix."""
-        return self._index("indices")
-
-    @property
-    def indptr(self) -> np.ndarray:
-        """Where sparse rows begin; empty for a dense matrix."""
-        return self._index("indptr")
-
-    def _index(self, name: str) -> np.ndarray:
-        X = self.support.X
-        return getattr(X, name) if _validate.is_sparse(X) else np.empty(0, np.int64)
+    def _own(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        X, empty = self.support.X, np.empty(0, np.int64)  # a matrix, or the values of a sparse one
+        parts = (X.data, X.indices, X.indptr) if _validate.is_sparse(X) else (X, empty, empty)
+        about = {"kernel": self.kernel, "shape": [int(n) for n in X.shape]}
+        return about, dict(zip(("vectors", "indices", "indptr"), parts, strict=True))
 
     @classmethod
     def _from(cls, about: dict[str, Any], arrays: dict[str, Any]) -> Any:
@@ -635,7 +618,7 @@ class KernelModel(_Model):
         return cls(support=kernel.points(vectors), **about, **arrays)
 
     def _check(self) -> Any:
-        self._check_matrix("dual_coef", super()._check(), types=(np.float64,))
+        self._check_matrix(super()._check())
         if self.dual_coef.shape[1] != len(self.support):
             raise ValueError(
                 f"dual_coef has shape {self.dual_coef.shape} for {len(self.support)} vectors"
