@@ -64,7 +64,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in _ESTIMATORS:
-        return getattr(importlib.import_module(_ESTIMATORS[name]), name)
+        found = globals()[name] = getattr(importlib.import_module(_ESTIMATORS[name]), name)
+        return found
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

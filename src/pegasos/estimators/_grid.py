@@ -140,10 +140,6 @@ class Grid:
         self.dropped = share < share[best] - _SURELY * np.sqrt(variance + variance[best])
         self.expect(-int(np.isnan(self.scores[self.dropped]).sum()))
 
-    def add_gap(self, where: tuple[int, ...], gap: float) -> None:
-        """Take the largest gap among some machines of a place."""
-        self.gaps[where] = np.fmax(self.gaps[where], gap)
-
     def adopt_if_better(self, other: "Grid") -> bool:
         """Adopt what `other` found, and say so, if it is better by more than a standard error."""
         if np.isnan(other.scores).any():  # it has not run, or a scorer has no number for it
@@ -408,7 +404,7 @@ class Training:
     @staticmethod
     def _note(grid: Grid, where: Any, began: float, certificate: Any, n_epochs: int) -> None:
         """Note how far machines of a place were trained, and how long that took."""
-        grid.add_gap(where, certificate.relative_gap.max())
+        grid.gaps[where] = np.fmax(grid.gaps[where], certificate.relative_gap.max())
         grid.epochs[where] = max(grid.epochs[where], n_epochs)
         grid.seconds[where] += time.perf_counter() - began
 

@@ -319,35 +319,9 @@ class _Search(BaseEstimator):
         axes = {k: v.tolist() if isinstance(v, np.ndarray) else v for k, v in axes.items()}
         points = list(itertools.product(*axes.values()))
         params = [dict(zip(axes, point, strict=True)) | more for point in points]
-        flat = grid.scores.reshape(len(points), -1)
-        results: dict[str, Any] = {}
-        for k, name in enumerate(axes):
-            values = [point[k] for point in points]
-            mixed = len({isinstance(value, str) for value in values}) > 1
-            results[f"param_{name}"] = np.ma.array(values, dtype=object if mixed else None)
-        # C and λ are both told, whichever was searched.
-        at = list(axes).index("C" if "C" in axes else "lam")
-        lam = lams[np.indices(grid.gaps.shape)[at].ravel()]
-        if "C" in axes:
-            results["param_lam"] = np.ma.array(lam)
-        else:
-            with np.errstate(all="ignore"):  # of tiny weights, C may be infinite
-                results["param_C"] = np.ma.array(1 / (lam * data.mass))
-        results["params"] = params
-        for k in range(flat.shape[1]):
-            results[f"split{k}_test_score"] = flat[:, k]
-        mean, error, dropped = flat.mean(axis=1), _grid.standard_errors(flat), grid.dropped.ravel()
-        results["std_test_score"], results["standard_error"] = flat.std(axis=1), error
-        mean[dropped] = np.nanmean(flat[dropped], axis=1)
-        n_scored = np.where(dropped, np.isfinite(flat).sum(axis=1), flat.shape[1])
-        results["mean_test_score"] = mean
-        # What was not scored everywhere ranks last, as in scikit-learn's searches.
-        results["rank_test_score"] = rank = rankdata(
-            np.where(np.isnan(mean) | dropped, np.inf, -mean), method="min"
-        ).astype(np.int32)
-        results["relative_gap"], results["n_epochs"] = grid.gaps.ravel(), grid.epochs.ravel()
-        results["mean_fit_time"] = grid.seconds.ravel() / n_scored
-        results["dropped"] = dropped
+        results = _parameters_of(axes, points, lams, data.mass) | {"params": params}
+        results |= _scores_of(grid, len(points))
+        mean, rank = results["mean_test_score"], results["rank_test_score"]
         if not np.isfinite(mean).all():
             warnings.warn(
                 f"scoring gave scores that are not finite, with the means {mean}: where a mean is "
@@ -358,8 +332,9 @@ class _Search(BaseEstimator):
         # Of equally good points, the one that is regularised most.
         best = np.flatnonzero(rank == rank.min())
         if self.one_standard_error and np.isfinite(mean[best[0]]):
-            best = np.flatnonzero(~dropped & (mean >= mean[best[0]] - error[best[0]]))
-        index = int(best[np.argmax(lam[best])])
+            least = mean[best[0]] - results["standard_error"][best[0]]
+            best = np.flatnonzero(~results["dropped"] & (mean >= least))
+        index = int(best[np.argmax(results["param_lam"].data[best])])
         return {
             "cv_results_": results,
             "scores_": grid.scores,
@@ -371,6 +346,45 @@ class _Search(BaseEstimator):
             **{f"{name}_": results[f"param_{name}"][index].item() for name in ("C", "lam")},
             **{f"{name}_": params[index][name] for name in axes if name in ("gamma", "epsilon")},
         }
+
+
+def _parameters_of(
+    axes: dict[str, Any], points: list[Any], lams: np.ndarray, mass: float
+) -> dict[str, Any]:
+    """The parameters of points, by axes; C and λ are both told, whichever was searched."""
+    results: dict[str, Any] = {}
+    for name, values in zip(axes, zip(*points, strict=True), strict=True):
+        mixed = len({isinstance(value, str) for value in values}) > 1
+        results[f"param_{name}"] = np.ma.array(values, dtype=object if mixed else None)
+    if "C" in axes:
+        at = list(axes).index("C")
+        places = np.indices([len(axis) for axis in axes.values()])[at].ravel()
+        results["param_lam"] = np.ma.array(lams[places])
+    else:
+        with np.errstate(all="ignore"):  # of tiny weights, C may be infinite
+            results["param_C"] = np.ma.array(1 / (results["param_lam"].data * mass))
+    return results
+
+
+def _scores_of(grid: _grid.Grid, n_points: int) -> dict[str, Any]:
+    """The scores of points, and what is known of their machines."""
+    flat, dropped = grid.scores.reshape(n_points, -1), grid.dropped.ravel()
+    mean = flat.mean(axis=1)
+    mean[dropped] = np.nanmean(flat[dropped], axis=1)
+    n_scored = np.where(dropped, np.isfinite(flat).sum(axis=1), flat.shape[1])
+    # What was not scored everywhere ranks last, as in scikit-learn's searches.
+    ranked = np.where(np.isnan(mean) | dropped, np.inf, -mean)
+    return {
+        **{f"split{k}_test_score": flat[:, k] for k in range(flat.shape[1])},
+        "std_test_score": flat.std(axis=1),
+        "standard_error": _grid.standard_errors(flat),
+        "mean_test_score": mean,
+        "rank_test_score": rankdata(ranked, method="min").astype(np.int32),
+        "relative_gap": grid.gaps.ravel(),
+        "n_epochs": grid.epochs.ravel(),
+        "mean_fit_time": grid.seconds.ravel() / n_scored,
+        "dropped": dropped,
+    }
 
 
 def _short(number: float) -> float:

@@ -56,15 +56,10 @@ def _metrics(model: Any, y: Any, of_problems: np.ndarray) -> dict[str, Any]:
         "balanced_accuracy": float(np.mean([(predicted[y == k] == k).mean() for k in found])),
     }
     if len(found) == len(classes):
-        columns = scores[:, None] if scores.ndim == 1 else scores
-        told["average_precision"] = float(
-            np.mean(
-                [
-                    metrics.average_precision_score(y == label, column)
-                    for label, column in zip(classes[-columns.shape[1] :], columns.T, strict=True)
-                ]
-            )
-        )
+        columns = scores.reshape(len(scores), -1).T
+        of_columns = zip(classes[-len(columns) :], columns, strict=True)
+        precisions = [metrics.average_precision_score(y == k, column) for k, column in of_columns]
+        told["average_precision"] = float(np.mean(precisions))
     if len(classes) <= _FEW_CLASSES:
         names = [str(label) for label in classes]
         of: dict[str, Any] = {"labels": classes, "target_names": names, "zero_division": np.nan}
@@ -82,13 +77,8 @@ def _in_words(told: dict[str, Any]) -> str:
     for name, value in told.items():
         if isinstance(value, float):
             is_share = "accuracy" in name or name == "outliers"
-            shown = (
-                f"{100 * value:.2f} %"
-                if is_share
-                else f"{value:.4f}"
-                if name in ("R2", "average_precision")
-                else f"{value:.6g}"
-            )
+            form = ".4f" if name in ("R2", "average_precision") else ".6g"
+            shown = f"{100 * value:.2f} %" if is_share else format(value, form)
             words.append(f"{name.replace('_', ' ')} {shown}")
     return ", ".join(words)
 
