@@ -420,7 +420,7 @@ def _train(args: argparse.Namespace) -> int:
     from scipy import sparse
     from sklearn.preprocessing import StandardScaler
 
-    from pegasos.io import _metrics, _model, _readers
+    from pegasos.io import _model, _readers
 
     say: Callable[..., None] = (lambda *_: None) if args.quiet else _say
     if args.output == "-":
@@ -464,15 +464,10 @@ def _train(args: argparse.Namespace) -> int:
     seconds = time.perf_counter() - began
     say(f"trained {model} in {seconds:.2f} s")
     _report(say, model)
-    known = y if args.memory is None else X.targets()[0]
     machine._of_file = of_file  # X is scaled
-    told: dict[str, Any] = {"seconds": seconds, "rows": X.shape[0], "written_to": args.output}
-    scores = machine._problem_scores(X)
-    told["training"] = _metrics.measured(say, "training ", machine.to_model(), known, scores)
-    if held_out is not None:
-        scores = model._problem_scores(held_out.X)
-        told["validation"] = _metrics.measured(say, "validation ", model, held_out.y, scores)
-        _metrics.say_tables(say, told["validation"])
+    told = {"seconds": seconds, "rows": X.shape[0], "written_to": args.output}
+    known = y if args.memory is None else X.targets()[0]
+    told |= _measured(say, machine, model, X, known, held_out)
     say(f"model saved to {args.output}")
     if args.json:
         if search is not None:
@@ -481,6 +476,21 @@ def _train(args: argparse.Namespace) -> int:
             told["search"] = [point | {"score": score} for point, score in points]
         _print_json(_about(model, 0) | told)
     return 0
+
+
+def _measured(
+    say: Callable[..., None], machine: Any, model: Any, X: Any, y: Any, held_out: Any
+) -> dict[str, Any]:
+    """Metrics of training rows by a machine, and of others by its model; they are told as well."""
+    from pegasos.io import _metrics
+
+    scores = machine._problem_scores(X)
+    told = {"training": _metrics.measured(say, "training ", machine.to_model(), y, scores)}
+    if held_out is not None:
+        scores = model._problem_scores(held_out.X)
+        told["validation"] = _metrics.measured(say, "validation ", model, held_out.y, scores)
+        _metrics.say_tables(say, told["validation"])
+    return told
 
 
 def _fitted(args: argparse.Namespace, machine: Any, X: Any, y: Any) -> bool:
