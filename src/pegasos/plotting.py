@@ -50,7 +50,7 @@ __all__ = [
     "WeightsDisplay",
 ]
 
-_MOST_LINES = 10
+_MOST_LINES, _X = 10, ("epoch", "seconds")
 # Errors up to so much more than epsilon are on the edge of a tube: support vectors are, to the
 # accuracy of the fit.
 _EDGE = 1e-3
@@ -211,31 +211,41 @@ class SearchDisplay:
             size = max(6.4, 2 + 0.6 * n_x), max(4.8, 1.5 + 0.4 * n_y)
             _, ax = plt.subplots(figsize=size, layout="constrained")
         self.ax_, self.figure_ = ax, ax.figure
-        x_label, y_label, value_label = self.labels
-        ax.set_xlabel(x_label)
-        if self.y_values is None:
-            x = self.x_values
-            if all(_is_number(value) and value > 0 for value in x):
-                ax.set_xscale("log")
-            else:
-                x = range(len(x))
-                ax.set_xticks(x, _tick_labels(self.x_values))
-            self.errorbar_ = ax.errorbar(
-                x, self.values, self.standard_error, marker="o", color=_BLUE, capsize=3
-            )
-            ax.set_ylabel(value_label)
-            for name, (u,) in self.marks.items():
-                at = self.x_values.index(u)
-                label = self._label(name, at, values_format)
-                ax.plot(x[at], self.values[at], label=label, **_MARKS[name])
-            if self.marks:
-                _legend_below(ax)
-            return self
+        ax.set_xlabel(self.labels[0])
+        draw = self._draw_curve if self.y_values is None else self._draw_map
+        for name, at, place, style in draw(ax, cmap, values_format):
+            label = name
+            if name == _BEST:
+                of = [v for v in (self.values, self.standard_error) if v is not None]
+                label += ": " + " ± ".join(format(numbers[at], values_format) for numbers in of)
+            ax.plot(*place, label=label, **style)
+        if self.marks:
+            ax.legend(loc="upper left", bbox_to_anchor=(0, -0.12), frameon=False)
+        return self
+
+    def _draw_curve(self, ax: Axes, *_: Any) -> list[Any]:
+        """Draw a curve; returns the name, index, place and style of each mark."""
+        x: Any = self.x_values
+        if all(_is_number(value) and value > 0 for value in x):
+            ax.set_xscale("log")
+        else:
+            x = range(len(x))
+            ax.set_xticks(x, _tick_labels(self.x_values))
+        self.errorbar_ = ax.errorbar(
+            x, self.values, self.standard_error, marker="o", color=_BLUE, capsize=3
+        )
+        ax.set_ylabel(self.labels[2])
+        marks = [(name, self.x_values.index(u)) for name, (u,) in self.marks.items()]
+        return [(name, at, (x[at], self.values[at]), _MARKS[name]) for name, at in marks]
+
+    def _draw_map(self, ax: Axes, cmap: str | Colormap, values_format: str) -> list[Any]:
+        """Draw a heat map; returns as `_draw_curve`."""
+        y_values: Any = self.y_values
         self.image_ = ax.imshow(self.values, cmap=cmap, origin="lower", aspect="auto")
-        self.colorbar_ = self.figure_.colorbar(self.image_, ax=ax, label=value_label)
+        self.colorbar_ = self.figure_.colorbar(self.image_, ax=ax, label=self.labels[2])
         ax.set_xticks(range(len(self.x_values)), _tick_labels(self.x_values))
-        ax.set_yticks(range(len(self.y_values)), _tick_labels(self.y_values))
-        ax.set_ylabel(y_label)
+        ax.set_yticks(range(len(y_values)), _tick_labels(y_values))
+        ax.set_ylabel(self.labels[1])
         self.texts_ = np.full(self.values.shape, None)
         for (i, j), value in np.ndenumerate(self.values):
             if np.isfinite(value):
@@ -243,23 +253,12 @@ class SearchDisplay:
                 ink = "black" if np.dot(colour[:3], (0.299, 0.587, 0.114)) > 0.5 else "white"
                 text = format(value, values_format)
                 self.texts_[i, j] = ax.text(j, i, text, ha="center", va="center", color=ink)
+        marks = []
         for name, (u, v) in self.marks.items():
-            j, i = self.x_values.index(u), self.y_values.index(v)
-            label = self._label(name, (i, j), values_format)
+            j, i = self.x_values.index(u), y_values.index(v)
             style = {"markeredgecolor": "white", "clip_on": False, **_MARKS[name]}
-            ax.plot(j, i - 0.35, label=label, **style)
-        if self.marks:
-            _legend_below(ax)
-        return self
-
-    def _label(self, name: str, at: Any, values_format: str) -> str:
-        """The text of a mark in the legend: that of the best has its score and standard error."""
-        if name != _BEST:
-            return name
-        numbers = [self.values[at]] + (
-            [] if self.standard_error is None else [self.standard_error[at]]
-        )
-        return f"{name}: " + " ± ".join(format(number, values_format) for number in numbers)
+            marks.append((name, (i, j), (j, i - 0.35), style))
+        return marks
 
 
 class Recorder:
@@ -392,7 +391,7 @@ class ConvergenceDisplay:
         x: str = "epoch",
         names: Sequence[str] | None = None,
     ) -> None:
-        self.x_values, self.x, self.names = x_values, _one_of_x(x), names
+        self.x_values, self.x, self.names = x_values, _validate.choice("x", x, _X), names
         self.objective, self.bound, self.relative_gap = (
             np.asarray(values, dtype=float) for values in (objective, bound, relative_gap)
         )
@@ -402,7 +401,6 @@ class ConvergenceDisplay:
         cls, recorder: "Recorder", x: str = "epoch", *, ax: Axes | None = None, **options: Any
     ) -> Self:
         """Draw what a `Recorder` wrote down, against epochs or seconds."""
-        _one_of_x(x)
         if not isinstance(recorder, Recorder):
             raise TypeError(f"recorder must be a pegasos.plotting.Recorder, got {recorder!r}")
         if not recorder.epochs:
@@ -426,7 +424,7 @@ class ConvergenceDisplay:
         **options: Any,
     ) -> Self:
         """Fit a clone of `estimator` to `X`, `y` with a `Recorder`, and draw what it wrote down."""
-        _one_of_x(x)
+        _validate.choice("x", x, _X)
         if not hasattr(estimator, "set_callbacks"):
             raise TypeError(
                 "estimator must take callbacks, as PegasosClassifier does with scikit-learn 1.9 or "
@@ -459,7 +457,7 @@ class ConvergenceDisplay:
         self.lines_: list[list[Line2D]] = [[], [], []]
         self.areas_: list[PolyCollection] = []
         for k, name in enumerate(names):
-            style: dict[str, Any] = {"color": _colour(k), "marker": _marker(k), "markersize": 4}
+            style: dict[str, Any] = {**_look(k), "markersize": 4}
             for at, on in enumerate((self.ax_[0], *self.ax_)):
                 line = drawn[at][:, k]
                 changes = np.flatnonzero(np.append(True, np.diff(line) != 0)).tolist()
@@ -715,7 +713,7 @@ class SupportVectorsDisplay:
             _, ax = plt.subplots(layout="constrained")
         self.ax_, self.figure_ = ax, ax.figure
         n = len(self.classes)
-        colours = [_colour(k) for k in range(n)]
+        colours = [_look(k)["color"] for k in range(n)]
         if n == 2:
             lines = {-1: "--", 0: "-", 1: "--"} if self.has_margin else {0: "-"}
             options: dict[str, Any] = {
@@ -739,7 +737,7 @@ class SupportVectorsDisplay:
         self.points_ = [
             ax.scatter(
                 across[self.codes == k], up[self.codes == k],
-                s=16, color=colours[k], marker=_marker(k), label=str(self.classes[k]),
+                s=16, label=str(self.classes[k]), **_look(k),
             )
             for k in range(n)
         ]  # fmt: skip
@@ -887,15 +885,11 @@ class TubeDisplay:
         names = ("inside", "outside") if self.epsilon > 0 else ("without error", "rows")
         self.points_ = [
             ax.scatter(
-                self.x[mine],
-                self.y[mine],
-                s=14,
-                color=_colour(k),
-                marker=_marker(k),
+                self.x[mine], self.y[mine], s=14, **_look(k),
                 label=name if mine.any() else "_none",  # such labels are in no legend
             )
             for k, (mine, name) in enumerate(zip((~is_outside, is_outside), names, strict=True))
-        ]
+        ]  # fmt: skip
         ax.set(xlabel="feature", ylabel="target")
         _legend(ax)
         return self
@@ -916,38 +910,26 @@ def _in_order(values: Iterable[Any]) -> list[Any]:
 def _tick_labels(values: Sequence[Any]) -> list[str]:
     """Texts of parameter values, all as powers if one of the numbers is small or large."""
     powers = any(_is_number(v) and v and not 1e-2 <= abs(v) < 1e4 for v in values)
-    return [_tick_label(value, powers) for value in values]
+    labels = []
+    for value in values:
+        if not _is_number(value):
+            labels.append(str(value))
+        elif not powers:
+            labels.append(f"{value:g}")
+        else:
+            digits, exponent = f"{value:.2e}".split("e")
+            labels.append(f"{digits.rstrip('0').rstrip('.')}e{int(exponent)}")
+    return labels
 
 
-def _tick_label(value: Any, powers: bool) -> str:
-    if not _is_number(value):
-        return str(value)
-    if not powers:
-        return f"{value:g}"
-    digits, exponent = f"{value:.2e}".split("e")
-    return f"{digits.rstrip('0').rstrip('.')}e{int(exponent)}"
-
-
-def _one_of_x(x: str) -> str:
-    chosen: str = _validate.choice("x", x, ("epoch", "seconds"))
-    return chosen
-
-
-def _colour(k: int) -> str:
-    return _COLOURS[k % len(_COLOURS)]
-
-
-def _marker(k: int) -> str:
-    return _MARKERS[k % len(_MARKERS)]
+def _look(k: int) -> dict[str, Any]:
+    """The colour and the marker of class, problem or group number `k`."""
+    return {"color": _COLOURS[k % len(_COLOURS)], "marker": _MARKERS[k % len(_MARKERS)]}
 
 
 def _legend(ax: Axes, **options: Any) -> None:
     """A legend beside the axes, off the data."""
     ax.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False, **options)
-
-
-def _legend_below(ax: Axes) -> None:
-    ax.legend(loc="upper left", bbox_to_anchor=(0, -0.12), frameon=False)
 
 
 def _problem_names(estimator: Any) -> list[str]:
