@@ -135,16 +135,11 @@ def _set_shapes(operator: Any) -> None:
         return
     n_classes, gives = len(estimator.classes_), _gives(operator.scope_inst, estimator)
     label, second = operator.outputs
-    if _is_multilabel(estimator):
+    if getattr(estimator, "_scheme", "") == "multilabel":  # each label has a column
         label.type.shape = second.type.shape = [None, n_classes]
         return
     label.type.shape = [None]
     second.type.shape = [None] if n_classes == 2 and gives == "scores" else [None, n_classes]
-
-
-def _is_multilabel(estimator: Any) -> bool:
-    """Whether rows may have several labels, each with a column of the outputs."""
-    return bool(getattr(estimator, "_scheme", "") == "multilabel")
 
 
 def _convert(scope: Any, operator: Any, container: Any) -> None:

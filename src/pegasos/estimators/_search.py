@@ -67,12 +67,6 @@ class _Task:
     lams: np.ndarray  # the λ of the axis of C or λ
     scoring: _folds.Scoring
 
-    @property
-    def shape(self) -> tuple[list[int], int, int]:
-        """Of the grid; how many folds, and how many problems."""
-        shape = [len(axis) for axis in self.axes.values()]
-        return shape, len(self.folds), len(self.data.columns)
-
 
 class _Search(BaseEstimator):
     """What all searches share.
@@ -132,9 +126,12 @@ class _Search(BaseEstimator):
                 scores = scores * np.array(data.units)
             return task.scoring(fold, scores, lambda: _folds.fitted(estimator, about, **point))
 
+        shape = [len(axis) for axis in task.axes.values()]
         with Progress(type(self).__name__, self.verbose) as progress:
             grid, early = (
-                _grid.Grid(*task.shape, functools.partial(score, more), tell)
+                _grid.Grid(
+                    shape, len(task.folds), len(data.columns), functools.partial(score, more), tell
+                )
                 for more, tell in (
                     ({}, lambda *done: progress.update(lambda: (*done, ""))),
                     (few, lambda *_: None),
@@ -201,7 +198,7 @@ class _Search(BaseEstimator):
             raise AttributeError(f"refit={self.refit!r}: there is no estimator to predict with")
         return self.best_estimator_
 
-    def _task(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> "_Task":
+    def _task(self, X: Any, y: Any, sample_weight: Any, groups: Any) -> _Task:
         """What a call of `fit` is to do."""
         estimator, on_disk = self._estimator(), None
         of_rows: tuple[Any, ...] = (X,)
@@ -240,15 +237,14 @@ class _Search(BaseEstimator):
         scoring = _folds.Scoring(self.scoring, X, data, weights, folds, plain)
         return _Task(estimator, data, sample_weight, folds, on_disk, of_rows, axes, lams, scoring)
 
-    def _train(self, task: "_Task", grid: _grid.Grid, early: _grid.Grid) -> None:
+    def _train(self, task: _Task, grid: _grid.Grid, early: _grid.Grid) -> None:
         """Train machines at all points over rows in memory."""
         n_threads = joblib.effective_n_jobs(self.n_jobs)
         first, *rest = self._rounds(len(task.folds), *task.data.columns.shape)
         for numbers in (first, *rest):
             if numbers is not first:
                 grid.drop(first, task.scoring.sizes())
-            of_rows = task.data.X, task.folds, task.sample_weight, task.axes
-            for machines in self._machines(*of_rows):
+            for machines in self._machines(task):
                 for where, machine in self._variants(task.estimator, task.axes):
                     machines.where = machines.outer + where
                     points = [machine._settings_for(lam, task.data) for lam in task.lams]
@@ -271,9 +267,7 @@ class _Search(BaseEstimator):
         """Estimators for each place in the axes that change no rows and no kernel."""
         yield (), estimator
 
-    def _machines(
-        self, X: Any, folds: Any, sample_weight: Any, axes: dict[str, Any]
-    ) -> Iterator[_grid.Machines]:
+    def _machines(self, task: _Task) -> Iterator[_grid.Machines]:
         """Machines for each place in the other axes."""
         raise NotImplementedError
 
@@ -479,11 +473,9 @@ class _OfRegressors(CommonMixin, RegressorMixin, _Search):
 class _Linear(_Search):
     """Searches over linear machines."""
 
-    def _machines(
-        self, X: Any, folds: Any, sample_weight: Any, axes: dict[str, Any]
-    ) -> Iterator[_grid.Machines]:
-        rows, dtype = _validate.rows(X, checked=True)
-        yield _grid.linear_machines(X, rows, dtype, [fold.test for fold in folds])
+    def _machines(self, task: _Task) -> Iterator[_grid.Machines]:
+        rows, dtype = _validate.rows(task.data.X, checked=True)
+        yield _grid.linear_machines(task.data.X, rows, dtype, [fold.test for fold in task.folds])
 
 
 class _Kernel(_Search):
@@ -504,17 +496,16 @@ class _Kernel(_Search):
         gammas = [_short(factor * scale) for factor in _OF_SCALE]
         return {"gamma": [gamma for gamma in gammas if 0 < gamma < np.inf]}
 
-    def _machines(
-        self, X: Any, folds: Any, sample_weight: Any, axes: dict[str, Any]
-    ) -> Iterator[_grid.Machines]:
-        for g, gamma in enumerate(axes["gamma"]):
+    def _machines(self, task: _Task) -> Iterator[_grid.Machines]:
+        X, tests = task.data.X, [fold.test for fold in task.folds]
+        for g, gamma in enumerate(task.axes["gamma"]):
             estimator = self._estimator().set_params(gamma=gamma)
-            kernel = estimator._make_kernel(X, sample_weight, continuing=False)
+            kernel = estimator._make_kernel(X, task.sample_weight, continuing=False)
             rows = _narrowed(X, kernel) if self._is_automatic else X
             points = kernel.points_among_themselves(rows)
             # Folds of a class share most columns: two of them are hardly more than one problem.
             cache = kernels.ColumnCache(
-                points, float(self.cache_size), estimator._n_threads(), n_problems=len(folds)
+                points, float(self.cache_size), estimator._n_threads(), n_problems=len(tests)
             )
 
             def scores(
@@ -524,7 +515,7 @@ class _Kernel(_Search):
                 models = zip(numbers, np.split(coef, n), np.split(intercept, n), strict=True)
                 for k, of_fold, b in models:
                     support = np.flatnonzero(of_fold.any(axis=0))
-                    pushed = cache.push(of_fold[:, support], support)[:, folds[k].test]
+                    pushed = cache.push(of_fold[:, support], support)[:, tests[k]]
                     found.append((pushed + b[:, None]).T)
                 return found
 
@@ -536,7 +527,7 @@ class _Kernel(_Search):
                     KERNEL, settings, n, X.shape[0], np.float64, seed
                 ),
                 scores=scores,
-                tests=[fold.test for fold in folds],
+                tests=tests,
             )
 
 
