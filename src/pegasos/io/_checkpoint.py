@@ -57,14 +57,8 @@ class Checkpoints:
 def resume(estimator: Any, path: _archive.Path, X: Any, y: Any) -> None:
     """Let the next fit of `estimator`, which must be of `X` and `y`, go on from a checkpoint.
 
-    The state is used by code that trusts it, and is therefore checked like any other input.
-
-    Raises
-    ------
-    OSError
-        If the file cannot be opened.
-    ValueError
-        If it is not a checkpoint, not a whole one, or one of other data or parameters.
+    The state is used by code that trusts it, and is therefore checked like any other input: a
+    ValueError if it is no whole checkpoint, or one of other data or parameters.
     """
     name = os.fspath(path)
     model, arrays = _model.load(path), _archive.load_sealed(path)

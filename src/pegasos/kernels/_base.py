@@ -69,14 +69,9 @@ class Kernel:
     # ---- Values ----------------------------------------------------------------------------------
 
     def transform(self, products: np.ndarray, x_norms: Any, z_norms: Any) -> Any:
-        """Turn inner products <x, z> into values, in place.
+        """Turn inner products <x, z> of shape (n, m), rows contiguous, into values, in place.
 
-        Parameters
-        ----------
-        products : ndarray of shape (n, m)
-            Each row is contiguous.
-        x_norms, z_norms : ndarray of shape (n,) and (m,), or None
-            |x|^2 and |z|^2, if `needs_norms`.
+        The norms are |x|^2 of shape (n,) and |z|^2 of shape (m,), if `needs_norms`, else None.
         """
 
     def between(self, X: Any, Z: Any, out: np.ndarray) -> Any:
@@ -117,13 +112,8 @@ class Kernel:
 
         Certificates ask this of kernels that are positive by their form. A sum of d products has an
         error of at most d u times the sum of their sizes, in any order; u = eps/2 is the unit
-        roundoff.
-
-        Returns
-        -------
-        errors, sizes : ndarray of shape (n,)
-            For every row: the largest error of its values with any of the rows, and the largest
-            value.
+        roundoff. Returns, for every row, the largest error of its values with any of the rows, and
+        the largest value.
         """
         raise NotImplementedError(f"kernel {self.name!r} has no bound on rounding")
 

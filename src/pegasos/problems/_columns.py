@@ -64,21 +64,10 @@ def of_targets(n_problems: int, n_rows: int, weights: np.ndarray | None) -> np.n
 def label_columns(
     codes: np.ndarray, n_classes: int, multi_class: str, row_weights: np.ndarray | None = None
 ) -> np.ndarray:
-    """Labels of every problem, one problem per row.
+    """Labels of every problem, one problem per row; 0 for rows that are not in it, or of weight 0.
 
-    Parameters
-    ----------
-    codes : ndarray of shape (n_samples,)
-        Index of each row's class. With "multilabel": ones where rows have a label, else zeros, of
-        shape (n_samples, n_classes).
-    n_classes : int
-    multi_class : {"ovr", "ovo", "multilabel"}
-    row_weights : ndarray of shape (n_samples,), optional
-        Rows of weight zero belong to no problem.
-
-    Returns
-    -------
-    ndarray of int8 of shape (n_problems, n_samples)
+    `codes` are the numbers of rows' classes. With "multilabel": ones where rows have a label, else
+    zeros, of shape (n_samples, n_classes).
     """
     columns = np.empty((count(n_classes, multi_class), codes.shape[0]), dtype=np.int8)
     if multi_class == "multilabel":
@@ -113,11 +102,8 @@ def class_scores(scores: np.ndarray, n_classes: int, multi_class: str) -> np.nda
     """Turn scores per problem into scores per class, in place where the two are the same.
 
     One-vs-one: a class gets a vote for each pair it wins; ties are broken by its summed scores,
-    squashed into (-1/3, 1/3) so that they never outweigh a vote.
-
-    Returns
-    -------
-    ndarray of shape (n_samples,) for two classes, else (n_samples, n_classes)
+    squashed into (-1/3, 1/3) so that they never outweigh a vote. For two classes, the result has
+    shape (n_samples,), else (n_samples, n_classes).
     """
     if count(n_classes, multi_class) == 1:
         return scores[:, 0]
@@ -144,7 +130,8 @@ def class_probabilities(
 ) -> np.ndarray:
     """Turn scores per problem into a probability of each class; rows sum to one.
 
-    With "multilabel": into the probability of each label, whatever the sum.
+    With "multilabel": into the probability of each label, whatever the sum. `probability` is that
+    of the label +1, from scores; that of the label -1 is of scores times -1.
 
     One-vs-rest: the probabilities of the problems, divided by their sum; uniform if all are 0.
     One-vs-one: ``1/(sum_j 1/r_kj - (K - 2))``, where r_kj is the probability of k against j,
@@ -152,18 +139,6 @@ def class_probabilities(
     are p. (Price, Knerr, Personnaz and Dreyfus, Pairwise neural network classifiers with
     probabilistic outputs, NIPS 7, 1995.) If every class is sure to lose a pair, all are 0 before
     the division, and uniform after it.
-
-    Parameters
-    ----------
-    scores : ndarray of shape (n_samples, n_problems)
-    n_classes : int
-    multi_class : {"ovr", "ovo", "multilabel"}
-    probability : function
-        Of the label +1, from scores; of the label -1, from scores times -1.
-
-    Returns
-    -------
-    ndarray of shape (n_samples, n_classes)
     """
     assert probability is not None  # `with_probabilities` has seen to it
     if multi_class == "multilabel":
@@ -190,13 +165,7 @@ def winners(scores: np.ndarray) -> np.ndarray:
 
 
 def predicted(scores: np.ndarray, classes: np.ndarray, multi_class: str) -> np.ndarray:
-    """Labels for scores as returned by `class_scores`.
-
-    Returns
-    -------
-    ndarray of shape (n_samples,)
-        With "multilabel": zeros and ones, of shape (n_samples, n_classes).
-    """
+    """Labels of rows with these scores of classes; with "multilabel", zeros and ones in columns."""
     if multi_class == "multilabel":
         return (scores > 0).astype(np.int64)
     if multi_class == "one_class":

@@ -29,21 +29,9 @@ def checked(
 ) -> Arrays:
     """The rows of a partition, which are all right, and `about`, which the client is told.
 
-    Parameters
-    ----------
-    number : int
-        Of the partition, for messages.
-    X, y, weights
-        As users have them; weights may be None.
-    local : PegasosClassifier or PegasosRegressor
-        What checks them.
-    with_checksum : bool
-        Whether `about` has a checksum of all that the partition has.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If they are not as a fit in memory wants them. All weights of a partition may be 0.
+    `local` is the estimator that checks X, y and weights as a fit in memory would; but all weights
+    of a partition may be 0. `about` has a checksum of all that the partition has if it is asked
+    for.
     """
     n_rows = len(y)
     for name, part in (("X", X), ("sample_weight", weights)):
@@ -102,32 +90,10 @@ def merged(parts: list[Any]) -> tuple[float, np.ndarray, np.ndarray]:
 class Partitions:
     """What is known of rows that lie elsewhere; to estimators, as `pegasos.Blocks`.
 
-    Parameters
-    ----------
-    abouts : list of SimpleNamespace
-        Of all partitions.
-
-    Attributes
-    ----------
-    which : list of int
-        The partitions that have rows.
-    shape, dtype, mean_squared_norm
-        Of X.
-    n_stored : int
-        Numbers that X has.
-    mass : float
-        The sum of weights.
-    n_inside : int
-        Rows that have weight.
-    n_outputs : int
-        Columns of y; 0: it is one-dimensional.
-    classes, class_weight_sums, class_counts : ndarray or None
-        Of labels.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If partitions do not go together, or all are empty.
+    `abouts` are of all partitions. A TypeError or ValueError if they do not go together, or all are
+    empty. `which` are those that have rows; `n_stored` is how many numbers X has, `mass` the sum of
+    weights, `n_inside` how many rows have weight, `n_outputs` how many columns y has, or 0 if it is
+    one-dimensional. `classes`, `class_weight_sums` and `class_counts` are of labels, or None.
     """
 
     def __init__(self, abouts: list[Any]) -> None:

@@ -15,19 +15,8 @@ _BLUR = 1e-4
 def part(rows: _core.Rows, which: np.ndarray, places: np.ndarray) -> tuple[Any, np.ndarray | None]:
     """Some rows, copied together, and of sparse ones the features that are stored in them.
 
-    Parameters
-    ----------
-    rows : pegasos._core.Rows
-    which : ndarray of int64
-        One at least.
-    places : ndarray of int64 of shape (n_features,)
-        Of sparse rows: -1, before and after the call.
-
-    Returns
-    -------
-    rows : pegasos._core.Rows
-    columns : ndarray of int64 or None
-        The features, None: all.
+    `places` are, of sparse rows, -1 for each feature, before and after the call. Features are None
+    if they are all.
     """
     if not rows.is_sparse:
         return _core.dense_rows(np.asarray(rows.arrays[0])[which]), None
@@ -103,14 +92,8 @@ def laid_out(
 ) -> tuple[np.ndarray, bool]:
     """Coefficients (n_problems, n_features) as scores are computed fastest, and if interleaved.
 
-    Parameters
-    ----------
-    rows : pegasos._core.Rows
-    coef : ndarray of shape (n_problems, n_features)
-    n_scored : int, optional
-        How many of the rows a group of problems will score; None: all.
-    n_groups : int, default=1
-        Groups of as many problems, each of which is laid out for itself.
+    `n_scored` is how many of the rows a group of problems will score; None: all. Each of
+    `n_groups`, of as many problems, is laid out for itself.
     """
     # Several problems want their coefficients interleaved. Sums over dense rows then have other
     # bits, so the number of problems alone decides: a row's scores must not depend on the rows that

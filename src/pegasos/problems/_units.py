@@ -16,11 +16,7 @@ def problems(
 ) -> tuple[np.ndarray, np.ndarray, tuple[float, ...]]:
     """Labels and targets of problems, and their units, which are new if None are given.
 
-    Parameters
-    ----------
-    y : ndarray of float64 of shape (n_samples,) or (n_samples, n_outputs)
-    weights : ndarray of shape (n_samples,) or None
-        A row of weight 0 is in no problem.
+    A row of weight 0 is in no problem.
     """
     values = np.ascontiguousarray(y.reshape(len(y), -1).T)
     labels = _columns.of_targets(len(values), len(y), weights)

@@ -105,15 +105,7 @@ def shift(ascents: np.ndarray) -> None:
 class LamPath:
     """A bundle of problems on the way along a path of λ, from large ones to small ones.
 
-    A λ begins where the last one ended, the first with an epoch of Pegasos.
-
-    Parameters
-    ----------
-    problem : pegasos.problems._problem.Problem
-        Of which λ does not matter.
-    norms : ndarray of shape (n_rows,)
-        |x_i|^2.
-    seed : int
+    A λ begins where the last one ended, the first with an epoch of Pegasos. `norms` are |x_i|^2.
     """
 
     def __init__(self, problem: Problem, norms: np.ndarray, seed: int) -> None:

@@ -27,16 +27,7 @@ _EPOCHS_BEFORE_CHECK = 20
 class Joint:
     """A joint problem over the classes of rows, by Pegasos or dual ascent.
 
-    Parameters
-    ----------
-    settings : pegasos.problems._settings.Settings
-    cost : ndarray of float64 of shape (n_classes, n_classes)
-        Of answering the class of the column for rows of the class of the row.
-    n_features : int
-    dtype : numpy dtype
-        float32 or float64, the type of the rows.
-    seed : int
-        Names the order of rows.
+    `cost` is that of answering the class of the column for rows of the class of the row.
     """
 
     kind = LINEAR

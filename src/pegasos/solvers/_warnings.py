@@ -34,18 +34,8 @@ def of_gap(
 ) -> None:
     """Warn if a relative gap is above `tol`: why the fit stopped, where, and what may help.
 
-    Parameters
-    ----------
-    schedule, certificate, rows
-        Of the fit.
-    solver, tol, max_iter, n_steps
-        As the fit was given them.
-    name : callable
-        What a problem is about, in words, from its number.
-    stacklevel : int
-        As of `warnings.warn`: the line that called `fit`.
-    is_over : bool
-        False: a callback stopped the fit.
+    `solver`, `tol`, `max_iter` and `n_steps` are as the fit was given them. `name` says what a
+    problem is about, from its number. `is_over` is False if a callback stopped the fit.
     """
     tol = GAP if tol == "auto" else tol
     if tol is None or n_steps is not None or (certificate.relative_gap <= tol).all():
@@ -160,17 +150,8 @@ def of_one_class(
 ) -> None:
     """Warn if all training rows are predicted to be of one class.
 
-    Parameters
-    ----------
-    schedule, certificate, rows
-        Of the fit.
-    codes : ndarray of shape (n_samples,)
-        Index of each row's class.
-    weights : ndarray of shape (n_samples,) or None
-    classes : ndarray of shape (n_classes,)
-    multi_class : str
-    balancing : str or None
-        How users give rare classes more weight; None: they have done so.
+    `codes` are the numbers of rows' classes. `balancing` says how users give rare classes more
+    weight; None: they have done so.
     """
     of_classes = np.bincount(codes, weights, minlength=len(classes))
     least = schedule.settings.loss.at_zero
@@ -208,13 +189,7 @@ def of_constant(
     name: Callable[[int], str],
     stacklevel: int,
 ) -> None:
-    """Warn if a constant predicts the training targets better, by the loss that was minimised.
-
-    Parameters
-    ----------
-    schedule, certificate, rows, name, stacklevel
-        As for `of_gap`.
-    """
+    """Warn if a constant predicts the training targets better, by the loss that was minimised."""
     settings, problem = schedule.settings, schedule.pegasos.problem(rows)
     constants, least = problem.targets.constants(problem.masses, np.zeros(len(problem)))
     # No mean loss is above the objective.
