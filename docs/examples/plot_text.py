@@ -9,6 +9,7 @@ linear machine in one pipeline.
 
 import ast
 import sysconfig
+import time
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -52,10 +53,17 @@ clf = make_pipeline(
     TfidfVectorizer(sublinear_tf=True),
     PegasosClassifier(lam=1e-3, class_weight="balanced", random_state=0),
 )
+began = time.perf_counter()
 clf.fit(texts_train, y_train)
+seconds = time.perf_counter() - began
 machine = clf[-1]
-print(f"{machine.n_features_in_} words, held-out accuracy {clf.score(texts_test, y_test):.3f}")
-print(f"largest relative gap {(machine.duality_gap_ / machine.objective_).max():.1e}")
+hardest = machine.objective_.argmax()
+print(f"{machine.n_features_in_} words, read and learned in {seconds:.2f} s")
+print(f"held-out accuracy {clf.score(texts_test, y_test):.3f}")
+print(
+    f"hardest class {machine.classes_[hardest]}: objective {machine.objective_[hardest]:.4f}, "
+    f"no model is below {machine.dual_objective_[hardest]:.4f}"
+)
 
 # %%
 # The words with the largest weights. Bars to the right speak for a package.
