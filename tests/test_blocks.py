@@ -9,6 +9,7 @@ import subprocess
 import sys
 import zipfile
 
+import killing
 import numpy as np
 import pytest
 from interruption import interrupted
@@ -33,6 +34,7 @@ from pegasos import (
 )
 from pegasos.io import _readers
 from pegasos.io._checkpoint import CheckpointDue
+from pegasos.solvers import _blocks, _rounds
 
 LAYOUTS, DTYPES = ("dense", "sparse"), ("float32", "float64")
 # By rounds, and by dual ascent.
@@ -372,27 +374,6 @@ def test_a_folder_that_cannot_be_written_to_is_named(tmp_path, rng):
         Blocks((X, y), cache=tmp_path / "cache")
 
 
-KILLED = """
-import os, signal, sys
-from pegasos import Blocks
-from pegasos.io import _blocks
-left = int(sys.argv[1])
-
-def at_line(frame, event, argument):
-    global left
-    left -= event == "line"
-    if left == 0:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return at_line
-
-def at_call(frame, event, argument):
-    return at_line if frame.f_code.co_filename == _blocks.__file__ else None
-
-sys.settrace(at_call)
-Blocks(sys.argv[2], cache=sys.argv[3], memory="200kB")
-"""
-
-
 @pytest.mark.skipif(os.name != "posix", reason="SIGKILL is of POSIX")
 def test_a_killed_conversion_leaves_nothing_or_a_whole_cache(tmp_path, rng):
     X, y, _ = make(rng, n=500)
@@ -400,9 +381,8 @@ def test_a_killed_conversion_leaves_nothing_or_a_whole_cache(tmp_path, rng):
     source, cache = str(tmp_path / "rows.npz"), tmp_path / "cache"
     killed = 0
     for line in rng.integers(1, 2500, 3):
-        done = subprocess.run([sys.executable, "-c", KILLED, str(line), source, str(cache)],
-                              check=False)  # fmt: skip
-        killed += done.returncode == -signal.SIGKILL
+        code = killing.exit_code(killing.convert, int(line), source, str(cache))
+        killed += code == -signal.SIGKILL
         blocks = Blocks(source, cache=cache, memory=MEMORY)
         assert (rows_of(*blocks.in_memory()[:2]) == rows_of(X, y)).all()
         for path in cache.iterdir():
@@ -781,33 +761,6 @@ def test_features_of_a_kernel_come_in_pieces(tmp_path, rng):
 
 # ---- The command line ----------------------------------------------------------------------------
 
-KILLED_TRAINING = """
-import itertools, os, signal, sys, types
-from pegasos import _core, cli
-from pegasos.io import _checkpoint
-from pegasos.solvers import _blocks, _rounds
-
-_checkpoint.time = types.SimpleNamespace(monotonic=itertools.count().__next__)
-watch = _core.Watch
-_core.Watch = lambda *tell, **options: watch(*tell, **options | {"every": 1e4})
-left, write = int(sys.argv[1]), _checkpoint.Checkpoints.write
-
-def at_line(frame, event, argument):
-    global left
-    left -= event == "line"
-    if left == 0:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return at_line
-
-def write_and_count(*arguments):
-    write(*arguments)
-    own = _blocks.__file__, _rounds.__file__
-    sys.settrace(lambda frame, *_: at_line if frame.f_code.co_filename in own else None)
-
-_checkpoint.Checkpoints.write = write_and_count
-sys.exit(cli.main(sys.argv[2:]))
-"""
-
 
 @pytest.mark.skipif(os.name != "posix", reason="SIGKILL is of POSIX")
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -820,15 +773,10 @@ def test_a_killed_run_goes_on_to_the_same_bits(tmp_path, rng, solver):
     assert cli.main([*train, str(tmp_path / "whole.npz")]) == 0
     output = str(tmp_path / "model.npz")
     often = ["--checkpoint", checkpoint, "--checkpoint-every", "20"]
-    for _ in range(1):
-        resume = ["--resume", checkpoint] if os.path.exists(checkpoint) else []
-        line = str(rng.integers(1, 400))
-        done = subprocess.run(
-            [sys.executable, "-c", KILLED_TRAINING, line, *train, output, *often, *resume],
-            check=False,
-        )
-        assert done.returncode in (-signal.SIGKILL, 0)
-        assert np.isfinite(pegasos.load(checkpoint).coef).all()
+    places = _blocks.__file__, _rounds.__file__
+    killed = killing.train, int(rng.integers(1, 400)), places, 1e4, [*train, output, *often]
+    assert killing.exit_code(*killed) in (-signal.SIGKILL, 0)
+    assert np.isfinite(pegasos.load(checkpoint).coef).all()
     assert cli.main([*train, output, "--resume", checkpoint]) == 0
     whole, model = pegasos.load(tmp_path / "whole.npz"), pegasos.load(output)
     assert whole.coef.tobytes() == model.coef.tobytes()

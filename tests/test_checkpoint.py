@@ -8,11 +8,10 @@ import os
 import pickle
 import re
 import signal
-import subprocess
-import sys
 import types
 import zipfile
 
+import killing
 import numpy as np
 import pytest
 from interruption import asked_often, interrupted
@@ -42,38 +41,6 @@ def data(tmp_path, rng):
 def small(tmp_path, rng, n=300):
     np.savez(tmp_path / "small.npz", X=rng.normal(size=(n, 5)), y=rng.integers(0, 3, n))
     return ["train", str(tmp_path / "small.npz"), "-q", "--lam", "1e-3"]
-
-
-# Asking for the time takes a second, however fast the machine is: what a checkpoint waits for is
-# work. From the first one on, lines of a file or folder are counted, and one of them kills.
-KILLED = """
-import itertools, os, signal, sys, types
-from pegasos import _core, cli
-from pegasos.io import _checkpoint
-
-left, place, write = int(sys.argv[1]), sys.argv[2], _checkpoint.Checkpoints.write
-_checkpoint.time = types.SimpleNamespace(monotonic=itertools.count().__next__)
-# Small fits are asked as large ones are.
-watch = _core.Watch
-_core.Watch = lambda *tell, **options: watch(*tell, **options | {"every": 5e4})
-
-def at_line(frame, event, argument):
-    global left
-    left -= event == "line"
-    if left == 0:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return at_line
-
-def at_call(frame, event, argument):
-    return at_line if frame.f_code.co_filename.startswith(place) else None
-
-def write_and_count(*arguments):
-    write(*arguments)
-    sys.settrace(at_call)
-
-_checkpoint.Checkpoints.write = write_and_count
-sys.exit(cli.main(sys.argv[3:]))
-"""
 
 
 @contextlib.contextmanager
@@ -113,12 +80,8 @@ def test_a_killed_run_leaves_a_whole_model_and_goes_on_to_the_same_bits(data, rn
     train_on = [*train, str(output), "--checkpoint", str(checkpoint), "--checkpoint-every", "1"]
     for place in (os.path.dirname(pegasos.__file__), zipfile.__file__):  # anywhere; as it writes
         resume = ["--resume", str(checkpoint)] if checkpoint.exists() else []
-        line = str(rng.integers(1, 300))
-        done = subprocess.run(
-            [sys.executable, "-W", "ignore", "-c", KILLED, line, place, *train_on, *resume],
-            check=False,
-        )
-        assert done.returncode == -signal.SIGKILL
+        killed = killing.train, int(rng.integers(1, 300)), (place,), 5e4, [*train_on, *resume]
+        assert killing.exit_code(*killed) == -signal.SIGKILL
         model = pegasos.load(checkpoint)
         assert np.isfinite(model.intercept).all()
     assert not output.exists()
