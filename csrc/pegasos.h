@@ -47,12 +47,10 @@
 extern "C" {
 #endif
 
-#if defined(_WIN32) && defined(PEGASOS_SHARED)
-#ifdef PEGASOS_BUILDS
+#if defined(_WIN32) && defined(PEGASOS_BUILDS)
 #define PEGASOS_API __declspec(dllexport)
-#else
+#elif defined(_WIN32) && defined(PEGASOS_SHARED)
 #define PEGASOS_API __declspec(dllimport)
-#endif
 #elif defined(__GNUC__)
 #define PEGASOS_API __attribute__((visibility("default")))
 #else
