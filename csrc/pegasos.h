@@ -33,10 +33,9 @@
  *     loss those of the C library's exp, log and log1p.
  *
  * The method is Pegasos (Shalev-Shwartz, Singer, Srebro and Cotter, Mathematical Programming B 127
- * (2011) 3-30), which begins every fit, and what goes on from there to the gap that is asked for:
- * dual coordinate ascent or Newton's method (solve.c); of kernel machines, dual ascent by steps on
- * pairs of rows (kernel.c). core.h has the parts of the core, for programs that take steps
- * themselves.
+ * (2011) 3-30), which begins nearly every fit, and what goes on from there to the gap that is asked
+ * for: dual coordinate ascent or Newton's method (solve.c); of kernel machines, dual ascent by steps
+ * on pairs of rows (kernel.c). core.h has the parts of the core, which may change.
  */
 #ifndef PEGASOS_H
 #define PEGASOS_H

@@ -47,7 +47,7 @@ def fit(
     n_jobs: int = 1,
     verbose: int = 0,
 ) -> LinearModel:
-    """Train a linear support vector machine, or linear regression, by Pegasos.
+    """Train a linear support vector machine, or linear regression, to a certified gap.
 
     Minimises, for each binary problem,
 

@@ -229,7 +229,7 @@ class KernelMachine(PegasosEstimator):
 
 @parameters
 class KernelPegasosClassifier(Classifier, KernelMachine, Labels, OfKernelMachine, Penalized):
-    __doc__ = f"""Kernel support vector machine trained by Pegasos.
+    __doc__ = f"""Kernel support vector machine with a certified objective.
 
     Minimises, for each binary problem,
 

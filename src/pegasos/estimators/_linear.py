@@ -206,16 +206,16 @@ def _has_pieces(estimator: Any) -> bool:
 
 @parameters
 class PegasosClassifier(Classifier, LinearMachine, Labels, Penalized):
-    """Linear support vector machine trained by Pegasos.
+    """Linear support vector machine with a certified objective.
 
     Minimises, for each binary problem,
 
     ``P(w) = lam/2 |w|^2 + 1/m sum_i c_i max(0, 1 - y_i (<w, x_i> + b))``, ``m = sum_i c_i``,
 
-    or another `loss` in place of max(0, ...). Pegasos is stochastic sub-gradient descent on the
-    primal with step size 1/(lam t); it begins every fit. ``c_i`` is the sample weight times the
-    class weight of row i. Since λ = 1/(C m), P is 1/(C m) times the objective of
-    `sklearn.svm.LinearSVC` with this C and the hinge or its square, and of
+    or another `loss` in place of max(0, ...). A fit begins with an epoch of Pegasos, stochastic
+    sub-gradient descent on the primal with step size 1/(lam t), and goes on as `solver` says.
+    ``c_i`` is the sample weight times the class weight of row i. Since λ = 1/(C m), P is 1/(C m)
+    times the objective of `sklearn.svm.LinearSVC` with this C and the hinge or its square, and of
     `sklearn.linear_model.LogisticRegression` with the log loss and a free intercept.
 
     Parameters

@@ -131,9 +131,10 @@ class PegasosRegressor(Regressor, LinearMachine, Targets, Penalized):
 
     ``P(w) = lam/2 |w|^2 + 1/m sum_i c_i l(y_i - <w, x_i> - b)``, ``m = sum_i c_i``,
 
-    where ``c_i`` is the sample weight of row i and l is the `loss`. Pegasos, stochastic
-    sub-gradient descent on the primal, begins every fit. Since λ = 1/(C m), P is 1/(C m) times the
-    objective of `sklearn.svm.LinearSVR` with this C.
+    where ``c_i`` is the sample weight of row i and l is the `loss`. Since λ = 1/(C m), P is
+    1/(C m) times the objective of `sklearn.svm.LinearSVR` with this C. An epoch of Pegasos,
+    stochastic sub-gradient descent on the primal, begins a fit, except with the squared error on
+    few features.
 
     Parameters
     ----------
