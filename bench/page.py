@@ -199,7 +199,7 @@ enough counts. How good a solution is, NumPy computes from its coefficients in f
 clock; the optimum is known from a certified gap of 1e-9. pegasos stops by its own certificate,
 which is part of its time. "SGD, best schedule" is the fastest of 32 fits with different schedules
 and lengths; the search for the schedule is not counted. Kernel peers get tolerances of 0.1 to
-1e-4.
+1e-4, and searches the peers' default settings.
 
 Run the tables yourself (`pip install ".[bench]"`, real data in the folder that `PEGASOS_DATA`
 names; where a set is missing, random rows of its shape take its place):
