@@ -4,6 +4,7 @@ import contextlib
 import gzip
 import itertools
 import os
+import pathlib
 import signal
 import subprocess
 import sys
@@ -262,6 +263,26 @@ def test_bad_sources_are_told_in_a_sentence(tmp_path, rng):
     table = tmp_path / "bad.csv"
     table.write_text("1,2,a\n" * 3000 + "1,b\n")
     fails(str(table), r"bad.csv, line 3001: 2 columns")
+
+
+@pytest.mark.parametrize("kind", ["npz", "scipy"])
+def test_damaged_archives_are_named(tmp_path, rng, kind):
+    """Whatever zipfile and NumPy raise; the last bytes are read as often as all others."""
+    path = pathlib.Path(str(np.ravel(files(tmp_path, *make(rng, n=200)[:2])[kind])[0]))
+    whole, cache, n_refused = path.read_bytes(), tmp_path / "cache", 0
+    for k, back in enumerate(2 ** rng.uniform(0, np.log2(len(whole)), 40)):
+        at = len(whole) - int(back)
+        rest = bytes([whole[at] ^ 0xA5]) + whole[at + 1 :] if k % 3 else b""
+        path.write_bytes(whole[:at] + rest)
+        try:
+            Blocks(str(path), cache=cache / str(k), memory=MEMORY)
+        except ValueError as error:
+            assert path.name in str(error)  # noqa: PT017 some changes are of dates
+            n_refused += 1
+    assert n_refused > 20
+    np.savez(path, X=np.eye(3))
+    with pytest.raises(ValueError, match=r"npz: y, an array of labels or targets, is missing"):
+        Blocks(str(path), cache=cache, memory=MEMORY)
 
 
 def read_all(source, cache):

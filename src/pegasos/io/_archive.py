@@ -9,6 +9,7 @@ import errno
 import hashlib
 import math
 import os
+import shutil
 import stat
 import threading
 import zipfile
@@ -126,8 +127,11 @@ def load_sealed(path: Path) -> dict[str, np.ndarray]:
     return arrays
 
 
-def load(path: Path) -> dict[str, np.ndarray]:
-    """Read all arrays of `path`: a ValueError if it is no whole archive of plain arrays."""
+def load(path: Path, folder: str | None = None) -> dict[str, np.ndarray]:
+    """Read all arrays of `path`: a ValueError if it is no whole archive of plain arrays.
+
+    With a folder, arrays are unpacked to it, and stay on disk.
+    """
     name = os.fspath(path)
     with open(path, "rb") as file:
         if not zipfile.is_zipfile(file):
@@ -135,14 +139,40 @@ def load(path: Path) -> dict[str, np.ndarray]:
         try:
             _check_sizes(file)
             file.seek(0)
+            if folder is not None:
+                return _unpacked(file, folder)
             with np.load(file, allow_pickle=False) as archive:
                 return {key: archive[key] for key in archive.files}
         except (MemoryError, SystemError):  # nothing that bytes in a file could cause
             raise
         except Exception as error:  # noqa: BLE001 of three parsers of foreign bytes
+            if getattr(error, "filename", None) is not None:  # of `folder`
+                raise
             raise ValueError(
                 f"{name} is corrupt or holds more than plain arrays: {error}"
             ) from None
+
+
+def _unpacked(file: IO[bytes], folder: str) -> dict[str, np.ndarray]:
+    """The arrays of an archive, each in a file of this folder."""
+    arrays = {}
+    with zipfile.ZipFile(file) as archive:
+        for k, name in enumerate(archive.namelist()):
+            path = os.path.join(folder, f"{k}.npy")
+            with archive.open(name) as member, naming(path), open(path, "wb") as out:
+                shutil.copyfileobj(member, out)
+            arrays[name.removesuffix(".npy")] = np.load(path, mmap_mode="r")
+    return arrays
+
+
+@contextlib.contextmanager
+def naming(path: str) -> Generator[None]:
+    """Let errors of the system name the file."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = path if error.filename is None else error.filename
+        raise
 
 
 def _check_sizes(file: IO[bytes]) -> None:

@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import zlib
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -528,16 +528,6 @@ def _seal(body: str) -> str:
     return f"{zlib.crc32(body.encode()):08x}"
 
 
-@contextlib.contextmanager
-def _naming(path: str) -> Generator[None]:
-    """Let errors of the system name the file."""
-    try:
-        yield
-    except OSError as error:
-        error.filename = path if error.filename is None else error.filename
-        raise
-
-
 class _Writer:
     """A file as NumPy writes to it without a call of its own, whose errors say nothing."""
 
@@ -546,14 +536,14 @@ class _Writer:
         self._file = open(path, mode)  # noqa: SIM115 closed by `close`
 
     def write(self, data: Any) -> None:
-        with _naming(self.path):
+        with _archive.naming(self.path):
             self._file.write(data)
 
     def tell(self) -> int:
         return self._file.tell()
 
     def close(self, *, is_last: bool = False) -> None:
-        with _naming(self.path), self._file as file:
+        with _archive.naming(self.path), self._file as file:
             file.flush()
             if is_last:  # or a crash of the machine could leave a name without content
                 os.fsync(file.fileno())
@@ -591,7 +581,7 @@ class _Conversion:
         shutil.rmtree(work, ignore_errors=True)  # of one that was killed
         os.mkdir(work)
         try:
-            dealt = self._deal(self._pieces(), work, self.seed)
+            dealt = self._deal(self._pieces(work), work, self.seed)
             if self.n_rows == 0:
                 raise ValueError(
                     "source has no rows: a function must return a fresh iterator at each call"
@@ -642,9 +632,9 @@ class _Conversion:
 
     # ---- Pieces of the source --------------------------------------------------------------------
 
-    def _pieces(self) -> Iterator[_sources.Piece]:
+    def _pieces(self, work: str) -> Iterator[_sources.Piece]:
         """The source's pieces, checked and counted."""
-        source: Any = self.source.pieces(self.memory // _PIECE_SHARE)
+        source: Any = self.source.pieces(self.memory // _PIECE_SHARE, work)
         with contextlib.closing(source) as pieces:
             for number, (X, y, weights) in enumerate(pieces):
                 try:

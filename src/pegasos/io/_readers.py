@@ -187,7 +187,7 @@ def read(
         elif format == "csv":
             X, y, found = _read_csv(file, how, targets, expected)
         elif format == "npz":
-            X, y = _read_npz(file)
+            X, y, _ = arrays_of_npz(file)
         else:
             columns, pieces = _table(file, format, how, _PIECE, **expected)
             found, read_pieces = columns.feature_names, list(pieces)
@@ -678,12 +678,15 @@ def _is_number(text: str) -> bool:
     return text.isascii() and "_" not in text
 
 
-def _read_npz(path: _archive.Path) -> tuple[Any, np.ndarray | None]:
-    """X and y, or the arrays of scipy.sparse.save_npz and y."""
-    arrays = _archive.load(path)
-    y = arrays.get("y")
+def arrays_of_npz(path: _archive.Path, folder: str | None = None) -> tuple[Any, Any, Any]:
+    """X, y and sample weights (None: it has none); X may be in the arrays of scipy.sparse.save_npz.
+
+    `folder` as for `pegasos.io._archive.load`.
+    """
+    arrays = _archive.load(path, folder)
+    y, weights = arrays.get("y"), arrays.get("sample_weight")
     if "X" in arrays:
-        return arrays["X"], y
+        return arrays["X"], y, weights
     if not {"data", "indices", "indptr", "shape"} <= set(arrays):
         raise ValueError(
             f"{os.fspath(path)} must hold X and y, or data, indices, indptr, shape and y; "
@@ -693,9 +696,10 @@ def _read_npz(path: _archive.Path) -> tuple[Any, np.ndarray | None]:
         if "format" in arrays and arrays["format"].tolist() not in (b"csr", "csr"):
             raise ValueError(f"the sparse matrix must be CSR, got format {arrays['format']}")
         shape = tuple(_validate.integer("shape", n) for n in arrays["shape"].tolist())
-        return _validate.csr(arrays["data"], arrays["indices"], arrays["indptr"], shape), y
+        X = _validate.csr(arrays["data"], arrays["indices"], arrays["indptr"], shape)
     except (TypeError, ValueError) as error:
         raise ValueError(f"{os.fspath(path)}: {error}") from None
+    return X, y, weights
 
 
 def _table(

@@ -7,7 +7,7 @@ import contextlib
 import glob
 import os
 import reprlib
-import zipfile
+import tempfile
 import zlib
 from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any
@@ -83,8 +83,11 @@ class Source:
         """Whether files or arrays are others than they were; of a function nothing is known."""
         return self.kind != "callable" and self.fingerprint() != self.found
 
-    def pieces(self, n_bytes: int) -> Iterator[Piece]:
-        """The rows, about so many bytes of memory at a time; a callable decides itself."""
+    def pieces(self, n_bytes: int, folder: str) -> Iterator[Piece]:
+        """The rows, about so many bytes of memory at a time; a callable decides itself.
+
+        Archives are unpacked in `folder`, one after the other.
+        """
         if self.kind == "callable":
             for number, piece in enumerate(_checked(_started(self.given))):
                 if number == 0 and self._first and list(map(_crc, piece)) != self._first:
@@ -97,8 +100,12 @@ class Source:
             yield from _of_arrays(self.given, n_bytes)
         elif self.kind == "npz":
             for path in self.paths:
-                with _readers._naming(path, path):
-                    yield from _of_archive(path, n_bytes)
+                with (
+                    # Windows keeps files that are mapped; `folder` goes as a whole.
+                    tempfile.TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as own,
+                    _readers._naming(path, path),
+                ):
+                    yield from _of_arrays(_readers.arrays_of_npz(path, own), n_bytes)
         else:
             is_text = self.kind in ("libsvm", "csv")
             pieces = _readers.text_pieces if is_text else _readers.table_pieces
@@ -191,6 +198,10 @@ def _of_arrays(given: tuple[Any, ...], n_bytes: int) -> Iterator[Piece]:
     else:
         X = X if hasattr(X, "shape") else np.asarray(X)
         size = 8 * int(np.prod(X.shape[1:]))
+    if len(X.shape) != 2:
+        raise ValueError(f"X must be two-dimensional, got shape {X.shape}")
+    if y is None:
+        raise ValueError("y, an array of labels or targets, is missing")
     for name, other in (("y", y), ("sample_weight", weights)):
         if other is not None and len(other) != X.shape[0]:
             raise ValueError(
@@ -205,79 +216,6 @@ def _of_arrays(given: tuple[Any, ...], n_bytes: int) -> Iterator[Piece]:
             np.asarray(y[part]),
             None if weights is None else np.asarray(weights[part]),
         )
-
-
-class _Member:
-    """An array of an .npz archive, read some numbers at a time."""
-
-    def __init__(self, archive: zipfile.ZipFile, name: str) -> None:
-        self._file = archive.open(name + ".npy")
-        version = np.lib.format.read_magic(self._file)
-        header = np.lib.format.read_array_header_1_0
-        if version != (1, 0):
-            header = np.lib.format.read_array_header_2_0
-        self.shape, is_fortran, self.dtype = header(self._file)
-        if self.dtype.hasobject or (is_fortran and len(self.shape) > 1):
-            raise ValueError(f"{name} must be an array of numbers in C order")
-
-    def take(self, count: int) -> np.ndarray:
-        wanted = count * self.dtype.itemsize
-        data = self._file.read(wanted)
-        if len(data) != wanted:
-            raise ValueError("an array ends too early")
-        return np.frombuffer(data, self.dtype)
-
-
-def _of_archive(path: str, n_bytes: int) -> Iterator[Piece]:
-    """Rows of X, or of the arrays of `scipy.sparse.save_npz`, with y."""
-    with zipfile.ZipFile(path) as archive:
-        names = {name.removesuffix(".npy") for name in archive.namelist()}
-        is_sparse = {"data", "indices", "indptr", "shape"} <= names
-        if "y" not in names or not ("X" in names or is_sparse):
-            raise ValueError(
-                f"{path} must hold X and y, or data, indices, indptr, shape and y; it holds "
-                f"{', '.join(sorted(names))}"
-            )
-
-        def whole(name: str) -> np.ndarray:
-            member = _Member(archive, name)
-            return member.take(int(np.prod(member.shape))).reshape(member.shape)
-
-        y = whole("y")
-        weights = whole("sample_weight") if "sample_weight" in names else None
-        if is_sparse and "format" in names and whole("format").tolist() not in (b"csr", "csr"):
-            raise ValueError("the sparse matrix must be CSR")
-        shape = whole("shape").tolist() if is_sparse else _Member(archive, "X").shape
-        n, d = (_validate.integer("shape", k) for k in shape)
-        if len(y) != n:
-            raise ValueError(f"y must have an entry for each of the {n} rows, got {len(y)}")
-        first = 0
-        for X in (_sparse_rows if is_sparse else _dense_rows)(archive, whole, n, d, n_bytes):
-            part = slice(first, first + X.shape[0])
-            yield X, y[part], None if weights is None else weights[part]
-            first = part.stop
-
-
-def _dense_rows(
-    archive: zipfile.ZipFile, whole: Any, n: int, d: int, n_bytes: int
-) -> Iterator[np.ndarray]:
-    X, step = _Member(archive, "X"), max(1, n_bytes // (16 * d))
-    for first in range(0, n, step):
-        yield X.take(min(step, n - first) * d).reshape(-1, d)
-
-
-def _sparse_rows(
-    archive: zipfile.ZipFile, whole: Any, n: int, d: int, n_bytes: int
-) -> Iterator[Any]:
-    values, indices, indptr = _Member(archive, "data"), _Member(archive, "indices"), whole("indptr")
-    if len(indptr) != n + 1 or indptr[0] != 0 or (indptr[1:] < indptr[:-1]).any():
-        raise ValueError("indptr must have an entry more than there are rows, and grow")
-    step = max(1, n_bytes * n // (32 * max(1, int(indptr[-1]))))
-    for first in range(0, n, step):
-        count = min(step, n - first)
-        ends = indptr[first : first + count + 1] - indptr[first]
-        stored = int(ends[-1])
-        yield _validate.csr(values.take(stored), indices.take(stored), ends, (count, d))
 
 
 def dump(file: Any, piece: Piece) -> None:
