@@ -259,7 +259,7 @@ def test_bad_sources_are_told_in_a_sentence(tmp_path, rng):
     text.write_text("1 1:1\n" * 3000 + "-1 1:x\n")
     fails(str(text), r"bad.svm, line 3001")
     text.write_text("1 1:1\n" * 3000 + "-1 2:nan\n")
-    fails(str(text), "row 3001, feature 3 is nan|row 3001, feature 2 is nan")
+    fails(str(text), "row 3001, feature 2 is nan")
     table = tmp_path / "bad.csv"
     table.write_text("1,2,a\n" * 3000 + "1,b\n")
     fails(str(table), r"bad.csv, line 3001: 2 columns")
@@ -359,14 +359,14 @@ def test_a_disk_too_full_for_dual_variables_loses_nothing(tmp_path, rng):
 def test_files_that_change_are_found(tmp_path, rng, monkeypatch):
     X, y, _ = make(rng)
     path = files(tmp_path, X, y)["libsvm"]
-    read = _readers.text_pieces
+    pieces = _readers._Libsvm.pieces
 
-    def and_change(*arguments, **options):
-        yield from read(*arguments, **options)
+    def and_change(*arguments):
+        yield from pieces(*arguments)
         with open(path, "a") as file:
             file.write("1 1:1\n")
 
-    monkeypatch.setattr(_readers, "text_pieces", and_change)
+    monkeypatch.setattr(_readers._Libsvm, "pieces", and_change)
     with pytest.raises(ValueError, match="source has changed while it was read"):
         Blocks(path, cache=tmp_path / "cache", memory=MEMORY)
     assert not list((tmp_path / "cache").iterdir())

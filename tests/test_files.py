@@ -215,7 +215,7 @@ def test_libsvm_text_without_labels_can_be_predicted(tmp_path, rows, capsys):
     assert len(capsys.readouterr().out.split()) == 2
     bare.write_text("1:2\n\n2:1\n")
     assert main("predict", tmp_path / "m.npz", bare) == 2
-    assert "bare.svm: line 2 is empty" in capsys.readouterr().err
+    assert "bare.svm, line 2: a row without features needs a label" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -145,7 +145,7 @@ def load(path: Path, folder: str | None = None) -> dict[str, np.ndarray]:
                 return {key: archive[key] for key in archive.files}
         except (MemoryError, SystemError):  # nothing that bytes in a file could cause
             raise
-        except Exception as error:  # noqa: BLE001 of three parsers of foreign bytes
+        except Exception as error:  # of three parsers of foreign bytes
             if getattr(error, "filename", None) is not None:  # of `folder`
                 raise
             raise ValueError(

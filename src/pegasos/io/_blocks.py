@@ -632,7 +632,7 @@ class _Conversion:
 
     # ---- Pieces of the source --------------------------------------------------------------------
 
-    def _pieces(self, work: str) -> Iterator[_sources.Piece]:
+    def _pieces(self, work: str) -> Iterator[_readers.Piece]:
         """The source's pieces, checked and counted."""
         source: Any = self.source.pieces(self.memory // _PIECE_SHARE, work)
         with contextlib.closing(source) as pieces:
@@ -645,7 +645,7 @@ class _Conversion:
                 if piece[0].shape[0]:
                     yield piece
 
-    def _piece(self, X: Any, y: Any, weights: Any) -> _sources.Piece:
+    def _piece(self, X: Any, y: Any, weights: Any) -> _readers.Piece:
         _validate.before_conversion(X)
         is_sparse = _validate.is_sparse(X)
         X = _validate.plain_csr(X) if is_sparse else np.asarray(X)
@@ -750,7 +750,7 @@ class _Conversion:
 
     # ---- In random order -------------------------------------------------------------------------
 
-    def _deal(self, pieces: Iterator[_sources.Piece], work: str, seed: int) -> list[str]:
+    def _deal(self, pieces: Iterator[_readers.Piece], work: str, seed: int) -> list[str]:
         """Deal rows to files at random; returns those that have some, in their order."""
         paths = [os.path.join(work, f"{seed:x}-{k}") for k in range(_BUCKETS)]
         files: list[Any] = [None] * _BUCKETS
@@ -784,7 +784,8 @@ class _Conversion:
                     dealt = self._deal(_sources.load(file, self.dtype, n_features), work, own)
                     yield from self._shuffled(dealt, work, own)
                 else:
-                    X, y, weights = _sources.load_all(file, self.dtype, n_features)
+                    pieces = _sources.load(file, self.dtype, n_features)
+                    X, y, weights = _readers.joined(list(pieces))
                     permutation, order = np.empty((2, len(y)), np.int64)
                     _core.Order(own, permutation, _core.SAMPLINGS["permutation"], 0).draw(order)
                     yield X, y, weights, order
@@ -799,7 +800,7 @@ class _Conversion:
         )
         size = min(self.memory // _BLOCK_SHARE, _LARGEST_BLOCK)
         n_each = max(1, int(size / bytes_of_row))
-        block: _sources.Piece | None = None
+        block: _readers.Piece | None = None
         total = 0.0
         for X, y, weights, order in self._shuffled(dealt, work, self.seed):
             first = 0
@@ -807,7 +808,7 @@ class _Conversion:
                 some = order[first : first + n_each - (0 if block is None else len(block[1]))]
                 first += len(some)
                 piece = X[some], y[some], None if weights is None else weights[some]
-                block = piece if block is None else _sources.joined([block, piece])
+                block = piece if block is None else _readers.joined([block, piece])
                 if len(block[1]) == n_each:
                     total += self._write_block(out, *block, squares)
                     block = None

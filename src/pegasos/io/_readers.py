@@ -10,7 +10,6 @@ import codecs
 import contextlib
 import csv
 import dataclasses
-import functools
 import gzip
 import io
 import lzma
@@ -44,8 +43,12 @@ _NUMBER = r"[+-]?((0|[1-9]\d*)(\.\d*)?|\.\d+)([eE][+-]?\d+)?"
 
 _MAX_LINE = 2**27  # more than any row; a file without line ends is not read as one
 
-# Of a file that is read whole, so many bytes are read at once.
-_PIECE = 2**26
+# Of a file that is read whole, pieces take so many bytes; a row of text takes so many for each of
+# its own while it is parsed.
+_PIECE, _TEXT = 2**28, 6
+
+#: X, y and sample weights; of these two, None where there are none.
+Piece = tuple[Any, Any, Any]
 
 _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 _BEGINNINGS = {".gz": b"\x1f\x8b", ".bz2": b"BZh91AY&SY", ".xz": b"\xfd7zXZ\x00"}
@@ -177,26 +180,25 @@ def read(
     if n_features is not None:
         n_features = _validate.integer("n_features", n_features)
     how = Layout(**layout)
-    format, found = how.format_of(path), None
+    format = how.format_of(path)
     expected: dict[str, Any] = {
         "n_features": n_features, "wanted": names, "labels_optional": labels_optional,
     }  # fmt: skip
-    with _that_opens_again(path) as file, _naming(name, file):
-        if format == "libsvm":
-            X, y, zero_based = _read_libsvm(file, n_features, labels_optional, zero_based)
-        elif format == "csv":
-            X, y, found = _read_csv(file, how, targets, expected)
-        elif format == "npz":
+    with _that_opens_again(path) as file, naming(name, file):
+        if format == "npz":
             X, y, _ = arrays_of_npz(file)
+            found = None
         else:
-            columns, pieces = _table(file, format, how, _PIECE, **expected)
-            found, read_pieces = columns.feature_names, list(pieces)
-            if not read_pieces:
+            table = table_of(file, how, **expected)
+            pieces, found = list(table.pieces(_PIECE)), table.feature_names
+            if not pieces:
                 raise ValueError(f"{file} holds no rows")
-            X = np.concatenate([X for X, _ in read_pieces])
-            y = None
-            if columns.label is not None:
-                y = _plain_labels(np.concatenate([y for _, y in read_pieces]))
+            X, y, _ = joined(pieces)
+            y = None if y is None else _plain_labels(y)
+            if format == "libsvm":
+                X, zero_based = _from_zero(file, X, n_features, zero_based)
+            elif format == "csv" and not (targets or labels_optional or y is None):
+                _check_labels(table.columns, y, X[:, 0])
     if y is None and not labels_optional:
         raise ValueError(
             f"{name} has no labels"
@@ -218,7 +220,7 @@ def read(
 
 
 @contextlib.contextmanager
-def _naming(name: str, file: _archive.Path) -> Generator[None]:
+def naming(name: str, file: _archive.Path) -> Generator[None]:
     """Let errors of the block name the file that the user gave; it may be read from a copy."""
     try:
         yield
@@ -237,54 +239,19 @@ def _naming(name: str, file: _archive.Path) -> Generator[None]:
         raise ValueError(what if name in what else f"{name}: {what}") from None
 
 
-def table_pieces(path: _archive.Path, n_bytes: int, layout: Layout) -> Iterator[tuple[Any, Any]]:
-    """Rows and labels of a file in .npy or Parquet, about so many bytes of memory at a time."""
-    with _naming(os.fspath(path), path):
-        yield from _table(path, layout.format_of(path), layout, n_bytes)[1]
-
-
-def feature_names(path: _archive.Path, layout: Layout) -> list[str] | None:
-    """Names of the features of a file that has some."""
-    format = layout.format_of(path)
-    with _naming(os.fspath(path), path):
-        if format == "csv":
-            return _Csv(path, layout).columns.feature_names
-        return _table(path, format, layout, 1)[0].feature_names if format == "parquet" else None
-
-
-def text_pieces(path: _archive.Path, size: int, layout: Layout) -> Iterator[tuple[Any, np.ndarray]]:
-    """Rows and labels of a file of LIBSVM or CSV text, about `size` bytes of text at a time.
-
-    Features of LIBSVM text are numbered as they are there. Labels of CSV are strings.
-    """
-    name = os.fspath(path)
-    table = None
-    with _naming(name, path), _opened(path) as file:
-        if layout.format_of(path) == "csv":
-            table = _Csv(path, layout)
-            file.readlines(1) if table.skip else None
-        first = 0
-        while lines := file.readlines(size):
-            try:
-                if table is not None:
-                    X, codes = table.read([line.decode("utf-8") for line in lines])
-                    assert codes is not None
-                    y = np.array(list(table.labels))[codes]
-                    table.labels.clear()
-                else:
-                    X, y = load_svmlight_file(io.BytesIO(b"".join(lines)), zero_based=True)
-                    X = sparse.csr_array(X)
-            except UnicodeDecodeError:
-                raise
-            except (ValueError, OverflowError) as error:
-                check = _check_libsvm_line if table is None else table.check
-                _blame_line(path, check, error, skip=table.skip if table else 0)
-            where = _where_not_finite(X, first)
-            if where is not None:
-                raise ValueError(where)
-            first += X.shape[0]
-            if X.shape[0]:
-                yield X, y
+def joined(pieces: Sequence[Piece]) -> Piece:
+    """The rows of pieces, one after the other; those of LIBSVM text may grow wider."""
+    if len(pieces) == 1:
+        return pieces[0]
+    parts, *others = zip(*pieces, strict=True)
+    if sparse.issparse(parts[0]):
+        width = max(X.shape[1] for X in parts)
+        wide = [sparse.csr_array((X.data, X.indices, X.indptr), (X.shape[0], width)) for X in parts]
+        X = sparse.vstack(wide, "csr")
+    else:
+        X = np.concatenate(parts)
+    y, weights = (None if of[0] is None else np.concatenate(of) for of in others)
+    return X, y, weights
 
 
 @contextlib.contextmanager
@@ -311,7 +278,7 @@ def _that_opens_again(path: _archive.Path) -> Generator[_archive.Path]:
         yield shutil.move(copy, copy + ending)
 
 
-def _where_not_finite(X: Any, first: int = 0) -> str | None:
+def _where_not_finite(X: Any, first_row: int = 0, first_column: int = 1) -> str | None:
     """A sentence on the first row with a NaN or infinity, or None."""
     values = X.data if sparse.issparse(X) else X
     if values.dtype.kind != "f" or np.isfinite(values).all():
@@ -322,7 +289,7 @@ def _where_not_finite(X: Any, first: int = 0) -> str | None:
     else:
         row, column = divmod(at, X.shape[1])
     return (
-        f"row {first + row + 1}, feature {column + 1} is {values.ravel()[at]}, "
+        f"row {first_row + row + 1}, feature {first_column + column} is {values.ravel()[at]}, "
         "but all numbers must be finite"
     )
 
@@ -334,12 +301,13 @@ def _plain_labels(y: np.ndarray) -> np.ndarray:
     """
     if y.dtype.kind in "biu":
         return y
-    if y.dtype.kind == "U" and not all(re.fullmatch(_NUMBER, label) for label in y):
+    distinct = set(y.tolist()) if y.dtype.kind == "U" else set()
+    if not all(re.fullmatch(_NUMBER, label) for label in distinct):
         return y
     numbers = y.astype(np.float64)
     if not np.isfinite(numbers).all():
         raise ValueError(f"labels must be finite, got {y[np.argmin(np.isfinite(numbers))]}")
-    if y.dtype.kind == "U" and all(re.fullmatch(r"[+-]?\d{1,18}", label) for label in y):
+    if distinct and all(re.fullmatch(r"[+-]?\d{1,18}", label) for label in distinct):
         return y.astype(np.int64)
     if (np.abs(numbers) < 2**53).all() and (numbers == np.round(numbers)).all():
         return numbers.astype(np.int64)
@@ -364,7 +332,7 @@ def _blame_line(
     """Raise a ValueError that names the first line which `parse` refuses, if there is one."""
     with _opened(path) as file:
         for number, line in enumerate(file, start=1):
-            if number <= skip or not line.strip(b"\r\n"):
+            if number <= skip:
                 continue
             try:
                 parse(line)
@@ -377,57 +345,90 @@ def _blame_line(
     raise ValueError(f"{path}: {error}") from None
 
 
-class _Labelled:
-    """LIBSVM text without labels, as scikit-learn reads files, with a label of 0 for every row."""
+class _Text:
+    """Rows of text; `parse` makes them of lines, and `check` says what is wrong with one.
 
-    def __init__(self, lines: IO[bytes]) -> None:
-        self.lines = lines
+    `expected` has the parameters of `_Columns`.
+    """
 
-    def __iter__(self) -> Iterator[bytes]:
-        for number, line in enumerate(self.lines, start=1):
-            if line.partition(b"#")[0].strip():
-                yield b"0 " + line
-            elif not line.strip():
-                raise ValueError(f"line {number} is empty: give a row without features a label")
+    #: Lines before the first row, and the number that messages give to column 0.
+    skip, first_column = 0, 1
+    feature_names: list[str] | None = None
 
-    def read(self) -> NoReturn:
-        """Needed for scikit-learn to see a file."""
+    def __init__(self, path: _archive.Path, layout: Layout, **expected: Any) -> None:
+        self.path = path
+
+    def opened(self, file: IO[bytes]) -> IO[Any]:
+        """The file, whose lines `parse` takes."""
+        return file
+
+    def parse(self, lines: list[Any]) -> tuple[Any, np.ndarray | None]:
+        """Rows, and their labels."""
         raise NotImplementedError
 
+    def check(self, line: bytes) -> None:
+        """Raise a ValueError that says what is wrong with a line, and perhaps what to do."""
+        raise NotImplementedError
 
-def _check_libsvm_line(line: bytes, is_labelled: bool = True) -> None:
-    """Raise a ValueError that says what is wrong with a line."""
-    fields = line.partition(b"#")[0].split()
-    if not fields:
-        return
-    if is_labelled and b":" in fields[0]:
-        raise ValueError("the label is missing")
-    if b"," in fields[0] or b";" in fields[0]:
-        raise ValueError("a label must come first (of CSV, say --format csv)")
-    for field in fields[is_labelled:]:
-        if b":" not in field:
-            raise ValueError(f"{field.decode('utf-8', 'replace')!r} is not index:value")
-    load_svmlight_file(io.BytesIO(line if is_labelled else b"0 " + line), zero_based=True)
+    def pieces(self, n_bytes: int) -> Iterator[Piece]:
+        """The rows, about so many bytes of memory at a time."""
+        first = 0
+        with _opened(self.path) as packed, self.opened(packed) as file:
+            file.readlines(1) if self.skip else None
+            while lines := file.readlines(max(1, n_bytes // _TEXT)):
+                try:
+                    X, y = self.parse(lines)
+                except UnicodeDecodeError:
+                    raise
+                except (ValueError, OverflowError) as error:
+                    _blame_line(self.path, self.check, error, skip=self.skip)
+                where = _where_not_finite(X, first, self.first_column)
+                if where is not None:
+                    raise ValueError(where)
+                first += X.shape[0]
+                if X.shape[0]:
+                    yield X, y, None
 
 
-def _read_libsvm(
-    path: _archive.Path, n_features: int | None, labels_optional: bool, zero_based: bool | None
-) -> tuple[Any, np.ndarray | None, bool]:
-    with _opened(path) as file:
-        first = next((line for line in file if line.partition(b"#")[0].strip()), b"0").split()[0]
-    is_labelled = not (labels_optional and b":" in first)
-    parse = functools.partial(_check_libsvm_line, is_labelled=is_labelled)
+class _Libsvm(_Text):
+    """LIBSVM text, whose features are numbered as they are there."""
 
-    try:
+    first_column = 0
+
+    def __init__(
+        self, path: _archive.Path, layout: Layout, labels_optional: bool = False, **_: Any
+    ) -> None:
+        super().__init__(path, layout)
         with _opened(path) as file:
-            text = file if is_labelled else _Labelled(file)
-            X, y = load_svmlight_file(text, zero_based=True)
-    except (ValueError, OverflowError) as error:
-        _blame_line(path, parse, error)
-    if X.shape[0] == 0:
-        raise ValueError(f"{path} holds no rows")
-    X, zero_based = _from_zero(path, sparse.csr_array(X), n_features, zero_based)
-    return X, _plain_labels(y) if is_labelled else None, zero_based
+            row = next((line for line in file if line.partition(b"#")[0].strip()), b"0").split()
+        self.is_labelled = not (labels_optional and b":" in row[0])
+
+    def _with_label(self, line: bytes) -> bytes:
+        """A line with a label, which scikit-learn wants."""
+        if self.is_labelled or line.lstrip().startswith(b"#"):
+            return line
+        if not line.strip():
+            raise ValueError("a row without features needs a label")
+        return b"0 " + line
+
+    def parse(self, lines: list[bytes]) -> tuple[Any, np.ndarray | None]:
+        text = b"".join(lines if self.is_labelled else map(self._with_label, lines))
+        X, y = load_svmlight_file(io.BytesIO(text), zero_based=True)
+        return sparse.csr_array(X), y if self.is_labelled else None
+
+    def check(self, line: bytes) -> None:
+        line = self._with_label(line)
+        fields = line.partition(b"#")[0].split()
+        if not fields:
+            return
+        if b":" in fields[0]:
+            raise ValueError("the label is missing")
+        if b"," in fields[0] or b";" in fields[0]:
+            raise ValueError("a label must come first (of CSV, say --format csv)")
+        for field in fields[1:]:
+            if b":" not in field:
+                raise ValueError(f"{field.decode('utf-8', 'replace')!r} is not index:value")
+        load_svmlight_file(io.BytesIO(line), zero_based=True)
 
 
 def _from_zero(
@@ -543,10 +544,11 @@ class _Columns:
         )
 
 
-class _Csv:
-    """How the lines of a CSV file are read; `expected` as by `_Columns`."""
+class _Csv(_Text):
+    """Lines of CSV; labels are strings."""
 
     def __init__(self, path: _archive.Path, layout: Layout, **expected: Any) -> None:
+        super().__init__(path, layout)
         name = os.fspath(path)
         first, self.delimiter, is_alone = _first_line(path, layout.separator)
         n = len(first)
@@ -560,12 +562,15 @@ class _Csv:
         self.skip = int(is_header)
         names = [field.strip() for field in first] if is_header else None
         self.columns = _Columns(name, names, n, layout, **expected)
-        #: Each label's text and its number, in order of appearance.
-        self.labels: dict[str, int] = {}
+        self.feature_names = self.columns.feature_names
+
+    def opened(self, file: IO[bytes]) -> IO[str]:
+        return io.TextIOWrapper(file, "utf-8")
 
     def check(self, line: bytes) -> None:
-        """Raise a ValueError that says what is wrong with a line, and perhaps what to do."""
         columns = self.columns
+        if not line.strip(b"\r\n"):
+            return
         fields = _fields(line.decode("utf-8", "replace"), self.delimiter)
         if len(fields) != columns.n:
             raise ValueError(f"{len(fields)} columns where the first line has {columns.n}")
@@ -577,55 +582,36 @@ class _Csv:
                 has_comma = re.fullmatch(r"\s*[-+]?\d+,\d+\s*", fields[j])
                 hint = "decimals have a point, not a comma" if has_comma else columns.advice(j)
                 raise ValueError(f"{columns.told(j)} is not a number", hint)
-        if columns.label is not None:
-            self._number_of(fields[columns.label])
-
-    def _number_of(self, label: str) -> int:
-        if not label.strip():
+        if columns.label is not None and not fields[columns.label].strip():
             raise ValueError("the label is empty")
-        return self.labels.setdefault(label.strip(), len(self.labels))
 
-    def read(self, source: Any, skip: int = 0) -> tuple[np.ndarray, np.ndarray | None]:
-        """Rows, and the numbers of their labels, of a file or of lines."""
-        columns = self.columns
+    def parse(self, lines: list[str]) -> tuple[np.ndarray, np.ndarray | None]:
+        columns, labels = self.columns, dict[str, int]()
+        if not any(line.strip("\n") for line in lines):
+            return np.zeros((0, len(columns.features))), None
+
+        def number_of(label: str) -> int:
+            if not label.strip():
+                raise ValueError("the label is empty")
+            return labels.setdefault(label.strip(), len(labels))
+
         unread = set(range(columns.n)).difference(columns.features)
-        converters: Any = dict.fromkeys(unread, _nothing)
+        converters: Any = dict.fromkeys(unread, lambda _: 0.0)
         if columns.label is not None:
-            converters[columns.label] = self._number_of
+            converters[columns.label] = number_of
         table = np.loadtxt(
-            source, quotechar='"', comments=None, encoding="utf-8-sig", ndmin=2, skiprows=skip,
-            delimiter=self.delimiter, **({"converters": converters} if converters else {}),
+            lines, quotechar='"', comments=None, encoding="utf-8", ndmin=2,
+            delimiter=self.delimiter,
+            **({"converters": converters} if converters else {}),
         )  # fmt: skip
         if table.size and table.shape[1] != columns.n:
             raise ValueError(f"{table.shape[1]} columns where the first line has {columns.n}")
         X = table
         if columns.features != list(range(columns.n)):
             X = np.ascontiguousarray(table[:, columns.features])
-        return X, None if columns.label is None else table[:, columns.label].astype(np.intp)
-
-
-def _nothing(text: str) -> float:
-    """The number for a field that is not read."""
-    return 0.0
-
-
-def _read_csv(
-    path: _archive.Path, layout: Layout, targets: bool, expected: dict[str, Any]
-) -> tuple[np.ndarray, np.ndarray | None, list[str] | None]:
-    table = _Csv(path, layout, **expected)
-    columns = table.columns
-    try:
-        X, codes = table.read(path, table.skip)
-    except UnicodeDecodeError:
-        raise
-    except ValueError as error:
-        _blame_line(path, table.check, error, skip=table.skip)
-    if codes is None:
-        return X, None, columns.feature_names
-    classes = _plain_labels(np.array(list(table.labels)))
-    if not targets and not expected["labels_optional"] and columns.label:
-        _check_labels(f"labels, in column {columns.label + 1},", classes, X[:, 0])
-    return X, classes[codes], columns.feature_names
+        if columns.label is None:
+            return X, None
+        return X, np.array(list(labels))[table[:, columns.label].astype(np.intp)]
 
 
 def _first_line(path: _archive.Path, separator: str | None) -> tuple[list[str], str, bool]:
@@ -648,14 +634,17 @@ def _is_header(name: str, first: list[str], columns: list[int]) -> bool:
     return not any(_is_number(first[j]) for j in columns)
 
 
-def _check_labels(what: str, classes: np.ndarray, others: np.ndarray) -> None:
-    """Raise a ValueError if nothing could be learned of these classes, but of `others` perhaps."""
-    is_number = classes.dtype.kind == "f" and (classes != classes.round()).any()
+def _check_labels(columns: _Columns, y: np.ndarray, others: np.ndarray) -> None:
+    """Raise a ValueError if nothing could be learned of labels, but of `others` perhaps."""
+    if not columns.label:
+        return
+    classes = list(dict.fromkeys(y.tolist()))
+    is_number = y.dtype.kind == "f" and (y != y.round()).any()
     if not is_number and len(classes) > 1:
         return
     if (others == others.round()).all() and (others != others[0]).any():
         raise ValueError(
-            f"{what} are {', '.join(map(str, classes[:3].tolist()))}"
+            f"labels, in column {columns.label + 1}, are {', '.join(map(str, classes[:3]))}"
             f"{', ...' if len(classes) > 3 else ''}; "
             "if the first column has the labels, say --label 0"
         )
@@ -702,73 +691,87 @@ def arrays_of_npz(path: _archive.Path, folder: str | None = None) -> tuple[Any, 
     return X, y, weights
 
 
-def _table(
-    path: _archive.Path, format: str, layout: Layout, n_bytes: int, **expected: Any
-) -> tuple[_Columns, Iterator[tuple[np.ndarray, Any]]]:
-    """Columns of a file in .npy or Parquet, and its rows and labels, some at a time."""
-    make = _npy if format == "npy" else _parquet
-    return make(os.fspath(path), layout, n_bytes, **expected)
+class _Npy:
+    """A table of numbers in a .npy file; `expected` has the parameters of `_Columns`."""
 
+    feature_names = None
 
-def _npy(path: str, layout: Layout, n_bytes: int, **expected: Any) -> Any:
-    table = np.load(path, mmap_mode="r", allow_pickle=False)
-    if table.ndim != 2 or table.dtype.kind not in "fiub":
-        raise ValueError(
-            f"{path} must hold numbers in two dimensions, got {table.dtype} of shape {table.shape}"
-        )
-    columns = _Columns(path, None, table.shape[1], layout, **expected)
-    step = max(1, n_bytes // (32 * columns.n))
-
-    def pieces() -> Iterator[tuple[np.ndarray, Any]]:
-        for first in range(0, len(table), step):
-            part = table[first : first + step]
-            yield (
-                part[:, columns.features],
-                None if columns.label is None else part[:, columns.label],
-            )
-
-    return columns, pieces()
-
-
-def _parquet(path: str, layout: Layout, n_bytes: int, **expected: Any) -> Any:
-    try:
-        from pyarrow import ArrowInvalid, parquet, types
-    except ImportError:
-        raise ImportError("Parquet files need pyarrow: pip install 'pegasos[parquet]'") from None
-    damaged = f"{path} is not a Parquet file, or is damaged"
-    try:
-        schema = parquet.read_schema(path)
-    except ArrowInvalid as error:
-        raise ValueError(f"{damaged}: {error}") from None
-    # The index of a data frame is no feature, and no label.
-    index = [name for name in schema.names if re.fullmatch(r"__index_level_\d+__", name)]
-    layout = dataclasses.replace(layout, drop=[*layout.drop, *index])
-    columns = _Columns(path, schema.names, len(schema.names), layout, **expected)
-    are_numbers = types.is_integer, types.is_floating, types.is_boolean, types.is_decimal
-    for j in columns.features:
-        kind = schema.types[j]
-        if not any(is_kind(kind) for is_kind in are_numbers):
+    def __init__(self, path: _archive.Path, layout: Layout, **expected: Any) -> None:
+        self.table = table = np.load(path, mmap_mode="r", allow_pickle=False)
+        if table.ndim != 2 or table.dtype.kind not in "fiub":
             raise ValueError(
-                f"{path}, {columns.told(j)} holds {kind}, not numbers: {columns.advice(j)}"
+                f"{os.fspath(path)} must hold numbers in two dimensions, got {table.dtype} of "
+                f"shape {table.shape}"
             )
-    chosen = columns.features if columns.label is None else [*columns.features, columns.label]
-    step = max(1, n_bytes // (32 * len(chosen)))
+        self.columns = _Columns(os.fspath(path), None, table.shape[1], layout, **expected)
 
-    def pieces() -> Iterator[tuple[np.ndarray, Any]]:
+    def pieces(self, n_bytes: int) -> Iterator[Piece]:
+        """The rows, about so many bytes of memory at a time."""
+        columns, step = self.columns, max(1, n_bytes // (32 * self.columns.n))
+        for first in range(0, len(self.table), step):
+            part = self.table[first : first + step]
+            y = None if columns.label is None else part[:, columns.label]
+            yield part[:, columns.features], y, None
+
+
+class _Parquet:
+    """A Parquet file; `expected` has the parameters of `_Columns`."""
+
+    def __init__(self, path: _archive.Path, layout: Layout, **expected: Any) -> None:
         try:
-            with parquet.ParquetFile(path) as file:
-                for batch in file.iter_batches(step, columns=[schema.names[j] for j in chosen]):
-                    arrays = [
-                        batch.column(schema.names[j]).to_numpy(zero_copy_only=False) for j in chosen
-                    ]
-                    y = None if columns.label is None else arrays.pop()
-                    if y is not None and y.dtype == object:
-                        if any(label is None for label in y):
-                            raise ValueError(f"{path} has rows without a label")
-                        y = y.astype(str)
-                    X = np.column_stack(arrays)
-                    yield X.astype(np.float64) if X.dtype == object else X, y
-        except ArrowInvalid as error:
-            raise ValueError(f"{damaged}: {error}") from None
+            from pyarrow import parquet, types
+        except ImportError:
+            raise ImportError(
+                "Parquet files need pyarrow: pip install 'pegasos[parquet]'"
+            ) from None
+        self.path = os.fspath(path)
+        with self._naming():
+            schema = parquet.read_schema(path)
+        # The index of a data frame is no feature, and no label.
+        index = [name for name in schema.names if re.fullmatch(r"__index_level_\d+__", name)]
+        layout = dataclasses.replace(layout, drop=[*layout.drop, *index])
+        n = len(schema.names)
+        self.columns = columns = _Columns(self.path, schema.names, n, layout, **expected)
+        self.feature_names = columns.feature_names
+        are_numbers = types.is_integer, types.is_floating, types.is_boolean, types.is_decimal
+        for j in columns.features:
+            kind = schema.types[j]
+            if not any(is_kind(kind) for is_kind in are_numbers):
+                raise ValueError(
+                    f"{path}, {columns.told(j)} holds {kind}, not numbers: {columns.advice(j)}"
+                )
+        label = [] if columns.label is None else [columns.label]
+        self.chosen = [schema.names[j] for j in [*columns.features, *label]]
 
-    return columns, pieces()
+    @contextlib.contextmanager
+    def _naming(self) -> Generator[None]:
+        from pyarrow import ArrowInvalid
+
+        try:
+            yield
+        except ArrowInvalid as error:
+            raise ValueError(f"{self.path} is not a Parquet file, or is damaged: {error}") from None
+
+    def pieces(self, n_bytes: int) -> Iterator[Piece]:
+        """The rows, about so many bytes of memory at a time."""
+        from pyarrow import parquet
+
+        step = max(1, n_bytes // (32 * len(self.chosen)))
+        with self._naming(), parquet.ParquetFile(self.path) as file:
+            for batch in file.iter_batches(step, columns=self.chosen):
+                arrays = [batch.column(name).to_numpy(zero_copy_only=False) for name in self.chosen]
+                y = None if self.columns.label is None else arrays.pop()
+                if y is not None and y.dtype == object:
+                    if any(label is None for label in y):
+                        raise ValueError(f"{self.path} has rows without a label")
+                    y = y.astype(str)
+                X = np.column_stack(arrays)
+                yield X.astype(np.float64) if X.dtype == object else X, y, None
+
+
+_TABLES = {"libsvm": _Libsvm, "csv": _Csv, "npy": _Npy, "parquet": _Parquet}
+
+
+def table_of(path: _archive.Path, layout: Layout, **expected: Any) -> Any:
+    """A file of rows, with `feature_names` (or None) and `pieces`, but for archives."""
+    return _TABLES[layout.format_of(path)](path, layout, **expected)

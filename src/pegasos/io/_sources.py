@@ -16,12 +16,8 @@ import numpy as np
 from scipy import sparse
 
 from pegasos.io import _readers
+from pegasos.io._readers import Piece
 from pegasos.problems import _rows, _validate
-
-Piece = tuple[Any, Any, Any]
-
-# A row of text takes so many bytes of memory for each of its own while it is parsed.
-_TEXT = 6
 
 
 class Source:
@@ -65,7 +61,9 @@ class Source:
                 )
             (self.kind,) = formats
             self.counts_features = self.kind != "libsvm"
-            self.feature_names = _readers.feature_names(self.paths[0], layout)
+            if self.kind != "npz":
+                with _readers.naming(self.paths[0], self.paths[0]):
+                    self.feature_names = _readers.table_of(self.paths[0], layout).feature_names
         self.found = self.fingerprint()
 
     def fingerprint(self) -> list[Any]:
@@ -103,21 +101,19 @@ class Source:
                 with (
                     # Windows keeps files that are mapped; `folder` goes as a whole.
                     tempfile.TemporaryDirectory(dir=folder, ignore_cleanup_errors=True) as own,
-                    _readers._naming(path, path),
+                    _readers.naming(path, path),
                 ):
                     yield from _of_arrays(_readers.arrays_of_npz(path, own), n_bytes)
         else:
-            is_text = self.kind in ("libsvm", "csv")
-            pieces = _readers.text_pieces if is_text else _readers.table_pieces
             for path in self.paths:
-                names = _readers.feature_names(path, self.layout)
-                if names != self.feature_names:
-                    raise ValueError(
-                        f"{path} has the features {reprlib.repr(names)}, but {self.paths[0]} has "
-                        f"{reprlib.repr(self.feature_names)}"
-                    )
-                for X, y in pieces(path, max(1, n_bytes // _TEXT**is_text), self.layout):
-                    yield X, y, None
+                with _readers.naming(path, path):
+                    table = _readers.table_of(path, self.layout)
+                    if table.feature_names != self.feature_names:
+                        raise ValueError(
+                            f"{path} has the features {reprlib.repr(table.feature_names)}, but "
+                            f"{self.paths[0]} has {reprlib.repr(self.feature_names)}"
+                        )
+                    yield from table.pieces(n_bytes)
 
 
 def _is_text_path(given: Any) -> bool:
@@ -246,45 +242,3 @@ def load(file: Any, dtype: Any, n_features: int) -> Iterator[Piece]:
             X = X.reshape(n, -1)
         y = take(np.float64, n * n_outputs).reshape(n, n_outputs)
         yield X, y, take(np.float64, n) if has_weights else None
-
-
-def load_all(file: Any, dtype: Any, n_features: int) -> Piece:
-    """All that such a file has, in memory that it takes once."""
-    n = n_outputs = size = index_bytes = has_weights = 0
-    while header := file.read(5 * 8):
-        n_rows, n_outputs, n_stored, own_bytes, has_weights = np.frombuffer(header, np.int64)
-        n, size, index_bytes = n + n_rows, size + n_stored, max(index_bytes, own_bytes)
-        of_row = 8 * (n_outputs + has_weights) + own_bytes
-        file.seek(n_rows * of_row + n_stored * (dtype.itemsize + own_bytes) + own_bytes, 1)
-    file.seek(0)
-    index = f"i{8 if size >= 2**31 else index_bytes}" if index_bytes else "i4"
-    values, indices = np.empty(size, dtype), np.empty(size if index_bytes else 0, index)
-    indptr, y, weights = np.zeros(n + 1, index), np.empty((n, n_outputs)), np.empty(n)
-    row = first = 0
-    rows: Any
-    for X, own_y, own_weights in load(file, dtype, n_features):
-        here, stored = slice(row, row + len(own_y)), slice(first, first + X.size)
-        if index_bytes:
-            values[stored], indices[stored] = X.data, X.indices
-            indptr[row + 1 : here.stop + 1] = X.indptr[1:] + indptr.dtype.type(first)
-        else:
-            values[stored] = X.ravel()
-        y[here] = own_y
-        if own_weights is not None:
-            weights[here] = own_weights
-        row, first = here.stop, stored.stop
-    if index_bytes:
-        rows = sparse.csr_array((values, indices, indptr), shape=(n, n_features))
-    else:
-        rows = values.reshape(n, -1)
-    return rows, y, weights if has_weights else None
-
-
-def joined(pieces: list[Piece]) -> Piece:
-    """The rows of pieces, one after the other."""
-    X, y, weights = zip(*pieces, strict=True)
-    return (
-        sparse.vstack(X, "csr") if sparse.issparse(X[0]) else np.concatenate(X),
-        np.concatenate(y),
-        None if weights[0] is None else np.concatenate(weights),
-    )
