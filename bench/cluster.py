@@ -44,8 +44,8 @@ SETS = {
 class Counted(_rounds.Blocks):
     """Notes the size of what would go over the network in the last round."""
 
-    def sum_up(self, function, message):
-        sums = super().sum_up(function, message)
+    def sum_up(self, function, message, *on_block):
+        sums = super().sum_up(function, message, *on_block)
         self.kilobytes = [len(pickle.dumps(what)) / 1000 for what in (message, sums)]
         return sums
 

@@ -59,9 +59,9 @@ class Recorded(_rounds.Blocks):
         super().__init__(blocks)
         self.messages = []
 
-    def sum_up(self, function, message):
+    def sum_up(self, function, message, *on_block):
         self.messages.append(message)
-        return super().sum_up(function, message)
+        return super().sum_up(function, message, *on_block)
 
 
 def problem_of(rng, loss, n=95, d=7):
@@ -314,7 +314,7 @@ def test_a_state_goes_on_with_the_same_bits(rng, loss, with_matrix, monkeypatch)
         going = new()
         going.restore(state)
         with contextlib.suppress(StoppedError):
-            found, is_over = going.train(tol=1e-5, max_iter=300, on_progress=stop), True
+            found, is_over = going.train(tol=1e-5, max_iter=300, on_epoch=stop), True
     assert going.n_passes == whole.n_passes
     assert len(states) >= 2
     np.testing.assert_array_equal(wanted.dual_objective, found.dual_objective)
@@ -343,5 +343,5 @@ def test_a_state_of_another_fit_or_a_damaged_one_is_refused(rng):
         {"moves": moves}, {"moves": 0 * moves}, {"moves": np.nan * moves},
         {"numbers": numbers[:2]}, {"numbers": late},
     ):  # fmt: skip
-        with pytest.raises(ValueError, match="numbers or moves do not fit"):
+        with pytest.raises(ValueError, match=r"(numbers|moves) .*do not fit"):
             rounds_of(_rounds.Blocks(blocks), c, *X.shape).restore(state | bad)

@@ -178,19 +178,23 @@ class _DaskBlocks(Blocks):
     def __init__(self, run: _Run, blocks: list[distributed.Future]) -> None:
         super().__init__(blocks)
         self.run = run
-
         self._looked = time.monotonic()
 
     def task(self, function: Callable[..., Any]) -> Any:
         """See `_task`."""
         return _task(function)
 
-    def sum_up(self, function: Callable[..., Any], message: Any) -> dict[str, np.ndarray]:
+    def sum_up(
+        self,
+        function: Callable[..., Any],
+        message: Any,
+        on_block: Callable[[], None] = lambda: None,
+    ) -> dict[str, np.ndarray]:
         """See `Blocks`; workers that have joined get blocks before."""
         if time.monotonic() >= self._looked + _POLL:
             self._share()
             self._looked = time.monotonic()
-        return super().sum_up(function, message)
+        return super().sum_up(function, message, on_block)
 
     def _share(self) -> None:
         """Let workers without blocks take some from those that have the most.

@@ -27,15 +27,13 @@ from pegasos.problems import _rows, _validate
 from pegasos.problems._certificate import Certificate
 from pegasos.problems._settings import Settings
 from pegasos.solvers import _rounds, _schedule
+from pegasos.solvers._passes import Passes
 
 _DUAL = np.asarray(_core.BLANK_DUAL).dtype
 # Of each problem. `part` is the sum of z_i a_i - c_i l*(a_i/c_i), of m D. `gaps` are m (P - D) as
 # rows were met, of the pass under way and the last two. `intercept` belongs to `coef`.
 _PROBLEM = np.dtype(
-    [
-        (name, np.float64)
-        for name in ("mass", "lam", "n_inside", "objective", "bound", "intercept", "part")
-    ]
+    [(name, np.float64) for name in ("lam", "objective", "bound", "intercept", "part")]
     + [("gaps", np.float64, 3)]
 )
 # Epochs over a load, and the rows kept beside it.
@@ -147,12 +145,21 @@ class _Loads:
         room.truncate(first)
 
 
-class _InOrder:
-    """The loads of a pass in their order, as `pegasos.solvers._rounds.Block`."""
+class _OnDisk(_rounds.Blocks):
+    """Loads in their order as blocks of rounds, which make centres anew in each pass."""
+
+    keeps_centres = False
 
     def __init__(self, loads: _Loads, targets: Targets, settings: Settings) -> None:
         self.loads, self.targets, self.settings = loads, targets, settings
-        self.on_progress: Callable[[], None] = lambda: None
+        super().__init__(self)
+
+    def __enter__(self) -> Self:
+        self.loads.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.loads.__exit__()
 
     def __len__(self) -> int:
         return self.loads.n_loads
@@ -165,39 +172,6 @@ class _InOrder:
                 X=room.matrix(), labels=labels, weights=weights, values=values,
                 settings=self.settings,
             )  # fmt: skip
-            self.on_progress()
-
-
-class BlockRounds(_rounds.Rounds):
-    """Rounds of Newton's method over blocks on disk. Centres are made anew in each pass.
-
-    Parameters
-    ----------
-    As of `BlockSchedule`.
-    """
-
-    def __init__(
-        self,
-        settings: Settings,
-        blocks: Blocks,
-        targets: Targets,
-        masses: np.ndarray,
-        n_inside: np.ndarray,
-        seed: int,
-    ) -> None:
-        size = blocks.shape[1] + 1
-        n_each, _ = _planned(blocks, len(masses), _MATRICES * len(masses) * size**2, 0)
-        self._rows = _InOrder(_Loads(blocks, n_each), targets, settings)
-        in_order = _rounds.Blocks(self._rows, keep_centres=False)
-        super().__init__(settings, in_order, blocks, masses, n_inside, seed)
-
-    def train(
-        self, rows: Any = None, *, on_progress: Callable[[], None] = lambda: None, **plan: Any
-    ) -> Certificate:
-        """See `Rounds.train`; `on_progress` also hears of each load."""
-        self._rows.on_progress = on_progress
-        with self._rows.loads:
-            return super().train(rows, on_progress=on_progress, **plan)
 
 
 class _Dual:
@@ -230,25 +204,6 @@ class _Dual:
 
 
 @dataclasses.dataclass
-class _Place:
-    """Where training stands: passes that are over, loads of the one under way, and so on."""
-
-    seed: int
-    n_passes: int = 0
-    n_loads: int = 0
-    base: int = 0  # passes of earlier plans
-    checked_at: int = 0  # the pass after which the gap was checked last
-    n_checks_on_time: int = 0
-
-    def is_valid(self, n_loads: int) -> bool:
-        """Whether there may be such a place."""
-        return (
-            0 <= self.base <= self.n_passes < 2**40 and 0 <= self.n_loads < n_loads
-            and 0 <= self.checked_at <= self.n_passes and 0 <= self.n_checks_on_time < 40
-        )  # fmt: skip
-
-
-@dataclasses.dataclass
 class _Found:
     """What a pass over all rows found, of each problem.
 
@@ -269,8 +224,8 @@ class _Found:
     constant: np.ndarray
 
 
-class BlockSchedule:
-    """Problems over blocks on their way to a certified gap; as `Schedule` to estimators.
+class BlockSchedule(Passes):
+    """Dual ascent over blocks, load by load.
 
     Parameters
     ----------
@@ -278,9 +233,8 @@ class BlockSchedule:
     blocks : pegasos.Blocks
     targets : callable
         See `Targets`.
-    masses, n_inside : ndarray of shape (n_problems,)
-        Of each problem, the sum of weights and the number of rows.
-    seed : int
+    masses, n_inside, seed
+        As of `Passes`.
     lams : ndarray of shape (n_problems,), optional
         The λ of each problem; None: that of `settings`.
 
@@ -300,10 +254,11 @@ class BlockSchedule:
         The best model that was checked.
     kept : ndarray of int64
         Numbers of the rows that stay in memory from one load to the next.
+    n_loads, checked_at : int
+        Loads that are over of the pass under way; the pass after which the gap was checked last.
     """
 
-    #: It goes on with no session of Pegasos.
-    pegasos = None
+    name, _COUNTS = "sdca", ("n_loads", "checked_at")
 
     def __init__(
         self,
@@ -315,7 +270,8 @@ class BlockSchedule:
         seed: int,
         lams: np.ndarray | None = None,
     ) -> None:
-        self.settings, self.targets, self.at = settings, targets, _Place(seed)
+        super().__init__(settings, blocks, masses, n_inside, seed)
+        self.targets, self.n_loads, self.checked_at = targets, 0, 0
         (n, d), k = blocks.shape, len(masses)
         n_each, on_disk = _planned(blocks, k, _VECTORS * k * d, 8 * k * n)
         self.loads = _Loads(blocks, n_each)
@@ -328,12 +284,10 @@ class BlockSchedule:
                 f"{k} problems of {d} features are more than there is room for"
             ) from None
         self.problems: Any = np.zeros(k, _PROBLEM)
-        self.problems["mass"] = np.where(masses > 0, masses, 1)
         self.problems["lam"] = settings.lams if lams is None else lams
-        self.problems["n_inside"] = n_inside
         self.problems["objective"], self.problems["bound"] = np.inf, -np.inf
         self.dual: Any = np.zeros(k, _DUAL)
-        self.dual["scale"] = 1 / (self.problems["lam"] * self.problems["mass"])
+        self.dual["scale"] = 1 / (self.problems["lam"] * self.masses)
         feature = settings.constant_feature
         if settings.free_intercept:
             feature = max(np.sqrt(blocks.mean_squared_norm), _LEAST_FEATURE)
@@ -350,10 +304,6 @@ class BlockSchedule:
     @property
     def a(self) -> np.ndarray:
         return self._dual_variables.array
-
-    @property
-    def solver(self) -> "BlockSchedule":
-        return self
 
     # ---- Training --------------------------------------------------------------------------------
 
@@ -373,19 +323,19 @@ class BlockSchedule:
 
         It can be stopped by an exception, and goes on with the load or the check under way.
         """
-        tol, at = _schedule.GAP if tol == "auto" else tol, self.at
-        last = at.base + max_iter
+        tol = _schedule.GAP if tol == "auto" else tol
+        last = self.base + max_iter
         with self.loads:
             while True:
-                if at.n_loads == 0 and at.n_passes > at.base:
-                    is_last = at.n_passes >= last
-                    if at.checked_at < at.n_passes and (is_last or self._is_due(tol)):
+                if self.n_loads == 0 and self.n_passes > self.base:
+                    is_last = self.n_passes >= last
+                    if self.checked_at < self.n_passes and (is_last or self._is_due(tol)):
                         self._check(on_progress)
-                    is_small = tol is not None and at.checked_at == at.n_passes
+                    is_small = tol is not None and self.checked_at == self.n_passes
                     if is_last or (is_small and (self.relative_gap <= tol).all()):
                         return self.certify(rows)
                 self._load(n_threads, on_progress)
-                if at.n_loads == 0 and on_epoch is not None:
+                if self.n_loads == 0 and on_epoch is not None:
                     on_epoch()
 
     @property
@@ -399,7 +349,7 @@ class BlockSchedule:
                 of_blocks = self.loads.blocks_of(rows)
                 for block in np.unique(of_blocks):
                     part = self.loads.get([int(block)])
-                    found.take(part, rows[of_blocks == block] - self.blocks.starts[block])
+                    found.take(part, rows[of_blocks == block] - self.about.starts[block])
                 room.take(found, np.argsort(order))
             self._room = room
         self._room.truncate(len(self.kept))  # a pass that was stopped has left a load
@@ -407,14 +357,13 @@ class BlockSchedule:
 
     def _load(self, n_threads: int, on_progress: Callable[[], None] | None) -> None:
         """Work on the next load; a transaction."""
-        room, at = self._working, self.at
-        loads = self.loads.of_pass(at.n_passes, at.seed)
-        blocks, n_kept = loads[at.n_loads], len(self.kept)
-        is_last = at.n_loads + 1 == len(loads)
+        room, loads = self._working, self.loads.of_pass(self.n_passes, self.seed)
+        blocks, n_kept = loads[self.n_loads], len(self.kept)
+        is_last = self.n_loads + 1 == len(loads)
         room.truncate(n_kept)
         room.extend(self.loads.get(blocks))
-        following = self.loads.of_pass(at.n_passes + 1, at.seed) if is_last else loads
-        self.loads.start(following[0 if is_last else at.n_loads + 1])
+        following = self.loads.of_pass(self.n_passes + 1, self.seed) if is_last else loads
+        self.loads.start(following[0 if is_last else self.n_loads + 1])
         rows, numbers = room.rows(), room.numbers
         labels, weights, values = self.targets(room.y, room.weights, numbers)
         # A row that was kept may be loaded as well.
@@ -435,7 +384,7 @@ class BlockSchedule:
         jobs = [functools.partial(ascend, k) for k in range(len(a))]
         _threads.in_threads(jobs, n_threads, on_progress)
         if not (np.isfinite(dual["squared_norm"]).all() and np.isfinite(w).all()):
-            raise _validate.overflow(self.blocks.dtype, self.settings.lam)
+            raise _validate.overflow(self.about.dtype, self.settings.lam)
         inside, parts = ~is_twice, _parts_of(targets, a) - before
         intercept = self._intercept_of(dual)
         which = self._near(room, rows, targets, a, w, intercept)
@@ -448,15 +397,15 @@ class BlockSchedule:
             self.w, self.dual = w, dual
             self.problems["part"] += parts
             gaps = self.problems["gaps"]
-            if at.n_loads == 0:
+            if self.n_loads == 0:
                 self.sums[...] = 0
                 gaps[:, 1:], gaps[:, 0] = gaps[:, :-1].copy(), 0
             self.sums += np.column_stack([w, intercept]) / len(loads)
             gaps[:, 0] += dual["gap"]
             room.keep(which)
             self.kept = room.numbers.copy()
-            at.n_loads = 0 if is_last else at.n_loads + 1
-            at.n_passes += is_last
+            self.n_loads = 0 if is_last else self.n_loads + 1
+            self.n_passes += is_last
 
     def _targets(self, labels: np.ndarray, weights: Any, values: Any) -> _core.Targets:
         loss, epsilons = self.settings.loss_of(0).form, self.settings.epsilons_of(len(labels))
@@ -491,7 +440,7 @@ class BlockSchedule:
             np.minimum(distance, own, out=distance, where=y != 0)
         order = np.argsort(distance, kind="stable")
         order = order[np.isfinite(distance[order])]
-        n_rows, n_stored = self.blocks.largest(self.loads.n_each)
+        n_rows, n_stored = self.about.largest(self.loads.n_each)
         fits = np.cumsum(room.lengths()[order]) <= n_stored
         fits[n_rows:] = False
         return np.sort(order[fits])
@@ -508,19 +457,17 @@ class BlockSchedule:
         """Whether a check is likely to find the gap small enough, or time for it."""
         if tol is None:
             return False
-        if self.at.n_passes >= _PASSES_BEFORE_CHECK * 2**self.at.n_checks_on_time:
-            return True
-        p = self.problems
-        if self._may_be_small(tol):
+        n, p = self.n_passes, self.problems
+        if (n >= _PASSES_BEFORE_CHECK and n & (n - 1) == 0) or self._may_be_small(tol):
             return True
         if not p["gaps"][:, 1].any():
             return False  # the first pass
         # Rows were met half a pass before its end on average, and those that were kept count
         # twice: the end is further down.
-        now, before = (p["gaps"][:, :2] / p["mass"][:, None]).T
+        now, before = (p["gaps"][:, :2] / self.masses[:, None]).T
         foretold = now * np.minimum(now / np.where(before > 0, before, 1), 1) ** 1.5
         norms = p["lam"] / 2 * self.dual["squared_norm"]
-        size = norms if self.settings.loss.nu else np.fmax(p["part"] / p["mass"] - norms, 0)
+        size = norms if self.settings.loss.nu else np.fmax(p["part"] / self.masses - norms, 0)
         return bool((foretold <= _HOPEFUL * tol * (size + foretold)).all())
 
     def _may_be_small(self, tol: float) -> bool:
@@ -530,7 +477,7 @@ class BlockSchedule:
         nothing.
         """
         p, nu, feature = self.problems, self.settings.loss.nu, self.settings.constant_feature
-        part = self.loads.get(self.loads.of_pass(self.at.n_passes, self.at.seed)[0])
+        part = self.loads.get(self.loads.of_pass(self.n_passes, self.seed)[0])
         labels, weights, values = self.targets(part.y, part.weights, part.numbers)
         coef, intercept = map(np.ascontiguousarray, (self.sums[:, :-1], self.sums[:, -1]))
         scores = _rows.decision_function(part.rows(), coef, intercept)
@@ -543,16 +490,14 @@ class BlockSchedule:
             b = intercept[k]
             norm = (coef[k] * coef[k]).sum() + ((b / feature) ** 2 if feature else 0)
             primal = p["lam"][k] / 2 * norm + mean + error + nu * b
-            dual = p["part"][k] / p["mass"][k] - p["lam"][k] / 2 * self.dual["squared_norm"][k]
+            dual = p["part"][k] / self.masses[k] - p["lam"][k] / 2 * self.dual["squared_norm"][k]
             if not primal - dual <= _HOPEFUL * tol * (nu - dual if nu else primal):
                 return False
         return True
 
     def _check(self, on_progress: Callable[[], None] | None) -> None:
         """Find the gap over all rows; a transaction. w is summed anew."""
-        at, p = self.at, self.problems
-        is_on_time = at.n_passes >= _PASSES_BEFORE_CHECK * 2**at.n_checks_on_time
-        found = self._pass(on_progress)
+        p, found = self.problems, self._pass(on_progress)
         with _threads.uninterrupted():
             for coef, intercept, objective in found.models:
                 better = objective < p["objective"]
@@ -563,8 +508,7 @@ class BlockSchedule:
             p["part"] = found.part
             self.w, self.dual["constant_weight"] = found.w, found.constant
             self.dual["squared_norm"] = (found.w * found.w).sum(axis=1) + found.constant**2
-            at.checked_at = at.n_passes
-            at.n_checks_on_time += is_on_time
+            self.checked_at = self.n_passes
 
     def _pass(self, on_progress: Callable[[], None] | None) -> _Found:
         """One pass over all rows, in double: objectives of w and of its mean, and D(a)."""
@@ -607,18 +551,18 @@ class BlockSchedule:
         models = []
         for (coef, intercept), loss in zip(points, losses, strict=True):
             squared = (coef * coef).sum(axis=1) + ((intercept / feature) ** 2 if feature else 0)
-            objective = p["lam"] / 2 * squared + loss / p["mass"] + nu * intercept
-            objective[p["n_inside"] == 0] = 0
+            objective = p["lam"] / 2 * squared + loss / self.masses + nu * intercept
+            objective[self.n_inside == 0] = 0
             models.append((coef, intercept, objective))
         if not np.isfinite([objective for *_, objective in models]).all():
-            raise _validate.overflow(self.blocks.dtype, settings.lam)
+            raise _validate.overflow(self.about.dtype, settings.lam)
         of_feature = self.dual["intercept_scaling"]
         constant = of_feature * (scale[:, 0] * (sizes[0] - sizes[1]) - nu / p["lam"])
         feasible, value = w, part
         if other is not None:
-            feasible, value = _balanced(w, other, part, of_other, sizes, p["mass"], nu)
+            feasible, value = _balanced(w, other, part, of_other, sizes, self.masses, nu)
         squared = (feasible * feasible).sum(axis=1) + (0 if is_free else constant**2)
-        bound = np.fmax(value / p["mass"] - p["lam"] / 2 * squared, 0)
+        bound = np.fmax(value / self.masses - p["lam"] / 2 * squared, 0)
         return _Found(models, bound, part, w, constant)
 
     def score_others(self, groups: list[tuple[np.ndarray, int, int]]) -> None:
@@ -663,90 +607,51 @@ class BlockSchedule:
     def blocks(self) -> Blocks:
         return self.loads.blocks
 
-    @property
-    def n_rows(self) -> int:
-        return int(self.blocks.shape[0])
-
-    @property
-    def n_iter(self) -> int:
-        return self.at.n_passes
-
-    @property
-    def n_steps(self) -> np.ndarray:
-        return np.zeros(len(self.w), np.int64)
-
-    @property
-    def solver_epochs(self) -> dict[str, int]:
-        return {"sdca": self.n_iter} if self.n_iter else {}
-
-    def epochs_of_plan(self) -> np.ndarray:
-        return np.full(len(self.w), self.at.n_passes - self.at.base)
-
-    def end_plan(self) -> None:
-        self.at.base = self.at.n_passes
-
     def progress(self) -> tuple[int, int, str]:
         """Rows visited, 0, and the pass, with the largest gap once it is known."""
-        n, at = self.n_rows, self.at
         is_known = np.isfinite(self.problems["objective"]).all()
         gap = self.relative_gap.max() if is_known else np.inf
-        note = f"pass {at.n_passes + 1}" + (f", gap {gap:.2g}" if np.isfinite(gap) else "")
-        return at.n_passes * n + at.n_loads * n // self.loads.n_loads, 0, note
+        note = f"pass {self.n_passes + 1}" + (f", gap {gap:.2g}" if np.isfinite(gap) else "")
+        n = self.n_rows
+        return n * self.n_passes + n * self.n_loads // self.loads.n_loads, 0, note
 
     # ---- Saving ----------------------------------------------------------------------------------
 
     _ARRAYS = ("a", "w", "coef", "sums", "kept", "problems", "dual")
 
+    @property
+    def n_parts(self) -> int:
+        return self.loads.n_each
+
     def state(self) -> dict[str, np.ndarray]:
-        """All that it takes to go on with the same bits."""
-        seed, *numbers = dataclasses.astuple(self.at)
-        numbers += [seed >> 32, seed & (2**32 - 1)]
+        """See `Passes`."""
         arrays = {name: getattr(self, name) for name in self._ARRAYS}
         for name in ("problems", "dual"):
             arrays[name] = arrays[name].copy().view(np.uint8)
-        return {"blocks": self._fingerprint(), "place": np.array(numbers, np.int64), **arrays}
+        return super().state() | arrays
 
-    def _fingerprint(self) -> np.ndarray:
-        return np.array([self.loads.n_each, *self.blocks.fingerprint], np.int64)
+    def _are_counts(self, n_passes: int, *counts: int) -> bool:
+        n_loads, checked_at = counts
+        return n_loads < self.loads.n_loads and checked_at <= n_passes
 
-    def restore(self, state: dict[str, np.ndarray]) -> None:
-        """Stand where a `state` was saved, which others could have changed."""
-        if not np.array_equal(state["blocks"], self._fingerprint()):
-            raise ValueError("the fit to go on with was of other blocks, or with other memory")
-        own = self.state()
-        for name, array in own.items():
-            if name not in state:
-                raise ValueError(f"state: {name} is missing")
-            other = state[name]
-            if name != "kept" and (other.dtype != array.dtype or other.shape != array.shape):
-                raise ValueError(f"state: {name} has shape {other.shape}, not {array.shape}")
-        *numbers, high, low = state["place"].tolist()
-        at, kept = _Place(high << 32 | low, *numbers), np.asarray(state["kept"])
-        n_rows, _ = self.blocks.largest(self.loads.n_each)
-        problems = np.array(state["problems"]).view(_PROBLEM)
-        dual = np.array(state["dual"]).view(_DUAL)
-        is_good = (
-            at.is_valid(self.loads.n_loads) and 0 <= high < 2**32 and 0 <= low < 2**32
-            and kept.dtype == np.int64 and kept.ndim == 1 and len(kept) <= n_rows
-            and (len(kept) == 0 or (kept.min() >= 0 and kept.max() < self.n_rows))
-            and len(np.unique(kept)) == len(kept)
-        )  # fmt: skip
-        for theirs, ours, names in (
-            (dual, self.dual, ("scale", "intercept_scaling", "factor")),
-            (problems, self.problems, ("mass", "lam", "n_inside")),
-        ):
-            is_good &= all(bool((theirs[name] == ours[name]).all()) for name in names)
+    def _restore(self, arrays: dict[str, np.ndarray]) -> None:
+        kept, most = np.asarray(arrays.get("kept", ())), self.about.largest(self.loads.n_each)[0]
+        own = self.state() | {"kept": np.zeros(min(len(kept), most), np.int64)}
+        self._check_arrays(arrays, {name: own[name] for name in self._ARRAYS})
+        problems = np.array(arrays["problems"]).view(_PROBLEM)
+        dual = np.array(arrays["dual"]).view(_DUAL)
+        is_good = not len(kept) or (kept.min() >= 0 and kept.max() < self.n_rows)
+        is_good &= len(np.unique(kept)) == len(kept)
+        is_good &= bool((problems["lam"] == self.problems["lam"]).all())
+        for name in ("scale", "intercept_scaling", "factor"):
+            is_good &= bool((dual[name] == self.dual[name]).all())
         if not is_good:
             raise ValueError("state: numbers or kept rows do not fit the rest")
-        self.a[...] = state["a"]
+        self.a[...] = arrays["a"]
         for name in ("w", "coef", "sums"):
-            setattr(self, name, np.array(state[name]))
-        self.at, self.kept, self.problems, self.dual = at, kept.copy(), problems, dual
+            setattr(self, name, np.array(arrays[name]))
+        self.kept, self.problems, self.dual = kept.copy(), problems, dual
         self._room = None
-
-    def remains(self) -> dict[str, np.ndarray]:
-        """What Pegasos needs beside the model to go on with other rows; see `Schedule`."""
-        return _schedule.remains(self, self.blocks, self.at.seed, self.problems["n_inside"])
 
 
 def _parts_of(targets: _core.Targets, a: np.ndarray) -> np.ndarray:
@@ -797,8 +702,8 @@ def fit_into_memory(blocks: Blocks) -> bool:
 def schedule(
     solver: str, settings: Settings, blocks: Blocks, targets: Targets, masses: np.ndarray,
     n_inside: np.ndarray, seed: int,
-) -> "BlockSchedule | BlockRounds":  # fmt: skip
-    """The schedule of a fit: `BlockRounds` where features are few, else `BlockSchedule`.
+) -> Passes:  # fmt: skip
+    """The schedule of a fit: `Rounds` where features are few, else `BlockSchedule`.
 
     Rounds take less time for up to some hundred features. But where a loss has corners, and λ is so
     large that no row moves its own score by more than about 1, dual ascent needs a pass or two
@@ -821,8 +726,11 @@ def schedule(
     moves_little = settings.lams_of(n_problems) * masses >= blocks.mean_squared_norm
     is_easy = settings.loss.curvature == 0 and bool(moves_little.all())
     is_newton = has_rounds and (solver == "newton" or (solver == "auto" and not is_easy))
-    kind = BlockRounds if is_newton else BlockSchedule
-    return kind(settings, blocks, targets, masses, n_inside, seed)
+    if not is_newton:
+        return BlockSchedule(settings, blocks, targets, masses, n_inside, seed)
+    loads = _Loads(blocks, _planned(blocks, n_problems, numbers, 0)[0])
+    in_order = _OnDisk(loads, targets, settings)
+    return _rounds.Rounds(settings, in_order, blocks, masses, n_inside, seed)
 
 
 def _planned(blocks: Blocks, n_problems: int, n_numbers: int, of_dual: int) -> tuple[int, bool]:

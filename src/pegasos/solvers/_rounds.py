@@ -26,7 +26,7 @@ This module knows nothing of clusters or files: `Blocks` are in this process. Th
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from scipy import linalg
@@ -37,6 +37,7 @@ from pegasos.problems._certificate import Certificate
 from pegasos.problems._partitions import Arrays
 from pegasos.problems._settings import Settings
 from pegasos.solvers import _schedule
+from pegasos.solvers._passes import Passes
 
 #: Where slopes along a step are computed; that at 0 and that at 1 are known from gradients.
 ALONG = np.array([0.01, 0.03, 0.1, 0.2, 0.35, 0.5, 0.7, 1.5, 2.5, 5.0])
@@ -336,20 +337,31 @@ def add(parts: Sequence[dict[str, Any]]) -> dict[str, Any]:
 class Blocks:
     """Blocks, and the centres of each, in the memory of this process.
 
-    Others override what runs functions and has results.
+    Others override what runs functions and has results. A fit enters them while it makes rounds.
 
     Parameters
     ----------
     blocks : iterable that has a length
         A pass goes over it once, and lets go of each block before it asks for the next one.
-    keep_centres : bool
+
+    Attributes
+    ----------
+    keeps_centres : bool
         Whether centres stay from one pass to the next. False: all moves so far come with each
         message, and a pass makes centres anew.
     """
 
-    def __init__(self, blocks: Any, *, keep_centres: bool = True) -> None:
-        self.blocks, self.keep_centres = blocks, keep_centres
+    keeps_centres = True
+
+    def __init__(self, blocks: Any) -> None:
+        self.blocks = blocks
         self.centres: list[Any] = [None] * len(blocks)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Let go of what rounds alone need."""
 
     def task(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """What has a function done, or arranges that it will be done."""
@@ -360,7 +372,12 @@ class Blocks:
         self.centres = centres
         return total
 
-    def sum_up(self, function: Callable[..., Any], message: Any) -> dict[str, np.ndarray]:
+    def sum_up(
+        self,
+        function: Callable[..., Any],
+        message: Any,
+        on_block: Callable[[], None] = lambda: None,
+    ) -> dict[str, np.ndarray]:
         """The sums over blocks of ``function(block, centres, number of the block, message)``.
 
         They are added up in a tree, whose shape depends on the number of blocks alone. If a message
@@ -373,9 +390,10 @@ class Blocks:
             for k, (block, centre) in enumerate(zip(self.blocks, self.centres, strict=True)):
                 if are_moved:
                     centre = self.task(move)(block, centre, sent)
-                    if self.keep_centres:
+                    if self.keeps_centres:
                         moved.append(centre)
                 yield self.task(function)(block, centre, k, sent)
+                on_block()
 
         sums = of_blocks()
         while n > 1:
@@ -604,23 +622,18 @@ def has_matrix(n_problems: int, n_features: int) -> bool:
     return n_features <= _MOST_FEATURES and n_problems * size**2 <= _MOST_NUMBERS
 
 
-class Rounds:
-    """The rounds of a fit; to estimators, as `pegasos.solvers._schedule.Schedule`.
+class Rounds(Passes):
+    """The rounds of a fit.
 
     Parameters
     ----------
     settings : Settings
     blocks : Blocks
-    about : pegasos.problems._partitions.Partitions or pegasos.Blocks
-        What is known of all rows.
-    masses, n_inside : ndarray of shape (n_problems,)
-        Of each problem, the sum of weights and the number of rows.
-    seed : int
+    about, masses, n_inside, seed
+        As of `Passes`.
 
     Attributes
     ----------
-    n_passes, base : int
-        Rounds that are over, and those of earlier plans.
     problems : list of Problem
     moves : list of tuple
         (problem, point, width): all moves of centres so far.
@@ -628,8 +641,7 @@ class Rounds:
         How many of them blocks have made.
     """
 
-    #: It goes on with no session of Pegasos.
-    pegasos = None
+    name = "newton"
 
     def __init__(
         self,
@@ -640,9 +652,7 @@ class Rounds:
         n_inside: np.ndarray,
         seed: int,
     ) -> None:
-        self.settings, self.about, self.seed, self.solver = settings, about, seed, self
-        self.masses, self.n_inside = np.where(masses > 0, masses, 1), n_inside
-        self.n_passes = self.base = 0
+        super().__init__(settings, about, masses, n_inside, seed)
         self.blocks, n_problems, size = blocks, len(masses), about.shape[1] + 1
         self._put(np.zeros((n_problems, size)))
         self.moves, self.n_moved = list[tuple[int, np.ndarray, float]](), 0
@@ -676,9 +686,9 @@ class Rounds:
         made again by the next call.
         """
         tol = _schedule.GAP if tol == "auto" else -1 if tol is None else tol
-        with _threads.blas.one_thread():
+        with _threads.blas.one_thread(), self.blocks:
             if self.n_passes == 0:
-                start = self.blocks.sum_up(begin, self.seed)
+                start = self.blocks.sum_up(begin, self.seed, on_progress)
                 weight = np.where(start["weight"] > 0, start["weight"], 1)
                 with _threads.uninterrupted():
                     self._put(start["points"] / weight[:, None])
@@ -689,16 +699,16 @@ class Rounds:
                 which = [k for k, p in enumerate(self.problems) if not (p.is_over or is_done[k])]
                 if not which:
                     break
-                self._make_round(which)
+                self._make_round(which, on_progress)
                 on_progress()
                 if on_epoch is not None:
                     on_epoch()
         return self.certify()
 
-    def _make_round(self, which: list[int]) -> None:
+    def _make_round(self, which: list[int], on_block: Callable[[], None]) -> None:
         """A pass over all blocks at the points and steps of these problems."""
         active, n_moved = [self.problems[k] for k in which], len(self.moves)
-        keeps = self.blocks.keep_centres
+        keeps = self.blocks.keeps_centres
         message = Message(
             which=np.array(which),
             points=np.array([p.point for p in active]),
@@ -707,7 +717,7 @@ class Rounds:
             with_matrix=self.with_matrix,
             moves=[of for of in self.moves[self.n_moved :] if keeps or of[0] in which],
         )
-        sums = self.blocks.sum_up(see, message)
+        sums = self.blocks.sum_up(see, message, on_block)
         with _threads.uninterrupted():
             for j, (k, p) in enumerate(zip(which, active, strict=True)):
                 move = p.take({name: array[j] for name, array in sums.items()}, self.n_pairs)
@@ -736,42 +746,17 @@ class Rounds:
         note = f"round {self.n_passes}" + (f", gap {gap:.1e}" if np.isfinite(gap) else "")
         return self.n_passes, 0, note
 
-    @property
-    def n_rows(self) -> int:
-        return int(self.about.shape[0])
-
-    @property
-    def n_iter(self) -> int:
-        return self.n_passes
-
-    @property
-    def n_steps(self) -> np.ndarray:
-        return np.zeros(len(self.masses), np.int64)
-
-    @property
-    def solver_epochs(self) -> dict[str, int]:
-        return {"newton": self.n_passes}
-
-    def epochs_of_plan(self) -> np.ndarray:
-        return np.full(len(self.masses), self.n_passes - self.base)
-
-    def end_plan(self) -> None:
-        self.base = self.n_passes
-
-    def remains(self) -> dict[str, np.ndarray]:
-        """What Pegasos needs beside the model to go on with other rows; see `Schedule`."""
-        return _schedule.remains(self, self.about, self.seed, self.n_inside)
-
     # ---- Saving ----------------------------------------------------------------------------------
 
+    @property
+    def n_parts(self) -> int:
+        return len(self.blocks.centres)
+
     def state(self) -> dict[str, np.ndarray]:
-        """All that it takes to go on with the same bits."""
+        """See `Passes`."""
         moves = [np.append([k, width], point) for k, point, width in self.moves]
-        state = {
-            "blocks": np.array([len(self.blocks.blocks), *self.about.fingerprint], np.int64),
-            "numbers": np.array([self.seed, self.n_passes, self.base], np.uint64),
-            "moves": np.array(moves, float).reshape(-1, self.about.shape[1] + 3),
-        }
+        state = super().state()
+        state["moves"] = np.array(moves, float).reshape(-1, self.about.shape[1] + 3)
         for k, p in enumerate(self.problems):
             own = {name: getattr(p, name) for name in Problem._ARRAYS}
             own |= {name: getattr(p.bound, name) for name in Bound._ARRAYS}
@@ -781,39 +766,29 @@ class Rounds:
             state |= {f"{k}.{name}": array for name, array in own.items()}
         return state
 
-    def restore(self, state: dict[str, np.ndarray]) -> None:
-        """Stand where a `state` was saved, which others could have changed; blocks are new."""
-        if not np.array_equal(state["blocks"], self.state()["blocks"]):
-            raise ValueError("the fit to go on with was of other partitions or blocks")
-        size, m = self.about.shape[1] + 1, len(state.get("moves", ()))
+    def _restore(self, arrays: dict[str, np.ndarray]) -> None:
+        size, m = self.about.shape[1] + 1, len(arrays.get("moves", ()))
         shapes: dict[str, Any] = {"moves": (m, size + 2)}
         for k in range(len(self.problems)):
             n, of_second, n_pairs = (
-                len(state.get(f"{k}.{name}", ())) for name in ("values", "second", "pairs")
+                len(arrays.get(f"{k}.{name}", ())) for name in ("values", "second", "pairs")
             )
-            own = dict.fromkeys(Problem._ARRAYS, (size,)) | {
-                "second": (of_second,), "pairs": (n_pairs, 2, size), "values": (n,),
-                "points": (n, size), "shares": (n,), "gram": (n, n),
-                "numbers": (1 + len(Problem._NUMBERS),),
+            own: dict[str, Any] = dict.fromkeys(Problem._ARRAYS, size) | {
+                "second": of_second, "pairs": (n_pairs, 2, size), "values": n,
+                "points": (n, size), "shares": n, "gram": (n, n),
+                "numbers": 1 + len(Problem._NUMBERS),
             }  # fmt: skip
             shapes |= {f"{k}.{name}": shape for name, shape in own.items()}
-        for name, shape in shapes.items():
-            array = state.get(name)
-            if array is None or array.dtype != np.float64 or array.shape != shape:
-                raise ValueError(f"state: {name} is missing, or does not fit the rest")
-        numbers, moves = np.asarray(state.get("numbers", ())), state["moves"]
-        are_good = (
-            numbers.dtype == np.uint64 and numbers.shape == (3,)
-            and numbers[2] <= numbers[1] < 2**40 and numbers[0] < 2**63
-            and np.isin(moves[:, 0], range(len(self.problems))).all() and (moves[:, 1] > 0).all()
-        )  # fmt: skip
-        if not are_good:
-            raise ValueError("state: numbers or moves do not fit the rest")
-        self.seed, self.n_passes, self.base = numbers.tolist()
-        self.moves = [(int(row[0]), row[2:], float(row[1])) for row in state["moves"]]
+        self._check_arrays(
+            arrays, {name: np.broadcast_to(0.0, shape) for name, shape in shapes.items()}
+        )
+        moves = arrays["moves"]
+        if not (np.isin(moves[:, 0], range(len(self.problems))) & (moves[:, 1] > 0)).all():
+            raise ValueError("state: moves do not fit the rest")
+        self.moves = [(int(row[0]), row[2:], float(row[1])) for row in moves]
         for k, p in enumerate(self.problems):
             for owner, names in ((p, Problem._ARRAYS), (p.bound, Bound._ARRAYS)):
-                vars(owner).update((name, state[f"{k}.{name}"].copy()) for name in names)
-            p.pairs = [(step, change) for step, change in state[f"{k}.pairs"]]
-            p.bound.best, *numbers = state[f"{k}.numbers"].tolist()
+                vars(owner).update((name, arrays[f"{k}.{name}"].copy()) for name in names)
+            p.pairs = [(step, change) for step, change in arrays[f"{k}.pairs"]]
+            p.bound.best, *numbers = arrays[f"{k}.numbers"].tolist()
             vars(p).update(zip(Problem._NUMBERS, numbers, strict=True))

@@ -1,0 +1,118 @@
+"""What all fits have in common whose rows lie elsewhere, on disk or on a cluster."""
+
+from typing import Any, Self
+
+import numpy as np
+
+from pegasos.problems._settings import Settings
+from pegasos.solvers import _schedule
+
+
+class Passes:
+    """A fit that makes passes over rows that lie elsewhere; to estimators, as `Schedule`.
+
+    Parameters
+    ----------
+    settings : pegasos.problems._settings.Settings
+    about : pegasos.problems._partitions.Partitions or pegasos.Blocks
+        What is known of all rows.
+    masses, n_inside : ndarray of shape (n_problems,)
+        Of each problem, the sum of weights and the number of rows.
+    seed : int
+
+    Attributes
+    ----------
+    n_passes, base : int
+        Passes that are over, and those of earlier plans.
+    """
+
+    #: It goes on with no session of Pegasos.
+    pegasos = None
+    #: As `solver=` has it.
+    name: str
+    #: What else of this class, beside arrays, a state has: numbers >= 0.
+    _COUNTS: tuple[str, ...] = ()
+
+    def __init__(
+        self, settings: Settings, about: Any, masses: np.ndarray, n_inside: np.ndarray, seed: int
+    ) -> None:
+        self.settings, self.about, self.seed = settings, about, seed
+        self.masses, self.n_inside = np.where(masses > 0, masses, 1), n_inside
+        self.n_passes = self.base = 0
+
+    @property
+    def solver(self) -> Self:
+        return self
+
+    @property
+    def n_rows(self) -> int:
+        return int(self.about.shape[0])
+
+    @property
+    def n_iter(self) -> int:
+        return self.n_passes
+
+    @property
+    def n_steps(self) -> np.ndarray:
+        return np.zeros(len(self.masses), np.int64)
+
+    @property
+    def solver_epochs(self) -> dict[str, int]:
+        return {self.name: self.n_passes}
+
+    def epochs_of_plan(self) -> np.ndarray:
+        return np.full(len(self.masses), self.n_passes - self.base)
+
+    def end_plan(self) -> None:
+        self.base = self.n_passes
+
+    def remains(self) -> dict[str, np.ndarray]:
+        """What Pegasos needs beside the model to go on with other rows; see `Schedule`."""
+        return _schedule.remains(self, self.about, self.seed, self.n_inside)
+
+    def state(self) -> dict[str, np.ndarray]:
+        """All that it takes to go on with the same bits."""
+        numbers = [self.seed, self.n_passes, self.base]
+        numbers += [getattr(self, name) for name in self._COUNTS]
+        return {
+            "blocks": np.array([self.n_parts, *self.about.fingerprint], np.int64),
+            "numbers": np.array(numbers, np.uint64),
+        }
+
+    @property
+    def n_parts(self) -> int:
+        """In how many parts the rows are read."""
+        raise NotImplementedError
+
+    def restore(self, state: dict[str, np.ndarray]) -> None:
+        """Stand where a `state` was saved, which others could have changed; nothing was trained."""
+        own = Passes.state(self)
+        if not np.array_equal(state["blocks"], own["blocks"]):
+            raise ValueError(
+                "the fit to go on with was of other partitions or blocks, or with other memory"
+            )
+        numbers = np.asarray(state.get("numbers", ()))
+        if numbers.dtype != np.uint64 or numbers.shape != own["numbers"].shape:
+            raise ValueError("state: numbers are missing, or do not fit the rest")
+        seed, n_passes, base, *counts = numbers.tolist()
+        if not (base <= n_passes < 2**40 and self._are_counts(n_passes, *counts)):
+            raise ValueError("state: numbers do not fit the rest")
+        self._restore({name: array for name, array in state.items() if name not in own})
+        self.seed, self.n_passes, self.base = seed, n_passes, base
+        vars(self).update(zip(self._COUNTS, counts, strict=True))
+
+    def _are_counts(self, n_passes: int, *counts: int) -> bool:
+        """Whether there may be such `_COUNTS` after so many passes."""
+        return True
+
+    def _restore(self, arrays: dict[str, np.ndarray]) -> None:
+        """Take the arrays of a state, or change nothing and raise a ValueError."""
+        raise NotImplementedError
+
+    @staticmethod
+    def _check_arrays(arrays: dict[str, np.ndarray], like: dict[str, np.ndarray]) -> None:
+        """Raise unless arrays of these types and shapes are there."""
+        for name, other in like.items():
+            array = arrays.get(name)
+            if array is None or array.dtype != other.dtype or array.shape != other.shape:
+                raise ValueError(f"state: {name} is missing, or does not fit the rest")
