@@ -463,9 +463,9 @@ class BlockSchedule(Passes):
         if not p["gaps"][:, 1].any():
             return False  # the first pass
         # Rows were met half a pass before its end on average, and those that were kept count
-        # twice: the end is further down.
+        # twice: the end is further down, by as much as a pass brings.
         now, before = (p["gaps"][:, :2] / self.masses[:, None]).T
-        foretold = now * np.minimum(now / np.where(before > 0, before, 1), 1) ** 1.5
+        foretold = now * np.minimum(now / np.where(before > 0, before, 1), 1)
         norms = p["lam"] / 2 * self.dual["squared_norm"]
         size = norms if self.settings.loss.nu else np.fmax(p["part"] / self.masses - norms, 0)
         return bool((foretold <= _HOPEFUL * tol * (size + foretold)).all())
