@@ -12,9 +12,11 @@
 #include <math.h>
 #include <string.h>
 
-/* Newton's method: the width over which the hinge is smoothed at first, and the least one; see
- * narrowest_width. */
+/* Newton's method: the errors over which a loss with corners is smoothed at first, of about 1, and
+ * the least width; see narrowest_width. A smooth loss that bends within so few errors is smoothed,
+ * too, down to that part of its own width. */
 static const double FIRST_WIDTH = 0.25, NARROWEST = 1e-4, FLATTEST = 1e-12;
+static const double NARROW = 0.02, OWN_PART = 0.01;
 /* A free intercept is found by a constant feature of this size at least (see pegasos_ascent). */
 static const double LEAST_FEATURE = 1e-3;
 /* Vectors of unchanged data are what they were up to rounding; of float, coarser. */
@@ -264,7 +266,16 @@ static double narrowest_width(const fit *f)
 {
     const double moves =
         mean_norm(&f->targets, f->norms, f->s->n_inside) / (f->problem->lam * f->s->mass);
-    return NARROWEST * fmax(fmin(moves, 1), FLATTEST);
+    return fmax(NARROWEST * fmax(fmin(moves, 1), FLATTEST),
+                OWN_PART * loss_of(f->problem->loss).width);
+}
+
+/* The width with which Newton's method begins. Where Huber's epsilon is small, few rows are where the
+ * loss bends, by which steps would be led astray. */
+static double first_width(loss_form loss)
+{
+    const bool is_as_it_is = loss_is_smooth(loss) && loss.most >= NARROW;
+    return is_as_it_is ? loss_width(loss) : FIRST_WIDTH / loss.most;
 }
 
 /* A free intercept's may be any, but beside one that is much larger than the rows, rounding hides
@@ -286,12 +297,12 @@ bool pegasos_fit_begin_newton(fit *f)
     const pegasos_progress now = progress_of_state(s);
     const int64_t n = f->rows->n_rows, d = f->rows->n_features;
     const loss_form loss = loss_of(p->loss);
-    const bool is_smooth = loss_is_smooth(loss);
     const double feature = newton_feature(f);
-    const double width = is_smooth ? loss_width(loss) : FIRST_WIDTH;
     double intercept = p->loss.nu == 0 ? intercept_of_state(s) : 0;
     double *const values = f->room, *const moves = values + n, *const weights = moves + n;
     double *const zeros = weights + n;
+    const double width = first_width(loss);
+    const bool is_smoothed = loss_smoothing(loss, width) > 0;
     if (!score(f, f->coef, intercept, f->scores))
         return false;
     if (p->loss.nu != 0) { /* Pegasos's first steps move it by nu/lam, however small the rows */
@@ -304,7 +315,7 @@ bool pegasos_fit_begin_newton(fit *f)
         moves[i] = f->targets.labels[i] * f->scores[i];
         weights[i] = weight_of(f, i) / s->mass;
         zeros[i] = 0;
-        f->centre[i] = is_smooth ? 0 : f->a[i];
+        f->centre[i] = is_smoothed ? f->a[i] : 0;
     }
     memcpy(f->point, f->coef, (size_t)d * sizeof(double));
     f->point[d] = feature > 0 ? intercept / feature : 0;
@@ -435,7 +446,7 @@ void pegasos_fit_change_lam(fit *f)
         s->newton.lam = lam;
         s->newton.narrowest = narrowest_width(f);
         s->newton.dual_objective = -INFINITY;
-        s->newton.width = loss_is_smooth(loss_of(s->loss)) ? s->newton.width : FIRST_WIDTH;
+        s->newton.width = first_width(loss_of(s->loss));
         for (int64_t i = 0; i < n; i++)
             f->centre[i] *= of_a;
     } else {

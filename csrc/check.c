@@ -263,8 +263,7 @@ static bool are_newton_numbers(const state *s, const pegasos_problem *problem)
                                                     : p->feature == problem->intercept_scaling;
     return p->lam == s->lam && p->mass == s->mass && is_feature
            && p->free_intercept == problem->free_intercept && isfinite(p->width)
-           && isfinite(p->narrowest)
-           && (!loss_is_smooth(loss_of(s->loss)) || p->width == loss_width(loss_of(s->loss)))
+           && isfinite(p->narrowest) && loss_smoothing(loss_of(s->loss), p->width) >= 0
            && !isnan(p->dual_objective);
 }
 
@@ -280,7 +279,7 @@ static bool are_arrays(const fit *f)
         return are_finite(f->w, eight, d) && are_finite(f->sums, eight, d + 1);
     bool is_centre = are_duals(s->loss, f->centre, n);
     for (int64_t i = 0; i < n; i++)
-        is_centre &= f->centre[i] == 0 || !loss_is_smooth(loss_of(s->loss));
+        is_centre &= f->centre[i] == 0 || loss_smoothing(loss_of(s->loss), s->newton.width) > 0;
     return is_centre && are_finite(f->point, eight, d + 1) && are_finite(f->scores, eight, n);
 }
 

@@ -773,8 +773,8 @@ int pegasos_columns_values(void *context, int64_t count, const int64_t *rows, in
 enum { PEGASOS_NEWTON_MOST = 2000 };
 
 /* One problem. The first block is set by the caller; the second is the caller's at the start: a
- * width, say 0.25, infinite primal, relative_gap and -dual_objective, and zeros. With a
- * smooth loss the width is loss_width (loss.h), and the centre 0; both stay so. */
+ * width, say 0.25, infinite primal, relative_gap and -dual_objective, and zeros. Where the width is
+ * the loss's own, loss_width (loss.h), the centre is 0; both stay so. */
 typedef struct pegasos_newton {
     /* settings */
     double lam;     /* lambda > 0 */
@@ -783,9 +783,9 @@ typedef struct pegasos_newton {
     double feature; /* value of the feature that carries the intercept; 0: there is none */
     int64_t free_intercept; /* 1: the intercept is not penalised, and feature is 1 */
     int64_t last_epoch;     /* stop once n_epochs is so many */
-    double narrowest;       /* of a loss with a corner: delta does not fall below, > 0 */
+    double narrowest;       /* delta does not fall below, > 0 */
     /* state */
-    double width;          /* delta > 0 */
+    double width;          /* delta, and what the loss has of its own, > 0 */
     double primal;         /* the best so far, */
     double dual_objective; /* likewise, */
     double relative_gap;   /* and (primal - dual_objective)/primal */

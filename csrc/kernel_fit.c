@@ -297,7 +297,7 @@ static void prefer_zero(kernel_fit *f)
     if (is_zero)
         return;
     const double primal = pegasos_constant_model(f->problem, &f->targets, r->mass, &b);
-    if (!isfinite(r->primal) || primal > r->primal + PEGASOS_ROUNDING)
+    if (!isfinite(r->primal) || primal > r->primal + rounding_of(f->s->loss))
         return;
     const double dual = r->primal * (1 - r->relative_gap);
     memset(f->arrays.coef, 0, (size_t)f->targets.n * sizeof(double));

@@ -90,6 +90,12 @@ static INLINE loss_form loss_of(pegasos_loss loss)
     }
 }
 
+/* What rounding makes of an objective: losses are of about 1, or as small as their slopes. */
+static INLINE double rounding_of(pegasos_loss loss)
+{
+    return PEGASOS_ROUNDING * fmin(loss_of(loss).most, 1);
+}
+
 /* ---- The rows ------------------------------------------------------------------------------- */
 
 /* z_i. */
@@ -342,9 +348,15 @@ static INLINE double loss_best(loss_form l, double a, double c, double u, double
 #define LOSS_FAR 40.0
 
 /*
- * Newton's method takes a loss that is smooth. One with corners is smoothed (newton.c), which gives
- * it another width and a centre; the width of a smooth one is its own.
+ * Newton's method takes a loss that is smooth. One with corners, or with a narrow width, is smoothed
+ * (newton.c), which gives it another width and a centre; the width of a smooth one is its own.
  */
+
+/* How much of a width is smoothing; none with the log loss, which any width leaves as it is. */
+static INLINE double loss_smoothing(loss_form l, double width)
+{
+    return loss_is_quadratic(l) ? width - l.width : 0;
+}
 
 /* Slope of the smoothed loss at u, which is a dual variable. */
 static INLINE double loss_slope(loss_form l, double centre, double c, double u, double width)

@@ -19,9 +19,9 @@
  * vector machine in the primal, Neural Computation 19 (2007) 1155-1178.)
  *
  * Other losses with corners have other bounds, and a_i(u) = 0 where |A_i + c_i u/delta| is at most
- * c_i dead/delta (loss.h). Those that are smooth as they are have a width delta of their own and
- * A = 0, which stay so. The log loss has slopes and curvatures of its own; every row is in its
- * band.
+ * c_i dead/delta (loss.h). Those that are smooth as they are have a width of their own, and delta = 0
+ * unless it is narrow beside their errors: together they have the width h + delta, and the centre
+ * A delta/(h + delta). The log loss has slopes and curvatures of its own; every row is in its band.
  *
  * An iteration evaluates w (objective, dual value, whether A moves), solves Newton's equations for
  * a step, searches along it, and moves. It is a transaction: but for the best points so far, it
@@ -91,7 +91,8 @@ typedef struct iteration {
     double width;                  /* and this the width */
     int64_t n_band;                /* rows in the band, */
     int64_t in_block[MOST_BLOCKS]; /* and in that of each block */
-    double trace;                  /* of their part of Newton's matrix, where that is at hand */
+    double trace;                  /* of their part of Newton's matrix, where that is at hand; */
+    double bends;                  /* the sum of their h_i''(u_i)/m */
     double t;                      /* how far the point goes along the step */
     int64_t n_passes;              /* over the rows */
 } iteration;
@@ -107,7 +108,7 @@ typedef struct run {
     int64_t n, d, size, stride;   /* size: of features and the constant one */
     int64_t piece;                /* rows */
     int64_t n_blocks, n_matrices; /* at most */
-    /* of rows: u_i, a_i(u_i), y_i times what a step adds to f(x_i), c_i/m, A_i/c_i, h_i''(u_i)/m;
+    /* of rows: u_i, a_i(u_i), y_i times what a step adds to f(x_i), c_i/m, centre/c_i, h_i''(u_i)/m;
      * the band: those where this is not 0 */
     double *u, *a, *moves, *weights, *ratios, *bends;
     int64_t *band;
@@ -291,7 +292,7 @@ static INLINE void look_at(const pegasos_newton *p, piece *x, const double *rest
                            const loss_form loss)
 {
     double lanes[SUMS][LANES] = {{0}};
-    const double width = p->width;
+    const double width = p->width, pull = loss_smoothing(loss, width) / width;
     for (int64_t i = 0; i < x->count; i += LANES) {
         const double *const y = x->y + i, *const c = x->c + i, *const centre = x->centre + i;
         const double *const z = x->z + i;
@@ -299,7 +300,7 @@ static INLINE void look_at(const pegasos_newton *p, piece *x, const double *rest
         for (int l = 0; l < LANES; l++)
             now[l] = z[l] - y[l] * scores[i + l];
         for (int l = 0; l < LANES; l++)
-            slope[l] = loss_slope(loss, centre[l], c[l], now[l], width);
+            slope[l] = loss_slope(loss, pull * centre[l], c[l], now[l], width);
         for (int l = 0; l < LANES; l++)
             value[l] = c[l] * loss_value(loss, now[l]);
         for (int l = 0; l < LANES; l++)
@@ -404,12 +405,15 @@ static bool evaluate(const run *r, iteration *s)
         penalty += penalised(r, j) * r->x->point[j] * r->x->point[j] / 2;
     for (int64_t j = 0; j < r->size - (p->free_intercept != 0); j++)
         squared += sums[j] * sums[j];
-    const double smoothing = p->width / 2 * s->sums[MOVED] / p->mass;
+    const double delta = loss_smoothing(r->loss, p->width);
+    const double smoothing = delta / 2 * s->sums[MOVED] / p->mass;
     const double smooth = penalty + s->sums[INNER] / p->mass - smoothing;
     s->primal = penalty + s->sums[LOSS_SUM] / p->mass;
     s->dual = s->sums[DUAL_SUM] / p->mass - squared / (2 * p->lam * p->mass * p->mass);
-    s->is_solved = !loss_is_smooth(r->loss) && smooth - (s->dual - smoothing) <= s->primal - smooth;
-    s->width = s->is_solved ? fmax(NARROWER * p->width, p->narrowest) : p->width;
+    s->is_solved = delta > 0 && smooth - (s->dual - smoothing) <= s->primal - smooth;
+    s->width = p->width;
+    if (s->is_solved)
+        s->width = r->loss.width + fmax(NARROWER * delta, p->narrowest);
     return true;
 }
 
@@ -436,11 +440,12 @@ static INLINE void bend_at(const pegasos_newton *p, double width, int64_t is_sol
                            const double *restrict u, double *restrict a, double *restrict weights,
                            double *restrict ratios, double *restrict bends, const loss_form loss)
 {
-    const double per_mass = 1 / p->mass;
+    const double per_mass = 1 / p->mass, pull = loss_smoothing(loss, width) / width;
     for (int64_t i = 0; i < x->count; i += LANES) {
         const double *const y = x->y + i, *const c = x->c + i;
         double centre[LANES], slope[LANES];
-        memcpy(centre, is_solved ? a + i : x->centre + i, sizeof centre);
+        for (int l = 0; l < LANES; l++)
+            centre[l] = pull * (is_solved ? a[i + l] : x->centre[i + l]);
         for (int l = 0; l < LANES; l++)
             slope[l] = loss_slope(loss, centre[l], c[l], u[i + l], width);
         for (int l = 0; l < LANES; l++)
@@ -478,6 +483,7 @@ static void bend_some(const block_pass *pass, int64_t block, int64_t first, int6
             continue;
         band[s->in_block[block]++] = i;
         sums[0] += r->bends[i] * ((norms ? norms[i] : 0) + feature * feature);
+        sums[1] += r->bends[i];
     }
     if (s->is_solved)
         add_piece(r, &x, sums + NUMBERS);
@@ -494,17 +500,21 @@ static bool bend(const run *r, iteration *s)
         memmove(r->band + s->n_band, r->band + first_of_block(&x, k),
                 (size_t)s->in_block[k] * sizeof(int64_t));
     s->trace = sums_of(r, 0)[0];
+    s->bends = sums_of(r, 0)[1];
     s->n_passes += s->is_solved;
     return true;
 }
 
 /* What Newton's matrix has on its diagonal beside the sum over the band. An unpenalised intercept
- * gets a little too, so that the matrix is definite, and lam where a band without rows would let it
- * leap. More would hold it back where it and w make up for each other. */
+ * gets a little too, so that the matrix is definite. More would hold it back where it and w make up
+ * for each other, or where lam is large. Without rows in the band it is held as one row would. */
 static double diagonal(const run *r, const iteration *s, int64_t j)
 {
-    const bool is_free = j == r->d && r->p->free_intercept && s->n_band > 0;
-    return r->p->lam * (is_free ? FREE : 1);
+    const double lam = r->p->lam, square = r->p->feature * r->p->feature;
+    if (j < r->d || !r->p->free_intercept)
+        return lam;
+    return s->n_band > 0 ? FREE * fmin(lam, square * s->bends)
+                         : fmin(lam, square / (s->width * r->p->mass));
 }
 
 static double inner_product(const double *x, const double *y, int64_t n)
@@ -893,8 +903,9 @@ static void move(const run *r, const iteration *s)
         r->x->point[j] += s->t * r->direction[j];
     for (int64_t i = 0; i < r->n; i++)
         r->x->scores[i] += s->t * sign_of(r->targets->labels[i]) * r->moves[i];
+    const double pull = loss_smoothing(r->loss, s->width) / s->width;
     for (int64_t i = 0; s->is_solved && i < r->n; i++)
-        r->x->centre[i] = r->ratios[i] * (r->targets->weights ? r->targets->weights[i] : 1);
+        r->x->centre[i] = r->ratios[i] / pull * (r->targets->weights ? r->targets->weights[i] : 1);
     r->p->width = s->width;
 }
 
@@ -923,7 +934,7 @@ MAYBE_UNUSED static bool are_settings(const pegasos_newton *p, pegasos_loss loss
 {
     const loss_form l = loss_of(loss);
     return p->lam > 0 && p->mass > 0 && p->width > 0 && p->narrowest > 0
-           && (!loss_is_smooth(l) || p->width == loss_width(l));
+           && loss_smoothing(l, p->width) >= 0;
 }
 
 MAYBE_UNUSED static bool are_routines(const pegasos_blas *blas)

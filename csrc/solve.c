@@ -316,7 +316,7 @@ static void prefer_zero(fit *f)
     double b;
     const double constant = pegasos_constant_model(f->problem, &f->targets, s->mass, &b);
     const double primal = s->n_inside > 0 ? constant : 0;
-    if (!isfinite(now.objective) || primal > now.objective + PEGASOS_ROUNDING)
+    if (!isfinite(now.objective) || primal > now.objective + rounding_of(s->loss))
         return;
     const double dual = now.objective * (1 - now.relative_gap);
     const double gap = fmax(primal - dual, 0) / fmax(primal, 1e-300);

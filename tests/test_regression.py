@@ -317,6 +317,22 @@ def test_pegasos_takes_the_steps_of_a_textbook_draw_for_draw(
 # ---- Units ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("free", [False, True])
+@pytest.mark.parametrize("lam", [1e-3, 1e3])  # beside epsilon
+def test_huber_is_solved_where_few_rows_are_within_epsilon(rng, free, lam):
+    """Newton's method once stopped at half a per cent, and more, with a free intercept."""
+    X, _ = make_rows(rng, n=200, d=5)
+    y = X @ rng.normal(size=5) + rng.standard_t(2, 200) + 3
+    for epsilon in 10.0 ** np.arange(-8, 2):
+        options = {"loss": "huber", "epsilon": epsilon, "lam": lam * epsilon, "random_state": 0}
+        options["penalize_intercept"] = not free
+        one = PegasosRegressor(solver="newton", tol=1e-6, **options).fit(X, y)
+        other = PegasosRegressor(solver="sdca", tol=1e-2, **options).fit(X, y)
+        assert one.duality_gap_[0] <= 1e-6 * one.objective_[0]
+        assert one.dual_objective_[0] <= other.objective_[0] * (1 + 1e-12)
+        assert other.dual_objective_[0] <= one.objective_[0] * (1 + 1e-12)
+
+
 @BOTH
 @EVERY_LOSS
 @pytest.mark.parametrize("exponent", [-400, -60, 40, 400])

@@ -110,6 +110,12 @@ typedef struct problem {
     pegasos_newton_arrays arrays;
 } problem;
 
+/* Any would do for the log loss. */
+static double own_width(pegasos_loss loss)
+{
+    return loss.kind >= PEGASOS_HUBER ? 1 : 0.5;
+}
+
 /* Makes `rows` of x. */
 static void set_rows(problem *p, int type)
 {
@@ -174,7 +180,7 @@ static problem make(int64_t n, int64_t d, double *x, int type, pegasos_loss loss
     p.state.free_intercept = intercept == FREE;
     p.state.last_epoch = 10000;
     p.state.narrowest = 1e-4;
-    p.state.width = has_corners(loss) ? 0.25 : loss.kind >= PEGASOS_HUBER ? 1 : 0.5;
+    p.state.width = has_corners(loss) ? 0.25 : own_width(loss);
     p.state.primal = p.state.relative_gap = INFINITY;
     p.state.dual_objective = -INFINITY;
     p.targets = (pegasos_targets){n, p.labels, has_labels(loss) ? NULL : p.values, weights, loss};
@@ -239,19 +245,27 @@ static double error_of(const problem *p, int64_t i, double score)
     return p->values[i] - p->labels[i] * score;
 }
 
-/* a_i(u), and how it grows with u. A loss with corners is smoothed: a_i is the best of
+/* What is smoothing of the width: all of it where the loss has corners. */
+static double smoothing_of(const problem *p)
+{
+    const pegasos_loss loss = p->targets.loss;
+    return p->state.width - (has_corners(loss) ? 0 : own_width(loss));
+}
+
+/* a_i(u), and how it grows with u. Of a loss that is smoothed, a_i is the best of
  * u a - c l*(a/c) - delta/2 (a - A)^2/c. */
 static double slope_of(const problem *p, int64_t i, double u, double *bend)
 {
     const pegasos_loss loss = p->targets.loss;
-    const double c = p->c[i], width = p->state.width;
-    double a = p->arrays.centre[i] + c * u / width;
+    const double c = p->c[i], width = p->state.width, most = c * most_slope(loss);
+    double a = (smoothing_of(p) * p->arrays.centre[i] + c * u) / width;
     *bend = c * bend_at(loss, u);
-    if (!has_corners(loss))
+    if (smoothing_of(p) == 0)
         return c > 0 ? c * slope_at(loss, u) : 0;
-    a = a > 0 ? fmax(0, a - c * loss.epsilon / width) : fmin(0, a + c * loss.epsilon / width);
-    a = fmin(c * most_slope(loss), fmax(c * least_slope(loss), a));
-    *bend = a != 0 && fabs(a) < c ? c / width : 0;
+    if (has_corners(loss))
+        a = a > 0 ? fmax(0, a - c * loss.epsilon / width) : fmin(0, a + c * loss.epsilon / width);
+    a = fmin(most, fmax(c * least_slope(loss), a));
+    *bend = a != 0 && fabs(a) < most ? c / width : 0;
     return a;
 }
 
@@ -267,7 +281,7 @@ static void check_certificate(const problem *p, double gap)
     for (int64_t i = 0; i < p->n; i++) {
         const double a = p->arrays.a[i], c = p->c[i];
         CHECK(is_within_bounds(kind, a, c));
-        CHECK(has_corners(kind) || p->arrays.centre[i] == 0);
+        CHECK(smoothing_of(p) > 0 || p->arrays.centre[i] == 0);
         loss += c * loss_at(kind, error_of(p, i, score_of(p, i, model)));
         dual += dual_at(kind, a, c, p->values[i]);
         add_row(p, i, a * p->labels[i], sums);
@@ -325,6 +339,7 @@ static int64_t check_step(problem *p, double tolerance)
     CHECK(run(p) == PEGASOS_DONE);
     /* With the A and delta of the step, which it leaves. */
     int64_t n_band = 0;
+    double bends = 0;
     gradient_at(p, step, scores, before);
     for (int64_t j = 0; j < size; j++)
         step[j] = p->arrays.point[j] - step[j];
@@ -332,10 +347,14 @@ static int64_t check_step(problem *p, double tolerance)
         double bend;
         slope_of(p, i, error_of(p, i, scores[i]), &bend);
         n_band += bend > 0;
+        bends += bend / s->mass;
         add_row(p, i, bend / s->mass * score_of(p, i, step), left);
     }
-    for (int64_t j = 0; j < size; j++)
-        left[j] += s->lam * (j == p->d && s->free_intercept && n_band > 0 ? 1e-4 : 1) * step[j];
+    for (int64_t j = 0; j < size; j++) {
+        const double least = n_band > 0 ? 1e-4 * bends : 1 / (s->width * s->mass);
+        const bool is_free = j == p->d && s->free_intercept;
+        left[j] += (is_free ? fmin(least, n_band > 0 ? 1e-4 * s->lam : s->lam) : s->lam) * step[j];
+    }
     const double left_norm = sqrt(product(left, left, size));
     const double right_norm = sqrt(product(before, before, size));
     for (int64_t j = 0; j < size; j++)
@@ -513,6 +532,26 @@ static void features_without_values_change_nothing(void)
         }
 }
 
+/* Few rows lie where it bends: it is smoothed, too. */
+static void a_narrow_loss_is_smoothed(void)
+{
+    for (int type = 0; type < TYPES; type++)
+        for (int kind = 0; kind < 3 * INTERCEPTS; kind++) {
+            const double epsilon = 1e-6, lam = epsilon * (kind < INTERCEPTS ? 1e-3 : 1);
+            const pegasos_loss loss = {PEGASOS_HUBER, epsilon, 0};
+            problem p = make(200, 6, NULL, type, loss, kind % INTERCEPTS,
+                             kind < 2 * INTERCEPTS ? lam : 1e3 * lam);
+            p.state.width = 0.25 / epsilon;
+            p.state.narrowest = 0.01;
+            check_step(&p, 1e-8);
+            p.state.last_epoch = 300;
+            p.state.tol = 1e-6;
+            CHECK(run(&p) == PEGASOS_DONE && smoothing_of(&p) > 0);
+            check_certificate(&p, 1.01e-6);
+            give_back();
+        }
+}
+
 /* Calls of `stop_later` that are left until it stops. */
 static int stop_later(void *n_left, const pegasos_progress *progress)
 {
@@ -668,6 +707,7 @@ int main(int argc, char **argv)
     RUN(singular_equations_have_an_answer);
     RUN(conjugate_gradients_solve_the_equations_of_many_features);
     RUN(features_without_values_change_nothing);
+    RUN(a_narrow_loss_is_smoothed);
     RUN(a_run_may_be_stopped_anywhere);
     RUN(a_run_asks_after_about_so_many_numbers);
     RUN(plain_loops_go_where_blas_goes);

@@ -162,8 +162,9 @@ class PegasosRegressor(Regressor, LinearMachine, Targets, Penalized):
         "huber", the error from which on the loss grows as a straight line; it must be above 0.
         Ignored with "squared_error". It has the units of y.
     solver : {"auto", "pegasos", "sdca", "newton"}, default="auto"
-        As in `PegasosClassifier`. Newton's method smooths the loss "epsilon_insensitive". With
-        "squared_error", its first step is exact, and no epoch of Pegasos comes before it.
+        As in `PegasosClassifier`. Newton's method smooths the loss "epsilon_insensitive", and
+        "huber" where epsilon is small beside y. With "squared_error", its first step is exact, and
+        no epoch of Pegasos comes before it.
     tol : float, "auto" or None, default="auto"
         Relative duality gap (P - D)/P at which a fit stops; see `PegasosClassifier`.
     max_iter, n_steps, batch_size, sampling, average
