@@ -710,7 +710,7 @@ def regression(case):
     )
     Y = unit * (Y + case.pick(0, 0, 10))
     options["loss"] = case.pick(*TARGET_LOSSES)
-    options["epsilon"] = float(unit * 10 ** case.rng.uniform(-3, 0.3))
+    options["epsilon"] = float(unit * 10 ** case.rng.uniform(case.pick(-3, -8), 0.3))
     if options["loss"] == "epsilon_insensitive":
         options["lam"] /= unit
     make, space = pegasos.PegasosRegressor, Features(A)
@@ -830,6 +830,7 @@ def joint(case):
     rows = draw_rows(case)
     A, options = rows.values, draw_options(case)
     options |= {"loss": "hinge", "multi_class": "crammer_singer"}
+    options["average"] = case.pick(False, True, "suffix")
     codes = draw_codes(case, A)
     n_classes = len(np.unique(codes))
     cost = 1.0 - np.eye(n_classes)
