@@ -9,7 +9,9 @@
  * whose maximiser a(G) is what a visit of dual ascent finds for q = delta/c. For any W, the rows'
  * a(G) are dual-feasible, and the gradient of the smooth objective is lam (W - W(a)): each brings a
  * dual value with it. Where M classes of a row have a_k below its bound, its second derivatives
- * with respect to their scores are c/delta (1{k = l} - 1/M), and 0 for all others.
+ * with respect to their scores are c/delta (1{k = l} - 1/M), and 0 for all others. That is the sum
+ * of c/(delta M) (e_k - e_l) (e_k - e_l)^T over pairs of these classes: so Newton's matrix is made
+ * of one sum of x x^T for each pair, over the rows that have both.
  *
  * An iteration solves Newton's equations at W and moves to where the smooth objective has fallen
  * enough; there it finds the certificate. Once the smooth problem is solved well enough, A becomes
@@ -23,7 +25,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { LANES = JOINT_LANES, RIDGES = 6, SEARCHES = 30 };
+enum { LANES = JOINT_LANES, RIDGES = 6, SEARCHES = 30, ROWS = 128 };
 /* delta at first, as a part of the objective at W = 0; by what it shrinks, and down to where. */
 static const double FIRST = 0.3, NARROWER = 0.6, NARROWEST = 1e-3;
 /* Of the fall that the slope promises, what a step must bring. */
@@ -34,16 +36,21 @@ static const double ROUNDING = 1e-13;
 static const double FREE = 1e-4, RIDGE = 1e-10;
 /* Nanoseconds that a visit takes, for a row and for a class of it, and products in one of them; and
  * about how many iterations lead to a usual gap, where rows have so many pairs of classes. */
-static const double PER_ROW = 100, PER_CLASS = 16, PRODUCTS = 4, ITERATIONS = 5, PAIRS = 3;
+static const double PER_ROW = 100, PER_CLASS = 16, PRODUCTS = 8, ITERATIONS = 5, PAIRS = 1.5;
 /* A dual variable this close to its bound is at it. */
 static const double AT_BOUND = 1e-12;
 
 typedef struct newton {
     const joint *j;
-    int64_t depth, padded, size, stride; /* of a class: features and the constant one; all */
-    double full;                         /* W = full v */
-    double *next, *trial, *trial_constant, *gradient, *step, *room, *dense;
-    symmetric matrix;
+    int64_t depth, padded, size; /* of a class: features and the constant one; all */
+    double full;                 /* W = full v */
+    double *next, *trial, *trial_constant, *gradient, *step, *room;
+    /* Of rows: c/(m delta M); whether a_k is below its bound, class after class; those of a class.
+     * Rows of a pair, times the root of the first. */
+    double *bends, *scaled;
+    int8_t *is_inside;
+    int64_t *of_class;
+    symmetric matrix, pair;
     double primal, smooth, moved, value; /* of a point */
 } newton;
 
@@ -64,7 +71,7 @@ int64_t pegasos_joint_newton_after(const pegasos_joint_problem *problem)
     if (size > PEGASOS_NEWTON_MOST)
         return 0;
     const double epoch = n * (PER_ROW + K * (PER_CLASS + stored / 2));
-    const double products = n * PAIRS * (size / K) * (size / K) + size * size * size / 6;
+    const double products = n * PAIRS * (size / K) * (size / K) / 2 + size * size * size / 6;
     return (int64_t)ceil(ITERATIONS * (2 + products / PRODUCTS / epoch));
 }
 
@@ -72,8 +79,9 @@ int64_t joint_newton_numbers(const pegasos_joint_problem *problem)
 {
     const int64_t n = problem->rows->n_rows, d = problem->rows->n_features;
     const int64_t K = problem->n_classes, size = pegasos_joint_unknowns(problem);
-    return n * K + round_up(K) * (d + 1) + 3 * size + round_up(d + 1)
-           + (round_up(size) + LANES) * size;
+    const int64_t stride = round_up(d + 1);
+    return n * K + round_up(K) * (d + 1) + 3 * size + 2 * n + (n * K + 7) / 8
+           + stride * (ROWS + d + 1) + (round_up(size) + LANES) * size;
 }
 
 static newton lay_out(const joint *j)
@@ -81,7 +89,6 @@ static newton lay_out(const joint *j)
     const int64_t size = pegasos_joint_unknowns(j->p);
     newton x = {.j = j, .size = size, .depth = size / j->n_classes};
     x.padded = round_up(x.depth);
-    x.stride = round_up(size) + LANES;
     x.full = 1 / (j->p->lam * j->s->mass);
     x.next = j->next;
     x.trial = x.next + j->n * j->n_classes;
@@ -89,12 +96,14 @@ static newton lay_out(const joint *j)
     x.gradient = x.trial_constant + j->width;
     x.step = x.gradient + size;
     x.room = x.step + size;
-    x.dense = x.room + size;
-    x.matrix = (symmetric){.numbers = x.dense + round_up(j->d + 1),
-                           .size = size,
-                           .stride = x.stride,
-                           .bytes = 8,
-                           .blas = j->o->blas};
+    x.bends = x.room + size;
+    x.of_class = (int64_t *)(x.bends + j->n);
+    x.is_inside = (int8_t *)(x.of_class + j->n);
+    x.scaled = x.bends + 2 * j->n + (j->n * j->n_classes + 7) / 8;
+    const pegasos_blas *blas = pegasos_gains_by_blas(x.depth) ? j->o->blas : NULL;
+    x.pair = (symmetric){x.scaled + ROWS * x.padded, x.depth, x.padded, 8, blas};
+    double *numbers = (double *)x.pair.numbers + x.depth * x.padded;
+    x.matrix = (symmetric){numbers, size, round_up(size) + LANES, 8, j->o->blas};
     return x;
 }
 
@@ -111,41 +120,82 @@ static double penalty(const newton *x, int64_t t)
 
 /* ---- A pass over the rows -------------------------------------------------------------------- */
 
-/* matrix += sum of curvature (1{k = l} - 1/n) x x^T over pairs of n classes. Numbers beyond the
- * lower triangle are written, and never read. */
-CLONES_WIDE static void add_products(const newton *x, int64_t n, const int64_t *classes,
-                                     double curvature)
+/* Which second derivatives of row i are not 0, whose a(G) is in `row`. */
+static void bend(const newton *x, int64_t i, double c)
 {
-    const double *restrict const dense = x->dense;
-    for (int64_t a = 0; a < n; a++)
-        for (int64_t b = 0; b <= a; b++) {
-            const double factor = curvature * ((a == b) - 1 / (double)n);
-            double *block = (double *)x->matrix.numbers + classes[a] * x->depth * x->stride
-                            + classes[b] * x->depth;
-            for (int64_t t = 0; t < x->depth; t++, block += x->stride)
-                for (int64_t u = 0; u < x->padded; u += LANES)
-                    for (int l = 0; l < LANES; l++)
-                        block[u + l] += factor * dense[t] * dense[u + l];
+    const joint *const j = x->j;
+    int64_t n = 0;
+    for (int64_t k = 0; k < j->n_classes; k++) {
+        const double most = k == j->p->codes[i] ? c : 0;
+        const bool is_inside = j->row[k] < most - AT_BOUND * c;
+        x->is_inside[k * j->n + i] = is_inside;
+        n += is_inside;
+    }
+    x->bends[i] = c / (j->s->mass * j->s->width * (double)(n > 0 ? n : 1));
+}
+
+/* The sum of a pair, over those of n rows of a class that have class l. Returns how many have it;
+ * -1: stopped. */
+static int64_t multiply_pair(const newton *x, int64_t n, int64_t l)
+{
+    const joint *const j = x->j;
+    const double K = (double)j->n_classes, size = (double)x->depth;
+    int64_t count = 0, n_added = 0;
+    for (int64_t t = 0; t < n; t++) {
+        const int64_t i = x->of_class[t];
+        double *const row = x->scaled + count * x->padded, root = sqrt(x->bends[i]);
+        if (x->is_inside[l * j->n + i]) {
+            pegasos_scale_row(j->p->rows, i, root, x->padded, 8, row);
+            if (j->feature > 0)
+                row[j->d] = j->feature * root;
+            count++;
+        }
+        if (count < ROWS && (t < n - 1 || count == 0))
+            continue;
+        symmetric_add_outer(&x->pair, count, x->scaled, n_added == 0);
+        if (joint_is_stopped(j, (double)count * size * size / 2 / PRODUCTS_PER_NUMBER / K))
+            return -1;
+        n_added += count;
+        count = 0;
+    }
+    return joint_is_stopped(j, (double)n / K) ? -1 : n_added;
+}
+
+/* The matrix of classes k > l, from the sum of their pair. */
+static void add_pair(const newton *x, int64_t k, int64_t l)
+{
+    const int64_t stride = x->matrix.stride, of_k = k * x->depth, of_l = l * x->depth;
+    double *const matrix = x->matrix.numbers;
+    for (int64_t t = 0; t < x->depth; t++)
+        for (int64_t u = 0; u <= t; u++) {
+            const double sum = ((const double *)x->pair.numbers)[t * x->padded + u];
+            matrix[(of_k + t) * stride + of_k + u] += sum;
+            matrix[(of_l + t) * stride + of_l + u] += sum;
+            matrix[(of_k + t) * stride + of_l + u] = -sum;
+            matrix[(of_k + u) * stride + of_l + t] = -sum;
         }
 }
 
-/* The second derivatives of row i, whose a(G) is in `row`. Returns the products it took. */
-static double bend(const newton *x, int64_t i, double c)
+/* Newton's matrix, but for its diagonal; false: stopped. */
+static bool multiply(const newton *x)
 {
     const joint *const j = x->j;
-    int64_t n = 0, *const classes = (int64_t *)j->flows; /* one for each class */
-    for (int64_t k = 0; k < j->n_classes; k++) {
-        const double most = k == j->p->codes[i] ? c : 0;
-        if (j->row[k] < most - AT_BOUND * c)
-            classes[n++] = k;
+    memset(x->matrix.numbers, 0, (size_t)(x->size * x->matrix.stride) * sizeof(double));
+    for (int64_t k = 1; k < j->n_classes; k++) {
+        int64_t n = 0;
+        for (int64_t i = 0; i < j->n; i++) {
+            x->of_class[n] = i;
+            n += x->is_inside[k * j->n + i];
+        }
+        for (int64_t l = 0; l < k; l++) {
+            const int64_t n_added = multiply_pair(x, n, l);
+            if (n_added < 0)
+                return false;
+            if (n_added > 0)
+                add_pair(x, k, l);
+        }
     }
-    if (n < 2)
-        return 0;
-    pegasos_scale_row(j->p->rows, i, 1, x->padded, 8, x->dense);
-    if (j->feature > 0)
-        x->dense[j->d] = j->feature;
-    add_products(x, n, classes, c / (j->s->mass * j->s->width));
-    return (double)(n * (n + 1) / 2 * x->depth * x->depth);
+    return true;
 }
 
 /* next = a(G) at a point, fresh = its sum over the rows, and what else is summed up; with Newton's
@@ -158,7 +208,7 @@ static bool look(newton *x, const joint_point *point, bool bends)
     memset(j->fresh, 0, (size_t)(j->width * (j->d + 1)) * sizeof(double));
     memset(j->row, 0, (size_t)j->width * sizeof(double));
     if (bends)
-        memset(x->matrix.numbers, 0, (size_t)(x->size * x->stride) * sizeof(double));
+        memset(x->is_inside, 0, (size_t)(j->n * K));
     for (int64_t i = 0; i < j->n; i++) {
         const int64_t y = j->p->codes[i];
         if (y < 0) {
@@ -167,7 +217,7 @@ static bool look(newton *x, const joint_point *point, bool bends)
         }
         const double c = joint_weight(j, i), *cost = j->p->cost + y * K, *A = j->a + i * K;
         const int64_t worst = joint_score(j, i, point);
-        double moved = 0, products = 0;
+        double moved = 0;
         x->primal += c * (j->scores[worst] - j->scores[y]);
         joint_solve_row(j, y, worst, c, j->s->width / c, A);
         for (int64_t k = 0; k < K; k++) {
@@ -179,8 +229,8 @@ static bool look(newton *x, const joint_point *point, bool bends)
         memcpy(x->next + i * K, j->row, (size_t)K * sizeof(double));
         joint_add_row(j, i, j->row, j->fresh, j->fresh_constant);
         if (bends)
-            products = bend(x, i, c);
-        if (joint_is_stopped(j, 3 + products / PRODUCTS_PER_NUMBER / (double)K))
+            bend(x, i, c);
+        if (joint_is_stopped(j, 3))
             return false;
     }
     const double mass = j->s->mass, norm = joint_norm(j, point->v, point->constant);
@@ -188,7 +238,7 @@ static bool look(newton *x, const joint_point *point, bool bends)
     x->moved *= j->s->width / (2 * mass);
     x->primal = x->primal / mass + square;
     x->smooth = x->smooth / mass - x->moved + square;
-    return true;
+    return !bends || multiply(x);
 }
 
 /* ---- An iteration ---------------------------------------------------------------------------- */
@@ -204,8 +254,8 @@ static bool solve_equations(newton *x, const joint_point *now)
         const double w = now->scale * *at(j, now->v, now->constant, k, t);
         const double lam = penalty(x, t);
         x->gradient[r] = lam * w - *at(j, j->fresh, j->fresh_constant, k, t) / j->s->mass;
-        numbers[r * x->stride + r] += lam > 0 ? lam : FREE * j->p->lam;
-        trace += numbers[r * x->stride + r];
+        numbers[r * x->matrix.stride + r] += lam > 0 ? lam : FREE * j->p->lam;
+        trace += numbers[r * x->matrix.stride + r];
     }
     for (int n_ridges = 0; n_ridges <= RIDGES; n_ridges++) {
         for (int64_t r = 0; r < x->size; r++)
@@ -222,7 +272,7 @@ static bool solve_equations(newton *x, const joint_point *now)
         if (!look(x, now, true))
             return false;
         for (int64_t r = 0; r < x->size; r++)
-            numbers[r * x->stride + r] += penalty(x, r % x->depth) + ridge;
+            numbers[r * x->matrix.stride + r] += penalty(x, r % x->depth) + ridge;
     }
     for (int64_t r = 0; r < x->size; r++)
         x->step[r] /= trace; /* downhill, at least */
