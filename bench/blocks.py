@@ -30,7 +30,7 @@ LAM, PASSES, ENOUGH = 1e-4, 12, 1e-3
 
 
 def write(folder, copies):
-    """Write the rows as files."""
+    """Write the rows as files, and say which rows they are."""
     rng = np.random.default_rng(0)
     found = data.load_or_imitate("imdb")
     X, y = found.X.tocsr().astype(np.float32), np.where(found.y == found.y.max(), 1, -1)
@@ -40,6 +40,7 @@ def write(folder, copies):
         part.eliminate_zeros()
         arrays = {name: getattr(part, name) for name in ("data", "indices", "indptr", "shape")}
         np.savez(f"{folder}/{k:04}.npz", y=np.where(rng.random(len(y)) < 0.03, -y, y), **arrays)
+    return found.called("imdb")
 
 
 def opened(folder, memory):
@@ -96,10 +97,10 @@ def run(args):
     rows, memory = [], max(10, 3 * copies) * 10**6
     with tempfile.TemporaryDirectory() as folder:
         say("writing the rows")
-        alone(write, folder, copies)
+        name = alone(write, folder, copies)
         say("conversion")
         spent, peak, n, size = alone(convert, folder, memory)
-        about = {"set": f"imdb, {copies} times", "rows": n, "MB": size / 1e6}
+        about = {"set": f"{name}, {copies} times", "rows": n, "MB": size / 1e6}
 
         def add(machine, memory, spent, peak, passes=None, objective=None, bound=None):
             rows.append(about | {

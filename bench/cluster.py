@@ -75,7 +75,8 @@ def rounds(names, quick):
         n = 4000 if quick else len(made.y)
         for loss in LOSSES:
             say("rounds", name, loss)
-            run, row = in_blocks(made.X[:n], made.y[:n], loss, lam), {"set": name, "loss": loss}
+            run = in_blocks(made.X[:n], made.y[:n], loss, lam)
+            row = {"set": made.called(name), "loss": loss}
             row["method"] = "Newton" if run.with_matrix else "L-BFGS"
             for tol in (1e-2, 1e-3):
                 gap = run.train(tol=tol, max_iter=300).relative_gap.max()

@@ -25,14 +25,18 @@ class MissingDataError(Exception):
 
 @dataclass
 class Data:
-    """Rows and labels; `real` is False for an imitation."""
+    """Rows and labels; `is_imitation` tells random rows that stand for a set which is missing."""
 
     name: str
     X: np.ndarray | sparse.csr_array
     y: np.ndarray
     X_test: np.ndarray | sparse.csr_array | None = None
     y_test: np.ndarray | None = None
-    real: bool = True
+    is_imitation: bool = False
+
+    def called(self, name):
+        """The name of the set in tables, which says if it is an imitation."""
+        return f"{name} (imitation)" if self.is_imitation else name
 
     def first(self, n):
         """`n` rows spread evenly over the set, and over its test rows."""
@@ -209,7 +213,7 @@ def imitate_images(name, n, n_classes=10, d=64, seed=0):
     which = rng.integers(0, len(centres), 2 * n)
     X = centres[which] + 0.25 * rng.standard_normal((2 * n, d), dtype=np.float32)
     y = which % n_classes
-    return Data(f"{name} (imitation)", X[:n], y[:n], X[n:], y[n:], real=False)
+    return Data(f"{name} (imitation)", X[:n], y[:n], X[n:], y[n:], is_imitation=True)
 
 
 def imitate(name, n, d, nonzeros, n_classes, seed=0):
@@ -228,7 +232,7 @@ def imitate(name, n, d, nonzeros, n_classes, seed=0):
         )
     truth = rng.normal(size=(d, n_classes)).astype(np.float32)
     y = np.asarray(X @ truth - (X @ truth).mean(0)).argmax(axis=1)
-    return Data(f"{name} (imitation)", X, y, real=False)
+    return Data(f"{name} (imitation)", X, y, is_imitation=True)
 
 
 def blobs(d, n_classes, n=8000, seed=0, **options):
@@ -327,12 +331,12 @@ def halves(name, X, y):
         X = sparse.csr_array(
             (X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), X.shape
         )
-    return Data(name, X[:n], y[:n], X[n:], y[n:], real=False)
+    return Data(name, X[:n], y[:n], X[n:], y[n:])
 
 
 def real(name, every=1):
     """A real set, or an imitation."""
     data = load_or_imitate(name)
     if data.X_test is None:
-        data = halves(name, data.X, data.y)
+        data = replace(halves(data.name, data.X, data.y), is_imitation=data.is_imitation)
     return data if every == 1 else data.first(data.X.shape[0] // every)

@@ -99,5 +99,5 @@ def run(args):
             data = sets.imitate_images(source, 700)
         if args.quick:
             data = data.first(1000)
-        results["gap"].append(measure(name, data, lam, gamma, repetitions, args.slow))
+        results["gap"].append(measure(data.called(name), data, lam, gamma, repetitions, args.slow))
     return results

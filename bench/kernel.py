@@ -120,7 +120,7 @@ def run(args):
             data.y, data.y_test = data.y == label, data.y_test == label
         lam = lam or 1 / (10 * data.X.shape[0])
         slow = slow and not args.slow
-        results["kernel"] += measure(name, data, gamma, lam, slow, repetitions)
+        results["kernel"] += measure(data.called(name), data, gamma, lam, slow, repetitions)
     if not args.sets or "grid" in args.sets:
         results["grid"], results["summary"] = kernel_grid.run(args)
     return results

@@ -161,7 +161,8 @@ def run(args):
             data = data.first(1000)
         if label is not None:
             data.y, data.y_test = data.y == label, data.y_test == label
-        rows, curves = measure(name, data, Task(data.X, data.y, lam), LEVELS, repetitions)
+        task = Task(data.X, data.y, lam)
+        rows, curves = measure(data.called(name), data, task, LEVELS, repetitions)
         results["linear"] += rows
         results["curves"] += curves
     return results
@@ -180,7 +181,7 @@ def run_targets(args):
             data = data.first(1000)
         for loss in losses:
             task = TASKS.get(loss, Task)(data.X, data.y, lam, loss)
-            rows, curves = measure(name, data, task, LEVELS[:4], repetitions)
+            rows, curves = measure(data.called(name), data, task, LEVELS[:4], repetitions)
             results["targets"] += rows
             results["curves"] += curves
     return results

@@ -202,7 +202,8 @@ and lengths; the search for the schedule is not counted. Kernel peers get tolera
 1e-4, and searches the peers' default settings.
 
 Run the tables yourself (`pip install ".[bench]"`, real data in the folder that `PEGASOS_DATA`
-names; where a set is missing, random rows of its shape take its place):
+names; where a set is missing, random rows of its shape take its place, and tables say
+"imitation"):
 
 ```sh
 python bench/run.py linear --json            # one table; --sets imdb adult; --repetitions 5; --slow

@@ -152,7 +152,7 @@ def run(args):
         if args.quick:
             data = data.first(600)
         searches = functools.partial(contenders, data.X.shape[0], peers, args.slow)
-        results["select"] += measure(name, data, searches, repetitions)
+        results["select"] += measure(data.called(name), data, searches, repetitions)
     for name, make in KERNEL_CASES.items():
         if args.sets and name not in args.sets:
             continue
@@ -172,7 +172,7 @@ def run(args):
         times = [timed(lambda: found.append(usps_grid(data))) for _ in range(max(3, repetitions))]
         results["select"].append(
             {
-                "set": "usps grid",
+                "set": data.called("usps grid"),
                 "search": "KernelPegasosClassifierCV",
                 "seconds": statistics.median(times),
                 "x ours": 1.0,
