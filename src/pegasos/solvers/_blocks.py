@@ -11,7 +11,6 @@ is that of all rows. Meanwhile a thread reads the next one.
 """
 
 import contextlib
-import dataclasses
 import functools
 import mmap
 import tempfile
@@ -201,27 +200,6 @@ class _Dual:
         self.array[where] = values
         if self._map is not None and hasattr(mmap, "MADV_DONTNEED"):
             self._map.madvise(mmap.MADV_DONTNEED)  # the pages need not stay in memory
-
-
-@dataclasses.dataclass
-class _Found:
-    """What a pass over all rows found, of each problem.
-
-    Attributes
-    ----------
-    models : list of tuple
-        (coefficients, intercepts, objectives) of w and of the mean of w over the last pass.
-    bound : ndarray of shape (n_problems,)
-        D of the dual variables, made feasible.
-    part, w, constant
-        What `BlockSchedule` keeps of the dual variables, summed anew.
-    """
-
-    models: list[tuple[np.ndarray, np.ndarray, np.ndarray]]
-    bound: np.ndarray
-    part: np.ndarray
-    w: np.ndarray
-    constant: np.ndarray
 
 
 class BlockSchedule(Passes):
@@ -497,21 +475,25 @@ class BlockSchedule(Passes):
 
     def _check(self, on_progress: Callable[[], None] | None) -> None:
         """Find the gap over all rows; a transaction. w is summed anew."""
-        p, found = self.problems, self._pass(on_progress)
+        p, (models, bound, part, w, constant) = self.problems, self._pass(on_progress)
         with _threads.uninterrupted():
-            for coef, intercept, objective in found.models:
+            for coef, intercept, objective in models:
                 better = objective < p["objective"]
                 self.coef[better] = coef[better]
                 p["intercept"][better] = intercept[better]
                 p["objective"][better] = objective[better]
-            p["bound"] = np.fmax(p["bound"], found.bound)
-            p["part"] = found.part
-            self.w, self.dual["constant_weight"] = found.w, found.constant
-            self.dual["squared_norm"] = (found.w * found.w).sum(axis=1) + found.constant**2
+            p["bound"] = np.fmax(p["bound"], bound)
+            p["part"] = part
+            self.w, self.dual["constant_weight"] = w, constant
+            self.dual["squared_norm"] = (w * w).sum(axis=1) + constant**2
             self.checked_at = self.n_passes
 
-    def _pass(self, on_progress: Callable[[], None] | None) -> _Found:
-        """One pass over all rows, in double: objectives of w and of its mean, and D(a)."""
+    def _pass(self, on_progress: Callable[[], None] | None) -> tuple[Any, ...]:
+        """One pass over all rows, in double.
+
+        Returns w and its mean over the last pass, each with intercepts and objectives; D of the
+        dual variables, made feasible; and `part`, w and the constant weight, summed anew.
+        """
         settings, p, room = self.settings, self.problems, self._working
         nu, is_free, feature = settings.loss.nu, settings.free_intercept, settings.constant_feature
         k, scale = len(p), self.dual["scale"][:, None]
@@ -563,7 +545,7 @@ class BlockSchedule(Passes):
             feasible, value = _balanced(w, other, part, of_other, sizes, self.masses, nu)
         squared = (feasible * feasible).sum(axis=1) + (0 if is_free else constant**2)
         bound = np.fmax(value / self.masses - p["lam"] / 2 * squared, 0)
-        return _Found(models, bound, part, w, constant)
+        return models, bound, part, w, constant
 
     def score_others(self, groups: list[tuple[np.ndarray, int, int]]) -> None:
         """Put scores of rows that problems leave out in place of their dual variables, which are 0.
@@ -590,9 +572,9 @@ class BlockSchedule(Passes):
 
     def standing(self, rows: Any) -> Certificate:
         """The certificate after a pass, which takes a pass over the rows."""
-        found, p = self._pass(None), self.problems
-        objective = np.min([p["objective"], *(of for *_, of in found.models)], axis=0)
-        bound = np.fmax(p["bound"], found.bound)
+        p, (models, own, *_) = self.problems, self._pass(None)
+        objective = np.min([p["objective"], *(of for *_, of in models)], axis=0)
+        bound = np.fmax(p["bound"], own)
         return Certificate(objective, bound, nu=self.settings.loss.nu)
 
     # ---- What there is so far --------------------------------------------------------------------
