@@ -8,7 +8,7 @@ import types
 import weakref
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import joblib
 import numpy as np
@@ -153,11 +153,13 @@ class CommonMixin:
             )
         return super().__new__(cls)
 
-    @property
-    def _doc_link_template(self) -> str:
-        urls = importlib.metadata.metadata("pegasos").get_all("Project-URL", [])
-        site = dict(url.split(", ") for url in urls)["Documentation"]
-        return f"{site}/api/pegasos.{{estimator_name}}.html"
+    if not TYPE_CHECKING:  # scikit-learn's can be set as well
+
+        @property
+        def _doc_link_template(self) -> str:
+            urls = importlib.metadata.metadata("pegasos").get_all("Project-URL", [])
+            site = dict(url.split(", ") for url in urls)["Documentation"]
+            return f"{site}/api/pegasos.{{estimator_name}}.html"
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[misc]

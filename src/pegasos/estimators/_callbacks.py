@@ -4,7 +4,7 @@ With an older scikit-learn nothing of this exists, and nothing happens.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 __all__ = ["CallbackSupportMixin", "StopRequestedError", "Watch", "with_callbacks"]
 
@@ -18,7 +18,13 @@ class _Nothing:
     """Stands in for the mixin of newer versions."""
 
 
-CallbackSupportMixin: Any = getattr(_callback, "CallbackSupportMixin", _Nothing)
+if TYPE_CHECKING:
+
+    class CallbackSupportMixin:  # with a base of `Any`, checkers would accept any parameters
+        def __getattr__(self, name: str) -> Any: ...
+
+else:
+    CallbackSupportMixin = getattr(_callback, "CallbackSupportMixin", _Nothing)
 with_callbacks: Any = getattr(_callback, "with_callbacks", lambda method: method)
 
 
