@@ -270,8 +270,8 @@ static double narrowest_width(const fit *f)
                 OWN_PART * loss_of(f->problem->loss).width);
 }
 
-/* The width with which Newton's method begins. Where Huber's epsilon is small, few rows are where the
- * loss bends, by which steps would be led astray. */
+/* The width with which Newton's method begins. Where Huber's epsilon is small, few rows are where
+ * the loss bends, by which steps would be led astray. */
 static double first_width(loss_form loss)
 {
     const bool is_as_it_is = loss_is_smooth(loss) && loss.most >= NARROW;

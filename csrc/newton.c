@@ -19,9 +19,10 @@
  * vector machine in the primal, Neural Computation 19 (2007) 1155-1178.)
  *
  * Other losses with corners have other bounds, and a_i(u) = 0 where |A_i + c_i u/delta| is at most
- * c_i dead/delta (loss.h). Those that are smooth as they are have a width of their own, and delta = 0
- * unless it is narrow beside their errors: together they have the width h + delta, and the centre
- * A delta/(h + delta). The log loss has slopes and curvatures of its own; every row is in its band.
+ * c_i dead/delta (loss.h). Those that are smooth as they are have a width of their own, h, and
+ * delta = 0 unless h is narrow beside their errors: together they have the width h + delta, and the
+ * centre A delta/(h + delta). The log loss has slopes and curvatures of its own; every row is in its
+ * band.
  *
  * An iteration evaluates w (objective, dual value, whether A moves), solves Newton's equations for
  * a step, searches along it, and moves. It is a transaction: but for the best points so far, it
@@ -108,8 +109,8 @@ typedef struct run {
     int64_t n, d, size, stride;   /* size: of features and the constant one */
     int64_t piece;                /* rows */
     int64_t n_blocks, n_matrices; /* at most */
-    /* of rows: u_i, a_i(u_i), y_i times what a step adds to f(x_i), c_i/m, centre/c_i, h_i''(u_i)/m;
-     * the band: those where this is not 0 */
+    /* of rows: u_i, a_i(u_i), y_i times what a step adds to f(x_i), c_i/m, the centre by c_i,
+     * h_i''(u_i)/m; the band: those where this is not 0 */
     double *u, *a, *moves, *weights, *ratios, *bends;
     int64_t *band;
     /* of features */
