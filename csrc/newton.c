@@ -21,8 +21,8 @@
  * Other losses with corners have other bounds, and a_i(u) = 0 where |A_i + c_i u/delta| is at most
  * c_i dead/delta (loss.h). Those that are smooth as they are have a width of their own, h, and
  * delta = 0 unless h is narrow beside their errors: together they have the width h + delta, and the
- * centre A delta/(h + delta). The log loss has slopes and curvatures of its own; every row is in its
- * band.
+ * centre A delta/(h + delta). The log loss has slopes and curvatures of its own; every row is in
+ * its band.
  *
  * An iteration evaluates w (objective, dual value, whether A moves), solves Newton's equations for
  * a step, searches along it, and moves. It is a transaction: but for the best points so far, it
