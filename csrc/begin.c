@@ -16,7 +16,7 @@
  * the least width; see narrowest_width. A smooth loss that bends within so few errors is smoothed,
  * too, down to that part of its own width. */
 static const double FIRST_WIDTH = 0.25, NARROWEST = 1e-4, FLATTEST = 1e-12;
-static const double NARROW = 0.02, OWN_PART = 0.01;
+static const double NARROW = 0.003, OWN_PART = 0.01;
 /* A free intercept is found by a constant feature of this size at least (see pegasos_ascent). */
 static const double LEAST_FEATURE = 1e-3;
 /* Vectors of unchanged data are what they were up to rounding; of float, coarser. */
